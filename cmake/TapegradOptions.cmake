@@ -1,0 +1,60 @@
+# Options of the build and the flags that follow from them.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+option(BUILD_SHARED_LIBS "Build the library shared" OFF)
+option(TAPEGRAD_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(TAPEGRAD_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
+option(TAPEGRAD_BUILD_BENCHMARKS "Build the benchmarks" OFF)
+option(TAPEGRAD_NATIVE "Compile the CPU kernels for this machine (off: AVX2)" ON)
+option(TAPEGRAD_WERROR "Warnings are errors" OFF)
+set(TAPEGRAD_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
+
+find_program(TAPEGRAD_CCACHE ccache)
+if(TAPEGRAD_CCACHE AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TAPEGRAD_CCACHE})
+endif()
+
+if(TAPEGRAD_SANITIZE)
+  add_compile_options(-fsanitize=${TAPEGRAD_SANITIZE} -fno-sanitize-recover=all -g1 -O1)
+  add_link_options(-fsanitize=${TAPEGRAD_SANITIZE})
+endif()
+
+# Debian's dnnl-config.cmake asks for OpenCL, which the CPU engine does not need.
+find_library(TAPEGRAD_DNNL NAMES dnnl REQUIRED)
+find_path(TAPEGRAD_DNNL_INCLUDE NAMES dnnl.hpp REQUIRED)
+
+# float64 products: OpenBLAS's OpenMP build shares its threads with oneDNN; the pthread build would
+# be a second pool.
+find_library(TAPEGRAD_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-openmp NO_CACHE REQUIRED)
+find_path(TAPEGRAD_OPENBLAS_INCLUDE NAMES cblas.h PATH_SUFFIXES openblas-openmp
+          HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE} REQUIRED)
+
+# What every target of the library is compiled with.
+function(tapegrad_compile_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -ffp-contract=off
+    $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>)
+  if(BUILD_SHARED_LIBS)
+    # Half of a small op's time in a shared library is calls through its own PLT.
+    target_compile_options(${target} PRIVATE -ftls-model=initial-exec
+      $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
+    target_link_options(${target} PRIVATE -Wl,-Bsymbolic-functions)
+  endif()
+endfunction()
+
+# The kernels alone are compiled for the machine, so that nothing inline leaks to other files.
+function(tapegrad_cpu_backend_options sources)
+  set(flags $<IF:$<BOOL:${TAPEGRAD_NATIVE}>,-march=native,-march=x86-64-v3>)
+  set_source_files_properties(${sources} PROPERTIES
+    COMPILE_OPTIONS "${flags};-fopenmp"
+    INCLUDE_DIRECTORIES "${TAPEGRAD_OPENBLAS_INCLUDE}")
+  if(TAPEGRAD_SANITIZE MATCHES address)
+    set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS "--param;asan-stack=0")
+  endif()
+endfunction()

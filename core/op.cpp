@@ -1,0 +1,46 @@
+#include "core/op.h"
+
+namespace tapegrad {
+
+Variable SavedValue::restore(const Edge& history) const {
+  if (!value_)
+    fail<AutogradError>(running_node()->name(), ": a value its rule reads was not saved");
+  if (value_.storage().version() != version_) [[unlikely]]
+    fail<AutogradError>(
+        running_node()->name(), ": a value saved for backward was changed in place (",
+        value_.storage().version() - version_, " writes since); ", describe(*running_node()));
+  Variable value(value_);
+  if (is_recording()) value.set_history(history);
+  return value;
+}
+
+void require_first_order() {
+  if (is_recording())
+    fail<AutogradError>(running_node()->name(),
+                        ": not differentiable twice: its gradient cannot be recorded; ",
+                        describe(*running_node()));
+}
+
+void detail::fail_devices(std::string_view op, std::initializer_list<const Tensor*> tensors) {
+  std::string devices;
+  for (const Tensor* tensor : tensors)
+    if (*tensor) devices.append(devices.empty() ? "" : ", ").append(to_string(tensor->device()));
+  fail<DeviceError>(op, ": operands on different devices: ", devices);
+}
+
+void detail::fail_dtypes(std::string_view op, std::initializer_list<const Tensor*> tensors) {
+  std::string dtypes;
+  for (const Tensor* tensor : tensors)
+    if (*tensor) dtypes.append(dtypes.empty() ? "" : ", ").append(name(tensor->dtype()));
+  fail<DTypeError>(op, ": dtypes differ: ", dtypes);
+}
+
+void detail::check_writable(std::string_view op, const Variable& target) {
+  if (overlaps_itself(target.value().layout()))
+    fail<AutogradError>(op, ": writing in place to an expanded tensor of shape ", target.shape());
+  const Variable base = target.base();
+  if (is_recording() && base.requires_grad() && base.is_leaf())
+    fail<AutogradError>(op, ": writing in place to a leaf that requires a gradient");
+}
+
+}  // namespace tapegrad

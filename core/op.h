@@ -1,0 +1,205 @@
+// apply(): run an op, and put it on the tape when an input needs a gradient.
+//
+// An op is a small struct. Its members are its attributes and what it saves; forward stands next to
+// backward, and backward is written with Variable ops, so that it can be differentiated again:
+//
+//   struct Exp {
+//     static constexpr std::string_view kName = "exp";
+//     SavedOutput<> y{};                            // dx = dy * y
+//     auto saved() { return std::tie(y); }
+//
+//     Tensor forward(const Tensor& x);
+//     Variable backward(const Variable& dy) const { return dy * y(); }
+//   };
+//   Variable exp(const Variable& x, Where where) { return apply(Exp{}, where, x); }
+//
+// An op whose result no gradient flows through says so, `static constexpr bool kDifferentiable =
+// false;`, and has no backward; without either it does not compile. Results of integer or bool type
+// have no history. An input may be an empty Variable (an optional one): forward sees an empty Tensor.
+//
+// forward takes one Tensor an input, or std::span<const Variable> for a list; it returns a Tensor,
+// or a std::vector<Tensor> for several outputs. backward takes `const Variable& dy`, or
+// std::span<const Variable> for several outputs (an empty one means zero), and optionally Needs; it
+// returns a Variable, a std::array, or a std::vector, one gradient an input (empty means zero).
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <optional>
+#include <tuple>
+
+#include "core/error.h"
+#include "core/tape.h"
+
+namespace tapegrad {
+
+namespace detail {
+[[noreturn, gnu::cold]] void fail_devices(std::string_view op,
+                                          std::initializer_list<const Tensor*> tensors);
+[[noreturn, gnu::cold]] void fail_dtypes(std::string_view op,
+                                         std::initializer_list<const Tensor*> tensors);
+}  // namespace detail
+
+/// Which inputs' gradients are wanted.
+class Needs {
+ public:
+  explicit Needs(std::span<const Edge> edges) : edges_(edges) {}
+  bool operator[](size_t input) const { return bool(edges_[input]); }
+
+ private:
+  std::span<const Edge> edges_;
+};
+
+/// A value kept for backward, and the version of its storage when it was kept.
+class SavedValue {
+ public:
+  SavedValue() {}
+  explicit operator bool() const { return bool(value_); }  // false also for an input left out
+  void keep(const Tensor& value) {
+    value_ = value;
+    version_ = value.storage().version();
+  }
+
+ protected:
+  /// AutogradError, naming the op, when the storage was written since. The history is put back
+  /// only if the rule is being recorded.
+  Variable restore(const Edge& history) const;
+
+ private:
+  Tensor value_;
+  uint32_t version_ = 0;
+};
+
+/// Input I, kept only if the gradient of one of the inputs For is wanted (of any, if none is
+/// named). Its history is the node's own edge.
+template <int I, int... For>
+class SavedInput : public SavedValue {
+ public:
+  SavedInput() {}  // user-provided, so that `a{}` does not first clear 170 bytes
+  static bool is_needed([[maybe_unused]] Needs needs) {
+    return sizeof...(For) == 0 || (needs[For] || ...);
+  }
+  static constexpr int kInput = I;
+
+  Variable operator()() const { return restore(running_node()->edges()[I]); }
+};
+
+/// Output K. Its history would be a cycle; the running node stands in for it.
+template <int K = 0>
+class SavedOutput : public SavedValue {
+ public:
+  SavedOutput() {}
+  static constexpr int kOutput = K;
+
+  Variable operator()() const;
+};
+
+/// For a rule that runs kernels directly and so cannot be differentiated: AutogradError, naming the
+/// op, when the rule is being recorded.
+void require_first_order();
+
+/// The same device for all, else DeviceError. Empty tensors do not count.
+template <std::same_as<Tensor>... Tensors>
+void check_same_device(std::string_view op, const Tensor& first, const Tensors&... others) {
+  const auto differs = [&](const Tensor& other) { return other && other.device() != first.device(); };
+  if ((differs(others) || ...)) [[unlikely]]
+    detail::fail_devices(op, {&first, &others...});
+}
+
+/// The same dtype for all, else DTypeError. Empty tensors do not count.
+template <std::same_as<Tensor>... Tensors>
+void check_same_dtype(std::string_view op, const Tensor& first, const Tensors&... others) {
+  if (((others && others.dtype() != first.dtype()) || ...)) [[unlikely]]
+    detail::fail_dtypes(op, {&first, &others...});
+}
+
+template <typename Op>
+constexpr bool is_differentiable() {
+  if constexpr (requires { Op::kDifferentiable; })
+    return Op::kDifferentiable;
+  else
+    return true;
+}
+
+template <typename Op, typename Gradient>
+concept HasBackward = requires(const Op op, Gradient dy, Needs needs) {
+  op.backward(dy, needs);
+}
+|| requires(const Op op, Gradient dy) { op.backward(dy); };
+
+/// An op on the tape. Edges and Slots are arrays, or vectors for ops over lists.
+template <typename Op, typename Edges, typename Slots>
+class OpNode final : public Node {
+ public:
+  OpNode(Op&& op, Where where, Edges&& edges, Slots&& slots)
+      : Node(edges, where),
+        edges_(std::move(edges)),
+        slots_(std::move(slots)),
+        op_(std::move(op)) {}
+
+  std::string_view name() const override { return Op::kName; }
+  std::span<const Edge> edges() const override { return edges_; }
+  std::span<Variable> gradients() override { return slots_; }
+  void free_saved() override { op_.reset(); }
+  Op& op() { return *op_; }
+
+  void run(BackwardPass& pass) override {
+    if (!op_) [[unlikely]]
+      fail<AutogradError>("backward: the graph was freed by an earlier backward at ",
+                          describe(*this), "; pass {.retain_graph = true} to the first");
+    Slots incoming = std::move(slots_);
+    if constexpr (!std::same_as<Slots, std::array<Variable, 1>>) slots_.resize(incoming.size());
+    auto outgoing = backward(incoming);
+    incoming = {};  // a sole owner of dy may then add to it in place
+    if constexpr (std::same_as<decltype(outgoing), Variable>) {
+      pass.send(edges_[0], std::move(outgoing));
+    } else {
+      for (size_t i = 0; i < edges_.size(); ++i) pass.send(edges_[i], std::move(outgoing[i]));
+    }
+  }
+
+ private:
+  auto backward(const Slots& incoming) const {
+    constexpr bool kOne = std::same_as<Slots, std::array<Variable, 1>>;
+    using Gradient = std::conditional_t<kOne, const Variable&, std::span<const Variable>>;
+    static_assert(HasBackward<Op, Gradient>,
+                  "this op has no backward(); write one, or do not record it");
+    auto call = [&](Gradient dy) {
+      if constexpr (requires { op_->backward(dy, Needs(edges_)); })
+        return op_->backward(dy, Needs(edges_));
+      else
+        return op_->backward(dy);
+    };
+    if constexpr (kOne)
+      return call(incoming[0]);
+    else
+      return call(incoming);
+  }
+
+  Edges edges_;
+  Slots slots_;
+  std::optional<Op> op_;
+};
+
+template <typename Op, typename Edges>
+Ref<Node> make_node(Op op, Where where, Edges edges) {
+  using Slots = std::array<Variable, 1>;
+  return Ref<Node>::adopt(
+      new OpNode<Op, Edges, Slots>(std::move(op), where, std::move(edges), Slots{}));
+}
+
+/// Runs the op on its inputs.
+template <typename Op, std::same_as<Variable>... Inputs>
+auto apply(Op op, Where where, const Inputs&... inputs);
+template <typename Op>
+auto apply(Op op, Where where, std::span<const Variable> inputs);
+
+/// Runs `op.write(inputs..., y)` with y = target, the first input. The result must have its shape.
+/// AutogradError, before anything is written, for a leaf that requires a gradient (or a view of
+/// one) while recording, and for a target that overlaps itself.
+template <typename Op, std::same_as<Variable>... Others>
+void apply_in_place(Op op, Where where, Variable& target, const Others&... others);
+
+}  // namespace tapegrad
+
+#include "core/op_impl.h"

@@ -1,0 +1,156 @@
+// The bodies of core/op.h.
+#pragma once
+
+#include "core/op.h"
+
+namespace tapegrad::detail {
+
+template <size_t N>
+using InputPointers = std::array<const Variable*, N>;
+
+inline const Variable& at(std::span<const Variable> inputs, size_t i) { return inputs[i]; }
+template <size_t N>
+const Variable& at(const InputPointers<N>& inputs, size_t i) {
+  return *inputs[i];
+}
+
+template <size_t N>
+std::array<Edge, N> edges_of(const InputPointers<N>& inputs) {
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return std::array<Edge, N>{inputs[I]->edge()...};
+  }
+  (std::make_index_sequence<N>());
+}
+inline std::vector<Edge> edges_of(std::span<const Variable> inputs) {
+  std::vector<Edge> edges;
+  for (const Variable& input : inputs) edges.push_back(input.edge());
+  return edges;
+}
+
+template <typename Inputs>
+bool any_requires_grad(const Inputs& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (at(inputs, i).requires_grad()) return true;
+  return false;
+}
+
+inline const Tensor& output_at(const Tensor& output, size_t) { return output; }
+inline const Tensor& output_at(const std::vector<Tensor>& outputs, size_t k) { return outputs[k]; }
+
+template <typename Op, typename Visit>
+void for_each_saved(Op& op, Visit visit) {
+  if constexpr (requires { op.saved(); })
+    std::apply([&](auto&... saved) { (visit(saved), ...); }, op.saved());
+}
+
+template <typename Op, typename Inputs>
+void keep_inputs(Op& op, const Inputs& inputs, Needs needs) {
+  for_each_saved(op, [&](auto& saved) {
+    if constexpr (requires { saved.kInput; })
+      if (saved.is_needed(needs) && at(inputs, saved.kInput))
+        saved.keep(at(inputs, saved.kInput).value());
+  });
+}
+
+template <typename Op, typename Values>
+void keep_outputs(Op& op, const Values& outputs) {
+  for_each_saved(op, [&](auto& saved) {
+    if constexpr (requires { saved.kOutput; }) saved.keep(output_at(outputs, saved.kOutput));
+  });
+}
+
+/// What a rule records belongs to the line that recorded the op.
+inline Where line_of(Where where) { return running_node() ? running_node()->where() : where; }
+
+template <typename Op, typename Inputs>
+Variable finish(Op&& op, Where where, const Inputs& inputs, Tensor&& value) {
+  Variable output(std::move(value));
+  if constexpr (is_differentiable<std::remove_reference_t<Op>>()) {
+    if (is_recording() && any_requires_grad(inputs) && is_float(output.dtype())) {
+      auto edges = edges_of(inputs);
+      using Slots = std::array<Variable, 1>;
+      auto* node = new OpNode<std::remove_reference_t<Op>, decltype(edges), Slots>(
+          std::move(op), line_of(where), std::move(edges), Slots{});
+      Edge history{Ref<Node>::adopt(node), 0};
+      keep_inputs(node->op(), inputs, Needs(node->edges()));
+      keep_outputs(node->op(), output.value());
+      output.set_history(std::move(history));
+    }
+  }
+  if (inputs.size() > 0 && output.value().shares_storage(at(inputs, 0).value_or_empty()))
+    output.set_view_of(at(inputs, 0));
+  return output;
+}
+
+template <typename Op, typename Inputs>
+std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
+                             std::vector<Tensor>&& values) {
+  std::vector<Variable> outputs;
+  for (const Tensor& value : values) outputs.emplace_back(value);
+  if constexpr (is_differentiable<std::remove_reference_t<Op>>()) {
+    if (is_recording() && any_requires_grad(inputs)) {
+      auto edges = edges_of(inputs);
+      using Slots = std::vector<Variable>;
+      auto* node = new OpNode<std::remove_reference_t<Op>, decltype(edges), Slots>(
+          std::move(op), line_of(where), std::move(edges), Slots(values.size()));
+      const Ref<Node> owner = Ref<Node>::adopt(node);
+      keep_inputs(node->op(), inputs, Needs(node->edges()));
+      keep_outputs(node->op(), values);
+      for (uint32_t k = 0; k < outputs.size(); ++k)
+        if (is_float(outputs[k].dtype())) outputs[k].set_history({owner, k});
+    }
+  }
+  if (inputs.size() > 0)
+    for (Variable& output : outputs)
+      if (output.value().shares_storage(at(inputs, 0).value_or_empty()))
+        output.set_view_of(at(inputs, 0));
+  return outputs;
+}
+
+/// The checks of apply_in_place.
+void check_writable(std::string_view op, const Variable& target);
+
+}  // namespace tapegrad::detail
+
+namespace tapegrad {
+
+template <int K>
+Variable SavedOutput<K>::operator()() const {
+  return restore({Ref<Node>::share(const_cast<Node*>(running_node())), uint32_t(K)});
+}
+
+template <typename Op, std::same_as<Variable>... Inputs>
+auto apply(Op op, Where where, const Inputs&... inputs) {
+  auto value = op.forward(inputs.value_or_empty()...);
+  const detail::InputPointers<sizeof...(Inputs)> pointers{&inputs...};
+  return detail::finish(std::move(op), where, pointers, std::move(value));
+}
+
+template <typename Op>
+auto apply(Op op, Where where, std::span<const Variable> inputs) {
+  auto value = op.forward(inputs);
+  return detail::finish(std::move(op), where, inputs, std::move(value));
+}
+
+template <typename Op, std::same_as<Variable>... Others>
+void apply_in_place(Op op, Where where, Variable& target, const Others&... others) {
+  detail::check_writable(Op::kName, target);
+  const detail::InputPointers<1 + sizeof...(Others)> inputs{&target, &others...};
+  Tensor& y = target.writable();
+  if (!is_recording() || !detail::any_requires_grad(inputs)) {
+    op.write(y, others.value_or_empty()..., y);
+    return y.storage().bump_version();
+  }
+  auto edges = detail::edges_of(inputs);
+  using Slots = std::array<Variable, 1>;
+  auto* node =
+      new OpNode<Op, decltype(edges), Slots>(std::move(op), where, std::move(edges), Slots{});
+  Edge made{Ref<Node>::adopt(node), 0};
+  detail::keep_inputs(node->op(), inputs, Needs(node->edges()));
+  node->op().write(y, others.value_or_empty()..., y);
+  y.storage().bump_version();
+  detail::keep_outputs(node->op(), y);
+  target.rebase(std::move(made), where);
+}
+
+}  // namespace tapegrad
