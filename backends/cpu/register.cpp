@@ -4,6 +4,19 @@ namespace tapegrad::backends::cpu {
 
 void register_kernels() {
   register_memory();
+  register_binary();
+  register_unary();
+  register_activation();
+  register_reduce();
+  register_softmax();
+  register_matmul();
+  register_conv();
+  register_pool();
+  register_norm();
+  register_loss();
+  register_index();
+  register_random();
+  register_update();
 }
 
 }  // namespace tapegrad::backends::cpu

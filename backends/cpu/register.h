@@ -4,6 +4,20 @@
 namespace tapegrad::backends::cpu {
 
 void register_kernels();  // all of the below; the dispatcher calls it on first use
+
 void register_memory();
+void register_binary();
+void register_unary();
+void register_activation();
+void register_reduce();
+void register_softmax();
+void register_matmul();
+void register_conv();
+void register_pool();
+void register_norm();
+void register_loss();
+void register_index();
+void register_random();
+void register_update();
 
 }  // namespace tapegrad::backends::cpu

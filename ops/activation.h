@@ -1,0 +1,37 @@
+// Activations: elementwise nonlinearities of networks. Floats only.
+#pragma once
+
+#include "core/dispatcher.h"
+#include "core/variable.h"
+
+namespace tapegrad {
+
+Variable sigmoid(const Variable& x, Where where = Where::current());  // 1 / (1 + exp(-x))
+Variable relu(const Variable& x, Where where = Where::current());     // max(x, 0); relu'(0) = 0
+Variable relu6(const Variable& x, Where where = Where::current());    // min(max(x, 0), 6)
+/// x where x > 0, else slope * x.
+Variable leaky_relu(const Variable& x, double negative_slope = 0.01,
+                    Where where = Where::current());
+/// x where x > 0, else alpha * (exp(x) - 1).
+Variable elu(const Variable& x, double alpha = 1.0, Where where = Where::current());
+/// scale * elu(x, alpha) with the two constants of Klambauer et al. 2017.
+Variable selu(const Variable& x, Where where = Where::current());
+
+enum class Gelu { kErf, kTanh };
+/// x * Phi(x), with the normal distribution function itself or its tanh approximation
+/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+Variable gelu(const Variable& x, Gelu approximate = Gelu::kErf, Where where = Where::current());
+
+Variable silu(const Variable& x, Where where = Where::current());  // x * sigmoid(x)
+Variable mish(const Variable& x, Where where = Where::current());  // x * tanh(softplus(x))
+/// log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
+Variable softplus(const Variable& x, double beta = 1.0, double threshold = 20.0,
+                  Where where = Where::current());
+Variable hardsigmoid(const Variable& x, Where where = Where::current());  // clamp(x / 6 + 1/2, 0, 1)
+Variable hardswish(const Variable& x, Where where = Where::current());    // x * hardsigmoid(x)
+
+/// Written into x.
+Variable& relu_(Variable& x, Where where = Where::current());
+Variable& sigmoid_(Variable& x, Where where = Where::current());
+
+}  // namespace tapegrad

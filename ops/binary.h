@@ -1,0 +1,85 @@
+// Elementwise ops of two operands, with NumPy broadcasting: shapes are aligned at the right, and
+// sizes are equal or 1. An operand is a Variable or a number, on either side.
+//
+// Dtypes are promoted as in PyTorch (core/dtype.h). Of two Variables, one without dimensions counts
+// like a number of its kind: float32 [2, 3] * float64 [] stays float32.
+//
+//   y = 2 * x - 1;
+//   y = maximum(x, 0.0);
+#pragma once
+
+#include "core/dispatcher.h"
+#include "core/variable.h"
+
+namespace tapegrad {
+
+/// An argument of a binary op: a variable or a number, and the line that wrote it.
+struct Operand {
+  Operand(const Variable& variable, Where where = Where::current())
+      : variable(&variable), where(where) {}
+  template <typename T>
+    requires std::is_arithmetic_v<T>
+  Operand(T number, Where where = Where::current()) : number(number), where(where) {}
+
+  const Variable* variable = nullptr;  // of the caller; null for a number
+  Number number = 0;
+  Where where;
+};
+
+Variable add(Operand a, Operand b);
+Variable sub(Operand a, Operand b);
+Variable mul(Operand a, Operand b);
+/// True division: integers give the default float type.
+Variable div(Operand a, Operand b);
+/// a to the power b. 0^0 is 1, with derivative 0 in a.
+Variable pow(Operand a, Operand b);
+/// The larger; NaN if either is NaN. A tie sends half of the gradient to each.
+Variable maximum(Operand a, Operand b);
+Variable minimum(Operand a, Operand b);
+/// The angle of the point (x, y), in (-pi, pi].
+Variable atan2(Operand y, Operand x);
+/// The remainder of C's fmod: it has the sign of a.
+Variable fmod(Operand a, Operand b);
+
+Variable operator+(Operand a, Operand b);
+Variable operator-(Operand a, Operand b);
+Variable operator*(Operand a, Operand b);
+Variable operator/(Operand a, Operand b);
+Variable operator-(Operand x);
+
+/// Comparisons give bool and have no gradient.
+Variable eq(Operand a, Operand b);
+Variable ne(Operand a, Operand b);
+Variable lt(Operand a, Operand b);
+Variable le(Operand a, Operand b);
+Variable gt(Operand a, Operand b);
+Variable ge(Operand a, Operand b);
+Variable operator==(Operand a, Operand b);
+Variable operator!=(Operand a, Operand b);
+Variable operator<(Operand a, Operand b);
+Variable operator<=(Operand a, Operand b);
+Variable operator>(Operand a, Operand b);
+Variable operator>=(Operand a, Operand b);
+
+/// Of the truth of each element (not zero); give bool.
+Variable logical_and(Operand a, Operand b);
+Variable logical_or(Operand a, Operand b);
+Variable logical_xor(Operand a, Operand b);
+Variable logical_not(const Variable& x, Where where = Where::current());
+
+/// a where the condition (bool) holds, else b; the three broadcast. Only the chosen side receives a
+/// gradient, but 0 * inf is NaN further back: keep the side that is not chosen finite.
+Variable where(const Variable& condition, Operand a, Operand b);
+
+/// Written into the first operand, whose shape and dtype stay: a result that would not fit is a
+/// ShapeError or DTypeError, and nothing is written.
+Variable& add_(Variable& a, Operand b);
+Variable& sub_(Variable& a, Operand b);
+Variable& mul_(Variable& a, Operand b);
+Variable& div_(Variable& a, Operand b);
+Variable& operator+=(Variable& a, Operand b);
+Variable& operator-=(Variable& a, Operand b);
+Variable& operator*=(Variable& a, Operand b);
+Variable& operator/=(Variable& a, Operand b);
+
+}  // namespace tapegrad

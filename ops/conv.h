@@ -1,0 +1,44 @@
+// Convolution, and the unfolding it can be computed by. Images are [batch, channels, height, width].
+#pragma once
+
+#include "core/dispatcher.h"
+#include "core/variable.h"
+
+namespace tapegrad {
+
+/// Height and width; one number means both.
+struct Size2d {
+  Size2d(int64_t both) : height(both), width(both) {}
+  Size2d(int64_t height, int64_t width) : height(height), width(width) {}
+  bool operator==(const Size2d&) const = default;
+
+  int64_t height, width;
+};
+
+struct Conv2dOptions {
+  Size2d stride = 1;
+  Size2d padding = 0;  // zeros on each side
+  Size2d dilation = 1;
+  int64_t groups = 1;  // divides both channel counts
+};
+
+/// Cross-correlation, as in every framework: y[n,o,i,j] = b[o] + sum over c,u,v of
+/// w[o,c,u,v] x[n,c, i*stride + u*dilation - padding, ...].
+/// x [n, c, h, w], weight [o, c/groups, kh, kw], bias [o] or empty; y [n, o, h', w'] with
+/// h' = (h + 2 padding - dilation (kh - 1) - 1) / stride + 1.
+Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias = {},
+                Conv2dOptions options = {}, Where where = Where::current());
+
+struct UnfoldOptions {
+  Size2d kernel_size;
+  Size2d stride = 1;
+  Size2d padding = 0;
+  Size2d dilation = 1;
+};
+/// Patches as columns (im2col): [n, c, h, w] -> [n, c kh kw, number of patches].
+Variable unfold(const Variable& x, UnfoldOptions options, Where where = Where::current());
+/// The adjoint (col2im): overlapping patches add up into [n, c, output_size].
+Variable fold(const Variable& columns, Size2d output_size, UnfoldOptions options,
+              Where where = Where::current());
+
+}  // namespace tapegrad

@@ -1,0 +1,38 @@
+// Reading and writing by index. Indices are int32 or int64; one outside [0, size) is an IndexError
+// that names the first offender. Sums over repeated indices are made in a fixed order.
+#pragma once
+
+#include "core/dispatcher.h"
+#include "core/variable.h"
+
+namespace tapegrad {
+
+/// Rows of weight [n, d] by number: [...] -> [..., d]. The row padding_idx, if not negative,
+/// receives no gradient.
+Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx = -1,
+                   Where where = Where::current());
+
+/// y = x with dimension dim replaced by the entries that the vector index names.
+Variable index_select(const Variable& x, int dim, const Variable& index,
+                      Where where = Where::current());
+/// x + alpha * source, added where the vector index points along dim; repeats add up.
+Variable index_add(const Variable& x, int dim, const Variable& index, const Variable& source,
+                   double alpha = 1.0, Where where = Where::current());
+
+/// y[i][j] = x[index[i][j]][j] for dim 0, and so on; y has index's shape.
+Variable gather(const Variable& x, int dim, const Variable& index, Where where = Where::current());
+/// x with y[index[i][j]][j] += source[i][j] for dim 0, and so on.
+Variable scatter_add(const Variable& x, int dim, const Variable& index, const Variable& source,
+                     Where where = Where::current());
+
+/// x with `value` where the mask (bool, broadcasts to x) holds.
+Variable masked_fill(const Variable& x, const Variable& mask, Number value,
+                     Where where = Where::current());
+Variable& masked_fill_(Variable& x, const Variable& mask, Number value,
+                       Where where = Where::current());
+
+/// int64 rows of zeros with a one at each id: [...] -> [..., num_classes]. num_classes = -1 takes
+/// one more than the largest id.
+Variable one_hot(const Variable& ids, int64_t num_classes = -1, Where where = Where::current());
+
+}  // namespace tapegrad

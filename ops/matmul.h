@@ -1,0 +1,28 @@
+// Matrix products.
+#pragma once
+
+#include "core/dispatcher.h"
+#include "core/variable.h"
+
+namespace tapegrad {
+
+/// NumPy's matmul. Two vectors give their dot product; a vector is taken as a row at the left and as
+/// a column at the right; further dimensions in front are batches and broadcast.
+/// ShapeError when the inner sizes differ. float32 and bfloat16 by oneDNN, float64 by OpenBLAS,
+/// float16 through float.
+Variable matmul(const Variable& a, const Variable& b, Where where = Where::current());
+
+/// [m, k] x [k, n] -> [m, n].
+Variable mm(const Variable& a, const Variable& b, Where where = Where::current());
+/// [b, m, k] x [b, k, n] -> [b, m, n].
+Variable bmm(const Variable& a, const Variable& b, Where where = Where::current());
+/// [n] . [n] -> [].
+Variable dot(const Variable& a, const Variable& b, Where where = Where::current());
+/// [m] x [n] -> [m, n].
+Variable outer(const Variable& a, const Variable& b, Where where = Where::current());
+
+/// x W^T + b: x is [..., in], weight [out, in], bias [out] or empty.
+Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {},
+                Where where = Where::current());
+
+}  // namespace tapegrad

@@ -1,0 +1,94 @@
+// Shapes: ops that move no data where they can help it, and the ones that rearrange it.
+//
+// A view shares storage with its input: a write to either is seen by both, and by autograd.
+// A negative dim counts from the end; one out of range is an IndexError.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "core/variable.h"
+
+namespace tapegrad {
+
+/// The same elements in row-major order under another shape; one size may be -1. A view where
+/// strides allow, else a copy. ShapeError when the counts differ.
+Variable reshape(const Variable& x, const Shape& shape, Where where = Where::current());
+/// The same, but always a view: ShapeError when the strides do not allow it.
+Variable view(const Variable& x, const Shape& shape, Where where = Where::current());
+/// Dimensions start..end become one.
+Variable flatten(const Variable& x, int start_dim = 0, int end_dim = -1,
+                 Where where = Where::current());
+/// Dimensions in another order; a view.
+Variable permute(const Variable& x, const Dims& dims, Where where = Where::current());
+/// Two dimensions exchanged; a view.
+Variable transpose(const Variable& x, int dim0, int dim1, Where where = Where::current());
+/// A matrix transposed; a view.
+Variable t(const Variable& x, Where where = Where::current());
+
+inline constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+/// Elements start, start + step, ... below end along dim; a view. Bounds are clamped and count from
+/// the end when negative, as in Python; step is at least 1.
+Variable slice(const Variable& x, int dim, int64_t start, int64_t end = kEnd, int64_t step = 1,
+               Where where = Where::current());
+/// `length` elements from start along dim; a view. IndexError when they do not exist.
+Variable narrow(const Variable& x, int dim, int64_t start, int64_t length,
+                Where where = Where::current());
+/// Entry `index` along dim, which goes away; a view. A negative index counts from the end.
+Variable select(const Variable& x, int dim, int64_t index, Where where = Where::current());
+/// Repeats dimensions of size 1, and new ones in front, without copying; -1 keeps a size. A view.
+Variable expand(const Variable& x, const Shape& shape, Where where = Where::current());
+/// Drops dimensions of size 1: all, or one (which stays when it is larger); a view.
+Variable squeeze(const Variable& x, Where where = Where::current());
+Variable squeeze(const Variable& x, int dim, Where where = Where::current());
+/// A new dimension of size 1 before dim; a view.
+Variable unsqueeze(const Variable& x, int dim, Where where = Where::current());
+/// Windows of `size` every `step` along dim, as a new last dimension; a view.
+Variable unfold(const Variable& x, int dim, int64_t size, int64_t step,
+                Where where = Where::current());
+
+/// Joined along an existing, or along a new dimension. Dtypes are promoted.
+Variable cat(std::span<const Variable> inputs, int dim = 0, Where where = Where::current());
+Variable stack(std::span<const Variable> inputs, int dim = 0, Where where = Where::current());
+inline Variable cat(std::initializer_list<Variable> inputs, int dim = 0,
+                    Where where = Where::current()) {
+  return cat(std::span<const Variable>(inputs.begin(), inputs.size()), dim, where);
+}
+inline Variable stack(std::initializer_list<Variable> inputs, int dim = 0,
+                      Where where = Where::current()) {
+  return stack(std::span<const Variable>(inputs.begin(), inputs.size()), dim, where);
+}
+/// Pieces of `size` along dim, the last one maybe smaller; or pieces of the given sizes; views.
+std::vector<Variable> split(const Variable& x, int64_t size, int dim = 0,
+                            Where where = Where::current());
+std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim = 0,
+                            Where where = Where::current());
+/// At most `chunks` pieces of equal size, the last one maybe smaller; views.
+std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim = 0,
+                            Where where = Where::current());
+
+/// Reversed along the dimensions; a copy.
+Variable flip(const Variable& x, const Dims& dims, Where where = Where::current());
+/// Shifted along the dimensions; what falls off comes in at the other end.
+Variable roll(const Variable& x, const Dims& shifts, const Dims& dims,
+              Where where = Where::current());
+/// `value` around x: before and after of the last dimension, then of the one before it, and so on,
+/// as PyTorch's constant pad. A negative amount cuts off.
+Variable pad(const Variable& x, const std::vector<int64_t>& amounts, double value = 0.0,
+             Where where = Where::current());
+/// x laid side by side this many times along each dimension (new ones in front).
+Variable repeat(const Variable& x, const Dims& times, Where where = Where::current());
+/// NumPy's tile: as repeat, but fewer numbers than dimensions are completed by ones in front.
+Variable tile(const Variable& x, const Dims& times, Where where = Where::current());
+/// Each entry along dim this many times in a row.
+Variable repeat_interleave(const Variable& x, int64_t times, int dim,
+                           Where where = Where::current());
+
+/// Written into y, which x broadcasts to; converts.
+Variable& copy_(Variable& y, const Variable& x, Where where = Where::current());
+Variable& fill_(Variable& y, Number value, Where where = Where::current());
+Variable& zero_(Variable& y, Where where = Where::current());
+
+// Also of this family, in core/view.h: clone, and Variable::to for casts and moves.
+
+}  // namespace tapegrad
