@@ -13,6 +13,7 @@ option(TAPEGRAD_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_BENCHMARKS "Build the benchmarks" OFF)
 option(TAPEGRAD_NATIVE "Compile the CPU kernels for this machine (off: AVX2)" ON)
+option(TAPEGRAD_CUDA "Build the CUDA backend where a toolkit is found" ON)
 option(TAPEGRAD_WERROR "Warnings are errors" OFF)
 set(TAPEGRAD_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
 
@@ -29,6 +30,7 @@ endif()
 # Debian's dnnl-config.cmake asks for OpenCL, which the CPU engine does not need.
 find_library(TAPEGRAD_DNNL NAMES dnnl REQUIRED)
 find_path(TAPEGRAD_DNNL_INCLUDE NAMES dnnl.hpp REQUIRED)
+find_path(TAPEGRAD_XSIMD_INCLUDE NAMES xsimd/xsimd.hpp REQUIRED)
 
 # float64 products: OpenBLAS's OpenMP build shares its threads with oneDNN; the pthread build would
 # be a second pool.
@@ -50,10 +52,13 @@ endfunction()
 
 # The kernels alone are compiled for the machine, so that nothing inline leaks to other files.
 function(tapegrad_cpu_backend_options sources)
+  set(vendor ${TAPEGRAD_OPENBLAS_INCLUDE} ${TAPEGRAD_DNNL_INCLUDE} ${TAPEGRAD_XSIMD_INCLUDE})
+  list(REMOVE_DUPLICATES vendor)
+  list(REMOVE_ITEM vendor ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
   set(flags $<IF:$<BOOL:${TAPEGRAD_NATIVE}>,-march=native,-march=x86-64-v3>)
   set_source_files_properties(${sources} PROPERTIES
     COMPILE_OPTIONS "${flags};-fopenmp"
-    INCLUDE_DIRECTORIES "${TAPEGRAD_OPENBLAS_INCLUDE}")
+    INCLUDE_DIRECTORIES "${vendor}")
   if(TAPEGRAD_SANITIZE MATCHES address)
     set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS "--param;asan-stack=0")
   endif()

@@ -13,9 +13,9 @@ namespace tapegrad {
 /// kilobyte live in the small-object pool of core/pool.h and are not counted.
 struct MemoryStats {
   int64_t in_use = 0;
-  int64_t peak = 0;       // the largest in_use since the start or reset_peak_memory()
-  int64_t cached = 0;     // freed, kept for reuse
-  int64_t limit = -1;     // of in_use + cached; -1 for none
+  int64_t peak = 0;                // the largest in_use since the start or reset_peak_memory()
+  int64_t cached = 0;              // freed, kept for reuse
+  int64_t limit = -1;              // of in_use + cached; -1 for none
   int64_t allocations = 0;         // blocks handed out
   int64_t system_allocations = 0;  // of them, taken from the system
 };

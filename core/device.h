@@ -26,7 +26,7 @@ struct Device {
 inline constexpr Device cpu{};
 inline constexpr Device gpu{DeviceType::kCuda, 0};
 
-std::string to_string(Device device);                      // "cpu", "cuda:1"
+std::string to_string(Device device);  // "cpu", "cuda:1"
 std::ostream& operator<<(std::ostream& out, Device device);
 
 /// From "cpu", "cuda", "gpu" or "cuda:1". ArgumentError for anything else.

@@ -11,10 +11,10 @@
 #pragma once
 
 #include <array>
-#include <utility>
 #include <atomic>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/tensor.h"
 

@@ -26,7 +26,8 @@ enum class DType : uint8_t {
 };
 inline constexpr int kDTypeCount = 10;
 inline constexpr std::string_view kDTypeNames[kDTypeCount] = {
-    "float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"};
+    "float16", "bfloat16", "float32", "float64", "int8",
+    "int16",   "int32",    "int64",   "uint8",   "bool"};
 inline constexpr int64_t kDTypeSizes[kDTypeCount] = {2, 2, 4, 8, 1, 2, 4, 8, 1, 1};
 
 inline constexpr DType f16 = DType::kFloat16, bf16 = DType::kBFloat16;
@@ -61,7 +62,8 @@ struct TypeList {};
 inline constexpr TypeList<float16, bfloat16, float, double> kFloatTypes{};
 /// What arithmetic is defined for: int8, int16 and bool are stored, cast, copied, compared and
 /// indexed only.
-inline constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t> kNumberTypes{};
+inline constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t>
+    kNumberTypes{};
 inline constexpr TypeList<float16, bfloat16, float, double, int8_t, int16_t, int32_t, int64_t,
                           uint8_t, bool>
     kAllTypes{};
@@ -94,16 +96,26 @@ inline constexpr DType kDTypeOf<bool> = boolean;
 template <typename Visit>
 decltype(auto) with_type(DType dtype, Visit visit) {
   switch (dtype) {
-    case DType::kFloat16: return visit(Type<float16>{});
-    case DType::kBFloat16: return visit(Type<bfloat16>{});
-    case DType::kFloat32: return visit(Type<float>{});
-    case DType::kFloat64: return visit(Type<double>{});
-    case DType::kInt8: return visit(Type<int8_t>{});
-    case DType::kInt16: return visit(Type<int16_t>{});
-    case DType::kInt32: return visit(Type<int32_t>{});
-    case DType::kInt64: return visit(Type<int64_t>{});
-    case DType::kUInt8: return visit(Type<uint8_t>{});
-    case DType::kBool: break;
+    case DType::kFloat16:
+      return visit(Type<float16>{});
+    case DType::kBFloat16:
+      return visit(Type<bfloat16>{});
+    case DType::kFloat32:
+      return visit(Type<float>{});
+    case DType::kFloat64:
+      return visit(Type<double>{});
+    case DType::kInt8:
+      return visit(Type<int8_t>{});
+    case DType::kInt16:
+      return visit(Type<int16_t>{});
+    case DType::kInt32:
+      return visit(Type<int32_t>{});
+    case DType::kInt64:
+      return visit(Type<int64_t>{});
+    case DType::kUInt8:
+      return visit(Type<uint8_t>{});
+    case DType::kBool:
+      break;
   }
   return visit(Type<bool>{});
 }

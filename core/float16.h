@@ -64,7 +64,8 @@ inline float float16::decode(uint16_t bits) {
   const uint32_t sign = uint32_t(bits & 0x8000u) << 16;
   const uint32_t size = bits & 0x7fffu;
   if (size >= 0x7c00u)  // infinity, or NaN, quiet
-    return std::bit_cast<float>(sign | 0x7f800000u | size << 13 | (size > 0x7c00u ? 0x400000u : 0u));
+    return std::bit_cast<float>(sign | 0x7f800000u | size << 13 |
+                                (size > 0x7c00u ? 0x400000u : 0u));
   if (size >= 0x400u) return std::bit_cast<float>(sign | ((size << 13) + 0x38000000u));
   const float value = float(size) * 0x1p-24f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));

@@ -1,8 +1,8 @@
 // Gradient checks for any callable: backward passes against central differences, in float64, the
 // full Jacobian.
 //
-//   auto result = gradcheck([](const auto& in) { return tanh(in[0] * in[1]); }, {a, b}, {.order = 2});
-//   if (!result) std::cerr << result.message;
+//   auto result = gradcheck([](const auto& in) { return tanh(in[0] * in[1]); }, {a, b}, {.order =
+//   2}); if (!result) std::cerr << result.message;
 #pragma once
 
 #include <functional>
@@ -32,8 +32,8 @@ struct GradcheckResult {
 using GradcheckFunction = std::function<std::vector<Variable>(const std::vector<Variable>&)>;
 
 /// Checks f at the inputs. Those that require a gradient are varied; they must be float64, else a
-/// DTypeError. f must be deterministic; its integer outputs are ignored. The inputs are left as they
-/// were.
+/// DTypeError. f must be deterministic; its integer outputs are ignored. The inputs are left as
+/// they were.
 GradcheckResult gradcheck_outputs(const GradcheckFunction& f, const std::vector<Variable>& inputs,
                                   GradcheckOptions options = {});
 

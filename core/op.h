@@ -15,7 +15,8 @@
 //
 // An op whose result no gradient flows through says so, `static constexpr bool kDifferentiable =
 // false;`, and has no backward; without either it does not compile. Results of integer or bool type
-// have no history. An input may be an empty Variable (an optional one): forward sees an empty Tensor.
+// have no history. An input may be an empty Variable (an optional one): forward sees an empty
+// Tensor.
 //
 // forward takes one Tensor an input, or std::span<const Variable> for a list; it returns a Tensor,
 // or a std::vector<Tensor> for several outputs. backward takes `const Variable& dy`, or
@@ -101,7 +102,9 @@ void require_first_order();
 /// The same device for all, else DeviceError. Empty tensors do not count.
 template <std::same_as<Tensor>... Tensors>
 void check_same_device(std::string_view op, const Tensor& first, const Tensors&... others) {
-  const auto differs = [&](const Tensor& other) { return other && other.device() != first.device(); };
+  const auto differs = [&](const Tensor& other) {
+    return other && other.device() != first.device();
+  };
   if ((differs(others) || ...)) [[unlikely]]
     detail::fail_devices(op, {&first, &others...});
 }

@@ -59,9 +59,12 @@ struct Printer {
       out << std::string(width - std::min(width, number.size()), ' ') << number;
       return;
     }
-    const bool last = dim == x.rank() - 1;
-    const std::string between =
-        last ? ", " : "," + std::string(size_t(x.rank() - dim - 1), '\n') + std::string(size_t(dim) + 1, ' ');
+    const int below = x.rank() - 1 - dim;  // innermost: one line, else a line or more between
+    std::string between = ", ";
+    if (below > 0) {
+      between = ",";
+      between.append(size_t(below), '\n').append(size_t(dim) + 1, ' ');
+    }
     out << '[';
     bool first = true;
     for_shown(
@@ -81,11 +84,11 @@ struct Printer {
 std::ostream& operator<<(std::ostream& out, const Variable& x) {
   if (!x) return out << "(empty)";
   const Tensor here = x.value().to(cpu).contiguous();
-  const Tensor dense = here.with_layout({here.shape(), contiguous_strides(here.shape()), here.layout().offset});
+  const Tensor dense =
+      here.with_layout({here.shape(), contiguous_strides(here.shape()), here.layout().offset});
   Printer printer{out, dense, dense.numel() > kSummarizeAbove};
-  printer.for_shown_elements(0, 0, [&](int64_t at) {
-    printer.width = std::max(printer.width, printer.text(at).size());
-  });
+  printer.for_shown_elements(
+      0, 0, [&](int64_t at) { printer.width = std::max(printer.width, printer.text(at).size()); });
   printer.print(0, 0);
   return out;
 }

@@ -49,8 +49,7 @@ void Storage::destroy(Storage* storage) {
     const std::unique_ptr<std::function<void()>> release(storage->release_);
     if (release) (*release)();
   } else {
-    allocator(storage->device_.type)
-        .deallocate(storage->data_, storage->bytes_, storage->device_);
+    allocator(storage->device_.type).deallocate(storage->data_, storage->bytes_, storage->device_);
   }
   storage->~Storage();
   pool_free(storage, sizeof(Storage));

@@ -64,8 +64,8 @@ Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, Device device,
   Tensor tensor;
   tensor.numel_ = tapegrad::numel(shape);
   if (data == nullptr && tensor.numel_ > 0) fail<ArgumentError>("wrap: no data for ", shape);
-  tensor.storage_ =
-      Storage::wrap(data, size_t(byte_size(tensor.numel_, shape, dtype)), device, std::move(release));
+  tensor.storage_ = Storage::wrap(data, size_t(byte_size(tensor.numel_, shape, dtype)), device,
+                                  std::move(release));
   tensor.dtype_ = dtype;
   tensor.layout_.shape = shape;
   tensor.layout_.strides = contiguous_strides(shape);

@@ -31,8 +31,8 @@ class Tensor {
 
   /// The same storage seen through another layout; the caller vouches that it lies inside.
   Tensor with_layout(const Layout& layout) const;
-  Tensor clone() const;       // a contiguous copy
-  Tensor contiguous() const;  // itself when it is contiguous, else a copy
+  Tensor clone() const;            // a contiguous copy
+  Tensor contiguous() const;       // itself when it is contiguous, else a copy
   Tensor to(DType dtype) const;    // itself when it has the dtype, else a converted copy
   Tensor to(Device device) const;  // itself when it is there, else a contiguous copy
 

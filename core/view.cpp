@@ -112,9 +112,7 @@ struct ViewWrite {
 
 Variable clone(const Variable& x, Where where) { return apply(Clone{}, where, x); }
 
-Variable cast(const Variable& x, DType dtype, Where where) {
-  return apply(Cast{dtype}, where, x);
-}
+Variable cast(const Variable& x, DType dtype, Where where) { return apply(Cast{dtype}, where, x); }
 Variable move(const Variable& x, Device device, Where where) {
   return apply(Move{device}, where, x);
 }

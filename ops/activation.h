@@ -27,8 +27,9 @@ Variable mish(const Variable& x, Where where = Where::current());  // x * tanh(s
 /// log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
 Variable softplus(const Variable& x, double beta = 1.0, double threshold = 20.0,
                   Where where = Where::current());
-Variable hardsigmoid(const Variable& x, Where where = Where::current());  // clamp(x / 6 + 1/2, 0, 1)
-Variable hardswish(const Variable& x, Where where = Where::current());    // x * hardsigmoid(x)
+Variable hardsigmoid(const Variable& x,
+                     Where where = Where::current());                   // clamp(x / 6 + 1/2, 0, 1)
+Variable hardswish(const Variable& x, Where where = Where::current());  // x * hardsigmoid(x)
 
 /// Written into x.
 Variable& relu_(Variable& x, Where where = Where::current());

@@ -18,8 +18,8 @@ struct Operand {
   Operand(const Variable& variable, Where where = Where::current())
       : variable(&variable), where(where) {}
   template <typename T>
-    requires std::is_arithmetic_v<T>
-  Operand(T number, Where where = Where::current()) : number(number), where(where) {}
+  requires std::is_arithmetic_v<T> Operand(T number, Where where = Where::current())
+      : number(number), where(where) {}
 
   const Variable* variable = nullptr;  // of the caller; null for a number
   Number number = 0;

@@ -137,8 +137,8 @@ Dims Arguments::dims(std::string_view name) const {
 }
 
 std::vector<Variable> OpInfo::call(Arguments arguments) const {
-  const bool takes_list = std::any_of(inputs.begin(), inputs.end(),
-                                      [](const InputInfo& input) { return input.list; });
+  const bool takes_list =
+      std::any_of(inputs.begin(), inputs.end(), [](const InputInfo& input) { return input.list; });
   if (!arguments.list.empty() && !takes_list)
     fail<ArgumentError>(name, ": takes no list of inputs");
   const size_t expected = inputs.size() - (takes_list ? 1 : 0);
@@ -177,8 +177,8 @@ std::string OpInfo::signature() const {
 }
 
 const OpInfo* Catalog::find_or_null(std::string_view name) const {
-  const auto found = std::find_if(ops_.begin(), ops_.end(),
-                                  [&](const OpInfo& info) { return info.name == name; });
+  const auto found =
+      std::find_if(ops_.begin(), ops_.end(), [&](const OpInfo& info) { return info.name == name; });
   return found == ops_.end() ? nullptr : &*found;
 }
 

@@ -1,4 +1,5 @@
-// Convolution, and the unfolding it can be computed by. Images are [batch, channels, height, width].
+// Convolution, and the unfolding it can be computed by. Images are [batch, channels, height,
+// width].
 #pragma once
 
 #include "core/dispatcher.h"

@@ -20,14 +20,14 @@ Variable huber_loss(const Variable& x, const Variable& target, double delta = 1.
                     Reduction reduction = Reduction::kMean, Where where = Where::current());
 
 struct CrossEntropyOptions {
-  Variable weight = {};           // of each class, [C]
-  int64_t ignore_index = -100;    // a target that is left out
-  double label_smoothing = 0.0;   // this share of the target is spread over all classes
+  Variable weight = {};          // of each class, [C]
+  int64_t ignore_index = -100;   // a target that is left out
+  double label_smoothing = 0.0;  // this share of the target is spread over all classes
   Reduction reduction = Reduction::kMean;
 };
 /// -log_softmax(x)[target]. x is [N, C] or [N, C, ...] or [C]; target holds class ids (an integer
-/// type, x's shape without C) or class probabilities (x's shape, a float type). The mean is weighted
-/// by the targets' class weights; over no targets at all it is NaN, as in PyTorch.
+/// type, x's shape without C) or class probabilities (x's shape, a float type). The mean is
+/// weighted by the targets' class weights; over no targets at all it is NaN, as in PyTorch.
 /// IndexError for an id outside [0, C) that is not ignore_index.
 Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOptions options = {},
                        Where where = Where::current());

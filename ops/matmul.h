@@ -6,10 +6,10 @@
 
 namespace tapegrad {
 
-/// NumPy's matmul. Two vectors give their dot product; a vector is taken as a row at the left and as
-/// a column at the right; further dimensions in front are batches and broadcast.
-/// ShapeError when the inner sizes differ. float32 and bfloat16 by oneDNN, float64 by OpenBLAS,
-/// float16 through float.
+/// NumPy's matmul. Two vectors give their dot product; a vector is taken as a row at the left and
+/// as a column at the right; further dimensions in front are batches and broadcast. ShapeError when
+/// the inner sizes differ. float32 and bfloat16 by oneDNN, float64 by OpenBLAS, float16 through
+/// float.
 Variable matmul(const Variable& a, const Variable& b, Where where = Where::current());
 
 /// [m, k] x [k, n] -> [m, n].

@@ -12,9 +12,9 @@ struct BatchNormOptions {
   double eps = 1e-5;
 };
 /// (x - mean) / sqrt(var + eps) * weight + bias per channel (dimension 1), over all others. In
-/// training the batch's statistics serve, and the running ones (may be empty) are moved towards them
-/// in place, the variance unbiased; a batch of 0 leaves them alone, one value per channel is an
-/// ArgumentError. weight and bias may be empty.
+/// training the batch's statistics serve, and the running ones (may be empty) are moved towards
+/// them in place, the variance unbiased; a batch of 0 leaves them alone, one value per channel is
+/// an ArgumentError. weight and bias may be empty.
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight = {}, const Variable& bias = {},
                     BatchNormOptions options = {}, Where where = Where::current());

@@ -12,10 +12,10 @@ struct MaxPool2dOptions {
   std::optional<Size2d> stride = {};  // the kernel's size when not given
   Size2d padding = 0;                 // of -inf; at most half of the kernel
   Size2d dilation = 1;
-  bool ceil_mode = false;             // keep a last window that is only partly inside
+  bool ceil_mode = false;  // keep a last window that is only partly inside
 };
-/// The largest of each window; NaN if there is one. Of equal largest elements the first in row-major
-/// order alone receives the gradient.
+/// The largest of each window; NaN if there is one. Of equal largest elements the first in
+/// row-major order alone receives the gradient.
 Variable max_pool2d(const Variable& x, MaxPool2dOptions options, Where where = Where::current());
 
 struct AvgPool2dOptions {

@@ -1,6 +1,6 @@
 // Random tensors and dropout. Every draw takes its numbers from a Generator (core/random.h): the
-// default one unless another is passed. Equal seeds give equal numbers for any number of threads and
-// on every device.
+// default one unless another is passed. Equal seeds give equal numbers for any number of threads
+// and on every device.
 #pragma once
 
 #include "core/random.h"

@@ -1,5 +1,6 @@
 // Reductions over any dimensions. A negative dim counts from the end; a dim given twice is an
-// ArgumentError, one out of range an IndexError. With keepdim a reduced dimension stays with size 1.
+// ArgumentError, one out of range an IndexError. With keepdim a reduced dimension stays with
+// size 1.
 //
 // Sums accumulate in float or double in a fixed order: the same result for any number of threads.
 #pragma once
@@ -78,8 +79,8 @@ Variable all(const Variable& x, const Dims& dims, bool keepdim = false,
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim = false,
                    Where where = Where::current());
 
-/// The p-norm (sum |x|^p)^(1/p) of the elements; p = infinity is the largest magnitude, p = 0 counts
-/// what is not zero. Its gradient at zero is 0.
+/// The p-norm (sum |x|^p)^(1/p) of the elements; p = infinity is the largest magnitude, p = 0
+/// counts what is not zero. Its gradient at zero is 0.
 Variable norm(const Variable& x, double p = 2.0, Where where = Where::current());
 Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim = false,
               Where where = Where::current());

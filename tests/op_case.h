@@ -1,7 +1,7 @@
-// The table of op cases. One row drives everything that is asked of an op: its value against a plain
-// double computation, in every dtype and memory layout; its gradient and second gradient; empty
-// inputs. The rows stand in tests/cases/, one file a family; op_cases_test runs them, and fails for
-// a catalog op that has none.
+// The table of op cases. One row drives everything that is asked of an op: its value against a
+// plain double computation, in every dtype and memory layout; its gradient and second gradient;
+// empty inputs. The rows stand in tests/cases/, one file a family; op_cases_test runs them, and
+// fails for a catalog op that has none.
 #pragma once
 
 #include <functional>
@@ -43,9 +43,9 @@ struct OpCase {
   std::vector<std::optional<Input>> inputs{};  // nullopt: an optional input left out
   std::vector<Input> list{};                   // of an input that takes several
   Attributes attributes{};
-  Reference reference{};    // of the first output, written without the library
-  double tolerance = 4;     // in units of eps(dtype) * max|reference|
-  bool same_bits = false;   // elementwise: every layout gives the same bits
+  Reference reference{};   // of the first output, written without the library
+  double tolerance = 4;    // in units of eps(dtype) * max|reference|
+  bool same_bits = false;  // elementwise: every layout gives the same bits
   std::vector<DType> dtypes{f64, f32, bf16, f16};  // of the floating inputs
 };
 using OpCases = std::vector<OpCase>;

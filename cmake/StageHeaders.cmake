@@ -1,0 +1,47 @@
+# Public headers are written as the tree shows them, #include "core/tensor.h". Consumers see them
+# under tapegrad/ with that prefix in their own include lines, so that a consumer may have a
+# core/tensor.h of its own.
+#
+# As a script (cmake -P) with SOURCE, DESTINATION and HEADERS (relative to SOURCE, between spaces) it stages
+# them; included, it offers tapegrad_stage_headers(target header...).
+
+if(CMAKE_SCRIPT_MODE_FILE)
+  separate_arguments(HEADERS)
+  foreach(header IN LISTS HEADERS)
+    file(READ ${SOURCE}/${header} text)
+    # A list separator inside the text would be lost.
+    string(REPLACE ";" "\\;" text "${text}")
+    string(REGEX REPLACE "#include \"(core|ops|nn|optim|data|io|train)/" "#include \"tapegrad/\\1/"
+           text "${text}")
+    string(REPLACE "\\;" ";" text "${text}")
+    set(staged ${DESTINATION}/tapegrad/${header})
+    set(old "")
+    if(EXISTS ${staged})
+      file(READ ${staged} old)
+    endif()
+    if(NOT "${old}" STREQUAL "${text}")
+      file(WRITE ${staged} "${text}")
+    endif()
+  endforeach()
+  return()
+endif()
+
+set(TAPEGRAD_STAGE_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
+
+function(tapegrad_stage_headers target)
+  set(destination ${PROJECT_BINARY_DIR}/include)
+  set(stamp ${PROJECT_BINARY_DIR}/headers.stamp)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
+  list(JOIN ARGN " " headers)
+  add_custom_command(
+    OUTPUT ${stamp}
+    COMMAND ${CMAKE_COMMAND} "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DDESTINATION=${destination}"
+            "-DHEADERS=${headers}" -P ${TAPEGRAD_STAGE_SCRIPT}
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    DEPENDS ${sources} ${TAPEGRAD_STAGE_SCRIPT}
+    COMMENT "Staging public headers" VERBATIM)
+  add_custom_target(${target}_headers DEPENDS ${stamp})
+  add_dependencies(${target} ${target}_headers)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${destination}>
+                                              $<INSTALL_INTERFACE:include>)
+endfunction()

@@ -1,0 +1,25 @@
+// Everything of tapegrad's public interface: #include <tapegrad/tapegrad.h>.
+// Larger programs include what they use, <tapegrad/nn/linear.h> say, and compile faster.
+#pragma once
+
+#include "core/allocator.h"
+#include "core/error.h"
+#include "core/gradcheck.h"
+#include "core/op.h"
+#include "core/runtime_info.h"
+#include "core/tape.h"
+#include "core/variable.h"
+#include "ops/activation.h"
+#include "ops/binary.h"
+#include "ops/conv.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/pool.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/unary.h"
+#include "ops/view.h"
