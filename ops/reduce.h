@@ -88,4 +88,13 @@ Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim = fals
 /// Sums of the elements up to and including each, along dim.
 Variable cumsum(const Variable& x, int dim, Where where = Where::current());
 
+namespace kernels {
+
+// y has x's rank, and size 1 where x is reduced; y is contiguous, x need not be.
+
+/// y = sum of x / divisor. Integers and bool give int64, and are not divided.
+extern Kernel<void(const Tensor& x, double divisor, Tensor& y)> sum;
+
+}  // namespace kernels
+
 }  // namespace tapegrad

@@ -1,0 +1,205 @@
+// The frame of every reduction. The dimensions of x fall into those that stay and those that go;
+// each kind is merged into as few loops as its strides allow. Then either
+//
+//   rows     the innermost loop goes: every output is the reduction of rows in memory;
+//   columns  the innermost loop stays: a row of outputs is updated by one row of x after another.
+//
+// Elements meet in `Part`s, at most kBlock of them, and these in `Total`s, which may be wider. What
+// meets what depends on sizes alone, never on the number of threads.
+//
+// A reducer R<T> has the types Value (Compute<T>), Part and Total, the neutral Part kFirst, and
+//   add(Part, Value), merge(Part, Part), join(Total, Total),
+//   repeat(Total, n): the total of n equal ones.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "backends/cpu/lanes.h"
+#include "core/tensor.h"
+
+namespace tapegrad::backends::cpu {
+
+inline constexpr int64_t kBlock = 1024;                 // elements or columns taken at once
+inline constexpr int64_t kRowsAtOnce = 256;             // rows added up before the parts are joined
+inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements of one task, about
+inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements worth a second thread
+
+struct Axis {
+  int64_t size, step, out_step;
+};
+
+/// Loops inside each other, the outermost first.
+struct Nest {
+  int rank = 0;
+  std::array<Axis, kMaxRank + 1> axes;
+
+  void push(Axis axis) { axes[rank++] = axis; }
+  Axis pop() { return axes[--rank]; }
+  const Axis& inner() const { return axes[rank - 1]; }
+  int64_t count() const {
+    int64_t count = 1;
+    for (int i = 0; i < rank; ++i) count *= axes[i].size;
+    return count;
+  }
+  struct Offsets {
+    int64_t in = 0, out = 0;
+  };
+  Offsets at(int64_t index) const {
+    Offsets offsets;
+    for (int i = rank - 1; i >= 0; --i) {
+      const int64_t here = i > 0 ? index % axes[i].size : index;
+      offsets.in += here * axes[i].step;
+      offsets.out += here * axes[i].out_step;
+      if (i > 0) index /= axes[i].size;
+    }
+    return offsets;
+  }
+};
+
+struct ReductionPlan {
+  Nest kept, reduced;   // neither has loops of size 1, unless nothing else is left
+  int64_t repeats = 1;  // how often each element counts, for reduced dimensions of stride 0
+  bool by_columns = false;
+};
+
+/// y has x's rank, and size 1 where x is reduced. Both have elements.
+ReductionPlan plan_reduction(const Tensor& x, const Tensor& y);
+
+/// The total of n contiguous values, n <= kBlock.
+template <typename R>
+typename R::Total reduce_block(const typename R::Value* values, int64_t n) {
+  using Part = typename R::Part;
+  using Total = typename R::Total;
+  constexpr int kLanes = 64;
+  if (n < kLanes / 2) {
+    Part part = R::kFirst;
+    for (int64_t i = 0; i < n; ++i) part = R::add(part, values[i]);
+    return Total(part);
+  }
+  Part lanes[kLanes];
+  std::fill_n(lanes, kLanes, R::kFirst);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int j = 0; j < kLanes; ++j) lanes[j] = R::add(lanes[j], values[i + j]);
+  for (int j = 0; j < n - i; ++j) lanes[j] = R::add(lanes[j], values[i + j]);
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) lanes[j] = R::merge(lanes[j], lanes[j + width]);
+  return Total(lanes[0]);
+}
+
+/// How many tasks share the work of one output (or row of outputs) of `size` elements.
+inline int64_t pieces_for(int64_t outputs, int64_t size, int64_t most) {
+  return outputs >= 64 ? 1 : std::clamp(size / kPiece, int64_t(1), most);
+}
+
+template <typename R, typename T, typename Write>
+void reduce_rows(const T* x, const ReductionPlan& plan, Write write) {
+  using Total = typename R::Total;
+  Nest rows = plan.reduced;
+  const Axis row = rows.pop();
+  const int64_t outputs = plan.kept.count();
+  const int64_t blocks = (row.size + kBlock - 1) / kBlock;  // of one row
+  const int64_t units = rows.count() * blocks;
+  const int64_t pieces = pieces_for(outputs, rows.count() * row.size, units);
+  std::vector<Total> parts(pieces > 1 ? outputs * pieces : 0);
+  const auto total_of = [&](int64_t offset, int64_t first, int64_t last) {
+    typename R::Value buffer[kBlock];
+    Total total = Total(R::kFirst);
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t start = unit % blocks * kBlock;
+      const int64_t n = std::min(kBlock, row.size - start);
+      const T* from = x + offset + rows.at(unit / blocks).in + start * row.step;
+      total = R::join(total, reduce_block<R>(load_values(from, row.step, n, buffer), n));
+    }
+    return R::repeat(total, plan.repeats);
+  };
+#pragma omp parallel for if (outputs * units * std::min(row.size, kBlock) > kParallel)
+  for (int64_t task = 0; task < outputs * pieces; ++task) {
+    const int64_t piece = task % pieces;
+    const auto at = plan.kept.at(task / pieces);
+    const Total total = total_of(at.in, piece * units / pieces, (piece + 1) * units / pieces);
+    if (pieces == 1)
+      write(at.out, total);
+    else
+      parts[task] = total;
+  }
+  if (pieces == 1) return;
+  for (int64_t output = 0; output < outputs; ++output) {
+    Total total = Total(R::kFirst);
+    for (int64_t i = 0; i < pieces; ++i) total = R::join(total, parts[output * pieces + i]);
+    write(plan.kept.at(output).out, total);
+  }
+}
+
+template <typename R, typename T, typename Write>
+void reduce_columns(const T* x, const ReductionPlan& plan, Write write) {
+  using Total = typename R::Total;
+  using Part = typename R::Part;
+  Nest outer = plan.kept;
+  const Axis columns = outer.pop();
+  const int64_t rows = plan.reduced.count();
+  const int64_t blocks = (columns.size + kBlock - 1) / kBlock;
+  const int64_t strips = outer.count() * blocks;  // each up to kBlock columns wide
+  const int64_t width = std::min(columns.size, kBlock);
+  const int64_t pieces = pieces_for(strips, rows * width, (rows + kRowsAtOnce - 1) / kRowsAtOnce);
+  std::vector<Total> parts(pieces > 1 ? strips * pieces * width : 0);
+#pragma omp parallel for if (strips * rows * width > kParallel)
+  for (int64_t task = 0; task < strips * pieces; ++task) {
+    const int64_t piece = task % pieces, strip = task / pieces;
+    const int64_t first = strip % blocks * kBlock;
+    const int64_t n = std::min(kBlock, columns.size - first);
+    const auto at = outer.at(strip / blocks);
+    const int64_t end = (piece + 1) * rows / pieces;
+    typename R::Value buffer[kBlock];
+    Part lanes[kBlock];
+    Total totals[kBlock];
+    std::fill_n(totals, n, Total(R::kFirst));
+    for (int64_t start = piece * rows / pieces; start < end; start += kRowsAtOnce) {
+      std::fill_n(lanes, n, R::kFirst);
+      for (int64_t i = start; i < std::min(end, start + kRowsAtOnce); ++i) {
+        const T* from = x + at.in + first * columns.step + plan.reduced.at(i).in;
+        const typename R::Value* values = load_values(from, columns.step, n, buffer);
+        for (int64_t j = 0; j < n; ++j) lanes[j] = R::add(lanes[j], values[j]);
+      }
+      for (int64_t j = 0; j < n; ++j) totals[j] = R::join(totals[j], Total(lanes[j]));
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      totals[j] = R::repeat(totals[j], plan.repeats);
+      if (pieces == 1)
+        write(at.out + (first + j) * columns.out_step, totals[j]);
+      else
+        parts[task * width + j] = totals[j];
+    }
+  }
+  if (pieces == 1) return;
+  for (int64_t strip = 0; strip < strips; ++strip) {
+    const int64_t first = strip % blocks * kBlock;
+    const int64_t out = outer.at(strip / blocks).out;
+    for (int64_t j = 0; j < std::min(kBlock, columns.size - first); ++j) {
+      Total total = Total(R::kFirst);
+      for (int64_t i = 0; i < pieces; ++i)
+        total = R::join(total, parts[(strip * pieces + i) * width + j]);
+      write(out + (first + j) * columns.out_step, total);
+    }
+  }
+}
+
+/// y = finish(total of x) over the dimensions where y has size 1; y has x's rank and is contiguous.
+template <typename R, typename T, typename Y, typename Finish>
+void reduce(const Tensor& x, Tensor& y, Finish finish) {
+  Y* out = y.data<Y>();
+  const auto write = [&](int64_t at, typename R::Total total) { out[at] = finish(total); };
+  if (x.numel() == 0) {
+    for (int64_t i = 0; i < y.numel(); ++i) write(i, typename R::Total(R::kFirst));
+    return;
+  }
+  const ReductionPlan plan = plan_reduction(x, y);
+  if (plan.by_columns)
+    reduce_columns<R>(x.data<T>(), plan, write);
+  else
+    reduce_rows<R>(x.data<T>(), plan, write);
+}
+
+}  // namespace tapegrad::backends::cpu
