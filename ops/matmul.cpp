@@ -2,9 +2,214 @@
 
 #include "core/op.h"
 #include "ops/catalog.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
 
 namespace tapegrad {
+namespace kernels {
 
-void catalog_matmul(Catalog&) {}
+constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> matmul{"matmul"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> linear{"linear"};
+
+}  // namespace kernels
+
+namespace {
+
+[[noreturn, gnu::cold]] void fail_inner(std::string_view op, const Shape& a, const Shape& b) {
+  fail<ShapeError>(op, ": inner sizes differ: ", a, " x ", b);
+}
+
+Tensor transposed(const Tensor& x) {
+  Layout layout = x.layout();
+  const int r = x.rank();
+  std::swap(layout.shape[r - 2], layout.shape[r - 1]);
+  std::swap(layout.strides[r - 2], layout.strides[r - 1]);
+  return x.with_layout(layout);
+}
+
+/// [..., n] as [rows, n]; [n] as [1, n].
+Tensor as_matrix(const Tensor& x) {
+  if (x.rank() == 2) return x;
+  const int64_t columns = x.shape()[x.rank() - 1];
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
+  const Tensor source = x.contiguous();
+  return source.with_layout({{rows, columns}, {columns, 1}, source.layout().offset});
+}
+Variable as_matrix(const Variable& x, Where where = Where::current()) {
+  if (x.rank() == 2) return x;
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
+  return reshape(x, {rows, x.shape()[x.rank() - 1]}, where);
+}
+
+Tensor product(const Tensor& a, const Tensor& b) {
+  Tensor y = a.empty_like({a.shape()[0], b.shape()[1]});
+  kernels::matmul(a, b, y);
+  return y;
+}
+
+/// Products of two batches of matrices of the same rank and with the same dimensions in front.
+struct Matmul {
+  static constexpr std::string_view kName = "matmul";
+  SavedInput<0, /*for*/ 1> a{};
+  SavedInput<1, /*for*/ 0> b{};
+  auto saved() { return std::tie(a, b); }
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    const int r = a.rank();
+    if (a.shape()[r - 1] != b.shape()[r - 2]) fail_inner(kName, a.shape(), b.shape());
+    check_same_device(kName, a, b);
+    check_same_dtype(kName, a, b);
+    Shape shape = a.shape();
+    shape[r - 1] = b.shape()[r - 1];
+    Tensor y = a.empty_like(shape);
+    kernels::matmul(a, b, y);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = matmul(dy, transpose(b(), -2, -1));
+    if (needs[1]) dx[1] = matmul(transpose(a(), -2, -1), dy);
+    return dx;
+  }
+};
+
+struct Linear {
+  static constexpr std::string_view kName = "linear";
+  SavedInput<0, /*for*/ 1> x{};
+  SavedInput<1, /*for*/ 0> weight{};
+  Shape shape{};  // of x
+  auto saved() { return std::tie(x, weight); }
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    check(x, weight, bias);
+    shape = x.shape();
+    const Tensor rows = as_matrix(x);
+    const int64_t out = weight.shape()[0];
+    Tensor y = x.empty_like({rows.shape()[0], out});
+    kernels::linear(rows, weight, bias, y);
+    if (x.rank() == 2) return y;
+    Shape to = x.shape();
+    to[x.rank() - 1] = out;
+    return y.with_layout({to, contiguous_strides(to), 0});
+  }
+
+  // dx = dy W, dW = dy^T x, db = the sum of dy's rows.
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 3> dx;
+    if (is_recording()) {
+      if (needs[0]) dx[0] = matmul(dy, weight());
+      if (needs[1]) dx[1] = matmul(t(as_matrix(dy)), as_matrix(x()));
+    } else {
+      const Tensor rows = as_matrix(dy.value());
+      if (needs[0]) {
+        const Tensor flat = product(rows, weight().value());
+        dx[0] = Variable(flat.with_layout({shape, contiguous_strides(shape), 0}));
+      }
+      if (needs[1]) dx[1] = Variable(product(transposed(rows), as_matrix(x().value())));
+    }
+    if (needs[2]) dx[2] = sum_to(dy, {dy.size(-1)});
+    return dx;
+  }
+
+  static void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    if (x.rank() < 1 || weight.rank() != 2)
+      fail<ShapeError>(kName, ": input [..., in] and weight [out, in] wanted: ", x.shape(), " and ",
+                       weight.shape());
+    if (x.shape()[x.rank() - 1] != weight.shape()[1])
+      fail<ShapeError>(kName, ": inner sizes differ: input ", x.shape(), ", weight ",
+                       weight.shape());
+    if (bias && bias.shape() != Shape{weight.shape()[0]})
+      fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", weight.shape());
+    check_same_device(kName, x, weight, bias);
+    check_same_dtype(kName, x, weight, bias);
+  }
+};
+
+void require_ranks(std::string_view op, const Variable& a, const Variable& b, int rank) {
+  if (a.rank() != rank || b.rank() != rank)
+    fail<ShapeError>(op, ": rank ", rank, " wanted: ", a.shape(), " x ", b.shape());
+}
+
+/// Batches of any dimensions in front, which broadcast. Both ranks are at least 2.
+Variable batched(const Variable& a, const Variable& b, Where where) {
+  const Shape& left = a.shape();
+  const Shape& right = b.shape();
+  const int64_t m = left[a.rank() - 2], k = left[a.rank() - 1], n = right[b.rank() - 1];
+  if (k != right[b.rank() - 2]) fail_inner("matmul", left, right);
+  if (b.rank() == 2) {  // one product of many rows
+    Shape shape = left;
+    shape[a.rank() - 1] = n;
+    return reshape(apply(Matmul{}, where, as_matrix(a, where), b), shape, where);
+  }
+  Shape front_a, front_b;
+  for (int i = 0; i + 2 < a.rank(); ++i) front_a.push_back(left[i]);
+  for (int i = 0; i + 2 < b.rank(); ++i) front_b.push_back(right[i]);
+  Shape to_a = front_a == front_b ? front_a : broadcast("matmul", front_a, front_b), to_b = to_a;
+  to_a.push_back(m), to_a.push_back(k);
+  to_b.push_back(k), to_b.push_back(n);
+  return apply(Matmul{}, where, left == to_a ? a : expand(a, to_a, where),
+               right == to_b ? b : expand(b, to_b, where));
+}
+
+}  // namespace
+
+Variable matmul(const Variable& a, const Variable& b, Where where) {
+  if (a.rank() == 2 && b.rank() == 2) return apply(Matmul{}, where, a, b);
+  if (a.rank() == 0 || b.rank() == 0)
+    fail<ShapeError>("matmul: operands without dimensions: ", a.shape(), " x ", b.shape());
+  if (a.rank() > 1 && b.rank() > 1) return batched(a, b, where);
+  if (a.shape()[a.rank() - 1] != b.shape()[b.rank() == 1 ? 0 : b.rank() - 2])
+    fail_inner("matmul", a.shape(), b.shape());
+  // A vector is a row at the left, a column at the right; that dimension is dropped again.
+  const Variable left = a.rank() == 1 ? unsqueeze(a, 0, where) : a;
+  const Variable right = b.rank() == 1 ? unsqueeze(b, 1, where) : b;
+  Variable y = batched(left, right, where);
+  if (b.rank() == 1) y = squeeze(y, -1, where);
+  if (a.rank() == 1) y = squeeze(y, b.rank() == 1 ? -1 : -2, where);
+  return y;
+}
+
+Variable mm(const Variable& a, const Variable& b, Where where) {
+  require_ranks("mm", a, b, 2);
+  return matmul(a, b, where);
+}
+
+Variable bmm(const Variable& a, const Variable& b, Where where) {
+  require_ranks("bmm", a, b, 3);
+  if (a.shape()[0] != b.shape()[0])
+    fail<ShapeError>("bmm: batches differ: ", a.shape(), " x ", b.shape());
+  return matmul(a, b, where);
+}
+
+Variable dot(const Variable& a, const Variable& b, Where where) {
+  require_ranks("dot", a, b, 1);
+  return matmul(a, b, where);
+}
+
+Variable outer(const Variable& a, const Variable& b, Where where) {
+  require_ranks("outer", a, b, 1);
+  return matmul(unsqueeze(a, 1, where), unsqueeze(b, 0, where), where);
+}
+
+Variable linear(const Variable& x, const Variable& weight, const Variable& bias, Where where) {
+  return apply(Linear{}, where, x, weight, bias);
+}
+
+void catalog_matmul(Catalog& catalog) {
+  catalog.add("matmul(input, other)", "input @ other, with NumPy's rules for vectors and batches",
+              [](const Arguments& a) { return matmul(a[0], a[1]); });
+  catalog.add("mm(input, mat2)", "input @ mat2 for matrices",
+              [](const Arguments& a) { return mm(a[0], a[1]); });
+  catalog.add("bmm(input, mat2)", "input[i] @ mat2[i] for each i",
+              [](const Arguments& a) { return bmm(a[0], a[1]); });
+  catalog.add("dot(input, tensor)", "sum(input * tensor) for vectors",
+              [](const Arguments& a) { return dot(a[0], a[1]); });
+  catalog.add("outer(input, vec2)", "input[i] * vec2[j]",
+              [](const Arguments& a) { return outer(a[0], a[1]); });
+  catalog.add("linear(input, weight, bias?)", "input @ weight^T + bias",
+              [](const Arguments& a) { return linear(a[0], a[1], a[2]); });
+}
 
 }  // namespace tapegrad

@@ -25,4 +25,15 @@ Variable outer(const Variable& a, const Variable& b, Where where = Where::curren
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Where where = Where::current());
 
+namespace kernels {
+
+/// y = a b for every matrix of a batch: [..., m, k] x [..., k, n] -> [..., m, n], the dimensions in
+/// front equal (they may have stride 0).
+extern Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> matmul;
+
+/// y = x weight^T + bias: [n, in], [out, in], [out] or empty -> [n, out].
+extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y)> linear;
+
+}  // namespace kernels
+
 }  // namespace tapegrad

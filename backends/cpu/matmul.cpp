@@ -1,7 +1,116 @@
+#include <algorithm>
+#include <exception>
+
+#include "backends/cpu/gemm.h"
 #include "backends/cpu/register.h"
+#include "core/kernels.h"
+#include "ops/matmul.h"
 
 namespace tapegrad::backends::cpu {
+namespace {
 
-void register_matmul() {}
+/// The tensor, or a contiguous copy when gemm cannot read its last two dimensions.
+Tensor plain(const Tensor& x) {
+  const int r = x.rank();
+  return is_plain(x.shape()[r - 2], x.shape()[r - 1], x.strides()[r - 2], x.strides()[r - 1])
+             ? x
+             : x.clone();
+}
+
+template <typename T>
+Matrix<T> matrix(const Tensor& x, int64_t offset = 0) {
+  return {x.data<T>() + offset, x.strides()[x.rank() - 2], x.strides()[x.rank() - 1]};
+}
+
+/// Where matrix `index` of the batch begins.
+int64_t batch_offset(const Tensor& x, int64_t index) {
+  int64_t offset = 0;
+  for (int dim = x.rank() - 3; dim >= 0; --dim) {
+    offset += index % x.shape()[dim] * x.strides()[dim];
+    index /= x.shape()[dim];
+  }
+  return offset;
+}
+
+// Above this many multiplications one product keeps all threads busy.
+constexpr int64_t kParallelProduct = int64_t(1) << 21;
+// Below it a product, or a batch of them, is not worth a second thread.
+constexpr int64_t kSerialProduct = int64_t(1) << 15;
+
+/// y = a b for each matrix of the batch; all have the same dimensions in front.
+template <typename T>
+void matmul(const Tensor& a0, const Tensor& b0, Tensor& y) {
+  const Tensor a = plain(a0), b = plain(b0);
+  const int r = y.rank();
+  const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
+  T* to = y.data<T>();
+  if (r == 2) return gemm(m, n, k, matrix<T>(a), matrix<T>(b), to, n);
+  if (y.numel() == 0) return;
+  const int64_t batch = y.numel() / (m * n);
+  const int64_t work = m * n * std::max<int64_t>(k, 1);
+  const auto product = [&](int64_t i) {
+    gemm(m, n, k, matrix<T>(a, batch_offset(a, i)), matrix<T>(b, batch_offset(b, i)),
+         to + i * m * n, n);
+  };
+  if (work > kParallelProduct || batch * work < kSerialProduct) {
+    for (int64_t i = 0; i < batch; ++i) product(i);
+  } else {
+    std::exception_ptr error;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < batch; ++i) {
+      try {
+        product(i);
+      } catch (...) {
+#pragma omp critical(tapegrad_matmul)
+        error = std::current_exception();
+      }
+    }
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+/// y = x w^T + bias for x [n, in], w [out, in].
+template <typename T>
+void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, Tensor& y) {
+  const Tensor x = plain(x0), w = plain(w0);
+  const int64_t n = y.shape()[0], out = y.shape()[1], in = x.shape()[1];
+  T* to = y.data<T>();
+  if (bias) {
+    const Tensor row = bias.contiguous();
+    const T* from = row.data<T>();
+#pragma omp parallel for if (n * out > 32768)
+    for (int64_t i = 0; i < n; ++i) std::copy_n(from, out, to + i * out);
+  }
+  const Matrix<T> transposed{w.data<T>(), w.strides()[1], w.strides()[0]};
+  gemm(n, out, in, matrix<T>(x), transposed, to, out, /*accumulate=*/bool(bias));
+}
+
+constexpr TypeList<float, double, uint8_t, int32_t, int64_t> kExactTypes{};
+constexpr TypeList<float16, bfloat16> kSixteenBit{};
+
+}  // namespace
+
+void register_matmul() {
+  set_kernel(
+      kernels::matmul, DeviceType::kCpu, kExactTypes,
+      []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) { matmul<T>(a, b, y); });
+  set_kernel(kernels::linear, DeviceType::kCpu, kExactTypes,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
+                            Tensor& y) { linear<T>(x, w, bias, y); });
+  // Sixteen-bit floats: products and sums in float, rounded once.
+  set_kernel(kernels::matmul, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
+               Tensor wide = Tensor::empty(y.shape(), f32);
+               matmul<float>(a.to(f32), b.to(f32), wide);
+               kernels::copy(wide, y);
+             });
+  set_kernel(
+      kernels::linear, DeviceType::kCpu, kSixteenBit,
+      []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+        Tensor wide = Tensor::empty(y.shape(), f32);
+        linear<float>(x.to(f32), w.to(f32), bias ? bias.to(f32) : bias, wide);
+        kernels::copy(wide, y);
+      });
+}
 
 }  // namespace tapegrad::backends::cpu

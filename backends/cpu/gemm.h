@@ -1,0 +1,28 @@
+// Matrix products of raw memory: what matmul, linear and convolution are made of.
+#pragma once
+
+#include <cstdint>
+
+namespace tapegrad::backends::cpu {
+
+/// Element (i, j) lies at data[i * row + j * column]. The stride of a dimension of size 1 means
+/// nothing.
+template <typename T>
+struct Matrix {
+  const T* data;
+  int64_t row, column;
+};
+
+/// Whether gemm() takes the layout: one stride is 1 and the other does not overlap.
+bool is_plain(int64_t rows, int64_t columns, int64_t row, int64_t column);
+
+/// c = a b, or c += a b: a is m x k and b is k x n, both plain; c is m x n, its rows `ldc` apart.
+/// An empty sum is 0.
+///
+/// float is oneDNN's, double OpenBLAS's; integers wrap around. Allocates nothing. Uses the OpenMP
+/// threads, but only its own inside a parallel region.
+template <typename T>
+void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
+          bool accumulate = false);
+
+}  // namespace tapegrad::backends::cpu
