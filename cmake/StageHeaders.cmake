@@ -3,7 +3,7 @@
 # core/tensor.h of its own.
 #
 # As a script (cmake -P) with SOURCE, DESTINATION and HEADERS (relative to SOURCE, between spaces) it stages
-# them; included, it offers tapegrad_stage_headers(target header...).
+# them; included, it offers tapegrad_stage_headers(header...).
 
 if(CMAKE_SCRIPT_MODE_FILE)
   separate_arguments(HEADERS)
@@ -28,20 +28,19 @@ endif()
 
 set(TAPEGRAD_STAGE_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 
-function(tapegrad_stage_headers target)
-  set(destination ${PROJECT_BINARY_DIR}/include)
+# Makes the target tapegrad_headers, which stages into TAPEGRAD_STAGED_INCLUDE.
+set(TAPEGRAD_STAGED_INCLUDE ${PROJECT_BINARY_DIR}/include)
+function(tapegrad_stage_headers)
   set(stamp ${PROJECT_BINARY_DIR}/headers.stamp)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
   list(JOIN ARGN " " headers)
   add_custom_command(
     OUTPUT ${stamp}
-    COMMAND ${CMAKE_COMMAND} "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DDESTINATION=${destination}"
-            "-DHEADERS=${headers}" -P ${TAPEGRAD_STAGE_SCRIPT}
+    COMMAND ${CMAKE_COMMAND} "-DSOURCE=${PROJECT_SOURCE_DIR}"
+            "-DDESTINATION=${TAPEGRAD_STAGED_INCLUDE}" "-DHEADERS=${headers}"
+            -P ${TAPEGRAD_STAGE_SCRIPT}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     DEPENDS ${sources} ${TAPEGRAD_STAGE_SCRIPT}
     COMMENT "Staging public headers" VERBATIM)
-  add_custom_target(${target}_headers DEPENDS ${stamp})
-  add_dependencies(${target} ${target}_headers)
-  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${destination}>
-                                              $<INSTALL_INTERFACE:include>)
+  add_custom_target(tapegrad_headers DEPENDS ${stamp})
 endfunction()

@@ -2,11 +2,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# The OpenMP build of OpenBLAS lies in a folder of its own.
-set_target_properties(tapegrad PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-
-install(TARGETS tapegrad EXPORT tapegradTargets)
-install(DIRECTORY ${PROJECT_BINARY_DIR}/include/tapegrad
+install(TARGETS tapegrad_static tapegrad_shared EXPORT tapegradTargets)
+install(DIRECTORY ${TAPEGRAD_STAGED_INCLUDE}/tapegrad
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 set(config ${CMAKE_INSTALL_LIBDIR}/cmake/tapegrad)
 install(EXPORT tapegradTargets NAMESPACE tapegrad:: DESTINATION ${config})

@@ -8,7 +8,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-option(BUILD_SHARED_LIBS "Build the library shared" OFF)
+option(BUILD_SHARED_LIBS "tapegrad::tapegrad means the shared library" OFF)
 option(TAPEGRAD_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_BENCHMARKS "Build the benchmarks" OFF)
@@ -18,7 +18,7 @@ option(TAPEGRAD_WERROR "Warnings are errors" OFF)
 set(TAPEGRAD_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
 
 find_program(TAPEGRAD_CCACHE ccache)
-if(TAPEGRAD_CCACHE AND PROJECT_IS_TOP_LEVEL)
+if(TAPEGRAD_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${TAPEGRAD_CCACHE})
 endif()
 
@@ -38,16 +38,28 @@ find_library(TAPEGRAD_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-openmp NO_C
 find_path(TAPEGRAD_OPENBLAS_INCLUDE NAMES cblas.h PATH_SUFFIXES openblas-openmp
           HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE} REQUIRED)
 
-# What every target of the library is compiled with.
+# What the library is compiled with. The last two flags serve the shared library: half of a small
+# op's time there would be calls through its own PLT and TLS.
 function(tapegrad_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -ffp-contract=off
-    $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>)
-  if(BUILD_SHARED_LIBS)
-    # Half of a small op's time in a shared library is calls through its own PLT.
-    target_compile_options(${target} PRIVATE -ftls-model=initial-exec
-      $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
-    target_link_options(${target} PRIVATE -Wl,-Bsymbolic-functions)
-  endif()
+    $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror> -ftls-model=initial-exec
+    $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
+endfunction()
+
+# tapegrad_library(static STATIC): one of the two libraries, from the same objects.
+function(tapegrad_library kind type)
+  add_library(tapegrad_${kind} ${type} $<TARGET_OBJECTS:tapegrad_objects>)
+  add_library(tapegrad::${kind} ALIAS tapegrad_${kind})
+  add_dependencies(tapegrad_${kind} tapegrad_headers)
+  set_target_properties(tapegrad_${kind} PROPERTIES
+    OUTPUT_NAME tapegrad EXPORT_NAME ${kind} LINKER_LANGUAGE CXX INSTALL_RPATH_USE_LINK_PATH ON
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_compile_features(tapegrad_${kind} PUBLIC cxx_std_20)
+  target_include_directories(tapegrad_${kind} INTERFACE
+    $<BUILD_INTERFACE:${TAPEGRAD_STAGED_INCLUDE}> $<INSTALL_INTERFACE:include>)
+  target_link_libraries(tapegrad_${kind} PUBLIC Threads::Threads
+    PRIVATE OpenMP::OpenMP_CXX ZLIB::ZLIB ${TAPEGRAD_DNNL} ${TAPEGRAD_OPENBLAS})
+  target_link_options(tapegrad_${kind} PRIVATE $<$<STREQUAL:${type},SHARED>:-Wl,-Bsymbolic-functions>)
 endfunction()
 
 # The kernels alone are compiled for the machine, so that nothing inline leaks to other files.

@@ -1,0 +1,9 @@
+#include "core/tensor.h"
+
+#include <tapegrad/tapegrad.h>
+
+int main() {
+  tapegrad::Variable x = tapegrad::tensor({1.0, 2.0}, {.requires_grad = true});
+  tapegrad::sum(tapegrad::exp(x) * x).backward();
+  return x.grad().to_vector<float>()[0] > 5.4f && kOwnTensor == 7 ? 0 : 1;
+}

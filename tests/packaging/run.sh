@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Builds and runs the consumer against what was built: run.sh WAY SHARED SOURCE BUILD
+#   WAY     find: from an installed prefix that was moved; subdirectory, fetch: from the sources
+#   SHARED  ON or OFF
+set -eu
+way=$1 shared=$2 source=$3 build=$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DWAY="$way" -DBUILD_SHARED_LIBS="$shared")
+launcher=$(sed -n 's/^CMAKE_CXX_COMPILER_LAUNCHER:[^=]*=//p' "$build/CMakeCache.txt")
+[ -z "$launcher" ] && launcher=$(sed -n 's/^TAPEGRAD_CCACHE:[^=]*=\(.*ccache\)$/\1/p' "$build/CMakeCache.txt")
+[ -n "$launcher" ] && options+=(-DCMAKE_CXX_COMPILER_LAUNCHER="$launcher")
+compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' "$build/CMakeCache.txt")
+options+=(-DCMAKE_CXX_COMPILER="$compiler")
+if [ "$way" = find ]; then
+  cmake --install "$build" --prefix "$work/first" >/dev/null
+  mv "$work/first" "$work/moved"
+  options+=(-DCMAKE_PREFIX_PATH="$work/moved")
+else
+  options+=(-DTAPEGRAD_SOURCE="$source")
+fi
+cmake -S "$source/tests/packaging/consumer" -B "$work/build" "${options[@]}" >/dev/null
+cmake --build "$work/build" --target consumer >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+"$work/build/consumer"
+if [ "$shared" = ON ]; then
+  ldd "$work/build/consumer" | grep -q libtapegrad
+  size=$(find "$work" -name 'libtapegrad.so.*.*.*' -exec sh -c 'strip -o "$1.stripped" "$1"; stat -c %s "$1.stripped"' _ {} \; | head -1)
+  echo "stripped shared library: $size bytes"
+  [ "$size" -lt 10000000 ] || { echo "over 10 MB"; exit 1; }
+fi
