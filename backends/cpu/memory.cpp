@@ -6,12 +6,19 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-struct Plus {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return T(Compute<T>(a) + Compute<T>(b));
-  }
-};
+/// y += x, where y broadcasts to x's shape.
+template <typename T>
+void accumulate(const Tensor& x, Tensor& y) {
+  const T* from = x.data<T>();
+  T* to = y.data<T>();
+  for_each_row<2>(x.shape(), {x.strides(), broadcast_strides(y.layout(), x.shape())},
+                  [&](auto at, auto step, int64_t count) {
+                    for (int64_t i = 0; i < count; ++i) {
+                      T& sum = to[at[1] + i * step[1]];
+                      sum = T(Compute<T>(sum) + Compute<T>(from[at[0] + i * step[0]]));
+                    }
+                  });
+}
 
 /// y = x elementwise, of any two types; x broadcasts to y.
 template <typename From, typename To>
@@ -31,21 +38,16 @@ void register_memory() {
   set_kernel(kernels::fill, DeviceType::kCpu, kAllTypes,
              []<typename T>(Type<T>, Tensor& y, Number value) {
                const T element = value.to<T>();
-               map<T>(y, y, [element](T) { return element; });
+               for_each_row<1>(y.shape(), {y.strides()}, [&](auto at, auto step, int64_t count) {
+                 for (int64_t i = 0; i < count; ++i) y.data<T>()[at[0] + i * step[0]] = element;
+               });
              });
   set_kernel(kernels::copy, DeviceType::kCpu, kAllTypes,
              []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
                with_type(y.dtype(), [&]<typename To>(Type<To>) { copy<T, To>(x, y); });
              });
-  set_kernel(
-      kernels::accumulate, DeviceType::kCpu, kNumberTypes,
-      []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-        if (x.shape() == y.shape()) return map<T>(y, x, y, Plus{});
-        // y's own layout, read with x's shape: its repeated dimensions take the sum.
-        const Layout target{x.shape(), broadcast_strides(y.layout(), x.shape()), y.layout().offset};
-        Tensor sum = y.with_layout(target);
-        map<T>(sum, x, sum, Plus{});
-      });
+  set_kernel(kernels::accumulate, DeviceType::kCpu, kNumberTypes,
+             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); });
 }
 
 }  // namespace tapegrad::backends::cpu
