@@ -31,6 +31,7 @@
 
 #include "core/error.h"
 #include "core/tape.h"
+#include "core/variable.h"
 
 namespace tapegrad {
 
@@ -130,6 +131,9 @@ concept HasBackward = requires(const Op op, Gradient dy, Needs needs) {
 }
 || requires(const Op op, Gradient dy) { op.backward(dy); };
 
+/// For a node's rule: adds a gradient of one of its inputs. Empty means zero.
+void send(BackwardPass& pass, const Edge& edge, Variable gradient);
+
 /// An op on the tape. Edges and Slots are arrays, or vectors for ops over lists.
 template <typename Op, typename Edges, typename Slots>
 class OpNode final : public Node {
@@ -155,9 +159,9 @@ class OpNode final : public Node {
     auto outgoing = backward(incoming);
     incoming = {};  // a sole owner of dy may then add to it in place
     if constexpr (std::same_as<decltype(outgoing), Variable>) {
-      pass.send(edges_[0], std::move(outgoing));
+      send(pass, edges_[0], std::move(outgoing));
     } else {
-      for (size_t i = 0; i < edges_.size(); ++i) pass.send(edges_[i], std::move(outgoing[i]));
+      for (size_t i = 0; i < edges_.size(); ++i) send(pass, edges_[i], std::move(outgoing[i]));
     }
   }
 
@@ -187,8 +191,8 @@ class OpNode final : public Node {
 template <typename Op, typename Edges>
 Ref<Node> make_node(Op op, Where where, Edges edges) {
   using Slots = std::array<Variable, 1>;
-  return Ref<Node>::adopt(
-      new OpNode<Op, Edges, Slots>(std::move(op), where, std::move(edges), Slots{}));
+  auto* node = new OpNode<Op, Edges, Slots>(std::move(op), where, std::move(edges), Slots());
+  return Ref<Node>::adopt(node);
 }
 
 /// Runs the op on its inputs.

@@ -70,7 +70,7 @@ Variable finish(Op&& op, Where where, const Inputs& inputs, Tensor&& value) {
       auto edges = edges_of(inputs);
       using Slots = std::array<Variable, 1>;
       auto* node = new OpNode<std::remove_reference_t<Op>, decltype(edges), Slots>(
-          std::move(op), line_of(where), std::move(edges), Slots{});
+          std::move(op), line_of(where), std::move(edges), Slots());
       Edge history{Ref<Node>::adopt(node), 0};
       keep_inputs(node->op(), inputs, Needs(node->edges()));
       keep_outputs(node->op(), output.value());
@@ -144,7 +144,7 @@ void apply_in_place(Op op, Where where, Variable& target, const Others&... other
   auto edges = detail::edges_of(inputs);
   using Slots = std::array<Variable, 1>;
   auto* node =
-      new OpNode<Op, decltype(edges), Slots>(std::move(op), where, std::move(edges), Slots{});
+      new OpNode<Op, decltype(edges), Slots>(std::move(op), where, std::move(edges), Slots());
   Edge made{Ref<Node>::adopt(node), 0};
   detail::keep_inputs(node->op(), inputs, Needs(node->edges()));
   node->op().write(y, others.value_or_empty()..., y);

@@ -1,0 +1,78 @@
+// The backward pass and the leaves it ends in. Not needed by users of the library.
+#pragma once
+
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/tape.h"
+#include "core/variable.h"
+
+namespace tapegrad {
+
+/// A variable that ends the chain rule and keeps its gradient. Threads may add to it concurrently.
+class Leaf final : public Node {
+ public:
+  Leaf(const Shape& shape, DType dtype) : Node(LeafTag{}), shape_(shape), dtype_(dtype) {}
+
+  std::string_view name() const override { return "leaf"; }
+  std::span<const Edge> edges() const override { return {}; }
+  std::span<Variable> gradients() override { return {}; }
+  void run(BackwardPass&) override {}
+  void free_saved() override {}
+
+  const Shape& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
+  Variable gradient() const;
+  void clear_gradient();
+  /// Never shares the buffer of `gradient` with another owner.
+  void add_gradient(Variable gradient);
+
+ private:
+  Shape shape_;
+  DType dtype_;
+  mutable std::mutex mutex_;
+  Variable gradient_;
+};
+
+/// One run of the chain rule. Nodes that hold a gradient wait in a heap and the youngest runs
+/// first: by then all its consumers, which are younger, have run. Only what the root reaches is
+/// visited; no sort, no visited set, no recursion.
+///
+/// Gradients of leaves are summed inside the pass and handed over at its end, so that hooks see
+/// complete gradients and an error leaves every leaf unchanged.
+class BackwardPass {
+ public:
+  BackwardPass(const Variable& root, Variable seed, BackwardOptions options);
+  ~BackwardPass();
+
+  /// Before run(): keeps the gradient that arrives at an edge; the result is empty if none does.
+  /// A pass that captures leaves out the leaves it was not asked for.
+  void capture(const Edge& edge, Variable* into);
+  void run();
+  void add_to_leaves();
+
+  /// For a node's rule: adds a gradient of one of its inputs. Empty means zero.
+  void send(const Edge& edge, Variable gradient);
+
+ private:
+  struct Pending {
+    uint64_t number;
+    Node* node;
+    bool operator<(const Pending& other) const { return number < other.number; }
+  };
+
+  void enqueue(Node& node);
+  void take_captures(Node& node, std::span<Variable> gradients);
+
+  const Variable root_;  // keeps every node of the pass alive
+  Variable seed_;
+  const BackwardOptions options_;
+  bool capturing_ = false;
+  std::vector<Pending> heap_;
+  std::unordered_map<Leaf*, Variable> leaves_;
+  std::vector<std::pair<Edge, Variable*>> captures_;
+};
+
+}  // namespace tapegrad
