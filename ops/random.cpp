@@ -1,10 +1,248 @@
 #include "ops/random.h"
 
+#include <cmath>
+
+#include "core/kernels.h"
 #include "core/op.h"
 #include "ops/catalog.h"
 
 namespace tapegrad {
 
-void catalog_random(Catalog&) {}
+namespace kernels {
+constinit Kernel<void(Tensor&, double, double, RandomState)> uniform{"uniform"};
+constinit Kernel<void(Tensor&, double, double, RandomState)> normal{"normal"};
+constinit Kernel<void(Tensor&, int64_t, uint64_t, RandomState)> random_integers{"randint"};
+constinit Kernel<void(const Tensor&, Tensor&, RandomState)> bernoulli{"bernoulli"};
+constinit Kernel<void(const Tensor&, double, RandomState, Tensor&)> dropout{"dropout"};
+constinit Kernel<void(Tensor&, RandomState)> permutation{"randperm"};
+}  // namespace kernels
+
+namespace {
+
+void check_float(std::string_view op, DType dtype) {
+  if (!is_float(dtype)) [[unlikely]]
+    fail<DTypeError>(op, ": floats only, not ", dtype);
+}
+
+/// Words that the elements of a float draw take.
+uint64_t float_words(int64_t numel, DType dtype) {
+  return uint64_t(numel) * (dtype == f64 ? 2 : 1);
+}
+
+Tensor make(const Shape& shape, const TensorOptions& options, DType dtype) {
+  return Tensor::empty(shape, dtype, options.device.value_or(default_device()));
+}
+
+Variable finish(Tensor&& value, const TensorOptions& options) {
+  Variable result(std::move(value));
+  if (options.requires_grad) result.requires_grad_();
+  return result;
+}
+
+/// Runs draw(y) with a contiguous y of x's shape, and puts the numbers into x.
+template <typename Draw>
+void draw_into(Tensor& x, Draw draw) {
+  if (x.is_contiguous()) return draw(x);
+  Tensor y = x.empty_like(x.shape());
+  draw(y);
+  kernels::copy(y, x);
+}
+
+/// x receives numbers that do not depend on it.
+struct Uniform {
+  static constexpr std::string_view kName = "uniform_";
+  double low, high;
+  RandomState state;
+
+  void write(const Tensor&, Tensor& y) const {
+    draw_into(y, [&](Tensor& to) { kernels::uniform(to, low, high, state); });
+  }
+  Variable backward(const Variable&) const { return {}; }
+};
+
+struct Normal {
+  static constexpr std::string_view kName = "normal_";
+  double mean, std;
+  RandomState state;
+
+  void write(const Tensor&, Tensor& y) const {
+    draw_into(y, [&](Tensor& to) { kernels::normal(to, mean, std, state); });
+  }
+  Variable backward(const Variable&) const { return {}; }
+};
+
+struct Bernoulli {
+  static constexpr std::string_view kName = "bernoulli";
+  static constexpr bool kDifferentiable = false;
+  Generator& generator;
+
+  Tensor forward(const Tensor& p) const {
+    check_float(kName, p.dtype());
+    Tensor y = p.empty_like(p.shape());
+    kernels::bernoulli(p.contiguous(), y, generator.draw(float_words(p.numel(), p.dtype())));
+    return y;
+  }
+};
+
+/// Linear in x, and so its own gradient: the same mask and scale on dy.
+struct Dropout {
+  static constexpr std::string_view kName = "dropout";
+  double p;
+  RandomState state;
+
+  Tensor forward(const Tensor& x) const {
+    if (p == 1.0) return Tensor::full(x.shape(), 0.0, x.dtype(), x.device());
+    Tensor y = x.empty_like(x.shape());
+    kernels::dropout(x.contiguous(), p, state, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const { return apply(*this, Where::current(), dy); }
+};
+
+}  // namespace
+
+Variable rand(const Shape& shape, TensorOptions options, Generator& generator) {
+  const DType dtype = options.dtype.value_or(default_dtype());
+  check_float("rand", dtype);
+  Tensor y = make(shape, options, dtype);
+  kernels::uniform(y, 0.0, 1.0, generator.draw(float_words(y.numel(), dtype)));
+  return finish(std::move(y), options);
+}
+
+Variable randn(const Shape& shape, TensorOptions options, Generator& generator) {
+  const DType dtype = options.dtype.value_or(default_dtype());
+  check_float("randn", dtype);
+  Tensor y = make(shape, options, dtype);
+  kernels::normal(y, 0.0, 1.0, generator.draw(float_words(y.numel(), dtype)));
+  return finish(std::move(y), options);
+}
+
+/// Whether every whole number between the two is a number of the dtype.
+static bool holds(DType dtype, int64_t low, int64_t high) {
+  return with_type(dtype, [&]<typename T>(Type<T>) {
+    if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      return low >= int64_t(Limits::min()) && high <= int64_t(Limits::max());
+    } else {
+      constexpr int kDigits = std::is_same_v<T, double>    ? 53
+                              : std::is_same_v<T, float>   ? 24
+                              : std::is_same_v<T, float16> ? 11
+                                                           : 8;
+      return low >= -(int64_t(1) << kDigits) && high <= int64_t(1) << kDigits;
+    }
+  });
+}
+
+static double largest(DType dtype) {
+  return dtype == f16    ? 65504.0
+         : dtype == bf16 ? 0x1.fep127
+         : dtype == f32  ? 0x1.fffffep127
+                         : std::numeric_limits<double>::max();
+}
+
+Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options,
+                 Generator& generator) {
+  const DType dtype = options.dtype.value_or(i64);
+  if (low >= high) [[unlikely]]
+    fail<ArgumentError>("randint: no whole number in [", low, ", ", high, ")");
+  if (!holds(dtype, low, high - 1)) [[unlikely]]
+    fail<ArgumentError>("randint: ", dtype, " does not hold all of [", low, ", ", high, ")");
+  Tensor y = make(shape, options, dtype);
+  kernels::random_integers(y, low, uint64_t(high) - uint64_t(low),
+                           generator.draw(2 * uint64_t(y.numel())));
+  return finish(std::move(y), options);
+}
+
+Variable randperm(int64_t n, TensorOptions options, Generator& generator) {
+  const DType dtype = options.dtype.value_or(i64);
+  if (n < 0) [[unlikely]]
+    fail<ArgumentError>("randperm: n is negative: ", n);
+  if (n > 0 && !holds(dtype, 0, n - 1)) [[unlikely]]
+    fail<ArgumentError>("randperm: ", dtype, " does not hold all of [0, ", n, ")");
+  Tensor y = make({n}, options, i64);
+  kernels::permutation(y, generator.draw(2 * uint64_t(n)));
+  return finish(y.to(dtype), options);
+}
+
+Variable bernoulli(const Variable& p, Generator& generator, Where where) {
+  return apply(Bernoulli{generator}, where, p);
+}
+
+Variable& uniform_(Variable& x, double low, double high, Generator& generator) {
+  check_float("uniform_", x.dtype());
+  const double most = largest(x.dtype());
+  if (!(low <= high && low >= -most && high <= most && high - low <= most)) [[unlikely]]
+    fail<ArgumentError>("uniform_: not an interval of ", x.dtype(), ": [", low, ", ", high, ")");
+  detail::check_writable("uniform_", x);
+  const RandomState state = generator.draw(float_words(x.numel(), x.dtype()));
+  apply_in_place(Uniform{low, high, state}, Where::current(), x);
+  return x;
+}
+
+Variable& normal_(Variable& x, double mean, double std, Generator& generator) {
+  check_float("normal_", x.dtype());
+  if (!(std >= 0.0)) [[unlikely]]
+    fail<ArgumentError>("normal_: std is negative: ", std);
+  detail::check_writable("normal_", x);
+  const RandomState state = generator.draw(float_words(x.numel(), x.dtype()));
+  apply_in_place(Normal{mean, std, state}, Where::current(), x);
+  return x;
+}
+
+Variable dropout(const Variable& x, double p, bool training, Generator& generator, Where where) {
+  if (!(p >= 0.0 && p <= 1.0)) [[unlikely]]
+    fail<ArgumentError>("dropout: p must be in [0, 1]: ", p);
+  check_float("dropout", x.dtype());
+  if (!training || p == 0.0) return x;
+  return apply(Dropout{p, generator.draw(uint64_t(x.numel()))}, where, x);
+}
+
+static TensorOptions options_of(const Arguments& a) {
+  TensorOptions options;
+  if (a.has("dtype")) options.dtype = a.dtype("dtype");
+  return options;
+}
+
+void catalog_random(Catalog& catalog) {
+  constexpr OpTraits kNew{.max_order = 0, .random = true};
+  constexpr OpTraits kOver{.random = true, .inplace = true};
+  catalog.add(
+      "rand(size: ints, dtype: dtype = none)", "uniform in [0, 1)",
+      [](const Arguments& a) { return rand(a.dims("size"), options_of(a)); }, kNew);
+  catalog.add(
+      "randn(size: ints, dtype: dtype = none)", "standard normal",
+      [](const Arguments& a) { return randn(a.dims("size"), options_of(a)); }, kNew);
+  catalog.add(
+      "randint(low: int, high: int, size: ints, dtype: dtype = none)",
+      "whole numbers in [low, high)",
+      [](const Arguments& a) {
+        return randint(a.integer("low"), a.integer("high"), a.dims("size"), options_of(a));
+      },
+      kNew);
+  catalog.add(
+      "randperm(n: int, dtype: dtype = none)", "0 ... n - 1 in random order",
+      [](const Arguments& a) { return randperm(a.integer("n"), options_of(a)); }, kNew);
+  catalog.add(
+      "bernoulli(input)", "1 with probability input, else 0",
+      [](const Arguments& a) { return bernoulli(a[0]); }, kNew);
+  catalog.add(
+      "uniform_(input, from: float = 0, to: float = 1)", "overwritten, uniform in [from, to)",
+      [](const Arguments& a) {
+        Variable x = a[0];
+        return uniform_(x, a.real("from"), a.real("to"));
+      },
+      kOver);
+  catalog.add(
+      "normal_(input, mean: float = 0, std: float = 1)", "overwritten, mean + std * normal",
+      [](const Arguments& a) {
+        Variable x = a[0];
+        return normal_(x, a.real("mean"), a.real("std"));
+      },
+      kOver);
+  catalog.add("dropout(input, p: float = 0.5, training: bool = true)",
+              "0 with probability p, else input / (1 - p)",
+              [](const Arguments& a) { return dropout(a[0], a.real("p"), a.flag("training")); },
+              {.random = true});
+}
 
 }  // namespace tapegrad

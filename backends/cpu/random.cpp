@@ -1,7 +1,209 @@
+#include "ops/random.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 #include "backends/cpu/register.h"
+#include "backends/formulas_random.h"
+#include "core/error.h"
 
 namespace tapegrad::backends::cpu {
+namespace {
 
-void register_random() {}
+/// Counters drawn together, as rows of the four words: what the compiler turns into vectors.
+constexpr int kCounters = 64;
+constexpr int kWords = 4 * kCounters;
+constexpr int64_t kBlocksForThreads = 128;
+
+using Words = uint32_t[kWords];
+
+/// Words `first` and following of a draw, in their order; first is a multiple of 4.
+void draw_words(RandomState state, int64_t first, Words& words) {
+  alignas(64) uint32_t rows[4][kCounters];
+  const uint64_t counter = state.offset + uint64_t(first) / 4;
+  for (int j = 0; j < kCounters; ++j) {
+    const std::array<uint32_t, 4> four = philox(state.seed, counter + uint64_t(j));
+    for (int k = 0; k < 4; ++k) rows[k][j] = four[k];
+  }
+  for (int j = 0; j < kCounters; ++j)
+    for (int k = 0; k < 4; ++k) words[4 * j + k] = rows[k][j];
+}
+
+/// Calls make(words, first, count) for every block of a draw in which an element takes `per`
+/// words; elements first ... first + count - 1 are to be made of them.
+template <int per, typename Make>
+void for_each_block(int64_t numel, RandomState state, const Make& make) {
+  constexpr int64_t kElements = kWords / per;
+  const int64_t blocks = (numel + kElements - 1) / kElements;
+#pragma omp parallel for schedule(static) if (blocks > kBlocksForThreads)
+  for (int64_t block = 0; block < blocks; ++block) {
+    alignas(64) Words words;
+    const int64_t first = block * kElements;
+    draw_words(state, first * per, words);
+    make(words, first, std::min(kElements, numel - first));
+  }
+}
+
+template <typename T>
+inline constexpr int kPer = std::is_same_v<T, double> ? 2 : 1;  // words of an element
+
+template <typename R>
+void uniform_block(const Words& words, R (&u)[kWords / kPer<R>]) {
+  for (int i = 0; i < kWords / kPer<R>; ++i) {
+    if constexpr (kPer<R> == 1)
+      u[i] = uniform_float(words[i]);
+    else
+      u[i] = uniform_double(words[2 * i], words[2 * i + 1]);
+  }
+}
+
+/// The largest T below `bound`.
+template <typename T>
+T below(double bound) {
+  using R = Compute<T>;
+  if constexpr (std::is_same_v<T, R>) {
+    const R rounded = R(bound);
+    return double(rounded) < bound ? rounded
+                                   : std::nextafter(rounded, -std::numeric_limits<R>::infinity());
+  } else {
+    T rounded = T(float(bound));
+    if (double(float(rounded)) < bound) return rounded;
+    if (float(rounded) == 0.0f)
+      rounded.bits = 0x8001u;
+    else
+      rounded.bits += float(rounded) > 0.0f ? uint16_t(-1) : uint16_t(1);
+    return rounded;
+  }
+}
+
+template <typename T>
+void uniform(Tensor& y, double low, double high, RandomState state) {
+  using R = Compute<T>;
+  const R start = R(low), range = R(high - low), limit = R(low < high ? below<T>(high) : T(R(low)));
+  T* out = y.data<T>();
+  for_each_block<kPer<T>>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
+    alignas(64) R u[kWords / kPer<T>];
+    uniform_block(words, u);
+    for (R& value : u) value = std::min(std::fma(value, range, start), limit);
+    for (int64_t i = 0; i < count; ++i) out[first + i] = T(u[i]);
+  });
+}
+
+template <typename T>
+void normal(Tensor& y, double mean, double std, RandomState state) {
+  using R = Compute<T>;
+  constexpr int kElements = kWords / kPer<T>;
+  T* out = y.data<T>();
+  const R center = R(mean), scale = R(std);
+  for_each_block<kPer<T>>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
+    alignas(64) R z[kElements];
+    for (int i = 0; i < kElements; i += 2) {
+      R u, v;
+      if constexpr (kPer<T> == 1) {
+        u = formulas::positive_float(words[i]);
+        v = uniform_float(words[i + 1]);
+      } else {
+        u = formulas::positive_double(words[2 * i], words[2 * i + 1]);
+        v = uniform_double(words[2 * i + 2], words[2 * i + 3]);
+      }
+      const formulas::CosSin<R> pair = formulas::box_muller(u, v);
+      z[i] = std::fma(pair.cos, scale, center);
+      z[i + 1] = std::fma(pair.sin, scale, center);
+    }
+    for (int64_t i = 0; i < count; ++i) out[first + i] = T(z[i]);
+  });
+}
+
+template <typename T>
+void random_integers(Tensor& y, int64_t low, uint64_t range, RandomState state) {
+  T* out = y.data<T>();
+  for_each_block<2>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t bits = uint64_t(words[2 * i]) << 32 | words[2 * i + 1];
+      out[first + i] = convert<T>(formulas::integer_in(bits, low, range));
+    }
+  });
+}
+
+template <typename T>
+void bernoulli(const Tensor& p, Tensor& y, RandomState state) {
+  using R = Compute<T>;
+  const T* in = p.data<T>();
+  T* out = y.data<T>();
+  const int64_t numel = p.numel();
+  for (int64_t i = 0; i < numel; ++i)
+    if (const R value = R(in[i]); !(value >= R(0) && value <= R(1))) [[unlikely]]
+      fail<ArgumentError>("bernoulli: p must be in [0, 1]: element ", i, " is ", value);
+  for_each_block<kPer<T>>(numel, state, [=](const Words& words, int64_t first, int64_t count) {
+    alignas(64) R u[kWords / kPer<T>];
+    uniform_block(words, u);
+    for (int64_t i = 0; i < count; ++i) out[first + i] = T(R(u[i] < R(in[first + i]) ? 1 : 0));
+  });
+}
+
+template <typename T>
+void dropout(const Tensor& x, double p, RandomState state, Tensor& y) {
+  using R = Compute<T>;
+  const T* in = x.data<T>();
+  T* out = y.data<T>();
+  const R scale = R(1.0 / (1.0 - p));
+  const uint32_t threshold = uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0));
+  for_each_block<1>(x.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
+    const T* from = in + first;
+    T* to = out + first;
+    if (count == kWords) {
+      for (int i = 0; i < kWords; ++i) to[i] = T(words[i] >= threshold ? R(from[i]) * scale : R(0));
+    } else {
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = T(words[i] >= threshold ? R(from[i]) * scale : R(0));
+    }
+  });
+}
+
+void permutation(Tensor& y, RandomState state) {
+  struct Entry {
+    uint64_t key;
+    int64_t index;
+  };
+  std::vector<Entry> entries(size_t(y.numel()));
+  for_each_block<2>(y.numel(), state, [&](const Words& words, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      entries[size_t(first + i)] = {uint64_t(words[2 * i]) << 32 | words[2 * i + 1], first + i};
+  });
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.key != b.key ? a.key < b.key : a.index < b.index;
+  });
+  int64_t* out = y.data<int64_t>();
+  for (const Entry& entry : entries) *out++ = entry.index;
+}
+
+}  // namespace
+
+void register_random() {
+  constexpr DeviceType kCpu = DeviceType::kCpu;
+  set_kernel(kernels::uniform, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, Tensor& y, double low, double high, RandomState state) {
+               uniform<T>(y, low, high, state);
+             });
+  set_kernel(kernels::normal, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, Tensor& y, double mean, double std, RandomState state) {
+               normal<T>(y, mean, std, state);
+             });
+  set_kernel(kernels::random_integers, kCpu, kAllTypes,
+             []<typename T>(Type<T>, Tensor& y, int64_t low, uint64_t range, RandomState state) {
+               random_integers<T>(y, low, range, state);
+             });
+  set_kernel(kernels::bernoulli, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& p, Tensor& y, RandomState state) {
+               bernoulli<T>(p, y, state);
+             });
+  set_kernel(kernels::dropout, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& x, double p, RandomState state, Tensor& y) {
+               dropout<T>(x, p, state, y);
+             });
+  set_kernel(kernels::permutation, kCpu, TypeList<int64_t>{},
+             [](auto, Tensor& y, RandomState state) { permutation(y, state); });
+}
 
 }  // namespace tapegrad::backends::cpu
