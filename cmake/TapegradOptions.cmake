@@ -68,6 +68,9 @@ function(tapegrad_cpu_backend_options sources)
   list(REMOVE_DUPLICATES vendor)
   list(REMOVE_ITEM vendor ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
   set(flags $<IF:$<BOOL:${TAPEGRAD_NATIVE}>,-march=native,-march=x86-64-v3>)
+  # Nobody reads errno or the exception flags of arithmetic; without them sqrt and conditionals
+  # become vectors. No value changes.
+  list(APPEND flags -fno-math-errno -fno-trapping-math)
   set_source_files_properties(${sources} PROPERTIES
     COMPILE_OPTIONS "${flags};-fopenmp"
     INCLUDE_DIRECTORIES "${vendor}")
