@@ -152,12 +152,14 @@ void dropout(const Tensor& x, double p, RandomState state, Tensor& y) {
   for_each_block<1>(x.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
     const T* from = in + first;
     T* to = out + first;
-    if (count == kWords) {
-      for (int i = 0; i < kWords; ++i) to[i] = T(words[i] >= threshold ? R(from[i]) * scale : R(0));
-    } else {
-      for (int64_t i = 0; i < count; ++i)
-        to[i] = T(words[i] >= threshold ? R(from[i]) * scale : R(0));
-    }
+    const auto keep = [&](int i) {
+      const R scaled = R(from[i]) * scale;
+      return T(words[i] >= threshold ? scaled : R(0));
+    };
+    if (count == kWords)
+      for (int i = 0; i < kWords; ++i) to[i] = keep(i);
+    else
+      for (int i = 0; i < int(count); ++i) to[i] = keep(i);
   });
 }
 
