@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/dispatcher.h"
 #include "core/variable.h"
 
 namespace tapegrad {
@@ -60,5 +61,10 @@ Variable arange(Number start, Number end, Number step = 1, TensorOptions options
 /// `steps` numbers from start to end, both included.
 Variable linspace(double start, double end, int64_t steps, TensorOptions options = {});
 Variable eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {});
+
+namespace kernels {
+extern Kernel<void(Tensor& y, Number start, Number step)> arange;
+extern Kernel<void(Tensor& y, double start, double end)> linspace;
+}  // namespace kernels
 
 }  // namespace tapegrad

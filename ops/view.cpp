@@ -1,10 +1,753 @@
 #include "ops/view.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "core/error.h"
+#include "core/kernels.h"
 #include "core/op.h"
+#include "core/view.h"
 #include "ops/catalog.h"
+#include "ops/reduce.h"
 
 namespace tapegrad {
+namespace {
 
-void catalog_view(Catalog&) {}
+int dim_of(std::string_view op, int64_t dim, int rank) {
+  return normalize_dim(op, int(std::clamp<int64_t>(dim, INT32_MIN, INT32_MAX)), rank);
+}
+
+Layout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape)}; }
+
+/// Entries start, start + step, ... of a layout along dim: `size` of them.
+Layout part(Layout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
+  if (size > 0) layout.offset += start * layout.strides[dim];
+  if (size > 1) layout.strides[dim] *= step;
+  layout.shape[dim] = size;
+  return layout;
+}
+
+/// Strides that read the elements of `from` in row-major order as if it had shape `to`, of the same
+/// count; none when no strides do.
+std::optional<Strides> strides_as(const Layout& from, const Shape& to) {
+  Strides strides = contiguous_strides(to);
+  if (std::find(to.begin(), to.end(), 0) != to.end()) return strides;
+  int at = to.rank() - 1;
+  for (int dim = from.shape.rank() - 1; dim >= 0;) {
+    // Dimensions that follow one another in memory make one block; the new ones are cut from it.
+    int64_t step = from.strides[dim], count = from.shape[dim];
+    --dim;
+    if (count == 1) continue;
+    for (; dim >= 0 && (from.shape[dim] == 1 || from.strides[dim] == step * count); --dim)
+      count *= from.shape[dim];
+    for (; count > 1; --at) {
+      if (count % to[at] != 0) return {};
+      strides[at] = step;
+      step *= to[at];
+      count /= to[at];
+    }
+  }
+  return strides;
+}
+
+/// The shape with its -1, if there is one, replaced by what gives `count` elements.
+Shape complete_shape(std::string_view op, Shape shape, const Shape& from, int64_t count) {
+  int unknown = -1;
+  int64_t known = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == -1 && unknown < 0) {
+      unknown = i;
+    } else if (shape[i] < 0) {
+      fail<ShapeError>(op, ": a size is negative, or more than one is -1: ", shape);
+    } else if (__builtin_mul_overflow(known, shape[i], &known)) {
+      fail<ShapeError>(op, ": too many elements: ", shape);
+    }
+  }
+  if (unknown >= 0) {
+    if (known == 0)
+      fail<ShapeError>(op, ": -1 could be any size beside a 0: ", from, " to ", shape);
+    shape[unknown] = count / known;
+    known *= shape[unknown];
+  }
+  if (known != count)
+    fail<ShapeError>(op, ": the number of elements differs: ", from, " to ", shape);
+  return shape;
+}
+
+struct Reshape {
+  static constexpr std::string_view kName = "reshape";
+  Shape to;
+  Shape from{};
+
+  Tensor forward(const Tensor& x) {
+    from = x.shape();
+    to = complete_shape(kName, to, from, x.numel());
+    if (const auto strides = strides_as(x.layout(), to))
+      return x.with_layout({to, *strides, x.layout().offset});
+    return x.clone().with_layout(contiguous_layout(to));
+  }
+  Variable backward(const Variable& dy) const { return reshape(dy, from); }
+};
+
+struct View {
+  static constexpr std::string_view kName = "view";
+  Shape to;
+  Shape from{};
+
+  Tensor forward(const Tensor& x) {
+    from = x.shape();
+    to = complete_shape(kName, to, from, x.numel());
+    const auto strides = strides_as(x.layout(), to);
+    if (!strides)
+      fail<ShapeError>(kName, ": ", from, " with strides ", x.strides(), " cannot be seen as ", to,
+                       "; reshape copies");
+    return x.with_layout({to, *strides, x.layout().offset});
+  }
+  Variable backward(const Variable& dy) const { return reshape(dy, from); }
+};
+
+struct Permute {
+  static constexpr std::string_view kName = "permute";
+  Dims dims;
+
+  Tensor forward(const Tensor& x) {
+    if (dims.rank() != x.rank())
+      fail<ShapeError>(kName, ": ", dims, " does not name each dimension of ", x.shape());
+    Layout layout = x.layout();
+    std::array<bool, kMaxRank> seen{};
+    for (int i = 0; i < dims.rank(); ++i) {
+      const int dim = dim_of(kName, dims[i], x.rank());
+      if (seen[dim]) fail<ArgumentError>(kName, ": dim ", dim, " twice in ", dims);
+      seen[dim] = true;
+      dims[i] = dim;
+      layout.shape[i] = x.shape()[dim];
+      layout.strides[i] = x.strides()[dim];
+    }
+    return x.with_layout(layout);
+  }
+  Variable backward(const Variable& dy) const {
+    Dims inverse = dims;
+    for (int i = 0; i < dims.rank(); ++i) inverse[int(dims[i])] = i;
+    return permute(dy, inverse);
+  }
+};
+
+struct Transpose {
+  static constexpr std::string_view kName = "transpose";
+  int dim0, dim1;
+
+  Tensor forward(const Tensor& x) {
+    dim0 = normalize_dim(kName, dim0, x.rank());
+    dim1 = normalize_dim(kName, dim1, x.rank());
+    Layout layout = x.layout();
+    std::swap(layout.shape[dim0], layout.shape[dim1]);
+    std::swap(layout.strides[dim0], layout.strides[dim1]);
+    return x.with_layout(layout);
+  }
+  Variable backward(const Variable& dy) const { return transpose(dy, dim0, dim1); }
+};
+
+struct Slice {
+  static constexpr std::string_view kName = "slice";
+  int dim;
+  int64_t start, end, step;
+  Shape from{};
+  int64_t size = 0;
+
+  Tensor forward(const Tensor& x) {
+    dim = normalize_dim(kName, dim, x.rank());
+    if (step < 1) fail<ArgumentError>(kName, ": step ", step, " is below 1");
+    from = x.shape();
+    const int64_t whole = from[dim];
+    start = std::clamp<int64_t>(start < 0 ? start + whole : start, 0, whole);
+    end = std::clamp<int64_t>(end < 0 ? end + whole : end, start, whole);
+    size = end == start ? 0 : (end - start - 1) / step + 1;
+    return x.with_layout(part(x.layout(), dim, start, size, step));
+  }
+  Variable backward(const Variable& dy) const {
+    return embed(dy, from, part(contiguous_layout(from), dim, start, size, step));
+  }
+};
+
+struct Select {
+  static constexpr std::string_view kName = "select";
+  int dim;
+  int64_t index;
+  Shape from{};
+
+  Tensor forward(const Tensor& x) {
+    dim = normalize_dim(kName, dim, x.rank());
+    from = x.shape();
+    if (index < -from[dim] || index >= from[dim])
+      fail<IndexError>(kName, ": index ", index, " is outside dim ", dim, " of ", from);
+    if (index < 0) index += from[dim];
+    return x.with_layout(look(x.layout()));
+  }
+  Variable backward(const Variable& dy) const {
+    return embed(dy, from, look(contiguous_layout(from)));
+  }
+  Layout look(const Layout& whole) const {
+    Layout layout;
+    layout.offset = whole.offset + index * whole.strides[dim];
+    for (int i = 0; i < whole.shape.rank(); ++i) {
+      if (i == dim) continue;
+      layout.shape.push_back(whole.shape[i]);
+      layout.strides.push_back(whole.strides[i]);
+    }
+    return layout;
+  }
+};
+
+struct Expand {
+  static constexpr std::string_view kName = "expand";
+  Shape to;
+  Shape from{};
+
+  Tensor forward(const Tensor& x) {
+    from = x.shape();
+    const int added = to.rank() - from.rank();
+    if (added < 0) fail<ShapeError>(kName, ": ", from, " has more dimensions than ", to);
+    for (int i = 0; i < to.rank(); ++i) {
+      if (to[i] == -1 && i >= added) to[i] = from[i - added];
+      if (to[i] < 0) fail<ShapeError>(kName, ": ", to, " has a negative size for ", from);
+      if (i >= added && from[i - added] != 1 && from[i - added] != to[i])
+        fail<ShapeError>(kName, ": only sizes of 1 can be repeated: ", from, " to ", to);
+    }
+    return x.with_layout({to, broadcast_strides(x.layout(), to), x.layout().offset});
+  }
+  Variable backward(const Variable& dy) const { return sum_to(dy, from); }
+};
+
+struct Unfold {
+  static constexpr std::string_view kName = "unfold";
+  int dim;
+  int64_t size, step;
+  Shape from{};
+
+  Tensor forward(const Tensor& x) {
+    dim = normalize_dim(kName, dim, x.rank());
+    from = x.shape();
+    if (step < 1) fail<ArgumentError>(kName, ": step ", step, " is below 1");
+    if (size < 0 || size > from[dim])
+      fail<ShapeError>(kName, ": no window of ", size, " along dim ", dim, " of ", from);
+    return x.with_layout(look(x.layout()));
+  }
+  Variable backward(const Variable& dy) const {
+    return embed(dy, from, look(contiguous_layout(from)));
+  }
+  Layout look(const Layout& whole) const {
+    Layout layout = part(whole, dim, 0, (from[dim] - size) / step + 1, step);
+    layout.shape.push_back(size);
+    layout.strides.push_back(whole.strides[dim]);
+    return layout;
+  }
+};
+
+struct Cat {
+  static constexpr std::string_view kName = "cat";
+  int dim;
+  std::vector<int64_t> sizes{};  // along dim; 0 for inputs that were skipped
+  std::vector<Shape> shapes{};
+  std::vector<DType> dtypes{};
+
+  Tensor forward(std::span<const Variable> inputs) {
+    if (inputs.empty()) fail<ArgumentError>(kName, ": no inputs");
+    // As in PyTorch an empty vector may stand among tensors of any rank.
+    const auto skipped = [](const Variable& input) { return input.shape() == Shape{0}; };
+    const auto model = std::find_if_not(inputs.begin(), inputs.end(), skipped);
+    const Variable& first = model == inputs.end() ? inputs[0] : *model;
+    dim = normalize_dim(kName, dim, first.rank());
+    Shape shape = first.shape();
+    DType dtype = inputs[0].dtype();
+    shape[dim] = 0;
+    for (const Variable& input : inputs) {
+      check_same_device(kName, first.value(), input.value());
+      dtype = promote(dtype, input.dtype());
+      shapes.push_back(input.shape());
+      dtypes.push_back(input.dtype());
+      Shape rest = skipped(input) ? shape : input.shape();
+      sizes.push_back(skipped(input) || dim >= rest.rank() ? 0 : rest[dim]);
+      if (dim < rest.rank()) rest[dim] = shape[dim];
+      if (rest != shape)
+        fail<ShapeError>(kName, ": ", input.shape(), " does not continue ", first.shape(),
+                         " along dim ", dim);
+      if (__builtin_add_overflow(shape[dim], sizes.back(), &shape[dim]))
+        fail<ShapeError>(kName, ": too many elements along dim ", dim);
+    }
+    Tensor y = Tensor::empty(shape, dtype, first.device());
+    int64_t at = 0;
+    for (size_t i = 0; i < inputs.size(); at += sizes[i++]) {
+      Tensor target = y.with_layout(part(y.layout(), dim, at, sizes[i]));
+      if (sizes[i] > 0) kernels::copy(inputs[i].value(), target);
+    }
+    return y;
+  }
+  std::vector<Variable> backward(const Variable& dy, Needs needs) const {
+    std::vector<Variable> dx(sizes.size());
+    int64_t at = 0;
+    for (size_t i = 0; i < sizes.size(); at += sizes[i++])
+      if (needs[i]) {
+        dx[i] = slice(dy, dim, at, at + sizes[i]).to(dtypes[i]);
+        if (dx[i].shape() != shapes[i]) dx[i] = reshape(dx[i], shapes[i]);  // skipped ones
+      }
+    return dx;
+  }
+};
+
+struct Split {
+  static constexpr std::string_view kName = "split";
+  std::vector<int64_t> sizes;
+  int dim;
+  Shape from{};
+  DType dtype{};
+  Device device{};
+
+  std::vector<Tensor> forward(const Tensor& x) {
+    from = x.shape();
+    dtype = x.dtype();
+    device = x.device();
+    std::vector<Tensor> pieces;
+    int64_t at = 0;
+    for (int64_t size : sizes) {
+      pieces.push_back(x.with_layout(part(x.layout(), dim, at, size)));
+      at += size;
+    }
+    return pieces;
+  }
+  Variable backward(std::span<const Variable> dys) const {
+    std::vector<Variable> pieces(dys.begin(), dys.end());
+    for (size_t k = 0; k < pieces.size(); ++k) {
+      if (pieces[k]) continue;
+      Shape shape = from;
+      shape[dim] = sizes[k];
+      pieces[k] = Variable(Tensor::full(shape, 0, dtype, device));
+    }
+    return cat(pieces, dim);
+  }
+};
+
+struct Flip {
+  static constexpr std::string_view kName = "flip";
+  Dims dims;
+
+  Tensor forward(const Tensor& x) {
+    Layout layout = x.layout();
+    std::array<bool, kMaxRank> seen{};
+    for (int64_t& each : std::span(&dims[0], size_t(dims.rank()))) {
+      const int dim = dim_of(kName, each, x.rank());
+      if (seen[dim]) fail<ArgumentError>(kName, ": dim ", dim, " twice in ", dims);
+      seen[dim] = true;
+      if (layout.shape[dim] > 0) layout.offset += (layout.shape[dim] - 1) * layout.strides[dim];
+      layout.strides[dim] = -layout.strides[dim];
+    }
+    return x.with_layout(layout).clone();
+  }
+  Variable backward(const Variable& dy) const { return flip(dy, dims); }
+};
+
+// y[i] = x[(i - shift) mod n] along one dimension.
+struct Roll {
+  static constexpr std::string_view kName = "roll";
+  int64_t shift;
+  int dim;
+
+  Tensor forward(const Tensor& x) {
+    const int64_t size = x.shape()[dim];
+    Tensor y = x.empty_like(x.shape());
+    if (size == 0) return y;
+    shift = (shift % size + size) % size;
+    copy_part(x, 0, y, shift, size - shift);
+    copy_part(x, size - shift, y, 0, shift);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    return apply(Roll{-shift, dim}, Where::current(), dy);
+  }
+
+  void copy_part(const Tensor& x, int64_t from, const Tensor& y, int64_t to, int64_t count) const {
+    Tensor target = y.with_layout(part(y.layout(), dim, to, count));
+    if (count > 0) kernels::copy(x.with_layout(part(x.layout(), dim, from, count)), target);
+  }
+};
+
+struct Pad {
+  static constexpr std::string_view kName = "pad";
+  std::vector<int64_t> amounts;
+  double value;
+
+  Tensor forward(const Tensor& x) {
+    if (amounts.size() % 2 != 0 || int64_t(amounts.size() / 2) > x.rank())
+      fail<ArgumentError>(kName, ": ", amounts.size(), " amounts are not two for each of at most ",
+                          x.rank(), " dimensions");
+    Shape shape = x.shape();
+    Layout kept = x.layout();
+    std::array<int64_t, kMaxRank> starts{};  // of what is kept, in y
+    for (size_t i = 0; i < amounts.size(); i += 2) {
+      const int dim = x.rank() - 1 - int(i / 2);
+      const int64_t before = amounts[i], after = amounts[i + 1];
+      if (__builtin_add_overflow(shape[dim], before, &shape[dim]) ||
+          __builtin_add_overflow(shape[dim], after, &shape[dim]) || shape[dim] < 0)
+        fail<ShapeError>(kName, ": dim ", dim, " of ", x.shape(), " cannot take ", before,
+                         " before and ", after, " after");
+      const int64_t cut = std::max<int64_t>(-before, 0);
+      const int64_t left = x.shape()[dim] - cut - std::max<int64_t>(-after, 0);
+      kept = part(kept, dim, cut, std::max<int64_t>(left, 0));
+      starts[dim] = std::max<int64_t>(before, 0);
+    }
+    Tensor y = Tensor::full(shape, value, x.dtype(), x.device());
+    if (numel(kept.shape) == 0) return y;
+    Layout target_layout = y.layout();
+    for (int dim = 0; dim < x.rank(); ++dim)
+      target_layout = part(target_layout, dim, starts[dim], kept.shape[dim]);
+    Tensor target = y.with_layout(target_layout);
+    kernels::copy(x.with_layout(kept), target);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    std::vector<int64_t> back = amounts;
+    for (int64_t& amount : back) amount = -amount;
+    return pad(dy, back);
+  }
+};
+
+struct Copy {
+  static constexpr std::string_view kName = "copy_";
+  Shape from{};
+  DType dtype{};
+
+  void write(const Tensor&, const Tensor& x, Tensor& y) {
+    from = x.shape();
+    dtype = x.dtype();
+    // A source that overlaps the target is read before anything is written.
+    kernels::copy(x.shares_storage(y) ? x.clone() : x, y);
+  }
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[1]) dx[1] = sum_to(dy, from).to(dtype);
+    return dx;
+  }
+};
+
+struct Fill {
+  static constexpr std::string_view kName = "fill_";
+  Number value;
+
+  void write(const Tensor&, Tensor& y) { kernels::fill(y, value); }
+  Variable backward(const Variable&) const { return {}; }
+};
+
+struct Zero {
+  static constexpr std::string_view kName = "zero_";
+
+  void write(const Tensor&, Tensor& y) { kernels::fill(y, 0); }
+  Variable backward(const Variable&) const { return {}; }
+};
+
+int64_t product(const Shape& shape, int begin, int end) {
+  int64_t count = 1;
+  for (int i = begin; i < end; ++i) count *= shape[i];
+  return count;
+}
+
+/// y itself if it has storage of its own, with a place for each element; else a copy.
+Variable own_copy(const Variable& y, const Variable& x, Where where) {
+  const bool own = !y.value().shares_storage(x.value()) && y.value().is_contiguous();
+  return own ? y : clone(y, where);
+}
+
+/// Each block of dimensions dim.. this many times in a row.
+Variable repeat_blocks(const Variable& x, int dim, int64_t times, const Shape& to, Where where) {
+  numel(to);
+  const int64_t outer = product(x.shape(), 0, dim), inner = product(x.shape(), dim, x.rank());
+  const Variable blocks = reshape(x, {outer, 1, inner}, where);
+  return reshape(expand(blocks, {outer, times, inner}, where), to, where);
+}
+
+}  // namespace
+
+Variable reshape(const Variable& x, const Shape& shape, Where where) {
+  return apply(Reshape{shape}, where, x);
+}
+Variable view(const Variable& x, const Shape& shape, Where where) {
+  return apply(View{shape}, where, x);
+}
+
+Variable flatten(const Variable& x, int start_dim, int end_dim, Where where) {
+  if (x.rank() == 0) return reshape(x, {1}, where);
+  const int start = normalize_dim("flatten", start_dim, x.rank());
+  const int end = normalize_dim("flatten", end_dim, x.rank());
+  if (start > end) fail<ArgumentError>("flatten: start_dim ", start, " is after end_dim ", end);
+  Shape shape;
+  for (int i = 0; i < start; ++i) shape.push_back(x.shape()[i]);
+  shape.push_back(product(x.shape(), start, end + 1));
+  for (int i = end + 1; i < x.rank(); ++i) shape.push_back(x.shape()[i]);
+  return reshape(x, shape, where);
+}
+
+Variable permute(const Variable& x, const Dims& dims, Where where) {
+  return apply(Permute{dims}, where, x);
+}
+Variable transpose(const Variable& x, int dim0, int dim1, Where where) {
+  return apply(Transpose{dim0, dim1}, where, x);
+}
+Variable t(const Variable& x, Where where) {
+  if (x.rank() != 2) fail<ShapeError>("t: a matrix is wanted, not ", x.shape());
+  return transpose(x, 0, 1, where);
+}
+
+Variable slice(const Variable& x, int dim, int64_t start, int64_t end, int64_t step, Where where) {
+  return apply(Slice{dim, start, end, step}, where, x);
+}
+
+Variable narrow(const Variable& x, int dim, int64_t start, int64_t length, Where where) {
+  const int64_t size = x.shape()[normalize_dim("narrow", dim, x.rank())];
+  const int64_t from = start < 0 ? start + size : start;
+  if (from < 0 || length < 0 || from > size || length > size - from)
+    fail<IndexError>("narrow: ", length, " elements from ", start, " are not in dim ", dim, " of ",
+                     x.shape());
+  return slice(x, dim, from, from + length, 1, where);
+}
+
+Variable select(const Variable& x, int dim, int64_t index, Where where) {
+  return apply(Select{dim, index}, where, x);
+}
+Variable expand(const Variable& x, const Shape& shape, Where where) {
+  return apply(Expand{shape}, where, x);
+}
+
+Variable squeeze(const Variable& x, Where where) {
+  Shape shape;
+  for (int64_t size : x.shape())
+    if (size != 1) shape.push_back(size);
+  return reshape(x, shape, where);
+}
+Variable squeeze(const Variable& x, int dim, Where where) {
+  dim = normalize_dim("squeeze", dim, x.rank());
+  Shape shape;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != dim || x.shape()[i] != 1) shape.push_back(x.shape()[i]);
+  return reshape(x, shape, where);
+}
+Variable unsqueeze(const Variable& x, int dim, Where where) {
+  dim = normalize_dim("unsqueeze", dim, x.rank() + 1);
+  Shape shape;
+  for (int i = 0; i <= x.rank(); ++i) {
+    if (i == dim) shape.push_back(1);
+    if (i < x.rank()) shape.push_back(x.shape()[i]);
+  }
+  return reshape(x, shape, where);
+}
+Variable unfold(const Variable& x, int dim, int64_t size, int64_t step, Where where) {
+  return apply(Unfold{dim, size, step}, where, x);
+}
+
+Variable cat(std::span<const Variable> inputs, int dim, Where where) {
+  return apply(Cat{dim}, where, inputs);
+}
+Variable stack(std::span<const Variable> inputs, int dim, Where where) {
+  if (inputs.empty()) fail<ArgumentError>("stack: no inputs");
+  dim = normalize_dim("stack", dim, inputs[0].rank() + 1);
+  std::vector<Variable> entries;
+  for (const Variable& input : inputs) {
+    if (input.shape() != inputs[0].shape())
+      fail<ShapeError>("stack: shapes differ: ", inputs[0].shape(), " and ", input.shape());
+    entries.push_back(unsqueeze(input, dim, where));
+  }
+  return cat(entries, dim, where);
+}
+
+std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim,
+                            Where where) {
+  dim = normalize_dim("split", dim, x.rank());
+  int64_t left = x.shape()[dim];
+  for (int64_t size : sizes) {
+    if (size < 0 || size > left) left = -1;
+    if (left < 0) break;
+    left -= size;
+  }
+  if (left != 0) fail<ShapeError>("split: the sizes do not add up to dim ", dim, " of ", x.shape());
+  return apply(Split{sizes, dim}, where, x);
+}
+
+std::vector<Variable> split(const Variable& x, int64_t size, int dim, Where where) {
+  dim = normalize_dim("split", dim, x.rank());
+  if (size < 1) fail<ArgumentError>("split: size ", size, " is below 1");
+  std::vector<int64_t> sizes;
+  for (int64_t left = x.shape()[dim]; left > 0 || sizes.empty(); left -= sizes.back())
+    sizes.push_back(std::min(size, left));
+  return split(x, sizes, dim, where);
+}
+
+std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim, Where where) {
+  dim = normalize_dim("chunk", dim, x.rank());
+  if (chunks < 1) fail<ArgumentError>("chunk: ", chunks, " chunks");
+  const int64_t size = x.shape()[dim];
+  return split(x, size == 0 ? 1 : (size - 1) / chunks + 1, dim, where);
+}
+
+Variable flip(const Variable& x, const Dims& dims, Where where) {
+  return apply(Flip{dims}, where, x);
+}
+
+Variable roll(const Variable& x, const Dims& shifts, const Dims& dims, Where where) {
+  if (dims.rank() == 0 && shifts.rank() == 1)
+    return reshape(roll(flatten(x, 0, -1, where), shifts, {0}, where), x.shape(), where);
+  if (shifts.rank() != dims.rank() || dims.rank() == 0)
+    fail<ArgumentError>("roll: one dim is wanted for each shift: ", shifts, " and ", dims);
+  for (int64_t dim : dims) dim_of("roll", dim, x.rank());
+  Variable y = x;
+  for (int i = 0; i < dims.rank(); ++i)
+    y = apply(Roll{shifts[i], dim_of("roll", dims[i], x.rank())}, where, y);
+  return y;
+}
+
+Variable pad(const Variable& x, const std::vector<int64_t>& amounts, double value, Where where) {
+  return apply(Pad{amounts, value}, where, x);
+}
+
+Variable repeat(const Variable& x, const Dims& times, Where where) {
+  const int added = times.rank() - x.rank();
+  if (added < 0)
+    fail<ShapeError>("repeat: ", times, " has fewer numbers than ", x.shape(), " dimensions");
+  for (int64_t count : times)
+    if (count < 0) fail<ArgumentError>("repeat: a negative number of times: ", times);
+  Shape shape = Dims::filled(times.rank(), 1);
+  for (int i = 0; i < x.rank(); ++i) shape[added + i] = x.shape()[i];
+  Variable y = reshape(x, shape, where);
+  for (int i = times.rank() - 1; i >= 0; --i) {
+    if (times[i] == 1) continue;
+    if (__builtin_mul_overflow(shape[i], times[i], &shape[i]))
+      fail<ShapeError>("repeat: too many elements: ", x.shape(), " times ", times);
+    y = repeat_blocks(y, i, times[i], shape, where);
+  }
+  return own_copy(y, x, where);
+}
+
+Variable tile(const Variable& x, const Dims& times, Where where) {
+  Dims all = Dims::filled(std::max(0, x.rank() - times.rank()), 1);
+  for (int64_t count : times) all.push_back(count);
+  return repeat(x, all, where);
+}
+
+Variable repeat_interleave(const Variable& x, int64_t times, int dim, Where where) {
+  dim = normalize_dim("repeat_interleave", dim, x.rank());
+  if (times < 0) fail<ArgumentError>("repeat_interleave: a negative number of times: ", times);
+  Shape shape = x.shape();
+  if (__builtin_mul_overflow(shape[dim], times, &shape[dim]))
+    fail<ShapeError>("repeat_interleave: too many elements: ", x.shape(), " times ", times);
+  const Variable y = repeat_blocks(x, dim + 1, times, shape, where);
+  return own_copy(y, x, where);
+}
+
+Variable& copy_(Variable& y, const Variable& x, Where where) {
+  if (broadcast("copy_", y.shape(), x.shape()) != y.shape())
+    fail<ShapeError>("copy_: ", x.shape(), " does not broadcast to ", y.shape());
+  const Variable source = x.to(y.device(), where);
+  apply_in_place(Copy{}, where, y, is_float(y.dtype()) ? source : source.detach());
+  return y;
+}
+
+Variable& fill_(Variable& y, Number value, Where where) {
+  apply_in_place(Fill{value}, where, y);
+  return y;
+}
+
+Variable& zero_(Variable& y, Where where) {
+  apply_in_place(Zero{}, where, y);
+  return y;
+}
+
+void catalog_view(Catalog& catalog) {
+  using A = const Arguments&;
+  catalog.add("reshape(input, shape: ints)", "the same elements in row-major order",
+              [](A a) { return reshape(a[0], a.dims("shape")); });
+  catalog.add("view(input, shape: ints)", "reshape without a copy",
+              [](A a) { return view(a[0], a.dims("shape")); });
+  catalog.add("flatten(input, start_dim: int = 0, end_dim: int = -1)",
+              "dimensions start_dim..end_dim become one", [](A a) {
+                return flatten(a[0], int(a.integer("start_dim")), int(a.integer("end_dim")));
+              });
+  catalog.add("permute(input, dims: ints)", "y[i_dims[0], ...] = x[i_0, ...]",
+              [](A a) { return permute(a[0], a.dims("dims")); });
+  catalog.add("transpose(input, dim0: int, dim1: int)", "two dimensions exchanged",
+              [](A a) { return transpose(a[0], int(a.integer("dim0")), int(a.integer("dim1"))); });
+  catalog.add("t(input)", "y[i, j] = x[j, i]", [](A a) { return t(a[0]); });
+  catalog.add(
+      "slice(input, dim: int = 0, start: int = 0, end: int = 9223372036854775807, "
+      "step: int = 1)",
+      "x[start:end:step] along dim", [](A a) {
+        return slice(a[0], int(a.integer("dim")), a.integer("start"), a.integer("end"),
+                     a.integer("step"));
+      });
+  catalog.add("narrow(input, dim: int, start: int, length: int)",
+              "x[start:start + length] along dim", [](A a) {
+                return narrow(a[0], int(a.integer("dim")), a.integer("start"), a.integer("length"));
+              });
+  catalog.add("select(input, dim: int, index: int)", "x[index] along dim",
+              [](A a) { return select(a[0], int(a.integer("dim")), a.integer("index")); });
+  catalog.add("expand(input, size: ints)", "sizes of 1 repeated, without a copy",
+              [](A a) { return expand(a[0], a.dims("size")); });
+  catalog.add("squeeze(input, dim: int = none)", "without dimensions of size 1", [](A a) {
+    return a.has("dim") ? squeeze(a[0], int(a.integer("dim"))) : squeeze(a[0]);
+  });
+  catalog.add("unsqueeze(input, dim: int)", "a new dimension of size 1",
+              [](A a) { return unsqueeze(a[0], int(a.integer("dim"))); });
+  catalog.add("unfold(input, dimension: int, size: int, step: int)",
+              "y[..., i, ..., j] = x[..., i * step + j, ...]", [](A a) {
+                return unfold(a[0], int(a.integer("dimension")), a.integer("size"),
+                              a.integer("step"));
+              });
+  catalog.add("cat(tensors*, dim: int = 0)", "joined along dim",
+              [](A a) { return cat(a.list, int(a.integer("dim"))); });
+  catalog.add("stack(tensors*, dim: int = 0)", "joined along a new dimension",
+              [](A a) { return stack(a.list, int(a.integer("dim"))); });
+  catalog.add("split(tensor, split_size_or_sections: ints, dim: int = 0)", "pieces along dim",
+              [](A a) {
+                const Attribute& sizes = a.attributes.find("split_size_or_sections")->second;
+                const int dim = int(a.integer("dim"));
+                if (const int64_t* size = std::get_if<int64_t>(&sizes))
+                  return split(a[0], *size, dim);
+                return split(a[0], a.integers("split_size_or_sections"), dim);
+              });
+  catalog.add("chunk(input, chunks: int, dim: int = 0)", "at most `chunks` equal pieces along dim",
+              [](A a) { return chunk(a[0], a.integer("chunks"), int(a.integer("dim"))); });
+  catalog.add("flip(input, dims: ints)", "y[i] = x[n - 1 - i] along dims",
+              [](A a) { return flip(a[0], a.dims("dims")); });
+  catalog.add(
+      "roll(input, shifts: ints, dims: ints = none)", "y[i] = x[(i - shift) mod n]",
+      [](A a) { return roll(a[0], a.dims("shifts"), a.has("dims") ? a.dims("dims") : Dims()); });
+  catalog.add("pad(input, pad: ints, value: float = 0.0)", "x with `value` around it",
+              [](A a) { return pad(a[0], a.integers("pad"), a.real("value")); });
+  catalog.add("repeat(input, repeats: ints)", "x laid side by side",
+              [](A a) { return repeat(a[0], a.dims("repeats")); });
+  catalog.add("tile(input, dims: ints)", "x laid side by side",
+              [](A a) { return tile(a[0], a.dims("dims")); });
+  catalog.add(
+      "repeat_interleave(input, repeats: int, dim: int)", "y[i] = x[i / repeats] along dim",
+      [](A a) { return repeat_interleave(a[0], a.integer("repeats"), int(a.integer("dim"))); });
+  catalog.add("clone(input)", "a copy", [](A a) { return clone(a[0]); });
+  catalog.add("to(input, dtype: dtype)", "converted",
+              [](A a) { return a[0].to(a.dtype("dtype")); });
+  catalog.add("copy_(input, src)", "input = src",
+              [](A a) {
+                Variable y = a[0];
+                return copy_(y, a[1]);
+              },
+              {.inplace = true});
+  catalog.add("fill_(input, value: number)", "input = value",
+              [](A a) {
+                Variable y = a[0];
+                return fill_(y, a.number("value"));
+              },
+              {.inplace = true});
+  catalog.add("zero_(input)", "input = 0",
+              [](A a) {
+                Variable y = a[0];
+                return zero_(y);
+              },
+              {.inplace = true});
+}
 
 }  // namespace tapegrad

@@ -4,6 +4,7 @@ namespace tapegrad::backends::cpu {
 
 void register_kernels() {
   register_memory();
+  register_create();
   register_binary();
   register_unary();
   register_activation();

@@ -6,6 +6,7 @@ namespace tapegrad::backends::cpu {
 void register_kernels();  // all of the below; the dispatcher calls it on first use
 
 void register_memory();
+void register_create();
 void register_binary();
 void register_unary();
 void register_activation();

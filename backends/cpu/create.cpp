@@ -1,0 +1,43 @@
+// Sequences of numbers. Every element is computed from its index, so none depends on a thread.
+#include "ops/create.h"
+#include "backends/cpu/register.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int64_t kParallelAbove = 1 << 16;  // elements
+
+template <typename T, typename F>
+void fill_by_index(Tensor& y, F f) {
+  T* to = y.data<T>();
+  const int64_t count = y.numel();
+#pragma omp parallel for if (count > kParallelAbove)
+  for (int64_t i = 0; i < count; ++i) to[i] = convert<T>(f(i));
+}
+
+}  // namespace
+
+void register_create() {
+  set_kernel(kernels::arange, DeviceType::kCpu, kAllTypes,
+             []<typename T>(Type<T>, Tensor& y, Number start, Number step) {
+               if (start.kind() == f64 || step.kind() == f64) {
+                 const double from = start.real(), by = step.real();
+                 fill_by_index<T>(y, [=](int64_t i) { return from + double(i) * by; });
+               } else {
+                 // Unsigned: i * step may pass 2^63 though the sum does not.
+                 const auto from = uint64_t(start.to<int64_t>()), by = uint64_t(step.to<int64_t>());
+                 fill_by_index<T>(y, [=](int64_t i) { return int64_t(from + uint64_t(i) * by); });
+               }
+             });
+  set_kernel(kernels::linspace, DeviceType::kCpu, kAllTypes,
+             []<typename T>(Type<T>, Tensor& y, double start, double end) {
+               // From both ends, so that each is met exactly.
+               const int64_t last = y.numel() - 1;
+               const double by = last > 0 ? (end - start) / double(last) : 0;
+               fill_by_index<T>(y, [=](int64_t i) {
+                 return 2 * i <= last ? start + double(i) * by : end - double(last - i) * by;
+               });
+             });
+}
+
+}  // namespace tapegrad::backends::cpu
