@@ -37,16 +37,18 @@ class Leaf final : public Node {
 };
 
 /// One run of the chain rule. Nodes that hold a gradient wait in a heap and the youngest runs
-/// first: by then all its consumers, which are younger, have run. Only what the root reaches is
+/// first: by then all its consumers, which are younger, have run. Only what the roots reach is
 /// visited; no sort, no visited set, no recursion.
 ///
 /// Gradients of leaves are summed inside the pass and handed over at its end, so that hooks see
 /// complete gradients and an error leaves every leaf unchanged.
 class BackwardPass {
  public:
-  BackwardPass(const Variable& root, Variable seed, BackwardOptions options);
+  explicit BackwardPass(BackwardOptions options) : options_(options) {}
   ~BackwardPass();
 
+  /// Before run(): where to begin. An empty seed is a 1, for a root of one element.
+  void add_root(const Variable& root, Variable seed);
   /// Before run(): keeps the gradient that arrives at an edge; the result is empty if none does.
   /// A pass that captures leaves out the leaves it was not asked for.
   void capture(const Edge& edge, Variable* into);
@@ -66,8 +68,12 @@ class BackwardPass {
   void enqueue(Node& node);
   void take_captures(Node& node, std::span<Variable> gradients);
 
-  const Variable root_;  // keeps every node of the pass alive
-  Variable seed_;
+  struct Root {
+    Variable root;  // keeps every node of the pass alive
+    Variable seed;
+  };
+
+  std::vector<Root> roots_;
   const BackwardOptions options_;
   bool capturing_ = false;
   std::vector<Pending> heap_;

@@ -138,10 +138,20 @@ std::ostream& operator<<(std::ostream& out, const Variable& x);
 /// Moves, as `x | gpu`: a no-op with one notice when there is no such device.
 Variable operator|(const Variable& x, Device device);
 
+struct GradOptions {
+  bool retain_graph = false;
+  bool create_graph = false;
+  bool allow_unused = false;  // an x that no y depends on gets an empty gradient, not an error
+};
+
 /// The gradients of y with respect to xs, leaving every leaf's own gradient alone.
 /// AutogradError when y does not depend on one of them.
 std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
-                           const Variable& seed = {}, BackwardOptions options = {});
-Variable grad(const Variable& y, const Variable& x, BackwardOptions options = {});
+                           const Variable& seed = {}, GradOptions options = {});
+Variable grad(const Variable& y, const Variable& x, GradOptions options = {});
+/// Of several results in one pass: the gradients of sum over k of <seeds[k], ys[k]>. Without seeds
+/// every y has one element.
+std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
+                           std::span<const Variable> seeds = {}, GradOptions options = {});
 
 }  // namespace tapegrad

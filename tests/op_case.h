@@ -36,6 +36,7 @@ struct Array {
   Shape shape;
   std::vector<double> values;
 };
+/// Receives the inputs in their order (one that is left out has no values), then the list.
 using Reference = std::function<Array(const std::vector<Array>& inputs)>;
 
 struct OpCase {

@@ -1,0 +1,402 @@
+// Runs every row of the case table through every question. Tests are called
+// <family>.<op>/<number of the case>/<question>, as in --gtest_filter='unary.exp/0/*'.
+//
+//   values     the result against the reference, in every dtype
+//   layouts    strided inputs give what contiguous ones give, also in the gradient
+//   gradients  gradcheck to the order that the catalog states; each dtype against float64
+//   empties    sizes set to 0: a result or a typed error, and gradients of the right shape
+//   operands   a call changes no operand and leaves no node behind
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/error.h"
+#include "core/gradcheck.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "core/view.h"
+#include "tests/operand.h"
+
+namespace tapegrad::testing {
+namespace {
+
+using Variables = std::vector<Variable>;
+
+/// One row: its inputs and list in one sequence of slots.
+class Case {
+ public:
+  explicit Case(const OpCase& row) : row_(row), info_(catalog().find(row.op)) {}
+
+  const OpCase& row() const { return row_; }
+  const OpTraits& traits() const { return info_.traits; }
+  size_t slots() const { return row_.inputs.size() + row_.list.size(); }
+  const Input* slot(size_t i) const {
+    if (i >= row_.inputs.size()) return &row_.list[i - row_.inputs.size()];
+    return row_.inputs[i] ? &*row_.inputs[i] : nullptr;
+  }
+  bool wants_gradient(size_t i) const {
+    const Input* input = slot(i);
+    return input && input->grad && input->fill != Fill::kBool && input->fill != Fill::kIndices;
+  }
+  /// A batch's running statistics are updated by a call; anything else is left alone.
+  bool is_updated(size_t i) const {
+    if (info_.traits.inplace && i == 0) return true;
+    return i < info_.inputs.size() && info_.inputs[i].name.starts_with("running_");
+  }
+  bool is_differentiable() const {
+    if (traits().max_order == 0) return false;
+    for (size_t i = 0; i < slots(); ++i)
+      if (wants_gradient(i)) return true;
+    return false;
+  }
+
+  std::vector<Tensor> operands(DType dtype) const {
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < slots(); ++i)
+      tensors.push_back(slot(i) ? make_operand(*slot(i), dtype, 17 + 31 * i) : Tensor());
+    return tensors;
+  }
+
+  /// The op on these inputs, with the same random numbers each time. An in-place op writes a copy.
+  Variables call(const Variables& in) const {
+    Arguments arguments;
+    const auto list = in.begin() + std::ptrdiff_t(row_.inputs.size());
+    arguments.inputs.assign(in.begin(), list);
+    arguments.list.assign(list, in.end());
+    arguments.attributes = row_.attributes;
+    for (size_t i = 0; i < arguments.inputs.size(); ++i)
+      if (is_updated(i) && arguments.inputs[i]) arguments.inputs[i] = clone(arguments.inputs[i]);
+    manual_seed(5);
+    return info_.call(std::move(arguments));
+  }
+
+ private:
+  const OpCase& row_;
+  const OpInfo& info_;
+};
+
+Variables constants(const std::vector<Tensor>& tensors) {
+  Variables variables;
+  for (const Tensor& x : tensors)
+    variables.push_back(x ? Variable(x.to(default_device())) : Variable());
+  return variables;
+}
+
+/// With the inputs that want a gradient as leaves.
+Variables leaves(const Case& c, const std::vector<Tensor>& tensors) {
+  Variables variables = constants(tensors);
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (c.wants_gradient(i) && is_float(variables[i].dtype())) variables[i].requires_grad_();
+  return variables;
+}
+
+struct Results {
+  std::vector<Tensor> values;
+  std::vector<Tensor> gradients;  // of the slots that want one
+};
+
+/// The values, and the gradients of <seed, values> for a fixed seed.
+Results run(const Case& c, const std::vector<Tensor>& tensors, bool create_graph = false) {
+  Results results;
+  const Variables in = leaves(c, tensors);
+  Variables xs, ys, seeds;
+  for (const Variable& x : in)
+    if (x && x.requires_grad()) xs.push_back(x);
+  for (const Variable& y : c.call(in)) {
+    results.values.push_back(y.value());
+    if (!y.requires_grad()) continue;
+    ys.push_back(y);
+    const Tensor seed = make_operand({y.shape()}, f64, 99 + ys.size());
+    seeds.push_back(Variable(seed.to(y.dtype()).to(y.device())));
+  }
+  if (ys.empty()) return results;
+  const Variables gradients =
+      grad(ys, xs, seeds, {.create_graph = create_graph, .allow_unused = true});
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (gradients[i]) {
+      EXPECT_EQ(gradients[i].shape(), xs[i].shape()) << "of the gradient";
+      EXPECT_EQ(gradients[i].dtype(), xs[i].dtype()) << "of the gradient";
+    }
+    results.gradients.push_back(gradients[i] ? gradients[i].value()
+                                             : Tensor::full(xs[i].shape(), 0.0, xs[i].dtype()));
+  }
+  return results;
+}
+
+void test_values(const Case& c) {
+  const bool random = c.traits().random || c.row().op.starts_with("empty");
+  ASSERT_TRUE(c.row().reference || random) << "a case needs a reference";
+  for (DType dtype : c.row().dtypes) {
+    SCOPED_TRACE(name(dtype));
+    std::vector<Array> arrays;
+    const std::vector<Tensor> operands = c.operands(dtype);
+    for (const Tensor& x : operands) arrays.push_back(to_array(x));
+    const NoGrad off;
+    const Variables ys = c.call(constants(operands));
+    ASSERT_FALSE(ys.empty());
+    EXPECT_FALSE(ys[0].requires_grad());
+    if (!c.row().reference) continue;
+    EXPECT_EQ(mismatch(to_array(ys[0].value()), c.row().reference(arrays),
+                       c.row().tolerance * epsilon(ys[0].dtype())),
+              "");
+  }
+}
+
+void expect_same(const Case& c, const std::vector<Tensor>& got, const std::vector<Tensor>& expected,
+                 std::string_view what) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t k = 0; k < got.size(); ++k) {
+    if (same_bits(got[k], expected[k])) continue;
+    const double allowed = c.row().same_bits ? 0 : c.row().tolerance * epsilon(got[k].dtype());
+    EXPECT_EQ(mismatch(to_array(got[k]), to_array(expected[k]), allowed), "") << what << ' ' << k;
+  }
+}
+
+void test_layouts(const Case& c) {
+  for (DType dtype : c.row().dtypes) {
+    const std::vector<Tensor> dense = c.operands(dtype);
+    const Results plain = run(c, dense);
+    for (size_t i = 0; i < c.slots(); ++i) {
+      if (!c.slot(i) || (c.traits().inplace && i == 0)) continue;
+      for (Arrangement arrangement : kArrangements) {
+        SCOPED_TRACE(std::string(name(dtype)) + ", input " + std::to_string(i) + ' ' +
+                     name(arrangement));
+        std::vector<Tensor> strided = dense;
+        strided[i] = arrange(dense[i], arrangement);
+        if (!strided[i]) continue;
+        Results expected = plain;
+        if (is_expanded(arrangement)) {
+          std::vector<Tensor> repeated = strided;
+          repeated[i] = strided[i].clone();
+          expected = run(c, repeated);
+        }
+        const Results got = run(c, strided);
+        expect_same(c, got.values, expected.values, "value");
+        expect_same(c, got.gradients, expected.gradients, "gradient");
+      }
+    }
+  }
+}
+
+/// An in-place op writes the view it is given, and nothing around it.
+void test_layouts_of_target(const Case& c) {
+  const NoGrad off;
+  for (DType dtype : c.row().dtypes) {
+    const std::vector<Tensor> dense = c.operands(dtype);
+    const Tensor expected = c.call(constants(dense))[0].value();
+    for (Arrangement arrangement : kArrangements) {
+      SCOPED_TRACE(std::string(name(dtype)) + ", target " + name(arrangement));
+      Variables in = constants(dense);
+      const Tensor target = arrange(dense[0], arrangement);
+      if (!target) continue;
+      in[0] = Variable(target);
+      Arguments arguments{in, {}, c.row().attributes};
+      manual_seed(5);
+      const OpInfo& info = catalog().find(c.row().op);
+      if (is_expanded(arrangement) && overlaps_itself(target.layout())) {
+        EXPECT_THROW(info.call(arguments), AutogradError);
+        continue;
+      }
+      if (is_expanded(arrangement)) continue;  // along a dimension of size 1
+      const Variable y = info.call(arguments)[0];
+      EXPECT_TRUE(y.value().shares_storage(target));
+      EXPECT_TRUE(same_bits(target, expected));
+      EXPECT_GT(target.storage().version(), 0u);
+    }
+  }
+}
+
+void test_gradients(const Case& c) {
+  const auto& dtypes = c.row().dtypes;
+  if (!c.is_differentiable()) {
+    for (const Variable& y : c.call(leaves(c, c.operands(dtypes.at(0)))))
+      EXPECT_FALSE(y.requires_grad()) << "the catalog says that it is not differentiable";
+    return;
+  }
+  if (std::find(dtypes.begin(), dtypes.end(), f64) != dtypes.end()) {
+    const auto f = [&](const Variables& in) { return c.call(in); };
+    const Variables in = leaves(c, c.operands(f64));
+    const GradcheckResult result = gradcheck_outputs(f, in, {.order = c.traits().max_order});
+    EXPECT_TRUE(result) << result.message;
+    if (c.traits().max_order == 1) {
+      EXPECT_THROW(gradcheck_outputs(f, in, {.order = 2}), AutogradError);
+      return;
+    }
+    const Results fused = run(c, c.operands(f64)), composed = run(c, c.operands(f64), true);
+    for (size_t k = 0; k < fused.gradients.size(); ++k)
+      EXPECT_EQ(mismatch(to_array(fused.gradients[k]), to_array(composed.gradients[k]), 1e-12), "")
+          << "gradient " << k << " alone and while it is recorded";
+  }
+  for (DType dtype : dtypes) {
+    if (!is_float(dtype) || dtype == f64) continue;
+    SCOPED_TRACE(name(dtype));
+    const std::vector<Tensor> operands = c.operands(dtype);
+    std::vector<Tensor> wide = operands;
+    for (Tensor& x : wide)
+      if (x && is_float(x.dtype())) x = x.to(f64);
+    const Results got = run(c, operands), expected = run(c, wide);
+    ASSERT_EQ(got.gradients.size(), expected.gradients.size());
+    for (size_t k = 0; k < got.gradients.size(); ++k)
+      EXPECT_EQ(mismatch(to_array(got.gradients[k]), to_array(expected.gradients[k]),
+                         std::max(16.0, 4 * c.row().tolerance) * epsilon(dtype)),
+                "")
+          << "gradient " << k << " against float64";
+  }
+}
+
+/// The sizes `changes` has set to 0: a result or a typed error, never anything else.
+void run_empty(const Case& c, const std::vector<Shape>& shapes) {
+  std::vector<Tensor> operands;
+  for (size_t i = 0; i < c.slots(); ++i) {
+    if (!c.slot(i)) {
+      operands.push_back({});
+      continue;
+    }
+    Input input = *c.slot(i);
+    input.shape = shapes[i];
+    operands.push_back(make_operand(input, c.row().dtypes.at(0), 3));
+  }
+  Results results;
+  try {
+    const NoGrad off;
+    c.call(constants(operands));
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(": "), std::string::npos) << error.what();
+    return;
+  }
+  ASSERT_NO_THROW(results = run(c, operands)) << "with gradients";
+  for (const Tensor& y : results.values)
+    if (y.numel() > 0) return;
+  for (const Tensor& dx : results.gradients)
+    for (double value : to_array(dx).values) EXPECT_EQ(value, 0) << "gradient of nothing";
+}
+
+void test_empties(const Case& c) {
+  std::vector<Shape> shapes;
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < c.slots(); ++i) {
+    shapes.push_back(c.slot(i) ? c.slot(i)->shape : Shape{});
+    for (int64_t size : shapes.back())
+      if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+  }
+  const auto trace = [](const std::vector<Shape>& shapes) {
+    std::ostringstream text;
+    for (const Shape& shape : shapes) text << shape << ' ';
+    return text.str();
+  };
+  for (size_t i = 0; i < c.slots(); ++i)
+    for (int d = 0; d < shapes[i].rank(); ++d) {
+      std::vector<Shape> changed = shapes;
+      changed[i][d] = 0;
+      SCOPED_TRACE(trace(changed));
+      run_empty(c, changed);
+    }
+  for (int64_t size : sizes) {  // all dimensions of one size: shapes go on to match
+    std::vector<Shape> changed = shapes;
+    for (Shape& shape : changed)
+      for (int d = 0; d < shape.rank(); ++d)
+        if (shape[d] == size) shape[d] = 0;
+    SCOPED_TRACE(trace(changed));
+    run_empty(c, changed);
+  }
+}
+
+void test_operands(const Case& c) {
+  const std::vector<Tensor> operands = c.operands(c.row().dtypes.at(0));
+  std::vector<Tensor> before;
+  for (const Tensor& x : operands) before.push_back(x ? x.clone() : x);
+  const int64_t live = Node::live();
+  run(c, operands, true);
+  EXPECT_EQ(Node::live(), live);
+  for (size_t i = 0; i < operands.size(); ++i)
+    EXPECT_TRUE(!operands[i] || same_bits(operands[i], before[i])) << "input " << i;
+}
+
+class CaseTest : public ::testing::Test {
+ public:
+  using Question = void (*)(const Case&);
+  CaseTest(const OpCase& row, Question question) : row_(row), question_(question) {}
+  void TestBody() override { question_(Case(row_)); }
+
+ private:
+  const OpCase& row_;
+  Question question_;
+};
+
+void register_case(const char* family, const OpCase& row, int number) {
+  const OpInfo* info = catalog().find_or_null(row.op);
+  std::vector<std::pair<std::string, CaseTest::Question>> questions = {
+      {"values", test_values},
+      {"layouts", test_layouts},
+      {"gradients", test_gradients},
+      {"empties", test_empties},
+      {"operands", test_operands}};
+  if (info && info->traits.inplace) questions.push_back({"target", test_layouts_of_target});
+  for (const auto& [name, question] : questions) {
+    const std::string full = row.op + '/' + std::to_string(number) + '/' + name;
+    ::testing::RegisterTest(
+        family, full.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+        [&row, question = question]() -> CaseTest* { return new CaseTest(row, question); });
+  }
+}
+
+struct Family {
+  const char* name;
+  void (*rows)(OpCases&);
+  OpCases cases = {};
+};
+
+std::vector<Family>& families() {
+  static std::vector<Family> all = {{"create", create_cases},   {"random", random_cases},
+                                    {"unary", unary_cases},     {"activation", activation_cases},
+                                    {"binary", binary_cases},   {"reduce", reduce_cases},
+                                    {"softmax", softmax_cases}, {"matmul", matmul_cases},
+                                    {"conv", conv_cases},       {"pool", pool_cases},
+                                    {"norm", norm_cases},       {"loss", loss_cases},
+                                    {"index", index_cases},     {"view", view_cases}};
+  return all;
+}
+
+TEST(CaseTable, EveryOpHasACase) {
+  std::string missing;
+  for (const OpInfo& info : catalog().ops()) {
+    bool found = false;
+    for (const Family& family : families())
+      for (const OpCase& row : family.cases) found |= row.op == info.name;
+    if (!found) missing += ' ' + info.name;
+  }
+  EXPECT_EQ(missing, "");
+}
+
+TEST(CaseTable, EveryDifferentiableOpIsRecorded) {
+  std::map<std::string, bool> recorded;
+  for (const Family& family : families())
+    for (const OpCase& row : family.cases) {
+      if (!catalog().find_or_null(row.op)) continue;
+      const Case c(row);
+      if (c.traits().max_order == 0) continue;
+      bool& found = recorded[row.op];
+      for (DType dtype : row.dtypes) {
+        if (found || !is_float(dtype)) continue;
+        for (const Variable& y : c.call(leaves(c, c.operands(dtype)))) found |= y.requires_grad();
+      }
+    }
+  std::string missing;
+  for (const auto& [op, found] : recorded)
+    if (!found) missing += ' ' + op;
+  EXPECT_EQ(missing, "") << "these have a derivative by the catalog, and no case that records one";
+}
+
+}  // namespace
+}  // namespace tapegrad::testing
+
+int main(int argc, char** argv) {
+  using namespace tapegrad::testing;
+  ::testing::InitGoogleTest(&argc, argv);
+  for (Family& family : families()) {
+    family.rows(family.cases);
+    std::map<std::string, int> numbers;
+    for (const OpCase& row : family.cases) register_case(family.name, row, numbers[row.op]++);
+  }
+  return RUN_ALL_TESTS();
+}
