@@ -1,7 +1,162 @@
+// Optimizer steps: one loop each, over the parameter, its gradient and the state.
+#include "ops/update.h"
+
+#include <algorithm>
+#include <cmath>
+
 #include "backends/cpu/register.h"
 
 namespace tapegrad::backends::cpu {
+namespace {
 
-void register_update() {}
+/// f(i) for every element; the compiler turns it into vector code.
+template <typename F>
+void for_each_element(int64_t count, F f) {
+#pragma omp parallel for simd schedule(static) if (count > 32768)
+  for (int64_t i = 0; i < count; ++i) f(i);
+}
+
+/// The state, or null when it is left out.
+template <typename C>
+C* state(Tensor& tensor) {
+  return tensor ? tensor.data<C>() : nullptr;
+}
+
+template <typename T>
+void sgd(Tensor& param, const Tensor& grad, Tensor& buffer, const SgdStep& s) {
+  using C = Compute<T>;
+  T* p = param.data<T>();
+  const T* g = grad.data<T>();
+  C* b = state<C>(buffer);
+  const C lr(s.lr), momentum(s.momentum), fresh(1 - s.dampening), decay(s.weight_decay);
+  if (b == nullptr) {
+    for_each_element(param.numel(), [=](int64_t i) {
+      const C w(p[i]);
+      p[i] = T(w - lr * (C(g[i]) + decay * w));
+    });
+  } else if (s.first) {
+    for_each_element(param.numel(), [=](int64_t i) { b[i] = C(g[i]) + decay * C(p[i]); });
+    const C times = s.nesterov ? C(1) + momentum : C(1);
+    for_each_element(param.numel(), [=](int64_t i) { p[i] = T(C(p[i]) - lr * (times * b[i])); });
+  } else {
+    const C ahead = s.nesterov ? momentum : C(0);
+    const C now = s.nesterov ? C(1) : C(0), past = s.nesterov ? ahead : C(1);
+    for_each_element(param.numel(), [=](int64_t i) {
+      const C w(p[i]), d = C(g[i]) + decay * w;
+      const C velocity = momentum * b[i] + fresh * d;
+      b[i] = velocity;
+      p[i] = T(w - lr * (now * d + past * velocity));
+    });
+  }
+}
+
+template <typename T>
+void adam(Tensor& param, const Tensor& grad, Tensor& first, Tensor& second, Tensor& largest,
+          const AdamStep& s) {
+  using C = Compute<T>;
+  T* p = param.data<T>();
+  const T* g = grad.data<T>();
+  C *m = first.data<C>(), *v = second.data<C>(), *top = state<C>(largest);
+  const C beta1(s.beta1), rest1(1 - s.beta1), beta2(s.beta2), rest2(1 - s.beta2), eps(s.eps);
+  const C keep(s.decoupled ? 1 - s.lr * s.weight_decay : 1);
+  const C decay(s.decoupled ? 0 : s.weight_decay);
+  const C rate(s.lr / s.correction1), scale(1 / std::sqrt(s.correction2));
+  const auto step = [=](int64_t i, auto bound) {
+    const C w = C(p[i]) * keep, d = C(g[i]) + decay * w;
+    const C mean = m[i] = beta1 * m[i] + rest1 * d;
+    const C square = v[i] = beta2 * v[i] + rest2 * d * d;
+    p[i] = T(w - rate * mean / (std::sqrt(bound(i, square)) * scale + eps));
+  };
+  if (top == nullptr)
+    for_each_element(param.numel(), [=](int64_t i) { step(i, [](int64_t, C v) { return v; }); });
+  else
+    for_each_element(param.numel(), [=](int64_t i) {
+      step(i, [=](int64_t i, C v) { return top[i] = std::max(top[i], v); });
+    });
+}
+
+template <typename T>
+void adagrad(Tensor& param, const Tensor& grad, Tensor& sum, const AdagradStep& s) {
+  using C = Compute<T>;
+  T* p = param.data<T>();
+  const T* g = grad.data<T>();
+  C* total = sum.data<C>();
+  const C lr(s.lr), eps(s.eps), decay(s.weight_decay);
+  for_each_element(param.numel(), [=](int64_t i) {
+    const C w(p[i]), d = C(g[i]) + decay * w;
+    total[i] += d * d;
+    p[i] = T(w - lr * d / (std::sqrt(total[i]) + eps));
+  });
+}
+
+template <typename T>
+void rmsprop(Tensor& param, const Tensor& grad, Tensor& square, Tensor& average, Tensor& buffer,
+             const RmspropStep& s) {
+  using C = Compute<T>;
+  T* p = param.data<T>();
+  const T* g = grad.data<T>();
+  C *sq = square.data<C>(), *avg = state<C>(average), *b = state<C>(buffer);
+  const C lr(s.lr), alpha(s.alpha), rest(1 - s.alpha), eps(s.eps), decay(s.weight_decay);
+  const C momentum(s.momentum);
+  const auto run = [=](auto centre, auto carry) {
+    for_each_element(param.numel(), [=](int64_t i) {
+      const C w(p[i]), d = C(g[i]) + decay * w;
+      sq[i] = alpha * sq[i] + rest * d * d;
+      p[i] = T(w - lr * carry(i, d / (std::sqrt(centre(i, d, sq[i])) + eps)));
+    });
+  };
+  const auto raw = [](int64_t, C, C square) { return square; };
+  const auto centred = [=](int64_t i, C d, C square) {
+    avg[i] = alpha * avg[i] + rest * d;
+    return square - avg[i] * avg[i];
+  };
+  const auto direct = [](int64_t, C u) { return u; };
+  const auto moving = [=](int64_t i, C u) { return b[i] = momentum * b[i] + u; };
+  if (avg != nullptr)
+    b != nullptr ? run(centred, moving) : run(centred, direct);
+  else
+    b != nullptr ? run(raw, moving) : run(raw, direct);
+}
+
+template <typename T>
+void adadelta(Tensor& param, const Tensor& grad, Tensor& square, Tensor& delta,
+              const AdadeltaStep& s) {
+  using C = Compute<T>;
+  T* p = param.data<T>();
+  const T* g = grad.data<T>();
+  C *sq = square.data<C>(), *acc = delta.data<C>();
+  const C lr(s.lr), rho(s.rho), rest(1 - s.rho), eps(s.eps), decay(s.weight_decay);
+  for_each_element(param.numel(), [=](int64_t i) {
+    const C w(p[i]), d = C(g[i]) + decay * w;
+    sq[i] = rho * sq[i] + rest * d * d;
+    const C u = std::sqrt(acc[i] + eps) / std::sqrt(sq[i] + eps) * d;
+    acc[i] = rho * acc[i] + rest * u * u;
+    p[i] = T(w - lr * u);
+  });
+}
+
+}  // namespace
+
+void register_update() {
+  const auto cpu = DeviceType::kCpu;
+  set_kernel(kernels::sgd_step, cpu, kFloatTypes,
+             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& b, const SgdStep& s) {
+               sgd<T>(p, g, b, s);
+             });
+  set_kernel(kernels::adam_step, cpu, kFloatTypes,
+             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& m, Tensor& v, Tensor& vmax,
+                            const AdamStep& s) { adam<T>(p, g, m, v, vmax, s); });
+  set_kernel(kernels::adagrad_step, cpu, kFloatTypes,
+             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& sum,
+                            const AdagradStep& s) { adagrad<T>(p, g, sum, s); });
+  set_kernel(kernels::rmsprop_step, cpu, kFloatTypes,
+             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& square, Tensor& average,
+                            Tensor& buffer, const RmspropStep& s) {
+               rmsprop<T>(p, g, square, average, buffer, s);
+             });
+  set_kernel(kernels::adadelta_step, cpu, kFloatTypes,
+             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& square, Tensor& delta,
+                            const AdadeltaStep& s) { adadelta<T>(p, g, square, delta, s); });
+}
 
 }  // namespace tapegrad::backends::cpu

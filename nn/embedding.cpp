@@ -1,0 +1,45 @@
+#include "nn/embedding.h"
+
+#include "core/tape.h"
+#include "nn/weighted.h"
+#include "ops/index.h"
+#include "ops/view.h"
+
+namespace tapegrad::nn {
+
+Embedding::Embedding(EmbeddingOptions options) : padding_idx_(options.padding_idx) {
+  require_option(kName, ".num_embeddings", options.num_embeddings);
+  require_option(kName, ".embedding_dim", options.embedding_dim);
+  if (padding_idx_ >= options.num_embeddings)
+    fail<IndexError>("Embedding: padding_idx ", padding_idx_, " is not one of ",
+                     options.num_embeddings, " rows");
+  weight = randn({options.num_embeddings, options.embedding_dim});
+  if (padding_idx_ >= 0) {
+    Variable row = select(weight, 0, padding_idx_);
+    zero_(row);
+  }
+  weight.requires_grad_();
+}
+
+Variable Embedding::forward(const Variable& ids, Where where) const {
+  return embedding(ids, weight, padding_idx_, where);
+}
+
+std::string Embedding::options() const {
+  std::ostringstream text;
+  text << "num_embeddings=" << weight.size(0) << ", embedding_dim=" << weight.size(1);
+  if (padding_idx_ >= 0) text << ", padding_idx=" << padding_idx_;
+  return text.str();
+}
+
+Dropout::Dropout(double p) : p_(p) {
+  if (!(p >= 0 && p <= 1)) fail<ArgumentError>("Dropout: p is a probability, not ", p);
+}
+
+std::string Dropout::options() const {
+  std::ostringstream text;
+  text << "p=" << p_;
+  return text.str();
+}
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,122 @@
+#include "nn/init.h"
+
+#include <cmath>
+
+#include "core/kernels.h"
+#include "core/tape.h"
+#include "ops/random.h"
+#include "ops/view.h"
+
+namespace tapegrad::nn::init {
+
+Fans fans(const Shape& weight) {
+  if (weight.rank() < 2)
+    fail<ShapeError>("fans: a weight has at least two dimensions, not ", weight);
+  int64_t field = 1;
+  for (int i = 2; i < weight.rank(); ++i) field *= weight[i];
+  return {weight[1] * field, weight[0] * field};
+}
+
+Variable& constant_(Variable& x, double value) {
+  const NoGrad no_grad;
+  return fill_(x, value);
+}
+Variable& zeros_(Variable& x) { return constant_(x, 0.0); }
+Variable& ones_(Variable& x) { return constant_(x, 1.0); }
+
+Variable& uniform_(Variable& x, double low, double high, Generator& generator) {
+  const NoGrad no_grad;
+  return tapegrad::uniform_(x, low, high, generator);
+}
+Variable& normal_(Variable& x, double mean, double std, Generator& generator) {
+  const NoGrad no_grad;
+  return tapegrad::normal_(x, mean, std, generator);
+}
+
+Variable& xavier_uniform_(Variable& x, double gain, Generator& generator) {
+  const Fans fan = fans(x.shape());
+  const double bound = gain * std::sqrt(6.0 / double(fan.in + fan.out));
+  return init::uniform_(x, -bound, bound, generator);
+}
+Variable& xavier_normal_(Variable& x, double gain, Generator& generator) {
+  const Fans fan = fans(x.shape());
+  return init::normal_(x, 0.0, gain * std::sqrt(2.0 / double(fan.in + fan.out)), generator);
+}
+
+namespace {
+double kaiming_std(const Shape& shape, const KaimingOptions& options) {
+  const Fans fan = fans(shape);
+  return options.gain / std::sqrt(double(options.mode == FanMode::kFanIn ? fan.in : fan.out));
+}
+}  // namespace
+
+Variable& kaiming_uniform_(Variable& x, KaimingOptions options, Generator& generator) {
+  const double bound = std::sqrt(3.0) * kaiming_std(x.shape(), options);
+  return init::uniform_(x, -bound, bound, generator);
+}
+Variable& kaiming_normal_(Variable& x, KaimingOptions options, Generator& generator) {
+  return init::normal_(x, 0.0, kaiming_std(x.shape(), options), generator);
+}
+double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }
+
+Variable& orthogonal_(Variable& x, double gain, Generator& generator) {
+  if (x.rank() < 2)
+    fail<ShapeError>("orthogonal_: a weight has at least two dimensions, not ", x.shape());
+  if (x.numel() == 0) return x;
+  const int64_t rows = x.size(0), columns = x.numel() / rows;
+  const int64_t count = std::min(rows, columns), length = std::max(rows, columns);
+  // `count` normal vectors, made orthonormal by modified Gram-Schmidt; twice is enough (Kahan).
+  std::vector<double> v =
+      randn({count, length}, {.dtype = f64, .device = cpu}, generator).to_vector<double>();
+  const auto dot = [&](int64_t a, int64_t b) {
+    double sum = 0;
+    for (int64_t i = 0; i < length; ++i) sum += v[a * length + i] * v[b * length + i];
+    return sum;
+  };
+  for (int64_t row = 0; row < count; ++row) {
+    for (int pass = 0; pass < 2; ++pass)
+      for (int64_t before = 0; before < row; ++before) {
+        const double along = dot(row, before);
+        for (int64_t i = 0; i < length; ++i) v[row * length + i] -= along * v[before * length + i];
+      }
+    const double scale = 1.0 / std::sqrt(dot(row, row));
+    for (int64_t i = 0; i < length; ++i) v[row * length + i] *= scale;
+  }
+  for (double& element : v) element *= gain;
+  Tensor q = Tensor::from<double>(v, {count, length});
+  if (rows > columns) q = q.with_layout({{rows, columns}, {1, length}, 0}).clone();
+  const NoGrad no_grad;
+  return copy_(
+      x, Variable(q.with_layout({x.shape(), contiguous_strides(x.shape()), 0})).to(x.device()));
+}
+
+void torch(Variable& weight, Variable& bias) {
+  const double bound = 1.0 / std::sqrt(double(std::max<int64_t>(1, fans(weight.shape()).in)));
+  init::uniform_(weight, -bound, bound);
+  if (bias) init::uniform_(bias, -bound, bound);
+}
+void keras(Variable& weight, Variable& bias) {
+  xavier_uniform_(weight);
+  if (bias) zeros_(bias);
+}
+Init uniform_range(double range) {
+  return [range](Variable& weight, Variable& bias) {
+    init::uniform_(weight, -range, range);
+    if (bias) zeros_(bias);
+  };
+}
+
+}  // namespace tapegrad::nn::init
+
+namespace tapegrad::nn {
+
+void initialize(Module& model, const Init& init) {
+  struct Initialize final : MemberVisitor {
+    explicit Initialize(const Init& init) : init(init) {}
+    void on_module(const std::string&, Module& module) override { module.initialize(init); }
+    const Init& init;
+  } visitor(init);
+  model.visit(visitor);
+}
+
+}  // namespace tapegrad::nn

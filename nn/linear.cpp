@@ -1,0 +1,34 @@
+#include "nn/linear.h"
+
+#include "ops/matmul.h"
+
+namespace tapegrad::nn {
+
+void require_option(std::string_view layer, std::string_view option, int64_t value) {
+  if (value == 0) fail<ArgumentError>(layer, ": the option ", option, " is missing");
+  if (value < 0) fail<ArgumentError>(layer, ": ", option, " is negative: ", value);
+}
+
+Linear::Linear(LinearOptions options)
+    : Weighted(options.bias), out_features_(options.out_features) {
+  require_option(kName, ".out_features", options.out_features);
+  if (options.in_features == 0) return;
+  require_option(kName, ".in_features", options.in_features);
+  allocate({options.out_features, options.in_features});
+}
+
+Variable Linear::forward(const Variable& x, Where where) const {
+  if (!is_inferred()) [[unlikely]]
+    allocate({out_features_, x.size(-1)});
+  return linear(x, weight, bias, where);
+}
+
+std::string Linear::options() const {
+  std::ostringstream text;
+  if (is_inferred()) text << "in_features=" << weight.size(1) << ", ";
+  text << "out_features=" << out_features_;
+  if (!bias) text << ", bias=false";
+  return text.str();
+}
+
+}  // namespace tapegrad::nn

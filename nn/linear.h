@@ -1,0 +1,27 @@
+// Linear: y = x W^T + b.
+#pragma once
+
+#include "nn/weighted.h"
+
+namespace tapegrad::nn {
+
+struct LinearOptions {
+  int64_t in_features = 0;   // may be left out: the first input tells
+  int64_t out_features = 0;  // required
+  bool bias = true;
+};
+
+/// x [..., in_features] -> [..., out_features]; weight [out_features, in_features].
+class Linear final : public Weighted<Linear> {
+ public:
+  static constexpr std::string_view kName = "Linear";
+  explicit Linear(LinearOptions options);
+
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+  std::string options() const override;
+
+ private:
+  int64_t out_features_;
+};
+
+}  // namespace tapegrad::nn

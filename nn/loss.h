@@ -1,0 +1,121 @@
+// Losses as modules, for code that is given one; the formulas stand in ops/loss.h.
+//
+//   nn::CrossEntropyLoss loss({.label_smoothing = 0.1});
+//   loss(model(x), targets).backward();
+#pragma once
+
+#include "nn/module.h"
+#include "ops/loss.h"
+
+namespace tapegrad::nn {
+
+/// A loss of an input and a target.
+template <typename Self>
+class Loss : public Stateless<Self> {
+ public:
+  Variable operator()(const Variable& x, const Variable& target,
+                      Where where = Where::current()) const {
+    return static_cast<const Self&>(*this).forward(x, target, where);
+  }
+};
+
+struct MSELoss final : Loss<MSELoss> {
+  Reduction reduction;
+  explicit MSELoss(Reduction reduction = Reduction::kMean) : reduction(reduction) {}
+  Variable forward(const Variable& x, const Variable& target,
+                   Where where = Where::current()) const {
+    return mse_loss(x, target, reduction, where);
+  }
+};
+struct L1Loss final : Loss<L1Loss> {
+  Reduction reduction;
+  explicit L1Loss(Reduction reduction = Reduction::kMean) : reduction(reduction) {}
+  Variable forward(const Variable& x, const Variable& target,
+                   Where where = Where::current()) const {
+    return l1_loss(x, target, reduction, where);
+  }
+};
+struct SmoothL1Options {
+  double beta = 1.0;
+  Reduction reduction = Reduction::kMean;
+};
+struct SmoothL1Loss final : Loss<SmoothL1Loss> {
+  SmoothL1Options with;
+  explicit SmoothL1Loss(SmoothL1Options options = {}) : with(options) {}
+  Variable forward(const Variable& x, const Variable& target,
+                   Where where = Where::current()) const {
+    return smooth_l1_loss(x, target, with.beta, with.reduction, where);
+  }
+};
+struct HuberOptions {
+  double delta = 1.0;
+  Reduction reduction = Reduction::kMean;
+};
+struct HuberLoss final : Loss<HuberLoss> {
+  HuberOptions with;
+  explicit HuberLoss(HuberOptions options = {}) : with(options) {}
+  Variable forward(const Variable& x, const Variable& target,
+                   Where where = Where::current()) const {
+    return huber_loss(x, target, with.delta, with.reduction, where);
+  }
+};
+
+// Weights of classes and elements are buffers: they move with the loss.
+
+struct CrossEntropyLoss final : Loss<CrossEntropyLoss> {
+  CrossEntropyOptions with;
+  explicit CrossEntropyLoss(CrossEntropyOptions options = {}) : with(std::move(options)) {}
+  void members(Members& m) override { m.buffer("weight", with.weight); }
+  Variable forward(const Variable& x, const Variable& target,
+                   Where where = Where::current()) const {
+    return cross_entropy(x, target, with, where);
+  }
+};
+struct NLLLoss final : Loss<NLLLoss> {
+  NllLossOptions with;
+  explicit NLLLoss(NllLossOptions options = {}) : with(std::move(options)) {}
+  void members(Members& m) override { m.buffer("weight", with.weight); }
+  Variable forward(const Variable& x, const Variable& target,
+                   Where where = Where::current()) const {
+    return nll_loss(x, target, with, where);
+  }
+};
+struct BCEOptions {
+  Variable weight = {};
+  Reduction reduction = Reduction::kMean;
+};
+struct BCELoss final : Loss<BCELoss> {
+  BCEOptions with;
+  explicit BCELoss(BCEOptions options = {}) : with(std::move(options)) {}
+  void members(Members& m) override { m.buffer("weight", with.weight); }
+  Variable forward(const Variable& x, const Variable& target,
+                   Where where = Where::current()) const {
+    return binary_cross_entropy(x, target, with.weight, with.reduction, where);
+  }
+};
+struct BCEWithLogitsLoss final : Loss<BCEWithLogitsLoss> {
+  BceWithLogitsOptions with;
+  explicit BCEWithLogitsLoss(BceWithLogitsOptions options = {}) : with(std::move(options)) {}
+  void members(Members& m) override {
+    m.buffer("weight", with.weight).buffer("pos_weight", with.pos_weight);
+  }
+  Variable forward(const Variable& x, const Variable& target,
+                   Where where = Where::current()) const {
+    return binary_cross_entropy_with_logits(x, target, with, where);
+  }
+};
+struct KLDivOptions {
+  bool log_target = false;
+  Reduction reduction = Reduction::kMean;
+};
+/// The mean is over all elements, as PyTorch's default is.
+struct KLDivLoss final : Loss<KLDivLoss> {
+  KLDivOptions with;
+  explicit KLDivLoss(KLDivOptions options = {}) : with(options) {}
+  Variable forward(const Variable& x, const Variable& target,
+                   Where where = Where::current()) const {
+    return kl_div(x, target, with.log_target, with.reduction, where);
+  }
+};
+
+}  // namespace tapegrad::nn

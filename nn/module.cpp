@@ -1,0 +1,283 @@
+#include "nn/module.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "core/tape.h"
+#include "ops/create.h"
+
+namespace tapegrad::nn {
+namespace {
+
+constinit thread_local bool inferring = false;
+
+void check_name(std::string_view name) {
+  if (name.empty() || name.find('.') != name.npos)
+    fail<ArgumentError>("members: a name is not empty and has no dot: \"", name, "\"");
+}
+
+/// Every parameter and buffer under its first name.
+struct Collector final : MemberVisitor {
+  std::vector<NamedVariable> parameters, buffers;
+  std::set<std::string> names;  // all, those of ties too
+  std::string not_inferred;     // the first module whose sizes are unknown
+
+  void on_module(const std::string& path, Module& module) override {
+    if (!module.is_inferred() && not_inferred.empty())
+      not_inferred = path.empty() ? module.kind() : path + " (" + module.kind() + ")";
+  }
+  void on_parameter(const std::string& path, Variable& x) override { add(parameters, path, x); }
+  void on_buffer(const std::string& path, Variable& x) override { add(buffers, path, x); }
+
+  void add(std::vector<NamedVariable>& list, const std::string& path, const Variable& x) {
+    if (!names.insert(path).second) fail<ArgumentError>("members: two are named \"", path, "\"");
+    for (const NamedVariable& known : list)
+      if (known.variable.is_same(x)) return;
+    list.push_back({path, x});
+  }
+};
+
+Collector collect(const Module& module) {
+  Collector found;
+  module.visit(found);
+  return found;
+}
+
+Collector collect_inferred(const Module& module) {
+  Collector found = collect(module);
+  if (!found.not_inferred.empty())
+    fail<ArgumentError>("parameters: the sizes of ", found.not_inferred,
+                        " are not known yet; give its input size, call infer() with an input "
+                        "shape, or run the model once");
+  return found;
+}
+
+/// Converts everything first, so that an error changes nothing.
+template <typename Convert>
+void rebind_all(const Module& module, Convert convert) {
+  const Collector found = collect(module);
+  std::vector<std::pair<Variable, Tensor>> changes;
+  for (const auto* list : {&found.parameters, &found.buffers})
+    for (const NamedVariable& named : *list) {
+      Tensor value = convert(named.variable.value());
+      if (!value.shares_storage(named.variable.value()))
+        changes.emplace_back(named.variable, std::move(value));
+    }
+  for (auto& [variable, value] : changes) variable.rebind(std::move(value));
+}
+
+void print(std::ostream& out, Module& module, const std::string& indent);
+
+struct Printer final : MemberVisitor {
+  Printer(std::ostream& out, const std::string& indent) : out(out), indent(indent) {}
+  void on_module(const std::string& path, Module& module) override {
+    if (path.empty() || (any && path.starts_with(last + "."))) return;
+    last = path;
+    out << (any ? "" : "(\n") << indent << "  (" << path << "): ";
+    any = true;
+    print(out, module, indent + "  ");
+    out << '\n';
+  }
+  std::ostream& out;
+  const std::string& indent;
+  std::string last;
+  bool any = false;
+};
+
+void print(std::ostream& out, Module& module, const std::string& indent) {
+  out << module.kind();
+  Printer printer(out, indent);
+  module.visit(printer);
+  if (printer.any)
+    out << indent << ')';
+  else
+    out << '(' << module.options() << ')';
+}
+
+}  // namespace
+
+std::string Members::child(std::string_view name) const {
+  check_name(name);
+  return path_.empty() ? std::string(name) : path_ + '.' + std::string(name);
+}
+std::string Members::child(std::string_view name, size_t index) const {
+  return child(name) + '.' + std::to_string(index);
+}
+void Members::visit(const std::string& path, Module& module) { module.visit(visitor_, path); }
+
+Members& Members::operator()(std::string_view name, Module& module) {
+  visit(child(name), module);
+  return *this;
+}
+Members& Members::operator()(std::string_view name, Variable& parameter) {
+  if (parameter) visitor_.on_parameter(child(name), parameter);
+  return *this;
+}
+Members& Members::buffer(std::string_view name, Variable& buffer) {
+  if (buffer) visitor_.on_buffer(child(name), buffer);
+  return *this;
+}
+
+void Module::visit(MemberVisitor& visitor, const std::string& path) const {
+  Module& self = const_cast<Module&>(*this);  // members() only names what is there
+  visitor.on_module(path, self);
+  Members members(visitor, path);
+  self.members(members);
+}
+
+std::vector<NamedVariable> Module::named_parameters() const {
+  return collect_inferred(*this).parameters;
+}
+std::vector<NamedVariable> Module::named_buffers() const { return collect_inferred(*this).buffers; }
+std::vector<Variable> Module::parameters() const {
+  std::vector<Variable> variables;
+  for (NamedVariable& named : named_parameters()) variables.push_back(std::move(named.variable));
+  return variables;
+}
+
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const Variable& parameter : parameters()) count += parameter.numel();
+  return count;
+}
+
+void Module::train(bool on) {
+  struct Switch final : MemberVisitor {
+    explicit Switch(bool on) : on(on) {}
+    void on_module(const std::string&, Module& module) override { module.state_->training = on; }
+    bool on;
+  } visitor(on);
+  visit(visitor);
+}
+
+bool Module::is_training() const { return state_->training && !inferring; }
+
+void Module::zero_grad() const {
+  for (const NamedVariable& named : collect(*this).parameters) named.variable.zero_grad();
+}
+
+void Module::requires_grad_(bool on) const {
+  for (NamedVariable& named : collect(*this).parameters) named.variable.requires_grad_(on);
+}
+
+void Module::to(Device device) const {
+  rebind_all(*this, [&](const Tensor& value) { return value.to(device); });
+}
+
+void Module::to(DType dtype) const {
+  if (!is_float(dtype)) fail<DTypeError>("to: a model's parameters are floats, not ", dtype);
+  rebind_all(*this, [&](const Tensor& value) {
+    return is_float(value.dtype()) ? value.to(dtype) : value;
+  });
+}
+
+TensorMap Module::state_dict() const {
+  const Collector found = collect_inferred(*this);
+  TensorMap state;
+  for (const auto* list : {&found.parameters, &found.buffers})
+    for (const NamedVariable& named : *list) state.emplace(named.name, named.variable.value());
+  return state;
+}
+
+void Module::load_state_dict(const TensorMap& state) {
+  const Collector found = collect_inferred(*this);
+  std::ostringstream wrong;
+  std::vector<std::pair<Variable, Tensor>> changes;
+  for (const auto* list : {&found.parameters, &found.buffers})
+    for (const auto& [name, variable] : *list) {
+      const auto given = state.find(name);
+      if (given == state.end()) {
+        wrong << "\n  missing: " << name;
+      } else if (given->second.shape() != variable.shape()) {
+        wrong << "\n  shape: " << name << " is " << variable.shape() << ", given "
+              << given->second.shape();
+      } else if (given->second.dtype() != variable.dtype()) {
+        wrong << "\n  dtype: " << name << " is " << variable.dtype() << ", given "
+              << given->second.dtype();
+      } else {
+        changes.emplace_back(variable, given->second);
+      }
+    }
+  for (const auto& entry : state)
+    if (!found.names.contains(entry.first)) wrong << "\n  unknown: " << entry.first;
+  if (const std::string text = wrong.str(); !text.empty())
+    fail<ArgumentError>("load_state_dict: the names do not fit the model:", text);
+  for (auto& [variable, value] : changes) value = value.clone().to(variable.device());
+  for (auto& [variable, value] : changes) variable.rebind(std::move(value));
+}
+
+Shape Module::infer(const Shape& input_shape) {
+  Shape shape{1};
+  for (const int64_t size : input_shape) shape.push_back(size);
+  TensorOptions like;
+  for (const NamedVariable& named : collect(*this).parameters)
+    if (!like.dtype) like = {.dtype = named.variable.dtype(), .device = named.variable.device()};
+  struct Inferring {
+    bool before = std::exchange(inferring, true);
+    ~Inferring() { inferring = before; }
+  } guard;
+  const NoGrad no_grad;
+  call(zeros(shape, like), Where::current());
+  return out_shape();
+}
+
+const Shape& Module::out_shape() const {
+  if (!state_->has_output)
+    fail<ArgumentError>("out_shape: not known for this ", kind(),
+                        "; call infer() with an input shape first");
+  return state_->output;
+}
+
+void Module::note_output(const Variable& y) {
+  if (!inferring) [[likely]]
+    return;
+  Shape shape;
+  for (int i = 1; i < y.rank(); ++i) shape.push_back(y.shape()[i]);
+  state_->output = shape;
+  state_->has_output = true;
+}
+
+void Module::unshare() {
+  struct Unshare final : MemberVisitor {
+    void on_module(const std::string&, Module& module) override {
+      for (const auto& [old, fresh] : states)
+        if (old == module.state_) return void(module.state_ = fresh);
+      states.emplace_back(module.state_, std::make_shared<State>(*module.state_));
+      module.state_ = states.back().second;
+    }
+    void on_parameter(const std::string&, Variable& x) override { replace(x); }
+    void on_buffer(const std::string&, Variable& x) override { replace(x); }
+    void replace(Variable& x) {
+      for (const auto& [old, fresh] : variables)
+        if (old.is_same(x)) return void(x = fresh);
+      Variable fresh(x.value().clone());
+      fresh.requires_grad_(x.requires_grad());
+      variables.emplace_back(x, fresh);
+      x = std::move(fresh);
+    }
+    std::vector<std::pair<std::shared_ptr<State>, std::shared_ptr<State>>> states;
+    std::vector<std::pair<Variable, Variable>> variables;
+  } visitor;
+  visit(visitor);
+}
+
+std::string Module::kind_of(const std::type_info& type) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : type.name();
+  std::free(text);
+  return name.substr(name.rfind(':') + 1);
+}
+
+void Module::fail_inputs() const {
+  fail<ArgumentError>(kind(), ": its forward does not take one variable and give one");
+}
+
+std::ostream& operator<<(std::ostream& out, const Module& module) {
+  print(out, const_cast<Module&>(module), "");
+  return out;
+}
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,250 @@
+// Module: a part of a model, made of parameters, buffers and further modules.
+//
+//   struct Net : nn::Model<Net> {
+//     nn::Conv2d conv{{.in_channels = 1, .out_channels = 8, .kernel_size = 3}};
+//     nn::Linear head{{.in_features = 8 * 26 * 26, .out_features = 10}};
+//
+//     void members(nn::Members& m) override { m("conv", conv)("head", head); }
+//     Variable forward(const Variable& x) const { return head(flatten(relu(conv(x)), 1)); }
+//   };
+//
+//   Net net;
+//   net.to(gpu);                          // or net | gpu; handles and optimizers stay valid
+//   Variable logits = net(images);
+//   net.head.weight.grad();               // named "head.weight"
+//   Net other = net.clone();              // shares nothing with net
+//
+// A module is a handle, as a Variable is: copies share parameters, buffers and mode. Members are
+// held by value. Two that are to share a weight are tied by assigning the handle, `head.weight =
+// embedding.weight`; it then counts, moves and is saved once, under its first name.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <ostream>
+#include <typeinfo>
+#include <vector>
+
+#include "core/error.h"
+#include "core/tensor_map.h"
+#include "core/variable.h"
+
+namespace tapegrad::nn {
+
+class Module;
+
+/// How a model initialises a layer's weight and bias (empty when there is none); see nn/init.h.
+using Init = std::function<void(Variable& weight, Variable& bias)>;
+
+/// What walks through a model. Paths are dotted; the outermost module's is empty.
+struct MemberVisitor {
+  virtual ~MemberVisitor() = default;
+  virtual void on_module(const std::string&, Module&) {}
+  virtual void on_parameter(const std::string&, Variable&) {}
+  virtual void on_buffer(const std::string&, Variable&) {}
+};
+
+/// Takes the names of a module's members. Empty variables are left out.
+class Members {
+ public:
+  Members(MemberVisitor& visitor, const std::string& path) : visitor_(visitor), path_(path) {}
+
+  Members& operator()(std::string_view name, Module& module);
+  Members& operator()(std::string_view name, Variable& parameter);
+  /// Saved and moved with the model, but not trained.
+  Members& buffer(std::string_view name, Variable& buffer);
+  /// name.0, name.1 ...
+  template <std::derived_from<Module> M>
+  Members& operator()(std::string_view name, std::vector<M>& modules) {
+    for (size_t i = 0; i < modules.size(); ++i) visit(child(name, i), modules[i]);
+    return *this;
+  }
+
+ private:
+  std::string child(std::string_view name) const;
+  std::string child(std::string_view name, size_t index) const;
+  void visit(const std::string& path, Module& module);
+
+  MemberVisitor& visitor_;
+  const std::string& path_;
+};
+
+struct NamedVariable {
+  std::string name;
+  Variable variable;
+};
+
+/// What every part of a model can do. Derive from Model<Self>, below.
+class Module {
+ public:
+  virtual ~Module() = default;
+
+  /// Names the parameters, buffers and modules this one consists of, in a fixed order.
+  virtual void members(Members& m) = 0;
+  /// The layer's name, "Linear", and its options, "in_features=784, out_features=10".
+  virtual std::string kind() const = 0;
+  virtual std::string options() const { return {}; }
+  /// forward, for a module that takes one Variable and gives one; else an ArgumentError.
+  virtual Variable call(const Variable& x, Where where) = 0;
+  /// Another handle to this module.
+  virtual std::unique_ptr<Module> copy() const = 0;
+  /// Whether the sizes of its own parameters are known.
+  virtual bool is_inferred() const { return true; }
+  /// Layers with a weight initialise it so, at once or when its size becomes known.
+  virtual void initialize(const Init&) {}
+
+  /// Parameters and buffers by dotted name, each once. ArgumentError when a size is not yet known.
+  std::vector<NamedVariable> named_parameters() const;
+  std::vector<NamedVariable> named_buffers() const;
+  std::vector<Variable> parameters() const;
+  int64_t parameter_count() const;
+  void visit(MemberVisitor& visitor, const std::string& path = {}) const;
+
+  /// The mode of this module and all within: it matters to Dropout and BatchNorm.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool is_training() const;
+
+  void zero_grad() const;
+  void requires_grad_(bool on = true) const;  // of all parameters
+  /// Moves or converts all parameters and buffers (a dtype converts the floats) under their
+  /// handles; gradients are cleared. After an error nothing has changed.
+  void to(Device device) const;
+  void to(DType dtype) const;
+
+  /// Parameters and buffers by name; they share memory with the module.
+  TensorMap state_dict() const;
+  /// Copies values into the module. One ArgumentError lists all names that are missing, unknown, or
+  /// of another shape or dtype; the module is then unchanged.
+  void load_state_dict(const TensorMap& state);
+
+  /// Runs zeros of this shape through the model (the batch dimension left out), in evaluation mode
+  /// and unrecorded: sets the sizes that were left out, and every module's out_shape().
+  Shape infer(const Shape& input_shape);
+  /// The shape that the last infer() saw this module give, without the batch dimension.
+  const Shape& out_shape() const;
+
+  /// This, as the layer it is. ArgumentError when it is another.
+  template <std::derived_from<Module> M>
+  M& as() {
+    M* module = dynamic_cast<M*>(this);
+    if (module == nullptr) fail<ArgumentError>("as: this module is a ", kind());
+    return *module;
+  }
+
+ protected:
+  struct State {
+    bool training = true;
+    bool has_output = false;
+    Shape output;
+    Init init;
+  };
+  Module() : state_(std::make_shared<State>()) {}
+  Module(const Module&) = default;
+  Module& operator=(const Module&) = default;
+
+  /// For infer().
+  void note_output(const Variable& y);
+  template <typename Y>
+  void note_output(const Y&) {}
+  /// Puts copies of everything behind the handles, ties kept.
+  void unshare();
+  static std::string kind_of(const std::type_info& type);
+  [[noreturn]] void fail_inputs() const;
+
+  std::shared_ptr<State> state_;
+};
+
+/// What modules derive from, as `struct Net : nn::Model<Net>`. Self has members() and forward(), of
+/// any inputs and result, and may give itself a kName.
+template <typename Self>
+class Model : public Module {
+ public:
+  /// forward(x). A layer whose forward takes a Where second passes on the caller's line.
+  template <typename X>
+  auto operator()(const X& x, Where where = Where::current()) {
+    return run(self(), where, x);
+  }
+  template <typename X>
+  auto operator()(const X& x, Where where = Where::current()) const {
+    return run(self(), where, x);
+  }
+  template <typename X1, typename X2, typename... Xs>
+  requires(!std::same_as<X2, Where>) auto operator()(const X1& x1, const X2& x2, const Xs&... xs) {
+    auto y = self().forward(x1, x2, xs...);
+    this->note_output(y);
+    return y;
+  }
+
+  /// The same model with its own parameters, buffers and mode; ties are kept.
+  Self clone() const {
+    Self copy = self();
+    static_cast<Model&>(copy).unshare();
+    return copy;
+  }
+  Self& to(Device device) {
+    Module::to(device);
+    return self();
+  }
+  Self& to(DType dtype) {
+    Module::to(dtype);
+    return self();
+  }
+
+  std::string kind() const override {
+    if constexpr (requires { Self::kName; })
+      return std::string(Self::kName);
+    else
+      return kind_of(typeid(Self));
+  }
+  Variable call(const Variable& x, Where where) override {
+    if constexpr (requires(Self s) {
+                    { s.forward(x) } -> std::convertible_to<Variable>;
+                  })
+      return run(self(), where, x);
+    else
+      fail_inputs();
+  }
+  std::unique_ptr<Module> copy() const override { return std::make_unique<Self>(self()); }
+
+ private:
+  Self& self() { return static_cast<Self&>(*this); }
+  const Self& self() const { return static_cast<const Self&>(*this); }
+
+  template <typename S, typename X>
+  static auto run(S& self, Where where, const X& x) {
+    auto y = [&] {
+      if constexpr (requires { self.forward(x, where); })
+        return self.forward(x, where);
+      else
+        return self.forward(x);
+    }();
+    const_cast<Self&>(self).note_output(y);
+    return y;
+  }
+};
+
+/// A model without parameters, buffers and parts.
+template <typename Self>
+class Stateless : public Model<Self> {
+ public:
+  void members(Members&) override {}
+};
+
+/// Moves the model and gives it on, as `model | gpu`: a no-op with one notice without such a
+/// device.
+template <std::derived_from<Module> M>
+M& operator|(M& model, Device device) {
+  model.to(device_or_cpu(device));
+  return model;
+}
+template <std::derived_from<Module> M>
+requires(!std::is_lvalue_reference_v<M>) M operator|(M&& model, Device device) {
+  model.to(device_or_cpu(device));
+  return std::move(model);
+}
+
+/// The modules, indented, each with its options.
+std::ostream& operator<<(std::ostream& out, const Module& module);
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,63 @@
+// Sequential: layers one after another.
+//
+//   nn::Sequential model({nn::Conv2d({.out_channels = 32, .kernel_size = 3}), nn::ReLU(),
+//                         nn::Flatten(), nn::Linear({.out_features = 10})},
+//                        {.input_shape = {1, 28, 28}});
+//   model[-1].out_shape();                         // [10]
+//   model[0].as<nn::Conv2d>().weight;              // named "0.weight"
+//
+// Input sizes that are left out (in_features, in_channels, num_features) become known when an
+// input_shape is given, or else at the first forward.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+
+#include "nn/module.h"
+
+namespace tapegrad::nn {
+
+/// Any module, by value: a handle to a handle.
+class AnyModule {
+ public:
+  AnyModule(const Module& module) : module_(module.copy()) {}
+  AnyModule(const AnyModule& other) : module_(other->copy()) {}
+  AnyModule(AnyModule&&) = default;
+  AnyModule& operator=(AnyModule other) {
+    module_ = std::move(other.module_);
+    return *this;
+  }
+
+  Module& operator*() const { return *module_; }
+  Module* operator->() const { return module_.get(); }
+
+ private:
+  std::unique_ptr<Module> module_;
+};
+
+struct SequentialOptions {
+  std::optional<Shape> input_shape = {};  // without the batch dimension
+  Init init = {};                         // of all layers, as nn::init::keras
+};
+
+class Sequential final : public Model<Sequential> {
+ public:
+  static constexpr std::string_view kName = "Sequential";
+  Sequential() = default;
+  Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {})
+      : Sequential(std::vector<AnyModule>(layers), std::move(options)) {}
+  explicit Sequential(std::vector<AnyModule> layers, SequentialOptions options = {});
+
+  void push_back(AnyModule layer) { layers_.push_back(std::move(layer)); }
+  int64_t size() const { return int64_t(layers_.size()); }
+  /// A layer; a negative index counts from the end. IndexError.
+  Module& operator[](int64_t index) const;
+
+  void members(Members& m) override;
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+
+ private:
+  std::vector<AnyModule> layers_;
+};
+
+}  // namespace tapegrad::nn

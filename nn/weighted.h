@@ -1,0 +1,52 @@
+// What layers with a weight and a bias share: sizes that may become known later.
+#pragma once
+
+#include "nn/init.h"
+
+namespace tapegrad::nn {
+
+/// ArgumentError, naming the option, unless it was given and makes sense.
+void require_option(std::string_view layer, std::string_view option, int64_t value);
+
+/// A layer with a weight, and a bias or an empty variable. Until the weight's shape is known both
+/// hold no elements.
+template <typename Self>
+class Weighted : public Model<Self> {
+ public:
+  Variable weight;
+  Variable bias;
+
+  void members(Members& m) override { m("weight", weight)("bias", bias); }
+  bool is_inferred() const override { return weight.rank() > 1; }
+  void initialize(const Init& init) override {
+    this->state_->init = init;
+    if (is_inferred()) run_init();
+  }
+
+ protected:
+  explicit Weighted(bool has_bias) : weight(Tensor::empty({0}, default_dtype(), default_device())) {
+    weight.requires_grad_();
+    if (!has_bias) return;
+    bias = Variable(Tensor::empty({0}, default_dtype(), default_device()));
+    bias.requires_grad_();
+  }
+  /// Gives the parameters their shape, under the same handles, and initial values.
+  void allocate(const Shape& weight_shape) const {
+    Tensor bias_value;
+    if (bias) bias_value = bias.value().empty_like({weight_shape[0]});
+    weight.rebind(weight.value().empty_like(weight_shape));
+    if (bias) bias.rebind(std::move(bias_value));
+    run_init();
+  }
+
+ private:
+  void run_init() const {
+    Variable w = weight, b = bias;
+    if (this->state_->init)
+      this->state_->init(w, b);
+    else
+      init::torch(w, b);
+  }
+};
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,180 @@
+#include "optim/optimizer.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/kernels.h"
+#include "core/tape.h"
+
+namespace tapegrad::optim {
+
+void check_range(std::string_view kind, std::string_view option, double value, double low,
+                 double high) {
+  if (!(value >= low && value < high))
+    fail<ArgumentError>(kind, ": ", option, " is ", value, ", not in [", low, ", ", high, ')');
+}
+
+namespace {
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+DType state_dtype(DType param) { return param == f16 || param == bf16 ? f32 : param; }
+
+Tensor scalar_tensor(Number value, DType dtype) { return Tensor::full({}, value, dtype); }
+
+}  // namespace
+
+Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay)
+    : kind_(kind) {
+  std::vector<Variable> seen;
+  for (ParamGroup& given : params.groups()) {
+    Group group{given.lr.value_or(lr), given.weight_decay.value_or(weight_decay), {}};
+    check_range(kind_, "lr", group.lr, 0, kNoLimit);
+    check_range(kind_, "weight_decay", group.weight_decay, 0, kNoLimit);
+    for (Variable& param : given.params) {
+      if (!param || !param.is_leaf() || !param.requires_grad())
+        fail<ArgumentError>(kind_, ": parameter ", seen.size(),
+                            " is not a leaf that requires a gradient");
+      for (const Variable& before : seen)
+        if (before.is_same(param))
+          fail<ArgumentError>(kind_, ": parameter ", seen.size(), " is given twice");
+      seen.push_back(param);
+      group.slots.push_back({std::move(param), 0, {}});
+    }
+    groups_.push_back(std::move(group));
+  }
+  if (seen.empty()) fail<ArgumentError>(kind_, ": no parameters");
+}
+
+void Optimizer::prepare_state(Slot& slot) {
+  const Tensor& param = slot.param.value();
+  const DType dtype = state_dtype(param.dtype());
+  if (slot.state.empty()) {
+    std::vector<Tensor> state;
+    for (const StateInfo& info : state_info())
+      state.push_back(info.initial
+                          ? Tensor::full(param.shape(), *info.initial, dtype, param.device())
+                          : Tensor());
+    slot.state = std::move(state);
+  }
+  for (Tensor& state : slot.state)
+    if (state && (state.device() != param.device() || state.dtype() != dtype)) [[unlikely]]
+      state = state.to(param.device()).to(dtype);
+}
+
+void Optimizer::step() {
+  const NoGrad no_grad;
+  for (Group& group : groups_)
+    for (Slot& slot : group.slots) {
+      const Variable grad = slot.param.grad();
+      if (!grad) continue;
+      prepare_state(slot);
+      ++slot.steps;
+      Tensor& param = slot.param.writable();
+      const Tensor dense = grad.value().contiguous();
+      if (param.is_contiguous()) [[likely]] {
+        update(group, slot, param, dense);
+      } else {
+        Tensor copy = param.contiguous();
+        update(group, slot, copy, dense);
+        kernels::copy(copy, param);
+      }
+      param.storage().bump_version();
+    }
+}
+
+void Optimizer::zero_grad() const {
+  for (const Group& group : groups_)
+    for (const Slot& slot : group.slots) slot.param.zero_grad();
+}
+
+void Optimizer::set_lr(double lr) {
+  for (int64_t group = 0; group < group_count(); ++group) set_lr(group, lr);
+}
+void Optimizer::set_lr(int64_t group, double lr) {
+  if (group < 0 || group >= group_count())
+    fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
+  check_range(kind_, "lr", lr, 0, kNoLimit);
+  groups_[group].lr = lr;
+}
+double Optimizer::lr(int64_t group) const {
+  if (group < 0 || group >= group_count())
+    fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
+  return groups_[group].lr;
+}
+
+TensorMap Optimizer::state_dict() const {
+  TensorMap result;
+  const std::vector<StateInfo> infos = state_info();
+  int64_t number = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const std::string prefix = "groups." + std::to_string(g);
+    result[prefix + ".lr"] = scalar_tensor(groups_[g].lr, f64);
+    result[prefix + ".weight_decay"] = scalar_tensor(groups_[g].weight_decay, f64);
+    for (const Slot& slot : groups_[g].slots) {
+      const std::string path = "state." + std::to_string(number++) + '.';
+      if (slot.state.empty() && slot.steps == 0) continue;
+      result[path + "step"] = scalar_tensor(slot.steps, i64);
+      for (size_t i = 0; i < slot.state.size(); ++i)
+        if (slot.state[i]) result[path + infos[i].name] = slot.state[i].clone();
+    }
+  }
+  return result;
+}
+
+void Optimizer::load_state_dict(const TensorMap& state) {
+  std::ostringstream wrong;
+  size_t used = 0;
+  const auto find = [&](const std::string& name, const Shape& shape, DType dtype) {
+    const auto found = state.find(name);
+    if (found == state.end()) {
+      wrong << "\n  missing: " << name;
+      return Tensor();
+    }
+    ++used;
+    const Tensor& value = found->second;
+    if (value.shape() != shape || value.dtype() != dtype)
+      wrong << "\n  " << name << " is " << value.shape() << ' ' << value.dtype() << ", expected "
+            << shape << ' ' << dtype;
+    return value;
+  };
+
+  const std::vector<StateInfo> infos = state_info();
+  std::vector<Group> loaded = groups_;
+  std::vector<std::pair<double*, Tensor>> rates;
+  int64_t number = 0;
+  for (size_t g = 0; g < loaded.size(); ++g) {
+    const std::string prefix = "groups." + std::to_string(g);
+    rates.emplace_back(&loaded[g].lr, find(prefix + ".lr", {}, f64));
+    rates.emplace_back(&loaded[g].weight_decay, find(prefix + ".weight_decay", {}, f64));
+    for (Slot& slot : loaded[g].slots) {
+      const std::string path = "state." + std::to_string(number++) + '.';
+      const auto steps = state.find(path + "step");
+      slot.steps = 0;
+      slot.state.clear();
+      if (steps == state.end()) continue;  // a parameter that had made no step
+      ++used;
+      if (steps->second.numel() != 1)
+        wrong << "\n  " << path << "step is not one number";
+      else
+        slot.steps = steps->second.number().to<int64_t>();
+      const Variable& param = slot.param;
+      for (const StateInfo& info : infos)
+        slot.state.push_back(info.initial
+                                 ? find(path + info.name, param.shape(), state_dtype(param.dtype()))
+                                 : Tensor());
+    }
+  }
+  if (used < state.size())
+    wrong << "\n  " << state.size() - used << " names that belong to no parameter";
+  if (const std::string text = wrong.str(); !text.empty())
+    fail<ArgumentError>(kind_, ": load_state_dict: the state does not fit:", text);
+  for (auto& [rate, value] : rates) *rate = value.item();
+  for (Group& group : loaded)
+    for (Slot& slot : group.slots)
+      for (Tensor& value : slot.state)
+        if (value) value = value.clone().to(slot.param.device());
+  groups_ = std::move(loaded);
+}
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,117 @@
+// Optimizer: moves parameters along their gradients.
+//
+//   optim::Adam opt(model, {.lr = 1e-3});      // or opt(model, 0.08), or opt(model.parameters())
+//   for (auto& [x, y] : batches) {
+//     opt.zero_grad();
+//     cross_entropy(model(x), y).backward();
+//     opt.step();
+//   }
+//
+// Parameters may be in groups with a rate of their own:
+//
+//   optim::SGD opt({{.params = body.parameters()}, {.params = head.parameters(), .lr = 0.1}},
+//                  {.lr = 0.01, .momentum = 0.9});
+//
+// An optimizer holds handles: the model may move to another device or dtype, and the optimizer's
+// state follows at the next step.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/tensor_map.h"
+#include "core/variable.h"
+
+namespace tapegrad::optim {
+
+/// Parameters with options of their own; what is left out is the optimizer's.
+struct ParamGroup {
+  std::vector<Variable> params;
+  std::optional<double> lr = {};
+  std::optional<double> weight_decay = {};
+};
+
+/// Anything with parameters(), as a module.
+template <typename Model>
+concept HasParameters = requires(const Model& model) {
+  { model.parameters() } -> std::convertible_to<std::vector<Variable>>;
+};
+
+/// What an optimizer is built from: a model, a list of parameters, or groups.
+class Params {
+ public:
+  template <HasParameters Model>
+  Params(const Model& model) : groups_{{.params = model.parameters()}} {}
+  Params(std::vector<Variable> params) : groups_{{.params = std::move(params)}} {}
+  Params(std::initializer_list<Variable> params) : groups_{{.params = params}} {}
+  Params(std::vector<ParamGroup> groups) : groups_(std::move(groups)) {}
+  Params(std::initializer_list<ParamGroup> groups) : groups_(groups) {}
+
+  std::vector<ParamGroup>& groups() { return groups_; }
+
+ private:
+  std::vector<ParamGroup> groups_;
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// One update of every parameter that has a gradient. Not recorded.
+  void step();
+  void zero_grad() const;
+
+  /// The learning rate of all groups, or of one.
+  void set_lr(double lr);
+  void set_lr(int64_t group, double lr);
+  double lr(int64_t group = 0) const;
+  int64_t group_count() const { return int64_t(groups_.size()); }
+
+  /// The rates and weight decays of the groups ("groups.0.lr"), and each parameter's step count and
+  /// state ("state.3.step", "state.3.exp_avg"), numbered across the groups.
+  TensorMap state_dict() const;
+  /// ArgumentError, and nothing changed, unless it fits the parameters.
+  void load_state_dict(const TensorMap& state);
+
+ protected:
+  struct Slot {
+    Variable param;
+    int64_t steps = 0;          // made, this one included while it runs
+    std::vector<Tensor> state;  // of each of state_names(); empty ones are not used
+  };
+  struct Group {
+    double lr, weight_decay;
+    std::vector<Slot> slots;
+  };
+
+  /// `kind` names the optimizer in messages. ArgumentError for no parameters, one that is given
+  /// twice, one that requires no gradient or is not a leaf, and for a negative rate or decay.
+  Optimizer(std::string_view kind, Params params, double lr, double weight_decay);
+
+  /// What state a parameter has, and how it starts: a value, or nullopt for a state not in use.
+  struct StateInfo {
+    std::string name;
+    std::optional<double> initial = 0.0;
+  };
+  virtual std::vector<StateInfo> state_info() const = 0;
+  /// Overwrites param and the state of the slot.
+  virtual void update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad) = 0;
+
+ private:
+  void prepare_state(Slot& slot);
+
+  std::string kind_;
+  std::vector<Group> groups_;
+};
+
+/// ArgumentError unless low <= value < high.
+void check_range(std::string_view kind, std::string_view option, double value, double low,
+                 double high);
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,137 @@
+// The optimizers. Formulas, names and defaults are PyTorch's (ops/update.h has the formulas); a
+// step is one fused kernel a parameter. The state of sixteen-bit parameters is float32.
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace tapegrad::optim {
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0.0;
+  double dampening = 0.0;
+  double weight_decay = 0.0;
+  bool nesterov = false;  // needs a momentum, and no dampening
+};
+/// Stochastic gradient descent. State: momentum_buffer.
+class SGD final : public Optimizer {
+ public:
+  explicit SGD(Params params, SGDOptions options = {});
+  SGD(Params params, double lr) : SGD(std::move(params), SGDOptions{.lr = lr}) {}
+
+ private:
+  std::vector<StateInfo> state_info() const override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+
+  SGDOptions options_;
+};
+
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;  // added to the gradient
+  bool amsgrad = false;
+};
+/// State: exp_avg, exp_avg_sq, and with amsgrad max_exp_avg_sq.
+class Adam : public Optimizer {
+ public:
+  explicit Adam(Params params, AdamOptions options = {});
+  Adam(Params params, double lr) : Adam(std::move(params), AdamOptions{.lr = lr}) {}
+
+ protected:
+  Adam(std::string_view kind, Params params, AdamOptions options, bool decoupled);
+
+ private:
+  std::vector<StateInfo> state_info() const override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+
+  AdamOptions options_;
+  bool decoupled_;
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 1e-2;  // times lr, off the parameter
+  bool amsgrad = false;
+};
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
+class AdamW final : public Adam {
+ public:
+  explicit AdamW(Params params, AdamWOptions options = {});
+  AdamW(Params params, double lr) : AdamW(std::move(params), AdamWOptions{.lr = lr}) {}
+};
+
+struct AdagradOptions {
+  double lr = 1e-2;
+  double lr_decay = 0.0;  // the rate at step t is lr / (1 + (t - 1) lr_decay)
+  double weight_decay = 0.0;
+  double initial_accumulator_value = 0.0;
+  double eps = 1e-10;
+};
+/// State: sum.
+class Adagrad final : public Optimizer {
+ public:
+  explicit Adagrad(Params params, AdagradOptions options = {});
+  Adagrad(Params params, double lr) : Adagrad(std::move(params), AdagradOptions{.lr = lr}) {}
+
+ private:
+  std::vector<StateInfo> state_info() const override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+
+  AdagradOptions options_;
+};
+
+struct RMSpropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  double momentum = 0.0;
+  bool centered = false;
+};
+/// State: square_avg, and with centered grad_avg, with momentum momentum_buffer.
+class RMSprop final : public Optimizer {
+ public:
+  explicit RMSprop(Params params, RMSpropOptions options = {});
+  RMSprop(Params params, double lr) : RMSprop(std::move(params), RMSpropOptions{.lr = lr}) {}
+
+ private:
+  std::vector<StateInfo> state_info() const override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+
+  RMSpropOptions options_;
+};
+
+struct AdadeltaOptions {
+  double lr = 1.0;
+  double rho = 0.9;
+  double eps = 1e-6;
+  double weight_decay = 0.0;
+
+  /// Keras's defaults, with which the same model learns a thousand times slower:
+  /// `Adadelta(model, AdadeltaOptions::keras())`.
+  static AdadeltaOptions keras() { return {.lr = 0.001, .rho = 0.95, .eps = 1e-7}; }
+};
+/// State: square_avg, acc_delta.
+class Adadelta final : public Optimizer {
+ public:
+  explicit Adadelta(Params params, AdadeltaOptions options = {});
+  Adadelta(Params params, double lr) : Adadelta(std::move(params), AdadeltaOptions{.lr = lr}) {}
+  /// The optimizer with Keras's defaults.
+  static Adadelta keras(Params params) {
+    return Adadelta(std::move(params), AdadeltaOptions::keras());
+  }
+
+ private:
+  std::vector<StateInfo> state_info() const override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+
+  AdadeltaOptions options_;
+};
+
+}  // namespace tapegrad::optim
