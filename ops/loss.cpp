@@ -1,10 +1,438 @@
 #include "ops/loss.h"
 
+#include <string>
+
 #include "core/op.h"
+#include "ops/activation.h"
+#include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/index.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/unary.h"
+#include "ops/view.h"
 
 namespace tapegrad {
+namespace kernels {
 
-void catalog_loss(Catalog&) {}
+constinit Kernel<void(const Tensor&, std::string_view, int64_t, int64_t)> check_classes{
+    "check_classes"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropySpec&, Tensor&,
+                      Tensor&)>
+    cross_entropy{"cross_entropy"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropySpec&,
+                      const Tensor&, const Tensor&, const Tensor&, Tensor&)>
+    cross_entropy_backward{"cross_entropy_backward"};
+constinit Kernel<void(Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t, Tensor&)>
+    cross_entropy_reduce{"cross_entropy_reduce"};
+constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> binary_cross_entropy{
+    "binary_cross_entropy"};
+constinit Kernel<void(const Tensor&, std::string_view)> check_unit{"check_unit"};
+constinit Kernel<void(const Tensor&, Tensor&)> log_sigmoid{"log_sigmoid"};
+
+}  // namespace kernels
+
+namespace {
+
+void check_equal_shapes(std::string_view op, const Variable& x, const Variable& target) {
+  if (x.shape() != target.shape())
+    fail<ShapeError>(op, ": input and target have different shapes: ", x.shape(), " and ",
+                     target.shape());
+}
+
+void check_floats(std::string_view op, const Variable& x) {
+  if (!is_float(x.dtype())) fail<DTypeError>(op, ": the input is ", x.dtype(), ", not a float");
+}
+
+Variable reduced(const Variable& losses, Reduction reduction, Where where) {
+  switch (reduction) {
+    case Reduction::kMean:
+      return mean(losses, where);
+    case Reduction::kSum:
+      return sum(losses, where);
+    case Reduction::kNone:
+      break;
+  }
+  return losses;
+}
+
+// Operators with the line of the caller.
+Variable plus(const Variable& a, const Variable& b, Where w) { return add({a, w}, {b, w}); }
+Variable minus(const Variable& a, const Variable& b, Where w) { return sub({a, w}, {b, w}); }
+Variable times(const Variable& a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
+Variable times(double a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
+
+}  // namespace
+
+Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
+  check_floats("mse_loss", x);
+  check_equal_shapes("mse_loss", x, target);
+  return reduced(square(minus(x, target, where), where), reduction, where);
+}
+
+Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
+  check_floats("l1_loss", x);
+  check_equal_shapes("l1_loss", x, target);
+  return reduced(abs(minus(x, target, where), where), reduction, where);
+}
+
+namespace {
+
+/// d^2 / (2 scale) where d = |x - t| < bound, else slope (d - bound / 2).
+Variable quadratic_then_linear(const Variable& x, const Variable& target, double bound,
+                               double scale, double slope, Reduction reduction, Where where) {
+  const Variable d = abs(minus(x, target, where), where);
+  const Variable near = times(0.5 / scale, square(d, where), where);
+  const Variable far = times(slope, sub({d, where}, {bound / 2, where}), where);
+  return reduced(tapegrad::where(lt({d, where}, {bound, where}), {near, where}, {far, where}),
+                 reduction, where);
+}
+
+}  // namespace
+
+Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, Reduction reduction,
+                        Where where) {
+  check_floats("smooth_l1_loss", x);
+  check_equal_shapes("smooth_l1_loss", x, target);
+  if (!(beta >= 0)) fail<ArgumentError>("smooth_l1_loss: beta is ", beta, ", not >= 0");
+  if (beta == 0) return l1_loss(x, target, reduction, where);
+  return quadratic_then_linear(x, target, beta, beta, 1.0, reduction, where);
+}
+
+Variable huber_loss(const Variable& x, const Variable& target, double delta, Reduction reduction,
+                    Where where) {
+  check_floats("huber_loss", x);
+  check_equal_shapes("huber_loss", x, target);
+  if (!(delta > 0)) fail<ArgumentError>("huber_loss: delta is ", delta, ", not > 0");
+  return quadratic_then_linear(x, target, delta, 1.0, delta, reduction, where);
+}
+
+namespace {
+
+DType compute_dtype(DType dtype) { return dtype == f16 || dtype == bf16 ? f32 : dtype; }
+
+/// The dimension of the classes: 1, or 0 of a single example.
+int class_dim(const Shape& shape) { return shape.rank() == 1 ? 0 : 1; }
+
+Shape without_classes(const Shape& shape) {
+  Shape rest;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (i != class_dim(shape)) rest.push_back(shape[i]);
+  return rest;
+}
+
+/// Checks what class losses share.
+void check_class_loss(std::string_view op, const Variable& x, const Variable& weight) {
+  check_floats(op, x);
+  if (x.rank() == 0) fail<ShapeError>(op, ": the input has no class dimension");
+  if (!weight) return;
+  const int64_t classes = x.shape()[class_dim(x.shape())];
+  if (weight.shape() != Shape{classes})
+    fail<ShapeError>(op, ": weight is ", weight.shape(), " for ", classes, " classes");
+  if (weight.requires_grad())
+    fail<ArgumentError>(op, ": weight requires a gradient, but is taken as a constant");
+  check_same_device(op, x.value(), weight.value());
+}
+
+/// Class ids as contiguous int64, all of them valid.
+Tensor checked_classes(std::string_view op, const Variable& x, const Variable& target,
+                       int64_t ignore_index) {
+  const Shape expected = without_classes(x.shape());
+  if (target.shape() != expected)
+    fail<ShapeError>(op, ": class ids are ", target.shape(), " for an input of ", x.shape(),
+                     ", not ", expected);
+  if (!is_integer(target.dtype()))
+    fail<DTypeError>(op, ": class ids are ", target.dtype(), ", not integers");
+  check_same_device(op, x.value(), target.value());
+  const Tensor ids = target.value().to(i64).contiguous();
+  kernels::check_classes(ids, op, x.shape()[class_dim(x.shape())], ignore_index);
+  return ids;
+}
+
+/// The classes made the last dimension, and back.
+Tensor classes_last(const Tensor& x) {
+  if (x.rank() < 3) return x.contiguous();
+  Layout layout = x.layout();
+  for (int i = 1; i + 1 < x.rank(); ++i) {
+    layout.shape[i] = x.shape()[i + 1];
+    layout.strides[i] = x.strides()[i + 1];
+  }
+  layout.shape[x.rank() - 1] = x.shape()[1];
+  layout.strides[x.rank() - 1] = x.strides()[1];
+  return x.with_layout(layout).contiguous();
+}
+Tensor classes_back(const Tensor& x) {
+  if (x.rank() < 3) return x;
+  Layout layout = x.layout();
+  const int last = x.rank() - 1;
+  for (int i = 2; i <= last; ++i) {
+    layout.shape[i] = x.shape()[i - 1];
+    layout.strides[i] = x.strides()[i - 1];
+  }
+  layout.shape[1] = x.shape()[last];
+  layout.strides[1] = x.strides()[last];
+  return x.with_layout(layout).contiguous();
+}
+
+/// Cross entropy with class ids: log_softmax, the pick and the reduction in one.
+struct CrossEntropy {
+  static constexpr std::string_view kName = "cross_entropy";
+  Tensor target;  // int64
+  Tensor weight;  // of the type x is computed in, or empty
+  CrossEntropySpec spec;
+  Reduction reduction;
+  SavedInput<0> x{};
+  Tensor statistics{};  // of each row the maximum and the log of the sum
+  Tensor scale{};       // of the mean: 1 / the sum of the targets' weights
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) {
+    const DType wide = compute_dtype(x.dtype());
+    Tensor losses = Tensor::empty(target.shape(), wide, x.device());
+    statistics = Tensor::empty({2, target.numel()}, wide, x.device());
+    kernels::cross_entropy(classes_last(x), target, weight, spec, losses, statistics);
+    if (reduction == Reduction::kNone) return losses.to(x.dtype());
+    if (reduction == Reduction::kMean) scale = Tensor::empty({}, wide, x.device());
+    Tensor y = x.empty_like({});
+    kernels::cross_entropy_reduce(y, losses, target, weight, spec.ignore_index, scale);
+    return y;
+  }
+
+  // With q the smoothed, weighted target distribution and Q its sum: dx = dy (Q softmax(x) - q).
+  Variable backward(const Variable& dy) const {
+    const Variable x = this->x();
+    if (is_recording()) return composed(x, dy);
+    const Tensor rows = classes_last(x.value());
+    Tensor dx = rows.empty_like(rows.shape());
+    kernels::cross_entropy_backward(rows, target, weight, spec, statistics, dy.value().contiguous(),
+                                    scale, dx);
+    return Variable(classes_back(dx));
+  }
+
+  Variable composed(const Variable& x, const Variable& dy) const {
+    const int dim = class_dim(x.shape());
+    Variable q, ignored;
+    {
+      const NoGrad no_grad;
+      const Variable ids(target);
+      const int64_t classes = x.shape()[dim];
+      ignored = ids == spec.ignore_index;
+      Dims order;
+      for (int i = 0; i < x.rank(); ++i)
+        order.push_back(i < dim ? i : i == dim ? x.rank() - 1 : i - 1);
+      q = permute(one_hot(masked_fill(ids, ignored, 0), classes).to(x.dtype()), order);
+      q = q * (1 - spec.label_smoothing) + spec.label_smoothing / double(classes);
+      if (weight) {
+        Shape along = Dims::filled(x.rank(), 1);
+        along[dim] = classes;
+        q = q * reshape(Variable(weight.to(x.dtype())), along);
+      }
+      ignored = unsqueeze(ignored, dim);
+    }
+    Variable g = reduction == Reduction::kNone ? unsqueeze(dy, dim) : dy;
+    if (scale) g = g * Variable(scale.to(x.dtype()));
+    const Variable dx = (softmax(x, dim) * sum(q, {dim}, /*keepdim=*/true) - q) * g;
+    return where(ignored, 0, dx);
+  }
+};
+
+/// Targets given as probabilities.
+Variable soft_cross_entropy(const Variable& x, const Variable& target,
+                            const CrossEntropyOptions& options, Where where) {
+  check_equal_shapes("cross_entropy", x, target);
+  const int dim = class_dim(x.shape());
+  const double classes = double(x.shape()[dim]), rest = options.label_smoothing;
+  Variable q = target;
+  if (rest > 0) q = add({times(1 - rest, target, where), where}, {rest / classes, where});
+  if (options.weight) {
+    Shape along = Dims::filled(x.rank(), 1);
+    along[dim] = x.shape()[dim];
+    q = times(q, reshape(options.weight, along, where), where);
+  }
+  const Variable losses =
+      neg(sum(times(q, log_softmax(x, dim, where), where), {dim}, false, where), where);
+  return reduced(losses, options.reduction, where);
+}
+
+}  // namespace
+
+Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOptions options,
+                       Where where) {
+  check_class_loss("cross_entropy", x, options.weight);
+  const double smoothing = options.label_smoothing;
+  if (!(smoothing >= 0 && smoothing <= 1))
+    fail<ArgumentError>("cross_entropy: label_smoothing is ", smoothing, ", not in [0, 1]");
+  if (is_float(target.dtype())) return soft_cross_entropy(x, target, options, where);
+  Tensor weight;
+  if (options.weight) weight = options.weight.value().to(compute_dtype(x.dtype())).contiguous();
+  return apply(
+      CrossEntropy{.target = checked_classes("cross_entropy", x, target, options.ignore_index),
+                   .weight = weight,
+                   .spec = {options.ignore_index, smoothing},
+                   .reduction = options.reduction},
+      where, x);
+}
+
+Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions options, Where where) {
+  check_class_loss("nll_loss", x, options.weight);
+  const Variable given(checked_classes("nll_loss", x, target, options.ignore_index));
+  const int dim = class_dim(x.shape());
+  const Variable ignored = eq({given, where}, {options.ignore_index, where});
+  const Variable ids = masked_fill(given, ignored, 0, where);
+  Variable losses =
+      neg(squeeze(gather(x, dim, unsqueeze(ids, dim, where), where), dim, where), where);
+  Variable weights;
+  if (options.weight) {
+    weights = index_select(options.weight.to(x.dtype()), 0, flatten(ids, 0, -1, where), where);
+    weights = reshape(weights, ids.shape(), where);
+    losses = times(losses, weights, where);
+  }
+  losses = tapegrad::where(ignored, {0, where}, {losses, where});
+  if (options.reduction != Reduction::kMean) return reduced(losses, options.reduction, where);
+  const Variable kept = logical_not(ignored, where).to(x.dtype(), where);
+  const Variable total = sum(weights ? times(kept, weights, where) : kept, where);
+  return div({sum(losses, where), where}, {total, where});
+}
+
+namespace {
+
+/// One element loss of a probability; its derivative by x divides by at least 1e-12, as PyTorch's.
+struct BinaryCrossEntropy {
+  static constexpr std::string_view kName = "binary_cross_entropy";
+  SavedInput<0> x{};
+  SavedInput<1, 0> target{};
+  auto saved() { return std::tie(x, target); }
+
+  Tensor forward(const Tensor& x, const Tensor& target) {
+    check_same_device(kName, x, target);
+    check_same_dtype(kName, x, target);
+    kernels::check_unit(x, kName);
+    Tensor y = x.empty_like(x.shape());
+    kernels::binary_cross_entropy(x, target, y);
+    return y;
+  }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    const Variable x = this->x();
+    std::array<Variable, 2> gradients;
+    if (needs[0]) gradients[0] = dy * (x - target()) / maximum((1 - x) * x, 1e-12);
+    if (needs[1])
+      gradients[1] = dy * (clamp(log1p(-x), {.min = -100.0}) - clamp(log(x), {.min = -100.0}));
+    return gradients;
+  }
+};
+
+/// log(sigmoid(x)) = min(x, 0) - log1p(exp(-|x|)), right to the last bit at both ends and smooth at
+/// 0.
+struct LogSigmoid {
+  static constexpr std::string_view kName = "binary_cross_entropy_with_logits";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) {
+    Tensor y = x.empty_like(x.shape());
+    kernels::log_sigmoid(x, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const { return dy * sigmoid(-x()); }
+};
+
+}  // namespace
+
+Variable binary_cross_entropy(const Variable& x, const Variable& target, const Variable& weight,
+                              Reduction reduction, Where where) {
+  check_floats("binary_cross_entropy", x);
+  check_equal_shapes("binary_cross_entropy", x, target);
+  Variable losses = apply(BinaryCrossEntropy{}, where, x, target);
+  if (weight) losses = times(losses, weight, where);
+  return reduced(losses, reduction, where);
+}
+
+// With p the positive weight: (1 - t) x - (1 + (p - 1) t) log(sigmoid(x)).
+Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
+                                          BceWithLogitsOptions options, Where where) {
+  check_floats("binary_cross_entropy_with_logits", x);
+  check_equal_shapes("binary_cross_entropy_with_logits", x, target);
+  const Variable negative = times(sub({1, where}, {target, where}), x, where);
+  Variable positive = apply(LogSigmoid{}, where, x);
+  if (options.pos_weight) {
+    const Variable extra = sub({options.pos_weight, where}, {1, where});
+    const Variable factor = add({1, where}, {times(extra, target, where), where});
+    positive = times(factor, positive, where);
+  }
+  Variable losses = minus(negative, positive, where);
+  if (options.weight) losses = times(losses, options.weight, where);
+  return reduced(losses, options.reduction, where);
+}
+
+Variable kl_div(const Variable& x, const Variable& target, bool log_target, Reduction reduction,
+                Where where) {
+  check_floats("kl_div", x);
+  check_equal_shapes("kl_div", x, target);
+  if (log_target)
+    return reduced(times(exp(target, where), minus(target, x, where), where), reduction, where);
+  const Variable zero = eq({target, where}, {0, where});
+  const Variable logs = log(tapegrad::where(zero, {1, where}, {target, where}), where);
+  const Variable entropy = times(target, logs, where);
+  return reduced(minus(entropy, times(target, x, where), where), reduction, where);
+}
+
+namespace {
+
+Reduction reduction_of(const Arguments& a) {
+  const std::string text = a.text("reduction");
+  if (text == "mean") return Reduction::kMean;
+  if (text == "sum") return Reduction::kSum;
+  if (text == "none") return Reduction::kNone;
+  fail<ArgumentError>("loss: reduction is mean, sum or none, not \"", text, '"');
+}
+
+}  // namespace
+
+void catalog_loss(Catalog& catalog) {
+  catalog.add("mse_loss(input, target, reduction: str = mean)", "(x - t)^2",
+              [](const Arguments& a) { return mse_loss(a[0], a[1], reduction_of(a)); });
+  catalog.add("l1_loss(input, target, reduction: str = mean)", "|x - t|",
+              [](const Arguments& a) { return l1_loss(a[0], a[1], reduction_of(a)); });
+  catalog.add("smooth_l1_loss(input, target, beta: float = 1.0, reduction: str = mean)",
+              "d^2 / (2 beta) for d = |x - t| < beta, else d - beta / 2", [](const Arguments& a) {
+                return smooth_l1_loss(a[0], a[1], a.real("beta"), reduction_of(a));
+              });
+  catalog.add(
+      "huber_loss(input, target, delta: float = 1.0, reduction: str = mean)",
+      "d^2 / 2 for d = |x - t| < delta, else delta (d - delta / 2)",
+      [](const Arguments& a) { return huber_loss(a[0], a[1], a.real("delta"), reduction_of(a)); });
+  catalog.add(
+      "cross_entropy(input, target, weight?, ignore_index: int = -100, "
+      "label_smoothing: float = 0.0, reduction: str = mean)",
+      "-log_softmax(x)[target]", [](const Arguments& a) {
+        return cross_entropy(a[0], a[1],
+                             {.weight = a[2],
+                              .ignore_index = a.integer("ignore_index"),
+                              .label_smoothing = a.real("label_smoothing"),
+                              .reduction = reduction_of(a)});
+      });
+  catalog.add("nll_loss(input, target, weight?, ignore_index: int = -100, reduction: str = mean)",
+              "-x[target]", [](const Arguments& a) {
+                return nll_loss(a[0], a[1],
+                                {.weight = a[2],
+                                 .ignore_index = a.integer("ignore_index"),
+                                 .reduction = reduction_of(a)});
+              });
+  catalog.add("binary_cross_entropy(input, target, weight?, reduction: str = mean)",
+              "-(t log(x) + (1 - t) log(1 - x))", [](const Arguments& a) {
+                return binary_cross_entropy(a[0], a[1], a[2], reduction_of(a));
+              });
+  catalog.add(
+      "binary_cross_entropy_with_logits(input, target, weight?, pos_weight?, "
+      "reduction: str = mean)",
+      "binary_cross_entropy(sigmoid(x), t)", [](const Arguments& a) {
+        return binary_cross_entropy_with_logits(
+            a[0], a[1], {.weight = a[2], .pos_weight = a[3], .reduction = reduction_of(a)});
+      });
+  catalog.add(
+      "kl_div(input, target, log_target: bool = false, reduction: str = mean)", "t (log(t) - x)",
+      [](const Arguments& a) { return kl_div(a[0], a[1], a.flag("log_target"), reduction_of(a)); });
+}
 
 }  // namespace tapegrad
