@@ -1,10 +1,506 @@
 #include "ops/binary.h"
 
+#include <algorithm>
+
+#include "core/kernels.h"
 #include "core/op.h"
+#include "core/view.h"
 #include "ops/catalog.h"
+#include "ops/unary.h"
+#include "ops/unbroadcast.h"
 
 namespace tapegrad {
+namespace kernels {
 
-void catalog_binary(Catalog&) {}
+constinit Binary add{"add"}, sub{"sub"}, mul{"mul"}, div{"div"}, pow{"pow"}, maximum{"maximum"},
+    minimum{"minimum"}, atan2{"atan2"}, fmod{"fmod"};
+constinit Binary eq{"eq"}, ne{"ne"}, lt{"lt"}, le{"le"}, gt{"gt"}, ge{"ge"};
+constinit Binary logical_and{"logical_and"}, logical_or{"logical_or"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> larger_gradient{
+    "larger_gradient"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> where{"where"};
+
+}  // namespace kernels
+
+namespace {
+
+/// The kernel's result as a new tensor.
+Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b) {
+  check_same_device(kernel.name(), a, b);
+  check_same_dtype(kernel.name(), a, b);
+  if (a.shape() == b.shape()) [[likely]] {
+    Tensor y = a.empty_like(a.shape());
+    kernel(a, b, y);
+    return y;
+  }
+  Tensor y = a.empty_like(broadcast(kernel.name(), a.shape(), b.shape()));
+  kernel(a, b, y);
+  return y;
+}
+
+/// The kernel's result written over a.
+void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a) {
+  check_same_device(kernel.name(), a, b);
+  check_same_dtype(kernel.name(), a, b);
+  if (a.shape() != b.shape() && broadcast(kernel.name(), a.shape(), b.shape()) != a.shape())
+    fail<ShapeError>(kernel.name(), ": ", b.shape(), " does not fit in place into ", a.shape());
+  const bool same_layout = a.strides() == b.strides() && a.layout().offset == b.layout().offset &&
+                           a.shape() == b.shape();
+  // Elements of a would be overwritten before b's are read.
+  if (a.shares_storage(b) && !same_layout) return kernel(a, b.clone(), a);
+  kernel(a, b, a);
+}
+
+/// What every arithmetic op of two operands has.
+template <const kernels::Binary& kernel>
+struct BinaryOp {
+  Unbroadcast<2> reduce{};
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    Tensor y = compute(kernel, a, b);
+    reduce.remember(y.shape(), a, b);
+    return y;
+  }
+  void write(const Tensor& a, const Tensor& b, Tensor& y) {
+    reduce.remember(y.shape(), a, b);
+    compute_in_place(kernel, b, y);
+  }
+};
+
+struct Add : BinaryOp<kernels::add> {
+  static constexpr std::string_view kName = "add";
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy);
+    if (needs[1]) dx[1] = reduce(1, dy);
+    return dx;
+  }
+};
+
+struct Sub : BinaryOp<kernels::sub> {
+  static constexpr std::string_view kName = "sub";
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy);
+    if (needs[1]) dx[1] = reduce(1, -dy);
+    return dx;
+  }
+};
+
+struct Mul : BinaryOp<kernels::mul> {
+  static constexpr std::string_view kName = "mul";
+  SavedInput<0, /*for*/ 1> a{};
+  SavedInput<1, /*for*/ 0> b{};
+  auto saved() { return std::tie(a, b); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy * b());
+    if (needs[1]) dx[1] = reduce(1, dy * a());
+    return dx;
+  }
+};
+
+struct Div : BinaryOp<kernels::div> {
+  static constexpr std::string_view kName = "div";
+  SavedInput<0, /*for*/ 1> a{};
+  SavedInput<1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  // d/da = 1 / b, d/db = -a / b^2
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    const Variable da = dy / b();
+    if (needs[0]) dx[0] = reduce(0, da);
+    if (needs[1]) dx[1] = reduce(1, -da * (a() / b()));
+    return dx;
+  }
+};
+
+struct Pow : BinaryOp<kernels::pow> {
+  static constexpr std::string_view kName = "pow";
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(a, b, y); }
+
+  // d/da = b * a^(b-1), and 0 for 0^0: there the power is taken as a^1, which 0 = b multiplies.
+  // d/db = a^b * log(a), and 0 for 0^b with b >= 0.
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    const Variable a_zero = a() == 0;
+    if (needs[0]) {
+      const Variable exponent = where(logical_and(a_zero, b() == 0), 1, b() - 1);
+      dx[0] = reduce(0, dy * (b() * pow(a(), exponent)));
+    }
+    if (needs[1]) {
+      const Variable base = where(logical_and(a_zero, b() >= 0), 1, a());
+      dx[1] = reduce(1, dy * (y() * log(base)));
+    }
+    return dx;
+  }
+};
+
+// a^n for a plain number n.
+struct PowNumber {
+  static constexpr std::string_view kName = "pow";
+  Number exponent;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) {
+    if (exponent.real() == 1) return x.clone();
+    if (exponent.real() == 2) return compute(kernels::mul, x, x);
+    return compute(kernels::pow, x, Tensor::full({}, exponent, x.dtype(), x.device()));
+  }
+  Variable backward(const Variable& dy) const {
+    if (exponent.real() == 0) return {};
+    if (exponent.real() == 1) return dy;
+    return dy * (exponent.real() * pow(x(), exponent.real() - 1));
+  }
+};
+
+// dx = dy where a > b, half of it where they are equal: linear in dy, and constant in a and b
+// wherever it has a derivative.
+struct LargerGradient {
+  static constexpr std::string_view kName = "larger_gradient";
+  SavedInput<1> a{};
+  SavedInput<2> b{};
+  auto saved() { return std::tie(a, b); }
+
+  Tensor forward(const Tensor& dy, const Tensor& a, const Tensor& b) {
+    Tensor dx = dy.empty_like(dy.shape());
+    kernels::larger_gradient(dy, a, b, dx);
+    return dx;
+  }
+  std::array<Variable, 3> backward(const Variable& ddx) const {
+    return {apply(LargerGradient{}, Where::current(), ddx, a(), b()), Variable(), Variable()};
+  }
+};
+Variable larger_gradient(const Variable& dy, const Variable& a, const Variable& b) {
+  return apply(LargerGradient{}, Where::current(), dy, a, b);
+}
+
+struct Maximum : BinaryOp<kernels::maximum> {
+  static constexpr std::string_view kName = "maximum";
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, larger_gradient(dy, a(), b()));
+    if (needs[1]) dx[1] = reduce(1, larger_gradient(dy, b(), a()));
+    return dx;
+  }
+};
+
+struct Minimum : BinaryOp<kernels::minimum> {
+  static constexpr std::string_view kName = "minimum";
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, larger_gradient(dy, b(), a()));
+    if (needs[1]) dx[1] = reduce(1, larger_gradient(dy, a(), b()));
+    return dx;
+  }
+};
+
+struct Atan2 : BinaryOp<kernels::atan2> {
+  static constexpr std::string_view kName = "atan2";
+  SavedInput<0> y{};
+  SavedInput<1> x{};
+  auto saved() { return std::tie(y, x); }
+
+  // d/dy = x / (x^2 + y^2), d/dx = -y / (x^2 + y^2)
+  std::array<Variable, 2> backward(const Variable& dz, Needs needs) const {
+    std::array<Variable, 2> dx;
+    const Variable scaled = dz / (x() * x() + y() * y());
+    if (needs[0]) dx[0] = reduce(0, scaled * x());
+    if (needs[1]) dx[1] = reduce(1, -scaled * y());
+    return dx;
+  }
+};
+
+// a - b * q with q = trunc(a / b), which is constant wherever there is a derivative.
+struct Fmod : BinaryOp<kernels::fmod> {
+  static constexpr std::string_view kName = "fmod";
+  SavedInput<0, /*for*/ 1> a{};
+  SavedInput<1, /*for*/ 1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy);
+    if (needs[1]) {
+      const Variable quotient = [&] {
+        NoGrad constant;  // rounded: a / b may round up to the next whole number
+        return round((a() - fmod(a(), b())) / b());
+      }();
+      dx[1] = reduce(1, -dy * quotient);
+    }
+    return dx;
+  }
+};
+
+/// A string as a template argument.
+template <size_t N>
+struct Literal {
+  char text[N];
+  constexpr Literal(const char (&from)[N]) { std::copy_n(from, N, text); }
+};
+
+/// A comparison, or a logical op of two bools.
+template <const kernels::Binary& kernel, Literal name>
+struct Predicate {
+  static constexpr std::string_view kName = name.text;
+  static constexpr bool kDifferentiable = false;
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    check_same_device(kName, a, b);
+    check_same_dtype(kName, a, b);
+    Tensor y = Tensor::empty(broadcast(kName, a.shape(), b.shape()), boolean, a.device());
+    kernel(a, b, y);
+    return y;
+  }
+};
+
+struct WhereOp {
+  static constexpr std::string_view kName = "where";
+  SavedInput<0> condition{};
+  Unbroadcast<3> reduce{};
+  auto saved() { return std::tie(condition); }
+
+  Tensor forward(const Tensor& condition, const Tensor& a, const Tensor& b) {
+    check_same_device(kName, condition, a, b);
+    if (condition.dtype() != boolean)
+      fail<DTypeError>(kName, ": the condition must be bool, not ", name(condition.dtype()));
+    const Shape shape = broadcast(kName, broadcast(kName, condition.shape(), a.shape()), b.shape());
+    Tensor y = a.empty_like(shape);
+    kernels::where(a, b, condition, y);
+    reduce.remember(shape, condition, a, b);
+    return y;
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 3> dx;
+    if (needs[1]) dx[1] = reduce(1, where(condition(), dy, 0));
+    if (needs[2]) dx[2] = reduce(2, where(condition(), 0, dy));
+    return dx;
+  }
+};
+
+// ---- Operands: numbers become variables, dtypes become equal ------------------------------------
+
+/// ArgumentError unless the type can hold the number.
+void check_fits(std::string_view op, const Number& number, DType dtype) {
+  if (is_float(dtype) || dtype == boolean || number.kind() == f64) return;
+  const int64_t value = number.to<int64_t>();
+  const bool fits = with_type(
+      dtype, [&]<typename T>(Type<T>) { return convert<int64_t>(convert<T>(value)) == value; });
+  if (!fits) fail<ArgumentError>(op, ": ", value, " is not a value of ", name(dtype));
+}
+
+Variable constant(std::string_view op, const Number& number, DType dtype, Device device) {
+  check_fits(op, number, dtype);
+  return Variable(Tensor::full({}, number, dtype, device));
+}
+
+/// The type of two variables together: one without dimensions only counts by its kind.
+DType promote(const Variable& a, const Variable& b) {
+  if (a.dtype() == b.dtype()) return a.dtype();
+  if ((a.rank() == 0) == (b.rank() == 0)) return promote(a.dtype(), b.dtype());
+  const DType high = a.rank() > 0 ? a.dtype() : b.dtype();
+  const DType low = a.rank() > 0 ? b.dtype() : a.dtype();
+  const bool low_kind_wins = is_float(low) > is_float(high) || high == boolean;
+  return low_kind_wins ? promote(high, low) : high;
+}
+
+DType promote(std::string_view op, const Operand& a, const Operand& b) {
+  if (a.variable && b.variable) return promote(*a.variable, *b.variable);
+  if (a.variable) return promote(a.variable->dtype(), b.number);
+  if (b.variable) return promote(b.variable->dtype(), a.number);
+  fail<ArgumentError>(op, ": one operand must be a variable");
+}
+
+Variable as_variable(std::string_view op, const Operand& x, DType dtype, Device device) {
+  return x.variable ? x.variable->to(dtype, x.where) : constant(op, x.number, dtype, device);
+}
+
+Device device_of(const Operand& a, const Operand& b) {
+  return (a.variable ? a.variable : b.variable)->device();
+}
+
+/// Applies the op to the operands as variables of one dtype.
+template <typename Op>
+Variable run_as(const Operand& a, const Operand& b, DType dtype) {
+  const Device device = device_of(a, b);
+  return apply(Op{}, a.where, as_variable(Op::kName, a, dtype, device),
+               as_variable(Op::kName, b, dtype, device));
+}
+
+template <typename Op>
+[[gnu::noinline]] Variable run_mixed(const Operand& a, const Operand& b) {
+  return run_as<Op>(a, b, promote(Op::kName, a, b));
+}
+
+template <typename Op>
+Variable run(const Operand& a, const Operand& b) {
+  if (a.variable && b.variable && a.variable->dtype() == b.variable->dtype()) [[likely]]
+    return apply(Op{}, a.where, *a.variable, *b.variable);
+  return run_mixed<Op>(a, b);
+}
+
+/// The same for ops whose result is a float.
+template <typename Op>
+Variable run_float(const Operand& a, const Operand& b) {
+  const DType dtype = promote(Op::kName, a, b);
+  return is_float(dtype) ? run<Op>(a, b) : run_as<Op>(a, b, default_dtype());
+}
+
+template <typename Op>
+Variable run_logical(const Operand& a, const Operand& b) {
+  promote(Op::kName, a, b);
+  return run_as<Op>(a, b, boolean);
+}
+
+template <typename Op>
+Variable& run_in_place(Variable& a, const Operand& b) {
+  if (b.variable && b.variable->dtype() == a.dtype()) [[likely]] {
+    apply_in_place(Op{}, b.where, a, *b.variable);
+    return a;
+  }
+  const DType dtype = promote(Op::kName, a, b);
+  if (dtype != a.dtype())
+    fail<DTypeError>(Op::kName, ": the result is ", name(dtype),
+                     ", which does not fit in place into ", name(a.dtype()));
+  apply_in_place(Op{}, b.where, a, as_variable(Op::kName, b, dtype, a.device()));
+  return a;
+}
+
+}  // namespace
+
+Variable add(Operand a, Operand b) { return run<Add>(a, b); }
+Variable sub(Operand a, Operand b) { return run<Sub>(a, b); }
+Variable mul(Operand a, Operand b) { return run<Mul>(a, b); }
+Variable div(Operand a, Operand b) { return run_float<Div>(a, b); }
+Variable maximum(Operand a, Operand b) { return run<Maximum>(a, b); }
+Variable minimum(Operand a, Operand b) { return run<Minimum>(a, b); }
+Variable atan2(Operand y, Operand x) { return run_float<Atan2>(y, x); }
+Variable fmod(Operand a, Operand b) { return run<Fmod>(a, b); }
+
+Variable pow(Operand a, Operand b) {
+  if (a.variable == nullptr || b.variable != nullptr) return run<Pow>(a, b);
+  const DType dtype = promote(a.variable->dtype(), b.number);
+  if (!is_float(dtype) && b.number.to<int64_t>() < 0)
+    fail<ArgumentError>("pow: ", name(dtype), " to the negative power ", b.number);
+  check_fits("pow", b.number, dtype);
+  return apply(PowNumber{b.number}, a.where, a.variable->to(dtype, a.where));
+}
+
+Variable operator+(Operand a, Operand b) { return run<Add>(a, b); }
+Variable operator-(Operand a, Operand b) { return run<Sub>(a, b); }
+Variable operator*(Operand a, Operand b) { return run<Mul>(a, b); }
+Variable operator/(Operand a, Operand b) { return run_float<Div>(a, b); }
+Variable operator-(Operand x) {
+  if (!x.variable) fail<ArgumentError>("neg: the operand must be a variable");
+  return neg(*x.variable, x.where);
+}
+
+Variable eq(Operand a, Operand b) { return run<Predicate<kernels::eq, "eq">>(a, b); }
+Variable ne(Operand a, Operand b) { return run<Predicate<kernels::ne, "ne">>(a, b); }
+Variable lt(Operand a, Operand b) { return run<Predicate<kernels::lt, "lt">>(a, b); }
+Variable le(Operand a, Operand b) { return run<Predicate<kernels::le, "le">>(a, b); }
+Variable gt(Operand a, Operand b) { return run<Predicate<kernels::gt, "gt">>(a, b); }
+Variable ge(Operand a, Operand b) { return run<Predicate<kernels::ge, "ge">>(a, b); }
+Variable operator==(Operand a, Operand b) { return eq(a, b); }
+Variable operator!=(Operand a, Operand b) { return ne(a, b); }
+Variable operator<(Operand a, Operand b) { return lt(a, b); }
+Variable operator<=(Operand a, Operand b) { return le(a, b); }
+Variable operator>(Operand a, Operand b) { return gt(a, b); }
+Variable operator>=(Operand a, Operand b) { return ge(a, b); }
+
+Variable logical_and(Operand a, Operand b) {
+  return run_logical<Predicate<kernels::logical_and, "logical_and">>(a, b);
+}
+Variable logical_or(Operand a, Operand b) {
+  return run_logical<Predicate<kernels::logical_or, "logical_or">>(a, b);
+}
+Variable logical_xor(Operand a, Operand b) {
+  return run_logical<Predicate<kernels::ne, "logical_xor">>(a, b);
+}
+Variable logical_not(const Variable& x, Where where) { return eq({x, where}, {0, where}); }
+
+Variable where(const Variable& condition, Operand a, Operand b) {
+  const bool numbers = !a.variable && !b.variable;
+  DType dtype = default_dtype();
+  if (!numbers)
+    dtype = promote("where", a, b);
+  else if (a.number.kind() != f64 && b.number.kind() != f64)
+    dtype = promote(a.number.kind(), b.number.kind());
+  const Device device = numbers ? condition.device() : device_of(a, b);
+  return apply(WhereOp{}, a.where, condition, as_variable("where", a, dtype, device),
+               as_variable("where", b, dtype, device));
+}
+
+Variable& add_(Variable& a, Operand b) { return run_in_place<Add>(a, b); }
+Variable& sub_(Variable& a, Operand b) { return run_in_place<Sub>(a, b); }
+Variable& mul_(Variable& a, Operand b) { return run_in_place<Mul>(a, b); }
+Variable& div_(Variable& a, Operand b) {
+  if (!is_float(a.dtype()))
+    fail<DTypeError>("div: the quotient is a float, which does not fit in place into ",
+                     name(a.dtype()));
+  return run_in_place<Div>(a, b);
+}
+Variable& operator+=(Variable& a, Operand b) { return add_(a, b); }
+Variable& operator-=(Variable& a, Operand b) { return sub_(a, b); }
+Variable& operator*=(Variable& a, Operand b) { return mul_(a, b); }
+Variable& operator/=(Variable& a, Operand b) { return div_(a, b); }
+
+void catalog_binary(Catalog& catalog) {
+  const OpTraits predicate{.max_order = 0};
+  const OpTraits inplace{.inplace = true};
+  const auto call = []<Variable (*op)(Operand, Operand)>() {
+    return [](const Arguments& a) { return op(a[0], a[1]); };
+  };
+  const auto call_in_place = []<Variable& (*op)(Variable&, Operand)>() {
+    return [](const Arguments& a) {
+      Variable target = a[0];
+      return op(target, a[1]);
+    };
+  };
+  catalog.add("add(input, other)", "input + other", call.operator()<add>());
+  catalog.add("sub(input, other)", "input - other", call.operator()<sub>());
+  catalog.add("mul(input, other)", "input * other", call.operator()<mul>());
+  catalog.add("div(input, other)", "input / other", call.operator()<div>());
+  catalog.add("pow(input, exponent)", "input ^ exponent", call.operator()<pow>());
+  catalog.add("maximum(input, other)", "the larger", call.operator()<maximum>());
+  catalog.add("minimum(input, other)", "the smaller", call.operator()<minimum>());
+  catalog.add("atan2(input, other)", "the angle of (other, input)", call.operator()<atan2>());
+  catalog.add("fmod(input, other)", "input - other * trunc(input / other)",
+              call.operator()<fmod>());
+  catalog.add("eq(input, other)", "input == other", call.operator()<eq>(), predicate);
+  catalog.add("ne(input, other)", "input != other", call.operator()<ne>(), predicate);
+  catalog.add("lt(input, other)", "input < other", call.operator()<lt>(), predicate);
+  catalog.add("le(input, other)", "input <= other", call.operator()<le>(), predicate);
+  catalog.add("gt(input, other)", "input > other", call.operator()<gt>(), predicate);
+  catalog.add("ge(input, other)", "input >= other", call.operator()<ge>(), predicate);
+  catalog.add("logical_and(input, other)", "both are not 0", call.operator()<logical_and>(),
+              predicate);
+  catalog.add("logical_or(input, other)", "one is not 0", call.operator()<logical_or>(), predicate);
+  catalog.add("logical_xor(input, other)", "just one is not 0", call.operator()<logical_xor>(),
+              predicate);
+  catalog.add(
+      "logical_not(input)", "input is 0", [](const Arguments& a) { return logical_not(a[0]); },
+      predicate);
+  catalog.add("where(condition, input, other)", "input where condition, else other",
+              [](const Arguments& a) { return where(a[0], a[1], a[2]); });
+  catalog.add("add_(input, other)", "input += other", call_in_place.operator()<add_>(), inplace);
+  catalog.add("sub_(input, other)", "input -= other", call_in_place.operator()<sub_>(), inplace);
+  catalog.add("mul_(input, other)", "input *= other", call_in_place.operator()<mul_>(), inplace);
+  catalog.add("div_(input, other)", "input /= other", call_in_place.operator()<div_>(), inplace);
+}
 
 }  // namespace tapegrad

@@ -2,7 +2,10 @@
 // sizes are equal or 1. An operand is a Variable or a number, on either side.
 //
 // Dtypes are promoted as in PyTorch (core/dtype.h). Of two Variables, one without dimensions counts
-// like a number of its kind: float32 [2, 3] * float64 [] stays float32.
+// like a number of its kind: float32 [2, 3] * float64 [] stays float32. A number takes the type of
+// the other operand unless it is of a higher kind; one that an integer type cannot hold is an
+// ArgumentError. Arithmetic on int8, int16 and bool is a KernelError: cast them. Integers wrap
+// around.
 //
 //   y = 2 * x - 1;
 //   y = maximum(x, 0.0);
@@ -31,14 +34,16 @@ Variable sub(Operand a, Operand b);
 Variable mul(Operand a, Operand b);
 /// True division: integers give the default float type.
 Variable div(Operand a, Operand b);
-/// a to the power b. 0^0 is 1, with derivative 0 in a.
+/// a to the power b. 0^0 is 1, with derivative 0 in a; in b it is 0 at a = 0. Integers stay
+/// integers and wrap around: a negative exponent truncates 1 / a^-b (0^-1 is 0 too), and as a plain
+/// number is an ArgumentError.
 Variable pow(Operand a, Operand b);
 /// The larger; NaN if either is NaN. A tie sends half of the gradient to each.
 Variable maximum(Operand a, Operand b);
 Variable minimum(Operand a, Operand b);
 /// The angle of the point (x, y), in (-pi, pi].
 Variable atan2(Operand y, Operand x);
-/// The remainder of C's fmod: it has the sign of a.
+/// The remainder of C's fmod: it has the sign of a. Of a division by 0 it is NaN, for integers 0.
 Variable fmod(Operand a, Operand b);
 
 Variable operator+(Operand a, Operand b);
@@ -71,8 +76,8 @@ Variable logical_not(const Variable& x, Where where = Where::current());
 /// gradient, but 0 * inf is NaN further back: keep the side that is not chosen finite.
 Variable where(const Variable& condition, Operand a, Operand b);
 
-/// Written into the first operand, whose shape and dtype stay: a result that would not fit is a
-/// ShapeError or DTypeError, and nothing is written.
+/// Written into the first operand, whose shape and dtype stay: a result of another shape or dtype
+/// is a ShapeError or DTypeError, and nothing is written.
 Variable& add_(Variable& a, Operand b);
 Variable& sub_(Variable& a, Operand b);
 Variable& mul_(Variable& a, Operand b);
@@ -82,4 +87,19 @@ Variable& operator-=(Variable& a, Operand b);
 Variable& operator*=(Variable& a, Operand b);
 Variable& operator/=(Variable& a, Operand b);
 
+namespace kernels {
+
+// Operands of one dtype that broadcast to y's shape; y may be one of them.
+using Binary = Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)>;
+extern Binary add, sub, mul, div, pow, maximum, minimum, atan2, fmod;
+// y is bool.
+extern Binary eq, ne, lt, le, gt, ge;
+// All are bool.
+extern Binary logical_and, logical_or;
+/// dx = dy where a > b, dy / 2 where they are equal, dy where either is NaN, else 0.
+extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& dx)> larger_gradient;
+/// y = a where the condition (bool) holds, else b.
+extern Kernel<void(const Tensor& a, const Tensor& b, const Tensor& condition, Tensor& y)> where;
+
+}  // namespace kernels
 }  // namespace tapegrad

@@ -6,7 +6,7 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 constexpr int kMaxOperands = 1 + detail::kMaxInputs;  // y first
-constexpr int64_t kPiece = 1024;                      // elements gathered at a time
+constexpr int64_t kGathered = 1024;                   // elements gathered at a time
 using Joint = JointLayout<kMaxOperands>;
 
 std::byte* first_byte(const Tensor& x) {
@@ -139,7 +139,7 @@ class Pieces {
   }
 
   void run() const {
-    for_each_block(count_, kBlock, [&](int64_t first, int64_t last) { run_block(first, last); });
+    for_each_block(count_, kMapBlock, [&](int64_t first, int64_t last) { run_block(first, last); });
   }
 
  private:
@@ -151,21 +151,21 @@ class Pieces {
 
   void run_block(int64_t first, int64_t last) const {
     if (all_linear()) return run_piece(first, last - first, nullptr);
-    alignas(64) std::byte buffers[kMaxOperands][kPiece * 8];
+    alignas(64) std::byte buffers[kMaxOperands][kGathered * 8];
     for (int i = 1; i < operands_; ++i)  // the same for every piece
       if (!operand_[i].linear && operand_[i].single)
         gather(buffers[i], operand_[i].data, operand_[i].element, nullptr, nullptr, 0, 0,
-               std::min(last - first, kPiece));
+               std::min(last - first, kGathered));
     while (first < last) {
       // Long rows are taken one by one, so that contiguous ones need no gathering.
-      int64_t count = std::min(last - first, kPiece);
-      if (row_ >= kPiece / 4) count = std::min(count, row_ - first % row_);
+      int64_t count = std::min(last - first, kGathered);
+      if (row_ >= kGathered / 4) count = std::min(count, row_ - first % row_);
       run_piece(first, count, buffers);
       first += count;
     }
   }
 
-  void run_piece(int64_t first, int64_t count, std::byte (*buffers)[kPiece * 8]) const {
+  void run_piece(int64_t first, int64_t count, std::byte (*buffers)[kGathered * 8]) const {
     const std::byte* inputs[detail::kMaxInputs];
     for (int i = 1; i < operands_; ++i) inputs[i - 1] = read(i, first, count, buffers);
     const Operand& y = operand_[0];
@@ -176,7 +176,7 @@ class Pieces {
   }
 
   const std::byte* read(int i, int64_t first, int64_t count,
-                        std::byte (*buffers)[kPiece * 8]) const {
+                        std::byte (*buffers)[kGathered * 8]) const {
     const Operand& x = operand_[i];
     if (x.linear) return x.data + first * x.element;
     if (x.single) return buffers[i];

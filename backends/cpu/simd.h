@@ -4,7 +4,7 @@
 // bit for bit as core/float16.h does it. A value must not depend on the lane it sits in nor on its
 // neighbours. xsimd 8.1 breaks that in sin, cos and tan (all lanes choose the reduction together)
 // and has other faults: pow(0, 0) is 0, erf is off by 68 ulp in double, exp(-100f) is 0, -x of +0
-// is +0, fma rounds twice with AVX-512. Do not use these.
+// is +0, fma rounds twice and NaN != NaN is false with AVX-512: write !(x == x).
 #pragma once
 
 #include <cstdint>
