@@ -1,51 +1,208 @@
 // The kernels that core needs: fill, copy with conversion, accumulate.
+#include <algorithm>
+#include <cstring>
+
 #include "backends/cpu/map.h"
+#include "backends/cpu/pieces.h"
 #include "backends/cpu/register.h"
+#include "backends/formulas.h"
 #include "core/kernels.h"
+#include "ops/reduce.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
 
+template <typename T>
+void fill(Tensor& y, T value) {
+  T* to = y.data<T>();
+  if (y.is_contiguous())
+    return for_each_block(y.numel(), 4 * kMapBlock,
+                          [=](int64_t i, int64_t end) { std::fill(to + i, to + end, value); });
+  for_each_row<1>(y.shape(), {y.strides()}, [&](auto at, auto step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[at[0] + i * step[0]] = value;
+  });
+}
+
+template <typename From, typename To>
+void convert_all(const From* x, int64_t count, To* y) {
+  if constexpr (std::is_same_v<From, To>)
+    std::memcpy(y, x, size_t(count) * sizeof(To));
+  else if constexpr (kIsHalf<From> && std::is_same_v<To, float>)
+    widen(x, count, y);
+  else if constexpr (std::is_same_v<From, float> && kIsHalf<To>)
+    narrow(x, count, y);
+  else
+    for (int64_t i = 0; i < count; ++i) y[i] = convert<To>(x[i]);
+}
+
+/// y = x elementwise; x broadcasts to y.
+template <typename From, typename To>
+void copy_pieces(const Tensor& x, Tensor& y) {
+  const Tensor* const inputs[] = {&x};
+  detail::map_pieces(
+      [](const void*, std::byte* y, int64_t count, const std::byte* const* inputs) {
+        convert_all(reinterpret_cast<const From*>(inputs[0]), count, reinterpret_cast<To*>(y));
+      },
+      nullptr, y, inputs);
+}
+
+constexpr int64_t kTile = 32;
+
+/// One tile-wide strip of rows of y. x's columns are its rows in memory.
+template <typename Word>
+void transpose_rows(const Word* x, Word* y, int64_t first, int64_t last, int64_t columns,
+                    int64_t x_step, int64_t y_step) {
+  for (int64_t start = 0; start < columns; start += kTile) {
+    const int64_t end = std::min(columns, start + kTile);
+    for (int64_t i = first; i < last; ++i)
+      for (int64_t j = start; j < end; ++j) y[i * y_step + j] = x[j * x_step + i];
+  }
+}
+
+/// Copies in tiles when x runs along one dimension and y along another; false when they do not.
+template <typename Word>
+bool copy_transposed(const Tensor& x, Tensor& y) {
+  const int rank = y.rank(), column = rank - 1;
+  if (rank < 2 || x.shape() != y.shape() || y.numel() < kTile * kTile) return false;
+  if (y.strides()[column] != 1 || y.shape()[column] < 4) return false;
+  int row = -1;
+  for (int dim = 0; dim < column; ++dim)
+    if (x.strides()[dim] == 1 && x.shape()[dim] >= 4) row = dim;
+  if (row < 0 || x.strides()[column] == 1) return false;
+
+  Shape others;
+  std::array<Strides, 2> strides;
+  for (int dim = 0; dim < column; ++dim) {
+    if (dim == row) continue;
+    others.push_back(x.shape()[dim]);
+    strides[0].push_back(x.strides()[dim]);
+    strides[1].push_back(y.strides()[dim]);
+  }
+  const int64_t rows = y.shape()[row], columns = y.shape()[column];
+  const int64_t strips = (rows + kTile - 1) / kTile, matrices = numel(others);
+  const int64_t strips_per_block = std::max<int64_t>(1, 2 * kMapBlock / (kTile * columns));
+  const Word* from = x.data<Word>();
+  Word* to = y.data<Word>();
+  for_each_block(matrices * strips, strips_per_block, [&](int64_t unit, int64_t end) {
+    for (; unit < end; ++unit) {
+      int64_t rest = unit / strips, x_offset = 0, y_offset = 0;
+      for (int dim = others.rank() - 1; dim >= 0; --dim) {
+        const int64_t index = rest % others[dim];
+        rest /= others[dim];
+        x_offset += index * strides[0][dim];
+        y_offset += index * strides[1][dim];
+      }
+      const int64_t first = unit % strips * kTile;
+      transpose_rows(from + x_offset, to + y_offset, first, std::min(rows, first + kTile), columns,
+                     x.strides()[column], y.strides()[row]);
+    }
+  });
+  return true;
+}
+
+bool copy_transposed(const Tensor& x, Tensor& y) {
+  switch (size_of(y.dtype())) {
+    case 1:
+      return copy_transposed<uint8_t>(x, y);
+    case 2:
+      return copy_transposed<uint16_t>(x, y);
+    case 4:
+      return copy_transposed<uint32_t>(x, y);
+    default:
+      return copy_transposed<uint64_t>(x, y);
+  }
+}
+
+template <typename T>
+void copy(const Tensor& x, Tensor& y) {
+  if (x.is_contiguous() && y.is_contiguous() && x.dtype() == y.dtype() && x.numel() == y.numel() &&
+      y.numel() < kMapBlock) {
+    std::memcpy(y.data<T>(), x.data<T>(), size_t(y.numel()) * sizeof(T));
+    return;
+  }
+  if (x.dtype() == y.dtype()) {
+    if (!x.is_contiguous() && copy_transposed(x, y)) return;
+    return copy_pieces<T, T>(x, y);
+  }
+  with_type(y.dtype(), [&]<typename To>(Type<To>) { copy_pieces<T, To>(x, y); });
+}
+
+/// Whether two indices may mean one element: a dimension must step over all that smaller steps
+/// reach.
+bool may_overlap(const Layout& layout) {
+  int64_t reach = 0, last = 0;  // of the dimensions with steps up to `last`
+  for (int done = 0; done < layout.shape.rank(); ++done) {
+    int next = -1;
+    for (int i = 0; i < layout.shape.rank(); ++i)
+      if (layout.shape[i] > 1 && layout.strides[i] > last &&
+          (next < 0 || layout.strides[i] < layout.strides[next]))
+        next = i;
+      else if (layout.shape[i] > 1 && next >= 0 && layout.strides[i] == layout.strides[next])
+        return true;  // two dimensions with one step
+    if (next < 0) break;
+    if (layout.strides[next] <= reach) return true;
+    reach += layout.strides[next] * (layout.shape[next] - 1);
+    last = layout.strides[next];
+  }
+  return false;
+}
+
+/// y += x one element after another, for windows that overlap.
+template <typename T>
+void accumulate_in_order(const Tensor& x, Tensor& y) {
+  if constexpr (kIsHalf<T>) {  // sum in float the memory that y looks at
+    Layout layout = y.layout();
+    int64_t reach = 1;
+    for (int i = 0; i < y.rank(); ++i) reach += (y.shape()[i] - 1) * y.strides()[i];
+    Tensor sums = Tensor::empty({reach}, f32);
+    widen(y.data<T>(), reach, sums.data<float>());
+    layout.offset = 0;
+    Tensor window = sums.with_layout(layout);
+    accumulate_in_order<float>(x.to(f32), window);
+    narrow(sums.data<float>(), reach, y.data<T>());
+  } else {
+    const T* from = x.data<T>();
+    T* to = y.data<T>();
+    for_each_row<2>(x.shape(), {x.strides(), y.strides()}, [&](auto at, auto step, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        T& sum = to[at[1] + i * step[1]];
+        sum = formulas::Add()(sum, from[at[0] + i * step[0]]);
+      }
+    });
+  }
+}
+
 /// y += x, where y broadcasts to x's shape.
 template <typename T>
 void accumulate(const Tensor& x, Tensor& y) {
-  const T* from = x.data<T>();
-  T* to = y.data<T>();
-  for_each_row<2>(x.shape(), {x.strides(), broadcast_strides(y.layout(), x.shape())},
-                  [&](auto at, auto step, int64_t count) {
-                    for (int64_t i = 0; i < count; ++i) {
-                      T& sum = to[at[1] + i * step[1]];
-                      sum = T(Compute<T>(sum) + Compute<T>(from[at[0] + i * step[0]]));
-                    }
-                  });
-}
-
-/// y = x elementwise, of any two types; x broadcasts to y.
-template <typename From, typename To>
-void copy(const Tensor& x, Tensor& y) {
-  const From* from = x.data<From>();
-  To* to = y.data<To>();
-  for_each_row<2>(y.shape(), {broadcast_strides(x.layout(), y.shape()), y.strides()},
-                  [&](auto at, auto step, int64_t count) {
-                    for (int64_t i = 0; i < count; ++i)
-                      to[at[1] + i * step[1]] = convert<To>(from[at[0] + i * step[0]]);
-                  });
+  if (y.is_contiguous() && x.shape() == y.shape()) [[likely]]
+    return map<T>(formulas::Add{}, y, y, x);
+  if (x.numel() == 0) return;
+  // y's own layout, read with x's shape: its repeated dimensions take the sum.
+  Layout target{x.shape(), broadcast_strides(y.layout(), x.shape()), y.layout().offset};
+  bool sums = false;
+  for (int dim = 0; dim < x.rank(); ++dim)
+    if (target.strides[dim] == 0 && x.shape()[dim] > 1) {
+      target.shape[dim] = 1;
+      sums = true;
+    }
+  Tensor window = y.with_layout(target);
+  if (sums) {
+    Tensor sum = Tensor::empty(target.shape, is_float(x.dtype()) ? x.dtype() : i64);
+    kernels::sum(x, 1.0, sum);
+    return accumulate<T>(sum.to(x.dtype()), window);
+  }
+  if (may_overlap(target)) return accumulate_in_order<T>(x, window);
+  map<T>(formulas::Add{}, window, window, x);
 }
 
 }  // namespace
 
 void register_memory() {
   set_kernel(kernels::fill, DeviceType::kCpu, kAllTypes,
-             []<typename T>(Type<T>, Tensor& y, Number value) {
-               const T element = value.to<T>();
-               for_each_row<1>(y.shape(), {y.strides()}, [&](auto at, auto step, int64_t count) {
-                 for (int64_t i = 0; i < count; ++i) y.data<T>()[at[0] + i * step[0]] = element;
-               });
-             });
+             []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
   set_kernel(kernels::copy, DeviceType::kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-               with_type(y.dtype(), [&]<typename To>(Type<To>) { copy<T, To>(x, y); });
-             });
+             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { copy<T>(x, y); });
   set_kernel(kernels::accumulate, DeviceType::kCpu, kNumberTypes,
              []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); });
 }
