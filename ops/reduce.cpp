@@ -1,57 +1,29 @@
 #include "ops/reduce.h"
 
+#include <cmath>
+
 #include "core/op.h"
+#include "core/tape.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/extent.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
 namespace kernels {
 
 constinit Kernel<void(const Tensor&, double, Tensor&)> sum{"sum"};
+constinit Kernel<void(const Tensor&, Tensor&)> prod{"prod"};
+constinit Kernel<void(const Tensor&, double, bool, Tensor&)> var{"var"};
+constinit Kernel<void(const Tensor&, double, Tensor&)> norm{"norm"};
+constinit Kernel<void(const Tensor&, Tensor&)> cumsum{"cumsum"}, logsumexp{"logsumexp"};
 
 }  // namespace kernels
 
+using namespace detail;
+
 namespace {
-
-/// The shapes of a reduction.
-struct Extent {
-  Shape from;         // of x
-  Shape kept;         // of x's rank, with ones
-  Shape to;           // of the result
-  int64_t count = 1;  // elements that meet in one
-
-  /// Over the dimensions named, or over all when none is.
-  Extent(std::string_view op, const Shape& shape, const Dims& dims, bool keepdim) : from(shape) {
-    std::array<bool, kMaxRank> reduced{};
-    for (int64_t dim : dims) {
-      if (dim < -shape.rank() || dim >= shape.rank())
-        fail<IndexError>(op, ": dim ", dim, " is outside a tensor of shape ", shape);
-      bool& seen = reduced[dim < 0 ? dim + shape.rank() : dim];
-      if (seen) fail<ArgumentError>(op, ": dim ", dim, " is named twice in ", dims);
-      seen = true;
-    }
-    for (int i = 0; i < shape.rank(); ++i) {
-      const bool stays = dims.rank() > 0 && !reduced[i];
-      if (!stays) count *= shape[i];
-      kept.push_back(stays ? shape[i] : 1);
-      if (stays || keepdim) to.push_back(kept[i]);
-    }
-  }
-
-  /// A result of the kernel's form, seen with the shape wanted.
-  Tensor finish(const Tensor& y) const {
-    return to == kept ? y : y.with_layout({to, contiguous_strides(to), y.layout().offset});
-  }
-  /// A gradient of the result, or the result, repeated to x's shape.
-  Variable spread(const Variable& dy) const {
-    return expand(dy.shape() == kept ? dy : reshape(dy, kept), from);
-  }
-};
-
-void require_float(std::string_view op, const Tensor& x) {
-  if (!is_float(x.dtype())) fail<DTypeError>(op, ": a float type is wanted, not ", x.dtype());
-}
 
 struct Sum {
   static constexpr std::string_view kName = "sum";
@@ -75,10 +47,165 @@ struct Mean {
     kernels::sum(x, double(extent.count), y);
     return extent.finish(y);
   }
+  Variable backward(const Variable& dy) const { return extent.spread(dy / double(extent.count)); }
+};
+
+/// The variance, or with `root` the standard deviation.
+struct Var {
+  static constexpr std::string_view kName = "var";
+  Extent extent;
+  double divisor;
+  bool root;
+  SavedInput<0> x{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(x, y); }
+
+  Tensor forward(const Tensor& x) {
+    require_float(root ? "std" : kName, x);
+    Tensor y = x.empty_like(extent.kept);
+    kernels::var(x, divisor, root, y);
+    return extent.finish(y);
+  }
+  // dx = 2 (x - mean) / divisor dy; of the root divided by 2 y, and 0 where that is 0.
   Variable backward(const Variable& dy) const {
-    return extent.spread(div(dy, double(extent.count)));
+    const Variable x = this->x();
+    Variable scale = dy * (2.0 / divisor);
+    if (root) {
+      const Variable y = this->y();
+      const Variable flat = eq(y, 0.0);
+      scale = where(flat, 0.0, scale / where(flat, 1.0, y * 2.0));
+    }
+    Extent kept = extent;
+    kept.to = kept.kept;
+    return (x - apply(Mean{kept}, Where::current(), x)) * extent.keep(scale);
   }
 };
+
+/// dx[i] = dy * the product of all x but x[i], along dim, without a division: products of halves
+/// going up, and the way back down. Any number of zeros is right, and any order.
+Variable prod_gradient(const Variable& x, int dim, const Variable& dy) {
+  struct Level {
+    Variable low, high, rest;  // rest: the last one of an odd number
+  };
+  std::vector<Level> levels;
+  for (Variable level = x; level.size(dim) > 1;) {
+    const int64_t half = level.size(dim) / 2;
+    const bool odd = level.size(dim) % 2 == 1;
+    levels.push_back({narrow(level, dim, 0, half), narrow(level, dim, half, half),
+                      odd ? narrow(level, dim, 2 * half, 1) : Variable()});
+    level = levels.back().low * levels.back().high;
+    if (odd) level = cat({level, levels.back().rest}, dim);
+  }
+  Variable dx = dy;
+  for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+    const int64_t half = level->low.size(dim);
+    const Variable both = narrow(dx, dim, 0, half);
+    if (level->rest)
+      dx = cat({both * level->high, both * level->low, narrow(dx, dim, half, 1)}, dim);
+    else
+      dx = cat({both * level->high, both * level->low}, dim);
+  }
+  return dx;
+}
+
+struct Prod {
+  static constexpr std::string_view kName = "prod";
+  Extent extent;
+  int dim;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) {
+    Tensor y = Tensor::empty(extent.kept, is_float(x.dtype()) ? x.dtype() : i64, x.device());
+    kernels::prod(x, y);
+    return extent.finish(y);
+  }
+  Variable backward(const Variable& dy) const {
+    const Variable x = this->x();
+    if (x.numel() == 0) return Variable(Tensor::full(x.shape(), 0.0, x.dtype(), x.device()));
+    const DType wide = size_of(x.dtype()) == 2 ? f32 : x.dtype();  // rounds once
+    return prod_gradient(x.to(wide), dim, extent.keep(dy).to(wide)).to(x.dtype());
+  }
+};
+
+struct Norm {
+  static constexpr std::string_view kName = "norm";
+  Extent extent;
+  double p;
+  SavedInput<0> x{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(x, y); }
+
+  Tensor forward(const Tensor& x) {
+    require_float(kName, x);
+    Tensor y = x.empty_like(extent.kept);
+    kernels::norm(x, p, y);
+    return extent.finish(y);
+  }
+  // dx = sign(x) (|x| / y)^(p - 1) dy, and 0 where x or y is 0.
+  Variable backward(const Variable& dy) const {
+    const Variable x = this->x();
+    if (p == 0) return Variable(Tensor::full(x.shape(), 0.0, x.dtype(), x.device()));
+    if (p == 1) return sign(x) * extent.keep(dy);
+    const Variable y = extent.keep(this->y());
+    const Variable length = where(eq(y, 0.0), 1.0, y);
+    if (p == 2) return x * (extent.keep(dy) / length);
+    const Variable size = where(eq(x, 0.0), 1.0, abs(x));
+    return sign(x) * pow(size / length, p - 1) * extent.keep(dy);
+  }
+};
+
+struct CumSum {
+  static constexpr std::string_view kName = "cumsum";
+  int dim;
+
+  Tensor forward(const Tensor& x) {
+    dim = normalize_dim(kName, dim, x.rank());
+    Tensor y = Tensor::empty(x.shape(), is_float(x.dtype()) ? x.dtype() : i64, x.device());
+    const Tensor from = around(x, dim);
+    Tensor to = around(y, dim);
+    kernels::cumsum(from, to);
+    return y;
+  }
+  // Each element is in all sums from its own on.
+  Variable backward(const Variable& dy) const { return flip(cumsum(flip(dy, {dim}), dim), {dim}); }
+};
+
+struct LogSumExp {
+  static constexpr std::string_view kName = "logsumexp";
+  Extent extent;
+  SavedInput<0> x{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(x, y); }
+
+  Tensor forward(const Tensor& x) {
+    require_float(kName, x);
+    // The reduced dimensions move to the end, as one.
+    Layout layout{{}, {}, x.layout().offset};
+    for (bool reduced : {false, true})
+      for (int i = 0; i < x.rank(); ++i)
+        if ((extent.kept[i] != x.shape()[i]) == reduced) {
+          layout.shape.push_back(x.shape()[i]);
+          layout.strides.push_back(x.strides()[i]);
+        }
+    const Tensor dense = x.with_layout(layout).contiguous();
+    const Shape rows{numel(extent.kept), extent.count, 1};
+    Tensor y = x.empty_like(extent.to);
+    kernels::logsumexp(dense.with_layout({rows, contiguous_strides(rows), dense.layout().offset}),
+                       y);
+    return y;
+  }
+  // dx = exp(x - y) dy; a row of -inf gets 0.
+  Variable backward(const Variable& dy) const {
+    const Variable y = extent.keep(this->y());
+    const Variable finite = where(eq(y, -std::numeric_limits<double>::infinity()), 0.0, y);
+    return exp(x() - finite) * extent.keep(dy);
+  }
+};
+
+double divisor_of(const Extent& extent, int correction) {
+  return double(std::max<int64_t>(extent.count - correction, 0));
+}
 
 }  // namespace
 
@@ -104,8 +231,52 @@ Variable mean(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   return apply(Mean{{Mean::kName, x.shape(), dims, keepdim}}, where, x);
 }
 
+Variable var(const Variable& x, VarOptions options, Where where) {
+  return var(x, Dims{}, options, where);
+}
+Variable var(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+  const Extent extent{"var", x.shape(), dims, options.keepdim};
+  return apply(Var{extent, divisor_of(extent, options.correction), false}, where, x);
+}
+Variable std(const Variable& x, VarOptions options, Where where) {
+  return std(x, Dims{}, options, where);
+}
+Variable std(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+  const Extent extent{"std", x.shape(), dims, options.keepdim};
+  return apply(Var{extent, divisor_of(extent, options.correction), true}, where, x);
+}
+
+Variable prod(const Variable& x, Where where) {
+  return prod(reshape(x, {x.numel()}, where), 0, false, where);
+}
+Variable prod(const Variable& x, int dim, bool keepdim, Where where) {
+  dim = normalize_dim(Prod::kName, dim, x.rank());
+  return apply(Prod{{Prod::kName, x.shape(), {dim}, keepdim}, dim}, where, x);
+}
+
+Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  return apply(LogSumExp{{LogSumExp::kName, x.shape(), dims, keepdim}}, where, x);
+}
+
+Variable norm(const Variable& x, double p, Where where) { return norm(x, p, Dims{}, false, where); }
+Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim, Where where) {
+  if (std::isnan(p)) fail<ArgumentError>("norm: p is not a number");
+  if (std::isinf(p))
+    return p > 0 ? amax(abs(x, where), dims, keepdim, where)
+                 : amin(abs(x, where), dims, keepdim, where);
+  return apply(Norm{{Norm::kName, x.shape(), dims, keepdim}, p}, where, x);
+}
+
+Variable cumsum(const Variable& x, int dim, Where where) { return apply(CumSum{dim}, where, x); }
+
 namespace {
+
 Dims dims_of(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }
+
+VarOptions var_options(const Arguments& a) {
+  return {.correction = int(a.integer("correction")), .keepdim = a.flag("keepdim")};
+}
+
 }  // namespace
 
 void catalog_reduce(Catalog& catalog) {
@@ -115,6 +286,25 @@ void catalog_reduce(Catalog& catalog) {
               [](const Arguments& a) { return sum_to(a[0], a.dims("shape")); });
   catalog.add("mean(input, dim: ints = none, keepdim: bool = false)", "sum / count",
               [](const Arguments& a) { return mean(a[0], dims_of(a), a.flag("keepdim")); });
+  catalog.add("var(input, dim: ints = none, correction: int = 1, keepdim: bool = false)",
+              "sum((x - mean)^2) / (count - correction)",
+              [](const Arguments& a) { return var(a[0], dims_of(a), var_options(a)); });
+  catalog.add("std(input, dim: ints = none, correction: int = 1, keepdim: bool = false)",
+              "sqrt(var)",
+              [](const Arguments& a) { return std(a[0], dims_of(a), var_options(a)); });
+  catalog.add("prod(input, dim: int = none, keepdim: bool = false)",
+              "the product along dim, or of all", [](const Arguments& a) {
+                return a.has("dim") ? prod(a[0], int(a.integer("dim")), a.flag("keepdim"))
+                                    : prod(a[0]);
+              });
+  catalog_extremes(catalog);
+  catalog.add("logsumexp(input, dim: ints, keepdim: bool = false)", "log(sum(exp(x))) over dim",
+              [](const Arguments& a) { return logsumexp(a[0], a.dims("dim"), a.flag("keepdim")); });
+  catalog.add(
+      "norm(input, p: float = 2.0, dim: ints = none, keepdim: bool = false)", "(sum |x|^p)^(1/p)",
+      [](const Arguments& a) { return norm(a[0], a.real("p"), dims_of(a), a.flag("keepdim")); });
+  catalog.add("cumsum(input, dim: int)", "sums up to and including each element along dim",
+              [](const Arguments& a) { return cumsum(a[0], int(a.integer("dim"))); });
 }
 
 }  // namespace tapegrad

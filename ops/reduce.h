@@ -94,7 +94,24 @@ namespace kernels {
 
 /// y = sum of x / divisor. Integers and bool give int64, and are not divided.
 extern Kernel<void(const Tensor& x, double divisor, Tensor& y)> sum;
+/// Integers give int64.
+extern Kernel<void(const Tensor& x, Tensor& y)> prod;
+extern Kernel<void(const Tensor&x, Tensor&y)> amax, amin;
+/// y (bool) = yes where an element is zero, or not zero; else not yes.
+extern Kernel<void(const Tensor& x, bool zero, bool yes, Tensor& y)> contains;
+/// y = sum of (x - mean)^2 / divisor, or the root of that.
+extern Kernel<void(const Tensor& x, double divisor, bool root, Tensor& y)> var;
+/// y = (sum |x|^p)^(1/p), p finite.
+extern Kernel<void(const Tensor& x, double p, Tensor& y)> norm;
+
+// x is contiguous, [outer, n, inner]; values and indices are [outer, inner].
+
+/// The first extreme along n and where it is. values may be empty: not wanted.
+extern Kernel<void(const Tensor& x, bool largest, Tensor& values, Tensor& indices)> extreme;
+/// y = sums up to and including each along n. Integers and bool give int64.
+extern Kernel<void(const Tensor& x, Tensor& y)> cumsum;
+/// values = log(sum(exp(x))) along n.
+extern Kernel<void(const Tensor& x, Tensor& values)> logsumexp;
 
 }  // namespace kernels
-
 }  // namespace tapegrad

@@ -1,6 +1,7 @@
 #include "ops/reduce.h"
 
 #include "backends/cpu/reduce.h"
+#include "backends/cpu/reducers.h"
 #include "backends/cpu/register.h"
 
 namespace tapegrad::backends::cpu {
@@ -24,22 +25,6 @@ void merge_loops(Nest& nest) {
   }
   nest = merged;
 }
-
-/// Sums in double of sums in float: 2^24 + 8 ones are exact, and a sixteen-bit sum rounds once.
-/// Integers wrap around, in int64.
-template <typename T>
-struct SumOf {
-  using Value = Compute<T>;
-  static constexpr bool kReal = std::is_floating_point_v<Value>;
-  using Part = std::conditional_t<kReal, Value, uint64_t>;
-  using Total = std::conditional_t<kReal, double, uint64_t>;
-  static constexpr Part kFirst = 0;
-
-  static Part add(Part part, Value value) { return part + Part(value); }
-  static Part merge(Part a, Part b) { return a + b; }
-  static Total join(Total a, Total b) { return a + b; }
-  static Total repeat(Total total, int64_t n) { return n == 1 ? total : total * Total(n); }
-};
 
 }  // namespace
 
@@ -68,12 +53,72 @@ void register_reduce() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
   set_kernel(kernels::sum, kCpu, kAllTypes,
              []<typename T>(Type<T>, const Tensor& x, double divisor, Tensor& y) {
-               using R = SumOf<T>;
-               if constexpr (R::kReal)
-                 reduce<R, T, T>(x, y, [=](double total) { return convert<T>(total / divisor); });
+               if constexpr (kIsFloat<T>)
+                 reduce<T>(SumOf<T>{}, x, y, [=, out = y.data<T>()](int64_t i, double total) {
+                   out[i] = convert<T>(total / divisor);
+                 });
                else
-                 reduce<R, T, int64_t>(x, y, [](uint64_t total) { return int64_t(total); });
+                 reduce<T>(SumOf<T>{}, x, y, [out = y.data<int64_t>()](int64_t i, uint64_t total) {
+                   out[i] = int64_t(total);
+                 });
              });
+  set_kernel(kernels::prod, kCpu, kNumberTypes,
+             []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+               using Out = std::conditional_t<kIsFloat<T>, T, int64_t>;
+               reduce<T>(ProductOf<T>{}, x, y, [out = y.data<Out>()](int64_t i, auto total) {
+                 if constexpr (kIsFloat<T>)
+                   out[i] = convert<T>(total);
+                 else
+                   out[i] = int64_t(total);
+               });
+             });
+  set_kernel(kernels::amax, kCpu, kNumberTypes,
+             []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+               reduce<T>(ExtremeOf<T, true>{}, x, y,
+                         [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
+             });
+  set_kernel(kernels::amin, kCpu, kNumberTypes,
+             []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+               reduce<T>(ExtremeOf<T, false>{}, x, y,
+                         [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
+             });
+  set_kernel(kernels::contains, kCpu, kAllTypes,
+             []<typename T>(Type<T>, const Tensor& x, bool zero, bool yes, Tensor& y) {
+               reduce<T>(Contains<T>{zero}, x, y,
+                         [yes, out = y.data<bool>()](int64_t i, auto found) {
+                           out[i] = (found != 0) == yes;
+                         });
+             });
+  set_kernel(kernels::norm, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& x, double p, Tensor& y) {
+               T* out = y.data<T>();
+               if (p == 1)
+                 return reduce<T>(PowersOf<T, 1>{}, x, y,
+                                  [out](int64_t i, double total) { out[i] = convert<T>(total); });
+               if (p == 2)
+                 return reduce<T>(PowersOf<T, 2>{}, x, y, [out](int64_t i, double total) {
+                   out[i] = convert<T>(std::sqrt(total));
+                 });
+               PowersOf<T, 0> powers;
+               powers.p = p;
+               reduce<T>(powers, x, y, [out, p](int64_t i, double total) {
+                 out[i] = convert<T>(p == 0 ? total : std::pow(total, 1 / p));
+               });
+             });
+  set_kernel(kernels::var, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& x, double divisor, bool root, Tensor& y) {
+               const double count = double(x.numel() / std::max<int64_t>(y.numel(), 1));
+               std::vector<double> means(y.numel());
+               reduce<T>(WideSumOf<T>{}, x, y,
+                         [&](int64_t i, double total) { means[i] = total / count; });
+               reduce<T>(
+                   SquaresOf<T>{}, x, y,
+                   [=, out = y.data<T>()](int64_t i, double total) {
+                     out[i] = convert<T>(root ? std::sqrt(total / divisor) : total / divisor);
+                   },
+                   means.data());
+             });
+  register_reduce_along();
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -7,9 +7,12 @@
 // Elements meet in `Part`s, at most kBlock of them, and these in `Total`s, which may be wider. What
 // meets what depends on sizes alone, never on the number of threads.
 //
-// A reducer R<T> has the types Value (Compute<T>), Part and Total, the neutral Part kFirst, and
-//   add(Part, Value), merge(Part, Part), join(Total, Total),
-//   repeat(Total, n): the total of n equal ones.
+// A reducer of elements T has the types Value (Compute<T>), Part and Total, the neutral Part
+// kFirst,
+//   add(Part, Value), merge(Part, Part), join(Total, Total), and
+//   repeat(Total, n), the total of n equal ones.
+// One that says kCentred is given a number of each output with every element:
+//   add(Part, Value, double centre).
 #pragma once
 
 #include <algorithm>
@@ -67,25 +70,40 @@ struct ReductionPlan {
 /// y has x's rank, and size 1 where x is reduced. Both have elements.
 ReductionPlan plan_reduction(const Tensor& x, const Tensor& y);
 
+template <typename R>
+concept Centred = requires {
+  requires R::kCentred;
+};
+
+template <typename R>
+typename R::Part add_value(const R& r, typename R::Part part, typename R::Value value,
+                           [[maybe_unused]] double centre) {
+  if constexpr (Centred<R>)
+    return r.add(part, value, centre);
+  else
+    return r.add(part, value);
+}
+
 /// The total of n contiguous values, n <= kBlock.
 template <typename R>
-typename R::Total reduce_block(const typename R::Value* values, int64_t n) {
+typename R::Total reduce_block(const R& r, const typename R::Value* values, int64_t n,
+                               double centre = 0) {
   using Part = typename R::Part;
   using Total = typename R::Total;
-  constexpr int kLanes = 64;
-  if (n < kLanes / 2) {
+  constexpr int kWidth = 64;
+  if (n < kWidth / 2) {
     Part part = R::kFirst;
-    for (int64_t i = 0; i < n; ++i) part = R::add(part, values[i]);
+    for (int64_t i = 0; i < n; ++i) part = add_value(r, part, values[i], centre);
     return Total(part);
   }
-  Part lanes[kLanes];
-  std::fill_n(lanes, kLanes, R::kFirst);
+  Part lanes[kWidth];
+  std::fill_n(lanes, kWidth, R::kFirst);
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int j = 0; j < kLanes; ++j) lanes[j] = R::add(lanes[j], values[i + j]);
-  for (int j = 0; j < n - i; ++j) lanes[j] = R::add(lanes[j], values[i + j]);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int j = 0; j < width; ++j) lanes[j] = R::merge(lanes[j], lanes[j + width]);
+  for (; i + kWidth <= n; i += kWidth)
+    for (int j = 0; j < kWidth; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);
+  for (int j = 0; j < n - i; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);
+  for (int width = kWidth / 2; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) lanes[j] = r.merge(lanes[j], lanes[j + width]);
   return Total(lanes[0]);
 }
 
@@ -95,7 +113,8 @@ inline int64_t pieces_for(int64_t outputs, int64_t size, int64_t most) {
 }
 
 template <typename R, typename T, typename Write>
-void reduce_rows(const T* x, const ReductionPlan& plan, Write write) {
+void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double* centres,
+                 Write write) {
   using Total = typename R::Total;
   Nest rows = plan.reduced;
   const Axis row = rows.pop();
@@ -104,22 +123,23 @@ void reduce_rows(const T* x, const ReductionPlan& plan, Write write) {
   const int64_t units = rows.count() * blocks;
   const int64_t pieces = pieces_for(outputs, rows.count() * row.size, units);
   std::vector<Total> parts(pieces > 1 ? outputs * pieces : 0);
-  const auto total_of = [&](int64_t offset, int64_t first, int64_t last) {
+  const auto total_of = [&](Nest::Offsets at, int64_t first, int64_t last) {
+    const double centre = Centred<R> ? centres[at.out] : 0.0;
     typename R::Value buffer[kBlock];
     Total total = Total(R::kFirst);
     for (int64_t unit = first; unit < last; ++unit) {
       const int64_t start = unit % blocks * kBlock;
       const int64_t n = std::min(kBlock, row.size - start);
-      const T* from = x + offset + rows.at(unit / blocks).in + start * row.step;
-      total = R::join(total, reduce_block<R>(load_values(from, row.step, n, buffer), n));
+      const T* from = x + at.in + rows.at(unit / blocks).in + start * row.step;
+      total = r.join(total, reduce_block(r, load_values(from, row.step, n, buffer), n, centre));
     }
-    return R::repeat(total, plan.repeats);
+    return r.repeat(total, plan.repeats);
   };
 #pragma omp parallel for if (outputs * units * std::min(row.size, kBlock) > kParallel)
   for (int64_t task = 0; task < outputs * pieces; ++task) {
     const int64_t piece = task % pieces;
     const auto at = plan.kept.at(task / pieces);
-    const Total total = total_of(at.in, piece * units / pieces, (piece + 1) * units / pieces);
+    const Total total = total_of(at, piece * units / pieces, (piece + 1) * units / pieces);
     if (pieces == 1)
       write(at.out, total);
     else
@@ -128,13 +148,14 @@ void reduce_rows(const T* x, const ReductionPlan& plan, Write write) {
   if (pieces == 1) return;
   for (int64_t output = 0; output < outputs; ++output) {
     Total total = Total(R::kFirst);
-    for (int64_t i = 0; i < pieces; ++i) total = R::join(total, parts[output * pieces + i]);
+    for (int64_t i = 0; i < pieces; ++i) total = r.join(total, parts[output * pieces + i]);
     write(plan.kept.at(output).out, total);
   }
 }
 
 template <typename R, typename T, typename Write>
-void reduce_columns(const T* x, const ReductionPlan& plan, Write write) {
+void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const double* centres,
+                    Write write) {
   using Total = typename R::Total;
   using Part = typename R::Part;
   Nest outer = plan.kept;
@@ -155,18 +176,22 @@ void reduce_columns(const T* x, const ReductionPlan& plan, Write write) {
     typename R::Value buffer[kBlock];
     Part lanes[kBlock];
     Total totals[kBlock];
+    double centre[Centred<R> ? kBlock : 1] = {};
+    if constexpr (Centred<R>)
+      for (int64_t j = 0; j < n; ++j) centre[j] = centres[at.out + (first + j) * columns.out_step];
     std::fill_n(totals, n, Total(R::kFirst));
     for (int64_t start = piece * rows / pieces; start < end; start += kRowsAtOnce) {
       std::fill_n(lanes, n, R::kFirst);
       for (int64_t i = start; i < std::min(end, start + kRowsAtOnce); ++i) {
         const T* from = x + at.in + first * columns.step + plan.reduced.at(i).in;
         const typename R::Value* values = load_values(from, columns.step, n, buffer);
-        for (int64_t j = 0; j < n; ++j) lanes[j] = R::add(lanes[j], values[j]);
+        for (int64_t j = 0; j < n; ++j)
+          lanes[j] = add_value(r, lanes[j], values[j], centre[Centred<R> ? j : 0]);
       }
-      for (int64_t j = 0; j < n; ++j) totals[j] = R::join(totals[j], Total(lanes[j]));
+      for (int64_t j = 0; j < n; ++j) totals[j] = r.join(totals[j], Total(lanes[j]));
     }
     for (int64_t j = 0; j < n; ++j) {
-      totals[j] = R::repeat(totals[j], plan.repeats);
+      totals[j] = r.repeat(totals[j], plan.repeats);
       if (pieces == 1)
         write(at.out + (first + j) * columns.out_step, totals[j]);
       else
@@ -180,26 +205,28 @@ void reduce_columns(const T* x, const ReductionPlan& plan, Write write) {
     for (int64_t j = 0; j < std::min(kBlock, columns.size - first); ++j) {
       Total total = Total(R::kFirst);
       for (int64_t i = 0; i < pieces; ++i)
-        total = R::join(total, parts[(strip * pieces + i) * width + j]);
+        total = r.join(total, parts[(strip * pieces + i) * width + j]);
       write(out + (first + j) * columns.out_step, total);
     }
   }
 }
 
-/// y = finish(total of x) over the dimensions where y has size 1; y has x's rank and is contiguous.
-template <typename R, typename T, typename Y, typename Finish>
-void reduce(const Tensor& x, Tensor& y, Finish finish) {
-  Y* out = y.data<Y>();
-  const auto write = [&](int64_t at, typename R::Total total) { out[at] = finish(total); };
+/// Calls write(index in y, total) for every output; y gives the shape: x's rank, and size 1 where x
+/// is reduced. Calls come from several threads.
+template <typename T, typename R, typename Write>
+void reduce(const R& r, const Tensor& x, const Tensor& y, Write write,
+            const double* centres = nullptr) {
   if (x.numel() == 0) {
     for (int64_t i = 0; i < y.numel(); ++i) write(i, typename R::Total(R::kFirst));
     return;
   }
   const ReductionPlan plan = plan_reduction(x, y);
   if (plan.by_columns)
-    reduce_columns<R>(x.data<T>(), plan, write);
+    reduce_columns(r, x.data<T>(), plan, centres, write);
   else
-    reduce_rows<R>(x.data<T>(), plan, write);
+    reduce_rows(r, x.data<T>(), plan, centres, write);
 }
+
+void register_reduce_along();  // of reduce_along.cpp
 
 }  // namespace tapegrad::backends::cpu

@@ -1,0 +1,213 @@
+// The part of ops/reduce.h that chooses among elements.
+#include "core/op.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/extent.h"
+#include "ops/index.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Kernel<void(const Tensor&, Tensor&)> amax{"amax"}, amin{"amin"};
+constinit Kernel<void(const Tensor&, bool, bool, Tensor&)> contains{"any"};
+constinit Kernel<void(const Tensor&, bool, Tensor&, Tensor&)> extreme{"max"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+template <bool kLargest>
+struct Amax {
+  static constexpr std::string_view kName = kLargest ? "amax" : "amin";
+  Extent extent;
+  SavedInput<0> x{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(x, y); }
+
+  Tensor forward(const Tensor& x) {
+    require_elements(kName, extent);
+    Tensor y = x.empty_like(extent.kept);
+    (kLargest ? kernels::amax : kernels::amin)(x, y);
+    return extent.finish(y);
+  }
+  // Equal extremes share: dx = dy / count where x == y.
+  Variable backward(const Variable& dy) const {
+    const Variable x = this->x(), y = this->y();
+    const Variable chosen = eq(x, extent.keep(y)).to(x.dtype());
+    return chosen * (extent.keep(dy) / sum_to(chosen, extent.kept));
+  }
+};
+
+struct MaxAlong {
+  static constexpr std::string_view kName = "max";
+  std::string_view name;  // max or min
+  Extent extent;
+  int dim;
+  SavedOutput<1> indices{};
+  auto saved() { return std::tie(indices); }
+
+  std::vector<Tensor> forward(const Tensor& x) {
+    require_elements(name, extent);
+    Tensor values = x.empty_like(extent.to);
+    Tensor indices = Tensor::empty(extent.to, i64, x.device());
+    kernels::extreme(around(x, dim), name == kName, values, indices);
+    return {values, indices};
+  }
+  // The chosen element alone receives the gradient.
+  Variable backward(std::span<const Variable> dy) const {
+    if (!dy[0]) return {};
+    const Variable zeros(Tensor::full(extent.from, 0.0, dy[0].dtype(), dy[0].device()));
+    const Variable at(extent.keep(indices().detach()).value());
+    return scatter_add(zeros, dim, at, extent.keep(dy[0]));
+  }
+};
+
+struct ArgMax {
+  static constexpr std::string_view kName = "argmax";
+  static constexpr bool kDifferentiable = false;
+  std::string_view name;  // argmax or argmin
+  Extent extent;
+  int dim;  // -1: in the flattened tensor
+
+  Tensor forward(const Tensor& x) {
+    require_elements(name, extent);
+    Tensor values, indices = Tensor::empty(extent.to, i64, x.device());
+    Tensor dense = x.contiguous();
+    if (dim < 0) {
+      const Shape flat{1, x.numel(), 1};
+      dense = dense.with_layout({flat, contiguous_strides(flat), dense.layout().offset});
+    } else {
+      dense = around(dense, dim);
+    }
+    kernels::extreme(dense, name == kName, values, indices);
+    return indices;
+  }
+};
+
+struct Any {
+  static constexpr std::string_view kName = "any";
+  static constexpr bool kDifferentiable = false;
+  bool all;
+  Extent extent;
+
+  Tensor forward(const Tensor& x) {
+    Tensor y = Tensor::empty(extent.kept, boolean, x.device());
+    kernels::contains(x, /*zero=*/all, /*yes=*/!all, y);
+    return extent.finish(y);
+  }
+};
+
+ValuesIndices extreme_along(std::string_view name, const Variable& x, int dim, bool keepdim,
+                            Where where) {
+  dim = normalize_dim(name, dim, x.rank());
+  std::vector<Variable> both =
+      apply(MaxAlong{name, {name, x.shape(), {dim}, keepdim}, dim}, where, x);
+  return {both[0], both[1]};
+}
+
+Variable arg_extreme(std::string_view name, const Variable& x, std::optional<int> dim, bool keepdim,
+                     Where where) {
+  if (!dim) return apply(ArgMax{name, {name, x.shape(), {}, keepdim}, -1}, where, x);
+  const int along = normalize_dim(name, *dim, x.rank());
+  return apply(ArgMax{name, {name, x.shape(), {along}, keepdim}, along}, where, x);
+}
+
+}  // namespace
+
+Variable amax(const Variable& x, Where where) { return amax(x, Dims{}, false, where); }
+Variable amax(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  return apply(Amax<true>{{"amax", x.shape(), dims, keepdim}}, where, x);
+}
+Variable amin(const Variable& x, Where where) { return amin(x, Dims{}, false, where); }
+Variable amin(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  return apply(Amax<false>{{"amin", x.shape(), dims, keepdim}}, where, x);
+}
+
+ValuesIndices max(const Variable& x, int dim, bool keepdim, Where where) {
+  return extreme_along("max", x, dim, keepdim, where);
+}
+ValuesIndices min(const Variable& x, int dim, bool keepdim, Where where) {
+  return extreme_along("min", x, dim, keepdim, where);
+}
+Variable max(const Variable& x, Where where) { return amax(x, where); }
+Variable min(const Variable& x, Where where) { return amin(x, where); }
+
+Variable argmax(const Variable& x, std::optional<int> dim, bool keepdim, Where where) {
+  return arg_extreme("argmax", x, dim, keepdim, where);
+}
+Variable argmin(const Variable& x, std::optional<int> dim, bool keepdim, Where where) {
+  return arg_extreme("argmin", x, dim, keepdim, where);
+}
+
+Variable any(const Variable& x, Where where) { return any(x, Dims{}, false, where); }
+Variable any(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  return apply(Any{false, {"any", x.shape(), dims, keepdim}}, where, x);
+}
+Variable all(const Variable& x, Where where) { return all(x, Dims{}, false, where); }
+Variable all(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  return apply(Any{true, {"all", x.shape(), dims, keepdim}}, where, x);
+}
+
+namespace detail {
+namespace {
+
+Dims dims_of(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }
+
+std::optional<int> dim_of(const Arguments& a) {
+  return a.has("dim") ? std::optional<int>(int(a.integer("dim"))) : std::nullopt;
+}
+
+template <typename Along, typename All>
+std::vector<Variable> extreme_of(const Arguments& a, Along along, All all) {
+  if (!a.has("dim")) return {all(a[0])};
+  const ValuesIndices both = along(a[0], int(a.integer("dim")), a.flag("keepdim"));
+  return {both.values, both.indices};
+}
+
+}  // namespace
+
+void catalog_extremes(Catalog& catalog) {
+  catalog.add("amax(input, dim: ints = none, keepdim: bool = false)",
+              "the largest element; equal ones share the gradient",
+              [](const Arguments& a) { return amax(a[0], dims_of(a), a.flag("keepdim")); });
+  catalog.add("amin(input, dim: ints = none, keepdim: bool = false)",
+              "the smallest element; equal ones share the gradient",
+              [](const Arguments& a) { return amin(a[0], dims_of(a), a.flag("keepdim")); });
+  catalog.add("max(input, dim: int = none, keepdim: bool = false)",
+              "the largest elements along dim and where they first are, or the largest of all",
+              [](const Arguments& a) {
+                return extreme_of(
+                    a, [](const auto& x, int dim, bool keepdim) { return max(x, dim, keepdim); },
+                    [](const auto& x) { return max(x); });
+              });
+  catalog.add("min(input, dim: int = none, keepdim: bool = false)",
+              "the smallest elements along dim and where they first are, or the smallest of all",
+              [](const Arguments& a) {
+                return extreme_of(
+                    a, [](const auto& x, int dim, bool keepdim) { return min(x, dim, keepdim); },
+                    [](const auto& x) { return min(x); });
+              });
+  catalog.add("argmax(input, dim: int = none, keepdim: bool = false)",
+              "where the first largest element is",
+              [](const Arguments& a) { return argmax(a[0], dim_of(a), a.flag("keepdim")); },
+              {.max_order = 0});
+  catalog.add("argmin(input, dim: int = none, keepdim: bool = false)",
+              "where the first smallest element is",
+              [](const Arguments& a) { return argmin(a[0], dim_of(a), a.flag("keepdim")); },
+              {.max_order = 0});
+  catalog.add("any(input, dim: ints = none, keepdim: bool = false)",
+              "whether an element is not zero",
+              [](const Arguments& a) { return any(a[0], dims_of(a), a.flag("keepdim")); },
+              {.max_order = 0});
+  catalog.add("all(input, dim: ints = none, keepdim: bool = false)", "whether no element is zero",
+              [](const Arguments& a) { return all(a[0], dims_of(a), a.flag("keepdim")); },
+              {.max_order = 0});
+}
+
+}  // namespace detail
+}  // namespace tapegrad
