@@ -1,10 +1,290 @@
 #include "ops/norm.h"
 
 #include "core/op.h"
+#include "core/tape.h"
+#include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/extent.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
 
 namespace tapegrad {
+namespace kernels {
 
-void catalog_norm(Catalog&) {}
+constinit Kernel<void(const Tensor&, Tensor&, Tensor&)> channel_moments{"batch_norm"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                      Tensor&)>
+    batch_norm{"batch_norm"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                      bool, Tensor&, Tensor&, Tensor&)>
+    batch_norm_backward{"batch_norm_backward"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, double, Tensor&, Tensor&,
+                      Tensor&)>
+    layer_norm{"layer_norm"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                      Tensor&, Tensor&, Tensor&)>
+    layer_norm_backward{"layer_norm_backward"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+DType statistics_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+Tensor as(const Tensor& x, const Shape& shape) {
+  const Tensor dense = x.contiguous();
+  return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+}
+
+Tensor contiguous_or_empty(const Tensor& x) { return x ? x.contiguous() : x; }
+
+/// The gradients by the formula, where x_hat = (x - mean) * invstd and both are recorded:
+/// dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight.
+Variable dx_by_formula(const Variable& x_hat, const Variable& invstd, const Variable& g,
+                       const Dims& dims) {
+  return invstd * (g - mean(g, dims, true) - x_hat * mean(g * x_hat, dims, true));
+}
+
+struct BatchNorm {
+  static constexpr std::string_view kName = "batch_norm";
+  Tensor mean, invstd;
+  bool training;
+  double eps;
+  SavedInput<0, 0, 1> x{};
+  SavedInput<1, 0> weight{};
+  auto saved() { return std::tie(x, weight); }
+
+  static Shape channels(const Shape& shape) {  // [n, channels, size]
+    int64_t size = 1;
+    for (int i = 2; i < shape.rank(); ++i) size *= shape[i];
+    return {shape[0], shape[1], size};
+  }
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    Tensor y = x.empty_like(x.shape());
+    Tensor rows = as(y, channels(x.shape()));
+    kernels::batch_norm(as(x, channels(x.shape())), mean, invstd, contiguous_or_empty(weight),
+                        contiguous_or_empty(bias), rows);
+    return y;
+  }
+
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    return is_recording() ? by_formula(dy, needs) : by_kernel(dy, needs);
+  }
+
+ private:
+  std::array<Variable, 3> by_kernel(const Variable& dy, Needs needs) const {
+    const Shape shape = channels(dy.shape());
+    const Tensor none, x = needs[0] || needs[1] ? as(this->x().value(), shape) : none;
+    const Tensor weight = this->weight ? this->weight().value().contiguous() : none;
+    Tensor dx, rows, dweight, dbias;
+    if (needs[0]) {
+      dx = dy.value().empty_like(dy.shape());
+      rows = as(dx, shape);
+    }
+    if (needs[1]) dweight = dy.value().empty_like({shape[1]});
+    if (needs[2]) dbias = dy.value().empty_like({shape[1]});
+    kernels::batch_norm_backward(x ? x : as(dy.value(), shape), as(dy.value(), shape), mean, invstd,
+                                 weight, training, rows, dweight, dbias);
+    const auto wrap = [](const Tensor& t) { return t ? Variable(t) : Variable(); };
+    return {wrap(dx), wrap(dweight), wrap(dbias)};
+  }
+
+  std::array<Variable, 3> by_formula(const Variable& dy16, Needs needs) const {
+    const DType dtype = dy16.dtype(), wide = statistics_dtype(dtype);
+    const Variable dy = dy16.to(wide);
+    Dims dims{0};
+    Shape per_channel{1, dy.size(1)};
+    for (int i = 2; i < dy.rank(); ++i) {
+      dims.push_back(i);
+      per_channel.push_back(1);
+    }
+    std::array<Variable, 3> gradients;
+    if (needs[2]) gradients[2] = sum(dy, dims).to(dtype);
+    if (!needs[0] && !needs[1]) return gradients;
+    const Variable x = this->x().to(wide);
+    Variable middle = reshape(Variable(mean), per_channel);
+    Variable invstd = reshape(Variable(this->invstd), per_channel);
+    if (training) {
+      middle = tapegrad::mean(x, dims, true);
+      invstd = rsqrt(tapegrad::mean(square(x - middle), dims, true) + eps);
+    }
+    const Variable x_hat = (x - middle) * invstd;
+    if (needs[1]) gradients[1] = sum(dy * x_hat, dims).to(dtype);
+    if (!needs[0]) return gradients;
+    const Variable g = weight ? dy * reshape(weight().to(wide), per_channel) : dy;
+    gradients[0] = (training ? dx_by_formula(x_hat, invstd, g, dims) : g * invstd).to(dtype);
+    return gradients;
+  }
+};
+
+struct LayerNorm {
+  static constexpr std::string_view kName = "layer_norm";
+  Shape normalized;
+  double eps;
+  Tensor mean{}, invstd{};
+  SavedInput<0, 0, 1> x{};
+  SavedInput<1, 0> weight{};
+  auto saved() { return std::tie(x, weight); }
+
+  Shape rows(const Shape& shape) const {  // [rows, n]
+    int64_t count = 1;
+    for (int i = 0; i < shape.rank() - normalized.rank(); ++i) count *= shape[i];
+    return {count, numel(normalized)};
+  }
+
+  void check(const Tensor& x, const Tensor& weight, const Tensor& bias) const {
+    require_float(kName, x);
+    const int first = x.rank() - normalized.rank();
+    bool fits = normalized.rank() > 0 && first >= 0;
+    for (int i = 0; fits && i < normalized.rank(); ++i)
+      fits = x.shape()[first + i] == normalized[i];
+    if (!fits) fail<ShapeError>(kName, ": the last sizes of ", x.shape(), " are not ", normalized);
+    for (const Tensor* parameter : {&weight, &bias})
+      if (*parameter && parameter->shape() != normalized)
+        fail<ShapeError>(kName, ": weight or bias of shape ", parameter->shape(), " for ",
+                         normalized);
+    check_same_device(kName, x, weight, bias);
+    check_same_dtype(kName, x, weight, bias);
+  }
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    check(x, weight, bias);
+    const Shape shape = rows(x.shape());
+    Tensor y = x.empty_like(x.shape());
+    mean = Tensor::empty({shape[0]}, statistics_dtype(x.dtype()), x.device());
+    invstd = mean.empty_like(mean.shape());
+    Tensor out = as(y, shape);
+    kernels::layer_norm(as(x, shape), contiguous_or_empty(weight), contiguous_or_empty(bias), eps,
+                        out, mean, invstd);
+    return y;
+  }
+
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    return is_recording() ? by_formula(dy, needs) : by_kernel(dy, needs);
+  }
+
+ private:
+  std::array<Variable, 3> by_kernel(const Variable& dy, Needs needs) const {
+    const Shape shape = rows(dy.shape());
+    const Tensor none, weight = this->weight ? this->weight().value().contiguous() : none;
+    const Tensor dys = as(dy.value(), shape);
+    const Tensor x = needs[0] || needs[1] ? as(this->x().value(), shape) : dys;
+    Tensor dx, out, dweight, dbias;
+    if (needs[0]) {
+      dx = dy.value().empty_like(dy.shape());
+      out = as(dx, shape);
+    }
+    if (needs[1]) dweight = dy.value().empty_like(normalized);
+    if (needs[2]) dbias = dy.value().empty_like(normalized);
+    kernels::layer_norm_backward(x, dys, mean, invstd, weight, out, dweight, dbias);
+    const auto wrap = [](const Tensor& t) { return t ? Variable(t) : Variable(); };
+    return {wrap(dx), wrap(dweight), wrap(dbias)};
+  }
+
+  std::array<Variable, 3> by_formula(const Variable& dy16, Needs needs) const {
+    const DType dtype = dy16.dtype(), wide = statistics_dtype(dtype);
+    const Variable dy = dy16.to(wide);
+    std::array<Variable, 3> gradients;
+    if (needs[2]) gradients[2] = sum_to(dy, normalized).to(dtype);
+    if (!needs[0] && !needs[1]) return gradients;
+    Dims dims;
+    for (int i = 0; i < normalized.rank(); ++i) dims.push_back(i - normalized.rank());
+    const Variable x = this->x().to(wide);
+    const Variable centred = x - tapegrad::mean(x, dims, true);
+    const Variable invstd = rsqrt(tapegrad::mean(square(centred), dims, true) + eps);
+    const Variable x_hat = centred * invstd;
+    if (needs[1]) gradients[1] = sum_to(dy * x_hat, normalized).to(dtype);
+    if (needs[0])
+      gradients[0] =
+          dx_by_formula(x_hat, invstd, weight ? dy * weight().to(wide) : dy, dims).to(dtype);
+    return gradients;
+  }
+};
+
+void check_batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
+                      const Variable& weight, const Variable& bias, bool training) {
+  constexpr std::string_view kName = BatchNorm::kName;
+  require_float(kName, x.value());
+  if (x.rank() < 2) fail<ShapeError>(kName, ": channels are dimension 1, shape is ", x.shape());
+  const int64_t channels = x.shape()[1];
+  for (const Variable* each : {&running_mean, &running_var, &weight, &bias})
+    if (*each && each->shape() != Shape{channels})
+      fail<ShapeError>(kName, ": statistics or parameters of shape ", each->shape(), " for the ",
+                       channels, " channels of ", x.shape());
+  check_same_device(kName, x.value(), running_mean.value_or_empty(), running_var.value_or_empty(),
+                    weight.value_or_empty(), bias.value_or_empty());
+  check_same_dtype(kName, x.value(), weight.value_or_empty(), bias.value_or_empty());
+  if (bool(running_mean) != bool(running_var) || (!training && !running_mean))
+    fail<ArgumentError>(kName, ": running_mean and running_var are wanted",
+                        training ? " together" : " when not training");
+  if (running_mean) {
+    require_float(kName, running_mean.value());
+    check_same_dtype(kName, running_mean.value(), running_var.value());
+  }
+  if (training && channels > 0 && x.numel() == channels)
+    fail<ArgumentError>(kName, ": training wants more than one value per channel: ", x.shape());
+}
+
+/// running = (1 - momentum) * running + momentum * now, in place.
+void move_towards(Variable running, const Variable& now, double momentum) {
+  const DType dtype = running.dtype();
+  copy_(running, (running.to(now.dtype()) * (1 - momentum) + now * momentum).to(dtype));
+}
+
+}  // namespace
+
+Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
+                    const Variable& weight, const Variable& bias, BatchNormOptions options,
+                    Where where) {
+  check_batch_norm(x, running_mean, running_var, weight, bias, options.training);
+  const DType wide = statistics_dtype(x.dtype());
+  Tensor mean = Tensor::empty({x.shape()[1]}, wide, x.device());
+  Tensor var = mean.empty_like(mean.shape());
+  Variable invstd;
+  {
+    const Recording off(false);
+    if (options.training) {
+      kernels::channel_moments(as(x.value(), BatchNorm::channels(x.shape())), mean, var);
+    } else {
+      mean = running_mean.value().to(wide).clone();  // later changes do not reach backward
+      var = running_var.value().to(wide);
+    }
+    invstd = rsqrt(Variable(var) + options.eps);
+  }
+  const Variable y =
+      apply(BatchNorm{mean, invstd.value(), options.training, options.eps}, where, x, weight, bias);
+  if (options.training && running_mean && x.numel() > 0) {
+    const Recording off(false);
+    const double count = double(x.numel() / x.shape()[1]);
+    move_towards(running_mean, Variable(mean), options.momentum);
+    move_towards(running_var, Variable(var) * (count / (count - 1)), options.momentum);
+  }
+  return y;
+}
+
+Variable layer_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight,
+                    const Variable& bias, double eps, Where where) {
+  return apply(LayerNorm{normalized_shape, eps}, where, x, weight, bias);
+}
+
+void catalog_norm(Catalog& catalog) {
+  catalog.add(
+      "batch_norm(input, running_mean?, running_var?, weight?, bias?, training: bool = false, "
+      "momentum: float = 0.1, eps: float = 1e-5)",
+      "(x - mean) / sqrt(var + eps) * weight + bias per channel", [](const Arguments& a) {
+        return batch_norm(
+            a[0], a[1], a[2], a[3], a[4],
+            {.training = a.flag("training"), .momentum = a.real("momentum"), .eps = a.real("eps")});
+      });
+  catalog.add("layer_norm(input, weight?, bias?, normalized_shape: ints, eps: float = 1e-5)",
+              "(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions",
+              [](const Arguments& a) {
+                return layer_norm(a[0], a.dims("normalized_shape"), a[1], a[2], a.real("eps"));
+              });
+}
 
 }  // namespace tapegrad

@@ -1,4 +1,4 @@
-// Normalisation.
+// Normalisation. Statistics are computed by two passes, in double.
 #pragma once
 
 #include "core/dispatcher.h"
@@ -14,7 +14,7 @@ struct BatchNormOptions {
 /// (x - mean) / sqrt(var + eps) * weight + bias per channel (dimension 1), over all others. In
 /// training the batch's statistics serve, and the running ones (may be empty) are moved towards
 /// them in place, the variance unbiased; a batch of 0 leaves them alone, one value per channel is
-/// an ArgumentError. weight and bias may be empty.
+/// an ArgumentError. weight and bias may be empty; where given they have x's dtype.
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight = {}, const Variable& bias = {},
                     BatchNormOptions options = {}, Where where = Where::current());
@@ -24,4 +24,29 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
 Variable layer_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight = {},
                     const Variable& bias = {}, double eps = 1e-5, Where where = Where::current());
 
+namespace kernels {
+
+// Tensors are contiguous. Statistics are float32, or float64 for float64. weight and bias may be
+// empty, and gradients that are not wanted.
+
+/// The mean and the population variance of each channel of x [n, channels, size].
+extern Kernel<void(const Tensor& x, Tensor& mean, Tensor& var)> channel_moments;
+/// y = (x - mean) * invstd * weight + bias
+extern Kernel<void(const Tensor& x, const Tensor& mean, const Tensor& invstd, const Tensor& weight,
+                   const Tensor& bias, Tensor& y)>
+    batch_norm;
+/// In training mean and invstd depend on x, else they are constants.
+extern Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& mean, const Tensor& invstd,
+                   const Tensor& weight, bool training, Tensor& dx, Tensor& dweight, Tensor& dbias)>
+    batch_norm_backward;
+
+/// x is [rows, n]; mean and invstd [rows] are written.
+extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
+                   Tensor& mean, Tensor& invstd)>
+    layer_norm;
+extern Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& mean, const Tensor& invstd,
+                   const Tensor& weight, Tensor& dx, Tensor& dweight, Tensor& dbias)>
+    layer_norm_backward;
+
+}  // namespace kernels
 }  // namespace tapegrad

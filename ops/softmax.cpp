@@ -1,10 +1,88 @@
 #include "ops/softmax.h"
 
 #include "core/op.h"
+#include "core/tape.h"
+#include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/extent.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
 
 namespace tapegrad {
+namespace kernels {
 
-void catalog_softmax(Catalog&) {}
+constinit Kernel<void(const Tensor&, Tensor&)> softmax{"softmax"}, log_softmax{"log_softmax"};
+constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> softmax_backward{"softmax_backward"},
+    log_softmax_backward{"log_softmax_backward"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+template <typename Run>
+Tensor run_along(const Tensor& shaped, int dim, Run run) {
+  Tensor y = shaped.empty_like(shaped.shape());
+  Tensor rows = around(y, dim);
+  run(rows);
+  return y;
+}
+
+struct Softmax {
+  static constexpr std::string_view kName = "softmax";
+  int dim;
+  SavedOutput<> y{};  // the gradient needs the output, not the input
+  auto saved() { return std::tie(y); }
+
+  Tensor forward(const Tensor& x) {
+    require_float(kName, x);
+    dim = normalize_dim(kName, dim, x.rank());
+    return run_along(x, dim, [&](Tensor& y) { kernels::softmax(around(x, dim), y); });
+  }
+  // dx = y * (dy - sum(y * dy)), the sum along dim
+  Variable backward(const Variable& dy) const {
+    const Variable y = this->y();
+    if (is_recording()) return y * (dy - sum(y * dy, {dim}, /*keepdim=*/true));
+    return Variable(run_along(y.value(), dim, [&](Tensor& dx) {
+      kernels::softmax_backward(around(y.value(), dim), around(dy.value(), dim), dx);
+    }));
+  }
+};
+
+struct LogSoftmax {
+  static constexpr std::string_view kName = "log_softmax";
+  int dim;
+  SavedOutput<> y{};
+  auto saved() { return std::tie(y); }
+
+  Tensor forward(const Tensor& x) {
+    require_float(kName, x);
+    dim = normalize_dim(kName, dim, x.rank());
+    return run_along(x, dim, [&](Tensor& y) { kernels::log_softmax(around(x, dim), y); });
+  }
+  // dx = dy - exp(y) * sum(dy), the sum along dim
+  Variable backward(const Variable& dy) const {
+    const Variable y = this->y();
+    if (is_recording()) return dy - exp(y) * sum(dy, {dim}, /*keepdim=*/true);
+    return Variable(run_along(y.value(), dim, [&](Tensor& dx) {
+      kernels::log_softmax_backward(around(y.value(), dim), around(dy.value(), dim), dx);
+    }));
+  }
+};
+
+}  // namespace
+
+Variable softmax(const Variable& x, int dim, Where where) { return apply(Softmax{dim}, where, x); }
+Variable log_softmax(const Variable& x, int dim, Where where) {
+  return apply(LogSoftmax{dim}, where, x);
+}
+
+void catalog_softmax(Catalog& catalog) {
+  catalog.add("softmax(input, dim: int)", "exp(x) / sum(exp(x)) along dim",
+              [](const Arguments& a) { return softmax(a[0], int(a.integer("dim"))); });
+  catalog.add("log_softmax(input, dim: int)", "x - log(sum(exp(x))) along dim",
+              [](const Arguments& a) { return log_softmax(a[0], int(a.integer("dim"))); });
+}
 
 }  // namespace tapegrad

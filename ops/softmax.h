@@ -13,4 +13,15 @@ Variable softmax(const Variable& x, int dim, Where where = Where::current());
 /// x - log(sum(exp(x))) along dim, shifted likewise.
 Variable log_softmax(const Variable& x, int dim, Where where = Where::current());
 
+namespace kernels {
+
+// All are contiguous, [outer, n, inner]; rows run along n.
+
+extern Kernel<void(const Tensor&x, Tensor&y)> softmax, log_softmax;
+/// dx = y * (dy - sum(y * dy))
+extern Kernel<void(const Tensor& y, const Tensor& dy, Tensor& dx)> softmax_backward;
+/// dx = dy - exp(y) * sum(dy)
+extern Kernel<void(const Tensor& y, const Tensor& dy, Tensor& dx)> log_softmax_backward;
+
+}  // namespace kernels
 }  // namespace tapegrad

@@ -1,7 +1,10 @@
 // Runs of elements as contiguous values of the type that is computed in.
 #pragma once
 
+#include <vector>
+
 #include "backends/cpu/simd.h"
+#include "core/tensor.h"
 
 namespace tapegrad::backends::cpu {
 
@@ -17,6 +20,14 @@ const Compute<T>* load_values(const T* x, int64_t step, int64_t n, Compute<T>* b
   }
   for (int64_t i = 0; i < n; ++i) buffer[i] = Compute<T>(x[i * step]);
   return buffer;
+}
+
+/// `count` elements of a contiguous tensor, or `standard` for each when it was left out.
+template <typename T>
+std::vector<Compute<T>> numbers_of(const Tensor& x, int64_t count, double standard) {
+  std::vector<Compute<T>> numbers(count, Compute<T>(standard));
+  if (x) widen(x.data<T>(), count, numbers.data());
+  return numbers;
 }
 
 }  // namespace tapegrad::backends::cpu

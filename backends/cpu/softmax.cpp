@@ -1,7 +1,280 @@
+// softmax, log_softmax, logsumexp and their gradients over [outer, n, inner]. Rows along n are
+// either contiguous (inner is 1), or lie side by side, and then `inner` of them are taken at once.
+//
+// xsimd's exp gives 0 below 2^-126: what is that far below the maximum counts for nothing here.
+#include "ops/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/lanes.h"
+#include "backends/cpu/reduce.h"
+#include "backends/cpu/reducers.h"
 #include "backends/cpu/register.h"
+#include "ops/reduce.h"
 
 namespace tapegrad::backends::cpu {
+namespace {
 
-void register_softmax() {}
+enum class Goal { kSoftmax, kLogSoftmax, kLogSumExp };
+
+inline constexpr int64_t kStrip = 256;  // rows taken at once where they lie side by side
+
+/// e = exp(x - shift) for n <= kBlock contiguous values; gives their sum. e may be null.
+template <typename V>
+V exp_shifted(const V* x, int64_t n, V shift, V* e) {
+  using B = xsimd::batch<V>;
+  constexpr int64_t kSize = int64_t(B::size);
+  const B by(shift);
+  B sum(V(0));
+  int64_t i = 0;
+  for (; i + kSize <= n; i += kSize) {
+    const B value = xsimd::exp(B::load_unaligned(x + i) - by);
+    if (e != nullptr) value.store_unaligned(e + i);
+    sum += value;
+  }
+  if (i < n) {
+    alignas(64) V rest[kSize];
+    std::fill_n(rest, kSize, -std::numeric_limits<V>::infinity());
+    std::copy(x + i, x + n, rest);
+    const B shifted = B::load_aligned(rest) - by;
+    xsimd::exp(shifted).store_aligned(rest);
+    if (e != nullptr) std::copy_n(rest, n - i, e + i);
+    std::fill(rest + (n - i), rest + kSize, V(0));  // -inf - -inf is NaN
+    sum += B::load_aligned(rest);
+  }
+  return xsimd::hadd(sum);
+}
+
+/// log(sum(exp)) from the maximum and the sum of exp(x - maximum).
+template <typename V>
+V log_sum(V largest, double sum) {
+  return std::isinf(largest) ? largest : V(double(largest) + std::log(sum));
+}
+
+template <Goal kGoal, typename T>
+void row_forward(const T* x, int64_t n, T* y) {
+  using V = Compute<T>;
+  V buffer[kBlock], e[kBlock];
+  const ExtremeOf<T, true> extreme;
+  V largest = extreme.kFirst;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    largest =
+        extreme.join(largest, reduce_block(extreme, load_values(x + i, 1, count, buffer), count));
+  }
+  constexpr bool kInPlace = kGoal == Goal::kSoftmax && !kIsHalf<T>;
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    V* into = nullptr;
+    if constexpr (kInPlace) into = y + i;
+    sum += double(exp_shifted(load_values(x + i, 1, count, buffer), count, largest, into));
+  }
+  if constexpr (kGoal == Goal::kLogSumExp) {
+    *y = T(log_sum(largest, sum));
+  } else {
+    const V scale = V(1 / sum), log_total = V(std::log(sum));
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t count = std::min(kBlock, n - i);
+      if constexpr (kInPlace) {
+        for (int64_t j = i; j < i + count; ++j) y[j] *= scale;
+        continue;
+      }
+      const V* values = load_values(x + i, 1, count, buffer);
+      if constexpr (kGoal == Goal::kSoftmax) {
+        exp_shifted(values, count, largest, e);
+        for (int64_t j = 0; j < count; ++j) e[j] *= scale;
+      } else {
+        for (int64_t j = 0; j < count; ++j) e[j] = values[j] - largest - log_total;
+      }
+      narrow(e, count, y + i);
+    }
+  }
+}
+
+/// The same for n rows of `count` <= kStrip elements, `step` apart, which belong to `count` rows.
+template <Goal kGoal, typename T>
+void strip_forward(const T* x, int64_t n, int64_t step, int64_t count, T* y) {
+  using V = Compute<T>;
+  using B = xsimd::batch<V>;
+  constexpr int64_t kSize = int64_t(B::size);
+  V buffer[kStrip], e[kStrip], largest[kStrip];
+  double sum[kStrip] = {};
+  const ExtremeOf<T, true> extreme;
+  std::fill_n(largest, kStrip, extreme.kFirst);
+  for (int64_t i = 0; i < n; ++i) {
+    const V* values = load_values(x + i * step, 1, count, buffer);
+    for (int64_t j = 0; j < count; ++j) largest[j] = extreme.add(largest[j], values[j]);
+  }
+  const auto exp_row = [&](int64_t i) {  // e = exp(x - largest), past the end whatever is there
+    std::copy_n(load_values(x + i * step, 1, count, buffer), count, e);
+    std::fill(e + count, e + (count + kSize - 1) / kSize * kSize, V(0));
+    for (int64_t j = 0; j < count; j += kSize)
+      xsimd::exp(B::load_unaligned(e + j) - B::load_unaligned(largest + j)).store_unaligned(e + j);
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    exp_row(i);
+    for (int64_t j = 0; j < count; ++j) sum[j] += double(e[j]);
+    if constexpr (kGoal == Goal::kSoftmax && !kIsHalf<T>) std::copy_n(e, count, y + i * step);
+  }
+  if constexpr (kGoal == Goal::kLogSumExp) {
+    for (int64_t j = 0; j < count; ++j) y[j] = T(log_sum(largest[j], sum[j]));
+    return;
+  }
+  V total[kStrip];
+  for (int64_t j = 0; j < count; ++j)
+    total[j] = V(kGoal == Goal::kSoftmax ? 1 / sum[j] : std::log(sum[j]));
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (kGoal == Goal::kLogSoftmax) {
+      const V* values = load_values(x + i * step, 1, count, buffer);
+      for (int64_t j = 0; j < count; ++j) e[j] = values[j] - largest[j] - total[j];
+      narrow(e, count, y + i * step);
+    } else if constexpr (kIsHalf<T>) {
+      exp_row(i);
+      for (int64_t j = 0; j < count; ++j) e[j] *= total[j];
+      narrow(e, count, y + i * step);
+    } else {
+      for (int64_t j = 0; j < count; ++j) y[i * step + j] *= total[j];
+    }
+  }
+}
+
+/// Calls row(offset) for every contiguous row, or strip(offset, rows in the strip, its number) for
+/// strips of rows side by side.
+template <typename Row, typename Strip>
+void for_each_strip(const Shape& shape, Row row, Strip strip) {
+  const int64_t outer = shape[0], n = shape[1], inner = shape[2];
+  const int64_t strips = (inner + kStrip - 1) / kStrip;
+#pragma omp parallel for if (outer * n * inner > kParallel / 4)
+  for (int64_t task = 0; task < outer * strips; ++task) {
+    if (inner == 1) {
+      row(task);
+      continue;
+    }
+    const int64_t first = task % strips * kStrip;
+    strip(task / strips, first, std::min(kStrip, inner - first));
+  }
+}
+
+template <Goal kGoal, typename T>
+void forward(const Tensor& x, Tensor& y) {
+  const int64_t n = x.shape()[1], inner = x.shape()[2];
+  const int64_t rows = kGoal == Goal::kLogSumExp ? 1 : n;  // of y
+  const T* from = x.data<T>();
+  T* to = y.data<T>();
+  for_each_strip(
+      x.shape(), [&](int64_t i) { row_forward<kGoal>(from + i * n, n, to + i * rows); },
+      [&](int64_t i, int64_t first, int64_t count) {
+        strip_forward<kGoal>(from + i * n * inner + first, n, inner, count,
+                             to + i * rows * inner + first);
+      });
+}
+
+/// Adds up dy * y, or for the logarithm dy.
+template <bool kLog>
+struct Backward {
+  template <typename V>
+  static V term(V y, V dy) {
+    return kLog ? dy : y * dy;
+  }
+  /// g = dx from y (for the logarithm exp(y)), dy and the sum of the terms.
+  template <typename V>
+  static V gradient(V y, V dy, V sum) {
+    return kLog ? dy - y * sum : y * (dy - sum);
+  }
+};
+
+/// y, or for the logarithm exp(y), of count values into a buffer.
+template <bool kLog, typename T>
+const Compute<T>* load_probabilities(const T* y, int64_t count, Compute<T>* buffer) {
+  const Compute<T>* values = load_values(y, 1, count, buffer);
+  if constexpr (!kLog) return values;
+  exp_shifted(values, count, Compute<T>(0), buffer);
+  return buffer;
+}
+
+template <bool kLog, typename T>
+void row_backward(const T* y, const T* dy, int64_t n, T* dx) {
+  using V = Compute<T>;
+  using Rule = Backward<kLog>;
+  V y_buffer[kBlock], dy_buffer[kBlock];
+  double total = 0;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    const V* ys = kLog ? dy_buffer : load_values(y + i, 1, count, y_buffer);
+    const V* dys = load_values(dy + i, 1, count, dy_buffer);
+    V terms[kBlock];
+    for (int64_t j = 0; j < count; ++j) terms[j] = Rule::term(kLog ? V(0) : ys[j], dys[j]);
+    total += reduce_block(SumOf<V>{}, terms, count);
+  }
+  const V sum = V(total);
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    const V* ys = load_probabilities<kLog>(y + i, count, y_buffer);
+    const V* dys = load_values(dy + i, 1, count, dy_buffer);
+    V results[kBlock];
+    for (int64_t j = 0; j < count; ++j) results[j] = Rule::gradient(ys[j], dys[j], sum);
+    narrow(results, count, dx + i);
+  }
+}
+
+template <bool kLog, typename T>
+void strip_backward(const T* y, const T* dy, int64_t n, int64_t step, int64_t count, T* dx) {
+  using V = Compute<T>;
+  using Rule = Backward<kLog>;
+  V y_buffer[kStrip], dy_buffer[kStrip], results[kStrip];
+  double sum[kStrip] = {};
+  for (int64_t i = 0; i < n; ++i) {
+    const V* ys = load_values(y + i * step, 1, count, y_buffer);
+    const V* dys = load_values(dy + i * step, 1, count, dy_buffer);
+    for (int64_t j = 0; j < count; ++j) sum[j] += double(Rule::term(ys[j], dys[j]));
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const V* ys = load_probabilities<kLog>(y + i * step, count, y_buffer);
+    const V* dys = load_values(dy + i * step, 1, count, dy_buffer);
+    for (int64_t j = 0; j < count; ++j) results[j] = Rule::gradient(ys[j], dys[j], V(sum[j]));
+    narrow(results, count, dx + i * step);
+  }
+}
+
+template <bool kLog, typename T>
+void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
+  const int64_t n = y.shape()[1], inner = y.shape()[2];
+  for_each_strip(
+      y.shape(),
+      [&](int64_t i) {
+        row_backward<kLog>(y.data<T>() + i * n, dy.data<T>() + i * n, n, dx.data<T>() + i * n);
+      },
+      [&](int64_t i, int64_t first, int64_t count) {
+        const int64_t at = i * n * inner + first;
+        strip_backward<kLog>(y.data<T>() + at, dy.data<T>() + at, n, inner, count,
+                             dx.data<T>() + at);
+      });
+}
+
+}  // namespace
+
+void register_softmax() {
+  constexpr DeviceType kCpu = DeviceType::kCpu;
+  set_kernel(
+      kernels::softmax, kCpu, kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, Tensor& y) { forward<Goal::kSoftmax, T>(x, y); });
+  set_kernel(
+      kernels::log_softmax, kCpu, kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, Tensor& y) { forward<Goal::kLogSoftmax, T>(x, y); });
+  set_kernel(
+      kernels::logsumexp, kCpu, kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, Tensor& y) { forward<Goal::kLogSumExp, T>(x, y); });
+  set_kernel(kernels::softmax_backward, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& y, const Tensor& dy, Tensor& dx) {
+               backward<false, T>(y, dy, dx);
+             });
+  set_kernel(kernels::log_softmax_backward, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& y, const Tensor& dy, Tensor& dx) {
+               backward<true, T>(y, dy, dx);
+             });
+}
 
 }  // namespace tapegrad::backends::cpu

@@ -1,7 +1,206 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
+namespace {
 
-void reduce_cases(OpCases&) {}
+using Values = std::vector<double>;
+
+/// f of the elements that meet in each output, in row-major order; all dims when none is named.
+Reference over(std::vector<int64_t> dims, bool keepdim, std::function<double(const Values&)> f) {
+  return [=](const std::vector<Array>& inputs) {
+    const Array& x = inputs[0];
+    std::vector<bool> reduced(x.shape.rank(), dims.empty());
+    for (int64_t dim : dims) reduced[dim < 0 ? dim + x.shape.rank() : dim] = true;
+    Shape kept, shape;
+    for (int i = 0; i < x.shape.rank(); ++i) {
+      kept.push_back(reduced[i] ? 1 : x.shape[i]);
+      if (keepdim || !reduced[i]) shape.push_back(kept[i]);
+    }
+    std::vector<Values> groups(numel(kept));
+    for_each_index(x.shape, [&](int64_t flat, const std::vector<int64_t>& index) {
+      std::vector<int64_t> to = index;
+      for (size_t i = 0; i < to.size(); ++i)
+        if (reduced[i]) to[i] = 0;
+      groups[flat_index(kept, to)].push_back(x.values[flat]);
+    });
+    Array y{shape, {}};
+    for (const Values& group : groups) y.values.push_back(f(group));
+    return y;
+  };
+}
+
+double sum_of(const Values& xs) {
+  double sum = 0;
+  for (double x : xs) sum += x;
+  return sum;
+}
+double mean_of(const Values& xs) { return sum_of(xs) / double(xs.size()); }
+double product_of(const Values& xs) {
+  double product = 1;
+  for (double x : xs) product *= x;
+  return product;
+}
+double largest_of(const Values& xs) { return *std::max_element(xs.begin(), xs.end()); }
+double smallest_of(const Values& xs) { return *std::min_element(xs.begin(), xs.end()); }
+double where_largest(const Values& xs) {
+  return double(std::max_element(xs.begin(), xs.end()) - xs.begin());
+}
+double where_smallest(const Values& xs) {
+  return double(std::min_element(xs.begin(), xs.end()) - xs.begin());
+}
+double any_of(const Values& xs) {
+  return std::count(xs.begin(), xs.end(), 0.0) < int64_t(xs.size());
+}
+double all_of(const Values& xs) { return std::count(xs.begin(), xs.end(), 0.0) == 0; }
+double log_sum_exp(const Values& xs) {
+  double sum = 0;
+  for (double x : xs) sum += std::exp(x);
+  return std::log(sum);
+}
+std::function<double(const Values&)> variance(double correction, bool root = false) {
+  return [=](const Values& xs) {
+    const double mean = mean_of(xs);
+    double sum = 0;
+    for (double x : xs) sum += (x - mean) * (x - mean);
+    const double var = sum / (double(xs.size()) - correction);
+    return root ? std::sqrt(var) : var;
+  };
+}
+std::function<double(const Values&)> norm_of(double p) {
+  return [=](const Values& xs) {
+    double sum = 0, largest = 0;
+    for (double x : xs) {
+      sum += p == 0 ? double(x != 0) : std::pow(std::fabs(x), p);
+      largest = std::max(largest, std::fabs(x));
+    }
+    return std::isinf(p) ? largest : p == 0 ? sum : std::pow(sum, 1 / p);
+  };
+}
+
+/// Sums up to and including each element along dim.
+Reference running_sum(int dim) {
+  return [=](const std::vector<Array>& inputs) {
+    Array y = inputs[0];
+    for_each_index(y.shape, [&](int64_t flat, const std::vector<int64_t>& index) {
+      std::vector<int64_t> before = index;
+      if (--before[dim] >= 0) y.values[flat] += y.values[flat_index(y.shape, before)];
+    });
+    return y;
+  };
+}
+
+using Ints = std::vector<int64_t>;
+
+struct Row {
+  std::string op;
+  std::function<double(const Values&)> f;
+  Fill fill = Fill::kNormal;
+  double tolerance = 16;
+};
+
+}  // namespace
+
+void reduce_cases(OpCases& cases) {
+  const std::vector<Row> over_dims{
+      {"sum", sum_of},
+      {"mean", mean_of},
+      {"var", variance(1)},
+      {"std", variance(1, true)},
+      {"amax", largest_of, Fill::kDistinct, 0},
+      {"amin", smallest_of, Fill::kDistinct, 0},
+      {"any", any_of, Fill::kBool, 0},
+      {"all", all_of, Fill::kBool, 0},
+      {"norm", norm_of(2)},
+      {"logsumexp", log_sum_exp},
+  };
+  for (const auto& [op, f, fill, tolerance] : over_dims) {
+    const auto add = [&](Shape shape, Ints dims, bool keepdim) {
+      OpCase row{.op = op, .inputs = {Input{shape, fill}}};
+      if (!dims.empty()) row.attributes["dim"] = dims;
+      if (keepdim) row.attributes["keepdim"] = true;
+      row.reference = over(dims, keepdim, f);
+      row.tolerance = tolerance;
+      cases.push_back(row);
+    };
+    if (op != "logsumexp") add({2, 3}, {}, false);
+    add({2, 3}, {1}, false);
+    add({3, 4}, {0}, true);
+    add({2, 3, 4}, {0, -1}, false);
+    add({2, 3, 2}, {1}, false);
+    add({0, 3}, {1}, false);  // nothing comes out
+    if (op == "sum" || op == "mean") add({70, 37}, {1}, false), add({70, 37}, {0}, false);
+  }
+  cases.push_back({.op = "sum",
+                   .inputs = {Input{{3, 0}}},
+                   .attributes = {{"dim", Ints{1}}},
+                   .reference = over({1}, false, sum_of)});
+  cases.push_back({.op = "sum_to",
+                   .inputs = {Input{{2, 3, 4}}},
+                   .attributes = {{"shape", Ints{3, 1}}},
+                   .reference =
+                       [](const std::vector<Array>& inputs) {
+                         Array y = over({0, 2}, false, sum_of)(inputs);
+                         y.shape = {3, 1};
+                         return y;
+                       },
+                   .tolerance = 16});
+  for (const char* op : {"var", "std"})
+    cases.push_back({.op = op,
+                     .inputs = {Input{{3, 4}}},
+                     .attributes = {{"dim", Ints{0}}, {"correction", int64_t(0)}},
+                     .reference = over({0}, false, variance(0, op == std::string("std"))),
+                     .tolerance = 16});
+  for (double p : {0.0, 1.0, 3.0, 2.5, std::numeric_limits<double>::infinity()})
+    cases.push_back({.op = "norm",
+                     .inputs = {Input{{3, 4}}},
+                     .attributes = {{"p", p}, {"dim", Ints{1}}},
+                     .reference = over({1}, false, norm_of(p)),
+                     .tolerance = 16});
+
+  cases.push_back({.op = "prod",
+                   .inputs = {Input{{2, 3}}},
+                   .reference = over({}, false, product_of),
+                   .tolerance = 16});
+  for (int64_t dim : {0, 1, -1})
+    cases.push_back({.op = "prod",
+                     .inputs = {Input{{3, 5, 2}}},
+                     .attributes = {{"dim", dim}, {"keepdim", dim == 1}},
+                     .reference = over({dim}, dim == 1, product_of),
+                     .tolerance = 16});
+
+  struct Extreme {
+    std::string op;
+    double (*f)(const Values&);
+  };
+  for (const auto& [op, f] :
+       {Extreme{"max", largest_of}, Extreme{"min", smallest_of}, Extreme{"argmax", where_largest},
+        Extreme{"argmin", where_smallest}}) {
+    cases.push_back({.op = op,
+                     .inputs = {Input{{3, 4}, Fill::kDistinct}},
+                     .reference = over({}, false, f),
+                     .tolerance = 0});
+    for (int64_t dim : {0, 1, -1})
+      cases.push_back({.op = op,
+                       .inputs = {Input{{3, 4, 2}, Fill::kDistinct}},
+                       .attributes = {{"dim", dim}, {"keepdim", dim == 1}},
+                       .reference = over({dim}, dim == 1, f),
+                       .tolerance = 0});
+    cases.push_back({.op = op,
+                     .inputs = {Input{{0, 3}, Fill::kDistinct}},
+                     .attributes = {{"dim", int64_t(1)}},
+                     .reference = over({1}, false, f),
+                     .tolerance = 0});
+  }
+  for (int dim : {0, 1, 2})
+    cases.push_back({.op = "cumsum",
+                     .inputs = {Input{{2, 4, 3}}},
+                     .attributes = {{"dim", int64_t(dim)}},
+                     .reference = running_sum(dim),
+                     .tolerance = 16});
+}
 
 }  // namespace tapegrad::testing

@@ -1,7 +1,56 @@
+#include <cmath>
+
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
+namespace {
 
-void softmax_cases(OpCases&) {}
+/// f(x, sum of exp) of each element, the sum along dim.
+Reference along(int dim, double (*f)(double x, double sum)) {
+  return [=](const std::vector<Array>& inputs) {
+    const Array& x = inputs[0];
+    Shape kept = x.shape;
+    kept[dim] = 1;
+    const auto group = [&](std::vector<int64_t> index) {
+      index[dim] = 0;
+      return flat_index(kept, index);
+    };
+    std::vector<double> sums(numel(kept));
+    for_each_index(x.shape, [&](int64_t flat, const std::vector<int64_t>& index) {
+      sums[group(index)] += std::exp(x.values[flat]);
+    });
+    Array y = x;
+    for_each_index(x.shape, [&](int64_t flat, const std::vector<int64_t>& index) {
+      y.values[flat] = f(x.values[flat], sums[group(index)]);
+    });
+    return y;
+  };
+}
+
+double share(double x, double sum) { return std::exp(x) / sum; }
+double log_share(double x, double sum) { return x - std::log(sum); }
+
+}  // namespace
+
+void softmax_cases(OpCases& cases) {
+  for (bool log : {false, true}) {
+    const auto add = [&](Shape shape, int dim) {
+      cases.push_back({.op = log ? "log_softmax" : "softmax",
+                       .inputs = {Input{shape}},
+                       .attributes = {{"dim", int64_t(dim)}},
+                       .reference = along(dim, log ? log_share : share),
+                       .tolerance = 16});
+    };
+    add({3, 5}, 1);
+    add({3, 5}, 0);
+    add({2, 4, 3}, 1);
+    add({2, 1, 3}, 1);
+    add({4}, 0);
+    add({0, 3}, 1);
+    add({3, 0}, 1);
+    add({5, 37}, 1);
+    add({37, 5}, 0);
+  }
+}
 
 }  // namespace tapegrad::testing

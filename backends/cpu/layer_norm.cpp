@@ -1,0 +1,155 @@
+// layer_norm over rows of x [rows, n].
+#include <cmath>
+
+#include "backends/cpu/lanes.h"
+#include "backends/cpu/reduce.h"
+#include "backends/cpu/reducers.h"
+#include "ops/norm.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+struct Moments {
+  double mean, var;
+};
+
+/// The sum of the distances from the centre.
+template <typename T>
+struct DistanceOf : SumOf<T, double> {
+  static constexpr bool kCentred = true;
+  double add(double part, Compute<T> value, double centre) const {
+    return part + (double(value) - centre);
+  }
+};
+
+/// By two passes. The mean of equal elements is exactly their value: in double a sum of floats is
+/// exact, and one of doubles is corrected by what is left over.
+template <typename T>
+Moments moments_of(const T* x, int64_t n) {
+  using V = Compute<T>;
+  V buffer[kBlock];
+  const auto total = [&](const auto& reducer, double centre) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t count = std::min(kBlock, n - i);
+      sum += reduce_block(reducer, load_values(x + i, 1, count, buffer), count, centre);
+    }
+    return sum / double(n);
+  };
+  double mean = total(WideSumOf<T>{}, 0);
+  if constexpr (std::is_same_v<T, double>) mean += total(DistanceOf<T>{}, mean);
+  return {mean, total(SquaresOf<T>{}, mean)};
+}
+
+template <typename T>
+void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
+                Tensor& means, Tensor& invstds) {
+  using V = Compute<T>;
+  const int64_t rows = x.shape()[0], n = x.shape()[1];
+  const std::vector<V> scale = numbers_of<T>(weight, n, 1), shift = numbers_of<T>(bias, n, 0);
+  const V *w = scale.data(), *b = shift.data();
+#pragma omp parallel for if (x.numel() > kParallel)
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* from = x.data<T>() + row * n;
+    const Moments moments = moments_of(from, n);
+    const V mean = V(moments.mean), invstd = V(1 / std::sqrt(moments.var + eps));
+    means.data<V>()[row] = mean;
+    invstds.data<V>()[row] = invstd;
+    V buffer[kBlock], results[kBlock];
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t count = std::min(kBlock, n - i);
+      const V* xs = load_values(from + i, 1, count, buffer);
+      for (int64_t j = 0; j < count; ++j)
+        results[j] = (xs[j] - mean) * invstd * w[i + j] + b[i + j];
+      narrow(results, count, y.data<T>() + row * n + i);
+    }
+  }
+}
+
+/// dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight, of one row. Adds dy to
+/// dbias and dy * x_hat to dweight where these are not null.
+template <typename T>
+void row_backward(const T* x, const T* dy, int64_t n, Compute<T> mean, Compute<T> invstd,
+                  const Compute<T>* weight, T* dx, double* dweight, double* dbias) {
+  using V = Compute<T>;
+  V x_buffer[kBlock], dy_buffer[kBlock], x_hat[kBlock], g[kBlock];
+  const auto load = [&](int64_t i, int64_t count) {  // x_hat; gives dy
+    const V* xs = load_values(x + i, 1, count, x_buffer);
+    for (int64_t j = 0; j < count; ++j) x_hat[j] = (xs[j] - mean) * invstd;
+    return load_values(dy + i, 1, count, dy_buffer);
+  };
+  double sum = 0, product = 0;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    const V* dys = load(i, count);
+    if (dbias != nullptr)
+      for (int64_t j = 0; j < count; ++j) dbias[i + j] += double(dys[j]);
+    if (dweight != nullptr)
+      for (int64_t j = 0; j < count; ++j) dweight[i + j] += double(dys[j] * x_hat[j]);
+    if (dx == nullptr) continue;
+    for (int64_t j = 0; j < count; ++j) {
+      g[j] = dys[j] * weight[i + j];
+      x_hat[j] *= g[j];
+    }
+    sum += reduce_block(SumOf<V>{}, g, count);
+    product += reduce_block(SumOf<V>{}, x_hat, count);
+  }
+  if (dx == nullptr) return;
+  const V shift = V(sum / double(n)), slope = V(product / double(n));
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    const V* dys = load(i, count);
+    for (int64_t j = 0; j < count; ++j)
+      g[j] = invstd * (dys[j] * weight[i + j] - shift - x_hat[j] * slope);
+    narrow(g, count, dx + i);
+  }
+}
+
+template <typename T>
+void layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
+                         const Tensor& invstd, const Tensor& weight, Tensor& dx, Tensor& dweight,
+                         Tensor& dbias) {
+  using V = Compute<T>;
+  const int64_t rows = x.shape()[0], n = x.shape()[1];
+  const std::vector<V> scale = numbers_of<T>(weight, n, 1);
+  // Rows fall into pieces by size alone; each has sums of its own, which are added in order.
+  const int64_t pieces =
+      std::clamp<int64_t>(x.numel() / kPiece, 1, std::clamp<int64_t>(rows, 1, 64));
+  std::vector<double> dweights(dweight ? pieces * n : 0), dbiases(dbias ? pieces * n : 0);
+#pragma omp parallel for if (x.numel() > kParallel)
+  for (int64_t piece = 0; piece < pieces; ++piece)
+    for (int64_t row = piece * rows / pieces; row < (piece + 1) * rows / pieces; ++row)
+      row_backward(x.data<T>() + row * n, dy.data<T>() + row * n, n, mean.data<V>()[row],
+                   invstd.data<V>()[row], scale.data(), dx ? dx.data<T>() + row * n : nullptr,
+                   dweight ? dweights.data() + piece * n : nullptr,
+                   dbias ? dbiases.data() + piece * n : nullptr);
+  const auto add_up = [&](const std::vector<double>& parts, Tensor& y) {
+    if (!y) return;
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t piece = 0; piece < pieces; ++piece) sum += parts[piece * n + j];
+      y.data<T>()[j] = convert<T>(sum);
+    }
+  };
+  add_up(dweights, dweight);
+  add_up(dbiases, dbias);
+}
+
+}  // namespace
+
+void register_layer_norm() {
+  constexpr DeviceType kCpu = DeviceType::kCpu;
+  set_kernel(kernels::layer_norm, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            double eps, Tensor& y, Tensor& mean, Tensor& invstd) {
+               layer_norm<T>(x, weight, bias, eps, y, mean, invstd);
+             });
+  set_kernel(kernels::layer_norm_backward, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
+                            const Tensor& invstd, const Tensor& weight, Tensor& dx, Tensor& dweight,
+                            Tensor& dbias) {
+               layer_norm_backward<T>(x, dy, mean, invstd, weight, dx, dweight, dbias);
+             });
+}
+
+}  // namespace tapegrad::backends::cpu
