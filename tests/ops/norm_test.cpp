@@ -1,0 +1,204 @@
+#include "ops/norm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/gradcheck.h"
+#include "core/tape.h"
+#include "core/view.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+using Doubles = std::vector<double>;
+Doubles values(const Variable& x) { return x.to_vector<double>(); }
+Variable make(const Doubles& numbers, const Shape& shape, DType dtype = f64) {
+  return tensor(numbers, shape, {.dtype = dtype});
+}
+Variable wave(const Shape& shape, DType dtype = f64) {
+  Doubles numbers(numel(shape));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(double(i * i % 97) + 0.5);
+  return make(numbers, shape, dtype);
+}
+void expect_near(const Doubles& got, const Doubles& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], tolerance) << i;
+}
+
+TEST(BatchNorm, T44_RunningStatistics) {
+  for (bool recording : {true, false}) {
+    const Recording mode(recording);
+    const Variable x = make({0, 0, 2, 4}, {2, 2});
+    const Variable mean = make({0, 0}, {2}), var = make({1, 1}, {2});
+    const uint32_t version = mean.value().storage().version();
+    const Variable y =
+        batch_norm(x, mean, var, {}, {}, {.training = true, .momentum = 0.1, .eps = 0});
+    expect_near(values(y), {-1, -1, 1, 1}, 1e-15);
+    expect_near(values(mean), {0.1, 0.2}, 1e-16);
+    expect_near(values(var), {1.1, 1.7}, 3e-16);
+    EXPECT_GT(mean.value().storage().version(), version);
+  }
+}
+
+TEST(BatchNorm, T44_EvaluationUsesAndKeepsThem) {
+  Variable x = make({0, 0, 2, 4}, {2, 2}).requires_grad_();
+  Variable weight = make({2, 3}, {2}).requires_grad_(), bias = make({5, 7}, {2}).requires_grad_();
+  const Variable mean = make({1, 2}, {2}), var = make({4, 16}, {2});
+  const Variable y = batch_norm(x, mean, var, weight, bias, {.eps = 0});
+  EXPECT_EQ(values(y), (Doubles{4, 5.5, 6, 8.5}));
+  EXPECT_EQ(values(mean), (Doubles{1, 2}));
+  EXPECT_EQ(values(var), (Doubles{4, 16}));
+  zero_(const_cast<Variable&>(mean));  // changes afterwards do not reach backward
+  sum(y).backward();
+  EXPECT_EQ(values(x.grad()), (Doubles{1, 0.75, 1, 0.75}));
+  EXPECT_EQ(values(weight.grad()), (Doubles{0, 0}));
+  EXPECT_EQ(values(bias.grad()), (Doubles{2, 2}));
+}
+
+TEST(BatchNorm, T43_EmptyBatchAndOneValue) {
+  const Variable mean = make({1, 2}, {2}), var = make({3, 4}, {2});
+  Variable weight = make({2, 3}, {2}).requires_grad_();
+  const Variable y = batch_norm(make({}, {0, 2, 5}), mean, var, weight, {}, {.training = true});
+  EXPECT_EQ(y.shape(), (Shape{0, 2, 5}));
+  EXPECT_EQ(values(mean), (Doubles{1, 2}));
+  EXPECT_EQ(values(var), (Doubles{3, 4}));
+  sum(y).backward();
+  EXPECT_EQ(values(weight.grad()), (Doubles{0, 0}));
+  EXPECT_THROW(batch_norm(ones({1, 2}, {.dtype = f64}), mean, var, {}, {}, {.training = true}),
+               ArgumentError);
+  EXPECT_THROW(batch_norm(ones({1, 2, 1, 1}), {}, {}, {}, {}, {.training = true}), ArgumentError);
+  EXPECT_EQ(values(mean), (Doubles{1, 2}));
+}
+
+TEST(BatchNorm, Errors) {
+  const Variable x = ones({4, 3}), two = ones({2}), three = ones({3});
+  EXPECT_THROW(batch_norm(x, {}, {}), ArgumentError);
+  EXPECT_THROW(batch_norm(x, three, {}, {}, {}, {.training = true}), ArgumentError);
+  EXPECT_THROW(batch_norm(x, two, two), ShapeError);
+  EXPECT_THROW(batch_norm(x, three, three, two), ShapeError);
+  EXPECT_THROW(batch_norm(three, three, three), ShapeError);
+  EXPECT_THROW(batch_norm(x, three, three, three.to(f64)), DTypeError);
+  EXPECT_THROW(batch_norm(x.to(i64), three, three), DTypeError);
+}
+
+/// Values and gradients of larger inputs against the definition, composed of other ops.
+TEST(BatchNorm, AgreesWithItsDefinition) {
+  for (const Shape& shape : {Shape{50, 300}, Shape{6, 5, 1200}, Shape{8, 3, 7, 9}, Shape{4, 1100}})
+    for (bool training : {true, false}) {
+      const int64_t channels = shape[1];
+      Dims dims{0};
+      Shape wide{1, channels};
+      for (int i = 2; i < shape.rank(); ++i) dims.push_back(i), wide.push_back(1);
+      Variable x = wave(shape).requires_grad_();
+      Variable w = (wave({channels}) + 2.0).detach().requires_grad_();
+      Variable b = wave({channels}).requires_grad_();
+      const Variable mu = wave({channels}), sigma = (wave({channels}) + 1.5).detach();
+      const Variable middle = training ? mean(x, dims, true) : reshape(mu, wide);
+      const Variable spread =
+          training ? var(x, dims, {.correction = 0, .keepdim = true}) : reshape(sigma, wide);
+      const Variable expected =
+          (x - middle) / sqrt(spread + 1e-5) * reshape(w, wide) + reshape(b, wide);
+      const Variable y = batch_norm(x, clone(mu), clone(sigma), w, b, {.training = training});
+      expect_near(values(y), values(expected), 1e-12);
+      const Variable seed = wave(shape) * wave(shape);
+      const Variable xs[] = {x, w, b};
+      std::vector<Doubles> got, recorded, wanted;
+      for (const Variable& input : xs) {
+        got.push_back(values(grad(sum(y * seed), input, {.retain_graph = true})));
+        recorded.push_back(values(grad(sum(y * seed), input, {.create_graph = true})));
+        wanted.push_back(values(grad(sum(expected * seed), input, {.retain_graph = true})));
+      }
+      for (size_t i = 0; i < 3; ++i) {
+        expect_near(got[i], wanted[i], 1e-11);
+        expect_near(recorded[i], wanted[i], 1e-11);
+      }
+    }
+}
+
+TEST(BatchNorm, SecondOrder) {
+  const Variable x = wave({3, 2, 2}).requires_grad_(), w = wave({2}).requires_grad_(),
+                 b = wave({2}).requires_grad_();
+  for (bool training : {true, false}) {
+    const auto f = [&](const std::vector<Variable>& in) {
+      return batch_norm(in[0], zeros({2}, {.dtype = f64}), ones({2}, {.dtype = f64}), in[1], in[2],
+                        {.training = training, .eps = 1e-3});
+    };
+    const GradcheckResult result = gradcheck(f, {x, w, b}, {.order = 2});
+    EXPECT_TRUE(result) << result.message;
+  }
+}
+
+TEST(BatchNorm, SixteenBitsKeepFloatStatistics) {
+  Variable x = full({512, 2}, 300.0, {.dtype = f16});  // the sum is not a float16
+  const Variable mean = zeros({2}), var = ones({2});
+  const Variable y = batch_norm(x, mean, var, {}, {}, {.training = true, .momentum = 1.0});
+  EXPECT_EQ(values(mean), (Doubles{300, 300}));
+  EXPECT_EQ(values(var), (Doubles{0, 0}));
+  for (double value : values(y)) EXPECT_EQ(value, 0);
+}
+
+TEST(LayerNorm, T37_ConstantRowGivesTheBias) {
+  for (DType dtype : {f32, f64, bf16, f16})
+    for (double constant : {1e4, 0.1, 1234.567}) {
+      const Variable x = full({3, 1500}, constant, {.dtype = dtype});
+      const Variable bias = wave({1500}, dtype);
+      const Doubles y = values(layer_norm(x, {1500}, ones({1500}, {.dtype = dtype}), bias));
+      const Doubles b = values(bias);
+      for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], b[i % 1500]);
+    }
+}
+
+TEST(LayerNorm, AgreesWithItsDefinition) {
+  for (const Shape& shape : {Shape{5, 2500}, Shape{300, 40}, Shape{4000, 20}, Shape{2, 3, 4}}) {
+    const int64_t n = shape[shape.rank() - 1];
+    Variable x = wave(shape).requires_grad_();
+    Variable w = (wave({n}) + 2.0).detach().requires_grad_(), b = wave({n}).requires_grad_();
+    const Variable expected = (x - mean(x, {-1}, true)) /
+                                  sqrt(var(x, {-1}, {.correction = 0, .keepdim = true}) + 1e-5) *
+                                  w +
+                              b;
+    const Variable y = layer_norm(x, {n}, w, b);
+    expect_near(values(y), values(expected), 1e-12);
+    const Variable seed = wave(shape) * wave(shape);
+    for (const Variable& input : {x, w, b}) {
+      const Doubles wanted = values(grad(sum(expected * seed), input, {.retain_graph = true}));
+      expect_near(values(grad(sum(y * seed), input, {.retain_graph = true})), wanted, 1e-11);
+      expect_near(values(grad(sum(y * seed), input, {.create_graph = true})), wanted, 1e-11);
+    }
+  }
+}
+
+TEST(LayerNorm, SecondOrder) {
+  const Variable x = wave({2, 2, 2}).requires_grad_(), w = wave({2, 2}).requires_grad_(),
+                 b = wave({2, 2}).requires_grad_();
+  const auto f = [](const std::vector<Variable>& in) {
+    return layer_norm(in[0], {2, 2}, in[1], in[2], 1e-2);
+  };
+  const GradcheckResult result = gradcheck(f, {x, w, b}, {.order = 2});
+  EXPECT_TRUE(result) << result.message;
+}
+
+TEST(LayerNorm, ErrorsAndEmptyBatch) {
+  const Variable x = ones({2, 3});
+  EXPECT_THROW(layer_norm(x, {2}), ShapeError);
+  EXPECT_THROW(layer_norm(x, {}), ShapeError);
+  EXPECT_THROW(layer_norm(x, {1, 2, 3}), ShapeError);
+  EXPECT_THROW(layer_norm(x, {3}, ones({2})), ShapeError);
+  EXPECT_THROW(layer_norm(x, {3}, ones({3}, {.dtype = f64})), DTypeError);
+  EXPECT_THROW(layer_norm(x.to(i64), {3}), DTypeError);
+  Variable w = ones({3}).requires_grad_();
+  const Variable y = layer_norm(zeros({0, 3}), {3}, w);
+  EXPECT_EQ(y.shape(), (Shape{0, 3}));
+  sum(y).backward();
+  EXPECT_EQ(values(w.grad()), (Doubles{0, 0, 0}));
+}
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,0 +1,341 @@
+#include "ops/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/error.h"
+#include "core/gradcheck.h"
+#include "core/tape.h"
+#include "core/view.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+// OpenMP's own; the library links it.
+extern "C" void omp_set_num_threads(int count);
+extern "C" int omp_get_max_threads();
+
+namespace tapegrad {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using Doubles = std::vector<double>;
+Doubles values(const Variable& x) { return x.to_vector<double>(); }
+
+Variable make(const Doubles& numbers, const Shape& shape, DType dtype = f64) {
+  return tensor(numbers, shape, {.dtype = dtype});
+}
+Variable make(const Doubles& numbers, DType dtype = f64) {
+  return make(numbers, {int64_t(numbers.size())}, dtype);
+}
+Variable leaf(const Doubles& numbers) { return make(numbers).requires_grad_(); }
+
+/// Whole numbers that differ from place to place: sums of them are exact.
+Variable counted(const Shape& shape, DType dtype) {
+  Doubles numbers(numel(shape));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = double(int64_t(i * 37 % 23) - 11);
+  return make(numbers, shape, dtype);
+}
+
+TEST(Reduce, T03_NothingToReduce) {
+  const Variable x = zeros({3, 0});
+  EXPECT_EQ(values(sum(x, {1})), (Doubles{0, 0, 0}));
+  EXPECT_EQ(sum(x).item(), 0);
+  EXPECT_EQ(prod(x).item(), 1);
+  EXPECT_EQ(values(prod(x, 1)), (Doubles{1, 1, 1}));
+  EXPECT_TRUE(std::isnan(mean(x).item()));
+  EXPECT_TRUE(std::isnan(var(x).item()));
+  EXPECT_EQ(any(x).item(), 0);
+  EXPECT_EQ(all(x).item(), 1);
+  EXPECT_EQ(norm(x).item(), 0);
+  EXPECT_EQ(values(logsumexp(x, {1})), (Doubles{-kInf, -kInf, -kInf}));
+  EXPECT_THROW(amax(x), ArgumentError);
+  EXPECT_THROW(amin(x, {1}), ArgumentError);
+  EXPECT_THROW(max(x, 1), ArgumentError);
+  EXPECT_THROW(argmax(x, 1), ArgumentError);
+  EXPECT_THROW(argmin(x), ArgumentError);
+  EXPECT_EQ(amax(x, {0}).shape(), Shape{0});
+  EXPECT_EQ(max(x, 0).values.shape(), Shape{0});
+  EXPECT_EQ(argmax(x, 0).shape(), Shape{0});
+  EXPECT_EQ(argmax(x, 0, true).shape(), (Shape{1, 0}));
+  EXPECT_EQ(cumsum(x, 1).shape(), (Shape{3, 0}));
+}
+
+TEST(Reduce, T03_BroadcastGradientOfNothing) {
+  Variable x = zeros({4, 0}).requires_grad_(), y = ones({4, 1}).requires_grad_();
+  sum(x + y).backward();
+  EXPECT_EQ(y.grad().shape(), (Shape{4, 1}));
+  EXPECT_EQ(values(y.grad()), (Doubles{0, 0, 0, 0}));
+}
+
+TEST(Reduce, T04_Errors) {
+  const Variable x = ones({2, 3});
+  EXPECT_THROW(sum(x, {2}), IndexError);
+  EXPECT_THROW(sum(x, {-3}), IndexError);
+  EXPECT_THROW(mean(x, {0, 0}), ArgumentError);
+  EXPECT_THROW(amax(x, {1, -1}), ArgumentError);
+  EXPECT_THROW(max(x, 2), IndexError);
+  EXPECT_THROW(cumsum(x, -3), IndexError);
+  EXPECT_THROW(sum_to(x, {2}), ShapeError);
+  EXPECT_THROW(sum_to(x, {1, 2, 3}), ShapeError);
+  EXPECT_THROW(mean(x.to(i64)), DTypeError);
+  EXPECT_THROW(norm(x, kNan), ArgumentError);
+  try {
+    var(x, {1, -1});
+    FAIL();
+  } catch (const ArgumentError& error) {
+    EXPECT_STREQ(error.what(), "var: dim -1 is named twice in [1, -1]");
+  }
+}
+
+TEST(Reduce, T28_NanPropagates) {
+  for (DType dtype : {f64, f32, f16, bf16}) {
+    const Variable x = make({1, kNan, 3, kNan, 2, 5}, {2, 3}, dtype);
+    EXPECT_TRUE(std::isnan(amax(x).item()));
+    EXPECT_TRUE(std::isnan(amin(x).item()));
+    EXPECT_EQ(argmax(x).item(), 1);
+    EXPECT_EQ(argmin(x).item(), 1);
+    EXPECT_EQ(values(argmax(x, 1)), (Doubles{1, 0}));
+    EXPECT_EQ(values(argmin(x, 0)), (Doubles{1, 0, 0}));
+    const auto [largest, where] = max(x, 0);
+    EXPECT_TRUE(std::isnan(values(largest)[0]) && std::isnan(values(largest)[1]));
+    EXPECT_EQ(values(largest)[2], 5);
+    EXPECT_EQ(values(where), (Doubles{1, 0, 1}));
+  }
+  Doubles many(5000, 1.0);  // a NaN in any lane of any block
+  for (int64_t i : {0, 1, 63, 64, 1023, 1024, 4999}) {
+    many[i] = kNan;
+    many[i == 0 ? 1 : 0] = 7;
+    EXPECT_TRUE(std::isnan(amax(make(many, f32)).item()));
+    EXPECT_EQ(argmax(make(many, f32)).item(), double(i));
+    many.assign(5000, 1.0);
+  }
+}
+
+TEST(Reduce, T30_Ties) {
+  Variable x = leaf({3, 1, 3, 3});
+  EXPECT_EQ(values(grad(amax(x), x)), (Doubles{1 / 3., 0, 1 / 3., 1 / 3.}));
+  EXPECT_EQ(values(grad(amin(x), x)), (Doubles{0, 1, 0, 0}));
+  EXPECT_EQ(values(grad(max(x), x)), (Doubles{1 / 3., 0, 1 / 3., 1 / 3.}));
+  const auto [largest, where] = max(x, 0);
+  EXPECT_EQ(where.item(), 0);
+  EXPECT_FALSE(where.requires_grad());
+  EXPECT_EQ(values(grad(largest, x)), (Doubles{1, 0, 0, 0}));
+  EXPECT_EQ(argmin(make({2, 1, 1}), 0).item(), 1);
+  EXPECT_EQ(argmax(make(Doubles(3000, 1.0), f32)).item(), 0);
+}
+
+TEST(Reduce, T33_NormAtZero) {
+  for (double p : {1.0, 1.5, 2.0, 3.0, 0.5, kInf}) {
+    Variable x = leaf({0, 0, 0});
+    EXPECT_EQ(values(grad(norm(x, p), x)), (Doubles{0, 0, 0})) << p;
+  }
+  Variable x = leaf({0, 3, -4});
+  EXPECT_EQ(values(grad(norm(x), x)), (Doubles{0, 0.6, -0.8}));
+  EXPECT_EQ(values(grad(norm(x, 0.0), x)), (Doubles{0, 0, 0}));
+  EXPECT_EQ(norm(x, 0.0).item(), 2);
+  EXPECT_EQ(norm(x, kInf).item(), 4);
+  EXPECT_EQ(norm(x, -kInf).item(), 0);
+  EXPECT_EQ(norm(x, 1.0).item(), 7);
+  EXPECT_EQ(norm(make({3e30, 4e30}, f32)).item(), 5e30f);  // the squares are not float32s
+}
+
+TEST(Reduce, T35_AccurateSums) {
+  EXPECT_EQ(sum(ones({(1 << 24) + 8})).item(), 16777224);
+  const int64_t rows = (1 << 23) + 4;
+  EXPECT_EQ(values(sum(ones({rows, 2}), {0})), Doubles(2, double(rows)));
+  const Variable x = make({32000, 32000, 32000, 32000, -32000, -32000, -32000, -32000}, f16);
+  EXPECT_EQ(sum(x).item(), 0);
+  EXPECT_EQ(values(sum(reshape(x, {8, 1}), {0})), Doubles{0});
+  EXPECT_EQ(mean(make({60000, 60000}, f16)).item(), 60000);  // the sum is not a float16
+  EXPECT_EQ(sum(ones({1024}, {.dtype = bf16})).item(), 1024);
+  EXPECT_EQ(values(sum(ones({1024, 3}, {.dtype = bf16}), {0})), Doubles(3, 1024));
+}
+
+TEST(Reduce, T37_VarianceFarFromZero) {
+  for (DType dtype : {f32, f64}) {
+    const Variable x = make({1e6, 1e6 + 1, 1e6 + 2, 1e6 + 3}, dtype);
+    EXPECT_EQ(var(x, {.correction = 0}).item(), 1.25);
+    EXPECT_EQ(var(x).item(), dtype == f32 ? double(float(5.0 / 3)) : 5.0 / 3);
+    EXPECT_EQ(values(var(reshape(x, {4, 1}), {0}, {.correction = 0})), Doubles{1.25});
+  }
+  // Neighbours of 1e7 in float32, whose mean is not one.
+  EXPECT_EQ(var(make({1e7, 1e7 + 1}, f32), {.correction = 0}).item(), 0.25);
+  EXPECT_TRUE(std::isnan(var(make({1})).item()));
+  Variable flat = leaf({2, 2, 2});
+  EXPECT_EQ(values(grad(std(flat), flat)), (Doubles{0, 0, 0}));
+}
+
+TEST(Reduce, T40_HugeExpandedDims) {
+  const Shape huge{3, int64_t(1) << 40};
+  const Variable x = expand(make({1, 2, 3}, {3, 1}), huge);
+  EXPECT_EQ(sum(x).item(), 6 * std::ldexp(1.0, 40));
+  EXPECT_EQ(values(sum(x, {1})), (Doubles{0x1p40, 0x1p41, 3 * 0x1p40}));
+  EXPECT_EQ(mean(x).item(), 2);
+  EXPECT_EQ(values(amax(x, {1})), (Doubles{1, 2, 3}));
+  EXPECT_EQ(var(x, {1}).to_vector<double>(), (Doubles{0, 0, 0}));
+  EXPECT_EQ(prod(expand(make({-1}), {(int64_t(1) << 40) + 1}), 0).item(), -1);
+  EXPECT_EQ(sum(expand(tensor({3}), {int64_t(1) << 40})).item(), 3 * 0x1p40);
+  EXPECT_EQ(all(expand(tensor({true}), {int64_t(1) << 40})).item(), 1);
+}
+
+TEST(Reduce, IntegersSumInSixtyFourBits) {
+  const Variable bytes = full({1000}, 200, {.dtype = u8});
+  EXPECT_EQ(sum(bytes).dtype(), i64);
+  EXPECT_EQ(sum(bytes).item(), 200000);
+  EXPECT_EQ(sum(full({3}, int64_t(1) << 40, {.dtype = i64})).item(), 3 * 0x1p40);
+  EXPECT_EQ(prod(tensor({3, 4, 5}).to(i32)).item(), 60);
+  EXPECT_EQ(prod(tensor({3, 4, 5}).to(i32)).dtype(), i64);
+  const Variable mask = tensor({true, false, true}, {.dtype = boolean});
+  EXPECT_EQ(sum(mask).item(), 2);
+  EXPECT_EQ(values(cumsum(mask, 0)), (Doubles{1, 1, 2}));
+  EXPECT_EQ(amax(tensor({-7, -3, -5})).dtype(), i64);
+  EXPECT_EQ(amax(tensor({-7, -3, -5})).item(), -3);
+  EXPECT_EQ(argmin(tensor({4, 2, 9}).to(i32)).item(), 1);
+  EXPECT_EQ(any(tensor({0, 0, 2})).item(), 1);
+  EXPECT_EQ(all(tensor({0, 0, 2})).item(), 0);
+  EXPECT_EQ(any(make({0, kNan}, f32)).item(), 1);
+  EXPECT_EQ(any(mask).dtype(), boolean);
+}
+
+/// Every way through the frame against plain loops: rows and columns, many sizes, layouts.
+TEST(Reduce, SumOfEveryLayout) {
+  const std::vector<Shape> shapes{{1, 1},     {7, 5},        {3, 100},     {100, 3},  {1500, 17},
+                                  {17, 1500}, {2, 3000},     {3000, 2},    {5, 7, 9}, {2, 33, 40},
+                                  {1, 70, 1}, {300, 1, 300}, {2, 3, 4, 5}, {65, 64},  {200000}};
+  for (DType dtype : {f32, i64, bf16})
+    for (const Shape& shape : shapes)
+      for (int mask = 1; mask < 1 << shape.rank(); ++mask)
+        for (bool reversed : {false, true}) {
+          Variable x = counted(shape, dtype);
+          if (reversed) {  // the same values, the strides the other way round
+            Dims back;
+            for (int i = shape.rank() - 1; i >= 0; --i) back.push_back(i);
+            x = permute(clone(permute(x, back)), back);
+          }
+          Dims dims;
+          Shape kept = shape;
+          for (int i = 0; i < shape.rank(); ++i)
+            if (mask >> i & 1) {
+              dims.push_back(i);
+              kept[i] = 1;
+            }
+          const Doubles numbers = values(x);
+          Doubles expected(numel(kept));
+          for (int64_t i = 0; i < x.numel(); ++i) {
+            int64_t rest = i, at = 0, step = 1;
+            for (int d = shape.rank() - 1; d >= 0; --d) {
+              if (kept[d] > 1) at += rest % shape[d] * step;
+              step *= kept[d];
+              rest /= shape[d];
+            }
+            expected[at] += numbers[i];
+          }
+          const Variable y = sum(x, dims, true);
+          ASSERT_EQ(y.shape(), kept);
+          if (dtype == bf16)  // rounds once
+            for (double& total : expected) total = double(float(bfloat16(float(total))));
+          ASSERT_EQ(values(y), expected) << name(dtype) << shape << " over " << dims << reversed;
+        }
+}
+
+TEST(Reduce, SameForAnyNumberOfThreads) {
+  std::vector<float> numbers(3'000'000);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(float(i));
+  const int before = omp_get_max_threads();
+  for (const Shape& shape : {Shape{3'000'000}, Shape{3000, 1000}, Shape{1'500'000, 2}}) {
+    const Variable x = tensor(numbers, shape);
+    std::vector<std::vector<float>> results;
+    for (int threads : {1, 2, 3, 8}) {
+      omp_set_num_threads(threads);
+      std::vector<float> all;
+      for (const Variable& y : {sum(x), sum(x, {0}), var(x), norm(x), var(x, {0}), prod(x, 0)})
+        for (float value : y.to_vector<float>()) all.push_back(value);
+      results.push_back(all);
+    }
+    for (const auto& other : results)
+      EXPECT_EQ(0, std::memcmp(other.data(), results[0].data(), other.size() * sizeof(float)));
+  }
+  omp_set_num_threads(before);
+}
+
+/// The first of equals, over rows and columns of several blocks and pieces.
+TEST(Reduce, ExtremesOfLargeTensors) {
+  for (const Shape& shape : {Shape{3, 1500, 1}, Shape{2, 1500, 3}, Shape{1, 200000, 1},
+                             Shape{1, 90000, 2}, Shape{2, 40, 1100}}) {
+    const Variable x = counted(shape, f32);
+    const Doubles numbers = values(x);
+    const auto [largest, where] = max(x, 1);
+    const auto [smallest, at] = min(x, 1);
+    const Doubles high = values(largest), low = values(smallest), to = values(where),
+                  from = values(at);
+    for (int64_t o = 0; o < shape[0]; ++o)
+      for (int64_t k = 0; k < shape[2]; ++k) {
+        int64_t best = 0, worst = 0;
+        const auto number = [&](int64_t i) { return numbers[(o * shape[1] + i) * shape[2] + k]; };
+        for (int64_t i = 1; i < shape[1]; ++i) {
+          if (number(i) > number(best)) best = i;
+          if (number(i) < number(worst)) worst = i;
+        }
+        const int64_t y = o * shape[2] + k;
+        ASSERT_EQ(to[y], double(best)) << shape;
+        ASSERT_EQ(from[y], double(worst)) << shape;
+        ASSERT_EQ(high[y], number(best));
+        ASSERT_EQ(low[y], number(worst));
+      }
+  }
+}
+
+TEST(Reduce, ProductWithZeros) {
+  const auto check = [](const Doubles& numbers, const Doubles& expected) {
+    Variable x = leaf(numbers);
+    EXPECT_EQ(values(grad(prod(x), x)), expected);
+    EXPECT_TRUE(gradcheck([](const auto& in) { return prod(in[0], 0); }, {x}, {.order = 2}));
+  };
+  check({2, 3, 5}, {15, 10, 6});
+  check({2, 0, 5}, {0, 10, 0});
+  check({0, 3, 0}, {0, 0, 0});
+  check({0, 0, 0, 2}, {0, 0, 0, 0});
+  check({7}, {1});
+  // The second derivative in the two zeros is the product of the others.
+  Variable x = leaf({0, 3, 0});
+  const Variable first = grad(prod(x), x, {.create_graph = true});
+  EXPECT_EQ(values(grad(sum(select(first, 0, 0)), x)), (Doubles{0, 0, 3}));
+}
+
+TEST(Reduce, LogSumExp) {
+  EXPECT_EQ(logsumexp(make({1000, 1000}), {0}).item(), 1000 + std::log(2.0));
+  EXPECT_EQ(logsumexp(make({-1000, -1000}, f32), {0}).item(), float(-1000 + std::log(2.0)));
+  EXPECT_EQ(logsumexp(make({kInf, 0}), {0}).item(), kInf);
+  EXPECT_TRUE(std::isnan(logsumexp(make({kNan, 0}), {0}).item()));
+  Variable x = make({-kInf, -kInf, 0, -kInf}, {2, 2}).requires_grad_();
+  const Variable y = logsumexp(x, {1});
+  EXPECT_EQ(values(y), (Doubles{-kInf, 0}));
+  EXPECT_EQ(values(grad(sum(y), x)), (Doubles{0, 0, 1, 0}));
+}
+
+TEST(Reduce, CumulativeSum) {
+  Variable x = make({1, 2, 3, 4, 5, 6}, {2, 3}).requires_grad_();
+  EXPECT_EQ(values(cumsum(x, 1)), (Doubles{1, 3, 6, 4, 9, 15}));
+  EXPECT_EQ(values(cumsum(x, 0)), (Doubles{1, 2, 3, 5, 7, 9}));
+  EXPECT_EQ(values(grad(sum(cumsum(x, 1)), x)), (Doubles{3, 2, 1, 3, 2, 1}));
+  const Variable ones_sum = cumsum(ones({(1 << 24) + 8}), 0);
+  EXPECT_EQ(slice(ones_sum, 0, -1).item(), 16777224);
+}
+
+TEST(Reduce, SumToKeepsAnEqualShape) {
+  const Variable x = ones({2, 3});
+  EXPECT_TRUE(sum_to(x, {2, 3}).is_same(x));
+  EXPECT_EQ(values(sum_to(x, {3})), (Doubles{2, 2, 2}));
+  EXPECT_EQ(values(sum_to(x, {2, 1})), (Doubles{3, 3}));
+  EXPECT_EQ(sum_to(x, {}).item(), 6);
+}
+
+}  // namespace
+}  // namespace tapegrad

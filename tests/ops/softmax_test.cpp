@@ -1,0 +1,103 @@
+#include "ops/softmax.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "core/gradcheck.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+using Doubles = std::vector<double>;
+Doubles values(const Variable& x) { return x.to_vector<double>(); }
+Variable make(const Doubles& numbers, const Shape& shape, DType dtype) {
+  return tensor(numbers, shape, {.dtype = dtype});
+}
+
+TEST(Softmax, T31_Extremes) {
+  for (DType dtype : {f32, f64, bf16, f16})
+    for (int dim : {0, 1}) {  // side by side, and in a row
+      const Shape shape = dim == 0 ? Shape{2, 1} : Shape{1, 2};
+      const auto row = [&](double a, double b) { return make({a, b}, shape, dtype); };
+      EXPECT_EQ(values(softmax(row(1e4, 0), dim)), (Doubles{1, 0}));
+      EXPECT_EQ(values(log_softmax(row(8192, 0), dim)), (Doubles{0, -8192}));
+      EXPECT_EQ(values(softmax(row(-1e4, -1e4), dim)), (Doubles{0.5, 0.5}));
+      EXPECT_EQ(values(softmax(row(-kInf, 3), dim)), (Doubles{0, 1}));
+      EXPECT_EQ(values(log_softmax(row(-kInf, 3), dim)), (Doubles{-kInf, 0}));
+      for (double y : values(softmax(row(-kInf, -kInf), dim))) EXPECT_TRUE(std::isnan(y));
+      for (double y : values(log_softmax(row(-kInf, -kInf), dim))) EXPECT_TRUE(std::isnan(y));
+    }
+}
+
+/// Rows of several blocks and strips, of every dtype, against plain loops in double.
+TEST(Softmax, LongRows) {
+  for (DType dtype : {f32, f64, bf16, f16})
+    for (const Shape& shape : {Shape{3, 2500, 1}, Shape{2, 30, 300}, Shape{1, 1, 5},
+                               Shape{4, 17, 1}, Shape{2, 3, 17}, Shape{1, 100000, 1}}) {
+      Doubles numbers(numel(shape));
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 3 * std::sin(double(i * i % 1013));
+      Variable x = make(numbers, shape, dtype).requires_grad_();
+      numbers = values(x);
+      const Variable y = softmax(x, 1), z = log_softmax(x, 1);
+      const Doubles ys = values(y), zs = values(z);
+      const Doubles dx = values(grad(sum(y * y), x)), dz = values(grad(sum(z * y.detach()), x));
+      const double eps = dtype == f64   ? 0x1p-52
+                         : dtype == f32 ? 0x1p-23
+                         : dtype == f16 ? 0x1p-10
+                                        : 0x1p-7;
+      for (int64_t o = 0; o < shape[0]; ++o)
+        for (int64_t k = 0; k < shape[2]; ++k) {
+          const auto at = [&](int64_t i) { return (o * shape[1] + i) * shape[2] + k; };
+          double total = 0, squares = 0, largest = 0, shares = 0;
+          for (int64_t i = 0; i < shape[1]; ++i) total += std::exp(numbers[at(i)]);
+          for (int64_t i = 0; i < shape[1]; ++i) {
+            const double p = std::exp(numbers[at(i)]) / total;
+            squares += 2 * p * p;
+            largest = std::max(largest, p);
+            shares += ys[at(i)];
+          }
+          for (int64_t i = 0; i < shape[1]; ++i) {
+            const double p = std::exp(numbers[at(i)]) / total;
+            ASSERT_NEAR(ys[at(i)], p, 16 * eps * largest);
+            ASSERT_NEAR(zs[at(i)], std::log(p), 16 * eps * std::log(total) + 4 * eps);
+            ASSERT_NEAR(dx[at(i)], p * (2 * p - squares), 32 * eps * largest);
+            ASSERT_NEAR(dz[at(i)], ys[at(i)] - p * shares, 32 * eps * largest);
+          }
+          if (dtype == f32 || dtype == f64) {
+            ASSERT_NEAR(shares, 1, 16 * eps);
+          }
+        }
+    }
+}
+
+TEST(Softmax, FusedAndRecordedGradientsAgree) {
+  const Doubles numbers{0.3, -1, 2, 0.7, 0.1, -0.4};
+  for (auto f : {softmax, log_softmax})
+    for (int dim : {0, 1}) {
+      Variable x = make(numbers, {2, 3}, f64).requires_grad_();
+      const Variable y = f(x, dim, Where::current());
+      const Variable loss = sum(y * y * y);
+      const Doubles fused = values(grad(loss, x, {.retain_graph = true}));
+      const Doubles recorded = values(grad(loss, x, {.create_graph = true}));
+      for (size_t i = 0; i < fused.size(); ++i) EXPECT_NEAR(fused[i], recorded[i], 1e-14);
+      EXPECT_TRUE(gradcheck([&](const auto& in) { return f(in[0], dim, Where::current()); }, {x},
+                            {.order = 2}));
+    }
+}
+
+TEST(Softmax, T04_Errors) {
+  EXPECT_THROW(softmax(ones({2, 3}), 2), IndexError);
+  EXPECT_THROW(log_softmax(ones({2, 3}), -3), IndexError);
+  EXPECT_THROW(softmax(tensor({1, 2}), 0), DTypeError);
+}
+
+}  // namespace
+}  // namespace tapegrad
