@@ -2,9 +2,245 @@
 
 #include "core/op.h"
 #include "ops/catalog.h"
+#include "ops/reduce.h"
+#include "ops/window.h"
 
 namespace tapegrad {
+namespace kernels {
 
-void catalog_conv(Catalog&) {}
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&)>
+    conv2d{"conv2d"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&,
+                      Tensor&, Tensor&)>
+    conv2d_backward{"conv2d_backward"};
+constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> unfold{"unfold"};
+constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> fold{"fold"};
+
+}  // namespace kernels
+
+namespace {
+
+// A convolution is linear in x and in the weight. With <dy, conv(x, w)> = f(dy, x, w), linear in
+// each of the three, the three ops below are the gradients of f in dy, x and w; the gradients of
+// each are the other two. So any order comes from one another.
+Variable backward_input(const Variable& dy, const Variable& weight, const Conv2dOptions& options,
+                        const Shape& x);
+Variable backward_weight(const Variable& dy, const Variable& x, const Conv2dOptions& options,
+                         const Shape& weight);
+
+struct Conv2d {
+  static constexpr std::string_view kName = "conv2d";
+  Conv2dOptions options;
+  SavedInput<0, /*for*/ 1> x{};
+  SavedInput<1, /*for*/ 0> weight{};
+  Shape x_shape{}, weight_shape{};
+  auto saved() { return std::tie(x, weight); }
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    const Size2d size = check(x, weight, bias);
+    x_shape = x.shape(), weight_shape = weight.shape();
+    Tensor y = x.empty_like({x_shape[0], weight_shape[0], size.height, size.width});
+    kernels::conv2d(x.contiguous(), weight.contiguous(), bias ? bias.contiguous() : bias, options,
+                    y);
+    return y;
+  }
+
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    if (is_recording()) {
+      std::array<Variable, 3> dx;
+      if (needs[0]) dx[0] = backward_input(dy, weight(), options, x_shape);
+      if (needs[1]) dx[1] = backward_weight(dy, x(), options, weight_shape);
+      if (needs[2]) dx[2] = sum(dy, {0, 2, 3});
+      return dx;
+    }
+    // One kernel, which brings dy into its layout once for all three.
+    const Tensor gradient = dy.value().contiguous();
+    Tensor dx, dw, db, from_x, from_weight;
+    if (needs[0]) {
+      from_weight = weight().value().contiguous();
+      dx = gradient.empty_like(x_shape);
+    }
+    if (needs[1]) {
+      from_x = x().value().contiguous();
+      dw = gradient.empty_like(weight_shape);
+    }
+    if (needs[2]) db = gradient.empty_like({weight_shape[0]});
+    kernels::conv2d_backward(gradient, from_x, from_weight, options, dx, dw, db);
+    const auto wrap = [](Tensor& t) { return t ? Variable(std::move(t)) : Variable(); };
+    return {wrap(dx), wrap(dw), wrap(db)};
+  }
+
+  Size2d check(const Tensor& x, const Tensor& weight, const Tensor& bias) const {
+    require_images(kName, x.shape());
+    const Shape& image = x.shape();
+    const Shape& w = weight.shape();
+    if (w.rank() != 4) fail<ShapeError>(kName, ": weight [out, in / groups, kh, kw] wanted: ", w);
+    if (options.groups < 1)
+      fail<ArgumentError>(kName, ": groups must be at least 1: ", options.groups);
+    if (image[1] % options.groups != 0 || w[0] % options.groups != 0 ||
+        image[1] / options.groups != w[1])
+      fail<ShapeError>(kName, ": channels do not fit: input ", image, ", weight ", w, ", groups ",
+                       options.groups);
+    if (bias && bias.shape() != Shape{w[0]})
+      fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
+    check_same_device(kName, x, weight, bias);
+    check_same_dtype(kName, x, weight, bias);
+    return count_windows(kName, image,
+                         {Size2d(w[2], w[3]), options.stride, options.padding, options.dilation});
+  }
+};
+
+/// The transposed convolution: spreads dy back over the image.
+struct Conv2dBackwardInput {
+  static constexpr std::string_view kName = "conv2d_backward_input";
+  Conv2dOptions options;
+  Shape x_shape;
+  SavedInput<0, /*for*/ 1> dy{};
+  SavedInput<1, /*for*/ 0> weight{};
+  Shape weight_shape{};
+  auto saved() { return std::tie(dy, weight); }
+
+  Tensor forward(const Tensor& dy, const Tensor& weight) {
+    weight_shape = weight.shape();
+    Tensor dx = dy.empty_like(x_shape), none;
+    kernels::conv2d_backward(dy.contiguous(), none, weight.contiguous(), options, dx, none, none);
+    return dx;
+  }
+  std::array<Variable, 2> backward(const Variable& ddx, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = conv2d(ddx, weight(), {}, options);
+    if (needs[1]) dx[1] = backward_weight(dy(), ddx, options, weight_shape);
+    return dx;
+  }
+};
+
+/// The correlation of dy with the image.
+struct Conv2dBackwardWeight {
+  static constexpr std::string_view kName = "conv2d_backward_weight";
+  Conv2dOptions options;
+  Shape weight_shape;
+  SavedInput<0, /*for*/ 1> dy{};
+  SavedInput<1, /*for*/ 0> x{};
+  Shape x_shape{};
+  auto saved() { return std::tie(dy, x); }
+
+  Tensor forward(const Tensor& dy, const Tensor& x) {
+    x_shape = x.shape();
+    Tensor dw = dy.empty_like(weight_shape), none;
+    kernels::conv2d_backward(dy.contiguous(), x.contiguous(), none, options, none, dw, none);
+    return dw;
+  }
+  std::array<Variable, 2> backward(const Variable& ddw, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = conv2d(x(), ddw, {}, options);
+    if (needs[1]) dx[1] = backward_input(dy(), ddw, options, x_shape);
+    return dx;
+  }
+};
+
+Variable backward_input(const Variable& dy, const Variable& weight, const Conv2dOptions& options,
+                        const Shape& x) {
+  return apply(Conv2dBackwardInput{options, x}, Where::current(), dy, weight);
+}
+Variable backward_weight(const Variable& dy, const Variable& x, const Conv2dOptions& options,
+                         const Shape& weight) {
+  return apply(Conv2dBackwardWeight{options, weight}, Where::current(), dy, x);
+}
+
+Size2d count_patches(std::string_view op, const Shape& image, const UnfoldOptions& o) {
+  return count_windows(op, image, {o.kernel_size, o.stride, o.padding, o.dilation});
+}
+
+struct Unfold {
+  static constexpr std::string_view kName = "unfold";
+  UnfoldOptions options;
+  Shape shape{};  // of x
+
+  Tensor forward(const Tensor& x) {
+    require_images(kName, x.shape());
+    shape = x.shape();
+    const Size2d patches = count_patches(kName, shape, options);
+    Tensor y =
+        x.empty_like({shape[0], shape[1] * options.kernel_size.height * options.kernel_size.width,
+                      patches.height * patches.width});
+    kernels::unfold(x.contiguous(), options, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const { return fold(dy, {shape[2], shape[3]}, options); }
+};
+
+struct Fold {
+  static constexpr std::string_view kName = "fold";
+  Size2d output_size;
+  UnfoldOptions options;
+
+  Tensor forward(const Tensor& columns) {
+    const Shape& from = columns.shape();
+    if (from.rank() != 3)
+      fail<ShapeError>(kName, ": [batch, channels * kernel, patches] wanted: ", from);
+    if (output_size.height < 1 || output_size.width < 1)
+      fail<ArgumentError>(kName, ": output_size must be positive: (", output_size.height, ", ",
+                          output_size.width, ")");
+    const Size2d patches = count_patches(kName, {output_size.height, output_size.width}, options);
+    const int64_t kernel = options.kernel_size.height * options.kernel_size.width;
+    if (from[1] % kernel != 0 || from[2] != patches.height * patches.width)
+      fail<ShapeError>(kName, ": columns ", from, " are not ", patches.height, " x ", patches.width,
+                       " patches of a multiple of ", kernel, " elements");
+    Tensor y =
+        columns.empty_like({from[0], from[1] / kernel, output_size.height, output_size.width});
+    kernels::fold(columns.contiguous(), options, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const { return unfold(dy, options); }
+};
+
+Size2d size2d(const Arguments& a, std::string_view name) {
+  const std::vector<int64_t> values = a.integers(name);
+  if (values.empty() || values.size() > 2)
+    fail<ArgumentError>("catalog: \"", name, "\" takes one or two numbers");
+  return {values.front(), values.back()};
+}
+UnfoldOptions unfold_options(const Arguments& a) {
+  return {.kernel_size = size2d(a, "kernel_size"),
+          .stride = size2d(a, "stride"),
+          .padding = size2d(a, "padding"),
+          .dilation = size2d(a, "dilation")};
+}
+
+}  // namespace
+
+Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
+                Conv2dOptions options, Where where) {
+  return apply(Conv2d{options}, where, x, weight, bias);
+}
+Variable unfold(const Variable& x, UnfoldOptions options, Where where) {
+  return apply(Unfold{options}, where, x);
+}
+Variable fold(const Variable& columns, Size2d output_size, UnfoldOptions options, Where where) {
+  return apply(Fold{output_size, options}, where, columns);
+}
+
+void catalog_conv(Catalog& catalog) {
+  catalog.add(
+      "conv2d(input, weight, bias?, stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+      "groups: int = 1)",
+      "y[n,o,i,j] = bias[o] + sum weight[o,c,u,v] input[n, c, i stride + u dilation - padding, "
+      "...]",
+      [](const Arguments& a) {
+        return conv2d(a[0], a[1], a[2],
+                      {.stride = size2d(a, "stride"),
+                       .padding = size2d(a, "padding"),
+                       .dilation = size2d(a, "dilation"),
+                       .groups = a.integer("groups")});
+      });
+  catalog.add(
+      "unfold(input, kernel_size: ints, dilation: ints = 1, padding: ints = 0, stride: ints = 1)",
+      "patches as columns", [](const Arguments& a) { return unfold(a[0], unfold_options(a)); });
+  catalog.add(
+      "fold(input, output_size: ints, kernel_size: ints, dilation: ints = 1, padding: ints = 0, "
+      "stride: ints = 1)",
+      "the sum of overlapping patches",
+      [](const Arguments& a) { return fold(a[0], size2d(a, "output_size"), unfold_options(a)); });
+}
 
 }  // namespace tapegrad

@@ -27,6 +27,7 @@ struct Conv2dOptions {
 /// w[o,c,u,v] x[n,c, i*stride + u*dilation - padding, ...].
 /// x [n, c, h, w], weight [o, c/groups, kh, kw], bias [o] or empty; y [n, o, h', w'] with
 /// h' = (h + 2 padding - dilation (kh - 1) - 1) / stride + 1.
+/// ShapeError when channels do not fit or the kernel is larger than the padded image.
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Conv2dOptions options = {}, Where where = Where::current());
 
@@ -41,5 +42,23 @@ Variable unfold(const Variable& x, UnfoldOptions options, Where where = Where::c
 /// The adjoint (col2im): overlapping patches add up into [n, c, output_size].
 Variable fold(const Variable& columns, Size2d output_size, UnfoldOptions options,
               Where where = Where::current());
+
+namespace kernels {
+
+// All tensors are contiguous. An empty bias, dx, dw or db is not there, or not wanted.
+
+extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const Conv2dOptions& options, Tensor& y)>
+    conv2d;
+
+/// dx needs the weight, dw needs x.
+extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                   const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db)>
+    conv2d_backward;
+
+extern Kernel<void(const Tensor& x, const UnfoldOptions& options, Tensor& columns)> unfold;
+extern Kernel<void(const Tensor& columns, const UnfoldOptions& options, Tensor& x)> fold;
+
+}  // namespace kernels
 
 }  // namespace tapegrad

@@ -1,7 +1,224 @@
+#include <algorithm>
+
+#include "backends/cpu/conv_dnnl.h"
+#include "backends/cpu/gemm.h"
+#include "backends/cpu/im2col.h"
 #include "backends/cpu/register.h"
+#include "core/kernels.h"
 
 namespace tapegrad::backends::cpu {
+namespace {
 
-void register_conv() {}
+constexpr int64_t kParallel = 32768;  // elements that are worth a second thread
+
+Patches patches_of(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& o) {
+  return {{x[2], x[3]}, {y[2], y[3]}, {weight[2], weight[3]}, o.stride, o.padding, o.dilation};
+}
+
+/// The products of one group: its rows are output channels, or elements of a patch, or positions.
+struct Group {
+  int64_t out, patch, positions;  // channels; channels x kernel; of the output
+};
+Group group_of(const Shape& weight, const Patches& p, const Conv2dOptions& o) {
+  return {weight[0] / o.groups, weight[1] * p.kernel_numel(), p.number()};
+}
+
+/// columns of all channels of one image.
+template <typename T>
+void all_columns(const T* image, int64_t channels, const Patches& p, T* columns) {
+  const int64_t rows = p.kernel_numel() * p.number();
+#pragma omp parallel for if (channels * rows > kParallel)
+  for (int64_t c = 0; c < channels; ++c)
+    im2col(image + c * p.size.height * p.size.width, p, columns + c * rows);
+}
+
+/// y = w columns(x) + bias, image by image.
+template <typename T>
+void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
+            Tensor& y) {
+  const Patches p = patches_of(x.shape(), weight.shape(), y.shape(), options);
+  const Group g = group_of(weight.shape(), p, options);
+  const int64_t in = x.shape()[1], out = weight.shape()[0];
+  const int64_t image = in * p.size.height * p.size.width;
+  const Tensor columns = x.empty_like({in * p.kernel_numel(), g.positions});
+  for (int64_t n = 0; n < x.shape()[0]; ++n) {
+    T* to = y.data<T>() + n * out * g.positions;
+    if (bias)
+      for (int64_t o = 0; o < out; ++o)
+        std::fill_n(to + o * g.positions, g.positions, bias.data<T>()[o]);
+    all_columns(x.data<T>() + n * image, in, p, columns.data<T>());
+    for (int64_t i = 0; i < options.groups; ++i)
+      gemm<T>(g.out, g.positions, g.patch, {weight.data<T>() + i * g.out * g.patch, g.patch, 1},
+              {columns.data<T>() + i * g.patch * g.positions, g.positions, 1},
+              to + i * g.out * g.positions, g.positions, /*accumulate=*/bool(bias));
+  }
+}
+
+/// dx = the sum of w^T dy back into the image.
+template <typename T>
+void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
+                    Tensor& dx) {
+  const Patches p = patches_of(dx.shape(), weight.shape(), dy.shape(), options);
+  const Group g = group_of(weight.shape(), p, options);
+  const int64_t in = dx.shape()[1], out = weight.shape()[0];
+  const int64_t plane = p.size.height * p.size.width;
+  const int64_t rows = p.kernel_numel() * g.positions;  // of columns, a channel
+  const Tensor columns = dy.empty_like({in, rows});
+  for (int64_t n = 0; n < dx.shape()[0]; ++n) {
+    const T* from = dy.data<T>() + n * out * g.positions;
+    for (int64_t i = 0; i < options.groups; ++i)
+      gemm<T>(g.patch, g.positions, g.out, {weight.data<T>() + i * g.out * g.patch, 1, g.patch},
+              {from + i * g.out * g.positions, g.positions, 1},
+              columns.data<T>() + i * g.patch * g.positions, g.positions);
+    T* to = dx.data<T>() + n * in * plane;
+#pragma omp parallel for if (in * rows > kParallel)
+    for (int64_t c = 0; c < in; ++c) {
+      std::fill_n(to + c * plane, plane, T(0));
+      col2im(columns.data<T>() + c * rows, p, to + c * plane);
+    }
+  }
+}
+
+/// dw = the sum of dy columns(x)^T over the images.
+template <typename T>
+void backward_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& options, Tensor& dw) {
+  const Patches p = patches_of(x.shape(), dw.shape(), dy.shape(), options);
+  const Group g = group_of(dw.shape(), p, options);
+  const int64_t in = x.shape()[1], out = dw.shape()[0];
+  const int64_t image = in * p.size.height * p.size.width;
+  const Tensor columns = x.empty_like({in * p.kernel_numel(), g.positions});
+  for (int64_t n = 0; n < x.shape()[0]; ++n) {
+    const T* from = dy.data<T>() + n * out * g.positions;
+    all_columns(x.data<T>() + n * image, in, p, columns.data<T>());
+    for (int64_t i = 0; i < options.groups; ++i)
+      gemm<T>(g.out, g.patch, g.positions, {from + i * g.out * g.positions, g.positions, 1},
+              {columns.data<T>() + i * g.patch * g.positions, 1, g.positions},
+              dw.data<T>() + i * g.out * g.patch, g.patch, /*accumulate=*/n > 0);
+  }
+}
+
+/// db = the sum of dy over images and positions, each plane first.
+template <typename T>
+void backward_bias(const Tensor& dy, Tensor& db) {
+  const int64_t batch = dy.shape()[0], out = dy.shape()[1];
+  const int64_t plane = dy.shape()[2] * dy.shape()[3];
+#pragma omp parallel for if (dy.numel() > kParallel)
+  for (int64_t o = 0; o < out; ++o) {
+    double sum = 0;
+    for (int64_t n = 0; n < batch; ++n) {
+      const T* from = dy.data<T>() + (n * out + o) * plane;
+      for (int64_t i = 0; i < plane; ++i) sum += double(from[i]);
+    }
+    db.data<T>()[o] = T(sum);
+  }
+}
+
+template <typename T>
+void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+             const Conv2dOptions& options, Tensor& y) {
+  if (y.numel() == 0) return;
+  if constexpr (std::is_same_v<T, float>)
+    if (x.numel() > 0 && conv2d_dnnl(x, weight, bias, options, y)) return;
+  conv2d<T>(x, weight, bias, options, y);
+}
+
+template <typename T>
+void backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
+              Tensor& dx, Tensor& dw, Tensor& db) {
+  const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
+  if constexpr (std::is_same_v<T, float>) {
+    if (!empty && (dx || dw) && conv2d_backward_dnnl(dy, x, weight, options, dx, dw, db)) {
+      if (db && !dw) backward_bias<T>(dy, db);
+      return;
+    }
+  }
+  const auto clear = [](Tensor& y) { kernels::fill(y, 0); };
+  if (dx) empty ? clear(dx) : backward_input<T>(dy, weight, options, dx);
+  if (dw) empty ? clear(dw) : backward_weight<T>(dy, x, options, dw);
+  if (db) backward_bias<T>(dy, db);
+}
+
+/// A float tensor of the same shape, to be rounded into `narrow`; empty if that is.
+Tensor wide(const Tensor& narrow) { return narrow ? Tensor::empty(narrow.shape(), f32) : Tensor(); }
+Tensor widened(const Tensor& narrow) { return narrow ? narrow.to(f32) : Tensor(); }
+void narrow(const Tensor& from, Tensor& to) {
+  if (to) kernels::copy(from, to);
+}
+
+template <typename T>
+void unfold(const Tensor& x, const Patches& p, Tensor& columns) {
+  const int64_t planes = x.shape()[0] * x.shape()[1], plane = p.size.height * p.size.width;
+  const int64_t rows = p.kernel_numel() * p.number();
+#pragma omp parallel for if (planes * rows > kParallel)
+  for (int64_t i = 0; i < planes; ++i)
+    im2col(x.data<T>() + i * plane, p, columns.data<T>() + i * rows);
+}
+
+/// Sixteen-bit floats sum in a float plane of each thread's own.
+template <typename T>
+void fold(const Tensor& columns, const Patches& p, Tensor& x) {
+  const int64_t planes = x.shape()[0] * x.shape()[1], plane = p.size.height * p.size.width;
+  const int64_t rows = p.kernel_numel() * p.number();
+  if constexpr (sizeof(T) == 2) {
+    Tensor sums = wide(x);
+    fold<float>(columns.to(f32), p, sums);
+    return narrow(sums, x);
+  } else {
+#pragma omp parallel for if (planes * rows > kParallel)
+    for (int64_t i = 0; i < planes; ++i) {
+      std::fill_n(x.data<T>() + i * plane, plane, T(0));
+      col2im(columns.data<T>() + i * rows, p, x.data<T>() + i * plane);
+    }
+  }
+}
+
+Patches patches_of(const Shape& image, const UnfoldOptions& o) {
+  const auto count = [](int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                        int64_t dilation) {
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+  };
+  const Size2d number{
+      count(image[2], o.kernel_size.height, o.stride.height, o.padding.height, o.dilation.height),
+      count(image[3], o.kernel_size.width, o.stride.width, o.padding.width, o.dilation.width)};
+  return {{image[2], image[3]}, number, o.kernel_size, o.stride, o.padding, o.dilation};
+}
+
+}  // namespace
+
+void register_conv() {
+  constexpr TypeList<float, double> kPlain{};
+  constexpr TypeList<float16, bfloat16> kSixteenBit{};
+  set_kernel(kernels::conv2d, DeviceType::kCpu, kPlain,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Conv2dOptions& options,
+                            Tensor& y) { forward<T>(x, weight, bias, options, y); });
+  set_kernel(kernels::conv2d_backward, DeviceType::kCpu, kPlain,
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                            const Conv2dOptions& options, Tensor& dx, Tensor& dw,
+                            Tensor& db) { backward<T>(dy, x, weight, options, dx, dw, db); });
+  // Sixteen-bit floats: computed in float, rounded once.
+  set_kernel(kernels::conv2d, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Conv2dOptions& options, Tensor& y) {
+               Tensor result = wide(y);
+               forward<float>(widened(x), widened(weight), widened(bias), options, result);
+               narrow(result, y);
+             });
+  set_kernel(kernels::conv2d_backward, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                            const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+               Tensor to_x = wide(dx), to_w = wide(dw), to_b = wide(db);
+               backward<float>(widened(dy), widened(x), widened(weight), options, to_x, to_w, to_b);
+               narrow(to_x, dx), narrow(to_w, dw), narrow(to_b, db);
+             });
+  set_kernel(
+      kernels::unfold, DeviceType::kCpu, kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, const UnfoldOptions& options, Tensor& columns) {
+        unfold<T>(x, patches_of(x.shape(), options), columns);
+      });
+  set_kernel(kernels::fold, DeviceType::kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& columns, const UnfoldOptions& options,
+                            Tensor& x) { fold<T>(columns, patches_of(x.shape(), options), x); });
+}
 
 }  // namespace tapegrad::backends::cpu

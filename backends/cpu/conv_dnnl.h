@@ -1,0 +1,16 @@
+// Convolutions in float32 by oneDNN.
+#pragma once
+
+#include "ops/conv.h"
+
+namespace tapegrad::backends::cpu {
+
+// Signatures of kernels::conv2d and kernels::conv2d_backward. False, with nothing written, when
+// oneDNN has no implementation for the sizes. No tensor that is there is empty of elements.
+
+bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Conv2dOptions& options, Tensor& y);
+bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                          const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db);
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,53 @@
+#include "ops/window.h"
+
+#include <limits>
+
+#include "core/error.h"
+
+namespace tapegrad {
+namespace {
+
+void require_from(std::string_view op, std::string_view what, Size2d value, int64_t least) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // products below fit in 63 bits
+  if (value.height < least || value.width < least || value.height > kMost || value.width > kMost)
+    fail<ArgumentError>(op, ": ", what, " must be from ", least, " to 2^31 - 1: (", value.height,
+                        ", ", value.width, ")");
+}
+
+/// -1 when no window fits.
+int64_t count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
+              bool ceil_mode) {
+  const int64_t room =
+      size + 2 * padding - (dilation * (kernel - 1) + 1) + (ceil_mode ? stride - 1 : 0);
+  if (room < 0) return -1;
+  int64_t n = room / stride + 1;
+  // The last window must begin inside the image or the padding before it.
+  if (ceil_mode && (n - 1) * stride >= size + padding) --n;
+  return n;
+}
+
+}  // namespace
+
+Size2d count_windows(std::string_view op, const Shape& image, const Windows& w) {
+  require_from(op, "kernel_size", w.kernel, 1);
+  require_from(op, "stride", w.stride, 1);
+  require_from(op, "padding", w.padding, 0);
+  require_from(op, "dilation", w.dilation, 1);
+  const int r = image.rank();
+  const int64_t height = count(image[r - 2], w.kernel.height, w.stride.height, w.padding.height,
+                               w.dilation.height, w.ceil_mode);
+  const int64_t width = count(image[r - 1], w.kernel.width, w.stride.width, w.padding.width,
+                              w.dilation.width, w.ceil_mode);
+  if (height < 0 || width < 0)
+    fail<ShapeError>(op, ": the window is larger than the padded image: image ", image,
+                     ", kernel_size (", w.kernel.height, ", ", w.kernel.width, "), dilation (",
+                     w.dilation.height, ", ", w.dilation.width, "), padding (", w.padding.height,
+                     ", ", w.padding.width, ")");
+  return {height, width};
+}
+
+void require_images(std::string_view op, const Shape& x) {
+  if (x.rank() != 4) fail<ShapeError>(op, ": [batch, channels, height, width] wanted: ", x);
+}
+
+}  // namespace tapegrad

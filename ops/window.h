@@ -1,0 +1,27 @@
+// How often a window fits: the sizes that convolution, unfolding and pooling share.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/shape.h"
+#include "ops/conv.h"
+
+namespace tapegrad {
+
+struct Windows {
+  Size2d kernel;
+  Size2d stride = 1;
+  Size2d padding = 0;
+  Size2d dilation = 1;
+  bool ceil_mode = false;  // count a last window that begins inside but ends outside
+};
+
+/// The number of windows down and across. ArgumentError when a size cannot be meant; ShapeError
+/// when a window is larger than the padded image.
+Size2d count_windows(std::string_view op, const Shape& image, const Windows& windows);
+
+/// ShapeError unless x is [batch, channels, height, width].
+void require_images(std::string_view op, const Shape& x);
+
+}  // namespace tapegrad
