@@ -194,12 +194,6 @@ struct Fold {
   Variable backward(const Variable& dy) const { return unfold(dy, options); }
 };
 
-Size2d size2d(const Arguments& a, std::string_view name) {
-  const std::vector<int64_t> values = a.integers(name);
-  if (values.empty() || values.size() > 2)
-    fail<ArgumentError>("catalog: \"", name, "\" takes one or two numbers");
-  return {values.front(), values.back()};
-}
 UnfoldOptions unfold_options(const Arguments& a) {
   return {.kernel_size = size2d(a, "kernel_size"),
           .stride = size2d(a, "stride"),

@@ -50,4 +50,11 @@ void require_images(std::string_view op, const Shape& x) {
   if (x.rank() != 4) fail<ShapeError>(op, ": [batch, channels, height, width] wanted: ", x);
 }
 
+Size2d size2d(const Arguments& arguments, std::string_view name) {
+  const std::vector<int64_t> values = arguments.integers(name);
+  if (values.empty() || values.size() > 2)
+    fail<ArgumentError>("catalog: \"", name, "\" takes one or two numbers");
+  return {values.front(), values.back()};
+}
+
 }  // namespace tapegrad

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/shape.h"
+#include "ops/catalog.h"
 #include "ops/conv.h"
 
 namespace tapegrad {
@@ -23,5 +24,8 @@ Size2d count_windows(std::string_view op, const Shape& image, const Windows& win
 
 /// ShapeError unless x is [batch, channels, height, width].
 void require_images(std::string_view op, const Shape& x);
+
+/// An attribute of one number, which means both, or two.
+Size2d size2d(const Arguments& arguments, std::string_view name);
 
 }  // namespace tapegrad

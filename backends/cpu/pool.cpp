@@ -1,7 +1,233 @@
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 #include "backends/cpu/register.h"
+#include "core/kernels.h"
+#include "ops/pool.h"
 
 namespace tapegrad::backends::cpu {
+namespace {
 
-void register_pool() {}
+// Each plane belongs to one thread and is worked off in order, so that sums never depend on the
+// number of threads.
+constexpr int64_t kParallel = 32768;  // elements that are worth a second thread
+
+struct Planes {
+  int64_t count, height, width, out_height, out_width;
+  int64_t size() const { return height * width; }
+  int64_t out_size() const { return out_height * out_width; }
+};
+Planes planes_of(const Shape& x, const Shape& y) { return {x[0] * x[1], x[2], x[3], y[2], y[3]}; }
+
+/// The running maximum of a window. A NaN is larger than all; the first of equals stays.
+template <typename T>
+struct Maximum {
+  T value;
+  int32_t index;
+
+  void take(T other, int32_t at) {
+    const bool larger = !(value >= other) && value == value;
+    value = larger ? other : value;
+    index = larger ? at : index;
+  }
+};
+
+template <typename T>
+void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y,
+                    int32_t* indices) {
+  using Wide = Compute<T>;
+  for (int64_t i = 0; i < p.out_height; ++i)
+    for (int64_t j = 0; j < p.out_width; ++j, ++y) {
+      const int64_t top = i * o.stride->height - o.padding.height;
+      const int64_t left = j * o.stride->width - o.padding.width;
+      Maximum<Wide> best{-std::numeric_limits<Wide>::infinity(), -1};
+      for (int64_t u = 0; u < o.kernel_size.height; ++u)
+        for (int64_t v = 0; v < o.kernel_size.width; ++v) {
+          const int64_t row = top + u * o.dilation.height, column = left + v * o.dilation.width;
+          if (row < 0 || row >= p.height || column < 0 || column >= p.width) continue;
+          const int32_t at = int32_t(row * p.width + column);
+          if (best.index < 0)
+            best = {Wide(x[at]), at};
+          else
+            best.take(Wide(x[at]), at);
+        }
+      *y = T(best.value);
+      if (indices != nullptr) *indices++ = best.index;
+    }
+}
+
+/// 2 x 2 windows side by side: no borders to look at, and the compiler makes vectors of it.
+template <bool kIndices, typename T>
+void max_pool_halves(const T* x, const Planes& p, T* y, [[maybe_unused]] int32_t* indices) {
+  using Wide = Compute<T>;
+  for (int64_t i = 0; i < p.out_height; ++i) {
+    const T* upper = x + 2 * i * p.width;
+    const T* lower = upper + p.width;
+    T* to = y + i * p.out_width;
+    const int32_t first = int32_t(2 * i * p.width), width = int32_t(p.width);
+    for (int32_t j = 0; j < int32_t(p.out_width); ++j) {
+      const int32_t at = first + 2 * j;
+      Maximum<Wide> best{Wide(upper[2 * j]), at};
+      best.take(Wide(upper[2 * j + 1]), at + 1);
+      best.take(Wide(lower[2 * j]), at + width);
+      best.take(Wide(lower[2 * j + 1]), at + width + 1);
+      to[j] = T(best.value);
+      if constexpr (kIndices) indices[i * p.out_width + j] = best.index;
+    }
+  }
+}
+
+template <typename T>
+void max_pool2d(const Tensor& x, const MaxPool2dOptions& o, Tensor& y, Tensor& indices) {
+  const Planes p = planes_of(x.shape(), y.shape());
+  const bool halves = o.kernel_size == Size2d(2) && *o.stride == Size2d(2) &&
+                      o.padding == Size2d(0) && o.dilation == Size2d(1) &&
+                      2 * p.out_height <= p.height && 2 * p.out_width <= p.width;
+#pragma omp parallel for if (x.numel() > kParallel)
+  for (int64_t n = 0; n < p.count; ++n) {
+    const T* from = x.data<T>() + n * p.size();
+    T* to = y.data<T>() + n * p.out_size();
+    int32_t* at = indices ? indices.data<int32_t>() + n * p.out_size() : nullptr;
+    if (!halves)
+      max_pool_plane(from, p, o, to, at);
+    else if (at != nullptr)
+      max_pool_halves<true>(from, p, to, at);
+    else
+      max_pool_halves<false>(from, p, to, at);
+  }
+}
+
+template <typename T>
+void gather(const Tensor& x, const Tensor& indices, Tensor& y) {
+  const Planes p = planes_of(x.shape(), y.shape());
+#pragma omp parallel for if (x.numel() > kParallel)
+  for (int64_t n = 0; n < p.count; ++n) {
+    const T* from = x.data<T>() + n * p.size();
+    const int32_t* at = indices.data<int32_t>() + n * p.out_size();
+    T* to = y.data<T>() + n * p.out_size();
+    for (int64_t i = 0; i < p.out_size(); ++i) to[i] = at[i] < 0 ? T(0.0f) : from[at[i]];
+  }
+}
+
+template <typename T>
+void scatter(const Tensor& dy, const Tensor& indices, Tensor& dx) {
+  const Planes p = planes_of(dx.shape(), dy.shape());
+#pragma omp parallel for if (dx.numel() > kParallel)
+  for (int64_t n = 0; n < p.count; ++n) {
+    const T* from = dy.data<T>() + n * p.out_size();
+    const int32_t* at = indices.data<int32_t>() + n * p.out_size();
+    T* to = dx.data<T>() + n * p.size();
+    std::fill_n(to, p.size(), T(0));
+    for (int64_t i = 0; i < p.out_size(); ++i)
+      if (at[i] >= 0) to[at[i]] += from[i];
+  }
+}
+
+/// A window along one dimension: the elements [begin, end) inside, and how many it counts for.
+struct Span {
+  int64_t begin, end, count;
+};
+
+std::vector<Span> spans(int64_t number, int64_t size, bool adaptive, int64_t kernel, int64_t stride,
+                        int64_t padding, bool count_padding) {
+  std::vector<Span> result;
+  for (int64_t i = 0; i < number; ++i) {
+    if (adaptive) {
+      const int64_t begin = i * size / number, end = ((i + 1) * size + number - 1) / number;
+      result.push_back({begin, end, end - begin});
+      continue;
+    }
+    const int64_t begin = i * stride - padding, end = std::min(begin + kernel, size + padding);
+    const int64_t first = std::max<int64_t>(begin, 0), last = std::min(end, size);
+    result.push_back({first, last, count_padding ? end - begin : last - first});
+  }
+  return result;
+}
+
+/// Calls visit(plane, rows, columns) for every plane.
+template <typename Visit>
+void for_each_plane(const Planes& p, const AverageWindows& w, Visit visit) {
+  const AvgPool2dOptions& o = w.options;
+  const Size2d stride = o.stride.value_or(o.kernel_size);
+  const std::vector<Span> rows = spans(p.out_height, p.height, w.adaptive, o.kernel_size.height,
+                                       stride.height, o.padding.height, o.count_include_pad);
+  const std::vector<Span> columns = spans(p.out_width, p.width, w.adaptive, o.kernel_size.width,
+                                          stride.width, o.padding.width, o.count_include_pad);
+#pragma omp parallel for if (p.count * (p.size() + p.out_size()) > kParallel)
+  for (int64_t n = 0; n < p.count; ++n) visit(n, rows, columns);
+}
+
+template <typename T>
+void avg_pool2d(const Tensor& x, const AverageWindows& windows, Tensor& y) {
+  const Planes p = planes_of(x.shape(), y.shape());
+  using Wide = Compute<T>;
+  for_each_plane(p, windows, [&](int64_t n, const auto& rows, const auto& columns) {
+    const T* from = x.data<T>() + n * p.size();
+    T* to = y.data<T>() + n * p.out_size();
+    for (const Span& row : rows)
+      for (const Span& column : columns) {
+        Wide sum = 0;
+        for (int64_t i = row.begin; i < row.end; ++i)
+          for (int64_t j = column.begin; j < column.end; ++j) sum += Wide(from[i * p.width + j]);
+        *to++ = T(sum / Wide(row.count * column.count));
+      }
+  });
+}
+
+template <typename T>
+void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
+  const Planes p = planes_of(dx.shape(), dy.shape());
+  for_each_plane(p, windows, [&](int64_t n, const auto& rows, const auto& columns) {
+    const T* from = dy.data<T>() + n * p.out_size();
+    T* to = dx.data<T>() + n * p.size();
+    std::fill_n(to, p.size(), T(0));
+    for (const Span& row : rows)
+      for (const Span& column : columns) {
+        const T part = *from++ / T(row.count * column.count);
+        for (int64_t i = row.begin; i < row.end; ++i)
+          for (int64_t j = column.begin; j < column.end; ++j) to[i * p.width + j] += part;
+      }
+  });
+}
+
+}  // namespace
+
+void register_pool() {
+  constexpr TypeList<float, double> kPlain{};
+  constexpr TypeList<float16, bfloat16> kSixteenBit{};
+  set_kernel(kernels::max_pool2d, DeviceType::kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& x, const MaxPool2dOptions& options, Tensor& y,
+                            Tensor& indices) { max_pool2d<T>(x, options, y, indices); });
+  set_kernel(kernels::pool_gather, DeviceType::kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& indices, Tensor& y) {
+               gather<T>(x, indices, y);
+             });
+  set_kernel(kernels::avg_pool2d, DeviceType::kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
+               avg_pool2d<T>(x, windows, y);
+             });
+  set_kernel(kernels::pool_scatter, DeviceType::kCpu, kPlain,
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices, Tensor& dx) {
+               scatter<T>(dy, indices, dx);
+             });
+  set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kPlain,
+             []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
+               avg_pool2d_backward<T>(dy, windows, dx);
+             });
+  // Windows that overlap add up: sixteen-bit floats do so in float and round once.
+  set_kernel(kernels::pool_scatter, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices, Tensor& dx) {
+               Tensor sums = Tensor::empty(dx.shape(), f32);
+               scatter<float>(dy.to(f32), indices, sums);
+               kernels::copy(sums, dx);
+             });
+  set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
+               Tensor sums = Tensor::empty(dx.shape(), f32);
+               avg_pool2d_backward<float>(dy.to(f32), windows, sums);
+               kernels::copy(sums, dx);
+             });
+}
 
 }  // namespace tapegrad::backends::cpu
