@@ -1,7 +1,104 @@
+#include <algorithm>
+
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
+namespace {
 
-void matmul_cases(OpCases&) {}
+/// NumPy's matmul by three loops over each pair of matrices.
+Array matmul(const std::vector<Array>& in) {
+  Shape a = in[0].shape, b = in[1].shape;
+  const bool row = a.rank() == 1, column = b.rank() == 1;
+  if (row) a = {1, a[0]};
+  if (column) b = {b[0], 1};
+  const int64_t m = a[a.rank() - 2], k = a[a.rank() - 1], n = b[b.rank() - 1];
+  const int fronts = std::max(a.rank(), b.rank()) - 2;
+  const auto front = [&](const Shape& x, int dim) {
+    const int i = dim - (fronts - (x.rank() - 2));
+    return i < 0 ? 1 : x[i];
+  };
+  Shape batch;
+  for (int i = 0; i < fronts; ++i) batch.push_back(std::max(front(a, i), front(b, i)));
+  Array y{batch, {}};
+  if (!row) y.shape.push_back(m);
+  if (!column) y.shape.push_back(n);
+  for_each_index(batch, [&](int64_t, const std::vector<int64_t>& index) {
+    const auto start = [&](const Shape& x) {
+      int64_t flat = 0;
+      for (int i = 0; i < fronts; ++i)
+        flat = flat * front(x, i) + (front(x, i) == 1 ? 0 : index[size_t(i)]);
+      return flat;
+    };
+    const double* left = in[0].values.data() + start(a) * m * k;
+    const double* right = in[1].values.data() + start(b) * k * n;
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l) sum += left[i * k + l] * right[l * n + j];
+        y.values.push_back(sum);
+      }
+  });
+  return y;
+}
+
+Array outer(const std::vector<Array>& in) {
+  Array y{{in[0].shape[0], in[1].shape[0]}, {}};
+  for (double a : in[0].values)
+    for (double b : in[1].values) y.values.push_back(a * b);
+  return y;
+}
+
+Array linear(const std::vector<Array>& in) {
+  const int64_t out = in[1].shape[0], size = in[1].shape[1];
+  const bool bias = in.size() > 2 && !in[2].values.empty();
+  Array y{in[0].shape, {}};
+  y.shape[y.shape.rank() - 1] = out;
+  for (int64_t i = 0; i < int64_t(in[0].values.size()) / size; ++i)
+    for (int64_t o = 0; o < out; ++o) {
+      double sum = bias ? in[2].values[size_t(o)] : 0;
+      for (int64_t l = 0; l < size; ++l)
+        sum += in[0].values[size_t(i * size + l)] * in[1].values[size_t(o * size + l)];
+      y.values.push_back(sum);
+    }
+  return y;
+}
+
+OpCase product(std::string op, Shape a, Shape b, Reference reference) {
+  return {.op = std::move(op),
+          .inputs = {Input{a}, Input{b}},
+          .reference = std::move(reference),
+          .tolerance = 16};
+}
+
+}  // namespace
+
+void matmul_cases(OpCases& cases) {
+  for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{{{3, 4}, {4, 5}},
+                                                                 {{1, 4}, {4, 1}},
+                                                                 {{4}, {4}},
+                                                                 {{4}, {4, 3}},
+                                                                 {{3, 4}, {4}},
+                                                                 {{2, 3, 4}, {2, 4, 2}},
+                                                                 {{2, 3, 4}, {4, 5}},
+                                                                 {{3, 4}, {2, 4, 2}},
+                                                                 {{2, 1, 2, 3}, {3, 3, 2}},
+                                                                 {{4}, {2, 4, 3}},
+                                                                 {{2, 3, 4}, {4}}})
+    cases.push_back(product("matmul", a, b, matmul));
+  cases.push_back(product("mm", {3, 5}, {5, 2}, matmul));
+  cases.push_back(product("bmm", {3, 2, 4}, {3, 4, 3}, matmul));
+  cases.push_back(product("dot", {5}, {5}, matmul));
+  cases.push_back(product("outer", {3}, {4}, outer));
+  for (const Shape& x : {Shape{4, 3}, Shape{3}, Shape{2, 2, 3}}) {
+    cases.push_back({.op = "linear",
+                     .inputs = {Input{x}, Input{{5, 3}}, Input{{5}}},
+                     .reference = linear,
+                     .tolerance = 16});
+    cases.push_back({.op = "linear",
+                     .inputs = {Input{x}, Input{{5, 3}}, std::nullopt},
+                     .reference = linear,
+                     .tolerance = 16});
+  }
+}
 
 }  // namespace tapegrad::testing

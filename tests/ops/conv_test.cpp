@@ -1,0 +1,291 @@
+#include "ops/conv.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "core/error.h"
+#include "core/gradcheck.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+/// Whole numbers in [-3, 3]: sums of a few thousand products are exact in float32.
+Variable integers(const Shape& shape, DType dtype = f32, int seed = 1) {
+  std::vector<float> values;
+  uint32_t state = uint32_t(seed) * 2654435761u;
+  for (int64_t i = 0; i < numel(shape); ++i) {
+    state = state * 1664525u + 1013904223u;
+    values.push_back(float(int(state >> 24) % 7 - 3));
+  }
+  return Variable(Tensor::from<float>(values, shape).to(dtype));
+}
+
+struct Results {
+  std::vector<int64_t> y, dx, dw, db;
+  bool operator==(const Results&) const = default;
+};
+
+/// y, and the gradients for dy, by seven loops over whole numbers.
+Results naive(const Variable& x, const Variable& w, const Variable& b, const Variable& dy,
+              const Conv2dOptions& o) {
+  const auto xs = x.to_vector<int64_t>(), ws = w.to_vector<int64_t>(), bs = b.to_vector<int64_t>(),
+             dys = dy.to_vector<int64_t>();
+  Results r{std::vector<int64_t>(dys.size()), std::vector<int64_t>(xs.size()),
+            std::vector<int64_t>(ws.size()), std::vector<int64_t>(bs.size())};
+  const int64_t in = x.size(1), height = x.size(2), width = x.size(3), out = w.size(0);
+  const int64_t depth = w.size(1), kh = w.size(2), kw = w.size(3);
+  size_t to = 0;
+  for (int64_t n = 0; n < x.size(0); ++n)
+    for (int64_t f = 0; f < out; ++f)
+      for (int64_t i = 0; i < dy.size(2); ++i)
+        for (int64_t j = 0; j < dy.size(3); ++j, ++to) {
+          r.y[to] = bs[size_t(f)];
+          r.db[size_t(f)] += dys[to];
+          for (int64_t c = 0; c < depth; ++c)
+            for (int64_t u = 0; u < kh; ++u)
+              for (int64_t v = 0; v < kw; ++v) {
+                const int64_t row = i * o.stride.height + u * o.dilation.height - o.padding.height;
+                const int64_t column = j * o.stride.width + v * o.dilation.width - o.padding.width;
+                if (row < 0 || row >= height || column < 0 || column >= width) continue;
+                const int64_t channel = f / (out / o.groups) * depth + c;
+                const size_t at = size_t(((n * in + channel) * height + row) * width + column);
+                const size_t k = size_t(((f * depth + c) * kh + u) * kw + v);
+                r.y[to] += xs[at] * ws[k];
+                r.dx[at] += ws[k] * dys[to];
+                r.dw[k] += xs[at] * dys[to];
+              }
+        }
+  return r;
+}
+
+/// y and gradients by the library; dy is filled here.
+Results library(Variable x, Variable w, Variable b, const Conv2dOptions& o, Variable* dy) {
+  x.requires_grad_(), w.requires_grad_(), b.requires_grad_();
+  const Variable y = conv2d(x, w, b, o);
+  *dy = integers(y.shape(), x.dtype(), 4);
+  const Variable xs[] = {x, w, b};
+  const auto gradients = grad(y, xs, *dy);
+  return {y.to_vector<int64_t>(), gradients[0].to_vector<int64_t>(),
+          gradients[1].to_vector<int64_t>(), gradients[2].to_vector<int64_t>()};
+}
+
+void sweep(DType dtype, const std::vector<int64_t>& all_channels) {
+  int checked = 0;
+  for (int64_t channels : all_channels)
+    for (bool depthwise : {false, true})
+      for (int64_t kernel : {1, 3, 5})
+        for (int64_t stride : {1, 2, 3})
+          for (int64_t padding : {0, 1, 2})
+            for (int64_t dilation : {1, 2})
+              for (int64_t size : {7, 12}) {
+                if (size + 2 * padding < dilation * (kernel - 1) + 1) continue;
+                if (kernel == 1 && dilation == 2) continue;  // the same as dilation 1
+                if (channels == 1 && depthwise) continue;
+                const int64_t groups = depthwise ? channels : 1;
+                const Conv2dOptions o{
+                    .stride = stride, .padding = padding, .dilation = dilation, .groups = groups};
+                const int64_t out = depthwise ? channels : 8;
+                const Variable x = integers({2, channels, size, size}, dtype, 1);
+                const Variable w = integers({out, channels / groups, kernel, kernel}, dtype, 2);
+                const Variable b = integers({out}, dtype, 3);
+                Variable dy;
+                const Results got = library(x, w, b, o, &dy);
+                ASSERT_TRUE(got == naive(x, w, b, dy, o))
+                    << dtype << " channels " << channels << " groups " << groups << " kernel "
+                    << kernel << " stride " << stride << " padding " << padding << " dilation "
+                    << dilation << " size " << size;
+                ++checked;
+              }
+  EXPECT_GT(checked, 100);
+}
+
+TEST(Conv2d, T25_ExactSweepFloat32) { sweep(f32, {1, 3, 8, 16, 24, 25}); }
+TEST(Conv2d, T25_ExactSweepFloat64) { sweep(f64, {1, 3, 8}); }
+
+TEST(Conv2d, RectanglesGroupsAndOddStridesAreExact) {
+  const Conv2dOptions o{.stride = {2, 1}, .padding = {0, 2}, .dilation = {1, 2}, .groups = 2};
+  for (DType dtype : {f32, f64}) {
+    const Variable x = integers({3, 6, 9, 11}, dtype, 1), w = integers({4, 3, 2, 3}, dtype, 2);
+    const Variable b = integers({4}, dtype, 3);
+    Variable dy;
+    const Results got = library(x, w, b, o, &dy);
+    EXPECT_EQ(dy.shape(), (Shape{3, 4, 4, 11}));
+    EXPECT_TRUE(got == naive(x, w, b, dy, o));
+  }
+}
+
+TEST(Conv2d, T08_StridedImageAndWeightAreExact) {
+  for (DType dtype : {f32, f64}) {
+    const Variable x = integers({2, 3, 8, 7}, dtype, 1), w = integers({4, 3, 3, 2}, dtype, 2);
+    const Variable b = integers({8}, dtype, 3);
+    // The same numbers in other places: channels last, and every second of a wider one.
+    const Variable last = permute(clone(permute(x, {0, 2, 3, 1})), {0, 3, 1, 2});
+    const Variable transposed = permute(clone(permute(w, {3, 2, 1, 0})), {3, 2, 1, 0});
+    const Variable spread = slice(b, 0, 0, kEnd, 2);
+    ASSERT_FALSE(last.value().is_contiguous() || transposed.value().is_contiguous());
+    Variable dy;
+    const Results got =
+        library(last.detach(), transposed.detach(), spread.detach(), {.padding = 1}, &dy);
+    EXPECT_TRUE(got == naive(x, w, spread, dy, {.padding = 1}));
+  }
+}
+
+TEST(Conv2d, StridedGradientIsExact) {
+  Variable x = integers({2, 3, 6, 6}), w = integers({4, 3, 3, 3}, f32, 2);
+  x.requires_grad_(), w.requires_grad_();
+  const Variable dy = transpose(integers({2, 4, 4, 4}, f32, 5), 2, 3);
+  conv2d(x, w).backward(dy);
+  const Results want = naive(x, w, Variable(Tensor::full({4}, 0, f32)), dy, {});
+  EXPECT_EQ(x.grad().to_vector<int64_t>(), want.dx);
+  EXPECT_EQ(w.grad().to_vector<int64_t>(), want.dw);
+}
+
+TEST(Conv2d, T03_BatchOfNothingHasZeroWeightGradients) {
+  for (DType dtype : {f32, f64, bf16}) {
+    Variable x = integers({0, 3, 8, 8}, dtype), w = integers({4, 3, 3, 3}, dtype),
+             b = integers({4}, dtype);
+    x.requires_grad_(), w.requires_grad_(), b.requires_grad_();
+    const Variable y = conv2d(x, w, b);
+    EXPECT_EQ(y.shape(), (Shape{0, 4, 6, 6}));
+    sum(y).backward();
+    EXPECT_EQ(x.grad().shape(), x.shape());
+    EXPECT_EQ(w.grad().to_vector<float>(), std::vector<float>(108, 0.0f));
+    EXPECT_EQ(b.grad().to_vector<float>(), std::vector<float>(4, 0.0f));
+  }
+}
+
+TEST(Conv2d, T27_OneByOneWithStride) {
+  const Variable x = integers({2, 3, 7, 6}), w = integers({5, 3, 1, 1}, f32, 2);
+  const Variable b = integers({5}, f32, 3);
+  Variable dy;
+  const Results got = library(x, w, b, {.stride = 2}, &dy);
+  EXPECT_EQ(dy.shape(), (Shape{2, 5, 4, 3}));
+  EXPECT_TRUE(got == naive(x, w, b, dy, {.stride = 2}));
+}
+
+TEST(Conv2d, T27_ErrorsNameTheOpAndTheSizes) {
+  const Variable x = integers({2, 4, 5, 5}), w = integers({6, 4, 3, 3});
+  try {
+    conv2d(x, integers({6, 4, 8, 3}), {}, {.padding = 1});
+    FAIL() << "a kernel of 8 in an image of 7";
+  } catch (const ShapeError& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(text.rfind("conv2d: ", 0), 0u) << text;
+    EXPECT_NE(text.find("[2, 4, 5, 5]"), text.npos) << text;
+    EXPECT_NE(text.find("(8, 3)"), text.npos) << text;
+  }
+  EXPECT_THROW(conv2d(x, w, {}, {.dilation = 3}), ShapeError);
+  EXPECT_THROW(conv2d(x, integers({6, 3, 3, 3})), ShapeError);
+  EXPECT_THROW(conv2d(x, w, {}, {.groups = 2}), ShapeError);
+  EXPECT_THROW(conv2d(x, integers({3, 2, 3, 3}), {}, {.groups = 2}), ShapeError);
+  EXPECT_THROW(conv2d(x, w, integers({5})), ShapeError);
+  EXPECT_THROW(conv2d(integers({4, 5, 5}), w), ShapeError);
+  EXPECT_THROW(conv2d(x, integers({6, 36})), ShapeError);
+  EXPECT_THROW(conv2d(x, w, {}, {.groups = 0}), ArgumentError);
+  EXPECT_THROW(conv2d(x, w, {}, {.stride = 0}), ArgumentError);
+  EXPECT_THROW(conv2d(x, w, {}, {.padding = -1}), ArgumentError);
+  EXPECT_THROW(conv2d(x, w, {}, {.padding = int64_t(1) << 62}), ArgumentError);
+  EXPECT_THROW(conv2d(x, integers({6, 4, 0, 3})), ArgumentError);
+  EXPECT_THROW(conv2d(x, integers({6, 4, 3, 3}, f64)), DTypeError);
+}
+
+TEST(Conv2d, OnlyWantedGradientsAreComputed) {
+  Variable x = integers({2, 3, 6, 6}), w = integers({4, 3, 3, 3}), b = integers({4});
+  b.requires_grad_();
+  sum(conv2d(x, w, b)).backward();
+  EXPECT_EQ(b.grad().to_vector<float>(), std::vector<float>(4, 32.0f));
+  EXPECT_FALSE(x.grad() || w.grad());
+}
+
+TEST(Conv2d, FusedAndRecordedBackwardAgreeExactly) {
+  for (DType dtype : {f32, f64, f16}) {
+    Variable x = integers({2, 4, 6, 6}, dtype), w = integers({4, 2, 3, 3}, dtype, 2),
+             b = integers({4}, dtype, 3);
+    x.requires_grad_(), w.requires_grad_(), b.requires_grad_();
+    const Variable y = conv2d(x, w, b, {.padding = 1, .groups = 2});
+    const Variable dy = integers(y.shape(), dtype, 4), xs[] = {x, w, b};
+    const auto fused = grad(y, xs, dy, {.retain_graph = true});
+    const auto recorded = grad(y, xs, dy, {.create_graph = true});
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(fused[i].to_vector<float>(), recorded[i].to_vector<float>()) << dtype << ' ' << i;
+  }
+}
+
+TEST(Conv2d, ThirdOrder) {
+  Variable x = integers({1, 2, 4, 4}, f64), w = integers({2, 2, 3, 3}, f64, 2);
+  x.requires_grad_(), w.requires_grad_();
+  const auto result = gradcheck(
+      [](const auto& in) {
+        const Variable y = conv2d(in[0], in[1], {}, {.stride = 2, .padding = 1});
+        const auto first =
+            grad(sum(y * y * y), std::vector{in[0], in[1]}, {}, {.create_graph = true});
+        return first;
+      },
+      {x, w}, {.order = 2});
+  EXPECT_TRUE(result) << result.message;
+}
+
+TEST(Conv2d, ThreadsShareThePrimitives) {
+  const Variable x = integers({3, 5, 9, 9}), w = integers({6, 5, 3, 3}, f32, 2);
+  const std::vector<float> want = conv2d(x, w).to_vector<float>();
+  std::vector<std::vector<float>> got(8);
+  std::vector<std::thread> threads;
+  for (auto& result : got)
+    threads.emplace_back([&] {
+      const NoGrad off;
+      for (int i = 0; i < 20; ++i) result = conv2d(x, w).to_vector<float>();
+    });
+  for (auto& thread : threads) thread.join();
+  for (const auto& result : got) EXPECT_EQ(result, want);
+}
+
+TEST(Unfold, IsConvolutionWithProducts) {
+  const Variable x = integers({2, 3, 6, 5}), w = integers({4, 3, 3, 2}, f32, 2);
+  const UnfoldOptions o{.kernel_size = {3, 2}, .stride = 2, .padding = 1};
+  const Variable columns = unfold(x, o);
+  EXPECT_EQ(columns.shape(), (Shape{2, 18, 9}));
+  const Variable y = conv2d(x, w, {}, {.stride = 2, .padding = 1});
+  const auto flat = columns.to_vector<double>(), weights = w.to_vector<double>();
+  const auto expected = y.to_vector<double>();
+  for (size_t n = 0; n < 2; ++n)
+    for (size_t f = 0; f < 4; ++f)
+      for (size_t i = 0; i < 9; ++i) {
+        double total = 0;
+        for (size_t k = 0; k < 18; ++k) total += weights[f * 18 + k] * flat[(n * 18 + k) * 9 + i];
+        ASSERT_EQ(total, expected[(n * 4 + f) * 9 + i]);
+      }
+}
+
+TEST(Fold, CountsHowOftenAPixelIsSeen) {
+  const UnfoldOptions o{.kernel_size = 3, .padding = 1};
+  const Variable ones(Tensor::full({1, 9, 9}, 1, f32));
+  EXPECT_EQ(fold(ones, 3, o).to_vector<float>(), (std::vector<float>{4, 6, 4, 6, 9, 6, 4, 6, 4}));
+}
+
+TEST(Fold, SixteenBitSumsInFloat) {
+  // The pixel in the middle is seen by 400 windows; adding ones in bfloat16 would stop at 256.
+  const Variable ones(Tensor::full({1, 400, 441}, 1, bf16));
+  const Variable y = fold(ones, 20, {.kernel_size = 20, .padding = 10});
+  EXPECT_EQ(y.to_vector<float>()[10 * 20 + 10], 400.0f);
+}
+
+TEST(Fold, ErrorsNameTheOp) {
+  const Variable columns = integers({1, 12, 9});
+  EXPECT_EQ(fold(columns, 4, {.kernel_size = 2}).shape(), (Shape{1, 3, 4, 4}));
+  EXPECT_THROW(fold(columns, 4, {.kernel_size = {5, 1}}), ShapeError);       // does not fit
+  EXPECT_THROW(fold(columns, 5, {.kernel_size = 2}), ShapeError);            // 16 patches, not 9
+  EXPECT_THROW(fold(columns, {7, 3}, {.kernel_size = {5, 1}}), ShapeError);  // 12 is not 5 c
+  EXPECT_THROW(fold(integers({12, 9}), 4, {.kernel_size = 2}), ShapeError);
+  EXPECT_THROW(fold(columns, 0, {.kernel_size = 2}), ArgumentError);
+  EXPECT_THROW(unfold(integers({1, 3, 4, 4}), {.kernel_size = 5}), ShapeError);
+  EXPECT_THROW(unfold(integers({3, 4, 4}), {.kernel_size = 2}), ShapeError);
+  EXPECT_THROW(unfold(integers({1, 3, 4, 4}), {.kernel_size = 0}), ArgumentError);
+}
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,0 +1,248 @@
+#include "ops/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/gradcheck.h"
+#include "ops/binary.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+/// Whole numbers in [-3, 3], so that float32 products are exact.
+Variable integers(const Shape& shape, DType dtype = f32, int seed = 1) {
+  std::vector<double> values;
+  uint32_t state = uint32_t(seed) * 2654435761u;
+  for (int64_t i = 0; i < numel(shape); ++i) {
+    state = state * 1664525u + 1013904223u;
+    values.push_back(double(int(state >> 24) % 7 - 3));
+  }
+  return Variable(Tensor::from<double>(values, shape).to(dtype));
+}
+
+std::vector<double> naive(const Variable& a, const Variable& b) {
+  const auto left = a.to_vector<double>(), right = b.to_vector<double>();
+  const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
+  const int64_t batch = a.rank() == 3 ? a.size(0) : 1;
+  std::vector<double> y;
+  for (int64_t t = 0; t < batch; ++t)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += left[size_t((t * m + i) * k + l)] * right[size_t((t * k + l) * n + j)];
+        y.push_back(sum);
+      }
+  return y;
+}
+
+/// A matrix (or batch) of this shape in memory that is laid out in one of several ways.
+enum class Form { kDense, kTransposed, kWideRows, kEveryOther, kGarbage };
+constexpr Form kForms[] = {Form::kDense, Form::kTransposed, Form::kWideRows, Form::kEveryOther,
+                           Form::kGarbage};
+
+Variable laid_out(const Shape& shape, Form form, DType dtype, int seed) {
+  const int r = shape.rank();
+  const int64_t rows = shape[r - 2], columns = shape[r - 1], batch = r == 3 ? shape[0] : 1;
+  const Variable values = integers(shape, dtype, seed);
+  Layout layout{shape, contiguous_strides(shape), 3};
+  auto& step = layout.strides;
+  int64_t matrix = rows * columns;
+  switch (form) {
+    case Form::kDense:
+      break;
+    case Form::kTransposed:
+      step[r - 2] = 1, step[r - 1] = rows;
+      break;
+    case Form::kWideRows:
+      step[r - 2] = columns + 3, matrix = rows * (columns + 3);
+      break;
+    case Form::kEveryOther:
+      step[r - 2] = 2 * columns, step[r - 1] = 2, matrix = 2 * rows * columns;
+      break;
+    case Form::kGarbage:  // sizes of 1 do not care about their stride
+      if (rows == 1) step[r - 2] = -7777;
+      if (columns == 1) step[r - 1] = 99999;
+      break;
+  }
+  if (r == 3) step[0] = matrix;
+  Tensor storage = Tensor::full({batch * matrix + 3}, 55, dtype);
+  const Tensor view = storage.with_layout(layout);
+  Variable y(view);
+  copy_(y, values);
+  return y;
+}
+
+TEST(Matmul, T07_EveryLayoutOfBothOperandsIsExact) {
+  for (DType dtype : {f32, f64, bf16, i64})
+    for (Form left : kForms)
+      for (Form right : kForms)
+        for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{
+                 {5, 7, 3}, {1, 4, 6}, {6, 4, 1}, {4, 1, 5}, {1, 1, 1}, {1, 9, 1}}) {
+          const Variable a = laid_out({m, k}, left, dtype, 1),
+                         b = laid_out({k, n}, right, dtype, 2);
+          EXPECT_EQ(matmul(a, b).to_vector<double>(), naive(a, b))
+              << dtype << ' ' << int(left) << int(right) << ' ' << m << ' ' << k << ' ' << n;
+        }
+}
+
+TEST(Matmul, T07_TransposedOperandsAndGradientsAreExact) {
+  // All 16: each operand and its gradient's use, plain or transposed, single and batched.
+  for (bool batched : {false, true})
+    for (int bits = 0; bits < 16; ++bits) {
+      const auto shape = [&](int64_t rows, int64_t columns) {
+        return batched ? Shape{3, rows, columns} : Shape{rows, columns};
+      };
+      const auto operand = [&](int64_t rows, int64_t columns, bool transposed, bool sliced,
+                               int seed) {
+        Variable x = transposed ? transpose(integers(shape(columns, rows + 2), f32, seed), -2, -1)
+                                : integers(shape(rows + 2, columns), f32, seed);
+        x = narrow(x, -2, sliced ? 1 : 0, rows);
+        return x;
+      };
+      Variable a = operand(5, 4, bits & 1, bits & 4, 1), b = operand(4, 6, bits & 2, bits & 8, 2);
+      a.requires_grad_(), b.requires_grad_();
+      const Variable y = matmul(a, b);
+      EXPECT_EQ(y.to_vector<double>(), naive(a, b)) << bits;
+      const Variable dy = integers(y.shape(), f32, 3);
+      y.backward(dy);
+      EXPECT_EQ(a.grad().to_vector<double>(), naive(dy, transpose(b, -2, -1))) << bits;
+      EXPECT_EQ(b.grad().to_vector<double>(), naive(transpose(a, -2, -1), dy)) << bits;
+    }
+}
+
+TEST(Matmul, LargeProductsAndBatchesAreExact) {
+  for (DType dtype : {f32, f64}) {
+    const Variable a = integers({150, 130}, dtype, 1), b = integers({130, 170}, dtype, 2);
+    EXPECT_EQ(matmul(a, b).to_vector<double>(), naive(a, b));
+    const Variable c = integers({48, 33, 20}, dtype, 3), d = integers({48, 20, 17}, dtype, 4);
+    EXPECT_EQ(bmm(c, d).to_vector<double>(), naive(c, d));
+  }
+}
+
+TEST(Matmul, T03_EmptySizes) {
+  EXPECT_EQ(matmul(integers({0, 5}), integers({5, 3})).shape(), (Shape{0, 3}));
+  for (DType dtype : {f16, bf16, f32, f64, i32, i64, u8}) {
+    const Variable y = matmul(integers({2, 0}, dtype), integers({0, 3}, dtype));
+    EXPECT_EQ(y.shape(), (Shape{2, 3}));
+    EXPECT_EQ(y.to_vector<double>(), std::vector<double>(6, 0.0));
+  }
+  EXPECT_EQ(matmul(integers({4, 2, 0}), integers({4, 0, 3})).to_vector<float>(),
+            std::vector<float>(24, 0.0f));
+  EXPECT_EQ(dot(integers({0}), integers({0})).item(), 0.0);
+}
+
+TEST(Linear, T03_BatchOfNothingHasZeroWeightGradients) {
+  Variable x = integers({0, 3}), w = integers({4, 3}), b = integers({4});
+  x.requires_grad_(), w.requires_grad_(), b.requires_grad_();
+  const Variable y = linear(x, w, b);
+  EXPECT_EQ(y.shape(), (Shape{0, 4}));
+  sum(y).backward();
+  EXPECT_EQ(x.grad().shape(), (Shape{0, 3}));
+  EXPECT_EQ(w.grad().to_vector<float>(), std::vector<float>(12, 0.0f));
+  EXPECT_EQ(b.grad().to_vector<float>(), std::vector<float>(4, 0.0f));
+  // No inner elements: the bias alone.
+  EXPECT_EQ(linear(integers({2, 0}), integers({4, 0}), b).to_vector<float>(), [&] {
+    std::vector<float> twice = b.to_vector<float>();
+    twice.insert(twice.end(), twice.begin(), twice.begin() + 4);
+    return twice;
+  }());
+}
+
+TEST(Linear, FusedAndRecordedBackwardAgreeExactly) {
+  for (const Shape& shape : {Shape{6, 3}, Shape{2, 3, 3}, Shape{3}}) {
+    Variable x = integers(shape, f64, 1), w = integers({4, 3}, f64, 2), b = integers({4}, f64, 3);
+    x.requires_grad_(), w.requires_grad_(), b.requires_grad_();
+    const Variable y = linear(x, w, b);
+    const Variable dy = integers(y.shape(), f64, 4);
+    const Variable xs[] = {x, w, b};
+    const auto fused = grad(y, xs, dy, {.retain_graph = true});
+    const auto recorded = grad(y, xs, dy, {.create_graph = true});
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(fused[i].shape(), xs[i].shape());
+      EXPECT_EQ(fused[i].to_vector<double>(), recorded[i].to_vector<double>()) << i;
+    }
+  }
+}
+
+TEST(Linear, SixteenBitRoundsOnce) {
+  // 256 + 1 + 1: bfloat16 cannot hold 257, so rounding the product first would lose both ones.
+  const Variable x(Tensor::from<float>({{256.0f, 1.0f}}, {1, 2}).to(bf16));
+  const Variable w(Tensor::from<float>({{1.0f, 1.0f}}, {1, 2}).to(bf16));
+  const Variable b(Tensor::from<float>({{1.0f}}, {1}).to(bf16));
+  EXPECT_EQ(linear(x, w, b).item(), 258.0);
+}
+
+TEST(Matmul, IntegersWrapAround) {
+  const Variable big(Tensor::from<int32_t>({{1 << 30, 1 << 30}}, {1, 2}));
+  const Variable four(Tensor::from<int32_t>({{4, 2}}, {2, 1}));
+  EXPECT_EQ(matmul(big, four).to_vector<int32_t>()[0], int32_t(uint32_t(1) << 31));
+  const Variable bytes(Tensor::from<uint8_t>({{200, 100}}, {1, 2}));
+  const Variable ones(Tensor::from<uint8_t>({{1, 1}}, {2, 1}));
+  EXPECT_EQ(matmul(bytes, ones).to_vector<uint8_t>()[0], uint8_t(300 - 256));
+}
+
+TEST(Matmul, T40_ExpandedOperandsAreReadInPlace) {
+  // One row seen a million times costs a copy of one row, and the strides of 0 are respected.
+  const Variable row = integers({1, 3});
+  const Variable y = matmul(expand(row, {1000, 3}), integers({3, 2}, f32, 2));
+  const std::vector<double> once = naive(row, integers({3, 2}, f32, 2));
+  const auto values = y.to_vector<double>();
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], once[i % 2]);
+}
+
+TEST(Matmul, ThirdOrder) {
+  // d^3/dt^3 of sum((A t)(A t)(A t)) entries: matmul is linear in each use of t.
+  Variable a = integers({3, 3}, f64, 1), t = integers({3, 3}, f64, 2);
+  t.requires_grad_();
+  const Variable y = sum(matmul(matmul(matmul(a, t), t), t));
+  const Variable first = grad(y, t, {.create_graph = true});
+  const Variable second = grad(sum(first * first), t, {.create_graph = true});
+  EXPECT_TRUE(gradcheck(
+      [&](const auto& in) {
+        const Variable y = sum(matmul(matmul(matmul(a, in[0]), in[0]), in[0]));
+        return grad(y, in[0], {.create_graph = true});
+      },
+      {t}, {.order = 2, .rtol = 1e-5}));
+  EXPECT_EQ(second.shape(), t.shape());
+}
+
+TEST(Matmul, T04_ErrorsNameTheOpAndTheShapes) {
+  const auto message = [](auto f) {
+    try {
+      f();
+    } catch (const ShapeError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no ShapeError");
+  };
+  EXPECT_EQ(message([] {
+              matmul(integers({64, 784}), integers({512, 10}));
+            }),
+            "matmul: inner sizes differ: [64, 784] x [512, 10]");
+  for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{{{}, {3}},
+                                                                 {{3}, {}},
+                                                                 {{3}, {4}},
+                                                                 {{2, 3}, {2}},
+                                                                 {{3}, {2, 3}},
+                                                                 {{2, 3, 4}, {5, 2}},
+                                                                 {{2, 3, 4}, {3, 4, 5}}})
+    EXPECT_THROW(matmul(integers(a), integers(b)), ShapeError) << a << b;
+  EXPECT_THROW(mm(integers({3}), integers({3, 2})), ShapeError);
+  EXPECT_THROW(bmm(integers({1, 2, 3}), integers({2, 3, 2})), ShapeError);
+  EXPECT_THROW(bmm(integers({2, 3}), integers({3, 2})), ShapeError);
+  EXPECT_THROW(dot(integers({2}), integers({3})), ShapeError);
+  EXPECT_THROW(dot(integers({2, 1}), integers({2})), ShapeError);
+  EXPECT_THROW(outer(integers({2, 1}), integers({2})), ShapeError);
+  EXPECT_THROW(linear(integers({2, 3}), integers({4, 2})), ShapeError);
+  EXPECT_THROW(linear(integers({2, 3}), integers({3})), ShapeError);
+  EXPECT_THROW(linear(integers({2, 3}), integers({4, 3}), integers({3})), ShapeError);
+  EXPECT_THROW(linear(integers({}), integers({4, 3})), ShapeError);
+  EXPECT_THROW(matmul(integers({2, 2}), integers({2, 2}, f64)), DTypeError);
+  EXPECT_THROW(linear(integers({2, 2}), integers({2, 2}), integers({2}, f64)), DTypeError);
+}
+
+}  // namespace
+}  // namespace tapegrad
