@@ -1,7 +1,5 @@
 #include "backends/cpu/conv_dnnl.h"
 
-#include <omp.h>
-
 #include <list>
 #include <map>
 #include <memory>
@@ -9,7 +7,10 @@
 #include <optional>
 #include <unordered_map>
 
+#include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
+
+#include "core/error.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -236,10 +237,8 @@ void run(const Plan& plan, std::unordered_map<int, memory> arguments) {
   stream().wait();
 }
 
-}  // namespace
-
-bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                 const Conv2dOptions& options, Tensor& y) {
+bool forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+             const Conv2dOptions& options, Tensor& y) {
   const auto plan =
       plan_for(problem(Pass::kForward, bool(bias), x.shape(), weight.shape(), y.shape(), options));
   if (!plan->primitive) return false;
@@ -255,8 +254,8 @@ bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
   return true;
 }
 
-bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                          const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
+              Tensor& dx, Tensor& dw, Tensor& db) {
   std::shared_ptr<const Plan> input, weights;
   if (dx) {
     input = plan_for(
@@ -294,6 +293,29 @@ bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weigh
     to.store();
   }
   return true;
+}
+
+/// Runs f; oneDNN's exceptions become the library's.
+template <typename F>
+bool translated(F f) {
+  try {
+    return f();
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) fail<OutOfMemory>("conv2d: oneDNN is out of memory");
+    fail<Error>("conv2d: oneDNN: ", error.what(), " (status ", int(error.status), ")");
+  }
+}
+
+}  // namespace
+
+bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Conv2dOptions& options, Tensor& y) {
+  return translated([&] { return forward(x, weight, bias, options, y); });
+}
+
+bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                          const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+  return translated([&] { return backward(dy, x, weight, options, dx, dw, db); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/gradcheck.h"
 #include "core/tape.h"
+#include "core/view.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

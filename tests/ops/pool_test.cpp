@@ -72,10 +72,11 @@ TEST(MaxPool, T28_NanPropagatesAndTheFirstTakesTheGradient) {
 }
 
 TEST(MaxPool, MinusInfinityIsAnElementLikeAnyOther) {
-  const Variable x = image(std::vector<float>(4, -kInf), 2, 2);
-  EXPECT_EQ(max_pool2d(x, {.kernel_size = 2}).item(), -double(kInf));
-  EXPECT_EQ(weighted_gradient(x, {.kernel_size = 2}), (std::vector<float>{1, 0, 0, 0}));
-  EXPECT_EQ(weighted_gradient(x, {.kernel_size = 2, .stride = 1, .padding = 1})[0], 1 + 2 + 4 + 5);
+  const auto lowest = [] { return image(std::vector<float>(4, -kInf), 2, 2); };
+  EXPECT_EQ(max_pool2d(lowest(), {.kernel_size = 2}).item(), -double(kInf));
+  EXPECT_EQ(weighted_gradient(lowest(), {.kernel_size = 2}), (std::vector<float>{1, 0, 0, 0}));
+  EXPECT_EQ(weighted_gradient(lowest(), {.kernel_size = 2, .stride = 1, .padding = 1})[0],
+            1 + 2 + 4 + 5);
 }
 
 TEST(MaxPool, AWindowInThePaddingAloneIsMinusInfinityWithoutGradient) {
