@@ -694,7 +694,8 @@ void catalog_view(Catalog& catalog) {
   });
   catalog.add("unsqueeze(input, dim: int)", "a new dimension of size 1",
               [](A a) { return unsqueeze(a[0], int(a.integer("dim"))); });
-  catalog.add("unfold(input, dimension: int, size: int, step: int)",
+  // PyTorch's Tensor.unfold; "unfold" is torch.nn.functional's, of images.
+  catalog.add("tensor.unfold(input, dimension: int, size: int, step: int)",
               "y[..., i, ..., j] = x[..., i * step + j, ...]", [](A a) {
                 return unfold(a[0], int(a.integer("dimension")), a.integer("size"),
                               a.integer("step"));
