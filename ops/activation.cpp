@@ -1,10 +1,323 @@
 #include "ops/activation.h"
 
+#include <cmath>
+#include <limits>
+#include <numbers>
+
 #include "core/op.h"
+#include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/unary.h"
 
 namespace tapegrad {
 
-void catalog_activation(Catalog&) {}
+namespace kernels {
+constinit Activation sigmoid{"sigmoid"}, relu{"relu"}, gelu_erf{"gelu"}, gelu_tanh{"gelu"},
+    silu{"silu"}, mish{"mish"}, hardsigmoid{"hardsigmoid"}, hardswish{"hardswish"};
+constinit ActivationGradient sigmoid_backward{"sigmoid_backward"}, relu_backward{"relu_backward"};
+constinit ActivationGradient gelu_erf_backward{"gelu_backward"},
+    gelu_tanh_backward{"gelu_backward"}, silu_backward{"silu_backward"},
+    mish_backward{"mish_backward"}, hardswish_backward{"hardswish_backward"};
+constinit Kernel<void(const Tensor&, double, Tensor&)> leaky_relu{"leaky_relu"};
+constinit Kernel<void(const Tensor&, double, double, Tensor&)> elu{"elu"};
+constinit Kernel<void(const Tensor&, const Tensor&, double, double, Tensor&)> elu_backward{
+    "elu_backward"};
+constinit Kernel<void(const Tensor&, double, double, Tensor&)> softplus{"softplus"};
+constinit Kernel<void(const Tensor&, const Tensor&, double, double, Tensor&)> softplus_backward{
+    "softplus_backward"};
+}  // namespace kernels
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+template <const kernels::Activation& kernel>
+struct ActivationOp {
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(x.shape());
+    kernel(x, y);
+    return y;
+  }
+  void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
+};
+
+/// A gradient by its kernel, for rules that are not being recorded.
+template <typename Kernel, typename... Attributes>
+Variable fused(const Kernel& kernel, const Variable& dy, const Variable& saved,
+               Attributes... attributes) {
+  Tensor dx = saved.value().empty_like(saved.shape());
+  kernel(dy.value(), saved.value(), attributes..., dx);
+  return Variable(std::move(dx));
+}
+
+struct Sigmoid : ActivationOp<kernels::sigmoid> {
+  static constexpr std::string_view kName = "sigmoid";
+  SavedOutput<> y{};
+  auto saved() { return std::tie(y); }
+
+  Variable backward(const Variable& dy) const {
+    const Variable s = y();
+    if (!is_recording()) return fused(kernels::sigmoid_backward, dy, s);
+    return dy * (s * (1 - s));
+  }
+};
+
+struct Relu : ActivationOp<kernels::relu> {
+  static constexpr std::string_view kName = "relu";
+  SavedOutput<> y{};
+  auto saved() { return std::tie(y); }
+
+  Variable backward(const Variable& dy) const {
+    if (!is_recording()) return fused(kernels::relu_backward, dy, y());
+    return piecewise(dy, y(), {0.0, kInf, 0.0, 1.0, 1.0});
+  }
+};
+
+struct LeakyRelu {
+  static constexpr std::string_view kName = "leaky_relu";
+  double slope;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(x.shape());
+    kernels::leaky_relu(x, slope, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    return piecewise(dy, x(), {0.0, kInf, slope, 1.0, 1.0});
+  }
+};
+
+struct Elu {
+  static constexpr std::string_view kName = "elu";
+  double alpha, scale;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(x.shape());
+    kernels::elu(x, alpha, scale, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    const Variable in = x();
+    if (!is_recording()) return fused(kernels::elu_backward, dy, in, alpha, scale);
+    const Variable curve = exp(clamp(in, {.max = 0.0})) * (alpha * scale);
+    return piecewise(dy, in, {0.0, kInf, 0.0, scale, scale}) +
+           piecewise(dy, in, {0.0, kInf, 1.0, 0.0, 0.0}) * curve;
+  }
+};
+
+struct GeluErf : ActivationOp<kernels::gelu_erf> {
+  static constexpr std::string_view kName = "gelu";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  // Phi(x) + x phi(x)
+  Variable backward(const Variable& dy) const {
+    const Variable in = x();
+    if (!is_recording()) return fused(kernels::gelu_erf_backward, dy, in);
+    constexpr double kDensity = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+    const Variable below = erf(in * (1 / std::numbers::sqrt2)) * 0.5 + 0.5;
+    return dy * (below + in * exp(square(in) * -0.5) * kDensity);
+  }
+};
+
+struct GeluTanh : ActivationOp<kernels::gelu_tanh> {
+  static constexpr std::string_view kName = "gelu";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Variable backward(const Variable& dy) const {
+    const Variable in = x();
+    if (!is_recording()) return fused(kernels::gelu_tanh_backward, dy, in);
+    constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
+    const Variable t = tanh((in + in * square(in) * kCubic) * kScale);
+    const Variable slope = (square(in) * (3 * kCubic) + 1) * kScale;
+    return dy * ((t + 1) * 0.5 + in * (1 - square(t)) * slope * 0.5);
+  }
+};
+
+struct Silu : ActivationOp<kernels::silu> {
+  static constexpr std::string_view kName = "silu";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Variable backward(const Variable& dy) const {
+    const Variable in = x();
+    if (!is_recording()) return fused(kernels::silu_backward, dy, in);
+    const Variable s = sigmoid(in);
+    return dy * (s * (in * (1 - s) + 1));
+  }
+};
+
+struct Mish : ActivationOp<kernels::mish> {
+  static constexpr std::string_view kName = "mish";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Variable backward(const Variable& dy) const {
+    const Variable in = x();
+    if (!is_recording()) return fused(kernels::mish_backward, dy, in);
+    const Variable t = tanh(softplus(in));
+    return dy * (t + in * sigmoid(in) * (1 - square(t)));
+  }
+};
+
+struct Softplus {
+  static constexpr std::string_view kName = "softplus";
+  double beta, threshold;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(x.shape());
+    kernels::softplus(x, beta, threshold, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    const Variable in = x();
+    if (!is_recording()) return fused(kernels::softplus_backward, dy, in, beta, threshold);
+    const Variable z = in * beta;
+    return piecewise(dy, z, {-kInf, threshold, 0.0, 0.0, 1.0, /*closed=*/true}) +
+           piecewise(dy, z, {-kInf, threshold, 1.0, 1.0, 0.0, /*closed=*/true}) * sigmoid(z);
+  }
+};
+
+struct Relu6 {
+  static constexpr std::string_view kName = "relu6";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(x.shape());
+    kernels::clamp(x, 0.0, 6.0, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    return piecewise(dy, x(), {0.0, 6.0, 0.0, 1.0, 0.0});
+  }
+};
+
+struct Hardsigmoid : ActivationOp<kernels::hardsigmoid> {
+  static constexpr std::string_view kName = "hardsigmoid";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+  Variable backward(const Variable& dy) const {
+    return piecewise(dy, x(), {-3.0, 3.0, 0.0, 1.0 / 6, 0.0});
+  }
+};
+
+struct Hardswish : ActivationOp<kernels::hardswish> {
+  static constexpr std::string_view kName = "hardswish";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Variable backward(const Variable& dy) const {
+    const Variable in = x();
+    if (!is_recording()) return fused(kernels::hardswish_backward, dy, in);
+    return piecewise(dy, in, {-3.0, 3.0, 0.0, 0.0, 1.0}) +
+           piecewise(dy, in, {-3.0, 3.0, 0.0, 1.0, 0.0}) * (in / 3 + 0.5);
+  }
+};
+
+template <typename Op>
+Variable activation(Op op, std::string_view name, const Variable& x, Where where) {
+  if (!is_float(x.dtype())) [[unlikely]]
+    fail<DTypeError>(name, ": floats only, not ", x.dtype());
+  return apply(std::move(op), where, x);
+}
+
+}  // namespace
+
+Variable sigmoid(const Variable& x, Where where) {
+  return activation(Sigmoid{}, "sigmoid", x, where);
+}
+Variable relu(const Variable& x, Where where) { return activation(Relu{}, "relu", x, where); }
+Variable relu6(const Variable& x, Where where) { return activation(Relu6{}, "relu6", x, where); }
+Variable leaky_relu(const Variable& x, double negative_slope, Where where) {
+  return activation(LeakyRelu{negative_slope}, "leaky_relu", x, where);
+}
+Variable elu(const Variable& x, double alpha, Where where) {
+  return activation(Elu{alpha, 1.0}, "elu", x, where);
+}
+Variable selu(const Variable& x, Where where) {
+  return activation(Elu{1.6732632423543772848, 1.0507009873554804934}, "selu", x, where);
+}
+Variable gelu(const Variable& x, Gelu approximate, Where where) {
+  return approximate == Gelu::kErf ? activation(GeluErf{}, "gelu", x, where)
+                                   : activation(GeluTanh{}, "gelu", x, where);
+}
+Variable silu(const Variable& x, Where where) { return activation(Silu{}, "silu", x, where); }
+Variable mish(const Variable& x, Where where) { return activation(Mish{}, "mish", x, where); }
+Variable softplus(const Variable& x, double beta, double threshold, Where where) {
+  if (!(beta > 0.0)) [[unlikely]]
+    fail<ArgumentError>("softplus: beta must be positive: ", beta);
+  return activation(Softplus{beta, threshold}, "softplus", x, where);
+}
+Variable hardsigmoid(const Variable& x, Where where) {
+  return activation(Hardsigmoid{}, "hardsigmoid", x, where);
+}
+Variable hardswish(const Variable& x, Where where) {
+  return activation(Hardswish{}, "hardswish", x, where);
+}
+
+Variable& relu_(Variable& x, Where where) {
+  if (!is_float(x.dtype())) [[unlikely]]
+    fail<DTypeError>("relu_: floats only, not ", x.dtype());
+  apply_in_place(Relu{}, where, x);
+  return x;
+}
+Variable& sigmoid_(Variable& x, Where where) {
+  if (!is_float(x.dtype())) [[unlikely]]
+    fail<DTypeError>("sigmoid_: floats only, not ", x.dtype());
+  apply_in_place(Sigmoid{}, where, x);
+  return x;
+}
+
+static Gelu gelu_named(const std::string& name) {
+  if (name == "none") return Gelu::kErf;
+  if (name == "tanh") return Gelu::kTanh;
+  fail<ArgumentError>("gelu: approximate must be \"none\" or \"tanh\", not \"", name, '"');
+}
+
+void catalog_activation(Catalog& catalog) {
+  catalog.add("sigmoid(input)", "1 / (1 + exp(-x))",
+              [](const Arguments& a) { return sigmoid(a[0]); });
+  catalog.add("relu(input)", "max(x, 0)", [](const Arguments& a) { return relu(a[0]); });
+  catalog.add("relu6(input)", "min(max(x, 0), 6)", [](const Arguments& a) { return relu6(a[0]); });
+  catalog.add("leaky_relu(input, negative_slope: float = 0.01)", "x where x > 0, else slope * x",
+              [](const Arguments& a) { return leaky_relu(a[0], a.real("negative_slope")); });
+  catalog.add("elu(input, alpha: float = 1.0)", "x where x > 0, else alpha * (exp(x) - 1)",
+              [](const Arguments& a) { return elu(a[0], a.real("alpha")); });
+  catalog.add("selu(input)", "1.0507 * elu(x, 1.6733)",
+              [](const Arguments& a) { return selu(a[0]); });
+  catalog.add("gelu(input, approximate: str = none)", "x * Phi(x), or its tanh approximation",
+              [](const Arguments& a) { return gelu(a[0], gelu_named(a.text("approximate"))); });
+  catalog.add("silu(input)", "x * sigmoid(x)", [](const Arguments& a) { return silu(a[0]); });
+  catalog.add("mish(input)", "x * tanh(softplus(x))",
+              [](const Arguments& a) { return mish(a[0]); });
+  catalog.add("softplus(input, beta: float = 1.0, threshold: float = 20.0)",
+              "log(1 + exp(beta x)) / beta; x where beta x > threshold", [](const Arguments& a) {
+                return softplus(a[0], a.real("beta"), a.real("threshold"));
+              });
+  catalog.add("hardsigmoid(input)", "clamp(x / 6 + 1/2, 0, 1)",
+              [](const Arguments& a) { return hardsigmoid(a[0]); });
+  catalog.add("hardswish(input)", "x * hardsigmoid(x)",
+              [](const Arguments& a) { return hardswish(a[0]); });
+  catalog.add("relu_(input)", "max(x, 0), in place",
+              [](const Arguments& a) {
+                Variable x = a[0];
+                return relu_(x);
+              },
+              {.inplace = true});
+  catalog.add("sigmoid_(input)", "1 / (1 + exp(-x)), in place",
+              [](const Arguments& a) {
+                Variable x = a[0];
+                return sigmoid_(x);
+              },
+              {.inplace = true});
+}
 
 }  // namespace tapegrad

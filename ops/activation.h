@@ -35,4 +35,24 @@ Variable hardswish(const Variable& x, Where where = Where::current());  // x * h
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
+namespace kernels {
+
+// Each gradient is dx from dy and x, or from dy and y where it says so.
+using Activation = Kernel<void(const Tensor& x, Tensor& y)>;
+using ActivationGradient = Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)>;
+
+extern Activation sigmoid, relu, gelu_erf, gelu_tanh, silu, mish, hardsigmoid, hardswish;
+extern ActivationGradient sigmoid_backward, relu_backward;  // from y
+extern ActivationGradient gelu_erf_backward, gelu_tanh_backward, silu_backward, mish_backward,
+    hardswish_backward;
+extern Kernel<void(const Tensor& x, double slope, Tensor& y)> leaky_relu;
+extern Kernel<void(const Tensor& x, double alpha, double scale, Tensor& y)> elu;
+extern Kernel<void(const Tensor& dy, const Tensor& x, double alpha, double scale, Tensor& dx)>
+    elu_backward;
+extern Kernel<void(const Tensor& x, double beta, double threshold, Tensor& y)> softplus;
+extern Kernel<void(const Tensor& dy, const Tensor& x, double beta, double threshold, Tensor& dx)>
+    softplus_backward;
+
+}  // namespace kernels
+
 }  // namespace tapegrad

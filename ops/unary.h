@@ -53,4 +53,33 @@ Variable& sqrt_(Variable& x, Where where = Where::current());
 Variable& tanh_(Variable& x, Where where = Where::current());
 Variable& clamp_(Variable& x, ClampOptions options, Where where = Where::current());
 
+namespace kernels {
+
+// y has x's shape, and its dtype unless it is bool.
+using Unary = Kernel<void(const Tensor& x, Tensor& y)>;
+
+extern Unary neg, abs, sign, square, step;  // of whole numbers too
+extern Unary exp, expm1, log, log1p, log2, sqrt, rsqrt, reciprocal;
+extern Unary sin, cos, tan, tanh, erf, floor, ceil, round, trunc;
+extern Unary isnan, isfinite;  // y is bool
+extern Kernel<void(const Tensor& x, Number min, Number max, Tensor& y)> clamp;
+
+/// dx = dy (1 - y^2)
+extern Kernel<void(const Tensor& dy, const Tensor& y, Tensor& dx)> tanh_backward;
+
+/// Factors of a gradient that are constant between bounds.
+struct Pieces {
+  double low, high;              // -inf and inf when there is none
+  double below, between, above;  // a factor 0 gives 0, also of inf and NaN
+  bool closed = false;           // whether the bounds themselves are between
+};
+/// dx = dy times the factor at x; that of NaN is `between`.
+extern Kernel<void(const Tensor& dy, const Tensor& x, const Pieces& pieces, Tensor& dx)> piecewise;
+
+}  // namespace kernels
+
+/// dy times a factor that is piecewise constant in x: the gradient of clamp, leaky_relu and their
+/// like. Differentiable in dy; the gradient in x is 0.
+Variable piecewise(const Variable& dy, const Variable& x, const kernels::Pieces& pieces);
+
 }  // namespace tapegrad

@@ -1,0 +1,182 @@
+// Formulas of ops/activation.h, and of their gradients dx from dy and x (or y).
+#pragma once
+
+#include "backends/formulas.h"
+#include "backends/functions.h"
+
+namespace tapegrad::formulas {
+
+struct Sigmoid {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::sigmoid(x);
+  }
+};
+struct SigmoidBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V y) const {
+    return dy * (y * (V(1) - y));
+  }
+};
+
+struct Relu {
+  template <typename V>
+  TG_HD V operator()(V x) const {  // NaN stays, -0 becomes 0
+    return select(x <= V(0), V(0), x);
+  }
+};
+struct ReluBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V y) const {
+    return select(y <= V(0), V(0), dy);
+  }
+};
+
+struct LeakyRelu {
+  double slope;
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return select(x > V(0), x, x * V(slope));
+  }
+};
+
+struct Elu {
+  double alpha, scale;
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V low = select(x < V(0), x, V(0));
+    return V(scale) * select(x > V(0), x, V(alpha) * select(x != x, x, Functions<V>::expm1(low)));
+  }
+};
+struct EluBackward {
+  double alpha, scale;
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    const V low = select(x > V(0), V(0), x);
+    return dy * (V(scale) * select(x > V(0), V(1), V(alpha) * Functions<V>::exp(low)));
+  }
+};
+
+/// x (1 + erf(x / sqrt(2))) / 2, and 0 at -inf, its limit.
+struct GeluErf {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V below = V(1) + Functions<V>::erf(x * V(0.70710678118654752440));
+    return select(below == V(0), V(0), V(0.5) * x * below);
+  }
+};
+struct GeluErfBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    const V below = V(0.5) + V(0.5) * Functions<V>::erf(x * V(0.70710678118654752440));
+    const V density = V(0.39894228040143267794) * Functions<V>::exp(V(-0.5) * (x * x));
+    return dy * (below + select(density == V(0), V(0), x * density));
+  }
+};
+
+inline constexpr double kGeluScale = 0.79788456080286535588;  // sqrt(2 / pi)
+inline constexpr double kGeluCubic = 0.044715;
+
+struct GeluTanh {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V inner = V(kGeluScale) * (x + V(kGeluCubic) * (x * x * x));
+    const V below = V(1) + Functions<V>::tanh(inner);
+    return select(below == V(0), V(0), V(0.5) * x * below);
+  }
+};
+struct GeluTanhBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    const V square = x * x;
+    const V t = Functions<V>::tanh(V(kGeluScale) * (x + V(kGeluCubic) * (square * x)));
+    const V flat = V(1) - t * t;
+    const V slope = V(kGeluScale) * (V(1) + V(3 * kGeluCubic) * square);
+    const V bend = select(flat == V(0), V(0), V(0.5) * x * flat * slope);
+    return dy * (V(0.5) + V(0.5) * t + bend);
+  }
+};
+
+/// x sigmoid(x); 0 at -inf, its limit.
+struct Silu {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V s = Functions<V>::sigmoid(x);
+    return select(s == V(0), V(0), x * s);
+  }
+};
+struct SiluBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    const V s = Functions<V>::sigmoid(x), rest = s * (V(1) - s);
+    return dy * (s + select(rest == V(0), V(0), x * rest));
+  }
+};
+
+/// tanh(softplus(x)) = n / (n + 2) with n = e (e + 2), e = exp(x): no logarithm is needed. Above 20
+/// it is 1.
+struct Mish {
+  template <typename V>
+  TG_HD static V gate(V x) {
+    const V e = Functions<V>::exp(select(x > V(20), V(20), x));
+    const V n = e * (e + V(2));
+    return n / (n + V(2));
+  }
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V t = gate(x);
+    return select(t == V(0), V(0), x * t);
+  }
+};
+struct MishBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    const V t = Mish::gate(x);
+    const V rest = Functions<V>::sigmoid(x) * (V(1) - t * t);
+    return dy * (t + select(rest == V(0), V(0), x * rest));
+  }
+};
+
+/// log(1 + exp(z)) = max(z, 0) + log(1 + exp(-|z|)), z = beta x.
+struct Softplus {
+  double beta, threshold;
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V z = x * V(beta);
+    const V tail =
+        Functions<V>::log1p(Functions<V>::exp(Functions<V>::negative(Functions<V>::abs(z))));
+    const V y = (select(z > V(0), z, V(0)) + tail) / V(beta);
+    return select(z > V(threshold), x, y);
+  }
+};
+struct SoftplusBackward {
+  double beta, threshold;
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    const V z = x * V(beta);
+    return select(z > V(threshold), dy, dy * Functions<V>::sigmoid(z));
+  }
+};
+
+struct Hardsigmoid {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V y = (x + V(3)) / V(6);
+    return select(x <= V(-3), V(0), select(x >= V(3), V(1), y));
+  }
+};
+struct Hardswish {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return select(x <= V(-3), V(0), select(x >= V(3), x, x * (x + V(3)) / V(6)));
+  }
+};
+struct HardswishBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    const V slope = x / V(3) + V(0.5);
+    return select(x <= V(-3), V(0), select(x >= V(3), dy, dy * slope));
+  }
+};
+
+}  // namespace tapegrad::formulas

@@ -1,0 +1,202 @@
+// Formulas of ops/unary.h. See backends/formulas.h for how they are written.
+#pragma once
+
+#include <type_traits>
+
+#include "backends/formulas.h"
+#include "backends/functions.h"
+
+namespace tapegrad::formulas {
+
+struct Neg {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    if constexpr (std::is_integral_v<V>)
+      return V(0u - std::make_unsigned_t<V>(x));  // wraps
+    else
+      return Functions<V>::negative(x);
+  }
+};
+struct Abs {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    if constexpr (std::is_integral_v<V>)
+      return x < V(0) ? Neg{}(x) : x;
+    else
+      return Functions<V>::abs(x);
+  }
+};
+struct Sign {
+  template <typename V>
+  TG_HD V operator()(V x) const {  // NaN stays
+    return select(x > V(0), V(1), select(x < V(0), V(-1), x));
+  }
+};
+struct Square {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    if constexpr (std::is_integral_v<V>)
+      return V(std::make_unsigned_t<V>(x) * std::make_unsigned_t<V>(x));  // wraps
+    else
+      return x * x;
+  }
+};
+struct Reciprocal {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(1) / x;
+  }
+};
+struct Sqrt {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::sqrt(x);
+  }
+};
+struct Rsqrt {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(1) / Functions<V>::sqrt(x);
+  }
+};
+struct Exp {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::exp(x);
+  }
+};
+struct Expm1 {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::expm1(x);
+  }
+};
+struct Log {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::log(x);
+  }
+};
+struct Log1p {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::log1p(x);
+  }
+};
+struct Log2 {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::log2(x);
+  }
+};
+struct Sin {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::sin(x);
+  }
+};
+struct Cos {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::cos(x);
+  }
+};
+struct Tan {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::tan(x);
+  }
+};
+struct Tanh {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::tanh(x);
+  }
+};
+struct TanhBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V y) const {
+    return dy * (V(1) - y * y);
+  }
+};
+struct Erf {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::erf(x);
+  }
+};
+struct Floor {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::floor(x);
+  }
+};
+struct Ceil {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::ceil(x);
+  }
+};
+struct Round {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::round(x);
+  }
+};
+struct Trunc {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::trunc(x);
+  }
+};
+struct Step {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return select(x > V(0), V(1), V(0));
+  }
+};
+struct IsNan {
+  template <typename V>
+  TG_HD bool operator()(V x) const {
+    return x != x;
+  }
+};
+struct IsFinite {
+  template <typename V>
+  TG_HD bool operator()(V x) const {
+    if constexpr (std::is_integral_v<V>)
+      return true;
+    else
+      return x - x == V(0);
+  }
+};
+
+/// NaN stays; low > high gives high.
+template <typename S>
+struct Clamp {
+  S low, high;
+
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V y = select(x < V(low), V(low), x);
+    return select(y > V(high), V(high), y);
+  }
+};
+
+/// dy times a factor that is constant below, between and above two bounds. A factor 0 gives 0
+/// whatever dy is; NaN counts as between.
+template <typename S>
+struct Piecewise {
+  S low, high, below, between, above;
+  bool closed;  // whether the bounds themselves are between
+
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    const auto is_below = closed ? x < V(low) : x <= V(low);
+    const auto is_above = closed ? x > V(high) : x >= V(high);
+    const V factor = select(is_below, V(below), select(is_above, V(above), V(between)));
+    return select(factor == V(0), V(0), dy * factor);
+  }
+};
+
+}  // namespace tapegrad::formulas

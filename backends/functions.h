@@ -1,0 +1,37 @@
+// Functions<V>: the mathematical functions that formulas call, for the V that a device computes in.
+// For numbers they are the C library's, or CUDA's; backends/cpu/functions.h has those of batches.
+#pragma once
+
+#include <cmath>
+
+#include "core/host_device.h"
+
+namespace tapegrad::formulas {
+
+template <typename V>
+struct Functions {
+  TG_HD static V exp(V x) { return std::exp(x); }
+  TG_HD static V expm1(V x) { return std::expm1(x); }
+  TG_HD static V log(V x) { return std::log(x); }
+  TG_HD static V log1p(V x) { return std::log1p(x); }
+  TG_HD static V log2(V x) { return std::log2(x); }
+  TG_HD static V sin(V x) { return std::sin(x); }
+  TG_HD static V cos(V x) { return std::cos(x); }
+  TG_HD static V tan(V x) { return std::tan(x); }
+  TG_HD static V tanh(V x) { return std::tanh(x); }
+  TG_HD static V erf(V x) { return std::erf(x); }
+  /// 1 / (1 + exp(-x)) by the exponential that does not overflow.
+  TG_HD static V sigmoid(V x) {
+    const V e = std::exp(-std::abs(x));
+    return (x < V(0) ? e : V(1)) / (V(1) + e);
+  }
+  TG_HD static V sqrt(V x) { return std::sqrt(x); }
+  TG_HD static V abs(V x) { return x < V(0) || x == V(0) ? V(0) - x : x; }
+  TG_HD static V negative(V x) { return -x; }
+  TG_HD static V floor(V x) { return std::floor(x); }
+  TG_HD static V ceil(V x) { return std::ceil(x); }
+  TG_HD static V trunc(V x) { return std::trunc(x); }
+  TG_HD static V round(V x) { return std::nearbyint(x); }
+};
+
+}  // namespace tapegrad::formulas
