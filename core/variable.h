@@ -45,7 +45,7 @@ class Variable {
   template <typename T>
   std::vector<T> to_vector() const {
     const Tensor here = value().to(tapegrad::cpu).to(kDTypeOf<T>).contiguous();
-    return {here.data<T>(), here.data<T>() + here.numel()};
+    return std::vector<T>(here.data<T>(), here.data<T>() + here.numel());
   }
 
   /// The same values elsewhere or of another type, differentiably; itself when nothing changes.
