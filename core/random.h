@@ -16,10 +16,11 @@
 namespace tapegrad {
 
 /// Ten rounds of Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011):
-/// four words from a 64-bit key and a 128-bit counter whose upper half is zero here.
-TG_HD inline std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter) {
+/// four words from a 64-bit key and a 128-bit counter, whose upper half is zero for our streams.
+TG_HD inline std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter, uint64_t upper = 0) {
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
-  uint32_t c0 = uint32_t(counter), c1 = uint32_t(counter >> 32), c2 = 0, c3 = 0;
+  uint32_t c0 = uint32_t(counter), c1 = uint32_t(counter >> 32);
+  uint32_t c2 = uint32_t(upper), c3 = uint32_t(upper >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t(0xD2511F53u) * c0, p1 = uint64_t(0xCD9E8D57u) * c2;
     c0 = uint32_t(p1 >> 32) ^ c1 ^ k0;
