@@ -44,8 +44,8 @@ struct Elu {
   double alpha, scale;
   template <typename V>
   TG_HD V operator()(V x) const {
-    const V low = select(x < V(0), x, V(0));
-    return V(scale) * select(x > V(0), x, V(alpha) * select(x != x, x, Functions<V>::expm1(low)));
+    const V low = select(x > V(0), V(0), x);  // NaN stays
+    return V(scale) * select(x > V(0), x, V(alpha) * Functions<V>::expm1(low));
   }
 };
 struct EluBackward {

@@ -203,7 +203,7 @@ Lanes<R> at_edges(Lanes<R> u, Lanes<R> y) {
   constexpr R kInf = std::numeric_limits<R>::infinity();
   y = select(u == Lanes<R>(R(0)), Lanes<R>(-kInf), y);
   y = select(u < Lanes<R>(R(0)), Lanes<R>(std::numeric_limits<R>::quiet_NaN()), y);
-  return select((u == Lanes<R>(kInf)) | (u != u), u, y);
+  return select((u == Lanes<R>(kInf)) | !(u == u), u, y);  // xsimd's != is false for NaN
 }
 
 template <typename R>

@@ -1,0 +1,228 @@
+#include "ops/activation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "core/error.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using Values = std::vector<double>;
+
+struct Row {
+  const char* name;
+  Variable (*op)(const Variable&);
+  double (*derivative)(double);
+  double at_minus_inf, at_inf;  // limits
+};
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+double phi(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
+double Phi(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+
+const Row kRows[] = {
+    {"sigmoid", [](const Variable& x) { return sigmoid(x); },
+     [](double x) { return sigmoid_of(x) * sigmoid_of(-x); }, 0, 1},
+    {"relu", [](const Variable& x) { return relu(x); }, [](double x) { return x > 0 ? 1.0 : 0.0; },
+     0, kInf},
+    {"relu6", [](const Variable& x) { return relu6(x); },
+     [](double x) { return x > 0 && x < 6 ? 1.0 : 0.0; }, 0, 6},
+    {"leaky_relu", [](const Variable& x) { return leaky_relu(x, 0.1); },
+     [](double x) { return x > 0 ? 1.0 : 0.1; }, -kInf, kInf},
+    {"elu", [](const Variable& x) { return elu(x, 1.5); },
+     [](double x) { return x > 0 ? 1.0 : 1.5 * std::exp(x); }, -1.5, kInf},
+    {"selu", [](const Variable& x) { return selu(x); },
+     [](double x) {
+       return 1.0507009873554804934 * (x > 0 ? 1.0 : 1.6732632423543772848 * std::exp(x));
+     },
+     -1.0507009873554804934 * 1.6732632423543772848, kInf},
+    {"gelu", [](const Variable& x) { return gelu(x); },
+     [](double x) { return Phi(x) + x * phi(x); }, 0, kInf},
+    {"gelu tanh", [](const Variable& x) { return gelu(x, Gelu::kTanh); },
+     [](double x) {
+       const double k = std::sqrt(2 / std::numbers::pi);
+       const double t = std::tanh(k * (x + 0.044715 * x * x * x));
+       return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * k * (1 + 3 * 0.044715 * x * x);
+     },
+     0, kInf},
+    {"silu", [](const Variable& x) { return silu(x); },
+     [](double x) { return sigmoid_of(x) * (1 + x * sigmoid_of(-x)); }, 0, kInf},
+    {"mish", [](const Variable& x) { return mish(x); },
+     [](double x) {
+       const double t = std::tanh(std::log1p(std::exp(x)));
+       return t + x * sigmoid_of(x) * (1 - t * t);
+     },
+     0, kInf},
+    {"softplus", [](const Variable& x) { return softplus(x, 2.0, 10.0); },
+     [](double x) { return 2 * x > 10 ? 1.0 : sigmoid_of(2 * x); }, 0, kInf},
+    {"hardsigmoid", [](const Variable& x) { return hardsigmoid(x); },
+     [](double x) { return x > -3 && x < 3 ? 1.0 / 6 : 0.0; }, 0, 1},
+    {"hardswish", [](const Variable& x) { return hardswish(x); },
+     [](double x) { return x <= -3  ? 0.0
+                           : x >= 3 ? 1.0
+                                    : x / 3 + 0.5; }, 0, kInf},
+};
+
+const Values kPoints{-20, -6.5, -3, -2.25, -1, -0.125, 0, 0.0625, 0.5, 1, 2.5, 3, 4.75, 6, 9, 30};
+
+// While recording a rule is composed of ops, otherwise it is one kernel; and both are the
+// derivative.
+TEST(Activation, FusedAndComposedGradientsAgree) {
+  for (const Row& row : kRows) {
+    const Variable x = tensor(kPoints, {.dtype = f64, .requires_grad = true});
+    const Variable seed = x.detach() * 0.5 + 2;
+    const auto fused = grad(sum(row.op(x) * seed), x).to_vector<double>();
+    const auto composed =
+        grad(sum(row.op(x) * seed), x, {.create_graph = true}).to_vector<double>();
+    const Values dy = seed.to_vector<double>();
+    for (size_t i = 0; i < kPoints.size(); ++i) {
+      const double size = 1e-14 * std::max(1.0, std::fabs(dy[i]));
+      EXPECT_NEAR(fused[i], composed[i], size) << row.name << " at " << kPoints[i];
+      EXPECT_NEAR(fused[i], dy[i] * row.derivative(kPoints[i]), 4 * size)
+          << row.name << " at " << kPoints[i];
+    }
+  }
+}
+
+TEST(Activation, SecondDerivatives) {
+  const double h = 1e-5;
+  for (const Row& row : kRows) {
+    for (double at : {-1.3, -0.4, 0.7, 2.1}) {
+      const Variable x = tensor<double>({at}, {.dtype = f64, .requires_grad = true});
+      const Variable first = grad(row.op(x), x, {.create_graph = true});
+      double second = 0;
+      if (first.requires_grad()) {
+        sum(first).backward();
+        second = x.grad() ? x.grad().item() : 0.0;
+      }
+      EXPECT_NEAR(second, (row.derivative(at + h) - row.derivative(at - h)) / (2 * h), 1e-8)
+          << row.name << " at " << at;
+    }
+  }
+}
+
+TEST(Activation, LimitsAndNan) {
+  for (DType dtype : {f16, bf16, f32, f64}) {
+    const double eps = dtype == f64 ? 1e-15 : dtype == f32 ? 1e-6 : 1e-2;
+    for (const Row& row : kRows) {
+      const Variable x = tensor<double>({-kInf, kInf, kNan, -60000, 60000}).to(dtype);
+      const Values y = row.op(x).to_vector<double>();
+      const auto near = [&](double got, double limit) {
+        return std::isinf(limit) ? got == limit : std::fabs(got - limit) <= eps;
+      };
+      EXPECT_TRUE(near(y[0], row.at_minus_inf)) << row.name << " " << y[0];
+      EXPECT_TRUE(near(y[1], row.at_inf)) << row.name << " " << y[1];
+      EXPECT_TRUE(std::isnan(y[2])) << row.name;
+      EXPECT_TRUE(std::isfinite(y[3])) << row.name;
+      EXPECT_TRUE(std::isfinite(y[4])) << row.name;
+    }
+  }
+}
+
+TEST(Activation, GradientsAtTheLimitsAreFinite) {
+  for (const Row& row : kRows) {
+    const Variable x =
+        tensor<double>({-kInf, kInf, -1e5, 1e5}, {.dtype = f64, .requires_grad = true});
+    sum(row.op(x)).backward();
+    for (double slope : x.grad().to_vector<double>())
+      EXPECT_TRUE(std::isfinite(slope)) << row.name << " " << slope;
+  }
+}
+
+TEST(Activation, SoftplusDoesNotOverflow) {
+  const Variable x = tensor<double>({-800, -40, 0, 19, 800}, {.dtype = f64});
+  const Values y = softplus(x).to_vector<double>();
+  EXPECT_EQ(y[0], 0);
+  EXPECT_NEAR(y[1] / std::exp(-40.0), 1, 1e-14);
+  EXPECT_NEAR(y[2], std::numbers::ln2, 1e-16);
+  EXPECT_NEAR(y[3], std::log1p(std::exp(19.0)), 1e-14);
+  EXPECT_EQ(y[4], 800);
+  EXPECT_THROW(softplus(x, 0.0), ArgumentError);
+  EXPECT_THROW(softplus(x, -1.0), ArgumentError);
+}
+
+TEST(Activation, T33_Subgradients) {
+  const auto gradient = [](const auto& op, const Values& xs) {
+    const Variable x = tensor(xs, {.dtype = f64, .requires_grad = true});
+    sum(op(x)).backward();
+    return x.grad().to_vector<double>();
+  };
+  EXPECT_EQ(gradient([](const Variable& x) { return relu(x); }, {-1, 0, 1}), (Values{0, 0, 1}));
+  EXPECT_EQ(gradient([](const Variable& x) { return relu6(x); }, {0, 3, 6, 7}),
+            (Values{0, 1, 0, 0}));
+  EXPECT_EQ(gradient([](const Variable& x) { return leaky_relu(x, 0.5); }, {-1, 0, 1}),
+            (Values{0.5, 0.5, 1}));
+}
+
+// What relu drops stays dropped, whatever arrives from behind.
+TEST(Activation, ReluStopsInfinityAndNan) {
+  for (bool create_graph : {false, true}) {
+    const Variable x = tensor<double>({-1, -1, 2}, {.dtype = f64, .requires_grad = true});
+    const Variable seed = tensor<double>({kInf, kNan, 3}, {.dtype = f64});
+    relu(x).backward(seed, {.create_graph = create_graph});
+    EXPECT_EQ(x.grad().to_vector<double>(), (Values{0, 0, 3}));
+    x.zero_grad();
+  }
+}
+
+TEST(Activation, T20_InPlaceAsTheLastOpBeforeBackward) {
+  const Variable x = tensor<double>({-1, 0.5}, {.dtype = f64, .requires_grad = true});
+  Variable y = x * 2;
+  relu_(y);
+  EXPECT_EQ(y.to_vector<double>(), (Values{0, 1}));
+  const Variable loss = sum(y);
+  loss.backward({.retain_graph = true});
+  EXPECT_EQ(x.grad().to_vector<double>(), (Values{0, 2}));
+  loss.backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (Values{0, 4}));
+  x.zero_grad();
+  Variable z = x * 2;
+  sigmoid_(z);
+  sum(z * z).backward();
+  for (size_t i = 0; i < 2; ++i) {
+    const double s = sigmoid_of(2 * x.to_vector<double>()[i]);
+    EXPECT_NEAR(x.grad().to_vector<double>()[i], 2 * s * s * (1 - s) * 2, 1e-15);
+  }
+}
+
+TEST(Activation, Errors) {
+  Variable k = ones({2}, {.dtype = i64});
+  for (const Row& row : kRows) EXPECT_THROW(row.op(k), DTypeError) << row.name;
+  EXPECT_THROW(relu_(k), DTypeError);
+  Variable leaf = ones({2}, {.requires_grad = true});
+  EXPECT_THROW(relu_(leaf), AutogradError);
+  EXPECT_THROW(sigmoid_(leaf), AutogradError);
+}
+
+// gelu in float32: 4 eps of the largest value of the neighbourhood, as it is a product with 1 +
+// erf.
+TEST(Activation, FloatAccuracy) {
+  Values xs;
+  for (int i = -4000; i <= 4000; ++i) xs.push_back(double(float(i * 0.0025)));
+  const Variable x = tensor(xs, {.dtype = f32});
+  const auto gelu_y = gelu(x).to_vector<double>(), silu_y = silu(x).to_vector<double>();
+  const auto mish_y = mish(x).to_vector<double>(), softplus_y = softplus(x).to_vector<double>();
+  const double eps = 0x1p-23;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const double v = xs[i];
+    ASSERT_NEAR(gelu_y[i], v * Phi(v), 4 * eps * std::max(0.1, std::fabs(v))) << v;
+    ASSERT_NEAR(silu_y[i], v * sigmoid_of(v), 4 * eps * std::fabs(v * sigmoid_of(v))) << v;
+    const double m = v * std::tanh(std::log1p(std::exp(v))), s = std::log1p(std::exp(v));
+    ASSERT_NEAR(mish_y[i], m, 4 * eps * std::fabs(m)) << v;
+    ASSERT_NEAR(softplus_y[i], s, 4 * eps * s) << v;
+  }
+}
+
+}  // namespace
+}  // namespace tapegrad
