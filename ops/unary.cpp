@@ -197,8 +197,8 @@ struct Piecewise {
     kernels::piecewise(dy, x, pieces, dx);
     return dx;
   }
-  std::array<Variable, 2> backward(const Variable& ddx) const {
-    return {piecewise(ddx, x(), pieces), Variable()};
+  std::array<Variable, 2> backward(const Variable& ddx, Needs needs) const {
+    return {needs[0] ? piecewise(ddx, x(), pieces) : Variable(), Variable()};
   }
 };
 
