@@ -71,6 +71,9 @@ function(tapegrad_cpu_backend_options sources)
   # Nobody reads errno or the exception flags of arithmetic; without them sqrt and conditionals
   # become vectors. No value changes.
   list(APPEND flags -fno-math-errno -fno-trapping-math)
+  # g++ 12 warns of the undefined registers in its own AVX-512 header.
+  list(APPEND flags $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>
+       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   set_source_files_properties(${sources} PROPERTIES
     COMPILE_OPTIONS "${flags};-fopenmp"
     INCLUDE_DIRECTORIES "${vendor}")
