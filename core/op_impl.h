@@ -27,10 +27,14 @@ inline std::vector<Edge> edges_of(std::span<const Variable> inputs) {
   return edges;
 }
 
-template <typename Inputs>
-bool any_requires_grad(const Inputs& inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (at(inputs, i).requires_grad()) return true;
+template <size_t N>
+bool any_requires_grad(const InputPointers<N>& inputs) {
+  return [&]<size_t... I>(std::index_sequence<I...>) { return (inputs[I]->requires_grad() || ...); }
+  (std::make_index_sequence<N>());
+}
+inline bool any_requires_grad(std::span<const Variable> inputs) {
+  for (const Variable& input : inputs)
+    if (input.requires_grad()) return true;
   return false;
 }
 

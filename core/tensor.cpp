@@ -15,6 +15,17 @@ int64_t byte_size(int64_t numel, const Shape& shape, DType dtype) {
   return bytes;
 }
 
+/// Written in place: a temporary would be copied.
+void set_contiguous(Layout& layout, const Shape& shape) {
+  layout.shape = shape;
+  layout.strides = shape;
+  int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    layout.strides[i] = step;
+    step *= shape[i];
+  }
+}
+
 }  // namespace
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
@@ -22,8 +33,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   tensor.numel_ = tapegrad::numel(shape);
   tensor.storage_ = Storage::create(size_t(byte_size(tensor.numel_, shape, dtype)), device);
   tensor.dtype_ = dtype;
-  tensor.layout_.shape = shape;
-  tensor.layout_.strides = contiguous_strides(shape);
+  set_contiguous(tensor.layout_, shape);
   return tensor;
 }
 
