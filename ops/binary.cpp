@@ -28,11 +28,6 @@ namespace {
 Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b) {
   check_same_device(kernel.name(), a, b);
   check_same_dtype(kernel.name(), a, b);
-  if (a.shape() == b.shape()) [[likely]] {
-    Tensor y = a.empty_like(a.shape());
-    kernel(a, b, y);
-    return y;
-  }
   Tensor y = a.empty_like(broadcast(kernel.name(), a.shape(), b.shape()));
   kernel(a, b, y);
   return y;
@@ -57,6 +52,11 @@ struct BinaryOp {
   Unbroadcast<2> reduce{};
 
   Tensor forward(const Tensor& a, const Tensor& b) {
+    if (a.shape() == b.shape() && a.dtype() == b.dtype() && a.device() == b.device()) [[likely]] {
+      Tensor y = a.empty_like(a.shape());
+      kernel(a, b, y);
+      return y;
+    }
     Tensor y = compute(kernel, a, b);
     reduce.remember(y.shape(), a, b);
     return y;
