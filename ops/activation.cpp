@@ -276,7 +276,9 @@ Variable& sigmoid_(Variable& x, Where where) {
   return x;
 }
 
-static Gelu gelu_named(const std::string& name) {
+/// PyTorch calls the exact form "none", which in a signature is also a value left out.
+static Gelu gelu_named(const Arguments& a) {
+  const std::string name = a.has("approximate") ? a.text("approximate") : "none";
   if (name == "none") return Gelu::kErf;
   if (name == "tanh") return Gelu::kTanh;
   fail<ArgumentError>("gelu: approximate must be \"none\" or \"tanh\", not \"", name, '"');
@@ -294,7 +296,7 @@ void catalog_activation(Catalog& catalog) {
   catalog.add("selu(input)", "1.0507 * elu(x, 1.6733)",
               [](const Arguments& a) { return selu(a[0]); });
   catalog.add("gelu(input, approximate: str = none)", "x * Phi(x), or its tanh approximation",
-              [](const Arguments& a) { return gelu(a[0], gelu_named(a.text("approximate"))); });
+              [](const Arguments& a) { return gelu(a[0], gelu_named(a)); });
   catalog.add("silu(input)", "x * sigmoid(x)", [](const Arguments& a) { return silu(a[0]); });
   catalog.add("mish(input)", "x * tanh(softplus(x))",
               [](const Arguments& a) { return mish(a[0]); });
