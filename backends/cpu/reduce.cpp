@@ -54,7 +54,7 @@ void register_reduce() {
   set_kernel(kernels::sum, kCpu, kAllTypes,
              []<typename T>(Type<T>, const Tensor& x, double divisor, Tensor& y) {
                if constexpr (kIsFloat<T>)
-                 reduce<T>(SumOf<T>{}, x, y, [=, out = y.data<T>()](int64_t i, double total) {
+                 reduce<T>(WideSumOf<T>{}, x, y, [=, out = y.data<T>()](int64_t i, double total) {
                    out[i] = convert<T>(total / divisor);
                  });
                else

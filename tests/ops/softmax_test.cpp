@@ -56,24 +56,25 @@ TEST(Softmax, LongRows) {
       for (int64_t o = 0; o < shape[0]; ++o)
         for (int64_t k = 0; k < shape[2]; ++k) {
           const auto at = [&](int64_t i) { return (o * shape[1] + i) * shape[2] + k; };
-          double total = 0, squares = 0, largest = 0, shares = 0, longest = 1;
+          long double total = 0, shares = 0;
+          double squares = 0, largest = 0, longest = 1;
           for (int64_t i = 0; i < shape[1]; ++i) total += std::exp(numbers[at(i)]);
           for (int64_t i = 0; i < shape[1]; ++i) {
-            const double p = std::exp(numbers[at(i)]) / total;
+            const double p = std::exp(numbers[at(i)]) / double(total);
             squares += 2 * p * p;
             largest = std::max(largest, p);
             longest = std::max(longest, std::fabs(std::log(p)));
             shares += ys[at(i)];
           }
           for (int64_t i = 0; i < shape[1]; ++i) {
-            const double p = std::exp(numbers[at(i)]) / total;
+            const double p = std::exp(numbers[at(i)]) / double(total);
             ASSERT_NEAR(ys[at(i)], p, 16 * eps * largest);
             ASSERT_NEAR(zs[at(i)], std::log(p), 16 * eps * longest);
             ASSERT_NEAR(dx[at(i)], p * (2 * p - squares), 32 * eps * largest);
-            ASSERT_NEAR(dz[at(i)], ys[at(i)] - p * shares, 32 * eps * largest);
+            ASSERT_NEAR(dz[at(i)], ys[at(i)] - p * double(shares), 32 * eps * largest);
           }
           if (dtype == f32 || dtype == f64) {
-            ASSERT_NEAR(shares, 1, 16 * eps);
+            ASSERT_NEAR(double(shares), 1, 16 * eps);
           }
         }
     }
