@@ -1,13 +1,12 @@
 // softmax, log_softmax, logsumexp and their gradients over [outer, n, inner]. Rows along n are
 // either contiguous (inner is 1), or lie side by side, and then `inner` of them are taken at once.
-//
-// xsimd's exp gives 0 below 2^-126: what is that far below the maximum counts for nothing here.
 #include "ops/softmax.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/functions.h"
 #include "backends/cpu/lanes.h"
 #include "backends/cpu/reduce.h"
 #include "backends/cpu/reducers.h"
@@ -30,7 +29,7 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e) {
   B sum(V(0));
   int64_t i = 0;
   for (; i + kSize <= n; i += kSize) {
-    const B value = xsimd::exp(B::load_unaligned(x + i) - by);
+    const B value = functions::exp(B::load_unaligned(x + i) - by);
     if (e != nullptr) value.store_unaligned(e + i);
     sum += value;
   }
@@ -39,7 +38,7 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e) {
     std::fill_n(rest, kSize, -std::numeric_limits<V>::infinity());
     std::copy(x + i, x + n, rest);
     const B shifted = B::load_aligned(rest) - by;
-    xsimd::exp(shifted).store_aligned(rest);
+    functions::exp(shifted).store_aligned(rest);
     if (e != nullptr) std::copy_n(rest, n - i, e + i);
     std::fill(rest + (n - i), rest + kSize, V(0));  // -inf - -inf is NaN
     sum += B::load_aligned(rest);
@@ -112,7 +111,8 @@ void strip_forward(const T* x, int64_t n, int64_t step, int64_t count, T* y) {
     std::copy_n(load_values(x + i * step, 1, count, buffer), count, e);
     std::fill(e + count, e + (count + kSize - 1) / kSize * kSize, V(0));
     for (int64_t j = 0; j < count; j += kSize)
-      xsimd::exp(B::load_unaligned(e + j) - B::load_unaligned(largest + j)).store_unaligned(e + j);
+      functions::exp(B::load_unaligned(e + j) - B::load_unaligned(largest + j))
+          .store_unaligned(e + j);
   };
   for (int64_t i = 0; i < n; ++i) {
     exp_row(i);
