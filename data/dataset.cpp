@@ -1,0 +1,124 @@
+#include "data/dataset.h"
+
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+#include "core/tape.h"
+#include "ops/index.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+void check_index(int64_t index, int64_t size) {
+  if (index < 0 || index >= size)
+    fail<IndexError>("dataset: index ", index, " is outside [0, ", size, ")");
+}
+
+Variable stack_of(const std::vector<Example>& examples, Variable Example::*part) {
+  if (!(examples[0].*part)) return {};
+  std::vector<Variable> parts;
+  for (const Example& example : examples) parts.push_back(example.*part);
+  return stack(parts);
+}
+
+/// The rows of x, whose indices were checked.
+Variable rows(const Variable& x, std::span<const int64_t> indices) {
+  if (!x) return {};
+  const Tensor& from = x.value();
+  if (from.device() != cpu || !from.is_contiguous()) {
+    const Tensor index = Tensor::from(indices, {int64_t(indices.size())});
+    return index_select(x, 0, Variable(index.to(x.device())));
+  }
+  // Plain copies: this runs on loader threads, which should not start thread teams of their own.
+  Shape shape = from.shape();
+  shape[0] = int64_t(indices.size());
+  Tensor to = from.empty_like(shape);
+  if (to.numel() == 0) return Variable(std::move(to));
+  const int64_t row = from.numel() / from.shape()[0] * size_of(from.dtype());
+  const std::byte* source = from.storage().data() + from.layout().offset * size_of(from.dtype());
+  std::byte* target = to.storage().data();
+  for (int64_t index : indices) {
+    std::memcpy(target, source + index * row, size_t(row));
+    target += row;
+  }
+  return Variable(std::move(to));
+}
+
+class Mapped final : public Dataset {
+ public:
+  Mapped(std::shared_ptr<const Dataset> dataset, ExampleMap change)
+      : dataset_(std::move(dataset)), change_(std::move(change)) {}
+
+  int64_t size() const override { return dataset_->size(); }
+  Example get(int64_t index, Generator& random) const override {
+    return change_(dataset_->get(index, random), random);
+  }
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+  ExampleMap change_;
+};
+
+}  // namespace
+
+Generator SampleRandom::at(int64_t index) const {
+  // Two rounds of mixing give every (seed, epoch, index) a stream of its own.
+  const auto key = philox(seed, epoch);
+  const auto mixed = philox(uint64_t(key[0]) << 32 | key[1], uint64_t(index));
+  return Generator(uint64_t(mixed[0]) << 32 | mixed[1]);
+}
+
+Example Dataset::gather(std::span<const int64_t> indices, const SampleRandom& random) const {
+  if (indices.empty()) fail<ArgumentError>("dataset: gather: no indices");
+  std::vector<Example> examples;
+  for (int64_t index : indices) {
+    check_index(index, size());
+    Generator generator = random.at(index);
+    examples.push_back(get(index, generator));
+  }
+  return {stack_of(examples, &Example::data), stack_of(examples, &Example::target)};
+}
+
+TensorDataset::TensorDataset(const Variable& data, const Variable& target)
+    : data_(data.detach()), target_(target ? target.detach() : Variable()) {
+  if (data_.rank() == 0 || (target_ && target_.rank() == 0))
+    fail<ShapeError>("TensorDataset: a tensor without dimensions holds no examples");
+  if (target_ && target_.size(0) != data_.size(0))
+    fail<ShapeError>("TensorDataset: sizes along dimension 0 differ: data ", data_.shape(),
+                     ", target ", target_.shape());
+}
+
+int64_t TensorDataset::size() const { return data_.size(0); }
+
+Example TensorDataset::get(int64_t index, Generator&) const {
+  check_index(index, size());
+  const NoGrad no_grad;
+  return {select(data_, 0, index), target_ ? select(target_, 0, index) : Variable()};
+}
+
+Example TensorDataset::gather(std::span<const int64_t> indices, const SampleRandom&) const {
+  for (int64_t index : indices) check_index(index, size());
+  const NoGrad no_grad;
+  return {rows(data_, indices), rows(target_, indices)};
+}
+
+TensorDataset TensorDataset::take(int64_t count) const {
+  const NoGrad no_grad;
+  const int64_t length = std::max<int64_t>(0, std::min(count, size()));
+  return TensorDataset(narrow(data_, 0, 0, length),
+                       target_ ? narrow(target_, 0, 0, length) : Variable());
+}
+
+std::shared_ptr<const Dataset> map_dataset(std::shared_ptr<const Dataset> dataset,
+                                           ExampleMap change) {
+  if (!dataset) fail<ArgumentError>("map_dataset: no dataset");
+  return std::make_shared<Mapped>(std::move(dataset), std::move(change));
+}
+
+std::shared_ptr<const Dataset> map_dataset(const TensorDataset& dataset, ExampleMap change) {
+  return map_dataset(std::make_shared<TensorDataset>(dataset), std::move(change));
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,174 @@
+#include "data/loader.h"
+
+#include <numeric>
+
+#include "core/error.h"
+#include "core/tape.h"
+#include "data/prefetch.h"
+#include "ops/index.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+/// The indices of each batch of an epoch.
+class Order {
+ public:
+  Order(int64_t n, int64_t batch_size, bool shuffle, uint64_t seed, uint64_t epoch)
+      : batch_size_(batch_size), n_(n) {
+    if (shuffle) {
+      order_ = shuffled_order(n, seed, epoch);
+    } else {
+      order_.resize(size_t(n));
+      std::iota(order_.begin(), order_.end(), int64_t(0));
+    }
+  }
+  std::span<const int64_t> all() const { return order_; }
+  std::span<const int64_t> batch(int64_t number) const {
+    const int64_t first = number * batch_size_;
+    return all().subspan(size_t(first), size_t(std::min(batch_size_, n_ - first)));
+  }
+
+ private:
+  int64_t batch_size_, n_;
+  std::vector<int64_t> order_;
+};
+
+/// Reads each batch when it is asked for.
+class Direct final : public BatchStream {
+ public:
+  Direct(std::function<Example(int64_t)> read, int64_t first, int64_t end)
+      : read_(std::move(read)), next_(first), end_(end) {}
+  bool next(Example& batch) override {
+    if (next_ == end_) return false;
+    batch = read_(next_++);
+    return true;
+  }
+
+ private:
+  std::function<Example(int64_t)> read_;
+  int64_t next_, end_;
+};
+
+}  // namespace
+
+std::vector<int64_t> shuffled_order(int64_t n, uint64_t seed, uint64_t epoch) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t(0));
+  const auto mixed = philox(seed, epoch);
+  const uint64_t key = uint64_t(mixed[2]) << 32 | mixed[3];
+  for (int64_t i = n - 1; i > 0; --i) {
+    const auto words = philox(key, uint64_t(i));
+    // The bias of the remainder is below n / 2^64.
+    const uint64_t other = (uint64_t(words[0]) << 32 | words[1]) % uint64_t(i + 1);
+    std::swap(order[size_t(i)], order[other]);
+  }
+  return order;
+}
+
+Loader::Loader(int64_t batch_size, bool drop_last, const char* name)
+    : batch_size_(batch_size), drop_last_(drop_last) {
+  if (batch_size < 1) fail<ArgumentError>(name, ": batch_size must be at least 1: ", batch_size);
+}
+
+int64_t Loader::size() const {
+  const int64_t whole = num_examples() / batch_size_;
+  return whole + (!drop_last_ && num_examples() % batch_size_ ? 1 : 0);
+}
+
+void Loader::set_state(LoaderState state) {
+  if (state.position < 0 || state.position > size())
+    fail<ArgumentError>("loader: set_state: position ", state.position, " of an epoch of ", size(),
+                        " batches");
+  state_ = state;
+  begun_ = false;
+}
+
+Loader::Iterator Loader::begin() {
+  if (begun_) state_ = {state_.epoch + 1, 0};
+  begun_ = true;
+  return Iterator(this, start(state_));
+}
+
+Loader::Iterator::Iterator(Loader* loader, std::unique_ptr<BatchStream> stream)
+    : loader_(loader), stream_(std::move(stream)) {
+  ++*this;
+}
+
+Loader::Iterator& Loader::Iterator::operator++() {
+  batch_ = {};  // its memory serves the next one
+  bool more = false;
+  try {
+    more = stream_->next(batch_);
+  } catch (...) {
+    stream_.reset();
+    throw;
+  }
+  if (more) {
+    ++loader_->state_.position;
+  } else {
+    stream_.reset();
+    loader_->state_ = {loader_->state_.epoch + 1, 0};
+    loader_->begun_ = false;
+  }
+  return *this;
+}
+
+DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)
+    : Loader(options.batch_size, options.drop_last, "DataLoader"),
+      dataset_(std::move(dataset)),
+      options_(options) {
+  if (!dataset_) fail<ArgumentError>("DataLoader: no dataset");
+  if (options.num_workers < 0)
+    fail<ArgumentError>("DataLoader: num_workers is negative: ", options.num_workers);
+  if (options.prefetch_factor < 1)
+    fail<ArgumentError>("DataLoader: prefetch_factor must be at least 1: ",
+                        options.prefetch_factor);
+}
+
+DataLoader::DataLoader(const TensorDataset& dataset, DataLoaderOptions options)
+    : DataLoader(std::make_shared<TensorDataset>(dataset), options) {}
+
+std::unique_ptr<BatchStream> DataLoader::start(LoaderState from) {
+  Order order(dataset_->size(), options_.batch_size, options_.shuffle, options_.seed, from.epoch);
+  const SampleRandom random{options_.seed, from.epoch};
+  auto read = [order = std::move(order), dataset = dataset_, random](int64_t number) {
+    const NoGrad no_grad;
+    return dataset->gather(order.batch(number), random);
+  };
+  if (options_.num_workers == 0)
+    return std::make_unique<Direct>(std::move(read), from.position, size());
+  return std::make_unique<Prefetch>(std::move(read), from.position, size(), options_.num_workers,
+                                    options_.prefetch_factor);
+}
+
+DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options)
+    : Loader(options.batch_size, options.drop_last, "DeviceLoader"),
+      data_(dataset.data()),
+      target_(dataset.target()),
+      options_(options) {
+  if (!options.device) return;
+  data_ = data_.to(*options.device);
+  if (target_) target_ = target_.to(*options.device);
+}
+
+std::unique_ptr<BatchStream> DeviceLoader::start(LoaderState from) {
+  const int64_t n = num_examples(), batch_size = options_.batch_size;
+  Variable order;
+  if (options_.shuffle) {
+    const std::vector<int64_t> indices = shuffled_order(n, options_.seed, from.epoch);
+    order = Variable(Tensor::from<int64_t>(indices, {n}).to(data_.device()));
+  }
+  auto read = [data = data_, target = target_, order, n, batch_size](int64_t number) -> Example {
+    const NoGrad no_grad;
+    const int64_t first = number * batch_size, length = std::min(batch_size, n - first);
+    if (!order && length == n) return {data, target};
+    if (!order)
+      return {narrow(data, 0, first, length), target ? narrow(target, 0, first, length) : target};
+    const Variable index = narrow(order, 0, first, length);
+    return {index_select(data, 0, index), target ? index_select(target, 0, index) : target};
+  };
+  return std::make_unique<Direct>(std::move(read), from.position, size());
+}
+
+}  // namespace tapegrad

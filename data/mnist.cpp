@@ -1,0 +1,113 @@
+#include "data/mnist.h"
+
+#include <array>
+#include <vector>
+
+#include "core/error.h"
+#include "core/tape.h"
+#include "data/idx.h"
+#include "data/mnist_internal.h"
+#include "ops/create.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+std::filesystem::path find_file(const std::filesystem::path& dir, const std::string& stem,
+                                const std::string& kind) {
+  std::string tried;
+  for (const char* dash : {"-", "."})
+    for (const char* ending : {"", ".gz"}) {
+      std::filesystem::path path = dir / (stem + dash + kind + ending);
+      std::error_code ignored;
+      if (std::filesystem::exists(path, ignored)) return path;
+      tried += (tried.empty() ? "" : ", ") + path.string();
+    }
+  fail<IoError>("load_mnist: no such file; tried ", tried);
+}
+
+TensorDataset load_part(const std::filesystem::path& dir, const std::string& part,
+                        const MnistOptions& options) {
+  const auto images_path = find_file(dir, part + "-images", "idx3-ubyte");
+  const auto labels_path = find_file(dir, part + "-labels", "idx1-ubyte");
+  const Variable images = read_idx(images_path), labels = read_idx(labels_path);
+  if (images.rank() != 3 || images.dtype() != u8)
+    fail<FormatError>("load_mnist: ", images_path.string(), ": holds ", images.dtype(), " ",
+                      images.shape(), ", not uint8 [N, height, width]");
+  if (labels.rank() != 1 || labels.dtype() != u8)
+    fail<FormatError>("load_mnist: ", labels_path.string(), ": holds ", labels.dtype(), " ",
+                      labels.shape(), ", not uint8 [N]");
+  if (images.size(0) != labels.size(0))
+    fail<FormatError>("load_mnist: ", images.size(0), " images in ", images_path.string(), ", ",
+                      labels.size(0), " labels in ", labels_path.string());
+  const uint8_t* label = labels.value().data<uint8_t>();
+  for (int64_t i = 0; i < labels.numel(); ++i)
+    if (label[i] > 9)
+      fail<FormatError>("load_mnist: ", labels_path.string(), ": label ", i, " is ", int(label[i]),
+                        ", not a class of 0 to 9");
+  return arrange_mnist(images, labels, options);
+}
+
+}  // namespace
+
+TensorDataset arrange_mnist(const Variable& images, const Variable& labels,
+                            const MnistOptions& options) {
+  const NoGrad no_grad;
+  const int64_t n = images.size(0), height = images.size(1), width = images.size(2);
+  Variable data = options.scale ? scale_pixels(images) : images;
+  switch (options.layout) {
+    case ImageLayout::kChannelsFirst:
+      data = reshape(data, {n, 1, height, width});
+      break;
+    case ImageLayout::kChannelsLast:
+      data = reshape(data, {n, height, width, 1});
+      break;
+    case ImageLayout::kFlat:
+      data = reshape(data, {n, height * width});
+      break;
+  }
+  return TensorDataset(data, options.one_hot ? one_hot_targets(labels, 10) : labels.to(i64));
+}
+
+Mnist load_mnist(const std::filesystem::path& dir, MnistOptions options) {
+  return {load_part(dir, "train", options), load_part(dir, "t10k", options)};
+}
+
+std::string fashion_mnist_class(int64_t id) {
+  static constexpr std::array<const char*, 10> kNames = {
+      "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+      "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
+  if (id < 0 || id > 9) fail<IndexError>("fashion_mnist_class: ", id, " is outside [0, 10)");
+  return kNames[size_t(id)];
+}
+
+Variable scale_pixels(const Variable& pixels, double divisor) {
+  Tensor x = pixels.value().to(f32);
+  // A new tensor of our own, unless it was float32 already.
+  if (x.shares_storage(pixels.value())) x = x.clone();
+  const Tensor scaled = x.to(cpu);
+  float* data = scaled.data<float>();
+  const float by = float(divisor);
+  for (int64_t i = 0; i < scaled.numel(); ++i) data[i] /= by;
+  return Variable(scaled.to(pixels.device()));
+}
+
+Variable one_hot_targets(const Variable& ids, int64_t num_classes) {
+  if (is_float(ids.dtype()) || ids.dtype() == boolean)
+    fail<DTypeError>("one_hot_targets: class ids must be integers: ", ids.dtype());
+  if (num_classes < 1)
+    fail<ArgumentError>("one_hot_targets: num_classes must be at least 1: ", num_classes);
+  Shape shape = ids.shape();
+  shape.push_back(num_classes);
+  const std::vector<int64_t> classes = ids.to_vector<int64_t>();
+  for (size_t i = 0; i < classes.size(); ++i)
+    if (classes[i] < 0 || classes[i] >= num_classes)
+      fail<IndexError>("one_hot_targets: id ", classes[i], " at ", i, " is outside [0, ",
+                       num_classes, ")");
+  Tensor targets = Tensor::full(shape, 0.0, f32);
+  float* data = targets.data<float>();
+  for (size_t i = 0; i < classes.size(); ++i) data[int64_t(i) * num_classes + classes[i]] = 1.0f;
+  return Variable(targets.to(ids.device()));
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,195 @@
+#include "io/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/error.h"
+#include "io/atomic_file.h"
+#include "io/safetensors_header.h"
+
+namespace tapegrad {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+/// A file to read, of a size that is known.
+class InputFile {
+ public:
+  explicit InputFile(const std::filesystem::path& path) : path_(path.string()) {
+    file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file_ < 0) fail<IoError>("load: cannot open ", path_, ": ", std::strerror(errno));
+    struct stat about {};
+    if (fstat(file_, &about) != 0 || !S_ISREG(about.st_mode)) {
+      close(file_);
+      fail<IoError>("load: not a regular file: ", path_);
+    }
+    size_ = about.st_size;
+  }
+  ~InputFile() { close(file_); }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }
+  void read(void* into, int64_t count) {
+    auto* to = static_cast<char*>(into);
+    while (count > 0) {
+      const ssize_t got = ::read(file_, to, size_t(std::min<int64_t>(count, 1 << 26)));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail<IoError>("load: cannot read ", path_, ": ", std::strerror(errno));
+      if (got == 0) fail<FormatError>(path_, ": the file ends too early");
+      to += got;
+      count -= got;
+    }
+  }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  int64_t size_ = 0;
+};
+
+/// Leaves the file at the beginning of the data.
+SafetensorsHeader read_header(InputFile& file) {
+  if (file.size() < 8)
+    fail<FormatError>(file.path(), ": ", file.size(), " bytes are too few for a safetensors file");
+  uint64_t length;
+  file.read(&length, 8);
+  if (length > uint64_t(file.size() - 8))
+    fail<FormatError>(file.path(), ": the header claims ", length, " bytes, the file has ",
+                      file.size() - 8, " more");
+  if (length > kMaxSafetensorsHeader)
+    fail<FormatError>(file.path(), ": a header of ", length, " bytes; at most ",
+                      kMaxSafetensorsHeader, " are read");
+  std::string json(size_t(length), '\0');
+  file.read(json.data(), int64_t(length));
+  return parse_safetensors_header(file.path(), json, file.size() - 8 - int64_t(length));
+}
+
+/// The first element that is finite in `before` and not in `after`, or -1.
+int64_t find_overflow(const Tensor& before, const Tensor& after) {
+  const Tensor x = before.to(f64), y = after.to(f64);
+  const double *from = x.data<double>(), *to = y.data<double>();
+  for (int64_t i = 0; i < x.numel(); ++i)
+    if (std::isfinite(from[i]) && !std::isfinite(to[i])) return i;
+  return -1;
+}
+
+Tensor convert_float(const char* op, const std::string& name, const Tensor& x, DType dtype) {
+  Tensor converted = x.to(dtype);
+  if (const int64_t at = find_overflow(x, converted); at >= 0)
+    fail<ArgumentError>(op, ": element ", at, " of '", name, "' is too large for ", dtype);
+  return converted;
+}
+
+/// The tensor as it will be stored: contiguous, on the CPU, of the type asked for.
+Tensor to_store(const std::string& name, const Tensor& tensor, std::optional<DType> dtype) {
+  if (!tensor) fail<ArgumentError>("save: tensor '", name, "' is empty");
+  const Tensor here = tensor.to(cpu).contiguous();
+  if (!dtype || !is_float(here.dtype()) || here.dtype() == *dtype) return here;
+  return convert_float("save", name, here, *dtype);
+}
+
+void check_bools(const std::string& file, const SafetensorsEntry& entry, const std::byte* data) {
+  for (int64_t i = 0; i < entry.end - entry.begin; ++i)
+    if (data[i] > std::byte{1})
+      fail<FormatError>(file, ": element ", i, " of the BOOL tensor '", entry.name, "' is ",
+                        int(data[i]), ", neither 0 nor 1");
+}
+
+}  // namespace
+
+void save(const std::filesystem::path& path, const TensorMap& tensors, SaveOptions options) {
+  if (options.dtype && !is_float(*options.dtype))
+    fail<DTypeError>("save: dtype must be a float type: ", *options.dtype);
+  struct Stored {
+    const std::string* name;
+    Tensor tensor;
+  };
+  std::vector<Stored> stored;
+  for (const auto& [name, tensor] : tensors) {
+    if (name == "__metadata__" || name.find('\0') != name.npos)
+      fail<ArgumentError>("save: a tensor cannot have the name '", name, "'");
+    stored.push_back({&name, to_store(name, tensor, options.dtype)});
+  }
+  // Larger elements first: then every tensor is aligned for its own.
+  std::stable_sort(stored.begin(), stored.end(), [](const Stored& a, const Stored& b) {
+    return size_of(a.tensor.dtype()) > size_of(b.tensor.dtype());
+  });
+
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!options.metadata.empty()) header["__metadata__"] = options.metadata;
+  int64_t at = 0;
+  std::string text;
+  try {
+    nlohmann::ordered_json::object_t& fields = header.get_ref<nlohmann::ordered_json::object_t&>();
+    for (const auto& [name, tensor] : stored) {
+      const int64_t end = at + tensor.numel() * size_of(tensor.dtype());
+      // Pushed at the end: names are unique, and a look-up for each would take quadratic time.
+      fields.push_back(
+          {*name,
+           {{"dtype", safetensors_name(tensor.dtype())},
+            {"shape", std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())},
+            {"data_offsets", {at, end}}}});
+      at = end;
+    }
+    text = header.dump();
+  } catch (const nlohmann::json::type_error& error) {  // the only one: a name that is not UTF-8
+    fail<ArgumentError>("save: a name or the metadata is not UTF-8: ", error.what());
+  }
+  text.append((8 - text.size() % 8) % 8, ' ');
+  if (text.size() > kMaxSafetensorsHeader)
+    fail<ArgumentError>("save: the names of ", tensors.size(), " tensors make a header of ",
+                        text.size(), " bytes; at most ", kMaxSafetensorsHeader, " can be read");
+
+  AtomicFile file(path);
+  const uint64_t length = text.size();
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(text);
+  for (const auto& [name, tensor] : stored) {
+    const int64_t size = size_of(tensor.dtype());
+    file.write(std::span(tensor.storage().data() + tensor.layout().offset * size,
+                         size_t(tensor.numel() * size)));
+  }
+  file.commit();
+}
+
+TensorMap load(const std::filesystem::path& path) {
+  InputFile file(path);
+  const SafetensorsHeader header = read_header(file);
+  TensorMap tensors;
+  for (const SafetensorsEntry& entry : header.entries) {
+    Tensor tensor = Tensor::empty(entry.shape, entry.dtype);
+    file.read(tensor.storage().data(), entry.end - entry.begin);
+    if (entry.dtype == boolean) check_bools(file.path(), entry, tensor.storage().data());
+    tensors.emplace(entry.name, std::move(tensor));
+  }
+  return tensors;
+}
+
+std::map<std::string, std::string> load_metadata(const std::filesystem::path& path) {
+  InputFile file(path);
+  return read_header(file).metadata;
+}
+
+TensorMap convert_like(TensorMap tensors, const TensorMap& like) {
+  for (auto& [name, tensor] : tensors) {
+    const auto found = like.find(name);
+    if (found == like.end() || !is_float(found->second.dtype()) || !is_float(tensor.dtype()))
+      continue;
+    if (tensor.dtype() != found->second.dtype())
+      tensor = convert_float("load", name, tensor, found->second.dtype());
+  }
+  return tensors;
+}
+
+}  // namespace tapegrad
