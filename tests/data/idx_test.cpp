@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <cstring>
+#include <array>
+#include <bit>
 
 #include "core/allocator.h"
 #include "core/error.h"
@@ -28,9 +29,8 @@ template <typename T>
 std::string big_endian(const std::vector<T>& values) {
   std::string bytes;
   for (T value : values) {
-    char raw[sizeof(T)];
-    std::memcpy(raw, &value, sizeof(T));
-    bytes.append(std::reverse_iterator(raw + sizeof(T)), std::reverse_iterator(raw));
+    const auto raw = std::bit_cast<std::array<char, sizeof(T)>>(value);
+    for (size_t i = sizeof(T); i-- > 0;) bytes += raw[i];
   }
   return bytes;
 }

@@ -1,0 +1,139 @@
+#include "train/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include "train/text.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr std::string_view kBar = "━", kGreen = "\x1b[32m", kGrey = "\x1b[37m", kPlain = "\x1b[0m",
+                           kRestOfLine = "\x1b[K";
+
+int descriptor_of(const std::ostream* out) {
+  if (out == &std::cout) return STDOUT_FILENO;
+  return out == &std::cerr || out == &std::clog ? STDERR_FILENO : -1;
+}
+
+std::string repeat_text(std::string_view text, int64_t times) {
+  std::string all;
+  for (int64_t i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+/// Keras's form: small numbers by their exponent.
+std::string value_text(double value) {
+  return std::abs(value) > 1e-3 || value == 0 || std::isnan(value) ? format("%.4f", value)
+                                                                   : format("%.4e", value);
+}
+
+/// What a terminal shows of it: escape sequences and continuation bytes take no room.
+int64_t visible_length(std::string_view text) {
+  int64_t length = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b')
+      while (i < text.size() && text[i] != 'm') ++i;
+    else if ((text[i] & 0xC0) != 0x80)
+      ++length;
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long long>(std::llround(std::max(0.0, seconds)));
+  if (whole >= 3600) return format("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+  if (whole >= 60) return format("%lld:%02lld", whole / 60, whole % 60);
+  return format("%llds", whole);
+}
+
+std::string step_time_text(double seconds) {
+  if (seconds >= 1) return format("%.0fs", seconds);
+  return seconds >= 1e-3 ? format("%.0fms", seconds * 1e3) : format("%.0fus", seconds * 1e6);
+}
+
+Progress::Progress(int64_t steps, ProgressOptions options)
+    : steps_(steps), options_(std::move(options)), start_(Clock::now()) {
+  const int file = options_.out ? descriptor_of(options_.out) : -1;
+  live_ = options_.live.value_or(file >= 0 && isatty(file)) && options_.out &&
+          options_.style != ProgressStyle::kNone;
+  winsize window{};
+  if (!options_.columns && live_ && file >= 0 && ioctl(file, TIOCGWINSZ, &window) == 0)
+    columns_ = window.ws_col;
+  else
+    columns_ = options_.columns.value_or(0);
+}
+
+double Progress::seconds() const {
+  return stopped_ ? *stopped_ : std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+void Progress::stop_clock() { stopped_ = seconds(); }
+
+bool Progress::wants_update() const {
+  return live_ && Clock::now() - drawn_ >= std::chrono::milliseconds(100);
+}
+
+std::string Progress::bar(int64_t step, bool finished) const {
+  const bool marks = options_.style == ProgressStyle::kMarks;
+  const int64_t width = marks ? 50 : 20;
+  const int64_t done = finished     ? width
+                       : steps_ > 0 ? width * std::clamp<int64_t>(step, 0, steps_) / steps_
+                                    : 0;
+  if (marks)
+    return "[" + std::string(size_t(done), '#') + std::string(size_t(width - done), '.') + "]";
+  if (!live_) return repeat_text(kBar, width);
+  std::string text(kGreen);
+  text += repeat_text(kBar, done);
+  text += kGrey;
+  text += repeat_text(kBar, width - done);
+  return text += kPlain;
+}
+
+std::string Progress::line(int64_t step, const NamedValues& values, double seconds,
+                           bool finished) const {
+  const double per_step = step > 0 ? seconds / double(step) : 0.0;
+  std::string text;
+  if (options_.style == ProgressStyle::kMarks) {
+    const double estimate = finished ? seconds : per_step * double(steps_);
+    text = bar(step, finished) + format(" %.1f/%.1f s", seconds, estimate);
+  } else {
+    const auto total = std::to_string(steps_), now = std::to_string(step);
+    text = std::string(total.size() - std::min(total.size(), now.size()), ' ') + now + "/" + total;
+    text += " " + bar(step, finished) + " ";
+    text += finished ? format("%.0fs", seconds) : duration_text(per_step * double(steps_ - step));
+    text += " " + step_time_text(per_step) + "/step";
+  }
+  for (const auto& [name, value] : values) {
+    const std::string part = " - " + name + ": " + value_text(value);
+    // A line that wraps cannot be redrawn: what has no room is left out until the end.
+    if (!finished && columns_ > 0 && visible_length(text + part) >= columns_) break;
+    text += part;
+  }
+  return text;
+}
+
+void Progress::draw(const std::string& line) {
+  *options_.out << '\r' << line << kRestOfLine << std::flush;
+  drawn_ = Clock::now();
+}
+
+void Progress::update(int64_t step, const NamedValues& values) {
+  if (wants_update()) draw(line(step, values, seconds(), false));
+}
+
+void Progress::finish(int64_t step, const NamedValues& values) {
+  if (!stopped_) stop_clock();
+  if (!options_.out || options_.style == ProgressStyle::kNone) return;
+  const std::string text = line(step, values, *stopped_, true);
+  if (live_) draw(text);
+  *options_.out << (live_ ? "" : text) << '\n' << std::flush;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,70 @@
+// The line that shows how an epoch goes.
+//
+//   469/469 ━━━━━━━━━━━━━━━━━━━━ 12s 25ms/step - loss: 0.5311 - accuracy: 0.8123
+//   [##################################################] 12.3/12.3 s - loss: 0.5311
+#pragma once
+
+#include <chrono>
+#include <iosfwd>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tapegrad {
+
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+enum class ProgressStyle {
+  kKeras,  // steps, a bar of 20, seconds (time left while it runs), time per step, values
+  kMarks,  // a bar of 50 marks, elapsed / estimated total seconds, values
+  kNone,
+};
+
+struct ProgressOptions {
+  ProgressStyle style = ProgressStyle::kKeras;
+  std::ostream* out = &std::cout;
+  /// Whether the line is redrawn as it changes, at most ten times a second. Otherwise each epoch
+  /// writes one whole line. By default: whether `out` is std::cout or std::cerr on a terminal.
+  std::optional<bool> live = {};
+  std::optional<int> columns = {};  // of the terminal; by default it is asked
+};
+
+class Progress {
+ public:
+  Progress(int64_t steps, ProgressOptions options);
+
+  bool is_live() const { return live_; }
+  /// Whether an update now would be shown: values need not be computed for one that would not.
+  bool wants_update() const;
+  void update(int64_t step, const NamedValues& values);
+  /// Training is over: the clock of the line stops. Without this, finish() stops it.
+  void stop_clock();
+  /// The whole line with its end.
+  void finish(int64_t step, const NamedValues& values);
+
+  double seconds() const;  // until now, or until stop_clock()
+
+  /// The line, as `finished` or after so many seconds under way.
+  std::string line(int64_t step, const NamedValues& values, double seconds, bool finished) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string bar(int64_t step, bool finished) const;
+  void draw(const std::string& line);
+
+  int64_t steps_;
+  ProgressOptions options_;
+  bool live_;
+  int columns_;
+  Clock::time_point start_, drawn_{};
+  std::optional<double> stopped_;
+};
+
+/// "12s", "1:05", "1:01:05".
+std::string duration_text(double seconds);
+/// "3s", "25ms", "47us".
+std::string step_time_text(double seconds);
+
+}  // namespace tapegrad

@@ -1,0 +1,11 @@
+// printf into a string, for the sources of train/; not part of the public interface.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace tapegrad {
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
+
+}  // namespace tapegrad

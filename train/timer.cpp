@@ -1,0 +1,75 @@
+#include "train/timer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ostream>
+#include <string>
+
+#include "core/allocator.h"
+#include "core/error.h"
+#include "train/text.h"
+
+namespace tapegrad {
+
+void StepTimer::mark(Phase phase) {
+  const Clock::time_point now = Clock::now();
+  seconds_[size_t(phase)] += std::chrono::duration<double>(now - last_).count();
+  last_ = now;
+}
+
+double StepTimer::total() const {
+  double sum = 0;
+  for (double seconds : seconds_) sum += seconds;
+  return sum;
+}
+
+void StepTimer::print(std::ostream& out, int64_t steps_per_epoch) const {
+  const double all = total();
+  out << format("%-10s %10s %8s %10s\n", "", "seconds", "share", "ms/step");
+  for (int i = 0; i < kPhaseCount; ++i) {
+    const double seconds = seconds_[size_t(i)];
+    if (Phase(i) == Phase::kEvaluate && seconds == 0) continue;
+    out << format("%-10s %10.3f %6.1f %%", std::string(kPhaseNames[i]).c_str(), seconds,
+                  all > 0 ? 100 * seconds / all : 0.0);
+    if (Phase(i) != Phase::kEvaluate && steps_ > 0)
+      out << format(" %10.3f", 1e3 * seconds / double(steps_));
+    out << '\n';
+  }
+  out << format("%-10s %10.3f %6.1f %%\n", "total", all, 100.0);
+  const double training = all - seconds(Phase::kEvaluate);
+  if (steps_per_epoch > 0 && steps_ > 0)
+    out << format("an epoch of %lld steps at %.3f ms: %.2f s\n",
+                  static_cast<long long>(steps_per_epoch), 1e3 * training / double(steps_),
+                  training / double(steps_) * double(steps_per_epoch));
+  out.flush();
+}
+
+std::ostream& operator<<(std::ostream& out, const TimeReport& report) {
+  return out << format(
+             "%.3f s, %lld call%s, %lld allocations, %.1f MiB peak, %.1f %% in the first call",
+             report.seconds, static_cast<long long>(report.calls), report.calls == 1 ? "" : "s",
+             static_cast<long long>(report.allocations), double(report.peak_bytes) / (1 << 20),
+             100 * report.first_share());
+}
+
+TimeReport time_calls(const std::function<void()>& call, int64_t calls, Device device) {
+  if (calls < 1) fail<ArgumentError>("time_calls: calls must be at least 1: ", calls);
+  using Clock = std::chrono::steady_clock;
+  TimeReport report;
+  report.calls = calls;
+  reset_peak_memory(device);
+  const MemoryStats before = memory_stats(device);
+  const Clock::time_point start = Clock::now();
+  for (int64_t i = 0; i < calls; ++i) {
+    call();
+    if (i == 0) report.first_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (calls == 1) report.seconds = report.first_seconds;
+  const MemoryStats after = memory_stats(device);
+  report.allocations = after.allocations - before.allocations;
+  report.peak_bytes = std::max<int64_t>(0, after.peak - before.in_use);
+  return report;
+}
+
+}  // namespace tapegrad
