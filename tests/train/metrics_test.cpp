@@ -1,0 +1,60 @@
+#include "train/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "core/error.h"
+#include "ops/create.h"
+
+namespace tapegrad {
+namespace {
+
+TEST(Metrics, RunningMeanWeighs) {
+  RunningMean mean;
+  EXPECT_TRUE(std::isnan(mean.value()));
+  mean.add(scalar(1.0), 3);
+  mean.add(tensor({5.0}), 1);
+  EXPECT_DOUBLE_EQ(mean.value(), 2.0);
+  EXPECT_THROW(mean.add(tensor({1.0, 2.0})), ShapeError);
+  // float32 losses are added up in float64.
+  RunningMean many;
+  for (int i = 0; i < 100'000; ++i) many.add(full({}, 0.1, {.dtype = f32}));
+  EXPECT_NEAR(many.value(), double(0.1f), 1e-12);
+}
+
+TEST(Metrics, ClassesOfOutputsAndTargets) {
+  const Variable output = tensor({0.1, 0.7, 0.2, 0.9, 0.0, 0.1, 0.3, 0.3, 0.4}, {3, 3});
+  EXPECT_EQ(predicted_classes(output).to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2}));
+  EXPECT_EQ(count_correct(output, tensor({1, 2, 2})).item(), 2.0);
+  EXPECT_EQ(
+      count_correct(output, tensor({0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0}, {3, 3})).item(),
+      2.0);
+  EXPECT_EQ(predicted_classes(tensor({0.4, 0.6}, {2, 1})).to_vector<int64_t>(),
+            (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(count_correct(tensor({0.4, 0.6}, {2, 1}), tensor({1, 1})).item(), 1.0);
+  EXPECT_THROW(count_correct(output, tensor({1, 2})), ShapeError);
+  EXPECT_THROW(predicted_classes(zeros({2, 2, 2})), ShapeError);
+}
+
+TEST(Metrics, S310_PredictionsAsPrinted) {
+  std::vector<int64_t> labels(10'000), predictions(10'000);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    labels[i] = int64_t(i % 10);
+    predictions[i] = i < 8764 ? labels[i] : 9 - labels[i];
+  }
+  std::ostringstream out;
+  print_predictions("test", labels, predictions, out);
+  EXPECT_EQ(out.str(),
+            "test\n"
+            "  true labels:       0  1  2  3  4  5  6  7  8  9  0  1  2  3  4  5\n"
+            "  predicted labels:  0  1  2  3  4  5  6  7  8  9  0  1  2  3  4  5\n"
+            "  accuracy rate: 87.64 % (8764/10000)\n");
+  std::ostringstream from_outputs;
+  print_predictions("few", tensor({1, 0}), tensor({0.0, 1.0, 0.0, 1.0}, {2, 2}), from_outputs);
+  EXPECT_NE(from_outputs.str().find("accuracy rate: 50.00 % (1/2)"), std::string::npos);
+  EXPECT_THROW(print_predictions("x", {1}, {1, 2}, out), ShapeError);
+}
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,0 +1,122 @@
+#include "train/plot.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "ops/create.h"
+#include "tests/temp_dir.h"
+#include "train/svg.h"
+
+namespace tapegrad {
+namespace {
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(Plot, TicksAreRound) {
+  EXPECT_EQ(nice_ticks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(nice_ticks(-3, 3, 6), (std::vector<double>{-3, -2, -1, 0, 1, 2, 3}));
+  const auto small = nice_ticks(0.013, 0.0525, 4);
+  ASSERT_EQ(small.size(), 4u);
+  EXPECT_NEAR(small[0], 0.02, 1e-12);
+  EXPECT_TRUE(nice_ticks(1, 1, 5).empty());
+  EXPECT_TRUE(nice_ticks(0, INFINITY, 5).empty());
+  for (double scale : {1e-30, 1e-3, 7.0, 1e20})
+    for (int wanted : {3, 5, 8}) {
+      const auto ticks = nice_ticks(-scale, 2.3 * scale, wanted);
+      EXPECT_GE(int(ticks.size()), 2) << scale;
+      EXPECT_LE(int(ticks.size()), wanted + 2) << scale;
+    }
+}
+
+TEST(Plot, ViridisRunsFromDarkToYellow) {
+  EXPECT_EQ(viridis(0), "#440154");
+  EXPECT_EQ(viridis(1), "#fde725");
+  EXPECT_EQ(viridis(0.5), "#21918c");
+  EXPECT_EQ(viridis(-3), viridis(0));
+  EXPECT_EQ(viridis(NAN), viridis(0));
+}
+
+TEST(Plot, LineChartHasCurvesAxesAndLegend) {
+  const std::vector<double> x{1, 2, 3, 4};
+  const std::vector<Series> curves{{"train <a>", x, {0.4, 0.2, 0.1, 0.05}},
+                                   {"test", x, {0.5, NAN, 0.2, 0.15}}};
+  const std::string svg =
+      line_chart(curves, {.title = "Error & loss", .x_label = "epoch", .y_label = "error rate"});
+  EXPECT_EQ(svg.rfind("<svg ", 0), 0u);
+  EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
+  EXPECT_EQ(count(svg, "<path "), 2u);
+  EXPECT_EQ(count(svg, "<circle "), 7u) << "a NaN is a gap";
+  EXPECT_NE(svg.find("train &lt;a&gt;"), std::string::npos);
+  EXPECT_NE(svg.find("Error &amp; loss"), std::string::npos);
+  EXPECT_NE(svg.find(">epoch<"), std::string::npos);
+  EXPECT_NE(svg.find("rotate(-90"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  const std::string one = line_chart({{curves.data(), 1}});
+  EXPECT_EQ(one.find(">train"), std::string::npos) << "one curve needs no legend";
+}
+
+TEST(Plot, LineChartTakesWhatDataGives) {
+  for (const Series& odd : {Series{"none", {}, {}}, Series{"one", {3}, {5}},
+                            Series{"flat", {1, 2}, {7, 7}}, Series{"nan", {1, 2}, {NAN, NAN}},
+                            Series{"negative", {-1, 1}, {-5, -4}}, Series{"zero", {0}, {0}}})
+    for (bool log_y : {false, true}) {
+      const std::string svg = line_chart({{&odd, 1}}, {.log_y = log_y});
+      EXPECT_EQ(svg.find("nan"), std::string::npos) << odd.name;
+      EXPECT_EQ(svg.find("inf"), std::string::npos) << odd.name;
+    }
+  const Series uneven{"uneven", {1, 2}, {1}};
+  EXPECT_THROW(line_chart({{&uneven, 1}}), ShapeError);
+}
+
+std::vector<Surface> peaks() {
+  const int n = 40;
+  std::vector<double> axis, z;
+  for (int i = 0; i < n; ++i) axis.push_back(-3 + 6.0 * i / (n - 1));
+  for (double y : axis)
+    for (double x : axis)
+      z.push_back(3 * std::pow(1 - x, 2) * std::exp(-x * x - (y + 1) * (y + 1)) -
+                  10 * (x / 5 - x * x * x - std::pow(y, 5)) * std::exp(-x * x - y * y) -
+                  std::exp(-(x + 1) * (x + 1) - y * y) / 3);
+  const Variable ticks = tensor(axis), heights = tensor(z, {n, n});
+  return {{"data", ticks, ticks, heights},
+          {"network", ticks, ticks, heights, SurfaceStyle::kWireframe},
+          {"again", ticks, ticks, heights, SurfaceStyle::kWireframe}};
+}
+
+TEST(Plot, S516_ThreePanels) {
+  const testing::TempDir dir;
+  save_surfaces(dir / "peaks.svg", peaks());
+  const std::string svg = testing::contents(dir / "peaks.svg");
+  EXPECT_NE(svg.find("width=\"1000\" height=\"400\""), std::string::npos);
+  EXPECT_EQ(count(svg, "<polygon "), 3u * (39 * 39 + 3));
+  EXPECT_NE(svg.find("#440154"), std::string::npos) << "the lowest cell";
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  if (const char* keep = std::getenv("TAPEGRAD_KEEP_PLOTS"))
+    std::filesystem::copy_file(dir / "peaks.svg", std::filesystem::path(keep) / "peaks.svg",
+                               std::filesystem::copy_options::overwrite_existing);
+}
+
+TEST(Plot, SurfacesCheckTheirShapes) {
+  const Variable x = tensor({0.0, 1.0, 2.0}), y = tensor({0.0, 1.0});
+  const Surface good{"a", x, y, zeros({2, 3})};
+  EXPECT_NO_THROW(surface_plot({{&good, 1}}));
+  const Surface turned{"a", x, y, zeros({3, 2})};
+  EXPECT_THROW(surface_plot({{&turned, 1}}), ShapeError);
+  const Surface thin{"a", tensor({1.0}), y, zeros({2, 1})};
+  EXPECT_THROW(surface_plot({{&thin, 1}}), ShapeError);
+  const Surface broken{"a", x, y, full({2, 3}, NAN)};
+  EXPECT_THROW(surface_plot({{&broken, 1}}), ArgumentError);
+  const Surface backwards{"a", tensor({2.0, 1.0, 0.0}), y, zeros({2, 3})};
+  EXPECT_THROW(surface_plot({{&backwards, 1}}), ArgumentError);
+  EXPECT_THROW(surface_plot({}), ArgumentError);
+}
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "io/atomic_file.h"
+#include "train/plot.h"
+#include "train/svg.h"
+#include "train/text.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr std::array<const char*, 6> kColours = {"#1f77b4", "#e6550d", "#31a354",
+                                                 "#9467bd", "#8c564b", "#17becf"};
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  /// Never empty, never of no length.
+  void settle(double margin) {
+    if (!(low <= high)) low = 0, high = 1;
+    double room = (high - low) * margin;
+    if (high == low) room = high == 0 ? 1 : std::abs(high) * 0.1;
+    low -= room;
+    high += room;
+  }
+};
+
+class Chart {
+ public:
+  Chart(std::span<const Series> curves, const ChartOptions& options)
+      : curves_(curves), options_(options) {
+    for (const Series& curve : curves) {
+      if (curve.x.size() != curve.y.size())
+        fail<ShapeError>("line_chart: '", curve.name, "' has ", curve.x.size(), " x and ",
+                         curve.y.size(), " y");
+      for (size_t i = 0; i < curve.x.size(); ++i)
+        if (is_point(curve, i)) {
+          x_.add(curve.x[i]);
+          y_.add(height(curve.y[i]));
+        }
+    }
+    // Errors and losses begin at zero: there the axis is, unless it would flatten the curves.
+    if (!options.log_y && y_.low > 0 && y_.low < 0.4 * y_.high) y_.low = 0;
+    const bool from_zero = !options.log_y && y_.low == 0 && y_.high > 0;
+    x_.settle(0.02);
+    y_.settle(0.06);
+    if (from_zero) y_.low = 0;
+    left_ = options.y_label.empty() ? 58 : 76;
+    right_ = options.width - 22;
+    top_ = options.title.empty() ? 22 : 48;
+    bottom_ = options.height - (options.x_label.empty() ? 36 : 56);
+  }
+
+  std::string draw() const {
+    return svg_begin(options_.width, options_.height) + axes() + lines() + legend() + "</svg>\n";
+  }
+
+ private:
+  double height(double y) const { return options_.log_y ? std::log10(y) : y; }
+  bool is_point(const Series& curve, size_t i) const {
+    return std::isfinite(curve.x[i]) && std::isfinite(height(curve.y[i]));
+  }
+  double across(double x) const {
+    return left_ + (x - x_.low) / (x_.high - x_.low) * (right_ - left_);
+  }
+  double down(double y) const {
+    return bottom_ - (y - y_.low) / (y_.high - y_.low) * (bottom_ - top_);
+  }
+
+  std::string axes() const {
+    std::string svg;
+    for (double tick : nice_ticks(x_.low, x_.high, 8)) {
+      svg += svg_line(across(tick), top_, across(tick), bottom_, "#ececec");
+      svg += svg_text(across(tick), bottom_ + 18, tick_text(tick), 12, TextAnchor::kMiddle);
+    }
+    for (const auto& [y, text] : y_ticks()) {
+      svg += svg_line(left_, down(y), right_, down(y), "#ececec");
+      svg += svg_text(left_ - 8, down(y) + 4, text, 12, TextAnchor::kEnd);
+    }
+    svg += svg_line(left_, bottom_, right_, bottom_, "#666666");
+    svg += svg_line(left_, top_, left_, bottom_, "#666666");
+    const double middle = (left_ + right_) / 2;
+    if (!options_.title.empty())
+      svg += svg_text(middle, 29, options_.title, 17, TextAnchor::kMiddle,
+                      "fill=\"#111111\" font-weight=\"bold\"");
+    if (!options_.x_label.empty())
+      svg += svg_text(middle, options_.height - 14, options_.x_label, 14, TextAnchor::kMiddle);
+    if (!options_.y_label.empty()) {
+      const double at = (top_ + bottom_) / 2;
+      svg += svg_text(20, at, options_.y_label, 14, TextAnchor::kMiddle,
+                      format("fill=\"#333333\" transform=\"rotate(-90 20 %.1f)\"", at));
+    }
+    return svg;
+  }
+
+  std::vector<std::pair<double, std::string>> y_ticks() const {
+    std::vector<std::pair<double, std::string>> ticks;
+    if (!options_.log_y) {
+      for (double tick : nice_ticks(y_.low, y_.high, 6)) ticks.emplace_back(tick, tick_text(tick));
+      return ticks;
+    }
+    // Powers of ten; within few of them also 2 and 5 times each.
+    const double span = y_.high - y_.low;
+    const int every = std::max(1, int(span / 7));
+    for (int power = int(std::floor(y_.low)); power <= int(std::ceil(y_.high)); ++power)
+      for (double factor : {1.0, 2.0, 5.0}) {
+        const double at = power + std::log10(factor);
+        if (at < y_.low || at > y_.high || (factor > 1 && span > 2) || power % every != 0) continue;
+        ticks.emplace_back(at, tick_text(factor * std::pow(10.0, power)));
+      }
+    return ticks;
+  }
+
+  std::string lines() const {
+    std::string svg;
+    for (size_t c = 0; c < curves_.size(); ++c) {
+      const Series& curve = curves_[c];
+      std::string path, dots;
+      size_t points = 0;
+      bool down_yet = false;
+      for (size_t i = 0; i < curve.x.size(); ++i) {
+        if (!is_point(curve, i)) {
+          down_yet = false;
+          continue;
+        }
+        const double x = across(curve.x[i]), y = down(height(curve.y[i]));
+        path += format("%c%.1f %.1f ", down_yet ? 'L' : 'M', x, y);
+        dots +=
+            format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.2\" fill=\"%s\"/>\n", x, y, colour(c));
+        down_yet = true;
+        ++points;
+      }
+      if (points == 0) continue;
+      path.pop_back();
+      svg += format(
+                 "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.2\" "
+                 "stroke-linejoin=\"round\" d=\"",
+                 colour(c)) +
+             path + "\"/>\n";
+      if (points <= 40) svg += dots;
+    }
+    return svg;
+  }
+
+  std::string legend() const {
+    if (curves_.size() < 2) return {};
+    size_t longest = 0;
+    for (const Series& curve : curves_) longest = std::max(longest, curve.name.size());
+    const double width = 48 + 8.2 * double(longest), height = 10 + 21.0 * double(curves_.size());
+    const double x = right_ - width - 10;
+    double y = top_ + 8;
+    std::string svg = format(
+        "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\" fill=\"#ffffff\" "
+        "fill-opacity=\"0.85\" stroke=\"#cccccc\"/>\n",
+        x, y, width, height);
+    for (size_t c = 0; c < curves_.size(); ++c) {
+      y += 21;
+      svg += svg_line(x + 10, y - 6, x + 34, y - 6, colour(c), 2.6);
+      svg += svg_text(x + 42, y - 1, curves_[c].name, 13, TextAnchor::kStart);
+    }
+    return svg;
+  }
+
+  static const char* colour(size_t curve) { return kColours[curve % kColours.size()]; }
+
+  std::span<const Series> curves_;
+  const ChartOptions& options_;
+  Range x_, y_;  // y on the scale that is drawn
+  double left_, right_, top_, bottom_;
+};
+
+}  // namespace
+
+std::string line_chart(std::span<const Series> curves, const ChartOptions& options) {
+  if (options.width < 200 || options.height < 150)
+    fail<ArgumentError>("line_chart: too small: ", options.width, " x ", options.height);
+  return Chart(curves, options).draw();
+}
+
+void save_line_chart(const std::filesystem::path& path, std::span<const Series> curves,
+                     const ChartOptions& options) {
+  write_file(path, line_chart(curves, options));
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,77 @@
+#include "train/metrics.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "core/error.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "train/text.h"
+
+namespace tapegrad {
+
+void RunningMean::add(const Variable& value, double weight) {
+  const NoGrad no_grad;
+  if (value.numel() != 1)
+    fail<ShapeError>("RunningMean: add: one element expected: ", value.shape());
+  const Variable part = reshape(value.detach(), {}).to(f64) * weight;
+  sum_ = sum_ ? sum_ + part : part;
+  weight_ += weight;
+}
+
+double RunningMean::value() const { return sum_ ? sum_.item() / weight_ : NAN; }
+
+Variable predicted_classes(const Variable& output) {
+  const NoGrad no_grad;
+  if (output.rank() == 2 && output.size(1) > 1) return argmax(output.detach(), 1);
+  if (output.rank() == 1 || (output.rank() == 2 && output.size(1) == 1))
+    return (reshape(output.detach(), {output.size(0)}) > 0.5).to(i64);
+  fail<ShapeError>("predicted_classes: an output [N, C], [N] or [N, 1] expected: ", output.shape());
+}
+
+Variable target_classes(const Variable& target) {
+  const NoGrad no_grad;
+  if (target.rank() == 1 && !is_float(target.dtype())) return target.detach().to(i64);
+  return predicted_classes(target);
+}
+
+Variable count_correct(const Variable& output, const Variable& target) {
+  const NoGrad no_grad;
+  const Variable predicted = predicted_classes(output), truth = target_classes(target);
+  if (predicted.shape() != truth.shape())
+    fail<ShapeError>("count_correct: output ", output.shape(), " and target ", target.shape(),
+                     " do not fit");
+  return sum(predicted == truth);
+}
+
+void print_predictions(const std::string& title, const std::vector<int64_t>& labels,
+                       const std::vector<int64_t>& predictions, std::ostream& out) {
+  if (labels.size() != predictions.size())
+    fail<ShapeError>("print_predictions: ", labels.size(), " labels, ", predictions.size(),
+                     " predictions");
+  const size_t shown = std::min<size_t>(16, labels.size());
+  auto row = [&](const char* name, const std::vector<int64_t>& values) {
+    out << format("  %-17s", name);
+    for (size_t i = 0; i < shown; ++i) out << format(" %2lld", static_cast<long long>(values[i]));
+    out << '\n';
+  };
+  size_t right = 0;
+  for (size_t i = 0; i < labels.size(); ++i) right += labels[i] == predictions[i];
+  out << title << '\n';
+  row("true labels:", labels);
+  row("predicted labels:", predictions);
+  out << format("  accuracy rate: %.2f %% (%zu/%zu)\n",
+                labels.empty() ? 0.0 : 100.0 * double(right) / double(labels.size()), right,
+                labels.size());
+  out.flush();
+}
+
+void print_predictions(const std::string& title, const Variable& targets, const Variable& outputs,
+                       std::ostream& out) {
+  print_predictions(title, target_classes(targets).to_vector<int64_t>(),
+                    predicted_classes(outputs).to_vector<int64_t>(), out);
+}
+
+}  // namespace tapegrad

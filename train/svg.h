@@ -1,0 +1,28 @@
+// What the plots share; not part of the public interface.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tapegrad {
+
+/// Text made safe inside an element.
+std::string svg_escape(std::string_view text);
+
+std::string svg_begin(int width, int height);
+
+enum class TextAnchor { kStart, kMiddle, kEnd };
+std::string svg_text(double x, double y, std::string_view text, int size, TextAnchor anchor,
+                     std::string_view more = "");
+std::string svg_line(double x1, double y1, double x2, double y2, std::string_view stroke,
+                     double width = 1);
+
+/// Round numbers (1, 2 or 5 times a power of ten apart), about `count` of them, inside [low, high].
+std::vector<double> nice_ticks(double low, double high, int count);
+std::string tick_text(double value);
+
+/// A colour of the viridis map, "#440154" at 0 to "#fde725" at 1.
+std::string viridis(double t);
+
+}  // namespace tapegrad
