@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/tape.h"
+#include "ops/binary.h"
 #include "ops/loss.h"
 #include "ops/view.h"
 #include "train/plot.h"

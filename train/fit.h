@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <vector>

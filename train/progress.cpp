@@ -87,7 +87,8 @@ std::string Progress::bar(int64_t step, bool finished) const {
                        : steps_ > 0 ? width * std::clamp<int64_t>(step, 0, steps_) / steps_
                                     : 0;
   if (marks)
-    return "[" + std::string(size_t(done), '#') + std::string(size_t(width - done), '.') + "]";
+    return format("[%s%s]", std::string(size_t(done), '#').c_str(),
+                  std::string(size_t(width - done), '.').c_str());
   if (!live_) return repeat_text(kBar, width);
   std::string text(kGreen);
   text += repeat_text(kBar, done);
@@ -104,14 +105,14 @@ std::string Progress::line(int64_t step, const NamedValues& values, double secon
     const double estimate = finished ? seconds : per_step * double(steps_);
     text = bar(step, finished) + format(" %.1f/%.1f s", seconds, estimate);
   } else {
-    const auto total = std::to_string(steps_), now = std::to_string(step);
-    text = std::string(total.size() - std::min(total.size(), now.size()), ' ') + now + "/" + total;
-    text += " " + bar(step, finished) + " ";
+    const auto all = static_cast<long long>(steps_), now = static_cast<long long>(step);
+    const auto digits = int(std::to_string(steps_).size());
+    text = format("%*lld/%lld %s ", digits, now, all, bar(step, finished).c_str());
     text += finished ? format("%.0fs", seconds) : duration_text(per_step * double(steps_ - step));
-    text += " " + step_time_text(per_step) + "/step";
+    text += format(" %s/step", step_time_text(per_step).c_str());
   }
   for (const auto& [name, value] : values) {
-    const std::string part = " - " + name + ": " + value_text(value);
+    const std::string part = format(" - %s: %s", name.c_str(), value_text(value).c_str());
     // A line that wraps cannot be redrawn: what has no room is left out until the end.
     if (!finished && columns_ > 0 && visible_length(text + part) >= columns_) break;
     text += part;

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <source_location>
 
 #include "core/error.h"
@@ -34,9 +34,9 @@ std::string fault(const std::string& bytes) {
   put(dir / "bad.safetensors", bytes);
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process alone: the machine may be busy
   std::string text = message_of<FormatError>([&] { load(dir / "bad.safetensors"); });
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC);
   getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10) << "KiB";
   EXPECT_TRUE(text.empty() || text.find("bad.safetensors: ") != std::string::npos) << text;
