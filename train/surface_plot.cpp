@@ -71,7 +71,7 @@ class Camera {
   double far_y() const { return near_.y > 0 ? -1 : 1; }
 
  private:
-  static constexpr double kFlat = 0.72;  // of the height of the box to its width
+  static constexpr double kFlat = 0.9;  // of the height of the box to its width
   static double dot(Point a, Point b) { return a.x * b.x + a.y * b.y + a.z * b.z * kFlat; }
 
   Point right_{}, up_{}, near_{};
