@@ -57,7 +57,6 @@ Variable reduced(const Variable& losses, Reduction reduction, Where where) {
 }
 
 // Operators with the line of the caller.
-Variable plus(const Variable& a, const Variable& b, Where w) { return add({a, w}, {b, w}); }
 Variable minus(const Variable& a, const Variable& b, Where w) { return sub({a, w}, {b, w}); }
 Variable times(const Variable& a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
 Variable times(double a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }

@@ -1,0 +1,212 @@
+#include "optim/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace tapegrad::optim {
+namespace {
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+void require_positive(std::string_view kind, std::string_view option, double value) {
+  if (value == 0) fail<ArgumentError>(kind, ": the option ", option, " is missing");
+  if (!(value > 0)) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not > 0");
+}
+
+double cosine(double start, double end, double share) {
+  return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * share));
+}
+
+/// The only element; ArgumentError when there is none of that name.
+const Tensor& number_at(const TensorMap& state, const std::string& name) {
+  const auto found = state.find(name);
+  if (found == state.end() || found->second.numel() != 1)
+    fail<ArgumentError>("scheduler: load_state_dict: no number \"", name, '"');
+  return found->second;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Optimizer& optimizer) : optimizer_(optimizer) {
+  for (int64_t group = 0; group < optimizer.group_count(); ++group)
+    bases_.push_back(optimizer.lr(group));
+}
+
+void Scheduler::apply() {
+  std::vector<double> rates;
+  for (const double base : bases_) rates.push_back(rate(base, steps_));
+  for (size_t group = 0; group < rates.size(); ++group)
+    optimizer_.set_lr(int64_t(group), rates[group]);
+}
+
+void Scheduler::step() {
+  ++steps_;
+  try {
+    apply();
+  } catch (...) {
+    --steps_;
+    throw;
+  }
+}
+
+TensorMap Scheduler::state_dict() const {
+  return {{"step", Tensor::full({}, steps_, i64)},
+          {"base_lrs", Tensor::from<double>(bases_, {int64_t(bases_.size())})}};
+}
+
+void Scheduler::load_state_dict(const TensorMap& state) {
+  const int64_t steps = number_at(state, "step").number().to<int64_t>();
+  const auto bases = state.find("base_lrs");
+  if (bases == state.end() || bases->second.dtype() != f64 ||
+      bases->second.shape() != Shape{int64_t(bases_.size())})
+    fail<ArgumentError>("scheduler: load_state_dict: \"base_lrs\" does not fit the ", bases_.size(),
+                        " groups");
+  const Tensor values = bases->second.to(cpu).contiguous();
+  bases_.assign(values.data<double>(), values.data<double>() + bases_.size());
+  steps_ = steps;
+  apply();
+}
+
+StepLR::StepLR(Optimizer& optimizer, StepLROptions options)
+    : Scheduler(optimizer), options_(options) {
+  require_positive("StepLR", ".step_size", double(options.step_size));
+  check_range("StepLR", "gamma", options.gamma, 0, kNoLimit);
+  apply();
+}
+double StepLR::rate(double base, int64_t t) const {
+  return base * std::pow(options_.gamma, double(t / options_.step_size));
+}
+
+MultiStepLR::MultiStepLR(Optimizer& optimizer, MultiStepLROptions options)
+    : Scheduler(optimizer), options_(std::move(options)) {
+  if (!std::is_sorted(options_.milestones.begin(), options_.milestones.end()))
+    fail<ArgumentError>("MultiStepLR: .milestones are not ascending");
+  check_range("MultiStepLR", "gamma", options_.gamma, 0, kNoLimit);
+  apply();
+}
+double MultiStepLR::rate(double base, int64_t t) const {
+  const auto& stones = options_.milestones;
+  const auto passed = std::upper_bound(stones.begin(), stones.end(), t) - stones.begin();
+  return base * std::pow(options_.gamma, double(passed));
+}
+
+ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma)
+    : Scheduler(optimizer), gamma_(gamma) {
+  check_range("ExponentialLR", "gamma", gamma, 0, kNoLimit);
+  apply();
+}
+double ExponentialLR::rate(double base, int64_t t) const {
+  return base * std::pow(gamma_, double(t));
+}
+
+CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROptions options)
+    : Scheduler(optimizer), options_(options) {
+  require_positive("CosineAnnealingLR", ".T_max", double(options.T_max));
+  check_range("CosineAnnealingLR", "eta_min", options.eta_min, 0, kNoLimit);
+  apply();
+}
+double CosineAnnealingLR::rate(double base, int64_t t) const {
+  return cosine(base, options_.eta_min, double(t) / double(options_.T_max));
+}
+
+LinearLR::LinearLR(Optimizer& optimizer, LinearLROptions options)
+    : Scheduler(optimizer), options_(options) {
+  require_positive("LinearLR", ".total_iters", double(options.total_iters));
+  check_range("LinearLR", "start_factor", options.start_factor, 0, 1.0000001);
+  check_range("LinearLR", "end_factor", options.end_factor, 0, 1.0000001);
+  apply();
+}
+double LinearLR::rate(double base, int64_t t) const {
+  const double share = std::min(1.0, double(t) / double(options_.total_iters));
+  return base * (options_.start_factor + (options_.end_factor - options_.start_factor) * share);
+}
+
+OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
+    : Scheduler(optimizer), options_(options) {
+  require_positive("OneCycleLR", ".max_lr", options.max_lr);
+  require_positive("OneCycleLR", ".total_steps", double(options.total_steps));
+  check_range("OneCycleLR", "pct_start", options.pct_start, 0, 1.0000001);
+  require_positive("OneCycleLR", ".div_factor", options.div_factor);
+  require_positive("OneCycleLR", ".final_div_factor", options.final_div_factor);
+  apply();
+}
+// The phases end at the steps pct_start * total_steps - 1 and total_steps - 1.
+double OneCycleLR::rate(double, int64_t t) const {
+  const auto& o = options_;
+  if (t >= o.total_steps)
+    fail<ArgumentError>("OneCycleLR: step ", t + 1, " of ", o.total_steps, " in all");
+  const double first = o.max_lr / o.div_factor, last = first / o.final_div_factor;
+  const double peak = o.pct_start * double(o.total_steps) - 1, end = double(o.total_steps) - 1;
+  const auto between = [&](double from, double to, double share) {
+    if (o.anneal_strategy == Anneal::kLinear) return from + (to - from) * share;
+    return cosine(from, to, share);
+  };
+  if (peak > 0 && double(t) <= peak) return between(first, o.max_lr, double(t) / peak);
+  return end > peak ? between(o.max_lr, last, (double(t) - peak) / (end - peak)) : o.max_lr;
+}
+
+WarmupLR::WarmupLR(Optimizer& optimizer, Scheduler& after, WarmupOptions options)
+    : Scheduler(optimizer), after_(after), options_(options) {
+  require_positive("WarmupLR", ".warmup_steps", double(options.warmup_steps));
+  check_range("WarmupLR", "start_factor", options.start_factor, 0, 1.0000001);
+  bases_ = after.bases_;
+  apply();
+}
+double WarmupLR::rate(double base, int64_t t) const {
+  if (t >= options_.warmup_steps) return after_.rate(base, t - options_.warmup_steps);
+  const double share = double(t) / double(options_.warmup_steps);
+  return after_.rate(base, 0) * (options_.start_factor + (1 - options_.start_factor) * share);
+}
+
+ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)
+    : optimizer_(optimizer),
+      options_(options),
+      best_(options.mode == PlateauMode::kMin ? kNoLimit : -kNoLimit) {
+  check_range("ReduceLROnPlateau", "factor", options.factor, 0, 1);
+}
+
+bool ReduceLROnPlateau::improves(double measure) const {
+  const bool less = options_.mode == PlateauMode::kMin;
+  const double margin = options_.threshold * (options_.relative ? std::abs(best_) : 1.0);
+  if (std::isinf(best_)) return less ? measure < best_ : measure > best_;
+  return less ? measure < best_ - margin : measure > best_ + margin;
+}
+
+void ReduceLROnPlateau::step(double measure) {
+  if (improves(measure)) {
+    best_ = measure;
+    bad_steps_ = 0;
+  } else {
+    ++bad_steps_;
+  }
+  if (cooling_ > 0) {
+    --cooling_;
+    bad_steps_ = 0;
+  }
+  if (bad_steps_ <= options_.patience) return;
+  for (int64_t group = 0; group < optimizer_.group_count(); ++group) {
+    const double old = optimizer_.lr(group);
+    const double lr = std::max(old * options_.factor, options_.min_lr);
+    if (old - lr > options_.eps) optimizer_.set_lr(group, lr);
+  }
+  cooling_ = options_.cooldown;
+  bad_steps_ = 0;
+}
+
+TensorMap ReduceLROnPlateau::state_dict() const {
+  return {{"best", Tensor::full({}, best_, f64)},
+          {"bad_steps", Tensor::full({}, bad_steps_, i64)},
+          {"cooling", Tensor::full({}, cooling_, i64)}};
+}
+
+void ReduceLROnPlateau::load_state_dict(const TensorMap& state) {
+  const double best = number_at(state, "best").item();
+  const int64_t bad = number_at(state, "bad_steps").number().to<int64_t>();
+  cooling_ = number_at(state, "cooling").number().to<int64_t>();
+  best_ = best;
+  bad_steps_ = bad;
+}
+
+}  // namespace tapegrad::optim
