@@ -123,6 +123,7 @@ class Module {
   Shape infer(const Shape& input_shape);
   /// The shape that the last infer() saw this module give, without the batch dimension.
   const Shape& out_shape() const;
+  bool has_out_shape() const { return state_->has_output; }
 
   /// This, as the layer it is. ArgumentError when it is another.
   template <std::derived_from<Module> M>

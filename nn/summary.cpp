@@ -1,0 +1,77 @@
+#include "nn/summary.h"
+
+#include <algorithm>
+
+namespace tapegrad::nn {
+namespace {
+
+struct Row {
+  std::string path, layer, shape;
+  int64_t parameters = 0;
+};
+
+struct Rows final : MemberVisitor {
+  std::vector<Row> rows;
+  std::vector<Variable> seen;
+  int64_t trainable = 0, frozen = 0;
+
+  void on_module(const std::string& path, Module& module) override {
+    std::ostringstream shape;
+    if (module.has_out_shape()) {
+      shape << "[-1";
+      for (const int64_t size : module.out_shape()) shape << ", " << size;
+      shape << ']';
+    }
+    rows.push_back(
+        {path, path.empty() ? module.kind() : path + " (" + module.kind() + ")", shape.str()});
+  }
+  void on_parameter(const std::string& path, Variable& x) override {
+    for (const Variable& before : seen)
+      if (before.is_same(x)) return;
+    seen.push_back(x);
+    (x.requires_grad() ? trainable : frozen) += x.numel();
+    const size_t dot = path.rfind('.');
+    const std::string owner = dot == path.npos ? "" : path.substr(0, dot);
+    for (Row& row : rows)
+      if (row.path == owner) row.parameters += x.numel();
+  }
+};
+
+/// 1199882 as 1,199,882.
+std::string grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  for (int64_t at = int64_t(text.size()) - 3; at > 0; at -= 3) text.insert(size_t(at), ",");
+  return text;
+}
+
+std::string padded(const std::string& text, size_t width) {
+  return text + std::string(width - std::min(width, text.size()), ' ');
+}
+
+}  // namespace
+
+std::string summary(Module& model, const Shape& input_shape) {
+  model.infer(input_shape);
+  Rows found;
+  model.visit(found);
+  size_t layer = 12, shape = 12;
+  for (const Row& row : found.rows) {
+    layer = std::max(layer, row.layer.size());
+    shape = std::max(shape, row.shape.size());
+  }
+  layer += 2, shape += 2;
+  const std::string line(layer + shape + 12, '-');
+  std::ostringstream out;
+  out << padded("Layer (kind)", layer) << padded("Output shape", shape) << "Parameters\n"
+      << line << '\n';
+  for (size_t i = found.rows.size() > 1 ? 1 : 0; i < found.rows.size(); ++i) {
+    const Row& row = found.rows[i];
+    out << padded(row.layer, layer) << padded(row.shape, shape) << grouped(row.parameters) << '\n';
+  }
+  out << line << "\nTotal parameters: " << grouped(found.trainable + found.frozen)
+      << "\nTrainable: " << grouped(found.trainable) << "\nNot trainable: " << grouped(found.frozen)
+      << '\n';
+  return out.str();
+}
+
+}  // namespace tapegrad::nn

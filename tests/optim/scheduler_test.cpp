@@ -1,0 +1,152 @@
+// Schedules against PyTorch's closed forms, and clipping.
+#include "optim/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "ops/create.h"
+#include "optim/clip.h"
+#include "optim/optimizers.h"
+
+namespace tapegrad::optim {
+namespace {
+
+Variable parameter() { return zeros({3}, {.dtype = f64, .requires_grad = true}); }
+
+/// The rates of steps 0, 1, ... count - 1.
+template <typename S>
+std::vector<double> rates(Optimizer& optimizer, S& schedule, int count) {
+  std::vector<double> result{optimizer.lr()};
+  while (int(result.size()) < count) {
+    schedule.step();
+    result.push_back(optimizer.lr());
+  }
+  return result;
+}
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-14) << i;
+}
+
+TEST(Scheduler, StepMultiStepExponential) {
+  SGD a({parameter()}, 0.8);
+  StepLR step(a, {.step_size = 2, .gamma = 0.5});
+  expect_near(rates(a, step, 6), {0.8, 0.8, 0.4, 0.4, 0.2, 0.2});
+  SGD b({parameter()}, 0.8);
+  MultiStepLR multi(b, {.milestones = {1, 4}, .gamma = 0.5});
+  expect_near(rates(b, multi, 6), {0.8, 0.4, 0.4, 0.4, 0.2, 0.2});
+  SGD c({parameter()}, 0.8);
+  ExponentialLR exponential(c, 0.5);
+  expect_near(rates(c, exponential, 4), {0.8, 0.4, 0.2, 0.1});
+}
+
+TEST(Scheduler, Cosine) {
+  SGD optimizer({parameter()}, 1.0);
+  CosineAnnealingLR schedule(optimizer, {.T_max = 4, .eta_min = 0.2});
+  const double r = std::sqrt(0.5);
+  expect_near(rates(optimizer, schedule, 5),
+              {1.0, 0.2 + 0.4 * (1 + r), 0.6, 0.2 + 0.4 * (1 - r), 0.2});
+}
+
+TEST(Scheduler, Linear) {
+  SGD optimizer({parameter()}, 1.0);
+  LinearLR schedule(optimizer, {.start_factor = 0.5, .total_iters = 4});
+  expect_near(rates(optimizer, schedule, 6), {0.5, 0.625, 0.75, 0.875, 1.0, 1.0});
+}
+
+TEST(Scheduler, OneCycle) {
+  SGD optimizer({parameter()}, 0.3);
+  OneCycleLR schedule(optimizer, {.max_lr = 1.0,
+                                  .total_steps = 10,
+                                  .pct_start = 0.3,
+                                  .anneal_strategy = Anneal::kLinear,
+                                  .div_factor = 10,
+                                  .final_div_factor = 100});
+  // 0.1 up to 1 at step 2, down to 0.001 at step 9.
+  std::vector<double> expected{0.1, 0.55};
+  for (int t = 2; t < 10; ++t) expected.push_back(1 - 0.999 * (t - 2) / 7.0);
+  expect_near(rates(optimizer, schedule, 10), expected);
+  EXPECT_THROW(schedule.step(), ArgumentError);
+  EXPECT_EQ(schedule.steps(), 9);
+
+  SGD other({parameter()}, 0.3);
+  OneCycleLR cosine(other, {.max_lr = 2.0, .total_steps = 5, .pct_start = 0.6});
+  const auto half = [](double from, double to, double share) {
+    return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * share));
+  };
+  expect_near(rates(other, cosine, 5), {0.08, half(0.08, 2, 0.5), 2.0, half(2, 8e-6, 0.5), 8e-6});
+}
+
+TEST(Scheduler, WarmupThenAnother) {
+  SGD optimizer({{.params = {parameter()}}, {.params = {parameter()}, .lr = 2.0}}, {.lr = 1.0});
+  ExponentialLR after(optimizer, 0.5);
+  WarmupLR schedule(optimizer, after, {.warmup_steps = 4});
+  expect_near(rates(optimizer, schedule, 7), {0.0, 0.25, 0.5, 0.75, 1.0, 0.5, 0.25});
+  EXPECT_EQ(optimizer.lr(1), 0.5);
+}
+
+TEST(Scheduler, Plateau) {
+  SGD optimizer({parameter()}, 1.0);
+  ReduceLROnPlateau schedule(optimizer,
+                             {.factor = 0.5, .patience = 1, .cooldown = 1, .min_lr = 0.3});
+  std::vector<double> got;
+  for (const double loss : {1.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.4, 0.4}) {
+    schedule.step(loss);
+    got.push_back(optimizer.lr());
+  }
+  expect_near(got, {1, 1, 1, 0.5, 0.5, 0.5, 0.3, 0.3, 0.3, 0.3});
+  EXPECT_EQ(schedule.best(), 0.4);
+}
+
+TEST(Scheduler, T53_GoesOnFromItsState) {
+  SGD a({parameter()}, 1.0), b({parameter()}, 1.0);
+  CosineAnnealingLR first(a, {.T_max = 10}), second(b, {.T_max = 10});
+  rates(a, first, 5);
+  second.load_state_dict(first.state_dict());
+  EXPECT_EQ(a.lr(), b.lr());
+  EXPECT_EQ(rates(a, first, 4), rates(b, second, 4));
+  EXPECT_THROW(second.load_state_dict({}), ArgumentError);
+}
+
+TEST(Scheduler, MissingOptions) {
+  SGD optimizer({parameter()}, 1.0);
+  EXPECT_THROW(StepLR(optimizer, {}), ArgumentError);
+  EXPECT_THROW(CosineAnnealingLR(optimizer, {}), ArgumentError);
+  EXPECT_THROW(OneCycleLR(optimizer, {.max_lr = 1.0}), ArgumentError);
+  EXPECT_THROW(MultiStepLR(optimizer, {.milestones = {3, 1}}), ArgumentError);
+}
+
+TEST(Clip, ByNorm) {
+  const Variable a = parameter(), b = parameter(), unused = parameter();
+  const auto set = [&] {
+    a.zero_grad(), b.zero_grad();
+    a.backward(tensor({1.0, 2.0, 2.0}, {.dtype = f64}));
+    b.backward(tensor({0.0, 4.0, 0.0}, {.dtype = f64}));
+  };
+  set();
+  EXPECT_NEAR(clip_grad_norm_({a, b, unused}, 2.5), 5.0, 1e-14);
+  EXPECT_NEAR(a.grad().to_vector<double>()[1], 2.0 * 2.5 / (5 + 1e-6), 1e-14);
+  EXPECT_NEAR(b.grad().to_vector<double>()[1], 4.0 * 2.5 / (5 + 1e-6), 1e-14);
+  set();
+  EXPECT_EQ(clip_grad_norm_({a, b}, 10.0), 5.0);
+  EXPECT_EQ(a.grad().to_vector<double>(), (std::vector<double>{1, 2, 2}));
+  EXPECT_EQ(clip_grad_norm_({a, b}, 10.0, INFINITY), 4.0);
+  EXPECT_NEAR(clip_grad_norm_({a, b}, 100.0, 1.0), 9.0, 1e-14);
+  a.zero_grad();
+  a.backward(tensor({1.0, std::nan(""), 2.0}, {.dtype = f64}));
+  EXPECT_THROW(clip_grad_norm_({a, b}, 1.0, 2.0, /*error_if_nonfinite=*/true), ArgumentError);
+  EXPECT_EQ(b.grad().to_vector<double>()[1], 4.0);
+}
+
+TEST(Clip, ByValue) {
+  const Variable a = parameter();
+  a.backward(tensor({-3.0, 0.5, 2.0}, {.dtype = f64}));
+  clip_grad_value_({a}, 1.0);
+  EXPECT_EQ(a.grad().to_vector<double>(), (std::vector<double>{-1, 0.5, 1}));
+}
+
+}  // namespace
+}  // namespace tapegrad::optim
