@@ -4,12 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/functions.h"
 #include "backends/cpu/map.h"
 #include "backends/cpu/register.h"
 #include "core/error.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
+
+using formulas::Functions;
 
 /// Calls visit(i, batch) for the batches of a row; the lanes past its end hold `rest`.
 template <typename T, typename Visit>
@@ -63,7 +66,8 @@ void cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
     }
     if (nan) top = std::numeric_limits<C>::quiet_NaN();
     B sums(C(0));
-    for_each_batch(row, classes, kLow, [&](int64_t, B v) { sums += xsimd::exp(v - B(top)); });
+    for_each_batch(row, classes, kLow,
+                   [&](int64_t, B v) { sums += Functions<B>::exp(v - B(top)); });
     const C log_sum = std::log(sum_lanes<C>(sums));
     tops[r] = top;
     logs[r] = log_sum;
@@ -115,7 +119,7 @@ void cross_entropy_backward(const Tensor& x, const Tensor& target, const Tensor&
     const C hit_weight = hit * (w != nullptr ? w[ids[r]] : C(1));
     const B total((hit_weight + all_shares) * g);
     for_each_batch(row, classes, C(0), [&](int64_t i, B v) {
-      const B p = total * xsimd::exp((v - B(top)) - B(log_sum));
+      const B p = total * Functions<B>::exp((v - B(top)) - B(log_sum));
       if (i + kLanes<T> <= classes)
         store_batch(to + i, p);
       else
@@ -158,21 +162,18 @@ void cross_entropy_reduce(Tensor& y, const Tensor& losses, const Tensor& target,
 struct BinaryCrossEntropy {
   template <typename V>
   V operator()(V x, V t) const {
-    return map_lanes(
-        [](auto x, auto t) {
-          using C = decltype(x);
-          return -(t * std::max(std::log(x), C(-100)) +
-                   (1 - t) * std::max(std::log1p(-x), C(-100)));
-        },
-        x, t);
+    const V low(-100);
+    const V hit = xsimd::max(Functions<V>::log(x), low);
+    const V miss = xsimd::max(Functions<V>::log1p(Functions<V>::negative(x)), low);
+    return Functions<V>::negative(t * hit + (V(1) - t) * miss);
   }
 };
 
 struct LogSigmoid {
   template <typename V>
   V operator()(V x) const {
-    return map_lanes(
-        [](auto x) { return (x < 0 ? x : x - x) - std::log1p(std::exp(-std::abs(x))); }, x);
+    const V decayed = Functions<V>::exp(Functions<V>::negative(Functions<V>::abs(x)));
+    return xsimd::min(x, V(0)) - Functions<V>::log1p(decayed);
   }
 };
 

@@ -1,0 +1,198 @@
+// Losses: errors, exact values and the corners that the case table does not hold.
+#include "ops/loss.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/gradcheck.h"
+#include "core/tape.h"
+#include "ops/activation.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+
+namespace tapegrad {
+namespace {
+
+Variable leaf(std::vector<double> values, const Shape& shape, DType dtype = f64) {
+  return tensor(values, shape, {.dtype = dtype, .requires_grad = true});
+}
+Variable ids(std::vector<int64_t> values) { return tensor(values); }
+
+template <typename E, typename F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Loss, CrossEntropyExact) {
+  const Variable x = leaf({0, 0, 0, 0}, {1, 4});
+  const Variable y = cross_entropy(x, ids({2}));
+  EXPECT_NEAR(y.item(), std::log(4.0), 1e-15);
+  y.backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0.25, 0.25, -0.75, 0.25}));
+}
+
+TEST(Loss, T31_CrossEntropyOfLargeLogits) {
+  for (const DType dtype : {f64, f32}) {
+    const Variable x = leaf({1e4, 0, -1e4, 0, -INFINITY, 1}, {2, 3}, dtype);
+    const Variable y = cross_entropy(x, ids({0, 2}), {.reduction = Reduction::kNone});
+    const double second = std::log(1 + std::exp(-1.0));
+    EXPECT_EQ(y.to_vector<double>()[0], 0);
+    EXPECT_NEAR(y.to_vector<double>()[1], second, 1e-6);
+    sum(y).backward();
+    for (const double g : x.grad().to_vector<double>()) EXPECT_TRUE(std::isfinite(g));
+  }
+}
+
+TEST(Loss, CrossEntropyKeepsPrecisionBesideALargeShift) {
+  const Variable x = leaf({1e4, 1e4 + 1}, {1, 2}, f32);
+  EXPECT_NEAR(cross_entropy(x, ids({0})).item(), 1 + std::log1p(std::exp(-1.0)), 4e-7);
+}
+
+TEST(Loss, FusedAndComposedGradientsAgree) {
+  const Variable weight = tensor({0.5, 2.0, 1.0, 3.0}, {.dtype = f64});
+  for (const Reduction reduction : {Reduction::kMean, Reduction::kSum, Reduction::kNone})
+    for (const double smoothing : {0.0, 0.3}) {
+      manual_seed(7);
+      Variable x = randn({3, 4, 5}, {.dtype = f64, .requires_grad = true});
+      const Variable target = randint(0, 4, {3, 5});
+      const Variable y = cross_entropy(x, target,
+                                       {.weight = weight,
+                                        .ignore_index = 1,
+                                        .label_smoothing = smoothing,
+                                        .reduction = reduction});
+      const Variable total = sum(y);
+      const Variable fused = grad(total, x, {.retain_graph = true});
+      const Variable composed = grad(total, x, {.create_graph = true});
+      const auto a = fused.to_vector<double>(), b = composed.to_vector<double>();
+      for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-14);
+    }
+}
+
+TEST(Loss, CrossEntropyIsNllOfLogSoftmax) {
+  manual_seed(3);
+  const Variable x = randn({6, 9}, {.dtype = f64});
+  const Variable target = randint(0, 9, {6});
+  EXPECT_NEAR(cross_entropy(x, target).item(), nll_loss(log_softmax(x, 1), target).item(), 1e-14);
+}
+
+TEST(Loss, ClassIdsOfAnyIntegerType) {
+  const Variable x = leaf({1, 2, 3, 4}, {2, 2});
+  const double expected = cross_entropy(x, ids({1, 0})).item();
+  for (const DType dtype : {i32, u8, i16, i8})
+    EXPECT_EQ(cross_entropy(x, ids({1, 0}).to(dtype)).item(), expected);
+}
+
+TEST(Loss, T42_IdsOutOfRangeAreErrors) {
+  const Variable x = leaf({1, 2, 3, 4}, {2, 2});
+  for (const int64_t bad : {int64_t(2), int64_t(-1), int64_t(1) << 40}) {
+    const std::string text = error_of<IndexError>([&] { cross_entropy(x, ids({0, bad})); });
+    EXPECT_NE(text.find("cross_entropy: target 1 is " + std::to_string(bad)), text.npos) << text;
+    EXPECT_THROW(nll_loss(x, ids({0, bad})), IndexError);
+  }
+}
+
+TEST(Loss, T42_AllIgnored) {
+  for (const bool fused : {true, false}) {
+    const auto loss = [&](const Variable& x, Reduction reduction) {
+      const Variable target = ids({-100, -100});
+      return fused ? cross_entropy(x, target, {.reduction = reduction})
+                   : nll_loss(x, target, {.reduction = reduction});
+    };
+    for (const Reduction reduction : {Reduction::kSum, Reduction::kMean}) {
+      const Variable x = leaf({1, 2, 3, 4}, {2, 2});
+      const Variable y = loss(x, reduction);
+      if (reduction == Reduction::kSum)
+        EXPECT_EQ(y.item(), 0);
+      else
+        EXPECT_TRUE(std::isnan(y.item()));
+      y.backward();
+      EXPECT_EQ(x.grad().to_vector<double>(), std::vector<double>(4, 0.0));
+    }
+  }
+}
+
+TEST(Loss, ClassLossErrors) {
+  const Variable x = leaf({1, 2, 3, 4}, {2, 2});
+  EXPECT_THROW(cross_entropy(x, ids({0})), ShapeError);
+  EXPECT_THROW(cross_entropy(x, tensor({true, false})), DTypeError);
+  EXPECT_THROW(cross_entropy(x, ids({0, 1}), {.weight = ones({3}, {.dtype = f64})}), ShapeError);
+  EXPECT_THROW(cross_entropy(x, ids({0, 1}), {.label_smoothing = 1.5}), ArgumentError);
+  EXPECT_THROW(cross_entropy(x, ids({0, 1}), {.weight = leaf({1, 1}, {2})}), ArgumentError);
+  EXPECT_THROW(cross_entropy(ids({0, 1}), ids({0})), DTypeError);
+  EXPECT_THROW(cross_entropy(x, ones({3, 2}, {.dtype = f64})), ShapeError);
+}
+
+TEST(Loss, ShapesMustBeEqual) {
+  const Variable column = leaf({1, 2}, {2, 1}), row = leaf({1, 2}, {2});
+  EXPECT_THROW(mse_loss(column, row), ShapeError);
+  EXPECT_THROW(l1_loss(column, row), ShapeError);
+  EXPECT_THROW(smooth_l1_loss(column, row), ShapeError);
+  EXPECT_THROW(huber_loss(column, row), ShapeError);
+  EXPECT_THROW(kl_div(column, row), ShapeError);
+  EXPECT_THROW(binary_cross_entropy_with_logits(column, row), ShapeError);
+}
+
+TEST(Loss, BinaryCrossEntropyAtTheEnds) {
+  const Variable x = leaf({0, 1, 0, 1}, {4});
+  const Variable target = tensor({0.0, 1.0, 1.0, 0.0}, {.dtype = f64});
+  const Variable y = binary_cross_entropy(x, target, {}, Reduction::kNone);
+  EXPECT_EQ(y.to_vector<double>(), (std::vector<double>{0, 0, 100, 100}));
+  sum(y).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 0, -1e12, 1e12}));
+  EXPECT_THROW(binary_cross_entropy(leaf({1.5}, {1}), leaf({1}, {1})), ArgumentError);
+  EXPECT_THROW(binary_cross_entropy(leaf({std::nan("")}, {1}), leaf({1}, {1})), ArgumentError);
+}
+
+TEST(Loss, LogitsAreStable) {
+  const Variable x = leaf({-1000, 1000, 0, 40}, {4});
+  const Variable target = tensor({0.0, 1.0, 1.0, 1.0}, {.dtype = f64});
+  const Variable y = binary_cross_entropy_with_logits(x, target, {.reduction = Reduction::kNone});
+  const auto got = y.to_vector<double>();
+  EXPECT_EQ(got[0], 0);
+  EXPECT_EQ(got[1], 0);
+  EXPECT_NEAR(got[2], std::log(2.0), 1e-15);
+  EXPECT_NEAR(got[3], std::exp(-40.0), 1e-30);
+  sum(y).backward();
+  EXPECT_NEAR(x.grad().to_vector<double>()[2], -0.5, 1e-15);
+}
+
+TEST(Loss, KlDivOfAZeroTarget) {
+  const Variable x = leaf({-1, -2}, {2});
+  const Variable target = leaf({0, 1}, {2});
+  const Variable y = kl_div(x, target, false, Reduction::kSum);
+  EXPECT_EQ(y.item(), 2);
+  y.backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, -1}));
+}
+
+TEST(Loss, SmoothL1WithBetaZeroIsL1) {
+  const Variable x = leaf({1, -2}, {2}), target = leaf({0, 0}, {2});
+  EXPECT_EQ(smooth_l1_loss(x, target, 0.0).item(), 1.5);
+  EXPECT_THROW(smooth_l1_loss(x, target, -1.0), ArgumentError);
+  EXPECT_THROW(huber_loss(x, target, 0.0), ArgumentError);
+}
+
+TEST(Loss, SecondOrderOfCrossEntropy) {
+  manual_seed(5);
+  Variable x = randn({3, 4}, {.dtype = f64, .requires_grad = true});
+  const Variable target = ids({0, 3, 1});
+  const auto result = gradcheck(
+      [&](const auto& in) {
+        return cross_entropy(in[0], target, {.ignore_index = 3, .label_smoothing = 0.1});
+      },
+      {x}, {.order = 2});
+  EXPECT_TRUE(result) << result.message;
+}
+
+}  // namespace
+}  // namespace tapegrad
