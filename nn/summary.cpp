@@ -39,8 +39,12 @@ struct Rows final : MemberVisitor {
 
 /// 1199882 as 1,199,882.
 std::string grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  for (int64_t at = int64_t(text.size()) - 3; at > 0; at -= 3) text.insert(size_t(at), ",");
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
   return text;
 }
 
