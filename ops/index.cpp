@@ -1,10 +1,385 @@
 #include "ops/index.h"
 
+#include <cmath>
+
+#include "core/error.h"
+#include "core/kernels.h"
 #include "core/op.h"
+#include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/view.h"
 
 namespace tapegrad {
 
-void catalog_index(Catalog&) {}
+namespace kernels {
+constinit Kernel<void(const Tensor&, int64_t, IndexScan&)> scan_index{"scan_index"};
+constinit Kernel<void(const Tensor&, const Tensor&, int, Tensor&)> index_select{"index_select"};
+constinit Kernel<void(const Tensor&, const Tensor&, int, Number, Tensor&)> index_add{"index_add"};
+constinit Kernel<void(const Tensor&, const Tensor&, int, Tensor&)> gather{"gather"};
+constinit Kernel<void(const Tensor&, const Tensor&, int, Tensor&)> scatter_add{"scatter_add"};
+constinit Kernel<void(const Tensor&, const Tensor&, Number, Tensor&)> masked_fill{"masked_fill"};
+}  // namespace kernels
+
+namespace {
+
+/// The indices as contiguous int64. DTypeError unless they are int32 or int64.
+Tensor as_index(std::string_view op, const Tensor& index) {
+  if (index.dtype() != i64 && index.dtype() != i32)
+    fail<DTypeError>(op, ": indices are int32 or int64, not ", name(index.dtype()));
+  return index.to(i64).contiguous();
+}
+
+/// IndexError, naming the first one, unless all are in [0, size). There are no negative indices:
+/// they would hide the errors that make them.
+void check_index(std::string_view op, const Tensor& index, int64_t size) {
+  kernels::IndexScan scan;
+  kernels::scan_index(index, size, scan);
+  if (scan.outside < 0) [[likely]]
+    return;
+  Dims position = index.shape();
+  int64_t rest = scan.outside;
+  for (int i = index.rank() - 1; i >= 0; --i) {
+    position[i] = rest % index.shape()[i];
+    rest /= index.shape()[i];
+  }
+  fail<IndexError>(op, ": index ", scan.value, " at position ", position, " is outside [0, ", size,
+                   ")");
+}
+
+/// A vector of indices, checked, and dim normalized.
+Tensor check_vector(std::string_view op, const Shape& x, int& dim, const Tensor& index) {
+  dim = normalize_dim(op, dim, x.rank());
+  if (index.rank() != 1)
+    fail<ShapeError>(op, ": the index is a vector, not of shape ", index.shape());
+  const Tensor whole = as_index(op, index);
+  check_index(op, whole, x[dim]);
+  return whole;
+}
+
+/// y = the entries of x along dim that the index names.
+struct IndexSelect {
+  static constexpr std::string_view kName = "index_select";
+  int dim;
+  Shape from{};
+  SavedInput<1, 0> index{};
+  auto saved() { return std::tie(index); }
+
+  Tensor forward(const Tensor& x, const Tensor& index) {
+    check_same_device(kName, x, index);
+    const Tensor which = check_vector(kName, x.shape(), dim, index);
+    from = x.shape();
+    Shape shape = from;
+    shape[dim] = which.numel();
+    Tensor y = x.empty_like(shape);
+    if (y.numel() > 0) kernels::index_select(x, which, dim, y);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy) const;
+};
+
+/// y = x + alpha * source at the index; an x left out stands for zeros.
+struct IndexAdd {
+  static constexpr std::string_view kName = "index_add";
+  int dim;
+  double alpha = 1;
+  Shape shape{};
+  SavedInput<1, 2> index{};
+  auto saved() { return std::tie(index); }
+
+  Tensor forward(const Tensor& x, const Tensor& index, const Tensor& source) {
+    if (x) shape = x.shape();
+    check_same_device(kName, source, index, x);
+    check_same_dtype(kName, source, x);
+    const Tensor which = check_vector(kName, shape, dim, index);
+    Shape wanted = shape;
+    wanted[dim] = which.numel();
+    if (source.shape() != wanted)
+      fail<ShapeError>(kName, ": the source is ", source.shape(), ", wanted is ", wanted);
+    const bool whole = std::trunc(alpha) == alpha && std::abs(alpha) < 0x1p53;
+    if (!is_float(source.dtype()) && !whole)
+      fail<ArgumentError>(kName, ": alpha ", alpha, " for ", name(source.dtype()));
+    Tensor y = x ? x.clone() : Tensor::full(shape, 0, source.dtype(), source.device());
+    const Number scale = is_float(source.dtype()) ? Number(alpha) : Number(int64_t(alpha));
+    if (source.numel() > 0) kernels::index_add(source.contiguous(), which, dim, scale, y);
+    return y;
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 3> dx;
+    if (needs[0]) dx[0] = dy;
+    if (needs[2]) {
+      dx[2] = index_select(dy, dim, index());
+      if (alpha != 1) dx[2] = dx[2] * alpha;
+    }
+    return dx;
+  }
+};
+
+std::array<Variable, 2> IndexSelect::backward(const Variable& dy) const {
+  return {apply(IndexAdd{dim, 1, from}, Where::current(), Variable(), index(), dy)};
+}
+
+/// Whether index fits in a shape in every dimension but dim.
+void check_fits(std::string_view op, const Tensor& index, const Shape& shape, int dim,
+                const char* what) {
+  bool fits = index.rank() == shape.rank();
+  for (int i = 0; fits && i < index.rank(); ++i) fits = i == dim || index.shape()[i] <= shape[i];
+  if (!fits)
+    fail<ShapeError>(op, ": an index of shape ", index.shape(), " along dim ", dim,
+                     " does not fit in ", what, " ", shape);
+}
+
+/// The corner of x that the index covers: x's own size along dim (of all dims if dim < 0, the
+/// index's).
+Tensor corner(const Tensor& x, const Shape& index, int dim) {
+  Layout layout = x.layout();
+  for (int i = 0; i < index.rank(); ++i)
+    if (i != dim) layout.shape[i] = index[i];
+  return x.with_layout(layout);
+}
+
+struct Gather {
+  static constexpr std::string_view kName = "gather";
+  int dim;
+  Shape from{};
+  SavedInput<1, 0> index{};
+  auto saved() { return std::tie(index); }
+
+  Tensor forward(const Tensor& x, const Tensor& index) {
+    check_same_device(kName, x, index);
+    dim = normalize_dim(kName, dim, x.rank());
+    from = x.shape();
+    check_fits(kName, index, from, dim, "x");
+    const Tensor which = as_index(kName, index);
+    check_index(kName, which, from[dim]);
+    Tensor y = x.empty_like(index.shape());
+    if (y.numel() > 0) kernels::gather(corner(x, index.shape(), dim), which, dim, y);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy) const;
+};
+
+/// y = x with source added at the index; an x left out stands for zeros.
+struct ScatterAdd {
+  static constexpr std::string_view kName = "scatter_add";
+  int dim;
+  Shape shape{};
+  Shape source_shape{};
+  SavedInput<1, 2> index{};
+  auto saved() { return std::tie(index); }
+
+  Tensor forward(const Tensor& x, const Tensor& index, const Tensor& source) {
+    if (x) shape = x.shape();
+    source_shape = source.shape();
+    check_same_device(kName, source, index, x);
+    check_same_dtype(kName, source, x);
+    dim = normalize_dim(kName, dim, shape.rank());
+    check_fits(kName, index, shape, dim, "x");
+    check_fits(kName, index, source_shape, -1, "the source");
+    const Tensor which = as_index(kName, index);
+    check_index(kName, which, shape[dim]);
+    // Sixteen-bit sums are made in float: in float16 2048 + 1 is 2048.
+    const DType dtype = source.dtype();
+    const DType sum_dtype = size_of(dtype) == 2 && is_float(dtype) ? f32 : dtype;
+    Tensor y = Tensor::empty(shape, sum_dtype, source.device());
+    x ? kernels::copy(x, y) : kernels::fill(y, 0);
+    Tensor target = corner(y, index.shape(), dim);
+    const Tensor part = corner(source, index.shape(), -1).to(sum_dtype).contiguous();
+    if (part.numel() > 0) kernels::scatter_add(part, which, dim, target);
+    return y.to(dtype);
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 3> dx;
+    if (needs[0]) dx[0] = dy;
+    if (needs[2]) {
+      dx[2] = gather(dy, dim, index());
+      std::vector<int64_t> unread;  // of the source, last dimension first
+      for (int i = source_shape.rank() - 1; i >= 0; --i) {
+        unread.push_back(0);
+        unread.push_back(source_shape[i] - dx[2].shape()[i]);
+      }
+      if (dx[2].shape() != source_shape) dx[2] = pad(dx[2], unread);
+    }
+    return dx;
+  }
+};
+
+std::array<Variable, 2> Gather::backward(const Variable& dy) const {
+  return {apply(ScatterAdd{dim, from}, Where::current(), Variable(), index(), dy)};
+}
+
+void check_mask(std::string_view op, const Tensor& x, const Tensor& mask, const Number& value) {
+  check_same_device(op, x, mask);
+  if (mask.dtype() != boolean) fail<DTypeError>(op, ": the mask is bool, not ", name(mask.dtype()));
+  if (broadcast(op, x.shape(), mask.shape()) != x.shape())
+    fail<ShapeError>(op, ": a mask of ", mask.shape(), " does not broadcast to ", x.shape());
+  if (!is_float(x.dtype()) && value.kind() == f64 && std::trunc(value.real()) != value.real())
+    fail<DTypeError>(op, ": ", value, " is no ", name(x.dtype()));
+}
+
+struct MaskedFill {
+  static constexpr std::string_view kName = "masked_fill";
+  Number value;
+  SavedInput<1, 0> mask{};
+  auto saved() { return std::tie(mask); }
+
+  Tensor forward(const Tensor& x, const Tensor& mask) {
+    check_mask(kName, x, mask, value);
+    Tensor y = x.empty_like(x.shape());
+    if (y.numel() > 0) kernels::masked_fill(x, mask, value, y);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy) const {
+    return {masked_fill(dy, mask(), 0)};
+  }
+};
+
+struct MaskedFillInPlace {
+  static constexpr std::string_view kName = "masked_fill_";
+  Number value;
+  SavedInput<1, 0> mask{};
+  auto saved() { return std::tie(mask); }
+
+  void write(const Tensor& x, const Tensor& mask, Tensor& y) {
+    check_mask(kName, x, mask, value);
+    // A mask in x's own storage would change while it is read.
+    if (y.numel() > 0)
+      kernels::masked_fill(x, mask.shares_storage(y) ? mask.clone() : mask, value, y);
+  }
+  std::array<Variable, 2> backward(const Variable& dy) const {
+    return {masked_fill(dy, mask(), 0)};
+  }
+};
+
+/// The rows that numbers name. Not index_select with shapes around it: the message of an id that is
+/// outside should name its own position, and this op.
+struct Embedding {
+  static constexpr std::string_view kName = "embedding";
+  int64_t padding_idx;
+  Shape from{};
+  SavedInput<0, 1> indices{};
+  auto saved() { return std::tie(indices); }
+
+  Tensor forward(const Tensor& indices, const Tensor& weight) {
+    check_same_device(kName, weight, indices);
+    if (weight.rank() != 2)
+      fail<ShapeError>(kName, ": the weight is a matrix, not of shape ", weight.shape());
+    from = weight.shape();
+    if (padding_idx >= from[0])
+      fail<IndexError>(kName, ": padding_idx ", padding_idx, " is outside [0, ", from[0], ")");
+    const Tensor which = as_index(kName, indices);
+    check_index(kName, which, from[0]);
+    Shape shape = indices.shape();
+    shape.push_back(from[1]);
+    Tensor y = weight.empty_like(shape);
+    Tensor rows = y.with_layout({{which.numel(), from[1]}, {from[1], 1}, 0});
+    const Tensor flat = which.with_layout({{which.numel()}, {1}, which.layout().offset});
+    if (y.numel() > 0) kernels::index_select(weight, flat, 0, rows);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy) const {
+    const Variable which = flatten(indices());
+    const Variable rows = reshape(dy, {which.numel(), from[1]});
+    std::array<Variable, 2> dx;
+    dx[1] = apply(IndexAdd{0, 1, from}, Where::current(), Variable(), which, rows);
+    if (padding_idx >= 0) {
+      Variable unused = narrow(dx[1], 0, padding_idx, 1);
+      zero_(unused);
+    }
+    return dx;
+  }
+};
+
+struct OneHot {
+  static constexpr std::string_view kName = "one_hot";
+  static constexpr bool kDifferentiable = false;
+  int64_t num_classes;
+
+  Tensor forward(const Tensor& ids) {
+    const Tensor which = as_index(kName, ids);
+    if (num_classes < -1) fail<ArgumentError>(kName, ": num_classes is ", num_classes);
+    if (num_classes == -1) {
+      if (which.numel() == 0) fail<ArgumentError>(kName, ": no ids to count the classes of");
+      check_index(kName, which, kEnd);
+      kernels::IndexScan scan;
+      kernels::scan_index(which, kEnd, scan);
+      num_classes = scan.largest + 1;
+    }
+    check_index(kName, which, num_classes);
+    Shape shape = ids.shape();
+    shape.push_back(num_classes);
+    Tensor y = Tensor::full(shape, 0, i64, ids.device());
+    const int64_t count = which.numel();
+    Tensor rows = y.with_layout({{count, num_classes}, {num_classes, 1}, 0});
+    const Tensor columns = which.with_layout({{count, 1}, {1, 1}, which.layout().offset});
+    const Tensor ones = Tensor::full({count, 1}, 1, i64, ids.device());
+    if (count > 0) kernels::scatter_add(ones, columns, 1, rows);
+    return y;
+  }
+};
+
+}  // namespace
+
+Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx,
+                   Where where) {
+  return apply(Embedding{padding_idx}, where, indices, weight);
+}
+
+Variable index_select(const Variable& x, int dim, const Variable& index, Where where) {
+  return apply(IndexSelect{dim}, where, x, index);
+}
+Variable index_add(const Variable& x, int dim, const Variable& index, const Variable& source,
+                   double alpha, Where where) {
+  x.value();
+  return apply(IndexAdd{dim, alpha}, where, x, index, source);
+}
+Variable gather(const Variable& x, int dim, const Variable& index, Where where) {
+  return apply(Gather{dim}, where, x, index);
+}
+Variable scatter_add(const Variable& x, int dim, const Variable& index, const Variable& source,
+                     Where where) {
+  x.value();
+  return apply(ScatterAdd{dim}, where, x, index, source);
+}
+
+Variable masked_fill(const Variable& x, const Variable& mask, Number value, Where where) {
+  return apply(MaskedFill{value}, where, x, mask);
+}
+Variable& masked_fill_(Variable& x, const Variable& mask, Number value, Where where) {
+  apply_in_place(MaskedFillInPlace{value}, where, x, mask);
+  return x;
+}
+
+Variable one_hot(const Variable& ids, int64_t num_classes, Where where) {
+  return apply(OneHot{num_classes}, where, ids);
+}
+
+void catalog_index(Catalog& catalog) {
+  using A = const Arguments&;
+  catalog.add("embedding(input, weight, padding_idx: int = -1)",
+              "y[..., :] = weight[input[...], :]",
+              [](A a) { return embedding(a[0], a[1], a.integer("padding_idx")); });
+  catalog.add("index_select(input, index, dim: int)", "y[i] = x[index[i]] along dim",
+              [](A a) { return index_select(a[0], int(a.integer("dim")), a[1]); });
+  catalog.add("index_add(input, index, source, dim: int, alpha: float = 1.0)",
+              "y = x, then y[index[i]] += alpha * source[i] along dim", [](A a) {
+                return index_add(a[0], int(a.integer("dim")), a[1], a[2], a.real("alpha"));
+              });
+  catalog.add("gather(input, index, dim: int)", "y[i, j] = x[index[i, j], j] for dim 0",
+              [](A a) { return gather(a[0], int(a.integer("dim")), a[1]); });
+  catalog.add("scatter_add(input, index, src, dim: int)",
+              "y = x, then y[index[i, j], j] += src[i, j] for dim 0",
+              [](A a) { return scatter_add(a[0], int(a.integer("dim")), a[1], a[2]); });
+  catalog.add("masked_fill(input, mask, value: number)", "value where mask, else x",
+              [](A a) { return masked_fill(a[0], a[1], a.number("value")); });
+  catalog.add("masked_fill_(input, mask, value: number)", "input = value where mask",
+              [](A a) {
+                Variable y = a[0];
+                return masked_fill_(y, a[1], a.number("value"));
+              },
+              {.inplace = true});
+  catalog.add("one_hot(input, num_classes: int = -1)", "y[..., j] = 1 if input[...] = j, else 0",
+              [](A a) { return one_hot(a[0], a.integer("num_classes")); }, {.max_order = 0});
+}
 
 }  // namespace tapegrad

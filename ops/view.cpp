@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -650,6 +651,8 @@ Variable& copy_(Variable& y, const Variable& x, Where where) {
 }
 
 Variable& fill_(Variable& y, Number value, Where where) {
+  if (!is_float(y.dtype()) && value.kind() == f64 && std::trunc(value.real()) != value.real())
+    fail<DTypeError>("fill_: ", value, " is no ", name(y.dtype()));
   apply_in_place(Fill{value}, where, y);
   return y;
 }

@@ -86,6 +86,7 @@ Variable repeat_interleave(const Variable& x, int64_t times, int dim,
 
 /// Written into y, which x broadcasts to; converts.
 Variable& copy_(Variable& y, const Variable& x, Where where = Where::current());
+/// A fraction does not go into integers: DTypeError.
 Variable& fill_(Variable& y, Number value, Where where = Where::current());
 Variable& zero_(Variable& y, Where where = Where::current());
 

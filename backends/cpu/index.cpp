@@ -1,7 +1,207 @@
+// Reading and writing by index. Indices come contiguous, int64 and checked.
+//
+// What only moves values is compiled once a size of element, not once a type. Sums over repeated
+// indices are made by one thread for each place they go to, in the order of the sources.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "backends/cpu/map.h"
 #include "backends/cpu/register.h"
+#include "ops/index.h"
 
 namespace tapegrad::backends::cpu {
+namespace {
 
-void register_index() {}
+constexpr int64_t kParallelAbove = 1 << 15;  // elements
+constexpr int64_t kColumns = 256;            // columns that a task takes
+
+template <size_t kBytes>
+using Word = std::conditional_t<
+    kBytes == 1, uint8_t,
+    std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
+
+/// What sums of T are made in.
+template <typename T>
+using Sum = std::conditional_t<std::is_integral_v<T>, int64_t,
+                               std::conditional_t<sizeof(T) == 2, float, double>>;
+
+int64_t product(const Shape& shape, int begin, int end) {
+  int64_t count = 1;
+  for (int i = begin; i < end; ++i) count *= shape[i];
+  return count;
+}
+
+/// The offsets of all indices in dimensions begin..end of a layout, in row-major order.
+std::vector<int64_t> offsets_of(const Layout& layout, int begin, int end) {
+  std::vector<int64_t> offsets{0};
+  for (int dim = begin; dim < end; ++dim) {
+    std::vector<int64_t> finer;
+    finer.reserve(offsets.size() * size_t(layout.shape[dim]));
+    for (int64_t offset : offsets)
+      for (int64_t i = 0; i < layout.shape[dim]; ++i)
+        finer.push_back(offset + i * layout.strides[dim]);
+    offsets = std::move(finer);
+  }
+  return offsets;
+}
+
+void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
+  const int64_t* values = index.data<int64_t>();
+  const int64_t count = index.numel();
+  int64_t first = count, largest = -1;
+#pragma omp parallel for reduction(min : first) reduction(max : largest) if (count > kParallelAbove)
+  for (int64_t i = 0; i < count; ++i) {
+    if ((values[i] < 0 || values[i] >= size) && i < first) first = i;
+    if (values[i] > largest) largest = values[i];
+  }
+  scan.largest = largest;
+  scan.outside = first < count ? first : -1;
+  scan.value = first < count ? values[first] : 0;
+}
+
+template <typename W>
+void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
+  // Blocks of x behind dim are copied whole; where they are not dense, x is made so.
+  const int rank = x.rank();
+  bool dense = true;
+  int64_t block = 1;
+  for (int i = rank - 1; i > dim; --i) {
+    dense &= x.shape()[i] == 1 || x.strides()[i] == block;
+    block *= x.shape()[i];
+  }
+  if (!dense) return index_select<W>(x.clone(), index, dim, y);
+  const W* from = x.data<W>();
+  W* to = y.data<W>();
+  const int64_t* which = index.data<int64_t>();
+  const int64_t count = index.numel(), step = x.strides()[dim];
+  const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
+  const int64_t rows = int64_t(outer.size()) * count;
+  if (block == 1) {
+#pragma omp parallel for if (rows > kParallelAbove)
+    for (int64_t row = 0; row < rows; ++row)
+      to[row] = from[outer[size_t(row / count)] + which[row % count] * step];
+    return;
+  }
+#pragma omp parallel for if (y.numel() > kParallelAbove)
+  for (int64_t row = 0; row < rows; ++row)
+    std::memcpy(to + row * block, from + outer[size_t(row / count)] + which[row % count] * step,
+                size_t(block) * sizeof(W));
+}
+
+template <typename T>
+void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha, Tensor& y) {
+  using S = Sum<T>;
+  const int64_t* which = index.data<int64_t>();
+  const int64_t count = index.numel(), size = y.shape()[dim];
+  // The sources of each row, in their order: a counting sort.
+  std::vector<int64_t> ends(size_t(size) + 1, 0), order(size_t(count), 0), rows;
+  for (int64_t i = 0; i < count; ++i) ++ends[size_t(which[i]) + 1];
+  for (int64_t row = 0; row < size; ++row) {
+    if (ends[size_t(row) + 1] > 0) rows.push_back(row);
+    ends[size_t(row) + 1] += ends[size_t(row)];
+  }
+  // Filling moves the start of each row to its end.
+  for (int64_t i = 0; i < count; ++i) order[size_t(ends[size_t(which[i])]++)] = i;
+
+  const int64_t outer = product(y.shape(), 0, dim);
+  const int64_t inner = product(y.shape(), dim + 1, y.rank());
+  const int64_t blocks = (inner + kColumns - 1) / kColumns;
+  const int64_t tasks = outer * int64_t(rows.size()) * blocks;
+  const T* from = source.data<T>();
+  T* to = y.data<T>();
+  const S scale = alpha.to<S>();
+#pragma omp parallel for schedule(dynamic, 16) if (source.numel() > kParallelAbove)
+  for (int64_t task = 0; task < tasks; ++task) {
+    const int64_t column = task % blocks * kColumns;
+    const int64_t row = rows[size_t(task / blocks % int64_t(rows.size()))];
+    const int64_t o = task / blocks / int64_t(rows.size());
+    const int64_t width = std::min(kColumns, inner - column);
+    S sum[kColumns] = {};
+    for (int64_t k = row > 0 ? ends[size_t(row) - 1] : 0; k < ends[size_t(row)]; ++k) {
+      const T* line = from + (o * count + order[size_t(k)]) * inner + column;
+      for (int64_t i = 0; i < width; ++i) sum[i] += S(line[i]);
+    }
+    T* target = to + (o * size + row) * inner + column;
+    for (int64_t i = 0; i < width; ++i) target[i] = T(S(target[i]) + scale * sum[i]);
+  }
+}
+
+/// Calls visit(p, q) for every element of a contiguous index: p is its place in the index, q the
+/// element of x it means. Elements that differ only along dim are visited by one thread, in order.
+template <typename Visit>
+void for_each_meant(const Tensor& x, const Tensor& index, int dim, Visit visit) {
+  const int64_t* which = index.data<int64_t>();
+  const int64_t length = index.shape()[dim], step = x.strides()[dim];
+  const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
+  const std::vector<int64_t> inner = offsets_of(x.layout(), dim + 1, x.rank());
+  const int64_t width = int64_t(inner.size()), blocks = (width + kColumns - 1) / kColumns;
+  const int64_t tasks = int64_t(outer.size()) * blocks;
+#pragma omp parallel for if (index.numel() > kParallelAbove)
+  for (int64_t task = 0; task < tasks; ++task) {
+    const int64_t o = task / blocks, begin = task % blocks * kColumns;
+    const int64_t end = std::min(width, begin + kColumns);
+    for (int64_t j = 0; j < length; ++j) {
+      const int64_t line = (o * length + j) * width;
+      for (int64_t i = begin; i < end; ++i)
+        visit(line + i, outer[size_t(o)] + which[line + i] * step + inner[size_t(i)]);
+    }
+  }
+}
+
+}  // namespace
+
+void register_index() {
+  set_kernel(kernels::scan_index, DeviceType::kCpu, TypeList<int64_t>{},
+             []<typename T>(Type<T>, const Tensor& index, int64_t size, kernels::IndexScan& scan) {
+               scan_index(index, size, scan);
+             });
+  set_kernel(kernels::index_select, DeviceType::kCpu, kAllTypes,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
+               index_select<Word<sizeof(T)>>(x, index, dim, y);
+             });
+  set_kernel(
+      kernels::index_add, DeviceType::kCpu, kNumberTypes,
+      []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Number alpha,
+                     Tensor& y) { index_add<T>(source, index, dim, alpha, y); });
+  set_kernel(kernels::gather, DeviceType::kCpu, kAllTypes,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
+               using W = Word<sizeof(T)>;
+               const W* from = x.data<W>();
+               W* to = y.data<W>();
+               for_each_meant(x, index, dim, [=](int64_t p, int64_t q) { to[p] = from[q]; });
+             });
+  set_kernel(
+      kernels::scatter_add, DeviceType::kCpu, TypeList<float, double, uint8_t, int32_t, int64_t>{},
+      []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Tensor& y) {
+        const T* from = source.data<T>();
+        T* to = y.data<T>();
+        for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = T(to[q] + from[p]); });
+      });
+  set_kernel(kernels::masked_fill, DeviceType::kCpu, kAllTypes,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& mask, Number value, Tensor& y) {
+               using W = Word<sizeof(T)>;
+               const T element = value.to<T>();
+               W bits;
+               std::memcpy(&bits, &element, sizeof(T));
+               const W* from = x.data<W>();
+               const bool* masked = mask.data<bool>();
+               W* to = y.data<W>();
+               if (x.is_contiguous() && mask.is_contiguous() && y.is_contiguous() &&
+                   mask.numel() == y.numel()) {
+                 return for_each_block(y.numel(), kBlock, [=](int64_t first, int64_t last) {
+                   for (int64_t i = first; i < last; ++i) to[i] = masked[i] ? bits : from[i];
+                 });
+               }
+               for_each_row<3>(
+                   y.shape(),
+                   {x.strides(), broadcast_strides(mask.layout(), y.shape()), y.strides()},
+                   [=](auto at, auto step, int64_t count) {
+                     for (int64_t i = 0; i < count; ++i)
+                       to[at[2] + i * step[2]] =
+                           masked[at[1] + i * step[1]] ? bits : from[at[0] + i * step[0]];
+                   });
+             });
+}
 
 }  // namespace tapegrad::backends::cpu

@@ -1,7 +1,194 @@
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
+namespace {
 
-void view_cases(OpCases&) {}
+using Index = std::vector<int64_t>;
+const std::vector<DType> kMoved{f64, f32, bf16, f16, i64, u8, boolean};
+
+/// y[index] = x[source(index)], in a shape.
+Reference moved(const Shape& to, std::function<Index(Index)> source) {
+  return [to, source](const std::vector<Array>& in) {
+    Array y{to, std::vector<double>(size_t(numel(to)))};
+    for_each_index(to, [&](int64_t flat, const Index& index) {
+      y.values[size_t(flat)] = in[0].values[size_t(flat_index(in[0].shape, source(index)))];
+    });
+    return y;
+  };
+}
+
+/// The same elements in the same order.
+Reference reshaped(const Shape& to) {
+  return [to](const std::vector<Array>& in) { return Array{to, in[0].values}; };
+}
+
+/// Those of the list, of rank 2, one after another along dim.
+Reference joined(int dim) {
+  return [dim](const std::vector<Array>& in) {
+    Array y{in[0].shape, {}};
+    for (size_t i = 1; i < in.size(); ++i) y.shape[dim] += in[i].shape[dim];
+    y.values.resize(size_t(numel(y.shape)));
+    int64_t at = 0;
+    for (const Array& x : in) {
+      for_each_index(x.shape, [&](int64_t flat, Index index) {
+        index[size_t(dim)] += at;
+        y.values[size_t(flat_index(y.shape, index))] = x.values[size_t(flat)];
+      });
+      at += x.shape[dim];
+    }
+    return y;
+  };
+}
+
+/// x inside `value`: `before` of it ahead of each dimension, or, if negative, cut off.
+Reference padded(const Shape& to, const Index& before, double value) {
+  return [=](const std::vector<Array>& in) {
+    Array y{to, std::vector<double>(size_t(numel(to)), value)};
+    for_each_index(in[0].shape, [&](int64_t flat, Index index) {
+      for (size_t i = 0; i < index.size(); ++i) {
+        index[i] += before[i];
+        if (index[i] < 0 || index[i] >= to[int(i)]) return;
+      }
+      y.values[size_t(flat_index(to, index))] = in[0].values[size_t(flat)];
+    });
+    return y;
+  };
+}
+
+Reference filled(double value) {
+  return [value](const std::vector<Array>& in) {
+    return Array{in[0].shape, std::vector<double>(in[0].values.size(), value)};
+  };
+}
+
+}  // namespace
+
+void view_cases(OpCases& cases) {
+  const auto add = [&](const char* op, const Shape& from, const Attributes& attributes,
+                       const Reference& reference) {
+    cases.push_back({.op = op,
+                     .inputs = {Input{from}},
+                     .attributes = attributes,
+                     .reference = reference,
+                     .tolerance = 0,
+                     .same_bits = true,
+                     .dtypes = kMoved});
+  };
+  add("reshape", {2, 6}, {{"shape", Index{3, -1}}}, reshaped({3, 4}));
+  add("reshape", {2, 3, 2}, {{"shape", Index{2, 6}}}, reshaped({2, 6}));
+  add("flatten", {2, 3, 2}, {}, reshaped({12}));
+  add("flatten", {2, 3, 2}, {{"start_dim", int64_t(1)}}, reshaped({2, 6}));
+  add("squeeze", {1, 3, 1, 2}, {}, reshaped({3, 2}));
+  add("squeeze", {1, 3, 1, 2}, {{"dim", int64_t(2)}}, reshaped({1, 3, 2}));
+  add("unsqueeze", {2, 3}, {{"dim", int64_t(-1)}}, reshaped({2, 3, 1}));
+  add("clone", {2, 3}, {}, reshaped({2, 3}));
+  add("permute", {2, 3, 4}, {{"dims", Index{2, 0, -2}}}, moved({4, 2, 3}, [](const Index& i) {
+        return Index{i[1], i[2], i[0]};
+      }));
+  add("transpose", {2, 3, 4}, {{"dim0", int64_t(0)}, {"dim1", int64_t(-1)}},
+      moved({4, 3, 2}, [](const Index& i) {
+        return Index{i[2], i[1], i[0]};
+      }));
+  add("t", {2, 3}, {}, moved({3, 2}, [](const Index& i) { return Index{i[1], i[0]}; }));
+  add("slice", {3, 7},
+      {{"dim", int64_t(1)}, {"start", int64_t(-6)}, {"end", int64_t(6)}, {"step", int64_t(2)}},
+      moved({3, 3}, [](const Index& i) {
+        return Index{i[0], 1 + 2 * i[1]};
+      }));
+  add("narrow", {5, 2}, {{"dim", int64_t(0)}, {"start", int64_t(2)}, {"length", int64_t(2)}},
+      moved({2, 2}, [](const Index& i) {
+        return Index{i[0] + 2, i[1]};
+      }));
+  add("select", {2, 3, 2}, {{"dim", int64_t(1)}, {"index", int64_t(-1)}},
+      moved({2, 2}, [](const Index& i) {
+        return Index{i[0], 2, i[1]};
+      }));
+  add("expand", {2, 1, 3}, {{"size", Index{2, 2, 4, -1}}}, moved({2, 2, 4, 3}, [](const Index& i) {
+        return Index{i[1], 0, i[3]};
+      }));
+  add("unfold", {7, 2}, {{"dimension", int64_t(0)}, {"size", int64_t(3)}, {"step", int64_t(2)}},
+      moved({3, 2, 3}, [](const Index& i) {
+        return Index{2 * i[0] + i[2], i[1]};
+      }));
+  add("split", {5, 2}, {{"split_size_or_sections", int64_t(2)}},
+      moved({2, 2}, [](const Index& i) { return i; }));
+  add("split", {2, 5}, {{"split_size_or_sections", Index{3, 0, 2}}, {"dim", int64_t(1)}},
+      moved({2, 3}, [](const Index& i) { return i; }));
+  add("chunk", {2, 5}, {{"chunks", int64_t(2)}, {"dim", int64_t(-1)}},
+      moved({2, 3}, [](const Index& i) { return i; }));
+  add("flip", {2, 3, 2}, {{"dims", Index{0, -1}}}, moved({2, 3, 2}, [](const Index& i) {
+        return Index{1 - i[0], i[1], 1 - i[2]};
+      }));
+  add("roll", {3, 4}, {{"shifts", Index{1, -6}}, {"dims", Index{0, 1}}},
+      moved({3, 4}, [](const Index& i) {
+        return Index{(i[0] + 2) % 3, (i[1] + 6) % 4};
+      }));
+  add("roll", {2, 3}, {{"shifts", int64_t(2)}}, moved({2, 3}, [](const Index& i) {
+        const int64_t flat = (i[0] * 3 + i[1] + 4) % 6;
+        return Index{flat / 3, flat % 3};
+      }));
+  add("repeat", {2, 3}, {{"repeats", Index{2, 3, 2}}}, moved({2, 6, 6}, [](const Index& i) {
+        return Index{i[1] % 2, i[2] % 3};
+      }));
+  add("tile", {2, 1, 3}, {{"dims", Index{2, 2}}}, moved({2, 2, 6}, [](const Index& i) {
+        return Index{i[0], 0, i[2] % 3};
+      }));
+  add("repeat_interleave", {2, 3}, {{"repeats", int64_t(3)}, {"dim", int64_t(1)}},
+      moved({2, 9}, [](const Index& i) {
+        return Index{i[0], i[1] / 3};
+      }));
+  add("pad", {2, 3}, {{"pad", Index{1, 2, 0, 1}}, {"value", 1.0}}, padded({3, 6}, {0, 1}, 1));
+  add("pad", {3, 4}, {{"pad", Index{-1, 1}}}, padded({3, 4}, {0, -1}, 0));
+  add("zero_", {2, 3}, {}, filled(0));
+  add("fill_", {2, 3}, {{"value", int64_t(1)}}, filled(1));
+
+  cases.push_back({.op = "view",  // of any layout it is an error
+                   .inputs = {Input{{4}}},
+                   .attributes = {{"shape", Index{2, -1}}},
+                   .reference = reshaped({2, 2}),
+                   .tolerance = 0,
+                   .same_bits = true,
+                   .dtypes = kMoved});
+  for (int dim : {0, 1}) {
+    const Shape second = dim == 0 ? Shape{1, 3} : Shape{2, 4};
+    cases.push_back({.op = "cat",
+                     .list = {Input{{2, 3}}, Input{second}, Input{{2, 3}}},
+                     .attributes = {{"dim", int64_t(dim - 2)}},
+                     .reference = joined(dim),
+                     .tolerance = 0,
+                     .same_bits = true,
+                     .dtypes = kMoved});
+  }
+  cases.push_back({.op = "stack",
+                   .list = {Input{{2, 3}}, Input{{2, 3}}},
+                   .attributes = {{"dim", int64_t(1)}},
+                   .reference =
+                       [](const std::vector<Array>& in) {
+                         Array y = joined(1)(in);
+                         y.shape = {2, 2, 3};
+                         return y;
+                       },
+                   .tolerance = 0,
+                   .same_bits = true,
+                   .dtypes = kMoved});
+  cases.push_back({.op = "to",
+                   .inputs = {Input{{2, 3}, Fill::kIntegers}},
+                   .attributes = {{"dtype", std::string("float64")}},
+                   .reference = reshaped({2, 3}),
+                   .tolerance = 0,
+                   .same_bits = true,
+                   .dtypes = {f64, f32, bf16, f16, i64}});
+  cases.push_back({.op = "copy_",
+                   .inputs = {Input{{2, 3}}, Input{{3}}},
+                   .reference =
+                       [](const std::vector<Array>& in) {
+                         Array y = in[0];
+                         for (size_t i = 0; i < 6; ++i) y.values[i] = in[1].values[i % 3];
+                         return y;
+                       },
+                   .tolerance = 0,
+                   .same_bits = true,
+                   .dtypes = kMoved});
+}
 
 }  // namespace tapegrad::testing

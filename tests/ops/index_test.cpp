@@ -1,0 +1,291 @@
+#include "ops/index.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "core/gradcheck.h"
+#include "core/view.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+using Doubles = std::vector<double>;
+Doubles values(const Variable& x) { return x.to_vector<double>(); }
+Variable counted(const Shape& shape, DType dtype = f64) {
+  return reshape(arange(numel(shape), {.dtype = dtype}), shape);
+}
+Variable leaf(const Shape& shape) {
+  Variable x = counted(shape).detach();
+  return x.requires_grad_();
+}
+/// What() of the error of type E that f throws; empty when it throws none.
+template <typename E, typename F>
+std::string message(F f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Index, SelectsRowsAndColumns) {
+  const Variable x = counted({2, 3});
+  EXPECT_EQ(values(index_select(x, 0, tensor({1, 0, 1}))), (Doubles{3, 4, 5, 0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(values(index_select(x, -1, tensor({2, 0}))), (Doubles{2, 0, 5, 3}));
+  EXPECT_EQ(index_select(x, 0, tensor(std::vector<int64_t>{})).shape(), (Shape{0, 3}));
+  EXPECT_EQ(index_select(zeros({3, 0}), 0, tensor({2, 2})).shape(), (Shape{2, 0}));
+}
+
+TEST(Index, EveryTypeOfElementAndIndex) {
+  for (DType dtype : {f16, bf16, f32, f64, i8, i16, i32, i64, u8, boolean}) {
+    const Variable x = tensor({1, 0, 1, 1, 0, 0}, {3, 2}, {.dtype = dtype});
+    for (DType index_dtype : {i32, i64}) {
+      const Variable rows = tensor({2, 0}, {.dtype = index_dtype});
+      const Variable y = index_select(x, 0, rows);
+      EXPECT_EQ(y.dtype(), dtype);
+      EXPECT_EQ(values(y), (Doubles{0, 0, 1, 0}));
+      const Variable cells = tensor({2, 0, 1, 1}, {2, 2}, {.dtype = index_dtype});
+      EXPECT_EQ(values(gather(x, 0, cells)), (Doubles{0, 0, 1, 1}));
+      EXPECT_EQ(values(masked_fill(x, tensor({true, false}), 1)), (Doubles{1, 0, 1, 1, 1, 0}));
+    }
+  }
+  for (DType dtype : {f16, bf16, f32, f64, u8, i32, i64}) {
+    const Variable x = tensor({1, 2, 3}, {.dtype = dtype});
+    const Variable index = tensor({0, 2, 0}), source = tensor({10, 20, 30}, {.dtype = dtype});
+    EXPECT_EQ(values(index_add(x, 0, index, source)), (Doubles{41, 2, 23}));
+    EXPECT_EQ(values(scatter_add(x, 0, index, source)), (Doubles{41, 2, 23}));
+    EXPECT_EQ(index_add(x, 0, index, source, 2.0).dtype(), dtype);
+    EXPECT_EQ(values(index_add(x, 0, index, source, 2.0)), (Doubles{81, 2, 43}));
+  }
+}
+
+TEST(Index, T05_EveryLayoutGivesTheSameBits) {
+  const Variable x = counted({3, 4, 5}, f32);
+  const Variable index = tensor({1, 0, 1, 2, 0, 2}, {2, 3});  // [2, 3]
+  // The same values seen through other layouts.
+  const std::vector<Variable> layouts = {
+      x,
+      permute(clone(permute(x, {2, 1, 0})), {2, 1, 0}),
+      slice(cat({zeros({3, 4, 2}), x}, 2), 2, 2),
+      select(stack({x, x}, 1), 1, 0),
+      slice(repeat_interleave(x, 2, 1), 1, 0, kEnd, 2),
+  };
+  const Variable row = slice(repeat_interleave(tensor({2, 0, 2}), 2, 0), 0, 0, kEnd, 2);
+  const Variable cells =
+      expand(reshape(transpose(clone(transpose(index, 0, 1)), 0, 1), {2, 3, 1}), {2, 3, 5});
+  for (const Variable& each : layouts) {
+    for (int dim = 0; dim < 3; ++dim) {
+      EXPECT_EQ(values(index_select(each, dim, row)),
+                values(index_select(x, dim, tensor({2, 0, 2}))));
+      const Variable source = index_select(x, dim, tensor({2, 0, 2}));
+      EXPECT_EQ(values(index_add(each, dim, row, source)),
+                values(index_add(x, dim, tensor({2, 0, 2}), source)));
+      EXPECT_EQ(values(gather(each, dim, cells)), values(gather(x, dim, clone(cells))));
+      const Variable added = gather(each, dim, cells);
+      EXPECT_EQ(values(scatter_add(each, dim, cells, each)),
+                values(scatter_add(x, dim, clone(cells), x)));
+    }
+    EXPECT_EQ(values(masked_fill(each, gt(each, 30), -1)), values(masked_fill(x, gt(x, 30), -1)));
+  }
+}
+
+TEST(Index, GatherAndScatterAddMeetTheirFormula) {
+  const Variable x = counted({3, 4});
+  const Variable index = tensor({2, 0, 1, 1, 0, 2}, {2, 3});
+  EXPECT_EQ(values(gather(x, 0, index)), (Doubles{8, 1, 6, 4, 1, 10}));
+  const Variable along = tensor({3, 0, 1, 1}, {2, 2});
+  EXPECT_EQ(values(gather(x, 1, along)), (Doubles{3, 0, 5, 5}));
+  EXPECT_EQ(values(scatter_add(zeros({3, 4}, {.dtype = f64}), 1, along, counted({3, 2}))),
+            (Doubles{1, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0}));
+}
+
+TEST(Index, Gradcheck) {
+  const Variable x = leaf({3, 4}), source = leaf({4, 4}), rows = tensor({2, 0, 2, 1});
+  const GradcheckOptions twice{.order = 2};
+  const auto pass = [&](auto f, const std::vector<Variable>& inputs) {
+    const GradcheckResult result = gradcheck(f, inputs, twice);
+    EXPECT_TRUE(result) << result.message;
+  };
+  pass([&](const auto& in) { return square(index_select(in[0], 0, rows)); }, {x});
+  pass([&](const auto& in) { return square(index_add(in[0], 0, rows, in[1], 0.5)); }, {x, source});
+  const Variable cells = tensor({2, 0, 1, 1, 2, 2}, {2, 3});
+  pass([&](const auto& in) { return square(gather(in[0], 0, cells)); }, {x});
+  pass([&](const auto& in) { return square(scatter_add(in[0], 0, cells, in[1])); }, {x, source});
+  pass([&](const auto& in) { return square(masked_fill(in[0], gt(x.detach(), 4), 7)); }, {x});
+  pass([&](const auto& in) { return square(embedding(cells, in[0])); }, {x});
+  pass([&](const auto& in) { return square(embedding(cells, in[0], 1)); }, {leaf({3, 2})});
+}
+
+TEST(Index, EmbeddingPaddingReceivesNothing) {
+  Variable weight = leaf({4, 2});
+  const Variable ids = tensor({1, 3, 1, 0}, {2, 2});
+  const Variable y = embedding(ids, weight, 1);
+  EXPECT_EQ(y.shape(), (Shape{2, 2, 2}));
+  EXPECT_EQ(values(y), (Doubles{2, 3, 6, 7, 2, 3, 0, 1}));
+  sum(y).backward();
+  EXPECT_EQ(values(weight.grad()), (Doubles{1, 1, 0, 0, 0, 0, 1, 1}));
+  EXPECT_THROW(embedding(ids, weight, 4), IndexError);
+  EXPECT_EQ(embedding(zeros({0, 3}, {.dtype = i64}), weight).shape(), (Shape{0, 3, 2}));
+  Variable thin = zeros({4, 0}, {.requires_grad = true});
+  sum(embedding(ids, thin)).backward();
+  EXPECT_EQ(thin.grad().shape(), (Shape{4, 0}));
+}
+
+TEST(Index, MaskedFillTakesTheMaskFromValueAndGradient) {
+  Variable x = leaf({2, 2});
+  const Variable mask = tensor({true, false, false, true}, {2, 2});
+  const Variable y = masked_fill(x, mask, -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(values(y), (Doubles{-INFINITY, 1, 2, -INFINITY}));
+  sum(masked_fill(x, mask, 5.0)).backward();
+  EXPECT_EQ(values(x.grad()), (Doubles{0, 1, 1, 0}));
+  Variable z = mul(x, 1.0);
+  masked_fill_(z, tensor({true, false}), 9);
+  EXPECT_EQ(values(z), (Doubles{9, 1, 9, 3}));
+  x.zero_grad();
+  sum(z).backward();
+  EXPECT_EQ(values(x.grad()), (Doubles{0, 1, 0, 1}));
+  EXPECT_THROW(masked_fill(x, tensor({1, 0}), 0), DTypeError);
+  EXPECT_THROW(masked_fill(x, tensor({true, false, true}), 0), ShapeError);
+  EXPECT_THROW(masked_fill(zeros({1, 2}), mask, 0), ShapeError);
+  EXPECT_THROW(masked_fill(tensor({1, 2}), tensor({true, false}), 0.5), DTypeError);
+  EXPECT_THROW(masked_fill_(x, mask, 0), AutogradError);  // a leaf
+}
+
+TEST(Index, OneHot) {
+  const Variable y = one_hot(tensor({1, 0, 2}));
+  EXPECT_EQ(y.dtype(), i64);
+  EXPECT_EQ(y.shape(), (Shape{3, 3}));
+  EXPECT_EQ(values(y), (Doubles{0, 1, 0, 1, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(one_hot(tensor({1, 0}, {2, 1}), 4).shape(), (Shape{2, 1, 4}));
+  EXPECT_EQ(values(one_hot(scalar(1), 3)), (Doubles{0, 1, 0}));
+  EXPECT_EQ(one_hot(tensor(std::vector<int64_t>{}), 3).shape(), (Shape{0, 3}));
+  EXPECT_THROW(one_hot(tensor(std::vector<int64_t>{})), ArgumentError);
+  EXPECT_THROW(one_hot(tensor({0, 3}), 3), IndexError);
+  EXPECT_THROW(one_hot(tensor({0, -1})), IndexError);
+  EXPECT_THROW(one_hot(tensor({std::numeric_limits<int64_t>::max()})), ArgumentError);
+  EXPECT_THROW(one_hot(tensor({0.0})), DTypeError);
+}
+
+TEST(Index, T41_DuplicatesAreExactForAnyNumberOfThreads) {
+  constexpr int64_t kCount = 100000;
+  // Whole numbers: the sums are exact in float32 whatever the order.
+  const Variable ids = fmod(arange(kCount), 7);
+  const Variable whole =
+      expand(reshape(fmod(arange(kCount, {.dtype = f32}), 5), {kCount, 1}), {kCount, 3});
+  std::vector<double> expected(7 * 3, 0.0);
+  for (int64_t i = 0; i < kCount; ++i)
+    for (int64_t j = 0; j < 3; ++j) expected[size_t(i % 7 * 3 + j)] += double(i % 5);
+  const Variable fractions = reshape(linspace(0.1, 0.9, kCount * 3), {kCount, 3});
+  const Variable cells = expand(reshape(ids, {kCount, 1}), {kCount, 3});
+
+  const int before = omp_get_max_threads();
+  std::vector<std::vector<float>> seen;
+  for (int threads : {1, 2, 3, 8}) {
+    omp_set_num_threads(threads);
+    Variable weight = zeros({7, 3}, {.requires_grad = true});
+    embedding(ids, weight).backward(whole);
+    EXPECT_EQ(values(weight.grad()), expected);
+    EXPECT_EQ(values(index_add(zeros({7, 3}), 0, ids, whole)), expected);
+    EXPECT_EQ(values(scatter_add(zeros({7, 3}), 0, cells, whole)), expected);
+    std::vector<float> bits = index_add(zeros({7, 3}), 0, ids, fractions).to_vector<float>();
+    for (float x : scatter_add(zeros({7, 3}), 0, cells, fractions).to_vector<float>())
+      bits.push_back(x);
+    Variable other = zeros({7, 3}, {.requires_grad = true});
+    embedding(ids, other).backward(fractions);
+    for (float x : other.grad().to_vector<float>()) bits.push_back(x);
+    seen.push_back(bits);
+  }
+  omp_set_num_threads(before);
+  for (const std::vector<float>& bits : seen) EXPECT_EQ(bits, seen[0]);
+
+  // One place for all of them, and sixteen bits, where 2048 + 1 is 2048.
+  const Variable nowhere = zeros({kCount}, {.dtype = i64});
+  const Variable ones_f16 = ones({50000}, {.dtype = f16});
+  EXPECT_EQ(scatter_add(zeros({1}), 0, nowhere, ones({kCount})).item(), double(kCount));
+  EXPECT_EQ(index_add(zeros({1}), 0, nowhere, ones({kCount})).item(), double(kCount));
+  EXPECT_EQ(index_add(zeros({1}, {.dtype = f16}), 0, slice(nowhere, 0, 0, 50000), ones_f16).item(),
+            50000);
+  EXPECT_EQ(
+      scatter_add(zeros({1}, {.dtype = f16}), 0, slice(nowhere, 0, 0, 50000), ones_f16).item(),
+      50000);
+}
+
+TEST(Index, T42_OutOfRange) {
+  const Variable x = counted({2, 3});
+  EXPECT_EQ(message<IndexError>([&] {
+              index_select(x, 1, tensor({0, 2, 3, 4}));
+            }),
+            "index_select: index 3 at position [2] is outside [0, 3)");
+  EXPECT_EQ(message<IndexError>([&] {
+              gather(x, 0, tensor({0, 1, 0, 2}, {2, 2}));
+            }),
+            "gather: index 2 at position [1, 1] is outside [0, 2)");
+  EXPECT_EQ(message<IndexError>([&] {
+              embedding(tensor({0, 1, 0, -1}, {2, 2}), x);
+            }),
+            "embedding: index -1 at position [1, 1] is outside [0, 2)");
+  EXPECT_EQ(message<IndexError>([&] {
+              index_add(x, 0, tensor({0, 2}), x);
+            }),
+            "index_add: index 2 at position [1] is outside [0, 2)");
+  EXPECT_EQ(message<IndexError>([&] {
+              scatter_add(x, 1, tensor({7}, {1, 1}), x);
+            }),
+            "scatter_add: index 7 at position [0, 0] is outside [0, 3)");
+  EXPECT_EQ(message<IndexError>([&] {
+              index_select(zeros({0, 3}), 0, tensor({0}));
+            }),
+            "index_select: index 0 at position [0] is outside [0, 0)");
+  EXPECT_EQ(values(x), (Doubles{0, 1, 2, 3, 4, 5}));
+  // The first of many, found by several threads.
+  std::vector<int64_t> many(200000, 1);
+  many[150000] = 9;
+  many[190000] = 8;
+  EXPECT_EQ(message<IndexError>([&] { index_select(x, 0, tensor(many)); }),
+            "index_select: index 9 at position [150000] is outside [0, 2)");
+}
+
+TEST(Index, ShapeAndTypeErrors) {
+  const Variable x = counted({2, 3});
+  EXPECT_THROW(index_select(x, 2, tensor({0})), IndexError);
+  EXPECT_THROW(index_select(x, 0, tensor({0, 1}, {1, 2})), ShapeError);
+  EXPECT_THROW(index_select(x, 0, tensor({0.0})), DTypeError);
+  EXPECT_THROW(index_select(x, 0, tensor(std::vector<uint8_t>{0})), DTypeError);
+  EXPECT_THROW(index_add(x, 0, tensor({0}), x), ShapeError);
+  EXPECT_THROW(index_add(x, 0, tensor({0, 1}), counted({2, 3}, f32)), DTypeError);
+  EXPECT_THROW(index_add(tensor({1}), 0, tensor({0}), tensor({1}), 0.5), ArgumentError);
+  EXPECT_THROW(gather(x, 0, tensor({0})), ShapeError);
+  EXPECT_THROW(gather(x, 0, zeros({1, 4}, {.dtype = i64})), ShapeError);
+  EXPECT_THROW(scatter_add(x, 0, zeros({3, 3}, {.dtype = i64}), x), ShapeError);
+  EXPECT_THROW(embedding(tensor({0}), counted({3})), ShapeError);
+}
+
+TEST(Index, IndicesMayBeChangedOnlyUntilTheyAreSaved) {
+  Variable x = leaf({3}), index = tensor({0, 2});
+  const Variable y = index_select(x, 0, index);
+  fill_(index, 1);
+  EXPECT_THROW(sum(y).backward(), AutogradError);
+}
+
+TEST(Index, T40_LargeStrides) {
+  // 2^33 places, all in four floats.
+  const Variable x = expand(tensor({1.0, 2.0, 3.0, 4.0}, {1, 4}), {int64_t(1) << 31, 4});
+  EXPECT_EQ(values(gather(x, 0, tensor({(int64_t(1) << 31) - 1, int64_t(0)}, {1, 2}))),
+            (Doubles{1, 2}));
+  const Variable view = transpose(x, 0, 1);
+  EXPECT_EQ(values(index_select(x, 0, tensor({(int64_t(1) << 31) - 1}))), (Doubles{1, 2, 3, 4}));
+  EXPECT_EQ(values(gather(view, 1, tensor({(int64_t(1) << 31) - 1}, {1, 1}))), Doubles{1});
+}
+
+}  // namespace
+}  // namespace tapegrad
