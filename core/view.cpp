@@ -60,7 +60,10 @@ struct Strided {
 
   Tensor forward(const Tensor& x) {
     shape = x.shape();
-    return x.contiguous().with_layout(layout);
+    const Tensor dense = x.contiguous();
+    Layout part = layout;
+    part.offset += dense.layout().offset;
+    return dense.with_layout(part);
   }
   Variable backward(const Variable& dy) const { return embed(dy, shape, layout); }
 };
