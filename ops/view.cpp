@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 
 #include "core/error.h"
-#include "core/kernels.h"
 #include "core/op.h"
 #include "core/view.h"
 #include "ops/catalog.h"
@@ -246,57 +244,6 @@ struct Unfold {
   }
 };
 
-struct Cat {
-  static constexpr std::string_view kName = "cat";
-  int dim;
-  std::vector<int64_t> sizes{};  // along dim; 0 for inputs that were skipped
-  std::vector<Shape> shapes{};
-  std::vector<DType> dtypes{};
-
-  Tensor forward(std::span<const Variable> inputs) {
-    if (inputs.empty()) fail<ArgumentError>(kName, ": no inputs");
-    // As in PyTorch an empty vector may stand among tensors of any rank.
-    const auto skipped = [](const Variable& input) { return input.shape() == Shape{0}; };
-    const auto model = std::find_if_not(inputs.begin(), inputs.end(), skipped);
-    const Variable& first = model == inputs.end() ? inputs[0] : *model;
-    dim = normalize_dim(kName, dim, first.rank());
-    Shape shape = first.shape();
-    DType dtype = inputs[0].dtype();
-    shape[dim] = 0;
-    for (const Variable& input : inputs) {
-      check_same_device(kName, first.value(), input.value());
-      dtype = promote(dtype, input.dtype());
-      shapes.push_back(input.shape());
-      dtypes.push_back(input.dtype());
-      Shape rest = skipped(input) ? shape : input.shape();
-      sizes.push_back(skipped(input) || dim >= rest.rank() ? 0 : rest[dim]);
-      if (dim < rest.rank()) rest[dim] = shape[dim];
-      if (rest != shape)
-        fail<ShapeError>(kName, ": ", input.shape(), " does not continue ", first.shape(),
-                         " along dim ", dim);
-      if (__builtin_add_overflow(shape[dim], sizes.back(), &shape[dim]))
-        fail<ShapeError>(kName, ": too many elements along dim ", dim);
-    }
-    Tensor y = Tensor::empty(shape, dtype, first.device());
-    int64_t at = 0;
-    for (size_t i = 0; i < inputs.size(); at += sizes[i++]) {
-      Tensor target = y.with_layout(part(y.layout(), dim, at, sizes[i]));
-      if (sizes[i] > 0) kernels::copy(inputs[i].value(), target);
-    }
-    return y;
-  }
-  std::vector<Variable> backward(const Variable& dy, Needs needs) const {
-    std::vector<Variable> dx(sizes.size());
-    int64_t at = 0;
-    for (size_t i = 0; i < sizes.size(); at += sizes[i++])
-      if (needs[i]) {
-        dx[i] = slice(dy, dim, at, at + sizes[i]).to(dtypes[i]);
-        if (dx[i].shape() != shapes[i]) dx[i] = reshape(dx[i], shapes[i]);  // skipped ones
-      }
-    return dx;
-  }
-};
-
 struct Split {
   static constexpr std::string_view kName = "split";
   std::vector<int64_t> sizes;
@@ -329,143 +276,6 @@ struct Split {
   }
 };
 
-struct Flip {
-  static constexpr std::string_view kName = "flip";
-  Dims dims;
-
-  Tensor forward(const Tensor& x) {
-    Layout layout = x.layout();
-    std::array<bool, kMaxRank> seen{};
-    for (int64_t& each : std::span(&dims[0], size_t(dims.rank()))) {
-      const int dim = dim_of(kName, each, x.rank());
-      if (seen[dim]) fail<ArgumentError>(kName, ": dim ", dim, " twice in ", dims);
-      seen[dim] = true;
-      if (layout.shape[dim] > 0) layout.offset += (layout.shape[dim] - 1) * layout.strides[dim];
-      layout.strides[dim] = -layout.strides[dim];
-    }
-    return x.with_layout(layout).clone();
-  }
-  Variable backward(const Variable& dy) const { return flip(dy, dims); }
-};
-
-// y[i] = x[(i - shift) mod n] along one dimension.
-struct Roll {
-  static constexpr std::string_view kName = "roll";
-  int64_t shift;
-  int dim;
-
-  Tensor forward(const Tensor& x) {
-    const int64_t size = x.shape()[dim];
-    Tensor y = x.empty_like(x.shape());
-    if (size == 0) return y;
-    shift = (shift % size + size) % size;
-    copy_part(x, 0, y, shift, size - shift);
-    copy_part(x, size - shift, y, 0, shift);
-    return y;
-  }
-  Variable backward(const Variable& dy) const {
-    return apply(Roll{-shift, dim}, Where::current(), dy);
-  }
-
-  void copy_part(const Tensor& x, int64_t from, const Tensor& y, int64_t to, int64_t count) const {
-    Tensor target = y.with_layout(part(y.layout(), dim, to, count));
-    if (count > 0) kernels::copy(x.with_layout(part(x.layout(), dim, from, count)), target);
-  }
-};
-
-struct Pad {
-  static constexpr std::string_view kName = "pad";
-  std::vector<int64_t> amounts;
-  double value;
-
-  Tensor forward(const Tensor& x) {
-    if (amounts.size() % 2 != 0 || int64_t(amounts.size() / 2) > x.rank())
-      fail<ArgumentError>(kName, ": ", amounts.size(), " amounts are not two for each of at most ",
-                          x.rank(), " dimensions");
-    Shape shape = x.shape();
-    Layout kept = x.layout();
-    std::array<int64_t, kMaxRank> starts{};  // of what is kept, in y
-    for (size_t i = 0; i < amounts.size(); i += 2) {
-      const int dim = x.rank() - 1 - int(i / 2);
-      const int64_t before = amounts[i], after = amounts[i + 1];
-      if (__builtin_add_overflow(shape[dim], before, &shape[dim]) ||
-          __builtin_add_overflow(shape[dim], after, &shape[dim]) || shape[dim] < 0)
-        fail<ShapeError>(kName, ": dim ", dim, " of ", x.shape(), " cannot take ", before,
-                         " before and ", after, " after");
-      const int64_t cut = std::max<int64_t>(-before, 0);
-      const int64_t left = x.shape()[dim] - cut - std::max<int64_t>(-after, 0);
-      kept = part(kept, dim, cut, std::max<int64_t>(left, 0));
-      starts[dim] = std::max<int64_t>(before, 0);
-    }
-    Tensor y = Tensor::full(shape, value, x.dtype(), x.device());
-    if (numel(kept.shape) == 0) return y;
-    Layout target_layout = y.layout();
-    for (int dim = 0; dim < x.rank(); ++dim)
-      target_layout = part(target_layout, dim, starts[dim], kept.shape[dim]);
-    Tensor target = y.with_layout(target_layout);
-    kernels::copy(x.with_layout(kept), target);
-    return y;
-  }
-  Variable backward(const Variable& dy) const {
-    std::vector<int64_t> back = amounts;
-    for (int64_t& amount : back) amount = -amount;
-    return pad(dy, back);
-  }
-};
-
-struct Copy {
-  static constexpr std::string_view kName = "copy_";
-  Shape from{};
-  DType dtype{};
-
-  void write(const Tensor&, const Tensor& x, Tensor& y) {
-    from = x.shape();
-    dtype = x.dtype();
-    // A source that overlaps the target is read before anything is written.
-    kernels::copy(x.shares_storage(y) ? x.clone() : x, y);
-  }
-  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
-    std::array<Variable, 2> dx;
-    if (needs[1]) dx[1] = sum_to(dy, from).to(dtype);
-    return dx;
-  }
-};
-
-struct Fill {
-  static constexpr std::string_view kName = "fill_";
-  Number value;
-
-  void write(const Tensor&, Tensor& y) { kernels::fill(y, value); }
-  Variable backward(const Variable&) const { return {}; }
-};
-
-struct Zero {
-  static constexpr std::string_view kName = "zero_";
-
-  void write(const Tensor&, Tensor& y) { kernels::fill(y, 0); }
-  Variable backward(const Variable&) const { return {}; }
-};
-
-int64_t product(const Shape& shape, int begin, int end) {
-  int64_t count = 1;
-  for (int i = begin; i < end; ++i) count *= shape[i];
-  return count;
-}
-
-/// y itself if it has storage of its own, with a place for each element; else a copy.
-Variable own_copy(const Variable& y, const Variable& x, Where where) {
-  const bool own = !y.value().shares_storage(x.value()) && y.value().is_contiguous();
-  return own ? y : clone(y, where);
-}
-
-/// Each block of dimensions dim.. this many times in a row.
-Variable repeat_blocks(const Variable& x, int dim, int64_t times, const Shape& to, Where where) {
-  numel(to);
-  const int64_t outer = product(x.shape(), 0, dim), inner = product(x.shape(), dim, x.rank());
-  const Variable blocks = reshape(x, {outer, 1, inner}, where);
-  return reshape(expand(blocks, {outer, times, inner}, where), to, where);
-}
-
 }  // namespace
 
 Variable reshape(const Variable& x, const Shape& shape, Where where) {
@@ -481,8 +291,8 @@ Variable flatten(const Variable& x, int start_dim, int end_dim, Where where) {
   const int end = normalize_dim("flatten", end_dim, x.rank());
   if (start > end) fail<ArgumentError>("flatten: start_dim ", start, " is after end_dim ", end);
   Shape shape;
-  for (int i = 0; i < start; ++i) shape.push_back(x.shape()[i]);
-  shape.push_back(product(x.shape(), start, end + 1));
+  for (int i = 0; i <= start; ++i) shape.push_back(x.shape()[i]);
+  for (int i = start + 1; i <= end; ++i) shape[start] *= x.shape()[i];
   for (int i = end + 1; i < x.rank(); ++i) shape.push_back(x.shape()[i]);
   return reshape(x, shape, where);
 }
@@ -544,21 +354,6 @@ Variable unfold(const Variable& x, int dim, int64_t size, int64_t step, Where wh
   return apply(Unfold{dim, size, step}, where, x);
 }
 
-Variable cat(std::span<const Variable> inputs, int dim, Where where) {
-  return apply(Cat{dim}, where, inputs);
-}
-Variable stack(std::span<const Variable> inputs, int dim, Where where) {
-  if (inputs.empty()) fail<ArgumentError>("stack: no inputs");
-  dim = normalize_dim("stack", dim, inputs[0].rank() + 1);
-  std::vector<Variable> entries;
-  for (const Variable& input : inputs) {
-    if (input.shape() != inputs[0].shape())
-      fail<ShapeError>("stack: shapes differ: ", inputs[0].shape(), " and ", input.shape());
-    entries.push_back(unsqueeze(input, dim, where));
-  }
-  return cat(entries, dim, where);
-}
-
 std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim,
                             Where where) {
   dim = normalize_dim("split", dim, x.rank());
@@ -586,80 +381,6 @@ std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim, Where wh
   if (chunks < 1) fail<ArgumentError>("chunk: ", chunks, " chunks");
   const int64_t size = x.shape()[dim];
   return split(x, size == 0 ? 1 : (size - 1) / chunks + 1, dim, where);
-}
-
-Variable flip(const Variable& x, const Dims& dims, Where where) {
-  return apply(Flip{dims}, where, x);
-}
-
-Variable roll(const Variable& x, const Dims& shifts, const Dims& dims, Where where) {
-  if (dims.rank() == 0 && shifts.rank() == 1)
-    return reshape(roll(flatten(x, 0, -1, where), shifts, {0}, where), x.shape(), where);
-  if (shifts.rank() != dims.rank() || dims.rank() == 0)
-    fail<ArgumentError>("roll: one dim is wanted for each shift: ", shifts, " and ", dims);
-  for (int64_t dim : dims) dim_of("roll", dim, x.rank());
-  Variable y = x;
-  for (int i = 0; i < dims.rank(); ++i)
-    y = apply(Roll{shifts[i], dim_of("roll", dims[i], x.rank())}, where, y);
-  return y;
-}
-
-Variable pad(const Variable& x, const std::vector<int64_t>& amounts, double value, Where where) {
-  return apply(Pad{amounts, value}, where, x);
-}
-
-Variable repeat(const Variable& x, const Dims& times, Where where) {
-  const int added = times.rank() - x.rank();
-  if (added < 0)
-    fail<ShapeError>("repeat: ", times, " has fewer numbers than ", x.shape(), " dimensions");
-  for (int64_t count : times)
-    if (count < 0) fail<ArgumentError>("repeat: a negative number of times: ", times);
-  Shape shape = Dims::filled(times.rank(), 1);
-  for (int i = 0; i < x.rank(); ++i) shape[added + i] = x.shape()[i];
-  Variable y = reshape(x, shape, where);
-  for (int i = times.rank() - 1; i >= 0; --i) {
-    if (times[i] == 1) continue;
-    if (__builtin_mul_overflow(shape[i], times[i], &shape[i]))
-      fail<ShapeError>("repeat: too many elements: ", x.shape(), " times ", times);
-    y = repeat_blocks(y, i, times[i], shape, where);
-  }
-  return own_copy(y, x, where);
-}
-
-Variable tile(const Variable& x, const Dims& times, Where where) {
-  Dims all = Dims::filled(std::max(0, x.rank() - times.rank()), 1);
-  for (int64_t count : times) all.push_back(count);
-  return repeat(x, all, where);
-}
-
-Variable repeat_interleave(const Variable& x, int64_t times, int dim, Where where) {
-  dim = normalize_dim("repeat_interleave", dim, x.rank());
-  if (times < 0) fail<ArgumentError>("repeat_interleave: a negative number of times: ", times);
-  Shape shape = x.shape();
-  if (__builtin_mul_overflow(shape[dim], times, &shape[dim]))
-    fail<ShapeError>("repeat_interleave: too many elements: ", x.shape(), " times ", times);
-  const Variable y = repeat_blocks(x, dim + 1, times, shape, where);
-  return own_copy(y, x, where);
-}
-
-Variable& copy_(Variable& y, const Variable& x, Where where) {
-  if (broadcast("copy_", y.shape(), x.shape()) != y.shape())
-    fail<ShapeError>("copy_: ", x.shape(), " does not broadcast to ", y.shape());
-  const Variable source = x.to(y.device(), where);
-  apply_in_place(Copy{}, where, y, is_float(y.dtype()) ? source : source.detach());
-  return y;
-}
-
-Variable& fill_(Variable& y, Number value, Where where) {
-  if (!is_float(y.dtype()) && value.kind() == f64 && std::trunc(value.real()) != value.real())
-    fail<DTypeError>("fill_: ", value, " is no ", name(y.dtype()));
-  apply_in_place(Fill{value}, where, y);
-  return y;
-}
-
-Variable& zero_(Variable& y, Where where) {
-  apply_in_place(Zero{}, where, y);
-  return y;
 }
 
 void catalog_view(Catalog& catalog) {

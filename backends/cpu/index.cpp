@@ -189,7 +189,7 @@ void register_index() {
                W* to = y.data<W>();
                if (x.is_contiguous() && mask.is_contiguous() && y.is_contiguous() &&
                    mask.numel() == y.numel()) {
-                 return for_each_block(y.numel(), kBlock, [=](int64_t first, int64_t last) {
+                 return for_each_block(y.numel(), kMapBlock, [=](int64_t first, int64_t last) {
                    for (int64_t i = first; i < last; ++i) to[i] = masked[i] ? bits : from[i];
                  });
                }

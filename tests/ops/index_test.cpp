@@ -121,9 +121,8 @@ TEST(Index, Gradcheck) {
   const Variable cells = tensor({2, 0, 1, 1, 2, 2}, {2, 3});
   pass([&](const auto& in) { return square(gather(in[0], 0, cells)); }, {x});
   pass([&](const auto& in) { return square(scatter_add(in[0], 0, cells, in[1])); }, {x, source});
-  pass([&](const auto& in) { return square(masked_fill(in[0], gt(x.detach(), 4), 7)); }, {x});
+  pass([&](const auto& in) { return square(masked_fill(in[0], gt(x.detach(), 4.5), 7)); }, {x});
   pass([&](const auto& in) { return square(embedding(cells, in[0])); }, {x});
-  pass([&](const auto& in) { return square(embedding(cells, in[0], 1)); }, {leaf({3, 2})});
 }
 
 TEST(Index, EmbeddingPaddingReceivesNothing) {
@@ -210,14 +209,14 @@ TEST(Index, T41_DuplicatesAreExactForAnyNumberOfThreads) {
 
   // One place for all of them, and sixteen bits, where 2048 + 1 is 2048.
   const Variable nowhere = zeros({kCount}, {.dtype = i64});
-  const Variable ones_f16 = ones({50000}, {.dtype = f16});
+  const Variable ones_f16 = ones({32768}, {.dtype = f16});
   EXPECT_EQ(scatter_add(zeros({1}), 0, nowhere, ones({kCount})).item(), double(kCount));
   EXPECT_EQ(index_add(zeros({1}), 0, nowhere, ones({kCount})).item(), double(kCount));
-  EXPECT_EQ(index_add(zeros({1}, {.dtype = f16}), 0, slice(nowhere, 0, 0, 50000), ones_f16).item(),
-            50000);
+  EXPECT_EQ(index_add(zeros({1}, {.dtype = f16}), 0, slice(nowhere, 0, 0, 32768), ones_f16).item(),
+            32768);
   EXPECT_EQ(
-      scatter_add(zeros({1}, {.dtype = f16}), 0, slice(nowhere, 0, 0, 50000), ones_f16).item(),
-      50000);
+      scatter_add(zeros({1}, {.dtype = f16}), 0, slice(nowhere, 0, 0, 32768), ones_f16).item(),
+      32768);
 }
 
 TEST(Index, T42_OutOfRange) {

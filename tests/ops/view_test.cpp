@@ -386,6 +386,18 @@ TEST(View, T15_WritesThroughViewsReachTheBase) {
   }
 }
 
+TEST(View, T15_GradientsOfWritesThatComeFromTheMiddleOfATensor) {
+  // The gradient of y is itself a slice, which starts inside its storage.
+  const Variable x = ones({3}, {.dtype = f64, .requires_grad = true});
+  const Variable v = ones({2}, {.dtype = f64, .requires_grad = true});
+  const Variable y = mul(x, 1.0);
+  Variable tail = slice(y, 0, 1);
+  copy_(tail, v);
+  sum(mul(cat({zeros({4}, {.dtype = f64}), y}), counted({7}))).backward();
+  EXPECT_EQ(values(x.grad()), (Doubles{4, 0, 0}));
+  EXPECT_EQ(values(v.grad()), (Doubles{5, 6}));
+}
+
 TEST(View, T15_ViewsTakenBeforeAWriteSeeIt) {
   const Variable x = ones({4}, {.dtype = f64, .requires_grad = true});
   const Variable y = mul(x, 1.0);
