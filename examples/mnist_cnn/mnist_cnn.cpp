@@ -1,0 +1,165 @@
+// Trains a small network on 28 x 28 images: Fashion-MNIST as the distribution packages it, or any
+// folder of IDX files. See README.md beside this file.
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <tapegrad/tapegrad.h>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+
+ABSL_FLAG(std::string, net, "keras", "keras, scratch, lenet or mlp");
+ABSL_FLAG(std::string, optimizer, "adam",
+          "adam, adadelta (rate 1.0), adadelta_keras (rate 0.001), sgd, rmsprop");
+ABSL_FLAG(double, lr, 0, "learning rate; 0 takes the optimizer's own");
+ABSL_FLAG(int64_t, epochs, 1, "passes over the training images");
+ABSL_FLAG(int64_t, batch_size, 0, "images in a step; 0 takes 8 for scratch and 128 otherwise");
+ABSL_FLAG(uint64_t, seed, 1, "of weights, order and dropout");
+ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
+ABSL_FLAG(std::string, data_dir, tapegrad::kFashionMnistDir, "four IDX files, plain or gzipped");
+ABSL_FLAG(std::string, out, "", "folder for weights and error curve; nothing is written without");
+ABSL_FLAG(std::string, progress, "keras", "keras, marks (fifty of them) or none");
+
+namespace tg = tapegrad;
+namespace nn = tapegrad::nn;
+namespace optim = tapegrad::optim;
+
+namespace {
+
+struct Net {
+  nn::Sequential layers;
+  int64_t parameters;  // as counted by hand
+};
+
+Net make_net(const std::string& name) {
+  if (name == "keras")
+    return {nn::Sequential({nn::Conv2d({.out_channels = 32, .kernel_size = 3}), nn::ReLU(),
+                            nn::Conv2d({.out_channels = 64, .kernel_size = 3}), nn::ReLU(),
+                            nn::MaxPool2d({.kernel_size = 2}), nn::Dropout(0.25), nn::Flatten(),
+                            nn::Linear({.out_features = 128}), nn::ReLU(), nn::Dropout(0.5),
+                            nn::Linear({.out_features = 10})},
+                           {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}),
+            320 + 18'496 + 1'179'776 + 1'290};
+  if (name == "scratch")
+    return {nn::Sequential({nn::Conv2d({.out_channels = 10, .kernel_size = 3, .padding = 1}),
+                            nn::ReLU(), nn::MaxPool2d({.kernel_size = 2}), nn::Flatten(),
+                            nn::Linear({.out_features = 100}), nn::ReLU(),
+                            nn::Linear({.out_features = 10})},
+                           {.input_shape = {{1, 28, 28}}, .init = nn::init::uniform_range(0.05)}),
+            100 + 196'100 + 1'010};
+  if (name == "lenet")
+    return {nn::Sequential({nn::Conv2d({.out_channels = 6, .kernel_size = 5, .padding = 2}),
+                            nn::Tanh(), nn::AvgPool2d({.kernel_size = 2}),
+                            nn::Conv2d({.out_channels = 16, .kernel_size = 5}), nn::Tanh(),
+                            nn::AvgPool2d({.kernel_size = 2}), nn::Flatten(),
+                            nn::Linear({.out_features = 120}), nn::Tanh(),
+                            nn::Linear({.out_features = 84}), nn::Tanh(),
+                            nn::Linear({.out_features = 10})},
+                           {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}),
+            156 + 2'416 + 48'120 + 10'164 + 850};
+  if (name == "mlp")
+    return {nn::Sequential({nn::Flatten(), nn::Linear({.out_features = 512}), nn::ReLU(),
+                            nn::Dropout(0.2), nn::Linear({.out_features = 512}), nn::ReLU(),
+                            nn::Dropout(0.2), nn::Linear({.out_features = 10})},
+                           {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}),
+            401'920 + 262'656 + 5'130};
+  throw tg::ArgumentError("--net: \"" + name + "\" is not keras, scratch, lenet or mlp");
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, double lr,
+                                                 const nn::Sequential& model) {
+  std::unique_ptr<optim::Optimizer> made;
+  if (name == "adam")
+    made = std::make_unique<optim::Adam>(model);
+  else if (name == "adadelta")
+    made = std::make_unique<optim::Adadelta>(
+        model, optim::AdadeltaOptions{.lr = 1.0, .rho = 0.95, .eps = 1e-7});
+  else if (name == "adadelta_keras")
+    made = std::make_unique<optim::Adadelta>(model, optim::AdadeltaOptions::keras());
+  else if (name == "sgd")
+    made = std::make_unique<optim::SGD>(model, optim::SGDOptions{.lr = 0.05, .momentum = 0.9});
+  else if (name == "rmsprop")
+    made = std::make_unique<optim::RMSprop>(model, 1e-3);
+  else
+    throw tg::ArgumentError("--optimizer: \"" + name +
+                            "\" is not adam, adadelta, adadelta_keras, sgd or rmsprop");
+  if (lr > 0) made->set_lr(lr);
+  return made;
+}
+
+tg::ProgressStyle progress_style(const std::string& name) {
+  if (name == "keras") return tg::ProgressStyle::kKeras;
+  if (name == "marks") return tg::ProgressStyle::kMarks;
+  if (name == "none") return tg::ProgressStyle::kNone;
+  throw tg::ArgumentError("--progress: \"" + name + "\" is not keras, marks or none");
+}
+
+void run() {
+  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
+  const uint64_t seed = absl::GetFlag(FLAGS_seed);
+  tg::manual_seed(seed);
+
+  const auto [train, test] = tg::load_mnist(absl::GetFlag(FLAGS_data_dir));
+  std::cout << "x_train shape: " << train.data().shape() << '\n'
+            << train.size() << " train samples\n"
+            << test.size() << " test samples\n\n";
+
+  auto [model, parameters] = make_net(absl::GetFlag(FLAGS_net));
+  if (model.parameter_count() != parameters)
+    throw tg::Error("the net has " + std::to_string(model.parameter_count()) + " parameters, not " +
+                    std::to_string(parameters));
+  model.to(tg::default_device());
+  std::cout << nn::summary(model) << '\n';
+
+  int64_t batch_size = absl::GetFlag(FLAGS_batch_size);
+  if (batch_size == 0) batch_size = absl::GetFlag(FLAGS_net) == "scratch" ? 8 : 128;
+  tg::DeviceLoader batches(train, {.batch_size = batch_size,
+                                   .shuffle = true,
+                                   .seed = seed,
+                                   .device = tg::default_device()});
+  tg::DeviceLoader train_set(train, {.batch_size = 500, .device = tg::default_device()});
+  tg::DeviceLoader test_set(test, {.batch_size = 500, .device = tg::default_device()});
+  const auto optimizer =
+      make_optimizer(absl::GetFlag(FLAGS_optimizer), absl::GetFlag(FLAGS_lr), model);
+
+  const tg::History history =
+      tg::fit(model, batches, *optimizer,
+              {.epochs = absl::GetFlag(FLAGS_epochs),
+               .validation = &test_set,
+               .progress = {.style = progress_style(absl::GetFlag(FLAGS_progress))}});
+
+  std::cout << '\n';
+  tg::evaluate(model, train_set).print("train");
+  const tg::Evaluation result = tg::evaluate(model, test_set);
+  result.print("test");
+  std::cout << "Test loss: " << result.loss << "\nTest accuracy: " << result.accuracy << "\n\n";
+  history.times.print(std::cout, batches.size());
+
+  const std::filesystem::path out = absl::GetFlag(FLAGS_out);
+  if (out.empty()) return;
+  std::filesystem::create_directories(out);
+  tg::save(out / "model.safetensors", model);
+  tg::save(out / "model_f16.safetensors", model, {.dtype = tg::f16});
+  history.save_error_curves(out / "error.svg");
+  std::cout << "\nwritten to " << out.string() << ": model.safetensors ("
+            << std::filesystem::file_size(out / "model.safetensors")
+            << " bytes), model_f16.safetensors ("
+            << std::filesystem::file_size(out / "model_f16.safetensors")
+            << " bytes), error.svg\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("Trains a CNN or an MLP on 28 x 28 images.");
+  absl::ParseCommandLine(argc, argv);
+  try {
+    run();
+  } catch (const std::exception& error) {
+    std::cerr << "mnist_cnn: " << error.what() << '\n';
+    return 1;
+  }
+}

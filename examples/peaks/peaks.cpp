@@ -1,0 +1,143 @@
+// Regression of MATLAB's peaks surface by a network of 171 parameters, 2 -> 20 -> 5 -> 1: full
+// batch, Adam. See README.md beside this file.
+#include <algorithm>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <string>
+
+#include <tapegrad/tapegrad.h>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+
+ABSL_FLAG(int64_t, epochs, 2000, "steps over all rows; start with 100");
+ABSL_FLAG(int64_t, batch_size, 0, "rows in a step; 0 takes all");
+ABSL_FLAG(double, lr, 0.08, "learning rate of Adam");
+ABSL_FLAG(uint64_t, seed, 1, "of the weights");
+ABSL_FLAG(int, seeds, 1, "how many seeds to train, from --seed on; prints each loss and the median");
+ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
+ABSL_FLAG(std::string, data_dir, "", "not used: the data are computed");
+ABSL_FLAG(std::string, out, "", "folder for peaks.svg; nothing is written without");
+ABSL_FLAG(bool, sweep, false, "time an epoch for 100 to 40,000 rows instead");
+
+namespace tg = tapegrad;
+namespace nn = tapegrad::nn;
+
+namespace {
+
+/// 3 (1-x)^2 exp(-x^2 - (y+1)^2) - 10 (x/5 - x^3 - y^5) exp(-x^2 - y^2) - exp(-(x+1)^2 - y^2) / 3
+tg::Variable peaks(const tg::Variable& x, const tg::Variable& y) {
+  using tg::exp, tg::pow, tg::square;
+  return 3.0 * square(1.0 - x) * exp(-square(x) - square(y + 1.0)) -
+         10.0 * (x / 5.0 - pow(x, 3) - pow(y, 5)) * exp(-square(x) - square(y)) -
+         exp(-square(x + 1.0) - square(y)) / 3.0;
+}
+
+/// n * n rows (x, y) of a grid over [-3, 3]^2; x changes fastest.
+tg::Variable grid(int64_t n) {
+  const tg::Variable axis = tg::linspace(-3, 3, n);
+  return tg::stack({tg::repeat(axis, {n}), tg::repeat_interleave(axis, n, 0)}, 1);
+}
+
+tg::Variable column(const tg::Variable& rows, int64_t which) {
+  return tg::narrow(rows, 1, which, 1);
+}
+
+nn::Sequential make_model() {
+  return nn::Sequential(
+      {nn::Linear({.in_features = 2, .out_features = 20}), nn::ReLU(),
+       nn::Linear({.in_features = 20, .out_features = 5}), nn::ReLU(),
+       nn::Linear({.in_features = 5, .out_features = 1})},
+      {.init = nn::init::keras});
+}
+
+double train(nn::Sequential& model, const tg::Variable& x, const tg::Variable& y, int64_t epochs,
+             std::ostream* out) {
+  tg::optim::Adam optimizer(model, absl::GetFlag(FLAGS_lr));
+  const int64_t rows = x.size(0), asked = absl::GetFlag(FLAGS_batch_size);
+  tg::DeviceLoader batches(tg::TensorDataset(x, y),
+                           {.batch_size = asked > 0 ? asked : rows, .shuffle = asked > 0});
+  double loss = 0;
+  for (int64_t epoch = 1; epoch <= epochs; ++epoch) {
+    loss = tg::train(model, batches, optimizer, [](auto& net, auto& inputs, auto& targets) {
+      return tg::mse_loss(net(inputs), targets);
+    });
+    if (out != nullptr && epoch % std::max<int64_t>(1, epochs / 10) == 0)
+      *out << "epoch " << std::setw(5) << epoch << "  loss " << loss << std::endl;
+  }
+  tg::NoGrad off;
+  return tg::mse_loss(model(x), y).item();
+}
+
+/// Milliseconds of an epoch for some numbers of rows: where another device would begin to pay.
+void sweep(const tg::Variable& x, const tg::Variable& y) {
+  std::cout << "  rows    ms per epoch\n";
+  for (int64_t rows : {100, 200, 400, 1000, 4000, 10'000, 40'000}) {
+    nn::Sequential model = make_model() | tg::default_device();
+    const int64_t epochs = std::max<int64_t>(20, 400'000 / rows);
+    const auto some_x = tg::narrow(x, 0, 0, rows), some_y = tg::narrow(y, 0, 0, rows);
+    train(model, some_x, some_y, 5, nullptr);
+    const auto report = tg::time_calls([&] { train(model, some_x, some_y, epochs, nullptr); });
+    std::cout << std::setw(6) << rows << std::setw(16) << report.seconds * 1e3 / double(epochs)
+              << '\n';
+  }
+}
+
+void plot(const nn::Sequential& trained, const nn::Sequential& untrained,
+          const std::filesystem::path& path) {
+  constexpr int64_t kSide = 40;
+  tg::NoGrad off;
+  const tg::Variable axis = tg::linspace(-3, 3, kSide), rows = grid(kSide);
+  const auto surface = [&](const tg::Variable& z) { return tg::reshape(z, {kSide, kSide}).cpu(); };
+  tg::save_surfaces(
+      path, {{"data", axis.cpu(), axis.cpu(), surface(peaks(column(rows, 0), column(rows, 1)))},
+             {"untrained", axis.cpu(), axis.cpu(), surface(untrained(rows)),
+              tg::SurfaceStyle::kWireframe},
+             {"trained", axis.cpu(), axis.cpu(), surface(trained(rows)),
+              tg::SurfaceStyle::kWireframe}});
+}
+
+void run() {
+  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
+  const tg::Variable x = grid(200), y = peaks(column(x, 0), column(x, 1));
+  if (absl::GetFlag(FLAGS_sweep)) return sweep(x, y);
+
+  const uint64_t first = absl::GetFlag(FLAGS_seed);
+  const int seeds = absl::GetFlag(FLAGS_seeds);
+  std::vector<double> losses;
+  for (uint64_t seed = first; seed < first + uint64_t(std::max(1, seeds)); ++seed) {
+    tg::manual_seed(seed);
+    nn::Sequential model = make_model() | tg::default_device();
+    const nn::Sequential untrained = model.clone();
+    if (seeds <= 1) std::cout << x.size(0) << " rows, " << model.parameter_count() << " parameters\n";
+    const auto report = tg::time_calls([&] {
+      losses.push_back(
+          train(model, x, y, absl::GetFlag(FLAGS_epochs), seeds <= 1 ? &std::cout : nullptr));
+    });
+    std::cout << "seed " << seed << ": loss " << losses.back() << ", " << report << '\n';
+    const std::filesystem::path out = absl::GetFlag(FLAGS_out);
+    if (out.empty() || seed != first) continue;
+    std::filesystem::create_directories(out);
+    plot(model, untrained, out / "peaks.svg");
+    std::cout << "written: " << (out / "peaks.svg").string() << '\n';
+  }
+  std::sort(losses.begin(), losses.end());
+  if (losses.size() > 1)
+    std::cout << "median loss " << (losses[(losses.size() - 1) / 2] + losses[losses.size() / 2]) / 2
+              << " over " << losses.size() << " seeds\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("A network learns the peaks surface.");
+  absl::ParseCommandLine(argc, argv);
+  try {
+    run();
+  } catch (const std::exception& error) {
+    std::cerr << "peaks: " << error.what() << '\n';
+    return 1;
+  }
+}
