@@ -112,7 +112,7 @@ void run() {
     throw tg::Error("the net has " + std::to_string(model.parameter_count()) + " parameters, not " +
                     std::to_string(parameters));
   model.to(tg::default_device());
-  std::cout << nn::summary(model) << '\n';
+  std::cout << nn::summary(model, {1, 28, 28}) << '\n';
 
   int64_t batch_size = absl::GetFlag(FLAGS_batch_size);
   if (batch_size == 0) batch_size = absl::GetFlag(FLAGS_net) == "scratch" ? 8 : 128;
