@@ -1,8 +1,8 @@
 // An op of one's own, with its kernel and its gradient: log_cosh(x) = log(cosh(x)), a smooth |x|.
 //
-// An op is a struct: what it saves, how it computes, and its derivative, written with ops so that it
-// can be differentiated again. Its kernel is registered for each dtype; other devices would register
-// theirs in the same table.
+// An op is a struct: what it saves, how it computes, and its derivative, written with ops so that
+// it can be differentiated again. Its kernel is registered for each dtype; other devices would
+// register theirs in the same table.
 #include <cmath>
 #include <iostream>
 #include <string>
@@ -65,8 +65,8 @@ int main(int argc, char** argv) {
         tg::randn({absl::GetFlag(FLAGS_points)}, {.dtype = tg::f64, .requires_grad = true});
 
     std::cout << "x           = " << x << "\nlog_cosh(x) = " << log_cosh(x) << '\n';
-    const auto checked = tg::gradcheck([](const auto& in) { return log_cosh(in[0]); }, {x},
-                                       {.order = 2});
+    const auto checked =
+        tg::gradcheck([](const auto& in) { return log_cosh(in[0]); }, {x}, {.order = 2});
     std::cout << "gradcheck to order 2: " << (checked ? "passed" : checked.message) << '\n';
     if (!checked) return 1;
 

@@ -44,22 +44,22 @@ Net make_net(const std::string& name) {
                            {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}),
             320 + 18'496 + 1'179'776 + 1'290};
   if (name == "scratch")
-    return {nn::Sequential({nn::Conv2d({.out_channels = 10, .kernel_size = 3, .padding = 1}),
-                            nn::ReLU(), nn::MaxPool2d({.kernel_size = 2}), nn::Flatten(),
-                            nn::Linear({.out_features = 100}), nn::ReLU(),
-                            nn::Linear({.out_features = 10})},
-                           {.input_shape = {{1, 28, 28}}, .init = nn::init::uniform_range(0.05)}),
+    return {nn::Sequential(
+                {nn::Conv2d({.out_channels = 10, .kernel_size = 3, .padding = 1}), nn::ReLU(),
+                 nn::MaxPool2d({.kernel_size = 2}), nn::Flatten(),
+                 nn::Linear({.out_features = 100}), nn::ReLU(), nn::Linear({.out_features = 10})},
+                {.input_shape = {{1, 28, 28}}, .init = nn::init::uniform_range(0.05)}),
             100 + 196'100 + 1'010};
   if (name == "lenet")
-    return {nn::Sequential({nn::Conv2d({.out_channels = 6, .kernel_size = 5, .padding = 2}),
-                            nn::Tanh(), nn::AvgPool2d({.kernel_size = 2}),
-                            nn::Conv2d({.out_channels = 16, .kernel_size = 5}), nn::Tanh(),
-                            nn::AvgPool2d({.kernel_size = 2}), nn::Flatten(),
-                            nn::Linear({.out_features = 120}), nn::Tanh(),
-                            nn::Linear({.out_features = 84}), nn::Tanh(),
-                            nn::Linear({.out_features = 10})},
-                           {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}),
-            156 + 2'416 + 48'120 + 10'164 + 850};
+    return {
+        nn::Sequential(
+            {nn::Conv2d({.out_channels = 6, .kernel_size = 5, .padding = 2}), nn::Tanh(),
+             nn::AvgPool2d({.kernel_size = 2}), nn::Conv2d({.out_channels = 16, .kernel_size = 5}),
+             nn::Tanh(), nn::AvgPool2d({.kernel_size = 2}), nn::Flatten(),
+             nn::Linear({.out_features = 120}), nn::Tanh(), nn::Linear({.out_features = 84}),
+             nn::Tanh(), nn::Linear({.out_features = 10})},
+            {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}),
+        156 + 2'416 + 48'120 + 10'164 + 850};
   if (name == "mlp")
     return {nn::Sequential({nn::Flatten(), nn::Linear({.out_features = 512}), nn::ReLU(),
                             nn::Dropout(0.2), nn::Linear({.out_features = 512}), nn::ReLU(),
@@ -116,10 +116,9 @@ void run() {
 
   int64_t batch_size = absl::GetFlag(FLAGS_batch_size);
   if (batch_size == 0) batch_size = absl::GetFlag(FLAGS_net) == "scratch" ? 8 : 128;
-  tg::DeviceLoader batches(train, {.batch_size = batch_size,
-                                   .shuffle = true,
-                                   .seed = seed,
-                                   .device = tg::default_device()});
+  tg::DeviceLoader batches(
+      train,
+      {.batch_size = batch_size, .shuffle = true, .seed = seed, .device = tg::default_device()});
   tg::DeviceLoader train_set(train, {.batch_size = 500, .device = tg::default_device()});
   tg::DeviceLoader test_set(test, {.batch_size = 500, .device = tg::default_device()});
   const auto optimizer =
@@ -147,8 +146,7 @@ void run() {
   std::cout << "\nwritten to " << out.string() << ": model.safetensors ("
             << std::filesystem::file_size(out / "model.safetensors")
             << " bytes), model_f16.safetensors ("
-            << std::filesystem::file_size(out / "model_f16.safetensors")
-            << " bytes), error.svg\n";
+            << std::filesystem::file_size(out / "model_f16.safetensors") << " bytes), error.svg\n";
 }
 
 }  // namespace

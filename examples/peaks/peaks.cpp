@@ -16,7 +16,8 @@ ABSL_FLAG(int64_t, epochs, 2000, "steps over all rows; start with 100");
 ABSL_FLAG(int64_t, batch_size, 0, "rows in a step; 0 takes all");
 ABSL_FLAG(double, lr, 0.08, "learning rate of Adam");
 ABSL_FLAG(uint64_t, seed, 1, "of the weights");
-ABSL_FLAG(int, seeds, 1, "how many seeds to train, from --seed on; prints each loss and the median");
+ABSL_FLAG(int, seeds, 1,
+          "how many seeds to train, from --seed on; prints each loss and the median");
 ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
 ABSL_FLAG(std::string, data_dir, "", "not used: the data are computed");
 ABSL_FLAG(std::string, out, "", "folder for peaks.svg; nothing is written without");
@@ -46,11 +47,10 @@ tg::Variable column(const tg::Variable& rows, int64_t which) {
 }
 
 nn::Sequential make_model() {
-  return nn::Sequential(
-      {nn::Linear({.in_features = 2, .out_features = 20}), nn::ReLU(),
-       nn::Linear({.in_features = 20, .out_features = 5}), nn::ReLU(),
-       nn::Linear({.in_features = 5, .out_features = 1})},
-      {.init = nn::init::keras});
+  return nn::Sequential({nn::Linear({.in_features = 2, .out_features = 20}), nn::ReLU(),
+                         nn::Linear({.in_features = 20, .out_features = 5}), nn::ReLU(),
+                         nn::Linear({.in_features = 5, .out_features = 1})},
+                        {.init = nn::init::keras});
 }
 
 double train(nn::Sequential& model, const tg::Variable& x, const tg::Variable& y, int64_t epochs,
@@ -92,11 +92,11 @@ void plot(const nn::Sequential& trained, const nn::Sequential& untrained,
   const tg::Variable axis = tg::linspace(-3, 3, kSide), rows = grid(kSide);
   const auto surface = [&](const tg::Variable& z) { return tg::reshape(z, {kSide, kSide}).cpu(); };
   tg::save_surfaces(
-      path, {{"data", axis.cpu(), axis.cpu(), surface(peaks(column(rows, 0), column(rows, 1)))},
-             {"untrained", axis.cpu(), axis.cpu(), surface(untrained(rows)),
-              tg::SurfaceStyle::kWireframe},
-             {"trained", axis.cpu(), axis.cpu(), surface(trained(rows)),
-              tg::SurfaceStyle::kWireframe}});
+      path,
+      {{"data", axis.cpu(), axis.cpu(), surface(peaks(column(rows, 0), column(rows, 1)))},
+       {"untrained", axis.cpu(), axis.cpu(), surface(untrained(rows)),
+        tg::SurfaceStyle::kWireframe},
+       {"trained", axis.cpu(), axis.cpu(), surface(trained(rows)), tg::SurfaceStyle::kWireframe}});
 }
 
 void run() {
@@ -111,7 +111,8 @@ void run() {
     tg::manual_seed(seed);
     nn::Sequential model = make_model() | tg::default_device();
     const nn::Sequential untrained = model.clone();
-    if (seeds <= 1) std::cout << x.size(0) << " rows, " << model.parameter_count() << " parameters\n";
+    if (seeds <= 1)
+      std::cout << x.size(0) << " rows, " << model.parameter_count() << " parameters\n";
     const auto report = tg::time_calls([&] {
       losses.push_back(
           train(model, x, y, absl::GetFlag(FLAGS_epochs), seeds <= 1 ? &std::cout : nullptr));
