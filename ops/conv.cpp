@@ -1,5 +1,7 @@
 #include "ops/conv.h"
 
+#include <atomic>
+
 #include "core/op.h"
 #include "ops/catalog.h"
 #include "ops/reduce.h"
@@ -19,6 +21,8 @@ constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> fold{"fold"
 }  // namespace kernels
 
 namespace {
+
+constinit std::atomic<ConvAlgorithm> algorithm_now{ConvAlgorithm::kAuto};
 
 // A convolution is linear in x and in the weight. With <dy, conv(x, w)> = f(dy, x, w), linear in
 // each of the three, the three ops below are the gradients of f in dy, x and w; the gradients of
@@ -207,6 +211,9 @@ Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv2dOptions options, Where where) {
   return apply(Conv2d{options}, where, x, weight, bias);
 }
+void set_conv_algorithm(ConvAlgorithm algorithm) { algorithm_now = algorithm; }
+ConvAlgorithm conv_algorithm() { return algorithm_now; }
+
 Variable unfold(const Variable& x, UnfoldOptions options, Where where) {
   return apply(Unfold{options}, where, x);
 }

@@ -31,6 +31,16 @@ struct Conv2dOptions {
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Conv2dOptions options = {}, Where where = Where::current());
 
+/// How the CPU computes float32 convolutions with 3 x 3 kernels, stride 1 and at least 32 channels
+/// on either side. kAuto: Winograd's algorithm where it is judged faster (up to twice as fast). Its
+/// results are not exact on integers, its rounding error is larger (about 1e-6 of the largest
+/// result instead of 2e-7), and since the judgement looks at the sizes and the threads too, an
+/// image alone and the same in a batch may differ by that much. kDirect: the sum as it stands.
+enum class ConvAlgorithm { kAuto, kDirect };
+/// For the whole process; kAuto at the start.
+void set_conv_algorithm(ConvAlgorithm algorithm);
+ConvAlgorithm conv_algorithm();
+
 struct UnfoldOptions {
   Size2d kernel_size;
   Size2d stride = 1;

@@ -18,10 +18,6 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-// Winograd is up to twice as fast for 3 x 3 kernels, but neither exact on integers nor as accurate
-// (five times the rounding error of the direct algorithm).
-constexpr bool kWinograd = false;
-
 const dnnl::engine& engine() {
   static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
   return instance;
@@ -37,9 +33,15 @@ struct Problem {
   int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
   int64_t stride_height, stride_width, padding_height, padding_width;
   int64_t dilation_height, dilation_width, groups;
+  bool winograd;  // allowed
 
   auto operator<=>(const Problem&) const = default;
 };
+
+bool allows_winograd(const Shape& w, const Conv2dOptions& o) {
+  return conv_algorithm() == ConvAlgorithm::kAuto && w[0] >= 32 && w[1] >= 32 && w[2] == 3 &&
+         w[3] == 3 && o.stride == Size2d(1) && o.dilation == Size2d(1) && o.groups == 1;
+}
 
 Problem problem(Pass pass, bool bias, const Shape& x, const Shape& w, const Shape& y,
                 const Conv2dOptions& o) {
@@ -61,7 +63,8 @@ Problem problem(Pass pass, bool bias, const Shape& x, const Shape& w, const Shap
           o.padding.width,
           o.dilation.height,
           o.dilation.width,
-          o.groups};
+          o.groups,
+          allows_winograd(w, o)};
 }
 
 /// One operand: its plain layout, the layout that the primitive chose, and the way between them.
@@ -118,13 +121,13 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
   const memory::dims strides{p.stride_height, p.stride_width};
   const memory::dims padding{p.padding_height, p.padding_width};
   const memory::dims dilation{p.dilation_height - 1, p.dilation_width - 1};
-  constexpr auto kAlgorithm =
-      kWinograd ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
+  const auto algorithm =
+      p.winograd ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
 
   const dnnl::convolution_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, kAlgorithm, any_x, any_w,
+      {dnnl::prop_kind::forward_training, algorithm, any_x, any_w,
        p.pass == Pass::kForward ? plan->bias : memory::desc(), any_y, strides, dilation, padding,
        padding},
       attributes, engine(), /*allow_empty=*/true);
@@ -137,8 +140,8 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
     plan->primitive = dnnl::convolution_forward(forward);
   } else if (p.pass == Pass::kBackwardInput) {
     const dnnl::convolution_backward_data::primitive_desc backward(
-        {kAlgorithm, any_x, any_w, any_y, strides, dilation, padding, padding}, attributes,
-        engine(), forward, /*allow_empty=*/true);
+        {algorithm, any_x, any_w, any_y, strides, dilation, padding, padding}, attributes, engine(),
+        forward, /*allow_empty=*/true);
     if (!backward) return plan;
     plan->x = Port(x, backward.diff_src_desc(), false);
     plan->weight = Port(w, backward.weights_desc(), true);
@@ -147,7 +150,7 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
     plan->primitive = dnnl::convolution_backward_data(backward);
   } else {
     const dnnl::convolution_backward_weights::primitive_desc backward(
-        {kAlgorithm, any_x, any_w, plan->bias, any_y, strides, dilation, padding, padding},
+        {algorithm, any_x, any_w, plan->bias, any_y, strides, dilation, padding, padding},
         attributes, engine(), forward, /*allow_empty=*/true);
     if (!backward) return plan;
     plan->x = Port(x, backward.src_desc(), true);

@@ -2,13 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "core/error.h"
 #include "core/gradcheck.h"
+#include "core/random.h"
 #include "core/tape.h"
 #include "core/view.h"
 #include "ops/binary.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
@@ -243,6 +247,51 @@ TEST(Conv2d, ThreadsShareThePrimitives) {
     });
   for (auto& thread : threads) thread.join();
   for (const auto& result : got) EXPECT_EQ(result, want);
+}
+
+/// The largest difference, as a part of the largest element.
+double difference(const Variable& a, const Variable& b) {
+  const auto as = a.to_vector<double>(), bs = b.to_vector<double>();
+  double most = 0, largest = 0;
+  for (size_t i = 0; i < bs.size(); ++i) {
+    most = std::max(most, std::abs(as[i] - bs[i]));
+    largest = std::max(largest, std::abs(bs[i]));
+  }
+  return most / largest;
+}
+
+/// y, dx and dw of a 3 x 3 convolution from 32 to 64 channels.
+std::array<Variable, 3> wide_convolution(DType dtype) {
+  manual_seed(3);
+  const auto leaf = [&](const Shape& shape) {
+    return rand(shape, {.dtype = f32}).value().to(dtype);
+  };
+  const Variable x = Variable(leaf({16, 32, 26, 26})).requires_grad_();
+  const Variable w = (Variable(leaf({64, 32, 3, 3})) - 0.5).detach().requires_grad_();
+  const Variable y = conv2d(x, w);
+  y.backward((Variable(leaf(y.shape())) - 0.5).detach());
+  return {y, x.grad(), w.grad()};
+}
+
+TEST(Conv2d, AlgorithmsAgreeToRounding) {
+  ASSERT_EQ(conv_algorithm(), ConvAlgorithm::kAuto);
+  const auto fast = wide_convolution(f32), exact = wide_convolution(f64);
+  set_conv_algorithm(ConvAlgorithm::kDirect);
+  const auto direct = wide_convolution(f32);
+  set_conv_algorithm(ConvAlgorithm::kAuto);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_LT(difference(direct[i], exact[i]), 5e-6) << i;
+    EXPECT_LT(difference(fast[i], exact[i]), 5e-6) << i;
+  }
+}
+
+TEST(Conv2d, DirectIsExactForManyChannels) {
+  set_conv_algorithm(ConvAlgorithm::kDirect);
+  const Variable x = integers({4, 32, 20, 20}), w = integers({32, 32, 3, 3}, f32, 2);
+  const Variable y = conv2d(x, w);
+  set_conv_algorithm(ConvAlgorithm::kAuto);
+  EXPECT_EQ(y.to_vector<double>(),
+            conv2d(Variable(x.value().to(f64)), Variable(w.value().to(f64))).to_vector<double>());
 }
 
 TEST(Unfold, IsConvolutionWithProducts) {
