@@ -29,9 +29,9 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 /// What an op is called with.
 struct Arguments {
-  std::vector<Variable> inputs;  // as declared; an optional one may be empty or left off
-  std::vector<Variable> list;    // of the input that takes several
-  Attributes attributes;         // after call() has added the defaults
+  std::vector<Variable> inputs = {};  // as declared; an optional one may be empty or left off
+  std::vector<Variable> list = {};    // of the input that takes several
+  Attributes attributes = {};         // after call() has added the defaults
 
   /// Input i, empty when it was left out.
   const Variable& operator[](size_t i) const;

@@ -1,0 +1,153 @@
+// Every op that ops/*.h declares has a row in the catalog, and the catalog refuses wrong arguments.
+#include "ops/catalog.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "core/error.h"
+
+namespace tapegrad {
+namespace {
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// The names of functions declared at the start of a line with one of the result types of ops.
+std::set<std::string> declared_ops(const std::string& header) {
+  std::set<std::string> names;
+  std::istringstream lines(header);
+  for (std::string line; std::getline(lines, line);) {
+    std::string_view rest = line;
+    if (rest.starts_with("inline ")) rest.remove_prefix(7);
+    bool is_op = false;
+    for (std::string_view type :
+         {"Variable& ", "Variable ", "std::vector<Variable> ", "ValuesIndices "})
+      if (!is_op && rest.starts_with(type)) {
+        rest.remove_prefix(type.size());
+        is_op = true;
+      }
+    const size_t open = rest.find('(');
+    if (!is_op || open == rest.npos) continue;
+    const std::string_view name = rest.substr(0, open);
+    const bool is_identifier =
+        name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == name.npos;
+    if (is_identifier) names.emplace(name);  // not operators, nor data members
+  }
+  return names;
+}
+
+TEST(Catalog, TheParserSeesDeclarations) {
+  EXPECT_EQ(declared_ops("Variable add(Operand a, Operand b);\n"
+                         "Variable& relu_(Variable& x);\n"
+                         "  Variable member(int);\n"
+                         "Variable operator+(Operand a);\n"
+                         "inline Variable cat(int x) {\n"
+                         "std::vector<Variable> split(const Variable& x,\n"
+                         "ValuesIndices max(const Variable& x);\n"
+                         "// Variable comment(int)\n"),
+            (std::set<std::string>{"add", "relu_", "cat", "split", "max"}));
+}
+
+TEST(Catalog, EveryDeclaredOpHasARow) {
+  // Not ops of their own: the caller's memory and values as they are.
+  const std::set<std::string> exempt = {"tensor", "scalar", "from_blob"};
+  std::string missing;
+  int declared = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TAPEGRAD_SOURCE_DIR "/ops")) {
+    if (entry.path().extension() != ".h") continue;
+    for (const std::string& op : declared_ops(read(entry.path()))) {
+      ++declared;
+      if (!exempt.contains(op) && !catalog().find_or_null(op))
+        missing += ' ' + op + " (" + entry.path().filename().string() + ')';
+    }
+  }
+  EXPECT_GT(declared, 150);
+  EXPECT_EQ(missing, "");
+}
+
+TEST(Catalog, EveryRowIsADeclaredOp) {
+  std::set<std::string> declared = {"clone", "cast", "to"};  // core/view.h, Variable::to
+  for (const auto& entry : std::filesystem::directory_iterator(TAPEGRAD_SOURCE_DIR "/ops"))
+    if (entry.path().extension() == ".h") declared.merge(declared_ops(read(entry.path())));
+  for (const OpInfo& info : catalog().ops()) EXPECT_TRUE(declared.contains(info.name)) << info.name;
+}
+
+TEST(Catalog, RowsSayWhatOpsDo) {
+  for (const OpInfo& info : catalog().ops()) {
+    EXPECT_FALSE(info.formula.empty()) << info.name;
+    EXPECT_EQ(info.traits.inplace, info.name.ends_with('_')) << info.name;
+    EXPECT_TRUE(info.signature().starts_with(info.name + '(')) << info.signature();
+    for (const AttributeInfo& attribute : info.attributes) {
+      const std::set<std::string> types = {"int",  "float", "bool",  "str",
+                                           "ints", "dtype", "number"};
+      EXPECT_TRUE(types.contains(attribute.type)) << info.signature();
+    }
+  }
+}
+
+/// The message of the ArgumentError that a call gives.
+std::string error_of(const char* op, Arguments arguments) {
+  try {
+    catalog().find(op).call(std::move(arguments));
+  } catch (const ArgumentError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_in(std::string_view part, const std::string& message) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+TEST(Catalog, CallChecksItsArguments) {
+  const Variable x(Tensor::full({2, 3}, 1.0, f32));
+  const OpInfo& softmax = catalog().find("softmax");
+  EXPECT_EQ(softmax.call({.inputs = {x}, .attributes = {{"dim", int64_t(1)}}})[0].shape(),
+            (Shape{2, 3}));
+  expect_in("input \"input\" is missing",
+            error_of("softmax", {.attributes = {{"dim", int64_t(1)}}}));
+  expect_in("attribute \"dim\" is missing", error_of("softmax", {.inputs = {x}}));
+  expect_in("unknown attribute \"axis\"",
+            error_of("softmax", {.inputs = {x}, .attributes = {{"axis", int64_t(1)}}}));
+  expect_in("attribute \"dim\" is not of type int",
+            error_of("softmax", {.inputs = {x}, .attributes = {{"dim", std::string("1")}}}));
+  expect_in("2 inputs given",
+            error_of("softmax", {.inputs = {x, x}, .attributes = {{"dim", int64_t(1)}}}));
+  expect_in("takes no list",
+            error_of("softmax", {.inputs = {x}, .list = {x}, .attributes = {{"dim", int64_t(1)}}}));
+  EXPECT_EQ(catalog().find_or_null("no_such_op"), nullptr);
+  EXPECT_THROW(catalog().find("no_such_op"), ArgumentError);
+}
+
+TEST(Catalog, SignaturesAreParsed) {
+  Catalog rows;
+  const auto identity = [](const Arguments& a) { return a[0]; };
+  rows.add(
+      "f(input, bias?, tensors*, dim: int, eps: float = 1e-5, dims: ints = [1, -2], "
+      "mode: str = mean, dtype: dtype = none, keep: bool = false, value: number = 2)",
+      "input", identity);
+  const OpInfo& f = rows.find("f");
+  ASSERT_EQ(f.inputs.size(), 3u);
+  EXPECT_TRUE(f.inputs[1].optional && !f.inputs[1].list && f.inputs[2].list);
+  ASSERT_EQ(f.attributes.size(), 7u);
+  EXPECT_TRUE(f.attributes[0].required && !f.attributes[1].required);
+  EXPECT_EQ(std::get<double>(f.attributes[1].standard), 1e-5);
+  EXPECT_EQ(std::get<std::vector<int64_t>>(f.attributes[2].standard),
+            (std::vector<int64_t>{1, -2}));
+  EXPECT_EQ(std::get<std::string>(f.attributes[3].standard), "mean");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(f.attributes[4].standard));
+  EXPECT_EQ(std::get<bool>(f.attributes[5].standard), false);
+  EXPECT_EQ(std::get<int64_t>(f.attributes[6].standard), 2);
+  EXPECT_THROW(rows.add("f(input)", "again", identity), ArgumentError);
+}
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,0 +1,121 @@
+// The caching CPU allocator and its public statistics. Every size here is above a kilobyte: smaller
+// buffers live in the small-object pool and are not counted.
+#include "core/allocator.h"
+
+#include "core/random.h"
+#include "tests/core/support.h"
+
+namespace tapegrad::testing {
+namespace {
+
+constexpr int64_t kMega = int64_t(1) << 20;
+
+class CpuMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    empty_cache();
+    reset_peak_memory();
+    before_ = memory_stats();
+  }
+  void TearDown() override {
+    set_memory_limit(-1);
+    EXPECT_EQ(memory_stats().in_use, before_.in_use);
+    empty_cache();
+  }
+  static Tensor mega(int64_t count) { return Tensor::empty({count * kMega}, u8); }
+
+  MemoryStats before_;
+};
+
+TEST_F(CpuMemory, CountsInUseAndPeak) {
+  {
+    const Tensor a = mega(4);
+    { const Tensor b = mega(8); }
+    EXPECT_EQ(memory_stats().in_use, before_.in_use + 4 * kMega);
+    EXPECT_EQ(memory_stats().peak, before_.in_use + 12 * kMega);
+    EXPECT_EQ(memory_stats().cached, 8 * kMega);
+    EXPECT_EQ(memory_stats().allocations, before_.allocations + 2);
+  }
+  reset_peak_memory();
+  EXPECT_EQ(memory_stats().peak, before_.in_use);
+}
+
+TEST_F(CpuMemory, FreedBlocksAreUsedAgain) {
+  const void* first = mega(3).storage().data();
+  const Tensor again = mega(3);
+  EXPECT_EQ(again.storage().data(), first);
+  EXPECT_EQ(memory_stats().system_allocations, before_.system_allocations + 1);
+  EXPECT_EQ(memory_stats().cached, 0);
+}
+
+TEST_F(CpuMemory, EmptyCacheReturnsBlocks) {
+  { const Tensor a = mega(2); }
+  EXPECT_EQ(memory_stats().cached, 2 * kMega);
+  empty_cache();
+  EXPECT_EQ(memory_stats().cached, 0);
+}
+
+TEST_F(CpuMemory, WasteIsAtMostAnEighth) {
+  for (int64_t bytes : {1025, 5000, 123457, 1000001, 33333333}) {
+    const Tensor x = Tensor::empty({bytes}, u8);
+    const int64_t held = memory_stats().in_use - before_.in_use;
+    EXPECT_GE(held, bytes);
+    EXPECT_LE(held, bytes + bytes / 8 + 64);
+  }
+}
+
+TEST_F(CpuMemory, T52_LimitIsAnErrorWithNumbersAndTheNextSmallerOneSucceeds) {
+  set_memory_limit(before_.in_use + 10 * kMega);
+  const Tensor a = mega(6);
+  expect_error<OutOfMemory>([] { mega(5); },
+                            {"cpu: out of memory", std::to_string(5 * kMega) + " bytes wanted",
+                             std::to_string(before_.in_use + 6 * kMega) + " in use",
+                             "limit " + std::to_string(before_.in_use + 10 * kMega)});
+  EXPECT_EQ(memory_stats().in_use, before_.in_use + 6 * kMega);
+  const Tensor b = mega(4);
+  EXPECT_EQ(memory_stats().in_use, before_.in_use + 10 * kMega);
+}
+
+TEST_F(CpuMemory, CacheMakesRoomUnderTheLimit) {
+  set_memory_limit(before_.in_use + 10 * kMega);
+  { const Tensor a = mega(8); }
+  EXPECT_EQ(memory_stats().cached, 8 * kMega);
+  const Tensor b = mega(9);
+  EXPECT_EQ(memory_stats().cached, 0) << "given back to make room";
+}
+
+TEST_F(CpuMemory, SmallBuffersStayUncounted) {
+  const Tensor x = Tensor::empty({100}, f32);
+  EXPECT_EQ(memory_stats().in_use, before_.in_use);
+}
+
+TEST(Random, T68_PhiloxKnownAnswers) {
+  // Random123's known-answer file, philox4x32-10, for a zero upper half of the counter.
+  EXPECT_EQ(philox(0, 0),
+            (std::array<uint32_t, 4>{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
+}
+
+TEST(Random, T68_StateIsSavedAndRestored) {
+  Generator generator(42);
+  generator.draw(5);
+  const RandomState saved = generator.state();
+  EXPECT_EQ(saved, (RandomState{42, 2})) << "five words are two counters";
+  const RandomState first = generator.draw(8);
+  EXPECT_EQ(first, saved);
+  EXPECT_EQ(generator.state().offset, 4u);
+  generator.set_state(saved);
+  EXPECT_EQ(generator.draw(8), first);
+  generator.seed(7);
+  EXPECT_EQ(generator.state(), (RandomState{7, 0}));
+  manual_seed(11);
+  EXPECT_EQ(default_generator().state(), (RandomState{11, 0}));
+}
+
+TEST(Random, UniformNeverReachesOne) {
+  EXPECT_LT(uniform_float(0xffffffffu), 1.0f);
+  EXPECT_LT(uniform_double(0xffffffffu, 0xffffffffu), 1.0);
+  EXPECT_EQ(uniform_float(0), 0.0f);
+}
+
+}  // namespace
+}  // namespace tapegrad::testing

@@ -1,0 +1,120 @@
+// Reads the source files themselves: imports point one way, vendor headers stay in backends/, files
+// stay small. The rules are those of docs/architecture.md.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::set<std::string>;
+
+const fs::path kRoot = TAPEGRAD_SOURCE_DIR;
+const std::vector<std::string> kFolders = {"core",  "ops",  "backends", "nn",
+                                           "optim", "data", "io",       "train"};
+
+/// What each folder may include of the others. ops/ is written "ops" for its headers; no folder
+/// includes sources.
+const std::map<std::string, Names> kAllowed = {
+    {"core", {"core"}},
+    {"ops", {"core", "ops"}},
+    {"backends", {"core", "ops", "backends"}},
+    {"nn", {"core", "ops", "nn"}},
+    {"optim", {"core", "ops", "nn", "optim"}},
+    {"data", {"core", "ops", "data", "io"}},
+    {"io", {"core", "ops", "nn", "io"}},
+    {"train", {"core", "ops", "nn", "optim", "data", "io", "train"}}};
+
+struct Source {
+  fs::path path;  // from the root
+  std::vector<std::string> lines;
+
+  std::string folder() const { return path.begin()->string(); }
+  bool is_header() const { return path.extension() == ".h" || path.extension() == ".cuh"; }
+  /// The operands of its #include lines, with their brackets or quotes.
+  std::vector<std::string> includes() const {
+    std::vector<std::string> found;
+    for (const std::string& line : lines)
+      if (line.starts_with("#include ")) found.push_back(line.substr(9));
+    return found;
+  }
+};
+
+const std::vector<Source>& sources() {
+  static const std::vector<Source> all = [] {
+    std::vector<Source> found;
+    for (const std::string& folder : kFolders) {
+      if (!fs::exists(kRoot / folder)) continue;
+      for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+        const std::string extension = entry.path().extension().string();
+        if (!Names{".h", ".cpp", ".cu", ".cuh"}.contains(extension)) continue;
+        Source source{fs::relative(entry.path(), kRoot), {}};
+        std::ifstream file(entry.path());
+        for (std::string line; std::getline(file, line);) source.lines.push_back(line);
+        found.push_back(std::move(source));
+      }
+    }
+    return found;
+  }();
+  return all;
+}
+
+TEST(Layering, SourcesAreFound) {
+  Names folders;
+  for (const Source& source : sources()) folders.insert(source.folder());
+  EXPECT_TRUE(folders.contains("core") && folders.contains("ops") && folders.contains("backends"));
+  EXPECT_GT(sources().size(), 80u);
+}
+
+TEST(Layering, ImportsPointOneWay) {
+  for (const Source& source : sources())
+    for (const std::string& include : source.includes()) {
+      if (include[0] != '"') continue;
+      const std::string target = include.substr(1, include.find('/') - 1);
+      EXPECT_TRUE(kAllowed.at(source.folder()).contains(target))
+          << source.path << " includes " << include;
+      EXPECT_TRUE(fs::exists(kRoot / include.substr(1, include.find('"', 1) - 1)))
+          << source.path << " includes " << include << ", not written from the root";
+    }
+}
+
+TEST(Layering, VendorHeadersStayInBackends) {
+  for (const Source& source : sources()) {
+    if (source.folder() == "backends") continue;
+    for (const std::string& include : source.includes())
+      for (const char* vendor : {"dnnl", "cblas", "xsimd", "omp.h", "openblas", "cuda_runtime",
+                                 "cublas", "cudnn", "cub/", "sleef"})
+        EXPECT_EQ(include.find(vendor), std::string::npos)
+            << source.path << " includes " << include;
+  }
+}
+
+TEST(Layering, CoreHeadersKnowNoAbseil) {
+  for (const Source& source : sources()) {
+    if (source.folder() != "core" || !source.is_header()) continue;
+    for (const std::string& include : source.includes())
+      EXPECT_EQ(include.find("absl/"), std::string::npos) << source.path << " includes " << include;
+  }
+}
+
+TEST(Layering, FilesStaySmall) {
+  for (const Source& source : sources()) EXPECT_LE(source.lines.size(), 600u) << source.path;
+}
+
+TEST(Layering, HeadersBeginWithACommentAndPragmaOnce) {
+  for (const Source& source : sources()) {
+    if (!source.is_header()) continue;
+    ASSERT_FALSE(source.lines.empty()) << source.path;
+    EXPECT_TRUE(source.lines[0].starts_with("// ")) << source.path << ": what is it for?";
+    bool once = false;
+    for (const std::string& line : source.lines) once |= line == "#pragma once";
+    EXPECT_TRUE(once) << source.path;
+  }
+}
+
+}  // namespace
