@@ -190,6 +190,8 @@ TEST(Shape, CountsAndOverflow) {
   EXPECT_THROW(numel({-1, -2}), ShapeError);
   const int64_t big = int64_t(1) << 40;
   expect_error<ShapeError>([&] { numel({big, big}); }, {"1099511627776"});
+  EXPECT_THROW(numel({0, big, big}), ShapeError) << "wherever the 0 stands";
+  EXPECT_THROW(numel({big, big, 0}), ShapeError);
   EXPECT_THROW((Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}), ShapeError) << "rank 9";
 }
 
