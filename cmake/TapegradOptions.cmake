@@ -74,6 +74,8 @@ function(tapegrad_cpu_backend_options sources)
   # g++ 12 warns of the undefined registers in its own AVX-512 header.
   list(APPEND flags $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>
        $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  # xsimd's AVX-512 shifts do not compile without optimisation.
+  list(APPEND flags $<$<CONFIG:Debug>:-O1>)
   set_source_files_properties(${sources} PROPERTIES
     COMPILE_OPTIONS "${flags};-fopenmp"
     INCLUDE_DIRECTORIES "${vendor}")
