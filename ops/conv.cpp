@@ -182,8 +182,8 @@ struct Fold {
     const Shape& from = columns.shape();
     if (from.rank() != 3)
       fail<ShapeError>(kName, ": [batch, channels * kernel, patches] wanted: ", from);
-    if (output_size.height < 1 || output_size.width < 1)
-      fail<ArgumentError>(kName, ": output_size must be positive: (", output_size.height, ", ",
+    if (output_size.height < 0 || output_size.width < 0)
+      fail<ArgumentError>(kName, ": output_size must not be negative: (", output_size.height, ", ",
                           output_size.width, ")");
     const Size2d patches = count_patches(kName, {output_size.height, output_size.width}, options);
     const int64_t kernel = options.kernel_size.height * options.kernel_size.width;

@@ -57,8 +57,8 @@ TEST(Catalog, TheParserSeesDeclarations) {
 }
 
 TEST(Catalog, EveryDeclaredOpHasARow) {
-  // Not ops of their own: the caller's memory and values as they are.
-  const std::set<std::string> exempt = {"tensor", "scalar", "from_blob"};
+  // Not ops of their own: the caller's values and memory as they are; a part of other ops' rules.
+  const std::set<std::string> exempt = {"tensor", "scalar", "from_blob", "piecewise"};
   std::string missing;
   int declared = 0;
   for (const auto& entry : std::filesystem::directory_iterator(TAPEGRAD_SOURCE_DIR "/ops")) {

@@ -168,22 +168,30 @@ double epsilon(DType dtype) {
   }
 }
 
+double largest(const Array& x) {
+  double result = 0;
+  for (double value : x.values)
+    if (std::isfinite(value)) result = std::max(result, std::abs(value));
+  return result;
+}
+
 std::string mismatch(const Array& got, const Array& expected, double tolerance) {
+  return mismatch(got, expected, tolerance, largest(expected));
+}
+
+std::string mismatch(const Array& got, const Array& expected, double tolerance, double scale) {
   std::ostringstream text;
   if (got.shape != expected.shape || got.values.size() != expected.values.size()) {
     text << "shape " << got.shape << " instead of " << expected.shape;
     return text.str();
   }
-  double largest = 0;
-  for (double value : expected.values)
-    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
   for (size_t i = 0; i < got.values.size(); ++i) {
     const double x = got.values[i], y = expected.values[i];
-    if (x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= tolerance * largest)
+    if (x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= tolerance * scale)
       continue;
     text.precision(17);
     text << "element " << i << " of " << got.shape << " is " << x << " instead of " << y;
-    text << " (" << std::abs(x - y) / largest << " of the largest, allowed " << tolerance << ')';
+    text << " (" << std::abs(x - y) / scale << " of the scale, allowed " << tolerance << ')';
     return text.str();
   }
   return {};

@@ -41,8 +41,13 @@ bool same_bits(const Tensor& a, const Tensor& b);
 /// The spacing of a float type's numbers at 1; 0 for integers and bool.
 double epsilon(DType dtype);
 
-/// "" when `got` is within tolerance * max|expected| of expected everywhere; otherwise the first
-/// element that is not. NaN matches NaN, infinities match themselves.
+/// The largest finite magnitude; 0 of nothing.
+double largest(const Array& x);
+
+/// "" when `got` is within tolerance * scale of expected everywhere; otherwise the first element
+/// that is not. The scale is max|expected| unless it is given. NaN matches NaN, infinities match
+/// themselves.
 std::string mismatch(const Array& got, const Array& expected, double tolerance);
+std::string mismatch(const Array& got, const Array& expected, double tolerance, double scale);
 
 }  // namespace tapegrad::testing

@@ -76,17 +76,18 @@ void binary_cases(OpCases& cases) {
                      .reference = reference_where,
                      .same_bits = true});
 
-  const auto in_place = [&](const char* op, Fill b, double (*f)(double, double)) {
+  // A product or quotient in place overwrites the value that the other operand's gradient needs.
+  const auto in_place = [&](const char* op, Fill b, bool grad, double (*f)(double, double)) {
     for (const Shape& other : {Shape{3, 4}, Shape{4}, Shape{}})
       cases.push_back({.op = op,
-                       .inputs = {Input{{3, 4}}, Input{other, b}},
+                       .inputs = {Input{{3, 4}}, Input{.shape = other, .fill = b, .grad = grad}},
                        .reference = elementwise(f),
                        .same_bits = true});
   };
-  in_place("add_", kNormal, [](double a, double b) { return a + b; });
-  in_place("sub_", kNormal, [](double a, double b) { return a - b; });
-  in_place("mul_", kNormal, [](double a, double b) { return a * b; });
-  in_place("div_", kPositive, [](double a, double b) { return a / b; });
+  in_place("add_", kNormal, true, [](double a, double b) { return a + b; });
+  in_place("sub_", kNormal, true, [](double a, double b) { return a - b; });
+  in_place("mul_", kNormal, false, [](double a, double b) { return a * b; });
+  in_place("div_", kPositive, false, [](double a, double b) { return a / b; });
 }
 
 }  // namespace tapegrad::testing

@@ -87,7 +87,8 @@ TEST(Tape, T49_SeedsOfTheWrongKind) {
 
 TEST(Tape, T49_IntegersHaveNoGradient) {
   expect_error<AutogradError>([] { make<int64_t>({1}).requires_grad_(); }, {"int64"});
-  expect_error<AutogradError>([] { Variable(Tensor::full({1}, true, boolean)).requires_grad_(); }, {"bool"});
+  expect_error<AutogradError>([] { Variable(Tensor::full({1}, true, boolean)).requires_grad_(); },
+                              {"bool"});
 }
 
 TEST(Tape, T49_UnusedInputOfGrad) {
@@ -106,7 +107,7 @@ TEST(Tape, GradOfSeveralResults) {
   const std::vector<Variable> ys{x * z, sum(x), x * z}, xs{x, z};
   const std::vector<Variable> all{make({1, 10}), Variable(Tensor::full({}, 5.0, f64)),
                                   make({2, 2})};
-  const auto gradients = grad(ys, xs, all);
+  const auto gradients = grad(ys, xs, all, {.retain_graph = true});
   EXPECT_EQ(values(gradients[0]), (Values{3 * 3 + 5, 12 * 4 + 5}));
   EXPECT_EQ(values(gradients[1]), (Values{3 * 1, 12 * 2}));
   EXPECT_EQ(values(all[0]), (Values{1, 10})) << "seeds are left alone";

@@ -94,10 +94,11 @@ uint16_t nearest(double value) {
   const double beyond = at(high) + (at(high) - at(high - 1));
   const auto bound = [&](uint32_t bits) { return bits == infinity ? beyond : at(bits); };
   high = infinity;
+  if (size >= beyond) return uint16_t(sign | infinity);
   while (high - low > 1) (bound((low + high) / 2) <= size ? low : high) = (low + high) / 2;
   const double down = size - bound(low), up = bound(high) - size;
   const uint32_t result = down < up || (down == up && low % 2 == 0) ? low : high;
-  return uint16_t(sign | std::min(result, infinity));
+  return uint16_t(sign | result);
 }
 
 template <typename T>
