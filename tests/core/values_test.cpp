@@ -86,14 +86,11 @@ uint16_t nearest(double value) {
   const auto at = [](uint32_t bits) { return double(float(std::bit_cast<T>(uint16_t(bits)))); };
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const double size = std::abs(value);
-  uint32_t low = 0, high = 0;
-  while (std::isfinite(at(high + 1))) high += 0x80;  // to the first infinity
-  while (std::isfinite(at(high + 1))) ++high;
-  const uint32_t infinity = high + 1;
+  const uint32_t infinity = std::is_same_v<T, float16> ? 0x7c00 : 0x7f80;
+  uint32_t low = 0, high = infinity;
   // Past the largest finite value the next one would lie one spacing further on.
-  const double beyond = at(high) + (at(high) - at(high - 1));
+  const double beyond = 2 * at(infinity - 1) - at(infinity - 2);
   const auto bound = [&](uint32_t bits) { return bits == infinity ? beyond : at(bits); };
-  high = infinity;
   if (size >= beyond) return uint16_t(sign | infinity);
   while (high - low > 1) (bound((low + high) / 2) <= size ? low : high) = (low + high) / 2;
   const double down = size - bound(low), up = bound(high) - size;
