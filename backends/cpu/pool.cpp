@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -57,29 +58,82 @@ void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y
     }
 }
 
-/// 2 x 2 windows side by side: no borders to look at, and no branches.
+/// 2 x 2 windows side by side: no borders to look at, and no branches. One row of
+/// windows, whose first element is at `first` of the plane.
 template <bool kIndices, typename T>
-void max_pool_halves(const T* x, const Planes& p, T* y, [[maybe_unused]] int32_t* indices) {
+void max_pool_row(const T* x, int32_t first, int32_t width, int64_t count, T* y,
+                  [[maybe_unused]] int32_t* indices) {
   using Wide = Compute<T>;
-  for (int64_t i = 0; i < p.out_height; ++i) {
-    const T* upper = x + 2 * i * p.width;
-    const T* lower = upper + p.width;
-    T* __restrict to = y + i * p.out_width;
-    [[maybe_unused]] int32_t* __restrict at_out = kIndices ? indices + i * p.out_width : nullptr;
+  const T *upper = x + first, *lower = upper + width;
+  for (int64_t j = 0; j < count; ++j) {
+    const int32_t at = first + 2 * int32_t(j);
+    Maximum<Wide> best{Wide(upper[2 * j]), at};
+    best.take(Wide(upper[2 * j + 1]), at + 1);
+    best.take(Wide(lower[2 * j]), at + width);
+    best.take(Wide(lower[2 * j + 1]), at + width + 1);
+    y[j] = T(best.value);
+    if constexpr (kIndices) indices[j] = best.index;
+  }
+}
+
+// Eight windows at a time. xsimd 8 cannot part even from odd lanes; the compilers' vectors can.
+constexpr int kWindows = 8;
+using Floats [[gnu::vector_size(4 * kWindows)]] = float;
+using Ints [[gnu::vector_size(4 * kWindows)]] = int32_t;
+
+template <typename V, typename T>
+V load_vector(const T* from) {
+  V v;
+  std::memcpy(&v, from, sizeof(v));
+  return v;
+}
+
+/// Lanes of Maximum.
+struct Maxima {
+  Floats values;
+  Ints indices;
+
+  void take(Floats other, Ints at) {
+    const Ints larger = ~(values >= other) & (values == values);
+    values = larger ? other : values;
+    indices = larger ? at : indices;
+  }
+};
+
+template <bool kIndices>
+void max_pool_eight(const float* x, int32_t first, int32_t width, int64_t j, float* y,
+                    [[maybe_unused]] int32_t* indices) {
+  const auto even = [](Floats a, Floats b) {
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+  };
+  const auto odd = [](Floats a, Floats b) {
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+  };
+  const float *upper = x + first + 2 * j, *lower = upper + width;
+  const auto u0 = load_vector<Floats>(upper), u1 = load_vector<Floats>(upper + kWindows);
+  const auto l0 = load_vector<Floats>(lower), l1 = load_vector<Floats>(lower + kWindows);
+  const Ints at = Ints{0, 2, 4, 6, 8, 10, 12, 14} + (first + 2 * int32_t(j));
+  Maxima best{even(u0, u1), at};
+  best.take(odd(u0, u1), at + 1);
+  best.take(even(l0, l1), at + width);
+  best.take(odd(l0, l1), at + width + 1);
+  std::memcpy(y + j, &best.values, sizeof(Floats));
+  if constexpr (kIndices) std::memcpy(indices + j, &best.indices, sizeof(Ints));
+}
+
+template <bool kIndices, typename T>
+void max_pool_halves(const T* x, const Planes& p, T* y, int32_t* indices) {
+  for (int64_t i = 0; i < p.out_height; ++i, y += p.out_width) {
     const int32_t first = int32_t(2 * i * p.width), width = int32_t(p.width);
-    for (int64_t j = 0; j < p.out_width; ++j) {
-      Wide best = Wide(upper[2 * j]);
-      int32_t index = 0;  // in the window
-      const Wide others[] = {Wide(upper[2 * j + 1]), Wide(lower[2 * j]), Wide(lower[2 * j + 1])};
-      for (int32_t k = 0; k < 3; ++k) {
-        const bool larger = !(best >= others[k]) & (best == best);
-        best = larger ? others[k] : best;
-        index = larger ? k + 1 : index;
+    int32_t* at = kIndices ? indices + i * p.out_width : nullptr;
+    if constexpr (std::is_same_v<T, float>) {
+      if (p.out_width >= kWindows) {
+        for (int64_t j = 0; j < p.out_width; j += kWindows)  // the last eight may overlap others
+          max_pool_eight<kIndices>(x, first, width, std::min(j, p.out_width - kWindows), y, at);
+        continue;
       }
-      to[j] = T(best);
-      if constexpr (kIndices)
-        at_out[j] = first + 2 * int32_t(j) + (index & 1) + (index >> 1) * width;
     }
+    max_pool_row<kIndices>(x, first, width, p.out_width, y, at);
   }
 }
 
