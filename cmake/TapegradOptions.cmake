@@ -67,6 +67,7 @@ function(tapegrad_cpu_backend_options sources)
   set(vendor ${TAPEGRAD_OPENBLAS_INCLUDE} ${TAPEGRAD_DNNL_INCLUDE} ${TAPEGRAD_XSIMD_INCLUDE})
   list(REMOVE_DUPLICATES vendor)
   list(REMOVE_ITEM vendor ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+  list(TRANSFORM vendor PREPEND -isystem)
   set(flags $<IF:$<BOOL:${TAPEGRAD_NATIVE}>,-march=native,-march=x86-64-v3>)
   # Nobody reads errno or the exception flags of arithmetic; without them sqrt and conditionals
   # become vectors. No value changes.
@@ -76,9 +77,7 @@ function(tapegrad_cpu_backend_options sources)
        $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   # xsimd's AVX-512 shifts do not compile without optimisation.
   list(APPEND flags $<$<CONFIG:Debug>:-O1>)
-  set_source_files_properties(${sources} PROPERTIES
-    COMPILE_OPTIONS "${flags};-fopenmp"
-    INCLUDE_DIRECTORIES "${vendor}")
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${flags};-fopenmp;${vendor}")
   if(TAPEGRAD_SANITIZE MATCHES address)
     set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS "--param;asan-stack=0")
   endif()

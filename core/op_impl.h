@@ -68,6 +68,7 @@ inline Where line_of(Where where) { return running_node() ? running_node()->wher
 
 template <typename Op, typename Inputs>
 Variable finish(Op&& op, Where where, const Inputs& inputs, Tensor&& value) {
+  static_assert(!std::remove_reference_t<Op>::kName.empty());
   Variable output(std::move(value));
   if constexpr (is_differentiable<std::remove_reference_t<Op>>()) {
     if (is_recording() && any_requires_grad(inputs) && is_float(output.dtype())) {
