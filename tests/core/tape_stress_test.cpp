@@ -5,6 +5,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/allocator.h"
 #include "core/tape.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
@@ -88,6 +89,35 @@ TEST(Stress, T48_ThreadsRunOneModelAsOneDoes) {
     });
   for (std::thread& worker : crew) worker.join();
   EXPECT_EQ(wrong, std::vector<int>(8, 0));
+}
+
+TEST(Stress, T52_RunningOutOfMemoryAnywhereChangesNothing) {
+  const int64_t n = 1 << 16;  // half a megabyte
+  const Variable w = make(Values(size_t(n), 0.5)).requires_grad_();
+  const auto step = [&] { sum(exp(w * w) * tanh(w)).backward(); };
+  step();
+  const Values before = values(w.grad());
+  empty_cache();
+  const int64_t held = memory_stats().in_use, live = Node::live();
+  int failed = 0;
+  for (int64_t room = 0;; room += n * 4) {
+    set_memory_limit(held + room);
+    try {
+      step();
+      break;
+    } catch (const OutOfMemory& error) {
+      ++failed;
+      EXPECT_NE(std::string(error.what()).find("bytes wanted"), std::string::npos);
+    }
+    set_memory_limit(-1);
+    ASSERT_EQ(values(w.grad()), before);
+    empty_cache();
+    ASSERT_EQ(memory_stats().in_use, held);
+    ASSERT_EQ(Node::live(), live);
+  }
+  set_memory_limit(-1);
+  EXPECT_GT(failed, 5) << "in forward and in backward";
+  EXPECT_EQ(values(w.grad())[0], 2 * before[0]);
 }
 
 TEST(Stress, RecordingIsPerThread) {
