@@ -1,5 +1,6 @@
 // One training step of the CNN of examples/mnist_cnn (--net=keras, batch of 128) on made-up images,
-// by phase, and evaluation; then the forward pass by layer. `keras_cnn [steps]`.
+// by phase, and evaluation of a batch: `keras_cnn [steps]`. Beside other work OpenMP's threads wait
+// for one another: measure with OMP_NUM_THREADS=1 then, or at least OMP_WAIT_POLICY=passive.
 #include <cstdlib>
 #include <functional>
 #include <iostream>
