@@ -14,7 +14,7 @@ namespace tapegrad {
 /// A variable that ends the chain rule and keeps its gradient. Threads may add to it concurrently.
 class Leaf final : public Node {
  public:
-  Leaf(const Shape& shape, DType dtype) : Node(LeafTag{}), shape_(shape), dtype_(dtype) {}
+  Leaf(const Shape& shape, DType dtype) : shape_(shape), dtype_(dtype) {}
 
   std::string_view name() const override { return "leaf"; }
   std::span<const Edge> edges() const override { return {}; }
@@ -30,10 +30,13 @@ class Leaf final : public Node {
   void add_gradient(Variable gradient);
 
  private:
+  friend class BackwardPass;
+
   Shape shape_;
   DType dtype_;
   mutable std::mutex mutex_;
   Variable gradient_;
+  std::atomic<size_t> place_{0};  // among the leaves of the pass that met it last
 };
 
 /// One run of the chain rule. Nodes that hold a gradient wait in a heap and the youngest runs
@@ -56,7 +59,7 @@ class BackwardPass {
   void add_to_leaves();
 
   /// For a node's rule: adds a gradient of one of its inputs. Empty means zero.
-  void send(const Edge& edge, Variable gradient);
+  void send(const Edge& edge, Variable&& gradient);
 
  private:
   struct Pending {
@@ -68,6 +71,14 @@ class BackwardPass {
   void enqueue(Node& node);
   void take_captures(Node& node, std::span<Variable> gradients);
 
+  struct LeafSum {
+    Leaf* leaf;
+    Variable sum;
+  };
+  /// The place of a leaf in leaves_, or leaves_.size().
+  size_t find(Leaf& leaf) const;
+  void append(Leaf& leaf, Variable&& sum);
+
   struct Root {
     Variable root;  // keeps every node of the pass alive
     Variable seed;
@@ -77,7 +88,8 @@ class BackwardPass {
   const BackwardOptions options_;
   bool capturing_ = false;
   std::vector<Pending> heap_;
-  std::unordered_map<Leaf*, Variable> leaves_;
+  std::vector<LeafSum> leaves_;
+  std::unordered_map<const Leaf*, size_t> places_;
   std::vector<std::pair<Edge, Variable*>> captures_;
 };
 

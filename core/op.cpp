@@ -2,16 +2,18 @@
 
 namespace tapegrad {
 
-Variable SavedValue::restore(const Edge& history) const {
+void SavedValue::fail_changed() const {
   if (!value_)
     fail<AutogradError>(running_node()->name(), ": a value its rule reads was not saved");
-  if (value_.storage().version() != version_) [[unlikely]]
-    fail<AutogradError>(
-        running_node()->name(), ": a value saved for backward was changed in place (",
-        value_.storage().version() - version_, " writes since); ", describe(*running_node()));
-  Variable value(value_);
-  if (is_recording()) value.set_history(history);
-  return value;
+  fail<AutogradError>(running_node()->name(), ": a value saved for backward was changed in place (",
+                      value_.storage().version() - version_, " writes since); ",
+                      describe(*running_node()));
+}
+
+Variable SavedValue::restore(const Edge& history) const {
+  Variable restored(value());
+  if (is_recording()) restored.set_history(history);
+  return restored;
 }
 
 void require_first_order() {

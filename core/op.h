@@ -61,6 +61,13 @@ class SavedValue {
     value_ = value;
     version_ = value.storage().version();
   }
+  /// The value without history, for a rule that is not being recorded. AutogradError, naming the
+  /// op, when its storage was written since.
+  const Tensor& value() const {
+    if (!value_ || value_.storage().version() != version_) [[unlikely]]
+      fail_changed();
+    return value_;
+  }
 
  protected:
   /// AutogradError, naming the op, when the storage was written since. The history is put back
@@ -68,6 +75,8 @@ class SavedValue {
   Variable restore(const Edge& history) const;
 
  private:
+  [[noreturn, gnu::cold]] void fail_changed() const;
+
   Tensor value_;
   uint32_t version_ = 0;
 };
@@ -132,17 +141,19 @@ concept HasBackward = requires(const Op op, Gradient dy, Needs needs) {
 || requires(const Op op, Gradient dy) { op.backward(dy); };
 
 /// For a node's rule: adds a gradient of one of its inputs. Empty means zero.
-void send(BackwardPass& pass, const Edge& edge, Variable gradient);
+void send(BackwardPass& pass, const Edge& edge, Variable&& gradient);
 
 /// An op on the tape. Edges and Slots are arrays, or vectors for ops over lists.
 template <typename Op, typename Edges, typename Slots>
 class OpNode final : public Node {
  public:
-  OpNode(Op&& op, Where where, Edges&& edges, Slots&& slots)
-      : Node(edges, where),
-        edges_(std::move(edges)),
-        slots_(std::move(slots)),
-        op_(std::move(op)) {}
+  /// make_edges() gives the edges, built where they stay.
+  template <typename MakeEdges>
+  OpNode(Op&& op, Where where, const MakeEdges& make_edges, size_t outputs = 1)
+      : Node(where), edges_(make_edges()), op_(std::move(op)) {
+    if constexpr (!std::same_as<Slots, std::array<Variable, 1>>) slots_.resize(outputs);
+    number_after(edges_);
+  }
 
   std::string_view name() const override { return Op::kName; }
   std::span<const Edge> edges() const override { return edges_; }
@@ -191,7 +202,7 @@ class OpNode final : public Node {
 template <typename Op, typename Edges>
 Ref<Node> make_node(Op op, Where where, Edges edges) {
   using Slots = std::array<Variable, 1>;
-  auto* node = new OpNode<Op, Edges, Slots>(std::move(op), where, std::move(edges), Slots());
+  auto* node = new OpNode<Op, Edges, Slots>(std::move(op), where, [&] { return std::move(edges); });
   return Ref<Node>::adopt(node);
 }
 

@@ -63,19 +63,27 @@ void keep_outputs(Op& op, const Values& outputs) {
   });
 }
 
+/// One result as a variable, several as tensors.
+template <typename Forward>
+auto run_forward(const Forward& forward) {
+  if constexpr (std::same_as<decltype(forward()), Tensor>)
+    return Variable::of_result(forward);
+  else
+    return forward();
+}
+
 /// What a rule records belongs to the line that recorded the op.
 inline Where line_of(Where where) { return running_node() ? running_node()->where() : where; }
 
 template <typename Op, typename Inputs>
-Variable finish(Op&& op, Where where, const Inputs& inputs, Tensor&& value) {
+Variable finish(Op&& op, Where where, const Inputs& inputs, Variable&& output) {
   static_assert(!std::remove_reference_t<Op>::kName.empty());
-  Variable output(std::move(value));
   if constexpr (is_differentiable<std::remove_reference_t<Op>>()) {
     if (is_recording() && any_requires_grad(inputs) && is_float(output.dtype())) {
-      auto edges = edges_of(inputs);
+      using Edges = decltype(edges_of(inputs));
       using Slots = std::array<Variable, 1>;
-      auto* node = new OpNode<std::remove_reference_t<Op>, decltype(edges), Slots>(
-          std::move(op), line_of(where), std::move(edges), Slots());
+      auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
+          std::move(op), line_of(where), [&] { return edges_of(inputs); });
       Edge history{Ref<Node>::adopt(node), 0};
       keep_inputs(node->op(), inputs, Needs(node->edges()));
       keep_outputs(node->op(), output.value());
@@ -84,7 +92,7 @@ Variable finish(Op&& op, Where where, const Inputs& inputs, Tensor&& value) {
   }
   if (inputs.size() > 0 && output.value().shares_storage(at(inputs, 0).value_or_empty()))
     output.set_view_of(at(inputs, 0));
-  return output;
+  return std::move(output);
 }
 
 template <typename Op, typename Inputs>
@@ -94,10 +102,10 @@ std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
   for (const Tensor& value : values) outputs.emplace_back(value);
   if constexpr (is_differentiable<std::remove_reference_t<Op>>()) {
     if (is_recording() && any_requires_grad(inputs)) {
-      auto edges = edges_of(inputs);
+      using Edges = decltype(edges_of(inputs));
       using Slots = std::vector<Variable>;
-      auto* node = new OpNode<std::remove_reference_t<Op>, decltype(edges), Slots>(
-          std::move(op), line_of(where), std::move(edges), Slots(values.size()));
+      auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
+          std::move(op), line_of(where), [&] { return edges_of(inputs); }, values.size());
       const Ref<Node> owner = Ref<Node>::adopt(node);
       keep_inputs(node->op(), inputs, Needs(node->edges()));
       keep_outputs(node->op(), values);
@@ -126,15 +134,16 @@ Variable SavedOutput<K>::operator()() const {
 
 template <typename Op, std::same_as<Variable>... Inputs>
 auto apply(Op op, Where where, const Inputs&... inputs) {
-  auto value = op.forward(inputs.value_or_empty()...);
   const detail::InputPointers<sizeof...(Inputs)> pointers{&inputs...};
-  return detail::finish(std::move(op), where, pointers, std::move(value));
+  return detail::finish(std::move(op), where, pointers, detail::run_forward([&] {
+                          return op.forward(inputs.value_or_empty()...);
+                        }));
 }
 
 template <typename Op>
 auto apply(Op op, Where where, std::span<const Variable> inputs) {
-  auto value = op.forward(inputs);
-  return detail::finish(std::move(op), where, inputs, std::move(value));
+  return detail::finish(std::move(op), where, inputs,
+                        detail::run_forward([&] { return op.forward(inputs); }));
 }
 
 template <typename Op, std::same_as<Variable>... Others>
@@ -146,10 +155,10 @@ void apply_in_place(Op op, Where where, Variable& target, const Others&... other
     op.write(y, others.value_or_empty()..., y);
     return y.storage().bump_version();
   }
-  auto edges = detail::edges_of(inputs);
+  using Edges = decltype(detail::edges_of(inputs));
   using Slots = std::array<Variable, 1>;
   auto* node =
-      new OpNode<Op, decltype(edges), Slots>(std::move(op), where, std::move(edges), Slots());
+      new OpNode<Op, Edges, Slots>(std::move(op), where, [&] { return detail::edges_of(inputs); });
   Edge made{Ref<Node>::adopt(node), 0};
   detail::keep_inputs(node->op(), inputs, Needs(node->edges()));
   node->op().write(y, others.value_or_empty()..., y);

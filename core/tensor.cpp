@@ -37,8 +37,21 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   return tensor;
 }
 
+Tensor Tensor::empty_like() const {
+  Tensor tensor;
+  tensor.numel_ = numel_;  // checked when this was made
+  tensor.storage_ = Storage::create(size_t(byte_size(numel_, shape(), dtype_)), device());
+  tensor.dtype_ = dtype_;
+  set_contiguous(tensor.layout_, shape());
+  return tensor;
+}
+
 Tensor Tensor::full(const Shape& shape, Number value, DType dtype, Device device) {
   Tensor tensor = empty(shape, dtype, device);
+  if (tensor.numel_ == 1 && device.type == DeviceType::kCpu) {  // `x * 2`: no need of a kernel
+    with_type(dtype, [&]<typename T>(Type<T>) { *tensor.data<T>() = value.to<T>(); });
+    return tensor;
+  }
   kernels::fill(tensor, value);
   return tensor;
 }

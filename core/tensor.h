@@ -28,6 +28,7 @@ class Tensor {
 
   /// Uninitialised, of the same type and device.
   Tensor empty_like(const Shape& shape) const { return empty(shape, dtype_, device()); }
+  Tensor empty_like() const;  // of the same shape too
 
   /// The same storage seen through another layout; the caller vouches that it lies inside.
   Tensor with_layout(const Layout& layout) const;

@@ -96,6 +96,13 @@ class Variable {
   }
   void set_history(Edge edge) { state_->edge = std::move(edge); }
 
+  /// A constant whose value is built where it stays: no move of a tensor for every op.
+  template <typename Make>
+  static Variable of_result(Make&& make) {
+    Variable result;
+    result.state_ = Ref<State>::adopt(new State(InPlace{}, make));
+    return result;
+  }
   /// Declares this a view of whatever `input` is a view of, or of `input`.
   void set_view_of(const Variable& input);
   /// The variable that owns the storage: itself unless this is a view.
@@ -111,6 +118,7 @@ class Variable {
   }
 
  private:
+  struct InPlace {};
   struct State final : Counted, Pooled {
     Tensor value;
     Edge edge;
@@ -118,6 +126,8 @@ class Variable {
     uint32_t rewrites = 0;  // of a base: histories it has had; of a view: the one it comes from
     std::shared_ptr<Variable> retained;  // by retain_grad()
 
+    template <typename Make>
+    State(InPlace, Make& make) : value(make()) {}
     explicit State(const Tensor& value) : value(value) {}
     explicit State(Tensor&& value) : value(std::move(value)) {}
     static void destroy(State* state) { delete state; }

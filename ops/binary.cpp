@@ -28,7 +28,9 @@ namespace {
 Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b) {
   check_same_device(kernel.name(), a, b);
   check_same_dtype(kernel.name(), a, b);
-  Tensor y = a.empty_like(broadcast(kernel.name(), a.shape(), b.shape()));
+  const bool has_shape_of_a = b.rank() == 0 || a.shape() == b.shape();
+  Tensor y = has_shape_of_a ? a.empty_like()
+                            : a.empty_like(broadcast(kernel.name(), a.shape(), b.shape()));
   kernel(a, b, y);
   return y;
 }
@@ -52,14 +54,9 @@ struct BinaryOp {
   Unbroadcast<2> reduce{};
 
   Tensor forward(const Tensor& a, const Tensor& b) {
-    if (a.shape() == b.shape() && a.dtype() == b.dtype() && a.device() == b.device()) [[likely]] {
-      Tensor y = a.empty_like(a.shape());
-      kernel(a, b, y);
-      return y;
-    }
-    Tensor y = compute(kernel, a, b);
-    reduce.remember(y.shape(), a, b);
-    return y;
+    if (a.shape() != b.shape())
+      reduce.remember(broadcast(kernel.name(), a.shape(), b.shape()), a, b);
+    return compute(kernel, a, b);
   }
   void write(const Tensor& a, const Tensor& b, Tensor& y) {
     reduce.remember(y.shape(), a, b);
@@ -95,9 +92,17 @@ struct Mul : BinaryOp<kernels::mul> {
 
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
-    if (needs[0]) dx[0] = reduce(0, dy * b());
-    if (needs[1]) dx[1] = reduce(1, dy * a());
+    if (needs[0]) dx[0] = reduce(0, product(dy, b));
+    if (needs[1]) dx[1] = reduce(1, product(dy, a));
     return dx;
+  }
+
+ private:
+  /// Nothing recorded, the saved tensor is multiplied without becoming a variable first.
+  template <typename Saved>
+  static Variable product(const Variable& dy, const Saved& factor) {
+    if (is_recording()) return dy * factor();
+    return Variable::of_result([&] { return compute(kernels::mul, dy.value(), factor.value()); });
   }
 };
 
@@ -382,16 +387,16 @@ Variable& run_in_place(Variable& a, const Operand& b) {
 
 }  // namespace
 
-Variable add(Operand a, Operand b) { return run<Add>(a, b); }
-Variable sub(Operand a, Operand b) { return run<Sub>(a, b); }
-Variable mul(Operand a, Operand b) { return run<Mul>(a, b); }
-Variable div(Operand a, Operand b) { return run_float<Div>(a, b); }
-Variable maximum(Operand a, Operand b) { return run<Maximum>(a, b); }
-Variable minimum(Operand a, Operand b) { return run<Minimum>(a, b); }
-Variable atan2(Operand y, Operand x) { return run_float<Atan2>(y, x); }
-Variable fmod(Operand a, Operand b) { return run<Fmod>(a, b); }
+Variable add(const Operand& a, const Operand& b) { return run<Add>(a, b); }
+Variable sub(const Operand& a, const Operand& b) { return run<Sub>(a, b); }
+Variable mul(const Operand& a, const Operand& b) { return run<Mul>(a, b); }
+Variable div(const Operand& a, const Operand& b) { return run_float<Div>(a, b); }
+Variable maximum(const Operand& a, const Operand& b) { return run<Maximum>(a, b); }
+Variable minimum(const Operand& a, const Operand& b) { return run<Minimum>(a, b); }
+Variable atan2(const Operand& y, const Operand& x) { return run_float<Atan2>(y, x); }
+Variable fmod(const Operand& a, const Operand& b) { return run<Fmod>(a, b); }
 
-Variable pow(Operand a, Operand b) {
+Variable pow(const Operand& a, const Operand& b) {
   if (a.variable == nullptr || b.variable != nullptr) return run<Pow>(a, b);
   const DType dtype = promote(a.variable->dtype(), b.number);
   if (!is_float(dtype) && b.number.to<int64_t>() < 0)
@@ -400,40 +405,40 @@ Variable pow(Operand a, Operand b) {
   return apply(PowNumber{b.number}, a.where, a.variable->to(dtype, a.where));
 }
 
-Variable operator+(Operand a, Operand b) { return run<Add>(a, b); }
-Variable operator-(Operand a, Operand b) { return run<Sub>(a, b); }
-Variable operator*(Operand a, Operand b) { return run<Mul>(a, b); }
-Variable operator/(Operand a, Operand b) { return run_float<Div>(a, b); }
-Variable operator-(Operand x) {
+Variable operator+(const Operand& a, const Operand& b) { return run<Add>(a, b); }
+Variable operator-(const Operand& a, const Operand& b) { return run<Sub>(a, b); }
+Variable operator*(const Operand& a, const Operand& b) { return run<Mul>(a, b); }
+Variable operator/(const Operand& a, const Operand& b) { return run_float<Div>(a, b); }
+Variable operator-(const Operand& x) {
   if (!x.variable) fail<ArgumentError>("neg: the operand must be a variable");
   return neg(*x.variable, x.where);
 }
 
-Variable eq(Operand a, Operand b) { return run<Predicate<kernels::eq, "eq">>(a, b); }
-Variable ne(Operand a, Operand b) { return run<Predicate<kernels::ne, "ne">>(a, b); }
-Variable lt(Operand a, Operand b) { return run<Predicate<kernels::lt, "lt">>(a, b); }
-Variable le(Operand a, Operand b) { return run<Predicate<kernels::le, "le">>(a, b); }
-Variable gt(Operand a, Operand b) { return run<Predicate<kernels::gt, "gt">>(a, b); }
-Variable ge(Operand a, Operand b) { return run<Predicate<kernels::ge, "ge">>(a, b); }
-Variable operator==(Operand a, Operand b) { return eq(a, b); }
-Variable operator!=(Operand a, Operand b) { return ne(a, b); }
-Variable operator<(Operand a, Operand b) { return lt(a, b); }
-Variable operator<=(Operand a, Operand b) { return le(a, b); }
-Variable operator>(Operand a, Operand b) { return gt(a, b); }
-Variable operator>=(Operand a, Operand b) { return ge(a, b); }
+Variable eq(const Operand& a, const Operand& b) { return run<Predicate<kernels::eq, "eq">>(a, b); }
+Variable ne(const Operand& a, const Operand& b) { return run<Predicate<kernels::ne, "ne">>(a, b); }
+Variable lt(const Operand& a, const Operand& b) { return run<Predicate<kernels::lt, "lt">>(a, b); }
+Variable le(const Operand& a, const Operand& b) { return run<Predicate<kernels::le, "le">>(a, b); }
+Variable gt(const Operand& a, const Operand& b) { return run<Predicate<kernels::gt, "gt">>(a, b); }
+Variable ge(const Operand& a, const Operand& b) { return run<Predicate<kernels::ge, "ge">>(a, b); }
+Variable operator==(const Operand& a, const Operand& b) { return eq(a, b); }
+Variable operator!=(const Operand& a, const Operand& b) { return ne(a, b); }
+Variable operator<(const Operand& a, const Operand& b) { return lt(a, b); }
+Variable operator<=(const Operand& a, const Operand& b) { return le(a, b); }
+Variable operator>(const Operand& a, const Operand& b) { return gt(a, b); }
+Variable operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
 
-Variable logical_and(Operand a, Operand b) {
+Variable logical_and(const Operand& a, const Operand& b) {
   return run_logical<Predicate<kernels::logical_and, "logical_and">>(a, b);
 }
-Variable logical_or(Operand a, Operand b) {
+Variable logical_or(const Operand& a, const Operand& b) {
   return run_logical<Predicate<kernels::logical_or, "logical_or">>(a, b);
 }
-Variable logical_xor(Operand a, Operand b) {
+Variable logical_xor(const Operand& a, const Operand& b) {
   return run_logical<Predicate<kernels::ne, "logical_xor">>(a, b);
 }
 Variable logical_not(const Variable& x, Where where) { return eq({x, where}, {0, where}); }
 
-Variable where(const Variable& condition, Operand a, Operand b) {
+Variable where(const Variable& condition, const Operand& a, const Operand& b) {
   const bool numbers = !a.variable && !b.variable;
   DType dtype = default_dtype();
   if (!numbers)
@@ -445,27 +450,27 @@ Variable where(const Variable& condition, Operand a, Operand b) {
                as_variable("where", b, dtype, device));
 }
 
-Variable& add_(Variable& a, Operand b) { return run_in_place<Add>(a, b); }
-Variable& sub_(Variable& a, Operand b) { return run_in_place<Sub>(a, b); }
-Variable& mul_(Variable& a, Operand b) { return run_in_place<Mul>(a, b); }
-Variable& div_(Variable& a, Operand b) {
+Variable& add_(Variable& a, const Operand& b) { return run_in_place<Add>(a, b); }
+Variable& sub_(Variable& a, const Operand& b) { return run_in_place<Sub>(a, b); }
+Variable& mul_(Variable& a, const Operand& b) { return run_in_place<Mul>(a, b); }
+Variable& div_(Variable& a, const Operand& b) {
   if (!is_float(a.dtype()))
     fail<DTypeError>("div: the quotient is a float, which does not fit in place into ",
                      name(a.dtype()));
   return run_in_place<Div>(a, b);
 }
-Variable& operator+=(Variable& a, Operand b) { return add_(a, b); }
-Variable& operator-=(Variable& a, Operand b) { return sub_(a, b); }
-Variable& operator*=(Variable& a, Operand b) { return mul_(a, b); }
-Variable& operator/=(Variable& a, Operand b) { return div_(a, b); }
+Variable& operator+=(Variable& a, const Operand& b) { return add_(a, b); }
+Variable& operator-=(Variable& a, const Operand& b) { return sub_(a, b); }
+Variable& operator*=(Variable& a, const Operand& b) { return mul_(a, b); }
+Variable& operator/=(Variable& a, const Operand& b) { return div_(a, b); }
 
 void catalog_binary(Catalog& catalog) {
   const OpTraits predicate{.max_order = 0};
   const OpTraits inplace{.inplace = true};
-  const auto call = []<Variable (*op)(Operand, Operand)>() {
+  const auto call = []<Variable (*op)(const Operand&, const Operand&)>() {
     return [](const Arguments& a) { return op(a[0], a[1]); };
   };
-  const auto call_in_place = []<Variable& (*op)(Variable&, Operand)>() {
+  const auto call_in_place = []<Variable& (*op)(Variable&, const Operand&)>() {
     return [](const Arguments& a) {
       Variable target = a[0];
       return op(target, a[1]);

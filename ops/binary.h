@@ -29,63 +29,63 @@ struct Operand {
   Where where;
 };
 
-Variable add(Operand a, Operand b);
-Variable sub(Operand a, Operand b);
-Variable mul(Operand a, Operand b);
+Variable add(const Operand& a, const Operand& b);
+Variable sub(const Operand& a, const Operand& b);
+Variable mul(const Operand& a, const Operand& b);
 /// True division: integers give the default float type.
-Variable div(Operand a, Operand b);
+Variable div(const Operand& a, const Operand& b);
 /// a to the power b. 0^0 is 1, with derivative 0 in a; in b it is 0 at a = 0. Integers stay
 /// integers and wrap around: a negative exponent truncates 1 / a^-b (0^-1 is 0 too), and as a plain
 /// number is an ArgumentError.
-Variable pow(Operand a, Operand b);
+Variable pow(const Operand& a, const Operand& b);
 /// The larger; NaN if either is NaN. A tie sends half of the gradient to each.
-Variable maximum(Operand a, Operand b);
-Variable minimum(Operand a, Operand b);
+Variable maximum(const Operand& a, const Operand& b);
+Variable minimum(const Operand& a, const Operand& b);
 /// The angle of the point (x, y), in (-pi, pi].
-Variable atan2(Operand y, Operand x);
+Variable atan2(const Operand& y, const Operand& x);
 /// The remainder of C's fmod: it has the sign of a. Of a division by 0 it is NaN, for integers 0.
-Variable fmod(Operand a, Operand b);
+Variable fmod(const Operand& a, const Operand& b);
 
-Variable operator+(Operand a, Operand b);
-Variable operator-(Operand a, Operand b);
-Variable operator*(Operand a, Operand b);
-Variable operator/(Operand a, Operand b);
-Variable operator-(Operand x);
+Variable operator+(const Operand& a, const Operand& b);
+Variable operator-(const Operand& a, const Operand& b);
+Variable operator*(const Operand& a, const Operand& b);
+Variable operator/(const Operand& a, const Operand& b);
+Variable operator-(const Operand& x);
 
 /// Comparisons give bool and have no gradient.
-Variable eq(Operand a, Operand b);
-Variable ne(Operand a, Operand b);
-Variable lt(Operand a, Operand b);
-Variable le(Operand a, Operand b);
-Variable gt(Operand a, Operand b);
-Variable ge(Operand a, Operand b);
-Variable operator==(Operand a, Operand b);
-Variable operator!=(Operand a, Operand b);
-Variable operator<(Operand a, Operand b);
-Variable operator<=(Operand a, Operand b);
-Variable operator>(Operand a, Operand b);
-Variable operator>=(Operand a, Operand b);
+Variable eq(const Operand& a, const Operand& b);
+Variable ne(const Operand& a, const Operand& b);
+Variable lt(const Operand& a, const Operand& b);
+Variable le(const Operand& a, const Operand& b);
+Variable gt(const Operand& a, const Operand& b);
+Variable ge(const Operand& a, const Operand& b);
+Variable operator==(const Operand& a, const Operand& b);
+Variable operator!=(const Operand& a, const Operand& b);
+Variable operator<(const Operand& a, const Operand& b);
+Variable operator<=(const Operand& a, const Operand& b);
+Variable operator>(const Operand& a, const Operand& b);
+Variable operator>=(const Operand& a, const Operand& b);
 
 /// Of the truth of each element (not zero); give bool.
-Variable logical_and(Operand a, Operand b);
-Variable logical_or(Operand a, Operand b);
-Variable logical_xor(Operand a, Operand b);
+Variable logical_and(const Operand& a, const Operand& b);
+Variable logical_or(const Operand& a, const Operand& b);
+Variable logical_xor(const Operand& a, const Operand& b);
 Variable logical_not(const Variable& x, Where where = Where::current());
 
 /// a where the condition (bool) holds, else b; the three broadcast. Only the chosen side receives a
 /// gradient, but 0 * inf is NaN further back: keep the side that is not chosen finite.
-Variable where(const Variable& condition, Operand a, Operand b);
+Variable where(const Variable& condition, const Operand& a, const Operand& b);
 
 /// Written into the first operand, whose shape and dtype stay: a result of another shape or dtype
 /// is a ShapeError or DTypeError, and nothing is written.
-Variable& add_(Variable& a, Operand b);
-Variable& sub_(Variable& a, Operand b);
-Variable& mul_(Variable& a, Operand b);
-Variable& div_(Variable& a, Operand b);
-Variable& operator+=(Variable& a, Operand b);
-Variable& operator-=(Variable& a, Operand b);
-Variable& operator*=(Variable& a, Operand b);
-Variable& operator/=(Variable& a, Operand b);
+Variable& add_(Variable& a, const Operand& b);
+Variable& sub_(Variable& a, const Operand& b);
+Variable& mul_(Variable& a, const Operand& b);
+Variable& div_(Variable& a, const Operand& b);
+Variable& operator+=(Variable& a, const Operand& b);
+Variable& operator-=(Variable& a, const Operand& b);
+Variable& operator*=(Variable& a, const Operand& b);
+Variable& operator/=(Variable& a, const Operand& b);
 
 namespace kernels {
 
