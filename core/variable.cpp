@@ -1,7 +1,7 @@
 #include "core/variable.h"
 
-#include "core/error.h"
 #include "core/backward.h"
+#include "core/error.h"
 #include "core/view.h"
 
 namespace tapegrad {

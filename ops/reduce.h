@@ -28,7 +28,7 @@ Variable mean(const Variable& x, const Dims& dims, bool keepdim = false,
 struct VarOptions {
   struct ByName {};
   ByName by_name = {};  // never given: it keeps var(x, {0}) for the dimension 0
-  int correction = 1;  // the divisor is n - correction: 1 unbiased, 0 for the population
+  int correction = 1;   // the divisor is n - correction: 1 unbiased, 0 for the population
   bool keepdim = false;
 };
 /// The variance, by two passes: exact for large offsets.

@@ -106,7 +106,8 @@ void view_cases(OpCases& cases) {
   add("expand", {2, 1, 3}, {{"size", Index{2, 2, 4, -1}}}, moved({2, 2, 4, 3}, [](const Index& i) {
         return Index{i[1], 0, i[3]};
       }));
-  add("tensor.unfold", {7, 2}, {{"dimension", int64_t(0)}, {"size", int64_t(3)}, {"step", int64_t(2)}},
+  add("tensor.unfold", {7, 2},
+      {{"dimension", int64_t(0)}, {"size", int64_t(3)}, {"step", int64_t(2)}},
       moved({3, 2, 3}, [](const Index& i) {
         return Index{2 * i[0] + i[2], i[1]};
       }));
