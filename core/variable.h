@@ -142,7 +142,7 @@ class Variable {
   Ref<State> state_;
 };
 
-/// The values, NumPy's way, with dtype and device when they are not the defaults.
+/// The values, NumPy's way: brackets, six digits, long axes abbreviated.
 std::ostream& operator<<(std::ostream& out, const Variable& x);
 
 /// Moves, as `x | gpu`: a no-op with one notice when there is no such device.
