@@ -1,13 +1,9 @@
 #include "ops/binary.h"
 
-#include <algorithm>
-
-#include "core/kernels.h"
 #include "core/op.h"
-#include "core/view.h"
 #include "ops/catalog.h"
+#include "ops/operands.h"
 #include "ops/unary.h"
-#include "ops/unbroadcast.h"
 
 namespace tapegrad {
 namespace kernels {
@@ -22,47 +18,9 @@ constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> whe
 
 }  // namespace kernels
 
+using namespace detail;
+
 namespace {
-
-/// The kernel's result as a new tensor.
-Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b) {
-  check_same_device(kernel.name(), a, b);
-  check_same_dtype(kernel.name(), a, b);
-  const bool has_shape_of_a = b.rank() == 0 || a.shape() == b.shape();
-  Tensor y = has_shape_of_a ? a.empty_like()
-                            : a.empty_like(broadcast(kernel.name(), a.shape(), b.shape()));
-  kernel(a, b, y);
-  return y;
-}
-
-/// The kernel's result written over a.
-void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a) {
-  check_same_device(kernel.name(), a, b);
-  check_same_dtype(kernel.name(), a, b);
-  if (a.shape() != b.shape() && broadcast(kernel.name(), a.shape(), b.shape()) != a.shape())
-    fail<ShapeError>(kernel.name(), ": ", b.shape(), " does not fit in place into ", a.shape());
-  const bool same_layout = a.strides() == b.strides() && a.layout().offset == b.layout().offset &&
-                           a.shape() == b.shape();
-  // Elements of a would be overwritten before b's are read.
-  if (a.shares_storage(b) && !same_layout) return kernel(a, b.clone(), a);
-  kernel(a, b, a);
-}
-
-/// What every arithmetic op of two operands has.
-template <const kernels::Binary& kernel>
-struct BinaryOp {
-  Unbroadcast<2> reduce{};
-
-  Tensor forward(const Tensor& a, const Tensor& b) {
-    if (a.shape() != b.shape())
-      reduce.remember(broadcast(kernel.name(), a.shape(), b.shape()), a, b);
-    return compute(kernel, a, b);
-  }
-  void write(const Tensor& a, const Tensor& b, Tensor& y) {
-    reduce.remember(y.shape(), a, b);
-    compute_in_place(kernel, b, y);
-  }
-};
 
 struct Add : BinaryOp<kernels::add> {
   static constexpr std::string_view kName = "add";
@@ -251,28 +209,6 @@ struct Fmod : BinaryOp<kernels::fmod> {
   }
 };
 
-/// A string as a template argument.
-template <size_t N>
-struct Literal {
-  char text[N];
-  constexpr Literal(const char (&from)[N]) { std::copy_n(from, N, text); }
-};
-
-/// A comparison, or a logical op of two bools.
-template <const kernels::Binary& kernel, Literal name>
-struct Predicate {
-  static constexpr std::string_view kName = name.text;
-  static constexpr bool kDifferentiable = false;
-
-  Tensor forward(const Tensor& a, const Tensor& b) {
-    check_same_device(kName, a, b);
-    check_same_dtype(kName, a, b);
-    Tensor y = Tensor::empty(broadcast(kName, a.shape(), b.shape()), boolean, a.device());
-    kernel(a, b, y);
-    return y;
-  }
-};
-
 struct WhereOp {
   static constexpr std::string_view kName = "where";
   SavedInput<0> condition{};
@@ -297,77 +233,9 @@ struct WhereOp {
   }
 };
 
-// ---- Operands: numbers become variables, dtypes become equal ------------------------------------
-
-/// ArgumentError unless the type can hold the number.
-void check_fits(std::string_view op, const Number& number, DType dtype) {
-  if (is_float(dtype) || dtype == boolean || number.kind() == f64) return;
-  const int64_t value = number.to<int64_t>();
-  const bool fits = with_type(
-      dtype, [&]<typename T>(Type<T>) { return convert<int64_t>(convert<T>(value)) == value; });
-  if (!fits) fail<ArgumentError>(op, ": ", value, " is not a value of ", name(dtype));
-}
-
-Variable constant(std::string_view op, const Number& number, DType dtype, Device device) {
-  check_fits(op, number, dtype);
-  return Variable(Tensor::full({}, number, dtype, device));
-}
-
-/// The type of two variables together: one without dimensions only counts by its kind.
-DType promote(const Variable& a, const Variable& b) {
-  if (a.dtype() == b.dtype()) return a.dtype();
-  if ((a.rank() == 0) == (b.rank() == 0)) return promote(a.dtype(), b.dtype());
-  const DType high = a.rank() > 0 ? a.dtype() : b.dtype();
-  const DType low = a.rank() > 0 ? b.dtype() : a.dtype();
-  const bool low_kind_wins = is_float(low) > is_float(high) || high == boolean;
-  return low_kind_wins ? promote(high, low) : high;
-}
-
-DType promote(std::string_view op, const Operand& a, const Operand& b) {
-  if (a.variable && b.variable) return promote(*a.variable, *b.variable);
-  if (a.variable) return promote(a.variable->dtype(), b.number);
-  if (b.variable) return promote(b.variable->dtype(), a.number);
-  fail<ArgumentError>(op, ": one operand must be a variable");
-}
-
-Variable as_variable(std::string_view op, const Operand& x, DType dtype, Device device) {
-  return x.variable ? x.variable->to(dtype, x.where) : constant(op, x.number, dtype, device);
-}
-
-Device device_of(const Operand& a, const Operand& b) {
-  return (a.variable ? a.variable : b.variable)->device();
-}
-
-/// Applies the op to the operands as variables of one dtype.
-template <typename Op>
-Variable run_as(const Operand& a, const Operand& b, DType dtype) {
-  const Device device = device_of(a, b);
-  return apply(Op{}, a.where, as_variable(Op::kName, a, dtype, device),
-               as_variable(Op::kName, b, dtype, device));
-}
-
-template <typename Op>
-[[gnu::noinline]] Variable run_mixed(const Operand& a, const Operand& b) {
-  return run_as<Op>(a, b, promote(Op::kName, a, b));
-}
-
-template <typename Op>
-Variable run(const Operand& a, const Operand& b) {
-  if (a.variable && b.variable && a.variable->dtype() == b.variable->dtype()) [[likely]]
-    return apply(Op{}, a.where, *a.variable, *b.variable);
-  return run_mixed<Op>(a, b);
-}
-
-/// The same for ops whose result is a float.
-template <typename Op>
-Variable run_float(const Operand& a, const Operand& b) {
-  const DType dtype = promote(Op::kName, a, b);
-  return is_float(dtype) ? run<Op>(a, b) : run_as<Op>(a, b, default_dtype());
-}
-
 template <typename Op>
 Variable run_logical(const Operand& a, const Operand& b) {
-  promote(Op::kName, a, b);
+  common_dtype(Op::kName, a, b);
   return run_as<Op>(a, b, boolean);
 }
 
@@ -377,7 +245,7 @@ Variable& run_in_place(Variable& a, const Operand& b) {
     apply_in_place(Op{}, b.where, a, *b.variable);
     return a;
   }
-  const DType dtype = promote(Op::kName, a, b);
+  const DType dtype = common_dtype(Op::kName, a, b);
   if (dtype != a.dtype())
     fail<DTypeError>(Op::kName, ": the result is ", name(dtype),
                      ", which does not fit in place into ", name(a.dtype()));
@@ -442,7 +310,7 @@ Variable where(const Variable& condition, const Operand& a, const Operand& b) {
   const bool numbers = !a.variable && !b.variable;
   DType dtype = default_dtype();
   if (!numbers)
-    dtype = promote("where", a, b);
+    dtype = common_dtype("where", a, b);
   else if (a.number.kind() != f64 && b.number.kind() != f64)
     dtype = promote(a.number.kind(), b.number.kind());
   const Device device = numbers ? condition.device() : device_of(a, b);

@@ -224,6 +224,12 @@ const Catalog& catalog() {
     catalog_unary(rows);
     catalog_activation(rows);
     catalog_binary(rows);
+    catalog_arithmetic(rows);
+    catalog_special(rows);
+    catalog_statistics(rows);
+    catalog_distance(rows);
+    catalog_products(rows);
+    catalog_diagonal(rows);
     catalog_reduce(rows);
     catalog_softmax(rows);
     catalog_matmul(rows);

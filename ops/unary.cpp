@@ -8,6 +8,7 @@
 #include "core/view.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/operands.h"
 
 namespace tapegrad {
 
@@ -23,18 +24,9 @@ constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> tanh_backward{"tan
 constinit Kernel<void(const Tensor&, const Tensor&, const Pieces&, Tensor&)> piecewise{"piecewise"};
 }  // namespace kernels
 
-namespace {
+using namespace detail;
 
-/// What ops of one kernel have in common.
-template <const kernels::Unary& kernel>
-struct UnaryOp {
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernel(x, y);
-    return y;
-  }
-  void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
-};
+namespace {
 
 /// The result of no slope: its gradient is zero.
 template <const kernels::Unary& kernel>
@@ -232,11 +224,6 @@ struct ClampInPlace {
     return piecewise(dy, Variable(x), {min.real(), max.real(), 0.0, 1.0, 0.0, /*closed=*/true});
   }
 };
-
-/// x, or integers as floats.
-Variable as_float(const Variable& x, Where where) {
-  return is_float(x.dtype()) ? x : x.to(default_dtype(), where);
-}
 
 Tensor test(const kernels::Unary& kernel, const Tensor& x) {
   Tensor y = Tensor::empty(x.shape(), boolean, x.device());

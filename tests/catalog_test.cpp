@@ -28,8 +28,8 @@ std::set<std::string> declared_ops(const std::string& header) {
     std::string_view rest = line;
     if (rest.starts_with("inline ")) rest.remove_prefix(7);
     bool is_op = false;
-    for (std::string_view type :
-         {"Variable& ", "Variable ", "std::vector<Variable> ", "ValuesIndices "})
+    for (std::string_view type : {"Variable& ", "Variable ", "std::vector<Variable> ",
+                                  "ValuesIndices ", "MinMax ", "StdMean ", "VarMean "})
       if (!is_op && rest.starts_with(type)) {
         rest.remove_prefix(type.size());
         is_op = true;

@@ -18,6 +18,7 @@ enum class Fill {
   kNormal,    // in [-2, 2], no value closer than 0.05 to 0
   kPositive,  // in [0.2, 2.2]
   kUnit,      // in [0.05, 0.95]
+  kAboveOne,  // in [1.2, 3.2]
   kDistinct,  // in [-2, 2], no two closer than 3 / count: for maxima and sorting
   kIntegers,  // whole numbers in [-4, 4]
   kBool,      // dtype bool
@@ -66,6 +67,16 @@ void random_cases(OpCases& cases);
 void unary_cases(OpCases& cases);
 void activation_cases(OpCases& cases);
 void binary_cases(OpCases& cases);
+void arithmetic_cases(OpCases& cases);
+void special_cases(OpCases& cases);
+void statistics_cases(OpCases& cases);
+void distance_cases(OpCases& cases);
+void products_cases(OpCases& cases);
+void sort_cases(OpCases& cases);
+void scan_cases(OpCases& cases);
+void diagonal_cases(OpCases& cases);
+void scatter_cases(OpCases& cases);
+void subscript_cases(OpCases& cases);
 void reduce_cases(OpCases& cases);
 void softmax_cases(OpCases& cases);
 void matmul_cases(OpCases& cases);

@@ -349,13 +349,16 @@ struct Family {
 };
 
 std::vector<Family>& families() {
-  static std::vector<Family> all = {{"create", create_cases},   {"random", random_cases},
-                                    {"unary", unary_cases},     {"activation", activation_cases},
-                                    {"binary", binary_cases},   {"reduce", reduce_cases},
-                                    {"softmax", softmax_cases}, {"matmul", matmul_cases},
-                                    {"conv", conv_cases},       {"pool", pool_cases},
-                                    {"norm", norm_cases},       {"loss", loss_cases},
-                                    {"index", index_cases},     {"view", view_cases}};
+  static std::vector<Family> all = {{"create", create_cases},     {"random", random_cases},
+                                    {"unary", unary_cases},       {"activation", activation_cases},
+                                    {"binary", binary_cases},     {"arithmetic", arithmetic_cases},
+                                    {"special", special_cases},   {"statistics", statistics_cases},
+                                    {"distance", distance_cases}, {"products", products_cases},
+                                    {"diagonal", diagonal_cases}, {"reduce", reduce_cases},
+                                    {"softmax", softmax_cases},   {"matmul", matmul_cases},
+                                    {"conv", conv_cases},         {"pool", pool_cases},
+                                    {"norm", norm_cases},         {"loss", loss_cases},
+                                    {"index", index_cases},       {"view", view_cases}};
   return all;
 }
 

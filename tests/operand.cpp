@@ -33,6 +33,9 @@ std::vector<double> draw(const Input& input, size_t count, uint64_t seed) {
       case Fill::kUnit:
         value = 0.05 + 0.9 * u;
         break;
+      case Fill::kAboveOne:
+        value = 1.2 + 2 * u;
+        break;
       case Fill::kIntegers:
         value = std::floor(9 * u) - 4;
         break;

@@ -7,6 +7,8 @@ void register_kernels() {
   register_create();
   register_binary();
   register_unary();
+  register_arithmetic();
+  register_special();
   register_activation();
   register_reduce();
   register_softmax();

@@ -1,0 +1,128 @@
+// Formulas of ops/arithmetic.h. See backends/formulas.h for how they are written.
+#pragma once
+
+#include <limits>
+#include <numeric>
+#include <type_traits>
+
+#include "backends/formulas.h"
+#include "backends/functions.h"
+
+namespace tapegrad::formulas {
+
+struct Xlogy {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    const V y = a * Functions<V>::log(b);
+    return select((a == V(0)) & (b == b), V(0), y);
+  }
+};
+
+/// max + log(1 + exp(-|a - b|)); equal infinities are themselves.
+struct LogAddExp {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    using F = Functions<V>;
+    const V larger = Maximum{}(a, b);
+    const V y = larger + F::log1p(F::exp(F::negative(F::abs(a - b))));
+    return select((a == b) & !(a - b == V(0)), a, y);
+  }
+};
+
+struct Hypot {
+  static constexpr bool kScalar = true;
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    using std::hypot;
+    return hypot(a, b);
+  }
+};
+
+/// The sign is that of b.
+struct Remainder {
+  static constexpr bool kScalar = true;
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    const V rest = Fmod{}(a, b);
+    return rest != V(0) && (rest < V(0)) != (b < V(0)) ? V(rest + b) : rest;
+  }
+};
+
+/// (a - fmod(a, b)) / b is whole but for rounding; one less where the signs differ.
+struct FloorDivide {
+  static constexpr bool kScalar = true;
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    if constexpr (std::is_integral_v<V>) {
+      if (b == V(0)) return V(0);
+      if (std::is_signed_v<V> && b == V(-1)) return V(0u - std::make_unsigned_t<V>(a));
+      const V quotient = a / b;
+      return a % b != 0 && (a < V(0)) != (b < V(0)) ? V(quotient - 1) : quotient;
+    } else {
+      if (b == V(0)) return a / b;
+      const V rest = Fmod{}(a, b);
+      V quotient = std::nearbyint((a - rest) / b);
+      if (rest != V(0) && (rest < V(0)) != (b < V(0))) quotient -= 1;
+      return quotient == V(0) ? std::copysign(V(0), a / b) : quotient;
+    }
+  }
+};
+
+struct BitwiseAnd {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    return V(a & b);
+  }
+};
+struct BitwiseOr {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    return V(a | b);
+  }
+};
+struct BitwiseXor {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    return V(a ^ b);
+  }
+};
+struct LeftShift {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    constexpr V kBits = V(sizeof(V) * 8);
+    return b < V(0) || b >= kBits ? V(0) : V(std::make_unsigned_t<V>(a) << b);
+  }
+};
+struct RightShift {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    constexpr V kBits = V(sizeof(V) * 8);
+    return b < V(0) || b >= kBits ? V(a < V(0) ? -1 : 0) : V(a >> b);
+  }
+};
+/// Of the magnitudes; that of the least number wraps around.
+struct Gcd {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    uint64_t x = a < V(0) ? 0u - uint64_t(a) : uint64_t(a);
+    uint64_t y = b < V(0) ? 0u - uint64_t(b) : uint64_t(b);
+    while (y != 0) {
+      const uint64_t rest = x % y;
+      x = y;
+      y = rest;
+    }
+    return V(x);
+  }
+};
+
+/// From the nearer end, so that both ends are exact.
+struct Lerp {
+  template <typename V>
+  TG_HD V operator()(V start, V end, V weight) const {
+    const V range = end - start;
+    return select(Functions<V>::abs(weight) < V(0.5), start + weight * range,
+                  end - range * (V(1) - weight));
+  }
+};
+
+}  // namespace tapegrad::formulas

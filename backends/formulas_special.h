@@ -1,0 +1,171 @@
+// Formulas of ops/special.h. What has no vector form is computed in double and rounded once.
+#pragma once
+
+#include <limits>
+
+#include "backends/formulas.h"
+
+namespace tapegrad::formulas {
+
+/// f for every float type.
+template <double (*f)(double)>
+struct InDouble {
+  static constexpr bool kScalar = true;
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(f(double(x)));
+  }
+};
+
+template <typename S>
+struct NanToNum {
+  S nan, posinf, neginf;
+
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V inf(std::numeric_limits<S>::infinity());
+    const V y = select(x == inf, V(posinf), select(x == V(0) - inf, V(neginf), x));
+    return select(x == x, y, V(nan));
+  }
+};
+
+namespace special {
+
+inline constexpr double kPi = 3.14159265358979323846;
+
+template <int N>
+TG_HD double polynomial(const double (&coefficients)[N], double x) {
+  double sum = coefficients[N - 1];
+  for (int i = N - 2; i >= 0; --i) sum = sum * x + coefficients[i];
+  return sum;
+}
+
+TG_HD inline double log_gamma(double x) {
+#if defined(__CUDA_ARCH__)
+  return ::lgamma(x);
+#else
+  int sign;  // lgamma itself would write it to a global
+  return ::lgamma_r(x, &sign);
+#endif
+}
+
+/// x - n for the nearest whole number n: exact.
+TG_HD inline double beside_whole(double x) { return x - std::nearbyint(x); }
+
+TG_HD inline double sinc(double x) {
+  if (x == 0) return 1;
+  const double n = std::nearbyint(x), y = std::sin(kPi * (x - n)) / (kPi * x);
+  return std::fmod(n, 2.0) == 0 ? y : -y;
+}
+
+/// Two of Halley's corrections of an approximation: the residue is taken of erf up to 1/2, of
+/// erfc above, where 1 - |x| is exact.
+TG_HD inline double erfinv(double x) {
+  const double size = std::fabs(x);
+  if (!(size < 1)) {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    return size == 1 ? x * kInf : std::numeric_limits<double>::quiet_NaN();
+  }
+  if (size < 1e-9) return x * 0.886226925452758013649;  // sqrt(pi) / 2
+  // Winitzki: erf(y)^2 is about 1 - exp(-y^2 (4/pi + a y^2) / (1 + a y^2)).
+  constexpr double kA = 0.147;
+  const double l = std::log1p(-size) + std::log1p(size), u = 2 / (kPi * kA) + l / 2;
+  double y = std::sqrt(std::sqrt(u * u - l / kA) - u);
+  for (int i = 0; i < 2; ++i) {
+    const double residue = size <= 0.5 ? std::erf(y) - size : (1 - size) - std::erfc(y);
+    const double step = residue * 0.886226925452758013649 * std::exp(y * y);
+    y -= step / (1 + y * step);
+  }
+  return std::copysign(y, x);
+}
+
+/// psi(x) / (x - root) on [1, 2] in 2 x - 3: a Chebyshev fit, with the root as two numbers, so that
+/// psi is exact beside it.
+TG_HD inline double digamma_near_root(double x) {
+  constexpr double kRootHigh = 1.4616321449683622, kRootLow = 9.549995429965697e-17;
+  constexpr double kFit[] = {
+      0.9510558760318328,      -0.21181371064073024,    0.06013562106019684,
+      -0.018550615381739702,   0.005936795278301875,    -0.0019350666647392832,
+      0.0006368880303847901,   -0.00021074841284590126, 6.99501882655044e-05,
+      -2.325823275895313e-05,  7.741234441368395e-06,   -2.578133701610713e-06,
+      8.589062683365892e-07,   -2.8621216825577647e-07, 9.543261570760428e-08,
+      -3.1807298477301726e-08, 1.0528133851878114e-08,  -3.509235492410718e-09,
+      1.2466690231864029e-09,  -4.1555064115551965e-10, 8.748420037436287e-11,
+      -2.9161179626023815e-11, 2.916093601085364e-11,   -9.720300404202244e-12};
+  return ((x - kRootHigh) - kRootLow) * polynomial(kFit, 2 * x - 3);
+}
+
+TG_HD inline double digamma(double x) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (x == 0) return std::copysign(kInf, -x);
+  double sum = 0;
+  if (x < 0) {  // psi(x) = psi(1 - x) - pi / tan(pi x)
+    const double r = beside_whole(x);
+    if (!(r != 0)) return std::numeric_limits<double>::quiet_NaN();  // also of -inf
+    const double near = std::fabs(r);
+    const double cot = near < 0.25 ? 1 / std::tan(kPi * near) : std::tan(kPi * (0.5 - near));
+    sum = -kPi * std::copysign(cot, r);
+    x = 1 - x;
+  }
+  if (x < 1) {
+    sum -= 1 / x;
+    x += 1;
+  }
+  if (x < 10) {
+    for (; x > 2; sum += 1 / x) x -= 1;
+    return sum + digamma_near_root(x);
+  }
+  // log(x) - 1 / (2 x) - sum of B_2j / (2 j x^2j)
+  constexpr double kTail[] = {1 / 12.0,  -1 / 120.0,      1 / 252.0, -1 / 240.0,
+                              1 / 132.0, -691 / 32760.0, 1 / 12.0,  -3617 / 8160.0};
+  const double z = 1 / (x * x);
+  return sum + (std::log(x) - 0.5 / x - z * polynomial(kTail, z));
+}
+
+/// The sum of (q + k)^-s over k = 0, 1, ... for q > 0 and whole s > 1, by Euler and Maclaurin.
+TG_HD inline double zeta(double s, double q) {
+  // B_2j / (2 j)!
+  constexpr double kTail[] = {0.08333333333333333,     -0.001388888888888889,
+                              3.306878306878307e-05,   -8.267195767195768e-07,
+                              2.08767569878681e-08,    -5.284190138687493e-10,
+                              1.3382536530684679e-11,  -3.3896802963225827e-13,
+                              8.586062056277845e-15,   -2.174868698558062e-16,
+                              5.5090028283602295e-18,  -1.3954464685812522e-19};
+  double head = 0;
+  for (; q < 10 + s; q += 1) head += std::pow(q, -s);
+  const double power = std::pow(q, -s);
+  double sum = q * power / (s - 1) + power / 2, term = s * power / q;
+  for (int j = 0; j < 12; ++j) {
+    sum += kTail[j] * term;
+    term *= (s + 2 * j + 1) * (s + 2 * j + 2) / (q * q);
+  }
+  return power == 0 ? head : head + sum;
+}
+
+/// The same for any q: below 0 by the sum over all whole k, less that over the others.
+TG_HD inline double zeta_everywhere(double s, double q) {
+  if (!(q <= 0.5)) return zeta(s, q);
+  const double r = beside_whole(q), sign = std::fmod(s, 2.0) == 0 ? 1.0 : -1.0;
+  if (!(r == r)) return r;  // of -inf and NaN
+  const double own = std::pow(r, -s);
+  if (q + 0.5 > 0) return own + zeta(s, 1 + r);  // r is q
+  return own + zeta(s, 1 + r) + sign * (zeta(s, 1 - r) - zeta(s, 1 - q));
+}
+
+}  // namespace special
+
+/// (-1)^(n+1) n! zeta(n + 1, x)
+struct Polygamma {
+  static constexpr bool kScalar = true;
+  double n, factor;
+
+  TG_HD explicit Polygamma(int64_t order) : n(double(order)), factor(order % 2 == 0 ? -1 : 1) {
+    for (int64_t i = 2; i <= order; ++i) factor *= double(i);
+  }
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return V(factor * special::zeta_everywhere(n + 1, double(x)));
+  }
+};
+
+}  // namespace tapegrad::formulas

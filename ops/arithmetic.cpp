@@ -1,0 +1,258 @@
+#include "ops/arithmetic.h"
+
+#include <cmath>
+
+#include "ops/catalog.h"
+#include "ops/operands.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Binary xlogy{"xlogy"}, logaddexp{"logaddexp"}, hypot{"hypot"};
+constinit Binary remainder{"remainder"}, floor_divide{"floor_divide"};
+constinit Binary bitwise_and{"bitwise_and"}, bitwise_or{"bitwise_or"}, bitwise_xor{"bitwise_xor"},
+    bitwise_left_shift{"bitwise_left_shift"}, bitwise_right_shift{"bitwise_right_shift"},
+    gcd{"gcd"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> lerp{"lerp"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+struct Xlogy : BinaryOp<kernels::xlogy> {
+  static constexpr std::string_view kName = "xlogy";
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  // d/da = log(b), and 0 where the result is 0 by definition; d/db = a / b
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) {
+      const Variable flat = logical_and(a() == 0, b() <= 0);
+      dx[0] = reduce(0, where(flat, 0, xlogy(dy, where(flat, 1, b()))));
+    }
+    if (needs[1]) dx[1] = reduce(1, dy * a() / b());
+    return dx;
+  }
+};
+
+struct LogAddExp : BinaryOp<kernels::logaddexp> {
+  static constexpr std::string_view kName = "logaddexp";
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  // d/da = exp(a) / (exp(a) + exp(b))
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy / (exp(b() - a()) + 1));
+    if (needs[1]) dx[1] = reduce(1, dy / (exp(a() - b()) + 1));
+    return dx;
+  }
+};
+
+struct Hypot : BinaryOp<kernels::hypot> {
+  static constexpr std::string_view kName = "hypot";
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(a, b, y); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    const Variable length = where(y() == 0, 1, y());
+    if (needs[0]) dx[0] = reduce(0, dy * (a() / length));
+    if (needs[1]) dx[1] = reduce(1, dy * (b() / length));
+    return dx;
+  }
+};
+
+/// ArgumentError when a divisor is the integer 0.
+void check_divisor(std::string_view op, const Tensor& b) {
+  if (is_float(b.dtype()) || b.numel() == 0) return;
+  Tensor found = Tensor::empty(Dims::filled(b.rank(), 1), boolean, b.device());
+  kernels::contains(b, /*zero=*/true, /*yes=*/true, found);
+  if (found.item() != 0) fail<ArgumentError>(op, ": an integer is divided by 0");
+}
+
+struct Remainder : BinaryOp<kernels::remainder> {
+  static constexpr std::string_view kName = "remainder";
+  SavedInput<0, /*for*/ 1> a{};
+  SavedInput<1, /*for*/ 1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    check_divisor(kName, b);
+    return BinaryOp::forward(a, b);
+  }
+  // a - b floor(a / b), where the quotient is constant wherever there is a derivative.
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy);
+    if (needs[1]) dx[1] = reduce(1, -dy * floor_divide(a(), b()));
+    return dx;
+  }
+};
+
+struct FloorDivide : BinaryOp<kernels::floor_divide> {
+  static constexpr std::string_view kName = "floor_divide";
+  static constexpr bool kDifferentiable = false;
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    check_divisor(kName, b);
+    return BinaryOp::forward(a, b);
+  }
+};
+
+/// An op of integers.
+template <const kernels::Binary& kernel, Literal name>
+struct OfBits : BinaryOp<kernel> {
+  static constexpr std::string_view kName = name.text;
+  static constexpr bool kDifferentiable = false;
+};
+using BitwiseAnd = OfBits<kernels::bitwise_and, "bitwise_and">;
+using BitwiseOr = OfBits<kernels::bitwise_or, "bitwise_or">;
+using BitwiseXor = OfBits<kernels::bitwise_xor, "bitwise_xor">;
+using LeftShift = OfBits<kernels::bitwise_left_shift, "bitwise_left_shift">;
+using RightShift = OfBits<kernels::bitwise_right_shift, "bitwise_right_shift">;
+using Gcd = OfBits<kernels::gcd, "gcd">;
+
+struct Lerp {
+  static constexpr std::string_view kName = "lerp";
+  SavedInput<0, /*for*/ 2> start{};
+  SavedInput<1, /*for*/ 2> end{};
+  SavedInput<2, /*for*/ 0, 1> weight{};
+  Unbroadcast<3> reduce{};
+  auto saved() { return std::tie(start, end, weight); }
+
+  Tensor forward(const Tensor& start, const Tensor& end, const Tensor& weight) {
+    check_same_device(kName, start, end, weight);
+    check_same_dtype(kName, start, end, weight);
+    const Shape shape = broadcast(kName, broadcast(kName, start.shape(), end.shape()),
+                                  weight.shape());
+    reduce.remember(shape, start, end, weight);
+    Tensor y = start.empty_like(shape);
+    kernels::lerp(start, end, weight, y);
+    return y;
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 3> dx;
+    if (needs[0]) dx[0] = reduce(0, dy * (1 - weight()));
+    if (needs[1]) dx[1] = reduce(1, dy * weight());
+    if (needs[2]) dx[2] = reduce(2, dy * (end() - start()));
+    return dx;
+  }
+};
+
+/// value x, where x itself does for 1.
+Variable scaled(const Variable& x, const Number& value, Where where) {
+  return value.kind() == i64 && value.to<int64_t>() == 1 ? x : mul({x, where}, {value.real(), where});
+}
+
+CloseOptions close_options(const Arguments& a) {
+  return {a.real("rtol"), a.real("atol"), a.flag("equal_nan")};
+}
+
+}  // namespace
+
+Variable xlogy(const Operand& a, const Operand& b) { return run_float<Xlogy>(a, b); }
+Variable logaddexp(const Operand& a, const Operand& b) { return run<LogAddExp>(a, b); }
+Variable hypot(const Operand& a, const Operand& b) { return run_float<Hypot>(a, b); }
+Variable remainder(const Operand& a, const Operand& b) { return run<Remainder>(a, b); }
+Variable floor_divide(const Operand& a, const Operand& b) { return run<FloorDivide>(a, b); }
+
+Variable lerp(const Variable& start, const Variable& end, const Operand& weight) {
+  const DType dtype = common_dtype("lerp", start, end);
+  return apply(Lerp{}, weight.where, start.to(dtype, weight.where), end.to(dtype, weight.where),
+               as_variable("lerp", weight, dtype, start.device()));
+}
+
+Variable addcmul(const Variable& input, const Variable& a, const Variable& b, Number value,
+                 Where where) {
+  return add({input, where}, {scaled(mul({a, where}, {b, where}), value, where), where});
+}
+Variable addcdiv(const Variable& input, const Variable& a, const Variable& b, Number value,
+                 Where where) {
+  if (!is_float(promote(a.dtype(), b.dtype())))
+    fail<DTypeError>("addcdiv: ", a.dtype(), " / ", b.dtype(), " is no whole number");
+  return add({input, where}, {scaled(div({a, where}, {b, where}), value, where), where});
+}
+
+Variable bitwise_and(const Operand& a, const Operand& b) { return run<BitwiseAnd>(a, b); }
+Variable bitwise_or(const Operand& a, const Operand& b) { return run<BitwiseOr>(a, b); }
+Variable bitwise_xor(const Operand& a, const Operand& b) { return run<BitwiseXor>(a, b); }
+Variable bitwise_not(const Variable& x, Where where) {
+  if (x.dtype() == boolean) return logical_not(x, where);
+  // ~x flips every bit: of unsigned ones too.
+  return apply(BitwiseXor{}, where, x,
+               Variable(Tensor::full({}, x.dtype() == u8 ? 255 : -1, x.dtype(), x.device())));
+}
+Variable bitwise_left_shift(const Operand& a, const Operand& b) { return run<LeftShift>(a, b); }
+Variable bitwise_right_shift(const Operand& a, const Operand& b) { return run<RightShift>(a, b); }
+Variable gcd(const Operand& a, const Operand& b) { return run<Gcd>(a, b); }
+
+Variable isclose(const Variable& a, const Variable& b, CloseOptions options, Where where) {
+  if (!(options.rtol >= 0 && options.atol >= 0))
+    fail<ArgumentError>("isclose: a tolerance is negative: rtol ", options.rtol, ", atol ",
+                        options.atol);
+  const NoGrad off;
+  const DType common = common_dtype("isclose", {a, where}, {b, where});
+  const DType dtype = is_float(common) ? common : f64;
+  const Variable x = a.to(dtype), y = b.to(dtype), difference = abs(x - y);
+  const Variable near = le(difference, abs(y) * options.rtol + options.atol);
+  const Variable equal = eq({a, where}, {b, where});
+  const Variable close = logical_or(equal, logical_and(near, isfinite(difference)));
+  return options.equal_nan ? logical_or(close, logical_and(isnan(x), isnan(y))) : close;
+}
+Variable allclose(const Variable& a, const Variable& b, CloseOptions options, Where where) {
+  return all(isclose(a, b, options, where), where);
+}
+
+void catalog_arithmetic(Catalog& catalog) {
+  using A = const Arguments&;
+  const OpTraits flat{.max_order = 0};
+  const auto call = []<Variable (*op)(const Operand&, const Operand&)>() {
+    return [](A a) { return op(a[0], a[1]); };
+  };
+  catalog.add("xlogy(input, other)", "input log(other), and 0 for 0", call.operator()<xlogy>());
+  catalog.add("logaddexp(input, other)", "log(exp(input) + exp(other))",
+              call.operator()<logaddexp>());
+  catalog.add("hypot(input, other)", "sqrt(input^2 + other^2)", call.operator()<hypot>());
+  catalog.add("remainder(input, other)", "input - other floor(input / other)",
+              call.operator()<remainder>());
+  catalog.add("floor_divide(input, other)", "floor(input / other)",
+              call.operator()<floor_divide>(), flat);
+  catalog.add("lerp(input, end, weight)", "input + weight (end - input)",
+              [](A a) { return lerp(a[0], a[1], a[2]); });
+  catalog.add("addcmul(input, tensor1, tensor2, value: number = 1)",
+              "input + value tensor1 tensor2",
+              [](A a) { return addcmul(a[0], a[1], a[2], a.number("value")); });
+  catalog.add("addcdiv(input, tensor1, tensor2, value: number = 1)",
+              "input + value tensor1 / tensor2",
+              [](A a) { return addcdiv(a[0], a[1], a[2], a.number("value")); });
+  catalog.add("bitwise_and(input, other)", "the bits of both", call.operator()<bitwise_and>(),
+              flat);
+  catalog.add("bitwise_or(input, other)", "the bits of either", call.operator()<bitwise_or>(),
+              flat);
+  catalog.add("bitwise_xor(input, other)", "the bits of just one", call.operator()<bitwise_xor>(),
+              flat);
+  catalog.add(
+      "bitwise_not(input)", "the bits it has not", [](A a) { return bitwise_not(a[0]); }, flat);
+  catalog.add("bitwise_left_shift(input, other)", "input 2^other",
+              call.operator()<bitwise_left_shift>(), flat);
+  catalog.add("bitwise_right_shift(input, other)", "floor(input / 2^other)",
+              call.operator()<bitwise_right_shift>(), flat);
+  catalog.add("gcd(input, other)", "the greatest common divisor", call.operator()<gcd>(), flat);
+  catalog.add(
+      "isclose(input, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = false)",
+      "|input - other| <= atol + rtol |other|",
+      [](A a) { return isclose(a[0], a[1], close_options(a)); }, flat);
+  catalog.add(
+      "allclose(input, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = false)",
+      "all are close", [](A a) { return allclose(a[0], a[1], close_options(a)); }, flat);
+}
+
+}  // namespace tapegrad

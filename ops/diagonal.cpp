@@ -1,0 +1,141 @@
+#include "ops/diagonal.h"
+
+#include <algorithm>
+
+#include "core/kernels.h"
+#include "core/op.h"
+#include "core/view.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+/// Two dimensions of a tensor, and a diagonal through them.
+struct Plane {
+  int64_t offset;
+  int rows, columns;
+
+  Plane(std::string_view op, int64_t offset, int dim1, int dim2, int rank)
+      : offset(offset), rows(normalize_dim(op, dim1, rank)), columns(normalize_dim(op, dim2, rank)) {
+    if (rows == columns) fail<ArgumentError>(op, ": dim1 and dim2 are both ", rows);
+  }
+  /// The diagonal behind the other dimensions.
+  Layout look(const Layout& whole) const {
+    const int64_t down = offset < 0 ? -offset : 0, right = offset > 0 ? offset : 0;
+    const int64_t length = std::max<int64_t>(
+        0, std::min(whole.shape[rows] - down, whole.shape[columns] - right));
+    Layout layout{{}, {}, whole.offset};
+    if (length > 0) layout.offset += down * whole.strides[rows] + right * whole.strides[columns];
+    for (int i = 0; i < whole.shape.rank(); ++i) {
+      if (i == rows || i == columns) continue;
+      layout.shape.push_back(whole.shape[i]);
+      layout.strides.push_back(whole.strides[i]);
+    }
+    layout.shape.push_back(length);
+    layout.strides.push_back(whole.strides[rows] + whole.strides[columns]);
+    return layout;
+  }
+};
+
+Layout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape), 0}; }
+
+struct Diagonal {
+  static constexpr std::string_view kName = "diagonal";
+  Plane plane;
+  Shape from{};
+
+  Tensor forward(const Tensor& x) {
+    from = x.shape();
+    return x.with_layout(plane.look(x.layout()));
+  }
+  Variable backward(const Variable& dy) const {
+    return embed(dy, from, plane.look(contiguous_layout(from)));
+  }
+};
+
+struct DiagEmbed {
+  static constexpr std::string_view kName = "diag_embed";
+  Plane plane;
+
+  Tensor forward(const Tensor& x) const {
+    const int64_t length = x.shape()[x.rank() - 1];
+    const int64_t size = length + std::abs(plane.offset);
+    Shape shape;
+    for (int i = 0, next = 0; i <= x.rank(); ++i)
+      shape.push_back(i == plane.rows || i == plane.columns ? size : x.shape()[next++]);
+    Tensor y = Tensor::full(shape, 0, x.dtype(), x.device());
+    Tensor target = y.with_layout(plane.look(y.layout()));
+    kernels::copy(x, target);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    return diagonal(dy, plane.offset, plane.rows, plane.columns);
+  }
+};
+
+/// 0 where column - row is beyond the diagonal.
+Variable triangle(std::string_view op, const Variable& x, int64_t diagonal, bool lower,
+                  Where where) {
+  if (x.rank() < 2) fail<ShapeError>(op, ": a matrix is wanted, not ", x.shape());
+  const TensorOptions here{.device = x.device()};
+  const Variable row = unsqueeze(arange(x.size(-2), here), 1), column = arange(x.size(-1), here);
+  const Variable distance = column - row;
+  const Variable dropped = lower ? gt(distance, diagonal) : lt(distance, diagonal);
+  return masked_fill(x, dropped, 0, where);
+}
+
+}  // namespace
+
+Variable tril(const Variable& x, int64_t diagonal, Where where) {
+  return triangle("tril", x, diagonal, /*lower=*/true, where);
+}
+Variable triu(const Variable& x, int64_t diagonal, Where where) {
+  return triangle("triu", x, diagonal, /*lower=*/false, where);
+}
+
+Variable diagonal(const Variable& x, int64_t offset, int dim1, int dim2, Where where) {
+  return apply(Diagonal{{Diagonal::kName, offset, dim1, dim2, x.rank()}}, where, x);
+}
+Variable diag_embed(const Variable& x, int64_t offset, int dim1, int dim2, Where where) {
+  if (x.rank() == 0) fail<ShapeError>("diag_embed: a number has no dimension to lay out");
+  return apply(DiagEmbed{{DiagEmbed::kName, offset, dim1, dim2, x.rank() + 1}}, where, x);
+}
+
+Variable diag(const Variable& x, int64_t diagonal, Where where) {
+  if (x.rank() == 1) return diag_embed(x, diagonal, 0, 1, where);
+  if (x.rank() != 2) fail<ShapeError>("diag: a vector or a matrix is wanted, not ", x.shape());
+  return clone(tapegrad::diagonal(x, diagonal, 0, 1, where), where);
+}
+
+Variable trace(const Variable& x, Where where) {
+  if (x.rank() != 2) fail<ShapeError>("trace: a matrix is wanted, not ", x.shape());
+  return sum(diagonal(x, 0, 0, 1, where), where);
+}
+
+void catalog_diagonal(Catalog& catalog) {
+  using A = const Arguments&;
+  catalog.add("tril(input, diagonal: int = 0)", "x[i, j] where j - i <= diagonal, else 0",
+              [](A a) { return tril(a[0], a.integer("diagonal")); });
+  catalog.add("triu(input, diagonal: int = 0)", "x[i, j] where j - i >= diagonal, else 0",
+              [](A a) { return triu(a[0], a.integer("diagonal")); });
+  catalog.add("diagonal(input, offset: int = 0, dim1: int = 0, dim2: int = 1)",
+              "y[..., i] = x[i, ..., i + offset]", [](A a) {
+                return diagonal(a[0], a.integer("offset"), int(a.integer("dim1")),
+                                int(a.integer("dim2")));
+              });
+  catalog.add("diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1)",
+              "y[..., i, i + offset] = x[..., i], else 0", [](A a) {
+                return diag_embed(a[0], a.integer("offset"), int(a.integer("dim1")),
+                                  int(a.integer("dim2")));
+              });
+  catalog.add("diag(input, diagonal: int = 0)", "the diagonal of a matrix, or a matrix of it",
+              [](A a) { return diag(a[0], a.integer("diagonal")); });
+  catalog.add("trace(input)", "the sum of x[i, i]", [](A a) { return trace(a[0]); });
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,63 @@
+#include "ops/distance.h"
+
+#include "core/error.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+Variable dist(const Variable& a, const Variable& b, double p, Where where) {
+  return norm(sub({a, where}, {b, where}), p, where);
+}
+
+Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
+  if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-1))
+    fail<ShapeError>("cdist: rows of one length are wanted: ", a.shape(), " and ", b.shape());
+  if (!(p >= 0)) fail<ArgumentError>("cdist: p is ", p);
+  const Variable rows = unsqueeze(a, -2, where), columns = unsqueeze(b, -3, where);
+  const Variable difference = sub({rows, where}, {columns, where});
+  if (difference.size(-1) == 0) return sum(difference, {-1}, false, where);
+  return norm(difference, p, {-1}, false, where);
+}
+
+Variable pairwise_distance(const Variable& a, const Variable& b, double p, double eps, bool keepdim,
+                           Where where) {
+  return norm(sub({a, where}, {b, where}) + eps, p, {-1}, keepdim, where);
+}
+
+Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double eps, Where where) {
+  const Variable product = mul({normalize(a, 2.0, dim, eps, where), where},
+                               {normalize(b, 2.0, dim, eps, where), where});
+  return sum(product, {dim}, false, where);
+}
+
+Variable normalize(const Variable& x, double p, int dim, double eps, Where where) {
+  const Variable length = clamp(norm(x, p, {dim}, /*keepdim=*/true, where), {.min = eps}, where);
+  return div({x, where}, {length, where});
+}
+
+void catalog_distance(Catalog& catalog) {
+  using A = const Arguments&;
+  catalog.add("dist(input, other, p: float = 2.0)", "norm(input - other)",
+              [](A a) { return dist(a[0], a[1], a.real("p")); });
+  catalog.add("cdist(x1, x2, p: float = 2.0)", "y[i, j] = norm(x1[i] - x2[j])",
+              [](A a) { return cdist(a[0], a[1], a.real("p")); });
+  catalog.add(
+      "pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = false)",
+      "norm(x1 - x2 + eps) along the last dimension", [](A a) {
+        return pairwise_distance(a[0], a[1], a.real("p"), a.real("eps"), a.flag("keepdim"));
+      });
+  catalog.add("cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8)",
+              "x1 . x2 / (|x1| |x2|) along dim", [](A a) {
+                return cosine_similarity(a[0], a[1], int(a.integer("dim")), a.real("eps"));
+              });
+  catalog.add("normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12)",
+              "x / max(norm(x), eps) along dim", [](A a) {
+                return normalize(a[0], a.real("p"), int(a.integer("dim")), a.real("eps"));
+              });
+}
+
+}  // namespace tapegrad

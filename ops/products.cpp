@@ -1,0 +1,163 @@
+#include "ops/products.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/matmul.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+/// The dimensions of a tensor that are not among those named.
+Dims others(int rank, const Dims& named) {
+  Dims rest;
+  for (int i = 0; i < rank; ++i)
+    if (std::find(named.begin(), named.end(), i) == named.end()) rest.push_back(i);
+  return rest;
+}
+
+Dims joined(const Dims& a, const Dims& b) {
+  Dims both = a;
+  for (int64_t dim : b) both.push_back(dim);
+  return both;
+}
+
+Shape sizes_of(const Variable& x, const Dims& dims) {
+  Shape sizes;
+  for (int64_t dim : dims) sizes.push_back(x.shape()[int(dim)]);
+  return sizes;
+}
+
+Dims normalized(const Dims& dims, int rank) {
+  Dims out;
+  for (int64_t dim : dims) {
+    out.push_back(normalize_dim("tensordot", int(dim), rank));
+    if (std::count(out.begin(), out.end(), out[out.rank() - 1]) > 1)
+      fail<ArgumentError>("tensordot: dim ", dim, " is named twice in ", dims);
+  }
+  return out;
+}
+
+/// beta input + alpha product, of the product's shape.
+Variable plus(std::string_view op, const Variable& input, const Variable& product,
+              AddOptions options, Where where) {
+  if (broadcast(op, input.shape(), product.shape()) != product.shape())
+    fail<ShapeError>(op, ": ", input.shape(), " does not broadcast to ", product.shape());
+  const Variable scaled = options.alpha == 1 ? product : mul({product, where}, options.alpha);
+  if (options.beta == 0) return scaled;
+  return add({options.beta == 1 ? input : mul({input, where}, options.beta), where}, {scaled, where});
+}
+
+}  // namespace
+
+Variable cross(const Variable& a, const Variable& b, std::optional<int> dim, Where where) {
+  const Shape shape = broadcast("cross", a.shape(), b.shape());
+  const Variable x = expand(a, shape, where), y = expand(b, shape, where);
+  int along = 0;
+  if (dim)
+    along = normalize_dim("cross", *dim, shape.rank());
+  else
+    while (along < shape.rank() && shape[along] != 3) ++along;
+  if (along == shape.rank() || shape[along] != 3)
+    fail<ShapeError>("cross: no dimension of size 3 in ", a.shape(), " and ", b.shape());
+  const auto turned = [&](const Variable& v, int64_t by) { return roll(v, {-by}, {along}, where); };
+  return sub({mul({turned(x, 1), where}, {turned(y, 2), where}), where},
+             {mul({turned(x, 2), where}, {turned(y, 1), where}), where});
+}
+
+Variable kron(const Variable& a, const Variable& b, Where where) {
+  const int rank = std::max(a.rank(), b.rank());
+  if (2 * rank > kMaxRank)
+    fail<ShapeError>("kron: more than ", kMaxRank / 2, " dimensions: ", a.shape(), ", ", b.shape());
+  Shape left, right, whole;
+  for (int i = 0; i < rank; ++i) {
+    const int at_a = i - rank + a.rank(), at_b = i - rank + b.rank();
+    const int64_t m = at_a < 0 ? 1 : a.shape()[at_a], p = at_b < 0 ? 1 : b.shape()[at_b];
+    left.push_back(m), left.push_back(1);
+    right.push_back(1), right.push_back(p);
+    whole.push_back(m * p);
+  }
+  return reshape(mul({reshape(a, left, where), where}, {reshape(b, right, where), where}), whole,
+                 where);
+}
+
+Variable tensordot(const Variable& a, const Variable& b, int dims, Where where) {
+  if (dims < 0 || dims > a.rank() || dims > b.rank())
+    fail<ArgumentError>("tensordot: no ", dims, " dimensions in ", a.shape(), " and ", b.shape());
+  Dims last, first;
+  for (int i = 0; i < dims; ++i) {
+    last.push_back(a.rank() - dims + i);
+    first.push_back(i);
+  }
+  return tensordot(a, b, last, first, where);
+}
+
+Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, const Dims& dims_b,
+                   Where where) {
+  const Dims summed_a = normalized(dims_a, a.rank()), summed_b = normalized(dims_b, b.rank());
+  const Shape inner = sizes_of(a, summed_a);
+  if (inner != sizes_of(b, summed_b))
+    fail<ShapeError>("tensordot: sizes differ: dims ", dims_a, " of ", a.shape(), ", ", dims_b,
+                     " of ", b.shape());
+  const Dims rest_a = others(a.rank(), summed_a), rest_b = others(b.rank(), summed_b);
+  const Shape rows = sizes_of(a, rest_a), columns = sizes_of(b, rest_b);
+  const Variable left = reshape(permute(a, joined(rest_a, summed_a), where),
+                                {numel(rows), numel(inner)}, where);
+  const Variable right = reshape(permute(b, joined(summed_b, rest_b), where),
+                                 {numel(inner), numel(columns)}, where);
+  return reshape(matmul(left, right, where), joined(rows, columns), where);
+}
+
+Variable addmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
+               Where where) {
+  return plus("addmm", input, mm(a, b, where), options, where);
+}
+Variable addmv(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
+               Where where) {
+  if (a.rank() != 2 || b.rank() != 1)
+    fail<ShapeError>("addmv: a matrix and a vector are wanted: ", a.shape(), " and ", b.shape());
+  return plus("addmv", input, matmul(a, b, where), options, where);
+}
+Variable addr(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
+              Where where) {
+  return plus("addr", input, outer(a, b, where), options, where);
+}
+Variable baddbmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
+                 Where where) {
+  return plus("baddbmm", input, bmm(a, b, where), options, where);
+}
+
+void catalog_products(Catalog& catalog) {
+  using A = const Arguments&;
+  static constexpr auto options = [](A a) { return AddOptions{a.real("beta"), a.real("alpha")}; };
+  catalog.add("cross(input, other, dim: int = none)", "input x other, vectors of 3", [](A a) {
+    return cross(a[0], a[1],
+                 a.has("dim") ? std::optional<int>(int(a.integer("dim"))) : std::nullopt);
+  });
+  catalog.add("kron(input, other)", "y[i p + k, j q + l] = input[i, j] other[k, l]",
+              [](A a) { return kron(a[0], a[1]); });
+  catalog.add("tensordot(a, b, dims: int = 2, dims_a: ints = none, dims_b: ints = none)",
+              "the sum over pairs of dimensions", [](A a) {
+                return a.has("dims_a") ? tensordot(a[0], a[1], a.dims("dims_a"), a.dims("dims_b"))
+                                       : tensordot(a[0], a[1], int(a.integer("dims")));
+              });
+  catalog.add("einsum(operands*, equation: str)", "sums of products named by letters",
+              [](A a) { return einsum(a.text("equation"), a.list); });
+  catalog.add("addmm(input, mat1, mat2, beta: float = 1.0, alpha: float = 1.0)",
+              "beta input + alpha mat1 @ mat2",
+              [](A a) { return addmm(a[0], a[1], a[2], options(a)); });
+  catalog.add("addmv(input, mat, vec, beta: float = 1.0, alpha: float = 1.0)",
+              "beta input + alpha mat @ vec",
+              [](A a) { return addmv(a[0], a[1], a[2], options(a)); });
+  catalog.add("addr(input, vec1, vec2, beta: float = 1.0, alpha: float = 1.0)",
+              "beta input + alpha vec1 vec2^T",
+              [](A a) { return addr(a[0], a[1], a[2], options(a)); });
+  catalog.add("baddbmm(input, batch1, batch2, beta: float = 1.0, alpha: float = 1.0)",
+              "beta input + alpha batch1[i] @ batch2[i]",
+              [](A a) { return baddbmm(a[0], a[1], a[2], options(a)); });
+}
+
+}  // namespace tapegrad

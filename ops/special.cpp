@@ -1,0 +1,189 @@
+#include "ops/special.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "core/view.h"
+#include "ops/arithmetic.h"
+#include "ops/catalog.h"
+#include "ops/operands.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Unary sinh{"sinh"}, cosh{"cosh"}, asin{"asin"}, acos{"acos"}, atan{"atan"};
+constinit Unary asinh{"asinh"}, acosh{"acosh"}, atanh{"atanh"};
+constinit Unary erfc{"erfc"}, erfinv{"erfinv"}, lgamma{"lgamma"}, digamma{"digamma"}, sinc{"sinc"};
+constinit Kernel<void(const Tensor&, int64_t, Tensor&)> polygamma{"polygamma"};
+constinit Kernel<void(const Tensor&, double, double, double, Tensor&)> nan_to_num{"nan_to_num"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+/// An op whose derivative is a formula in x: slope(x).
+template <const kernels::Unary& kernel, Literal name, Variable (*slope)(const Variable& x)>
+struct Smooth : UnaryOp<kernel> {
+  static constexpr std::string_view kName = name.text;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+  Variable backward(const Variable& dy) const { return dy * slope(x()); }
+};
+
+// 1 - x^2 and x^2 - 1 as products: exact beside 1.
+Variable asin_slope(const Variable& x) { return rsqrt((1 - x) * (1 + x)); }
+Variable acos_slope(const Variable& x) { return neg(asin_slope(x)); }
+Variable acosh_slope(const Variable& x) { return rsqrt((x - 1) * (x + 1)); }
+Variable atanh_slope(const Variable& x) { return reciprocal((1 - x) * (1 + x)); }
+Variable atan_slope(const Variable& x) { return reciprocal(square(x) + 1); }
+Variable asinh_slope(const Variable& x) { return reciprocal(hypot(x, 1)); }
+Variable sinh_slope(const Variable& x) { return cosh(x); }
+Variable cosh_slope(const Variable& x) { return sinh(x); }
+Variable erfc_slope(const Variable& x) {
+  return exp(neg(square(x))) * (-2 * std::numbers::inv_sqrtpi);
+}
+Variable lgamma_slope(const Variable& x) { return digamma(x); }
+Variable digamma_slope(const Variable& x) { return polygamma(1, x); }
+
+/// (cos(pi x) - sinc(x)) / x; where the difference cancels, its Taylor series.
+Variable sinc_slope(const Variable& x) {
+  constexpr double kNear = 0.25, kPi = std::numbers::pi;
+  constexpr int kTerms = 9;
+  const Variable near = le(abs(x), kNear);
+  const Variable small = where(near, x, 0), large = where(near, 1, x);
+  const Variable square_of = square(small * kPi);
+  double coefficients[kTerms];  // of (pi x)^(2 k): (-1)^(k+1) 2 (k + 1) / (2 k + 3)!
+  double factorial = 1;
+  for (int k = 0; k < kTerms; ++k) {
+    factorial *= (2 * k + 2) * (2 * k + 3);
+    coefficients[k] = (k % 2 == 0 ? -1 : 1) * 2 * (k + 1) / factorial;
+  }
+  Variable series = square_of * coefficients[kTerms - 1];
+  for (int k = kTerms - 2; k > 0; --k) series = (series + coefficients[k]) * square_of;
+  series = (series + coefficients[0]) * small * (kPi * kPi);
+  return where(near, series, (cos(large * kPi) - sinc(large)) / large);
+}
+
+using Sinh = Smooth<kernels::sinh, "sinh", sinh_slope>;
+using Cosh = Smooth<kernels::cosh, "cosh", cosh_slope>;
+using Asin = Smooth<kernels::asin, "asin", asin_slope>;
+using Acos = Smooth<kernels::acos, "acos", acos_slope>;
+using Atan = Smooth<kernels::atan, "atan", atan_slope>;
+using Asinh = Smooth<kernels::asinh, "asinh", asinh_slope>;
+using Acosh = Smooth<kernels::acosh, "acosh", acosh_slope>;
+using Atanh = Smooth<kernels::atanh, "atanh", atanh_slope>;
+using Erfc = Smooth<kernels::erfc, "erfc", erfc_slope>;
+using Lgamma = Smooth<kernels::lgamma, "lgamma", lgamma_slope>;
+using Digamma = Smooth<kernels::digamma, "digamma", digamma_slope>;
+using Sinc = Smooth<kernels::sinc, "sinc", sinc_slope>;
+
+struct Erfinv : UnaryOp<kernels::erfinv> {
+  static constexpr std::string_view kName = "erfinv";
+  SavedOutput<> y{};
+  auto saved() { return std::tie(y); }
+  Variable backward(const Variable& dy) const {
+    return dy * (exp(square(y())) * (0.5 / std::numbers::inv_sqrtpi));
+  }
+};
+
+struct Polygamma {
+  static constexpr std::string_view kName = "polygamma";
+  int64_t n;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(x.shape());
+    kernels::polygamma(x, n, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const { return dy * polygamma(n + 1, x()); }
+};
+
+struct NanToNum {
+  static constexpr std::string_view kName = "nan_to_num";
+  double nan, posinf, neginf;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(x.shape());
+    kernels::nan_to_num(x, nan, posinf, neginf, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const { return where(isfinite(x()), dy, 0); }
+};
+
+double largest(DType dtype) {
+  return dtype == f16    ? 65504.0
+         : dtype == bf16 ? 0x1.fep127
+         : dtype == f32  ? double(std::numeric_limits<float>::max())
+                         : std::numeric_limits<double>::max();
+}
+
+template <typename Op>
+Variable of_float(const Variable& x, Where where) {
+  return apply(Op{}, where, as_float(x, where));
+}
+
+}  // namespace
+
+Variable sinh(const Variable& x, Where where) { return of_float<Sinh>(x, where); }
+Variable cosh(const Variable& x, Where where) { return of_float<Cosh>(x, where); }
+Variable asin(const Variable& x, Where where) { return of_float<Asin>(x, where); }
+Variable acos(const Variable& x, Where where) { return of_float<Acos>(x, where); }
+Variable atan(const Variable& x, Where where) { return of_float<Atan>(x, where); }
+Variable asinh(const Variable& x, Where where) { return of_float<Asinh>(x, where); }
+Variable acosh(const Variable& x, Where where) { return of_float<Acosh>(x, where); }
+Variable atanh(const Variable& x, Where where) { return of_float<Atanh>(x, where); }
+Variable erfc(const Variable& x, Where where) { return of_float<Erfc>(x, where); }
+Variable erfinv(const Variable& x, Where where) { return of_float<Erfinv>(x, where); }
+Variable lgamma(const Variable& x, Where where) { return of_float<Lgamma>(x, where); }
+Variable digamma(const Variable& x, Where where) { return of_float<Digamma>(x, where); }
+Variable sinc(const Variable& x, Where where) { return of_float<Sinc>(x, where); }
+
+Variable polygamma(int64_t n, const Variable& x, Where where) {
+  if (n < 0 || n > 170) fail<ArgumentError>("polygamma: n is in [0, 170], not ", n);
+  if (n == 0) return digamma(x, where);
+  return apply(Polygamma{n}, where, as_float(x, where));
+}
+
+Variable nan_to_num(const Variable& x, NanToNumOptions options, Where where) {
+  if (!is_float(x.dtype())) return clone(x, where);
+  const double most = largest(x.dtype());
+  return apply(NanToNum{options.nan, options.posinf.value_or(most), options.neginf.value_or(-most)},
+               where, x);
+}
+
+void catalog_special(Catalog& catalog) {
+  using A = const Arguments&;
+  const auto call = []<Variable (*op)(const Variable&, Where)>() {
+    return [](A a) { return op(a[0], Where::current()); };
+  };
+  catalog.add("sinh(input)", "(exp(x) - exp(-x)) / 2", call.operator()<sinh>());
+  catalog.add("cosh(input)", "(exp(x) + exp(-x)) / 2", call.operator()<cosh>());
+  catalog.add("asin(input)", "the angle in [-pi/2, pi/2] of that sine", call.operator()<asin>());
+  catalog.add("acos(input)", "the angle in [0, pi] of that cosine", call.operator()<acos>());
+  catalog.add("atan(input)", "the angle in (-pi/2, pi/2) of that tangent", call.operator()<atan>());
+  catalog.add("asinh(input)", "log(x + sqrt(x^2 + 1))", call.operator()<asinh>());
+  catalog.add("acosh(input)", "log(x + sqrt(x^2 - 1))", call.operator()<acosh>());
+  catalog.add("atanh(input)", "log((1 + x) / (1 - x)) / 2", call.operator()<atanh>());
+  catalog.add("erfc(input)", "1 - erf(x)", call.operator()<erfc>());
+  catalog.add("erfinv(input)", "y with erf(y) = x", call.operator()<erfinv>());
+  catalog.add("lgamma(input)", "log|gamma(x)|", call.operator()<lgamma>());
+  catalog.add("digamma(input)", "the derivative of lgamma", call.operator()<digamma>());
+  catalog.add("polygamma(input, n: int)", "the n-th derivative of digamma",
+              [](A a) { return polygamma(a.integer("n"), a[0]); });
+  catalog.add("sinc(input)", "sin(pi x) / (pi x)", call.operator()<sinc>());
+  catalog.add("nan_to_num(input, nan: float = 0.0, posinf: float = none, neginf: float = none)",
+              "numbers in place of NaN and infinities", [](A a) {
+                NanToNumOptions options{.nan = a.real("nan")};
+                if (a.has("posinf")) options.posinf = a.real("posinf");
+                if (a.has("neginf")) options.neginf = a.real("neginf");
+                return nan_to_num(a[0], options);
+              });
+}
+
+}  // namespace tapegrad

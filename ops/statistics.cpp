@@ -1,0 +1,183 @@
+#include "ops/statistics.h"
+
+#include <cmath>
+
+#include "core/op.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/diagonal.h"
+#include "ops/extent.h"
+#include "ops/index.h"
+#include "ops/matmul.h"
+#include "ops/operands.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+Variable count_nonzero(const Variable& x, const Dims& dims, Where where) {
+  return sum(ne({x, where}, {0, where}), dims, false, where);
+}
+
+Variable nansum(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  if (!is_float(x.dtype())) return sum(x, dims, keepdim, where);
+  return sum(masked_fill(x, isnan(x), 0, where), dims, keepdim, where);
+}
+
+Variable nanmean(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  if (!is_float(x.dtype())) fail<DTypeError>("nanmean: a float type is wanted, not ", x.dtype());
+  const DType dtype = size_of(x.dtype()) == 2 ? f32 : x.dtype();  // the sum may not fit in 16 bits
+  const Variable count = sum(eq(x, x), dims, keepdim, where).to(dtype);
+  return div({nansum(x.to(dtype), dims, keepdim, where), where}, {count, where}).to(x.dtype());
+}
+
+MinMax aminmax(const Variable& x, Where where) { return {amin(x, where), amax(x, where)}; }
+MinMax aminmax(const Variable& x, int dim, bool keepdim, Where where) {
+  return {amin(x, {dim}, keepdim, where), amax(x, {dim}, keepdim, where)};
+}
+
+StdMean std_mean(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+  return {std(x, dims, options, where), mean(x, dims, options.keepdim, where)};
+}
+VarMean var_mean(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+  return {var(x, dims, options, where), mean(x, dims, options.keepdim, where)};
+}
+
+namespace {
+
+/// Weights of observations: empty when none are given.
+Variable observation_weights(const CovOptions& options, int64_t count, DType dtype) {
+  const auto check = [&](const char* name, const Variable& w) {
+    if (!w) return;
+    if (w.shape() != Shape{count})
+      fail<ShapeError>("cov: ", name, " are of shape ", w.shape(), ", observations are ", count);
+    if (w.numel() > 0 && amin(w).item() < 0) fail<ArgumentError>("cov: ", name, " below 0");
+  };
+  check("fweights", options.fweights);
+  check("aweights", options.aweights);
+  if (options.fweights && is_float(options.fweights.dtype()))
+    fail<DTypeError>("cov: fweights are whole numbers, not ", options.fweights.dtype());
+  if (!options.fweights && !options.aweights) return {};
+  if (!options.fweights) return options.aweights.to(dtype);
+  const Variable w = options.fweights.to(dtype);
+  return options.aweights ? w * options.aweights.to(dtype) : w;
+}
+
+}  // namespace
+
+Variable cov(const Variable& input, CovOptions options, Where where) {
+  if (input.rank() > 2) fail<ShapeError>("cov: at most a matrix is wanted, not ", input.shape());
+  const Variable floats = as_float(input, where);
+  const Variable x = input.rank() == 2 ? floats : reshape(floats, {1, input.numel()}, where);
+  const int64_t count = x.size(1);
+  const Variable w = observation_weights(options, count, x.dtype());
+  // The divisor is the weight less what the means have taken of it.
+  const Variable total = w ? sum(w) : full({}, count, {.dtype = x.dtype(), .device = x.device()});
+  const Variable taken = w && options.aweights
+                             ? sum(w * options.aweights.to(x.dtype())) / total * options.correction
+                             : full_like(total, options.correction);
+  const Variable divisor = clamp(total - taken, {.min = 0.0});
+  const Variable means =
+      w ? sum(x * w, {1}, true) / total : mean(x, {1}, /*keepdim=*/true, where);
+  const Variable centred = x - means;
+  const Variable products = matmul(centred, t(w ? centred * w : centred), where);
+  const Variable y = products / divisor;
+  return input.rank() == 2 ? y : reshape(y, {}, where);
+}
+
+Variable corrcoef(const Variable& x, Where where) {
+  const Variable c = cov(x, {}, where);
+  if (c.rank() == 0) return c / c;
+  const Variable deviation = sqrt(diagonal(c, 0, 0, 1, where));
+  return clamp(c / unsqueeze(deviation, 1) / deviation, {.min = -1.0, .max = 1.0}, where);
+}
+
+Variable bincount(const Variable& x, const Variable& weights, int64_t minlength, Where where) {
+  if (x.rank() != 1 || is_float(x.dtype()) || x.dtype() == boolean)
+    fail<ArgumentError>("bincount: a vector of whole numbers is wanted, not ", x.dtype(), ' ',
+                        x.shape());
+  if (minlength < 0) fail<ArgumentError>("bincount: minlength ", minlength, " is below 0");
+  if (weights && weights.shape() != x.shape())
+    fail<ShapeError>("bincount: weights of ", weights.shape(), " for numbers of ", x.shape());
+  const Variable index = x.to(i64);
+  int64_t size = minlength;
+  if (index.numel() > 0) {
+    const MinMax range = aminmax(index);
+    if (range.min.item() < 0) fail<ArgumentError>("bincount: a number is ", range.min.item());
+    size = std::max(size, range.max.value().number().to<int64_t>() + 1);
+  }
+  const DType dtype = !weights ? i64 : is_float(weights.dtype()) ? weights.dtype() : f64;
+  const Variable ones = weights ? weights.to(dtype) : ones_like(index);
+  return scatter_add(zeros({size}, {.dtype = dtype, .device = x.device()}), 0, index, ones, where);
+}
+
+Variable histc(const Variable& x, int64_t bins, double min, double max, Where where) {
+  const NoGrad off;
+  require_float("histc", x.value());
+  if (bins < 1) fail<ArgumentError>("histc: ", bins, " bins");
+  const Variable values = flatten(x).to(f64);
+  if (min == max && values.numel() > 0) {
+    min = amin(values).item();
+    max = amax(values).item();
+  }
+  if (!std::isfinite(min) || !std::isfinite(max) || min > max)
+    fail<ArgumentError>("histc: no range from ", min, " to ", max);
+  if (min == max) {
+    min -= 1;
+    max += 1;
+  }
+  const Variable bin = floor((values - min) * (double(bins) / (max - min)));
+  const Variable inside = logical_and(ge(values, min), le(values, max));
+  // What is outside falls into a bin of its own, which is dropped.
+  const Variable index = tapegrad::where(inside, minimum(bin, double(bins - 1)), double(bins));
+  return narrow(bincount(index.to(i64), {}, bins + 1, where), 0, 0, bins).to(x.dtype());
+}
+
+void catalog_statistics(Catalog& catalog) {
+  using A = const Arguments&;
+  static constexpr auto dims = [](A a) { return a.has("dim") ? a.dims("dim") : Dims{}; };
+  static constexpr auto options = [](A a) {
+    return VarOptions{.correction = int(a.integer("correction")), .keepdim = a.flag("keepdim")};
+  };
+  const OpTraits flat{.max_order = 0};
+  catalog.add(
+      "count_nonzero(input, dim: ints = none)", "how many are not 0",
+      [](A a) { return count_nonzero(a[0], dims(a)); }, flat);
+  catalog.add("nansum(input, dim: ints = none, keepdim: bool = false)", "the sum without NaN",
+              [](A a) { return nansum(a[0], dims(a), a.flag("keepdim")); });
+  catalog.add("nanmean(input, dim: ints = none, keepdim: bool = false)", "the mean without NaN",
+              [](A a) { return nanmean(a[0], dims(a), a.flag("keepdim")); });
+  catalog.add("aminmax(input, dim: int = none, keepdim: bool = false)", "amin and amax", [](A a) {
+    const MinMax y =
+        a.has("dim") ? aminmax(a[0], int(a.integer("dim")), a.flag("keepdim")) : aminmax(a[0]);
+    return std::vector{y.min, y.max};
+  });
+  catalog.add("std_mean(input, dim: ints = none, correction: int = 1, keepdim: bool = false)",
+              "std and mean", [](A a) {
+                const StdMean y = std_mean(a[0], dims(a), options(a));
+                return std::vector{y.std, y.mean};
+              });
+  catalog.add("var_mean(input, dim: ints = none, correction: int = 1, keepdim: bool = false)",
+              "var and mean", [](A a) {
+                const VarMean y = var_mean(a[0], dims(a), options(a));
+                return std::vector{y.var, y.mean};
+              });
+  catalog.add("cov(input, fweights?, aweights?, correction: int = 1)",
+              "sum((x_i - mean_i) (x_j - mean_j)) / (n - correction)", [](A a) {
+                return cov(a[0], {int(a.integer("correction")), a[1], a[2]});
+              });
+  catalog.add("corrcoef(input)", "cov_ij / sqrt(cov_ii cov_jj)",
+              [](A a) { return corrcoef(a[0]); });
+  catalog.add("bincount(input, weights?, minlength: int = 0)", "y[x[i]] += weights[i], or 1",
+              [](A a) { return bincount(a[0], a[1], a.integer("minlength")); });
+  catalog.add(
+      "histc(input, bins: int = 100, min: float = 0.0, max: float = 0.0)",
+      "how many are in each part of [min, max]",
+      [](A a) { return histc(a[0], a.integer("bins"), a.real("min"), a.real("max")); }, flat);
+}
+
+}  // namespace tapegrad

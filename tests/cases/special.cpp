@@ -1,0 +1,74 @@
+#include <cmath>
+
+#include "tests/op_case.h"
+
+namespace tapegrad::testing {
+namespace {
+
+/// By its defining sum, with the tail as an integral: slow, and right to 1e-15 for n >= 2.
+double polygamma_sum(int n, double x) {
+  double sum = 0, factorial = 1;
+  for (int i = 2; i <= n; ++i) factorial *= i;
+  constexpr int kTerms = 200000;
+  for (int k = kTerms - 1; k >= 0; --k) sum += std::pow(x + k, -n - 1);
+  const double end = x + kTerms;
+  sum += std::pow(end, -n) / n + std::pow(end, -n - 1) / 2 + (n + 1) * std::pow(end, -n - 2) / 12;
+  return (n % 2 == 0 ? -1 : 1) * factorial * sum;
+}
+
+/// By psi(x) = psi(x + 1) - 1 / x up to where the asymptotic series is exact.
+double digamma_sum(double x) {
+  long double sum = 0, y = x;
+  for (; y < 1000; ++y) sum -= 1 / y;
+  return double(sum + std::log(y) - 1 / (2 * y) - 1 / (12 * y * y) + 1 / (120 * y * y * y * y));
+}
+
+/// By bisection of erf.
+double erfinv_bisect(double x) {
+  double low = -6, high = 6;
+  for (int i = 0; i < 200; ++i) {
+    const double middle = low + (high - low) / 2;
+    (std::erf(middle) < x ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace
+
+void special_cases(OpCases& cases) {
+  const auto add = [&](const char* op, double (*f)(double), Fill fill = Fill::kNormal,
+                       Attributes attributes = {}) {
+    for (const Shape& shape : {Shape{3, 5}, Shape{}})
+      cases.push_back({.op = op,
+                       .inputs = {Input{shape, fill}},
+                       .attributes = attributes,
+                       .reference = elementwise(f),
+                       .same_bits = true});
+  };
+  add("sinh", [](double x) { return (std::exp(x) - std::exp(-x)) / 2; });
+  add("cosh", [](double x) { return (std::exp(x) + std::exp(-x)) / 2; });
+  add(
+      "asin", [](double x) { return std::asin(x); }, Fill::kUnit);
+  add(
+      "acos", [](double x) { return std::acos(x); }, Fill::kUnit);
+  add("atan", [](double x) { return std::atan(x); });
+  add("asinh", [](double x) { return std::asinh(x); });
+  add(
+      "acosh", [](double x) { return std::acosh(x); }, Fill::kAboveOne);
+  add(
+      "atanh", [](double x) { return std::atanh(x); }, Fill::kUnit);
+  add("erfc", [](double x) { return std::erfc(x); });
+  add("erfinv", erfinv_bisect, Fill::kUnit);
+  add(
+      "lgamma", [](double x) { return std::log(std::fabs(std::tgamma(x))); }, Fill::kPositive);
+  add("digamma", digamma_sum, Fill::kPositive);
+  for (int64_t n : {2, 3})
+    add("polygamma",
+        n == 2 ? [](double x) { return polygamma_sum(2, x); }
+               : [](double x) { return polygamma_sum(3, x); },
+        Fill::kPositive, {{"n", n}});
+  add("sinc", [](double x) { return std::sin(M_PI * x) / (M_PI * x); });
+  add("nan_to_num", [](double x) { return x; });
+}
+
+}  // namespace tapegrad::testing

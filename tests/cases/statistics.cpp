@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/op_case.h"
+
+namespace tapegrad::testing {
+namespace {
+
+using Values = std::vector<double>;
+
+/// f of the rows of a matrix: one number each.
+Reference of_rows(double (*f)(const Values&)) {
+  return [f](const std::vector<Array>& in) {
+    const int64_t rows = in[0].shape[0], n = in[0].shape[1];
+    Array y{{rows}, {}};
+    for (int64_t i = 0; i < rows; ++i)
+      y.values.push_back(f(Values(in[0].values.begin() + i * n, in[0].values.begin() + (i + 1) * n)));
+    return y;
+  };
+}
+Reference of_all(double (*f)(const Values&)) {
+  return [f](const std::vector<Array>& in) { return Array{{}, {f(in[0].values)}}; };
+}
+
+double total(const Values& x) {
+  double sum = 0;
+  for (double value : x) sum += value;
+  return sum;
+}
+double mean(const Values& x) { return total(x) / double(x.size()); }
+double variance(const Values& x) {
+  double sum = 0;
+  for (double value : x) sum += (value - mean(x)) * (value - mean(x));
+  return sum / double(x.size() - 1);
+}
+double deviation(const Values& x) { return std::sqrt(variance(x)); }
+double smallest(const Values& x) { return *std::min_element(x.begin(), x.end()); }
+double nonzero(const Values& x) {
+  double count = 0;
+  for (double value : x) count += value != 0;
+  return count;
+}
+
+/// The covariances of rows; weights of the observations in in[1] and in[2].
+Reference covariance(double correction, bool correlation = false) {
+  return [=](const std::vector<Array>& in) {
+    const int64_t v = in[0].shape.rank() == 2 ? in[0].shape[0] : 1;
+    const int64_t n = in[0].shape[in[0].shape.rank() - 1];
+    const auto weight = [&](size_t input, int64_t k) {
+      return in.size() > input && !in[input].values.empty() ? in[input].values[size_t(k)] : 1.0;
+    };
+    double sum = 0, taken = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      sum += weight(1, k) * weight(2, k);
+      taken += weight(1, k) * weight(2, k) * weight(2, k);
+    }
+    const bool weighted = in.size() > 2 && !in[2].values.empty();
+    const double divisor = sum - correction * (weighted ? taken / sum : 1.0);
+    Values means(size_t(v), 0.0);
+    for (int64_t i = 0; i < v; ++i)
+      for (int64_t k = 0; k < n; ++k)
+        means[size_t(i)] += in[0].values[size_t(i * n + k)] * weight(1, k) * weight(2, k) / sum;
+    Array y{in[0].shape.rank() == 2 ? Shape{v, v} : Shape{}, {}};
+    for (int64_t i = 0; i < v; ++i)
+      for (int64_t j = 0; j < v; ++j) {
+        double product = 0;
+        for (int64_t k = 0; k < n; ++k)
+          product += weight(1, k) * weight(2, k) *
+                     (in[0].values[size_t(i * n + k)] - means[size_t(i)]) *
+                     (in[0].values[size_t(j * n + k)] - means[size_t(j)]);
+        y.values.push_back(product / divisor);
+      }
+    if (!correlation) return y;
+    Array c = y;
+    for (int64_t i = 0; i < v; ++i)
+      for (int64_t j = 0; j < v; ++j)
+        c.values[size_t(i * v + j)] /=
+            std::sqrt(y.values[size_t(i * v + i)] * y.values[size_t(j * v + j)]);
+    return c;
+  };
+}
+
+}  // namespace
+
+void statistics_cases(OpCases& cases) {
+  const std::vector<DType> floats{f64, f32, bf16, f16};
+  const auto add = [&](const char* op, double (*f)(const Values&), Fill fill,
+                       const std::vector<DType>& dtypes, double tolerance) {
+    const auto row = [&](const Attributes& attributes, const Reference& reference) {
+      cases.push_back({.op = op,
+                       .inputs = {Input{{3, 5}, fill}},
+                       .attributes = attributes,
+                       .reference = reference,
+                       .tolerance = tolerance,
+                       .dtypes = dtypes});
+    };
+    row({}, of_all(f));
+    row({{"dim", int64_t(1)}}, of_rows(f));
+  };
+  add("count_nonzero", nonzero, Fill::kIntegers, {f64, f32, bf16, i64, u8, boolean}, 0);
+  add("nansum", total, Fill::kNormal, floats, 8);
+  add("nanmean", mean, Fill::kNormal, floats, 8);
+  add("aminmax", smallest, Fill::kDistinct, {f64, f32, i64}, 0);
+  add("std_mean", deviation, Fill::kPositive, floats, 16);
+  add("var_mean", variance, Fill::kPositive, floats, 16);
+
+  const auto matrix = [&](const char* op, std::vector<std::optional<Input>> inputs,
+                          const Attributes& attributes, const Reference& reference) {
+    cases.push_back({.op = op,
+                     .inputs = std::move(inputs),
+                     .attributes = attributes,
+                     .reference = reference,
+                     .tolerance = 32,
+                     .dtypes = {f64, f32}});
+  };
+  const Input counts{.shape = {6}, .fill = Fill::kIndices, .bound = 4};
+  const Input weights{.shape = {6}, .fill = Fill::kPositive};
+  matrix("cov", {Input{{3, 6}}}, {}, covariance(1));
+  matrix("cov", {Input{{3, 6}}}, {{"correction", int64_t(0)}}, covariance(0));
+  matrix("cov", {Input{{6}}}, {}, covariance(1));
+  matrix("cov", {Input{{3, 6}}, counts}, {}, covariance(1));
+  matrix("cov", {Input{{3, 6}}, std::nullopt, weights}, {}, covariance(1));
+  matrix("cov", {Input{{3, 6}}, counts, weights}, {{"correction", int64_t(2)}}, covariance(2));
+  matrix("corrcoef", {Input{{3, 6}}}, {}, covariance(1, /*correlation=*/true));
+
+  const auto counted = [](int64_t size, bool weighted) {
+    return [=](const std::vector<Array>& in) {
+      Array y{{size}, Values(size_t(size), 0.0)};
+      for (size_t i = 0; i < in[0].values.size(); ++i)
+        y.values[size_t(in[0].values[i])] += weighted ? in[1].values[i] : 1;
+      return y;
+    };
+  };
+  const Input numbers{.shape = {9}, .fill = Fill::kIndices, .bound = 5};
+  cases.push_back({.op = "bincount",
+                   .inputs = {numbers},
+                   .attributes = {{"minlength", int64_t(7)}},
+                   .reference = counted(7, false),
+                   .tolerance = 0,
+                   .dtypes = {f32}});
+  cases.push_back({.op = "bincount",
+                   .inputs = {numbers, Input{{9}}},
+                   .attributes = {{"minlength", int64_t(7)}},
+                   .reference = counted(7, true),
+                   .tolerance = 8});
+  cases.push_back({.op = "histc",
+                   .inputs = {Input{{4, 5}}},
+                   .attributes = {{"bins", int64_t(6)}, {"min", -1.5}, {"max", 1.5}},
+                   .reference = [](const std::vector<Array>& in) {
+                     Array y{{6}, Values(6, 0.0)};
+                     for (double x : in[0].values)
+                       if (x >= -1.5 && x <= 1.5)
+                         ++y.values[size_t(std::min(std::floor((x + 1.5) * 2), 5.0))];
+                     return y;
+                   },
+                   .tolerance = 0});
+}
+
+}  // namespace tapegrad::testing

@@ -1,0 +1,151 @@
+// Expected values of edges are PyTorch's unless it says otherwise.
+#include "ops/arithmetic.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "ops/create.h"
+#include "ops/reduce.h"
+
+namespace tapegrad {
+namespace {
+
+/// Of the type that is written, not of the default one.
+template <typename T>
+Variable make(const std::vector<T>& values) {
+  return Variable(Tensor::from<T>(values, {int64_t(values.size())}));
+}
+Variable make(const std::vector<bool>& values) {
+  return tensor(std::vector<int64_t>(values.begin(), values.end())).to(boolean);
+}
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using Doubles = std::vector<double>;
+using Ints = std::vector<int64_t>;
+
+void expect_exactly(const Variable& got, const Doubles& expected) {
+  const Doubles values = got.to_vector<double>();
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isnan(expected[i]))
+      EXPECT_TRUE(std::isnan(values[i])) << i << ": " << values[i];
+    else
+      EXPECT_EQ(values[i], expected[i]) << i;
+  }
+}
+
+TEST(Arithmetic, XlogyAtItsEdges) {
+  expect_exactly(xlogy(make<double>({0, 0, 0, 1, 2}), make<double>({0, kInf, kNaN, 0, -1})),
+                 {0, 0, kNaN, -kInf, kNaN});
+  const Variable a = make<double>({0, 0, 1}).requires_grad_();
+  const Variable b = make<double>({0, -1, 0}).requires_grad_();
+  sum(xlogy(a, b)).backward();
+  expect_exactly(a.grad(), {0, 0, -kInf});
+  expect_exactly(b.grad(), {kNaN, 0, kInf});
+  EXPECT_EQ(xlogy(tensor({0, 1}), 2).dtype(), f32);
+}
+
+TEST(Arithmetic, LogaddexpDoesNotOverflow) {
+  expect_exactly(logaddexp(make<double>({kInf, -kInf, -kInf, kInf, kNaN, 1000, -1000}),
+                           make<double>({kInf, -kInf, 3, -kInf, 1, 1000, -1000})),
+                 {kInf, -kInf, 3, kInf, kNaN, 1000 + std::log(2.0), -1000 + std::log(2.0)});
+  EXPECT_EQ(logaddexp(make<float>({0}), make<float>({-80})).item(), double(std::exp(-80.0f)));
+  const Variable a = make<double>({-1000, 1000}).requires_grad_();
+  sum(logaddexp(a, 0)).backward();
+  expect_exactly(a.grad(), {0, 1});
+  EXPECT_THROW(logaddexp(tensor({1}), tensor({2})), KernelError);
+}
+
+TEST(Arithmetic, HypotDoesNotOverflow) {
+  expect_exactly(hypot(make<double>({3e300, 3e-300, kInf, 0}), make<double>({4e300, 4e-300, kNaN, 0})),
+                 {5e300, 5e-300, kInf, 0});
+  EXPECT_EQ(hypot(make<float>({3e38f}), make<float>({1e38f})).item(),
+            double(std::hypot(3e38f, 1e38f)));
+  const Variable a = make<double>({0, 3e300}).requires_grad_();  // T33
+  sum(hypot(a, make<double>({0, 4e300}))).backward();
+  expect_exactly(a.grad(), {0, 0.6});
+}
+
+TEST(Arithmetic, RemainderHasTheSignOfTheDivisor) {
+  expect_exactly(remainder(make<double>({5.5, -5.5, 5.5, -5.5, -5, 5}),
+                           make<double>({2, 2, -2, -2, kInf, 0})),
+                 {1.5, 0.5, -0.5, -1.5, kInf, kNaN});
+  expect_exactly(floor_divide(make<double>({5.5, -5.5, 5.5, -5.5, -5, 5, -1, 0.5}),
+                              make<double>({2, 2, -2, -2, kInf, 0, 0, -3})),
+                 {2, -3, -3, 2, -1, kInf, -kInf, -1});
+  EXPECT_EQ(remainder(tensor({7, -7, 7, -7}), tensor({3, 3, -3, -3})).to_vector<int64_t>(),
+            (Ints{1, 2, -2, -1}));
+  EXPECT_EQ(floor_divide(tensor({7, -7, 7, -7}), tensor({3, 3, -3, -3})).to_vector<int64_t>(),
+            (Ints{2, -3, -3, 2}));
+  const int64_t least = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(floor_divide(make<int64_t>({least}), -1).to_vector<int64_t>(), (Ints{least}));
+  EXPECT_EQ(remainder(make<int64_t>({least}), -1).to_vector<int64_t>(), (Ints{0}));
+  EXPECT_EQ(remainder(make<uint8_t>({uint8_t(250)}), 7).to_vector<int64_t>(), (Ints{5}));
+  EXPECT_THROW(remainder(tensor({1, 2}), tensor({1, 0})), ArgumentError);
+  EXPECT_THROW(floor_divide(tensor({1}), 0), ArgumentError);
+}
+
+TEST(Arithmetic, RemainderGradient) {
+  const Variable a = make<double>({5.5, -5.5}).requires_grad_();
+  const Variable b = make<double>({2, 2}).requires_grad_();
+  sum(remainder(a, b)).backward();
+  expect_exactly(a.grad(), {1, 1});
+  expect_exactly(b.grad(), {-2, 3});
+}
+
+TEST(Arithmetic, LerpMeetsBothEnds) {
+  const Variable start = make<double>({1e30, 2}), end = make<double>({1, 1e30});
+  expect_exactly(lerp(start, end, 1.0), {1, 1e30});
+  expect_exactly(lerp(start, end, 0), {1e30, 2});
+  expect_exactly(lerp(make<double>({10, 20}), make<double>({20, 40}), make<double>({0.25, 2})),
+                 {12.5, 60});
+}
+
+TEST(Arithmetic, AddcmulOfWholeNumbers) {
+  const Variable y = addcmul(tensor({1, 2}), tensor({3, 4}), tensor({5, 6}));
+  EXPECT_EQ(y.dtype(), i64);
+  EXPECT_EQ(y.to_vector<int64_t>(), (Ints{16, 26}));
+  EXPECT_EQ(addcmul(tensor({1, 2}), tensor({3, 4}), tensor({5, 6}), 2).to_vector<int64_t>(),
+            (Ints{31, 50}));
+  EXPECT_THROW(addcdiv(make<double>({1}), tensor({3}), tensor({5})), DTypeError);
+}
+
+TEST(Arithmetic, Bits) {
+  EXPECT_EQ(bitwise_and(make<uint8_t>({uint8_t(0xcc)}), 0xaa).to_vector<int64_t>(), (Ints{0x88}));
+  EXPECT_EQ(bitwise_not(make<uint8_t>({uint8_t(0xcc)})).to_vector<int64_t>(), (Ints{0x33}));
+  EXPECT_EQ(bitwise_not(make({true, false})).to_vector<int64_t>(), (Ints{0, 1}));
+  EXPECT_EQ(bitwise_xor(make({true, false}), make({true, true})).dtype(), boolean);
+  EXPECT_EQ(bitwise_or(make<int32_t>({1}), make<int64_t>({int64_t(1) << 40})).dtype(), i64);
+  EXPECT_THROW(bitwise_and(make<double>({1}), make<double>({1})), KernelError);
+  // NumPy's: all bits leave at once.
+  EXPECT_EQ(bitwise_left_shift(make<int32_t>({1, 1, 1, -1}), make<int32_t>({31, 32, -1, 4}))
+                .to_vector<int64_t>(),
+            (Ints{-2147483648LL, 0, 0, -16}));
+  EXPECT_EQ(bitwise_right_shift(make<int32_t>({-9, -9, 9, 9}), make<int32_t>({1, 40, -1, 3}))
+                .to_vector<int64_t>(),
+            (Ints{-5, -1, 0, 1}));
+  EXPECT_EQ(gcd(make<int64_t>({12, -12, 0, 0, 7}), make<int64_t>({18, 18, 5, 0, -21}))
+                .to_vector<int64_t>(),
+            (Ints{6, 6, 5, 0, 7}));
+}
+
+TEST(Arithmetic, Close) {
+  const Variable a = make<double>({kInf, kInf, -kInf, kNaN, 1});
+  const Variable b = make<double>({kInf, 1, kInf, kNaN, 1.000001});
+  expect_exactly(isclose(a, b), {1, 0, 0, 0, 1});
+  expect_exactly(isclose(a, b, {.equal_nan = true}), {1, 0, 0, 1, 1});
+  EXPECT_EQ(allclose(a, b).item(), 0);
+  EXPECT_EQ(allclose(b, b, {.equal_nan = true}).item(), 1);
+  // b is what the tolerance is relative to.
+  EXPECT_EQ(isclose(make<double>({10}), make<double>({9}), {.rtol = 0.105}).item(), 0);
+  EXPECT_EQ(isclose(make<double>({9}), make<double>({10}), {.rtol = 0.105}).item(), 1);
+  EXPECT_EQ(isclose(make<uint8_t>({uint8_t(2)}), make<uint8_t>({uint8_t(3)}), {.atol = 1}).item(), 1);
+  EXPECT_THROW(isclose(a, b, {.rtol = -1}), ArgumentError);
+}
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,0 +1,151 @@
+// Expected values are worked out by hand, or PyTorch's where it says so.
+#include "ops/products.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "ops/create.h"
+#include "ops/diagonal.h"
+#include "ops/distance.h"
+#include "ops/reduce.h"
+#include "ops/statistics.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using Doubles = std::vector<double>;
+using Ints = std::vector<int64_t>;
+
+Variable make(const Doubles& values, const Shape& shape) {
+  return Variable(Tensor::from<double>(values, shape));
+}
+Variable make(const Doubles& values) { return make(values, {int64_t(values.size())}); }
+/// 1, 2, 3 ...
+Variable count(const Shape& shape) {
+  return reshape(arange(1, numel(shape) + 1, 1, {.dtype = f64}), shape);
+}
+
+template <typename Error, typename F>
+void expect_error(const std::string& words, F f) {
+  try {
+    f();
+    ADD_FAILURE() << "no error: " << words;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(Einsum, RefusesWhatItCannotRead) {
+  const Variable a = count({2, 3}), b = count({3, 4});
+  expect_error<ArgumentError>("names 2 operands, given are 1", [&] { einsum("ij,jk->ik", {a}); });
+  expect_error<ArgumentError>("a letter or one ... is wanted", [&] { einsum("i1->i", {a}); });
+  expect_error<ArgumentError>("is in no operand", [&] { einsum("ij->ik", {a}); });
+  expect_error<ArgumentError>("occurs twice in the result", [&] { einsum("ij->ii", {a}); });
+  expect_error<ShapeError>("does not fit a shape of [2, 3]", [&] { einsum("ijk->i", {a}); });
+  expect_error<ShapeError>("j has size 3 and 4", [&] { einsum("ij,kj->ik", {a, count({2, 4})}); });
+}
+
+TEST(Einsum, WholeNumbersStayWhole) {
+  const Variable a = tensor({1, 2, 3, 4}, {2, 2});
+  const Variable y = einsum("ij,jk->ik", {a, a});
+  EXPECT_EQ(y.dtype(), i64);
+  EXPECT_EQ(y.to_vector<int64_t>(), (Ints{7, 10, 15, 22}));
+  EXPECT_EQ(einsum("ij->", {a}).item(), 10);
+}
+
+// Ten matrices in a chain: more than are planned together. The wrong order would need 64^5 numbers.
+TEST(Einsum, ManyOperands) {
+  std::string left, letters = "abcdefghijk";
+  std::vector<Variable> matrices;
+  for (size_t i = 0; i + 1 < letters.size(); ++i) {
+    if (i > 0) left += ',';
+    left += letters.substr(i, 2);
+    matrices.push_back(eye(64));
+  }
+  const Variable y = einsum(left + "->ak", matrices);
+  EXPECT_EQ(y.shape(), (Shape{64, 64}));
+  EXPECT_EQ(sum(y).item(), 64);
+}
+
+TEST(Products, BetaZeroDoesNotReadTheInput) {
+  const Variable nothing = make({kNaN, kNaN, kNaN, kNaN}, {2, 2}), a = count({2, 2});
+  EXPECT_EQ(addmm(nothing, a, a, {.beta = 0}).to_vector<double>(), (Doubles{7, 10, 15, 22}));
+  expect_error<ShapeError>("addmm: shapes do not broadcast: [3, 2] and [2, 2]",
+                           [&] { addmm(count({3, 2}), a, a); });
+}
+
+TEST(Products, CrossFindsItsDimension) {
+  const Variable x = make({1, 0, 0}), y = make({0, 1, 0});
+  EXPECT_EQ(cross(x, y).to_vector<double>(), (Doubles{0, 0, 1}));
+  EXPECT_EQ(cross(count({2, 3}), y).to_vector<double>(), (Doubles{-3, 0, 1, -6, 0, 4}));
+  expect_error<ShapeError>("no dimension of size 3", [&] { cross(count({2}), count({2})); });
+}
+
+TEST(Products, KronOfDifferentRanks) {
+  EXPECT_EQ(kron(make({1, 2}), make({1, 10}, {2, 1})).to_vector<double>(), (Doubles{1, 2, 10, 20}));
+}
+
+TEST(Diagonal, IsAView) {
+  Variable x = count({3, 3});
+  Variable view = diagonal(x);
+  fill_(view, 0);
+  EXPECT_EQ(x.to_vector<double>(), (Doubles{0, 2, 3, 4, 0, 6, 7, 8, 0}));
+  EXPECT_EQ(diagonal(x, 5).shape(), (Shape{0}));
+  expect_error<ArgumentError>("dim1 and dim2 are both 1", [&] { diagonal(x, 0, 1, -1); });
+}
+
+TEST(Diagonal, WhatIsDroppedMayBeAnything) {
+  EXPECT_EQ(tril(make({1, kNaN, 3, 4}, {2, 2})).to_vector<double>(), (Doubles{1, 0, 3, 4}));
+  EXPECT_EQ(trace(tensor({1, 2, 3, 4}, {2, 2})).dtype(), i64);
+}
+
+TEST(Statistics, NanIsLeftOut) {
+  const Variable x = make({1, kNaN, 3, kNaN}, {2, 2}).requires_grad_();
+  EXPECT_EQ(nansum(x).item(), 4);
+  const Variable means = nanmean(x, {0});
+  EXPECT_EQ(select(means, 0, 0).item(), 2);
+  EXPECT_TRUE(std::isnan(select(means, 0, 1).item()));
+  nanmean(x).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{0.5, 0, 0.5, 0}));
+  EXPECT_EQ(count_nonzero(x).item(), 4);
+  EXPECT_EQ(nanmean(full({4}, 60000, {.dtype = f16})).item(), full({}, 60000, {.dtype = f16}).item());
+}
+
+TEST(Statistics, Histc) {
+  // PyTorch's: both ends are inside, NaN and what is beyond is not.
+  const Variable x = make({0, 0.5, 1, 2, 3, -1, kNaN});
+  EXPECT_EQ(histc(x, 2, 0, 2).to_vector<double>(), (Doubles{2, 2}));
+  EXPECT_EQ(histc(make({1, 1, 1}), 2).to_vector<double>(), (Doubles{0, 3}));
+  expect_error<ArgumentError>("no range", [&] { histc(x, 2); });
+  expect_error<ArgumentError>("0 bins", [&] { histc(x, 0, 0, 1); });
+}
+
+TEST(Statistics, Bincount) {
+  EXPECT_EQ(bincount(tensor({1, 3, 1})).to_vector<int64_t>(), (Ints{0, 2, 0, 1}));
+  EXPECT_EQ(bincount(tensor({1, 3, 1}), tensor({2, 5, 7})).dtype(), f64);
+  EXPECT_EQ(bincount(empty({0}, {.dtype = i64})).shape(), (Shape{0}));
+  expect_error<ArgumentError>("a number is -2", [] { bincount(tensor({1, -2})); });
+}
+
+TEST(Statistics, CorrelationOfOneVariable) {
+  EXPECT_EQ(corrcoef(make({1, 2, 4})).item(), 1);
+  EXPECT_TRUE(std::isnan(cov(make({5})).item()));  // 0 / 0, as in PyTorch
+}
+
+TEST(Distance, GradientAtZeroIsZero) {  // T33
+  const Variable a = make({1, 2, 3, 4}, {2, 2}).requires_grad_();
+  sum(cdist(a, a)).backward();
+  for (double value : a.grad().to_vector<double>()) EXPECT_TRUE(std::isfinite(value));
+  EXPECT_EQ(normalize(make({0, 0}, {1, 2})).to_vector<double>(), (Doubles{0, 0}));
+  EXPECT_EQ(cosine_similarity(make({0, 0}, {1, 2}), make({1, 2}, {1, 2})).item(), 0);
+  EXPECT_EQ(dist(make({0, 3}), make({4, 0})).item(), 5);
+  EXPECT_EQ(cdist(make({0, 3}, {1, 2}), make({4, 0}, {1, 2}), 0).item(), 2);
+}
+
+}  // namespace
+}  // namespace tapegrad
