@@ -116,7 +116,7 @@ TG_HD inline double digamma(double x) {
     return sum + digamma_near_root(x);
   }
   // log(x) - 1 / (2 x) - sum of B_2j / (2 j x^2j)
-  constexpr double kTail[] = {1 / 12.0,  -1 / 120.0,      1 / 252.0, -1 / 240.0,
+  constexpr double kTail[] = {1 / 12.0,  -1 / 120.0,     1 / 252.0, -1 / 240.0,
                               1 / 132.0, -691 / 32760.0, 1 / 12.0,  -3617 / 8160.0};
   const double z = 1 / (x * x);
   return sum + (std::log(x) - 0.5 / x - z * polynomial(kTail, z));
@@ -125,12 +125,11 @@ TG_HD inline double digamma(double x) {
 /// The sum of (q + k)^-s over k = 0, 1, ... for q > 0 and whole s > 1, by Euler and Maclaurin.
 TG_HD inline double zeta(double s, double q) {
   // B_2j / (2 j)!
-  constexpr double kTail[] = {0.08333333333333333,     -0.001388888888888889,
-                              3.306878306878307e-05,   -8.267195767195768e-07,
-                              2.08767569878681e-08,    -5.284190138687493e-10,
-                              1.3382536530684679e-11,  -3.3896802963225827e-13,
-                              8.586062056277845e-15,   -2.174868698558062e-16,
-                              5.5090028283602295e-18,  -1.3954464685812522e-19};
+  constexpr double kTail[] = {
+      0.08333333333333333,    -0.001388888888888889,   3.306878306878307e-05,
+      -8.267195767195768e-07, 2.08767569878681e-08,    -5.284190138687493e-10,
+      1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15,
+      -2.174868698558062e-16, 5.5090028283602295e-18,  -1.3954464685812522e-19};
   double head = 0;
   for (; q < 10 + s; q += 1) head += std::pow(q, -s);
   const double power = std::pow(q, -s);

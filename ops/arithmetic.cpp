@@ -131,8 +131,8 @@ struct Lerp {
   Tensor forward(const Tensor& start, const Tensor& end, const Tensor& weight) {
     check_same_device(kName, start, end, weight);
     check_same_dtype(kName, start, end, weight);
-    const Shape shape = broadcast(kName, broadcast(kName, start.shape(), end.shape()),
-                                  weight.shape());
+    const Shape shape =
+        broadcast(kName, broadcast(kName, start.shape(), end.shape()), weight.shape());
     reduce.remember(shape, start, end, weight);
     Tensor y = start.empty_like(shape);
     kernels::lerp(start, end, weight, y);
@@ -149,7 +149,8 @@ struct Lerp {
 
 /// value x, where x itself does for 1.
 Variable scaled(const Variable& x, const Number& value, Where where) {
-  return value.kind() == i64 && value.to<int64_t>() == 1 ? x : mul({x, where}, {value.real(), where});
+  return value.kind() == i64 && value.to<int64_t>() == 1 ? x
+                                                         : mul({x, where}, {value.real(), where});
 }
 
 CloseOptions close_options(const Arguments& a) {
@@ -223,8 +224,8 @@ void catalog_arithmetic(Catalog& catalog) {
   catalog.add("hypot(input, other)", "sqrt(input^2 + other^2)", call.operator()<hypot>());
   catalog.add("remainder(input, other)", "input - other floor(input / other)",
               call.operator()<remainder>());
-  catalog.add("floor_divide(input, other)", "floor(input / other)",
-              call.operator()<floor_divide>(), flat);
+  catalog.add("floor_divide(input, other)", "floor(input / other)", call.operator()<floor_divide>(),
+              flat);
   catalog.add("lerp(input, end, weight)", "input + weight (end - input)",
               [](A a) { return lerp(a[0], a[1], a[2]); });
   catalog.add("addcmul(input, tensor1, tensor2, value: number = 1)",

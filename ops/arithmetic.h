@@ -57,11 +57,11 @@ Variable allclose(const Variable& a, const Variable& b, CloseOptions options = {
 namespace kernels {
 
 // Operands of one dtype that broadcast to y's shape.
-extern Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> xlogy, logaddexp, hypot;
+extern Kernel<void(const Tensor&a, const Tensor&b, Tensor&y)> xlogy, logaddexp, hypot;
 // An integer divisor 0 gives 0; the ops refuse it before.
-extern Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> remainder, floor_divide;
-extern Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> bitwise_and, bitwise_or,
-    bitwise_xor, bitwise_left_shift, bitwise_right_shift, gcd;
+extern Kernel<void(const Tensor&a, const Tensor&b, Tensor&y)> remainder, floor_divide;
+extern Kernel<void(const Tensor&a, const Tensor&b, Tensor&y)> bitwise_and, bitwise_or, bitwise_xor,
+    bitwise_left_shift, bitwise_right_shift, gcd;
 extern Kernel<void(const Tensor& start, const Tensor& end, const Tensor& weight, Tensor& y)> lerp;
 
 }  // namespace kernels

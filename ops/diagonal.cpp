@@ -21,14 +21,16 @@ struct Plane {
   int rows, columns;
 
   Plane(std::string_view op, int64_t offset, int dim1, int dim2, int rank)
-      : offset(offset), rows(normalize_dim(op, dim1, rank)), columns(normalize_dim(op, dim2, rank)) {
+      : offset(offset),
+        rows(normalize_dim(op, dim1, rank)),
+        columns(normalize_dim(op, dim2, rank)) {
     if (rows == columns) fail<ArgumentError>(op, ": dim1 and dim2 are both ", rows);
   }
   /// The diagonal behind the other dimensions.
   Layout look(const Layout& whole) const {
     const int64_t down = offset < 0 ? -offset : 0, right = offset > 0 ? offset : 0;
-    const int64_t length = std::max<int64_t>(
-        0, std::min(whole.shape[rows] - down, whole.shape[columns] - right));
+    const int64_t length =
+        std::max<int64_t>(0, std::min(whole.shape[rows] - down, whole.shape[columns] - right));
     Layout layout{{}, {}, whole.offset};
     if (length > 0) layout.offset += down * whole.strides[rows] + right * whole.strides[columns];
     for (int i = 0; i < whole.shape.rank(); ++i) {

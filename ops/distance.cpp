@@ -29,8 +29,8 @@ Variable pairwise_distance(const Variable& a, const Variable& b, double p, doubl
 }
 
 Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double eps, Where where) {
-  const Variable product = mul({normalize(a, 2.0, dim, eps, where), where},
-                               {normalize(b, 2.0, dim, eps, where), where});
+  const Variable product =
+      mul({normalize(a, 2.0, dim, eps, where), where}, {normalize(b, 2.0, dim, eps, where), where});
   return sum(product, {dim}, false, where);
 }
 
@@ -45,11 +45,10 @@ void catalog_distance(Catalog& catalog) {
               [](A a) { return dist(a[0], a[1], a.real("p")); });
   catalog.add("cdist(x1, x2, p: float = 2.0)", "y[i, j] = norm(x1[i] - x2[j])",
               [](A a) { return cdist(a[0], a[1], a.real("p")); });
-  catalog.add(
-      "pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = false)",
-      "norm(x1 - x2 + eps) along the last dimension", [](A a) {
-        return pairwise_distance(a[0], a[1], a.real("p"), a.real("eps"), a.flag("keepdim"));
-      });
+  catalog.add("pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = false)",
+              "norm(x1 - x2 + eps) along the last dimension", [](A a) {
+                return pairwise_distance(a[0], a[1], a.real("p"), a.real("eps"), a.flag("keepdim"));
+              });
   catalog.add("cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8)",
               "x1 . x2 / (|x1| |x2|) along dim", [](A a) {
                 return cosine_similarity(a[0], a[1], int(a.integer("dim")), a.real("eps"));

@@ -7,9 +7,10 @@ namespace tapegrad {
 
 /// The p-norm of all of a - b, which broadcast.
 Variable dist(const Variable& a, const Variable& b, double p = 2.0, Where where = Where::current());
-/// Between every row of a and every row of b: [..., m, d] and [..., n, d] -> [..., m, n]; what is in
-/// front broadcasts. The differences are made, m n d numbers: exact where a and b are close.
-Variable cdist(const Variable& a, const Variable& b, double p = 2.0, Where where = Where::current());
+/// Between every row of a and every row of b: [..., m, d] and [..., n, d] -> [..., m, n]; what is
+/// in front broadcasts. The differences are made, m n d numbers: exact where a and b are close.
+Variable cdist(const Variable& a, const Variable& b, double p = 2.0,
+               Where where = Where::current());
 /// Between rows one by one, the p-norm of a - b + eps along the last dimension.
 Variable pairwise_distance(const Variable& a, const Variable& b, double p = 2.0, double eps = 1e-6,
                            bool keepdim = false, Where where = Where::current());

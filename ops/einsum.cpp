@@ -159,8 +159,8 @@ class Contraction {
       }
     for (size_t i = 0; i < term.labels.size(); ++i) {
       const Label label = term.labels[i];
-      const auto again = std::find(term.labels.begin() + std::ptrdiff_t(i) + 1, term.labels.end(),
-                                   label);
+      const auto again =
+          std::find(term.labels.begin() + std::ptrdiff_t(i) + 1, term.labels.end(), label);
       if (again == term.labels.end()) continue;
       term.x = diagonal(term.x, 0, int(i), int(again - term.labels.begin()), where_);
       term.labels.erase(again);
@@ -221,8 +221,7 @@ class Contraction {
       if (std::has_single_bit(subset)) continue;
       for (size_t half = (subset - 1) & subset; half > 0; half = (half - 1) & subset) {
         const size_t rest = subset ^ half;
-        const double total =
-            cost[half] + cost[rest] + volume(labels_of(half) | labels_of(rest));
+        const double total = cost[half] + cost[rest] + volume(labels_of(half) | labels_of(rest));
         if (half_[subset] == 0 || total < cost[subset]) {
           half_[subset] = half;
           cost[subset] = total;
@@ -262,8 +261,7 @@ class Contraction {
     const Variable y = arranged(b, {batch, inner, columns}, right);
     Shape shape;
     for (Label label : labels) shape.push_back(sizes_[size_t(label)]);
-    const Variable product =
-        inner.empty() ? mul({x, where_}, {y, where_}) : matmul(x, y, where_);
+    const Variable product = inner.empty() ? mul({x, where_}, {y, where_}) : matmul(x, y, where_);
     return {reshape(product, shape, where_), labels};
   }
 

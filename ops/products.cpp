@@ -48,7 +48,8 @@ Variable plus(std::string_view op, const Variable& input, const Variable& produc
     fail<ShapeError>(op, ": ", input.shape(), " does not broadcast to ", product.shape());
   const Variable scaled = options.alpha == 1 ? product : mul({product, where}, options.alpha);
   if (options.beta == 0) return scaled;
-  return add({options.beta == 1 ? input : mul({input, where}, options.beta), where}, {scaled, where});
+  return add({options.beta == 1 ? input : mul({input, where}, options.beta), where},
+             {scaled, where});
 }
 
 }  // namespace
@@ -104,10 +105,10 @@ Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, con
                      " of ", b.shape());
   const Dims rest_a = others(a.rank(), summed_a), rest_b = others(b.rank(), summed_b);
   const Shape rows = sizes_of(a, rest_a), columns = sizes_of(b, rest_b);
-  const Variable left = reshape(permute(a, joined(rest_a, summed_a), where),
-                                {numel(rows), numel(inner)}, where);
-  const Variable right = reshape(permute(b, joined(summed_b, rest_b), where),
-                                 {numel(inner), numel(columns)}, where);
+  const Variable left =
+      reshape(permute(a, joined(rest_a, summed_a), where), {numel(rows), numel(inner)}, where);
+  const Variable right =
+      reshape(permute(b, joined(summed_b, rest_b), where), {numel(inner), numel(columns)}, where);
   return reshape(matmul(left, right, where), joined(rows, columns), where);
 }
 

@@ -30,9 +30,9 @@ Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, con
 ///   einsum("...ij,...jk", {a, b});    // any dimensions in front, which broadcast
 ///
 /// A letter that is missing on the right is summed over. Without -> the result has the letters that
-/// occur once, in alphabetical order, behind what ... stands for. Sizes of one letter are equal or 1.
-/// Operands are contracted two at a time as batched matrix products, in the order that costs the
-/// fewest multiplications (for up to six operands, above that the cheapest pair first).
+/// occur once, in alphabetical order, behind what ... stands for. Sizes of one letter are equal
+/// or 1. Operands are contracted two at a time as batched matrix products, in the order that costs
+/// the fewest multiplications (for up to six operands, above that the cheapest pair first).
 Variable einsum(std::string_view equation, std::span<const Variable> operands,
                 Where where = Where::current());
 inline Variable einsum(std::string_view equation, std::initializer_list<Variable> operands,

@@ -47,8 +47,8 @@ Variable nan_to_num(const Variable& x, NanToNumOptions options = {},
 namespace kernels {
 
 // y has x's shape and dtype, a float.
-extern Kernel<void(const Tensor& x, Tensor& y)> sinh, cosh, asin, acos, atan, asinh, acosh, atanh;
-extern Kernel<void(const Tensor& x, Tensor& y)> erfc, erfinv, lgamma, digamma, sinc;
+extern Kernel<void(const Tensor&x, Tensor&y)> sinh, cosh, asin, acos, atan, asinh, acosh, atanh;
+extern Kernel<void(const Tensor&x, Tensor&y)> erfc, erfinv, lgamma, digamma, sinc;
 extern Kernel<void(const Tensor& x, int64_t n, Tensor& y)> polygamma;
 /// An infinity as a replacement is what it says.
 extern Kernel<void(const Tensor& x, double nan, double posinf, double neginf, Tensor& y)>

@@ -81,8 +81,7 @@ Variable cov(const Variable& input, CovOptions options, Where where) {
                              ? sum(w * options.aweights.to(x.dtype())) / total * options.correction
                              : full_like(total, options.correction);
   const Variable divisor = clamp(total - taken, {.min = 0.0});
-  const Variable means =
-      w ? sum(x * w, {1}, true) / total : mean(x, {1}, /*keepdim=*/true, where);
+  const Variable means = w ? sum(x * w, {1}, true) / total : mean(x, {1}, /*keepdim=*/true, where);
   const Variable centred = x - means;
   const Variable products = matmul(centred, t(w ? centred * w : centred), where);
   const Variable y = products / divisor;

@@ -86,8 +86,8 @@ void arithmetic_cases(OpCases& cases) {
                      return Array{{}, {all}};
                    }});
 
-  const auto three = [&](const char* op, Fill last, const Shape& shape, const Attributes& attributes,
-                         double (*f)(double, double, double)) {
+  const auto three = [&](const char* op, Fill last, const Shape& shape,
+                         const Attributes& attributes, double (*f)(double, double, double)) {
     cases.push_back({.op = op,
                      .inputs = {Input{{3, 5}}, Input{{3, 5}}, Input{shape, last}},
                      .attributes = attributes,
@@ -95,8 +95,7 @@ void arithmetic_cases(OpCases& cases) {
                      .same_bits = true});
   };
   for (const Shape& shape : {Shape{3, 5}, Shape{}}) {
-    three("lerp", kNormal, shape, {},
-          [](double a, double b, double w) { return a + w * (b - a); });
+    three("lerp", kNormal, shape, {}, [](double a, double b, double w) { return a + w * (b - a); });
     three("addcmul", kNormal, shape, {{"value", 0.5}},
           [](double x, double a, double b) { return x + 0.5 * a * b; });
     three("addcdiv", kPositive, shape, {{"value", int64_t(2)}},

@@ -7,8 +7,8 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// The sum over all letters of the product, one letter after another in plain loops. The equation is
-/// explicit and has no dots.
+/// The sum over all letters of the product, one letter after another in plain loops. The equation
+/// is explicit and has no dots.
 Reference summed(const std::string& equation, size_t first_operand = 0, double scale = 1) {
   return [=](const std::vector<Array>& in) {
     const std::string left = equation.substr(0, equation.find("->"));
@@ -22,8 +22,7 @@ Reference summed(const std::string& equation, size_t first_operand = 0, double s
     std::map<char, int64_t> sizes;
     for (size_t k = 0; k < terms.size(); ++k)
       for (size_t i = 0; i < terms[k].size(); ++i)
-        sizes[terms[k][i]] =
-            std::max(sizes[terms[k][i]], in[first_operand + k].shape[int(i)]);
+        sizes[terms[k][i]] = std::max(sizes[terms[k][i]], in[first_operand + k].shape[int(i)]);
     Shape all, to;
     std::string letters;
     for (const auto& [letter, size] : sizes) {

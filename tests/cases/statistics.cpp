@@ -14,7 +14,8 @@ Reference of_rows(double (*f)(const Values&)) {
     const int64_t rows = in[0].shape[0], n = in[0].shape[1];
     Array y{{rows}, {}};
     for (int64_t i = 0; i < rows; ++i)
-      y.values.push_back(f(Values(in[0].values.begin() + i * n, in[0].values.begin() + (i + 1) * n)));
+      y.values.push_back(
+          f(Values(in[0].values.begin() + i * n, in[0].values.begin() + (i + 1) * n)));
     return y;
   };
 }
@@ -146,13 +147,14 @@ void statistics_cases(OpCases& cases) {
   cases.push_back({.op = "histc",
                    .inputs = {Input{{4, 5}}},
                    .attributes = {{"bins", int64_t(6)}, {"min", -1.5}, {"max", 1.5}},
-                   .reference = [](const std::vector<Array>& in) {
-                     Array y{{6}, Values(6, 0.0)};
-                     for (double x : in[0].values)
-                       if (x >= -1.5 && x <= 1.5)
-                         ++y.values[size_t(std::min(std::floor((x + 1.5) * 2), 5.0))];
-                     return y;
-                   },
+                   .reference =
+                       [](const std::vector<Array>& in) {
+                         Array y{{6}, Values(6, 0.0)};
+                         for (double x : in[0].values)
+                           if (x >= -1.5 && x <= 1.5)
+                             ++y.values[size_t(std::min(std::floor((x + 1.5) * 2), 5.0))];
+                         return y;
+                       },
                    .tolerance = 0});
 }
 

@@ -61,8 +61,9 @@ TEST(Arithmetic, LogaddexpDoesNotOverflow) {
 }
 
 TEST(Arithmetic, HypotDoesNotOverflow) {
-  expect_exactly(hypot(make<double>({3e300, 3e-300, kInf, 0}), make<double>({4e300, 4e-300, kNaN, 0})),
-                 {5e300, 5e-300, kInf, 0});
+  expect_exactly(
+      hypot(make<double>({3e300, 3e-300, kInf, 0}), make<double>({4e300, 4e-300, kNaN, 0})),
+      {5e300, 5e-300, kInf, 0});
   EXPECT_EQ(hypot(make<float>({3e38f}), make<float>({1e38f})).item(),
             double(std::hypot(3e38f, 1e38f)));
   const Variable a = make<double>({0, 3e300}).requires_grad_();  // T33
@@ -71,9 +72,9 @@ TEST(Arithmetic, HypotDoesNotOverflow) {
 }
 
 TEST(Arithmetic, RemainderHasTheSignOfTheDivisor) {
-  expect_exactly(remainder(make<double>({5.5, -5.5, 5.5, -5.5, -5, 5}),
-                           make<double>({2, 2, -2, -2, kInf, 0})),
-                 {1.5, 0.5, -0.5, -1.5, kInf, kNaN});
+  expect_exactly(
+      remainder(make<double>({5.5, -5.5, 5.5, -5.5, -5, 5}), make<double>({2, 2, -2, -2, kInf, 0})),
+      {1.5, 0.5, -0.5, -1.5, kInf, kNaN});
   expect_exactly(floor_divide(make<double>({5.5, -5.5, 5.5, -5.5, -5, 5, -1, 0.5}),
                               make<double>({2, 2, -2, -2, kInf, 0, 0, -3})),
                  {2, -3, -3, 2, -1, kInf, -kInf, -1});
@@ -143,7 +144,8 @@ TEST(Arithmetic, Close) {
   // b is what the tolerance is relative to.
   EXPECT_EQ(isclose(make<double>({10}), make<double>({9}), {.rtol = 0.105}).item(), 0);
   EXPECT_EQ(isclose(make<double>({9}), make<double>({10}), {.rtol = 0.105}).item(), 1);
-  EXPECT_EQ(isclose(make<uint8_t>({uint8_t(2)}), make<uint8_t>({uint8_t(3)}), {.atol = 1}).item(), 1);
+  EXPECT_EQ(isclose(make<uint8_t>({uint8_t(2)}), make<uint8_t>({uint8_t(3)}), {.atol = 1}).item(),
+            1);
   EXPECT_THROW(isclose(a, b, {.rtol = -1}), ArgumentError);
 }
 

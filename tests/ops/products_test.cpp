@@ -75,8 +75,9 @@ TEST(Einsum, ManyOperands) {
 TEST(Products, BetaZeroDoesNotReadTheInput) {
   const Variable nothing = make({kNaN, kNaN, kNaN, kNaN}, {2, 2}), a = count({2, 2});
   EXPECT_EQ(addmm(nothing, a, a, {.beta = 0}).to_vector<double>(), (Doubles{7, 10, 15, 22}));
-  expect_error<ShapeError>("addmm: shapes do not broadcast: [3, 2] and [2, 2]",
-                           [&] { addmm(count({3, 2}), a, a); });
+  expect_error<ShapeError>("addmm: shapes do not broadcast: [3, 2] and [2, 2]", [&] {
+    addmm(count({3, 2}), a, a);
+  });
 }
 
 TEST(Products, CrossFindsItsDimension) {
@@ -113,7 +114,8 @@ TEST(Statistics, NanIsLeftOut) {
   nanmean(x).backward();
   EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{0.5, 0, 0.5, 0}));
   EXPECT_EQ(count_nonzero(x).item(), 4);
-  EXPECT_EQ(nanmean(full({4}, 60000, {.dtype = f16})).item(), full({}, 60000, {.dtype = f16}).item());
+  EXPECT_EQ(nanmean(full({4}, 60000, {.dtype = f16})).item(),
+            full({}, 60000, {.dtype = f16}).item());
 }
 
 TEST(Statistics, Histc) {
