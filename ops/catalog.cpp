@@ -230,6 +230,8 @@ const Catalog& catalog() {
     catalog_distance(rows);
     catalog_products(rows);
     catalog_diagonal(rows);
+    catalog_sort(rows);
+    catalog_scan(rows);
     catalog_reduce(rows);
     catalog_softmax(rows);
     catalog_matmul(rows);

@@ -121,6 +121,8 @@ void catalog_statistics(Catalog& catalog);
 void catalog_distance(Catalog& catalog);
 void catalog_products(Catalog& catalog);
 void catalog_diagonal(Catalog& catalog);
+void catalog_sort(Catalog& catalog);
+void catalog_scan(Catalog& catalog);
 void catalog_reduce(Catalog& catalog);
 void catalog_softmax(Catalog& catalog);
 void catalog_matmul(Catalog& catalog);

@@ -235,6 +235,42 @@ Variable flip(const Variable& x, const Dims& dims, Where where) {
   return apply(Flip{dims}, where, x);
 }
 
+Variable rot90(const Variable& x, int64_t k, const Dims& dims, Where where) {
+  if (dims.rank() != 2) fail<ArgumentError>("rot90: two dims are wanted, not ", dims);
+  const int from = dim_of("rot90", dims[0], x.rank()), to = dim_of("rot90", dims[1], x.rank());
+  if (from == to) fail<ArgumentError>("rot90: the dims are one: ", dims);
+  switch ((k % 4 + 4) % 4) {
+    case 0:
+      return clone(x, where);
+    case 1:
+      return transpose(flip(x, {to}, where), from, to, where);
+    case 2:
+      return flip(x, {from, to}, where);
+    default:
+      return flip(transpose(x, from, to, where), {to}, where);
+  }
+}
+
+std::vector<Variable> meshgrid(std::span<const Variable> inputs, std::string_view indexing,
+                               Where where) {
+  if (indexing != "ij" && indexing != "xy")
+    fail<ArgumentError>("meshgrid: indexing is \"ij\" or \"xy\", not \"", indexing, '"');
+  const bool exchanged = indexing == "xy" && inputs.size() > 1;
+  Shape shape;
+  for (const Variable& x : inputs) {
+    if (x.rank() > 1) fail<ShapeError>("meshgrid: a vector is wanted, not ", x.shape());
+    shape.push_back(x.numel());
+  }
+  std::vector<Variable> grids;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Shape alone = Dims::filled(shape.rank(), 1);
+    alone[int(i)] = shape[int(i)];
+    const Variable grid = expand(reshape(inputs[i], alone, where), shape, where);
+    grids.push_back(exchanged ? transpose(grid, 0, 1, where) : grid);
+  }
+  return grids;
+}
+
 Variable roll(const Variable& x, const Dims& shifts, const Dims& dims, Where where) {
   if (dims.rank() == 0 && shifts.rank() == 1)
     return reshape(roll(flatten(x, 0, -1, where), shifts, {0}, where), x.shape(), where);

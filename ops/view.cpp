@@ -440,6 +440,10 @@ void catalog_view(Catalog& catalog) {
               [](A a) { return chunk(a[0], a.integer("chunks"), int(a.integer("dim"))); });
   catalog.add("flip(input, dims: ints)", "y[i] = x[n - 1 - i] along dims",
               [](A a) { return flip(a[0], a.dims("dims")); });
+  catalog.add("rot90(input, k: int = 1, dims: ints = [0, 1])", "turned by k 90 degrees",
+              [](A a) { return rot90(a[0], a.integer("k"), a.dims("dims")); });
+  catalog.add("meshgrid(tensors*, indexing: str = ij)", "y_k[i_0, i_1, ...] = x_k[i_k]",
+              [](A a) { return meshgrid(a.list, a.text("indexing")); });
   catalog.add(
       "roll(input, shifts: ints, dims: ints = none)", "y[i] = x[(i - shift) mod n]",
       [](A a) { return roll(a[0], a.dims("shifts"), a.has("dims") ? a.dims("dims") : Dims()); });

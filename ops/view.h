@@ -5,6 +5,7 @@
 #pragma once
 
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "core/variable.h"
@@ -69,6 +70,9 @@ std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim = 0,
 
 /// Reversed along the dimensions; a copy.
 Variable flip(const Variable& x, const Dims& dims, Where where = Where::current());
+/// Turned k times by 90 degrees, from the first of two dimensions towards the second.
+Variable rot90(const Variable& x, int64_t k = 1, const Dims& dims = {0, 1},
+               Where where = Where::current());
 /// Shifted along the dimensions; what falls off comes in at the other end.
 Variable roll(const Variable& x, const Dims& shifts, const Dims& dims,
               Where where = Where::current());
@@ -83,6 +87,11 @@ Variable tile(const Variable& x, const Dims& times, Where where = Where::current
 /// Each entry along dim this many times in a row.
 Variable repeat_interleave(const Variable& x, int64_t times, int dim,
                            Where where = Where::current());
+
+/// For vectors of n, m, ... elements tensors [n, m, ...] of each one's along its own dimension;
+/// views. With NumPy's indexing "xy" the first two dimensions are exchanged: [m, n, ...].
+std::vector<Variable> meshgrid(std::span<const Variable> inputs, std::string_view indexing = "ij",
+                               Where where = Where::current());
 
 /// Written into y, which x broadcasts to; converts.
 Variable& copy_(Variable& y, const Variable& x, Where where = Where::current());

@@ -29,7 +29,7 @@ std::set<std::string> declared_ops(const std::string& header) {
     if (rest.starts_with("inline ")) rest.remove_prefix(7);
     bool is_op = false;
     for (std::string_view type : {"Variable& ", "Variable ", "std::vector<Variable> ",
-                                  "ValuesIndices ", "MinMax ", "StdMean ", "VarMean "})
+                                  "ValuesIndices ", "MinMax ", "StdMean ", "VarMean ", "Unique "})
       if (!is_op && rest.starts_with(type)) {
         rest.remove_prefix(type.size());
         is_op = true;

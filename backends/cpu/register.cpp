@@ -9,6 +9,8 @@ void register_kernels() {
   register_unary();
   register_arithmetic();
   register_special();
+  register_sort();
+  register_scan();
   register_activation();
   register_reduce();
   register_softmax();

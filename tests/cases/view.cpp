@@ -64,6 +64,40 @@ Reference filled(double value) {
 }  // namespace
 
 void view_cases(OpCases& cases) {
+  for (int64_t k : {1, 2, -1, 4})
+    cases.push_back(
+        {.op = "rot90",
+         .inputs = {Input{{3, 4}}},
+         .attributes = {{"k", k}},
+         .reference =
+             [k](const std::vector<Array>& in) {
+               Array y{k % 2 == 0 ? Shape{3, 4} : Shape{4, 3}, {}};
+               for_each_index(y.shape, [&](int64_t, const std::vector<int64_t>& i) {
+                 const int64_t row = k == 1 ? i[1] : k == 2 ? 2 - i[0] : k == 4 ? i[0] : 2 - i[1];
+                 const int64_t column = k == 1   ? 3 - i[0]
+                                        : k == 2 ? 3 - i[1]
+                                        : k == 4 ? i[1]
+                                                 : i[0];
+                 y.values.push_back(in[0].values[size_t(row * 4 + column)]);
+               });
+               return y;
+             },
+         .tolerance = 0,
+         .same_bits = true});
+  for (const char* indexing : {"ij", "xy"})
+    cases.push_back({.op = "meshgrid",
+                     .list = {Input{{3}}, Input{{4}}},
+                     .attributes = {{"indexing", std::string(indexing)}},
+                     .reference =
+                         [turned = indexing[0] == 'x'](const std::vector<Array>& in) {
+                           Array y{turned ? Shape{4, 3} : Shape{3, 4}, {}};
+                           for_each_index(y.shape, [&](int64_t, const std::vector<int64_t>& i) {
+                             y.values.push_back(in[0].values[size_t(turned ? i[1] : i[0])]);
+                           });
+                           return y;
+                         },
+                     .tolerance = 0,
+                     .same_bits = true});
   const auto add = [&](const char* op, const Shape& from, const Attributes& attributes,
                        const Reference& reference) {
     cases.push_back({.op = op,

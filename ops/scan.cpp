@@ -1,0 +1,193 @@
+#include "ops/scan.h"
+
+#include <limits>
+
+#include "core/op.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/extent.h"
+#include "ops/index.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Kernel<void(const Tensor&, Tensor&)> cumprod{"cumprod"}, logcumsumexp{"logcumsumexp"};
+constinit Kernel<void(const Tensor&, bool, Tensor&)> running_extreme{"cummax"};
+constinit Kernel<void(const Tensor&, const Tensor&, bool, Tensor&)> recurrence{"recurrence"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+/// x moved by one along dim: y[i] = x[i - 1] forward, x[i + 1] backward, and `edge` where there is
+/// none.
+Variable shifted(const Variable& x, int dim, bool forward, double edge) {
+  const int64_t n = x.size(dim);
+  if (n == 0) return x;
+  Shape one = x.shape();
+  one[dim] = 1;
+  const Variable end = full(one, edge, {.dtype = x.dtype(), .device = x.device()});
+  return forward ? cat({end, narrow(x, dim, 0, n - 1)}, dim)
+                 : cat({narrow(x, dim, 1, n - 1), end}, dim);
+}
+
+/// y[i] = a[i] y[i + 1] + b[i] (reversed), or a[i] y[i - 1] + b[i]: what the gradients of running
+/// products are made of, and its own gradient too.
+struct Recurrence {
+  static constexpr std::string_view kName = "recurrence";
+  int dim;
+  bool reversed;
+  SavedInput<1, /*for*/ 0, 1> a{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(a, y); }
+
+  Tensor forward(const Tensor& b, const Tensor& a) const {
+    Tensor y = b.empty_like(b.shape());
+    Tensor rows = around(y, dim);
+    kernels::recurrence(around(b, dim), around(a, dim), reversed, rows);
+    return y;
+  }
+  // db[i] = dy[i] + a[i + 1] db[i + 1] (of the forward one), da[i] = db[i] y[i - 1]
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    const Variable factor = shifted(a(), dim, reversed, 0.0);
+    const Variable db = apply(Recurrence{dim, !reversed}, Where::current(), dy, factor);
+    std::array<Variable, 2> dx{db, Variable()};
+    if (needs[1]) dx[1] = db * shifted(y(), dim, !reversed, 0.0);
+    return dx;
+  }
+};
+
+/// Half precision runs in float: its sums have many terms.
+Variable reversed_recurrence(const Variable& b, const Variable& a, int dim) {
+  const DType dtype = size_of(b.dtype()) == 2 ? f32 : b.dtype();
+  return apply(Recurrence{dim, /*reversed=*/true}, Where::current(), b.to(dtype), a.to(dtype));
+}
+
+struct CumProd {
+  static constexpr std::string_view kName = "cumprod";
+  int dim;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) {
+    dim = normalize_dim(kName, dim, x.rank());
+    Tensor y = Tensor::empty(x.shape(), is_float(x.dtype()) ? x.dtype() : i64, x.device());
+    Tensor rows = around(y, dim);
+    kernels::cumprod(around(x, dim), rows);
+    return y;
+  }
+  // dx[i] = y[i - 1] r[i] with r[i] = dy[i] + x[i + 1] r[i + 1]: no division, so zeros do not
+  // matter.
+  Variable backward(const Variable& dy) const {
+    const DType dtype = size_of(dy.dtype()) == 2 ? f32 : dy.dtype();
+    const Variable x = this->x().to(dtype);
+    const Variable before = shifted(cumprod(x, dim), dim, /*forward=*/true, 1.0);
+    const Variable after = shifted(x, dim, /*forward=*/false, 0.0);
+    return (before * reversed_recurrence(dy.to(dtype), after, dim)).to(dy.dtype());
+  }
+};
+
+struct LogCumSumExp {
+  static constexpr std::string_view kName = "logcumsumexp";
+  int dim;
+  SavedInput<0> x{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(x, y); }
+
+  Tensor forward(const Tensor& x) {
+    require_float(kName, x);
+    dim = normalize_dim(kName, dim, x.rank());
+    Tensor y = x.empty_like(x.shape());
+    Tensor rows = around(y, dim);
+    kernels::logcumsumexp(around(x, dim), rows);
+    return y;
+  }
+  // dx[i] = sum over j >= i of dy[j] exp(x[i] - y[j]) = exp(x[i] - y[i]) r[i] with r[i] = dy[i] +
+  // exp(y[i] - y[i + 1]) r[i + 1], whose factors are at most 1.
+  Variable backward(const Variable& dy) const {
+    const DType dtype = size_of(dy.dtype()) == 2 ? f32 : dy.dtype();
+    const Variable x = this->x().to(dtype);
+    const Variable y = dtype == dy.dtype() ? this->y() : logcumsumexp(x, dim);
+    const Variable finite = where(eq(y, -std::numeric_limits<double>::infinity()), 0.0, y);
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    const Variable factor = exp(y - shifted(finite, dim, /*forward=*/false, kInf));
+    return (exp(x - finite) * reversed_recurrence(dy.to(dtype), factor, dim)).to(dy.dtype());
+  }
+};
+
+struct RunningExtreme {
+  static constexpr std::string_view kName = "cummax";
+  static constexpr bool kDifferentiable = false;
+  int dim;
+  bool largest;
+
+  Tensor forward(const Tensor& x) const {
+    Tensor indices = Tensor::empty(x.shape(), i64, x.device());
+    Tensor rows = around(indices, dim);
+    kernels::running_extreme(around(x, dim), largest, rows);
+    return indices;
+  }
+};
+
+ValuesIndices running_extreme(std::string_view op, const Variable& x, int dim, bool largest,
+                              Where where) {
+  dim = normalize_dim(op, dim, x.rank());
+  const Variable indices = apply(RunningExtreme{dim, largest}, where, x);
+  return {gather(x, dim, indices, where), indices};
+}
+
+}  // namespace
+
+Variable cumprod(const Variable& x, int dim, Where where) { return apply(CumProd{dim}, where, x); }
+Variable logcumsumexp(const Variable& x, int dim, Where where) {
+  return apply(LogCumSumExp{dim}, where, x);
+}
+ValuesIndices cummax(const Variable& x, int dim, Where where) {
+  return running_extreme("cummax", x, dim, /*largest=*/true, where);
+}
+ValuesIndices cummin(const Variable& x, int dim, Where where) {
+  return running_extreme("cummin", x, dim, /*largest=*/false, where);
+}
+
+Variable diff(const Variable& x, int64_t n, int dim, const Variable& prepend,
+              const Variable& append, Where where) {
+  dim = normalize_dim("diff", dim, x.rank());
+  if (n < 0) fail<ArgumentError>("diff: n is ", n);
+  std::vector<Variable> parts;
+  for (const Variable& part : {prepend, x, append})
+    if (part) parts.push_back(part);
+  Variable y = parts.size() > 1 ? cat(parts, dim, where) : x;
+  for (int64_t i = 0; i < n && y.size(dim) > 0; ++i) {
+    const int64_t size = y.size(dim) - 1;
+    const Variable later = narrow(y, dim, 1, size, where), earlier = narrow(y, dim, 0, size, where);
+    y = y.dtype() == boolean ? ne({later, where}, {earlier, where})
+                             : sub({later, where}, {earlier, where});
+  }
+  return y;
+}
+
+void catalog_scan(Catalog& catalog) {
+  using A = const Arguments&;
+  static constexpr auto both = [](const ValuesIndices& y) {
+    return std::vector{y.values, y.indices};
+  };
+  catalog.add("cumprod(input, dim: int)", "products up to and including each element along dim",
+              [](A a) { return cumprod(a[0], int(a.integer("dim"))); });
+  catalog.add("cummax(input, dim: int)", "the largest so far along dim",
+              [](A a) { return both(cummax(a[0], int(a.integer("dim")))); });
+  catalog.add("cummin(input, dim: int)", "the smallest so far along dim",
+              [](A a) { return both(cummin(a[0], int(a.integer("dim")))); });
+  catalog.add("logcumsumexp(input, dim: int)", "log of sums of exp(x) along dim",
+              [](A a) { return logcumsumexp(a[0], int(a.integer("dim"))); });
+  catalog.add("diff(input, prepend?, append?, n: int = 1, dim: int = -1)",
+              "x[i + 1] - x[i] along dim",
+              [](A a) { return diff(a[0], a.integer("n"), int(a.integer("dim")), a[1], a[2]); });
+}
+
+}  // namespace tapegrad

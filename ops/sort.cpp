@@ -1,0 +1,299 @@
+#include "ops/sort.h"
+
+#include "core/op.h"
+#include "core/tape.h"
+#include "ops/arithmetic.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/extent.h"
+#include "ops/index.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Kernel<void(const Tensor&, int64_t, bool, Tensor&)> order{"sort"};
+constinit Kernel<void(const Tensor&, const Tensor&, bool, Tensor&)> searchsorted{"searchsorted"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+/// The last two exchanged with each other: dim and the last one.
+Tensor swapped(const Tensor& x, int dim) {
+  Layout layout = x.layout();
+  std::swap(layout.shape[dim], layout.shape[x.rank() - 1]);
+  std::swap(layout.strides[dim], layout.strides[x.rank() - 1]);
+  return x.with_layout(layout);
+}
+
+/// Contiguous, with the last dimension as rows.
+Tensor as_rows(const Tensor& x, int64_t size) {
+  const Tensor dense = x.contiguous();
+  const Shape shape{size == 0 ? 0 : x.numel() / size, size};
+  return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+}
+
+/// A number has one element along its dimension.
+Variable with_dimension(const Variable& x, Where where) {
+  return x.rank() == 0 ? reshape(x, {1}, where) : x;
+}
+
+/// The indices of the first k in order along dim.
+struct Order {
+  static constexpr std::string_view kName = "sort";
+  static constexpr bool kDifferentiable = false;
+  int64_t k;
+  int dim;
+  bool descending;
+
+  Tensor forward(const Tensor& x) const {
+    const int64_t n = x.shape()[dim];
+    Layout along{swapped(x, dim).shape(), {}, 0};
+    along.shape[x.rank() - 1] = k;
+    along.strides = contiguous_strides(along.shape);
+    Tensor y = Tensor::empty(along.shape, i64, x.device());
+    if (y.numel() > 0) {
+      Tensor rows = as_rows(y, k);
+      kernels::order(as_rows(swapped(x, dim), n), k, descending, rows);
+    }
+    return swapped(y, dim).contiguous();
+  }
+};
+
+/// dim and k checked; x has a dimension.
+Variable first_in_order(std::string_view op, const Variable& x, int64_t k, int& dim,
+                        bool descending, Where where) {
+  dim = normalize_dim(op, dim, x.rank());
+  if (k < 0 || k > x.size(dim))
+    fail<ArgumentError>(op, ": no ", k, " elements along dim ", dim, " of ", x.shape());
+  return apply(Order{k, dim, descending}, where, x);
+}
+
+/// The elements at one index each along dim, [.., 1, ..].
+ValuesIndices taken(const Variable& x, const Variable& index, int dim, bool keepdim, bool number,
+                    Where where) {
+  const auto shaped = [&](const Variable& y) {
+    return number ? reshape(y, {}, where) : keepdim ? y : squeeze(y, dim, where);
+  };
+  return {shaped(gather(x, dim, index, where)), shaped(index)};
+}
+
+}  // namespace
+
+ValuesIndices sort(const Variable& input, int dim, bool descending, Where where) {
+  const Variable x = with_dimension(input, where);
+  dim = normalize_dim("sort", dim, x.rank());
+  const Variable order = first_in_order("sort", x, x.size(dim), dim, descending, where);
+  const Variable values = gather(x, dim, order, where);
+  return {reshape(values, input.shape(), where), reshape(order, input.shape(), where)};
+}
+
+Variable argsort(const Variable& input, int dim, bool descending, Where where) {
+  const Variable x = with_dimension(input, where);
+  dim = normalize_dim("argsort", dim, x.rank());
+  return reshape(first_in_order("argsort", x, x.size(dim), dim, descending, where), input.shape(),
+                 where);
+}
+
+ValuesIndices topk(const Variable& input, int64_t k, int dim, bool largest, Where where) {
+  const Variable x = with_dimension(input, where);
+  const Variable order = first_in_order("topk", x, k, dim, largest, where);
+  return {gather(x, dim, order, where), order};
+}
+
+ValuesIndices kthvalue(const Variable& input, int64_t k, int dim, bool keepdim, Where where) {
+  const Variable x = with_dimension(input, where);
+  if (k < 1) fail<ArgumentError>("kthvalue: k counts from 1, and is ", k);
+  const Variable order = first_in_order("kthvalue", x, k, dim, /*descending=*/false, where);
+  return taken(x, narrow(order, dim, k - 1, 1), dim, keepdim, input.rank() == 0, where);
+}
+
+ValuesIndices median(const Variable& input, int dim, bool keepdim, Where where) {
+  const Variable x = with_dimension(input, where);
+  dim = normalize_dim("median", dim, x.rank());
+  const int64_t n = x.size(dim);
+  if (n == 0) fail<ArgumentError>("median: nothing to choose from in ", x.shape());
+  const Variable order = first_in_order("median", x, n, dim, /*descending=*/false, where);
+  Variable position = narrow(order, dim, (n - 1) / 2, 1);
+  if (is_float(x.dtype())) {  // the first NaN, where there is one
+    const Variable wrong = sum(isnan(x), {dim}, /*keepdim=*/true);
+    position = gather(order, dim, tapegrad::where(wrong > 0, n - wrong, (n - 1) / 2));
+  }
+  return taken(x, position, dim, keepdim, input.rank() == 0, where);
+}
+Variable median(const Variable& x, Where where) {
+  return median(reshape(x, {x.numel()}, where), 0, false, where).values;
+}
+
+Variable quantile(const Variable& input, const Variable& q, QuantileOptions options, Where where) {
+  require_float("quantile", input.value());
+  if (q.rank() > 1) fail<ShapeError>("quantile: q is a number or a vector, not ", q.shape());
+  if (q.numel() > 0 && !(amin(q).item() >= 0 && amax(q).item() <= 1))
+    fail<ArgumentError>("quantile: q is outside [0, 1]");
+  const Variable x = options.dim ? with_dimension(input, where) : flatten(input, 0, -1, where);
+  const int dim = normalize_dim("quantile", options.dim.value_or(0), x.rank());
+  const int64_t n = x.size(dim);
+  if (n == 0) fail<ArgumentError>("quantile: nothing to choose from in ", input.shape());
+  // Along a last dimension, with q behind it; then q comes first.
+  const Variable ordered = sort(transpose(x, dim, -1, where), -1, false, where).values;
+  Shape shape = ordered.shape();
+  shape[shape.rank() - 1] = q.numel();
+  // Positions of half precision would not name every element.
+  const DType fine = size_of(x.dtype()) == 2 ? f32 : x.dtype();
+  const Variable position = flatten(q.to(fine, where)) * double(n - 1);
+  const Variable wrong = any(isnan(x), {dim}, /*keepdim=*/true);
+  const Variable rank =
+      tapegrad::where(transpose(wrong, dim, -1), double(n - 1), expand(position, shape));
+  const auto at = [&](const Variable& where_to) {
+    return gather(ordered, -1, where_to.to(i64), where);
+  };
+  const Variable below = floor(rank), above = ceil(rank);
+  Variable y;
+  switch (options.interpolation) {
+    case Interpolation::kLinear:
+      y = lerp(at(below).to(fine), at(above).to(fine), {rank - below, where}).to(x.dtype());
+      break;
+    case Interpolation::kLower:
+      y = at(below);
+      break;
+    case Interpolation::kHigher:
+      y = at(above);
+      break;
+    case Interpolation::kMidpoint:
+      y = lerp(at(below), at(above), {0.5, where});
+      break;
+    case Interpolation::kNearest:
+      y = at(round(rank));
+      break;
+  }
+  Dims to_front{y.rank() - 1};
+  for (int i = 0; i < y.rank() - 1; ++i) to_front.push_back(i);
+  y = permute(y, to_front, where);  // [q, ..., what stood last at dim, ...]
+  // unsqueezed where the dimension was, with what was exchanged put back
+  y = transpose(unsqueeze(y, -1, where), 1 + dim, -1, where);
+  if (!options.dim) {
+    y = reshape(y, {q.numel()}, where);
+    if (options.keepdim)
+      for (int i = 0; i < input.rank(); ++i) y = unsqueeze(y, -1, where);
+  } else if (!options.keepdim || input.rank() == 0) {
+    y = squeeze(y, 1 + dim, where);
+  }
+  return q.rank() == 0 ? select(y, 0, 0, where) : y;
+}
+Variable quantile(const Variable& x, double q, QuantileOptions options, Where where) {
+  return quantile(x, scalar(q, {.dtype = f64, .device = x.device()}), options, where);
+}
+
+Unique unique(const Variable& x, Where where) {
+  const NoGrad off;
+  const Variable flat = reshape(x.detach(), {x.numel()}, where);
+  const int64_t n = flat.numel();
+  const TensorOptions whole{.dtype = i64, .device = x.device()};
+  if (n == 0) return {flat, zeros(x.shape(), whole), zeros({0}, whole)};
+  const auto [sorted, order] = sort(flat, 0, false, where);
+  const Variable starts = cat({ones({1}, {.dtype = boolean, .device = x.device()}),
+                               ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1))});
+  const Variable group = cumsum(starts, 0) - 1;
+  const int64_t count = select(group, 0, -1).value().number().to<int64_t>() + 1;
+  const auto spread = [&](int64_t size, const Variable& to, const Variable& what) {
+    return scatter_add(zeros({size}, whole), 0, to, what);
+  };
+  const Variable first = spread(count, group, tapegrad::where(starts, arange(n, whole), 0));
+  return {index_select(sorted, 0, first), reshape(spread(n, order, group), x.shape()),
+          spread(count, group, ones({n}, whole))};
+}
+
+namespace {
+
+struct SearchSorted {
+  static constexpr std::string_view kName = "searchsorted";
+  static constexpr bool kDifferentiable = false;
+  bool right;
+
+  Tensor forward(const Tensor& sorted, const Tensor& values) const {
+    check_same_device(kName, sorted, values);
+    bool fits = sorted.rank() == 1 || sorted.rank() == values.rank();
+    for (int i = 0; fits && sorted.rank() > 1 && i < sorted.rank() - 1; ++i)
+      fits = sorted.shape()[i] == values.shape()[i];
+    if (!fits || sorted.rank() == 0)
+      fail<ShapeError>(kName, ": sorted ", sorted.shape(), " for values ", values.shape());
+    Tensor y = Tensor::empty(values.shape(), i64, values.device());
+    if (y.numel() == 0) return y;
+    const int64_t n = sorted.shape()[sorted.rank() - 1];
+    if (n == 0) return Tensor::full(values.shape(), 0, i64, values.device());
+    const int64_t m = sorted.rank() == 1 ? values.numel() : values.shape()[values.rank() - 1];
+    Tensor rows = as_rows(y, m);
+    kernels::searchsorted(as_rows(sorted, n), as_rows(values, m), right, rows);
+    return y;
+  }
+};
+
+}  // namespace
+
+Variable searchsorted(const Variable& sorted, const Variable& values, bool right, Where where) {
+  const DType dtype = promote(sorted.dtype(), values.dtype());
+  return apply(SearchSorted{right}, where, sorted.to(dtype, where), values.to(dtype, where));
+}
+
+namespace {
+
+Interpolation parse_interpolation(const std::string& name) {
+  constexpr std::string_view kNames[] = {"linear", "lower", "higher", "midpoint", "nearest"};
+  for (int i = 0; i < 5; ++i)
+    if (kNames[i] == name) return Interpolation(i);
+  fail<ArgumentError>("quantile: no interpolation is called \"", name, '"');
+}
+
+}  // namespace
+
+void catalog_sort(Catalog& catalog) {
+  using A = const Arguments&;
+  static constexpr auto both = [](const ValuesIndices& y) {
+    return std::vector{y.values, y.indices};
+  };
+  const OpTraits flat{.max_order = 0};
+  catalog.add("sort(input, dim: int = -1, descending: bool = false)", "in order along dim",
+              [](A a) { return both(sort(a[0], int(a.integer("dim")), a.flag("descending"))); });
+  catalog.add(
+      "argsort(input, dim: int = -1, descending: bool = false)", "the indices that sort",
+      [](A a) { return argsort(a[0], int(a.integer("dim")), a.flag("descending")); }, flat);
+  catalog.add("topk(input, k: int, dim: int = -1, largest: bool = true)", "the k largest along dim",
+              [](A a) {
+                return both(topk(a[0], a.integer("k"), int(a.integer("dim")), a.flag("largest")));
+              });
+  catalog.add(
+      "kthvalue(input, k: int, dim: int = -1, keepdim: bool = false)",
+      "the k-th smallest along dim", [](A a) {
+        return both(kthvalue(a[0], a.integer("k"), int(a.integer("dim")), a.flag("keepdim")));
+      });
+  catalog.add("median(input, dim: int = none, keepdim: bool = false)", "the middle one", [](A a) {
+    return a.has("dim") ? both(median(a[0], int(a.integer("dim")), a.flag("keepdim")))
+                        : std::vector{median(a[0])};
+  });
+  catalog.add(
+      "quantile(input, q, dim: int = none, keepdim: bool = false, interpolation: str = linear)",
+      "the element at q (n - 1) in order", [](A a) {
+        QuantileOptions options{.keepdim = a.flag("keepdim"),
+                                .interpolation = parse_interpolation(a.text("interpolation"))};
+        if (a.has("dim")) options.dim = int(a.integer("dim"));
+        return quantile(a[0], a[1], options);
+      });
+  catalog.add(
+      "unique(input)", "the different values, which each element is, and their counts",
+      [](A a) {
+        const Unique y = unique(a[0]);
+        return std::vector{y.values, y.inverse, y.counts};
+      },
+      flat);
+  catalog.add(
+      "searchsorted(sorted_sequence, input, right: bool = false)",
+      "how many are less than each value, or not larger",
+      [](A a) { return searchsorted(a[0], a[1], a.flag("right")); }, flat);
+}
+
+}  // namespace tapegrad

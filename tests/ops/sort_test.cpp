@@ -1,0 +1,162 @@
+#include "ops/sort.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/scan.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using Doubles = std::vector<double>;
+using Ints = std::vector<int64_t>;
+
+Variable make(const Doubles& values, const Shape& shape) {
+  return Variable(Tensor::from<double>(values, shape));
+}
+Variable make(const Doubles& values) { return make(values, {int64_t(values.size())}); }
+Ints ints(const Variable& x) { return x.to_vector<int64_t>(); }
+
+void expect_values(const Variable& got, const Doubles& expected) {
+  const Doubles values = got.to_vector<double>();
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_TRUE(values[i] == expected[i] || (std::isnan(values[i]) && std::isnan(expected[i])))
+        << i << ": " << values[i];
+}
+
+TEST(Sort, T28_NanIsTheLargest) {
+  const Variable x = make({3, kNaN, -kInf, kNaN, kInf, 1});
+  for (DType dtype : {f64, f32, f16, bf16}) {
+    const auto up = sort(x.to(dtype));
+    expect_values(up.values, {-kInf, 1, 3, kInf, kNaN, kNaN});
+    EXPECT_EQ(ints(up.indices), (Ints{2, 5, 0, 4, 1, 3}));
+    EXPECT_EQ(ints(argsort(x.to(dtype), -1, /*descending=*/true)), (Ints{1, 3, 4, 0, 5, 2}));
+  }
+  expect_values(topk(x, 3).values, {kNaN, kNaN, kInf});
+  expect_values(kthvalue(x, 4).values, {kInf});
+  EXPECT_TRUE(std::isnan(median(x).item()));
+  EXPECT_EQ(median(x, 0).indices.item(), 1);
+  EXPECT_TRUE(std::isnan(quantile(x, 0.0).item()));
+}
+
+TEST(Sort, EqualElementsKeepTheirOrder) {
+  const Variable x = make({0.0, -0.0, 1, 0.0, 1});
+  EXPECT_EQ(ints(argsort(x)), (Ints{0, 1, 3, 2, 4}));
+  EXPECT_EQ(ints(argsort(x, 0, true)), (Ints{2, 4, 0, 1, 3}));
+  EXPECT_EQ(ints(argsort(full({1000}, 7, {.dtype = u8}))), ints(arange(1000)));
+  EXPECT_EQ(ints(topk(full({1000}, 7), 3).indices), (Ints{0, 1, 2}));
+}
+
+TEST(Sort, WholeNumbersAreExact) {
+  const int64_t big = int64_t(1) << 60;
+  EXPECT_EQ(ints(sort(tensor<int64_t>({big + 1, -big, big})).values), (Ints{-big, big, big + 1}));
+  EXPECT_EQ(ints(argsort(tensor<bool>({true, false, true}))), (Ints{1, 0, 2}));
+}
+
+TEST(Sort, ManyRows) {
+  const Variable x = fmod(arange(0, 30000, 1, {.dtype = f64}) * 7919.0, 30011.0);
+  const Variable rows = reshape(x, {100, 300});
+  const auto [values, indices] = sort(transpose(rows, 0, 1), 0);
+  const Doubles sorted = transpose(values, 0, 1).to_vector<double>();
+  for (size_t i = 0; i < sorted.size(); ++i)
+    EXPECT_TRUE(i % 300 == 0 || sorted[i - 1] < sorted[i]) << i;
+}
+
+TEST(Sort, ANumberAndNothing) {
+  EXPECT_EQ(sort(scalar(3.0)).values.shape(), Shape{});
+  EXPECT_EQ(argsort(scalar(3.0)).item(), 0);
+  EXPECT_EQ(kthvalue(scalar(3.0), 1).values.item(), 3);
+  EXPECT_EQ(sort(zeros({2, 0})).values.shape(), (Shape{2, 0}));
+  EXPECT_EQ(topk(zeros({2, 3}), 0).values.shape(), (Shape{2, 0}));
+  EXPECT_THROW(median(zeros({2, 0}), 1), ArgumentError);
+  EXPECT_THROW(topk(zeros({2, 3}), 4), ArgumentError);
+  EXPECT_THROW(kthvalue(zeros({2, 3}), 0), ArgumentError);
+  EXPECT_THROW(sort(zeros({2, 3}), 2), IndexError);
+}
+
+TEST(Sort, Quantile) {
+  const Variable x = make({3, 1, 2, 10});
+  EXPECT_EQ(quantile(x, 0.5).item(), 2.5);
+  expect_values(quantile(x, make({0, 0.5, 1})), {1, 2.5, 10});
+  EXPECT_EQ(quantile(x, 0.4, {.interpolation = Interpolation::kNearest}).item(), 2);
+  // One row with a NaN does not spoil the other.
+  expect_values(quantile(make({1, kNaN, 3, 4}, {2, 2}), 0.5, {.dim = 1}), {kNaN, 3.5});
+  EXPECT_EQ(quantile(zeros({2, 3, 4}), make({0.1, 0.2}), {.dim = 1, .keepdim = true}).shape(),
+            (Shape{2, 2, 1, 4}));
+  EXPECT_EQ(quantile(zeros({2, 3}), make({0.1, 0.2}), {.keepdim = true}).shape(), (Shape{2, 1, 1}));
+  EXPECT_THROW(quantile(x, 1.5), ArgumentError);
+  EXPECT_THROW(quantile(x, kNaN), ArgumentError);
+  EXPECT_THROW(quantile(tensor({1, 2}), 0.5), DTypeError);
+}
+
+TEST(Sort, Unique) {
+  const Unique y = unique(make({2, 1, 2, kNaN, 1, kNaN}, {2, 3}));
+  expect_values(y.values, {1, 2, kNaN, kNaN});
+  EXPECT_EQ(ints(y.inverse), (Ints{1, 0, 1, 2, 0, 3}));
+  EXPECT_EQ(y.inverse.shape(), (Shape{2, 3}));
+  EXPECT_EQ(ints(y.counts), (Ints{2, 2, 1, 1}));
+  EXPECT_EQ(unique(zeros({0, 2})).counts.shape(), (Shape{0}));
+  EXPECT_EQ(ints(unique(tensor<bool>({true, true})).values), (Ints{1}));
+}
+
+TEST(Sort, SearchSorted) {
+  const Variable sorted = make({1, 3, 3, 5});
+  EXPECT_EQ(ints(searchsorted(sorted, make({0, 1, 3, 4, 9, kNaN}))), (Ints{0, 0, 1, 3, 4, 4}));
+  EXPECT_EQ(ints(searchsorted(sorted, make({0, 1, 3, 4, 9}), /*right=*/true)),
+            (Ints{0, 1, 3, 3, 4}));
+  const Variable rows = make({1, 2, 3, 10, 20, 30}, {2, 3});
+  EXPECT_EQ(ints(searchsorted(rows, make({2.5, 2.5}, {2, 1}))), (Ints{2, 0}));
+  EXPECT_EQ(ints(searchsorted(tensor({1, 2, 3}), make({1.5}))), (Ints{1}));
+  EXPECT_THROW(searchsorted(rows, make({1, 2, 3})), ShapeError);
+  EXPECT_EQ(searchsorted(make({}), make({1, 2})).to_vector<int64_t>(), (Ints{0, 0}));
+}
+
+TEST(Scan, CumprodGradientWithZeros) {
+  // By hand: d/dx of x, x y, x y z at (2, 0, 3) with weights 1.
+  const Variable x = make({2, 0, 3}).requires_grad_();
+  sum(cumprod(x, 0)).backward();
+  expect_values(x.grad(), {1, 8, 0});
+  const Variable zeros = make({0, 0, 3}).requires_grad_();
+  sum(cumprod(zeros, 0)).backward();
+  expect_values(zeros.grad(), {1, 0, 0});
+}
+
+TEST(Scan, RunningExtremesTakeTheLastOfEqualOnes) {  // as PyTorch does
+  const auto up = cummax(make({1, 1, 0, kNaN, 5}), 0);
+  expect_values(up.values, {1, 1, 1, kNaN, kNaN});
+  EXPECT_EQ(ints(up.indices), (Ints{0, 1, 1, 3, 3}));
+  EXPECT_EQ(ints(cummin(make({1, 1, 2}), 0).indices), (Ints{0, 1, 1}));
+}
+
+TEST(Scan, LogCumSumExpDoesNotOverflow) {
+  const Variable x = make({-kInf, 1000, 1000, -kInf}).requires_grad_();
+  const Variable y = logcumsumexp(x, 0);
+  const double both = 1000 + std::log(2.0);
+  expect_values(y, {-kInf, 1000, both, both});
+  y.backward(make({0, 0, 1, 0}));
+  const Doubles dx = x.grad().to_vector<double>();
+  EXPECT_EQ(dx[0], 0);
+  EXPECT_NEAR(dx[1], 0.5, 1e-12);
+  EXPECT_NEAR(dx[2], 0.5, 1e-12);
+  EXPECT_EQ(dx[3], 0);
+  EXPECT_THROW(logcumsumexp(tensor({1}), 0), DTypeError);
+}
+
+TEST(Scan, DifferencesOfBools) {
+  EXPECT_EQ(ints(diff(tensor<bool>({true, true, false}))), (Ints{0, 1}));
+  EXPECT_EQ(diff(make({1, 2}), 5).shape(), (Shape{0}));
+  EXPECT_EQ(diff(make({1, 4, 9}), 0).to_vector<double>(), (Doubles{1, 4, 9}));
+  EXPECT_THROW(diff(make({1}), -1), ArgumentError);
+}
+
+}  // namespace
+}  // namespace tapegrad
