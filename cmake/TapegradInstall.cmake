@@ -3,6 +3,9 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tapegrad_static tapegrad_shared EXPORT tapegradTargets)
+if(TAPEGRAD_BUILD_TOOLS)
+  install(TARGETS tapegrad_tool)
+endif()
 install(DIRECTORY ${TAPEGRAD_STAGED_INCLUDE}/tapegrad
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 set(config ${CMAKE_INSTALL_LIBDIR}/cmake/tapegrad)

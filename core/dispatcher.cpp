@@ -1,7 +1,10 @@
 #include "core/dispatcher.h"
 
+#include <algorithm>
 #include <mutex>
+#include <vector>
 
+#include "core/dispatch_log.h"
 #include "core/error.h"
 
 namespace tapegrad {
@@ -15,15 +18,36 @@ namespace {
 
 constinit std::atomic<void (*)()> loaders[kDeviceTypeCount] = {&backends::cpu::register_kernels};
 
+/// What the cold paths share. Never destroyed: kernels may run while the program ends.
+struct Shared {
+  std::recursive_mutex mutex;  // a loader registers kernels while it is held
+  std::vector<std::atomic<KernelTable::AnyFunction>*> filled;  // the slots that are not empty
+  std::vector<DispatchLog*> logs;                              // those that live
+};
+
+Shared& shared() {
+  static Shared& instance = *new Shared;
+  return instance;
+}
+
 void load_backend(DeviceType device) {
-  static std::recursive_mutex mutex;
-  std::lock_guard lock(mutex);
   if (auto loader = loaders[int(device)].exchange(nullptr)) loader();
 }
 
 }  // namespace
 
 void set_backend_loader(DeviceType device, void (*loader)()) { loaders[int(device)] = loader; }
+
+void KernelTable::set(DeviceType device, DType dtype, AnyFunction function) {
+  const std::lock_guard lock(shared().mutex);
+  registered_[int(device)][int(dtype)] = function;
+  slots_[int(device)][int(dtype)] = nullptr;
+}
+
+bool KernelTable::has(DeviceType device, DType dtype) const {
+  const std::lock_guard lock(shared().mutex);
+  return registered_[int(device)][int(dtype)] != nullptr;
+}
 
 std::string KernelTable::registered() const {
   std::string text;
@@ -39,13 +63,42 @@ std::string KernelTable::registered() const {
   return text.empty() ? "none" : text;
 }
 
-KernelTable::AnyFunction KernelTable::load_backend_and_find(DeviceType device, DType dtype) const {
+KernelTable::AnyFunction KernelTable::find_registered(DeviceType device, DType dtype) const {
+  const std::lock_guard lock(shared().mutex);
   load_backend(device);
-  AnyFunction function = slots_[int(device)][int(dtype)].load(std::memory_order_acquire);
+  const AnyFunction function = registered_[int(device)][int(dtype)];
   if (function == nullptr)
     fail<KernelError>(name_, ": no kernel for ", tapegrad::name(device), ' ', tapegrad::name(dtype),
                       "; registered: ", registered());
+  auto& slot = slots_[int(device)][int(dtype)];
+  if (shared().logs.empty()) {
+    shared().filled.push_back(&slot);
+    slot.store(function, std::memory_order_release);
+    return function;
+  }
+  std::string entry(tapegrad::name(device));
+  entry.append("/").append(tapegrad::name(dtype)).append("/").append(name_);
+  for (DispatchLog* log : shared().logs)
+    if (std::find(log->kernels_.begin(), log->kernels_.end(), entry) == log->kernels_.end())
+      log->kernels_.push_back(entry);
   return function;
+}
+
+DispatchLog::DispatchLog() {
+  const std::lock_guard lock(shared().mutex);
+  shared().logs.push_back(this);
+  for (auto* slot : shared().filled) slot->store(nullptr);
+  shared().filled.clear();
+}
+
+DispatchLog::~DispatchLog() {
+  const std::lock_guard lock(shared().mutex);
+  std::erase(shared().logs, this);
+}
+
+std::vector<std::string> DispatchLog::kernels() const {
+  const std::lock_guard lock(shared().mutex);
+  return kernels_;
 }
 
 }  // namespace tapegrad

@@ -7,7 +7,8 @@
 //              []<typename T>(Type<T>, const Tensor& x, int dim, Tensor& y) { ... });
 //
 // A backend's kernels are registered by plain calls when its first empty slot is met: nothing runs
-// before main, and nothing is lost from a static library.
+// before main, and nothing is lost from a static library. core/dispatch_log.h says which kernels
+// ran.
 #pragma once
 
 #include <array>
@@ -28,25 +29,27 @@ class KernelTable {
   constexpr explicit KernelTable(std::string_view name) : name_(name) {}
   std::string_view name() const { return name_; }
 
-  void set(DeviceType device, DType dtype, AnyFunction function) {
-    slots_[int(device)][int(dtype)].store(function, std::memory_order_release);
-  }
-  bool has(DeviceType device, DType dtype) const {
-    return slots_[int(device)][int(dtype)].load(std::memory_order_acquire) != nullptr;
-  }
+  void set(DeviceType device, DType dtype, AnyFunction function);
+  bool has(DeviceType device, DType dtype) const;
   std::string registered() const;  // "cpu {float32, float64}", or "none"
 
  protected:
   AnyFunction find(DeviceType device, DType dtype) const {
     AnyFunction function = slots_[int(device)][int(dtype)].load(std::memory_order_acquire);
-    return function != nullptr ? function : load_backend_and_find(device, dtype);
+    return function != nullptr ? function : find_registered(device, dtype);
   }
 
  private:
-  [[gnu::cold, gnu::noinline]] AnyFunction load_backend_and_find(DeviceType, DType) const;
+  template <typename T>
+  using PerSlot = std::array<std::array<T, kDTypeCount>, kDeviceTypeCount>;
+
+  /// Loads the backend if need be, and fills the slot, unless dispatches are being logged: slots
+  /// that stay empty are how a log sees every call, and why none costs nothing.
+  [[gnu::cold, gnu::noinline]] AnyFunction find_registered(DeviceType, DType) const;
 
   std::string_view name_;
-  std::array<std::array<std::atomic<AnyFunction>, kDTypeCount>, kDeviceTypeCount> slots_{};
+  mutable PerSlot<std::atomic<AnyFunction>> slots_{};
+  PerSlot<AnyFunction> registered_{};  // under the lock of dispatcher.cpp
 };
 
 template <typename Signature>

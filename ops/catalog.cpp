@@ -89,6 +89,13 @@ std::string print(const Attribute& value) {
   return std::visit(Visitor{}, value);
 }
 
+/// "ops/softmax.cpp", from wherever the sources were compiled.
+std::string source_of(Where where) {
+  const std::string_view file = where.file_name();
+  const size_t folder = file.rfind("ops/");
+  return std::string(folder == file.npos ? file : file.substr(folder));
+}
+
 template <typename T>
 const T& get(const Arguments& arguments, std::string_view name) {
   const auto found = arguments.attributes.find(name);
@@ -188,9 +195,15 @@ const OpInfo& Catalog::find(std::string_view name) const {
 }
 
 void Catalog::add_row(std::string_view signature, std::string_view formula, OpTraits traits,
-                      std::vector<Variable> (*run)(const Arguments&)) {
+                      std::vector<Variable> (*run)(const Arguments&), Where where) {
   const size_t open = signature.find('(');
-  OpInfo info{std::string(signature.substr(0, open)), std::string(formula), {}, {}, traits, run};
+  OpInfo info{.name = std::string(signature.substr(0, open)),
+              .formula = std::string(formula),
+              .inputs = {},
+              .attributes = {},
+              .traits = traits,
+              .run = run,
+              .source = source_of(where)};
   if (find_or_null(info.name) != nullptr)
     fail<ArgumentError>("catalog: a second row for ", info.name);
   const std::string_view inside = signature.substr(open + 1, signature.size() - open - 2);

@@ -10,6 +10,8 @@
 //     catalog.add("softmax(input, dim: int)", "exp(x) / sum(exp(x)) along dim",
 //                 [](const Arguments& a) { return softmax(a[0], a.integer("dim")); });
 //   }
+//
+// docs/ops.md is printed from it, by `tapegrad op list --format=markdown`.
 #pragma once
 
 #include <map>
@@ -66,6 +68,10 @@ struct OpTraits {
   int max_order = 2;     // of derivatives: 0 not differentiable, 2 any order
   bool random = false;   // draws from the default generator
   bool inplace = false;  // writes its first input
+  /// Arguments that the op takes, with this dtype where it has a choice. Only for an op whose
+  /// arguments are not easily guessed: `tapegrad op list` runs each op to see which dtypes it
+  /// takes.
+  Arguments (*example)(DType) = nullptr;
 };
 
 struct OpInfo {
@@ -75,6 +81,7 @@ struct OpInfo {
   std::vector<AttributeInfo> attributes;
   OpTraits traits;
   std::vector<Variable> (*run)(const Arguments&);
+  std::string source;  // the file of its row and of its struct, "ops/softmax.cpp"
 
   /// Runs the op after checking names and completing defaults. ArgumentError for an input too many
   /// or too few, an unknown attribute, or one that is missing.
@@ -88,9 +95,11 @@ class Catalog {
   /// The signature is `name(inputs..., attributes...)`: an input is a bare name, an attribute is
   /// `name: type` or `name: type = default`, where the default is a literal of the type, or none.
   template <typename Run>
-  void add(std::string_view signature, std::string_view formula, Run, OpTraits traits = {}) {
-    add_row(signature, formula, traits,
-            [](const Arguments& arguments) { return as_list(Run{}(arguments)); });
+  void add(std::string_view signature, std::string_view formula, Run, OpTraits traits = {},
+           Where where = Where::current()) {
+    add_row(
+        signature, formula, traits,
+        [](const Arguments& arguments) { return as_list(Run{}(arguments)); }, where);
   }
 
   const std::vector<OpInfo>& ops() const { return ops_; }
@@ -101,7 +110,7 @@ class Catalog {
   static std::vector<Variable> as_list(Variable y) { return {std::move(y)}; }
   static std::vector<Variable> as_list(std::vector<Variable> ys) { return ys; }
   void add_row(std::string_view signature, std::string_view formula, OpTraits traits,
-               std::vector<Variable> (*run)(const Arguments&));
+               std::vector<Variable> (*run)(const Arguments&), Where where);
 
   std::vector<OpInfo> ops_;
 };

@@ -2,7 +2,7 @@
 # Installs what is missing, builds everything and runs all tests. Arguments go to ctest.
 set -eu
 cd "$(dirname "$0")/.."
-scripts/setup.sh
+scripts/setup.sh python3-numpy
 cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_BUILD_TESTS=ON -DTAPEGRAD_WERROR="${WERROR:-OFF}"
 cmake --build build
 ctest --test-dir build --output-on-failure -j"$(nproc)" "$@"

@@ -86,6 +86,9 @@ TEST(Catalog, RowsSayWhatOpsDo) {
     EXPECT_FALSE(info.formula.empty()) << info.name;
     EXPECT_EQ(info.traits.inplace, info.name.ends_with('_')) << info.name;
     EXPECT_TRUE(info.signature().starts_with(info.name + '(')) << info.signature();
+    EXPECT_TRUE(info.source.starts_with("ops/") &&
+                std::filesystem::exists(TAPEGRAD_SOURCE_DIR "/" + info.source))
+        << info.name << ": " << info.source;
     for (const AttributeInfo& attribute : info.attributes) {
       const std::set<std::string> types = {"int",  "float", "bool",  "str",
                                            "ints", "dtype", "number"};

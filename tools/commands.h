@@ -1,0 +1,13 @@
+// The commands of `tapegrad op`. Each prints its data on stdout and its diagnostics on stderr.
+#pragma once
+
+#include "tools/options.h"
+
+namespace tapegrad::tools {
+
+ExitStatus list_ops(const OpOptions& options);
+ExitStatus run_cases(const OpOptions& options);
+ExitStatus gradcheck_cases(const OpOptions& options);
+ExitStatus bench_cases(const OpOptions& options);
+
+}  // namespace tapegrad::tools
