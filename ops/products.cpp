@@ -146,7 +146,11 @@ void catalog_products(Catalog& catalog) {
                                        : tensordot(a[0], a[1], int(a.integer("dims")));
               });
   catalog.add("einsum(operands*, equation: str)", "sums of products named by letters",
-              [](A a) { return einsum(a.text("equation"), a.list); });
+              [](A a) { return einsum(a.text("equation"), a.list); },
+              {.example = [](DType dtype) -> Arguments {
+                const Variable x(Tensor::full({2, 2}, 1, dtype));
+                return {.list = {x, x}, .attributes = {{"equation", std::string("ij,jk->ik")}}};
+              }});
   catalog.add("addmm(input, mat1, mat2, beta: float = 1.0, alpha: float = 1.0)",
               "beta input + alpha mat1 @ mat2",
               [](A a) { return addmm(a[0], a[1], a[2], options(a)); });
