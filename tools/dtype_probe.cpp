@@ -1,6 +1,7 @@
 #include "tools/dtype_probe.h"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <optional>
 
@@ -55,7 +56,7 @@ bool runs(const OpInfo& op, const Arguments& arguments) {
   try {
     op.call(arguments);
     return true;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return false;
   }
 }

@@ -58,7 +58,7 @@ bool read_all(int file, double seconds, std::string& text) {
     TensorMap results;
     const Outcome outcome = run(results);
     save(file, results);
-    write_all(answer, to_json(outcome).dump());
+    write_all(answer, to_line(to_json(outcome)));
     status = 0;
   } catch (const std::exception& error) {
     write_all(STDERR_FILENO, std::string("tapegrad: ") + error.what() + '\n');

@@ -31,7 +31,10 @@ list       the catalog. JSON: [{"name", "inputs": [{"name", "optional", "list"}]
            [{"name", "type", "default"}], "dtypes": {"cpu": [...], "cuda": [...]}, "max_order",
            "random", "inplace"}]. An attribute that must be given has no "default"; max_order 2
            means any order. dtypes are those with which the op runs on tiny inputs.
-run        each case of C on tensors of T; results to R, a line for each case to S.
+run        each case of C on tensors of T; results to R, a line for each case to S: {"id", "status":
+           "ok|error|unsupported|crash|timeout", "kind", "message", "ms", "kernels", "out": [{"dtype",
+           "shape"}], "null_grads"}. kernels are those that ran; unsupported: there was none;
+           null_grads are the inputs whose first gradient is undefined.
 gradcheck  backward passes against central differences, in float64, the full Jacobian. An in-place
            op gets a copy of its first input. One JSON line a case.
 bench      the time of a case, with its gradients when it has an order. One JSON line a case.

@@ -83,7 +83,7 @@ ExitStatus bench_cases(const OpOptions& options) {
                                       {"message", outcome.message},
                                       {"kernels", outcome.kernels}};
     printed.update(timing);
-    std::cout << printed.dump() << std::endl;
+    std::cout << to_line(printed) << std::endl;
     tally.add(line, outcome);
   }
   return tally.finish();

@@ -68,12 +68,11 @@ ExitStatus gradcheck_cases(const OpOptions& options) {
     const Clock::time_point start = Clock::now();
     guard(outcome, [&] { check(line, selection, device, options, outcome); });
     outcome.ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-    std::cout << nlohmann::ordered_json({{"id", outcome.id},
-                                         {"status", outcome.status},
-                                         {"kind", outcome.kind},
-                                         {"message", outcome.message},
-                                         {"ms", outcome.ms}})
-                     .dump()
+    std::cout << to_line({{"id", outcome.id},
+                          {"status", outcome.status},
+                          {"kind", outcome.kind},
+                          {"message", outcome.message},
+                          {"ms", outcome.ms}})
               << std::endl;
     tally.add(line, outcome);
   }

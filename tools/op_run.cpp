@@ -27,7 +27,7 @@ ExitStatus run_cases(const OpOptions& options) {
                           ? run_isolated(line, options.case_timeout, *folder, run, results)
                           : run(results);
     if (outcome.ms > options.case_timeout * 1000) outcome.status = "timeout";
-    status << to_json(outcome).dump() << std::endl;  // flushed: a crash keeps the lines before it
+    status << to_line(to_json(outcome)) << std::endl;  // flushed: a crash keeps the lines before it
     tally.add(line, outcome);
   }
   if (!status) fail<IoError>("cannot write ", options.status);

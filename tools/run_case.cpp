@@ -99,6 +99,10 @@ nlohmann::ordered_json to_json(const Outcome& outcome) {
           {"out", outcome.out},   {"null_grads", outcome.null_grads}};
 }
 
+std::string to_line(const nlohmann::ordered_json& object) {
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 void guard(Outcome& outcome, const std::function<void()>& body) {
   const auto failed = [&](const char* kind, const std::exception& error) {
     outcome.status = "error";

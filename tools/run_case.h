@@ -39,6 +39,8 @@ struct Outcome {
   std::vector<int64_t> null_grads = {};  // flattened inputs whose gradient is undefined
 };
 nlohmann::ordered_json to_json(const Outcome& outcome);
+/// On one line. A message that is not UTF-8, cut by an op in the middle of a character, is mended.
+std::string to_line(const nlohmann::ordered_json& object);
 
 /// Runs `body` for a case, and turns what it throws into status, kind and message.
 void guard(Outcome& outcome, const std::function<void()>& body);

@@ -343,6 +343,8 @@ class Errors(OpTest):
         self.assertIn('unknown key "oops"', answer.status["0"]["message"])
         self.assertIn("sofmax", answer.status["1"]["message"])
         self.assertIn('unknown attribute "axis"', answer.status["3"]["message"])
+        cut = {"op": "einsum", "inputs": [{"list": [{"t": "a"}]}], "attrs": {"equation": "i\u00e9->i"}}
+        self.run_cases([{**cut, "expect": {"error": "argument"}}], self.TENSORS)
         missing = {key: value for key, value in fine.items() if key != "op"}
         self.run_cases([{**missing, "expect": {"error": "argument"}}], self.TENSORS)
         for expect in ("fine", {"error": "typo"}, {"error": "shape", "more": 1}, None):
