@@ -37,8 +37,8 @@ class Isolation(OpTest):
     def test_a_crash_hides_no_other_case(self):
         def one_second():  # more processor time is deadly
             resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
-        answer = self.run_cases([FINE, big_matmul(6000), {**FINE, "id": "after"}], TENSORS, "--isolate",
-                                code=4, preexec_fn=one_second)
+        answer = self.run_cases([FINE, big_matmul(4000), {**FINE, "id": "after"}], TENSORS, "--isolate",
+                                "--threads=1", code=4, preexec_fn=one_second)
         self.assertEqual(answer.status["big"]["status"], "crash")
         self.assertIn("signal", answer.status["big"]["message"])
         for name in ("fine", "after"):
@@ -46,7 +46,8 @@ class Isolation(OpTest):
             np.testing.assert_allclose(answer[f"{name}/out/0"], np.exp(A))
 
     def test_a_case_that_takes_too_long(self):
-        answer = self.run_cases([big_matmul(6000), FINE], TENSORS, "--isolate", "--case_timeout=300ms", code=4)
+        answer = self.run_cases([big_matmul(4000), FINE], TENSORS, "--isolate", "--threads=1",
+                                "--case_timeout=300ms", code=4)
         self.assertEqual(answer.status["big"]["status"], "timeout")
         self.assertLess(answer.status["big"]["ms"], 5000)
         self.assertEqual(answer.status["fine"]["status"], "ok")
