@@ -58,7 +58,7 @@ TG_HD inline double sinc(double x) {
   return std::fmod(n, 2.0) == 0 ? y : -y;
 }
 
-/// Two of Halley's corrections of an approximation: the residue is taken of erf up to 1/2, of
+/// Three of Halley's corrections of an approximation: the residue is taken of erf up to 1/2, of
 /// erfc above, where 1 - |x| is exact.
 TG_HD inline double erfinv(double x) {
   const double size = std::fabs(x);
@@ -71,7 +71,7 @@ TG_HD inline double erfinv(double x) {
   constexpr double kA = 0.147;
   const double l = std::log1p(-size) + std::log1p(size), u = 2 / (kPi * kA) + l / 2;
   double y = std::sqrt(std::sqrt(u * u - l / kA) - u);
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     const double residue = size <= 0.5 ? std::erf(y) - size : (1 - size) - std::erfc(y);
     const double step = residue * 0.886226925452758013649 * std::exp(y * y);
     y -= step / (1 + y * step);

@@ -245,6 +245,8 @@ const Catalog& catalog() {
     catalog_diagonal(rows);
     catalog_sort(rows);
     catalog_scan(rows);
+    catalog_scatter(rows);
+    catalog_subscript(rows);
     catalog_reduce(rows);
     catalog_softmax(rows);
     catalog_matmul(rows);

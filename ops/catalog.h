@@ -132,6 +132,8 @@ void catalog_products(Catalog& catalog);
 void catalog_diagonal(Catalog& catalog);
 void catalog_sort(Catalog& catalog);
 void catalog_scan(Catalog& catalog);
+void catalog_scatter(Catalog& catalog);
+void catalog_subscript(Catalog& catalog);
 void catalog_reduce(Catalog& catalog);
 void catalog_softmax(Catalog& catalog);
 void catalog_matmul(Catalog& catalog);

@@ -8,6 +8,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
+#include "ops/indices.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -21,31 +22,9 @@ constinit Kernel<void(const Tensor&, const Tensor&, int, Tensor&)> scatter_add{"
 constinit Kernel<void(const Tensor&, const Tensor&, Number, Tensor&)> masked_fill{"masked_fill"};
 }  // namespace kernels
 
+using namespace detail;
+
 namespace {
-
-/// The indices as contiguous int64. DTypeError unless they are int32 or int64.
-Tensor as_index(std::string_view op, const Tensor& index) {
-  if (index.dtype() != i64 && index.dtype() != i32)
-    fail<DTypeError>(op, ": indices are int32 or int64, not ", name(index.dtype()));
-  return index.to(i64).contiguous();
-}
-
-/// IndexError, naming the first one, unless all are in [0, size). There are no negative indices:
-/// they would hide the errors that make them.
-void check_index(std::string_view op, const Tensor& index, int64_t size) {
-  kernels::IndexScan scan;
-  kernels::scan_index(index, size, scan);
-  if (scan.outside < 0) [[likely]]
-    return;
-  Dims position = index.shape();
-  int64_t rest = scan.outside;
-  for (int i = index.rank() - 1; i >= 0; --i) {
-    position[i] = rest % index.shape()[i];
-    rest /= index.shape()[i];
-  }
-  fail<IndexError>(op, ": index ", scan.value, " at position ", position, " is outside [0, ", size,
-                   ")");
-}
 
 /// A vector of indices, checked, and dim normalized.
 Tensor check_vector(std::string_view op, const Shape& x, int& dim, const Tensor& index) {
@@ -117,25 +96,6 @@ struct IndexAdd {
 
 std::array<Variable, 2> IndexSelect::backward(const Variable& dy) const {
   return {apply(IndexAdd{dim, 1, from}, Where::current(), Variable(), index(), dy)};
-}
-
-/// Whether index fits in a shape in every dimension but dim.
-void check_fits(std::string_view op, const Tensor& index, const Shape& shape, int dim,
-                const char* what) {
-  bool fits = index.rank() == shape.rank();
-  for (int i = 0; fits && i < index.rank(); ++i) fits = i == dim || index.shape()[i] <= shape[i];
-  if (!fits)
-    fail<ShapeError>(op, ": an index of shape ", index.shape(), " along dim ", dim,
-                     " does not fit in ", what, " ", shape);
-}
-
-/// The corner of x that the index covers: x's own size along dim (of all dims if dim < 0, the
-/// index's).
-Tensor corner(const Tensor& x, const Shape& index, int dim) {
-  Layout layout = x.layout();
-  for (int i = 0; i < index.rank(); ++i)
-    if (i != dim) layout.shape[i] = index[i];
-  return x.with_layout(layout);
 }
 
 struct Gather {

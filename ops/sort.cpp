@@ -143,9 +143,9 @@ Variable quantile(const Variable& input, const Variable& q, QuantileOptions opti
   const Variable ordered = sort(transpose(x, dim, -1, where), -1, false, where).values;
   Shape shape = ordered.shape();
   shape[shape.rank() - 1] = q.numel();
-  // Positions of half precision would not name every element.
   const DType fine = size_of(x.dtype()) == 2 ? f32 : x.dtype();
-  const Variable position = flatten(q.to(fine, where)) * double(n - 1);
+  // In double, which names every element.
+  const Variable position = flatten(q.to(f64, where)) * double(n - 1);
   const Variable wrong = any(isnan(x), {dim}, /*keepdim=*/true);
   const Variable rank =
       tapegrad::where(transpose(wrong, dim, -1), double(n - 1), expand(position, shape));
@@ -156,7 +156,8 @@ Variable quantile(const Variable& input, const Variable& q, QuantileOptions opti
   Variable y;
   switch (options.interpolation) {
     case Interpolation::kLinear:
-      y = lerp(at(below).to(fine), at(above).to(fine), {rank - below, where}).to(x.dtype());
+      y = lerp(at(below).to(fine), at(above).to(fine), {(rank - below).to(fine), where})
+              .to(x.dtype());
       break;
     case Interpolation::kLower:
       y = at(below);

@@ -57,13 +57,14 @@ class Case {
     return tensors;
   }
 
+  Arguments arguments(const Variables& in) const {
+    const auto list = in.begin() + std::ptrdiff_t(row_.inputs.size());
+    return {{in.begin(), list}, {list, in.end()}, row_.attributes};
+  }
+
   /// The op on these inputs, with the same random numbers each time. An in-place op writes a copy.
   Variables call(const Variables& in) const {
-    Arguments arguments;
-    const auto list = in.begin() + std::ptrdiff_t(row_.inputs.size());
-    arguments.inputs.assign(in.begin(), list);
-    arguments.list.assign(list, in.end());
-    arguments.attributes = row_.attributes;
+    Arguments arguments = this->arguments(in);
     for (size_t i = 0; i < arguments.inputs.size(); ++i)
       if (is_updated(i) && arguments.inputs[i]) arguments.inputs[i] = clone(arguments.inputs[i]);
     manual_seed(5);
@@ -190,7 +191,7 @@ void test_layouts_of_target(const Case& c) {
       const Tensor target = arrange(dense[0], arrangement);
       if (!target) continue;
       in[0] = Variable(target);
-      Arguments arguments{in, {}, c.row().attributes};
+      const Arguments arguments = c.arguments(in);
       manual_seed(5);
       const OpInfo& info = catalog().find(c.row().op);
       if (is_expanded(arrangement) && overlaps_itself(target.layout())) {
@@ -349,17 +350,19 @@ struct Family {
 };
 
 std::vector<Family>& families() {
-  static std::vector<Family> all = {{"create", create_cases},     {"random", random_cases},
-                                    {"unary", unary_cases},       {"activation", activation_cases},
-                                    {"binary", binary_cases},     {"arithmetic", arithmetic_cases},
-                                    {"special", special_cases},   {"statistics", statistics_cases},
-                                    {"distance", distance_cases}, {"products", products_cases},
-                                    {"diagonal", diagonal_cases}, {"sort", sort_cases},
-                                    {"scan", scan_cases},         {"reduce", reduce_cases},
-                                    {"softmax", softmax_cases},   {"matmul", matmul_cases},
-                                    {"conv", conv_cases},         {"pool", pool_cases},
-                                    {"norm", norm_cases},         {"loss", loss_cases},
-                                    {"index", index_cases},       {"view", view_cases}};
+  static std::vector<Family> all = {
+      {"create", create_cases},       {"random", random_cases},
+      {"unary", unary_cases},         {"activation", activation_cases},
+      {"binary", binary_cases},       {"arithmetic", arithmetic_cases},
+      {"special", special_cases},     {"statistics", statistics_cases},
+      {"distance", distance_cases},   {"products", products_cases},
+      {"diagonal", diagonal_cases},   {"sort", sort_cases},
+      {"scan", scan_cases},           {"scatter", scatter_cases},
+      {"subscript", subscript_cases}, {"reduce", reduce_cases},
+      {"softmax", softmax_cases},     {"matmul", matmul_cases},
+      {"conv", conv_cases},           {"pool", pool_cases},
+      {"norm", norm_cases},           {"loss", loss_cases},
+      {"index", index_cases},         {"view", view_cases}};
   return all;
 }
 

@@ -11,6 +11,7 @@ void register_kernels() {
   register_special();
   register_sort();
   register_scan();
+  register_scatter();
   register_activation();
   register_reduce();
   register_softmax();

@@ -1,0 +1,314 @@
+#include "ops/scatter.h"
+
+#include <limits>
+
+#include "core/op.h"
+#include "core/tape.h"
+#include "ops/arithmetic.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/indices.h"
+#include "ops/reduce.h"
+#include "ops/statistics.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Kernel<void(const Tensor&, const Tensor&, int, Tensor&)> scatter{"scatter"};
+constinit Kernel<void(const Tensor&, const Tensor&, int, Reduce, Tensor&)> scatter_reduce{
+    "scatter_reduce"};
+constinit Kernel<void(const Tensor&, Tensor&)> nonzero{"nonzero"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+/// What scatters check: dim is normalized, the index comes back contiguous, int64 and in range.
+Tensor check_scatter(std::string_view op, const Tensor& x, int& dim, const Tensor& index,
+                     const Tensor& source) {
+  check_same_device(op, x, index, source);
+  check_same_dtype(op, x, source);
+  dim = normalize_dim(op, dim, x.rank());
+  check_fits(op, index, x.shape(), dim, "x");
+  check_fits(op, index, source.shape(), -1, "the source");
+  const Tensor which = as_index(op, index);
+  check_index(op, which, x.shape()[dim]);
+  return which;
+}
+
+/// A gradient of the part that an index covers, with zeros for the rest.
+Variable padded(const Variable& part, const Shape& shape) {
+  if (part.shape() == shape) return part;
+  std::vector<int64_t> behind;  // last dimension first
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    behind.push_back(0);
+    behind.push_back(shape[i] - part.shape()[i]);
+  }
+  return pad(part, behind);
+}
+
+struct Scatter {
+  static constexpr std::string_view kName = "scatter";
+  int dim;
+  Shape from{}, source_shape{};
+  SavedInput<1> index{};
+  auto saved() { return std::tie(index); }
+
+  Tensor forward(const Tensor& x, const Tensor& index, const Tensor& source) {
+    const Tensor which = check_scatter(kName, x, dim, index, source);
+    from = x.shape();
+    source_shape = source.shape();
+    Tensor y = x.clone();
+    Tensor target = corner(y, index.shape(), dim);
+    if (which.numel() > 0)
+      kernels::scatter(corner(source, index.shape(), -1).contiguous(), which, dim, target);
+    return y;
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    const Variable which = index().to(i64);
+    std::array<Variable, 3> dx;
+    if (needs[0]) dx[0] = scatter(dy, dim, which, 0);
+    if (needs[2]) {
+      // Of several that went to one place the last stayed.
+      const Variable numbers =
+          reshape(arange(which.numel(), {.dtype = i64, .device = dy.device()}), which.shape());
+      const Variable places = zeros(from, {.dtype = i64, .device = dy.device()});
+      const Variable stayed = gather(scatter(places, dim, which, numbers), dim, which) == numbers;
+      dx[2] = padded(tapegrad::where(stayed, gather(dy, dim, which), 0), source_shape);
+    }
+    return dx;
+  }
+};
+
+/// Products and extremes; x takes part.
+struct ScatterReduce {
+  static constexpr std::string_view kName = "scatter_reduce";
+  int dim;
+  Reduce reduce;
+  Shape source_shape{};
+  SavedInput<0> x{};
+  SavedInput<1> index{};
+  SavedInput<2> source{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(x, index, source, y); }
+
+  Tensor forward(const Tensor& x, const Tensor& index, const Tensor& source) {
+    const Tensor which = check_scatter(kName, x, dim, index, source);
+    source_shape = source.shape();
+    const DType wide = is_float(x.dtype()) && size_of(x.dtype()) == 2 ? f32 : x.dtype();
+    Tensor y = x.to(wide);
+    if (y.shares_storage(x)) y = y.clone();
+    Tensor target = corner(y, index.shape(), dim);
+    if (which.numel() > 0)
+      kernels::scatter_reduce(corner(source, index.shape(), -1).to(wide).contiguous(), which, dim,
+                              reduce, target);
+    return y.to(x.dtype());
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs) const {
+    Variable part = source();
+    for (int i = 0; i < part.rank(); ++i) part = narrow(part, i, 0, index().size(i));
+    return reduce == Reduce::kProd ? of_product(dy, part) : of_extreme(dy, part);
+  }
+
+ private:
+  // Each of the n equal extremes receives dy / n.
+  std::array<Variable, 3> of_extreme(const Variable& dy, const Variable& part) const {
+    const Variable own = eq(x(), y()).to(dy.dtype());
+    const Variable others = eq(part, gather(y(), dim, index())).to(dy.dtype());
+    const Variable share = dy / scatter_add(own, dim, index(), others);
+    return {own * share, Variable(), padded(others * gather(share, dim, index()), source_shape)};
+  }
+  // dy times the product of the other factors: product / factor without zeros, the product of the
+  // rest for the only zero, 0 beside another zero.
+  std::array<Variable, 3> of_product(const Variable& dy, const Variable& part) const {
+    const Variable zero_x = eq(x(), 0), zero_part = eq(part, 0);
+    if (is_recording() && (any(zero_x).item() != 0 || any(zero_part).item() != 0))
+      fail<AutogradError>(kName, ": no second derivative of a product over zeros");
+    const Variable own = where(zero_x, 1, x()), others = where(zero_part, 1, part);
+    const Variable product =
+        apply(ScatterReduce{dim, reduce}, Where::current(), own, index(), others);
+    const Variable zeros = scatter_add(zero_x.to(i64), dim, index(), zero_part.to(i64));
+    const auto gradient = [&](const Variable& is_zero, const Variable& factor, const Variable& dy,
+                              const Variable& product, const Variable& zeros) {
+      const Variable counts = eq(zeros, is_zero.to(i64));
+      return where(counts, dy * (product / factor), 0);
+    };
+    const auto at = [&](const Variable& v) { return gather(v, dim, index()); };
+    return {gradient(zero_x, own, dy, product, zeros), Variable(),
+            padded(gradient(zero_part, others, at(dy), at(product), at(zeros)), source_shape)};
+  }
+};
+
+struct Nonzero {
+  static constexpr std::string_view kName = "nonzero";
+  static constexpr bool kDifferentiable = false;
+  int64_t count;
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = Tensor::empty({count}, i64, x.device());
+    if (count > 0) kernels::nonzero(x.contiguous(), y);
+    return y;
+  }
+};
+
+/// The row-major numbers of what is not 0.
+Variable positions_of(const Variable& x, Where where) {
+  return apply(Nonzero{count_nonzero(x).value().number().to<int64_t>()}, where, x);
+}
+
+void check_mask(std::string_view op, const Variable& mask) {
+  if (mask.dtype() != boolean) fail<DTypeError>(op, ": the mask is bool, not ", mask.dtype());
+}
+
+/// What leaves a combination as it is.
+Number neutral(Reduce reduce, DType dtype) {
+  if (reduce == Reduce::kSum || reduce == Reduce::kMean) return 0;
+  if (reduce == Reduce::kProd) return 1;
+  const bool high = reduce == Reduce::kAmin;
+  if (is_float(dtype)) return (high ? 1 : -1) * std::numeric_limits<double>::infinity();
+  return with_type(dtype, [&]<typename T>(Type<T>) -> Number {
+    if constexpr (std::is_integral_v<T>)
+      return int64_t(high ? std::numeric_limits<T>::max() : std::numeric_limits<T>::min());
+    else
+      return 0;
+  });
+}
+
+}  // namespace
+
+Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,
+                 Where where) {
+  return apply(Scatter{dim}, where, x, index, source);
+}
+Variable scatter(const Variable& x, int dim, const Variable& index, Number value, Where where) {
+  return scatter(x, dim, index,
+                 full(index.shape(), value, {.dtype = x.dtype(), .device = x.device()}), where);
+}
+
+Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
+                        Reduce reduce, bool include_self, Where where) {
+  const Variable start =
+      include_self ? x : scatter(x, dim, index, neutral(reduce, x.dtype()), where);
+  if (reduce == Reduce::kSum) return scatter_add(start, dim, index, source, where);
+  if (reduce != Reduce::kMean)
+    return apply(ScatterReduce{dim, reduce}, where, start, index, source);
+  const DType wide = is_float(x.dtype()) && size_of(x.dtype()) == 2 ? f32 : x.dtype();
+  const Variable total = scatter_add(start.to(wide), dim, index, source.to(wide), where);
+  const Variable own = full(x.shape(), include_self ? 1 : 0, {.dtype = i64, .device = x.device()});
+  const Variable ones = full(index.shape(), 1, {.dtype = i64, .device = x.device()});
+  const Variable count = maximum(scatter_add(own, dim, index, ones), 1).to(wide);
+  const Variable mean = is_float(wide) ? total / count : floor_divide(total, count);
+  return mean.to(x.dtype());
+}
+
+Variable take(const Variable& x, const Variable& index, Where where) {
+  const Variable which = wrapped("take", index, x.numel());
+  return reshape(index_select(reshape(x, {x.numel()}, where), 0, flatten(which), where),
+                 index.shape(), where);
+}
+
+Variable take_along_dim(const Variable& x, const Variable& index, std::optional<int> dim,
+                        Where where) {
+  if (!dim) return gather(reshape(x, {x.numel()}, where), 0, flatten(index), where);
+  if (x.rank() != index.rank())
+    fail<ShapeError>("take_along_dim: an index of ", index.shape(), " for ", x.shape());
+  const int along = normalize_dim("take_along_dim", *dim, x.rank());
+  Shape one_x = x.shape(), one_index = index.shape();
+  one_x[along] = one_index[along] = 1;
+  Shape whole = broadcast("take_along_dim", one_x, one_index), which = whole;
+  whole[along] = x.shape()[along];
+  which[along] = index.shape()[along];
+  return gather(expand(x, whole, where), along, expand(index, which), where);
+}
+
+Variable masked_select(const Variable& x, const Variable& mask, Where where) {
+  check_mask("masked_select", mask);
+  const Shape shape = broadcast("masked_select", x.shape(), mask.shape());
+  const Variable positions = positions_of(expand(mask, shape), where);
+  return index_select(reshape(expand(x, shape, where), {numel(shape)}, where), 0, positions, where);
+}
+
+Variable masked_scatter(const Variable& x, const Variable& mask, const Variable& source,
+                        Where where) {
+  check_mask("masked_scatter", mask);
+  const Variable positions = positions_of(expand(mask, x.shape()), where);
+  const int64_t count = positions.numel();
+  if (count > source.numel())
+    fail<ShapeError>("masked_scatter: ", count, " places for ", source.numel(), " elements");
+  const Variable first = narrow(reshape(source, {source.numel()}, where), 0, 0, count, where);
+  return reshape(scatter(reshape(x, {x.numel()}, where), 0, positions, first, where), x.shape(),
+                 where);
+}
+
+std::vector<Variable> where(const Variable& condition, Where where) {
+  Variable rest = positions_of(condition, where);
+  std::vector<Variable> indices(size_t(condition.rank()));
+  for (int i = condition.rank() - 1; i >= 0; --i) {
+    const int64_t size = std::max<int64_t>(condition.shape()[i], 1);
+    indices[size_t(i)] = remainder(rest, size);
+    rest = floor_divide(rest, size);
+  }
+  return indices;
+}
+
+Variable nonzero(const Variable& x, Where where) {
+  const std::vector<Variable> indices = tapegrad::where(x, where);
+  if (indices.empty())
+    return zeros({count_nonzero(x).value().number().to<int64_t>(), 0},
+                 {.dtype = i64, .device = x.device()});
+  return stack(indices, 1);
+}
+
+namespace {
+
+Reduce parse_reduce(const std::string& name) {
+  constexpr std::string_view kNames[] = {"sum", "prod", "mean", "amax", "amin"};
+  for (int i = 0; i < 5; ++i)
+    if (kNames[i] == name) return Reduce(i);
+  fail<ArgumentError>("scatter_reduce: no reduction is called \"", name, '"');
+}
+
+}  // namespace
+
+void catalog_scatter(Catalog& catalog) {
+  using A = const Arguments&;
+  catalog.add("scatter(input, index, src?, dim: int, value: number = none)",
+              "y = x, then y[index[i, j], j] = src[i, j] for dim 0", [](A a) {
+                const int dim = int(a.integer("dim"));
+                return a[2] ? scatter(a[0], dim, a[1], a[2])
+                            : scatter(a[0], dim, a[1], a.number("value"));
+              });
+  catalog.add("scatter_reduce(input, index, src, dim: int, reduce: str, include_self: bool = true)",
+              "y[index[i, j], j] combined with src[i, j] for dim 0",
+              [](A a) {
+                return scatter_reduce(a[0], int(a.integer("dim")), a[1], a[2],
+                                      parse_reduce(a.text("reduce")), a.flag("include_self"));
+              },
+              {.example = [](DType dtype) -> Arguments {
+                const Variable x(Tensor::full({2}, 1, dtype)), index(Tensor::full({2}, 0, i64));
+                return {.inputs = {x, index, x},
+                        .attributes = {{"dim", int64_t(0)}, {"reduce", std::string("amax")}}};
+              }});
+  catalog.add("take(input, index)", "y[i] = flatten(x)[index[i]]",
+              [](A a) { return take(a[0], a[1]); });
+  catalog.add("take_along_dim(input, indices, dim: int = none)",
+              "y[i, j] = x[indices[i, j], j] for dim 0, broadcast", [](A a) {
+                return take_along_dim(
+                    a[0], a[1],
+                    a.has("dim") ? std::optional<int>(int(a.integer("dim"))) : std::nullopt);
+              });
+  catalog.add("masked_select(input, mask)", "the elements where mask",
+              [](A a) { return masked_select(a[0], a[1]); });
+  catalog.add("masked_scatter(input, mask, source)", "elements of source where mask, else x",
+              [](A a) { return masked_scatter(a[0], a[1], a[2]); });
+  catalog.add("nonzero(input)", "the indices of what is not 0", [](A a) { return nonzero(a[0]); },
+              {.max_order = 0});
+}
+
+}  // namespace tapegrad

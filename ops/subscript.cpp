@@ -1,0 +1,239 @@
+#include "ops/subscript.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/indices.h"
+#include "ops/operands.h"
+#include "ops/scatter.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+namespace {
+
+/// A view, and the index tensors that are still to be applied: one for each of its dimensions, or
+/// an empty one.
+struct Located {
+  Variable view;
+  std::vector<Variable> indices;
+
+  bool is_view() const {
+    return std::none_of(indices.begin(), indices.end(), [](const Variable& i) { return bool(i); });
+  }
+};
+
+/// How many dimensions of x a subscript stands for.
+int width_of(const Subscript& subscript) {
+  if (subscript.get<Ellipsis>() || subscript.get<NewAxis>()) return 0;
+  const Variable* tensor = subscript.get<Variable>();
+  return tensor && tensor->dtype() == boolean ? tensor->rank() : 1;
+}
+
+Located locate(std::string_view op, const Variable& x, const Subscripts& subscripts, Where where) {
+  int width = 0, ellipses = 0;
+  for (const Subscript& subscript : subscripts) {
+    width += width_of(subscript);
+    ellipses += subscript.get<Ellipsis>() != nullptr;
+  }
+  if (width > x.rank())
+    fail<IndexError>(op, ": subscripts of ", width, " dimensions for a shape of ", x.shape());
+  if (ellipses > 1) fail<IndexError>(op, ": more than one ellipsis");
+  Located located{x, {}};
+  Variable& view = located.view;
+  const auto dim = [&] { return int(located.indices.size()); };
+  for (const Subscript& subscript : subscripts) {
+    if (const int64_t* index = subscript.get<int64_t>()) {
+      view = select(view, dim(), *index, where);
+    } else if (const Slice* slice = subscript.get<Slice>()) {
+      view = tapegrad::slice(view, dim(), slice->start.value_or(0), slice->stop.value_or(kEnd),
+                             slice->step, where);
+      located.indices.emplace_back();
+    } else if (subscript.get<Ellipsis>()) {
+      located.indices.resize(located.indices.size() + size_t(x.rank() - width));
+    } else if (subscript.get<NewAxis>()) {
+      view = unsqueeze(view, dim(), where);
+      located.indices.emplace_back();
+    } else {
+      const Variable& tensor = *subscript.get<Variable>();
+      if (tensor.dtype() != boolean) {
+        located.indices.push_back(wrapped(op, tensor, view.size(dim())));
+        continue;
+      }
+      for (int i = 0; i < tensor.rank(); ++i)
+        if (tensor.shape()[i] != view.size(dim() + i))
+          fail<IndexError>(op, ": a mask of ", tensor.shape(), " at dim ", dim(), " of ",
+                           view.shape());
+      if (tensor.rank() == 0) fail<IndexError>(op, ": a mask without dimensions");
+      for (Variable& index : tapegrad::where(tensor, where))
+        located.indices.push_back(std::move(index));
+    }
+  }
+  located.indices.resize(size_t(view.rank()));
+  return located;
+}
+
+/// The elements that the index tensors name: the dimensions they index become one, in which every
+/// element has a number.
+Variable pick(std::string_view op, const Located& located, Where where) {
+  const Variable& x = located.view;
+  Dims order, rest;
+  Shape shape, picked;
+  for (int i = 0; i < x.rank(); ++i) {
+    const Variable& index = located.indices[size_t(i)];
+    (index ? order : rest).push_back(i);
+    if (index) shape = broadcast(op, shape, index.shape());
+  }
+  const int indexed = order.rank();
+  const bool neighbours = order[indexed - 1] - order[0] == indexed - 1;
+  const int place = neighbours ? int(order[0]) : 0;
+
+  Variable number;
+  int64_t count = 1;
+  for (int64_t i : order) {
+    const int64_t size = x.shape()[int(i)];
+    const Variable& index = located.indices[size_t(i)];
+    number = number ? number * size + index : index;
+    count *= size;
+  }
+  Shape flat{count};
+  for (int64_t i : rest) {
+    order.push_back(i);
+    flat.push_back(x.shape()[int(i)]);
+  }
+  const Variable rows = reshape(permute(x, order, where), flat, where);
+  const Variable which = reshape(expand(number, shape), {numel(shape)});
+  const Variable y = index_select(rows, 0, which, where);
+  picked = shape;
+  for (int64_t i : rest) picked.push_back(x.shape()[int(i)]);
+  // The picked dimensions move from the front to their place.
+  Dims back;
+  for (int i = 0; i < place; ++i) back.push_back(shape.rank() + i);
+  for (int i = 0; i < shape.rank(); ++i) back.push_back(i);
+  for (int i = place; i < rest.rank(); ++i) back.push_back(shape.rank() + i);
+  return permute(reshape(y, picked, where), back, where);
+}
+
+/// The values as x's type; a fraction does not become a whole number silently.
+Variable values_for(std::string_view op, const Variable& x, const Operand& values) {
+  if (common_dtype(op, x, values) != x.dtype())
+    fail<DTypeError>(op, ": values of another kind do not fit into ", x.dtype());
+  return as_variable(op, values, x.dtype(), x.device());
+}
+
+}  // namespace
+
+Variable at(const Variable& x, const Subscripts& subscripts, Where where) {
+  const Located located = locate("at", x, subscripts, where);
+  return located.is_view() ? located.view : pick("at", located, where);
+}
+
+Variable index_put(const Variable& x, const Subscripts& subscripts, const Operand& values,
+                   bool accumulate) {
+  constexpr std::string_view kName = "index_put";
+  const Where where = values.where;
+  const Variable source = values_for(kName, x, values);
+  // What the subscripts name, as row-major numbers.
+  const Variable numbers =
+      reshape(arange(x.numel(), {.dtype = i64, .device = x.device()}), x.shape());
+  const Located located = locate(kName, numbers, subscripts, where);
+  const Variable named = located.is_view() ? located.view : pick(kName, located, where);
+  if (broadcast(kName, source.shape(), named.shape()) != named.shape())
+    fail<ShapeError>(kName, ": values of ", source.shape(), " for places of ", named.shape());
+  const Shape flat{named.numel()};
+  const Variable which = reshape(named, flat);
+  const Variable what = reshape(expand(source, named.shape(), where), flat, where);
+  const Variable whole = reshape(x, {x.numel()}, where);
+  const Variable y = accumulate ? index_add(whole, 0, which, what, 1.0, where)
+                                : scatter(whole, 0, which, what, where);
+  return reshape(y, x.shape(), where);
+}
+
+Variable& index_put_(Variable& x, const Subscripts& subscripts, const Operand& values,
+                     bool accumulate) {
+  Located located = locate("index_put_", x, subscripts, values.where);
+  if (!located.is_view())
+    return copy_(x, index_put(x, subscripts, values, accumulate), values.where);
+  const Variable source = values_for("index_put_", x, values);
+  if (subscripts.empty()) return accumulate ? add_(x, {source, values.where}) : copy_(x, source);
+  accumulate ? add_(located.view, {source, values.where})
+             : copy_(located.view, source, values.where);
+  return x;
+}
+
+namespace {
+
+int64_t parse_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    fail<ArgumentError>("at: \"", text, "\" is no number");
+  return value;
+}
+
+Subscript parse_subscript(std::string_view text, const std::vector<Variable>& tensors,
+                          size_t& next) {
+  if (text == "...") return ellipsis;
+  if (text == "None") return newaxis;
+  if (text == "t") {
+    if (next == tensors.size()) fail<ArgumentError>("at: more t than tensors");
+    return tensors[next++];
+  }
+  if (text.find(':') == text.npos) return parse_number(text);
+  std::optional<int64_t> parts[3];
+  for (std::optional<int64_t>& part : parts) {
+    const size_t colon = std::min(text.find(':'), text.size());
+    if (colon > 0) part = parse_number(text.substr(0, colon));
+    text.remove_prefix(std::min(colon + 1, text.size()));
+  }
+  return Slice{parts[0], parts[1], parts[2].value_or(1)};
+}
+
+/// "1:, ..., None, -1, t", where each t takes the next tensor.
+Subscripts parse_subscripts(const Arguments& a) {
+  std::string text = a.text("index");
+  std::erase(text, ' ');
+  Subscripts subscripts;
+  size_t next = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    subscripts.push_back(parse_subscript(rest.substr(0, comma), a.list, next));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  if (next != a.list.size()) fail<ArgumentError>("at: more tensors than t in \"", text, '"');
+  return subscripts;
+}
+
+}  // namespace
+
+void catalog_subscript(Catalog& catalog) {
+  using A = const Arguments&;
+  static constexpr auto example = [](DType dtype) -> Arguments {
+    const Variable x(Tensor::full({2}, 1, dtype));
+    return {.inputs = {x}, .attributes = {{"index", std::string("1:")}}};
+  };
+  static constexpr auto example_put = [](DType dtype) -> Arguments {
+    const Variable x(Tensor::full({2}, 1, dtype));
+    return {.inputs = {x, x}, .attributes = {{"index", std::string(":")}}};
+  };
+  catalog.add("at(input, tensors*, index: str)", "x[index], with t for each tensor",
+              [](A a) { return at(a[0], parse_subscripts(a)); }, {.example = example});
+  catalog.add("index_put(input, values, tensors*, index: str, accumulate: bool = false)",
+              "x with x[index] = values, or += values",
+              [](A a) { return index_put(a[0], parse_subscripts(a), a[1], a.flag("accumulate")); },
+              {.example = example_put});
+  catalog.add("index_put_(input, values, tensors*, index: str, accumulate: bool = false)",
+              "x[index] = values, or += values",
+              [](A a) {
+                Variable x = a[0];
+                return index_put_(x, parse_subscripts(a), a[1], a.flag("accumulate"));
+              },
+              {.inplace = true, .example = example_put});
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/op_case.h"
+
+namespace tapegrad::testing {
+namespace {
+
+using Index = std::vector<int64_t>;
+
+Input indices(const Shape& shape, int64_t bound) {
+  return {.shape = shape, .fill = Fill::kIndices, .bound = bound};
+}
+
+/// y = x, and visit(y at the index, source) in row-major order of the index.
+Reference scattered(int dim, void (*visit)(double& y, double source)) {
+  return [=](const std::vector<Array>& in) {
+    Array y = in[0];
+    for_each_index(in[1].shape, [&](int64_t flat, Index index) {
+      const double source =
+          in.size() > 2 ? in[2].values[size_t(flat_index(in[2].shape, index))] : 0.5;
+      index[size_t(dim)] = int64_t(in[1].values[size_t(flat)]);
+      visit(y.values[size_t(flat_index(y.shape, index))], source);
+    });
+    return y;
+  };
+}
+
+/// All that meets in one place, combined; x's own element first, if it counts.
+Reference reduced(int dim, bool include_self, double (*f)(const std::vector<double>&)) {
+  return [=](const std::vector<Array>& in) {
+    Array y = in[0];
+    std::vector<std::vector<double>> met(y.values.size());
+    for_each_index(in[1].shape, [&](int64_t flat, Index index) {
+      const double source = in[2].values[size_t(flat_index(in[2].shape, index))];
+      index[size_t(dim)] = int64_t(in[1].values[size_t(flat)]);
+      met[size_t(flat_index(y.shape, index))].push_back(source);
+    });
+    for (size_t i = 0; i < met.size(); ++i) {
+      if (met[i].empty()) continue;
+      if (include_self) met[i].push_back(in[0].values[i]);
+      y.values[i] = f(met[i]);
+    }
+    return y;
+  };
+}
+
+double sum(const std::vector<double>& x) {
+  double y = 0;
+  for (double value : x) y += value;
+  return y;
+}
+double product(const std::vector<double>& x) {
+  double y = 1;
+  for (double value : x) y *= value;
+  return y;
+}
+double mean(const std::vector<double>& x) { return sum(x) / double(x.size()); }
+double largest(const std::vector<double>& x) { return *std::max_element(x.begin(), x.end()); }
+double smallest(const std::vector<double>& x) { return *std::min_element(x.begin(), x.end()); }
+
+Array reference_masked_select(const std::vector<Array>& in) {
+  Array y;
+  for_each_index(in[0].shape, [&](int64_t flat, const Index& index) {
+    const Index last(index.end() - in[1].shape.rank(), index.end());
+    if (in[1].values[size_t(flat_index(in[1].shape, last))] != 0)
+      y.values.push_back(in[0].values[size_t(flat)]);
+  });
+  y.shape = {int64_t(y.values.size())};
+  return y;
+}
+
+Array reference_masked_scatter(const std::vector<Array>& in) {
+  Array y = in[0];
+  size_t next = 0;
+  for (size_t i = 0; i < y.values.size(); ++i)
+    if (in[1].values[i] != 0) y.values[i] = in[2].values[next++];
+  return y;
+}
+
+Array reference_nonzero(const std::vector<Array>& in) {
+  Array y;
+  for_each_index(in[0].shape, [&](int64_t flat, const Index& index) {
+    if (in[0].values[size_t(flat)] == 0) return;
+    for (int64_t i : index) y.values.push_back(double(i));
+  });
+  y.shape = {int64_t(y.values.size()) / in[0].shape.rank(), in[0].shape.rank()};
+  return y;
+}
+
+}  // namespace
+
+void scatter_cases(OpCases& cases) {
+  const std::vector<DType> moved{f64, f32, bf16, f16, i64, u8, boolean};
+  const auto add = [&](const char* op, const std::vector<std::optional<Input>>& inputs,
+                       const Attributes& attributes, const Reference& reference,
+                       const std::vector<DType>& dtypes, double tolerance = 0) {
+    cases.push_back({.op = op,
+                     .inputs = inputs,
+                     .attributes = attributes,
+                     .reference = reference,
+                     .tolerance = tolerance,
+                     .dtypes = dtypes});
+  };
+  const auto along = [](int64_t dim) { return Attributes{{"dim", dim}}; };
+  const auto replace = [](double& y, double source) { y = source; };
+  add("scatter", {Input{{4, 3}}, indices({5, 2}, 4), Input{{5, 3}}}, along(0),
+      scattered(0, replace), moved);
+  add("scatter", {Input{{3, 4}}, indices({3, 5}, 4), Input{{3, 5}}}, along(-1),
+      scattered(1, replace), moved);
+  add("scatter", {Input{{2, 4, 3}}, indices({2, 2, 3}, 4), Input{{2, 2, 3}}}, along(1),
+      scattered(1, replace), moved);
+  add("scatter", {Input{{3, 4}}, indices({3, 2}, 4)}, {{"dim", int64_t(1)}, {"value", 0.5}},
+      scattered(1, replace), {f64, f32, bf16, f16});
+
+  struct Row {
+    const char* name;
+    double (*f)(const std::vector<double>&);
+  };
+  for (const Row& row : {Row{"sum", sum}, Row{"prod", product}, Row{"mean", mean},
+                         Row{"amax", largest}, Row{"amin", smallest}})
+    for (bool include_self : {true, false})
+      for (int64_t dim : {0, 1}) {
+        const Shape index = dim == 0 ? Shape{6, 3} : Shape{4, 5};
+        add("scatter_reduce",
+            {Input{{4, 3}, Fill::kDistinct}, indices(index, dim == 0 ? 4 : 3),
+             Input{index, Fill::kDistinct}},
+            {{"dim", dim}, {"reduce", std::string(row.name)}, {"include_self", include_self}},
+            reduced(int(dim), include_self, row.f), {f64, f32, bf16, f16}, 16);
+      }
+
+  const auto taken = [](const std::vector<Array>& in) {
+    Array y{in[1].shape, {}};
+    for (double i : in[1].values) y.values.push_back(in[0].values[size_t(i)]);
+    return y;
+  };
+  add("take", {Input{{3, 4}}, indices({2, 5}, 12)}, {}, taken, moved);
+  add("take_along_dim", {Input{{3, 4}}, indices({5}, 12)}, {}, taken, moved);
+  add(
+      "take_along_dim", {Input{{3, 1, 4}}, indices({1, 2, 5}, 4)}, along(2),
+      [](const std::vector<Array>& in) {
+        Array y{{3, 2, 5}, {}};
+        for_each_index(y.shape, [&](int64_t, const Index& i) {
+          const double at = in[1].values[size_t(i[1] * 5 + i[2])];
+          y.values.push_back(in[0].values[size_t(i[0] * 4 + int64_t(at))]);
+        });
+        return y;
+      },
+      moved);
+  const Input mask{{3, 4}, Fill::kBool};
+  add("masked_select", {Input{{3, 4}}, mask}, {}, reference_masked_select, moved);
+  add("masked_select", {Input{{2, 3, 4}}, mask}, {}, reference_masked_select, moved);
+  add("masked_scatter", {Input{{3, 4}}, mask, Input{{12}}}, {}, reference_masked_scatter, moved);
+  add("nonzero", {Input{{3, 4}, Fill::kIntegers}}, {}, reference_nonzero, moved);
+  add("nonzero", {Input{{2, 3, 2}, Fill::kBool}}, {}, reference_nonzero, {f32});
+}
+
+}  // namespace tapegrad::testing

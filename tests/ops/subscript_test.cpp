@@ -1,0 +1,147 @@
+#include "ops/subscript.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "ops/arithmetic.h"
+#include "ops/create.h"
+#include "ops/reduce.h"
+#include "ops/scatter.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+using Doubles = std::vector<double>;
+using Ints = std::vector<int64_t>;
+
+Variable make(const Doubles& values, const Shape& shape) {
+  return Variable(Tensor::from<double>(values, shape));
+}
+Variable make(const Doubles& values) { return make(values, {int64_t(values.size())}); }
+Ints ints(const Variable& x) { return x.to_vector<int64_t>(); }
+/// 0, 1, 2 ...
+Variable count(const Shape& shape) { return reshape(arange(numel(shape)), shape); }
+
+// Shapes and values as NumPy gives them.
+TEST(Subscript, Views) {
+  Variable x = count({3, 4});
+  EXPECT_EQ(ints(at(x, {1})), (Ints{4, 5, 6, 7}));
+  EXPECT_EQ(at(x, {1, -1}).item(), 7);
+  EXPECT_EQ(ints(at(x, {Slice{}, Slice{1, 3}})), (Ints{1, 2, 5, 6, 9, 10}));
+  EXPECT_EQ(ints(at(x, {Slice{.stop = -1, .step = 2}})), (Ints{0, 1, 2, 3}));
+  EXPECT_EQ(at(x, {newaxis, ellipsis, newaxis, 0}).shape(), (Shape{1, 3, 1}));
+  EXPECT_EQ(at(x, {}).shape(), (Shape{3, 4}));
+  EXPECT_TRUE(at(x, {ellipsis, 2}).value().shares_storage(x.value()));
+}
+
+TEST(Subscript, IndexTensors) {
+  const Variable x = count({2, 3, 4});
+  const Variable i = tensor<int64_t>({0, -1}), j = tensor<int64_t>({2, 0}, {2, 1});
+  EXPECT_EQ(at(x, {Slice{}, i}).shape(), (Shape{2, 2, 4}));
+  EXPECT_EQ(at(x, {Slice{}, Slice{}, j}).shape(), (Shape{2, 3, 2, 1}));
+  EXPECT_EQ(at(x, {i, Slice{}, j}).shape(), (Shape{2, 2, 3}));  // not neighbours: in front
+  EXPECT_EQ(ints(at(x, {i, j, 1})), (Ints{9, 21, 1, 13}));
+  EXPECT_EQ(at(x, {i, newaxis}).shape(), (Shape{2, 1, 3, 4}));
+  EXPECT_EQ(at(x, {scalar(1)}).shape(), (Shape{3, 4}));
+}
+
+TEST(Subscript, Masks) {
+  const Variable x = count({2, 3});
+  const Variable even = remainder(x, 2) == 0;
+  EXPECT_EQ(ints(at(x, {even})), (Ints{0, 2, 4}));
+  EXPECT_EQ(ints(at(x, {Slice{}, tensor(std::vector<int64_t>{1, 0, 1}).to(boolean)})),
+            (Ints{0, 2, 3, 5}));
+  EXPECT_EQ(at(x, {x < 0}).shape(), (Shape{0}));
+}
+
+TEST(Subscript, Errors) {
+  const Variable x = count({2, 3});
+  EXPECT_THROW(at(x, {0, 0, 0}), IndexError);
+  EXPECT_THROW(at(x, {ellipsis, ellipsis}), IndexError);
+  EXPECT_THROW(at(x, {2}), IndexError);
+  EXPECT_THROW(at(x, {tensor<int64_t>({0, 2})}), IndexError);
+  EXPECT_THROW(at(x, {tensor<int64_t>({-3})}), IndexError);
+  EXPECT_THROW(at(x, {make({0.0})}), DTypeError);
+  EXPECT_THROW(at(x, {count({3}) > 0}), IndexError);
+  EXPECT_THROW(at(x, {tensor<int64_t>({0, 1}), tensor<int64_t>({0, 1, 1})}), ShapeError);
+  EXPECT_THROW(at(x, {Slice{.step = -1}}), ArgumentError);
+}
+
+TEST(Subscript, Assignment) {
+  Variable x = count({2, 3});
+  index_put_(x, {0, Slice{1}}, 9);
+  EXPECT_EQ(ints(x), (Ints{0, 9, 9, 3, 4, 5}));
+  index_put_(x, {x > 8}, 7);
+  EXPECT_EQ(ints(x), (Ints{0, 7, 7, 3, 4, 5}));
+  const Variable twice = tensor<int64_t>({1, 1});
+  EXPECT_EQ(ints(index_put(x, {twice, 0}, tensor<int64_t>({10, 20}))), (Ints{0, 7, 7, 20, 4, 5}));
+  EXPECT_EQ(ints(index_put(x, {twice, 0}, tensor<int64_t>({10, 20}), /*accumulate=*/true)),
+            (Ints{0, 7, 7, 33, 4, 5}));
+  index_put_(x, {}, 1);
+  EXPECT_EQ(ints(x), (Ints{1, 1, 1, 1, 1, 1}));
+  EXPECT_THROW(index_put_(x, {0}, tensor<int64_t>({1, 2})), ShapeError);
+  EXPECT_THROW(index_put_(x, {twice}, tensor<int64_t>({1, 2})), ShapeError);
+  EXPECT_THROW(index_put_(x, {0}, 0.5), DTypeError);
+}
+
+// Only the value that stayed has a gradient.
+TEST(Subscript, GradientOfRepeatedIndices) {
+  const Variable x = make({1, 2, 3}).requires_grad_();
+  const Variable values = make({10, 20}).requires_grad_();
+  const Variable y = index_put(x, {tensor<int64_t>({1, 1})}, values);
+  y.backward(make({1, 2, 4}));
+  EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{1, 0, 4}));
+  EXPECT_EQ(values.grad().to_vector<double>(), (Doubles{0, 2}));
+}
+
+TEST(Scatter, ReducesWithoutItself) {
+  const Variable x = tensor<int64_t>({7, 7, 7}), index = tensor<int64_t>({0, 0, 1});
+  const Variable source = tensor<int64_t>({2, 5, -1});
+  const auto of = [&](Reduce how, bool self) {
+    return ints(scatter_reduce(x, 0, index, source, how, self));
+  };
+  EXPECT_EQ(of(Reduce::kSum, false), (Ints{7, -1, 7}));
+  EXPECT_EQ(of(Reduce::kProd, false), (Ints{10, -1, 7}));
+  EXPECT_EQ(of(Reduce::kMean, false), (Ints{3, -1, 7}));
+  EXPECT_EQ(of(Reduce::kMean, true), (Ints{4, 3, 7}));
+  EXPECT_EQ(of(Reduce::kAmax, false), (Ints{5, -1, 7}));
+  EXPECT_EQ(of(Reduce::kAmin, true), (Ints{2, -1, 7}));
+}
+
+TEST(Scatter, ProductOverZeros) {
+  const Variable x = make({2, 0, 0}).requires_grad_();
+  const Variable source = make({3, 5, 0, 4}).requires_grad_();
+  const Variable index = tensor<int64_t>({0, 1, 2, 0});
+  const Variable y = scatter_reduce(x, 0, index, source, Reduce::kProd);
+  EXPECT_EQ(y.to_vector<double>(), (Doubles{24, 0, 0}));
+  y.backward(make({1, 1, 1}), {.retain_graph = true});
+  EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{12, 5, 0}));
+  EXPECT_EQ(source.grad().to_vector<double>(), (Doubles{8, 0, 0, 6}));
+  EXPECT_THROW(y.backward(make({1, 1, 1}), {.create_graph = true}), AutogradError);
+}
+
+TEST(Scatter, EqualExtremesShare) {  // T30
+  const Variable x = make({1, 5}).requires_grad_(), source = make({5, 5, 1}).requires_grad_();
+  sum(scatter_reduce(x, 0, tensor<int64_t>({1, 1, 0}), source, Reduce::kAmax)).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{0.5, 1.0 / 3}));
+  EXPECT_EQ(source.grad().to_vector<double>(), (Doubles{1.0 / 3, 1.0 / 3, 0.5}));
+}
+
+TEST(Scatter, Picks) {
+  const Variable x = count({2, 3});
+  EXPECT_EQ(ints(take(x, tensor<int64_t>({0, -1, 4}))), (Ints{0, 5, 4}));
+  EXPECT_THROW(take(x, tensor<int64_t>({6})), IndexError);
+  EXPECT_EQ(where(x > 3).size(), 2u);
+  EXPECT_EQ(ints(where(x > 3)[1]), (Ints{1, 2}));
+  EXPECT_EQ(nonzero(scalar(3)).shape(), (Shape{1, 0}));
+  EXPECT_EQ(nonzero(zeros({0, 3})).shape(), (Shape{0, 2}));
+  EXPECT_EQ(ints(nonzero(make({0.0, -0.0, std::nan("")}))), (Ints{2}));
+  EXPECT_THROW(masked_scatter(x, x > 0, tensor<int64_t>({1, 2})), ShapeError);
+  EXPECT_THROW(masked_select(x, x), DTypeError);
+}
+
+}  // namespace
+}  // namespace tapegrad
