@@ -13,7 +13,8 @@ namespace tapegrad {
 
 namespace kernels {
 constinit Activation sigmoid{"sigmoid"}, relu{"relu"}, gelu_erf{"gelu"}, gelu_tanh{"gelu"},
-    silu{"silu"}, mish{"mish"}, hardsigmoid{"hardsigmoid"}, hardswish{"hardswish"};
+    silu{"silu"}, mish{"mish"}, hardsigmoid{"hardsigmoid"}, hardswish{"hardswish"},
+    log_sigmoid{"log_sigmoid"};
 constinit ActivationGradient sigmoid_backward{"sigmoid_backward"}, relu_backward{"relu_backward"};
 constinit ActivationGradient gelu_erf_backward{"gelu_backward"},
     gelu_tanh_backward{"gelu_backward"}, silu_backward{"silu_backward"},
@@ -185,19 +186,27 @@ struct Softplus {
   }
 };
 
-struct Relu6 {
-  static constexpr std::string_view kName = "relu6";
+struct Hardtanh {
+  static constexpr std::string_view kName = "hardtanh";
+  double min, max;
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
   Tensor forward(const Tensor& x) const {
     Tensor y = x.empty_like(x.shape());
-    kernels::clamp(x, 0.0, 6.0, y);
+    kernels::clamp(x, min, max, y);
     return y;
   }
   Variable backward(const Variable& dy) const {
-    return piecewise(dy, x(), {0.0, 6.0, 0.0, 1.0, 0.0});
+    return piecewise(dy, x(), {min, max, 0.0, 1.0, 0.0});
   }
+};
+
+struct LogSigmoid : ActivationOp<kernels::log_sigmoid> {
+  static constexpr std::string_view kName = "logsigmoid";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+  Variable backward(const Variable& dy) const { return dy * sigmoid(-x()); }
 };
 
 struct Hardsigmoid : ActivationOp<kernels::hardsigmoid> {
@@ -235,7 +244,17 @@ Variable sigmoid(const Variable& x, Where where) {
   return activation(Sigmoid{}, "sigmoid", x, where);
 }
 Variable relu(const Variable& x, Where where) { return activation(Relu{}, "relu", x, where); }
-Variable relu6(const Variable& x, Where where) { return activation(Relu6{}, "relu6", x, where); }
+Variable relu6(const Variable& x, Where where) {
+  return activation(Hardtanh{0.0, 6.0}, "relu6", x, where);
+}
+Variable hardtanh(const Variable& x, double min_val, double max_val, Where where) {
+  if (!(min_val <= max_val)) [[unlikely]]
+    fail<ArgumentError>("hardtanh: min_val ", min_val, " is not below max_val ", max_val);
+  return activation(Hardtanh{min_val, max_val}, "hardtanh", x, where);
+}
+Variable logsigmoid(const Variable& x, Where where) {
+  return activation(LogSigmoid{}, "logsigmoid", x, where);
+}
 Variable leaky_relu(const Variable& x, double negative_slope, Where where) {
   return activation(LeakyRelu{negative_slope}, "leaky_relu", x, where);
 }
@@ -308,6 +327,11 @@ void catalog_activation(Catalog& catalog) {
               [](const Arguments& a) { return hardsigmoid(a[0]); });
   catalog.add("hardswish(input)", "x * hardsigmoid(x)",
               [](const Arguments& a) { return hardswish(a[0]); });
+  catalog.add("logsigmoid(input)", "log(1 / (1 + exp(-x)))",
+              [](const Arguments& a) { return logsigmoid(a[0]); });
+  catalog.add(
+      "hardtanh(input, min_val: float = -1.0, max_val: float = 1.0)", "x limited to the interval",
+      [](const Arguments& a) { return hardtanh(a[0], a.real("min_val"), a.real("max_val")); });
   catalog.add("relu_(input)", "max(x, 0), in place",
               [](const Arguments& a) {
                 Variable x = a[0];

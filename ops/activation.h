@@ -30,6 +30,29 @@ Variable softplus(const Variable& x, double beta = 1.0, double threshold = 20.0,
 Variable hardsigmoid(const Variable& x,
                      Where where = Where::current());                   // clamp(x / 6 + 1/2, 0, 1)
 Variable hardswish(const Variable& x, Where where = Where::current());  // x * hardsigmoid(x)
+/// log(1 / (1 + exp(-x))), right to the last bit at both ends.
+Variable logsigmoid(const Variable& x, Where where = Where::current());
+/// x limited to [min_val, max_val]; the gradient passes strictly between. ArgumentError unless
+/// min_val <= max_val.
+Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0,
+                  Where where = Where::current());
+
+// Composed of other ops, in ops/activation_composed.cpp.
+
+/// x where x > 0, else weight * x. weight has one element, or one for each channel (dimension 1).
+Variable prelu(const Variable& x, const Variable& weight, Where where = Where::current());
+/// x where x > 0, else alpha * (exp(x / alpha) - 1). ArgumentError for alpha = 0.
+Variable celu(const Variable& x, double alpha = 1.0, Where where = Where::current());
+/// x where x > threshold, else value; NaN stays.
+Variable threshold(const Variable& x, double threshold, double value,
+                   Where where = Where::current());
+/// x brought nearer to 0 by lambd, 0 within it. ArgumentError for a negative lambd.
+Variable softshrink(const Variable& x, double lambd = 0.5, Where where = Where::current());
+/// x where |x| > lambd, else 0.
+Variable hardshrink(const Variable& x, double lambd = 0.5, Where where = Where::current());
+Variable tanhshrink(const Variable& x, Where where = Where::current());  // x - tanh(x)
+/// a * sigmoid(b) for the two halves of x along dim. ShapeError when its size is odd.
+Variable glu(const Variable& x, int dim = -1, Where where = Where::current());
 
 /// Written into x.
 Variable& relu_(Variable& x, Where where = Where::current());
@@ -41,7 +64,8 @@ namespace kernels {
 using Activation = Kernel<void(const Tensor& x, Tensor& y)>;
 using ActivationGradient = Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)>;
 
-extern Activation sigmoid, relu, gelu_erf, gelu_tanh, silu, mish, hardsigmoid, hardswish;
+extern Activation sigmoid, relu, gelu_erf, gelu_tanh, silu, mish, hardsigmoid, hardswish,
+    log_sigmoid;
 extern ActivationGradient sigmoid_backward, relu_backward;  // from y
 extern ActivationGradient gelu_erf_backward, gelu_tanh_backward, silu_backward, mish_backward,
     hardswish_backward;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "ops/catalog_network.h"
 
 namespace tapegrad {
 namespace {
@@ -234,8 +235,10 @@ const Catalog& catalog() {
     Catalog rows;
     catalog_create(rows);
     catalog_random(rows);
+    catalog_noise(rows);
     catalog_unary(rows);
     catalog_activation(rows);
+    catalog_activation_composed(rows);
     catalog_binary(rows);
     catalog_arithmetic(rows);
     catalog_special(rows);
@@ -251,11 +254,20 @@ const Catalog& catalog() {
     catalog_softmax(rows);
     catalog_matmul(rows);
     catalog_conv(rows);
+    catalog_conv_nd(rows);
     catalog_pool(rows);
+    catalog_pool_nd(rows);
     catalog_norm(rows);
+    catalog_norm_composed(rows);
     catalog_loss(rows);
+    catalog_margin_loss(rows);
+    catalog_ctc_loss(rows);
     catalog_index(rows);
     catalog_view(rows);
+    catalog_image(rows);
+    catalog_sample(rows);
+    catalog_attention(rows);
+    catalog_recurrent(rows);
     return rows;
   }();
   return instance;

@@ -1,10 +1,14 @@
 #include "ops/conv.h"
 
+#include <algorithm>
 #include <atomic>
 
+#include "core/call_line.h"
 #include "core/op.h"
+#include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 #include "ops/window.h"
 
 namespace tapegrad {
@@ -211,6 +215,62 @@ Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv2dOptions options, Where where) {
   return apply(Conv2d{options}, where, x, weight, bias);
 }
+
+Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias,
+                          ConvTransposeOptions<Size2d> options, Where where) {
+  constexpr std::string_view kName = "conv_transpose2d";
+  const auto& [stride, padding, extra, groups, dilation] = options;
+  require_images(kName, x.shape());
+  const Shape &from = x.shape(), &w = weight.shape();
+  if (w.rank() != 4) fail<ShapeError>(kName, ": weight [in, out / groups, kh, kw] wanted: ", w);
+  if (groups < 1) fail<ArgumentError>(kName, ": groups must be at least 1: ", groups);
+  if (from[1] != w[0] || w[0] % groups != 0)
+    fail<ShapeError>(kName, ": channels do not fit: input ", from, ", weight ", w, ", groups ",
+                     groups);
+  const int64_t channels = w[1] * groups;
+  if (bias && bias.shape() != Shape{channels})
+    fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
+  check_same_device(kName, x.value(), weight.value(), bias.value_or_empty());
+  check_same_dtype(kName, x.value(), weight.value(), bias.value_or_empty());
+  const Size2d kernel{w[2], w[3]};
+  check_windows(kName, {kernel, stride, padding, dilation});
+  const auto fits = [](int64_t extra, int64_t stride, int64_t dilation) {
+    return extra >= 0 && extra < std::max(stride, dilation);
+  };
+  if (!fits(extra.height, stride.height, dilation.height) ||
+      !fits(extra.width, stride.width, dilation.width))
+    fail<ArgumentError>(kName, ": output_padding (", extra.height, ", ", extra.width,
+                        ") must be less than the stride or the dilation");
+  const auto size = [&](int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t extra,
+                        int64_t dilation) {
+    const int64_t reach = dilation * (kernel - 1) + extra + 1 - 2 * padding;
+    int64_t result = -1;
+    if (n < 1 || __builtin_mul_overflow(n - 1, stride, &result) ||
+        __builtin_add_overflow(result, reach, &result) || result < 1)
+      fail<ShapeError>(kName, ": the result has no pixels: input ", from, ", weight ", w);
+    return result;
+  };
+  const auto shape = [&](Size2d padding, Size2d extra) {
+    return Shape{
+        from[0], channels,
+        size(from[2], kernel.height, stride.height, padding.height, extra.height, dilation.height),
+        size(from[3], kernel.width, stride.width, padding.width, extra.width, dilation.width)};
+  };
+  const CallLine line(where);
+  const Conv2dOptions forward{stride, padding, dilation, groups};
+  Variable y;
+  if (const Shape to = shape(padding, extra);
+      extra.height < stride.height && extra.width < stride.width) {
+    y = apply(Conv2dBackwardInput{forward, to}, where, x, weight);
+  } else {  // a convolution of y has more windows than x has pixels: cut y out of the whole
+    const Conv2dOptions whole{stride, 0, dilation, groups};
+    y = pad(apply(Conv2dBackwardInput{whole, shape(0, 0)}, where, x, weight),
+            {-padding.width, extra.width - padding.width, -padding.height,
+             extra.height - padding.height});
+  }
+  return bias ? y + reshape(bias, {1, channels, 1, 1}) : y;
+}
+
 void set_conv_algorithm(ConvAlgorithm algorithm) { algorithm_now = algorithm; }
 ConvAlgorithm conv_algorithm() { return algorithm_now; }
 
@@ -233,6 +293,18 @@ void catalog_conv(Catalog& catalog) {
                        .padding = size2d(a, "padding"),
                        .dilation = size2d(a, "dilation"),
                        .groups = a.integer("groups")});
+      });
+  catalog.add(
+      "conv_transpose2d(input, weight, bias?, stride: ints = 1, padding: ints = 0, "
+      "output_padding: ints = 0, groups: int = 1, dilation: ints = 1)",
+      "y[n,o, i stride + u dilation - padding, ...] += weight[c,o,u,v] input[n,c,i,j]",
+      [](const Arguments& a) {
+        return conv_transpose2d(a[0], a[1], a[2],
+                                {.stride = size2d(a, "stride"),
+                                 .padding = size2d(a, "padding"),
+                                 .output_padding = size2d(a, "output_padding"),
+                                 .groups = a.integer("groups"),
+                                 .dilation = size2d(a, "dilation")});
       });
   catalog.add(
       "unfold(input, kernel_size: ints, dilation: ints = 1, padding: ints = 0, stride: ints = 1)",

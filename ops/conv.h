@@ -1,5 +1,5 @@
 // Convolution, and the unfolding it can be computed by. Images are [batch, channels, height,
-// width].
+// width]; signals have one dimension after the channels, volumes have three.
 #pragma once
 
 #include "core/dispatcher.h"
@@ -16,12 +16,29 @@ struct Size2d {
   int64_t height, width;
 };
 
-struct Conv2dOptions {
-  Size2d stride = 1;
-  Size2d padding = 0;  // zeros on each side
-  Size2d dilation = 1;
+/// Depth, height and width; one number means all.
+struct Size3d {
+  Size3d(int64_t all) : Size3d(all, all, all) {}
+  Size3d(int64_t depth, int64_t height, int64_t width)
+      : depth(depth), height(height), width(width) {}
+  bool operator==(const Size3d&) const = default;
+
+  Size2d plane() const { return {height, width}; }
+
+  int64_t depth, height, width;
+};
+
+/// Size is int64_t, Size2d or Size3d, in one, two and three dimensions.
+template <typename Size>
+struct ConvOptions {
+  Size stride = 1;
+  Size padding = 0;  // zeros on each side
+  Size dilation = 1;
   int64_t groups = 1;  // divides both channel counts
 };
+using Conv1dOptions = ConvOptions<int64_t>;
+using Conv2dOptions = ConvOptions<Size2d>;
+using Conv3dOptions = ConvOptions<Size3d>;
 
 /// Cross-correlation, as in every framework: y[n,o,i,j] = b[o] + sum over c,u,v of
 /// w[o,c,u,v] x[n,c, i*stride + u*dilation - padding, ...].
@@ -30,6 +47,35 @@ struct Conv2dOptions {
 /// ShapeError when channels do not fit or the kernel is larger than the padded image.
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Conv2dOptions options = {}, Where where = Where::current());
+
+/// The same of signals [n, c, length] with weight [o, c/groups, k], and of volumes
+/// [n, c, depth, h, w] with weight [o, c/groups, kd, kh, kw].
+Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias = {},
+                Conv1dOptions options = {}, Where where = Where::current());
+Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias = {},
+                Conv3dOptions options = {}, Where where = Where::current());
+
+template <typename Size>
+struct ConvTransposeOptions {
+  Size stride = 1;
+  Size padding = 0;         // cut off on each side of the result
+  Size output_padding = 0;  // added at its end; less than the stride or the dilation
+  int64_t groups = 1;
+  Size dilation = 1;
+};
+/// The adjoint of convolution: every element of x spreads the weight into the result, y[n,o,
+/// i*stride + u*dilation - padding, ...] += w[c,o,u,v] x[n,c,i,j]. x [n, c, h, w], weight
+/// [c, o/groups, kh, kw], bias [o] or empty; y [n, o, h', w'] with
+/// h' = (h - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1.
+Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias = {},
+                          ConvTransposeOptions<int64_t> options = {},
+                          Where where = Where::current());
+Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias = {},
+                          ConvTransposeOptions<Size2d> options = {},
+                          Where where = Where::current());
+Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias = {},
+                          ConvTransposeOptions<Size3d> options = {},
+                          Where where = Where::current());
 
 /// How the CPU computes float32 convolutions with 3 x 3 kernels, stride 1 and at least 32 channels
 /// on either side. kAuto: Winograd's algorithm where it is judged faster (up to twice as fast). Its

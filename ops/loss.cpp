@@ -8,6 +8,7 @@
 #include "ops/catalog.h"
 #include "ops/index.h"
 #include "ops/reduce.h"
+#include "ops/reduction.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -28,33 +29,12 @@ constinit Kernel<void(Tensor&, const Tensor&, const Tensor&, const Tensor&, int6
 constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> binary_cross_entropy{
     "binary_cross_entropy"};
 constinit Kernel<void(const Tensor&, std::string_view)> check_unit{"check_unit"};
-constinit Kernel<void(const Tensor&, Tensor&)> log_sigmoid{"log_sigmoid"};
 
 }  // namespace kernels
 
+using namespace detail;
+
 namespace {
-
-void check_equal_shapes(std::string_view op, const Variable& x, const Variable& target) {
-  if (x.shape() != target.shape())
-    fail<ShapeError>(op, ": input and target have different shapes: ", x.shape(), " and ",
-                     target.shape());
-}
-
-void check_floats(std::string_view op, const Variable& x) {
-  if (!is_float(x.dtype())) fail<DTypeError>(op, ": the input is ", x.dtype(), ", not a float");
-}
-
-Variable reduced(const Variable& losses, Reduction reduction, Where where) {
-  switch (reduction) {
-    case Reduction::kMean:
-      return mean(losses, where);
-    case Reduction::kSum:
-      return sum(losses, where);
-    case Reduction::kNone:
-      break;
-  }
-  return losses;
-}
 
 // Operators with the line of the caller.
 Variable minus(const Variable& a, const Variable& b, Where w) { return sub({a, w}, {b, w}); }
@@ -321,21 +301,6 @@ struct BinaryCrossEntropy {
   }
 };
 
-/// log(sigmoid(x)) = min(x, 0) - log1p(exp(-|x|)), right to the last bit at both ends and smooth at
-/// 0.
-struct LogSigmoid {
-  static constexpr std::string_view kName = "binary_cross_entropy_with_logits";
-  SavedInput<0> x{};
-  auto saved() { return std::tie(x); }
-
-  Tensor forward(const Tensor& x) {
-    Tensor y = x.empty_like(x.shape());
-    kernels::log_sigmoid(x, y);
-    return y;
-  }
-  Variable backward(const Variable& dy) const { return dy * sigmoid(-x()); }
-};
-
 }  // namespace
 
 Variable binary_cross_entropy(const Variable& x, const Variable& target, const Variable& weight,
@@ -353,7 +318,7 @@ Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& tar
   check_floats("binary_cross_entropy_with_logits", x);
   check_equal_shapes("binary_cross_entropy_with_logits", x, target);
   const Variable negative = times(sub({1, where}, {target, where}), x, where);
-  Variable positive = apply(LogSigmoid{}, where, x);
+  Variable positive = logsigmoid(x, where);
   if (options.pos_weight) {
     const Variable extra = sub({options.pos_weight, where}, {1, where});
     const Variable factor = add({1, where}, {times(extra, target, where), where});
@@ -375,18 +340,6 @@ Variable kl_div(const Variable& x, const Variable& target, bool log_target, Redu
   const Variable entropy = times(target, logs, where);
   return reduced(minus(entropy, times(target, x, where), where), reduction, where);
 }
-
-namespace {
-
-Reduction reduction_of(const Arguments& a) {
-  const std::string text = a.text("reduction");
-  if (text == "mean") return Reduction::kMean;
-  if (text == "sum") return Reduction::kSum;
-  if (text == "none") return Reduction::kNone;
-  fail<ArgumentError>("loss: reduction is mean, sum or none, not \"", text, '"');
-}
-
-}  // namespace
 
 void catalog_loss(Catalog& catalog) {
   catalog.add("mse_loss(input, target, reduction: str = mean)", "(x - t)^2",

@@ -2,22 +2,28 @@
 
 #include <limits>
 
+#include "core/call_line.h"
 #include "core/op.h"
-#include "ops/catalog.h"
+#include "ops/pool_parts.h"
+#include "ops/view.h"
 #include "ops/window.h"
 
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const MaxPool2dOptions&, Tensor&, Tensor&)> max_pool2d{
+constinit Kernel<void(const Tensor&, const MaximumWindows&, Tensor&, Tensor&)> max_pool2d{
     "max_pool2d"};
 constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> pool_gather{"pool_gather"};
 constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> pool_scatter{"pool_scatter"};
+constinit Kernel<void(const Tensor&, std::string_view, int64_t, Tensor&)> unpool_indices{
+    "max_unpool"};
 constinit Kernel<void(const Tensor&, const AverageWindows&, Tensor&)> avg_pool2d{"avg_pool2d"};
 constinit Kernel<void(const Tensor&, const AverageWindows&, Tensor&)> avg_pool2d_backward{
     "avg_pool2d_backward"};
 
 }  // namespace kernels
+
+using namespace detail;
 
 namespace {
 
@@ -80,22 +86,37 @@ Variable scatter(const Variable& dy, const Tensor& indices, const Shape& shape) 
 
 struct MaxPool2d {
   static constexpr std::string_view kName = "max_pool2d";
-  MaxPool2dOptions options;
-  Tensor indices{};  // of the maxima; only when recording
+  MaximumWindows windows;
+  Shape to;
+  Tensor indices{};  // of the maxima; only when recording, or when they are wanted
   Shape shape{};     // of x
 
   Tensor forward(const Tensor& x) {
     shape = x.shape();
-    if (!options.stride) options.stride = options.kernel_size;
-    Tensor y = x.empty_like(pooled_shape(kName, shape,
-                                         {options.kernel_size, *options.stride, options.padding,
-                                          options.dilation, options.ceil_mode}));
-    if (is_recording()) indices = Tensor::empty(y.shape(), i32, x.device());
-    kernels::max_pool2d(x.contiguous(), options, y, indices);
+    Tensor y = x.empty_like(to);
+    if (is_recording() && !indices) indices = Tensor::empty(to, i32, x.device());
+    kernels::max_pool2d(x.contiguous(), windows, y, indices);
     return y;
   }
   Variable backward(const Variable& dy) const { return scatter(dy, indices, shape); }
 };
+
+/// What max_pool2d and its form with indices share.
+MaxPool2d max_pool(std::string_view op, const Variable& x, MaxPool2dOptions options) {
+  if (!options.stride) options.stride = options.kernel_size;
+  return {.windows = {.options = options},
+          .to = pooled_shape(op, x.shape(),
+                             {options.kernel_size, *options.stride, options.padding,
+                              options.dilation, options.ceil_mode})};
+}
+
+Shape adaptive_shape(std::string_view op, const Shape& x, Size2d output_size) {
+  check_images(op, x);
+  if (output_size.height < 1 || output_size.width < 1)
+    fail<ArgumentError>(op, ": output_size must be positive: (", output_size.height, ", ",
+                        output_size.width, ")");
+  return {x[0], x[1], output_size.height, output_size.width};
+}
 
 Variable spread(const Variable& dy, const AverageWindows& windows, const Shape& shape);
 Variable average(const Variable& x, const AverageWindows& windows, const Shape& shape);
@@ -139,14 +160,47 @@ Variable average(const Variable& x, const AverageWindows& windows, const Shape& 
   return apply(AvgPool{windows, shape}, Where::current(), x);
 }
 
-std::optional<Size2d> optional_size2d(const Arguments& a, std::string_view name) {
-  return a.has(name) ? std::optional(size2d(a, name)) : std::nullopt;
-}
-
 }  // namespace
 
 Variable max_pool2d(const Variable& x, MaxPool2dOptions options, Where where) {
-  return apply(MaxPool2d{options}, where, x);
+  return apply(max_pool("max_pool2d", x, options), where, x);
+}
+
+ValuesIndices max_pool2d_with_indices(const Variable& x, MaxPool2dOptions options, Where where) {
+  MaxPool2d op = max_pool("max_pool2d_with_indices", x, options);
+  const Tensor indices = op.indices = Tensor::empty(op.to, i32, x.device());
+  const Variable values = apply(std::move(op), where, x);
+  return {values, Variable(indices.to(i64))};
+}
+
+Variable adaptive_max_pool2d(const Variable& x, Size2d output_size, Where where) {
+  const Shape to = adaptive_shape("adaptive_max_pool2d", x.shape(), output_size);
+  return apply(MaxPool2d{.windows = {.adaptive = true}, .to = to}, where, x);
+}
+
+Variable detail::max_unpool(std::string_view op, const Variable& x, const Variable& indices,
+                            const Shape& spatial, Where where) {
+  const Shape& from = x.shape();
+  if (indices.shape() != from)
+    fail<ShapeError>(op, ": indices are ", indices.shape(), " for an input of ", from);
+  if (!is_integer(indices.dtype()))
+    fail<DTypeError>(op, ": indices are ", indices.dtype(), ", not integers");
+  check_same_device(op, x.value(), indices.value());
+  const int64_t size = numel(spatial);
+  if (size < 1 || size > std::numeric_limits<int32_t>::max())
+    fail<ShapeError>(op, ": a result of ", spatial, " from an input of ", from);
+  Tensor last = Tensor::empty(from, i32, x.device());
+  kernels::unpool_indices(indices.value().to(i64).contiguous(), op, size, last);
+  const CallLine line(where);
+  int64_t count = 1;
+  for (int i = 2; i < from.rank(); ++i) count *= from[i];
+  const Shape plane{from[0], from[1], 1, count};
+  const Variable y =
+      scatter(reshape(x, plane), last.with_layout({plane, contiguous_strides(plane)}),
+              {from[0], from[1], 1, size});
+  Shape to{from[0], from[1]};
+  for (const int64_t each : spatial) to.push_back(each);
+  return reshape(y, to);
 }
 
 Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where) {
@@ -160,38 +214,26 @@ Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where) {
 }
 
 Variable adaptive_avg_pool2d(const Variable& x, Size2d output_size, Where where) {
-  check_images("adaptive_avg_pool2d", x.shape());
-  if (output_size.height < 1 || output_size.width < 1)
-    fail<ArgumentError>("adaptive_avg_pool2d: output_size must be positive: (", output_size.height,
-                        ", ", output_size.width, ")");
-  const Shape to{x.shape()[0], x.shape()[1], output_size.height, output_size.width};
+  const Shape to = adaptive_shape("adaptive_avg_pool2d", x.shape(), output_size);
   return apply(AvgPool{{.adaptive = true}, to}, where, x);
 }
 
 void catalog_pool(Catalog& catalog) {
-  catalog.add(
-      "max_pool2d(input, kernel_size: ints, stride: ints = none, padding: ints = 0, "
-      "dilation: ints = 1, ceil_mode: bool = false)",
-      "the largest of each window", [](const Arguments& a) {
-        return max_pool2d(a[0], {.kernel_size = size2d(a, "kernel_size"),
-                                 .stride = optional_size2d(a, "stride"),
-                                 .padding = size2d(a, "padding"),
-                                 .dilation = size2d(a, "dilation"),
-                                 .ceil_mode = a.flag("ceil_mode")});
-      });
-  catalog.add(
-      "avg_pool2d(input, kernel_size: ints, stride: ints = none, padding: ints = 0, "
-      "ceil_mode: bool = false, count_include_pad: bool = true)",
-      "the mean of each window", [](const Arguments& a) {
-        return avg_pool2d(a[0], {.kernel_size = size2d(a, "kernel_size"),
-                                 .stride = optional_size2d(a, "stride"),
-                                 .padding = size2d(a, "padding"),
-                                 .ceil_mode = a.flag("ceil_mode"),
-                                 .count_include_pad = a.flag("count_include_pad")});
-      });
+  catalog.add(named("max_pool2d", kMaxPool), "the largest of each window",
+              [](const Arguments& a) { return max_pool2d(a[0], max_pool_options(a, size2d)); });
+  catalog.add(named("max_pool2d_with_indices", kMaxPool),
+              "the largest of each window, and where they are", [](const Arguments& a) {
+                return with_indices(max_pool2d_with_indices(a[0], max_pool_options(a, size2d)));
+              });
+  catalog.add(named("avg_pool2d", kAvgPool), "the mean of each window",
+              [](const Arguments& a) { return avg_pool2d(a[0], avg_pool_options(a, size2d)); });
   catalog.add("adaptive_avg_pool2d(input, output_size: ints)",
               "means over windows that divide the image evenly", [](const Arguments& a) {
                 return adaptive_avg_pool2d(a[0], size2d(a, "output_size"));
+              });
+  catalog.add("adaptive_max_pool2d(input, output_size: ints)",
+              "maxima of windows that divide the image evenly", [](const Arguments& a) {
+                return adaptive_max_pool2d(a[0], size2d(a, "output_size"));
               });
 }
 

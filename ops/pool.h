@@ -1,42 +1,108 @@
-// Pooling of images [batch, channels, height, width].
+// Pooling of images [batch, channels, height, width], of signals [batch, channels, length] and of
+// volumes [batch, channels, depth, height, width].
 #pragma once
 
 #include <optional>
 
 #include "core/dispatcher.h"
 #include "ops/conv.h"
+#include "ops/reduce.h"
 
 namespace tapegrad {
 
-struct MaxPool2dOptions {
-  Size2d kernel_size;
-  std::optional<Size2d> stride = {};  // the kernel's size when not given
-  Size2d padding = 0;                 // of -inf; at most half of the kernel
-  Size2d dilation = 1;
+/// Size is int64_t, Size2d or Size3d, in one, two and three dimensions.
+template <typename Size>
+struct MaxPoolOptions {
+  Size kernel_size;
+  std::optional<Size> stride = {};  // the kernel's size when not given
+  Size padding = 0;                 // of -inf; at most half of the kernel
+  Size dilation = 1;
   bool ceil_mode = false;  // keep a last window that is only partly inside
 };
+using MaxPool1dOptions = MaxPoolOptions<int64_t>;
+using MaxPool2dOptions = MaxPoolOptions<Size2d>;
+using MaxPool3dOptions = MaxPoolOptions<Size3d>;
+
 /// The largest of each window; NaN if there is one. Of equal largest elements the first in
 /// row-major order alone receives the gradient.
+Variable max_pool1d(const Variable& x, MaxPool1dOptions options, Where where = Where::current());
 Variable max_pool2d(const Variable& x, MaxPool2dOptions options, Where where = Where::current());
+Variable max_pool3d(const Variable& x, MaxPool3dOptions options, Where where = Where::current());
 
-struct AvgPool2dOptions {
-  Size2d kernel_size;
-  std::optional<Size2d> stride = {};
-  Size2d padding = 0;
+/// The same, and where the largest are: int64 positions in the plane or volume, in row-major order.
+ValuesIndices max_pool1d_with_indices(const Variable& x, MaxPool1dOptions options,
+                                      Where where = Where::current());
+ValuesIndices max_pool2d_with_indices(const Variable& x, MaxPool2dOptions options,
+                                      Where where = Where::current());
+ValuesIndices max_pool3d_with_indices(const Variable& x, MaxPool3dOptions options,
+                                      Where where = Where::current());
+
+template <typename Size>
+struct MaxUnpoolOptions {
+  Size kernel_size;
+  std::optional<Size> stride = {};
+  Size padding = 0;
+  std::optional<Size> output_size = {};  // (n - 1) stride - 2 padding + kernel_size when not given
+};
+/// Zeros, with x put at the positions that pooling gave; of several at one the last stays, and
+/// alone receives the gradient. IndexError for a position outside.
+Variable max_unpool1d(const Variable& x, const Variable& indices, MaxUnpoolOptions<int64_t> options,
+                      Where where = Where::current());
+Variable max_unpool2d(const Variable& x, const Variable& indices, MaxUnpoolOptions<Size2d> options,
+                      Where where = Where::current());
+Variable max_unpool3d(const Variable& x, const Variable& indices, MaxUnpoolOptions<Size3d> options,
+                      Where where = Where::current());
+
+template <typename Size>
+struct AvgPoolOptions {
+  Size kernel_size;
+  std::optional<Size> stride = {};
+  Size padding = 0;
   bool ceil_mode = false;
   bool count_include_pad = true;  // whether padding counts in the divisor
 };
+using AvgPool1dOptions = AvgPoolOptions<int64_t>;
+using AvgPool2dOptions = AvgPoolOptions<Size2d>;
+using AvgPool3dOptions = AvgPoolOptions<Size3d>;
+
 /// The mean of each window. A last window of ceil_mode counts what lies inside the padded image.
+Variable avg_pool1d(const Variable& x, AvgPool1dOptions options, Where where = Where::current());
 Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where = Where::current());
+Variable avg_pool3d(const Variable& x, AvgPool3dOptions options, Where where = Where::current());
 
-/// Averages over windows that divide the image evenly: [floor(i h / H), ceil((i + 1) h / H)).
-Variable adaptive_avg_pool2d(const Variable& x, Size2d output_size, Where where = Where::current());
-
-/// Which elements an average is over.
-struct AverageWindows {
-  bool adaptive = false;  // windows that divide the image evenly; the rest is then not used
-  AvgPool2dOptions options{.kernel_size = 1};
+template <typename Size>
+struct LpPoolOptions {
+  double norm_type;  // p
+  Size kernel_size;
+  std::optional<Size> stride = {};
+  bool ceil_mode = false;
 };
+/// (sum x^p)^(1/p) over each window, as PyTorch has it: of x, not of |x|, so that for an odd p the
+/// signs count and a negative sum has no root (NaN).
+Variable lp_pool1d(const Variable& x, LpPoolOptions<int64_t> options,
+                   Where where = Where::current());
+Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> options,
+                   Where where = Where::current());
+
+/// Averages, or maxima, over windows that divide the image evenly:
+/// [floor(i h / H), ceil((i + 1) h / H)).
+Variable adaptive_avg_pool1d(const Variable& x, int64_t output_size,
+                             Where where = Where::current());
+Variable adaptive_avg_pool2d(const Variable& x, Size2d output_size, Where where = Where::current());
+Variable adaptive_avg_pool3d(const Variable& x, Size3d output_size, Where where = Where::current());
+Variable adaptive_max_pool1d(const Variable& x, int64_t output_size,
+                             Where where = Where::current());
+Variable adaptive_max_pool2d(const Variable& x, Size2d output_size, Where where = Where::current());
+Variable adaptive_max_pool3d(const Variable& x, Size3d output_size, Where where = Where::current());
+
+/// Which elements meet in one.
+template <typename Options>
+struct PoolWindows {
+  bool adaptive = false;  // windows that divide the image evenly; the rest is then not used
+  Options options{.kernel_size = 1};
+};
+using MaximumWindows = PoolWindows<MaxPool2dOptions>;
+using AverageWindows = PoolWindows<AvgPool2dOptions>;
 
 namespace kernels {
 
@@ -44,11 +110,16 @@ namespace kernels {
 // the padding altogether.
 
 /// Indices may be empty: not wanted.
-extern Kernel<void(const Tensor& x, const MaxPool2dOptions& options, Tensor& y, Tensor& indices)>
+extern Kernel<void(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices)>
     max_pool2d;
 /// y[i] = x[indices[i]] in every plane, and its adjoint.
 extern Kernel<void(const Tensor& x, const Tensor& indices, Tensor& y)> pool_gather;
 extern Kernel<void(const Tensor& dy, const Tensor& indices, Tensor& dx)> pool_scatter;
+
+/// Positions (int64) of x for `size` places in each plane, without those that a later one has too:
+/// -1 instead. IndexError, naming op, for one outside [0, size).
+extern Kernel<void(const Tensor& positions, std::string_view op, int64_t size, Tensor& indices)>
+    unpool_indices;
 
 extern Kernel<void(const Tensor& x, const AverageWindows& windows, Tensor& y)> avg_pool2d;
 extern Kernel<void(const Tensor& dy, const AverageWindows& windows, Tensor& dx)>

@@ -1,5 +1,6 @@
 #include "ops/softmax.h"
 
+#include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
 #include "ops/binary.h"
@@ -77,12 +78,19 @@ Variable softmax(const Variable& x, int dim, Where where) { return apply(Softmax
 Variable log_softmax(const Variable& x, int dim, Where where) {
   return apply(LogSoftmax{dim}, where, x);
 }
+Variable softmin(const Variable& x, int dim, Where where) {
+  require_float("softmin", x.value());
+  const CallLine line(where);
+  return softmax(-x, dim);
+}
 
 void catalog_softmax(Catalog& catalog) {
   catalog.add("softmax(input, dim: int)", "exp(x) / sum(exp(x)) along dim",
               [](const Arguments& a) { return softmax(a[0], int(a.integer("dim"))); });
   catalog.add("log_softmax(input, dim: int)", "x - log(sum(exp(x))) along dim",
               [](const Arguments& a) { return log_softmax(a[0], int(a.integer("dim"))); });
+  catalog.add("softmin(input, dim: int)", "exp(-x) / sum(exp(-x)) along dim",
+              [](const Arguments& a) { return softmin(a[0], int(a.integer("dim"))); });
 }
 
 }  // namespace tapegrad

@@ -13,6 +13,9 @@ Variable softmax(const Variable& x, int dim, Where where = Where::current());
 /// x - log(sum(exp(x))) along dim, shifted likewise.
 Variable log_softmax(const Variable& x, int dim, Where where = Where::current());
 
+/// softmax(-x): the smallest element has the largest share.
+Variable softmin(const Variable& x, int dim, Where where = Where::current());
+
 namespace kernels {
 
 // All are contiguous, [outer, n, inner]; rows run along n.

@@ -9,6 +9,7 @@
 #include "core/op.h"
 #include "core/view.h"
 #include "ops/catalog.h"
+#include "ops/image.h"
 #include "ops/reduce.h"
 
 namespace tapegrad {
@@ -383,6 +384,14 @@ std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim, Where wh
   return split(x, size == 0 ? 1 : (size - 1) / chunks + 1, dim, where);
 }
 
+static PadMode pad_mode_named(std::string_view name) {
+  if (name == "constant") return PadMode::kConstant;
+  if (name == "reflect") return PadMode::kReflect;
+  if (name == "replicate") return PadMode::kReplicate;
+  if (name == "circular") return PadMode::kCircular;
+  fail<ArgumentError>("pad: mode is constant, reflect, replicate or circular, not \"", name, '"');
+}
+
 void catalog_view(Catalog& catalog) {
   using A = const Arguments&;
   catalog.add("reshape(input, shape: ints)", "the same elements in row-major order",
@@ -447,8 +456,11 @@ void catalog_view(Catalog& catalog) {
   catalog.add(
       "roll(input, shifts: ints, dims: ints = none)", "y[i] = x[(i - shift) mod n]",
       [](A a) { return roll(a[0], a.dims("shifts"), a.has("dims") ? a.dims("dims") : Dims()); });
-  catalog.add("pad(input, pad: ints, value: float = 0.0)", "x with `value` around it",
-              [](A a) { return pad(a[0], a.integers("pad"), a.real("value")); });
+  catalog.add("pad(input, pad: ints, mode: str = constant, value: float = 0.0)",
+              "x with `value`, or with what it holds itself, around it", [](A a) {
+                return pad(a[0], a.integers("pad"), pad_mode_named(a.text("mode")),
+                           a.real("value"));
+              });
   catalog.add("repeat(input, repeats: ints)", "x laid side by side",
               [](A a) { return repeat(a[0], a.dims("repeats")); });
   catalog.add("tile(input, dims: ints)", "x laid side by side",

@@ -1,6 +1,8 @@
 #include "ops/window.h"
 
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "core/error.h"
 
@@ -28,11 +30,15 @@ int64_t count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int
 
 }  // namespace
 
-Size2d count_windows(std::string_view op, const Shape& image, const Windows& w) {
+void check_windows(std::string_view op, const Windows& w) {
   require_from(op, "kernel_size", w.kernel, 1);
   require_from(op, "stride", w.stride, 1);
   require_from(op, "padding", w.padding, 0);
   require_from(op, "dilation", w.dilation, 1);
+}
+
+Size2d count_windows(std::string_view op, const Shape& image, const Windows& w) {
+  check_windows(op, w);
   const int r = image.rank();
   const int64_t height = count(image[r - 2], w.kernel.height, w.stride.height, w.padding.height,
                                w.dilation.height, w.ceil_mode);
@@ -50,11 +56,24 @@ void require_images(std::string_view op, const Shape& x) {
   if (x.rank() != 4) fail<ShapeError>(op, ": [batch, channels, height, width] wanted: ", x);
 }
 
+static std::vector<int64_t> sizes(const Arguments& arguments, std::string_view name, size_t most) {
+  std::vector<int64_t> values = arguments.integers(name);
+  if (values.size() != 1 && values.size() != most)
+    fail<ArgumentError>("catalog: \"", name, "\" takes one number", most > 1 ? " or " : "",
+                        most > 1 ? std::to_string(most) : "");
+  values.resize(most, values.front());
+  return values;
+}
+int64_t size1d(const Arguments& arguments, std::string_view name) {
+  return sizes(arguments, name, 1)[0];
+}
 Size2d size2d(const Arguments& arguments, std::string_view name) {
-  const std::vector<int64_t> values = arguments.integers(name);
-  if (values.empty() || values.size() > 2)
-    fail<ArgumentError>("catalog: \"", name, "\" takes one or two numbers");
-  return {values.front(), values.back()};
+  const std::vector<int64_t> values = sizes(arguments, name, 2);
+  return {values[0], values[1]};
+}
+Size3d size3d(const Arguments& arguments, std::string_view name) {
+  const std::vector<int64_t> values = sizes(arguments, name, 3);
+  return {values[0], values[1], values[2]};
 }
 
 }  // namespace tapegrad

@@ -22,10 +22,15 @@ struct Windows {
 /// when a window is larger than the padded image.
 Size2d count_windows(std::string_view op, const Shape& image, const Windows& windows);
 
+/// The ArgumentErrors alone.
+void check_windows(std::string_view op, const Windows& windows);
+
 /// ShapeError unless x is [batch, channels, height, width].
 void require_images(std::string_view op, const Shape& x);
 
-/// An attribute of one number, which means both, or two.
+/// An attribute of one number, which means all, or one for each dimension.
+int64_t size1d(const Arguments& arguments, std::string_view name);
 Size2d size2d(const Arguments& arguments, std::string_view name);
+Size3d size3d(const Arguments& arguments, std::string_view name);
 
 }  // namespace tapegrad

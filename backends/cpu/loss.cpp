@@ -1,4 +1,5 @@
 #include "ops/loss.h"
+#include "ops/activation.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/cpu/register.h"
+#include "core/error.h"
 #include "core/kernels.h"
 #include "ops/pool.h"
 
@@ -137,10 +138,61 @@ void max_pool_halves(const T* x, const Planes& p, T* y, int32_t* indices) {
   }
 }
 
+/// A window along one dimension: the elements [begin, end) inside, and how many it counts for.
+struct Span {
+  int64_t begin, end, count;
+};
+
+/// `number` of them that divide the elements evenly.
+std::vector<Span> adaptive_spans(int64_t number, int64_t size) {
+  std::vector<Span> result;
+  for (int64_t i = 0; i < number; ++i) {
+    const int64_t begin = i * size / number, end = ((i + 1) * size + number - 1) / number;
+    result.push_back({begin, end, end - begin});
+  }
+  return result;
+}
+
+std::vector<Span> spans(int64_t number, int64_t size, bool adaptive, int64_t kernel, int64_t stride,
+                        int64_t padding, bool count_padding) {
+  if (adaptive) return adaptive_spans(number, size);
+  std::vector<Span> result;
+  for (int64_t i = 0; i < number; ++i) {
+    const int64_t begin = i * stride - padding, end = std::min(begin + kernel, size + padding);
+    const int64_t first = std::max<int64_t>(begin, 0), last = std::min(end, size);
+    result.push_back({first, last, count_padding ? end - begin : last - first});
+  }
+  return result;
+}
+
 template <typename T>
-void max_pool2d(const Tensor& x, const MaxPool2dOptions& o, Tensor& y, Tensor& indices) {
+void max_pool_spans(const T* x, int64_t width, const std::vector<Span>& rows,
+                    const std::vector<Span>& columns, T* y, int32_t* indices) {
+  using Wide = Compute<T>;
+  for (const Span& row : rows)
+    for (const Span& column : columns) {
+      const int32_t first = int32_t(row.begin * width + column.begin);
+      Maximum<Wide> best{Wide(x[first]), first};
+      for (int64_t i = row.begin; i < row.end; ++i)
+        for (int64_t j = column.begin; j < column.end; ++j) {
+          const int32_t at = int32_t(i * width + j);
+          best.take(Wide(x[at]), at);
+        }
+      *y++ = T(best.value);
+      if (indices != nullptr) *indices++ = best.index;
+    }
+}
+
+template <typename T>
+void max_pool2d(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices) {
   const Planes p = planes_of(x.shape(), y.shape());
-  const bool halves = o.kernel_size == Size2d(2) && *o.stride == Size2d(2) &&
+  const MaxPool2dOptions& o = windows.options;
+  std::vector<Span> rows, columns;
+  if (windows.adaptive) {
+    rows = adaptive_spans(p.out_height, p.height);
+    columns = adaptive_spans(p.out_width, p.width);
+  }
+  const bool halves = !windows.adaptive && o.kernel_size == Size2d(2) && *o.stride == Size2d(2) &&
                       o.padding == Size2d(0) && o.dilation == Size2d(1) &&
                       2 * p.out_height <= p.height && 2 * p.out_width <= p.width;
 #pragma omp parallel for if (x.numel() > kParallel)
@@ -148,12 +200,30 @@ void max_pool2d(const Tensor& x, const MaxPool2dOptions& o, Tensor& y, Tensor& i
     const T* from = x.data<T>() + n * p.size();
     T* to = y.data<T>() + n * p.out_size();
     int32_t* at = indices ? indices.data<int32_t>() + n * p.out_size() : nullptr;
-    if (!halves)
+    if (windows.adaptive)
+      max_pool_spans(from, p.width, rows, columns, to, at);
+    else if (!halves)
       max_pool_plane(from, p, o, to, at);
     else if (at != nullptr)
       max_pool_halves<true>(from, p, to, at);
     else
       max_pool_halves<false>(from, p, to, at);
+  }
+}
+
+void unpool_indices(const Tensor& positions, std::string_view op, int64_t size, Tensor& indices) {
+  const Shape& shape = positions.shape();
+  const int64_t planes = shape[0] * shape[1], count = planes > 0 ? positions.numel() / planes : 0;
+  const int64_t* from = positions.data<int64_t>();
+  for (int64_t i = 0; i < positions.numel(); ++i)
+    if (from[i] < 0 || from[i] >= size)
+      fail<IndexError>(op, ": index ", from[i], " is outside [0, ", size, ')');
+  std::vector<int32_t> owner(planes > 0 ? size_t(size) : 0);  // 1 + the last place of a position
+  for (int64_t n = 0; n < planes; ++n, from += count) {
+    int32_t* to = indices.data<int32_t>() + n * count;
+    for (int64_t i = 0; i < count; ++i) owner[size_t(from[i])] = int32_t(i) + 1;
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = owner[size_t(from[i])] == i + 1 ? int32_t(from[i]) : -1;
   }
 }
 
@@ -181,27 +251,6 @@ void scatter(const Tensor& dy, const Tensor& indices, Tensor& dx) {
     for (int64_t i = 0; i < p.out_size(); ++i)
       if (at[i] >= 0) to[at[i]] += from[i];
   }
-}
-
-/// A window along one dimension: the elements [begin, end) inside, and how many it counts for.
-struct Span {
-  int64_t begin, end, count;
-};
-
-std::vector<Span> spans(int64_t number, int64_t size, bool adaptive, int64_t kernel, int64_t stride,
-                        int64_t padding, bool count_padding) {
-  std::vector<Span> result;
-  for (int64_t i = 0; i < number; ++i) {
-    if (adaptive) {
-      const int64_t begin = i * size / number, end = ((i + 1) * size + number - 1) / number;
-      result.push_back({begin, end, end - begin});
-      continue;
-    }
-    const int64_t begin = i * stride - padding, end = std::min(begin + kernel, size + padding);
-    const int64_t first = std::max<int64_t>(begin, 0), last = std::min(end, size);
-    result.push_back({first, last, count_padding ? end - begin : last - first});
-  }
-  return result;
 }
 
 /// Calls visit(plane, rows, columns) for every plane.
@@ -256,8 +305,11 @@ void register_pool() {
   constexpr TypeList<float, double> kPlain{};
   constexpr TypeList<float16, bfloat16> kSixteenBit{};
   set_kernel(kernels::max_pool2d, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const MaxPool2dOptions& options, Tensor& y,
-                            Tensor& indices) { max_pool2d<T>(x, options, y, indices); });
+             []<typename T>(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
+                            Tensor& indices) { max_pool2d<T>(x, windows, y, indices); });
+  set_kernel(kernels::unpool_indices, DeviceType::kCpu, TypeList<int64_t>{},
+             [](Type<int64_t>, const Tensor& positions, std::string_view op, int64_t size,
+                Tensor& indices) { unpool_indices(positions, op, size, indices); });
   set_kernel(kernels::pool_gather, DeviceType::kCpu, kFloatTypes,
              []<typename T>(Type<T>, const Tensor& x, const Tensor& indices, Tensor& y) {
                gather<T>(x, indices, y);

@@ -18,10 +18,13 @@ void register_kernels() {
   register_matmul();
   register_conv();
   register_pool();
+  register_sample();
   register_norm();
   register_loss();
+  register_ctc_loss();
   register_index();
   register_random();
+  register_noise();
   register_update();
 }
 

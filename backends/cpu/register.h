@@ -20,10 +20,13 @@ void register_softmax();
 void register_matmul();
 void register_conv();
 void register_pool();
+void register_sample();
 void register_norm();
 void register_loss();
+void register_ctc_loss();
 void register_index();
 void register_random();
+void register_noise();
 void register_update();
 
 }  // namespace tapegrad::backends::cpu

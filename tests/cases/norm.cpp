@@ -61,6 +61,110 @@ Reference layer_norm_reference(int dims, bool affine, double eps) {
   };
 }
 
+/// Groups of consecutive channels of each example; one channel each is instance_norm. weight and
+/// bias are inputs `first` and the next.
+Reference group_norm_reference(int64_t groups, bool affine, size_t first, double eps) {
+  return [=](const std::vector<Array>& inputs) {
+    const Array& x = inputs[0];
+    const int64_t size = x.shape[1] / groups;
+    return normalized(
+        x, x.shape[0] * groups,
+        [=](const std::vector<int64_t>& index) { return index[0] * groups + index[1] / size; },
+        [](const std::vector<int64_t>& index) { return index[1]; },
+        affine ? &inputs[first] : nullptr, affine ? &inputs[first + 1] : nullptr, eps);
+  };
+}
+
+/// x / sqrt(the mean of x^2 over the last `size` elements + eps) * weight.
+Reference rms_norm_reference(int64_t size, double eps) {
+  return [=](const std::vector<Array>& inputs) {
+    Array y = inputs[0];
+    for (size_t row = 0; row < y.values.size(); row += size_t(size)) {
+      double sum = 0;
+      for (size_t i = row; i < row + size_t(size); ++i) sum += y.values[i] * y.values[i];
+      for (size_t i = row; i < row + size_t(size); ++i) {
+        y.values[i] /= std::sqrt(sum / double(size) + eps);
+        if (!inputs[1].values.empty()) y.values[i] *= inputs[1].values[i - row];
+      }
+    }
+    return y;
+  };
+}
+
+Array local_response(const Array& x, int64_t size, double alpha, double beta, double k) {
+  Array y = x;
+  for_each_index(x.shape, [&](int64_t flat, std::vector<int64_t> index) {
+    const int64_t middle = index[1];
+    double sum = 0;
+    for (int64_t c = middle - size / 2; c <= middle + (size - 1) / 2; ++c) {
+      if (c < 0 || c >= x.shape[1]) continue;
+      index[1] = c;
+      const double v = x.values[flat_index(x.shape, index)];
+      sum += v * v;
+    }
+    y.values[flat] /= std::pow(k + alpha * sum / double(size), beta);
+  });
+  return y;
+}
+
+void composed_norm_cases(OpCases& cases) {
+  const auto add_group = [&](Shape shape, int64_t groups, bool affine) {
+    OpCase row{.op = "group_norm", .inputs = {Input{shape}}};
+    row.inputs.resize(3);
+    if (affine) row.inputs[1] = row.inputs[2] = Input{{shape[1]}};
+    row.attributes = {{"num_groups", groups}, {"eps", 1e-3}};
+    row.reference = group_norm_reference(groups, affine, 1, 1e-3);
+    row.tolerance = 16;
+    cases.push_back(row);
+  };
+  add_group({2, 4, 3}, 2, true);
+  add_group({3, 6}, 2, true);
+  add_group({2, 4, 2, 2}, 1, false);
+  add_group({2, 3, 4}, 3, true);
+
+  const auto add_instance = [&](Shape shape, bool running, bool affine) {
+    OpCase row{.op = "instance_norm", .inputs = {Input{shape}}};
+    row.inputs.resize(5);
+    if (running) {
+      row.inputs[1] = Input{{shape[1]}, Fill::kNormal, 0, /*grad=*/false};
+      row.inputs[2] = Input{{shape[1]}, Fill::kPositive, 0, /*grad=*/false};
+    }
+    if (affine) row.inputs[3] = row.inputs[4] = Input{{shape[1]}};
+    row.attributes = {{"eps", 1e-3}};
+    row.reference = group_norm_reference(shape[1], affine, 3, 1e-3);
+    row.tolerance = 16;
+    cases.push_back(row);
+  };
+  add_instance({2, 3, 4}, false, true);
+  add_instance({2, 3, 2, 2}, true, true);
+  add_instance({2, 2, 5}, false, false);
+
+  const auto add_rms = [&](Shape shape, std::vector<int64_t> sizes, bool affine) {
+    Shape normalized;
+    for (int64_t size : sizes) normalized.push_back(size);
+    OpCase row{.op = "rms_norm", .inputs = {Input{shape}}};
+    row.inputs.resize(2);
+    if (affine) row.inputs[1] = Input{normalized};
+    row.attributes = {{"normalized_shape", sizes}, {"eps", 1e-3}};
+    row.reference = rms_norm_reference(numel(normalized), 1e-3);
+    row.tolerance = 16;
+    cases.push_back(row);
+  };
+  add_rms({3, 4}, {4}, true);
+  add_rms({2, 3, 4}, {3, 4}, true);
+  add_rms({2, 3, 4}, {4}, false);
+
+  for (int64_t size : {1, 2, 3})
+    cases.push_back({.op = "local_response_norm",
+                     .inputs = {Input{{2, 4, 3}}},
+                     .attributes = {{"size", size}, {"alpha", 0.5}, {"beta", 0.6}, {"k", 2.0}},
+                     .reference =
+                         [=](const std::vector<Array>& in) {
+                           return local_response(in[0], size, 0.5, 0.6, 2.0);
+                         },
+                     .tolerance = 16});
+}
+
 }  // namespace
 
 void norm_cases(OpCases& cases) {
@@ -106,6 +210,7 @@ void norm_cases(OpCases& cases) {
   add_layer({2, 3, 4}, 1, false);
   add_layer({0, 4}, 1, true);
   add_layer({3, 37}, 1, true);
+  composed_norm_cases(cases);
 }
 
 }  // namespace tapegrad::testing

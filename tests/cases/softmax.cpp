@@ -51,6 +51,16 @@ void softmax_cases(OpCases& cases) {
     add({5, 37}, 1);
     add({37, 5}, 0);
   }
+  for (int dim : {0, 1})
+    cases.push_back({.op = "softmin",
+                     .inputs = {Input{{3, 5}}},
+                     .attributes = {{"dim", int64_t(dim)}},
+                     .reference =
+                         [=](std::vector<Array> inputs) {
+                           for (double& x : inputs[0].values) x = -x;
+                           return along(dim, share)(inputs);
+                         },
+                     .tolerance = 16});
 }
 
 }  // namespace tapegrad::testing

@@ -224,5 +224,94 @@ TEST(Activation, FloatAccuracy) {
   }
 }
 
+// Values and gradients as PyTorch 1.13 gives them, but for NaN, which softshrink keeps here.
+TEST(Activation, ComposedOnesAtTheirCorners) {
+  const double nan = std::nan(""), inf = INFINITY;
+  struct Row {
+    const char* name;
+    Variable (*f)(const Variable&);
+    std::vector<double> values, gradients;
+  };
+  const Row rows[] = {{"celu",
+                       [](const Variable& x) { return celu(x, 2.0); },
+                       {nan, -1.2642411176571153, -0.44239843385719024, 0, 0.5, 2, inf, -2},
+                       {nan, 0.36787944117144233, 0.7788007830714049, 1, 1, 1, 1, 0}},
+                      {"threshold",
+                       [](const Variable& x) { return threshold(x, 0.5, -1.0); },
+                       {nan, -1, -1, -1, -1, 2, inf, -1},
+                       {1, 0, 0, 0, 0, 1, 1, 0}},
+                      {"softshrink",
+                       [](const Variable& x) { return softshrink(x); },
+                       {nan, -1.5, 0, 0, 0, 1.5, inf, -inf},
+                       {0, 1, 0, 0, 0, 1, 1, 1}},
+                      {"hardshrink",
+                       [](const Variable& x) { return hardshrink(x); },
+                       {nan, -2, 0, 0, 0, 2, inf, -inf},
+                       {1, 1, 0, 0, 0, 1, 1, 1}},
+                      {"hardtanh",
+                       [](const Variable& x) { return hardtanh(x, -0.5, 2.0); },
+                       {nan, -0.5, -0.5, 0, 0.5, 2, 2, -0.5},
+                       {1, 0, 0, 1, 1, 0, 0, 0}},
+                      {"logsigmoid",
+                       [](const Variable& x) { return logsigmoid(x); },
+                       {nan, -2.1269280110429727, -0.9740769841801067, -0.6931471805599453,
+                        -0.4740769841801067, -0.1269280110429725, 0, -inf},
+                       {nan, 0.8807970779778824, 0.6224593312018545, 0.5, 0.37754066879814546,
+                        0.11920292202211755, 0, 1}},
+                      {"tanhshrink",
+                       [](const Variable& x) { return tanhshrink(x); },
+                       {nan, -1.035972419924183, -0.03788284273999026, 0, 0.03788284273999026,
+                        1.035972419924183, inf, -inf},
+                       {nan, 0.9293491751468356, 0.2135522670340726, 0, 0.2135522670340726,
+                        0.9293491751468356, 1, 1}}};
+  const auto expect_close = [](double got, double expected, size_t i) {
+    if (expected == expected && std::abs(expected) != INFINITY)
+      EXPECT_NEAR(got, expected, 4e-16) << i;
+    else
+      EXPECT_TRUE(got == expected || (got != got && expected != expected)) << i << ": " << got;
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    const Variable x =
+        tensor({nan, -2.0, -0.5, 0.0, 0.5, 2.0, inf, -inf}, {.dtype = f64, .requires_grad = true});
+    const Variable y = row.f(x);
+    y.backward(ones_like(y));
+    const auto values = y.to_vector<double>(), gradients = x.grad().to_vector<double>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      expect_close(values[i], row.values[i], i);
+      if (i > 0) expect_close(gradients[i], row.gradients[i], i);  // a NaN's is nobody's business
+    }
+  }
+}
+
+TEST(Activation, ComposedOnesRefuseWhatCannotBeMeant) {
+  const Variable x = tensor({1.0, 2.0, 3.0}), ids = tensor({1, 2, 3});
+  EXPECT_THROW(celu(x, 0.0), ArgumentError);
+  EXPECT_THROW(softshrink(x, -0.5), ArgumentError);
+  EXPECT_THROW(hardtanh(x, 1.0, -1.0), ArgumentError);
+  EXPECT_THROW(glu(x), ShapeError);
+  EXPECT_THROW(glu(x, 1), IndexError);
+  EXPECT_THROW(prelu(x, tensor({1.0, 2.0})), ShapeError);
+  for (auto f : {+[](const Variable& x) { return celu(x); },
+                 +[](const Variable& x) { return threshold(x, 0.0, 0.0); },
+                 +[](const Variable& x) { return hardshrink(x); },
+                 +[](const Variable& x) { return tanhshrink(x); },
+                 +[](const Variable& x) { return logsigmoid(x); },
+                 +[](const Variable& x) { return prelu(x, ones({1})); }})
+    EXPECT_THROW(f(ids), DTypeError);
+}
+
+// The nodes of a composed op belong to the line that called it.
+TEST(Activation, ComposedOnesKeepTheCallersLine) {
+  const Variable x = tensor({1.0, 2.0}, {.requires_grad = true});
+  const Variable y = tanhshrink(x);
+  const int line = __LINE__ - 1;
+  for (const Node* node = y.edge().node.get(); !node->is_leaf();
+       node = node->edges().back().node.get()) {
+    EXPECT_EQ(int(node->where().line()), line) << node->name();
+    EXPECT_EQ(std::string(node->where().file_name()), __FILE__);
+  }
+}
+
 }  // namespace
 }  // namespace tapegrad

@@ -200,5 +200,73 @@ TEST(LayerNorm, ErrorsAndEmptyBatch) {
   EXPECT_EQ(values(w.grad()), (Doubles{0, 0, 0}));
 }
 
+// x[i] = i^1.5 in [1, 4, 3]; expected values by PyTorch 1.13.
+Variable powers() {
+  Doubles numbers(12);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::pow(double(i), 1.5);
+  return make(numbers, {1, 4, 3});
+}
+
+TEST(GroupNorm, Exact) {
+  const Variable y = group_norm(powers(), 2, make({1, 2, 3, 4}, {4}), make({0, 1, 0, 1}, {4}));
+  expect_near(values(y),
+              {-1.1977903031331727, -0.9429857526229817, -0.4770942009613877, 1.2524259586340616,
+               2.681292201896711, 4.302022352904313, -4.210628782435366, -2.6717788709016563,
+               -1.0186872496700252, 1.9883139477279146, 4.469144926560033, 7.077334329721449},
+              1e-14);
+}
+
+TEST(GroupNorm, OneValueInAGroupIsTheBias) {
+  EXPECT_EQ(values(group_norm(make({5, 6}, {1, 2}), 2, {}, make({7, 8}, {2}))), (Doubles{7, 8}));
+}
+
+TEST(InstanceNorm, T44_RunningStatistics) {
+  const Variable x = cat({powers(), 2 * powers()});
+  const Variable mean = zeros({4}, {.dtype = f64}), var = ones({4}, {.dtype = f64});
+  const Variable y = instance_norm(x, mean, var, {}, {}, {.momentum = 0.25});
+  expect_near(values(mean),
+              {0.47855339059327384, 3.047061538775697, 6.9805768290150905, 11.88820616194915},
+              1e-14);
+  expect_near(values(var),
+              {2.0357443490112104, 6.352773192759189, 10.581147561450834, 14.803695006628573},
+              1e-14);
+  const Doubles kept = values(mean);
+  const Variable z = instance_norm(x, mean, var, {}, {}, {.use_input_stats = false, .eps = 0});
+  EXPECT_EQ(values(mean), kept);
+  EXPECT_NEAR(values(z)[0], -kept[0] / std::sqrt(2.0357443490112104), 1e-15);
+}
+
+TEST(RmsNorm, ExactAndTheDefaultEps) {
+  expect_near(values(rms_norm(make({3, 4}, {1, 2}), {2}, make({1, 2}, {2}), 0.0)),
+              {3 / std::sqrt(12.5), 8 / std::sqrt(12.5)}, 1e-15);
+  EXPECT_EQ(values(rms_norm(zeros({1, 2}, {.dtype = f16}), {2})), (Doubles{0, 0}));
+  expect_near(values(rms_norm(make({0x1p-26, 0x1p-26}, {1, 2}), {2})),
+              {std::sqrt(0.5), std::sqrt(0.5)},
+              1e-15);  // the default is 2^-52, as large as the mean
+}
+
+TEST(LocalResponseNorm, Exact) {
+  expect_near(values(local_response_norm(powers(), 3, {.alpha = 0.5, .beta = 0.75, .k = 2.0})),
+              {0.0, 0.1474841650631682, 0.2594970526992242, 0.3121692956893668, 0.3305722981164661,
+               0.33028923348352757, 0.3206963296919105, 0.3070956758073483, 0.2922466392332611,
+               0.6015798050373559, 0.5428239067673255, 0.4948169067642944},
+              1e-15);
+}
+
+TEST(Norm, ComposedOnesRefuseWhatCannotBeMeant) {
+  const Variable x = wave({2, 4, 3});
+  EXPECT_THROW(group_norm(x, 3), ArgumentError);
+  EXPECT_THROW(group_norm(x, 0), ArgumentError);
+  EXPECT_THROW(group_norm(x, 2, ones({3}, {.dtype = f64})), ShapeError);
+  EXPECT_THROW(group_norm(x, 2, ones({4}, {.dtype = f32})), DTypeError);
+  EXPECT_THROW(group_norm(wave({4}), 2), ShapeError);
+  EXPECT_THROW(instance_norm(wave({2, 4})), ArgumentError);
+  EXPECT_THROW(instance_norm(x, {}, {}, {}, {}, {.use_input_stats = false}), ArgumentError);
+  EXPECT_THROW(instance_norm(x, {}, {}, ones({3}, {.dtype = f64})), ShapeError);
+  EXPECT_THROW(rms_norm(x, {4}), ShapeError);
+  EXPECT_THROW(local_response_norm(x, 0), ArgumentError);
+  EXPECT_THROW(local_response_norm(wave({2, 4}), 1), ShapeError);
+}
+
 }  // namespace
 }  // namespace tapegrad

@@ -1,0 +1,172 @@
+#include "ops/noise.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "backends/cpu/register.h"
+#include "backends/formulas_random.h"
+#include "core/error.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int64_t kParallel = 4096;  // draws that are worth a second thread
+
+/// Word i of a draw.
+uint32_t word(RandomState state, uint64_t i) {
+  return philox(state.seed, state.offset + i / 4)[i % 4];
+}
+double uniform(RandomState state, uint64_t i) {
+  return uniform_double(word(state, 2 * i), word(state, 2 * i + 1));
+}
+
+template <typename T>
+void exponential(Tensor& y, double lambd, RandomState state) {
+  using R = Compute<T>;
+  T* out = y.data<T>();
+  const R rate = R(lambd);
+#pragma omp parallel for if (y.numel() > kParallel)
+  for (int64_t i = 0; i < y.numel(); ++i) {
+    R u;
+    if constexpr (std::is_same_v<R, double>)
+      u = formulas::positive_double(word(state, 2 * uint64_t(i)), word(state, 2 * uint64_t(i) + 1));
+    else
+      u = formulas::positive_float(word(state, uint64_t(i)));
+    // Half of the smallest step below 1 stands for 1 itself, whose logarithm is 0.
+    const R e = std::max(-formulas::random_log(u), std::numeric_limits<R>::epsilon() / 4);
+    out[i] = T(e / rate);
+  }
+}
+
+/// The stream of one element: as many numbers as it takes, apart from all others by the upper half
+/// of the counter, which is 0 in every other draw.
+class Stream {
+ public:
+  Stream(RandomState state, int64_t element) : state_(state), upper_(uint64_t(element + 1) << 16) {}
+
+  double next() {
+    if (used_ == 4) {
+      words_ = philox(state_.seed, state_.offset, upper_++);
+      used_ = 0;
+    }
+    used_ += 2;
+    return uniform_double(words_[size_t(used_ - 2)], words_[size_t(used_ - 1)]);
+  }
+
+ private:
+  RandomState state_;
+  uint64_t upper_;
+  int used_ = 4;
+  std::array<uint32_t, 4> words_{};
+};
+
+/// Rates below 10 by multiplying uniform numbers until the product is below exp(-rate) (Knuth);
+/// larger ones by transformed rejection (Hoermann 1993, algorithm PTRS).
+double poisson(double rate, Stream stream) {
+  if (rate < 10) {
+    const double limit = std::exp(-rate);
+    double product = stream.next(), count = 0;
+    for (; product > limit; product *= stream.next()) ++count;
+    return count;
+  }
+  const double log_rate = std::log(rate);
+  const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b;
+  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), v_r = 0.9277 - 3.6224 / (b - 2);
+  while (true) {
+    const double u = stream.next() - 0.5, v = 1 - stream.next();  // v in (0, 1]
+    const double us = 0.5 - std::abs(u);
+    const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
+    if (us >= 0.07 && v <= v_r) return k;
+    if (k < 0 || (us < 0.013 && v > us)) continue;
+    int sign;
+    const double log_factorial = ::lgamma_r(k + 1, &sign);
+    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <=
+        k * log_rate - rate - log_factorial)
+      return k;
+  }
+}
+
+template <typename T>
+void poisson(const Tensor& rate, RandomState state, Tensor& y) {
+  using R = Compute<T>;
+  const T* in = rate.data<T>();
+  T* out = y.data<T>();
+  for (int64_t i = 0; i < rate.numel(); ++i)
+    if (const double value = double(R(in[i])); !(value >= 0 && std::isfinite(value)))
+      fail<ArgumentError>("poisson: a rate must be finite and not negative: element ", i, " is ",
+                          value);
+#pragma omp parallel for if (y.numel() > kParallel)
+  for (int64_t i = 0; i < y.numel(); ++i)
+    out[i] = T(R(poisson(double(R(in[i])), Stream(state, i))));
+}
+
+/// The class whose part of the total the number falls into.
+int64_t pick(const std::vector<double>& weights, double target) {
+  int64_t last = -1;  // should rounding let the number pass the end
+  double sum = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) continue;
+    last = int64_t(i);
+    sum += weights[i];
+    if (target < sum) break;
+  }
+  return last;
+}
+
+template <typename T>
+void multinomial(const Tensor& weights, bool replacement, RandomState state, Tensor& y) {
+  using R = Compute<T>;
+  const int64_t rows = weights.shape()[0], classes = weights.shape()[1], samples = y.shape()[1];
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t positive = 0;
+    double total = 0;
+    for (int64_t i = 0; i < classes; ++i) {
+      const double w = double(R(weights.data<T>()[row * classes + i]));
+      if (!(w >= 0 && std::isfinite(w)))
+        fail<ArgumentError>("multinomial: a weight must be finite and not negative: [", row, ", ",
+                            i, "] is ", w);
+      positive += w > 0;
+      total += w;
+    }
+    if (!std::isfinite(total))
+      fail<ArgumentError>("multinomial: the weights of row ", row, " sum to infinity");
+    if (positive < (replacement ? 1 : samples))
+      fail<ArgumentError>("multinomial: row ", row, " has ", positive, " positive weights for ",
+                          samples, " samples");
+  }
+  std::vector<double> left(static_cast<size_t>(classes));
+  for (int64_t row = 0; row < rows; ++row) {
+    double total = 0;
+    for (int64_t i = 0; i < classes; ++i)
+      total += left[size_t(i)] = double(R(weights.data<T>()[row * classes + i]));
+    for (int64_t k = 0; k < samples; ++k) {
+      const int64_t id = pick(left, uniform(state, uint64_t(row * samples + k)) * total);
+      y.data<int64_t>()[row * samples + k] = id;
+      if (replacement) continue;
+      left[size_t(id)] = total = 0;
+      for (const double w : left) total += w;
+    }
+  }
+}
+
+}  // namespace
+
+void register_noise() {
+  constexpr DeviceType kCpu = DeviceType::kCpu;
+  set_kernel(kernels::exponential, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, Tensor& y, double lambd, RandomState state) {
+               exponential<T>(y, lambd, state);
+             });
+  set_kernel(kernels::poisson, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& rate, RandomState state, Tensor& y) {
+               poisson<T>(rate, state, y);
+             });
+  set_kernel(kernels::multinomial, kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& weights, bool replacement, RandomState state,
+                            Tensor& y) { multinomial<T>(weights, replacement, state, y); });
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,36 @@
+// For ops composed of others: what they record belongs to the line that called them, so that errors
+// point at the user's source although the body is written with plain operators.
+//
+//   Variable softmin(const Variable& x, int dim, Where where) {
+//     const CallLine line(where);
+//     return softmax(-x, dim);
+//   }
+#pragma once
+
+#include "core/node.h"
+
+namespace tapegrad {
+
+/// The outermost one that lives on this thread counts; within a rule, the rule's own line does.
+class CallLine {
+ public:
+  explicit CallLine(Where where);
+  CallLine(const CallLine&) = delete;
+  CallLine& operator=(const CallLine&) = delete;
+  ~CallLine();
+
+ private:
+  struct Caller final : Node {
+    explicit Caller(Where where) : Node(where) {}
+    std::string_view name() const override { return "call"; }
+    std::span<const Edge> edges() const override { return {}; }
+    std::span<Variable> gradients() override { return {}; }
+    void run(BackwardPass&) override {}
+    void free_saved() override {}
+  };
+
+  Caller caller_;
+  bool is_outermost_;
+};
+
+}  // namespace tapegrad

@@ -1,0 +1,79 @@
+// Recurrent layers; the formulas stand in ops/recurrent.h.
+//
+//   nn::LSTM lstm({.input_size = 8, .hidden_size = 32, .batch_first = true});
+//   std::vector<Variable> y = lstm(x);    // output, h_n and c_n
+#pragma once
+
+#include <vector>
+
+#include "nn/module.h"
+#include "ops/recurrent.h"
+
+namespace tapegrad::nn {
+
+struct RecurrentOptions {
+  int64_t input_size = 0;   // features of a step; required
+  int64_t hidden_size = 0;  // of a state; required
+  int64_t num_layers = 1;
+  bool bias = true;
+  bool batch_first = false;  // [batch, time, features] instead of [time, batch, features]
+  double dropout = 0.0;      // between layers, in training
+  bool bidirectional = false;
+};
+
+/// The weights are named as in PyTorch: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
+/// weight_ih_l0_reverse ... All are uniform in +-1 / sqrt(hidden_size) at first.
+template <typename Self>
+class Recurrent : public Model<Self> {
+ public:
+  std::vector<Variable> weights;  // in this order
+
+  void members(Members& m) override;
+  std::string options() const override;
+
+ protected:
+  Recurrent(RecurrentOptions options, int64_t gates);
+  tapegrad::RecurrentOptions run_options() const;
+
+ private:
+  RecurrentOptions options_;
+};
+
+class LSTM final : public Recurrent<LSTM> {
+ public:
+  static constexpr std::string_view kName = "LSTM";
+  explicit LSTM(RecurrentOptions options) : Recurrent(options, 4) {}
+  /// {output, h_n, c_n}; the first states are zeros when left out.
+  std::vector<Variable> forward(const Variable& x, const Variable& h0 = {},
+                                const Variable& c0 = {}) const {
+    return lstm(x, h0, c0, weights, run_options());
+  }
+};
+
+class GRU final : public Recurrent<GRU> {
+ public:
+  static constexpr std::string_view kName = "GRU";
+  explicit GRU(RecurrentOptions options) : Recurrent(options, 3) {}
+  /// {output, h_n}.
+  std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
+    return gru(x, h0, weights, run_options());
+  }
+};
+
+enum class Nonlinearity { kTanh, kRelu };
+class RNN final : public Recurrent<RNN> {
+ public:
+  static constexpr std::string_view kName = "RNN";
+  explicit RNN(RecurrentOptions options, Nonlinearity nonlinearity = Nonlinearity::kTanh)
+      : Recurrent(options, 1), nonlinearity_(nonlinearity) {}
+  /// {output, h_n}.
+  std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
+    return nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh(x, h0, weights, run_options())
+                                                : rnn_relu(x, h0, weights, run_options());
+  }
+
+ private:
+  Nonlinearity nonlinearity_;
+};
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,178 @@
+#include "ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/call_line.h"
+#include "core/op.h"
+#include "ops/binary.h"
+#include "ops/catalog_network.h"
+#include "ops/create.h"
+#include "ops/extent.h"
+#include "ops/index.h"
+#include "ops/matmul.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+namespace {
+
+/// Whether query i may see key j: [l, s], bool.
+Variable causal_mask(int64_t l, int64_t s, Device device) {
+  const TensorOptions options{.device = device};
+  return unsqueeze(arange(l, options), 1) >= arange(s, options);
+}
+
+}  // namespace
+
+Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
+                                      const Variable& value, AttentionOptions options,
+                                      Generator& generator, Where where) {
+  constexpr std::string_view kName = "scaled_dot_product_attention";
+  require_float(kName, query.value());
+  check_same_device(kName, query.value(), key.value(), value.value());
+  check_same_dtype(kName, query.value(), key.value(), value.value());
+  if (query.rank() < 2 || key.rank() < 2 || value.rank() < 2 || query.size(-1) != key.size(-1) ||
+      key.size(-2) != value.size(-2))
+    fail<ShapeError>(kName, ": query [..., l, e], key [..., s, e] and value [..., s, v] wanted: ",
+                     query.shape(), ", ", key.shape(), ", ", value.shape());
+  if (options.is_causal && options.attn_mask)
+    fail<ArgumentError>(kName, ": is_causal together with attn_mask");
+  const CallLine line(where);
+  const double scale = options.scale.value_or(1 / std::sqrt(double(query.size(-1))));
+  Variable scores = matmul(query * scale, transpose(key, -2, -1)), seen;
+  if (options.is_causal)
+    seen = causal_mask(query.size(-2), key.size(-2), query.device());
+  else if (options.attn_mask && options.attn_mask.dtype() == boolean)
+    seen = options.attn_mask;
+  else if (options.attn_mask)
+    scores = scores + options.attn_mask;
+  Variable shares;
+  if (seen) {
+    // A row of nothing but -inf would be NaN: it is left alone, and its shares dropped.
+    const Variable some = any(seen, {-1}, /*keepdim=*/true);
+    const Variable hidden = logical_and(logical_not(seen), some);
+    scores = tapegrad::where(hidden, -INFINITY, scores);
+    shares = tapegrad::where(some, softmax(scores, -1), 0);
+  } else {
+    shares = softmax(scores, -1);
+  }
+  return matmul(dropout(shares, options.dropout_p, /*training=*/true, generator), value);
+}
+
+namespace {
+
+/// Where bags begin and end among `count` indices.
+std::vector<int64_t> bag_bounds(const Variable& offsets, bool include_last, int64_t count) {
+  constexpr std::string_view kName = "embedding_bag";
+  if (offsets.rank() != 1 || !is_integer(offsets.dtype()))
+    fail<ArgumentError>(kName, ": offsets are a vector of integers, not ", offsets.dtype(), ' ',
+                        offsets.shape());
+  std::vector<int64_t> bounds = offsets.to_vector<int64_t>();
+  if (!include_last) bounds.push_back(count);
+  for (size_t i = 0; i < bounds.size(); ++i)
+    if (bounds[i] < (i == 0 ? 0 : bounds[i - 1]) || bounds[i] > count || bounds[0] != 0)
+      fail<ArgumentError>(kName, ": offset ", bounds[i], " of bag ", i,
+                          " does not begin at 0, falls, or lies past the ", count, " indices");
+  return bounds;
+}
+
+}  // namespace
+
+Variable embedding_bag(const Variable& indices, const Variable& weight, const Variable& offsets,
+                       EmbeddingBagOptions options, Where where) {
+  constexpr std::string_view kName = "embedding_bag";
+  const auto& [mode, factors, include_last, padding_idx] = options;
+  require_float(kName, weight.value());
+  if (weight.rank() != 2) fail<ShapeError>(kName, ": weight [n, d] wanted: ", weight.shape());
+  if (indices.rank() != (offsets ? 1 : 2))
+    fail<ShapeError>(kName,
+                     ": indices [bags, size], or [count] with offsets, wanted: ", indices.shape());
+  if (factors && (mode != BagMode::kSum || factors.shape() != indices.shape()))
+    fail<ArgumentError>(kName, ": per_sample_weights ", factors.shape(), " for the sum of indices ",
+                        indices.shape(), " only");
+  if (padding_idx >= weight.shape()[0])
+    fail<IndexError>(kName, ": padding_idx ", padding_idx, " is not one of ", weight.shape()[0],
+                     " rows");
+  const CallLine line(where);
+  const int64_t count = indices.numel();
+  std::vector<int64_t> bounds;
+  if (offsets) {
+    bounds = bag_bounds(offsets, include_last, count);
+  } else {
+    for (int64_t i = 0; i <= indices.shape()[0]; ++i) bounds.push_back(i * indices.shape()[1]);
+  }
+  const int64_t bags = int64_t(bounds.size()) - 1, width = weight.shape()[1];
+  if (bags < 0) fail<ArgumentError>(kName, ": no offsets");
+
+  // The places that count, and the bag of each.
+  const std::vector<int64_t> ids = flatten(indices).to_vector<int64_t>();
+  std::vector<int64_t> places, owners;
+  std::vector<double> sizes(static_cast<size_t>(bags));
+  for (int64_t bag = 0; bag < bags; ++bag)
+    for (int64_t i = bounds[size_t(bag)]; i < bounds[size_t(bag) + 1]; ++i) {
+      if (padding_idx >= 0 && ids[size_t(i)] == padding_idx) continue;
+      places.push_back(i), owners.push_back(bag), ++sizes[size_t(bag)];
+    }
+  const TensorOptions here{.device = weight.device()};
+  const Variable kept = tensor(places, here), bag_of = tensor(owners, here);
+  const DType wide = weight.dtype() == f64 ? f64 : f32;
+  Variable rows = embedding(index_select(flatten(indices), 0, kept), weight).to(wide);
+  if (mode == BagMode::kMax) {
+    std::vector<Variable> largest;
+    int64_t first = 0;
+    for (int64_t bag = 0; bag < bags; ++bag) {
+      const int64_t size = int64_t(sizes[size_t(bag)]);
+      largest.push_back(size > 0 ? max(narrow(rows, 0, first, size), 0).values
+                                 : zeros({width}, {.dtype = wide, .device = weight.device()}));
+      first += size;
+    }
+    if (bags > 0) return stack(largest).to(weight.dtype());
+  }
+  if (factors) rows = rows * unsqueeze(index_select(flatten(factors.to(wide)), 0, kept), 1);
+  Variable sums =
+      index_add(zeros({bags, width}, {.dtype = wide, .device = weight.device()}), 0, bag_of, rows);
+  if (mode == BagMode::kMean) {
+    for (double& size : sizes) size = std::max(size, 1.0);
+    sums = sums / tensor(sizes, {bags, 1}, {.dtype = wide, .device = weight.device()});
+  }
+  return sums.to(weight.dtype());
+}
+
+static BagMode bag_mode_named(std::string_view name) {
+  if (name == "sum") return BagMode::kSum;
+  if (name == "mean") return BagMode::kMean;
+  if (name == "max") return BagMode::kMax;
+  fail<ArgumentError>("embedding_bag: mode is sum, mean or max, not \"", name, '"');
+}
+
+void catalog_attention(Catalog& catalog) {
+  catalog.add(
+      "scaled_dot_product_attention(query, key, value, attn_mask?, dropout_p: float = 0.0, "
+      "is_causal: bool = false, scale: float = none)",
+      "softmax(query key^T scale + mask) value", [](const Arguments& a) {
+        return scaled_dot_product_attention(
+            a[0], a[1], a[2],
+            {.attn_mask = a[3],
+             .dropout_p = a.real("dropout_p"),
+             .is_causal = a.flag("is_causal"),
+             .scale = a.has("scale") ? std::optional(a.real("scale")) : std::nullopt});
+      });
+  catalog.add(
+      "embedding_bag(input, weight, offsets?, per_sample_weights?, mode: str = mean, "
+      "include_last_offset: bool = false, padding_idx: int = -1)",
+      "the sum, mean or maximum of weight[input] over bags", [](const Arguments& a) {
+        return embedding_bag(a[0], a[1], a[2],
+                             {.mode = bag_mode_named(a.text("mode")),
+                              .per_sample_weights = a[3],
+                              .include_last_offset = a.flag("include_last_offset"),
+                              .padding_idx = a.integer("padding_idx")});
+      });
+}
+
+}  // namespace tapegrad

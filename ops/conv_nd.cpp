@@ -1,0 +1,184 @@
+// The convolutions of signals and volumes in ops/conv.h, by those of images: a signal is an image
+// of height 1; and the slices that a window of a volume covers become channels of one image.
+#include <algorithm>
+#include <string>
+
+#include "core/call_line.h"
+#include "core/op.h"
+#include "core/view.h"
+#include "ops/binary.h"
+#include "ops/catalog_network.h"
+#include "ops/conv.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/view.h"
+#include "ops/window.h"
+
+namespace tapegrad {
+namespace {
+
+void check_ranks(std::string_view op, const Variable& x, const Variable& weight, int dims) {
+  if (x.rank() != 2 + dims || weight.rank() != 2 + dims)
+    fail<ShapeError>(op, ": [batch, channels, ", dims == 1 ? "length" : "depth, height, width",
+                     "] and a weight of as many dimensions wanted: ", x.shape(), " and ",
+                     weight.shape());
+}
+
+/// Where slice u of window i lies, for every i and u.
+Variable slices_of_windows(int64_t windows, int64_t kernel, int64_t stride, int64_t dilation,
+                           Device device) {
+  std::vector<int64_t> index;
+  for (int64_t i = 0; i < windows; ++i)
+    for (int64_t u = 0; u < kernel; ++u) index.push_back(i * stride + u * dilation);
+  return tensor(index, {.device = device});
+}
+
+/// [o, i, kd, kh, kw] as the weight of an image whose channels are the slices too.
+Variable flat_weight(const Variable& weight) {
+  const Shape& w = weight.shape();
+  return reshape(weight, {w[0], w[1] * w[2], w[3], w[4]});
+}
+
+}  // namespace
+
+Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias,
+                Conv1dOptions options, Where where) {
+  check_ranks("conv1d", x, weight, 1);
+  const CallLine line(where);
+  return squeeze(conv2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
+                        {.stride = {1, options.stride},
+                         .padding = {0, options.padding},
+                         .dilation = {1, options.dilation},
+                         .groups = options.groups}),
+                 2);
+}
+
+Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias,
+                          ConvTransposeOptions<int64_t> options, Where where) {
+  check_ranks("conv_transpose1d", x, weight, 1);
+  const CallLine line(where);
+  return squeeze(conv_transpose2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
+                                  {.stride = {1, options.stride},
+                                   .padding = {0, options.padding},
+                                   .output_padding = {0, options.output_padding},
+                                   .groups = options.groups,
+                                   .dilation = {1, options.dilation}}),
+                 2);
+}
+
+Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
+                Conv3dOptions options, Where where) {
+  check_ranks("conv3d", x, weight, 3);
+  const auto& [stride, padding, dilation, groups] = options;
+  const Shape &from = x.shape(), &w = weight.shape();
+  const int64_t n = from[0], c = from[1], kernel = w[2];
+  const int64_t depth = count_windows("conv3d", {from[2], 1},
+                                      {.kernel = {kernel, 1},
+                                       .stride = {stride.depth, 1},
+                                       .padding = {padding.depth, 0},
+                                       .dilation = {dilation.depth, 1}})
+                            .height;
+  const CallLine line(where);
+  const Variable padded = pad(x, {0, 0, 0, 0, padding.depth, padding.depth});
+  const Variable slices = index_select(
+      padded, 2, slices_of_windows(depth, kernel, stride.depth, dilation.depth, x.device()));
+  const Variable windows =
+      permute(reshape(slices, {n, c, depth, kernel, from[3], from[4]}), {0, 2, 1, 3, 4, 5});
+  const Variable y =
+      conv2d(reshape(windows, {n * depth, c * kernel, from[3], from[4]}), flat_weight(weight), bias,
+             {.stride = stride.plane(),
+              .padding = padding.plane(),
+              .dilation = dilation.plane(),
+              .groups = groups});
+  const Shape& to = y.shape();
+  return clone(permute(reshape(y, {n, depth, to[1], to[2], to[3]}), {0, 2, 1, 3, 4}));
+}
+
+Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias,
+                          ConvTransposeOptions<Size3d> options, Where where) {
+  constexpr std::string_view kName = "conv_transpose3d";
+  check_ranks(kName, x, weight, 3);
+  const auto& [stride, padding, extra, groups, dilation] = options;
+  const Shape &from = x.shape(), &w = weight.shape();
+  const int64_t n = from[0], depth = from[2], kernel = w[2];
+  check_windows(kName, {.kernel = {kernel, 1},
+                        .stride = {stride.depth, 1},
+                        .padding = {padding.depth, 0},
+                        .dilation = {dilation.depth, 1}});
+  if (extra.depth < 0 || extra.depth >= std::max(stride.depth, dilation.depth))
+    fail<ArgumentError>(kName, ": output_padding ", extra.depth,
+                        " must be less than the stride or the dilation");
+  const int64_t reach = (depth - 1) * stride.depth + dilation.depth * (kernel - 1) + 1;
+  if (depth < 1 || reach - 2 * padding.depth + extra.depth < 1)
+    fail<ShapeError>(kName, ": the result has no depth: input ", from, ", weight ", w);
+  if (bias && bias.shape() != Shape{w[1] * groups})
+    fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
+  const CallLine line(where);
+  const Variable images =
+      reshape(permute(x, {0, 2, 1, 3, 4}), {n * depth, from[1], from[3], from[4]});
+  const Variable spread = conv_transpose2d(images, flat_weight(weight), {},
+                                           {.stride = stride.plane(),
+                                            .padding = padding.plane(),
+                                            .output_padding = extra.plane(),
+                                            .groups = groups,
+                                            .dilation = dilation.plane()});
+  const int64_t channels = w[1] * groups, height = spread.size(2), width = spread.size(3);
+  const Variable slices = reshape(
+      permute(reshape(spread, {n, depth, channels, kernel, height, width}), {0, 2, 1, 3, 4, 5}),
+      {n, channels, depth * kernel, height, width});
+  const Variable none =
+      zeros({n, channels, reach, height, width}, {.dtype = x.dtype(), .device = x.device()});
+  Variable y = index_add(
+      none, 2, slices_of_windows(depth, kernel, stride.depth, dilation.depth, x.device()), slices);
+  y = pad(y, {0, 0, 0, 0, -padding.depth, extra.depth - padding.depth});
+  return bias ? y + reshape(bias, {1, channels, 1, 1, 1}) : y;
+}
+
+namespace {
+
+template <typename Size>
+ConvOptions<Size> conv_options(const Arguments& a,
+                               Size (*size)(const Arguments&, std::string_view)) {
+  return {.stride = size(a, "stride"),
+          .padding = size(a, "padding"),
+          .dilation = size(a, "dilation"),
+          .groups = a.integer("groups")};
+}
+
+template <typename Size>
+ConvTransposeOptions<Size> transpose_options(const Arguments& a,
+                                             Size (*size)(const Arguments&, std::string_view)) {
+  return {.stride = size(a, "stride"),
+          .padding = size(a, "padding"),
+          .output_padding = size(a, "output_padding"),
+          .groups = a.integer("groups"),
+          .dilation = size(a, "dilation")};
+}
+
+}  // namespace
+
+void catalog_conv_nd(Catalog& catalog) {
+  constexpr std::string_view kConv =
+      "(input, weight, bias?, stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+      "groups: int = 1)";
+  constexpr std::string_view kTranspose =
+      "(input, weight, bias?, stride: ints = 1, padding: ints = 0, output_padding: ints = 0, "
+      "groups: int = 1, dilation: ints = 1)";
+  const auto named = [](std::string_view name, std::string_view arguments) {
+    return std::string(name) + std::string(arguments);
+  };
+  catalog.add(named("conv1d", kConv), "conv2d of signals [n, c, length]",
+              [](const Arguments& a) { return conv1d(a[0], a[1], a[2], conv_options(a, size1d)); });
+  catalog.add(named("conv3d", kConv), "conv2d of volumes [n, c, depth, height, width]",
+              [](const Arguments& a) { return conv3d(a[0], a[1], a[2], conv_options(a, size3d)); });
+  catalog.add(named("conv_transpose1d", kTranspose), "conv_transpose2d of signals",
+              [](const Arguments& a) {
+                return conv_transpose1d(a[0], a[1], a[2], transpose_options(a, size1d));
+              });
+  catalog.add(named("conv_transpose3d", kTranspose), "conv_transpose2d of volumes",
+              [](const Arguments& a) {
+                return conv_transpose3d(a[0], a[1], a[2], transpose_options(a, size3d));
+              });
+}
+
+}  // namespace tapegrad

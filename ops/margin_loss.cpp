@@ -1,0 +1,270 @@
+// The losses of ops/loss.h that weigh margins and likelihoods; all are composed of other ops.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/call_line.h"
+#include "core/error.h"
+#include "core/tape.h"
+#include "ops/activation.h"
+#include "ops/binary.h"
+#include "ops/catalog_network.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/reduce.h"
+#include "ops/reduction.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+namespace {
+
+Variable positive_part(const Variable& x) { return clamp(x, {.min = 0.0}); }
+
+/// DTypeError unless all are floats.
+template <std::same_as<Variable>... Variables>
+void check_all_floats(std::string_view op, const Variables&... xs) {
+  (check_floats(op, xs), ...);
+}
+
+}  // namespace
+
+Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
+                             const Variable& negative, TripletMarginOptions options, Where where) {
+  constexpr std::string_view kName = "triplet_margin_loss";
+  check_all_floats(kName, anchor, positive, negative);
+  for (const Variable* x : {&anchor, &positive, &negative})
+    if (x->rank() == 0 || x->rank() != anchor.rank())
+      fail<ShapeError>(kName, ": [..., d] of one rank wanted: ", anchor.shape(), ", ",
+                       positive.shape(), ", ", negative.shape());
+  if (!(options.p > 0)) fail<ArgumentError>(kName, ": p must be positive: ", options.p);
+  const CallLine line(where);
+  const auto distance = [&](const Variable& a, const Variable& b) {
+    return norm(a - b + options.eps, options.p, {-1});
+  };
+  Variable far = distance(anchor, negative);
+  if (options.swap) far = minimum(far, distance(positive, negative));
+  return reduced(positive_part(distance(anchor, positive) - far + options.margin),
+                 options.reduction);
+}
+
+Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Variable& target,
+                             double margin, Reduction reduction, Where where) {
+  check_all_floats("margin_ranking_loss", x1, x2);
+  const CallLine line(where);
+  return reduced(positive_part(target * (x2 - x1) + margin), reduction);
+}
+
+Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Variable& target,
+                               double margin, Reduction reduction, Where where) {
+  constexpr std::string_view kName = "cosine_embedding_loss";
+  check_all_floats(kName, x1, x2);
+  check_equal_shapes(kName, x1, x2);
+  if (x1.rank() < 1 || x1.rank() > 2 || target.rank() != x1.rank() - 1 ||
+      (target.rank() == 1 && target.shape()[0] != x1.shape()[0]))
+    fail<ShapeError>(kName, ": inputs [n, d] and target [n], or [d] and [], wanted: ", x1.shape(),
+                     " and ", target.shape());
+  constexpr double kLeast = 1e-12;  // keeps the cosine of a zero vector finite
+  const CallLine line(where);
+  const auto along = [](const Variable& x) { return sum(x, {-1}); };
+  const Variable cosine =
+      along(x1 * x2) * rsqrt((along(square(x1)) + kLeast) * (along(square(x2)) + kLeast));
+  const Variable losses = tapegrad::where(
+      target == 1, 1 - cosine, tapegrad::where(target == -1, positive_part(cosine - margin), 0));
+  return reduced(losses, reduction);
+}
+
+Variable hinge_embedding_loss(const Variable& x, const Variable& target, double margin,
+                              Reduction reduction, Where where) {
+  check_floats("hinge_embedding_loss", x);
+  check_equal_shapes("hinge_embedding_loss", x, target);
+  const CallLine line(where);
+  const Variable apart = tapegrad::where(target != 1, positive_part(margin - x), 0);
+  return reduced(apart + tapegrad::where(target != -1, x, 0), reduction);
+}
+
+Variable soft_margin_loss(const Variable& x, const Variable& target, Reduction reduction,
+                          Where where) {
+  check_floats("soft_margin_loss", x);
+  check_equal_shapes("soft_margin_loss", x, target);
+  const CallLine line(where);
+  return reduced(-logsigmoid(target * x), reduction);
+}
+
+Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMarginOptions options,
+                           Where where) {
+  constexpr std::string_view kName = "multi_margin_loss";
+  check_floats(kName, x);
+  if (options.p != 1 && options.p != 2)
+    fail<ArgumentError>(kName, ": p is 1 or 2, not ", options.p);
+  if (x.rank() < 1 || x.rank() > 2 || x.size(-1) == 0)
+    fail<ShapeError>(kName, ": [n, classes] or [classes] wanted: ", x.shape());
+  const bool one = x.rank() == 1;
+  if (one ? target.numel() != 1 : target.shape() != Shape{x.shape()[0]})
+    fail<ShapeError>(kName, ": class ids are ", target.shape(), " for an input of ", x.shape());
+  const int64_t classes = x.size(-1);
+  if (options.weight && options.weight.shape() != Shape{classes})
+    fail<ShapeError>(kName, ": weight is ", options.weight.shape(), " for ", classes, " classes");
+  const CallLine line(where);
+  const Variable rows = one ? unsqueeze(x, 0) : x;
+  const Variable ids = reshape(target, {rows.shape()[0], 1});
+  Variable terms = positive_part(rows - gather(rows, 1, ids) + options.margin);
+  if (options.p == 2) terms = square(terms);
+  if (options.weight)
+    terms =
+        terms * unsqueeze(index_select(options.weight.detach().to(x.dtype()), 0, flatten(ids)), 1);
+  const Variable own = one_hot(flatten(ids), classes) == 1;
+  const Variable losses = mean(tapegrad::where(own, 0, terms), {1});
+  return reduced(one ? squeeze(losses, 0) : losses, options.reduction);
+}
+
+Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduction reduction,
+                                Where where) {
+  constexpr std::string_view kName = "multilabel_margin_loss";
+  check_floats(kName, x);
+  check_equal_shapes(kName, x, target);
+  if (x.rank() < 1 || x.rank() > 2 || x.size(-1) == 0)
+    fail<ShapeError>(kName, ": [n, classes] or [classes] wanted: ", x.shape());
+  if (!is_integer(target.dtype()))
+    fail<DTypeError>(kName, ": class ids are ", target.dtype(), ", not integers");
+  const int64_t classes = x.size(-1);
+  const CallLine line(where);
+  const bool one = x.rank() == 1;
+  const Variable rows = one ? unsqueeze(x, 0) : x;
+  // Which ids count: those before the first -1; and which classes they name.
+  const Variable given = one ? unsqueeze(target, 0) : target;
+  const Variable counts = cumsum((given == -1).to(i64), 1) == 0;
+  const Variable ids = tapegrad::where(counts, given, 0).to(i64);
+  const Variable named = any(logical_and(one_hot(ids, classes) == 1, unsqueeze(counts, 2)), {1});
+  const Variable mine = unsqueeze(gather(rows, 1, ids), 2);             // [n, targets, 1]
+  const Variable terms = positive_part(unsqueeze(rows, 1) - mine + 1);  // [n, targets, classes]
+  const Variable taken = logical_and(unsqueeze(counts, 2), logical_not(unsqueeze(named, 1)));
+  const Variable losses = sum(tapegrad::where(taken, terms, 0), {1, 2}) / double(classes);
+  return reduced(one ? squeeze(losses, 0) : losses, reduction);
+}
+
+Variable multilabel_soft_margin_loss(const Variable& x, const Variable& target,
+                                     const Variable& weight, Reduction reduction, Where where) {
+  constexpr std::string_view kName = "multilabel_soft_margin_loss";
+  check_floats(kName, x);
+  check_equal_shapes(kName, x, target);
+  if (x.rank() == 0) fail<ShapeError>(kName, ": the input has no class dimension");
+  const CallLine line(where);
+  Variable losses = (target - 1) * logsigmoid(-x) - target * logsigmoid(x);
+  if (weight) losses = losses * weight;
+  return reduced(mean(losses, {-1}), reduction);
+}
+
+Variable poisson_nll_loss(const Variable& x, const Variable& target, PoissonNllOptions options,
+                          Where where) {
+  check_all_floats("poisson_nll_loss", x, target);
+  const CallLine line(where);
+  Variable losses = options.log_input ? exp(x) - target * x : x - target * log(x + options.eps);
+  if (options.full) {
+    const Variable large = target > 1;
+    const Variable t = tapegrad::where(large, target, 1);
+    const Variable factorial = t * log(t) - t + 0.5 * log(2 * std::numbers::pi * t);
+    losses = losses + tapegrad::where(large, factorial, 0);
+  }
+  return reduced(losses, options.reduction);
+}
+
+Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Variable& var,
+                           GaussianNllOptions options, Where where) {
+  constexpr std::string_view kName = "gaussian_nll_loss";
+  check_all_floats(kName, x, target, var);
+  Shape reduced_shape = x.shape(), kept_shape = x.shape();
+  if (x.rank() > 0) {
+    kept_shape[x.rank() - 1] = 1;
+    reduced_shape = Shape();
+    for (int i = 0; i + 1 < x.rank(); ++i) reduced_shape.push_back(x.shape()[i]);
+  }
+  const bool lacks_last = var.shape() != x.shape() && var.shape() == reduced_shape;
+  if (var.shape() != x.shape() && var.shape() != kept_shape && !lacks_last)
+    fail<ShapeError>(kName, ": var is ", var.shape(), " for an input of ", x.shape());
+  const CallLine line(where);
+  Variable variance = lacks_last ? unsqueeze(var, -1) : var;
+  {
+    const NoGrad off;
+    if (any(variance < 0).item() != 0) fail<ArgumentError>(kName, ": var has a negative element");
+  }
+  const Variable plain = variance.detach();
+  variance = variance + (clamp(plain, {.min = options.eps}) - plain);
+  Variable losses = 0.5 * (log(variance) + square(x - target) / variance);
+  if (options.full) losses = losses + 0.5 * std::log(2 * std::numbers::pi);
+  return reduced(losses, options.reduction);
+}
+
+void catalog_margin_loss(Catalog& catalog) {
+  catalog.add(
+      "triplet_margin_loss(anchor, positive, negative, margin: float = 1.0, p: float = 2.0, "
+      "eps: float = 1e-6, swap: bool = false, reduction: str = mean)",
+      "max(margin + |a - p| - |a - n|, 0)", [](const Arguments& a) {
+        return triplet_margin_loss(a[0], a[1], a[2],
+                                   {.margin = a.real("margin"),
+                                    .p = a.real("p"),
+                                    .eps = a.real("eps"),
+                                    .swap = a.flag("swap"),
+                                    .reduction = reduction_of(a)});
+      });
+  catalog.add(
+      "margin_ranking_loss(input1, input2, target, margin: float = 0.0, reduction: str = mean)",
+      "max(margin - t (x1 - x2), 0)", [](const Arguments& a) {
+        return margin_ranking_loss(a[0], a[1], a[2], a.real("margin"), reduction_of(a));
+      });
+  catalog.add(
+      "cosine_embedding_loss(input1, input2, target, margin: float = 0.0, reduction: str = mean)",
+      "1 - cos(x1, x2) where t = 1, max(cos(x1, x2) - margin, 0) where t = -1",
+      [](const Arguments& a) {
+        return cosine_embedding_loss(a[0], a[1], a[2], a.real("margin"), reduction_of(a));
+      });
+  catalog.add("hinge_embedding_loss(input, target, margin: float = 1.0, reduction: str = mean)",
+              "x where t = 1, max(margin - x, 0) where t = -1", [](const Arguments& a) {
+                return hinge_embedding_loss(a[0], a[1], a.real("margin"), reduction_of(a));
+              });
+  catalog.add("soft_margin_loss(input, target, reduction: str = mean)", "log(1 + exp(-t x))",
+              [](const Arguments& a) { return soft_margin_loss(a[0], a[1], reduction_of(a)); });
+  catalog.add(
+      "multi_margin_loss(input, target, weight?, p: int = 1, margin: float = 1.0, "
+      "reduction: str = mean)",
+      "sum over i != t of weight[t] max(margin - x[t] + x[i], 0)^p / C", [](const Arguments& a) {
+        return multi_margin_loss(
+            a[0], a[1],
+            {.p = int(std::clamp<int64_t>(a.integer("p"), 0, 3)),  // 1 and 2 are allowed
+             .margin = a.real("margin"),
+             .weight = a[2],
+             .reduction = reduction_of(a)});
+      });
+  catalog.add(
+      "multilabel_margin_loss(input, target, reduction: str = mean)",
+      "sum over targets t and others i of max(1 - (x[t] - x[i]), 0) / C",
+      [](const Arguments& a) { return multilabel_margin_loss(a[0], a[1], reduction_of(a)); });
+  catalog.add("multilabel_soft_margin_loss(input, target, weight?, reduction: str = mean)",
+              "the mean of binary_cross_entropy_with_logits over the classes",
+              [](const Arguments& a) {
+                return multilabel_soft_margin_loss(a[0], a[1], a[2], reduction_of(a));
+              });
+  catalog.add(
+      "poisson_nll_loss(input, target, log_input: bool = true, full: bool = false, "
+      "eps: float = 1e-8, reduction: str = mean)",
+      "exp(x) - t x, or x - t log(x + eps)", [](const Arguments& a) {
+        return poisson_nll_loss(a[0], a[1],
+                                {.log_input = a.flag("log_input"),
+                                 .full = a.flag("full"),
+                                 .eps = a.real("eps"),
+                                 .reduction = reduction_of(a)});
+      });
+  catalog.add(
+      "gaussian_nll_loss(input, target, var, full: bool = false, eps: float = 1e-6, "
+      "reduction: str = mean)",
+      "(log(var) + (x - t)^2 / var) / 2", [](const Arguments& a) {
+        return gaussian_nll_loss(
+            a[0], a[1], a[2],
+            {.full = a.flag("full"), .eps = a.real("eps"), .reduction = reduction_of(a)});
+      });
+}
+
+}  // namespace tapegrad

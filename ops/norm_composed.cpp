@@ -1,0 +1,166 @@
+// The norms of ops/norm.h that are composed of other ops.
+#include <limits>
+
+#include "core/call_line.h"
+#include "core/error.h"
+#include "core/op.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/catalog_network.h"
+#include "ops/extent.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+namespace {
+
+DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+void check_parameter(std::string_view op, const Variable& x, const Variable& parameter,
+                     const Shape& shape) {
+  if (!parameter) return;
+  if (parameter.shape() != shape)
+    fail<ShapeError>(op, ": weight or bias of shape ", parameter.shape(), " for ", shape);
+  check_same_device(op, x.value(), parameter.value());
+  check_same_dtype(op, x.value(), parameter.value());
+}
+
+/// Channels along dimension 1 of x, to broadcast.
+Variable per_channel(const Variable& parameter, const Variable& x) {
+  Shape along = Dims::filled(x.rank(), 1);
+  along[1] = x.shape()[1];
+  return reshape(parameter, along);
+}
+
+}  // namespace
+
+Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weight,
+                    const Variable& bias, double eps, Where where) {
+  constexpr std::string_view kName = "group_norm";
+  require_float(kName, x.value());
+  if (x.rank() < 2) fail<ShapeError>(kName, ": channels are dimension 1, shape is ", x.shape());
+  const int64_t channels = x.shape()[1];
+  if (num_groups < 1 || channels % num_groups != 0)
+    fail<ArgumentError>(kName, ": ", num_groups, " groups do not divide ", channels, " channels");
+  check_parameter(kName, x, weight, {channels});
+  check_parameter(kName, x, bias, {channels});
+  const CallLine line(where);
+  int64_t size = channels / num_groups;
+  for (int i = 2; i < x.rank(); ++i) size *= x.shape()[i];
+  const DType dtype = x.dtype();
+  const Variable rows = reshape(x.to(wide(dtype)), {x.shape()[0] * num_groups, size});
+  Variable y = reshape(layer_norm(rows, {size}, {}, {}, eps), x.shape());
+  if (weight) y = y * per_channel(weight.to(wide(dtype)), x);
+  if (bias) y = y + per_channel(bias.to(wide(dtype)), x);
+  return y.to(dtype);
+}
+
+Variable instance_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
+                       const Variable& weight, const Variable& bias, InstanceNormOptions options,
+                       Where where) {
+  constexpr std::string_view kName = "instance_norm";
+  require_float(kName, x.value());
+  if (x.rank() < 2) fail<ShapeError>(kName, ": channels are dimension 1, shape is ", x.shape());
+  const int64_t batch = x.shape()[0], channels = x.shape()[1];
+  for (const Variable* each : {&running_mean, &running_var, &weight, &bias})
+    if (*each && each->shape() != Shape{channels})
+      fail<ShapeError>(kName, ": statistics or parameters of shape ", each->shape(), " for the ",
+                       channels, " channels of ", x.shape());
+  if (options.use_input_stats && x.numel() > 0 && x.numel() == batch * channels)
+    fail<ArgumentError>(kName, ": more than one value per channel wanted: ", x.shape());
+  if (batch == 0) return x * 1;
+  const CallLine line(where);
+  // Every channel of every example becomes a channel of one example.
+  const auto repeated = [&](const Variable& each) { return each ? repeat(each, {batch}) : each; };
+  Shape shape = x.shape();
+  shape[0] = 1, shape[1] = batch * channels;
+  const Variable mean = repeated(running_mean), var = repeated(running_var);
+  const Variable y = batch_norm(
+      reshape(x, shape), mean, var, repeated(weight), repeated(bias),
+      {.training = options.use_input_stats, .momentum = options.momentum, .eps = options.eps});
+  if (options.use_input_stats && running_mean) {
+    const NoGrad off;
+    const auto update = [&](Variable running, const Variable& moved) {
+      copy_(running, tapegrad::mean(reshape(moved, {batch, channels}), {0}));
+    };
+    update(running_mean, mean);
+    update(running_var, var);
+  }
+  return reshape(y, x.shape());
+}
+
+Variable rms_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight,
+                  std::optional<double> eps, Where where) {
+  constexpr std::string_view kName = "rms_norm";
+  require_float(kName, x.value());
+  const int count = normalized_shape.rank(), first = x.rank() - count;
+  bool fits = count > 0 && first >= 0;
+  for (int i = 0; fits && i < count; ++i) fits = x.shape()[first + i] == normalized_shape[i];
+  if (!fits)
+    fail<ShapeError>(kName, ": the last sizes of ", x.shape(), " are not ", normalized_shape);
+  check_parameter(kName, x, weight, normalized_shape);
+  const CallLine line(where);
+  const DType dtype = x.dtype();
+  if (!eps) eps = dtype == f64 ? 0x1p-52 : dtype == f32 ? 0x1p-23 : dtype == f16 ? 0x1p-10 : 0x1p-7;
+  Dims dims;
+  for (int i = 0; i < count; ++i) dims.push_back(first + i);
+  const Variable v = x.to(wide(dtype));
+  Variable y = v * rsqrt(mean(square(v), dims, /*keepdim=*/true) + *eps);
+  if (weight) y = y * weight.to(wide(dtype));
+  return y.to(dtype);
+}
+
+Variable local_response_norm(const Variable& x, int64_t size, LocalResponseNormOptions options,
+                             Where where) {
+  constexpr std::string_view kName = "local_response_norm";
+  require_float(kName, x.value());
+  if (x.rank() < 3) fail<ShapeError>(kName, ": [n, channels, ...] wanted: ", x.shape());
+  if (size < 1 || size > std::numeric_limits<int32_t>::max())
+    fail<ArgumentError>(kName, ": size must be from 1 to 2^31 - 1: ", size);
+  const CallLine line(where);
+  const DType dtype = x.dtype();
+  const Variable v = x.to(wide(dtype));
+  std::vector<int64_t> amounts(2 * size_t(x.rank() - 1));
+  amounts[amounts.size() - 2] = size / 2, amounts[amounts.size() - 1] = (size - 1) / 2;
+  const Variable around = mean(unfold(pad(square(v), amounts), 1, size, 1), {-1});
+  return (v / pow(around * options.alpha + options.k, options.beta)).to(dtype);
+}
+
+void catalog_norm_composed(Catalog& catalog) {
+  catalog.add("group_norm(input, weight?, bias?, num_groups: int, eps: float = 1e-5)",
+              "(x - mean) / sqrt(var + eps) * weight + bias, by groups of channels",
+              [](const Arguments& a) {
+                return group_norm(a[0], a.integer("num_groups"), a[1], a[2], a.real("eps"));
+              });
+  catalog.add(
+      "instance_norm(input, running_mean?, running_var?, weight?, bias?, "
+      "use_input_stats: bool = true, momentum: float = 0.1, eps: float = 1e-5)",
+      "(x - mean) / sqrt(var + eps) * weight + bias per example and channel",
+      [](const Arguments& a) {
+        return instance_norm(a[0], a[1], a[2], a[3], a[4],
+                             {.use_input_stats = a.flag("use_input_stats"),
+                              .momentum = a.real("momentum"),
+                              .eps = a.real("eps")});
+      });
+  catalog.add("rms_norm(input, weight?, normalized_shape: ints, eps: float = none)",
+              "x / sqrt(mean(x^2) + eps) * weight over the last dimensions",
+              [](const Arguments& a) {
+                return rms_norm(a[0], a.dims("normalized_shape"), a[1],
+                                a.has("eps") ? std::optional(a.real("eps")) : std::nullopt);
+              });
+  catalog.add(
+      "local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.75, "
+      "k: float = 1.0)",
+      "x / (k + alpha * mean of x^2 over size channels)^beta", [](const Arguments& a) {
+        return local_response_norm(
+            a[0], a.integer("size"),
+            {.alpha = a.real("alpha"), .beta = a.real("beta"), .k = a.real("k")});
+      });
+}
+
+}  // namespace tapegrad

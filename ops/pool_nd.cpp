@@ -1,0 +1,320 @@
+// The pooling of signals and volumes in ops/pool.h, by that of images: a signal is an image of
+// height 1; and a window of a volume is pooled in its planes first, then across them.
+#include "core/call_line.h"
+#include "core/op.h"
+#include "ops/binary.h"
+#include "ops/catalog_network.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/pool_parts.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+namespace {
+
+void check_signals(std::string_view op, const Variable& x) {
+  if (x.rank() != 3) fail<ShapeError>(op, ": [batch, channels, length] wanted: ", x.shape());
+}
+void check_volumes(std::string_view op, const Variable& x) {
+  if (x.rank() != 5)
+    fail<ShapeError>(op, ": [batch, channels, depth, height, width] wanted: ", x.shape());
+}
+
+/// The same options of images of height 1.
+MaxPool2dOptions flat(const MaxPool1dOptions& o) {
+  return {.kernel_size = {1, o.kernel_size},
+          .stride = Size2d(1, o.stride.value_or(o.kernel_size)),
+          .padding = {0, o.padding},
+          .dilation = {1, o.dilation},
+          .ceil_mode = o.ceil_mode};
+}
+AvgPool2dOptions flat(const AvgPool1dOptions& o) {
+  return {.kernel_size = {1, o.kernel_size},
+          .stride = Size2d(1, o.stride.value_or(o.kernel_size)),
+          .padding = {0, o.padding},
+          .ceil_mode = o.ceil_mode,
+          .count_include_pad = o.count_include_pad};
+}
+
+/// A window of a volume in its planes, and across them: along the rows of [depth, height * width].
+struct Split {
+  Size2d in_planes, across;
+};
+Split split(Size3d size, int64_t idle) { return {size.plane(), {size.depth, idle}}; }
+
+/// [n, c, d, h, w] with its planes as channels, and a result of them [n, c d, h', w'] with the
+/// planes as rows [n, c, d, h' w'].
+Variable planes(const Variable& x) {
+  const Shape& s = x.shape();
+  return reshape(x, {s[0], s[1] * s[2], s[3], s[4]});
+}
+Variable rows_of(const Variable& y, const Shape& x) {
+  return reshape(y, {x[0], x[1], x[2], y.size(2) * y.size(3)});
+}
+
+/// The result of rows [n, c, d', h' w'] as a volume.
+Variable volume(const Variable& rows, const Variable& pooled_planes) {
+  return reshape(rows, {rows.size(0), rows.size(1), rows.size(2), pooled_planes.size(2),
+                        pooled_planes.size(3)});
+}
+
+/// Pools planes, then across.
+template <typename Planes, typename Across>
+Variable pool_volume(const Variable& x, Planes in_planes, Across across) {
+  const Variable pooled = in_planes(planes(x));
+  return volume(across(rows_of(pooled, x.shape())), pooled);
+}
+
+struct SplitMaxPool {
+  MaxPool2dOptions in_planes, across;
+
+  explicit SplitMaxPool(const MaxPool3dOptions& o)
+      : in_planes{.kernel_size = 1}, across{.kernel_size = 1} {
+    const Split kernel = split(o.kernel_size, 1);
+    const Split stride = split(o.stride.value_or(o.kernel_size), 1);
+    const Split padding = split(o.padding, 0), dilation = split(o.dilation, 1);
+    in_planes = {kernel.in_planes, stride.in_planes, padding.in_planes, dilation.in_planes,
+                 o.ceil_mode};
+    across = {kernel.across, stride.across, padding.across, dilation.across, o.ceil_mode};
+  }
+};
+
+/// Averages of averages round twice: sixteen-bit floats as floats.
+DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+}  // namespace
+
+Variable max_pool1d(const Variable& x, MaxPool1dOptions options, Where where) {
+  check_signals("max_pool1d", x);
+  const CallLine line(where);
+  return squeeze(max_pool2d(unsqueeze(x, 2), flat(options)), 2);
+}
+
+Variable max_pool3d(const Variable& x, MaxPool3dOptions options, Where where) {
+  check_volumes("max_pool3d", x);
+  const CallLine line(where);
+  const SplitMaxPool pool(options);
+  return pool_volume(
+      x, [&](const Variable& planes) { return max_pool2d(planes, pool.in_planes); },
+      [&](const Variable& rows) { return max_pool2d(rows, pool.across); });
+}
+
+ValuesIndices max_pool1d_with_indices(const Variable& x, MaxPool1dOptions options, Where where) {
+  check_signals("max_pool1d_with_indices", x);
+  const CallLine line(where);
+  const ValuesIndices y = max_pool2d_with_indices(unsqueeze(x, 2), flat(options));
+  return {squeeze(y.values, 2), squeeze(y.indices, 2)};
+}
+
+ValuesIndices max_pool3d_with_indices(const Variable& x, MaxPool3dOptions options, Where where) {
+  check_volumes("max_pool3d_with_indices", x);
+  const CallLine line(where);
+  const SplitMaxPool pool(options);
+  const Shape& s = x.shape();
+  const ValuesIndices in_planes = max_pool2d_with_indices(planes(x), pool.in_planes);
+  const ValuesIndices across = max_pool2d_with_indices(rows_of(in_planes.values, s), pool.across);
+  // Where the maximum of each plane lies in the volume; of these, the ones of the chosen planes.
+  const Variable starts = reshape(arange(s[2]).to(x.device()) * (s[3] * s[4]), {s[2], 1});
+  const Variable places = flatten(rows_of(in_planes.indices, s) + starts, 2);
+  const Variable chosen =
+      reshape(gather(places, 2, flatten(across.indices, 2)), across.indices.shape());
+  return {volume(across.values, in_planes.values), volume(chosen, in_planes.values)};
+}
+
+namespace {
+
+/// The size of one dimension that a pooling of `n` results had.
+int64_t unpooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding) {
+  return (n - 1) * stride - 2 * padding + kernel;
+}
+
+}  // namespace
+
+Variable max_unpool1d(const Variable& x, const Variable& indices, MaxUnpoolOptions<int64_t> o,
+                      Where where) {
+  check_signals("max_unpool1d", x);
+  const int64_t stride = o.stride.value_or(o.kernel_size);
+  check_windows("max_unpool1d", {o.kernel_size, stride, o.padding});
+  const int64_t size =
+      o.output_size.value_or(unpooled(x.shape()[2], o.kernel_size, stride, o.padding));
+  return detail::max_unpool("max_unpool1d", x, indices, {size}, where);
+}
+
+Variable max_unpool2d(const Variable& x, const Variable& indices, MaxUnpoolOptions<Size2d> o,
+                      Where where) {
+  require_images("max_unpool2d", x.shape());
+  const Size2d stride = o.stride.value_or(o.kernel_size);
+  check_windows("max_unpool2d", {o.kernel_size, stride, o.padding});
+  const Shape& s = x.shape();
+  const Size2d size = o.output_size.value_or(
+      Size2d(unpooled(s[2], o.kernel_size.height, stride.height, o.padding.height),
+             unpooled(s[3], o.kernel_size.width, stride.width, o.padding.width)));
+  return detail::max_unpool("max_unpool2d", x, indices, {size.height, size.width}, where);
+}
+
+Variable max_unpool3d(const Variable& x, const Variable& indices, MaxUnpoolOptions<Size3d> o,
+                      Where where) {
+  check_volumes("max_unpool3d", x);
+  const Size3d stride = o.stride.value_or(o.kernel_size);
+  check_windows("max_unpool3d", {o.kernel_size.plane(), stride.plane(), o.padding.plane()});
+  check_windows("max_unpool3d", {o.kernel_size.depth, stride.depth, o.padding.depth});
+  const Shape& s = x.shape();
+  const Size3d size = o.output_size.value_or(
+      Size3d(unpooled(s[2], o.kernel_size.depth, stride.depth, o.padding.depth),
+             unpooled(s[3], o.kernel_size.height, stride.height, o.padding.height),
+             unpooled(s[4], o.kernel_size.width, stride.width, o.padding.width)));
+  return detail::max_unpool("max_unpool3d", x, indices, {size.depth, size.height, size.width},
+                            where);
+}
+
+Variable avg_pool1d(const Variable& x, AvgPool1dOptions options, Where where) {
+  check_signals("avg_pool1d", x);
+  const CallLine line(where);
+  return squeeze(avg_pool2d(unsqueeze(x, 2), flat(options)), 2);
+}
+
+Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
+  check_volumes("avg_pool3d", x);
+  const CallLine line(where);
+  const Split kernel = split(o.kernel_size, 1), padding = split(o.padding, 0);
+  const Split stride = split(o.stride.value_or(o.kernel_size), 1);
+  const auto pool = [&](const Variable& images, Size2d Split::*part) {
+    return avg_pool2d(
+        images, {kernel.*part, stride.*part, padding.*part, o.ceil_mode, o.count_include_pad});
+  };
+  return pool_volume(
+             x.to(wide(x.dtype())),
+             [&](const Variable& planes) { return pool(planes, &Split::in_planes); },
+             [&](const Variable& rows) { return pool(rows, &Split::across); })
+      .to(x.dtype());
+}
+
+Variable lp_pool1d(const Variable& x, LpPoolOptions<int64_t> o, Where where) {
+  check_signals("lp_pool1d", x);
+  const CallLine line(where);
+  return squeeze(lp_pool2d(unsqueeze(x, 2), {.norm_type = o.norm_type,
+                                             .kernel_size = {1, o.kernel_size},
+                                             .stride = Size2d(1, o.stride.value_or(o.kernel_size)),
+                                             .ceil_mode = o.ceil_mode}),
+                 2);
+}
+
+Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> o, Where where) {
+  if (!(o.norm_type > 0))
+    fail<ArgumentError>("lp_pool2d: norm_type must be positive: ", o.norm_type);
+  const CallLine line(where);
+  const Variable powers = pow(x.to(wide(x.dtype())), o.norm_type);
+  const Variable means = avg_pool2d(
+      powers, {.kernel_size = o.kernel_size, .stride = o.stride, .ceil_mode = o.ceil_mode});
+  const double count = double(o.kernel_size.height) * double(o.kernel_size.width);
+  return pow(means * count, 1 / o.norm_type).to(x.dtype());
+}
+
+Variable adaptive_avg_pool1d(const Variable& x, int64_t output_size, Where where) {
+  check_signals("adaptive_avg_pool1d", x);
+  const CallLine line(where);
+  return squeeze(adaptive_avg_pool2d(unsqueeze(x, 2), {1, output_size}), 2);
+}
+Variable adaptive_max_pool1d(const Variable& x, int64_t output_size, Where where) {
+  check_signals("adaptive_max_pool1d", x);
+  const CallLine line(where);
+  return squeeze(adaptive_max_pool2d(unsqueeze(x, 2), {1, output_size}), 2);
+}
+
+Variable adaptive_avg_pool3d(const Variable& x, Size3d output_size, Where where) {
+  check_volumes("adaptive_avg_pool3d", x);
+  const CallLine line(where);
+  return pool_volume(
+             x.to(wide(x.dtype())),
+             [&](const Variable& planes) {
+               return adaptive_avg_pool2d(planes, output_size.plane());
+             },
+             [&](const Variable& rows) {
+               return adaptive_avg_pool2d(rows, {output_size.depth, rows.size(3)});
+             })
+      .to(x.dtype());
+}
+Variable adaptive_max_pool3d(const Variable& x, Size3d output_size, Where where) {
+  check_volumes("adaptive_max_pool3d", x);
+  const CallLine line(where);
+  return pool_volume(
+      x, [&](const Variable& planes) { return adaptive_max_pool2d(planes, output_size.plane()); },
+      [&](const Variable& rows) {
+        return adaptive_max_pool2d(rows, {output_size.depth, rows.size(3)});
+      });
+}
+
+namespace {
+
+template <typename Size>
+MaxUnpoolOptions<Size> unpool_options(const Arguments& a,
+                                      Size (*size)(const Arguments&, std::string_view)) {
+  return {.kernel_size = size(a, "kernel_size"),
+          .stride = optional_size<Size>(a, "stride", size),
+          .padding = size(a, "padding"),
+          .output_size = optional_size<Size>(a, "output_size", size)};
+}
+template <typename Size>
+LpPoolOptions<Size> lp_pool_options(const Arguments& a,
+                                    Size (*size)(const Arguments&, std::string_view)) {
+  return {.norm_type = a.real("norm_type"),
+          .kernel_size = size(a, "kernel_size"),
+          .stride = optional_size<Size>(a, "stride", size),
+          .ceil_mode = a.flag("ceil_mode")};
+}
+
+void catalog_max_pools(Catalog& catalog) {
+  constexpr std::string_view kUnpool =
+      "(input, indices, kernel_size: ints, stride: ints = none, padding: ints = 0, "
+      "output_size: ints = none)";
+  using A = const Arguments&;
+  catalog.add(named("max_pool1d", kMaxPool), "max_pool2d of signals",
+              [](A a) { return max_pool1d(a[0], max_pool_options(a, size1d)); });
+  catalog.add(named("max_pool3d", kMaxPool), "max_pool2d of volumes",
+              [](A a) { return max_pool3d(a[0], max_pool_options(a, size3d)); });
+  catalog.add(
+      named("max_pool1d_with_indices", kMaxPool), "max_pool2d_with_indices of signals",
+      [](A a) { return with_indices(max_pool1d_with_indices(a[0], max_pool_options(a, size1d))); });
+  catalog.add(
+      named("max_pool3d_with_indices", kMaxPool), "max_pool2d_with_indices of volumes",
+      [](A a) { return with_indices(max_pool3d_with_indices(a[0], max_pool_options(a, size3d))); });
+  catalog.add(named("max_unpool1d", kUnpool), "x at the indices, among zeros",
+              [](A a) { return max_unpool1d(a[0], a[1], unpool_options(a, size1d)); });
+  catalog.add(named("max_unpool2d", kUnpool), "x at the indices, among zeros",
+              [](A a) { return max_unpool2d(a[0], a[1], unpool_options(a, size2d)); });
+  catalog.add(named("max_unpool3d", kUnpool), "x at the indices, among zeros",
+              [](A a) { return max_unpool3d(a[0], a[1], unpool_options(a, size3d)); });
+}
+
+}  // namespace
+
+void catalog_pool_nd(Catalog& catalog) {
+  constexpr std::string_view kLpPool =
+      "(input, norm_type: float, kernel_size: ints, stride: ints = none, "
+      "ceil_mode: bool = false)";
+  constexpr std::string_view kAdaptive = "(input, output_size: ints)";
+  using A = const Arguments&;
+  catalog_max_pools(catalog);
+  catalog.add(named("avg_pool1d", kAvgPool), "avg_pool2d of signals",
+              [](A a) { return avg_pool1d(a[0], avg_pool_options(a, size1d)); });
+  catalog.add(named("avg_pool3d", kAvgPool), "avg_pool2d of volumes",
+              [](A a) { return avg_pool3d(a[0], avg_pool_options(a, size3d)); });
+  catalog.add(named("lp_pool1d", kLpPool), "(sum of x^p)^(1/p) over each window",
+              [](A a) { return lp_pool1d(a[0], lp_pool_options(a, size1d)); });
+  catalog.add(named("lp_pool2d", kLpPool), "(sum of x^p)^(1/p) over each window",
+              [](A a) { return lp_pool2d(a[0], lp_pool_options(a, size2d)); });
+  catalog.add(named("adaptive_avg_pool1d", kAdaptive), "adaptive_avg_pool2d of signals",
+              [](A a) { return adaptive_avg_pool1d(a[0], size1d(a, "output_size")); });
+  catalog.add(named("adaptive_avg_pool3d", kAdaptive), "adaptive_avg_pool2d of volumes",
+              [](A a) { return adaptive_avg_pool3d(a[0], size3d(a, "output_size")); });
+  catalog.add(named("adaptive_max_pool1d", kAdaptive), "adaptive_max_pool2d of signals",
+              [](A a) { return adaptive_max_pool1d(a[0], size1d(a, "output_size")); });
+  catalog.add(named("adaptive_max_pool3d", kAdaptive), "adaptive_max_pool2d of volumes",
+              [](A a) { return adaptive_max_pool3d(a[0], size3d(a, "output_size")); });
+}
+
+}  // namespace tapegrad

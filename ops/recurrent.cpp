@@ -1,0 +1,258 @@
+#include "ops/recurrent.h"
+
+#include <string>
+
+#include "core/call_line.h"
+#include "core/op.h"
+#include "ops/activation.h"
+#include "ops/binary.h"
+#include "ops/catalog_network.h"
+#include "ops/create.h"
+#include "ops/extent.h"
+#include "ops/matmul.h"
+#include "ops/random.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+namespace {
+
+/// The weights of one layer in one direction.
+struct Weights {
+  Variable w_ih, w_hh, b_ih, b_hh;
+};
+
+/// What a cell carries from step to step; c is of lstm only.
+struct State {
+  Variable h, c;
+};
+
+// A cell takes the input's share of the gates, already with its bias, and gives the next state.
+
+struct LstmCell {
+  static constexpr int kGates = 4;
+
+  State operator()(const Variable& from_input, const State& s, const Weights& w) const {
+    const auto gates = chunk(from_input + linear(s.h, w.w_hh, w.b_hh), 4, 1);
+    const Variable c = sigmoid(gates[1]) * s.c + sigmoid(gates[0]) * tanh(gates[2]);
+    return {sigmoid(gates[3]) * tanh(c), c};
+  }
+};
+
+struct GruCell {
+  static constexpr int kGates = 3;
+
+  State operator()(const Variable& from_input, const State& s, const Weights& w) const {
+    const auto x = chunk(from_input, 3, 1), h = chunk(linear(s.h, w.w_hh, w.b_hh), 3, 1);
+    const Variable r = sigmoid(x[0] + h[0]), z = sigmoid(x[1] + h[1]);
+    const Variable n = tanh(x[2] + r * h[2]);
+    return {n + z * (s.h - n), {}};
+  }
+};
+
+template <Variable (*activation)(const Variable&, Where)>
+struct PlainCell {
+  static constexpr int kGates = 1;
+
+  State operator()(const Variable& from_input, const State& s, const Weights& w) const {
+    return {activation(from_input + linear(s.h, w.w_hh, w.b_hh), Where::current()), {}};
+  }
+};
+
+/// The sequences as [time, batch, features], the states and weights; all of them checked.
+struct Network {
+  std::string_view op;
+  RecurrentOptions options;
+  bool single;  // one example
+  Variable x;
+  std::vector<Weights> weights;  // layer by layer, direction by direction
+  int64_t hidden = 0;
+
+  Network(std::string_view op, const Variable& input, std::span<const Variable> list, int gates,
+          const RecurrentOptions& o)
+      : op(op), options(o), single(input.rank() == 2) {
+    require_float(op, input.value());
+    if (input.rank() != 3 && !single)
+      fail<ShapeError>(
+          op, ": sequences [time, batch, features] or [time, features] wanted: ", input.shape());
+    if (o.num_layers < 1) fail<ArgumentError>(op, ": num_layers must be positive: ", o.num_layers);
+    if (!(o.dropout >= 0 && o.dropout <= 1))
+      fail<ArgumentError>(op, ": dropout is a probability, not ", o.dropout);
+    x = single ? unsqueeze(input, 1) : o.batch_first ? transpose(input, 0, 1) : input;
+    if (x.size(0) == 0) fail<ShapeError>(op, ": a sequence without steps: ", input.shape());
+    take_weights(list, gates);
+  }
+
+  int64_t directions() const { return options.bidirectional ? 2 : 1; }
+  int64_t cells() const { return options.num_layers * directions(); }
+
+  /// The state of every cell at the start: [batch, hidden].
+  std::vector<Variable> first_states(const Variable& given, std::string_view name) const {
+    const Shape each{x.size(1), hidden};
+    if (!given) {
+      const Variable zero = zeros(each, {.dtype = x.dtype(), .device = x.device()});
+      return std::vector<Variable>(size_t(cells()), zero);
+    }
+    check_same_device(op, x.value(), given.value());
+    check_same_dtype(op, x.value(), given.value());
+    const Shape wanted = single ? Shape{cells(), hidden} : Shape{cells(), each[0], hidden};
+    if (given.shape() != wanted)
+      fail<ShapeError>(op, ": ", name, " is ", given.shape(), ", not ", wanted);
+    std::vector<Variable> states;
+    for (int64_t i = 0; i < cells(); ++i)
+      states.push_back(single ? narrow(given, 0, i, 1) : select(given, 0, i));
+    return states;
+  }
+
+  Variable output(const Variable& y) const {
+    return single ? squeeze(y, 1) : options.batch_first ? transpose(y, 0, 1) : y;
+  }
+  Variable last_states(const std::vector<Variable>& states) const {
+    return single ? cat(states, 0) : stack(states, 0);
+  }
+
+ private:
+  void take_weights(std::span<const Variable> list, int gates) {
+    const size_t plain = 2 * size_t(cells()), biased = 2 * plain;
+    if (list.size() != plain && list.size() != biased)
+      fail<ArgumentError>(op, ": ", list.size(), " weights, not ", plain, ", or with biases ",
+                          biased);
+    const bool has_bias = list.size() == biased;
+    for (size_t i = 0; i < list.size(); i += has_bias ? 4 : 2)
+      weights.push_back({list[i], list[i + 1], has_bias ? list[i + 2] : Variable(),
+                         has_bias ? list[i + 3] : Variable()});
+    const Shape& first = weights[0].w_hh.shape();
+    hidden = first.rank() == 2 ? first[1] : -1;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t features = i < size_t(directions()) ? x.size(2) : hidden * directions();
+      check(weights[i].w_ih, {gates * hidden, features}, "w_ih", i);
+      check(weights[i].w_hh, {gates * hidden, hidden}, "w_hh", i);
+      check(weights[i].b_ih, {gates * hidden}, "b_ih", i);
+      check(weights[i].b_hh, {gates * hidden}, "b_hh", i);
+    }
+  }
+
+  void check(const Variable& weight, const Shape& wanted, std::string_view name, size_t cell) {
+    if (!weight) {
+      if (name.starts_with("w"))
+        fail<ArgumentError>(op, ": ", name, " of cell ", cell, " is missing");
+      return;
+    }
+    if (hidden < 1 || weight.shape() != wanted)
+      fail<ShapeError>(op, ": ", name, " of cell ", cell, " is ", weight.shape(), ", not ", wanted);
+    check_same_device(op, x.value(), weight.value());
+    check_same_dtype(op, x.value(), weight.value());
+  }
+};
+
+/// One layer in one direction over a sequence. `state` becomes the last one.
+template <typename Cell>
+Variable run_layer(const Cell& cell, const Variable& x, const Weights& weights, bool backwards,
+                   State& state) {
+  const Variable from_input = linear(x, weights.w_ih, weights.b_ih);  // of all steps at once
+  const int64_t steps = x.size(0);
+  std::vector<Variable> states(static_cast<size_t>(steps));
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t t = backwards ? steps - 1 - i : i;
+    state = cell(select(from_input, 0, t), state, weights);
+    states[size_t(t)] = state.h;
+  }
+  return stack(states, 0);
+}
+
+template <typename Cell>
+std::vector<Variable> run(std::string_view op, const Cell& cell, const Variable& input,
+                          const Variable& h0, const Variable& c0, std::span<const Variable> weights,
+                          const RecurrentOptions& options) {
+  constexpr bool kHasC = Cell::kGates == 4;
+  const Network net(op, input, weights, Cell::kGates, options);
+  std::vector<Variable> h = net.first_states(h0, "h0"), c;
+  if (kHasC) c = net.first_states(c0, "c0");
+  Variable x = net.x;
+  for (int64_t layer = 0; layer < options.num_layers; ++layer) {
+    if (layer > 0) x = dropout(x, options.dropout, options.training);
+    std::vector<Variable> outputs;
+    for (int64_t direction = 0; direction < net.directions(); ++direction) {
+      const size_t i = size_t(layer * net.directions() + direction);
+      State state{h[i], kHasC ? c[i] : Variable()};
+      outputs.push_back(run_layer(cell, x, net.weights[i], direction == 1, state));
+      h[i] = state.h;
+      if (kHasC) c[i] = state.c;
+    }
+    x = outputs.size() == 1 ? outputs[0] : cat(outputs, 2);
+  }
+  std::vector<Variable> results{net.output(x), net.last_states(h)};
+  if (kHasC) results.push_back(net.last_states(c));
+  return results;
+}
+
+}  // namespace
+
+std::vector<Variable> lstm(const Variable& x, const Variable& h0, const Variable& c0,
+                           std::span<const Variable> weights, RecurrentOptions options,
+                           Where where) {
+  const CallLine line(where);
+  return run("lstm", LstmCell(), x, h0, c0, weights, options);
+}
+
+std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const Variable> weights,
+                          RecurrentOptions options, Where where) {
+  const CallLine line(where);
+  return run("gru", GruCell(), x, h0, {}, weights, options);
+}
+
+std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
+                               std::span<const Variable> weights, RecurrentOptions options,
+                               Where where) {
+  const CallLine line(where);
+  return run("rnn_tanh", PlainCell<tanh>(), x, h0, {}, weights, options);
+}
+
+std::vector<Variable> rnn_relu(const Variable& x, const Variable& h0,
+                               std::span<const Variable> weights, RecurrentOptions options,
+                               Where where) {
+  const CallLine line(where);
+  return run("rnn_relu", PlainCell<relu>(), x, h0, {}, weights, options);
+}
+
+static RecurrentOptions recurrent_options(const Arguments& a) {
+  return {.num_layers = a.integer("num_layers"),
+          .bidirectional = a.flag("bidirectional"),
+          .batch_first = a.flag("batch_first"),
+          .dropout = a.real("dropout"),
+          .training = a.flag("train")};
+}
+
+/// Of one feature and a state of one number.
+template <int64_t gates>
+static Arguments example(DType dtype) {
+  const Variable x(Tensor::full({1, 1, 1}, 1, dtype)), w(Tensor::full({gates, 1}, 1, dtype));
+  return {.inputs = {x}, .list = {w, w}};
+}
+
+void catalog_recurrent(Catalog& catalog) {
+  constexpr std::string_view kOptions =
+      "num_layers: int = 1, bidirectional: bool = false, batch_first: bool = false, "
+      "dropout: float = 0.0, train: bool = false)";
+  const auto with = [=](std::string_view head) {
+    return std::string(head) + std::string(kOptions);
+  };
+  using A = const Arguments&;
+  catalog.add(with("lstm(input, h0?, c0?, params*, "),
+              "c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c')",
+              [](A a) { return lstm(a[0], a[1], a[2], a.list, recurrent_options(a)); },
+              {.example = example<4>});
+  catalog.add(with("gru(input, h0?, params*, "),
+              "n = tanh(x_n + sigmoid(r) h_n), h' = (1 - sigmoid(z)) n + sigmoid(z) h",
+              [](A a) { return gru(a[0], a[1], a.list, recurrent_options(a)); },
+              {.example = example<3>});
+  catalog.add(with("rnn_tanh(input, h0?, params*, "), "h' = tanh(w_ih x + b_ih + w_hh h + b_hh)",
+              [](A a) { return rnn_tanh(a[0], a[1], a.list, recurrent_options(a)); });
+  catalog.add(with("rnn_relu(input, h0?, params*, "), "h' = relu(w_ih x + b_ih + w_hh h + b_hh)",
+              [](A a) { return rnn_relu(a[0], a[1], a.list, recurrent_options(a)); });
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/network_cases.h"
+
+namespace tapegrad::testing {
+namespace {
+
+enum class Mask { kNone, kCausal, kBool, kAdded };
+
+/// query [b, l, e], key [b, s, e], value [b, s, v], mask [l, s].
+Reference attention(Mask mask, double scale) {
+  return [=](const std::vector<Array>& in) {
+    const Shape &q = in[0].shape, &v = in[2].shape;
+    const int64_t keys = v[1], e = q[2];
+    Array y{{q[0], q[1], v[2]}, {}};
+    for (int64_t row = 0; row < q[0] * q[1]; ++row) {
+      const int64_t batch = row / q[1], i = row % q[1];
+      std::vector<double> share(keys);
+      double total = 0;
+      for (int64_t j = 0; j < keys; ++j) {
+        double score = 0;
+        for (int64_t k = 0; k < e; ++k)
+          score += in[0].values[row * e + k] * in[1].values[(batch * keys + j) * e + k];
+        score *= scale;
+        if (mask == Mask::kAdded) score += in[3].values[i * keys + j];
+        const bool seen = mask == Mask::kCausal ? j <= i
+                          : mask == Mask::kBool ? in[3].values[i * keys + j] != 0
+                                                : true;
+        total += share[j] = seen ? std::exp(score) : 0;
+      }
+      for (int64_t k = 0; k < v[2]; ++k) {
+        double sum = 0;
+        for (int64_t j = 0; j < keys; ++j)
+          sum += share[j] * in[2].values[(batch * keys + j) * v[2] + k];
+        y.values.push_back(total == 0 ? 0 : sum / total);
+      }
+    }
+    return y;
+  };
+}
+
+/// Bags of `size` indices each, or offsets that give all to the last bag.
+Reference bags(const std::string& mode, int64_t padding) {
+  return [=](const std::vector<Array>& in) {
+    const bool one = in[0].shape.rank() == 1;
+    const int64_t count = one ? in[2].shape[0] : in[0].shape[0], width = in[1].shape[1];
+    Array y{{count, width}, {}};
+    for (int64_t bag = 0; bag < count; ++bag)
+      for (int64_t column = 0; column < width; ++column) {
+        const int64_t size = one ? in[0].shape[0] : in[0].shape[1];
+        const int64_t first = one ? 0 : bag * size,
+                      last = one && bag + 1 < count ? 0 : first + size;
+        double sum = 0, most = -INFINITY, kept = 0;
+        for (int64_t i = first; i < last; ++i) {
+          const int64_t id = int64_t(in[0].values[i]);
+          if (id == padding) continue;
+          double value = in[1].values[id * width + column];
+          if (in.size() > 3 && !in[3].values.empty()) value *= in[3].values[i];
+          sum += value, most = std::fmax(most, value), ++kept;
+        }
+        if (mode == "mean") sum /= std::fmax(kept, 1);
+        y.values.push_back(mode != "max" ? sum : kept > 0 ? most : 0);
+      }
+    return y;
+  };
+}
+
+}  // namespace
+
+void attention_cases(OpCases& cases) {
+  const auto add = [&](Mask mask, std::optional<double> scale) {
+    OpCase row{.op = "scaled_dot_product_attention",
+               .inputs = {Input{{2, 3, 4}}, Input{{2, 5, 4}}, Input{{2, 5, 2}}, std::nullopt},
+               .attributes = {{"is_causal", mask == Mask::kCausal}},
+               .reference = attention(mask, scale.value_or(0.5)),
+               .tolerance = 64};
+    if (mask == Mask::kBool) row.inputs[3] = Input{{3, 5}, Fill::kBool};
+    if (mask == Mask::kAdded) row.inputs[3] = Input{{3, 5}};
+    if (scale) row.attributes.emplace("scale", *scale);
+    cases.push_back(row);
+  };
+  add(Mask::kNone, {});
+  add(Mask::kCausal, {});
+  add(Mask::kBool, {});
+  add(Mask::kAdded, 0.3);
+
+  for (const std::string mode : {"sum", "mean", "max"}) {
+    for (const int64_t padding : {-1, 2})
+      cases.push_back({.op = "embedding_bag",
+                       .inputs = {Input{{3, 4}, Fill::kIndices, 5}, Input{{5, 2}, Fill::kDistinct}},
+                       .attributes = {{"mode", mode}, {"padding_idx", padding}},
+                       .reference = bags(mode, padding),
+                       .tolerance = 16});
+    cases.push_back({.op = "embedding_bag",  // offsets of 0: all bags but the last are empty
+                     .inputs = {Input{{6}, Fill::kIndices, 5}, Input{{5, 3}, Fill::kDistinct},
+                                Input{{3}, Fill::kIndices, 1}},
+                     .attributes = {{"mode", mode}},
+                     .reference = bags(mode, -1),
+                     .tolerance = 16});
+  }
+  cases.push_back(
+      {.op = "embedding_bag",
+       .inputs = {Input{{3, 4}, Fill::kIndices, 5}, Input{{5, 2}}, std::nullopt, Input{{3, 4}}},
+       .attributes = {{"mode", std::string("sum")}},
+       .reference = bags("sum", -1),
+       .tolerance = 16});
+}
+
+}  // namespace tapegrad::testing

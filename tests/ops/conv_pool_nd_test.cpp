@@ -1,0 +1,131 @@
+// Convolution and pooling in one and three dimensions, transposed convolution and unpooling: exact
+// values and errors. Numbers that are not by hand are PyTorch 1.13's.
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "ops/binary.h"
+#include "ops/conv.h"
+#include "ops/create.h"
+#include "ops/pool.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+using Doubles = std::vector<double>;
+Variable make(const Doubles& numbers, const Shape& shape) {
+  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
+}
+Doubles values(const Variable& x) { return x.to_vector<double>(); }
+Variable ramp(const Shape& shape) { return reshape(arange(1, 1 + numel(shape)).to(f64), shape); }
+
+TEST(Conv1d, ExactAndRefused) {
+  EXPECT_EQ(values(conv1d(ramp({1, 1, 4}), make({1, -1}, {1, 1, 2}), make({10}, {1}),
+                          {.stride = 2, .padding = 1})),
+            (Doubles{9, 9, 14}));
+  EXPECT_THROW(conv1d(ramp({1, 4}), ones({1, 1, 2}, {.dtype = f64})), ShapeError);
+  EXPECT_THROW(conv1d(ramp({1, 1, 2}), ones({1, 1, 3}, {.dtype = f64})), ShapeError);
+  EXPECT_THROW(conv3d(ramp({1, 1, 4, 4}), ones({1, 1, 2, 2, 2}, {.dtype = f64})), ShapeError);
+}
+
+TEST(ConvTranspose, T27_OutputPadding) {
+  const Variable x = ramp({1, 1, 4}), w = ones({1, 1, 2}, {.dtype = f64});
+  EXPECT_EQ(values(conv_transpose1d(x, w, {}, {.stride = 2, .output_padding = 1})),
+            (Doubles{1, 1, 2, 2, 3, 3, 4, 4, 0}));
+  // As large as the stride, but less than the dilation.
+  EXPECT_EQ(values(conv_transpose1d(x, w, {}, {.output_padding = 2, .dilation = 3})),
+            (Doubles{1, 2, 3, 5, 2, 3, 4, 0, 0}));
+  EXPECT_THROW(conv_transpose1d(x, w, {}, {.output_padding = 1}), ArgumentError);
+  EXPECT_THROW(conv_transpose1d(x, w, {}, {.output_padding = -1}), ArgumentError);
+  EXPECT_THROW(conv_transpose1d(x, w, {}, {.padding = 3}), ShapeError);
+  EXPECT_THROW(conv_transpose2d(ramp({1, 2, 2, 2}), ramp({3, 1, 2, 2})), ShapeError);
+  EXPECT_THROW(conv_transpose2d(ramp({1, 2, 2, 2}), ramp({2, 1, 2, 2}), ramp({2})), ShapeError);
+  EXPECT_THROW(conv_transpose2d(ramp({1, 2, 2, 2}), ramp({2, 1, 2, 2}), {}, {.groups = 3}),
+               ShapeError);
+  EXPECT_THROW(
+      conv_transpose3d(ramp({1, 1, 1, 2, 2}), ramp({1, 1, 1, 2, 2}), {}, {.padding = {1, 0, 0}}),
+      ShapeError);
+  EXPECT_THROW(conv_transpose3d(ramp({1, 1, 2, 2, 2}), ramp({1, 1, 1, 2, 2}), {},
+                                {.output_padding = {1, 0, 0}}),
+               ArgumentError);
+}
+
+// <conv(x), y> = <x, conv_transpose(y)>, exactly on whole numbers.
+TEST(ConvTranspose, T27_IsTheAdjoint) {
+  const auto inner = [](const Variable& a, const Variable& b) {
+    double sum = 0;
+    const Doubles x = values(a), y = values(b);
+    for (size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
+    return sum;
+  };
+  const Variable x = ramp({2, 4, 5, 7}), w = ramp({6, 2, 3, 2});
+  const Variable y = conv2d(x, w, {}, {.stride = {2, 3}, .padding = {1, 0}, .groups = 2});
+  const Variable seed = fmod(ramp(y.shape()), 7);
+  EXPECT_EQ(
+      inner(y, seed),
+      inner(x, conv_transpose2d(
+                   seed, w, {},
+                   {.stride = {2, 3}, .padding = {1, 0}, .output_padding = {0, 2}, .groups = 2})));
+}
+
+TEST(Pool, T30_IndicesAreOfTheFirst) {
+  const Variable x = make({3, 1, 3, 2, 5, 5}, {1, 1, 6});
+  const ValuesIndices y = max_pool1d_with_indices(x, {.kernel_size = 3, .stride = 2});
+  EXPECT_EQ(values(y.values), (Doubles{3, 5}));
+  EXPECT_EQ(y.indices.dtype(), i64);
+  EXPECT_EQ(values(y.indices), (Doubles{0, 4}));
+  const Variable falling = reshape(15 - arange(16).to(f64), {1, 1, 2, 2, 4});
+  const ValuesIndices z = max_pool3d_with_indices(falling, {.kernel_size = {2, 1, 2}});
+  EXPECT_EQ(values(z.values), (Doubles{15, 13, 11, 9}));
+  EXPECT_EQ(values(z.indices), (Doubles{0, 2, 4, 6}));
+  const ValuesIndices rising =
+      max_pool3d_with_indices(ramp({1, 2, 2, 2, 4}), {.kernel_size = {2, 1, 2}});
+  EXPECT_EQ(values(rising.indices), (Doubles{9, 11, 13, 15, 9, 11, 13, 15}));
+  const ValuesIndices equal = max_pool3d_with_indices(ones({1, 1, 2, 2, 2}), {.kernel_size = 2});
+  EXPECT_EQ(values(equal.indices), (Doubles{0}));
+}
+
+TEST(Pool, UnpoolPutsMaximaBack) {
+  const Variable x = ramp({1, 2, 4, 6});
+  const ValuesIndices y = max_pool2d_with_indices(x, {.kernel_size = 2});
+  const Variable back = max_unpool2d(y.values, y.indices, {.kernel_size = 2});
+  EXPECT_EQ(back.shape(), x.shape());
+  const Doubles from = values(x), to = values(back);
+  for (int64_t i = 0; i < 48; ++i)
+    EXPECT_EQ(to[size_t(i)], i / 6 % 2 == 1 && i % 2 == 1 ? from[size_t(i)] : 0) << i;
+  EXPECT_EQ(
+      max_unpool2d(y.values, y.indices, {.kernel_size = 2, .output_size = Size2d(5, 6)}).shape(),
+      (Shape{1, 2, 5, 6}));
+}
+
+TEST(Pool, OfSeveralAtOnePositionTheLastStays) {
+  const Variable x = make({1, 2, 3}, {1, 1, 3});
+  const Variable y = max_unpool1d(x, tensor({4, 0, 4}, {1, 1, 3}), {.kernel_size = 2});
+  EXPECT_EQ(values(y), (Doubles{2, 0, 0, 0, 3, 0}));
+  y.backward(ramp({1, 1, 6}));
+  EXPECT_EQ(values(x.grad()), (Doubles{0, 1, 5}));
+  EXPECT_THROW(max_unpool1d(x, tensor({0, 6, 1}, {1, 1, 3}), {.kernel_size = 2}), IndexError);
+  EXPECT_THROW(max_unpool1d(x, tensor({0, -1, 1}, {1, 1, 3}), {.kernel_size = 2}), IndexError);
+  EXPECT_THROW(max_unpool1d(x, tensor({0, 1}, {1, 1, 2}), {.kernel_size = 2}), ShapeError);
+  EXPECT_THROW(max_unpool1d(x, x, {.kernel_size = 2}), DTypeError);
+}
+
+TEST(Pool, LpKeepsSigns) {
+  const Variable x = make({1, -2, 3, -4}, {1, 1, 4});
+  EXPECT_EQ(values(lp_pool1d(x, {.norm_type = 1, .kernel_size = 2})), (Doubles{-1, -1}));
+  EXPECT_NEAR(values(lp_pool1d(x, {.norm_type = 2, .kernel_size = 2}))[1], 5, 1e-15);
+  EXPECT_THROW(lp_pool1d(x, {.norm_type = 0, .kernel_size = 2}), ArgumentError);
+}
+
+TEST(Pool, RefusesOtherRanks) {
+  const Variable images = ones({1, 1, 4, 4});
+  EXPECT_THROW(max_pool1d(images, {.kernel_size = 2}), ShapeError);
+  EXPECT_THROW(max_pool3d(images, {.kernel_size = 2}), ShapeError);
+  EXPECT_THROW(avg_pool3d(images, {.kernel_size = 2}), ShapeError);
+  EXPECT_THROW(adaptive_max_pool1d(images, 2), ShapeError);
+  EXPECT_THROW(adaptive_max_pool2d(images, {0, 1}), ArgumentError);
+  EXPECT_THROW(adaptive_avg_pool3d(ones({1, 1, 2, 2, 2}), {0, 1, 1}), ArgumentError);
+}
+
+}  // namespace
+}  // namespace tapegrad

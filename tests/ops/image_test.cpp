@@ -1,0 +1,124 @@
+// Rearranged, padded, resized and sampled images: exact values, errors and corners. Numbers that
+// are not by hand are PyTorch 1.13's.
+#include "ops/image.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/reduce.h"
+#include "ops/sample.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+using Doubles = std::vector<double>;
+Variable make(const Doubles& numbers, const Shape& shape) {
+  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
+}
+Doubles values(const Variable& x) { return x.to_vector<double>(); }
+void expect_near(const Variable& got, const Doubles& expected, double tolerance = 1e-14) {
+  const Doubles all = values(got);
+  ASSERT_EQ(all.size(), expected.size());
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(all[i], expected[i], tolerance) << i;
+}
+
+TEST(Image, ShufflesAndBack) {
+  const Variable x = reshape(arange(2 * 18 * 2 * 3), {2, 18, 2, 3});
+  EXPECT_EQ(pixel_shuffle(x, 3).shape(), (Shape{2, 2, 6, 9}));
+  EXPECT_EQ(values(pixel_unshuffle(pixel_shuffle(x, 3), 3)), values(x));
+  EXPECT_EQ(values(channel_shuffle(channel_shuffle(x, 3), 6)), values(x));
+  EXPECT_EQ(values(channel_shuffle(reshape(arange(6), {1, 6}), 2)), (Doubles{0, 3, 1, 4, 2, 5}));
+  EXPECT_THROW(pixel_shuffle(x, 2), ShapeError);
+  EXPECT_THROW(pixel_shuffle(x, 0), ArgumentError);
+  EXPECT_THROW(pixel_unshuffle(x, 2), ShapeError);
+  EXPECT_THROW(pixel_unshuffle(ones({2, 2}), 1), ShapeError);
+  EXPECT_THROW(channel_shuffle(x, 4), ArgumentError);
+}
+
+TEST(Image, PadModes) {
+  const Variable x = make({1, 2, 3}, {3});
+  EXPECT_EQ(values(pad(x, {2, 2}, PadMode::kReflect)), (Doubles{3, 2, 1, 2, 3, 2, 1}));
+  EXPECT_EQ(values(pad(x, {2, 1}, PadMode::kReplicate)), (Doubles{1, 1, 1, 2, 3, 3}));
+  EXPECT_EQ(values(pad(x, {2, 3}, PadMode::kCircular)), (Doubles{2, 3, 1, 2, 3, 1, 2, 3}));
+  EXPECT_EQ(values(pad(x, {1, 0}, PadMode::kConstant, 7)), (Doubles{7, 1, 2, 3}));
+  EXPECT_EQ(values(pad(x, {-1, 1}, PadMode::kReflect)), (Doubles{2, 3, 2}));
+  EXPECT_THROW(pad(x, {3, 0}, PadMode::kReflect), ShapeError);
+  EXPECT_THROW(pad(x, {0, 4}, PadMode::kCircular), ShapeError);
+  EXPECT_THROW(pad(x, {-2, -2}, PadMode::kReplicate), ShapeError);
+  EXPECT_THROW(pad(zeros({0}), {1, 0}, PadMode::kReplicate), ShapeError);
+  EXPECT_THROW(pad(x, {1, 0, 1, 0}, PadMode::kReflect), ArgumentError);
+  const Variable same = pad(x, {0, 0}, PadMode::kReflect);
+  EXPECT_FALSE(same.value().shares_storage(x.value()));
+  const Variable y = pad(x, {2, 2}, PadMode::kReflect);
+  sum(y).backward();
+  EXPECT_EQ(values(x.grad()), (Doubles{2, 3, 2}));
+}
+
+TEST(Interpolate, Exact) {
+  const Variable x = make({1, 2, 4}, {1, 1, 3});
+  EXPECT_EQ(values(interpolate(x, {.size = {5}})), (Doubles{1, 1, 2, 2, 4}));
+  EXPECT_EQ(values(interpolate(x, {.size = {5}, .mode = SampleMode::kNearestExact})),
+            (Doubles{1, 1, 2, 4, 4}));
+  EXPECT_EQ(
+      values(interpolate(x, {.size = {5}, .mode = SampleMode::kLinear, .align_corners = true})),
+      (Doubles{1, 1.5, 2, 3, 4}));
+  EXPECT_EQ(values(interpolate(x, {.scale_factor = 2.0, .mode = SampleMode::kLinear})),
+            (Doubles{1, 1.25, 1.75, 2.5, 3.5, 4}));
+  EXPECT_EQ(interpolate(ones({1, 1, 3}), {.scale_factor = 1.7}).shape(), (Shape{1, 1, 5}));
+}
+
+TEST(Interpolate, AConstantStaysOne) {
+  for (const auto mode : {SampleMode::kLinear, SampleMode::kCubic})
+    for (const bool align : {false, true})
+      expect_near(interpolate(full({1, 1, 3, 4}, 5.0, {.dtype = f64}),
+                              {.size = {7, 2}, .mode = mode, .align_corners = align}),
+                  Doubles(14, 5.0));
+}
+
+TEST(Interpolate, RefusesWhatCannotBeMeant) {
+  const Variable x = ones({1, 2, 3, 4});
+  EXPECT_THROW(interpolate(x, {}), ArgumentError);
+  EXPECT_THROW(interpolate(x, {.size = {2}, .scale_factor = 2.0}), ArgumentError);
+  EXPECT_THROW(interpolate(x, {.size = {1, 2, 3}}), ArgumentError);
+  EXPECT_THROW(interpolate(x, {.size = {0, 2}}), ShapeError);
+  EXPECT_THROW(interpolate(x, {.scale_factor = 0.1}), ShapeError);
+  EXPECT_THROW(interpolate(x, {.scale_factor = std::nan("")}), ArgumentError);
+  EXPECT_THROW(interpolate(x, {.size = {2}, .align_corners = true}), ArgumentError);
+  EXPECT_THROW(interpolate(ones({2, 3}), {.size = {2}}), ShapeError);
+  EXPECT_THROW(interpolate(ones({1, 2, 3}), {.size = {2}, .mode = SampleMode::kCubic}), ShapeError);
+}
+
+TEST(GridSample, TheIdentityGridGivesTheImage) {
+  const Variable x = make({1, 2, 3, 4, 5, 6}, {1, 1, 2, 3});
+  const Variable theta = make({1, 0, 0, 0, 1, 0}, {1, 2, 3});
+  for (const bool align : {false, true}) {
+    const Variable grid = affine_grid(theta, {1, 1, 2, 3}, align);
+    for (const auto mode : {SampleMode::kNearest, SampleMode::kLinear, SampleMode::kCubic})
+      expect_near(grid_sample(x, grid, {.mode = mode, .align_corners = align}), values(x));
+  }
+}
+
+TEST(GridSample, OutsideAndNan) {
+  const Variable x = make({1, 2, 3, 4}, {1, 1, 2, 2});
+  const double nan = std::nan("");
+  const Variable grid = make({-5, -5, 1e300, 0, nan, 0, -1, -1}, {1, 1, 4, 2});
+  expect_near(grid_sample(x, grid, {.align_corners = true}), {0, 0, 0, 1});
+  expect_near(grid_sample(x, grid, {.padding_mode = GridPadding::kBorder, .align_corners = true}),
+              {1, 3, 0, 1});
+  expect_near(grid_sample(x, make({3, -1}, {1, 1, 1, 2}),
+                          {.padding_mode = GridPadding::kReflection, .align_corners = true}),
+              {1});
+  EXPECT_THROW(grid_sample(x, ones({1, 1, 4, 3}, {.dtype = f64})), ShapeError);
+  EXPECT_THROW(grid_sample(x, ones({2, 1, 4, 2}, {.dtype = f64})), ShapeError);
+  EXPECT_THROW(grid_sample(x, ones({1, 1, 4, 2}, {.dtype = f32})), DTypeError);
+  EXPECT_THROW(affine_grid(ones({1, 2, 3}), {2, 1, 2, 2}), ShapeError);
+  EXPECT_THROW(affine_grid(ones({1, 2, 3}), {1, 1, 2}), ShapeError);
+}
+
+}  // namespace
+}  // namespace tapegrad

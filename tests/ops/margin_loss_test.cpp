@@ -1,0 +1,110 @@
+// Exact values, errors and corners of the losses of margins and likelihoods. Numbers by
+// PyTorch 1.13.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/loss.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+using Doubles = std::vector<double>;
+Variable make(const Doubles& numbers, const Shape& shape) {
+  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
+}
+void expect_near(const Variable& got, const Doubles& expected, double tolerance = 1e-14) {
+  const Doubles values = got.to_vector<double>();
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], tolerance) << i;
+}
+
+TEST(MarginLoss, Triplet) {
+  const Variable a = make({1, 2, 3, -1}, {2, 2});
+  for (const bool swap : {false, true})
+    expect_near(triplet_margin_loss(a, a + 0.5, a - tensor({0.25, 1.0}, {.dtype = f64}),
+                                    {.swap = swap, .reduction = Reduction::kNone}),
+                {0.6763277478901881, 0.6763277478901881});
+  EXPECT_THROW(triplet_margin_loss(a, a, a, {.p = 0.0}), ArgumentError);
+  EXPECT_THROW(triplet_margin_loss(a, a, select(a, 0, 0)), ShapeError);
+}
+
+TEST(MarginLoss, CosineEmbedding) {
+  const Variable a = make({1, 2, 3, -1}, {2, 2}), b = make({2, 1, 2, 1}, {2, 2});
+  const Variable target = tensor({1.0, -1.0}, {.dtype = f64});
+  expect_near(cosine_embedding_loss(a, b, target, 0.0, Reduction::kNone),
+              {0.20000000000016005, 0.7071067811864414});
+  const Variable zero = make({0, 0, 0, 0}, {2, 2});
+  const Variable y = cosine_embedding_loss(zero, b, target, 0.0, Reduction::kNone);
+  EXPECT_EQ(y.to_vector<double>(), (Doubles{1, 0}));
+  sum(y).backward();
+  for (const double dx : zero.grad().to_vector<double>()) EXPECT_TRUE(std::isfinite(dx));
+  EXPECT_THROW(cosine_embedding_loss(a, b, zeros({3})), ShapeError);
+  EXPECT_THROW(cosine_embedding_loss(a, select(b, 0, 0), target), ShapeError);
+}
+
+TEST(MarginLoss, MultilabelTargetsEndAtMinusOne) {
+  const Variable x = make({0.1, 0.2, 0.4, 0.8}, {1, 4});
+  EXPECT_NEAR(multilabel_margin_loss(x, tensor({3, 0, -1, 1}, {1, 4})).item(), 0.85, 1e-15);
+  EXPECT_EQ(multilabel_margin_loss(x, tensor({-1, 0, 1, 2}, {1, 4})).item(), 0);
+  const Variable one = multilabel_margin_loss(flatten(x), tensor({3, 0, -1, 1}), Reduction::kNone);
+  EXPECT_EQ(one.shape(), Shape{});
+  EXPECT_NEAR(one.item(), 0.85, 1e-15);
+  EXPECT_THROW(multilabel_margin_loss(x, tensor({4, 0, -1, 1}, {1, 4})), IndexError);
+  EXPECT_THROW(multilabel_margin_loss(x, tensor({-2, 0, -1, 1}, {1, 4})), IndexError);
+  EXPECT_THROW(multilabel_margin_loss(x, x), DTypeError);
+}
+
+TEST(MarginLoss, MultiMarginOfOneExample) {
+  const Variable x = make({0.1, 0.2, 0.4, 0.8}, {4});
+  const Variable y = multi_margin_loss(x, tensor({2}, Shape{}), {.reduction = Reduction::kNone});
+  EXPECT_EQ(y.shape(), Shape{});
+  EXPECT_NEAR(y.item(), 0.725, 1e-15);
+  EXPECT_THROW(multi_margin_loss(x, tensor({4}, Shape{})), IndexError);
+  EXPECT_THROW(multi_margin_loss(x, tensor({1, 2})), ShapeError);
+  EXPECT_THROW(multi_margin_loss(x, tensor({2}, Shape{}), {.p = 3}), ArgumentError);
+  EXPECT_THROW(multi_margin_loss(x, tensor({2}, Shape{}), {.weight = ones({3})}), ShapeError);
+}
+
+TEST(MarginLoss, SoftMarginOfLargeValues) {
+  EXPECT_EQ(soft_margin_loss(make({1e4, -1e4}, {2}), tensor({1.0, 1.0}), Reduction::kNone)
+                .to_vector<double>(),
+            (Doubles{0, 1e4}));
+}
+
+TEST(MarginLoss, PoissonNll) {
+  expect_near(poisson_nll_loss(make({0, 1, 2}, {3}), make({0, 1, 3}, {3}),
+                               {.full = true, .reduction = Reduction::kNone}),
+              {1.0, 1.718281828459045, 3.153137642473707});
+}
+
+TEST(MarginLoss, GaussianNllClampsTheVarianceOnly) {
+  const Variable x = make({1, 2}, {2}), t = make({0, 0}, {2});
+  expect_near(gaussian_nll_loss(x, t, make({0, 1e-9}, {2}), {.reduction = Reduction::kNone}),
+              {499993.092244721, 1999993.092244721}, 1e-8);
+  const Variable var = make({0, 2}, {2});
+  gaussian_nll_loss(make({1e-3, 2}, {2}), t, var, {.reduction = Reduction::kSum}).backward();
+  expect_near(var.grad(), {0, -0.25}, 1e-9);
+  EXPECT_EQ(
+      gaussian_nll_loss(ones({2, 3}), zeros({2, 3}), ones({2}), {.reduction = Reduction::kNone})
+          .shape(),
+      (Shape{2, 3}));
+  EXPECT_THROW(gaussian_nll_loss(x, t, make({-1, 1}, {2})), ArgumentError);
+  EXPECT_THROW(gaussian_nll_loss(x, t, make({1, 1, 1}, {3})), ShapeError);
+}
+
+TEST(MarginLoss, ShapesDoNotBroadcastByAccident) {
+  const Variable x = ones({3, 1}), t = ones({3});
+  EXPECT_THROW(hinge_embedding_loss(x, t), ShapeError);
+  EXPECT_THROW(soft_margin_loss(x, t), ShapeError);
+  EXPECT_THROW(multilabel_soft_margin_loss(x, t), ShapeError);
+  EXPECT_THROW(hinge_embedding_loss(tensor({1, 2}), tensor({1, 2})), DTypeError);
+}
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,0 +1,173 @@
+// Attention, bags of embeddings, recurrent networks and ctc_loss: exact values and errors. Numbers
+// that are not by hand are PyTorch 1.13's.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "ops/attention.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/ctc_loss.h"
+#include "ops/recurrent.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+using Doubles = std::vector<double>;
+Variable make(const Doubles& numbers, const Shape& shape) {
+  return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
+}
+Variable wave(const Shape& shape) {
+  Doubles numbers(numel(shape));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(double(i * i % 97) + 0.5);
+  return make(numbers, shape);
+}
+void expect_near(const Variable& got, const Doubles& expected, double tolerance = 1e-14) {
+  const Doubles values = got.to_vector<double>();
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], tolerance) << i;
+}
+
+TEST(Attention, AQueryThatSeesNoKeyGivesZero) {
+  const Variable q = wave({2, 3}), k = wave({2, 3}), v = wave({2, 3});
+  const Variable mask = tensor({0, 0, 1, 0}, {2, 2}) != 0;
+  const Variable y = scaled_dot_product_attention(q, k, v, {.attn_mask = mask});
+  const Doubles values = v.to_vector<double>();
+  expect_near(y, {0, 0, 0, values[0], values[1], values[2]});
+  sum(y).backward();
+  for (const Variable& x : {q, k, v})
+    for (const double dx : x.grad().to_vector<double>()) EXPECT_TRUE(std::isfinite(dx));
+  EXPECT_EQ(q.grad().to_vector<double>(), Doubles(6, 0));
+}
+
+TEST(Attention, BroadcastsAndDropsShares) {
+  const Variable q = wave({2, 3, 4, 5}), k = wave({6, 5}), v = wave({6, 2});
+  EXPECT_EQ(scaled_dot_product_attention(q, k, v).shape(), (Shape{2, 3, 4, 2}));
+  EXPECT_EQ(scaled_dot_product_attention(q, k, v, {.dropout_p = 1.0}).to_vector<double>(),
+            Doubles(48, 0));
+}
+
+TEST(Attention, Refuses) {
+  const Variable q = wave({2, 3}), v = wave({2, 4});
+  EXPECT_THROW(scaled_dot_product_attention(q, v, v), ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention(q, q, wave({3, 4})), ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention(q, q, v, {.attn_mask = q, .is_causal = true}),
+               ArgumentError);
+  EXPECT_THROW(scaled_dot_product_attention(q, q, v, {.dropout_p = 1.5}), ArgumentError);
+  EXPECT_THROW(scaled_dot_product_attention(q, q.to(f32), v), DTypeError);
+}
+
+TEST(EmbeddingBag, Offsets) {
+  const Variable weight = make({1, 2, 3, 4, 5, 6}, {3, 2});
+  const Variable ids = tensor({0, 2, 1, 1});
+  const Variable y = embedding_bag(ids, weight, tensor({0, 2, 2}), {.mode = BagMode::kSum});
+  EXPECT_EQ(y.to_vector<double>(), (Doubles{6, 8, 0, 0, 6, 8}));
+  y.backward(ones_like(y));
+  EXPECT_EQ(weight.grad().to_vector<double>(), (Doubles{1, 1, 2, 2, 1, 1}));
+  EXPECT_EQ(embedding_bag(ids, weight, tensor({0, 2, 4}),
+                          {.mode = BagMode::kMax, .include_last_offset = true})
+                .to_vector<double>(),
+            (Doubles{5, 6, 3, 4}));
+  EXPECT_EQ(embedding_bag(ids, weight, tensor({0, 2}), {.padding_idx = 1}).to_vector<double>(),
+            (Doubles{3, 4, 0, 0}));
+  EXPECT_THROW(embedding_bag(ids, weight, tensor({1, 2})), ArgumentError);
+  EXPECT_THROW(embedding_bag(ids, weight, tensor({0, 3, 2})), ArgumentError);
+  EXPECT_THROW(embedding_bag(ids, weight, tensor({0, 5})), ArgumentError);
+  EXPECT_THROW(embedding_bag(ids, weight), ShapeError);
+  EXPECT_THROW(embedding_bag(tensor({0, 3}), weight, tensor({0})), IndexError);
+  EXPECT_THROW(
+      embedding_bag(ids, weight, tensor({0}), {.per_sample_weights = ones({4}, {.dtype = f64})}),
+      ArgumentError);
+}
+
+TEST(Recurrent, StatesOfOneExampleLackTheBatch) {
+  const std::vector<Variable> weights{wave({8, 3}), wave({8, 2})};
+  const auto y = lstm(wave({4, 3}), wave({1, 2}), wave({1, 2}), weights);
+  ASSERT_EQ(y.size(), 3u);
+  EXPECT_EQ(y[0].shape(), (Shape{4, 2}));
+  EXPECT_EQ(y[1].shape(), (Shape{1, 2}));
+  EXPECT_EQ(y[2].shape(), (Shape{1, 2}));
+  expect_near(narrow(y[0], 0, 3, 1), y[1].to_vector<double>(), 0);
+}
+
+TEST(Recurrent, DropoutBetweenLayersOnly) {
+  const std::vector<Variable> weights{wave({2, 3}), wave({2, 2}), wave({2, 2}), wave({2, 2})};
+  const Variable x = wave({3, 1, 3});
+  const RecurrentOptions all{.num_layers = 2, .dropout = 1.0, .training = true};
+  // The second layer sees zeros, and so stays at its first state, 0.
+  EXPECT_EQ(rnn_tanh(x, {}, weights, all)[0].to_vector<double>(), Doubles(6, 0));
+  const std::vector<Variable> one{weights[0], weights[1]};
+  EXPECT_NE(rnn_tanh(x, {}, one, {.dropout = 1.0, .training = true})[0].to_vector<double>(),
+            Doubles(6, 0));
+}
+
+TEST(Recurrent, Refuses) {
+  const std::vector<Variable> weights{wave({6, 3}), wave({6, 2})};
+  const Variable x = wave({4, 1, 3});
+  EXPECT_THROW(lstm(x, {}, {}, weights), ShapeError);  // six rows are three gates
+  EXPECT_NO_THROW(gru(x, {}, weights));
+  EXPECT_THROW(gru(x, {}, weights, {.num_layers = 2}), ArgumentError);
+  EXPECT_THROW(gru(wave({4, 1, 2}), {}, weights), ShapeError);
+  EXPECT_THROW(gru(x, wave({1, 2, 2}), weights), ShapeError);
+  EXPECT_THROW(gru(wave({0, 1, 3}), {}, weights), ShapeError);
+  EXPECT_THROW(gru(wave({3}), {}, weights), ShapeError);
+  EXPECT_THROW(gru(x.to(f32), {}, weights), DTypeError);
+  EXPECT_THROW(gru(x, {}, weights, {.dropout = 2.0}), ArgumentError);
+}
+
+TEST(CtcLoss, ExactWithGradient) {
+  const Variable x = wave({4, 2, 3}), targets = tensor({1, 2, 1, 1}, {2, 2});
+  expect_near(
+      ctc_loss(log_softmax(x, -1), targets, {4, 4}, {2, 2}, {.reduction = Reduction::kNone}),
+      {1.428618745832385, 3.3739000707621667});
+  EXPECT_NEAR(ctc_loss(log_softmax(x, -1), flatten(targets), {4, 4}, {2, 2}).item(),
+              1.2006297041486378, 1e-14);
+  ctc_loss(log_softmax(x, -1), targets, {4, 4}, {2, 2}, {.reduction = Reduction::kSum}).backward();
+  expect_near(
+      x.grad(),
+      {0.2627624154679485,   -0.3427645197530174,   0.08000210428506895,  -0.038546086359942965,
+       -0.4638413105394666,  0.5023873968994096,    0.014431298336356932, -0.06154656403031529,
+       0.04711526569395836,  -0.044465957865117964, -0.22006910818634326, 0.2645350660514612,
+       0.03258212456512952,  0.2126325314402914,    -0.24521465600542092, -0.5373973536338913,
+       -0.05082029101934841, 0.5882176446532397,    -0.3255181573230082,  0.44551062148959214,
+       -0.11999246416658398, 0.12931219382129522,   -0.4763996023913431,  0.3470874085700479});
+}
+
+TEST(CtcLoss, ATargetTooLongIsInfiniteOrLeftOut) {
+  const Variable x = wave({4, 2, 3}), targets = tensor({1, 2, 1, 1}, {2, 2});
+  const auto losses = [&](bool zero) {
+    return ctc_loss(log_softmax(x, -1), targets, {4, 2}, {2, 2},
+                    {.zero_infinity = zero, .reduction = Reduction::kNone});
+  };
+  EXPECT_EQ(losses(false).to_vector<double>()[1], INFINITY);
+  const Variable y = losses(true);
+  EXPECT_EQ(y.to_vector<double>()[1], 0);
+  sum(y).backward();
+  const Doubles dx = x.grad().to_vector<double>();
+  for (size_t i = 0; i < dx.size(); ++i) {
+    EXPECT_TRUE(std::isfinite(dx[i])) << i;
+    if (i / 3 % 2 == 1) {
+      EXPECT_EQ(dx[i], 0) << i;
+    }
+  }
+}
+
+TEST(CtcLoss, Refuses) {
+  const Variable x = log_softmax(wave({4, 2, 3}), -1), targets = tensor({1, 2, 1, 1}, {2, 2});
+  EXPECT_THROW(ctc_loss(x, targets, {4, 5}, {2, 2}), ArgumentError);
+  EXPECT_THROW(ctc_loss(x, targets, {4, 4}, {2, 3}), ArgumentError);
+  EXPECT_THROW(ctc_loss(x, targets, {4, 4}, {2}), ShapeError);
+  EXPECT_THROW(ctc_loss(x, targets, {4, 4}, {2, 2}, {.blank = 3}), IndexError);
+  EXPECT_THROW(ctc_loss(x, tensor({1, 3, 1, 1}, {2, 2}), {4, 4}, {2, 2}), IndexError);
+  EXPECT_THROW(ctc_loss(x, tensor({1, 2, 1}), {4, 4}, {2, 2}), ArgumentError);
+  EXPECT_THROW(ctc_loss(x, tensor({1, 2, 1, 1, 1}), {4, 4}, {2, 2}), ArgumentError);
+  EXPECT_THROW(ctc_loss(x, x, {4, 4}, {2, 2}), DTypeError);
+  EXPECT_THROW(ctc_loss(wave({4}), targets, {4}, {2}), ShapeError);
+}
+
+}  // namespace
+}  // namespace tapegrad
