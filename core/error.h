@@ -2,9 +2,11 @@
 // Grammar of a message: op, rule, facts. `matmul: inner sizes differ: [64, 784] x [512, 10]`.
 #pragma once
 
-#include <sstream>
+#include <concepts>
+#include <iosfwd>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace tapegrad {
 
@@ -48,13 +50,40 @@ struct IoError : Error {
   using Error::Error;
 };
 
-/// Throws E with the parts streamed one after another. Cold and never inlined: a caller pays one
-/// predicted branch.
+namespace detail {
+
+/// Collects the text of an error as a stream would, but without <sstream>, which every user of the
+/// library would compile.
+class ErrorText {
+ public:
+  void add(std::string_view part) { text_ += part; }
+  void add(char part) { text_ += part; }
+  void add(double part);
+  void add(std::integral auto part) { text_ += std::to_string(part); }
+  /// Anything else that can be written to a stream.
+  template <typename T>
+  requires(!std::convertible_to<const T&, std::string_view> &&
+           !std::is_arithmetic_v<T>) void add(const T& part) {
+    add_streamed([](std::ostream& out, const void* value) { out << *static_cast<const T*>(value); },
+                 &part);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void add_streamed(void (*write)(std::ostream&, const void*), const void* value);
+
+  std::string text_;
+};
+
+}  // namespace detail
+
+/// Throws E with the parts one after another. Cold and never inlined: a caller pays one predicted
+/// branch.
 template <typename E, typename... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  throw E(text.str());
+  detail::ErrorText text;
+  (text.add(parts), ...);
+  throw E(text.text());
 }
 
 }  // namespace tapegrad

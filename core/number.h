@@ -4,7 +4,7 @@
 
 #include <concepts>
 #include <cstdint>
-#include <ostream>
+#include <iosfwd>
 
 #include "core/dtype.h"
 
@@ -26,9 +26,7 @@ class Number {
   }
   double real() const { return to<double>(); }
 
-  friend std::ostream& operator<<(std::ostream& out, const Number& number) {
-    return number.kind_ == f64 ? out << number.real_ : out << number.whole_;
-  }
+  friend std::ostream& operator<<(std::ostream& out, const Number& number);
 
  private:
   union {

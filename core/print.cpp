@@ -6,6 +6,10 @@
 #include "core/variable.h"
 
 namespace tapegrad {
+
+std::ostream& operator<<(std::ostream& out, const Number& number) {
+  return number.kind_ == f64 ? out << number.real_ : out << number.whole_;
+}
 namespace {
 
 constexpr int64_t kSummarizeAbove = 1000;  // elements

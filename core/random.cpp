@@ -2,20 +2,34 @@
 
 namespace tapegrad {
 
+class Generator::Lock {
+ public:
+  explicit Lock(std::atomic_flag& busy) : busy_(busy) {
+    while (busy_.test_and_set(std::memory_order_acquire)) busy_.wait(true);
+  }
+  ~Lock() {
+    busy_.clear(std::memory_order_release);
+    busy_.notify_one();
+  }
+
+ private:
+  std::atomic_flag& busy_;
+};
+
 RandomState Generator::draw(uint64_t words) {
-  std::lock_guard lock(mutex_);
+  const Lock lock(busy_);
   const RandomState start = state_;
   state_.offset += (words + 3) / 4;
   return start;
 }
 
 RandomState Generator::state() const {
-  std::lock_guard lock(mutex_);
+  const Lock lock(busy_);
   return state_;
 }
 
 void Generator::set_state(RandomState state) {
-  std::lock_guard lock(mutex_);
+  const Lock lock(busy_);
   state_ = state;
 }
 

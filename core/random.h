@@ -8,8 +8,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include "core/host_device.h"
 
@@ -61,7 +61,9 @@ class Generator {
   void seed(uint64_t seed) { set_state({seed, 0}); }
 
  private:
-  mutable std::mutex mutex_;
+  class Lock;
+
+  mutable std::atomic_flag busy_;  // <mutex> would be compiled by every user
   RandomState state_;
 };
 

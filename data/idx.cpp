@@ -22,7 +22,7 @@ constexpr int64_t kMostFromOneByte = 1032;
 /// A file read through zlib, which passes what is not gzipped through as it is.
 class Input {
  public:
-  explicit Input(const std::filesystem::path& path) : path_(path.string()) {
+  explicit Input(const std::string& path) : path_(path) {
     const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) fail<IoError>("read_idx: cannot open ", path_, ": ", std::strerror(errno));
     struct stat about {};
@@ -104,7 +104,7 @@ void reverse_bytes(std::byte* data, int64_t count, int64_t size) {
 
 }  // namespace
 
-Variable read_idx(const std::filesystem::path& path) {
+Variable read_idx(const std::string& path) {
   Input input(path);
   uint8_t header[4 + 4 * kMaxRank];
   if (input.read(header, 4) < 4) input.fault("the header ends too early");

@@ -2,8 +2,6 @@
 // the sizes) and the elements.
 #pragma once
 
-#include <filesystem>
-
 #include "core/variable.h"
 
 namespace tapegrad {
@@ -13,6 +11,6 @@ namespace tapegrad {
 /// hold as many, and no more is read than the header promises.
 /// IoError when the file cannot be read; FormatError, naming the file and the fault, when it is no
 /// IDX file, is damaged, or ends too early or too late.
-Variable read_idx(const std::filesystem::path& path);
+Variable read_idx(const std::string& path);
 
 }  // namespace tapegrad

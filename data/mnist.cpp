@@ -1,6 +1,7 @@
 #include "data/mnist.h"
 
 #include <array>
+#include <filesystem>
 #include <vector>
 
 #include "core/error.h"
@@ -26,7 +27,7 @@ std::filesystem::path find_file(const std::filesystem::path& dir, const std::str
   fail<IoError>("load_mnist: no such file; tried ", tried);
 }
 
-TensorDataset load_part(const std::filesystem::path& dir, const std::string& part,
+TensorDataset load_part(const std::string& dir, const std::string& part,
                         const MnistOptions& options) {
   const auto images_path = find_file(dir, part + "-images", "idx3-ubyte");
   const auto labels_path = find_file(dir, part + "-labels", "idx1-ubyte");
@@ -69,7 +70,7 @@ TensorDataset arrange_mnist(const Variable& images, const Variable& labels,
   return TensorDataset(data, options.one_hot ? one_hot_targets(labels, 10) : labels.to(i64));
 }
 
-Mnist load_mnist(const std::filesystem::path& dir, MnistOptions options) {
+Mnist load_mnist(const std::string& dir, MnistOptions options) {
   return {load_part(dir, "train", options), load_part(dir, "t10k", options)};
 }
 

@@ -5,7 +5,6 @@
 //   DataLoader loader(train, {.batch_size = 128, .shuffle = true});
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "data/dataset.h"
@@ -35,7 +34,7 @@ struct Mnist {
 /// t10k-labels-idx1-ubyte, each also with ".gz" and with "." for the "-" before idx.
 /// IoError lists the paths tried for a file that is not there; FormatError when images and labels
 /// do not fit together or a label is above 9.
-Mnist load_mnist(const std::filesystem::path& dir = kFashionMnistDir, MnistOptions options = {});
+Mnist load_mnist(const std::string& dir = kFashionMnistDir, MnistOptions options = {});
 
 struct DigitsOptions {
   int64_t train = 10'000;

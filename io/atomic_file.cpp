@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <filesystem>
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +20,7 @@ namespace tapegrad {
 namespace {
 
 /// The file that `path` stands for, also when it is a link to a file that is not there yet.
-std::string follow_links(const std::filesystem::path& path) {
+std::string follow_links(const std::string& path) {
   std::filesystem::path target = path;
   for (int links = 0; links < 40; ++links) {
     std::error_code error;
@@ -28,7 +29,7 @@ std::string follow_links(const std::filesystem::path& path) {
     if (error) return target.string();
     target = next.is_absolute() ? next : target.parent_path() / next;
   }
-  fail<IoError>("save: too many levels of symbolic links: ", path.string());
+  fail<IoError>("save: too many levels of symbolic links: ", path);
 }
 
 std::string folder_of(const std::string& target) {
@@ -90,8 +91,8 @@ class HoldSizeSignal {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::filesystem::path& path)
-    : path_(path.string()), target_(follow_links(path)) {
+AtomicFile::AtomicFile(const std::string& path)
+    : path_(path), target_(follow_links(path)) {
   struct stat old {};
   const bool exists = stat(target_.c_str(), &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) fail<IoError>("save: not a regular file: ", path_);
@@ -169,7 +170,7 @@ void AtomicFile::commit() {
   if (flushed != 0 && fault != EINVAL) fail_io("cannot flush the folder of", fault);
 }
 
-void write_file(const std::filesystem::path& path, std::string_view content) {
+void write_file(const std::string& path, std::string_view content) {
   AtomicFile file(path);
   file.write(content);
   file.commit();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +16,7 @@ namespace tapegrad {
 class AtomicFile {
  public:
   /// IoError when the folder cannot be written, or the target is not a regular file.
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const std::string& path);
   ~AtomicFile();  // without commit(): removes the temporary file
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -39,6 +38,6 @@ class AtomicFile {
 };
 
 /// The whole content at once.
-void write_file(const std::filesystem::path& path, std::string_view content);
+void write_file(const std::string& path, std::string_view content);
 
 }  // namespace tapegrad

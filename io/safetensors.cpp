@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 /// A file to read, of a size that is known.
 class InputFile {
  public:
-  explicit InputFile(const std::filesystem::path& path) : path_(path.string()) {
+  explicit InputFile(const std::string& path) : path_(path) {
     file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ < 0) fail<IoError>("load: cannot open ", path_, ": ", std::strerror(errno));
     struct stat about {};
@@ -108,7 +108,7 @@ void check_bools(const std::string& file, const SafetensorsEntry& entry, const s
 
 }  // namespace
 
-void save(const std::filesystem::path& path, const TensorMap& tensors, SaveOptions options) {
+void save(const std::string& path, const TensorMap& tensors, SaveOptions options) {
   if (options.dtype && !is_float(*options.dtype))
     fail<DTypeError>("save: dtype must be a float type: ", *options.dtype);
   struct Stored {
@@ -163,7 +163,7 @@ void save(const std::filesystem::path& path, const TensorMap& tensors, SaveOptio
   file.commit();
 }
 
-TensorMap load(const std::filesystem::path& path) {
+TensorMap load(const std::string& path) {
   InputFile file(path);
   const SafetensorsHeader header = read_header(file);
   TensorMap tensors;
@@ -176,7 +176,7 @@ TensorMap load(const std::filesystem::path& path) {
   return tensors;
 }
 
-std::map<std::string, std::string> load_metadata(const std::filesystem::path& path) {
+std::map<std::string, std::string> load_metadata(const std::string& path) {
   InputFile file(path);
   return read_header(file).metadata;
 }

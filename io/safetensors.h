@@ -8,7 +8,6 @@
 #pragma once
 
 #include <concepts>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,17 +32,17 @@ struct SaveOptions {
 
 /// Written beside the target, flushed and renamed over it: the path holds the old file or the new
 /// one, whatever happens. IoError when that fails; the old file is then as it was.
-void save(const std::filesystem::path& path, const TensorMap& tensors, SaveOptions options = {});
+void save(const std::string& path, const TensorMap& tensors, SaveOptions options = {});
 template <HasState M>
-void save(const std::filesystem::path& path, const M& model, SaveOptions options = {}) {
+void save(const std::string& path, const M& model, SaveOptions options = {}) {
   save(path, TensorMap(model.state_dict()), std::move(options));
 }
 
 /// The tensors of a file, on the CPU. IoError when it cannot be read; FormatError, naming the file
 /// and the fault, for anything but a whole and valid one. Types: F64 F32 F16 BF16 I64 I32 I16 I8 U8
 /// BOOL; at most 8 dimensions; a header of at most 8 MiB.
-TensorMap load(const std::filesystem::path& path);
-std::map<std::string, std::string> load_metadata(const std::filesystem::path& path);
+TensorMap load(const std::string& path);
+std::map<std::string, std::string> load_metadata(const std::string& path);
 
 /// Each tensor converted to the type that `like` has under its name, when both are floats.
 /// ArgumentError for a finite value that would not be finite any more.
@@ -52,7 +51,7 @@ TensorMap convert_like(TensorMap tensors, const TensorMap& like);
 /// Puts a file's tensors into a model; floats become the model's type. When names, shapes or types
 /// do not fit, one ArgumentError lists all that are wrong and the model is unchanged.
 template <HasState M>
-void load(const std::filesystem::path& path, M& model) {
+void load(const std::string& path, M& model) {
   model.load_state_dict(convert_like(load(path), model.state_dict()));
 }
 

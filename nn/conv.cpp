@@ -1,5 +1,7 @@
 #include "nn/conv.h"
 
+#include <sstream>
+
 namespace tapegrad::nn {
 namespace {
 

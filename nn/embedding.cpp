@@ -1,5 +1,7 @@
 #include "nn/embedding.h"
 
+#include <sstream>
+
 #include "core/tape.h"
 #include "nn/weighted.h"
 #include "ops/index.h"

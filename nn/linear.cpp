@@ -1,5 +1,7 @@
 #include "nn/linear.h"
 
+#include <sstream>
+
 #include "ops/matmul.h"
 
 namespace tapegrad::nn {

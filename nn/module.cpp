@@ -1,6 +1,7 @@
 #include "nn/module.h"
 
 #include <cxxabi.h>
+#include <sstream>
 
 #include <cstdlib>
 #include <set>

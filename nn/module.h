@@ -20,8 +20,9 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
+#include <iosfwd>
 #include <memory>
-#include <ostream>
 #include <typeinfo>
 #include <vector>
 
@@ -206,7 +207,9 @@ class Model : public Module {
     else
       fail_inputs();
   }
-  std::unique_ptr<Module> copy() const override { return std::make_unique<Self>(self()); }
+  std::unique_ptr<Module> copy() const override {
+    return std::unique_ptr<Module>(new Self(self()));  // no unique_ptr<Self>: compiles faster
+  }
 
  private:
   Self& self() { return static_cast<Self&>(*this); }

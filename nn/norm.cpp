@@ -1,5 +1,7 @@
 #include "nn/norm.h"
 
+#include <sstream>
+
 #include "core/tape.h"
 #include "nn/weighted.h"
 #include "ops/binary.h"

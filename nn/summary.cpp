@@ -1,6 +1,7 @@
 #include "nn/summary.h"
 
 #include <algorithm>
+#include <sstream>
 
 namespace tapegrad::nn {
 namespace {

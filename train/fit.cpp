@@ -1,5 +1,7 @@
 #include "train/fit.h"
 
+#include <cmath>
+
 #include "core/error.h"
 #include "core/tape.h"
 #include "ops/binary.h"
@@ -185,7 +187,7 @@ Variable predict(nn::Module& model, const Variable& x, int64_t batch_size) {
   return predict(model, loader);
 }
 
-void History::save_error_curves(const std::filesystem::path& path, bool accuracies) const {
+void History::save_error_curves(const std::string& path, bool accuracies) const {
   Series train{"train", {}, {}}, test{"test", {}, {}};
   for (const EpochResult& epoch : epochs) {
     const bool after = !std::isnan(accuracies ? epoch.train_accuracy : epoch.train_loss);

@@ -10,8 +10,6 @@
 // Where a step needs more than model(x) and a loss of two variables, train() takes any loop body.
 #pragma once
 
-#include <cmath>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -31,9 +29,9 @@ using LossFn = std::function<Variable(const Variable& output, const Variable& ta
 /// What an epoch gave; NaN where it was not computed.
 struct EpochResult {
   int64_t epoch = 0;                              // from 1
-  double loss = NAN, accuracy = NAN;              // means over the batches, while training
-  double train_loss = NAN, train_accuracy = NAN;  // of the training set, after the epoch
-  double val_loss = NAN, val_accuracy = NAN;      // of the validation set, after the epoch
+  double loss = kNaN, accuracy = kNaN;              // means over the batches, while training
+  double train_loss = kNaN, train_accuracy = kNaN;  // of the training set, after the epoch
+  double val_loss = kNaN, val_accuracy = kNaN;      // of the validation set, after the epoch
   double seconds = 0;                             // of training, evaluation left out
 };
 
@@ -43,7 +41,7 @@ struct History {
   bool stopped_early = false;  // by stop_below or on_epoch
 
   /// The losses, or 1 - accuracies, of training and validation over the epochs, as an SVG.
-  void save_error_curves(const std::filesystem::path& path, bool accuracies = true) const;
+  void save_error_curves(const std::string& path, bool accuracies = true) const;
 };
 
 struct FitOptions {
@@ -71,14 +69,14 @@ struct EvaluateOptions {
 };
 
 struct Evaluation {
-  double loss = NAN;
-  double accuracy = NAN;                     // of classes; NaN without
+  double loss = kNaN;
+  double accuracy = kNaN;                     // of classes; NaN without
   int64_t count = 0;                         // of examples
   std::vector<int64_t> labels, predictions;  // classes, in the order of the loader
   double seconds = 0;
 
   /// print_predictions() of these.
-  void print(const std::string& title, std::ostream& out = std::cout) const;
+  void print(const std::string& title, std::ostream& out = standard_output()) const;
 };
 
 /// One pass over the loader, batch by batch, in evaluation mode and unrecorded; every module's mode

@@ -185,7 +185,7 @@ std::string line_chart(std::span<const Series> curves, const ChartOptions& optio
   return Chart(curves, options).draw();
 }
 
-void save_line_chart(const std::filesystem::path& path, std::span<const Series> curves,
+void save_line_chart(const std::string& path, std::span<const Series> curves,
                      const ChartOptions& options) {
   write_file(path, line_chart(curves, options));
 }

@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 
 #include "core/error.h"

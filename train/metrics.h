@@ -1,15 +1,18 @@
 // Numbers that say how well a model does.
 #pragma once
 
-#include <cmath>
 #include <iosfwd>
-#include <iostream>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "core/output.h"
 #include "core/variable.h"
 
 namespace tapegrad {
+
+/// What was not computed.
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// The mean of what was added, each number with its weight. Sums are kept on the device in float64,
 /// so that adding waits for nothing; reading does.
@@ -40,9 +43,10 @@ Variable count_correct(const Variable& output, const Variable& target);
 ///     predicted labels: 9  2  1  1  6  1  4  6  5  7  4  5  5  3  4  1
 ///     accuracy rate: 87.64 % (8764/10000)
 void print_predictions(const std::string& title, const std::vector<int64_t>& labels,
-                       const std::vector<int64_t>& predictions, std::ostream& out = std::cout);
+                       const std::vector<int64_t>& predictions,
+                       std::ostream& out = standard_output());
 /// The same from outputs [N, C] and targets.
 void print_predictions(const std::string& title, const Variable& targets, const Variable& outputs,
-                       std::ostream& out = std::cout);
+                       std::ostream& out = standard_output());
 
 }  // namespace tapegrad

@@ -6,7 +6,6 @@
 //   SurfaceStyle::kWireframe}});
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,7 +28,7 @@ struct ChartOptions {
 /// The curves with axes, ticks, a grid and, for several, a legend. ShapeError when a series' x and
 /// y differ in length.
 std::string line_chart(std::span<const Series> curves, const ChartOptions& options = {});
-void save_line_chart(const std::filesystem::path& path, std::span<const Series> curves,
+void save_line_chart(const std::string& path, std::span<const Series> curves,
                      const ChartOptions& options = {});
 
 enum class SurfaceStyle { kSurface, kWireframe };
@@ -50,14 +49,14 @@ struct SurfaceOptions {
 /// ShapeError when x, y and z do not fit or a surface has fewer than 2 x 2 points; ArgumentError
 /// for heights that are not finite.
 std::string surface_plot(std::span<const Surface> panels, const SurfaceOptions& options = {});
-void save_surfaces(const std::filesystem::path& path, std::span<const Surface> panels,
+void save_surfaces(const std::string& path, std::span<const Surface> panels,
                    const SurfaceOptions& options = {});
 
-inline void save_line_chart(const std::filesystem::path& path, std::initializer_list<Series> curves,
+inline void save_line_chart(const std::string& path, std::initializer_list<Series> curves,
                             const ChartOptions& options = {}) {
   save_line_chart(path, std::span(curves.begin(), curves.size()), options);
 }
-inline void save_surfaces(const std::filesystem::path& path, std::initializer_list<Surface> panels,
+inline void save_surfaces(const std::string& path, std::initializer_list<Surface> panels,
                           const SurfaceOptions& options = {}) {
   save_surfaces(path, std::span(panels.begin(), panels.size()), options);
 }

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ostream>
+#include <iostream>
 
 #include "train/text.h"
+#include "train/timer.h"
 
 namespace tapegrad {
 namespace {
@@ -59,7 +60,7 @@ std::string step_time_text(double seconds) {
 }
 
 Progress::Progress(int64_t steps, ProgressOptions options)
-    : steps_(steps), options_(std::move(options)), start_(Clock::now()) {
+    : steps_(steps), options_(std::move(options)), start_(steady_seconds()) {
   const int file = options_.out ? descriptor_of(options_.out) : -1;
   live_ = options_.live.value_or(file >= 0 && isatty(file)) && options_.out &&
           options_.style != ProgressStyle::kNone;
@@ -70,15 +71,11 @@ Progress::Progress(int64_t steps, ProgressOptions options)
     columns_ = options_.columns.value_or(0);
 }
 
-double Progress::seconds() const {
-  return stopped_ ? *stopped_ : std::chrono::duration<double>(Clock::now() - start_).count();
-}
+double Progress::seconds() const { return stopped_ ? *stopped_ : steady_seconds() - start_; }
 
 void Progress::stop_clock() { stopped_ = seconds(); }
 
-bool Progress::wants_update() const {
-  return live_ && Clock::now() - drawn_ >= std::chrono::milliseconds(100);
-}
+bool Progress::wants_update() const { return live_ && steady_seconds() - drawn_ >= 0.1; }
 
 std::string Progress::bar(int64_t step, bool finished) const {
   const bool marks = options_.style == ProgressStyle::kMarks;
@@ -122,7 +119,7 @@ std::string Progress::line(int64_t step, const NamedValues& values, double secon
 
 void Progress::draw(const std::string& line) {
   *options_.out << '\r' << line << kRestOfLine << std::flush;
-  drawn_ = Clock::now();
+  drawn_ = steady_seconds();
 }
 
 void Progress::update(int64_t step, const NamedValues& values) {

@@ -4,13 +4,13 @@
 //   [##################################################] 12.3/12.3 s - loss: 0.5311
 #pragma once
 
-#include <chrono>
 #include <iosfwd>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "core/output.h"
 
 namespace tapegrad {
 
@@ -24,7 +24,7 @@ enum class ProgressStyle {
 
 struct ProgressOptions {
   ProgressStyle style = ProgressStyle::kKeras;
-  std::ostream* out = &std::cout;
+  std::ostream* out = &standard_output();
   /// Whether the line is redrawn as it changes, at most ten times a second. Otherwise each epoch
   /// writes one whole line. By default: whether `out` is std::cout or std::cerr on a terminal.
   std::optional<bool> live = {};
@@ -50,7 +50,6 @@ class Progress {
   std::string line(int64_t step, const NamedValues& values, double seconds, bool finished) const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::string bar(int64_t step, bool finished) const;
   void draw(const std::string& line);
 
@@ -58,7 +57,7 @@ class Progress {
   ProgressOptions options_;
   bool live_;
   int columns_;
-  Clock::time_point start_, drawn_{};
+  double start_, drawn_ = 0;  // seconds of a steady clock
   std::optional<double> stopped_;
 };
 

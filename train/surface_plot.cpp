@@ -231,7 +231,7 @@ std::string surface_plot(std::span<const Surface> panels, const SurfaceOptions& 
   return svg + "</svg>\n";
 }
 
-void save_surfaces(const std::filesystem::path& path, std::span<const Surface> panels,
+void save_surfaces(const std::string& path, std::span<const Surface> panels,
                    const SurfaceOptions& options) {
   write_file(path, surface_plot(panels, options));
 }

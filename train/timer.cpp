@@ -1,6 +1,7 @@
 #include "train/timer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <ostream>
 #include <string>
@@ -11,11 +12,17 @@
 
 namespace tapegrad {
 
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 void StepTimer::mark(Phase phase) {
-  const Clock::time_point now = Clock::now();
-  seconds_[size_t(phase)] += std::chrono::duration<double>(now - last_).count();
+  const double now = steady_seconds();
+  seconds_[size_t(phase)] += now - last_;
   last_ = now;
 }
+
+void StepTimer::skip() { last_ = steady_seconds(); }
 
 double StepTimer::total() const {
   double sum = 0;
@@ -54,17 +61,16 @@ std::ostream& operator<<(std::ostream& out, const TimeReport& report) {
 
 TimeReport time_calls(const std::function<void()>& call, int64_t calls, Device device) {
   if (calls < 1) fail<ArgumentError>("time_calls: calls must be at least 1: ", calls);
-  using Clock = std::chrono::steady_clock;
   TimeReport report;
   report.calls = calls;
   reset_peak_memory(device);
   const MemoryStats before = memory_stats(device);
-  const Clock::time_point start = Clock::now();
+  const double start = steady_seconds();
   for (int64_t i = 0; i < calls; ++i) {
     call();
-    if (i == 0) report.first_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (i == 0) report.first_seconds = steady_seconds() - start;
   }
-  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  report.seconds = steady_seconds() - start;
   if (calls == 1) report.seconds = report.first_seconds;
   const MemoryStats after = memory_stats(device);
   report.allocations = after.allocations - before.allocations;

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <functional>
 #include <iosfwd>
-#include <iostream>
 #include <string_view>
 
 #include "core/device.h"
+#include "core/output.h"
 
 namespace tapegrad {
 
@@ -16,6 +15,9 @@ enum class Phase { kData, kForward, kBackward, kUpdate, kEvaluate };
 inline constexpr int kPhaseCount = 5;
 inline constexpr std::string_view kPhaseNames[kPhaseCount] = {"data", "forward", "backward",
                                                               "update", "evaluate"};
+
+/// Seconds of a clock that never goes back.
+double steady_seconds();
 
 /// Adds up the time between marks.
 ///
@@ -30,12 +32,12 @@ inline constexpr std::string_view kPhaseNames[kPhaseCount] = {"data", "forward",
 ///   timer.print();
 class StepTimer {
  public:
-  StepTimer() : last_(Clock::now()) {}
+  StepTimer() { skip(); }
 
   /// The time since the last mark is this phase's.
   void mark(Phase phase);
   /// The time since the last mark is nobody's.
-  void skip() { last_ = Clock::now(); }
+  void skip();
   void end_step() { ++steps_; }
 
   double seconds(Phase phase) const { return seconds_[size_t(phase)]; }
@@ -44,11 +46,10 @@ class StepTimer {
 
   /// A table: seconds of each phase, its share, milliseconds per step; and, when the number of
   /// steps of an epoch is given, how long an epoch takes at this speed (evaluation left out).
-  void print(std::ostream& out = std::cout, int64_t steps_per_epoch = 0) const;
+  void print(std::ostream& out = standard_output(), int64_t steps_per_epoch = 0) const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point last_;
+  double last_ = 0;  // seconds of a steady clock
   std::array<double, kPhaseCount> seconds_{};
   int64_t steps_ = 0;
 };

@@ -4,7 +4,8 @@
 #   SHARED  ON or OFF
 set -eu
 way=$1 shared=$2 source=$3 build=$4
-work=$(mktemp -d)
+# A sibling of the build folder: sources then have the same relative paths, and a compile cache serves.
+work=$(mktemp -d "$(dirname "$build")/build-packaging.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DWAY="$way" -DBUILD_SHARED_LIBS="$shared")
 launcher=$(sed -n 's/^CMAKE_CXX_COMPILER_LAUNCHER:[^=]*=//p' "$build/CMakeCache.txt")
@@ -18,12 +19,13 @@ if [ "$way" = find ]; then
   options+=(-DCMAKE_PREFIX_PATH="$work/moved")
 else
   options+=(-DTAPEGRAD_SOURCE="$source")
+  options+=(-DTAPEGRAD_WERROR="$(sed -n 's/^TAPEGRAD_WERROR:[^=]*=//p' "$build/CMakeCache.txt")")
 fi
-cmake -S "$source/tests/packaging/consumer" -B "$work/build" "${options[@]}" >/dev/null
-cmake --build "$work/build" --target consumer >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-"$work/build/consumer"
+cmake -S "$source/tests/packaging/consumer" -B "$work" "${options[@]}" >/dev/null
+cmake --build "$work" --target consumer >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+"$work/consumer"
 if [ "$shared" = ON ]; then
-  ldd "$work/build/consumer" | grep -q libtapegrad
+  ldd "$work/consumer" | grep -q libtapegrad
   size=$(find "$work" -name 'libtapegrad.so.*.*.*' -exec sh -c 'strip -o "$1.stripped" "$1"; stat -c %s "$1.stripped"' _ {} \; | head -1)
   echo "stripped shared library: $size bytes"
   [ "$size" -lt 10000000 ] || { echo "over 10 MB"; exit 1; }
