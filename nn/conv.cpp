@@ -1,81 +1,176 @@
 #include "nn/conv.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace tapegrad::nn {
 namespace {
 
-std::ostream& operator<<(std::ostream& out, const Size2d& size) {
-  if (size.height == size.width) return out << size.height;
-  return out << '(' << size.height << ", " << size.width << ')';
-}
-
-std::string pool_options(Size2d kernel_size, const std::optional<Size2d>& stride, Size2d padding) {
+/// One number when all are equal, else all of them: "3", "(3, 5)".
+std::string shown(const std::vector<int64_t>& sizes) {
   std::ostringstream text;
-  text << "kernel_size=" << kernel_size;
-  if (stride && *stride != kernel_size) text << ", stride=" << *stride;
-  if (padding != Size2d(0)) text << ", padding=" << padding;
+  if (std::all_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n == sizes[0]; })) {
+    text << sizes[0];
+  } else {
+    for (size_t i = 0; i < sizes.size(); ++i) text << (i == 0 ? "(" : ", ") << sizes[i];
+    text << ')';
+  }
   return text.str();
 }
+
+template <typename Options>
+void check(std::string_view layer, const Options& o) {
+  require_option(layer, ".out_channels", o.out_channels);
+  for (const int64_t size : numbers(o.kernel_size)) require_option(layer, ".kernel_size", size);
+  require_option(layer, ".groups", o.groups);
+  if (o.out_channels % o.groups != 0)
+    fail<ArgumentError>(layer, ": ", o.groups, " groups do not divide ", o.out_channels,
+                        " output channels");
+  if (o.in_channels != 0) require_option(layer, ".in_channels", o.in_channels);
+}
+
+void check_groups(std::string_view layer, int64_t in_channels, int64_t groups) {
+  if (in_channels % groups != 0)
+    fail<ArgumentError>(layer, ": ", groups, " groups do not divide ", in_channels,
+                        " input channels");
+}
+
+/// Channels of an input [n, c] and one size for each of the kernel's dimensions.
+template <typename Size>
+int64_t channels_of(std::string_view layer, const Variable& x, Size kernel_size) {
+  if (x.rank() != 2 + int(numbers(kernel_size).size()))
+    fail<ShapeError>(layer, ": an input has a batch, channels and ", numbers(kernel_size).size(),
+                     " sizes, not ", x.shape());
+  return x.size(1);
+}
+
+template <typename Size>
+Shape with_kernel(Shape shape, Size kernel_size) {
+  for (const int64_t size : numbers(kernel_size)) shape.push_back(size);
+  return shape;
+}
+
+/// The options that both kinds share; in_channels when it is known.
+template <typename Options, typename Size>
+std::string conv_options(const Options& o, int64_t in_channels, bool has_bias,
+                         const Size* output_padding) {
+  std::ostringstream text;
+  if (in_channels > 0) text << "in_channels=" << in_channels << ", ";
+  text << "out_channels=" << o.out_channels << ", kernel_size=" << shown(numbers(o.kernel_size));
+  if (o.stride != Size(1)) text << ", stride=" << shown(numbers(o.stride));
+  if (o.padding != Size(0)) text << ", padding=" << shown(numbers(o.padding));
+  if (output_padding != nullptr && *output_padding != Size(0))
+    text << ", output_padding=" << shown(numbers(*output_padding));
+  if (o.dilation != Size(1)) text << ", dilation=" << shown(numbers(o.dilation));
+  if (o.groups != 1) text << ", groups=" << o.groups;
+  if (!has_bias) text << ", bias=false";
+  return text.str();
+}
+
+// The op of each number of dimensions.
+constexpr auto kConv = [](auto size, auto&&... arguments) {
+  if constexpr (std::same_as<decltype(size), int64_t>)
+    return conv1d(arguments...);
+  else if constexpr (std::same_as<decltype(size), Size2d>)
+    return conv2d(arguments...);
+  else
+    return conv3d(arguments...);
+};
+constexpr auto kConvTranspose = [](auto size, auto&&... arguments) {
+  if constexpr (std::same_as<decltype(size), int64_t>)
+    return conv_transpose1d(arguments...);
+  else if constexpr (std::same_as<decltype(size), Size2d>)
+    return conv_transpose2d(arguments...);
+  else
+    return conv_transpose3d(arguments...);
+};
 
 }  // namespace
 
-Conv2d::Conv2d(Conv2dOptions options) : Weighted(options.bias), options_(options) {
-  require_option(kName, ".out_channels", options.out_channels);
-  require_option(kName, ".kernel_size", options.kernel_size.height);
-  require_option(kName, ".kernel_size", options.kernel_size.width);
-  require_option(kName, ".groups", options.groups);
-  if (options.out_channels % options.groups != 0)
-    fail<ArgumentError>("Conv2d: ", options.groups, " groups do not divide ", options.out_channels,
-                        " output channels");
-  if (options.in_channels == 0) return;
-  require_option(kName, ".in_channels", options.in_channels);
-  allocate(weight_shape(options.in_channels));
+template <typename Self, typename Size>
+Conv<Self, Size>::Conv(ConvOptions<Size> options)
+    : Weighted<Self>(options.bias), options_(options) {
+  check(Self::kName, options);
+  if (options.in_channels != 0) this->allocate(weight_shape(options.in_channels));
 }
 
-Shape Conv2d::weight_shape(int64_t in_channels) const {
-  if (in_channels % options_.groups != 0)
-    fail<ArgumentError>("Conv2d: ", options_.groups, " groups do not divide ", in_channels,
-                        " input channels");
-  return {options_.out_channels, in_channels / options_.groups, options_.kernel_size.height,
-          options_.kernel_size.width};
+template <typename Self, typename Size>
+Shape Conv<Self, Size>::weight_shape(int64_t in_channels) const {
+  check_groups(Self::kName, in_channels, options_.groups);
+  return with_kernel({options_.out_channels, in_channels / options_.groups}, options_.kernel_size);
 }
 
-Variable Conv2d::forward(const Variable& x, Where where) const {
-  if (!is_inferred()) [[unlikely]] {
-    if (x.rank() != 4) fail<ShapeError>("Conv2d: an input is [n, c, h, w], not ", x.shape());
-    allocate(weight_shape(x.size(1)));
-  }
-  return conv2d(x, weight, bias,
-                {.stride = options_.stride,
-                 .padding = options_.padding,
-                 .dilation = options_.dilation,
-                 .groups = options_.groups},
-                where);
+template <typename Self, typename Size>
+Variable Conv<Self, Size>::forward(const Variable& x, Where where) const {
+  if (!this->is_inferred()) [[unlikely]]
+    this->allocate(weight_shape(channels_of(Self::kName, x, options_.kernel_size)));
+  return kConv(options_.kernel_size, x, this->weight, this->bias,
+               tapegrad::ConvOptions<Size>{.stride = options_.stride,
+                                           .padding = options_.padding,
+                                           .dilation = options_.dilation,
+                                           .groups = options_.groups},
+               where);
 }
 
-std::string Conv2d::options() const {
-  std::ostringstream text;
-  if (is_inferred()) text << "in_channels=" << weight.size(1) * options_.groups << ", ";
-  text << "out_channels=" << options_.out_channels << ", kernel_size=" << options_.kernel_size;
-  if (options_.stride != Size2d(1)) text << ", stride=" << options_.stride;
-  if (options_.padding != Size2d(0)) text << ", padding=" << options_.padding;
-  if (options_.dilation != Size2d(1)) text << ", dilation=" << options_.dilation;
-  if (options_.groups != 1) text << ", groups=" << options_.groups;
-  if (!bias) text << ", bias=false";
-  return text.str();
+template <typename Self, typename Size>
+std::string Conv<Self, Size>::options() const {
+  return conv_options<ConvOptions<Size>, Size>(
+      options_, this->is_inferred() ? this->weight.size(1) * options_.groups : 0, bool(this->bias),
+      nullptr);
 }
 
-std::string MaxPool2d::options() const {
-  return pool_options(options_.kernel_size, options_.stride, options_.padding);
+template class Conv<Conv1d, int64_t>;
+template class Conv<Conv2d, Size2d>;
+template class Conv<Conv3d, Size3d>;
+
+template <typename Self, typename Size>
+ConvTranspose<Self, Size>::ConvTranspose(ConvTransposeOptions<Size> options)
+    : Weighted<Self>(options.bias), options_(options) {
+  check(Self::kName, options);
+  if (options.in_channels != 0) allocate(options.in_channels);
 }
-std::string AvgPool2d::options() const {
-  return pool_options(options_.kernel_size, options_.stride, options_.padding);
+
+template <typename Self, typename Size>
+void ConvTranspose<Self, Size>::allocate(int64_t in_channels) const {
+  check_groups(Self::kName, in_channels, options_.groups);
+  Weighted<Self>::allocate(
+      with_kernel({in_channels, options_.out_channels / options_.groups}, options_.kernel_size),
+      options_.out_channels);
 }
-std::string AdaptiveAvgPool2d::options() const {
-  std::ostringstream text;
-  text << "output_size=" << output_size_;
-  return text.str();
+
+template <typename Self, typename Size>
+Variable ConvTranspose<Self, Size>::forward(const Variable& x, Where where) const {
+  if (!this->is_inferred()) [[unlikely]]
+    allocate(channels_of(Self::kName, x, options_.kernel_size));
+  return kConvTranspose(
+      options_.kernel_size, x, this->weight, this->bias,
+      tapegrad::ConvTransposeOptions<Size>{.stride = options_.stride,
+                                           .padding = options_.padding,
+                                           .output_padding = options_.output_padding,
+                                           .groups = options_.groups,
+                                           .dilation = options_.dilation},
+      where);
+}
+
+template <typename Self, typename Size>
+std::string ConvTranspose<Self, Size>::options() const {
+  return conv_options(options_, this->is_inferred() ? this->weight.size(0) : 0, bool(this->bias),
+                      &options_.output_padding);
+}
+
+template class ConvTranspose<ConvTranspose1d, int64_t>;
+template class ConvTranspose<ConvTranspose2d, Size2d>;
+template class ConvTranspose<ConvTranspose3d, Size3d>;
+
+std::string pool_options(const std::vector<int64_t>& kernel_size,
+                         const std::vector<int64_t>& stride, const std::vector<int64_t>& padding) {
+  std::string text = "kernel_size=" + shown(kernel_size);
+  if (stride != kernel_size) text += ", stride=" + shown(stride);
+  if (padding != std::vector<int64_t>(padding.size())) text += ", padding=" + shown(padding);
+  return text;
+}
+std::string output_size_option(const std::vector<int64_t>& output_size) {
+  return "output_size=" + shown(output_size);
 }
 
 }  // namespace tapegrad::nn

@@ -1,7 +1,9 @@
-// Convolution and pooling of images [batch, channels, height, width].
+// Convolution and pooling of signals [batch, channels, length], images [batch, channels, height,
+// width] and volumes [batch, channels, depth, height, width].
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "nn/weighted.h"
 #include "ops/conv.h"
@@ -9,74 +11,203 @@
 
 namespace tapegrad::nn {
 
-struct Conv2dOptions {
+/// Size is int64_t, Size2d or Size3d, in one, two and three dimensions.
+template <typename Size>
+struct ConvOptions {
   int64_t in_channels = 0;   // may be left out: the first input tells
   int64_t out_channels = 0;  // required
-  Size2d kernel_size = 0;    // required
-  Size2d stride = 1;
-  Size2d padding = 0;
-  Size2d dilation = 1;
+  Size kernel_size = 0;      // required
+  Size stride = 1;
+  Size padding = 0;
+  Size dilation = 1;
   int64_t groups = 1;
   bool bias = true;
 };
-/// Cross-correlation; weight [out_channels, in_channels / groups, height, width].
-class Conv2d final : public Weighted<Conv2d> {
- public:
-  static constexpr std::string_view kName = "Conv2d";
-  explicit Conv2d(Conv2dOptions options);
+using Conv1dOptions = ConvOptions<int64_t>;
+using Conv2dOptions = ConvOptions<Size2d>;
+using Conv3dOptions = ConvOptions<Size3d>;
 
+/// Cross-correlation; weight [out_channels, in_channels / groups, kernel_size].
+template <typename Self, typename Size>
+class Conv : public Weighted<Self> {
+ public:
   Variable forward(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;
+
+ protected:
+  explicit Conv(ConvOptions<Size> options);
 
  private:
   Shape weight_shape(int64_t in_channels) const;
 
-  Conv2dOptions options_;
+  ConvOptions<Size> options_;
 };
 
-/// The options of the pooling layers are those of the functions in ops/pool.h.
-class MaxPool2d final : public Stateless<MaxPool2d> {
+class Conv1d final : public Conv<Conv1d, int64_t> {
  public:
+  static constexpr std::string_view kName = "Conv1d";
+  explicit Conv1d(Conv1dOptions options) : Conv(options) {}
+};
+class Conv2d final : public Conv<Conv2d, Size2d> {
+ public:
+  static constexpr std::string_view kName = "Conv2d";
+  explicit Conv2d(Conv2dOptions options) : Conv(options) {}
+};
+class Conv3d final : public Conv<Conv3d, Size3d> {
+ public:
+  static constexpr std::string_view kName = "Conv3d";
+  explicit Conv3d(Conv3dOptions options) : Conv(options) {}
+};
+
+template <typename Size>
+struct ConvTransposeOptions {
+  int64_t in_channels = 0;
+  int64_t out_channels = 0;  // required
+  Size kernel_size = 0;      // required
+  Size stride = 1;
+  Size padding = 0;
+  Size output_padding = 0;
+  int64_t groups = 1;
+  bool bias = true;
+  Size dilation = 1;
+};
+/// The adjoint of Conv; weight [in_channels, out_channels / groups, kernel_size].
+template <typename Self, typename Size>
+class ConvTranspose : public Weighted<Self> {
+ public:
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+  std::string options() const override;
+
+ protected:
+  explicit ConvTranspose(ConvTransposeOptions<Size> options);
+
+ private:
+  void allocate(int64_t in_channels) const;
+
+  ConvTransposeOptions<Size> options_;
+};
+
+class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
+ public:
+  static constexpr std::string_view kName = "ConvTranspose1d";
+  explicit ConvTranspose1d(ConvTransposeOptions<int64_t> options) : ConvTranspose(options) {}
+};
+class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
+ public:
+  static constexpr std::string_view kName = "ConvTranspose2d";
+  explicit ConvTranspose2d(ConvTransposeOptions<Size2d> options) : ConvTranspose(options) {}
+};
+class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
+ public:
+  static constexpr std::string_view kName = "ConvTranspose3d";
+  explicit ConvTranspose3d(ConvTransposeOptions<Size3d> options) : ConvTranspose(options) {}
+};
+
+/// Numbers of each dimension, to be shown.
+inline std::vector<int64_t> numbers(int64_t size) { return {size}; }
+inline std::vector<int64_t> numbers(Size2d size) { return {size.height, size.width}; }
+inline std::vector<int64_t> numbers(Size3d size) { return {size.depth, size.height, size.width}; }
+/// "kernel_size=3, stride=2, padding=1", without what is as usual.
+std::string pool_options(const std::vector<int64_t>& kernel_size,
+                         const std::vector<int64_t>& stride, const std::vector<int64_t>& padding);
+std::string output_size_option(const std::vector<int64_t>& output_size);
+
+/// A pooling layer: its options are those of the function in ops/pool.h.
+template <typename Self, typename Options>
+class Pool : public Stateless<Self> {
+ public:
+  using Size = decltype(Options::kernel_size);
+  explicit Pool(Options options) : options_(options) {}
+  explicit Pool(Size kernel_size) : options_{.kernel_size = kernel_size} {}
+
+  Variable forward(const Variable& x, Where where = Where::current()) const {
+    return Self::pool(x, options_, where);
+  }
+  std::string options() const override {
+    return pool_options(numbers(options_.kernel_size),
+                        numbers(options_.stride.value_or(options_.kernel_size)),
+                        numbers(options_.padding));
+  }
+
+ private:
+  Options options_;
+};
+
+struct MaxPool1d final : Pool<MaxPool1d, MaxPool1dOptions> {
+  static constexpr std::string_view kName = "MaxPool1d";
+  static constexpr auto pool = max_pool1d;
+  using Pool::Pool;
+};
+struct MaxPool2d final : Pool<MaxPool2d, MaxPool2dOptions> {
   static constexpr std::string_view kName = "MaxPool2d";
-  explicit MaxPool2d(MaxPool2dOptions options) : options_(options) {}
-  explicit MaxPool2d(Size2d kernel_size) : options_{.kernel_size = kernel_size} {}
-
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return max_pool2d(x, options_, where);
-  }
-  std::string options() const override;
-
- private:
-  MaxPool2dOptions options_;
+  static constexpr auto pool = max_pool2d;
+  using Pool::Pool;
 };
-
-class AvgPool2d final : public Stateless<AvgPool2d> {
- public:
+struct MaxPool3d final : Pool<MaxPool3d, MaxPool3dOptions> {
+  static constexpr std::string_view kName = "MaxPool3d";
+  static constexpr auto pool = max_pool3d;
+  using Pool::Pool;
+};
+struct AvgPool1d final : Pool<AvgPool1d, AvgPool1dOptions> {
+  static constexpr std::string_view kName = "AvgPool1d";
+  static constexpr auto pool = avg_pool1d;
+  using Pool::Pool;
+};
+struct AvgPool2d final : Pool<AvgPool2d, AvgPool2dOptions> {
   static constexpr std::string_view kName = "AvgPool2d";
-  explicit AvgPool2d(AvgPool2dOptions options) : options_(options) {}
-  explicit AvgPool2d(Size2d kernel_size) : options_{.kernel_size = kernel_size} {}
-
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return avg_pool2d(x, options_, where);
-  }
-  std::string options() const override;
-
- private:
-  AvgPool2dOptions options_;
+  static constexpr auto pool = avg_pool2d;
+  using Pool::Pool;
+};
+struct AvgPool3d final : Pool<AvgPool3d, AvgPool3dOptions> {
+  static constexpr std::string_view kName = "AvgPool3d";
+  static constexpr auto pool = avg_pool3d;
+  using Pool::Pool;
 };
 
-class AdaptiveAvgPool2d final : public Stateless<AdaptiveAvgPool2d> {
+/// Pooling to a given size.
+template <typename Self, typename Size>
+class AdaptivePool : public Stateless<Self> {
  public:
-  static constexpr std::string_view kName = "AdaptiveAvgPool2d";
-  explicit AdaptiveAvgPool2d(Size2d output_size) : output_size_(output_size) {}
+  explicit AdaptivePool(Size output_size) : output_size_(output_size) {}
 
   Variable forward(const Variable& x, Where where = Where::current()) const {
-    return adaptive_avg_pool2d(x, output_size_, where);
+    return Self::pool(x, output_size_, where);
   }
-  std::string options() const override;
+  std::string options() const override { return output_size_option(numbers(output_size_)); }
 
  private:
-  Size2d output_size_;
+  Size output_size_;
+};
+
+struct AdaptiveAvgPool1d final : AdaptivePool<AdaptiveAvgPool1d, int64_t> {
+  static constexpr std::string_view kName = "AdaptiveAvgPool1d";
+  static constexpr auto pool = adaptive_avg_pool1d;
+  using AdaptivePool::AdaptivePool;
+};
+struct AdaptiveAvgPool2d final : AdaptivePool<AdaptiveAvgPool2d, Size2d> {
+  static constexpr std::string_view kName = "AdaptiveAvgPool2d";
+  static constexpr auto pool = adaptive_avg_pool2d;
+  using AdaptivePool::AdaptivePool;
+};
+struct AdaptiveAvgPool3d final : AdaptivePool<AdaptiveAvgPool3d, Size3d> {
+  static constexpr std::string_view kName = "AdaptiveAvgPool3d";
+  static constexpr auto pool = adaptive_avg_pool3d;
+  using AdaptivePool::AdaptivePool;
+};
+struct AdaptiveMaxPool1d final : AdaptivePool<AdaptiveMaxPool1d, int64_t> {
+  static constexpr std::string_view kName = "AdaptiveMaxPool1d";
+  static constexpr auto pool = adaptive_max_pool1d;
+  using AdaptivePool::AdaptivePool;
+};
+struct AdaptiveMaxPool2d final : AdaptivePool<AdaptiveMaxPool2d, Size2d> {
+  static constexpr std::string_view kName = "AdaptiveMaxPool2d";
+  static constexpr auto pool = adaptive_max_pool2d;
+  using AdaptivePool::AdaptivePool;
+};
+struct AdaptiveMaxPool3d final : AdaptivePool<AdaptiveMaxPool3d, Size3d> {
+  static constexpr std::string_view kName = "AdaptiveMaxPool3d";
+  static constexpr auto pool = adaptive_max_pool3d;
+  using AdaptivePool::AdaptivePool;
 };
 
 }  // namespace tapegrad::nn

@@ -31,9 +31,10 @@ class Weighted : public Model<Self> {
     bias.requires_grad_();
   }
   /// Gives the parameters their shape, under the same handles, and initial values.
-  void allocate(const Shape& weight_shape) const {
+  void allocate(const Shape& weight_shape) const { allocate(weight_shape, weight_shape[0]); }
+  void allocate(const Shape& weight_shape, int64_t bias_size) const {
     Tensor bias_value;
-    if (bias) bias_value = bias.value().empty_like({weight_shape[0]});
+    if (bias) bias_value = bias.value().empty_like({bias_size});
     weight.rebind(weight.value().empty_like(weight_shape));
     if (bias) bias.rebind(std::move(bias_value));
     run_init();

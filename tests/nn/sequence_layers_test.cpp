@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "nn/attention.h"
+#include "nn/conv.h"
 #include "nn/recurrent.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -140,6 +141,30 @@ TEST(Attention, TransformerEncoderLayer) {
                3.832325191898817,  -1.6094054135525455, -7.527756250596564,  -1.1859440309832154,
                4.777082896709461,  -0.5343375422392078, -7.7580063484003805, -0.6978504856216463,
                3.7978590986703153, -1.2731710420725004, -6.949077594522133,  -0.651635333257881});
+}
+
+TEST(ConvLayers, OfEveryDimension) {
+  Conv1d conv1({.out_channels = 4, .kernel_size = 3, .padding = 1});
+  EXPECT_EQ(conv1(ones({2, 3, 5})).shape(), (Shape{2, 4, 5}));
+  EXPECT_EQ(conv1.options(), "in_channels=3, out_channels=4, kernel_size=3, padding=1");
+  Conv3d conv3({.in_channels = 2, .out_channels = 4, .kernel_size = {1, 2, 3}});
+  EXPECT_EQ(conv3(ones({1, 2, 3, 4, 5})).shape(), (Shape{1, 4, 3, 3, 3}));
+  EXPECT_EQ(conv3.weight.shape(), (Shape{4, 2, 1, 2, 3}));
+  ConvTranspose2d back(
+      {.out_channels = 6, .kernel_size = 3, .stride = 2, .output_padding = 1, .groups = 2});
+  EXPECT_EQ(back(ones({1, 4, 3, 3})).shape(), (Shape{1, 6, 8, 8}));
+  EXPECT_EQ(back.weight.shape(), (Shape{4, 3, 3, 3}));
+  EXPECT_EQ(back.bias.shape(), (Shape{6}));
+  EXPECT_EQ(back.options(),
+            "in_channels=4, out_channels=6, kernel_size=3, stride=2, output_padding=1, groups=2");
+  EXPECT_EQ(MaxPool3d(2)(ones({1, 1, 4, 4, 6})).shape(), (Shape{1, 1, 2, 2, 3}));
+  EXPECT_EQ(AvgPool1d({.kernel_size = 3, .stride = 1}).options(), "kernel_size=3, stride=1");
+  EXPECT_EQ(AdaptiveMaxPool2d({2, 3}).options(), "output_size=(2, 3)");
+  EXPECT_THROW(Conv1d({.kernel_size = 3}), ArgumentError);
+  EXPECT_THROW(
+      ConvTranspose1d({.in_channels = 3, .out_channels = 4, .kernel_size = 1, .groups = 2}),
+      ArgumentError);
+  EXPECT_THROW(Conv1d({.out_channels = 4, .kernel_size = 3})(ones({2, 3, 4, 4})), ShapeError);
 }
 
 }  // namespace
