@@ -91,8 +91,7 @@ class HoldSizeSignal {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::string& path)
-    : path_(path), target_(follow_links(path)) {
+AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(follow_links(path)) {
   struct stat old {};
   const bool exists = stat(target_.c_str(), &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) fail<IoError>("save: not a regular file: ", path_);

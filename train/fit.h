@@ -28,11 +28,11 @@ using LossFn = std::function<Variable(const Variable& output, const Variable& ta
 
 /// What an epoch gave; NaN where it was not computed.
 struct EpochResult {
-  int64_t epoch = 0;                              // from 1
+  int64_t epoch = 0;                                // from 1
   double loss = kNaN, accuracy = kNaN;              // means over the batches, while training
   double train_loss = kNaN, train_accuracy = kNaN;  // of the training set, after the epoch
   double val_loss = kNaN, val_accuracy = kNaN;      // of the validation set, after the epoch
-  double seconds = 0;                             // of training, evaluation left out
+  double seconds = 0;                               // of training, evaluation left out
 };
 
 struct History {
@@ -70,7 +70,7 @@ struct EvaluateOptions {
 
 struct Evaluation {
   double loss = kNaN;
-  double accuracy = kNaN;                     // of classes; NaN without
+  double accuracy = kNaN;                    // of classes; NaN without
   int64_t count = 0;                         // of examples
   std::vector<int64_t> labels, predictions;  // classes, in the order of the loader
   double seconds = 0;
