@@ -28,18 +28,20 @@ struct Located {
   }
 };
 
+using Kind = Subscript::Kind;
+
 /// How many dimensions of x a subscript stands for.
 int width_of(const Subscript& subscript) {
-  if (subscript.get<Ellipsis>() || subscript.get<NewAxis>()) return 0;
-  const Variable* tensor = subscript.get<Variable>();
-  return tensor && tensor->dtype() == boolean ? tensor->rank() : 1;
+  if (subscript.kind() == Kind::kEllipsis || subscript.kind() == Kind::kNewAxis) return 0;
+  if (subscript.kind() != Kind::kTensor || subscript.tensor().dtype() != boolean) return 1;
+  return subscript.tensor().rank();
 }
 
 Located locate(std::string_view op, const Variable& x, const Subscripts& subscripts, Where where) {
   int width = 0, ellipses = 0;
   for (const Subscript& subscript : subscripts) {
     width += width_of(subscript);
-    ellipses += subscript.get<Ellipsis>() != nullptr;
+    ellipses += subscript.kind() == Kind::kEllipsis;
   }
   if (width > x.rank())
     fail<IndexError>(op, ": subscripts of ", width, " dimensions for a shape of ", x.shape());
@@ -48,19 +50,20 @@ Located locate(std::string_view op, const Variable& x, const Subscripts& subscri
   Variable& view = located.view;
   const auto dim = [&] { return int(located.indices.size()); };
   for (const Subscript& subscript : subscripts) {
-    if (const int64_t* index = subscript.get<int64_t>()) {
-      view = select(view, dim(), *index, where);
-    } else if (const Slice* slice = subscript.get<Slice>()) {
-      view = tapegrad::slice(view, dim(), slice->start.value_or(0), slice->stop.value_or(kEnd),
-                             slice->step, where);
+    if (subscript.kind() == Kind::kIndex) {
+      view = select(view, dim(), subscript.index(), where);
+    } else if (subscript.kind() == Kind::kSlice) {
+      const Slice& slice = subscript.slice();
+      view = tapegrad::slice(view, dim(), slice.start.value_or(0), slice.stop.value_or(kEnd),
+                             slice.step, where);
       located.indices.emplace_back();
-    } else if (subscript.get<Ellipsis>()) {
+    } else if (subscript.kind() == Kind::kEllipsis) {
       located.indices.resize(located.indices.size() + size_t(x.rank() - width));
-    } else if (subscript.get<NewAxis>()) {
+    } else if (subscript.kind() == Kind::kNewAxis) {
       view = unsqueeze(view, dim(), where);
       located.indices.emplace_back();
     } else {
-      const Variable& tensor = *subscript.get<Variable>();
+      const Variable& tensor = subscript.tensor();
       if (tensor.dtype() != boolean) {
         located.indices.push_back(wrapped(op, tensor, view.size(dim())));
         continue;

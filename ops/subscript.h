@@ -14,7 +14,6 @@
 
 #include <concepts>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "ops/binary.h"
@@ -33,22 +32,28 @@ inline constexpr Ellipsis ellipsis;
 struct NewAxis {};
 inline constexpr NewAxis newaxis;
 
+/// One entry between the brackets. (A std::variant would cost every user's compilation a tenth.)
 class Subscript {
  public:
-  template <std::integral T>
-  requires(!std::same_as<T, bool>) Subscript(T index) : value_(int64_t(index)) {}
-  Subscript(Slice slice) : value_(slice) {}
-  Subscript(Ellipsis) : value_(Ellipsis{}) {}
-  Subscript(NewAxis) : value_(NewAxis{}) {}
-  Subscript(const Variable& mask_or_index) : value_(mask_or_index) {}
+  enum class Kind { kIndex, kSlice, kEllipsis, kNewAxis, kTensor };
 
-  template <typename T>
-  const T* get() const {
-    return std::get_if<T>(&value_);
-  }
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Subscript(T index) : kind_(Kind::kIndex), index_(index) {}
+  Subscript(Slice slice) : kind_(Kind::kSlice), slice_(slice) {}
+  Subscript(Ellipsis) : kind_(Kind::kEllipsis) {}
+  Subscript(NewAxis) : kind_(Kind::kNewAxis) {}
+  Subscript(const Variable& mask_or_index) : kind_(Kind::kTensor), tensor_(mask_or_index) {}
+
+  Kind kind() const { return kind_; }
+  int64_t index() const { return index_; }
+  const Slice& slice() const { return slice_; }
+  const Variable& tensor() const { return tensor_; }
 
  private:
-  std::variant<int64_t, Slice, Ellipsis, NewAxis, Variable> value_;
+  Kind kind_;
+  int64_t index_ = 0;
+  Slice slice_;
+  Variable tensor_;
 };
 using Subscripts = std::vector<Subscript>;
 
