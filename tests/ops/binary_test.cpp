@@ -12,7 +12,6 @@
 namespace tapegrad {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 template <typename T = double>
