@@ -32,7 +32,7 @@ inline constexpr Ellipsis ellipsis;
 struct NewAxis {};
 inline constexpr NewAxis newaxis;
 
-/// One entry between the brackets. (A std::variant would cost every user's compilation a tenth.)
+/// One entry between the brackets. Not a std::variant, which is slow to compile for every user.
 class Subscript {
  public:
   enum class Kind { kIndex, kSlice, kEllipsis, kNewAxis, kTensor };
