@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
-#include "ops/catalog_network.h"
+#include "ops/catalog.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

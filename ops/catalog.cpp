@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "core/error.h"
-#include "ops/catalog_network.h"
 
 namespace tapegrad {
 namespace {
@@ -245,6 +244,8 @@ const Catalog& catalog() {
     catalog_statistics(rows);
     catalog_distance(rows);
     catalog_products(rows);
+    catalog_linalg(rows);
+    catalog_fft(rows);
     catalog_diagonal(rows);
     catalog_sort(rows);
     catalog_scan(rows);

@@ -121,14 +121,18 @@ const Catalog& catalog();
 // Each at the end of its family's file.
 void catalog_create(Catalog& catalog);
 void catalog_random(Catalog& catalog);
+void catalog_noise(Catalog& catalog);
 void catalog_unary(Catalog& catalog);
 void catalog_activation(Catalog& catalog);
+void catalog_activation_composed(Catalog& catalog);
 void catalog_binary(Catalog& catalog);
 void catalog_arithmetic(Catalog& catalog);
 void catalog_special(Catalog& catalog);
 void catalog_statistics(Catalog& catalog);
 void catalog_distance(Catalog& catalog);
 void catalog_products(Catalog& catalog);
+void catalog_linalg(Catalog& catalog);
+void catalog_fft(Catalog& catalog);
 void catalog_diagonal(Catalog& catalog);
 void catalog_sort(Catalog& catalog);
 void catalog_scan(Catalog& catalog);
@@ -138,10 +142,19 @@ void catalog_reduce(Catalog& catalog);
 void catalog_softmax(Catalog& catalog);
 void catalog_matmul(Catalog& catalog);
 void catalog_conv(Catalog& catalog);
+void catalog_conv_nd(Catalog& catalog);
 void catalog_pool(Catalog& catalog);
+void catalog_pool_nd(Catalog& catalog);
 void catalog_norm(Catalog& catalog);
+void catalog_norm_composed(Catalog& catalog);
 void catalog_loss(Catalog& catalog);
+void catalog_margin_loss(Catalog& catalog);
+void catalog_ctc_loss(Catalog& catalog);
 void catalog_index(Catalog& catalog);
 void catalog_view(Catalog& catalog);
+void catalog_image(Catalog& catalog);
+void catalog_sample(Catalog& catalog);
+void catalog_attention(Catalog& catalog);
+void catalog_recurrent(Catalog& catalog);
 
 }  // namespace tapegrad

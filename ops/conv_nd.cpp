@@ -7,7 +7,7 @@
 #include "core/op.h"
 #include "core/view.h"
 #include "ops/binary.h"
-#include "ops/catalog_network.h"
+#include "ops/catalog.h"
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/index.h"

@@ -6,7 +6,7 @@
 #include "core/call_line.h"
 #include "core/op.h"
 #include "ops/binary.h"
-#include "ops/catalog_network.h"
+#include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/reduction.h"
 #include "ops/view.h"

@@ -6,7 +6,7 @@
 #include "core/call_line.h"
 #include "core/error.h"
 #include "core/view.h"
-#include "ops/catalog_network.h"
+#include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/view.h"

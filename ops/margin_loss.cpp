@@ -8,7 +8,7 @@
 #include "core/tape.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
-#include "ops/catalog_network.h"
+#include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/reduce.h"

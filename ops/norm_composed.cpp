@@ -6,7 +6,7 @@
 #include "core/op.h"
 #include "core/tape.h"
 #include "ops/binary.h"
-#include "ops/catalog_network.h"
+#include "ops/catalog.h"
 #include "ops/extent.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"

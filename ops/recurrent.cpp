@@ -6,7 +6,7 @@
 #include "core/op.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
-#include "ops/catalog_network.h"
+#include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/extent.h"
 #include "ops/matmul.h"

@@ -20,16 +20,23 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// The names of functions declared at the start of a line with one of the result types of ops.
+/// The names of functions declared at the start of a line with one of the result types of ops;
+/// "linalg.inv" inside a namespace of their own.
 std::set<std::string> declared_ops(const std::string& header) {
   std::set<std::string> names;
   std::istringstream lines(header);
+  std::string inside;
   for (std::string line; std::getline(lines, line);) {
+    for (const std::string space : {"linalg", "fft"}) {
+      if (line == "namespace " + space + " {") inside = space + '.';
+      if (line == "}  // namespace " + space) inside.clear();
+    }
     std::string_view rest = line;
     if (rest.starts_with("inline ")) rest.remove_prefix(7);
     bool is_op = false;
-    for (std::string_view type : {"Variable& ", "Variable ", "std::vector<Variable> ",
-                                  "ValuesIndices ", "MinMax ", "StdMean ", "VarMean ", "Unique "})
+    for (std::string_view type :
+         {"Variable& ", "Variable ", "std::vector<Variable> ", "ValuesIndices ", "MinMax ",
+          "StdMean ", "VarMean ", "Unique ", "Slogdet ", "Qr ", "Svd ", "Eigh ", "LeastSquares "})
       if (!is_op && rest.starts_with(type)) {
         rest.remove_prefix(type.size());
         is_op = true;
@@ -39,7 +46,7 @@ std::set<std::string> declared_ops(const std::string& header) {
     const std::string_view name = rest.substr(0, open);
     const bool is_identifier =
         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == name.npos;
-    if (is_identifier) names.emplace(name);  // not operators, nor data members
+    if (is_identifier) names.insert(inside + std::string(name));  // not operators, nor data members
   }
   return names;
 }
@@ -52,8 +59,12 @@ TEST(Catalog, TheParserSeesDeclarations) {
                          "inline Variable cat(int x) {\n"
                          "std::vector<Variable> split(const Variable& x,\n"
                          "ValuesIndices max(const Variable& x);\n"
-                         "// Variable comment(int)\n"),
-            (std::set<std::string>{"add", "relu_", "cat", "split", "max"}));
+                         "// Variable comment(int)\n"
+                         "namespace fft {\n"
+                         "Variable fft(const Variable& x);\n"
+                         "}  // namespace fft\n"
+                         "Variable after(const Variable& x);\n"),
+            (std::set<std::string>{"add", "relu_", "cat", "split", "max", "fft.fft", "after"}));
 }
 
 TEST(Catalog, EveryDeclaredOpHasARow) {

@@ -49,6 +49,11 @@ struct OpCase {
   double tolerance = 4;    // in units of eps(dtype) * max|reference|
   bool same_bits = false;  // elementwise: every layout gives the same bits
   std::vector<DType> dtypes{f64, f32, bf16, f16};  // of the floating inputs
+
+  /// For ops of special matrices, and results whose signs are free: what is done to the inputs
+  /// before the op sees them, and to its results. Differentiable; the reference knows of it.
+  std::vector<Variable> (*before)(std::vector<Variable> inputs) = nullptr;
+  std::vector<Variable> (*after)(std::vector<Variable> results) = nullptr;
 };
 using OpCases = std::vector<OpCase>;
 
@@ -64,6 +69,7 @@ int64_t flat_index(const Shape& shape, const std::vector<int64_t>& index);
 // The families' rows.
 void create_cases(OpCases& cases);
 void random_cases(OpCases& cases);
+void noise_cases(OpCases& cases);
 void unary_cases(OpCases& cases);
 void activation_cases(OpCases& cases);
 void binary_cases(OpCases& cases);
@@ -72,19 +78,29 @@ void special_cases(OpCases& cases);
 void statistics_cases(OpCases& cases);
 void distance_cases(OpCases& cases);
 void products_cases(OpCases& cases);
+void linalg_cases(OpCases& cases);
+void fft_cases(OpCases& cases);
+void diagonal_cases(OpCases& cases);
 void sort_cases(OpCases& cases);
 void scan_cases(OpCases& cases);
-void diagonal_cases(OpCases& cases);
 void scatter_cases(OpCases& cases);
 void subscript_cases(OpCases& cases);
 void reduce_cases(OpCases& cases);
 void softmax_cases(OpCases& cases);
 void matmul_cases(OpCases& cases);
 void conv_cases(OpCases& cases);
+void conv_nd_cases(OpCases& cases);
 void pool_cases(OpCases& cases);
+void pool_nd_cases(OpCases& cases);
 void norm_cases(OpCases& cases);
 void loss_cases(OpCases& cases);
+void margin_loss_cases(OpCases& cases);
+void ctc_loss_cases(OpCases& cases);
 void index_cases(OpCases& cases);
 void view_cases(OpCases& cases);
+void image_cases(OpCases& cases);
+void sample_cases(OpCases& cases);
+void attention_cases(OpCases& cases);
+void recurrent_cases(OpCases& cases);
 
 }  // namespace tapegrad::testing

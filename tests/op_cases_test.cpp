@@ -15,7 +15,6 @@
 #include "core/random.h"
 #include "core/tape.h"
 #include "core/view.h"
-#include "tests/network_cases.h"
 #include "tests/operand.h"
 
 namespace tapegrad::testing {
@@ -69,7 +68,9 @@ class Case {
     for (size_t i = 0; i < arguments.inputs.size(); ++i)
       if (is_updated(i) && arguments.inputs[i]) arguments.inputs[i] = clone(arguments.inputs[i]);
     manual_seed(5);
-    return info_.call(std::move(arguments));
+    if (row_.before) arguments.inputs = row_.before(std::move(arguments.inputs));
+    Variables results = info_.call(std::move(arguments));
+    return row_.after ? row_.after(std::move(results)) : results;
   }
 
  private:
@@ -170,7 +171,12 @@ void test_layouts(const Case& c) {
         if (is_expanded(arrangement)) {
           std::vector<Tensor> repeated = strided;
           repeated[i] = strided[i].clone();
-          expected = run(c, repeated);
+          try {
+            expected = run(c, repeated);
+          } catch (const ArgumentError&) {  // a matrix of equal rows may have no answer
+            EXPECT_THROW(run(c, strided), ArgumentError);
+            continue;
+          }
         }
         const Results got = run(c, strided);
         expect_same(c, got.values, expected.values, "value");
@@ -353,6 +359,7 @@ struct Family {
 std::vector<Family>& families() {
   static std::vector<Family> all = {{"create", create_cases},
                                     {"random", random_cases},
+                                    {"noise", noise_cases},
                                     {"unary", unary_cases},
                                     {"activation", activation_cases},
                                     {"binary", binary_cases},
@@ -361,6 +368,8 @@ std::vector<Family>& families() {
                                     {"statistics", statistics_cases},
                                     {"distance", distance_cases},
                                     {"products", products_cases},
+                                    {"linalg", linalg_cases},
+                                    {"fft", fft_cases},
                                     {"diagonal", diagonal_cases},
                                     {"sort", sort_cases},
                                     {"scan", scan_cases},
@@ -370,20 +379,19 @@ std::vector<Family>& families() {
                                     {"softmax", softmax_cases},
                                     {"matmul", matmul_cases},
                                     {"conv", conv_cases},
+                                    {"conv_nd", conv_nd_cases},
                                     {"pool", pool_cases},
+                                    {"pool_nd", pool_nd_cases},
                                     {"norm", norm_cases},
                                     {"loss", loss_cases},
-                                    {"index", index_cases},
-                                    {"view", view_cases},
                                     {"margin_loss", margin_loss_cases},
                                     {"ctc_loss", ctc_loss_cases},
+                                    {"index", index_cases},
+                                    {"view", view_cases},
                                     {"image", image_cases},
                                     {"sample", sample_cases},
-                                    {"conv_nd", conv_nd_cases},
-                                    {"pool_nd", pool_nd_cases},
                                     {"attention", attention_cases},
-                                    {"recurrent", recurrent_cases},
-                                    {"noise", noise_cases}};
+                                    {"recurrent", recurrent_cases}};
   return all;
 }
 

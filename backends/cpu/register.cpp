@@ -16,6 +16,8 @@ void register_kernels() {
   register_reduce();
   register_softmax();
   register_matmul();
+  register_linalg();
+  register_fft();
   register_conv();
   register_pool();
   register_sample();

@@ -18,6 +18,8 @@ void register_activation();
 void register_reduce();
 void register_softmax();
 void register_matmul();
+void register_linalg();
+void register_fft();
 void register_conv();
 void register_pool();
 void register_sample();

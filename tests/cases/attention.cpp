@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/network_cases.h"
+#include "tests/op_case.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "tests/network_cases.h"
+#include "tests/op_case.h"
 
 namespace tapegrad::testing {
 namespace {

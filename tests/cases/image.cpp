@@ -1,4 +1,4 @@
-#include "tests/network_cases.h"
+#include "tests/op_case.h"
 
 namespace tapegrad::testing {
 namespace {

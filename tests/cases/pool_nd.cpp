@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/network_cases.h"
+#include "tests/op_case.h"
 
 namespace tapegrad::testing {
 namespace {

@@ -1,0 +1,193 @@
+// Transforms along one dimension: signals are gathered, a few at a time, into a thread's buffer,
+// real and imaginary parts apart, transformed there, and scattered to the result.
+#include <algorithm>
+#include <utility>
+
+#include <omp.h>
+
+#include "backends/cpu/fft_plan.h"
+#include "backends/cpu/register.h"
+#include "ops/fft.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int64_t kLines = 16;          // of a group: two cache lines of float pairs
+constexpr int64_t kElements = 1 << 16;  // of a group, about what a core's cache holds
+constexpr int64_t kSerial = 1 << 14;    // elements that are not worth a second thread
+
+/// The signals of a tensor [outer, n, inner]; elements are T or pairs of T.
+struct Lines {
+  int64_t outer, n, inner;
+
+  int64_t count() const { return outer * inner; }
+  /// Where signal i begins; its elements are `inner` apart.
+  int64_t start(int64_t i) const { return i / inner * n * inner + i % inner; }
+};
+
+/// Calls gather(first, lines, x), the plan, and scatter(first, lines, y) for every group. With
+/// `inverse` the exponent is positive.
+template <typename T, typename Gather, typename Scatter>
+void transform(const FftPlan<T>& plan, int64_t count, bool inverse, const Gather& gather,
+               const Scatter& scatter) {
+  const int64_t n = plan.length();
+  const int64_t lines = std::clamp<int64_t>(kElements / n, 1, std::min(kLines, count));
+  const int64_t groups = (count + lines - 1) / lines;
+  const int threads =
+      count * n < kSerial ? 1 : int(std::min<int64_t>(groups, omp_get_max_threads()));
+  const int64_t each = lines * (2 * n + plan.workspace());
+  const Tensor memory = Tensor::empty({threads, each}, kDTypeOf<T>);
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+  for (int64_t group = 0; group < groups; ++group) {
+    T* own = memory.data<T>() + omp_get_thread_num() * each;
+    const int64_t first = group * lines, now = std::min(lines, count - first);
+    Signals<T> x{own, own + n * now};
+    gather(first, now, x);
+    if (inverse) std::swap(x.re, x.im);
+    Signals<T> y = plan.run(x, now, own + 2 * n * now);
+    if (inverse) std::swap(y.re, y.im);
+    scatter(first, now, y);
+  }
+}
+
+template <typename T>
+void complex_transform(const Tensor& x, bool inverse, double scale, Tensor& y) {
+  const Lines at{x.shape()[0], x.shape()[1], x.shape()[2] / 2};
+  const auto plan = FftPlan<T>::of(at.n);
+  const T *from = x.data<T>(), factor = T(scale);
+  T* to = y.data<T>();
+  const auto gather = [&](int64_t first, int64_t lines, Signals<T> into) {
+    for (int64_t i = 0; i < lines; ++i) {
+      const T* line = from + 2 * at.start(first + i);
+      for (int64_t j = 0; j < at.n; ++j) {
+        into.re[j * lines + i] = line[2 * j * at.inner];
+        into.im[j * lines + i] = line[2 * j * at.inner + 1];
+      }
+    }
+  };
+  const auto scatter = [&](int64_t first, int64_t lines, Signals<T> out) {
+    for (int64_t i = 0; i < lines; ++i) {
+      T* line = to + 2 * at.start(first + i);
+      for (int64_t j = 0; j < at.n; ++j) {
+        line[2 * j * at.inner] = out.re[j * lines + i] * factor;
+        line[2 * j * at.inner + 1] = out.im[j * lines + i] * factor;
+      }
+    }
+  };
+  transform(*plan, at.count(), inverse, gather, scatter);
+}
+
+// An even number of samples are the real and the imaginary parts of half as many complex ones, Z =
+// E + i O, of which E and O, the transforms of the even and the odd samples, are the symmetric and
+// the antisymmetric part; X[k] = E[k] + w^k O[k]. An odd number are transformed as complex ones.
+
+template <typename T>
+void real_transform(const Tensor& x, double scale, Tensor& y) {
+  const Lines at{x.shape()[0], x.shape()[1], x.shape()[2]};
+  const int64_t m = at.n / 2 + 1, half = at.n / 2;
+  const Lines result{at.outer, m, at.inner};
+  const bool even = at.n % 2 == 0;
+  const auto plan = FftPlan<T>::of(even ? half : at.n);
+  const std::complex<T>* roots = even ? plan->half_steps().data() : nullptr;
+  const T *from = x.data<T>(), factor = T(scale);
+  T* to = y.data<T>();
+  const auto gather = [&](int64_t first, int64_t lines, Signals<T> into) {
+    for (int64_t i = 0; i < lines; ++i) {
+      const T* line = from + at.start(first + i);
+      for (int64_t j = 0; j < (even ? half : at.n); ++j) {
+        into.re[j * lines + i] = line[(even ? 2 * j : j) * at.inner];
+        into.im[j * lines + i] = even ? line[(2 * j + 1) * at.inner] : T(0);
+      }
+    }
+  };
+  const auto scatter = [&](int64_t first, int64_t lines, Signals<T> out) {
+    for (int64_t i = 0; i < lines; ++i) {
+      T* line = to + 2 * result.start(first + i);
+      for (int64_t k = 0; k < m; ++k) {
+        T re = out.re[k % plan->length() * lines + i], im = out.im[k % plan->length() * lines + i];
+        if (even) {
+          const int64_t mirror = (half - k) % half * lines + i;
+          const T even_r = (re + out.re[mirror]) / 2, even_i = (im - out.im[mirror]) / 2;
+          const T odd_r = (im + out.im[mirror]) / 2, odd_i = (out.re[mirror] - re) / 2;
+          const std::complex<T> w = roots[k];
+          re = even_r + (odd_r * w.real() - odd_i * w.imag());
+          im = even_i + (odd_r * w.imag() + odd_i * w.real());
+        }
+        const bool is_real = k == 0 || (even && k == half);
+        line[2 * k * at.inner] = re * factor;
+        line[2 * k * at.inner + 1] = is_real ? T(0) : im * factor;
+      }
+    }
+  };
+  transform(*plan, at.count(), /*inverse=*/false, gather, scatter);
+}
+
+template <typename T>
+void inverse_real_transform(const Tensor& x, double scale, Tensor& y) {
+  const Lines at{y.shape()[0], y.shape()[1], y.shape()[2]};
+  const int64_t m = at.n / 2 + 1, half = at.n / 2;
+  const Lines given{at.outer, m, at.inner};
+  const bool even = at.n % 2 == 0;
+  const auto plan = FftPlan<T>::of(even ? half : at.n);
+  const std::complex<T>* roots = even ? plan->half_steps().data() : nullptr;
+  const T *from = x.data<T>(), factor = T(scale);
+  T* to = y.data<T>();
+  const auto gather = [&](int64_t first, int64_t lines, Signals<T> into) {
+    for (int64_t i = 0; i < lines; ++i) {
+      const T* line = from + 2 * given.start(first + i);
+      const auto frequency = [&](int64_t k) {
+        const bool is_real = k == 0 || (even && k == half);
+        const T* at_k = line + 2 * k * at.inner;
+        return std::complex<T>(at_k[0], is_real ? T(0) : at_k[1]);
+      };
+      if (even) {
+        for (int64_t k = 0; k < half; ++k) {
+          const std::complex<T> a = frequency(k), b = frequency(half - k), w = roots[k];
+          const T even_r = a.real() + b.real(), even_i = a.imag() - b.imag();
+          const T rest_r = a.real() - b.real(), rest_i = a.imag() + b.imag();
+          const T odd_r = rest_r * w.real() + rest_i * w.imag();
+          const T odd_i = rest_i * w.real() - rest_r * w.imag();
+          into.re[k * lines + i] = even_r - odd_i;
+          into.im[k * lines + i] = even_i + odd_r;
+        }
+      } else {
+        for (int64_t k = 0; k < at.n; ++k) {
+          const std::complex<T> a = frequency(std::min(k, at.n - k));
+          into.re[k * lines + i] = a.real();
+          into.im[k * lines + i] = k < m ? a.imag() : -a.imag();
+        }
+      }
+    }
+  };
+  const auto scatter = [&](int64_t first, int64_t lines, Signals<T> out) {
+    for (int64_t i = 0; i < lines; ++i) {
+      T* line = to + at.start(first + i);
+      for (int64_t j = 0; j < (even ? half : at.n); ++j) {
+        line[(even ? 2 * j : j) * at.inner] = out.re[j * lines + i] * factor;
+        if (even) line[(2 * j + 1) * at.inner] = out.im[j * lines + i] * factor;
+      }
+    }
+  };
+  transform(*plan, at.count(), /*inverse=*/true, gather, scatter);
+}
+
+constexpr TypeList<float, double> kRealTypes{};
+
+}  // namespace
+
+void register_fft() {
+  set_kernel(kernels::fft, DeviceType::kCpu, kRealTypes,
+             []<typename T>(Type<T>, const Tensor& x, bool inverse, double scale, Tensor& y) {
+               complex_transform<T>(x, inverse, scale, y);
+             });
+  set_kernel(kernels::rfft, DeviceType::kCpu, kRealTypes,
+             []<typename T>(Type<T>, const Tensor& x, double scale, Tensor& y) {
+               real_transform<T>(x, scale, y);
+             });
+  set_kernel(kernels::irfft, DeviceType::kCpu, kRealTypes,
+             []<typename T>(Type<T>, const Tensor& x, double scale, Tensor& y) {
+               inverse_real_transform<T>(x, scale, y);
+             });
+}
+
+}  // namespace tapegrad::backends::cpu

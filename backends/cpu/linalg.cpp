@@ -1,0 +1,282 @@
+// LAPACK on every matrix of a batch; what the routines want and give is in ops/linalg.h.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <cblas.h>
+#include <omp.h>
+
+#include "backends/cpu/lapack.h"
+#include "backends/cpu/register.h"
+#include "core/error.h"
+#include "ops/linalg.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+int size(const Tensor& x, int dim) {
+  const int64_t n = x.shape()[dim];
+  if (n > std::numeric_limits<int>::max())
+    fail<ShapeError>("linalg: a size past 2^31, LAPACK's limit: ", x.shape());
+  return int(n);
+}
+
+/// A batch of matrices by columns.
+template <typename T>
+struct Matrices {
+  T* data;
+  int rows, columns, stride;  // stride of a column, as LAPACK wants it: at least 1
+
+  explicit Matrices(const Tensor& x)
+      : data(x.data<T>()), rows(size(x, 2)), columns(size(x, 1)), stride(std::max(rows, 1)) {}
+  T* operator[](int64_t i) const { return data + i * rows * columns; }
+};
+
+// A matrix up to this size, as multiplications of a product, is the work of one thread.
+constexpr double kOneThread = 1 << 21;
+
+/// Runs f(matrix, thread) for each: small ones side by side, large ones with all threads in each.
+class Batch {
+ public:
+  Batch(const Tensor& x) : count_(x.shape()[0]) {
+    const double m = double(x.shape()[2]), n = double(x.shape()[1]);
+    threads_ = m * n * std::min(m, n) > kOneThread
+                   ? 1
+                   : int(std::clamp<int64_t>(count_, 1, omp_get_max_threads()));
+  }
+  int threads() const { return threads_; }
+
+  template <typename F>
+  void run(const F& f) const {
+    if (threads_ == 1) {
+      for (int64_t i = 0; i < count_; ++i) f(i, 0);
+    } else {
+#pragma omp parallel for schedule(static) num_threads(threads_)
+      for (int64_t i = 0; i < count_; ++i) f(i, omp_get_thread_num());
+    }
+  }
+
+ private:
+  int64_t count_;
+  int threads_;
+};
+
+/// `length` elements for each thread.
+template <typename T>
+class Workspace {
+ public:
+  Workspace(const Batch& batch, int64_t length)
+      : memory_(Tensor::empty({batch.threads(), std::max<int64_t>(length, 1)}, kDTypeOf<T>)) {}
+  T* operator[](int thread) const { return memory_.data<T>() + thread * memory_.shape()[1]; }
+  int length() const { return int(memory_.shape()[1]); }
+
+ private:
+  Tensor memory_;
+};
+
+/// What a routine asks for when it is called with lwork = -1: it puts the length into work.
+template <typename T, typename Query>
+int64_t wanted_length(Query query) {
+  T work = 0;
+  const int ask = -1;
+  query(&work, &ask);
+  return int64_t(double(work) * (1 + 1e-6)) + 1;  // as a float it may have been rounded down
+}
+
+template <typename T>
+bool all_finite(const T* x, int64_t count) {
+  return std::all_of(x, x + count, [](T value) { return std::isfinite(value); });
+}
+
+template <typename T>
+void lu_factor(Tensor& a0, Tensor& pivots, Tensor& info) {
+  if (a0.numel() == 0) return;
+  const Matrices<T> a(a0);
+  Batch(a0).run([&](int64_t i, int) {
+    Lapack<T>::getrf(&a.rows, &a.columns, a[i], &a.stride, pivots.data<int>() + i * a.rows,
+                     info.data<int>() + i);
+  });
+}
+
+template <typename T>
+void lu_solve(const Tensor& lu0, const Tensor& pivots, bool transposed, Tensor& b0) {
+  if (b0.numel() == 0) return;
+  const Matrices<T> lu(lu0), b(b0);
+  Batch(lu0).run([&](int64_t i, int) {
+    int info = 0;
+    Lapack<T>::getrs(transposed ? "T" : "N", &lu.rows, &b.columns, lu[i], &lu.stride,
+                     pivots.data<int>() + i * lu.rows, b[i], &b.stride, &info, 1);
+  });
+}
+
+void trsm(const Matrices<float>& a, const float* from, kernels::Triangle t,
+          const Matrices<float>& b, float* to) {
+  cblas_strsm(CblasColMajor, CblasLeft, t.upper ? CblasUpper : CblasLower,
+              t.transposed ? CblasTrans : CblasNoTrans, t.unit ? CblasUnit : CblasNonUnit, b.rows,
+              b.columns, 1, from, a.stride, to, b.stride);
+}
+void trsm(const Matrices<double>& a, const double* from, kernels::Triangle t,
+          const Matrices<double>& b, double* to) {
+  cblas_dtrsm(CblasColMajor, CblasLeft, t.upper ? CblasUpper : CblasLower,
+              t.transposed ? CblasTrans : CblasNoTrans, t.unit ? CblasUnit : CblasNonUnit, b.rows,
+              b.columns, 1, from, a.stride, to, b.stride);
+}
+
+template <typename T>
+void triangular_solve(const Tensor& a0, kernels::Triangle triangle, Tensor& b0) {
+  if (b0.numel() == 0) return;
+  const Matrices<T> a(a0), b(b0);
+  Batch(a0).run([&](int64_t i, int) { trsm(a, a[i], triangle, b, b[i]); });
+}
+
+template <typename T>
+void cholesky(Tensor& a0, Tensor& info) {
+  if (a0.numel() == 0) return;
+  const Matrices<T> a(a0);
+  Batch(a0).run([&](int64_t i, int) {
+    Lapack<T>::potrf("L", &a.rows, a[i], &a.stride, info.data<int>() + i, 1);
+    for (int column = 1; column < a.columns; ++column)
+      std::fill_n(a[i] + int64_t(column) * a.rows, column, T(0));
+  });
+}
+
+template <typename T>
+void qr_factor(Tensor& a0, Tensor& scales) {
+  if (a0.numel() == 0) return;
+  const Matrices<T> a(a0);
+  const int64_t k = scales.shape()[1];
+  int ignored = 0;
+  const Batch batch(a0);
+  const Workspace<T> work(batch, wanted_length<T>([&](T* work, const int* ask) {
+                            Lapack<T>::geqrf(&a.rows, &a.columns, a.data, &a.stride,
+                                             scales.data<T>(), work, ask, &ignored);
+                          }));
+  const int length = work.length();
+  batch.run([&](int64_t i, int thread) {
+    int info = 0;
+    Lapack<T>::geqrf(&a.rows, &a.columns, a[i], &a.stride, scales.data<T>() + i * k, work[thread],
+                     &length, &info);
+  });
+}
+
+template <typename T>
+void qr_form(Tensor& q0, const Tensor& scales) {
+  if (q0.numel() == 0) return;
+  const Matrices<T> q(q0);
+  const int k = size(scales, 1);
+  int ignored = 0;
+  const Batch batch(q0);
+  const Workspace<T> work(batch, wanted_length<T>([&](T* work, const int* ask) {
+                            Lapack<T>::orgqr(&q.rows, &q.columns, &k, q.data, &q.stride,
+                                             scales.data<T>(), work, ask, &ignored);
+                          }));
+  const int length = work.length();
+  batch.run([&](int64_t i, int thread) {
+    int info = 0;
+    Lapack<T>::orgqr(&q.rows, &q.columns, &k, q[i], &q.stride, scales.data<T>() + i * k,
+                     work[thread], &length, &info);
+  });
+}
+
+/// An empty matrix has orthogonal matrices of any basis as factors.
+template <typename T>
+void fill_identity(Tensor& x0) {
+  if (!x0 || x0.numel() == 0) return;
+  const Matrices<T> x(x0);
+  std::fill_n(x.data, x0.numel(), T(0));
+  for (int64_t i = 0; i < x0.shape()[0]; ++i)
+    for (int k = 0; k < std::min(x.rows, x.columns); ++k) x[i][int64_t(k) * (x.rows + 1)] = T(1);
+}
+
+template <typename T>
+void svd(Tensor& a0, Tensor& u0, Tensor& s, Tensor& vh0, Tensor& info) {
+  if (a0.numel() == 0) {
+    fill_identity<T>(u0);
+    fill_identity<T>(vh0);
+    return;
+  }
+  const Matrices<T> a(a0);
+  const int k = std::min(a.rows, a.columns);
+  T nothing = 0;
+  const Matrices<T> u(u0 ? u0 : a0), vh(vh0 ? vh0 : a0);
+  const char* job = !u0 ? "N" : u.columns == a.rows && vh.rows == a.columns ? "A" : "S";
+  const auto run = [&](int64_t i, T* work, const int* length, int* indices, int* status) {
+    Lapack<T>::gesdd(job, &a.rows, &a.columns, a[i], &a.stride, s.data<T>() + i * k,
+                     u0 ? u[i] : &nothing, &u.stride, vh0 ? vh[i] : &nothing, &vh.stride, work,
+                     length, indices, status, 1);
+  };
+  const Batch batch(a0);
+  const Workspace<int> indices(batch, 8 * int64_t(k));
+  const Workspace<T> work(batch, wanted_length<T>([&](T* work, const int* ask) {
+                            int ignored = 0;
+                            run(0, work, ask, indices[0], &ignored);
+                          }));
+  const int length = work.length();
+  batch.run([&](int64_t i, int thread) {
+    int& status = info.data<int>()[i];
+    if (all_finite(a[i], int64_t(a.rows) * a.columns))
+      run(i, work[thread], &length, indices[thread], &status);
+    else
+      status = -1;
+  });
+}
+
+template <typename T>
+void eigh(Tensor& a0, bool vectors, Tensor& values, Tensor& info) {
+  if (a0.numel() == 0) return;
+  const Matrices<T> a(a0);
+  const int64_t n = a.rows;
+  const Batch batch(a0);
+  // The lengths that the routine documents.
+  const Workspace<T> work(batch, vectors ? 1 + 6 * n + 2 * n * n : 2 * n + 1);
+  const Workspace<int> indices(batch, vectors ? 3 + 5 * n : 1);
+  const int length = work.length(), index_length = indices.length();
+  const auto is_finite = [&](const T* matrix) {
+    for (int64_t column = 0; column < n; ++column)
+      if (!all_finite(matrix + column * (n + 1), n - column)) return false;
+    return true;
+  };
+  batch.run([&](int64_t i, int thread) {
+    int& status = info.data<int>()[i];
+    if (is_finite(a[i]))
+      Lapack<T>::syevd(vectors ? "V" : "N", "L", &a.rows, a[i], &a.stride, values.data<T>() + i * n,
+                       work[thread], &length, indices[thread], &index_length, &status, 1, 1);
+    else
+      status = -1;
+  });
+}
+
+constexpr TypeList<float, double> kLapackTypes{};
+
+}  // namespace
+
+void register_linalg() {
+  constexpr DeviceType kCpu = DeviceType::kCpu;
+  set_kernel(kernels::lu_factor, kCpu, kLapackTypes,
+             []<typename T>(Type<T>, Tensor& a, Tensor& pivots, Tensor& info) {
+               lu_factor<T>(a, pivots, info);
+             });
+  set_kernel(kernels::lu_solve, kCpu, kLapackTypes,
+             []<typename T>(Type<T>, const Tensor& lu, const Tensor& pivots, bool transposed,
+                            Tensor& b) { lu_solve<T>(lu, pivots, transposed, b); });
+  set_kernel(kernels::triangular_solve, kCpu, kLapackTypes,
+             []<typename T>(Type<T>, const Tensor& a, kernels::Triangle triangle, Tensor& b) {
+               triangular_solve<T>(a, triangle, b);
+             });
+  set_kernel(kernels::cholesky, kCpu, kLapackTypes,
+             []<typename T>(Type<T>, Tensor& a, Tensor& info) { cholesky<T>(a, info); });
+  set_kernel(kernels::qr_factor, kCpu, kLapackTypes,
+             []<typename T>(Type<T>, Tensor& a, Tensor& scales) { qr_factor<T>(a, scales); });
+  set_kernel(kernels::qr_form, kCpu, kLapackTypes,
+             []<typename T>(Type<T>, Tensor& q, const Tensor& scales) { qr_form<T>(q, scales); });
+  set_kernel(kernels::svd, kCpu, kLapackTypes,
+             []<typename T>(Type<T>, Tensor& a, Tensor& u, Tensor& s, Tensor& vh, Tensor& info) {
+               svd<T>(a, u, s, vh, info);
+             });
+  set_kernel(kernels::eigh, kCpu, kLapackTypes,
+             []<typename T>(Type<T>, Tensor& a, bool vectors, Tensor& values, Tensor& info) {
+               eigh<T>(a, vectors, values, info);
+             });
+}
+
+}  // namespace tapegrad::backends::cpu

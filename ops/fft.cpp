@@ -1,0 +1,304 @@
+#include "ops/fft.h"
+
+#include <cmath>
+
+#include "core/call_line.h"
+#include "core/op.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/extent.h"
+#include "ops/operands.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Kernel<void(const Tensor&, bool, double, Tensor&)> fft{"fft"};
+constinit Kernel<void(const Tensor&, double, Tensor&)> rfft{"rfft"}, irfft{"irfft"};
+
+}  // namespace kernels
+
+namespace fft {
+namespace {
+
+using namespace detail;
+
+// The three transforms are linear, and each other's adjoints: a complex one that with the other
+// sign of the exponent, rfft that of irfft but for the weight of the frequencies that irfft counts
+// twice, as themselves and as their conjugates.
+
+struct Complex {
+  static constexpr std::string_view kName = "fft";
+  int dim;
+  bool inverse;
+  double scale;
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(x.shape()), lines = around(y, dim);
+    if (y.numel() > 0) kernels::fft(around(x, dim), inverse, scale, lines);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    return apply(Complex{dim, !inverse, scale}, Where::current(), dy);
+  }
+};
+
+/// `factor` for the frequencies that stand for two, 1 for 0 and for n / 2 of an even n.
+Variable weighted(const Variable& x, int dim, int64_t n, double factor) {
+  const NoGrad off;
+  const Variable k = arange(n / 2 + 1, {.device = x.device()});
+  const Variable is_single = logical_or(eq(k, 0), eq(2 * k, n));
+  const Variable weights = where(is_single, 1.0, full({n / 2 + 1}, factor, {.device = x.device()}));
+  Shape shape = Dims::filled(x.rank(), 1);
+  shape[dim] = n / 2 + 1;
+  return reshape(weights.to(x.dtype()), shape);
+}
+
+Variable to_real(const Variable& x, int dim, int64_t n, double scale);
+
+struct ToComplex {
+  static constexpr std::string_view kName = "rfft";
+  int dim;
+  double scale;
+  int64_t n = 0;
+
+  Tensor forward(const Tensor& x) {
+    n = x.shape()[dim];
+    Shape shape = x.shape();
+    shape[dim] = n / 2 + 1;
+    shape.push_back(2);
+    Tensor y = x.empty_like(shape), lines = around(y, dim);
+    if (y.numel() > 0) kernels::rfft(around(x, dim), scale, lines);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    return to_real(dy * weighted(dy, dim, n, 0.5), dim, n, scale);
+  }
+};
+
+struct ToReal {
+  static constexpr std::string_view kName = "irfft";
+  int dim;
+  int64_t n;
+  double scale;
+
+  Tensor forward(const Tensor& x) const {
+    Shape shape;
+    for (int i = 0; i + 1 < x.rank(); ++i) shape.push_back(i == dim ? n : x.shape()[i]);
+    Tensor y = x.empty_like(shape), lines = around(y, dim);
+    if (y.numel() > 0) kernels::irfft(around(x, dim), scale, lines);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    const Variable dx = apply(ToComplex{dim, scale}, Where::current(), dy);
+    return dx * weighted(dx, dim, n, 2.0);
+  }
+};
+
+Variable to_real(const Variable& x, int dim, int64_t n, double scale) {
+  return apply(ToReal{dim, n, scale}, Where::current(), x);
+}
+
+/// x as a float, and its dimensions that count checked.
+Variable checked(std::string_view op, const Variable& x, bool is_complex) {
+  if (is_complex && (x.rank() < 2 || x.size(-1) != 2))
+    fail<ShapeError>(op, ": complex numbers are pairs, [..., n, 2], not ", x.shape());
+  if (x.rank() == 0) fail<ShapeError>(op, ": a number has no dimension to transform along");
+  if (x.dtype() == f16 || x.dtype() == bf16)
+    fail<DTypeError>(op, ": float32 or float64 is wanted, not ", x.dtype());
+  return as_float(x, Where::current());
+}
+
+/// Cut off, or followed by zeros, to n entries along dim.
+Variable with_length(std::string_view op, const Variable& x, int dim, int64_t n) {
+  if (n < 1) fail<ArgumentError>(op, ": a length of 1 or more is wanted, not ", n);
+  if (n < x.size(dim)) return narrow(x, dim, 0, n);
+  if (n == x.size(dim)) return x;
+  std::vector<int64_t> amounts(size_t(2 * (x.rank() - dim)));
+  amounts.back() = n - x.size(dim);
+  return pad(x, amounts);
+}
+
+double scale_of(Norm norm, int64_t n, bool inverse) {
+  if (norm == Norm::kOrtho) return 1 / std::sqrt(double(n));
+  return (norm == Norm::kBackward) == inverse ? 1 / double(n) : 1;
+}
+
+Variable complex_transform(std::string_view op, const Variable& input, Options options,
+                           bool inverse, Where where) {
+  const CallLine line(where);
+  const Variable x = checked(op, input, /*is_complex=*/true);
+  const int dim = normalize_dim(op, options.dim, x.rank() - 1);
+  const int64_t n = options.n.value_or(x.size(dim));
+  const Variable sized = with_length(op, x, dim, n);
+  return apply(Complex{dim, inverse, scale_of(options.norm, n, inverse)}, where, sized);
+}
+
+/// The dimensions and lengths of a transform over several, of a complex or a real x.
+struct Axes {
+  std::vector<Options> each;
+
+  Axes(std::string_view op, const Variable& x, const Options2d& options, bool is_complex) {
+    const Dims& dims = options.dim;
+    if (dims.rank() == 0) fail<ArgumentError>(op, ": no dim is named");
+    if (options.s.rank() != 0 && options.s.rank() != dims.rank())
+      fail<ArgumentError>(op, ": s names ", options.s.rank(), " lengths for ", dims.rank(),
+                          " dims");
+    const int rank = x.rank() - (is_complex ? 1 : 0);
+    Dims seen = Dims::filled(rank, 0);
+    for (int i = 0; i < dims.rank(); ++i) {
+      const int dim = normalize_dim(op, int(dims[i]), rank);
+      if (seen[dim]++) fail<ArgumentError>(op, ": dim ", dims[i], " is named twice in ", dims);
+      Options axis{.dim = dim, .norm = options.norm};
+      if (options.s.rank() > 0) axis.n = options.s[i];
+      each.push_back(axis);
+    }
+  }
+};
+
+/// x rolled by its size / 2 along the dimensions, rounded down, or up.
+Variable rolled(const Variable& x, const Dims& dims, bool up, Where where) {
+  Dims all = dims, shifts;
+  if (dims.rank() == 0)
+    for (int i = 0; i < x.rank(); ++i) all.push_back(i);
+  for (int64_t dim : all) shifts.push_back((x.size(int(dim)) + (up ? 1 : 0)) / 2);
+  return roll(x, shifts, all, where);
+}
+
+}  // namespace
+
+Variable fft(const Variable& x, Options options, Where where) {
+  return complex_transform("fft.fft", x, options, /*inverse=*/false, where);
+}
+Variable ifft(const Variable& x, Options options, Where where) {
+  return complex_transform("fft.ifft", x, options, /*inverse=*/true, where);
+}
+
+Variable rfft(const Variable& input, Options options, Where where) {
+  constexpr std::string_view kName = "fft.rfft";
+  const CallLine line(where);
+  const Variable x = checked(kName, input, /*is_complex=*/false);
+  const int dim = normalize_dim(kName, options.dim, x.rank());
+  const int64_t n = options.n.value_or(x.size(dim));
+  const Variable sized = with_length(kName, x, dim, n);
+  return apply(ToComplex{dim, scale_of(options.norm, n, /*inverse=*/false)}, where, sized);
+}
+
+Variable irfft(const Variable& input, Options options, Where where) {
+  constexpr std::string_view kName = "fft.irfft";
+  const CallLine line(where);
+  const Variable x = checked(kName, input, /*is_complex=*/true);
+  const int dim = normalize_dim(kName, options.dim, x.rank() - 1);
+  const int64_t n = options.n.value_or(2 * (x.size(dim) - 1));
+  if (n < 1) fail<ArgumentError>(kName, ": a length of 1 or more is wanted, not ", n);
+  const Variable sized = with_length(kName, x, dim, n / 2 + 1);
+  return apply(ToReal{dim, n, scale_of(options.norm, n, /*inverse=*/true)}, where, sized);
+}
+
+Variable fft2(const Variable& x, Options2d options, Where where) {
+  const CallLine line(where);
+  Variable y = x;
+  for (const Options& axis : Axes("fft.fft2", x, options, /*is_complex=*/true).each)
+    y = fft(y, axis);
+  return y;
+}
+Variable ifft2(const Variable& x, Options2d options, Where where) {
+  const CallLine line(where);
+  Variable y = x;
+  for (const Options& axis : Axes("fft.ifft2", x, options, /*is_complex=*/true).each)
+    y = ifft(y, axis);
+  return y;
+}
+Variable rfft2(const Variable& x, Options2d options, Where where) {
+  const CallLine line(where);
+  std::vector<Options> axes = Axes("fft.rfft2", x, options, /*is_complex=*/false).each;
+  Variable y = rfft(x, axes.back());
+  axes.pop_back();
+  for (const Options& axis : axes) y = fft(y, axis);
+  return y;
+}
+Variable irfft2(const Variable& x, Options2d options, Where where) {
+  const CallLine line(where);
+  std::vector<Options> axes = Axes("fft.irfft2", x, options, /*is_complex=*/true).each;
+  const Options last = axes.back();
+  axes.pop_back();
+  Variable y = x;
+  for (const Options& axis : axes) y = ifft(y, axis);
+  return irfft(y, last);
+}
+
+Variable fftshift(const Variable& x, const Dims& dims, Where where) {
+  return rolled(x, dims, /*up=*/false, where);
+}
+Variable ifftshift(const Variable& x, const Dims& dims, Where where) {
+  return rolled(x, dims, /*up=*/true, where);
+}
+
+}  // namespace fft
+
+namespace {
+
+fft::Norm norm_of(const Arguments& a) {
+  const std::string norm = a.text("norm");
+  if (norm == "backward") return fft::Norm::kBackward;
+  if (norm == "ortho") return fft::Norm::kOrtho;
+  if (norm == "forward") return fft::Norm::kForward;
+  fail<ArgumentError>("fft: norm: backward, ortho or forward, not ", norm);
+}
+
+fft::Options line_options(const Arguments& a) {
+  fft::Options options{.dim = int(a.integer("dim")), .norm = norm_of(a)};
+  if (a.has("n")) options.n = a.integer("n");
+  return options;
+}
+
+fft::Options2d plane_options(const Arguments& a) {
+  return {.s = a.has("s") ? a.dims("s") : Dims{}, .dim = a.dims("dim"), .norm = norm_of(a)};
+}
+
+Dims shift_dims(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }
+
+}  // namespace
+
+void catalog_fft(Catalog& catalog) {
+  using A = const Arguments&;
+  static constexpr OpTraits kPairs{.example = [](DType dtype) -> Arguments {
+    return {.inputs = {Variable(Tensor::full({2, 3, 2}, 1, dtype))}, .attributes = {}};
+  }};
+  catalog.add(
+      "fft.fft(input, n: int = none, dim: int = -1, norm: str = backward)",
+      "sum of x[j] exp(-2 pi i j k / n), of pairs",
+      [](A a) { return fft::fft(a[0], line_options(a)); }, kPairs);
+  catalog.add(
+      "fft.ifft(input, n: int = none, dim: int = -1, norm: str = backward)",
+      "sum of x[j] exp(2 pi i j k / n) / n, of pairs",
+      [](A a) { return fft::ifft(a[0], line_options(a)); }, kPairs);
+  catalog.add("fft.rfft(input, n: int = none, dim: int = -1, norm: str = backward)",
+              "fft of reals, its n / 2 + 1 first frequencies",
+              [](A a) { return fft::rfft(a[0], line_options(a)); });
+  catalog.add(
+      "fft.irfft(input, n: int = none, dim: int = -1, norm: str = backward)",
+      "n reals of n / 2 + 1 frequencies", [](A a) { return fft::irfft(a[0], line_options(a)); },
+      kPairs);
+  catalog.add(
+      "fft.fft2(input, s: ints = none, dim: ints = [-2, -1], norm: str = backward)",
+      "fft over two dimensions", [](A a) { return fft::fft2(a[0], plane_options(a)); }, kPairs);
+  catalog.add(
+      "fft.ifft2(input, s: ints = none, dim: ints = [-2, -1], norm: str = backward)",
+      "ifft over two dimensions", [](A a) { return fft::ifft2(a[0], plane_options(a)); }, kPairs);
+  catalog.add("fft.rfft2(input, s: ints = none, dim: ints = [-2, -1], norm: str = backward)",
+              "rfft over the last dimension, then fft",
+              [](A a) { return fft::rfft2(a[0], plane_options(a)); });
+  catalog.add(
+      "fft.irfft2(input, s: ints = none, dim: ints = [-2, -1], norm: str = backward)",
+      "ifft, then irfft over the last dimension",
+      [](A a) { return fft::irfft2(a[0], plane_options(a)); }, kPairs);
+  catalog.add("fft.fftshift(input, dim: ints = none)", "rolled by size / 2, rounded down",
+              [](A a) { return fft::fftshift(a[0], shift_dims(a)); });
+  catalog.add("fft.ifftshift(input, dim: ints = none)", "rolled by size / 2, rounded up",
+              [](A a) { return fft::ifftshift(a[0], shift_dims(a)); });
+}
+
+}  // namespace tapegrad

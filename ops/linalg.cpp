@@ -1,0 +1,308 @@
+// Solving: LU factors, triangles, Cholesky factors.
+#include "ops/linalg.h"
+
+#include "core/call_line.h"
+#include "core/op.h"
+#include "core/tape.h"
+#include "ops/arithmetic.h"
+#include "ops/binary.h"
+#include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/diagonal.h"
+#include "ops/linalg_parts.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Kernel<void(Tensor&, Tensor&, Tensor&)> lu_factor{"linalg.lu_factor"};
+constinit Kernel<void(const Tensor&, const Tensor&, bool, Tensor&)> lu_solve{"linalg.lu_solve"};
+constinit Kernel<void(const Tensor&, Triangle, Tensor&)> triangular_solve{
+    "linalg.solve_triangular"};
+constinit Kernel<void(Tensor&, Tensor&)> cholesky{"linalg.cholesky"};
+
+}  // namespace kernels
+
+namespace linalg {
+namespace {
+
+using namespace detail;
+
+constexpr std::string_view kSingular = "the matrix is singular";
+
+/// P L U, by columns.
+struct Factors {
+  Tensor lu{}, pivots{}, info{};
+
+  Factors() {}
+  explicit Factors(const Tensor& x) : lu(by_columns(x)), info(info_for(lu)) {
+    pivots = Tensor::empty({lu.shape()[0], lu.shape()[1]}, i32, x.device());
+    kernels::lu_factor(lu, pivots, info);
+  }
+  /// A^-1 b, or A^-T b.
+  Tensor solve(const Tensor& b, bool transposed) const {
+    Tensor x = by_columns(b);
+    kernels::lu_solve(lu, pivots, transposed, x);
+    return by_rows(x, b.shape());
+  }
+  Variable diagonal() const { return tapegrad::diagonal(Variable(lu), 0, 1, 2); }
+  /// Of the permutation: 1, or -1 after an odd number of exchanges.
+  Variable parity() const {
+    const Variable unmoved = arange(1, lu.shape()[1] + 1, 1, {.dtype = i32, .device = lu.device()});
+    const Variable swaps = sum(ne(Variable(pivots), unmoved), {1});
+    return (1 - 2 * bitwise_and(swaps, 1)).to(lu.dtype());
+  }
+};
+
+struct Solve {
+  static constexpr std::string_view kName = "linalg.solve";
+  Factors factors{};
+  SavedInput<0> a{};
+  SavedOutput<> x{};
+  auto saved() { return std::tie(a, x); }
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    check_same_device(kName, a, b);
+    check_same_dtype(kName, a, b);
+    factors = Factors(a);
+    check_info(kName, factors.info, kSingular);
+    return factors.solve(b, /*transposed=*/false);
+  }
+  // dB = A^-T dX, dA = -dB X^T
+  std::array<Variable, 2> backward(const Variable& dx, Needs needs) const {
+    const Variable db = is_recording() ? solve(mT(a()), dx)
+                                       : Variable(factors.solve(dx.value(), /*transposed=*/true));
+    return {needs[0] ? -matmul(db, mT(x())) : Variable(), db};
+  }
+};
+
+struct Inv {
+  static constexpr std::string_view kName = "linalg.inv";
+  SavedOutput<> y{};
+  auto saved() { return std::tie(y); }
+
+  Tensor forward(const Tensor& x) const {
+    require_square(kName, x);
+    const Factors factors(x);
+    check_info(kName, factors.info, kSingular);
+    const int64_t n = x.shape()[x.rank() - 1];
+    const Variable identity = eye(n, n, {.dtype = x.dtype(), .device = x.device()});
+    return factors.solve(expand(identity, x.shape()).value(), /*transposed=*/false);
+  }
+  // dA = -Y^T dY Y^T
+  Variable backward(const Variable& dy) const {
+    const Variable yt = mT(y());
+    return -matmul(matmul(yt, dy), yt);
+  }
+};
+
+struct Det {
+  static constexpr std::string_view kName = "linalg.det";
+  SavedInput<0> x{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(x, y); }
+
+  Tensor forward(const Tensor& x) const {
+    require_square(kName, x);
+    const NoGrad off;
+    const Factors factors(x);
+    return reshape(prod(factors.diagonal(), 1) * factors.parity(), front_of(x.shape())).value();
+  }
+  // dA = dy times the cofactors: y A^-T, or for a singular matrix, with A = U S V^T,
+  // det(U) det(V) U C V^T, where C has the products of the other singular values.
+  Variable backward(const Variable& dy) const {
+    const Variable x = this->x(), y = this->y();
+    if (!any(eq(y, 0)).item()) return as_factor(dy * y) * mT(inv(x));
+    const auto [u, s, vh] = svd(x, /*full_matrices=*/false);
+    const Variable sign = (det(u) * det(vh)).detach();
+    const Variable own = eye(s.size(-1), {}, {.dtype = boolean, .device = s.device()});
+    const Variable others = prod(where(own, 1.0, as_row(s)), -1);
+    return matmul(u * as_factor(dy * sign) * as_row(others), vh);
+  }
+};
+
+struct LogDet {
+  static constexpr std::string_view kName = "linalg.slogdet";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  std::vector<Tensor> forward(const Tensor& x) const {
+    require_square(kName, x);
+    const NoGrad off;
+    const Factors factors(x);
+    const Variable diagonal = factors.diagonal();
+    const Shape front = front_of(x.shape());
+    return {reshape(prod(sign(diagonal), 1) * factors.parity(), front).value(),
+            reshape(sum(log(abs(diagonal)), {1}), front).value()};
+  }
+  Variable backward(std::span<const Variable> dy) const {
+    return dy[1] ? as_factor(dy[1]) * mT(inv(x())) : Variable();
+  }
+};
+
+struct SolveTriangular {
+  static constexpr std::string_view kName = "linalg.solve_triangular";
+  bool upper, unit;
+  SavedInput<0> a{};
+  SavedOutput<> x{};
+  auto saved() { return std::tie(a, x); }
+
+  Tensor forward(const Tensor& a, const Tensor& b) const {
+    check_same_device(kName, a, b);
+    check_same_dtype(kName, a, b);
+    Tensor x = by_columns(b);
+    kernels::triangular_solve(by_columns(a), {upper, /*transposed=*/false, unit}, x);
+    return by_rows(x, b.shape());
+  }
+  // dB = A^-T dX, dA = -dB X^T where A is read
+  std::array<Variable, 2> backward(const Variable& dx, Needs needs) const {
+    const Variable db = solve_triangular(mT(a()), dx, {.upper = !upper, .unitriangular = unit});
+    if (!needs[0]) return {Variable(), db};
+    const Variable da = -matmul(db, mT(x()));
+    return {upper ? triu(da, unit) : tril(da, unit ? -1 : 0), db};
+  }
+};
+
+struct Cholesky {
+  static constexpr std::string_view kName = "linalg.cholesky";
+  SavedOutput<> l{};
+  auto saved() { return std::tie(l); }
+
+  Tensor forward(const Tensor& x) const {
+    require_square(kName, x);
+    Tensor y = by_columns(x), info = info_for(y);
+    kernels::cholesky(y, info);
+    check_info(kName, info, "the matrix is not positive definite");
+    return by_rows(y, x.shape());
+  }
+  // dA = (S + S^T) / 2 with S = L^-T P L^-1, where P is the lower triangle of L^T dL with half of
+  // its diagonal (Murray 2016).
+  Variable backward(const Variable& dl) const {
+    const Variable l = this->l(), product = matmul(mT(l), dl);
+    const Variable p = tril(product) - diag_embed(diagonal(product, 0, -2, -1)) * 0.5;
+    const Variable left = solve_triangular(mT(l), p, {.upper = true});
+    const Variable s = solve_triangular(l, left, {.upper = false, .left = false});
+    return (s + mT(s)) * 0.5;
+  }
+};
+
+void check_rows(std::string_view op, const Variable& a, const Variable& b, int rows_of_b) {
+  if (a.size(-1) != b.size(rows_of_b))
+    fail<ShapeError>(op, ": sizes differ: ", a.shape(), " and ", b.shape());
+}
+
+}  // namespace
+
+Variable solve(const Variable& a, const Variable& b, bool left, Where where) {
+  const CallLine line(where);
+  require_square(Solve::kName, a.value());
+  Shape vectors = front_of(a.shape());
+  vectors.push_back(a.size(-1));
+  if (b.rank() == 1 || b.shape() == vectors)
+    return left ? squeeze(solve(a, unsqueeze(b, -1)), -1)
+                : squeeze(solve(a, unsqueeze(b, -2), false), -2);
+  require_matrix(Solve::kName, b.value());
+  if (!left) return mT(solve(mT(a), mT(b)));
+  check_rows(Solve::kName, a, b, -2);
+  const auto [x, y] = broadcast_batches(Solve::kName, a, b);
+  return apply(Solve{}, where, x, y);
+}
+
+Variable inv(const Variable& x, Where where) { return apply(Inv{}, where, x); }
+Variable det(const Variable& x, Where where) { return apply(Det{}, where, x); }
+Slogdet slogdet(const Variable& x, Where where) {
+  const std::vector<Variable> y = apply(LogDet{}, where, x);
+  return {y[0], y[1]};
+}
+
+Variable solve_triangular(const Variable& a, const Variable& b, TriangularOptions options,
+                          Where where) {
+  const CallLine line(where);
+  require_square(SolveTriangular::kName, a.value());
+  require_matrix(SolveTriangular::kName, b.value());
+  check_rows(SolveTriangular::kName, a, b, options.left ? -2 : -1);
+  if (!options.left)
+    return mT(solve_triangular(mT(a), mT(b),
+                               {.upper = !options.upper, .unitriangular = options.unitriangular}));
+  const auto [x, y] = broadcast_batches(SolveTriangular::kName, a, b);
+  return apply(SolveTriangular{options.upper, options.unitriangular}, where, x, y);
+}
+
+Variable cholesky(const Variable& x, bool upper, Where where) {
+  if (!upper) return apply(Cholesky{}, where, x);
+  const CallLine line(where);
+  require_square(Cholesky::kName, x.value());
+  return mT(cholesky(mT(x)));
+}
+
+}  // namespace linalg
+
+Variable cholesky_solve(const Variable& b, const Variable& factor, bool upper, Where where) {
+  const CallLine line(where);
+  detail::require_square("cholesky_solve", factor.value());
+  detail::require_matrix("cholesky_solve", b.value());
+  linalg::check_rows("cholesky_solve", factor, b, -2);
+  const Variable lower = upper ? detail::mT(factor) : factor;
+  return linalg::solve_triangular(
+      detail::mT(lower), linalg::solve_triangular(lower, b, {.upper = false}), {.upper = true});
+}
+
+void catalog_linalg_factor(Catalog& catalog);
+void catalog_linalg_composed(Catalog& catalog);
+
+namespace {
+
+/// Arguments of ops that not every matrix suits.
+Variable example_matrix(DType dtype) { return Variable(eye(2, 2, {.dtype = dtype})); }
+Arguments one_example(DType dtype) { return {.inputs = {example_matrix(dtype)}}; }
+Arguments two_examples(DType dtype) {
+  return {.inputs = {example_matrix(dtype), example_matrix(dtype)}};
+}
+
+}  // namespace
+
+void catalog_linalg(Catalog& catalog) {
+  using A = const Arguments&;
+  static constexpr OpTraits kOne{.example = one_example}, kTwo{.example = two_examples};
+  catalog.add(
+      "linalg.solve(A, B, left: bool = true)", "X with A X = B, or X A = B",
+      [](A a) { return linalg::solve(a[0], a[1], a.flag("left")); }, kTwo);
+  catalog.add(
+      "linalg.inv(A)", "A^-1", [](A a) { return linalg::inv(a[0]); }, kOne);
+  catalog.add(
+      "linalg.det(A)", "the determinant", [](A a) { return linalg::det(a[0]); }, kOne);
+  catalog.add(
+      "linalg.slogdet(A)", "sign(det A) and log |det A|",
+      [](A a) {
+        const auto [sign, logabsdet] = linalg::slogdet(a[0]);
+        return std::vector{sign, logabsdet};
+      },
+      kOne);
+  catalog.add(
+      "linalg.solve_triangular(A, B, upper: bool, left: bool = true, unitriangular: bool = false)",
+      "X with A X = B, or X A = B, for a triangular A",
+      [](A a) {
+        return linalg::solve_triangular(a[0], a[1],
+                                        {.upper = a.flag("upper"),
+                                         .left = a.flag("left"),
+                                         .unitriangular = a.flag("unitriangular")});
+      },
+      {.example = [](DType dtype) -> Arguments {
+        Arguments arguments = two_examples(dtype);
+        arguments.attributes = {{"upper", true}};
+        return arguments;
+      }});
+  catalog.add(
+      "linalg.cholesky(A, upper: bool = false)", "lower triangular L with A = L L^T",
+      [](A a) { return linalg::cholesky(a[0], a.flag("upper")); }, kOne);
+  catalog.add(
+      "cholesky_solve(B, L, upper: bool = false)", "X with L L^T X = B",
+      [](A a) { return cholesky_solve(a[0], a[1], a.flag("upper")); }, kTwo);
+  catalog_linalg_factor(catalog);
+  catalog_linalg_composed(catalog);
+}
+
+}  // namespace tapegrad
