@@ -2,7 +2,7 @@
 // layers without parameters: Flatten, Identity, Lambda.
 #pragma once
 
-#include "nn/module.h"
+#include "nn/function.h"
 #include "ops/activation.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
@@ -10,108 +10,82 @@
 
 namespace tapegrad::nn {
 
-struct ReLU final : Stateless<ReLU> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return relu(x, where);
-  }
-};
-struct ReLU6 final : Stateless<ReLU6> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return relu6(x, where);
-  }
-};
-struct LeakyReLU final : Stateless<LeakyReLU> {
-  double negative_slope;
-  explicit LeakyReLU(double negative_slope = 0.01) : negative_slope(negative_slope) {}
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return leaky_relu(x, negative_slope, where);
-  }
-};
-struct ELU final : Stateless<ELU> {
-  double alpha;
-  explicit ELU(double alpha = 1.0) : alpha(alpha) {}
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return elu(x, alpha, where);
-  }
-};
-struct SELU final : Stateless<SELU> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return selu(x, where);
-  }
-};
-struct GELU final : Stateless<GELU> {
-  Gelu approximate;
-  explicit GELU(Gelu approximate = Gelu::kErf) : approximate(approximate) {}
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return gelu(x, approximate, where);
-  }
-};
-struct SiLU final : Stateless<SiLU> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return silu(x, where);
-  }
-};
-struct Mish final : Stateless<Mish> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return mish(x, where);
-  }
-};
-struct Sigmoid final : Stateless<Sigmoid> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return sigmoid(x, where);
-  }
-};
-struct Tanh final : Stateless<Tanh> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return tanh(x, where);
-  }
-};
-struct Softplus final : Stateless<Softplus> {
-  double beta, threshold;
-  explicit Softplus(double beta = 1.0, double threshold = 20.0)
-      : beta(beta), threshold(threshold) {}
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return softplus(x, beta, threshold, where);
-  }
-};
-struct Hardsigmoid final : Stateless<Hardsigmoid> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return hardsigmoid(x, where);
-  }
-};
-struct Hardswish final : Stateless<Hardswish> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return hardswish(x, where);
-  }
-};
+struct ReLU final : Function<ReLU, relu> {};
+struct ReLU6 final : Function<ReLU6, relu6> {};
+struct SELU final : Function<SELU, selu> {};
+struct SiLU final : Function<SiLU, silu> {};
+struct Mish final : Function<Mish, mish> {};
+struct Sigmoid final : Function<Sigmoid, sigmoid> {};
+struct LogSigmoid final : Function<LogSigmoid, logsigmoid> {};
+struct Hardsigmoid final : Function<Hardsigmoid, hardsigmoid> {};
+struct Hardswish final : Function<Hardswish, hardswish> {};
+struct Tanh final : Function<Tanh, tapegrad::tanh> {};
+struct Tanhshrink final : Function<Tanhshrink, tanhshrink> {};
+struct Softsign final : Function<Softsign, softsign> {};
 /// 1 where x > 0, else 0; no gradient passes.
-struct Step final : Stateless<Step> {
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return step(x, where);
-  }
+struct Step final : Function<Step, step> {};
+
+struct LeakyReLU final : Function<LeakyReLU, leaky_relu, double> {
+  explicit LeakyReLU(double negative_slope = 0.01) : Function(negative_slope) {}
 };
-struct Softmax final : Stateless<Softmax> {
-  int dim;
-  explicit Softmax(int dim = -1) : dim(dim) {}
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return softmax(x, dim, where);
-  }
+struct ELU final : Function<ELU, elu, double> {
+  explicit ELU(double alpha = 1.0) : Function(alpha) {}
 };
-struct LogSoftmax final : Stateless<LogSoftmax> {
-  int dim;
-  explicit LogSoftmax(int dim = -1) : dim(dim) {}
+struct CELU final : Function<CELU, celu, double> {
+  explicit CELU(double alpha = 1.0) : Function(alpha) {}
+};
+struct GELU final : Function<GELU, gelu, Gelu> {
+  explicit GELU(Gelu approximate = Gelu::kErf) : Function(approximate) {}
+};
+struct Softplus final : Function<Softplus, softplus, double, double> {
+  explicit Softplus(double beta = 1.0, double threshold = 20.0) : Function(beta, threshold) {}
+};
+struct Hardtanh final : Function<Hardtanh, hardtanh, double, double> {
+  explicit Hardtanh(double min_val = -1.0, double max_val = 1.0) : Function(min_val, max_val) {}
+};
+struct Softshrink final : Function<Softshrink, softshrink, double> {
+  explicit Softshrink(double lambd = 0.5) : Function(lambd) {}
+};
+struct Hardshrink final : Function<Hardshrink, hardshrink, double> {
+  explicit Hardshrink(double lambd = 0.5) : Function(lambd) {}
+};
+struct Threshold final : Function<Threshold, tapegrad::threshold, double, double> {
+  Threshold(double threshold, double value) : Function(threshold, value) {}
+};
+struct GLU final : Function<GLU, glu, int> {
+  explicit GLU(int dim = -1) : Function(dim) {}
+};
+struct Softmax final : Function<Softmax, softmax, int> {
+  explicit Softmax(int dim = -1) : Function(dim) {}
+};
+struct LogSoftmax final : Function<LogSoftmax, log_softmax, int> {
+  explicit LogSoftmax(int dim = -1) : Function(dim) {}
+};
+struct Softmin final : Function<Softmin, softmin, int> {
+  explicit Softmin(int dim = -1) : Function(dim) {}
+};
+
+/// max(x, 0) + weight * min(x, 0) with a learned slope for all channels, or for each.
+struct PReLU final : Model<PReLU> {
+  Variable weight;  // [num_parameters]
+  explicit PReLU(int64_t num_parameters = 1, double init = 0.25);
+  void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& x, Where where = Where::current()) const {
-    return log_softmax(x, dim, where);
+    return prelu(x, weight, where);
   }
 };
 
 /// Dimensions start_dim..end_dim become one: all but the batch.
-struct Flatten final : Stateless<Flatten> {
-  int start_dim, end_dim;
-  explicit Flatten(int start_dim = 1, int end_dim = -1) : start_dim(start_dim), end_dim(end_dim) {}
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return flatten(x, start_dim, end_dim, where);
-  }
+struct Flatten final : Function<Flatten, flatten, int, int> {
+  explicit Flatten(int start_dim = 1, int end_dim = -1) : Function(start_dim, end_dim) {}
+};
+/// The other way: dim becomes several, of which one size may be -1.
+struct Unflatten final : Stateless<Unflatten> {
+  int dim;
+  Shape unflattened_size;
+  Unflatten(int dim, const Shape& unflattened_size)
+      : dim(dim), unflattened_size(unflattened_size) {}
+  Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 struct Identity final : Stateless<Identity> {
   Variable forward(const Variable& x) const { return x; }

@@ -164,6 +164,58 @@ struct AvgPool3d final : Pool<AvgPool3d, AvgPool3dOptions> {
   using Pool::Pool;
 };
 
+/// (sum of x^p)^(1/p) over windows.
+template <typename Self, typename Size>
+class LPPool : public Stateless<Self> {
+ public:
+  explicit LPPool(LpPoolOptions<Size> options) : options_(options) {}
+  Variable forward(const Variable& x, Where where = Where::current()) const {
+    return Self::pool(x, options_, where);
+  }
+
+ private:
+  LpPoolOptions<Size> options_;
+};
+
+struct LPPool1d final : LPPool<LPPool1d, int64_t> {
+  static constexpr auto pool = lp_pool1d;
+  using LPPool::LPPool;
+};
+struct LPPool2d final : LPPool<LPPool2d, Size2d> {
+  static constexpr auto pool = lp_pool2d;
+  using LPPool::LPPool;
+};
+struct LPPool3d final : LPPool<LPPool3d, Size3d> {
+  static constexpr auto pool = lp_pool3d;
+  using LPPool::LPPool;
+};
+
+/// The partial inverse of max pooling, of values and the indices that max_pool*_with_indices gives.
+template <typename Self, typename Size>
+class MaxUnpool : public Stateless<Self> {
+ public:
+  explicit MaxUnpool(MaxUnpoolOptions<Size> options) : options_(options) {}
+  Variable forward(const Variable& x, const Variable& indices) const {
+    return Self::unpool(x, indices, options_, Where::current());
+  }
+
+ private:
+  MaxUnpoolOptions<Size> options_;
+};
+
+struct MaxUnpool1d final : MaxUnpool<MaxUnpool1d, int64_t> {
+  static constexpr auto unpool = max_unpool1d;
+  using MaxUnpool::MaxUnpool;
+};
+struct MaxUnpool2d final : MaxUnpool<MaxUnpool2d, Size2d> {
+  static constexpr auto unpool = max_unpool2d;
+  using MaxUnpool::MaxUnpool;
+};
+struct MaxUnpool3d final : MaxUnpool<MaxUnpool3d, Size3d> {
+  static constexpr auto unpool = max_unpool3d;
+  using MaxUnpool::MaxUnpool;
+};
+
 /// Pooling to a given size.
 template <typename Self, typename Size>
 class AdaptivePool : public Stateless<Self> {

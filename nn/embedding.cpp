@@ -34,6 +34,23 @@ std::string Embedding::options() const {
   return text.str();
 }
 
+EmbeddingBag::EmbeddingBag(EmbeddingBagOptions options) : options_(options) {
+  weight = Embedding({.num_embeddings = options.num_embeddings,
+                      .embedding_dim = options.embedding_dim,
+                      .padding_idx = options.padding_idx})
+               .weight;
+}
+
+Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
+                               const Variable& per_sample_weights, Where where) const {
+  return embedding_bag(ids, weight, offsets,
+                       {.mode = options_.mode,
+                        .per_sample_weights = per_sample_weights,
+                        .include_last_offset = options_.include_last_offset,
+                        .padding_idx = options_.padding_idx},
+                       where);
+}
+
 Dropout::Dropout(double p) : p_(p) {
   if (!(p >= 0 && p <= 1)) fail<ArgumentError>("Dropout: p is a probability, not ", p);
 }

@@ -55,6 +55,12 @@ Variable BatchNorm<Self>::normalize(const Variable& x, Where where) const {
   if (!is_inferred()) [[unlikely]]
     allocate(x.size(1));
   const bool training = this->is_training();
+  if constexpr (Self::kName.starts_with("Instance"))
+    return instance_norm(x, running_mean, running_var, weight, bias,
+                         {.use_input_stats = training || !options_.track_running_stats,
+                          .momentum = options_.momentum,
+                          .eps = options_.eps},
+                         where);
   const Variable y = batch_norm(x, running_mean, running_var, weight, bias,
                                 {.training = training || !options_.track_running_stats,
                                  .momentum = options_.momentum,
@@ -80,6 +86,10 @@ std::string BatchNorm<Self>::options() const {
 
 template class BatchNorm<BatchNorm1d>;
 template class BatchNorm<BatchNorm2d>;
+template class BatchNorm<BatchNorm3d>;
+template class BatchNorm<InstanceNorm1d>;
+template class BatchNorm<InstanceNorm2d>;
+template class BatchNorm<InstanceNorm3d>;
 
 Variable BatchNorm1d::forward(const Variable& x, Where where) const {
   if (x.rank() != 2 && x.rank() != 3)
@@ -89,6 +99,76 @@ Variable BatchNorm1d::forward(const Variable& x, Where where) const {
 Variable BatchNorm2d::forward(const Variable& x, Where where) const {
   if (x.rank() != 4) fail<ShapeError>("BatchNorm2d: an input is [n, c, h, w], not ", x.shape());
   return normalize(x, where);
+}
+
+Variable BatchNorm3d::forward(const Variable& x, Where where) const {
+  if (x.rank() != 5) fail<ShapeError>("BatchNorm3d: an input is [n, c, d, h, w], not ", x.shape());
+  return normalize(x, where);
+}
+
+static BatchNormOptions of_instances(InstanceNormOptions o) {
+  return {.num_features = o.num_features,
+          .eps = o.eps,
+          .momentum = o.momentum,
+          .affine = o.affine,
+          .track_running_stats = o.track_running_stats};
+}
+InstanceNorm1d::InstanceNorm1d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
+InstanceNorm2d::InstanceNorm2d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
+InstanceNorm3d::InstanceNorm3d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
+
+Variable InstanceNorm1d::forward(const Variable& x, Where where) const {
+  if (x.rank() != 3) fail<ShapeError>("InstanceNorm1d: an input is [n, c, l], not ", x.shape());
+  return normalize(x, where);
+}
+Variable InstanceNorm2d::forward(const Variable& x, Where where) const {
+  if (x.rank() != 4) fail<ShapeError>("InstanceNorm2d: an input is [n, c, h, w], not ", x.shape());
+  return normalize(x, where);
+}
+Variable InstanceNorm3d::forward(const Variable& x, Where where) const {
+  if (x.rank() != 5)
+    fail<ShapeError>("InstanceNorm3d: an input is [n, c, d, h, w], not ", x.shape());
+  return normalize(x, where);
+}
+
+GroupNorm::GroupNorm(GroupNormOptions options) : options_(options) {
+  require_option(kName, ".num_groups", options.num_groups);
+  require_option(kName, ".num_channels", options.num_channels);
+  if (options.num_channels % options.num_groups != 0)
+    fail<ArgumentError>("GroupNorm: ", options.num_groups, " groups do not divide ",
+                        options.num_channels, " channels");
+  if (!options.affine) return;
+  weight = ones({options.num_channels}, {.requires_grad = true});
+  bias = zeros({options.num_channels}, {.requires_grad = true});
+}
+
+Variable GroupNorm::forward(const Variable& x, Where where) const {
+  if (x.rank() < 2 || x.size(1) != options_.num_channels)
+    fail<ShapeError>("GroupNorm: an input has ", options_.num_channels, " channels, not ",
+                     x.shape());
+  return group_norm(x, options_.num_groups, weight, bias, options_.eps, where);
+}
+
+std::string GroupNorm::options() const {
+  std::ostringstream text;
+  text << "num_groups=" << options_.num_groups << ", num_channels=" << options_.num_channels
+       << ", eps=" << options_.eps;
+  if (!options_.affine) text << ", affine=false";
+  return text.str();
+}
+
+RMSNorm::RMSNorm(RMSNormOptions options) : options_(options) {
+  if (options.normalized_shape.rank() == 0)
+    fail<ArgumentError>("RMSNorm: the option .normalized_shape is missing");
+  if (options.elementwise_affine) weight = ones(options.normalized_shape, {.requires_grad = true});
+}
+
+Variable RMSNorm::forward(const Variable& x, Where where) const {
+  return rms_norm(x, options_.normalized_shape, weight, options_.eps, where);
+}
+
+Variable LocalResponseNorm::forward(const Variable& x, Where where) const {
+  return local_response_norm(x, size_, {.alpha = alpha_, .beta = beta_, .k = k_}, where);
 }
 
 LayerNorm::LayerNorm(LayerNormOptions options) : options_(options) {

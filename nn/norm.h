@@ -1,6 +1,8 @@
 // Normalisation layers; the formulas stand in ops/norm.h.
 #pragma once
 
+#include <optional>
+
 #include "nn/module.h"
 
 namespace tapegrad::nn {
@@ -13,7 +15,9 @@ struct BatchNormOptions {
   bool track_running_stats = true;  // else every batch is normalised by itself, in eval() too
 };
 
-/// Per channel (dimension 1). In training by the batch's mean and variance, towards which the
+/// What normalises channels (dimension 1) by statistics: Self is one of the classes below.
+///
+/// Of batches: in training by the batch's mean and variance, towards which the
 /// buffers running_mean and running_var are moved; after eval() by the buffers.
 template <typename Self>
 class BatchNorm : public Model<Self> {
@@ -49,6 +53,96 @@ class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
   static constexpr std::string_view kName = "BatchNorm2d";
   explicit BatchNorm2d(BatchNormOptions options = {}) : BatchNorm(options) {}
   Variable forward(const Variable& x, Where where = Where::current()) const;
+};
+
+/// Of [n, c, d, h, w].
+class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
+ public:
+  static constexpr std::string_view kName = "BatchNorm3d";
+  explicit BatchNorm3d(BatchNormOptions options = {}) : BatchNorm(options) {}
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+};
+
+struct InstanceNormOptions {
+  int64_t num_features = 0;  // channels; may be left out when there is nothing of their number
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool affine = false;
+  bool track_running_stats = false;  // and use them after eval()
+};
+
+/// Per channel of each example: of [n, c, l], [n, c, h, w] and [n, c, d, h, w].
+class InstanceNorm1d final : public BatchNorm<InstanceNorm1d> {
+ public:
+  static constexpr std::string_view kName = "InstanceNorm1d";
+  explicit InstanceNorm1d(InstanceNormOptions options = {});
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+};
+class InstanceNorm2d final : public BatchNorm<InstanceNorm2d> {
+ public:
+  static constexpr std::string_view kName = "InstanceNorm2d";
+  explicit InstanceNorm2d(InstanceNormOptions options = {});
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+};
+class InstanceNorm3d final : public BatchNorm<InstanceNorm3d> {
+ public:
+  static constexpr std::string_view kName = "InstanceNorm3d";
+  explicit InstanceNorm3d(InstanceNormOptions options = {});
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+};
+
+struct GroupNormOptions {
+  int64_t num_groups = 0;    // required
+  int64_t num_channels = 0;  // required; a multiple of num_groups
+  double eps = 1e-5;
+  bool affine = true;
+};
+/// Over each group of channels of each example.
+class GroupNorm final : public Model<GroupNorm> {
+ public:
+  static constexpr std::string_view kName = "GroupNorm";
+  explicit GroupNorm(GroupNormOptions options);
+
+  void members(Members& m) override { m("weight", weight)("bias", bias); }
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+  std::string options() const override;
+
+  Variable weight, bias;
+
+ private:
+  GroupNormOptions options_;
+};
+
+struct RMSNormOptions {
+  Shape normalized_shape = {};     // the last dimensions' sizes; required
+  std::optional<double> eps = {};  // the distance from 1 to the next number when not given
+  bool elementwise_affine = true;
+};
+class RMSNorm final : public Model<RMSNorm> {
+ public:
+  static constexpr std::string_view kName = "RMSNorm";
+  explicit RMSNorm(RMSNormOptions options);
+
+  void members(Members& m) override { m("weight", weight); }
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+
+  Variable weight;
+
+ private:
+  RMSNormOptions options_;
+};
+
+/// By the squares of `size` channels around each (Krizhevsky et al. 2012).
+class LocalResponseNorm final : public Stateless<LocalResponseNorm> {
+ public:
+  static constexpr std::string_view kName = "LocalResponseNorm";
+  explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1.0)
+      : size_(size), alpha_(alpha), beta_(beta), k_(k) {}
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+
+ private:
+  int64_t size_;
+  double alpha_, beta_, k_;
 };
 
 struct LayerNormOptions {

@@ -51,6 +51,7 @@ Variable softshrink(const Variable& x, double lambd = 0.5, Where where = Where::
 /// x where |x| > lambd, else 0.
 Variable hardshrink(const Variable& x, double lambd = 0.5, Where where = Where::current());
 Variable tanhshrink(const Variable& x, Where where = Where::current());  // x - tanh(x)
+Variable softsign(const Variable& x, Where where = Where::current());    // x / (1 + |x|)
 /// a * sigmoid(b) for the two halves of x along dim. ShapeError when its size is odd.
 Variable glu(const Variable& x, int dim = -1, Where where = Where::current());
 

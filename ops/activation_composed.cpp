@@ -59,6 +59,12 @@ Variable tanhshrink(const Variable& x, Where where) {
   return x - tanh(x);
 }
 
+Variable softsign(const Variable& x, Where where) {
+  check_floats("softsign", x);
+  const CallLine line(where);
+  return x / (1 + abs(x));
+}
+
 Variable glu(const Variable& x, int dim, Where where) {
   check_floats("glu", x);
   dim = normalize_dim("glu", dim, x.rank());
@@ -83,6 +89,8 @@ void catalog_activation_composed(Catalog& catalog) {
               [](const Arguments& a) { return hardshrink(a[0], a.real("lambd")); });
   catalog.add("tanhshrink(input)", "x - tanh(x)",
               [](const Arguments& a) { return tanhshrink(a[0]); });
+  catalog.add("softsign(input)", "x / (1 + |x|)",
+              [](const Arguments& a) { return softsign(a[0]); });
   catalog.add("glu(input, dim: int = -1)", "a * sigmoid(b) for the halves a and b along dim",
               [](const Arguments& a) { return glu(a[0], int(a.integer("dim"))); },
               {.example = [](DType dtype) -> Arguments {

@@ -1,4 +1,5 @@
 #include "ops/noise.h"
+#include "ops/arithmetic.h"
 
 #include <cmath>
 
@@ -134,6 +135,18 @@ Variable normal(const Variable& mean, const Variable& std, Generator& generator,
   return mean + std * z;
 }
 
+Variable uniform(const Variable& low, const Variable& high, Generator& generator, Where) {
+  require_float("uniform", low.value());
+  check_same_device("uniform", low.value(), high.value());
+  check_same_dtype("uniform", low.value(), high.value());
+  const NoGrad off;
+  if (all(low <= high).item() == 0) fail<ArgumentError>("uniform: a low is above its high");
+  const Shape shape = broadcast("uniform", low.shape(), high.shape());
+  const Variable u = rand(shape, {.dtype = low.dtype(), .device = low.device()}, generator);
+  const Variable y = lerp(low, high, u);
+  return where(y < high, y, low);  // the sum may have been rounded up to high
+}
+
 Variable& exponential_(Variable& x, double lambd, Generator& generator) {
   require_float("exponential_", x.value());
   if (!(lambd > 0.0)) fail<ArgumentError>("exponential_: lambd must be positive: ", lambd);
@@ -202,6 +215,12 @@ void catalog_noise(Catalog& catalog) {
   catalog.add(
       "normal(mean, std)", "mean + std * standard normal", [](A a) { return normal(a[0], a[1]); },
       kNew);
+  catalog.add("uniform(low, high)", "uniform in [low, high)",
+              [](A a) { return uniform(a[0], a[1]); },
+              {.max_order = 0, .random = true, .example = [](DType dtype) -> Arguments {
+                 return {.inputs = {Variable(Tensor::full({2}, 0, dtype)),
+                                    Variable(Tensor::full({2}, 1, dtype))}};
+               }});
   catalog.add("exponential_(input, lambd: float = 1.0)",
               "overwritten, exponential of mean 1 / lambd",
               [](A a) {

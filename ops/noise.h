@@ -13,6 +13,11 @@ namespace tapegrad {
 Variable normal(const Variable& mean, const Variable& std,
                 Generator& generator = default_generator(), Where where = Where::current());
 
+/// Uniform numbers in [low, high), each with the bounds at its place; the two broadcast. low where
+/// they are equal. No gradient. ArgumentError where low > high.
+Variable uniform(const Variable& low, const Variable& high,
+                 Generator& generator = default_generator(), Where where = Where::current());
+
 /// Overwritten with exponentially distributed numbers of mean 1 / lambd, none of them 0 in float32
 /// and float64. What x was receives no gradient. ArgumentError unless lambd > 0.
 Variable& exponential_(Variable& x, double lambd = 1.0, Generator& generator = default_generator());

@@ -83,6 +83,8 @@ Variable lp_pool1d(const Variable& x, LpPoolOptions<int64_t> options,
                    Where where = Where::current());
 Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> options,
                    Where where = Where::current());
+Variable lp_pool3d(const Variable& x, LpPoolOptions<Size3d> options,
+                   Where where = Where::current());
 
 /// Averages, or maxima, over windows that divide the image evenly:
 /// [floor(i h / H), ceil((i + 1) h / H)).

@@ -203,15 +203,30 @@ Variable lp_pool1d(const Variable& x, LpPoolOptions<int64_t> o, Where where) {
                  2);
 }
 
-Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> o, Where where) {
-  if (!(o.norm_type > 0))
-    fail<ArgumentError>("lp_pool2d: norm_type must be positive: ", o.norm_type);
-  const CallLine line(where);
+/// By the means over the windows, each of `count` elements.
+template <typename Size, typename Mean>
+static Variable lp_pool(std::string_view op, const Variable& x, const LpPoolOptions<Size>& o,
+                        double count, Mean mean) {
+  if (!(o.norm_type > 0)) fail<ArgumentError>(op, ": norm_type must be positive: ", o.norm_type);
   const Variable powers = pow(x.to(wide(x.dtype())), o.norm_type);
-  const Variable means = avg_pool2d(
-      powers, {.kernel_size = o.kernel_size, .stride = o.stride, .ceil_mode = o.ceil_mode});
-  const double count = double(o.kernel_size.height) * double(o.kernel_size.width);
+  const Variable means =
+      mean(powers, AvgPoolOptions<Size>{
+                       .kernel_size = o.kernel_size, .stride = o.stride, .ceil_mode = o.ceil_mode});
   return pow(means * count, 1 / o.norm_type).to(x.dtype());
+}
+
+Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> o, Where where) {
+  const CallLine line(where);
+  const double count = double(o.kernel_size.height) * double(o.kernel_size.width);
+  return lp_pool("lp_pool2d", x, o, count,
+                 [](const Variable& p, const AvgPool2dOptions& w) { return avg_pool2d(p, w); });
+}
+
+Variable lp_pool3d(const Variable& x, LpPoolOptions<Size3d> o, Where where) {
+  const CallLine line(where);
+  const Size3d k = o.kernel_size;
+  return lp_pool("lp_pool3d", x, o, double(k.depth) * double(k.height) * double(k.width),
+                 [](const Variable& p, const AvgPool3dOptions& w) { return avg_pool3d(p, w); });
 }
 
 Variable adaptive_avg_pool1d(const Variable& x, int64_t output_size, Where where) {
@@ -307,6 +322,8 @@ void catalog_pool_nd(Catalog& catalog) {
               [](A a) { return lp_pool1d(a[0], lp_pool_options(a, size1d)); });
   catalog.add(named("lp_pool2d", kLpPool), "(sum of x^p)^(1/p) over each window",
               [](A a) { return lp_pool2d(a[0], lp_pool_options(a, size2d)); });
+  catalog.add(named("lp_pool3d", kLpPool), "(sum of x^p)^(1/p) over each window",
+              [](A a) { return lp_pool3d(a[0], lp_pool_options(a, size3d)); });
   catalog.add(named("adaptive_avg_pool1d", kAdaptive), "adaptive_avg_pool2d of signals",
               [](A a) { return adaptive_avg_pool1d(a[0], size1d(a, "output_size")); });
   catalog.add(named("adaptive_avg_pool3d", kAdaptive), "adaptive_avg_pool2d of volumes",

@@ -264,35 +264,56 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
   constexpr std::string_view kName = "grid_sample";
   require_float(kName, x.value());
   const Shape &from = x.shape(), &to = grid.shape();
-  if (from.rank() != 4 || to.rank() != 4 || to[3] != 2 || to[0] != from[0])
-    fail<ShapeError>(kName, ": input [n, c, h, w] and grid [n, h', w', 2] wanted: ", from, " and ",
-                     to);
-  if (from[2] == 0 || from[3] == 0) fail<ShapeError>(kName, ": images without pixels: ", from);
+  const int dims = from.rank() - 2;
+  if ((dims != 2 && dims != 3) || to.rank() != from.rank() || to[dims + 1] != dims ||
+      to[0] != from[0])
+    fail<ShapeError>(kName,
+                     ": input [n, c, h, w] and grid [n, h', w', 2] wanted, or input "
+                     "[n, c, d, h, w] and grid [n, d', h', w', 3]: ",
+                     from, " and ", to);
+  int64_t pixel_count = 1, count = 1;
+  for (int i = 0; i < dims; ++i) {
+    pixel_count *= from[2 + i];
+    count *= to[1 + i];
+  }
+  if (pixel_count == 0) fail<ShapeError>(kName, ": images without pixels: ", from);
   if (options.mode == SampleMode::kNearestExact)
     fail<ArgumentError>(kName, ": mode is kNearest, kLinear or kCubic");
+  if (options.mode == SampleMode::kCubic && dims == 3)
+    fail<ArgumentError>(kName, ": kCubic is of images: ", from);
   check_same_device(kName, x.value(), grid.value());
   check_same_dtype(kName, x.value(), grid.value());
   const CallLine line(where);
-  const int64_t n = from[0], c = from[1], h = from[2], w = from[3], count = to[1] * to[2];
+  const int64_t n = from[0], c = from[1];
   const DType dtype = wide(x.dtype());
-  const Variable pixels = reshape(x.to(dtype), {n, c, h * w});
-  const Variable places = reshape(grid.to(dtype), {n, 1, count, 2});
-  const auto across = corners({w, options}, select(places, 3, 0));
-  const auto down = corners({h, options}, select(places, 3, 1));
-  const auto within = [](const Variable& p, int64_t size) {
-    return logical_and(p >= 0, p <= double(size - 1));
+  const Variable pixels = reshape(x.to(dtype), {n, c, pixel_count});
+  const Variable places = reshape(grid.to(dtype), {n, 1, count, dims});
+  struct Corners {  // one corner of each axis so far
+    Variable index, weight, inside;
   };
-  Variable y;
-  for (const Corner& row : down)
-    for (const Corner& column : across) {
-      const Variable inside = logical_and(within(row.position, h), within(column.position, w));
-      const Variable i = tapegrad::where(inside, row.position, 0).to(i64);
-      const Variable j = tapegrad::where(inside, column.position, 0).to(i64);
-      const Variable weight = tapegrad::where(inside, row.weight * column.weight, 0);
-      const Variable term = gather(pixels, 2, expand(i * w + j, {n, c, count})) * weight;
-      y = y ? y + term : term;
+  std::vector<Corners> all(1);
+  for (int i = 0; i < dims; ++i) {  // the coordinate of the first dimension is the last
+    const int64_t size = from[2 + i];
+    std::vector<Corners> longer;
+    for (const Corner& here : corners({size, options}, select(places, 3, dims - 1 - i))) {
+      const Variable inside = logical_and(here.position >= 0, here.position <= double(size - 1));
+      const Variable index = tapegrad::where(inside, here.position, 0).to(i64);
+      for (const Corners& before : all)
+        longer.push_back({i == 0 ? index : before.index * size + index,
+                          i == 0 ? here.weight : before.weight * here.weight,
+                          i == 0 ? inside : logical_and(before.inside, inside)});
     }
-  return reshape(y, {n, c, to[1], to[2]}).to(x.dtype());
+    all = std::move(longer);
+  }
+  Variable y;
+  for (const Corners& corner : all) {
+    const Variable weight = tapegrad::where(corner.inside, corner.weight, 0);
+    const Variable term = gather(pixels, 2, expand(corner.index, {n, c, count})) * weight;
+    y = y ? y + term : term;
+  }
+  Shape shape{n, c};
+  for (int i = 0; i < dims; ++i) shape.push_back(to[1 + i]);
+  return reshape(y, shape).to(x.dtype());
 }
 
 static SampleMode mode_named(std::string_view op, std::string_view name, int rank) {

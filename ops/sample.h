@@ -47,7 +47,8 @@ struct GridSampleOptions {
   bool align_corners = false;
 };
 /// x [n, c, h, w] at the positions of grid [n, h', w', 2], pairs (x, y) in [-1, 1] over the image:
-/// [n, c, h', w']. A position that is NaN lies outside, and gives 0.
+/// [n, c, h', w']; or x [n, c, d, h, w] at grid [n, d', h', w', 3], triples (x, y, z). A position
+/// that is NaN lies outside, and gives 0.
 Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions options = {},
                      Where where = Where::current());
 

@@ -2,6 +2,7 @@
 
 #include "core/op.h"
 #include "core/tape.h"
+#include "core/view.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
@@ -190,23 +191,57 @@ Variable quantile(const Variable& x, double q, QuantileOptions options, Where wh
   return quantile(x, scalar(q, {.dtype = f64, .device = x.device()}), options, where);
 }
 
-Unique unique(const Variable& x, Where where) {
-  const NoGrad off;
-  const Variable flat = reshape(x.detach(), {x.numel()}, where);
-  const int64_t n = flat.numel();
-  const TensorOptions whole{.dtype = i64, .device = x.device()};
-  if (n == 0) return {flat, zeros(x.shape(), whole), zeros({0}, whole)};
-  const auto [sorted, order] = sort(flat, 0, false, where);
-  const Variable starts = cat({ones({1}, {.dtype = boolean, .device = x.device()}),
-                               ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1))});
+/// What begins a run of equal ones (bool [n], n > 0) in the order says which is which.
+static Unique runs(const Variable& sorted, const Variable& order, const Variable& starts,
+                   const Shape& shape) {
+  const int64_t n = order.numel();
+  const TensorOptions whole{.dtype = i64, .device = order.device()};
   const Variable group = cumsum(starts, 0) - 1;
   const int64_t count = select(group, 0, -1).value().number().to<int64_t>() + 1;
   const auto spread = [&](int64_t size, const Variable& to, const Variable& what) {
     return scatter_add(zeros({size}, whole), 0, to, what);
   };
   const Variable first = spread(count, group, tapegrad::where(starts, arange(n, whole), 0));
-  return {index_select(sorted, 0, first), reshape(spread(n, order, group), x.shape()),
+  return {index_select(sorted, 0, first), reshape(spread(n, order, group), shape),
           spread(count, group, ones({n}, whole))};
+}
+
+/// Where a slice differs from the one before; the first does.
+static Variable starts_of(const Variable& sorted) {
+  const int64_t n = sorted.size(0);
+  Variable differs = ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1));
+  if (sorted.rank() > 1) differs = any(differs, {1});
+  return cat({ones({1}, {.dtype = boolean, .device = sorted.device()}), differs});
+}
+
+Unique unique(const Variable& x, Where where) {
+  const NoGrad off;
+  const Variable flat = reshape(x.detach(), {x.numel()}, where);
+  const TensorOptions whole{.dtype = i64, .device = x.device()};
+  if (x.numel() == 0) return {flat, zeros(x.shape(), whole), zeros({0}, whole)};
+  const auto [sorted, order] = sort(flat, 0, false, where);
+  return runs(sorted, order, starts_of(sorted), x.shape());
+}
+
+Unique unique(const Variable& x, int dim, Where where) {
+  const NoGrad off;
+  dim = normalize_dim("unique", dim, x.rank());
+  const int64_t n = x.size(dim);
+  const TensorOptions whole{.dtype = i64, .device = x.device()};
+  if (n == 0) return {x.detach(), zeros({0}, whole), zeros({0}, whole)};
+  const Variable slices = transpose(x.detach(), 0, dim, where);
+  const Variable rows = reshape(slices, {n, x.numel() / n}, where);
+  Variable order = arange(n, whole);  // sorted by the last column first: equal ones stay in order
+  for (int64_t column = rows.size(1) - 1; column >= 0; --column) {
+    const Variable keys = index_select(select(rows, 1, column), 0, order);
+    order = index_select(order, 0, argsort(keys, 0, false, where));
+  }
+  const Variable sorted = index_select(rows, 0, order);
+  Unique found = runs(sorted, order, starts_of(sorted), {n});
+  Shape shape = slices.shape();
+  shape[0] = found.counts.numel();
+  found.values = clone(transpose(reshape(found.values, shape), 0, dim));
+  return found;
 }
 
 namespace {
@@ -285,9 +320,10 @@ void catalog_sort(Catalog& catalog) {
         return quantile(a[0], a[1], options);
       });
   catalog.add(
-      "unique(input)", "the different values, which each element is, and their counts",
+      "unique(input, dim: int = none)",
+      "the different values, which each element is, and their counts; or slices along dim",
       [](A a) {
-        const Unique y = unique(a[0]);
+        const Unique y = a.has("dim") ? unique(a[0], int(a.integer("dim"))) : unique(a[0]);
         return std::vector{y.values, y.inverse, y.counts};
       },
       flat);

@@ -49,6 +49,9 @@ struct Unique {
 };
 /// The different values of all elements; every NaN is one of its own. No gradient.
 Unique unique(const Variable& x, Where where = Where::current());
+/// The different slices along dim, in the order of their elements; inverse and counts are of slices
+/// [n]. A column of elements is sorted at a time: for short slices.
+Unique unique(const Variable& x, int dim, Where where = Where::current());
 
 /// Where each value belongs among sorted ones, int64: before equal ones, or with `right` behind
 /// them. sorted is [n] for values of any shape, or [..., n] for values [..., m].

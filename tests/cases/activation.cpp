@@ -85,6 +85,7 @@ void activation_cases(OpCases& cases) {
   add("hardshrink", [](double x) { return std::abs(x) > 0.5 ? x : 0.0; });
   add("hardshrink", [](double x) { return std::abs(x) > 1.0 ? x : 0.0; }, {{"lambd", 1.0}});
   add("tanhshrink", [](double x) { return x - std::tanh(x); });
+  add("softsign", [](double x) { return x / (1 + std::abs(x)); });
   for (const Shape& shape : {Shape{3, 4}, Shape{2, 4, 3}, Shape{6}})
     for (const Shape& weight : {Shape{1}, Shape{4}})
       if (shape.rank() > 1 || weight[0] == 1)

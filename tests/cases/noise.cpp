@@ -6,6 +6,8 @@ namespace tapegrad::testing {
 void noise_cases(OpCases& cases) {
   const auto same = elementwise([](double x) { return x; });
   cases.push_back({.op = "normal", .inputs = {Input{{3, 4}}, Input{{4}, Fill::kPositive}}});
+  cases.push_back(
+      {.op = "uniform", .inputs = {Input{{3, 4}, Fill::kUnit}, Input{{4}, Fill::kAboveOne}}});
   cases.push_back({.op = "exponential_", .inputs = {Input{{4, 5}}}, .same_bits = true});
   cases.push_back({.op = "poisson", .inputs = {Input{{4, 5}, Fill::kPositive}}, .same_bits = true});
   cases.push_back({.op = "multinomial",

@@ -183,6 +183,7 @@ void pool_nd_cases(OpCases& cases) {
     };
     add_lp("1d", {1, 2, 7}, {{3}, {2}, {0}});
     add_lp("2d", {1, 2, 4, 5}, {{2, 3}, {2, 1}, {0, 0}});
+    add_lp("3d", {1, 2, 3, 2, 4}, {{2, 1, 2}, {1, 1, 2}, {0, 0, 0}});
   }
   unpool_cases(cases, "1d", {2, 2, 3}, {2});
   unpool_cases(cases, "2d", {1, 2, 2, 3}, {2, 2});

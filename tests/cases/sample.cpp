@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tests/op_case.h"
@@ -100,8 +101,26 @@ struct Grid {
     return w;
   }
 
+  Array volume(const std::vector<Array>& in) const {
+    const Shape &x = in[0].shape, &g = in[1].shape;
+    Array y{{x[0], x[1], g[1], g[2], g[3]}, {}};
+    for_each_index(y.shape, [&](int64_t, const Index& to) {
+      const int64_t place = flat_index(g, {to[0], to[2], to[3], to[4], 0});
+      std::array<std::vector<double>, 3> w;
+      for (int64_t d = 0; d < 3; ++d) w[size_t(d)] = weights(in[1].values[place + 2 - d], x[2 + d]);
+      double sum = 0;
+      for_each_index({x[2], x[3], x[4]}, [&](int64_t, const Index& at) {
+        sum += w[0][at[0]] * w[1][at[1]] * w[2][at[2]] *
+               in[0].values[flat_index(x, {to[0], to[1], at[0], at[1], at[2]})];
+      });
+      y.values.push_back(sum);
+    });
+    return y;
+  }
+
   Array operator()(const std::vector<Array>& in) const {
     const Shape &x = in[0].shape, &g = in[1].shape;
+    if (x.rank() == 5) return volume(in);
     Array y{{x[0], x[1], g[1], g[2]}, {}};
     for_each_index(y.shape, [&](int64_t, const Index& to) {
       const int64_t place = ((to[0] * g[1] + to[2]) * g[2] + to[3]) * 2;
@@ -184,6 +203,15 @@ void sample_cases(OpCases& cases) {
         cases.push_back(
             {.op = "grid_sample",
              .inputs = {Input{{2, 2, 4, 3}}, Input{{2, 2, 3, 2}}},
+             .attributes = {{"mode", mode}, {"padding_mode", padding}, {"align_corners", align}},
+             .reference = Grid{mode, padding, align},
+             .tolerance = 64,
+             .dtypes = {f64, f32}});
+    for (const std::string mode : {"bilinear", "nearest"})
+      for (const std::string padding : {"zeros", "border", "reflection"})
+        cases.push_back(
+            {.op = "grid_sample",
+             .inputs = {Input{{1, 2, 2, 3, 2}}, Input{{1, 2, 1, 2, 3}}},
              .attributes = {{"mode", mode}, {"padding_mode", padding}, {"align_corners", align}},
              .reference = Grid{mode, padding, align},
              .tolerance = 64,

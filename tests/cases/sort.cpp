@@ -110,6 +110,25 @@ void sort_cases(OpCases& cases) {
       },
       Fill::kIntegers);
 
+  for (int64_t dim : {0, 1})  // slices of three whole numbers
+    add(
+        "unique", dim == 0 ? Shape{5, 3} : Shape{3, 5}, {{"dim", dim}},
+        [dim](const std::vector<Array>& in) {
+          std::vector<Values> slices(5);
+          for (size_t i = 0; i < 5; ++i)
+            for (size_t k = 0; k < 3; ++k)
+              slices[i].push_back(in[0].values[dim == 0 ? 3 * i + k : 5 * k + i]);
+          std::sort(slices.begin(), slices.end());
+          slices.erase(std::unique(slices.begin(), slices.end()), slices.end());
+          const int64_t n = int64_t(slices.size());
+          Array y{dim == 0 ? Shape{n, 3} : Shape{3, n}, Values(size_t(3 * n))};
+          for (size_t i = 0; i < size_t(n); ++i)
+            for (size_t k = 0; k < 3; ++k)
+              y.values[dim == 0 ? 3 * i + k : size_t(n) * k + i] = slices[i][k];
+          return y;
+        },
+        Fill::kIntegers);
+
   for (const char* how : {"linear", "lower", "higher", "midpoint", "nearest"}) {
     const auto row = [&](const Shape& shape, const Shape& q, const Attributes& more,
                          const Reference& reference) {

@@ -180,5 +180,18 @@ TEST(Noise, GumbelSoftmaxSamplesTheClasses) {
   EXPECT_THROW(gumbel_softmax(logits, {.tau = 0.0}), ArgumentError);
 }
 
+TEST(Uniform, EachHasItsBounds) {
+  Generator generator(11);
+  const Variable low = tensor({0.0, -3.0, 2.0}), high = tensor({1.0, 5.0, 2.0});
+  const Variable x = uniform(low, expand(high, {100000, 3}), generator);
+  EXPECT_EQ(x.shape(), (Shape{100000, 3}));
+  const auto mean = tapegrad::mean(x, {0}).to_vector<double>();
+  EXPECT_NEAR(mean[0], 0.5, 0.01);
+  EXPECT_NEAR(mean[1], 1, 0.05);
+  EXPECT_EQ(mean[2], 2);
+  EXPECT_TRUE(all(x >= low).item() && all(select(x, 1, 1) < 5.0).item());
+  EXPECT_THROW(uniform(high, low, generator), ArgumentError);
+}
+
 }  // namespace
 }  // namespace tapegrad

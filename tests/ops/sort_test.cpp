@@ -158,5 +158,17 @@ TEST(Scan, DifferencesOfBools) {
   EXPECT_THROW(diff(make({1}), -1), ArgumentError);
 }
 
+TEST(Unique, OfSlices) {
+  const Variable x = tensor({2, 1, 0, 5, 2, 1, 0, 4, 2, 1}, {5, 2});
+  const Unique y = unique(x, 0);
+  EXPECT_EQ(y.values.to_vector<int64_t>(), (std::vector<int64_t>{0, 4, 0, 5, 2, 1}));
+  EXPECT_EQ(y.values.shape(), (Shape{3, 2}));
+  EXPECT_EQ(y.inverse.to_vector<int64_t>(), (std::vector<int64_t>{2, 1, 2, 0, 2}));
+  EXPECT_EQ(y.counts.to_vector<int64_t>(), (std::vector<int64_t>{1, 1, 3}));
+  EXPECT_EQ(unique(zeros({0, 2}), 0).values.shape(), (Shape{0, 2}));
+  EXPECT_EQ(unique(zeros({3, 0}), 0).values.shape(), (Shape{1, 0}));
+  EXPECT_THROW(unique(x, 2), IndexError);
+}
+
 }  // namespace
 }  // namespace tapegrad

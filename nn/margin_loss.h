@@ -1,0 +1,79 @@
+// Losses of margins, distributions and alignments as modules, beside nn/loss.h; the formulas stand
+// in ops/loss.h and ops/ctc_loss.h.
+//
+//   nn::TripletMarginLoss loss({.margin = 0.2});
+//   loss(anchor, positive, negative).backward();
+#pragma once
+
+#include "nn/function.h"
+#include "ops/ctc_loss.h"
+#include "ops/loss.h"
+
+namespace tapegrad::nn {
+
+struct TripletMarginLoss final
+    : Function<TripletMarginLoss, triplet_margin_loss, TripletMarginOptions> {
+  explicit TripletMarginLoss(TripletMarginOptions options = {}) : Function(options) {}
+};
+struct MarginOptions {
+  double margin = 0.0;
+  Reduction reduction = Reduction::kMean;
+};
+struct MarginRankingLoss final
+    : Function<MarginRankingLoss, margin_ranking_loss, double, Reduction> {
+  explicit MarginRankingLoss(MarginOptions options = {})
+      : Function(options.margin, options.reduction) {}
+};
+struct CosineEmbeddingLoss final
+    : Function<CosineEmbeddingLoss, cosine_embedding_loss, double, Reduction> {
+  explicit CosineEmbeddingLoss(MarginOptions options = {})
+      : Function(options.margin, options.reduction) {}
+};
+struct HingeEmbeddingLoss final
+    : Function<HingeEmbeddingLoss, hinge_embedding_loss, double, Reduction> {
+  explicit HingeEmbeddingLoss(MarginOptions options = {.margin = 1.0})
+      : Function(options.margin, options.reduction) {}
+};
+struct SoftMarginLoss final : Function<SoftMarginLoss, soft_margin_loss, Reduction> {
+  explicit SoftMarginLoss(Reduction reduction = Reduction::kMean) : Function(reduction) {}
+};
+struct MultiLabelMarginLoss final
+    : Function<MultiLabelMarginLoss, multilabel_margin_loss, Reduction> {
+  explicit MultiLabelMarginLoss(Reduction reduction = Reduction::kMean) : Function(reduction) {}
+};
+struct PoissonNLLLoss final : Function<PoissonNLLLoss, poisson_nll_loss, PoissonNllOptions> {
+  explicit PoissonNLLLoss(PoissonNllOptions options = {}) : Function(options) {}
+};
+/// Of x, target and variance.
+struct GaussianNLLLoss final : Function<GaussianNLLLoss, gaussian_nll_loss, GaussianNllOptions> {
+  explicit GaussianNLLLoss(GaussianNllOptions options = {}) : Function(options) {}
+};
+
+// Weights of classes are buffers: they move with the loss.
+
+struct MultiMarginLoss final : Function<MultiMarginLoss, multi_margin_loss, MultiMarginOptions> {
+  explicit MultiMarginLoss(MultiMarginOptions options = {}) : Function(std::move(options)) {}
+  void members(Members& m) override { m.buffer("weight", std::get<0>(kept_).weight); }
+};
+struct MultiLabelSoftMarginOptions {
+  Variable weight = {};
+  Reduction reduction = Reduction::kMean;
+};
+struct MultiLabelSoftMarginLoss final
+    : Function<MultiLabelSoftMarginLoss, multilabel_soft_margin_loss, Variable, Reduction> {
+  explicit MultiLabelSoftMarginLoss(MultiLabelSoftMarginOptions options = {})
+      : Function(std::move(options.weight), options.reduction) {}
+  void members(Members& m) override { m.buffer("weight", std::get<0>(kept_)); }
+};
+
+struct CTCLoss final : Stateless<CTCLoss> {
+  CtcLossOptions with;
+  explicit CTCLoss(CtcLossOptions options = {}) : with(options) {}
+  Variable forward(const Variable& log_probs, const Variable& targets,
+                   const std::vector<int64_t>& input_lengths,
+                   const std::vector<int64_t>& target_lengths) const {
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, with);
+  }
+};
+
+}  // namespace tapegrad::nn
