@@ -73,7 +73,7 @@ TEST(FunctionLayers, Activations) {
   expect_layer(std::move(prelu_layer), x, prelu(x, full({4}, 0.25, {.dtype = f64})));
   EXPECT_EQ(PReLU().named_parameters()[0].name, "weight");
   EXPECT_EQ(CELU().kind(), "CELU");
-  EXPECT_EQ(Sequential({Hardtanh(), GLU()})(x).shape(), (Shape{2, 4, 1}));
+  EXPECT_EQ(Sequential({Hardtanh(), GLU(1)})(x).shape(), (Shape{2, 2, 3}));
 }
 
 TEST(FunctionLayers, Norms) {
