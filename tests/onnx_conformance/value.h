@@ -1,0 +1,77 @@
+// What the interpreter of ONNX graphs works with: nodes with their inputs at hand, and the table of
+// operators, each a function of a node through public ops.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/variable.h"
+
+namespace tapegrad::onnx_conformance {
+
+using Values = std::vector<Variable>;  // an empty one: left out
+using Ints = std::vector<int64_t>;
+using Reals = std::vector<double>;
+
+/// What is missing, in words for docs/onnx_conformance.md.
+struct Unsupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+using Attribute = std::variant<int64_t, double, std::string, Ints, Reals, Variable>;
+
+/// A node whose inputs are known.
+struct Node {
+  std::string op;
+  std::map<std::string, Attribute> attributes;
+  Values inputs;
+  size_t outputs = 1;
+  int64_t opset = 0;
+
+  bool has(size_t input) const { return input < inputs.size() && inputs[input]; }
+  const Variable& operator[](size_t input) const;  // Unsupported when it was left out
+  Ints ints_at(size_t input) const { return (*this)[input].to_vector<int64_t>(); }
+  Ints ints_at(size_t input, const Ints& otherwise) const {
+    return has(input) ? ints_at(input) : otherwise;
+  }
+
+  bool has(const std::string& attribute) const { return attributes.contains(attribute); }
+  int64_t integer(const std::string& name, int64_t otherwise) const;
+  double real(const std::string& name, double otherwise) const;
+  std::string text(const std::string& name, const std::string& otherwise) const;
+  Ints ints(const std::string& name, const Ints& otherwise = {}) const;
+  bool flag(const std::string& name, bool otherwise) const {
+    return integer(name, otherwise ? 1 : 0) != 0;
+  }
+  int axis(int64_t otherwise) const { return int(integer("axis", otherwise)); }
+};
+
+using Operator = std::function<Values(const Node&)>;
+using Operators = std::map<std::string, Operator, std::less<>>;
+
+// One family each.
+void add_elementwise(Operators& table);
+void add_reductions(Operators& table);
+void add_shapes(Operators& table);
+void add_indexing(Operators& table);
+void add_networks(Operators& table);
+void add_pooling(Operators& table);
+void add_resizing(Operators& table);
+void add_recurrent(Operators& table);
+void add_quantized(Operators& table);
+void add_signal(Operators& table);
+
+/// For operators of one result.
+inline void add(Operators& table, const std::string& name,
+                std::function<Variable(const Node&)> one) {
+  table[name] = [one = std::move(one)](const Node& node) -> Values { return {one(node)}; };
+}
+
+/// An ONNX type number as a dtype; Unsupported when there is none.
+DType dtype_of(int64_t onnx_type);
+
+}  // namespace tapegrad::onnx_conformance
