@@ -65,3 +65,4 @@
 #include "optim/scheduler.h"
 #include "train/fit.h"
 #include "train/plot.h"
+#include "train/training_state.h"

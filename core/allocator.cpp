@@ -13,6 +13,7 @@
 #endif
 
 #include "core/error.h"
+#include "core/sanitizer.h"
 
 namespace tapegrad {
 namespace {
@@ -37,6 +38,11 @@ void* system_allocate(size_t bytes) {
   return block;
 }
 
+void system_free(void* block, size_t size) {
+  allow_access(block, size);
+  std::free(block);
+}
+
 class CpuAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, Device) override {
@@ -47,6 +53,8 @@ class CpuAllocator final : public Allocator {
     stats_.in_use += int64_t(size);
     stats_.peak = std::max(stats_.peak, stats_.in_use);
     ++stats_.allocations;
+    allow_access(block, bytes);
+    forbid_access(static_cast<char*>(block) + bytes, size - bytes);
     return block;
   }
 
@@ -57,8 +65,9 @@ class CpuAllocator final : public Allocator {
     try {
       free_[size].push_back(block);
       stats_.cached += int64_t(size);
+      forbid_access(block, size);
     } catch (const std::bad_alloc&) {
-      std::free(block);
+      system_free(block, size);
     }
   }
 
@@ -104,7 +113,7 @@ class CpuAllocator final : public Allocator {
 
   void release_cache() {
     for (auto& [size, blocks] : free_)
-      for (void* block : blocks) std::free(block);
+      for (void* block : blocks) system_free(block, size);
     free_.clear();
     stats_.cached = 0;
   }

@@ -137,6 +137,8 @@ struct WarmupOptions {
 ///
 ///   optim::CosineAnnealingLR cosine(opt, {.T_max = 90});
 ///   optim::WarmupLR schedule(opt, cosine, {.warmup_steps = 10});
+///
+/// Only this one is stepped and saved; the other has no state of its own.
 class WarmupLR final : public Scheduler {
  public:
   WarmupLR(Optimizer& optimizer, Scheduler& after, WarmupOptions options);

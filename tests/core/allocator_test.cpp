@@ -3,6 +3,7 @@
 #include "core/allocator.h"
 
 #include "core/random.h"
+#include "core/sanitizer.h"
 #include "tests/core/support.h"
 
 namespace tapegrad::testing {
@@ -88,6 +89,22 @@ TEST_F(CpuMemory, SmallBuffersStayUncounted) {
   const Tensor x = Tensor::empty({100}, f32);
   EXPECT_EQ(memory_stats().in_use, before_.in_use);
 }
+
+#ifdef TAPEGRAD_ADDRESS_SANITIZER
+TEST_F(CpuMemory, BytesThatNobodyOwnsAreMarked) {
+  const Tensor x = Tensor::empty({5000}, u8), small = Tensor::empty({100}, u8);
+  const auto marked = [](const Tensor& t, int64_t byte) {
+    return __asan_address_is_poisoned(static_cast<const char*>(t.storage().data()) + byte) != 0;
+  };
+  EXPECT_FALSE(marked(x, 4999));
+  EXPECT_TRUE(marked(x, 5000)) << "the tail of the size class";
+  EXPECT_FALSE(marked(small, 99));
+  EXPECT_TRUE(marked(small, 100));
+  const void* freed = Tensor::empty({9000}, u8).storage().data();
+  EXPECT_TRUE(__asan_address_is_poisoned(freed)) << "kept for reuse";
+  EXPECT_EQ(Tensor::full({9000}, 7, u8).storage().data(), freed);
+}
+#endif
 
 TEST(Random, T68_PhiloxKnownAnswers) {
   // Random123's known-answer file, philox4x32-10, for a zero upper half of the counter.

@@ -1,5 +1,7 @@
 #include "nn/module.h"
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "core/tape.h"
@@ -13,6 +15,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "optim/optimizers.h"
@@ -281,6 +284,25 @@ TEST(Sequential, PrintsItsLayers) {
             "    (0): Dropout(p=0.25)\n"
             "  )\n"
             ")");
+}
+
+TEST(Module, T48_ThreadsRunOneModuleAsOneDoes) {
+  Sequential net({Conv2d({.in_channels = 2, .out_channels = 4, .kernel_size = 3}),
+                  BatchNorm2d({.num_features = 4}), ReLU(), Flatten(), Dropout(0.5),
+                  Linear({.in_features = 64, .out_features = 5})});
+  const Variable x = randn({3, 2, 6, 6});
+  net(x);  // statistics that are not the initial ones
+  net.eval();
+  const std::vector<float> expected = net(x).to_vector<float>();
+  std::vector<int> wrong(8);
+  std::vector<std::thread> crew;
+  for (int& count : wrong)
+    crew.emplace_back([&] {
+      const NoGrad off;
+      for (int k = 0; k < 50; ++k) count += net(x).to_vector<float>() != expected;
+    });
+  for (std::thread& worker : crew) worker.join();
+  EXPECT_EQ(wrong, std::vector<int>(8, 0));
 }
 
 }  // namespace
