@@ -40,16 +40,16 @@ TensorMap part_of(const TensorMap& all, const std::string& part) {
 TrainingState::TrainingState() { add({"random", random_state, set_random_state}); }
 
 TrainingState& TrainingState::operator()(const std::string& name, Loader& loader) {
-  return add({name,
-              [&loader] {
-                const LoaderState state = loader.state();
-                return TensorMap{{"epoch", integer(state.epoch)},
-                                 {"position", integer(uint64_t(state.position))}};
-              },
-              [&loader](const TensorMap& state) {
-                loader.set_state(
-                    {integer_at(state, "epoch"), int64_t(integer_at(state, "position"))});
-              }});
+  return add(
+      {name,
+       [&loader] {
+         const LoaderState state = loader.state();
+         return TensorMap{{"epoch", integer(state.epoch)},
+                          {"position", integer(uint64_t(state.position))}};
+       },
+       [&loader](const TensorMap& state) {
+         loader.set_state({integer_at(state, "epoch"), int64_t(integer_at(state, "position"))});
+       }});
 }
 
 TrainingState& TrainingState::add(Part part) {

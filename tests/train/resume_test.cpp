@@ -28,7 +28,8 @@ namespace tapegrad::testing {
 namespace {
 
 constexpr int kSteps = 10;
-constexpr int64_t kRows = 28, kBatch = 4;  // seven steps an epoch: the second half begins within one
+constexpr int64_t kRows = 28,
+                  kBatch = 4;  // seven steps an epoch: the second half begins within one
 
 using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(nn::Sequential&)>;
 

@@ -1,0 +1,29 @@
+// Training steps that are measured: models on made-up data.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/variable.h"
+#include "optim/optimizer.h"
+
+namespace tapegrad::bench {
+
+struct Workload {
+  std::string name;
+  int64_t items = 0;  // that a step takes in
+  std::string unit;   // of them
+  int64_t steps = 0;  // that are enough for a median
+  std::function<Variable()> loss;
+  std::unique_ptr<optim::Optimizer> optimizer;
+};
+
+struct WorkloadInfo {
+  std::string name, description;
+  Workload (*make)();
+};
+const std::vector<WorkloadInfo>& workloads();
+
+}  // namespace tapegrad::bench
