@@ -1,5 +1,5 @@
-// Milliseconds of a training step, by phase: medians over the steps, and the fastest whole step. MiB
-// is the largest resident size of the process so far: run one workload alone for its own.
+// Milliseconds of a training step, by phase: medians over the steps, and the fastest whole step.
+// MiB is the largest resident size of the process so far: run one workload alone for its own.
 //
 //   training                      all workloads
 //   training gpt resnet18         some

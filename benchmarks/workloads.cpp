@@ -42,20 +42,28 @@ Workload peaks() {
                              nn::Linear({.in_features = 5, .out_features = 1})},
                             {.init = nn::init::keras}));
   const Variable x = rand({40'000, 2}), y = rand({40'000, 1});
-  return {"peaks", 40'000, "rows", 200, [=] { return mse_loss((*net)(x), y); },
+  return {"peaks",
+          40'000,
+          "rows",
+          200,
+          [=] { return mse_loss((*net)(x), y); },
           std::make_unique<optim::Adam>(*net, 0.08)};
 }
 
 Workload keras_cnn() {
-  const auto net = shared(
-      nn::Sequential({nn::Conv2d({.out_channels = 32, .kernel_size = 3}), nn::ReLU(),
-                      nn::Conv2d({.out_channels = 64, .kernel_size = 3}), nn::ReLU(),
-                      nn::MaxPool2d({.kernel_size = 2}), nn::Dropout(0.25), nn::Flatten(),
-                      nn::Linear({.out_features = 128}), nn::ReLU(), nn::Dropout(0.5),
-                      nn::Linear({.out_features = 10})},
-                     {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}));
+  const auto net =
+      shared(nn::Sequential({nn::Conv2d({.out_channels = 32, .kernel_size = 3}), nn::ReLU(),
+                             nn::Conv2d({.out_channels = 64, .kernel_size = 3}), nn::ReLU(),
+                             nn::MaxPool2d({.kernel_size = 2}), nn::Dropout(0.25), nn::Flatten(),
+                             nn::Linear({.out_features = 128}), nn::ReLU(), nn::Dropout(0.5),
+                             nn::Linear({.out_features = 10})},
+                            {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}));
   const Variable x = randn({128, 1, 28, 28}), y = randint(0, 10, {128});
-  return {"keras_cnn", 128, "images", 30, [=] { return cross_entropy((*net)(x), y); },
+  return {"keras_cnn",
+          128,
+          "images",
+          30,
+          [=] { return cross_entropy((*net)(x), y); },
           std::make_unique<optim::Adadelta>(*net, 1.0)};
 }
 
@@ -66,8 +74,12 @@ Workload article_cnn(int64_t batch) {
        nn::Linear({.in_features = 1960, .out_features = 100}), nn::ReLU(),
        nn::Linear({.in_features = 100, .out_features = 10})}));
   const Variable x = randn({batch, 1, 28, 28}), y = randint(0, 10, {batch});
-  return {"article_cnn_" + std::to_string(batch), batch, "images", 100,
-          [=] { return cross_entropy((*net)(x), y); }, std::make_unique<optim::Adam>(*net, 1e-3)};
+  return {"article_cnn_" + std::to_string(batch),
+          batch,
+          "images",
+          100,
+          [=] { return cross_entropy((*net)(x), y); },
+          std::make_unique<optim::Adam>(*net, 1e-3)};
 }
 
 struct LanguageModel : nn::Model<LanguageModel> {
@@ -87,7 +99,11 @@ Workload lstm_lm() {
   const auto net = shared(LanguageModel());
   const Variable x = randint(0, LanguageModel::kWords, {kLength, kBatch});
   const Variable y = randint(0, LanguageModel::kWords, {kLength * kBatch});
-  return {"lstm_lm", kLength * kBatch, "tokens", 20, [=] { return cross_entropy((*net)(x), y); },
+  return {"lstm_lm",
+          kLength * kBatch,
+          "tokens",
+          20,
+          [=] { return cross_entropy((*net)(x), y); },
           std::make_unique<optim::SGD>(*net, 0.1)};
 }
 
@@ -143,14 +159,21 @@ Workload gpt() {
   const auto net = shared(Gpt());
   const Variable x = randint(0, Gpt::kLetters, {kBatch, Gpt::kLength});
   const Variable y = randint(0, Gpt::kLetters, {kTokens});
-  return {"gpt", kTokens, "tokens", 40,
+  return {"gpt",
+          kTokens,
+          "tokens",
+          40,
           [=] { return cross_entropy(flatten((*net)(x), 0, 1), y); },
           std::make_unique<optim::AdamW>(*net, 1e-3)};
 }
 
 nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-  return nn::Conv2d({.in_channels = in, .out_channels = out, .kernel_size = kernel,
-                     .stride = stride, .padding = kernel / 2, .bias = false});
+  return nn::Conv2d({.in_channels = in,
+                     .out_channels = out,
+                     .kernel_size = kernel,
+                     .stride = stride,
+                     .padding = kernel / 2,
+                     .bias = false});
 }
 
 struct Basic : nn::Model<Basic> {
@@ -159,9 +182,12 @@ struct Basic : nn::Model<Basic> {
   bool direct;  // the input itself is the shortcut
 
   Basic(int64_t in, int64_t out, int64_t stride)
-      : conv1(conv(in, out, 3, stride)), conv2(conv(out, out, 3, 1)),
-        shortcut(conv(in, out, 1, stride)), norm1({.num_features = out}),
-        norm2({.num_features = out}), shortcut_norm({.num_features = out}),
+      : conv1(conv(in, out, 3, stride)),
+        conv2(conv(out, out, 3, 1)),
+        shortcut(conv(in, out, 1, stride)),
+        norm1({.num_features = out}),
+        norm2({.num_features = out}),
+        shortcut_norm({.num_features = out}),
         direct(in == out && stride == 1) {}
 
   void members(nn::Members& m) override {
@@ -189,7 +215,9 @@ struct ResNet18 : nn::Model<ResNet18> {
         in = out;
       }
   }
-  void members(nn::Members& m) override { m("stem", stem)("norm", norm)("blocks", blocks)("fc", fc); }
+  void members(nn::Members& m) override {
+    m("stem", stem)("norm", norm)("blocks", blocks)("fc", fc);
+  }
   Variable forward(const Variable& x) const {
     Variable y = relu(norm(stem(x)));
     for (const Basic& block : blocks) y = block(y);
@@ -200,7 +228,11 @@ struct ResNet18 : nn::Model<ResNet18> {
 Workload resnet18() {
   const auto net = shared(ResNet18());
   const Variable x = randn({64, 3, 32, 32}), y = randint(0, 10, {64});
-  return {"resnet18", 64, "images", 5, [=] { return cross_entropy((*net)(x), y); },
+  return {"resnet18",
+          64,
+          "images",
+          5,
+          [=] { return cross_entropy((*net)(x), y); },
           std::make_unique<optim::SGD>(*net, optim::SGDOptions{.lr = 0.01, .momentum = 0.9})};
 }
 
