@@ -250,6 +250,15 @@ Variable cholesky_solve(const Variable& b, const Variable& factor, bool upper, W
       detail::mT(lower), linalg::solve_triangular(lower, b, {.upper = false}), {.upper = true});
 }
 
+Variable triangular_solve(const Variable& b, const Variable& a, TriangularSolveOptions options,
+                          Where where) {
+  const CallLine line(where);
+  detail::require_square("triangular_solve", a.value());
+  return linalg::solve_triangular(
+      options.transpose ? detail::mT(a) : a, b,
+      {.upper = options.upper != options.transpose, .unitriangular = options.unitriangular});
+}
+
 void catalog_linalg_factor(Catalog& catalog);
 void catalog_linalg_composed(Catalog& catalog);
 
@@ -301,6 +310,17 @@ void catalog_linalg(Catalog& catalog) {
   catalog.add(
       "cholesky_solve(B, L, upper: bool = false)", "X with L L^T X = B",
       [](A a) { return cholesky_solve(a[0], a[1], a.flag("upper")); }, kTwo);
+  catalog.add(
+      "triangular_solve(b, A, upper: bool = true, transpose: bool = false, "
+      "unitriangular: bool = false)",
+      "X with A X = b for a triangular A",
+      [](A a) {
+        return triangular_solve(a[0], a[1],
+                                {.upper = a.flag("upper"),
+                                 .transpose = a.flag("transpose"),
+                                 .unitriangular = a.flag("unitriangular")});
+      },
+      kTwo);
   catalog_linalg_factor(catalog);
   catalog_linalg_composed(catalog);
 }

@@ -140,6 +140,15 @@ Variable matrix_norm(const Variable& x, double ord, const Dims& dims = {-2, -1},
 Variable cholesky_solve(const Variable& b, const Variable& factor, bool upper = false,
                         Where where = Where::current());
 
+struct TriangularSolveOptions {
+  bool upper = true;
+  bool transpose = false;  // A^T X = B
+  bool unitriangular = false;
+};
+/// linalg::solve_triangular in the older form: X with A X = B.
+Variable triangular_solve(const Variable& b, const Variable& a, TriangularSolveOptions options = {},
+                          Where where = Where::current());
+
 namespace kernels {
 
 // Matrices are stored by columns, as LAPACK has them: a matrix [m, n] is a contiguous tensor

@@ -95,7 +95,8 @@ Attribute attribute_of(const AttributeInfo& info, const Json& value) {
     if (value.is_array()) return integers_of(what, value);
     return integer_of<int64_t>(what, value);
   }
-  return text_of(what, value);  // str, dtype
+  if (info.type == "str" && value.is_number()) return value.dump();  // a norm's ord may be either
+  return text_of(what, value);                                       // str, dtype
 }
 
 Layout view_of(std::string_view what, const Json& value) {

@@ -176,6 +176,18 @@ void add_solving(OpCases& cases) {
       if (!unit) triangular_case({2, 2, 2}, {2, 2}, true);
     }
   for (bool upper : {false, true})
+    for (bool transpose : {false, true})
+      cases.push_back({.op = "triangular_solve",
+                       .inputs = {Input{{2, 3, 2}}, Input{{3, 3}}},
+                       .attributes = {{"upper", upper}, {"transpose", transpose}},
+                       .reference = of_matrices([=](const Matrices& in) {
+                         const Matrix t = triangle(shifted(in[1]), upper, false);
+                         return solved(transpose ? transposed(t) : t, in[0]).x;
+                       }),
+                       .tolerance = 32,
+                       .dtypes = kTypes,
+                       .before = shift_second});
+  for (bool upper : {false, true})
     cases.push_back({.op = "cholesky_solve",
                      .inputs = {Input{{3, 2}}, Input{{3, 3}}},
                      .attributes = {{"upper", upper}},
