@@ -1,6 +1,7 @@
 // Transforms along one dimension: signals are gathered, a few at a time, into a thread's buffer,
 // real and imaginary parts apart, transformed there, and scattered to the result.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <omp.h>
@@ -12,8 +13,8 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kLines = 16;          // of a group: two cache lines of float pairs
-constexpr int64_t kElements = 1 << 16;  // of a group, about what a core's cache holds
+constexpr int64_t kLines = 16;          // signals at once: a cache line of floats
+constexpr int64_t kElements = 1 << 12;  // of them together, so that they stay in the first cache
 constexpr int64_t kSerial = 1 << 14;    // elements that are not worth a second thread
 
 /// The signals of a tensor [outer, n, inner]; elements are T or pairs of T.
@@ -24,6 +25,24 @@ struct Lines {
   /// Where signal i begins; its elements are `inner` apart.
   int64_t start(int64_t i) const { return i / inner * n * inner + i % inner; }
 };
+
+/// Calls f(i, j, start of signal first + i) for elements j < count of the signals of a group, in an
+/// order that reads and writes memory in pieces: signals that lie beside each other together,
+/// others a few elements at a time.
+template <typename F>
+void for_each_element(const Lines& at, int64_t first, int64_t lines, int64_t count, const F& f) {
+  std::array<int64_t, kLines> starts;
+  for (int64_t i = 0; i < lines; ++i) starts[size_t(i)] = at.start(first + i);
+  if (at.inner > 1) {
+    for (int64_t j = 0; j < count; ++j)
+      for (int64_t i = 0; i < lines; ++i) f(i, j, starts[size_t(i)]);
+    return;
+  }
+  constexpr int64_t kPiece = 8;
+  for (int64_t from = 0; from < count; from += kPiece)
+    for (int64_t i = 0; i < lines; ++i)
+      for (int64_t j = from; j < std::min(from + kPiece, count); ++j) f(i, j, starts[size_t(i)]);
+}
 
 /// Calls gather(first, lines, x), the plan, and scatter(first, lines, y) for every group. With
 /// `inverse` the exponent is positive.
@@ -57,22 +76,18 @@ void complex_transform(const Tensor& x, bool inverse, double scale, Tensor& y) {
   const T *from = x.data<T>(), factor = T(scale);
   T* to = y.data<T>();
   const auto gather = [&](int64_t first, int64_t lines, Signals<T> into) {
-    for (int64_t i = 0; i < lines; ++i) {
-      const T* line = from + 2 * at.start(first + i);
-      for (int64_t j = 0; j < at.n; ++j) {
-        into.re[j * lines + i] = line[2 * j * at.inner];
-        into.im[j * lines + i] = line[2 * j * at.inner + 1];
-      }
-    }
+    for_each_element(at, first, lines, at.n, [&](int64_t i, int64_t j, int64_t start) {
+      const T* element = from + 2 * (start + j * at.inner);
+      into.re[j * lines + i] = element[0];
+      into.im[j * lines + i] = element[1];
+    });
   };
   const auto scatter = [&](int64_t first, int64_t lines, Signals<T> out) {
-    for (int64_t i = 0; i < lines; ++i) {
-      T* line = to + 2 * at.start(first + i);
-      for (int64_t j = 0; j < at.n; ++j) {
-        line[2 * j * at.inner] = out.re[j * lines + i] * factor;
-        line[2 * j * at.inner + 1] = out.im[j * lines + i] * factor;
-      }
-    }
+    for_each_element(at, first, lines, at.n, [&](int64_t i, int64_t j, int64_t start) {
+      T* element = to + 2 * (start + j * at.inner);
+      element[0] = out.re[j * lines + i] * factor;
+      element[1] = out.im[j * lines + i] * factor;
+    });
   };
   transform(*plan, at.count(), inverse, gather, scatter);
 }
@@ -92,32 +107,29 @@ void real_transform(const Tensor& x, double scale, Tensor& y) {
   const T *from = x.data<T>(), factor = T(scale);
   T* to = y.data<T>();
   const auto gather = [&](int64_t first, int64_t lines, Signals<T> into) {
-    for (int64_t i = 0; i < lines; ++i) {
-      const T* line = from + at.start(first + i);
-      for (int64_t j = 0; j < (even ? half : at.n); ++j) {
-        into.re[j * lines + i] = line[(even ? 2 * j : j) * at.inner];
-        into.im[j * lines + i] = even ? line[(2 * j + 1) * at.inner] : T(0);
-      }
-    }
+    for_each_element(at, first, lines, plan->length(), [&](int64_t i, int64_t j, int64_t start) {
+      const T* sample = from + start + (even ? 2 * j : j) * at.inner;
+      into.re[j * lines + i] = sample[0];
+      into.im[j * lines + i] = even ? sample[at.inner] : T(0);
+    });
   };
   const auto scatter = [&](int64_t first, int64_t lines, Signals<T> out) {
-    for (int64_t i = 0; i < lines; ++i) {
-      T* line = to + 2 * result.start(first + i);
-      for (int64_t k = 0; k < m; ++k) {
-        T re = out.re[k % plan->length() * lines + i], im = out.im[k % plan->length() * lines + i];
-        if (even) {
-          const int64_t mirror = (half - k) % half * lines + i;
-          const T even_r = (re + out.re[mirror]) / 2, even_i = (im - out.im[mirror]) / 2;
-          const T odd_r = (im + out.im[mirror]) / 2, odd_i = (out.re[mirror] - re) / 2;
-          const std::complex<T> w = roots[k];
-          re = even_r + (odd_r * w.real() - odd_i * w.imag());
-          im = even_i + (odd_r * w.imag() + odd_i * w.real());
-        }
-        const bool is_real = k == 0 || (even && k == half);
-        line[2 * k * at.inner] = re * factor;
-        line[2 * k * at.inner + 1] = is_real ? T(0) : im * factor;
+    for_each_element(result, first, lines, m, [&](int64_t i, int64_t k, int64_t start) {
+      const int64_t here = k % plan->length() * lines + i;
+      T re = out.re[here], im = out.im[here];
+      if (even) {
+        const int64_t mirror = (half - k) % half * lines + i;
+        const T even_r = (re + out.re[mirror]) / 2, even_i = (im - out.im[mirror]) / 2;
+        const T odd_r = (im + out.im[mirror]) / 2, odd_i = (out.re[mirror] - re) / 2;
+        const std::complex<T> w = roots[k];
+        re = even_r + (odd_r * w.real() - odd_i * w.imag());
+        im = even_i + (odd_r * w.imag() + odd_i * w.real());
       }
-    }
+      const bool is_real = k == 0 || (even && k == half);
+      T* element = to + 2 * (start + k * at.inner);
+      element[0] = re * factor;
+      element[1] = is_real ? T(0) : im * factor;
+    });
   };
   transform(*plan, at.count(), /*inverse=*/false, gather, scatter);
 }
@@ -133,40 +145,33 @@ void inverse_real_transform(const Tensor& x, double scale, Tensor& y) {
   const T *from = x.data<T>(), factor = T(scale);
   T* to = y.data<T>();
   const auto gather = [&](int64_t first, int64_t lines, Signals<T> into) {
-    for (int64_t i = 0; i < lines; ++i) {
-      const T* line = from + 2 * given.start(first + i);
+    for_each_element(given, first, lines, plan->length(), [&](int64_t i, int64_t k, int64_t start) {
       const auto frequency = [&](int64_t k) {
         const bool is_real = k == 0 || (even && k == half);
-        const T* at_k = line + 2 * k * at.inner;
-        return std::complex<T>(at_k[0], is_real ? T(0) : at_k[1]);
+        const T* element = from + 2 * (start + k * at.inner);
+        return std::complex<T>(element[0], is_real ? T(0) : element[1]);
       };
       if (even) {
-        for (int64_t k = 0; k < half; ++k) {
-          const std::complex<T> a = frequency(k), b = frequency(half - k), w = roots[k];
-          const T even_r = a.real() + b.real(), even_i = a.imag() - b.imag();
-          const T rest_r = a.real() - b.real(), rest_i = a.imag() + b.imag();
-          const T odd_r = rest_r * w.real() + rest_i * w.imag();
-          const T odd_i = rest_i * w.real() - rest_r * w.imag();
-          into.re[k * lines + i] = even_r - odd_i;
-          into.im[k * lines + i] = even_i + odd_r;
-        }
+        const std::complex<T> a = frequency(k), b = frequency(half - k), w = roots[k];
+        const T even_r = a.real() + b.real(), even_i = a.imag() - b.imag();
+        const T rest_r = a.real() - b.real(), rest_i = a.imag() + b.imag();
+        const T odd_r = rest_r * w.real() + rest_i * w.imag();
+        const T odd_i = rest_i * w.real() - rest_r * w.imag();
+        into.re[k * lines + i] = even_r - odd_i;
+        into.im[k * lines + i] = even_i + odd_r;
       } else {
-        for (int64_t k = 0; k < at.n; ++k) {
-          const std::complex<T> a = frequency(std::min(k, at.n - k));
-          into.re[k * lines + i] = a.real();
-          into.im[k * lines + i] = k < m ? a.imag() : -a.imag();
-        }
+        const std::complex<T> a = frequency(std::min(k, at.n - k));
+        into.re[k * lines + i] = a.real();
+        into.im[k * lines + i] = k < m ? a.imag() : -a.imag();
       }
-    }
+    });
   };
   const auto scatter = [&](int64_t first, int64_t lines, Signals<T> out) {
-    for (int64_t i = 0; i < lines; ++i) {
-      T* line = to + at.start(first + i);
-      for (int64_t j = 0; j < (even ? half : at.n); ++j) {
-        line[(even ? 2 * j : j) * at.inner] = out.re[j * lines + i] * factor;
-        if (even) line[(2 * j + 1) * at.inner] = out.im[j * lines + i] * factor;
-      }
-    }
+    for_each_element(at, first, lines, plan->length(), [&](int64_t i, int64_t j, int64_t start) {
+      T* sample = to + start + (even ? 2 * j : j) * at.inner;
+      sample[0] = out.re[j * lines + i] * factor;
+      if (even) sample[at.inner] = out.im[j * lines + i] * factor;
+    });
   };
   transform(*plan, at.count(), /*inverse=*/true, gather, scatter);
 }
