@@ -1,5 +1,8 @@
 #include "ops/sort.h"
 
+#include <algorithm>
+
+#include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
 #include "core/view.h"
@@ -190,6 +193,27 @@ Variable quantile(const Variable& input, const Variable& q, QuantileOptions opti
 Variable quantile(const Variable& x, double q, QuantileOptions options, Where where) {
   return quantile(x, scalar(q, {.dtype = f64, .device = x.device()}), options, where);
 }
+Variable quantile(const Variable& x, const Variable& q, const Dims& dims, QuantileOptions options,
+                  Where where) {
+  const CallLine line(where);
+  const Extent extent("quantile", x.shape(), dims, options.keepdim);
+  Dims order, reduced;  // what stays comes first
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool is_named = std::any_of(dims.begin(), dims.end(), [&](int64_t dim) {
+      return normalize_dim("quantile", int(dim), x.rank()) == i;
+    });
+    (is_named || dims.rank() == 0 ? reduced : order).push_back(i);
+  }
+  const int first = order.rank();
+  for (int64_t dim : reduced) order.push_back(dim);
+  options.dim = -1;
+  options.keepdim = false;
+  const Variable y = quantile(flatten(permute(x, order), first), q, options);
+  Shape shape;
+  if (q.rank() == 1) shape.push_back(q.numel());
+  for (int64_t size : extent.to) shape.push_back(size);
+  return reshape(y, shape);
+}
 
 /// What begins a run of equal ones (bool [n], n > 0) in the order says which is which.
 static Unique runs(const Variable& sorted, const Variable& order, const Variable& starts,
@@ -312,11 +336,13 @@ void catalog_sort(Catalog& catalog) {
                         : std::vector{median(a[0])};
   });
   catalog.add(
-      "quantile(input, q, dim: int = none, keepdim: bool = false, interpolation: str = linear)",
+      "quantile(input, q, dim: ints = none, keepdim: bool = false, interpolation: str = linear)",
       "the element at q (n - 1) in order", [](A a) {
         QuantileOptions options{.keepdim = a.flag("keepdim"),
                                 .interpolation = parse_interpolation(a.text("interpolation"))};
-        if (a.has("dim")) options.dim = int(a.integer("dim"));
+        const Dims dims = a.has("dim") ? a.dims("dim") : Dims();
+        if (dims.rank() > 1) return quantile(a[0], a[1], dims, options);
+        if (dims.rank() == 1) options.dim = int(dims[0]);
         return quantile(a[0], a[1], options);
       });
   catalog.add(

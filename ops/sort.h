@@ -41,6 +41,9 @@ Variable quantile(const Variable& x, const Variable& q, QuantileOptions options 
                   Where where = Where::current());
 Variable quantile(const Variable& x, double q, QuantileOptions options = {},
                   Where where = Where::current());
+/// Of the elements along several dimensions together, as in NumPy; options.dim is not used.
+Variable quantile(const Variable& x, const Variable& q, const Dims& dims,
+                  QuantileOptions options = {}, Where where = Where::current());
 
 struct Unique {
   Variable values;   // each value once, in order: [u]

@@ -146,6 +146,16 @@ void sort_cases(OpCases& cases) {
     row({3, 4}, {}, {}, [how](const std::vector<Array>& in) {
       return Array{{}, {quantile_of(in[0].values, in[1].values[0], how)}};
     });
+    row({2, 3, 2}, {2}, {{"dim", std::vector<int64_t>{-1, 0}}, {"keepdim", true}},
+        [how](const std::vector<Array>& in) {
+          Array y{{2, 1, 3, 1}, {}};
+          for (double q : in[1].values)
+            for (size_t i = 0; i < 3; ++i) {
+              const auto at = [&](size_t k) { return in[0].values[6 * (k / 2) + 2 * i + k % 2]; };
+              y.values.push_back(quantile_of({at(0), at(1), at(2), at(3)}, q, how));
+            }
+          return y;
+        });
     row({3, 4}, {2}, {{"dim", int64_t(1)}}, [how](const std::vector<Array>& in) {
       Array y{{2, 3}, {}};
       for (double q : in[1].values)
