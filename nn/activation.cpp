@@ -24,4 +24,22 @@ Variable Unflatten::forward(const Variable& x, Where where) const {
   return reshape(x, shape, where);
 }
 
+LeakyReLU::LeakyReLU(double negative_slope) : Function(negative_slope) {}
+ELU::ELU(double alpha) : Function(alpha) {}
+CELU::CELU(double alpha) : Function(alpha) {}
+GELU::GELU(Gelu approximate) : Function(approximate) {}
+Softplus::Softplus(double beta, double threshold) : Function(beta, threshold) {}
+Hardtanh::Hardtanh(double min_val, double max_val) : Function(min_val, max_val) {}
+Softshrink::Softshrink(double lambd) : Function(lambd) {}
+Hardshrink::Hardshrink(double lambd) : Function(lambd) {}
+Threshold::Threshold(double threshold, double value) : Function(threshold, value) {}
+GLU::GLU(int dim) : Function(dim) {}
+Softmax::Softmax(int dim) : Function(dim) {}
+LogSoftmax::LogSoftmax(int dim) : Function(dim) {}
+Softmin::Softmin(int dim) : Function(dim) {}
+Flatten::Flatten(int start_dim, int end_dim) : Function(start_dim, end_dim) {}
+Unflatten::Unflatten(int dim, const Shape& unflattened_size)
+    : dim(dim), unflattened_size(unflattened_size) {}
+Lambda::Lambda(std::function<Variable(const Variable&)> function) : function(std::move(function)) {}
+
 }  // namespace tapegrad::nn

@@ -26,43 +26,43 @@ struct Softsign final : Function<Softsign, softsign> {};
 struct Step final : Function<Step, step> {};
 
 struct LeakyReLU final : Function<LeakyReLU, leaky_relu, double> {
-  explicit LeakyReLU(double negative_slope = 0.01) : Function(negative_slope) {}
+  explicit LeakyReLU(double negative_slope = 0.01);
 };
 struct ELU final : Function<ELU, elu, double> {
-  explicit ELU(double alpha = 1.0) : Function(alpha) {}
+  explicit ELU(double alpha = 1.0);
 };
 struct CELU final : Function<CELU, celu, double> {
-  explicit CELU(double alpha = 1.0) : Function(alpha) {}
+  explicit CELU(double alpha = 1.0);
 };
 struct GELU final : Function<GELU, gelu, Gelu> {
-  explicit GELU(Gelu approximate = Gelu::kErf) : Function(approximate) {}
+  explicit GELU(Gelu approximate = Gelu::kErf);
 };
 struct Softplus final : Function<Softplus, softplus, double, double> {
-  explicit Softplus(double beta = 1.0, double threshold = 20.0) : Function(beta, threshold) {}
+  explicit Softplus(double beta = 1.0, double threshold = 20.0);
 };
 struct Hardtanh final : Function<Hardtanh, hardtanh, double, double> {
-  explicit Hardtanh(double min_val = -1.0, double max_val = 1.0) : Function(min_val, max_val) {}
+  explicit Hardtanh(double min_val = -1.0, double max_val = 1.0);
 };
 struct Softshrink final : Function<Softshrink, softshrink, double> {
-  explicit Softshrink(double lambd = 0.5) : Function(lambd) {}
+  explicit Softshrink(double lambd = 0.5);
 };
 struct Hardshrink final : Function<Hardshrink, hardshrink, double> {
-  explicit Hardshrink(double lambd = 0.5) : Function(lambd) {}
+  explicit Hardshrink(double lambd = 0.5);
 };
 struct Threshold final : Function<Threshold, tapegrad::threshold, double, double> {
-  Threshold(double threshold, double value) : Function(threshold, value) {}
+  Threshold(double threshold, double value);
 };
 struct GLU final : Function<GLU, glu, int> {
-  explicit GLU(int dim = -1) : Function(dim) {}
+  explicit GLU(int dim = -1);
 };
 struct Softmax final : Function<Softmax, softmax, int> {
-  explicit Softmax(int dim = -1) : Function(dim) {}
+  explicit Softmax(int dim = -1);
 };
 struct LogSoftmax final : Function<LogSoftmax, log_softmax, int> {
-  explicit LogSoftmax(int dim = -1) : Function(dim) {}
+  explicit LogSoftmax(int dim = -1);
 };
 struct Softmin final : Function<Softmin, softmin, int> {
-  explicit Softmin(int dim = -1) : Function(dim) {}
+  explicit Softmin(int dim = -1);
 };
 
 /// max(x, 0) + weight * min(x, 0) with a learned slope for all channels, or for each.
@@ -77,14 +77,13 @@ struct PReLU final : Model<PReLU> {
 
 /// Dimensions start_dim..end_dim become one: all but the batch.
 struct Flatten final : Function<Flatten, flatten, int, int> {
-  explicit Flatten(int start_dim = 1, int end_dim = -1) : Function(start_dim, end_dim) {}
+  explicit Flatten(int start_dim = 1, int end_dim = -1);
 };
 /// The other way: dim becomes several, of which one size may be -1.
 struct Unflatten final : Stateless<Unflatten> {
   int dim;
   Shape unflattened_size;
-  Unflatten(int dim, const Shape& unflattened_size)
-      : dim(dim), unflattened_size(unflattened_size) {}
+  Unflatten(int dim, const Shape& unflattened_size);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 struct Identity final : Stateless<Identity> {
@@ -93,8 +92,7 @@ struct Identity final : Stateless<Identity> {
 /// Any function as a layer: `nn::Lambda([](const Variable& x) { return 2 * x; })`.
 struct Lambda final : Stateless<Lambda> {
   std::function<Variable(const Variable&)> function;
-  explicit Lambda(std::function<Variable(const Variable&)> function)
-      : function(std::move(function)) {}
+  explicit Lambda(std::function<Variable(const Variable&)> function);
   Variable forward(const Variable& x) const { return function(x); }
 };
 

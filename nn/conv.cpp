@@ -173,4 +173,11 @@ std::string output_size_option(const std::vector<int64_t>& output_size) {
   return "output_size=" + shown(output_size);
 }
 
+Conv1d::Conv1d(Conv1dOptions options) : Conv(options) {}
+Conv2d::Conv2d(Conv2dOptions options) : Conv(options) {}
+Conv3d::Conv3d(Conv3dOptions options) : Conv(options) {}
+ConvTranspose1d::ConvTranspose1d(ConvTransposeOptions<int64_t> options) : ConvTranspose(options) {}
+ConvTranspose2d::ConvTranspose2d(ConvTransposeOptions<Size2d> options) : ConvTranspose(options) {}
+ConvTranspose3d::ConvTranspose3d(ConvTransposeOptions<Size3d> options) : ConvTranspose(options) {}
+
 }  // namespace tapegrad::nn

@@ -46,17 +46,17 @@ class Conv : public Weighted<Self> {
 class Conv1d final : public Conv<Conv1d, int64_t> {
  public:
   static constexpr std::string_view kName = "Conv1d";
-  explicit Conv1d(Conv1dOptions options) : Conv(options) {}
+  explicit Conv1d(Conv1dOptions options);
 };
 class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
   static constexpr std::string_view kName = "Conv2d";
-  explicit Conv2d(Conv2dOptions options) : Conv(options) {}
+  explicit Conv2d(Conv2dOptions options);
 };
 class Conv3d final : public Conv<Conv3d, Size3d> {
  public:
   static constexpr std::string_view kName = "Conv3d";
-  explicit Conv3d(Conv3dOptions options) : Conv(options) {}
+  explicit Conv3d(Conv3dOptions options);
 };
 
 template <typename Size>
@@ -90,17 +90,17 @@ class ConvTranspose : public Weighted<Self> {
 class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
  public:
   static constexpr std::string_view kName = "ConvTranspose1d";
-  explicit ConvTranspose1d(ConvTransposeOptions<int64_t> options) : ConvTranspose(options) {}
+  explicit ConvTranspose1d(ConvTransposeOptions<int64_t> options);
 };
 class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose2d";
-  explicit ConvTranspose2d(ConvTransposeOptions<Size2d> options) : ConvTranspose(options) {}
+  explicit ConvTranspose2d(ConvTransposeOptions<Size2d> options);
 };
 class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose3d";
-  explicit ConvTranspose3d(ConvTransposeOptions<Size3d> options) : ConvTranspose(options) {}
+  explicit ConvTranspose3d(ConvTransposeOptions<Size3d> options);
 };
 
 /// Numbers of each dimension, to be shown.

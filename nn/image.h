@@ -12,29 +12,29 @@ namespace tapegrad::nn {
 
 /// Of [n, c, ...] with one to three further dimensions, to a size or by a factor.
 struct Upsample final : Function<Upsample, interpolate, InterpolateOptions> {
-  explicit Upsample(InterpolateOptions options) : Function(std::move(options)) {}
+  explicit Upsample(InterpolateOptions options);
 };
 
 struct PixelShuffle final : Function<PixelShuffle, pixel_shuffle, int64_t> {
-  explicit PixelShuffle(int64_t upscale_factor) : Function(upscale_factor) {}
+  explicit PixelShuffle(int64_t upscale_factor);
 };
 struct PixelUnshuffle final : Function<PixelUnshuffle, pixel_unshuffle, int64_t> {
-  explicit PixelUnshuffle(int64_t downscale_factor) : Function(downscale_factor) {}
+  explicit PixelUnshuffle(int64_t downscale_factor);
 };
 struct ChannelShuffle final : Function<ChannelShuffle, channel_shuffle, int64_t> {
-  explicit ChannelShuffle(int64_t groups) : Function(groups) {}
+  explicit ChannelShuffle(int64_t groups);
 };
 
 /// im2col: patches as columns, and back.
 struct Unfold final : Stateless<Unfold> {
   UnfoldOptions with;
-  explicit Unfold(UnfoldOptions options) : with(options) {}
+  explicit Unfold(UnfoldOptions options);
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return unfold(x, with, where);
   }
 };
 struct Fold final : Function<Fold, fold, Size2d, UnfoldOptions> {
-  Fold(Size2d output_size, UnfoldOptions options) : Function(output_size, options) {}
+  Fold(Size2d output_size, UnfoldOptions options);
 };
 
 /// How much to add on each side: one number for all, or before and after of the last dimension,
@@ -65,43 +65,42 @@ class Pad : public Stateless<Self> {
 };
 
 struct ConstantPad1d final : Pad<ConstantPad1d, 1, PadMode::kConstant> {
-  ConstantPad1d(Padding padding, double value) : Pad(std::move(padding), value) {}
+  ConstantPad1d(Padding padding, double value);
 };
 struct ConstantPad2d final : Pad<ConstantPad2d, 2, PadMode::kConstant> {
-  ConstantPad2d(Padding padding, double value) : Pad(std::move(padding), value) {}
+  ConstantPad2d(Padding padding, double value);
 };
 struct ConstantPad3d final : Pad<ConstantPad3d, 3, PadMode::kConstant> {
-  ConstantPad3d(Padding padding, double value) : Pad(std::move(padding), value) {}
+  ConstantPad3d(Padding padding, double value);
 };
 struct ZeroPad2d final : Pad<ZeroPad2d, 2, PadMode::kConstant> {
-  explicit ZeroPad2d(Padding padding) : Pad(std::move(padding)) {}
+  explicit ZeroPad2d(Padding padding);
 };
 struct ReflectionPad1d final : Pad<ReflectionPad1d, 1, PadMode::kReflect> {
-  explicit ReflectionPad1d(Padding padding) : Pad(std::move(padding)) {}
+  explicit ReflectionPad1d(Padding padding);
 };
 struct ReflectionPad2d final : Pad<ReflectionPad2d, 2, PadMode::kReflect> {
-  explicit ReflectionPad2d(Padding padding) : Pad(std::move(padding)) {}
+  explicit ReflectionPad2d(Padding padding);
 };
 struct ReflectionPad3d final : Pad<ReflectionPad3d, 3, PadMode::kReflect> {
-  explicit ReflectionPad3d(Padding padding) : Pad(std::move(padding)) {}
+  explicit ReflectionPad3d(Padding padding);
 };
 struct ReplicationPad1d final : Pad<ReplicationPad1d, 1, PadMode::kReplicate> {
-  explicit ReplicationPad1d(Padding padding) : Pad(std::move(padding)) {}
+  explicit ReplicationPad1d(Padding padding);
 };
 struct ReplicationPad2d final : Pad<ReplicationPad2d, 2, PadMode::kReplicate> {
-  explicit ReplicationPad2d(Padding padding) : Pad(std::move(padding)) {}
+  explicit ReplicationPad2d(Padding padding);
 };
 struct ReplicationPad3d final : Pad<ReplicationPad3d, 3, PadMode::kReplicate> {
-  explicit ReplicationPad3d(Padding padding) : Pad(std::move(padding)) {}
+  explicit ReplicationPad3d(Padding padding);
 };
 
-struct CosineSimilarity final : Function<CosineSimilarity, cosine_similarity, int, double> {
-  explicit CosineSimilarity(int dim = 1, double eps = 1e-8) : Function(dim, eps) {}
+struct CosineSimilarity final : Function2<CosineSimilarity, cosine_similarity, int, double> {
+  explicit CosineSimilarity(int dim = 1, double eps = 1e-8);
 };
 struct PairwiseDistance final
-    : Function<PairwiseDistance, pairwise_distance, double, double, bool> {
-  explicit PairwiseDistance(double p = 2.0, double eps = 1e-6, bool keepdim = false)
-      : Function(p, eps, keepdim) {}
+    : Function2<PairwiseDistance, pairwise_distance, double, double, bool> {
+  explicit PairwiseDistance(double p = 2.0, double eps = 1e-6, bool keepdim = false);
 };
 
 }  // namespace tapegrad::nn

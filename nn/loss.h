@@ -21,7 +21,7 @@ class Loss : public Stateless<Self> {
 
 struct MSELoss final : Loss<MSELoss> {
   Reduction reduction;
-  explicit MSELoss(Reduction reduction = Reduction::kMean) : reduction(reduction) {}
+  explicit MSELoss(Reduction reduction = Reduction::kMean);
   Variable forward(const Variable& x, const Variable& target,
                    Where where = Where::current()) const {
     return mse_loss(x, target, reduction, where);
@@ -29,7 +29,7 @@ struct MSELoss final : Loss<MSELoss> {
 };
 struct L1Loss final : Loss<L1Loss> {
   Reduction reduction;
-  explicit L1Loss(Reduction reduction = Reduction::kMean) : reduction(reduction) {}
+  explicit L1Loss(Reduction reduction = Reduction::kMean);
   Variable forward(const Variable& x, const Variable& target,
                    Where where = Where::current()) const {
     return l1_loss(x, target, reduction, where);
@@ -41,7 +41,7 @@ struct SmoothL1Options {
 };
 struct SmoothL1Loss final : Loss<SmoothL1Loss> {
   SmoothL1Options with;
-  explicit SmoothL1Loss(SmoothL1Options options = {}) : with(options) {}
+  explicit SmoothL1Loss(SmoothL1Options options = {});
   Variable forward(const Variable& x, const Variable& target,
                    Where where = Where::current()) const {
     return smooth_l1_loss(x, target, with.beta, with.reduction, where);
@@ -53,7 +53,7 @@ struct HuberOptions {
 };
 struct HuberLoss final : Loss<HuberLoss> {
   HuberOptions with;
-  explicit HuberLoss(HuberOptions options = {}) : with(options) {}
+  explicit HuberLoss(HuberOptions options = {});
   Variable forward(const Variable& x, const Variable& target,
                    Where where = Where::current()) const {
     return huber_loss(x, target, with.delta, with.reduction, where);
@@ -64,7 +64,7 @@ struct HuberLoss final : Loss<HuberLoss> {
 
 struct CrossEntropyLoss final : Loss<CrossEntropyLoss> {
   CrossEntropyOptions with;
-  explicit CrossEntropyLoss(CrossEntropyOptions options = {}) : with(std::move(options)) {}
+  explicit CrossEntropyLoss(CrossEntropyOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
   Variable forward(const Variable& x, const Variable& target,
                    Where where = Where::current()) const {
@@ -73,7 +73,7 @@ struct CrossEntropyLoss final : Loss<CrossEntropyLoss> {
 };
 struct NLLLoss final : Loss<NLLLoss> {
   NllLossOptions with;
-  explicit NLLLoss(NllLossOptions options = {}) : with(std::move(options)) {}
+  explicit NLLLoss(NllLossOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
   Variable forward(const Variable& x, const Variable& target,
                    Where where = Where::current()) const {
@@ -86,7 +86,7 @@ struct BCEOptions {
 };
 struct BCELoss final : Loss<BCELoss> {
   BCEOptions with;
-  explicit BCELoss(BCEOptions options = {}) : with(std::move(options)) {}
+  explicit BCELoss(BCEOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
   Variable forward(const Variable& x, const Variable& target,
                    Where where = Where::current()) const {
@@ -95,7 +95,7 @@ struct BCELoss final : Loss<BCELoss> {
 };
 struct BCEWithLogitsLoss final : Loss<BCEWithLogitsLoss> {
   BceWithLogitsOptions with;
-  explicit BCEWithLogitsLoss(BceWithLogitsOptions options = {}) : with(std::move(options)) {}
+  explicit BCEWithLogitsLoss(BceWithLogitsOptions options = {});
   void members(Members& m) override {
     m.buffer("weight", with.weight).buffer("pos_weight", with.pos_weight);
   }
@@ -111,7 +111,7 @@ struct KLDivOptions {
 /// The mean is over all elements, as PyTorch's default is.
 struct KLDivLoss final : Loss<KLDivLoss> {
   KLDivOptions with;
-  explicit KLDivLoss(KLDivOptions options = {}) : with(options) {}
+  explicit KLDivLoss(KLDivOptions options = {});
   Variable forward(const Variable& x, const Variable& target,
                    Where where = Where::current()) const {
     return kl_div(x, target, with.log_target, with.reduction, where);

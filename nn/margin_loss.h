@@ -12,47 +12,44 @@
 namespace tapegrad::nn {
 
 struct TripletMarginLoss final
-    : Function<TripletMarginLoss, triplet_margin_loss, TripletMarginOptions> {
-  explicit TripletMarginLoss(TripletMarginOptions options = {}) : Function(options) {}
+    : Function3<TripletMarginLoss, triplet_margin_loss, TripletMarginOptions> {
+  explicit TripletMarginLoss(TripletMarginOptions options = {});
 };
 struct MarginOptions {
   double margin = 0.0;
   Reduction reduction = Reduction::kMean;
 };
 struct MarginRankingLoss final
-    : Function<MarginRankingLoss, margin_ranking_loss, double, Reduction> {
-  explicit MarginRankingLoss(MarginOptions options = {})
-      : Function(options.margin, options.reduction) {}
+    : Function3<MarginRankingLoss, margin_ranking_loss, double, Reduction> {
+  explicit MarginRankingLoss(MarginOptions options = {});
 };
 struct CosineEmbeddingLoss final
-    : Function<CosineEmbeddingLoss, cosine_embedding_loss, double, Reduction> {
-  explicit CosineEmbeddingLoss(MarginOptions options = {})
-      : Function(options.margin, options.reduction) {}
+    : Function3<CosineEmbeddingLoss, cosine_embedding_loss, double, Reduction> {
+  explicit CosineEmbeddingLoss(MarginOptions options = {});
 };
 struct HingeEmbeddingLoss final
-    : Function<HingeEmbeddingLoss, hinge_embedding_loss, double, Reduction> {
-  explicit HingeEmbeddingLoss(MarginOptions options = {.margin = 1.0})
-      : Function(options.margin, options.reduction) {}
+    : Function2<HingeEmbeddingLoss, hinge_embedding_loss, double, Reduction> {
+  explicit HingeEmbeddingLoss(MarginOptions options = {.margin = 1.0});
 };
-struct SoftMarginLoss final : Function<SoftMarginLoss, soft_margin_loss, Reduction> {
-  explicit SoftMarginLoss(Reduction reduction = Reduction::kMean) : Function(reduction) {}
+struct SoftMarginLoss final : Function2<SoftMarginLoss, soft_margin_loss, Reduction> {
+  explicit SoftMarginLoss(Reduction reduction = Reduction::kMean);
 };
 struct MultiLabelMarginLoss final
-    : Function<MultiLabelMarginLoss, multilabel_margin_loss, Reduction> {
-  explicit MultiLabelMarginLoss(Reduction reduction = Reduction::kMean) : Function(reduction) {}
+    : Function2<MultiLabelMarginLoss, multilabel_margin_loss, Reduction> {
+  explicit MultiLabelMarginLoss(Reduction reduction = Reduction::kMean);
 };
-struct PoissonNLLLoss final : Function<PoissonNLLLoss, poisson_nll_loss, PoissonNllOptions> {
-  explicit PoissonNLLLoss(PoissonNllOptions options = {}) : Function(options) {}
+struct PoissonNLLLoss final : Function2<PoissonNLLLoss, poisson_nll_loss, PoissonNllOptions> {
+  explicit PoissonNLLLoss(PoissonNllOptions options = {});
 };
 /// Of x, target and variance.
-struct GaussianNLLLoss final : Function<GaussianNLLLoss, gaussian_nll_loss, GaussianNllOptions> {
-  explicit GaussianNLLLoss(GaussianNllOptions options = {}) : Function(options) {}
+struct GaussianNLLLoss final : Function3<GaussianNLLLoss, gaussian_nll_loss, GaussianNllOptions> {
+  explicit GaussianNLLLoss(GaussianNllOptions options = {});
 };
 
 // Weights of classes are buffers: they move with the loss.
 
-struct MultiMarginLoss final : Function<MultiMarginLoss, multi_margin_loss, MultiMarginOptions> {
-  explicit MultiMarginLoss(MultiMarginOptions options = {}) : Function(std::move(options)) {}
+struct MultiMarginLoss final : Function2<MultiMarginLoss, multi_margin_loss, MultiMarginOptions> {
+  explicit MultiMarginLoss(MultiMarginOptions options = {});
   void members(Members& m) override { m.buffer("weight", std::get<0>(kept_).weight); }
 };
 struct MultiLabelSoftMarginOptions {
@@ -60,15 +57,14 @@ struct MultiLabelSoftMarginOptions {
   Reduction reduction = Reduction::kMean;
 };
 struct MultiLabelSoftMarginLoss final
-    : Function<MultiLabelSoftMarginLoss, multilabel_soft_margin_loss, Variable, Reduction> {
-  explicit MultiLabelSoftMarginLoss(MultiLabelSoftMarginOptions options = {})
-      : Function(std::move(options.weight), options.reduction) {}
+    : Function2<MultiLabelSoftMarginLoss, multilabel_soft_margin_loss, Variable, Reduction> {
+  explicit MultiLabelSoftMarginLoss(MultiLabelSoftMarginOptions options = {});
   void members(Members& m) override { m.buffer("weight", std::get<0>(kept_)); }
 };
 
 struct CTCLoss final : Stateless<CTCLoss> {
   CtcLossOptions with;
-  explicit CTCLoss(CtcLossOptions options = {}) : with(options) {}
+  explicit CTCLoss(CtcLossOptions options = {});
   Variable forward(const Variable& log_probs, const Variable& targets,
                    const std::vector<int64_t>& input_lengths,
                    const std::vector<int64_t>& target_lengths) const {

@@ -190,4 +190,10 @@ std::string LayerNorm::options() const {
   return text.str();
 }
 
+BatchNorm1d::BatchNorm1d(BatchNormOptions options) : BatchNorm(options) {}
+BatchNorm2d::BatchNorm2d(BatchNormOptions options) : BatchNorm(options) {}
+BatchNorm3d::BatchNorm3d(BatchNormOptions options) : BatchNorm(options) {}
+LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k)
+    : size_(size), alpha_(alpha), beta_(beta), k_(k) {}
+
 }  // namespace tapegrad::nn

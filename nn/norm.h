@@ -43,7 +43,7 @@ class BatchNorm : public Model<Self> {
 class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
  public:
   static constexpr std::string_view kName = "BatchNorm1d";
-  explicit BatchNorm1d(BatchNormOptions options = {}) : BatchNorm(options) {}
+  explicit BatchNorm1d(BatchNormOptions options = {});
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -51,7 +51,7 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
 class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
  public:
   static constexpr std::string_view kName = "BatchNorm2d";
-  explicit BatchNorm2d(BatchNormOptions options = {}) : BatchNorm(options) {}
+  explicit BatchNorm2d(BatchNormOptions options = {});
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -59,7 +59,7 @@ class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
 class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
  public:
   static constexpr std::string_view kName = "BatchNorm3d";
-  explicit BatchNorm3d(BatchNormOptions options = {}) : BatchNorm(options) {}
+  explicit BatchNorm3d(BatchNormOptions options = {});
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -136,8 +136,7 @@ class RMSNorm final : public Model<RMSNorm> {
 class LocalResponseNorm final : public Stateless<LocalResponseNorm> {
  public:
   static constexpr std::string_view kName = "LocalResponseNorm";
-  explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1.0)
-      : size_(size), alpha_(alpha), beta_(beta), k_(k) {}
+  explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1.0);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 
  private:

@@ -64,4 +64,9 @@ template class Recurrent<LSTM>;
 template class Recurrent<GRU>;
 template class Recurrent<RNN>;
 
+LSTM::LSTM(RecurrentOptions options) : Recurrent(options, 4) {}
+GRU::GRU(RecurrentOptions options) : Recurrent(options, 3) {}
+RNN::RNN(RecurrentOptions options, Nonlinearity nonlinearity)
+    : Recurrent(options, 1), nonlinearity_(nonlinearity) {}
+
 }  // namespace tapegrad::nn

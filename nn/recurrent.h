@@ -42,7 +42,7 @@ class Recurrent : public Model<Self> {
 class LSTM final : public Recurrent<LSTM> {
  public:
   static constexpr std::string_view kName = "LSTM";
-  explicit LSTM(RecurrentOptions options) : Recurrent(options, 4) {}
+  explicit LSTM(RecurrentOptions options);
   /// {output, h_n, c_n}; the first states are zeros when left out.
   std::vector<Variable> forward(const Variable& x, const Variable& h0 = {},
                                 const Variable& c0 = {}) const {
@@ -53,7 +53,7 @@ class LSTM final : public Recurrent<LSTM> {
 class GRU final : public Recurrent<GRU> {
  public:
   static constexpr std::string_view kName = "GRU";
-  explicit GRU(RecurrentOptions options) : Recurrent(options, 3) {}
+  explicit GRU(RecurrentOptions options);
   /// {output, h_n}.
   std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
     return gru(x, h0, weights, run_options());
@@ -64,8 +64,7 @@ enum class Nonlinearity { kTanh, kRelu };
 class RNN final : public Recurrent<RNN> {
  public:
   static constexpr std::string_view kName = "RNN";
-  explicit RNN(RecurrentOptions options, Nonlinearity nonlinearity = Nonlinearity::kTanh)
-      : Recurrent(options, 1), nonlinearity_(nonlinearity) {}
+  explicit RNN(RecurrentOptions options, Nonlinearity nonlinearity = Nonlinearity::kTanh);
   /// {output, h_n}.
   std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
     return nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh(x, h0, weights, run_options())

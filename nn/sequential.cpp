@@ -26,4 +26,7 @@ Variable Sequential::forward(const Variable& x, Where where) const {
   return y;
 }
 
+Sequential::Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options)
+    : Sequential(std::vector<AnyModule>(layers), std::move(options)) {}
+
 }  // namespace tapegrad::nn

@@ -44,8 +44,7 @@ class Sequential final : public Model<Sequential> {
  public:
   static constexpr std::string_view kName = "Sequential";
   Sequential() = default;
-  Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {})
-      : Sequential(std::vector<AnyModule>(layers), std::move(options)) {}
+  Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {});
   explicit Sequential(std::vector<AnyModule> layers, SequentialOptions options = {});
 
   void push_back(AnyModule layer) { layers_.push_back(std::move(layer)); }

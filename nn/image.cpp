@@ -1,0 +1,25 @@
+#include "nn/image.h"
+
+namespace tapegrad::nn {
+
+Upsample::Upsample(InterpolateOptions options) : Function(std::move(options)) {}
+PixelShuffle::PixelShuffle(int64_t upscale_factor) : Function(upscale_factor) {}
+PixelUnshuffle::PixelUnshuffle(int64_t downscale_factor) : Function(downscale_factor) {}
+ChannelShuffle::ChannelShuffle(int64_t groups) : Function(groups) {}
+Unfold::Unfold(UnfoldOptions options) : with(options) {}
+Fold::Fold(Size2d output_size, UnfoldOptions options) : Function(output_size, options) {}
+ConstantPad1d::ConstantPad1d(Padding padding, double value) : Pad(std::move(padding), value) {}
+ConstantPad2d::ConstantPad2d(Padding padding, double value) : Pad(std::move(padding), value) {}
+ConstantPad3d::ConstantPad3d(Padding padding, double value) : Pad(std::move(padding), value) {}
+ZeroPad2d::ZeroPad2d(Padding padding) : Pad(std::move(padding)) {}
+ReflectionPad1d::ReflectionPad1d(Padding padding) : Pad(std::move(padding)) {}
+ReflectionPad2d::ReflectionPad2d(Padding padding) : Pad(std::move(padding)) {}
+ReflectionPad3d::ReflectionPad3d(Padding padding) : Pad(std::move(padding)) {}
+ReplicationPad1d::ReplicationPad1d(Padding padding) : Pad(std::move(padding)) {}
+ReplicationPad2d::ReplicationPad2d(Padding padding) : Pad(std::move(padding)) {}
+ReplicationPad3d::ReplicationPad3d(Padding padding) : Pad(std::move(padding)) {}
+CosineSimilarity::CosineSimilarity(int dim, double eps) : Function2(dim, eps) {}
+PairwiseDistance::PairwiseDistance(double p, double eps, bool keepdim)
+    : Function2(p, eps, keepdim) {}
+
+}  // namespace tapegrad::nn
