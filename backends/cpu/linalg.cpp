@@ -32,24 +32,29 @@ struct Matrices {
   T* operator[](int64_t i) const { return data + i * rows * columns; }
 };
 
-// A matrix up to this size, as multiplications of a product, is the work of one thread.
-constexpr double kOneThread = 1 << 21;
+// A matrix up to this size, as multiplications of a product, is the work of one thread: for
+// triangles, and for the rotations of singular values and eigenvalues. Those are thousands of short
+// steps, in which threads mostly wait for each other, and long when the machine has other work.
+constexpr double kTriangles = 1 << 21;
+constexpr double kRotations = 1 << 27;
 
 /// Runs f(matrix, thread) for each: small ones side by side, large ones with all threads in each.
 class Batch {
  public:
-  Batch(const Tensor& x) : count_(x.shape()[0]) {
+  explicit Batch(const Tensor& x, double one_thread = kTriangles) : count_(x.shape()[0]) {
     const double m = double(x.shape()[2]), n = double(x.shape()[1]);
-    threads_ = m * n * std::min(m, n) > kOneThread
-                   ? 1
-                   : int(std::clamp<int64_t>(count_, 1, omp_get_max_threads()));
+    is_small_ = m * n * std::min(m, n) <= one_thread;
+    threads_ = is_small_ ? int(std::clamp<int64_t>(count_, 1, omp_get_max_threads())) : 1;
   }
   int threads() const { return threads_; }
 
   template <typename F>
   void run(const F& f) const {
     if (threads_ == 1) {
+      const int before = omp_get_max_threads();  // OpenBLAS goes by this
+      if (is_small_) omp_set_num_threads(1);
       for (int64_t i = 0; i < count_; ++i) f(i, 0);
+      omp_set_num_threads(before);
     } else {
 #pragma omp parallel for schedule(static) num_threads(threads_)
       for (int64_t i = 0; i < count_; ++i) f(i, omp_get_thread_num());
@@ -58,6 +63,7 @@ class Batch {
 
  private:
   int64_t count_;
+  bool is_small_;
   int threads_;
 };
 
@@ -205,7 +211,7 @@ void svd(Tensor& a0, Tensor& u0, Tensor& s, Tensor& vh0, Tensor& info) {
                      u0 ? u[i] : &nothing, &u.stride, vh0 ? vh[i] : &nothing, &vh.stride, work,
                      length, indices, status, 1);
   };
-  const Batch batch(a0);
+  const Batch batch(a0, kRotations);
   const Workspace<int> indices(batch, 8 * int64_t(k));
   const Workspace<T> work(batch, wanted_length<T>([&](T* work, const int* ask) {
                             int ignored = 0;
@@ -226,7 +232,7 @@ void eigh(Tensor& a0, bool vectors, Tensor& values, Tensor& info) {
   if (a0.numel() == 0) return;
   const Matrices<T> a(a0);
   const int64_t n = a.rows;
-  const Batch batch(a0);
+  const Batch batch(a0, kRotations);
   // The lengths that the routine documents.
   const Workspace<T> work(batch, vectors ? 1 + 6 * n + 2 * n * n : 2 * n + 1);
   const Workspace<int> indices(batch, vectors ? 3 + 5 * n : 1);
