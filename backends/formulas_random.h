@@ -13,6 +13,14 @@
 
 namespace tapegrad::formulas {
 
+template <int N, typename R>
+TG_HD inline R horner(const R (&coefficients)[N], R x) {
+  R sum = coefficients[N - 1];
+  for (int i = N - 2; i >= 0; --i) sum = std::fma(sum, x, coefficients[i]);
+  return sum;
+}
+
+/// The constants. Tables stand inside functions, where a GPU finds them.
 template <typename R>
 struct RandomMath;
 
@@ -23,12 +31,18 @@ struct RandomMath<float> {
   static constexpr Int kSqrtHalf = 0x3f3504f3;  // bits of sqrt(1/2)
   static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
   static constexpr float kHalfPi = 0x1.921fb6p+0f, kHalfPiLow = -0x1.777a5cp-25f;
-  static constexpr int kLog = 4, kSin = 4, kCos = 4;  // numbers of coefficients
-  static constexpr float kLogs[] = {0x1.555556p-1f, 0x1.9999ecp-2f, 0x1.245c38p-2f, 0x1.ddd172p-3f};
-  static constexpr float kSins[] = {-0x1.4abbcep-1f, 0x1.466bc2p-4f, -0x1.32ce1cp-8f,
-                                    0x1.4cb700p-13f};
-  static constexpr float kCosines[] = {-0x1.3bd3ccp+0f, 0x1.03c1eap-2f, -0x1.55cb96p-6f,
-                                       0x1.db63e6p-11f};
+  TG_HD static float log_series(float z) {
+    constexpr float kTerms[] = {0x1.555556p-1f, 0x1.9999ecp-2f, 0x1.245c38p-2f, 0x1.ddd172p-3f};
+    return horner(kTerms, z);
+  }
+  TG_HD static float sin_series(float z) {
+    constexpr float kTerms[] = {-0x1.4abbcep-1f, 0x1.466bc2p-4f, -0x1.32ce1cp-8f, 0x1.4cb700p-13f};
+    return horner(kTerms, z);
+  }
+  TG_HD static float cos_series(float z) {
+    constexpr float kTerms[] = {-0x1.3bd3ccp+0f, 0x1.03c1eap-2f, -0x1.55cb96p-6f, 0x1.db63e6p-11f};
+    return horner(kTerms, z);
+  }
 };
 
 template <>
@@ -38,24 +52,26 @@ struct RandomMath<double> {
   static constexpr Int kSqrtHalf = 0x3fe6a09e667f3bcd;
   static constexpr double kLn2High = 0x1.62e42fee00000p-1, kLn2Low = 0x1.a39ef35793c76p-33;
   static constexpr double kHalfPi = 0x1.921fb54442d18p+0, kHalfPiLow = 0x1.1a62633145c07p-54;
-  static constexpr int kLog = 8, kSin = 7, kCos = 8;
-  static constexpr double kLogs[] = {
-      0x1.5555555555555p-1, 0x1.9999999999a38p-2, 0x1.2492492476ba1p-2, 0x1.c71c72017a15cp-3,
-      0x1.745cf8f6c9119p-3, 0x1.3b1c38474d3eep-3, 0x1.0fbe478772696p-3, 0x1.0c06cf14c641bp-3};
-  static constexpr double kSins[] = {
-      -0x1.4abbce625be53p-1,  0x1.466bc6775aae1p-4,  -0x1.32d2cce62b870p-8, 0x1.50783486fa66fp-13,
-      -0x1.e3074d253f118p-19, 0x1.e8f035ebfe7b1p-25, -0x1.6cc52bef4fa10p-31};
-  static constexpr double kCosines[] = {
-      -0x1.3bd3cc9be45dep+0,  0x1.03c1f081b5ac4p-2,  -0x1.55d3c7e3cbff7p-6,  0x1.e1f506891ae8fp-11,
-      -0x1.a6d1f2a0862ccp-16, 0x1.f9d3870777202p-22, -0x1.b6de8ac9b4afap-28, 0x1.1e7421cbcbf8dp-34};
+  TG_HD static double log_series(double z) {
+    constexpr double kTerms[] = {0x1.5555555555555p-1, 0x1.9999999999a38p-2, 0x1.2492492476ba1p-2,
+                                 0x1.c71c72017a15cp-3, 0x1.745cf8f6c9119p-3, 0x1.3b1c38474d3eep-3,
+                                 0x1.0fbe478772696p-3, 0x1.0c06cf14c641bp-3};
+    return horner(kTerms, z);
+  }
+  TG_HD static double sin_series(double z) {
+    constexpr double kTerms[] = {
+        -0x1.4abbce625be53p-1,  0x1.466bc6775aae1p-4,  -0x1.32d2cce62b870p-8, 0x1.50783486fa66fp-13,
+        -0x1.e3074d253f118p-19, 0x1.e8f035ebfe7b1p-25, -0x1.6cc52bef4fa10p-31};
+    return horner(kTerms, z);
+  }
+  TG_HD static double cos_series(double z) {
+    constexpr double kTerms[] = {-0x1.3bd3cc9be45dep+0,  0x1.03c1f081b5ac4p-2,
+                                 -0x1.55d3c7e3cbff7p-6,  0x1.e1f506891ae8fp-11,
+                                 -0x1.a6d1f2a0862ccp-16, 0x1.f9d3870777202p-22,
+                                 -0x1.b6de8ac9b4afap-28, 0x1.1e7421cbcbf8dp-34};
+    return horner(kTerms, z);
+  }
 };
-
-template <int N, typename R>
-TG_HD inline R horner(const R (&coefficients)[N], R x) {
-  R sum = coefficients[N - 1];
-  for (int i = N - 2; i >= 0; --i) sum = std::fma(sum, x, coefficients[i]);
-  return sum;
-}
 
 /// log(u) for normal positive u, within 1 ulp: u = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)),
 /// s = f / (2 + f), and log(1 + f) = 2 atanh(s) = f - f^2 / 2 + s (f^2 / 2 + s^2 P(s^2)).
@@ -69,7 +85,7 @@ TG_HD inline R random_log(R u) {
   const R exponent = R(int32_t(k));
   const R s = f / (R(2) + f), z = s * s;
   const R half = R(0.5) * f * f;
-  const R tail = std::fma(s, std::fma(z, horner(M::kLogs, z), half), exponent * M::kLn2Low);
+  const R tail = std::fma(s, std::fma(z, M::log_series(z), half), exponent * M::kLn2Low);
   return std::fma(exponent, M::kLn2High, f - (half - tail));
 }
 
@@ -86,8 +102,8 @@ TG_HD inline CosSin<R> random_turn(R u) {
   const R quarters = R(4) * u;
   const int32_t quadrant = int32_t(quarters + R(0.5));
   const R x = quarters - R(quadrant), z = x * x;
-  const R sin = std::fma(x, M::kHalfPi, x * std::fma(z, horner(M::kSins, z), M::kHalfPiLow));
-  const R cos = std::fma(z, horner(M::kCosines, z), R(1));
+  const R sin = std::fma(x, M::kHalfPi, x * std::fma(z, M::sin_series(z), M::kHalfPiLow));
+  const R cos = std::fma(z, M::cos_series(z), R(1));
   const bool odd = quadrant & 1;
   const R a = odd ? sin : cos, b = odd ? cos : sin;
   return {(quadrant + 1) & 2 ? -a : a, quadrant & 2 ? -b : b};

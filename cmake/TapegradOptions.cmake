@@ -14,7 +14,6 @@ option(TAPEGRAD_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_BENCHMARKS "Build the benchmarks" OFF)
 option(TAPEGRAD_NATIVE "Compile the CPU kernels for this machine (off: AVX2)" ON)
-option(TAPEGRAD_CUDA "Build the CUDA backend where a toolkit is found" ON)
 option(TAPEGRAD_WERROR "Warnings are errors" OFF)
 set(TAPEGRAD_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
 
@@ -42,14 +41,15 @@ find_path(TAPEGRAD_OPENBLAS_INCLUDE NAMES cblas.h PATH_SUFFIXES openblas-openmp
 # What the library is compiled with. The last two flags serve the shared library: half of a small
 # op's time there would be calls through its own PLT and TLS.
 function(tapegrad_compile_options target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -ffp-contract=off
-    $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror> -ftls-model=initial-exec
-    $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
+  set(flags -Wall -Wextra -Wpedantic -ffp-contract=off $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>
+            -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
 endfunction()
 
 # tapegrad_library(static STATIC): one of the two libraries, from the same objects.
 function(tapegrad_library kind type)
-  add_library(tapegrad_${kind} ${type} $<TARGET_OBJECTS:tapegrad_objects>)
+  add_library(tapegrad_${kind} ${type} $<TARGET_OBJECTS:tapegrad_objects>
+                               $<TARGET_OBJECTS:tapegrad_cuda_objects>)
   add_library(tapegrad::${kind} ALIAS tapegrad_${kind})
   add_dependencies(tapegrad_${kind} tapegrad_headers)
   set_target_properties(tapegrad_${kind} PROPERTIES
@@ -59,7 +59,8 @@ function(tapegrad_library kind type)
   target_include_directories(tapegrad_${kind} INTERFACE
     $<BUILD_INTERFACE:${TAPEGRAD_STAGED_INCLUDE}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(tapegrad_${kind} PUBLIC Threads::Threads
-    PRIVATE OpenMP::OpenMP_CXX ZLIB::ZLIB ${TAPEGRAD_DNNL} ${TAPEGRAD_OPENBLAS})
+    PRIVATE OpenMP::OpenMP_CXX ZLIB::ZLIB ${TAPEGRAD_DNNL} ${TAPEGRAD_OPENBLAS}
+            ${TAPEGRAD_CUDA_LIBRARIES})
   target_link_options(tapegrad_${kind} PRIVATE $<$<STREQUAL:${type},SHARED>:-Wl,-Bsymbolic-functions>)
 endfunction()
 

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "core/backends.h"
 #include "core/error.h"
 #include "core/sanitizer.h"
 
@@ -136,11 +137,18 @@ CpuAllocator& cpu_allocator() {
 
 constinit std::atomic<Allocator*> allocators[kDeviceTypeCount]{};
 
+/// Of a device that is not the CPU; null when it has none.
+Allocator* find_allocator(DeviceType type) {
+  Allocator* set = allocators[int(type)].load(std::memory_order_acquire);
+  if (set == nullptr && type == DeviceType::kCuda) return backends::cuda::allocator();
+  return set;
+}
+
 }  // namespace
 
 Allocator& allocator(DeviceType type) {
   if (type == DeviceType::kCpu) return cpu_allocator();
-  Allocator* found = allocators[int(type)].load(std::memory_order_acquire);
+  Allocator* found = find_allocator(type);
   if (found == nullptr) fail<DeviceError>(why_unavailable({type, 0}));
   return *found;
 }
@@ -155,8 +163,8 @@ bool is_available(Device device) { return why_unavailable(device).empty(); }
 std::string why_unavailable(Device device) {
   if (device.type == DeviceType::kCpu)
     return device.index == 0 ? "" : "there is one CPU device, index 0";
-  if (allocators[int(device.type)].load(std::memory_order_acquire) != nullptr) return "";
-  if (device.type == DeviceType::kCuda) return "this build of tapegrad has no CUDA backend";
+  if (device.type == DeviceType::kCuda) return backends::cuda::why_unavailable(device.index);
+  if (find_allocator(device.type) != nullptr) return "";
   return "no allocator was set for device " + to_string(device);
 }
 

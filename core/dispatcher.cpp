@@ -4,19 +4,16 @@
 #include <mutex>
 #include <vector>
 
+#include "core/backends.h"
 #include "core/dispatch_log.h"
 #include "core/error.h"
 
 namespace tapegrad {
 
-// Defined in backends/cpu/register.cpp; this reference is what pulls the backend out of an archive.
-namespace backends::cpu {
-void register_kernels();
-}
-
 namespace {
 
-constinit std::atomic<void (*)()> loaders[kDeviceTypeCount] = {&backends::cpu::register_kernels};
+constinit std::atomic<void (*)()> loaders[kDeviceTypeCount] = {&backends::cpu::register_kernels,
+                                                               &backends::cuda::register_kernels};
 
 /// What the cold paths share. Never destroyed: kernels may run while the program ends.
 struct Shared {

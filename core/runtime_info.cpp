@@ -2,7 +2,8 @@
 
 #include <sstream>
 
-#include "core/allocator.h"
+#include "core/backends.h"
+#include "core/device.h"
 #include "core/dtype.h"
 
 #ifndef TAPEGRAD_VERSION
@@ -14,11 +15,6 @@
 
 namespace tapegrad {
 
-// Defined by the backend, which alone knows its libraries.
-namespace backends::cpu {
-std::string describe();
-}
-
 std::string runtime_info() {
   std::ostringstream out;
   out << "tapegrad: " << TAPEGRAD_VERSION << '\n';
@@ -28,12 +24,7 @@ std::string runtime_info() {
   out << "compiler: g++ " << __VERSION__ << '\n';
 #endif
   out << "build: " << TAPEGRAD_BUILD_TYPE << '\n';
-  out << backends::cpu::describe();
-  out << "cuda: ";
-  if (is_available(gpu))
-    out << "available\n";
-  else
-    out << "not available (" << why_unavailable(gpu) << ")\n";
+  out << backends::cpu::describe() << backends::cuda::describe();
   out << "default device: " << default_device() << '\n';
   out << "default dtype: " << default_dtype() << '\n';
   return out.str();

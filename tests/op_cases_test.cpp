@@ -6,8 +6,12 @@
 //   gradients  gradcheck to the order that the catalog states; each dtype against float64
 //   empties    sizes set to 0: a result or a typed error, and gradients of the right shape
 //   operands   a call changes no operand and leaves no node behind
+//
+// They run on the default device: with TAPEGRAD_DEVICE=cuda on a GPU, or on what stands in for one
+// (tests/cuda_on_host).
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 
 #include "core/error.h"
@@ -81,7 +85,7 @@ class Case {
 Variables constants(const std::vector<Tensor>& tensors) {
   Variables variables;
   for (const Tensor& x : tensors)
-    variables.push_back(x ? Variable(x.to(default_device())) : Variable());
+    variables.push_back(x ? Variable(move_to(default_device(), x)) : Variable());
   return variables;
 }
 
@@ -151,7 +155,10 @@ void expect_same(const Case& c, const std::vector<Tensor>& got, const std::vecto
   for (size_t k = 0; k < got.size(); ++k) {
     if (same_bits(got[k], expected[k])) continue;
     const double allowed = c.row().same_bits ? 0 : c.row().tolerance * epsilon(got[k].dtype());
-    EXPECT_EQ(mismatch(to_array(got[k]), to_array(expected[k]), allowed), "") << what << ' ' << k;
+    // A sum that cancels leaves noise, whose size says nothing.
+    const double scale = std::max(largest(to_array(expected[k])), 1e-6);
+    EXPECT_EQ(mismatch(to_array(got[k]), to_array(expected[k]), allowed, scale), "")
+        << what << ' ' << k;
   }
 }
 
@@ -195,7 +202,7 @@ void test_layouts_of_target(const Case& c) {
     for (Arrangement arrangement : kArrangements) {
       SCOPED_TRACE(std::string(name(dtype)) + ", target " + name(arrangement));
       Variables in = constants(dense);
-      const Tensor target = arrange(dense[0], arrangement);
+      const Tensor target = move_to(default_device(), arrange(dense[0], arrangement));
       if (!target) continue;
       in[0] = Variable(target);
       const Arguments arguments = c.arguments(in);
@@ -322,11 +329,32 @@ void test_operands(const Case& c) {
     EXPECT_TRUE(!operands[i] || same_bits(operands[i], before[i])) << "input " << i;
 }
 
+/// Kernels that CUDA does not have yet. An op that needs one says so.
+constexpr std::string_view kNotOnCuda[] = {
+    "poisson",   "multinomial", "ctc_loss",  // random numbers by rejection; a recursion
+    "lu_factor", "lu_solve",    "cholesky",  // LAPACK's
+    "qr_factor", "qr_form",     "svd",      "eigh", "triangular_solve",  //
+    "fft",       "rfft",        "irfft"};
+
+bool is_missing(const KernelError& error) {
+  const std::string_view text = error.what();
+  const std::string_view kernel = text.substr(0, text.find(':'));
+  return default_device().type == DeviceType::kCuda &&
+         text.find(": no kernel for cuda") != text.npos &&
+         std::find(std::begin(kNotOnCuda), std::end(kNotOnCuda), kernel) != std::end(kNotOnCuda);
+}
+
 class CaseTest : public ::testing::Test {
  public:
   using Question = void (*)(const Case&);
   CaseTest(const OpCase& row, Question question) : row_(row), question_(question) {}
-  void TestBody() override { question_(Case(row_)); }
+  void TestBody() override {
+    try {
+      question_(Case(row_));
+    } catch (const KernelError& error) {
+      EXPECT_TRUE(is_missing(error)) << error.what();
+    }
+  }
 
  private:
   const OpCase& row_;
@@ -406,7 +434,40 @@ TEST(CaseTable, EveryOpHasACase) {
   EXPECT_EQ(missing, "");
 }
 
+/// The part of docs/gpu.md between its two marks.
+std::string documented_gaps() {
+  std::ifstream in(TAPEGRAD_SOURCE_DIR "/docs/gpu.md");
+  std::string text, line;
+  for (bool inside = false; std::getline(in, line);) {
+    if (line == "<!-- end of missing -->") break;
+    if (inside) text += line + '\n';
+    inside |= line == "<!-- missing -->";
+  }
+  return text;
+}
+
+TEST(CaseTable, GapsOfCudaAreDocumented) {
+  if (default_device().type != DeviceType::kCuda) return;
+  std::map<std::string, std::string> missing;  // of an op: kernels
+  for (const Family& family : families())
+    for (const OpCase& row : family.cases) {
+      const Case c(row);
+      for (DType dtype : row.dtypes) try {
+          run(c, c.operands(dtype));
+        } catch (const KernelError& error) {
+          const std::string text = error.what(), kernel = text.substr(0, text.find(':'));
+          std::string& kernels = missing[row.op];
+          if (kernels.find('`' + kernel + '`') == kernels.npos)
+            kernels += (kernels.empty() ? "`" : ", `") + kernel + '`';
+        }
+    }
+  std::string text = "\n| op | kernels |\n|----|---------|\n";
+  for (const auto& [op, kernels] : missing) text += "| `" + op + "` | " + kernels + " |\n";
+  EXPECT_EQ(text + '\n', documented_gaps());
+}
+
 TEST(CaseTable, EveryDifferentiableOpIsRecorded) {
+  if (default_device() != cpu) return;  // the same on every device
   std::map<std::string, bool> recorded;
   for (const Family& family : families())
     for (const OpCase& row : family.cases) {

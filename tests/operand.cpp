@@ -143,6 +143,12 @@ Tensor arrange(const Tensor& x, Arrangement arrangement) {
   return {};
 }
 
+Tensor move_to(Device device, const Tensor& x) {
+  if (!x || x.device() == device) return x;
+  const int64_t count = int64_t(x.storage().bytes()) / size_of(x.dtype());
+  return x.with_layout({{count}, {1}, 0}).to(device).with_layout(x.layout());
+}
+
 bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   const Tensor x = a.to(cpu).contiguous(), y = b.to(cpu).contiguous();

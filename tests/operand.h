@@ -35,6 +35,9 @@ inline bool is_expanded(Arrangement arrangement) {
 /// repeats x's first entry along its dimension. Empty when x has too few dimensions for it.
 Tensor arrange(const Tensor& x, Arrangement arrangement);
 
+/// x on the device, in the same layout: Tensor::to makes it contiguous.
+Tensor move_to(Device device, const Tensor& x);
+
 /// The same shape, dtype and bits; any NaN equals any other.
 bool same_bits(const Tensor& a, const Tensor& b);
 

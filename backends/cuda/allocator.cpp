@@ -1,0 +1,260 @@
+// Device memory. Segments come from cudaMalloc and stay; blocks are cut from them and joined again
+// when they are freed. A freed block is reused in the stream it was made for, whose order keeps its
+// last use before the next: nothing waits.
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "backends/cuda/api.h"
+#include "backends/cuda/stream.h"
+#include "core/backends.h"
+#include "core/error.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+constexpr size_t kRound = 512;
+constexpr size_t kSmall = size_t(1) << 20;    // larger blocks have segments of their own kind
+constexpr size_t kSegment = size_t(2) << 20;  // what segments are a multiple of
+
+size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+struct Block {
+  std::byte* data = nullptr;
+  size_t size = 0;
+  cudaStream_t stream = nullptr;
+  bool small = false, free = false;
+  Block *before = nullptr, *behind = nullptr;  // neighbours in the segment
+};
+
+struct BySize {
+  bool operator()(const Block* a, const Block* b) const {
+    if (a->stream != b->stream) return std::less<>()(a->stream, b->stream);
+    return a->size != b->size ? a->size < b->size : std::less<>()(a->data, b->data);
+  }
+};
+using FreeBlocks = std::set<Block*, BySize>;
+
+/// TAPEGRAD_CUDA_ALLOCATOR=direct: every block is a cudaMalloc, for tools that watch those.
+bool is_direct() {
+  static const bool direct = [] {
+    const char* text = std::getenv("TAPEGRAD_CUDA_ALLOCATOR");
+    return text != nullptr && std::string_view(text) == "direct";
+  }();
+  return direct;
+}
+
+/// Of one device.
+class Memory {
+ public:
+  void* allocate(size_t bytes, tapegrad::Device device) {
+    const cudaStream_t stream = stream_of(device);
+    if (bytes > size_t(1) << 62) out_of_memory(bytes, device);
+    const std::lock_guard lock(mutex_);
+    Block* block = is_direct() ? take_segment(std::max<size_t>(bytes, 1), stream, false, device)
+                               : take(round_up(std::max<size_t>(bytes, 1), kRound), stream, device);
+    block->free = false;
+    taken_[block->data] = block;
+    stats_.in_use += int64_t(block->size);
+    stats_.peak = std::max(stats_.peak, stats_.in_use);
+    ++stats_.allocations;
+    return block->data;
+  }
+
+  void deallocate(void* data) {
+    const std::lock_guard lock(mutex_);
+    const auto found = taken_.find(data);
+    Block* block = found->second;
+    taken_.erase(found);
+    stats_.in_use -= int64_t(block->size);
+    if (is_direct()) {
+      cudaStreamSynchronize(block->stream);
+      cudaFree(block->data);
+      delete block;
+      return;
+    }
+    stats_.cached += int64_t(block->size);
+    block = join(block);
+    block->free = true;
+    free_of(*block).insert(block);
+  }
+
+  MemoryStats stats() const {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    stats_.peak = stats_.in_use;
+  }
+  void set_limit(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    stats_.limit = bytes;
+  }
+  void empty_cache(tapegrad::Device device) {
+    stream_of(device);
+    const std::lock_guard lock(mutex_);
+    release_segments();
+  }
+
+ private:
+  FreeBlocks& free_of(const Block& block) { return block.small ? small_ : large_; }
+
+  /// The smallest free block that is large enough, cut to size.
+  Block* take(size_t size, cudaStream_t stream, tapegrad::Device device) {
+    const bool small = size <= kSmall;
+    FreeBlocks& blocks = small ? small_ : large_;
+    Block wanted;
+    wanted.size = size;
+    wanted.stream = stream;
+    const auto found = blocks.lower_bound(&wanted);
+    Block* block;
+    if (found != blocks.end() && (*found)->stream == stream) {
+      block = *found;
+      blocks.erase(found);
+      stats_.cached -= int64_t(block->size);
+    } else {
+      block = take_segment(round_up(size, kSegment), stream, small, device);
+    }
+    if (block->size - size >= (small ? kRound : kSmall)) cut(block, size);
+    return block;
+  }
+
+  void cut(Block* block, size_t size) {
+    auto* rest = new Block(*block);
+    rest->data += size;
+    rest->size -= size;
+    rest->before = block;
+    rest->free = true;
+    if (rest->behind != nullptr) rest->behind->before = rest;
+    block->behind = rest;
+    block->size = size;
+    stats_.cached += int64_t(rest->size);
+    free_of(*rest).insert(rest);
+  }
+
+  /// `first` grows by the block behind it.
+  static void unite(Block* first, Block* second) {
+    first->size += second->size;
+    first->behind = second->behind;
+    if (second->behind != nullptr) second->behind->before = first;
+    delete second;
+  }
+
+  /// The block and what is free beside it, as one.
+  Block* join(Block* block) {
+    if (Block* behind = block->behind; behind != nullptr && behind->free) {
+      free_of(*behind).erase(behind);
+      unite(block, behind);
+    }
+    if (Block* before = block->before; before != nullptr && before->free) {
+      free_of(*before).erase(before);
+      unite(before, block);
+      return before;
+    }
+    return block;
+  }
+
+  Block* take_segment(size_t size, cudaStream_t stream, bool small, tapegrad::Device device) {
+    void* data = fits(size) ? system_allocate(size) : nullptr;
+    if (data == nullptr) {
+      release_segments();
+      data = fits(size) ? system_allocate(size) : nullptr;
+    }
+    if (data == nullptr) out_of_memory(size, device);
+    ++stats_.system_allocations;
+    auto* block = new Block;
+    block->data = static_cast<std::byte*>(data);
+    block->size = size;
+    block->stream = stream;
+    block->small = small;
+    return block;
+  }
+
+  /// Null when the device has no more.
+  static void* system_allocate(size_t size) {
+    void* data = nullptr;
+    const cudaError_t status = cudaMalloc(&data, size);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    check(status, "cudaMalloc");
+    return data;
+  }
+
+  bool fits(size_t size) const {
+    return stats_.limit < 0 || stats_.in_use + stats_.cached + int64_t(size) <= stats_.limit;
+  }
+
+  /// Gives segments that are free from end to end back to the device.
+  void release_segments() {
+    TG_CUDA(cudaDeviceSynchronize());
+    for (FreeBlocks* blocks : {&small_, &large_})
+      for (auto i = blocks->begin(); i != blocks->end();) {
+        Block* block = *i;
+        if (block->before != nullptr || block->behind != nullptr) {
+          ++i;
+          continue;
+        }
+        i = blocks->erase(i);
+        stats_.cached -= int64_t(block->size);
+        TG_CUDA(cudaFree(block->data));
+        delete block;
+      }
+  }
+
+  [[noreturn]] void out_of_memory(size_t bytes, tapegrad::Device device) const {
+    int64_t small = 0, largest = 0;
+    for (const auto& [data, block] : taken_)
+      if (block->small) small += int64_t(block->size);
+    for (const FreeBlocks* blocks : {&small_, &large_})
+      for (const Block* block : *blocks) largest = std::max(largest, int64_t(block->size));
+    size_t left = 0, total = 0;
+    cudaMemGetInfo(&left, &total);
+    fail<OutOfMemory>(current_op(), ": ", device, " is out of memory: ", bytes, " bytes wanted; ",
+                      stats_.in_use, " in use (", small, " of it in blocks up to ", kSmall,
+                      "), peak ", stats_.peak, ", ", stats_.cached,
+                      " free in parts of segments (the largest ", largest, "), limit ",
+                      stats_.limit, "; the device has ", left, " left of ", total);
+  }
+
+  mutable std::mutex mutex_;
+  FreeBlocks small_, large_;
+  std::unordered_map<void*, Block*> taken_;
+  MemoryStats stats_;
+};
+
+class DeviceAllocator final : public Allocator {
+ public:
+  void* allocate(size_t bytes, tapegrad::Device device) override {
+    stream_of(device);  // DeviceError for an index that is not there
+    return memory_[device.index].allocate(bytes, device);
+  }
+  void deallocate(void* block, size_t, tapegrad::Device device) noexcept override {
+    memory_[device.index].deallocate(block);
+  }
+  MemoryStats stats(tapegrad::Device device) const override {
+    return memory_[device.index].stats();
+  }
+  void reset_peak(tapegrad::Device device) override { memory_[device.index].reset_peak(); }
+  void set_limit(int64_t bytes, tapegrad::Device device) override {
+    memory_[device.index].set_limit(bytes);
+  }
+  void empty_cache(tapegrad::Device device) override { memory_[device.index].empty_cache(device); }
+
+ private:
+  Memory memory_[kMaxDevices];
+};
+
+}  // namespace
+
+Allocator* allocator() {
+  if (devices().count == 0) return nullptr;
+  static auto& instance = *new DeviceAllocator;  // never destroyed, as tensors may outlive it
+  return &instance;
+}
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,46 @@
+// Calls of the CUDA libraries. Every one is checked; an error names the op and the call.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string_view>
+
+#include "core/dispatcher.h"
+
+namespace tapegrad::backends::cuda {
+
+/// CudaError, "softmax: cudaLaunchKernel: invalid configuration argument", unless it succeeded.
+void check(cudaError_t status, std::string_view call);
+
+#define TG_CUDA(call) ::tapegrad::backends::cuda::check((call), #call)
+
+/// The kernel that this thread is in, for messages; "cuda" outside of any.
+std::string_view current_op();
+
+/// Names the kernel for as long as it lives. With TAPEGRAD_CUDA_BLOCKING=1 in the environment
+/// finish() waits for the device, so that an error comes from the op that made it.
+class OpScope {
+ public:
+  explicit OpScope(const KernelTable& kernel);
+  ~OpScope();
+  OpScope(const OpScope&) = delete;
+  OpScope& operator=(const OpScope&) = delete;
+
+  void finish();
+
+ private:
+  const KernelTable* outer_;
+};
+
+/// Fills the slots of a kernel for CUDA, as set_kernel() does.
+template <auto& kKernel, typename... Ts, typename F>
+void set(TypeList<Ts...> types, F) {
+  set_kernel(kKernel, DeviceType::kCuda, types,
+             []<typename T, typename... Arguments>(Type<T> type, Arguments&&... arguments) {
+               OpScope scope(kKernel);
+               F{}(type, arguments...);
+               scope.finish();
+             });
+}
+
+}  // namespace tapegrad::backends::cuda

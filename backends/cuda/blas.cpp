@@ -1,0 +1,112 @@
+#include "backends/cuda/blas.h"
+
+#include <cublas_v2.h>
+
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <unordered_map>
+
+#include "backends/cuda/api.h"
+#include "backends/cuda/stream.h"
+#include "core/cuda.h"
+#include "core/error.h"
+
+namespace tapegrad {
+namespace backends::cuda {
+namespace {
+
+constexpr size_t kWorkspace = size_t(32) << 20;  // what cuBLAS advises for Hopper
+
+std::atomic<bool> tf32_allowed = false;
+
+void check(cublasStatus_t status, std::string_view call) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": ", cublasGetStatusString(status));
+}
+
+/// One for each device, used by one thread at a time. Never destroyed.
+struct Library {
+  std::mutex mutex;
+  cublasHandle_t handle = nullptr;
+  std::unordered_map<cudaStream_t, Tensor> workspaces;
+};
+
+/// Ready for work in the stream. The workspace is ours, so that cuBLAS allocates nothing itself.
+void prepare(Library& library, cudaStream_t stream, tapegrad::Device device) {
+  if (library.handle == nullptr) check(cublasCreate(&library.handle), "cublasCreate");
+  check(cublasSetStream(library.handle, stream), "cublasSetStream");
+  Tensor& workspace = library.workspaces[stream];
+  if (!workspace) workspace = Tensor::empty({int64_t(kWorkspace)}, u8, device);
+  check(cublasSetWorkspace(library.handle, workspace.data<uint8_t>(), kWorkspace),
+        "cublasSetWorkspace");
+}
+
+Library& library_of(tapegrad::Device device) {
+  static auto* all = new Library[kMaxDevices];
+  return all[device.index];
+}
+
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case f16:
+      return CUDA_R_16F;
+    case bf16:
+      return CUDA_R_16BF;
+    case f32:
+      return CUDA_R_32F;
+    default:
+      return CUDA_R_64F;
+  }
+}
+
+int checked_int(int64_t size) {
+  if (size > std::numeric_limits<int>::max())
+    fail<ShapeError>(current_op(), ": cuBLAS takes sizes below 2^31, not ", size);
+  return int(size);
+}
+
+}  // namespace
+
+void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64_t ldc,
+          int64_t c_step, const Tensor& where) {
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
+  const cudaStream_t stream = stream_of(where);
+  if (p.k == 0) {
+    if (p.accumulate) return;
+    for (int64_t q = 0; q < p.batch; ++q)  // rows of c lie behind each other
+      TG_CUDA(cudaMemsetAsync(static_cast<std::byte*>(c) + q * c_step * size_of(p.result), 0,
+                              size_t(p.m * ldc * size_of(p.result)), stream));
+    return;
+  }
+  const bool wide = p.dtype == f64;
+  const double one = 1, keep = p.accumulate;
+  const float one_float = 1, keep_float = p.accumulate;
+  const cublasComputeType_t compute = wide ? CUBLAS_COMPUTE_64F
+                                      : p.dtype == f32 && tf32_allowed
+                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                          : CUBLAS_COMPUTE_32F;
+  const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  // cuBLAS is column-major: what it sees is c^T = b^T a^T.
+  Library& library = library_of(where.device());
+  const std::lock_guard lock(library.mutex);
+  prepare(library, stream, where.device());
+  check(cublasGemmStridedBatchedEx(
+            library.handle, operation(b), operation(a), checked_int(p.n), checked_int(p.m),
+            checked_int(p.k), wide ? static_cast<const void*>(&one) : &one_float, b.data,
+            data_type(p.dtype), checked_int(b.ld), b.step, a.data, data_type(p.dtype),
+            checked_int(a.ld), a.step, wide ? static_cast<const void*>(&keep) : &keep_float, c,
+            data_type(p.result), checked_int(ldc), c_step, checked_int(p.batch), compute,
+            CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx");
+}
+
+}  // namespace backends::cuda
+
+namespace cuda {
+
+void set_tf32(bool allowed) { backends::cuda::tf32_allowed = allowed; }
+bool tf32() { return backends::cuda::tf32_allowed; }
+
+}  // namespace cuda
+}  // namespace tapegrad

@@ -1,0 +1,30 @@
+// Matrix products, all through one call of cuBLAS.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace tapegrad::backends::cuda {
+
+/// A batch of row-major matrices: element (i, j) of matrix q lies at q * step + i * ld + j, or, if
+/// transposed, at q * step + j * ld + i.
+struct Matrices {
+  const void* data;
+  bool transposed;
+  int64_t ld, step;
+};
+
+/// What is multiplied: c = a b, or c += a b, for every matrix of the batch.
+struct Product {
+  int64_t m, n, k;
+  int64_t batch = 1;
+  DType dtype;   // of a and b: a float type
+  DType result;  // of c: the same, or float32 for the sixteen-bit types
+  bool accumulate = false;
+};
+
+/// On the device of `where`, in its current stream. c is row-major. An empty sum is 0. Sums are
+/// made in float, of float64 in double.
+void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64_t ldc,
+          int64_t c_step, const Tensor& where);
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,68 @@
+// Moves between devices.
+#include "backends/cuda/copy.h"
+
+#include "backends/cuda/api.h"
+#include "backends/cuda/stream.h"
+#include "core/kernels.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+std::byte* bytes_of(const Tensor& x) {
+  return x.storage().data() + x.layout().offset * size_of(x.dtype());
+}
+
+/// Memory that the system may not move: the device reads it later than the call returns.
+bool is_pinned(const void* data) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  return attributes.type == cudaMemoryTypeHost;
+}
+
+void to_device(const Tensor& x, Tensor& y, size_t bytes) {
+  const cudaStream_t stream = stream_of(y);
+  TG_CUDA(cudaMemcpyAsync(bytes_of(y), bytes_of(x), bytes, cudaMemcpyHostToDevice, stream));
+  // x may be gone, or another, as soon as this returns. Of other memory CUDA keeps a copy.
+  if (is_pinned(bytes_of(x))) TG_CUDA(cudaStreamSynchronize(stream));
+}
+
+void to_peer(const Tensor& x, Tensor& y, size_t bytes) {
+  const cudaStream_t from = stream_of(x), to = stream_of(y);
+  order(from, x.device(), to, y.device());
+  stream_of(y);
+  TG_CUDA(
+      cudaMemcpyPeerAsync(bytes_of(y), y.device().index, bytes_of(x), x.device().index, bytes, to));
+  order(to, y.device(), from, x.device());  // x's memory is not reused before
+}
+
+}  // namespace
+
+void copy_to_host(const Tensor& x, void* to) {
+  const cudaStream_t stream = stream_of(x);
+  const size_t bytes = size_t(x.numel() * size_of(x.dtype()));
+  TG_CUDA(cudaMemcpyAsync(to, bytes_of(x), bytes, cudaMemcpyDeviceToHost, stream));
+  TG_CUDA(cudaStreamSynchronize(stream));
+}
+
+void copy_from_host(const void* from, Tensor& y) {
+  const size_t bytes = size_t(y.numel() * size_of(y.dtype()));
+  TG_CUDA(cudaMemcpyAsync(bytes_of(y), from, bytes, cudaMemcpyHostToDevice, stream_of(y)));
+}
+
+void register_copy() {
+  set<kernels::transfer>(kAllTypes, [](auto, const Tensor& x, Tensor& y) {
+    const size_t bytes = size_t(x.numel() * size_of(x.dtype()));
+    if (bytes == 0) return;
+    if (y.device().type == DeviceType::kCpu)
+      copy_to_host(x, bytes_of(y));
+    else if (x.device().type == DeviceType::kCpu)
+      to_device(x, y, bytes);
+    else
+      to_peer(x, y, bytes);
+  });
+}
+
+}  // namespace tapegrad::backends::cuda

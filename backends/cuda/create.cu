@@ -1,0 +1,53 @@
+// Sequences of numbers. Every element is computed from its index.
+#include "ops/create.h"
+
+#include "backends/cuda/each.cuh"
+#include "backends/cuda/numeric.cuh"
+#include "backends/cuda/register.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+template <typename T, typename V>
+struct Steps {
+  T* y;
+  V start, step;
+  __device__ void operator()(int64_t i) const {
+    if constexpr (std::is_same_v<V, double>)
+      y[i] = narrow<T>(convert<Compute<T>>(start + double(i) * step));
+    else  // unsigned: i * step may pass 2^63 though the sum does not
+      y[i] = narrow<T>(convert<Compute<T>>(int64_t(start + uint64_t(i) * step)));
+  }
+};
+
+/// From both ends, so that each is met exactly.
+template <typename T>
+struct Between {
+  T* y;
+  double start, end, step;
+  int64_t last;
+  __device__ void operator()(int64_t i) const {
+    const double value = 2 * i <= last ? start + double(i) * step : end - double(last - i) * step;
+    y[i] = narrow<T>(convert<Compute<T>>(value));
+  }
+};
+
+}  // namespace
+
+void register_create() {
+  set<kernels::arange>(kAllTypes, []<typename T>(Type<T>, Tensor& y, Number start, Number step) {
+    if (start.kind() == f64 || step.kind() == f64)
+      for_each(y.numel(), y, Steps<T, double>{y.data<T>(), start.real(), step.real()});
+    else
+      for_each(y.numel(), y,
+               Steps<T, uint64_t>{y.data<T>(), uint64_t(start.to<int64_t>()),
+                                  uint64_t(step.to<int64_t>())});
+  });
+  set<kernels::linspace>(kAllTypes, []<typename T>(Type<T>, Tensor& y, double start, double end) {
+    const int64_t last = y.numel() - 1;
+    const double step = last > 0 ? (end - start) / double(last) : 0;
+    for_each(y.numel(), y, Between<T>{y.data<T>(), start, end, step, last});
+  });
+}
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,157 @@
+// Reading and writing by index. Indices come contiguous, int64 and checked.
+#include "ops/index.h"
+
+#include "backends/cuda/copy.h"
+#include "backends/cuda/map.cuh"
+#include "backends/cuda/reduce.cuh"
+#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/register.h"
+#include "backends/cuda/segments.cuh"
+#include "backends/elementwise/binary.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+/// The first index outside [0, size), and the largest.
+struct ScanIndex {
+  struct Part {
+    int64_t outside, largest;
+  };
+  const int64_t* x;
+  int64_t* y;
+  int64_t count, size;
+
+  __device__ static Part first() { return {std::numeric_limits<int64_t>::max(), -1}; }
+  __device__ Part add(Part part, int64_t at, int64_t) const {
+    const int64_t value = x[at];
+    const bool outside = (value < 0 || value >= size) && at < part.outside;
+    return {outside ? at : part.outside, value > part.largest ? value : part.largest};
+  }
+  __device__ static Part merge(Part a, Part b) {
+    return {a.outside < b.outside ? a.outside : b.outside,
+            a.largest > b.largest ? a.largest : b.largest};
+  }
+  __device__ void finish(int64_t, Part part) const {
+    y[0] = part.outside < count ? part.outside : -1;
+    y[1] = part.outside < count ? x[part.outside] : 0;
+    y[2] = part.largest;
+  }
+};
+
+void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
+  if (index.numel() == 0) return;
+  const Tensor line = index.with_layout({{index.numel()}, {1}, index.layout().offset});
+  const Tensor result = Tensor::empty({3}, i64, index.device());
+  reduce(ScanIndex{index.data<int64_t>(), result.data<int64_t>(), index.numel(), size}, line,
+         result.with_layout({{1}, {1}, 0}));
+  int64_t host[3];
+  copy_to_host(result, host);
+  scan = {host[0], host[1], host[2]};
+}
+
+/// y[i] = x at i's place, but along dim at index[i]; the index has y's shape or is a vector.
+template <typename W>
+struct Gather {
+  const W* x;
+  const int64_t* index;
+  W* y;
+  Nest nest;
+  int64_t step, inner, length;  // a vector's entry for i is i / inner % length
+  bool vector;
+  __device__ void operator()(int64_t i) const {
+    y[i] = x[nest.offset(i) + index[vector ? i / inner % length : i] * step];
+  }
+};
+
+template <typename W>
+void gather(const Tensor& x, const Tensor& index, int dim, bool vector, Tensor& y) {
+  int64_t inner = 1;
+  for (int d = dim + 1; d < y.rank(); ++d) inner *= y.shape()[d];
+  for_each(y.numel(), y,
+           Gather<W>{x.data<W>(), index.data<int64_t>(), y.data<W>(),
+                     nest_without(y.shape(), x.strides(), dim), x.strides()[dim], inner,
+                     y.shape()[dim], vector});
+}
+
+/// Sums of integers wrap around.
+template <typename T>
+using Sum = std::conditional_t<kIsFloat<T>, Compute<T>, int64_t>;
+
+/// y += alpha * the sum of the source rows that go there.
+template <typename T>
+struct AddRows {
+  const T* source;
+  const int64_t *keys, *order;
+  T* y;
+  int64_t count, size, inner;
+  Sum<T> alpha;
+  __device__ void operator()(int64_t i) const {
+    const int64_t column = i % inner, outer = i / (inner * count);
+    int64_t k = i / inner % count;
+    const int64_t key = keys[k];
+    if (k > 0 && keys[k - 1] == key) return;
+    Sum<T> sum = 0;
+    for (; k < count && keys[k] == key; ++k)
+      sum += Sum<T>(widen(source[(outer * count + order[k]) * inner + column]));
+    T& target = y[(outer * size + key) * inner + column];
+    target = narrow<T>(Sum<T>(widen(target)) + alpha * sum);
+  }
+};
+
+template <typename T>
+void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha, Tensor& y) {
+  int64_t inner = 1;
+  for (int d = dim + 1; d < y.rank(); ++d) inner *= y.shape()[d];
+  const int64_t size = y.shape()[dim];
+  const Sorted sorted = sort_keys(index, bits_for(size));
+  for_each(source.numel(), y,
+           AddRows<T>{source.data<T>(), sorted.keys.data<int64_t>(), sorted.order.data<int64_t>(),
+                      y.data<T>(), index.numel(), size, inner, alpha.to<Sum<T>>()});
+}
+
+template <typename W>
+struct FillWhere {
+  W value;
+  __device__ W operator()(W x, bool masked) const { return masked ? value : x; }
+};
+
+struct Plus {
+  template <typename V>
+  __device__ V operator()(V a, V b) const {
+    return V(a + b);
+  }
+};
+
+}  // namespace
+
+void register_index() {
+  set<kernels::scan_index>(TypeList<int64_t>{},
+                           [](auto, const Tensor& index, int64_t size, kernels::IndexScan& scan) {
+                             scan_index(index, size, scan);
+                           });
+  set<kernels::index_select>(
+      kAllTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
+        gather<WordOf<sizeof(T)>>(x, index, dim, /*vector=*/true, y);
+      });
+  set<kernels::gather>(
+      kAllTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
+        gather<WordOf<sizeof(T)>>(x, index, dim, /*vector=*/false, y);
+      });
+  set<kernels::index_add>(
+      kNumberTypes,
+      []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Number alpha,
+                     Tensor& y) { index_add<T>(source, index, dim, alpha, y); });
+  set<kernels::scatter_add>(
+      TypeList<float, double, uint8_t, int32_t, int64_t>{},
+      []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Tensor& y) {
+        combine<T>(source, targets_of(index, dim, y), y.numel(), Plus{}, y);
+      });
+  set<kernels::masked_fill>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& mask,
+                                                      Number value, Tensor& y) {
+    using W = WordOf<sizeof(T)>;
+    map_types(Type<W>{}, TypeList<W, bool>{}, FillWhere<W>{std::bit_cast<W>(value.to<T>())}, y, x,
+              mask);
+  });
+}
+
+}  // namespace tapegrad::backends::cuda

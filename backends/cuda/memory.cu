@@ -1,0 +1,108 @@
+// The kernels that core needs: fill, copy with conversion, accumulate.
+#include "backends/cuda/map.cuh"
+#include "backends/cuda/reduce.cuh"
+#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/register.h"
+#include "backends/cuda/segments.cuh"
+#include "backends/elementwise/binary.h"
+#include "core/kernels.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+/// The same for all elements.
+template <typename V>
+struct Constant {
+  V value;
+  __device__ V operator()() const { return value; }
+};
+
+struct Same {
+  template <typename V>
+  __device__ V operator()(V x) const {
+    return x;
+  }
+};
+
+template <typename To>
+struct Convert {
+  template <typename V>
+  __device__ Compute<To> operator()(V x) const {
+    return convert<Compute<To>>(x);
+  }
+};
+
+template <typename T>
+void fill(Tensor& y, T value) {
+  using W = WordOf<sizeof(T)>;
+  map_types(Type<W>{}, TypeList<>{}, Constant<W>{std::bit_cast<W>(value)}, y);
+}
+
+/// What is only moved keeps its bits.
+template <typename T>
+void copy(const Tensor& x, Tensor& y) {
+  if (x.dtype() == y.dtype()) return map<WordOf<sizeof(T)>>(Same{}, y, x);
+  with_type(y.dtype(), [&]<typename To>(Type<To>) { map_to<To, T>(Convert<To>{}, y, x); });
+}
+
+/// keys[i] = where element i of a strided tensor lies.
+struct Offsets {
+  int64_t* keys;
+  Nest nest;
+  __device__ void operator()(int64_t i) const { keys[i] = nest.offset(i); }
+};
+
+struct Plus {
+  template <typename V>
+  __device__ V operator()(V a, V b) const {
+    return V(a + b);
+  }
+};
+
+/// y += x for a y that overlaps itself.
+template <typename T>
+void accumulate_overlapping(const Tensor& x, Tensor& y) {
+  int64_t reach = 1;
+  for (int d = 0; d < y.rank(); ++d) reach += (y.shape()[d] - 1) * y.strides()[d];
+  const Tensor keys = Tensor::empty({x.numel()}, i64, x.device());
+  for_each(keys.numel(), keys,
+           Offsets{keys.data<int64_t>(), nest_without(y.shape(), y.strides(), -1)});
+  combine<T>(x.contiguous(), keys, reach, Plus{}, y);
+}
+
+/// y += x, where y broadcasts to x's shape.
+template <typename T>
+void accumulate(const Tensor& x, Tensor& y) {
+  if (x.shape() == y.shape() && !overlaps_itself(y.layout()))
+    return map<T>(formulas::Add{}, y, y, x);
+  if (x.numel() == 0) return;
+  // y's own layout, read with x's shape: its repeated dimensions take the sum.
+  Layout target{x.shape(), broadcast_strides(y.layout(), x.shape()), y.layout().offset};
+  bool sums = false;
+  for (int d = 0; d < x.rank(); ++d)
+    if (target.strides[d] == 0 && x.shape()[d] > 1) {
+      target.shape[d] = 1;
+      sums = true;
+    }
+  Tensor window = y.with_layout(target);
+  if (sums) {
+    const Tensor sum = Tensor::empty(target.shape, kDTypeOf<SumType<T>>, x.device());
+    reduce(SumOf<T>{x.data<T>(), sum.data<SumType<T>>(), 1}, x, sum);
+    return accumulate<T>(sum.to(x.dtype()), window);
+  }
+  if (overlaps_itself(target)) return accumulate_overlapping<T>(x, window);
+  map<T>(formulas::Add{}, window, window, x);
+}
+
+}  // namespace
+
+void register_memory() {
+  set<kernels::fill>(
+      kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
+  set<kernels::copy>(kAllTypes,
+                     []<typename T>(Type<T>, const Tensor& x, Tensor& y) { copy<T>(x, y); });
+  set<kernels::accumulate>(
+      kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); });
+}
+
+}  // namespace tapegrad::backends::cuda

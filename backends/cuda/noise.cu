@@ -1,0 +1,43 @@
+#include "ops/noise.h"
+
+#include "backends/cuda/each.cuh"
+#include "backends/cuda/numeric.cuh"
+#include "backends/cuda/register.h"
+#include "backends/formulas_random.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+/// The very bits that the CPU draws: not to be contracted (-fmad=false).
+template <typename T, typename R = Compute<T>>
+struct Exponential {
+  T* y;
+  R rate;
+  RandomState state;
+
+  __device__ uint32_t word(uint64_t i) const {
+    return philox(state.seed, state.offset + i / 4)[i % 4];
+  }
+  __device__ void operator()(int64_t i) const {
+    R u;
+    if constexpr (std::is_same_v<R, double>)
+      u = formulas::positive_double(word(2 * uint64_t(i)), word(2 * uint64_t(i) + 1));
+    else
+      u = formulas::positive_float(word(uint64_t(i)));
+    // Half of the smallest step below 1 stands for 1 itself, whose logarithm is 0.
+    constexpr R kLeast = std::numeric_limits<R>::epsilon() / 4;
+    const R e = -formulas::random_log(u);
+    y[i] = narrow<T>((e < kLeast ? kLeast : e) / rate);
+  }
+};
+
+}  // namespace
+
+void register_noise() {
+  set<kernels::exponential>(
+      kFloatTypes, []<typename T>(Type<T>, Tensor& y, double lambd, RandomState state) {
+        for_each(y.numel(), y, Exponential<T>{y.data<T>(), Compute<T>(lambd), state});
+      });
+}
+
+}  // namespace tapegrad::backends::cuda

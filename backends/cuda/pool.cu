@@ -1,0 +1,263 @@
+// Pooling of contiguous [batch, channels, height, width].
+#include "ops/pool.h"
+
+#include "backends/cuda/find.cuh"
+#include "backends/cuda/patches.cuh"
+#include "backends/cuda/register.h"
+#include "backends/cuda/segments.cuh"
+#include "core/error.h"
+#include "core/kernels.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+struct Planes {
+  Extent in, out;
+  Planes(const Shape& x, const Shape& y) : in(Size2d(x[2], x[3])), out(Size2d(y[2], y[3])) {}
+};
+
+/// The elements [begin, end) of a window along one dimension, and how many it counts for.
+struct Span {
+  int64_t begin, end, count;
+};
+TG_HD inline Span adaptive_span(int64_t i, int64_t number, int64_t size) {
+  const int64_t begin = i * size / number, end = ((i + 1) * size + number - 1) / number;
+  return {begin, end, end - begin};
+}
+
+/// The running maximum of a window. A NaN is larger than all; the first of equals stays.
+template <typename V>
+struct Maximum {
+  V value;
+  int32_t index = -1;
+  __device__ void take(V other, int64_t at) {
+    if (index >= 0 && (value >= other || value != value)) return;
+    value = other;
+    index = int32_t(at);
+  }
+};
+
+template <typename T>
+struct MaxPool {
+  const T* x;
+  T* y;
+  int32_t* indices;  // null when not wanted
+  Planes p;
+  Extent kernel, stride, padding, dilation;
+  bool adaptive;
+
+  __device__ void operator()(int64_t i) const {
+    const int64_t column = i % p.out.width, row = i / p.out.width % p.out.height;
+    const T* plane = x + i / p.out.numel() * p.in.numel();
+    Maximum<Compute<T>> best{-std::numeric_limits<Compute<T>>::infinity()};
+    if (adaptive) {
+      const Span rows = adaptive_span(row, p.out.height, p.in.height);
+      const Span columns = adaptive_span(column, p.out.width, p.in.width);
+      for (int64_t a = rows.begin; a < rows.end; ++a)
+        for (int64_t b = columns.begin; b < columns.end; ++b)
+          best.take(widen(plane[a * p.in.width + b]), a * p.in.width + b);
+    } else {
+      for (int64_t u = 0; u < kernel.height; ++u) {
+        const int64_t a = row * stride.height - padding.height + u * dilation.height;
+        if (a < 0 || a >= p.in.height) continue;
+        for (int64_t v = 0; v < kernel.width; ++v) {
+          const int64_t b = column * stride.width - padding.width + v * dilation.width;
+          if (b < 0 || b >= p.in.width) continue;
+          best.take(widen(plane[a * p.in.width + b]), a * p.in.width + b);
+        }
+      }
+    }
+    y[i] = narrow<T>(best.value);
+    if (indices != nullptr) indices[i] = best.index;
+  }
+};
+
+template <typename T>
+struct PoolGather {
+  const T* x;
+  const int32_t* indices;
+  T* y;
+  int64_t in, out;  // elements of a plane
+  __device__ void operator()(int64_t i) const {
+    y[i] = indices[i] < 0 ? T{} : x[i / out * in + indices[i]];
+  }
+};
+
+/// The elements that outputs go back to.
+struct PoolTargets {
+  const int32_t* indices;
+  int64_t* keys;
+  int64_t in, out;
+  __device__ void operator()(int64_t i) const {
+    keys[i] = indices[i] < 0 ? kNowhere : i / out * in + indices[i];
+  }
+};
+
+struct Plus {
+  template <typename V>
+  __device__ V operator()(V a, V b) const {
+    return a + b;
+  }
+};
+
+/// The windows of averages along one dimension.
+struct Windows {
+  int64_t number, size, kernel, stride, padding;
+  bool adaptive, count_padding;
+
+  __device__ Span span(int64_t i) const {
+    if (adaptive) return adaptive_span(i, number, size);
+    const int64_t begin = i * stride - padding;
+    const int64_t end = begin + kernel < size + padding ? begin + kernel : size + padding;
+    const int64_t first = begin > 0 ? begin : 0, last = end < size ? end : size;
+    return {first, last, count_padding ? end - begin : last - first};
+  }
+  /// The windows [begin, end) that may hold an element.
+  __device__ Span around(int64_t at) const {
+    if (adaptive) {
+      const int64_t end = ((at + 1) * number + size - 1) / size;
+      return {at * number / size, end < number ? end : number, 0};
+    }
+    const int64_t last = (at + padding) / stride + 1;
+    const int64_t low = at + padding - kernel + 1;
+    return {low > 0 ? (low + stride - 1) / stride : 0, last < number ? last : number, 0};
+  }
+};
+
+Windows windows_of(int64_t number, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                   const AverageWindows& w) {
+  return {number, size, kernel, stride, padding, w.adaptive, w.options.count_include_pad};
+}
+struct WindowPair {
+  Windows rows, columns;
+  WindowPair(const Planes& p, const AverageWindows& w)
+      : WindowPair(p, w, w.options.stride.value_or(w.options.kernel_size)) {}
+  WindowPair(const Planes& p, const AverageWindows& w, Size2d stride)
+      : rows(windows_of(p.out.height, p.in.height, w.options.kernel_size.height, stride.height,
+                        w.options.padding.height, w)),
+        columns(windows_of(p.out.width, p.in.width, w.options.kernel_size.width, stride.width,
+                           w.options.padding.width, w)) {}
+};
+
+template <typename T>
+struct AvgPool {
+  const T* x;
+  T* y;
+  Planes p;
+  WindowPair w;
+  __device__ void operator()(int64_t i) const {
+    const Span rows = w.rows.span(i / p.out.width % p.out.height);
+    const Span columns = w.columns.span(i % p.out.width);
+    const T* plane = x + i / p.out.numel() * p.in.numel();
+    Compute<T> sum = 0;
+    for (int64_t a = rows.begin; a < rows.end; ++a)
+      for (int64_t b = columns.begin; b < columns.end; ++b) sum += widen(plane[a * p.in.width + b]);
+    y[i] = narrow<T>(sum / Compute<T>(rows.count * columns.count));
+  }
+};
+
+/// Every element gathers from the windows that hold it.
+template <typename T>
+struct AvgPoolBackward {
+  const T* dy;
+  T* dx;
+  Planes p;
+  WindowPair w;
+  __device__ void operator()(int64_t i) const {
+    const int64_t column = i % p.in.width, row = i / p.in.width % p.in.height;
+    const T* plane = dy + i / p.in.numel() * p.out.numel();
+    const Span over = w.rows.around(row), across = w.columns.around(column);
+    Compute<T> sum = 0;
+    for (int64_t a = over.begin; a < over.end; ++a) {
+      const Span rows = w.rows.span(a);
+      if (row < rows.begin || row >= rows.end) continue;
+      for (int64_t b = across.begin; b < across.end; ++b) {
+        const Span columns = w.columns.span(b);
+        if (column < columns.begin || column >= columns.end) continue;
+        sum += widen(plane[a * p.out.width + b]) / Compute<T>(rows.count * columns.count);
+      }
+    }
+    dx[i] = narrow<T>(sum);
+  }
+};
+
+struct Outside {
+  int64_t size;
+  __device__ bool operator()(int64_t position) const { return position < 0 || position >= size; }
+};
+struct PositionKeys {
+  const int64_t* positions;
+  int64_t* keys;
+  int64_t size, count;
+  __device__ void operator()(int64_t i) const { keys[i] = i / count * size + positions[i]; }
+};
+/// Of elements with one key the last keeps its position.
+struct KeepLast {
+  const int64_t *keys, *order, *positions;
+  int32_t* indices;
+  int64_t total;
+  __device__ void operator()(int64_t i) const {
+    const bool last = i + 1 == total || keys[i + 1] != keys[i];
+    indices[order[i]] = last ? int32_t(positions[order[i]]) : -1;
+  }
+};
+
+}  // namespace
+
+void register_pool() {
+  set<kernels::max_pool2d>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x,
+                                                       const MaximumWindows& windows, Tensor& y,
+                                                       Tensor& indices) {
+    const MaxPool2dOptions& o = windows.options;
+    for_each(y.numel(), y,
+             MaxPool<T>{x.data<T>(), y.data<T>(), indices ? indices.data<int32_t>() : nullptr,
+                        Planes(x.shape(), y.shape()), o.kernel_size,
+                        o.stride.value_or(o.kernel_size), o.padding, o.dilation, windows.adaptive});
+  });
+  set<kernels::pool_gather>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& indices, Tensor& y) {
+        const Planes p(x.shape(), y.shape());
+        for_each(y.numel(), y,
+                 PoolGather<T>{x.data<T>(), indices.data<int32_t>(), y.data<T>(), p.in.numel(),
+                               p.out.numel()});
+      });
+  set<kernels::pool_scatter>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices, Tensor& dx) {
+        const Planes p(dx.shape(), dy.shape());
+        kernels::fill(dx, 0);
+        const Tensor keys = Tensor::empty({dy.numel()}, i64, dy.device());
+        for_each(dy.numel(), dy,
+                 PoolTargets{indices.data<int32_t>(), keys.data<int64_t>(), p.in.numel(),
+                             p.out.numel()});
+        combine<T>(dy, keys, dx.numel(), Plus{}, dx);
+      });
+  set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, const Tensor& positions,
+                                                       std::string_view op, int64_t size,
+                                                       Tensor& indices) {
+    const auto bad = find_first<int64_t>(positions, Outside{size});
+    if (bad.index >= 0) fail<IndexError>(op, ": index ", bad.value, " is outside [0, ", size, ')');
+    const int64_t planes = positions.shape()[0] * positions.shape()[1], total = positions.numel();
+    if (total == 0) return;
+    const Tensor keys = Tensor::empty({total}, i64, positions.device());
+    for_each(total, keys,
+             PositionKeys{positions.data<int64_t>(), keys.data<int64_t>(), size, total / planes});
+    const Sorted sorted = sort_keys(keys, bits_for(planes * size));
+    for_each(total, keys,
+             KeepLast{sorted.keys.data<int64_t>(), sorted.order.data<int64_t>(),
+                      positions.data<int64_t>(), indices.data<int32_t>(), total});
+  });
+  set<kernels::avg_pool2d>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x,
+                                                       const AverageWindows& windows, Tensor& y) {
+    const Planes p(x.shape(), y.shape());
+    for_each(y.numel(), y, AvgPool<T>{x.data<T>(), y.data<T>(), p, WindowPair(p, windows)});
+  });
+  set<kernels::avg_pool2d_backward>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
+        const Planes p(dx.shape(), dy.shape());
+        for_each(dx.numel(), dx,
+                 AvgPoolBackward<T>{dy.data<T>(), dx.data<T>(), p, WindowPair(p, windows)});
+      });
+}
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,196 @@
+// Random numbers: the very bits that the CPU draws. Nothing here may be contracted (-fmad=false).
+#include "ops/random.h"
+
+#include "backends/cuda/each.cuh"
+#include "backends/cuda/find.cuh"
+#include "backends/cuda/register.h"
+#include "backends/cuda/segments.h"
+#include "backends/formulas_random.h"
+#include "core/error.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+template <typename T>
+inline constexpr int kPer = std::is_same_v<T, double> ? 2 : 1;  // words of an element
+
+/// Counter `i` of a draw: four words, which make 4 / kPer elements.
+template <int per, typename Make>
+struct FromWords {
+  RandomState state;
+  int64_t count;  // of elements
+  Make make;
+  __device__ void operator()(int64_t i) const {
+    constexpr int kElements = 4 / per;
+    const std::array<uint32_t, 4> words = philox(state.seed, state.offset + uint64_t(i));
+    const int64_t first = i * kElements;
+    make(words.data(), first, int(count - first < kElements ? count - first : kElements));
+  }
+};
+
+template <int per, typename Make>
+void draw(int64_t count, const Tensor& y, RandomState state, const Make& make) {
+  constexpr int64_t kElements = 4 / per;
+  for_each((count + kElements - 1) / kElements, y, FromWords<per, Make>{state, count, make});
+}
+
+/// Number i of the four words, in [0, 1).
+template <typename R>
+__device__ R unit(const uint32_t* words, int i) {
+  if constexpr (std::is_same_v<R, double>)
+    return uniform_double(words[2 * i], words[2 * i + 1]);
+  else
+    return uniform_float(words[i]);
+}
+
+/// The largest T below `bound`.
+template <typename T>
+T below(double bound) {
+  using R = Compute<T>;
+  if constexpr (std::is_same_v<T, R>) {
+    const R rounded = R(bound);
+    return double(rounded) < bound ? rounded
+                                   : std::nextafter(rounded, -std::numeric_limits<R>::infinity());
+  } else {
+    T rounded = T(float(bound));
+    if (double(float(rounded)) < bound) return rounded;
+    if (float(rounded) == 0.0f)
+      rounded.bits = 0x8001u;
+    else
+      rounded.bits += float(rounded) > 0.0f ? uint16_t(-1) : uint16_t(1);
+    return rounded;
+  }
+}
+
+template <typename T, typename R = Compute<T>>
+struct Uniform {
+  T* y;
+  R start, range, limit;
+  __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
+    for (int i = 0; i < count; ++i) {
+      const R value = std::fma(unit<R>(words, i), range, start);
+      y[first + i] = narrow<T>(limit < value ? limit : value);
+    }
+  }
+};
+
+template <typename T, typename R = Compute<T>>
+struct Normal {
+  T* y;
+  R mean, std;
+  __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
+    for (int i = 0; i < count; i += 2) {
+      R u, v;
+      if constexpr (kPer<T> == 1) {
+        u = formulas::positive_float(words[i]);
+        v = uniform_float(words[i + 1]);
+      } else {
+        u = formulas::positive_double(words[0], words[1]);
+        v = uniform_double(words[2], words[3]);
+      }
+      const formulas::CosSin<R> pair = formulas::box_muller(u, v);
+      y[first + i] = narrow<T>(std::fma(pair.cos, std, mean));
+      if (i + 1 < count) y[first + i + 1] = narrow<T>(std::fma(pair.sin, std, mean));
+    }
+  }
+};
+
+__device__ inline uint64_t wide_word(const uint32_t* words, int i) {
+  return uint64_t(words[2 * i]) << 32 | words[2 * i + 1];
+}
+
+template <typename T>
+struct Integers {
+  T* y;
+  int64_t low;
+  uint64_t range;
+  __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
+    for (int i = 0; i < count; ++i) {
+      const int64_t value = formulas::integer_in(wide_word(words, i), low, range);
+      y[first + i] = narrow<T>(convert<Compute<T>>(value));
+    }
+  }
+};
+
+template <typename T, typename R = Compute<T>>
+struct Bernoulli {
+  const T* p;
+  T* y;
+  __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
+    for (int i = 0; i < count; ++i)
+      y[first + i] = narrow<T>(unit<R>(words, i) < widen(p[first + i]) ? R(1) : R(0));
+  }
+};
+
+template <typename T, typename R = Compute<T>>
+struct Dropout {
+  const T* x;
+  T* y;
+  R scale;
+  uint32_t threshold;
+  __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
+    for (int i = 0; i < count; ++i) {
+      const R scaled = widen(x[first + i]) * scale;
+      y[first + i] = narrow<T>(words[i] >= threshold ? scaled : R(0));
+    }
+  }
+};
+
+struct Keys {
+  int64_t* keys;
+  __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
+    for (int i = 0; i < count; ++i) keys[first + i] = int64_t(wide_word(words, i));
+  }
+};
+
+struct NotUnit {
+  template <typename V>
+  __device__ bool operator()(V p) const {
+    return !(p >= V(0) && p <= V(1));
+  }
+};
+
+}  // namespace
+
+void register_random() {
+  set<kernels::uniform>(
+      kFloatTypes, []<typename T>(Type<T>, Tensor& y, double low, double high, RandomState state) {
+        using R = Compute<T>;
+        const R limit = R(low < high ? below<T>(high) : T(R(low)));
+        draw<kPer<T>>(y.numel(), y, state, Uniform<T>{y.data<T>(), R(low), R(high - low), limit});
+      });
+  set<kernels::normal>(
+      kFloatTypes, []<typename T>(Type<T>, Tensor& y, double mean, double std, RandomState state) {
+        using R = Compute<T>;
+        draw<kPer<T>>(y.numel(), y, state, Normal<T>{y.data<T>(), R(mean), R(std)});
+      });
+  set<kernels::random_integers>(kAllTypes, []<typename T>(Type<T>, Tensor& y, int64_t low,
+                                                          uint64_t range, RandomState state) {
+    draw<2>(y.numel(), y, state, Integers<T>{y.data<T>(), low, range});
+  });
+  set<kernels::bernoulli>(kFloatTypes, []<typename T>(Type<T>, const Tensor& p, Tensor& y,
+                                                      RandomState state) {
+    const auto bad = find_first<T>(p, NotUnit{});
+    if (bad.index >= 0)
+      fail<ArgumentError>("bernoulli: p must be in [0, 1]: element ", bad.index, " is ", bad.value);
+    draw<kPer<T>>(y.numel(), y, state, Bernoulli<T>{p.data<T>(), y.data<T>()});
+  });
+  set<kernels::dropout>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double p,
+                                                    RandomState state, Tensor& y) {
+    using R = Compute<T>;
+    const uint32_t threshold = uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0));
+    draw<1>(y.numel(), y, state,
+            Dropout<T>{x.data<T>(), y.data<T>(), R(1.0 / (1.0 - p)), threshold});
+  });
+  set<kernels::permutation>(TypeList<int64_t>{}, [](auto, Tensor& y, RandomState state) {
+    const Tensor keys = y.empty_like();
+    draw<2>(y.numel(), y, state, Keys{keys.data<int64_t>()});
+    const Sorted sorted = sort_keys(keys, 64);
+    if (y.numel() > 0)
+      TG_CUDA(cudaMemcpyAsync(y.data<int64_t>(), sorted.order.data<int64_t>(),
+                              size_t(y.numel()) * sizeof(int64_t), cudaMemcpyDeviceToDevice,
+                              stream_of(y)));
+  });
+}
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,89 @@
+#include "backends/cuda/reduce.cuh"
+
+#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/register.h"
+#include "backends/cuda/rows.cuh"
+#include "ops/reduce.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+/// An extreme, and the first place where it stands.
+template <typename V>
+struct Found {
+  V value;
+  int64_t index;
+};
+
+template <bool kLargest>
+struct FirstOfBoth {
+  template <typename V>
+  __device__ Found<V> operator()(Found<V> a, Found<V> b) const {
+    const bool both =
+        holds_against<kLargest>(a.value, b.value) && holds_against<kLargest>(b.value, a.value);
+    if (both) return a.index < b.index ? a : b;
+    return holds_against<kLargest>(a.value, b.value) ? a : b;
+  }
+};
+
+template <typename Team, bool kLargest, typename T>
+__global__ void __launch_bounds__(kThreads)
+    find_extremes(Rows rows, const T* x, T* values, int64_t* indices) {
+  using V = Lane<Compute<T>>;
+  for (int64_t row = Team::first(); row < rows.count; row += Team::step()) {
+    const T* from = x + rows.begin(row);
+    Found<V> best{V(widen(from[0])), 0};
+    for (int64_t i = Team::rank(); i < rows.n; i += Team::kSize) {
+      const V value = widen(from[i * rows.step]);
+      if (i == Team::rank() || !holds_against<kLargest>(best.value, value)) best = {value, i};
+    }
+    best = Team::reduce(best, FirstOfBoth<kLargest>{});
+    if (Team::rank() != 0) continue;
+    if (values != nullptr) values[row] = narrow<T>(best.value);
+    indices[row] = best.index;
+  }
+}
+
+template <bool kLargest, typename T>
+void extreme(const Tensor& x, Tensor& values, Tensor& indices) {
+  const Rows rows(x);
+  if (rows.count == 0) return;
+  with_team(rows.n, rows.step, [&]<typename Team>(Team) {
+    launch(teams_for<Team>(rows.count, x), &find_extremes<Team, kLargest, T>, rows, x.data<T>(),
+           values ? values.data<T>() : nullptr, indices.data<int64_t>());
+  });
+}
+
+}  // namespace
+
+void register_reduce() {
+  set<kernels::sum>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, double divisor, Tensor& y) {
+    reduce(SumOf<T>{x.data<T>(), y.data<SumType<T>>(), divisor}, x, y);
+  });
+  set<kernels::prod>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+    reduce(ProductOf<T>{x.data<T>(), y.data<SumType<T>>()}, x, y);
+  });
+  set<kernels::amax>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+    reduce(ExtremeOf<T, true>{x.data<T>(), y.data<T>()}, x, y);
+  });
+  set<kernels::amin>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+    reduce(ExtremeOf<T, false>{x.data<T>(), y.data<T>()}, x, y);
+  });
+  set<kernels::contains>(kAllTypes,
+                         []<typename T>(Type<T>, const Tensor& x, bool zero, bool yes, Tensor& y) {
+                           reduce(Contains<T>{x.data<T>(), y.data<bool>(), zero, yes}, x, y);
+                         });
+  set<kernels::norm>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double p, Tensor& y) {
+    reduce(NormOf<T>{x.data<T>(), y.data<T>(), p}, x, y);
+  });
+  set<kernels::var>(kFloatTypes,
+                    []<typename T>(Type<T>, const Tensor& x, double divisor, bool root, Tensor& y) {
+                      reduce(VarianceOf<T>{{x.data<T>()}, y.data<T>(), divisor, root}, x, y);
+                    });
+  set<kernels::extreme>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x, bool largest,
+                                                     Tensor& values, Tensor& indices) {
+    largest ? extreme<true, T>(x, values, indices) : extreme<false, T>(x, values, indices);
+  });
+}
+
+}  // namespace tapegrad::backends::cuda

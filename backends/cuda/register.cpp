@@ -1,0 +1,34 @@
+#include "backends/cuda/register.h"
+
+#include "core/backends.h"
+
+namespace tapegrad::backends::cuda {
+
+void register_kernels() {
+  register_copy();
+  register_memory();
+  register_create();
+  register_unary();
+  register_binary();
+  register_activation();
+  register_arithmetic();
+  register_special();
+  register_reduce();
+  register_softmax();
+  register_matmul();
+  register_norm();
+  register_layer_norm();
+  register_index();
+  register_scatter();
+  register_update();
+  register_loss();
+  register_conv();
+  register_pool();
+  register_random();
+  register_noise();
+  register_sample();
+  register_scan();
+  register_sort();
+}
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,31 @@
+// Every kernel file of this backend ends in a register function; register.cpp calls them all.
+#pragma once
+
+namespace tapegrad::backends::cuda {
+
+void register_copy();
+void register_memory();
+void register_create();
+void register_unary();
+void register_binary();
+void register_activation();
+void register_arithmetic();
+void register_special();
+void register_reduce();
+void register_softmax();
+void register_matmul();
+void register_norm();
+void register_layer_norm();
+void register_index();
+void register_scatter();
+void register_update();
+void register_loss();
+void register_conv();
+void register_pool();
+void register_random();
+void register_noise();
+void register_sample();
+void register_scan();
+void register_sort();
+
+}  // namespace tapegrad::backends::cuda

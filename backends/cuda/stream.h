@@ -1,0 +1,32 @@
+// Devices and the streams that this thread works in.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "core/device.h"
+#include "core/tensor.h"
+
+namespace tapegrad::backends::cuda {
+
+inline constexpr int kMaxDevices = 16;
+
+/// What was found when CUDA was first asked for.
+struct Devices {
+  int count = 0;
+  std::string reason;                // why there is none
+  int multiprocessors[kMaxDevices];  // of each
+};
+const Devices& devices();
+
+/// Makes the device this thread's and gives the thread's current stream on it. DeviceError when
+/// there is no such device.
+cudaStream_t stream_of(tapegrad::Device device);
+inline cudaStream_t stream_of(const Tensor& x) { return stream_of(x.device()); }
+
+/// Makes what is given to `later` from now on wait for what was given to `earlier`.
+void order(cudaStream_t earlier, tapegrad::Device device, cudaStream_t later,
+           tapegrad::Device later_device);
+
+}  // namespace tapegrad::backends::cuda

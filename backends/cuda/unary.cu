@@ -1,0 +1,10 @@
+#include "backends/elementwise/unary.h"
+
+#include "backends/cuda/map.cuh"
+#include "backends/cuda/register.h"
+
+namespace tapegrad::backends::cuda {
+
+void register_unary() { register_unary_kernels<Cuda>(); }
+
+}  // namespace tapegrad::backends::cuda

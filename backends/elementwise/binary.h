@@ -1,0 +1,61 @@
+// The kernels of ops/binary.h.
+#pragma once
+
+#include "backends/elementwise/elementwise.h"
+#include "backends/formulas.h"
+#include "ops/binary.h"
+
+namespace tapegrad::backends {
+
+/// An integer as wide as T: what is only moved keeps its bits.
+template <size_t kBytes>
+using WordOf = std::conditional_t<
+    kBytes == 1, uint8_t,
+    std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
+
+/// a > b is b < a: one loop serves both.
+template <typename Device, auto& kKernel, typename Formula>
+void register_mirrored() {
+  Device::template set<kKernel>(
+      kAllTypes, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
+        Device::template map_to<bool, T>(Formula{}, y, b, a);
+      });
+}
+
+template <typename Device>
+void register_binary_kernels() {
+  using D = Elementwise<Device>;
+  D::template binary<kernels::add, formulas::Add>(kNumberTypes);
+  D::template binary<kernels::sub, formulas::Sub>(kNumberTypes);
+  D::template binary<kernels::mul, formulas::Mul>(kNumberTypes);
+  D::template binary<kernels::div, formulas::Div>(kFloatTypes);
+  D::template binary<kernels::pow, formulas::Pow>(kNumberTypes);
+  D::template binary<kernels::maximum, formulas::Maximum>(kNumberTypes);
+  D::template binary<kernels::minimum, formulas::Minimum>(kNumberTypes);
+  D::template binary<kernels::atan2, formulas::Atan2>(kFloatTypes);
+  D::template binary<kernels::fmod, formulas::Fmod>(kNumberTypes);
+
+  D::template binary_predicate<kernels::eq, formulas::Eq>(kAllTypes);
+  D::template binary_predicate<kernels::ne, formulas::Ne>(kAllTypes);
+  D::template binary_predicate<kernels::lt, formulas::Lt>(kAllTypes);
+  D::template binary_predicate<kernels::le, formulas::Le>(kAllTypes);
+  register_mirrored<Device, kernels::gt, formulas::Lt>();
+  register_mirrored<Device, kernels::ge, formulas::Le>();
+
+  D::template binary<kernels::logical_and, formulas::LogicalAnd>(TypeList<bool>{});
+  D::template binary<kernels::logical_or, formulas::LogicalOr>(TypeList<bool>{});
+
+  Device::template set<kernels::larger_gradient>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& dx) {
+        Device::template map<T>(formulas::LargerGradient{}, dx, dy, a, b);
+      });
+  Device::template set<kernels::where>(kAllTypes, []<typename T>(
+                                                      Type<T>, const Tensor& a, const Tensor& b,
+                                                      const Tensor& condition, Tensor& y) {
+    using W = WordOf<sizeof(T)>;
+    Device::map_types(Type<W>{}, TypeList<W, W, bool>{}, formulas::Select{}, y, a, b, condition);
+  });
+}
+
+}  // namespace tapegrad::backends

@@ -1,0 +1,39 @@
+// The kernels of ops/special.h.
+#pragma once
+
+#include "backends/elementwise/elementwise.h"
+#include "backends/formulas_special.h"
+#include "ops/special.h"
+
+namespace tapegrad::backends {
+
+template <typename Device>
+void register_special_kernels() {
+  using D = Elementwise<Device>;
+  D::template unary<kernels::sinh, formulas::InDouble<::sinh>>(kFloatTypes);
+  D::template unary<kernels::cosh, formulas::InDouble<::cosh>>(kFloatTypes);
+  D::template unary<kernels::asin, formulas::InDouble<::asin>>(kFloatTypes);
+  D::template unary<kernels::acos, formulas::InDouble<::acos>>(kFloatTypes);
+  D::template unary<kernels::atan, formulas::InDouble<::atan>>(kFloatTypes);
+  D::template unary<kernels::asinh, formulas::InDouble<::asinh>>(kFloatTypes);
+  D::template unary<kernels::acosh, formulas::InDouble<::acosh>>(kFloatTypes);
+  D::template unary<kernels::atanh, formulas::InDouble<::atanh>>(kFloatTypes);
+  D::template unary<kernels::erfc, formulas::InDouble<::erfc>>(kFloatTypes);
+  D::template unary<kernels::erfinv, formulas::InDouble<formulas::special::erfinv>>(kFloatTypes);
+  D::template unary<kernels::lgamma, formulas::InDouble<formulas::special::log_gamma>>(kFloatTypes);
+  D::template unary<kernels::digamma, formulas::InDouble<formulas::special::digamma>>(kFloatTypes);
+  D::template unary<kernels::sinc, formulas::InDouble<formulas::special::sinc>>(kFloatTypes);
+
+  Device::template set<kernels::polygamma>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, int64_t n, Tensor& y) {
+        Device::template map<T>(formulas::Polygamma(n), y, x);
+      });
+  Device::template set<kernels::nan_to_num>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double nan, double posinf,
+                                  double neginf, Tensor& y) {
+        using S = Compute<T>;
+        Device::template map<T>(formulas::NanToNum<S>{S(nan), S(posinf), S(neginf)}, y, x);
+      });
+}
+
+}  // namespace tapegrad::backends

@@ -1,0 +1,55 @@
+// The kernels of ops/unary.h.
+#pragma once
+
+#include "backends/elementwise/elementwise.h"
+#include "backends/formulas_unary.h"
+#include "ops/unary.h"
+
+namespace tapegrad::backends {
+
+template <typename Device>
+void register_unary_kernels() {
+  using D = Elementwise<Device>;
+  D::template unary<kernels::neg, formulas::Neg>(kNumberTypes);
+  D::template unary<kernels::abs, formulas::Abs>(kNumberTypes);
+  D::template unary<kernels::sign, formulas::Sign>(kNumberTypes);
+  D::template unary<kernels::square, formulas::Square>(kNumberTypes);
+  D::template unary<kernels::step, formulas::Step>(kNumberTypes);
+  D::template unary<kernels::exp, formulas::Exp>(kFloatTypes);
+  D::template unary<kernels::expm1, formulas::Expm1>(kFloatTypes);
+  D::template unary<kernels::log, formulas::Log>(kFloatTypes);
+  D::template unary<kernels::log1p, formulas::Log1p>(kFloatTypes);
+  D::template unary<kernels::log2, formulas::Log2>(kFloatTypes);
+  D::template unary<kernels::sqrt, formulas::Sqrt>(kFloatTypes);
+  D::template unary<kernels::rsqrt, formulas::Rsqrt>(kFloatTypes);
+  D::template unary<kernels::reciprocal, formulas::Reciprocal>(kFloatTypes);
+  D::template unary<kernels::sin, formulas::Sin>(kFloatTypes);
+  D::template unary<kernels::cos, formulas::Cos>(kFloatTypes);
+  D::template unary<kernels::tan, formulas::Tan>(kFloatTypes);
+  D::template unary<kernels::tanh, formulas::Tanh>(kFloatTypes);
+  D::template unary<kernels::erf, formulas::Erf>(kFloatTypes);
+  D::template unary<kernels::floor, formulas::Floor>(kFloatTypes);
+  D::template unary<kernels::ceil, formulas::Ceil>(kFloatTypes);
+  D::template unary<kernels::round, formulas::Round>(kFloatTypes);
+  D::template unary<kernels::trunc, formulas::Trunc>(kFloatTypes);
+  D::template unary_predicate<kernels::isnan, formulas::IsNan>(kAllTypes);
+  D::template unary_predicate<kernels::isfinite, formulas::IsFinite>(kAllTypes);
+  D::template binary<kernels::tanh_backward, formulas::TanhBackward>(kFloatTypes);
+
+  Device::template set<kernels::clamp>(
+      kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Number min, Number max, Tensor& y) {
+        using S = Compute<T>;
+        Device::template map<T>(formulas::Clamp<S>{S(min.to<T>()), S(max.to<T>())}, y, x);
+      });
+  Device::template set<kernels::piecewise>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& x,
+                                  const kernels::Pieces& p, Tensor& dx) {
+        using S = Compute<T>;
+        const auto bound = [](double value) { return S(convert<T>(value)); };
+        Device::template map<T>(formulas::Piecewise<S>{bound(p.low), bound(p.high), S(p.below),
+                                                       S(p.between), S(p.above), p.closed},
+                                dx, dy, x);
+      });
+}
+
+}  // namespace tapegrad::backends

@@ -1,0 +1,50 @@
+// Stands in for backends/cuda/ in a build without a CUDA toolkit.
+#include "core/backends.h"
+#include "core/cuda.h"
+#include "core/error.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr const char* kReason = "this build of tapegrad has no CUDA backend";
+
+[[noreturn]] void fail_without(const char* what) { fail<DeviceError>(what, ": ", kReason); }
+
+}  // namespace
+
+namespace backends::cuda {
+
+void register_kernels() {}
+std::string describe() { return std::string("cuda: not available (") + kReason + ")\n"; }
+Allocator* allocator() { return nullptr; }
+std::string why_unavailable(int) { return kReason; }
+
+}  // namespace backends::cuda
+
+namespace cuda {
+
+bool is_available() { return false; }
+std::string why_unavailable() { return kReason; }
+int device_count() { return 0; }
+void set_tf32(bool) {}
+bool tf32() { return false; }
+void synchronize(Device) { fail_without("cuda::synchronize"); }
+
+Stream Stream::create(Device) { fail_without("cuda::Stream"); }
+void Stream::synchronize() const { fail_without("cuda::Stream"); }
+bool Stream::is_idle() const { fail_without("cuda::Stream"); }
+void Stream::wait(const Event&) const { fail_without("cuda::Stream"); }
+Stream current_stream(Device) { fail_without("cuda::current_stream"); }
+
+StreamGuard::StreamGuard(Stream stream) : previous_(stream) { fail_without("cuda::StreamGuard"); }
+StreamGuard::~StreamGuard() {}
+
+Event::Event(Device device) : device_(device) { fail_without("cuda::Event"); }
+void Event::record() { fail_without("cuda::Event"); }
+void Event::record(const Stream&) { fail_without("cuda::Event"); }
+bool Event::has_come() const { fail_without("cuda::Event"); }
+void Event::synchronize() const { fail_without("cuda::Event"); }
+float Event::elapsed_ms(const Event&) const { fail_without("cuda::Event"); }
+
+}  // namespace cuda
+}  // namespace tapegrad

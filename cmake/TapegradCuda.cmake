@@ -1,0 +1,67 @@
+# The CUDA backend: tapegrad_cuda_objects, which is backends/cuda/ where a toolkit is found and
+# backends/without_cuda.cpp where there is none.
+set(TAPEGRAD_CUDA AUTO CACHE STRING "AUTO: the CUDA backend where a toolkit is found; ON; OFF")
+set_property(CACHE TAPEGRAD_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+# Sets TAPEGRAD_NO_CUDA to the reason why the backend is not built, or to nothing.
+set(TAPEGRAD_NO_CUDA "")
+if(NOT TAPEGRAD_CUDA)
+  set(TAPEGRAD_NO_CUDA "TAPEGRAD_CUDA is ${TAPEGRAD_CUDA}")
+elseif(TAPEGRAD_SANITIZE)
+  set(TAPEGRAD_NO_CUDA "the build is sanitized")
+else()
+  find_package(CUDAToolkit 12.0 QUIET)
+  if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
+    set(TAPEGRAD_NO_CUDA "no CUDA toolkit of version 12 or newer was found")
+  elseif(NOT TARGET CUDA::cudart OR NOT TARGET CUDA::cublas OR NOT TARGET CUDA::cublasLt)
+    set(TAPEGRAD_NO_CUDA "the CUDA toolkit lacks cudart, cublas or cublasLt")
+  endif()
+endif()
+if(TAPEGRAD_NO_CUDA)
+  if(TAPEGRAD_CUDA AND NOT TAPEGRAD_CUDA STREQUAL "AUTO" AND NOT TAPEGRAD_SANITIZE)
+    message(FATAL_ERROR "TAPEGRAD_CUDA is ON, but ${TAPEGRAD_NO_CUDA}")
+  endif()
+  message(STATUS "tapegrad: without the CUDA backend: ${TAPEGRAD_NO_CUDA}")
+else()
+  # One architecture compiles in a third of the time of all; releases set "75-real;80-real;86-real;90".
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 90-real CACHE STRING "GPU architectures of the CUDA backend")
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  endif()
+  if(TAPEGRAD_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${TAPEGRAD_CCACHE})
+  endif()
+  enable_language(CUDA)
+  # CMake 3.25.1 does not know nvcc's flag for C++20; later ones do.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
+  set(TAPEGRAD_CUDA_LIBRARIES ${CUDA_cudart_LIBRARY} ${CUDA_cublas_LIBRARY}
+                              ${CUDA_cublasLt_LIBRARY})
+  message(STATUS "tapegrad: with the CUDA backend (CUDA ${CUDAToolkit_VERSION}, architectures "
+                 "${CMAKE_CUDA_ARCHITECTURES})")
+endif()
+
+function(tapegrad_add_cuda_objects)
+  if(TAPEGRAD_NO_CUDA)
+    add_library(tapegrad_cuda_objects OBJECT backends/without_cuda.cpp)
+    target_include_directories(tapegrad_cuda_objects PRIVATE ${PROJECT_SOURCE_DIR})
+    tapegrad_compile_options(tapegrad_cuda_objects)
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS backends/cuda/*.cpp backends/cuda/*.cu)
+  add_library(tapegrad_cuda_objects OBJECT ${sources})
+  target_include_directories(tapegrad_cuda_objects PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(tapegrad_cuda_objects SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  tapegrad_compile_options(tapegrad_cuda_objects)
+  # Host functions that are constexpr (of std::numeric_limits, std::array) serve on the device too.
+  # nvcc does not know the attribute in core/pool.h (1835), which -ftls-model replaces, and warns of
+  # comparisons with 0 in what is compiled for unsigned types too (186).
+  set(host_flags -Wall,-Wextra,-ftls-model=initial-exec,-fno-semantic-interposition)
+  target_compile_options(tapegrad_cuda_objects PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186,1835;-Xcompiler=${host_flags}>"
+    "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TAPEGRAD_WERROR}>>:--Werror=all-warnings>")
+endfunction()

@@ -1,0 +1,114 @@
+// The cuBLAS calls that the backend makes: the toolkit's own prototypes over plain loops.
+// Column-major, sums in double.
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "state.h"
+
+namespace {
+
+struct Handle {
+  cudaStream_t stream = nullptr;
+};
+Handle& handle_of(cublasHandle_t h) { return *reinterpret_cast<Handle*>(h); }
+
+double load(const void* p, cudaDataType type, std::int64_t i) {
+  switch (type) {
+    case CUDA_R_64F:
+      return static_cast<const double*>(p)[i];
+    case CUDA_R_32F:
+      return static_cast<const float*>(p)[i];
+    case CUDA_R_16F:
+      return __half2float(static_cast<const __half*>(p)[i]);
+    case CUDA_R_16BF:
+      return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]);
+    default:
+      coh::fail("cuBLAS: data type");
+  }
+}
+void store(void* p, cudaDataType type, std::int64_t i, double value) {
+  switch (type) {
+    case CUDA_R_64F:
+      static_cast<double*>(p)[i] = value;
+      return;
+    case CUDA_R_32F:
+      static_cast<float*>(p)[i] = float(value);
+      return;
+    case CUDA_R_16F:
+      static_cast<__half*>(p)[i] = __float2half(float(value));
+      return;
+    case CUDA_R_16BF:
+      static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16(float(value));
+      return;
+    default:
+      coh::fail("cuBLAS: data type");
+  }
+}
+
+/// What the library supports of what the backend asks.
+bool is_supported(cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeType_t compute) {
+  if (a != b) return false;
+  if (a == CUDA_R_64F) return c == CUDA_R_64F && compute == CUBLAS_COMPUTE_64F;
+  return (c == a || c == CUDA_R_32F) &&
+         (compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_FAST_TF32);
+}
+
+}  // namespace
+
+extern "C" {
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t* h) {
+  *h = reinterpret_cast<cublasHandle_t>(new Handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetStream_v2(cublasHandle_t h, cudaStream_t stream) {
+  handle_of(h).stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+const char* cublasGetStatusString(cublasStatus_t) { return "status of cuda_on_host"; }
+cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
+  *version = CUBLAS_VERSION;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+    const void* alpha, const void* a, cudaDataType a_type, int lda, long long a_step, const void* b,
+    cudaDataType b_type, int ldb, long long b_step, const void* beta, void* c, cudaDataType c_type,
+    int ldc, long long c_step, int batch, cublasComputeType_t compute, cublasGemmAlgo_t) {
+  const int a_rows = ta == CUBLAS_OP_N ? m : k, b_rows = tb == CUBLAS_OP_N ? k : n;
+  if (m < 0 || n < 0 || k < 0 || batch < 0 || lda < std::max(1, a_rows) ||
+      ldb < std::max(1, b_rows) || ldc < std::max(1, m))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (!is_supported(a_type, b_type, c_type, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool wide = compute == CUBLAS_COMPUTE_64F;
+  const double times =
+      wide ? *static_cast<const double*>(alpha) : *static_cast<const float*>(alpha);
+  const double keep = wide ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta);
+  for (const void* p : {a, b, static_cast<const void*>(c)})
+    coh::check_argument(&p, sizeof(p), "an operand of cuBLAS");
+  const auto element = [](cublasOperation_t t, std::int64_t row, std::int64_t column,
+                          std::int64_t ld) {
+    return t == CUBLAS_OP_N ? row + column * ld : column + row * ld;
+  };
+  const cudaError_t queued = coh::enqueue(handle_of(h).stream, [=] {
+    for (int q = 0; q < batch; ++q)
+      for (int j = 0; j < n; ++j)
+        for (int i = 0; i < m; ++i) {
+          double sum = 0;
+          for (int l = 0; l < k; ++l)
+            sum += load(a, a_type, q * a_step + element(ta, i, l, lda)) *
+                   load(b, b_type, q * b_step + element(tb, l, j, ldb));
+          const std::int64_t at = q * c_step + i + std::int64_t{j} * ldc;
+          // beta 0 must not read c
+          store(c, c_type, at, times * sum + (keep == 0 ? 0 : keep * load(c, c_type, at)));
+        }
+  });
+  return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+}  // extern "C"

@@ -1,0 +1,103 @@
+// The rules that let one source serve nvcc, a plain C++ compiler and graph capture, read from the
+// files of backends/cuda/. docs/gpu.md says what they are for.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Rule {
+  std::string text;             // that must not occur
+  std::set<std::string> where;  // but in these files
+};
+
+const Rule kRules[] = {
+    {"<<<", {}},
+    {"extern __shared__", {}},
+    {"__activemask", {}},
+    {"__shfl(", {}},
+    {"__shfl_down(", {}},
+    {"__shfl_up(", {}},
+    {"__shfl_xor(", {}},
+    {"cooperative_groups", {}},
+    {"__CUDA_ARCH__", {}},
+    {"CUDA_ON_HOST", {}},
+    {"__CUDACC__", {}},
+    {"asm(", {}},
+    {"asm volatile", {}},
+    {"__constant__", {}},
+    {"cudaMemcpyToSymbol", {}},
+    {"tex1D", {}},
+    {"printf", {}},
+    {"malloc(", {}},
+    {"thrust::", {}},
+    {"thrust/", {}},
+    {"curand", {}},
+    {"use_fast_math", {}},
+    {"__expf", {}},
+    {"iostream", {}},
+    {"absl/", {}},
+    {"gtest", {}},
+    {"atomicAdd", {}},  // the order of the sums would be another each time
+    {"cub/", {"segments.cu"}},
+    {"cudaLaunchKernel(", {"launch.cuh"}},
+    {"cudaMalloc(", {"allocator.cpp"}},
+    {"cudaFree(", {"allocator.cpp"}},
+    {"cudaMallocAsync", {}},
+    {"cudaMemcpy(", {}},
+    {"cudaMemset(", {}},
+    {"cudaDeviceSynchronize", {"allocator.cpp", "api.cpp", "stream.cpp"}},
+    {"cudaStreamSynchronize", {"allocator.cpp", "copy.cpp", "stream.cpp"}},
+    {"cudaSetDevice", {"stream.cpp"}},
+};
+
+std::string without_comments(const std::string& line) { return line.substr(0, line.find("//")); }
+
+TEST(CudaSources, KeepTheRules) {
+  int files = 0;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(TAPEGRAD_SOURCE_DIR) / "backends/cuda")) {
+    ++files;
+    const std::string name = entry.path().filename();
+    std::ifstream in(entry.path());
+    int number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      const std::string code = without_comments(line);
+      for (const Rule& rule : kRules)
+        if (code.find(rule.text) != code.npos && !rule.where.contains(name))
+          ADD_FAILURE() << name << ':' << number << ": " << rule.text;
+    }
+  }
+  EXPECT_GT(files, 20);
+}
+
+TEST(CudaSources, CallsAreChecked) {
+  const std::set<std::string> free{"cudaGetLastError", "cudaGetErrorString"};
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(TAPEGRAD_SOURCE_DIR) / "backends/cuda")) {
+    std::ifstream in(entry.path());
+    int number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      // A statement that begins with a call drops its status.
+      const size_t first = line.find_first_not_of(' ');
+      if (first == line.npos) continue;
+      const std::string code = line.substr(first);
+      if (!code.starts_with("cuda") && !code.starts_with("cublas")) continue;
+      const std::string call = code.substr(0, code.find('('));
+      if (code.find('(') == code.npos || free.contains(call)) continue;
+      if (!std::isupper(static_cast<unsigned char>(call[call.starts_with("cuda") ? 4 : 6])))
+        continue;
+      EXPECT_NE(line.find("// may fail"), line.npos)
+          << entry.path().filename() << ':' << number << ": the status of " << call;
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,222 @@
+// Devices, memory, copies and streams of the CUDA backend.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "core/allocator.h"
+#include "core/cuda.h"
+#include "core/error.h"
+#include "core/kernels.h"
+#include "core/runtime_info.h"
+#include "core/tensor.h"
+#include "nn/linear.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/matmul.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+
+namespace tapegrad {
+namespace {
+
+const Device kSecond{DeviceType::kCuda, 1};
+
+template <typename E, typename F>
+std::string message(F f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
+
+TEST(CudaDevices, AreFoundByIndex) {
+  EXPECT_TRUE(cuda::is_available());
+  EXPECT_EQ(cuda::why_unavailable(), "");
+  EXPECT_EQ(cuda::device_count(), 2);
+  EXPECT_TRUE(is_available(gpu));
+  EXPECT_TRUE(is_available(kSecond));
+  EXPECT_TRUE(contains(why_unavailable({DeviceType::kCuda, 2}), "no CUDA device 2, of 2"));
+  EXPECT_TRUE(contains(runtime_info(), "cuda:1: cuda_on_host"));
+  const std::string text = message<DeviceError>([] {
+    Tensor::empty({1}, f32, {DeviceType::kCuda, 2});
+  });
+  EXPECT_TRUE(contains(text, "cuda:2: there is no CUDA device 2")) << text;
+}
+
+TEST(CudaDevices, OperandsAreOnOneDevice) {
+  const Variable x = ones({2}), y = x.to(gpu), z = x.to(kSecond);
+  EXPECT_THROW(x + y, DeviceError);
+  EXPECT_THROW(y + z, DeviceError);
+  EXPECT_EQ((z + z).to_vector<float>(), (std::vector<float>{2, 2}));
+  EXPECT_EQ((z + z).device(), kSecond);
+}
+
+TEST(CudaDevices, TheDefaultDeviceIsTheSwitch) {
+  const Device before = default_device();
+  set_default_device(kSecond);
+  EXPECT_EQ(zeros({3}).device(), kSecond);
+  set_default_device(before);
+}
+
+TEST(CudaCopies, GoEveryWay) {
+  const Variable x = randn({3, 5}, {.device = cpu});
+  const auto values = x.to_vector<float>();
+  EXPECT_EQ(x.to(gpu).to(kSecond).to(gpu).to(cpu).to_vector<float>(), values);
+  // A strided view goes as its values.
+  const Tensor t = x.to(gpu).value();
+  const Tensor transposed = t.with_layout({{5, 3}, {1, 5}, 0});
+  const Variable back{transposed.to(cpu)};
+  EXPECT_EQ(back.to_vector<float>()[1], values[5]);
+  EXPECT_EQ(Tensor::full({}, 2.5, f64, gpu).item(), 2.5);
+  EXPECT_EQ(Tensor::full({}, int64_t(1) << 60, i64, gpu).number().to<int64_t>(), int64_t(1) << 60);
+  EXPECT_EQ(Tensor::empty({0, 3}, f32, cpu).to(gpu).to(cpu).numel(), 0);
+}
+
+TEST(CudaCopies, TheSourceMayChangeAtOnce) {
+  std::vector<float> values(1000, 1.0f);
+  Tensor host = Tensor::from<float>(values, {1000});
+  const Tensor x = host.to(gpu);
+  kernels::fill(host, 7);
+  EXPECT_EQ(Variable(x).to_vector<float>(), values);
+}
+
+TEST(CudaMemory, CountsWhatIsInUse) {
+  const MemoryStats before = memory_stats(kSecond);
+  {
+    const Tensor small = Tensor::empty({100}, f32, kSecond);
+    const Tensor large = Tensor::empty({1 << 20}, f32, kSecond);
+    const MemoryStats now = memory_stats(kSecond);
+    EXPECT_EQ(now.in_use - before.in_use, 512 + (4 << 20));
+    EXPECT_EQ(now.allocations - before.allocations, 2);
+    EXPECT_GE(now.peak, now.in_use);
+  }
+  const MemoryStats after = memory_stats(kSecond);
+  EXPECT_EQ(after.in_use, before.in_use);
+  EXPECT_GE(after.cached, 4 << 20);
+  empty_cache(kSecond);
+  EXPECT_LT(memory_stats(kSecond).cached, after.cached);
+}
+
+TEST(CudaMemory, BlocksAreReusedCutAndJoined) {
+  empty_cache(kSecond);
+  const auto segments = [] { return memory_stats(kSecond).system_allocations; };
+  const int64_t before = segments();
+  void* address;
+  {
+    const Tensor x = Tensor::empty({8 << 20}, u8, kSecond);
+    address = x.data<uint8_t>();
+    EXPECT_EQ(segments() - before, 1);
+  }
+  std::vector<Tensor> parts;
+  for (int i = 0; i < 4; ++i) parts.push_back(Tensor::empty({2 << 20}, u8, kSecond));
+  EXPECT_EQ(segments() - before, 1);  // all from the block that was freed
+  for (int i : {1, 3, 0, 2}) parts[size_t(i)] = {};
+  const Tensor again = Tensor::empty({8 << 20}, u8, kSecond);
+  EXPECT_EQ(again.data<uint8_t>(), address);
+  EXPECT_EQ(segments() - before, 1);
+}
+
+TEST(CudaMemory, AStreamReusesItsOwn) {
+  const cuda::Stream side = cuda::Stream::create(kSecond);
+  void* address;
+  {
+    const cuda::StreamGuard guard(side);
+    address = Tensor::empty({4 << 20}, u8, kSecond).data<uint8_t>();
+  }
+  EXPECT_NE(Tensor::empty({4 << 20}, u8, kSecond).data<uint8_t>(), address);
+  const cuda::StreamGuard guard(side);
+  EXPECT_EQ(Tensor::empty({4 << 20}, u8, kSecond).data<uint8_t>(), address);
+}
+
+TEST(CudaMemory, ALimitIsKept) {
+  empty_cache(kSecond);
+  const MemoryStats before = memory_stats(kSecond);
+  set_memory_limit(before.in_use + before.cached + (8 << 20), kSecond);
+  const std::string text = message<OutOfMemory>([] { Tensor::empty({16 << 20}, u8, kSecond); });
+  EXPECT_TRUE(contains(text, "cuda:1 is out of memory: 16777216 bytes wanted")) << text;
+  EXPECT_TRUE(contains(text, "limit ")) << text;
+  { const Tensor x = Tensor::empty({8 << 20}, u8, kSecond); }
+  // What is cached in parts of another size is given back before an error.
+  { const Tensor x = Tensor::empty({6 << 20}, u8, kSecond); }
+  EXPECT_NO_THROW(Tensor::empty({8 << 20}, u8, kSecond));
+  set_memory_limit(-1, kSecond);
+  EXPECT_THROW(Tensor::empty({int64_t(1) << 45}, u8, kSecond), OutOfMemory);
+  EXPECT_NO_THROW(Tensor::empty({16 << 20}, u8, kSecond));
+}
+
+TEST(CudaStreams, EventsOrderThem) {
+  const cuda::Stream side = cuda::Stream::create();
+  EXPECT_NE(side, cuda::current_stream());
+  Tensor x = Tensor::full({1000}, 1.0, f32, gpu);
+  cuda::Event ready, done;
+  ready.record();
+  {
+    const cuda::StreamGuard guard(side);
+    EXPECT_EQ(side, cuda::current_stream());
+    side.wait(ready);
+    kernels::fill(x, 2);
+    done.record();
+  }
+  cuda::current_stream().wait(done);
+  EXPECT_EQ(Variable(x).to_vector<float>()[999], 2);
+  EXPECT_TRUE(done.has_come());
+  side.synchronize();
+  EXPECT_TRUE(side.is_idle());
+  EXPECT_GE(ready.elapsed_ms(done), 0);
+  cuda::synchronize();
+}
+
+TEST(CudaStreams, ThreadsShareADevice) {
+  std::vector<float> sums(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < sums.size(); ++i)
+    threads.emplace_back([i, &sums] {
+      Variable x = full({1000}, double(i), {.device = gpu});
+      for (int k = 0; k < 5; ++k) x = x + 1.0;
+      sums[i] = float(sum(x).item());
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], 1000.0f * float(i + 5));
+}
+
+TEST(CudaErrors, NameTheOp) {
+  const Variable x = ones({2}, {.device = gpu});
+  const std::string text = message<KernelError>([&] { kernels::add.at(DeviceType::kCuda, i16); });
+  EXPECT_TRUE(contains(text, "add: no kernel for cuda int16; registered: cpu {")) << text;
+  EXPECT_TRUE(contains(text, "cuda {")) << text;
+}
+
+TEST(CudaRandom, DrawsWhatTheCpuDraws) {
+  for (DType dtype : {f32, f64, f16, bf16}) {
+    const auto draw = [&](Device device) {
+      manual_seed(99);
+      std::vector<std::vector<double>> drawn;
+      const TensorOptions options{.dtype = dtype, .device = device};
+      drawn.push_back(rand({1003}, options).to_vector<double>());
+      drawn.push_back(randn({1003}, options).to_vector<double>());
+      drawn.push_back(randperm(1003, {.device = device}).to_vector<double>());
+      drawn.push_back(randint(-5, 1000000007, {777}, {.device = device}).to_vector<double>());
+      drawn.push_back(bernoulli(full({501}, 0.3, options)).to_vector<double>());
+      return drawn;
+    };
+    EXPECT_EQ(draw(gpu), draw(cpu)) << dtype;
+  }
+}
+
+TEST(CudaMatmul, Tf32IsASwitch) {
+  EXPECT_FALSE(cuda::tf32());
+  cuda::set_tf32(true);
+  EXPECT_TRUE(cuda::tf32());
+  const Variable x = ones({3, 4}, {.device = gpu});
+  EXPECT_EQ(sum(matmul(x, transpose(x, 0, 1))).item(), 36);
+  cuda::set_tf32(false);
+}
+
+}  // namespace
+}  // namespace tapegrad
