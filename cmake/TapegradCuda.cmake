@@ -64,4 +64,7 @@ function(tapegrad_add_cuda_objects)
   target_compile_options(tapegrad_cuda_objects PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186,1835;-Xcompiler=${host_flags}>"
     "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TAPEGRAD_WERROR}>>:--Werror=all-warnings>")
+  # The CPU's bits: a product and a sum that are written apart are rounded apart.
+  set_source_files_properties(backends/cuda/random.cu backends/cuda/noise.cu
+    PROPERTIES COMPILE_OPTIONS --fmad=false)
 endfunction()

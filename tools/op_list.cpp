@@ -118,8 +118,8 @@ errors of an op are described in the header beside its source.
 
 - **dtypes** are those with which the op runs on the CPU, of the inputs that have a choice (of the
   result, for ops without inputs), found by running it: *float* is float16, bfloat16, float32 and
-  float64; *number* is these, uint8, int32 and int64; *all* is every type. There is no CUDA backend
-  yet.
+  float64; *number* is these, uint8, int32 and int64; *all* is every type. [CUDA](gpu.md)
+  has all but a few.
 - **derivatives** is the highest order: *none* where the op has no derivative, or none is defined.
 - An op whose name ends in `_` writes its first input.
 )";

@@ -70,8 +70,8 @@ class Memory {
     taken_.erase(found);
     stats_.in_use -= int64_t(block->size);
     if (is_direct()) {
-      cudaStreamSynchronize(block->stream);
-      cudaFree(block->data);
+      cudaStreamSynchronize(block->stream);  // may fail: nothing can be done about it here
+      cudaFree(block->data);                 // may fail
       delete block;
       return;
     }
@@ -213,7 +213,7 @@ class Memory {
     for (const FreeBlocks* blocks : {&small_, &large_})
       for (const Block* block : *blocks) largest = std::max(largest, int64_t(block->size));
     size_t left = 0, total = 0;
-    cudaMemGetInfo(&left, &total);
+    cudaMemGetInfo(&left, &total);  // may fail
     fail<OutOfMemory>(current_op(), ": ", device, " is out of memory: ", bytes, " bytes wanted; ",
                       stats_.in_use, " in use (", small, " of it in blocks up to ", kSmall,
                       "), peak ", stats_.peak, ", ", stats_.cached,

@@ -15,41 +15,47 @@ struct Found {
   int64_t index;
 };
 
-template <bool kLargest>
+/// Whether a is at least as extreme as b.
+template <typename V>
+__device__ bool holds(bool largest, V a, V b) {
+  return largest ? holds_against<true>(a, b) : holds_against<false>(a, b);
+}
+
 struct FirstOfBoth {
+  bool largest;
   template <typename V>
   __device__ Found<V> operator()(Found<V> a, Found<V> b) const {
-    const bool both =
-        holds_against<kLargest>(a.value, b.value) && holds_against<kLargest>(b.value, a.value);
-    if (both) return a.index < b.index ? a : b;
-    return holds_against<kLargest>(a.value, b.value) ? a : b;
+    const bool a_holds = holds(largest, a.value, b.value),
+               b_holds = holds(largest, b.value, a.value);
+    if (a_holds && b_holds) return a.index < b.index ? a : b;
+    return a_holds ? a : b;
   }
 };
 
-template <typename Team, bool kLargest, typename T>
+template <typename Team, typename T>
 __global__ void __launch_bounds__(kThreads)
-    find_extremes(Rows rows, const T* x, T* values, int64_t* indices) {
+    find_extremes(Rows rows, bool largest, const T* x, T* values, int64_t* indices) {
   using V = Lane<Compute<T>>;
   for (int64_t row = Team::first(); row < rows.count; row += Team::step()) {
     const T* from = x + rows.begin(row);
     Found<V> best{V(widen(from[0])), 0};
     for (int64_t i = Team::rank(); i < rows.n; i += Team::kSize) {
       const V value = widen(from[i * rows.step]);
-      if (i == Team::rank() || !holds_against<kLargest>(best.value, value)) best = {value, i};
+      if (i == Team::rank() || !holds(largest, best.value, value)) best = {value, i};
     }
-    best = Team::reduce(best, FirstOfBoth<kLargest>{});
+    best = Team::reduce(best, FirstOfBoth{largest});
     if (Team::rank() != 0) continue;
     if (values != nullptr) values[row] = narrow<T>(best.value);
     indices[row] = best.index;
   }
 }
 
-template <bool kLargest, typename T>
-void extreme(const Tensor& x, Tensor& values, Tensor& indices) {
+template <typename T>
+void extreme(const Tensor& x, bool largest, Tensor& values, Tensor& indices) {
   const Rows rows(x);
   if (rows.count == 0) return;
   with_team(rows.n, rows.step, [&]<typename Team>(Team) {
-    launch(teams_for<Team>(rows.count, x), &find_extremes<Team, kLargest, T>, rows, x.data<T>(),
+    launch(teams_for<Team>(rows.count, x), &find_extremes<Team, T>, rows, largest, x.data<T>(),
            values ? values.data<T>() : nullptr, indices.data<int64_t>());
   });
 }
@@ -80,10 +86,9 @@ void register_reduce() {
                     []<typename T>(Type<T>, const Tensor& x, double divisor, bool root, Tensor& y) {
                       reduce(VarianceOf<T>{{x.data<T>()}, y.data<T>(), divisor, root}, x, y);
                     });
-  set<kernels::extreme>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x, bool largest,
-                                                     Tensor& values, Tensor& indices) {
-    largest ? extreme<true, T>(x, values, indices) : extreme<false, T>(x, values, indices);
-  });
+  set<kernels::extreme>(
+      kNumberTypes, []<typename T>(Type<T>, const Tensor& x, bool largest, Tensor& values,
+                                   Tensor& indices) { extreme<T>(x, largest, values, indices); });
 }
 
 }  // namespace tapegrad::backends::cuda

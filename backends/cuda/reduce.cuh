@@ -12,8 +12,8 @@
 //     void finish(int64_t output, Part part) const;                 // y[output] = part
 //   };
 //
-// Every output belongs to one team, or, where there are few outputs and much to reduce, to several
-// whose parts are merged in order afterwards: the same bits on every run.
+// Every output belongs to one warp (or thread), or, where there are few outputs and much to reduce,
+// to several whose parts are merged in order afterwards: the same bits on every run.
 #pragma once
 
 #include "backends/cuda/numeric.cuh"
@@ -28,20 +28,23 @@ struct Merge {
   __device__ Part operator()(Part a, Part b) const { return Reducer::merge(a, b); }
 };
 
-/// Piece p of output o is index o * pieces + p.
-template <typename Team, typename Reducer>
+/// Piece p of output o is index o * pieces + p. A warp has one, or, where plan.lanes is 1, each of
+/// its threads: one body serves both, since there are many reducers to compile.
+template <typename Reducer>
 __global__ void __launch_bounds__(kThreads)
     reduce_kernel(Reducer reducer, ReductionPlan plan, typename Reducer::Part* parts) {
-  for (int64_t i = Team::first(); i < plan.outputs * plan.pieces; i += Team::step()) {
+  const int64_t step = item_step() / plan.lanes, rank = threadIdx.x % plan.lanes;
+  for (int64_t i = first_item() / plan.lanes; i < plan.outputs * plan.pieces; i += step) {
     const int64_t output = i / plan.pieces, piece = i % plan.pieces;
     const int64_t base = plan.kept.offset(output);
     const int64_t first = plan.reduced_count * piece / plan.pieces;
     const int64_t last = plan.reduced_count * (piece + 1) / plan.pieces;
     auto part = Reducer::first();
-    for (int64_t k = first + Team::rank(); k < last; k += Team::kSize)
+#pragma unroll 1
+    for (int64_t k = first + rank; k < last; k += plan.lanes)
       part = reducer.add(part, base + plan.reduced.offset(k), output);
-    part = Team::reduce(part, Merge<Reducer>{});
-    if (Team::rank() != 0) continue;
+    if (plan.lanes == kWarp) part = warp_reduce(part, Merge<Reducer>{});
+    if (rank != 0) continue;
     if (plan.pieces == 1)
       reducer.finish(output, part);
     else
@@ -53,10 +56,12 @@ template <typename Reducer>
 __global__ void __launch_bounds__(kThreads)
     merge_parts(Reducer reducer, int64_t outputs, int64_t pieces,
                 const typename Reducer::Part* parts) {
-  for (int64_t output = first_item(); output < outputs; output += item_step()) {
-    auto part = parts[output * pieces];
-    for (int64_t k = 1; k < pieces; ++k) part = Reducer::merge(part, parts[output * pieces + k]);
-    reducer.finish(output, part);
+  for (int64_t output = WarpTeam::first(); output < outputs; output += WarpTeam::step()) {
+    auto part = Reducer::first();
+    for (int64_t k = WarpTeam::rank(); k < pieces; k += kWarp)
+      part = Reducer::merge(part, parts[output * pieces + k]);
+    part = warp_reduce(part, Merge<Reducer>{});
+    if (WarpTeam::rank() == 0) reducer.finish(output, part);
   }
 }
 
@@ -73,14 +78,11 @@ void reduce(const Reducer& reducer, const Tensor& x, const Tensor& y) {
     buffer = Tensor::empty({plan.outputs * plan.pieces * int64_t(sizeof(Part))}, u8, y.device());
     parts = reinterpret_cast<Part*>(buffer.data<uint8_t>());
   }
-  const int64_t length = plan.reduced_count / plan.pieces;
-  with_team(length, plan.by_columns ? 2 : 1, [&]<typename Team>(Team) {
-    launch(teams_for<Team>(plan.outputs * plan.pieces, y), &reduce_kernel<Team, Reducer>, reducer,
-           plan, parts);
-  });
+  launch(threads_for(plan.outputs * plan.pieces * plan.lanes, y), &reduce_kernel<Reducer>, reducer,
+         plan, parts);
   if (plan.pieces > 1)
-    launch(threads_for(plan.outputs, y), &merge_parts<Reducer>, reducer, plan.outputs, plan.pieces,
-           parts);
+    launch(teams_for<WarpTeam>(plan.outputs, y), &merge_parts<Reducer>, reducer, plan.outputs,
+           plan.pieces, parts);
 }
 
 }  // namespace tapegrad::backends::cuda

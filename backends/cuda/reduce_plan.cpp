@@ -34,17 +34,19 @@ ReductionPlan plan_reduction(const Tensor& x, const Tensor& y) {
   }
   plan.kept = nest_of(kept);
   plan.reduced = nest_of(reduced);
-  plan.by_columns = plan.kept.rank > 0 && plan.reduced.rank > 0 && innermost_step(plan.kept) == 1 &&
-                    innermost_step(plan.reduced) != 1;
-  // Enough pieces to occupy the device, each of at least some thousand elements (of columns: some
-  // dozen, since one thread takes them all).
-  constexpr int64_t kLeastRow = 4096, kLeastColumn = 64, kMostPieces = 256;
-  const int64_t teams =
-      int64_t(devices().multiprocessors[y.device().index]) * (plan.by_columns ? 512 : 4);
-  const int64_t least = plan.by_columns ? kLeastColumn : kLeastRow;
+  // Where neighbouring outputs are neighbours in memory, neighbouring threads take them.
+  const bool by_columns = plan.kept.rank > 0 && plan.reduced.rank > 0 &&
+                          innermost_step(plan.kept) == 1 && innermost_step(plan.reduced) != 1;
+  // Enough pieces to occupy the device, each of at least some hundred elements (some dozen of a
+  // column, since one thread takes them all).
+  const int64_t least = by_columns ? 64 : 1024;
+  const int64_t enough =
+      int64_t(devices().multiprocessors[y.device().index]) * (by_columns ? 512 : 32);
+  constexpr int64_t kMostPieces = 1024;
   if (plan.outputs > 0)
-    plan.pieces = std::clamp<int64_t>(std::min(teams / plan.outputs, plan.reduced_count / least), 1,
-                                      kMostPieces);
+    plan.pieces = std::clamp<int64_t>(std::min(enough / plan.outputs, plan.reduced_count / least),
+                                      1, kMostPieces);
+  plan.lanes = by_columns || plan.reduced_count <= 4 ? 1 : 32;
   return plan;
 }
 

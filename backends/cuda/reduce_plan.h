@@ -25,8 +25,8 @@ struct Nest {
 struct ReductionPlan {
   Nest kept, reduced;
   int64_t outputs = 0, reduced_count = 0;
-  int64_t pieces = 1;       // parts of what is reduced, a team for each
-  bool by_columns = false;  // neighbouring outputs are neighbours in memory
+  int64_t pieces = 1;  // parts of what is reduced
+  int lanes = 1;       // threads for a piece: a warp, or 1 for few elements or for columns
 };
 
 /// y has x's rank, and size 1 where x is reduced.

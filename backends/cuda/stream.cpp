@@ -200,7 +200,7 @@ Event::Event(Device device) : device_(device) {
   check_cuda(device, "cuda::Event");
   use(device);
   native_ = std::shared_ptr<void>(create_event(cudaEventDefault), [](void* event) {
-    cudaEventDestroy(static_cast<cudaEvent_t>(event));
+    cudaEventDestroy(static_cast<cudaEvent_t>(event));  // may fail
   });
 }
 void Event::record() { record(current_stream(device_)); }

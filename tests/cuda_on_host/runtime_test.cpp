@@ -9,12 +9,12 @@
 #include "core/kernels.h"
 #include "core/runtime_info.h"
 #include "core/tensor.h"
-#include "nn/linear.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 
 namespace tapegrad {
 namespace {

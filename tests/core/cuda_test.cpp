@@ -1,0 +1,45 @@
+// What every build says of CUDA: one without it, one on a machine without a GPU, and one that can.
+#include "core/cuda.h"
+
+#include <gtest/gtest.h>
+
+#include "core/allocator.h"
+#include "core/error.h"
+#include "core/runtime_info.h"
+#include "core/tensor.h"
+
+namespace tapegrad {
+namespace {
+
+TEST(Cuda, IsThereOrSaysWhyNot) {
+  EXPECT_EQ(cuda::is_available(), cuda::device_count() > 0);
+  EXPECT_EQ(cuda::is_available(), is_available(gpu));
+  EXPECT_EQ(cuda::is_available(), cuda::why_unavailable().empty());
+  EXPECT_EQ(cuda::why_unavailable(), why_unavailable(gpu));
+}
+
+TEST(Cuda, WithoutItATensorThereIsADeviceError) {
+  if (cuda::is_available()) return;  // tests/cuda_on_host has more to say
+  const std::string reason = cuda::why_unavailable();
+  EXPECT_NE(runtime_info().find("cuda: not available (" + reason + ")"), std::string::npos);
+  const auto expect_reason = [&](auto f) {
+    try {
+      f();
+      FAIL() << "nothing was thrown";
+    } catch (const DeviceError& error) {
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    }
+  };
+  expect_reason([] { Tensor::empty({1}, f32, gpu); });
+  expect_reason([] { Tensor::full({2}, 1, f32).to(gpu); });
+  expect_reason([] { set_default_device(gpu); });
+  expect_reason([] { memory_stats(gpu); });
+  expect_reason([] { cuda::synchronize(); });
+  expect_reason([] { cuda::current_stream(); });
+  expect_reason([] { cuda::Stream::create(); });
+  expect_reason([] { cuda::Event(); });
+  EXPECT_FALSE(cuda::tf32());
+}
+
+}  // namespace
+}  // namespace tapegrad
