@@ -26,8 +26,13 @@ class Leaf final : public Node {
   DType dtype() const { return dtype_; }
   Variable gradient() const;
   void clear_gradient();
-  /// Never shares the buffer of `gradient` with another owner.
+  /// Never shares the buffer of `gradient` with another owner. Calls the hooks.
   void add_gradient(Variable gradient);
+  HookHandle register_accumulate_hook(AccumulateHook hook);
+
+  /// The name it has in a model, "fc1.weight", once the model was called; or null.
+  const std::string* label() const { return label_.load(std::memory_order_relaxed); }
+  void set_label(const std::string* label) { label_.store(label, std::memory_order_relaxed); }
 
  private:
   friend class BackwardPass;
@@ -37,11 +42,14 @@ class Leaf final : public Node {
   mutable std::mutex mutex_;
   Variable gradient_;
   std::atomic<size_t> place_{0};  // among the leaves of the pass that met it last
+  std::atomic<const std::string*> label_{nullptr};
 };
 
 /// One run of the chain rule. Nodes that hold a gradient wait in a heap and the youngest runs
 /// first: by then all its consumers, which are younger, have run. Only what the roots reach is
 /// visited; no sort, no visited set, no recursion.
+///
+/// A pass that captures walks the graph first and then runs only what leads to the captured edges.
 ///
 /// Gradients of leaves are summed inside the pass and handed over at its end, so that hooks see
 /// complete gradients and an error leaves every leaf unchanged.
@@ -53,13 +61,18 @@ class BackwardPass {
   /// Before run(): where to begin. An empty seed is a 1, for a root of one element.
   void add_root(const Variable& root, Variable seed);
   /// Before run(): keeps the gradient that arrives at an edge; the result is empty if none does.
-  /// A pass that captures leaves out the leaves it was not asked for.
+  /// A pass that captures leaves out what it was not asked for: leaves, and rules on no way there.
   void capture(const Edge& edge, Variable* into);
+  /// Before run(): shows what arrives at each node to a function, in place of the nodes' hooks.
+  using Watch = std::function<void(const Node& node, std::span<const Variable> gradients)>;
+  void watch(Watch watch) { watch_ = std::move(watch); }
   void run();
   void add_to_leaves();
 
   /// For a node's rule: adds a gradient of one of its inputs. Empty means zero.
   void send(const Edge& edge, Variable&& gradient);
+  /// Whether a gradient sent there has an effect.
+  bool wants(const Edge& edge) const { return captures_.empty() || needed_.contains(&*edge.node); }
 
  private:
   struct Pending {
@@ -69,6 +82,9 @@ class BackwardPass {
   };
 
   void enqueue(Node& node);
+  void find_needed();
+  void run_rule(Node& node);
+  void run_watched(Node& node);
   void take_captures(Node& node, std::span<Variable> gradients);
 
   struct LeafSum {
@@ -86,11 +102,13 @@ class BackwardPass {
 
   std::vector<Root> roots_;
   const BackwardOptions options_;
-  bool capturing_ = false;
   std::vector<Pending> heap_;
   std::vector<LeafSum> leaves_;
   std::unordered_map<const Leaf*, size_t> places_;
   std::vector<std::pair<Edge, Variable*>> captures_;
+  std::unordered_map<const Node*, bool> needed_;  // with captures: and whether its rule is to run
+  Watch watch_;
+  std::vector<Variable>* sent_ = nullptr;  // where a watched rule's gradients go at first
 };
 
 }  // namespace tapegrad

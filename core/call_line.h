@@ -33,4 +33,8 @@ class CallLine {
   bool is_outermost_;
 };
 
+/// Whether running_node() stands for an op composed of others, not for a rule. A leaf never runs,
+/// and a Caller has no number, as a leaf.
+inline bool is_call_line(const Node& running) { return running.is_leaf(); }
+
 }  // namespace tapegrad

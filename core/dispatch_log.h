@@ -2,10 +2,13 @@
 //
 //   DispatchLog log;
 //   softmax(x, 1);
-//   log.kernels();   // {"cpu/float32/softmax"}
+//   log.kernels();            // {"cpu/float32/softmax"}
+//   log.calls("softmax");     // 1
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tapegrad {
@@ -21,10 +24,17 @@ class DispatchLog {
 
   /// "device/dtype/kernel", each once, in the order of their first calls.
   std::vector<std::string> kernels() const;
+  /// How often a kernel was dispatched, for any device and dtype.
+  int64_t calls(std::string_view kernel) const;
+  int64_t calls() const;  // of all kernels
 
  private:
   friend class KernelTable;
-  std::vector<std::string> kernels_;
+  struct Entry {
+    std::string name;
+    int64_t calls;
+  };
+  std::vector<Entry> entries_;
 };
 
 }  // namespace tapegrad

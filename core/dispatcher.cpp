@@ -75,9 +75,14 @@ KernelTable::AnyFunction KernelTable::find_registered(DeviceType device, DType d
   }
   std::string entry(tapegrad::name(device));
   entry.append("/").append(tapegrad::name(dtype)).append("/").append(name_);
-  for (DispatchLog* log : shared().logs)
-    if (std::find(log->kernels_.begin(), log->kernels_.end(), entry) == log->kernels_.end())
-      log->kernels_.push_back(entry);
+  for (DispatchLog* log : shared().logs) {
+    const auto known = std::find_if(log->entries_.begin(), log->entries_.end(),
+                                    [&](const auto& other) { return other.name == entry; });
+    if (known == log->entries_.end())
+      log->entries_.push_back({entry, 1});
+    else
+      ++known->calls;
+  }
   return function;
 }
 
@@ -95,7 +100,24 @@ DispatchLog::~DispatchLog() {
 
 std::vector<std::string> DispatchLog::kernels() const {
   const std::lock_guard lock(shared().mutex);
-  return kernels_;
+  std::vector<std::string> names;
+  for (const Entry& entry : entries_) names.push_back(entry.name);
+  return names;
+}
+
+int64_t DispatchLog::calls(std::string_view kernel) const {
+  const std::lock_guard lock(shared().mutex);
+  int64_t count = 0;
+  for (const Entry& entry : entries_)
+    if (entry.name.substr(entry.name.rfind('/') + 1) == kernel) count += entry.calls;
+  return count;
+}
+
+int64_t DispatchLog::calls() const {
+  const std::lock_guard lock(shared().mutex);
+  int64_t count = 0;
+  for (const Entry& entry : entries_) count += entry.calls;
+  return count;
 }
 
 }  // namespace tapegrad

@@ -2,7 +2,22 @@
 
 #include <sstream>
 
-namespace tapegrad::detail {
+#include "core/call_line.h"
+#include "core/scope.h"
+
+namespace tapegrad {
+
+void Error::locate(std::string_view place) {
+  if (located_ || place.empty()) return;
+  located_ = std::make_shared<std::string>(message() + ("\n  " + std::string(place)));
+}
+
+namespace detail {
+namespace {
+
+std::string in_scope(const std::string* scope) { return scope ? ", in " + *scope : std::string(); }
+
+}  // namespace
 
 void ErrorText::add(double part) {
   std::ostringstream out;
@@ -16,4 +31,21 @@ void ErrorText::add_streamed(void (*write)(std::ostream&, const void*), const vo
   text_ += out.str();
 }
 
-}  // namespace tapegrad::detail
+void locate_call(Error& error) {
+  const Node* node = running_node();
+  if (node == nullptr) return;
+  if (is_call_line(*node)) return locate(error, node->where());
+  error.locate("in the backward of " + describe(*node) + in_scope(node->scope()));
+}
+
+void locate(Error& error, Where where) {
+  const std::string line = std::to_string(where.line());
+  error.locate("at " + std::string(where.file_name()) + ':' + line + in_scope(current_scope()));
+}
+
+void locate_scope(Error& error) {
+  if (current_scope() != nullptr) error.locate("in " + *current_scope());
+}
+
+}  // namespace detail
+}  // namespace tapegrad

@@ -4,14 +4,29 @@
 
 #include <concepts>
 #include <iosfwd>
+#include <memory>
+#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace tapegrad {
 
+/// The first line of what() keeps the grammar. Lines below it may draw the shapes that clash, and
+/// the last one says where: `at model.cpp:12, in Net.fc1`.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
+  const char* what() const noexcept override {
+    return located_ ? located_->c_str() : std::runtime_error::what();
+  }
+  /// what() without the line that says where.
+  const char* message() const noexcept { return std::runtime_error::what(); }
+
+  /// Adds a last line, once: who knows the place first has the innermost.
+  void locate(std::string_view place);
+
+ private:
+  std::shared_ptr<const std::string> located_;  // shared: exceptions are copied, and must not throw
 };
 /// What was passed cannot be meant.
 struct ArgumentError : Error {
@@ -75,6 +90,13 @@ class ErrorText {
   std::string text_;
 };
 
+/// Adds the place of the rule that runs, or of the op composed of others, where there is one.
+void locate_call(Error& error);
+/// Adds the user's line, and the part of the model that runs.
+[[gnu::cold]] void locate(Error& error, std::source_location where);
+/// Adds the part of the model that runs, if there is one.
+[[gnu::cold]] void locate_scope(Error& error);
+
 }  // namespace detail
 
 /// Throws E with the parts one after another. Cold and never inlined: a caller pays one predicted
@@ -83,7 +105,9 @@ template <typename E, typename... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
   detail::ErrorText text;
   (text.add(parts), ...);
-  throw E(text.text());
+  E error(text.text());
+  detail::locate_call(error);
+  throw error;
 }
 
 }  // namespace tapegrad

@@ -22,6 +22,15 @@
 // or a std::vector<Tensor> for several outputs. backward takes `const Variable& dy`, or
 // std::span<const Variable> for several outputs (an empty one means zero), and optionally Needs; it
 // returns a Variable, a std::array, or a std::vector, one gradient an input (empty means zero).
+//
+// Of several outputs some may have no gradient: `bool is_differentiable(size_t output) const` says
+// which; they have no history, and their place in backward's list stays empty. What backward needs
+// and only forward knows is a member. A member that depends on the inputs has no history: make it
+// one more output, saved as SavedOutput<k>, if the gradient is to be differentiated again.
+//
+// An op that writes its result over its first input has write() in place of forward, or besides,
+// and is run by apply_in_place(). An op that hands out an input, or a part of it, returns a Tensor
+// with the same storage: the output is then a view.
 #pragma once
 
 #include <array>
@@ -45,19 +54,57 @@ namespace detail {
 /// Which inputs' gradients are wanted.
 class Needs {
  public:
-  explicit Needs(std::span<const Edge> edges) : edges_(edges) {}
-  bool operator[](size_t input) const { return bool(edges_[input]); }
+  explicit Needs(std::span<const Edge> edges, const BackwardPass* pass = nullptr)
+      : edges_(edges), pass_(pass) {}
+  bool operator[](size_t input) const {
+    return edges_[input] && (pass_ == nullptr || is_wanted(*pass_, edges_[input]));
+  }
 
  private:
+  static bool is_wanted(const BackwardPass& pass, const Edge& edge);
+
   std::span<const Edge> edges_;
+  const BackwardPass* pass_;  // one that may ask for less than was recorded
 };
+
+/// Sees what nodes have saved: for pictures and statistics.
+class SavedVisitor {
+ public:
+  virtual void on_saved(const Tensor& value) = 0;
+  virtual void on_recomputed() {}  // a value that is kept by a SavedStore
+
+ protected:
+  ~SavedVisitor() = default;
+};
+
+/// Keeps the values that rules need in place of the nodes, and finds them when they are asked for.
+/// core/checkpoint.h computes them again.
+class SavedStore : public Counted {
+ public:
+  virtual ~SavedStore();
+  /// Returns the number under which value() will find it.
+  virtual uint32_t keep(const Tensor& value) = 0;
+  virtual const Tensor& value(uint32_t number) = 0;
+  /// Sees each input of each recorded op, before the op's values are kept.
+  virtual void on_input(const Tensor& input) = 0;
+  static void destroy(SavedStore* store) { delete store; }
+};
+
+namespace detail {
+/// The store of this thread; null: nodes keep values themselves.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local SavedStore* saved_store;
+/// What AnomalyMode (core/anomaly.h) looks for on this thread; 0 when it is off.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local unsigned char anomaly;
+}  // namespace detail
 
 /// A value kept for backward, and the version of its storage when it was kept.
 class SavedValue {
  public:
   SavedValue() {}
-  explicit operator bool() const { return bool(value_); }  // false also for an input left out
+  explicit operator bool() const { return value_ || store_; }  // false also for an input left out
   void keep(const Tensor& value) {
+    if (detail::saved_store != nullptr || value.storage().is_inference()) [[unlikely]]
+      return keep_elsewhere(value);
     value_ = value;
     version_ = value.storage().version();
   }
@@ -65,9 +112,10 @@ class SavedValue {
   /// op, when its storage was written since.
   const Tensor& value() const {
     if (!value_ || value_.storage().version() != version_) [[unlikely]]
-      fail_changed();
+      return find_value();
     return value_;
   }
+  void visit(SavedVisitor& visitor) const;
 
  protected:
   /// AutogradError, naming the op, when the storage was written since. The history is put back
@@ -75,10 +123,12 @@ class SavedValue {
   Variable restore(const Edge& history) const;
 
  private:
-  [[noreturn, gnu::cold]] void fail_changed() const;
+  [[gnu::cold]] void keep_elsewhere(const Tensor& value);
+  [[gnu::cold]] const Tensor& find_value() const;
 
   Tensor value_;
-  uint32_t version_ = 0;
+  uint32_t version_ = 0;   // or the number in the store
+  Ref<SavedStore> store_;  // where the value is, if not here
 };
 
 /// Input I, kept only if the gradient of one of the inputs For is wanted (of any, if none is
@@ -143,6 +193,12 @@ concept HasBackward = requires(const Op op, Gradient dy, Needs needs) {
 /// For a node's rule: adds a gradient of one of its inputs. Empty means zero.
 void send(BackwardPass& pass, const Edge& edge, Variable&& gradient);
 
+namespace detail {
+template <typename Op, typename Visit>
+void for_each_saved(Op& op, Visit visit);
+[[noreturn, gnu::cold]] void fail_freed();
+}  // namespace detail
+
 /// An op on the tape. Edges and Slots are arrays, or vectors for ops over lists.
 template <typename Op, typename Edges, typename Slots>
 class OpNode final : public Node {
@@ -159,15 +215,22 @@ class OpNode final : public Node {
   std::span<const Edge> edges() const override { return edges_; }
   std::span<Variable> gradients() override { return slots_; }
   void free_saved() override { op_.reset(); }
+  bool is_freed() const override { return !op_; }
+  void visit_saved(SavedVisitor& visitor) const override {
+    if (op_)
+      detail::for_each_saved(const_cast<Op&>(*op_),
+                             [&](const SavedValue& saved) { saved.visit(visitor); });
+  }
   Op& op() { return *op_; }
+  /// For an op whose outputs are counted after it ran.
+  void set_outputs(size_t count) { slots_.resize(count); }
 
   void run(BackwardPass& pass) override {
     if (!op_) [[unlikely]]
-      fail<AutogradError>("backward: the graph was freed by an earlier backward at ",
-                          describe(*this), "; pass {.retain_graph = true} to the first");
+      detail::fail_freed();
     Slots incoming = std::move(slots_);
     if constexpr (!std::same_as<Slots, std::array<Variable, 1>>) slots_.resize(incoming.size());
-    auto outgoing = backward(incoming);
+    auto outgoing = backward(incoming, pass);
     incoming = {};  // a sole owner of dy may then add to it in place
     if constexpr (std::same_as<decltype(outgoing), Variable>) {
       send(pass, edges_[0], std::move(outgoing));
@@ -177,14 +240,14 @@ class OpNode final : public Node {
   }
 
  private:
-  auto backward(const Slots& incoming) const {
+  auto backward(const Slots& incoming, const BackwardPass& pass) const {
     constexpr bool kOne = std::same_as<Slots, std::array<Variable, 1>>;
     using Gradient = std::conditional_t<kOne, const Variable&, std::span<const Variable>>;
     static_assert(HasBackward<Op, Gradient>,
                   "this op has no backward(); write one, or do not record it");
     auto call = [&](Gradient dy) {
       if constexpr (requires { op_->backward(dy, Needs(edges_)); })
-        return op_->backward(dy, Needs(edges_));
+        return op_->backward(dy, Needs(edges_, &pass));
       else
         return op_->backward(dy);
     };
@@ -206,17 +269,22 @@ Ref<Node> make_node(Op op, Where where, Edges edges) {
   return Ref<Node>::adopt(node);
 }
 
-/// Runs the op on its inputs.
+/// Runs the op on its inputs. An error gets the line and the part of the model; in AnomalyMode a
+/// result is an error when it has a NaN or an infinity that no input has.
 template <typename Op, std::same_as<Variable>... Inputs>
 auto apply(Op op, Where where, const Inputs&... inputs);
 template <typename Op>
 auto apply(Op op, Where where, std::span<const Variable> inputs);
 
-/// Runs `op.write(inputs..., y)` with y = target, the first input. The result must have its shape.
-/// AutogradError, before anything is written, for a leaf that requires a gradient (or a view of
-/// one) while recording, and for a target that overlaps itself.
+/// Runs `op.write(inputs..., y)` with y = target, the first input: it reads y and writes over it
+/// (what PyTorch calls marking an input dirty). The target keeps its shape, gets a new history, and
+/// its storage counts a write. AutogradError, before anything is written, for a leaf that requires
+/// a gradient (or a view of one) while recording, and for a target that overlaps itself.
+///
+/// A write() that returns std::vector<Tensor> has further outputs, which come back as Variables:
+/// for the gradient's list, and for SavedOutput, the target is output 0 and they follow.
 template <typename Op, std::same_as<Variable>... Others>
-void apply_in_place(Op op, Where where, Variable& target, const Others&... others);
+auto apply_in_place(Op op, Where where, Variable& target, const Others&... others);
 
 }  // namespace tapegrad
 

@@ -5,6 +5,7 @@
 
 #include "core/allocator.h"
 #include "core/pool.h"
+#include "core/tape.h"
 
 namespace tapegrad {
 namespace {
@@ -12,6 +13,9 @@ namespace {
 constexpr size_t kInlineBytes = 1024 - sizeof(Storage);
 
 }  // namespace
+
+inline Storage::Storage(std::byte* data, size_t bytes, Device device)
+    : device_(device), inference_(is_inference_mode()), bytes_(bytes), data_(data) {}
 
 Ref<Storage> Storage::create(size_t bytes, Device device) {
   if (device.type == DeviceType::kCpu && bytes <= kInlineBytes) [[likely]] {

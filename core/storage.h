@@ -25,16 +25,20 @@ class alignas(64) Storage final : public Counted {
   bool is_wrapped() const { return wrapped_; }
 
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
-  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  void bump_version() {
+    if (!inference_) version_.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// Made in InferenceMode (core/tape.h): its writes are not counted.
+  bool is_inference() const { return inference_; }
 
  private:
-  Storage(std::byte* data, size_t bytes, Device device)
-      : device_(device), bytes_(bytes), data_(data) {}
+  Storage(std::byte* data, size_t bytes, Device device);
   bool is_inline() const { return data_ == reinterpret_cast<const std::byte*>(this + 1); }
 
   std::atomic<uint32_t> version_{0};
   Device device_;
   bool wrapped_ = false;
+  const bool inference_;
   size_t bytes_;
   std::byte* data_;
   std::function<void()>* release_ = nullptr;

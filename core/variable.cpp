@@ -23,6 +23,8 @@ Variable& Variable::requires_grad_(bool on) {
     set_history({});
     return *this;
   }
+  if (on && value().storage().is_inference() && !is_inference_mode())
+    fail<AutogradError>("requires_grad_: this tensor was made in inference mode; clone() it");
   if (on && !edge()) set_history({Ref<Node>::adopt(new Leaf(shape(), dtype())), 0});
   if (!is_leaf()) fail<AutogradError>("requires_grad_: the result of an op has its own history");
   return *this;
@@ -39,7 +41,7 @@ void Variable::retain_grad() const {
   if (!edge()) fail<AutogradError>("retain_grad: this variable requires no gradient");
   if (is_leaf() || state_->retained) return;
   state_->retained = std::make_shared<Variable>();
-  on_gradient([kept = state_->retained](const Variable& gradient) {
+  register_hook([kept = state_->retained](const Variable& gradient) {
     *kept = *kept ? add_gradients(*kept, gradient) : clone(gradient);
     return Variable();
   });
@@ -52,7 +54,10 @@ void Variable::rebind(Tensor value) const {
   if (leaf && !is_float(value.dtype()))
     fail<AutogradError>("rebind: ", name(value.dtype()), " has no gradient");
   state_->value = std::move(value);
-  if (leaf) state_->edge = {Ref<Node>::adopt(new Leaf(shape(), dtype())), 0};
+  if (!leaf) return;
+  const std::string* label = static_cast<Leaf&>(*state_->edge.node).label();
+  state_->edge = {Ref<Node>::adopt(new Leaf(shape(), dtype())), 0};
+  static_cast<Leaf&>(*state_->edge.node).set_label(label);
 }
 
 void Variable::zero_grad() const {
@@ -60,9 +65,16 @@ void Variable::zero_grad() const {
   if (edge() && is_leaf()) static_cast<Leaf&>(*edge().node).clear_gradient();
 }
 
-void Variable::on_gradient(GradientHook hook) const {
-  if (!edge()) fail<AutogradError>("on_gradient: this variable requires no gradient");
-  edge().node->add_hook(edge().output, std::move(hook));
+HookHandle Variable::register_hook(GradientHook hook) const {
+  if (!edge()) fail<AutogradError>("register_hook: this variable requires no gradient");
+  return edge().node->register_hook(edge().output, std::move(hook));
+}
+
+HookHandle Variable::register_post_accumulate_grad_hook(AccumulateHook hook) const {
+  if (!edge() || !is_leaf())
+    fail<AutogradError>(
+        "register_post_accumulate_grad_hook: only a leaf that requires a gradient accumulates");
+  return static_cast<Leaf&>(*edge().node).register_accumulate_hook(std::move(hook));
 }
 
 Variable Variable::to(Device device, Where where) const {

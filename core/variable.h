@@ -53,8 +53,8 @@ class Variable {
   Variable to(DType dtype, Where where = Where::current()) const;
   Variable cpu() const { return to(tapegrad::cpu); }
 
-  /// Makes a constant a leaf, or a leaf a constant. AutogradError for integers and for results of
-  /// ops.
+  /// Makes a constant a leaf, or a leaf a constant. AutogradError for integers, for results of ops
+  /// and, outside of InferenceMode, for tensors made in it.
   Variable& requires_grad_(bool on = true);
   bool requires_grad() const { return bool(edge()); }
   bool is_leaf() const;
@@ -66,8 +66,14 @@ class Variable {
   void retain_grad() const;
 
   /// Calls the hook with each gradient of this variable, complete, before it is used. A hook may
-  /// return a replacement, or an empty variable.
-  void on_gradient(GradientHook hook) const;
+  /// return a replacement, or an empty variable. One that keeps this variable itself, rather than a
+  /// reference to it, keeps it alive: a cycle that only remove() breaks.
+  HookHandle register_hook(GradientHook hook) const;
+  /// Calls the hook with the gradient of this leaf each time a backward pass has added to it: to
+  /// send it elsewhere, or to step and clear it, while the pass still runs for others.
+  HookHandle register_post_accumulate_grad_hook(AccumulateHook hook) const;
+  /// The op that made this, for hooks on it; null for constants and leaves.
+  Node* grad_fn() const { return is_leaf() ? nullptr : edge().node.get(); }
 
   /// Adds d this / d leaf to the gradient of every leaf. Without a seed this must have one element.
   /// After an error no leaf has changed.
@@ -154,7 +160,8 @@ struct GradOptions {
   bool allow_unused = false;  // an x that no y depends on gets an empty gradient, not an error
 };
 
-/// The gradients of y with respect to xs, leaving every leaf's own gradient alone.
+/// The gradients of y with respect to xs, leaving every leaf's own gradient alone. Only the rules
+/// that lead from y to one of them are run, and hooks elsewhere are not called.
 /// AutogradError when y does not depend on one of them.
 std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
                            const Variable& seed = {}, GradOptions options = {});

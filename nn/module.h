@@ -23,6 +23,7 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <tuple>
 #include <typeinfo>
 #include <vector>
 
@@ -33,6 +34,16 @@
 namespace tapegrad::nn {
 
 class Module;
+
+/// Sees the Variables among a module's arguments before forward, and may replace them.
+using ForwardPreHook = std::function<void(Module& module, std::span<Variable> inputs)>;
+/// Sees them and the results after forward, and may replace the results.
+using ForwardHook = std::function<void(Module& module, std::span<const Variable> inputs,
+                                       std::span<Variable> outputs)>;
+/// Sees the gradients of the results and of the arguments (empty ones where there is none), and may
+/// replace those of the arguments.
+using BackwardHook = std::function<void(Module& module, std::span<Variable> grad_inputs,
+                                        std::span<const Variable> grad_outputs)>;
 
 /// How a model initialises a layer's weight and bias (empty when there is none); see nn/init.h.
 using Init = std::function<void(Variable& weight, Variable& bias)>;
@@ -106,6 +117,14 @@ class Module {
   void eval() { train(false); }
   bool is_training() const;
 
+  /// Hooks of this module, whoever calls it, with its handle; a clone() has none. They see the
+  /// arguments that are Variables, and results that are a Variable or a vector or tuple of them.
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
+  /// Called in a backward pass when the gradients of all arguments are there (of a module whose
+  /// arguments have none: of all results). Arguments and results must not be written in place.
+  HookHandle register_full_backward_hook(BackwardHook hook);
+
   void zero_grad() const;
   void requires_grad_(bool on = true) const;  // of all parameters
   /// Moves or converts all parameters and buffers (a dtype converts the floats) under their
@@ -135,11 +154,26 @@ class Module {
   }
 
  protected:
+  struct Hooks {
+    HookList<ForwardPreHook> before;
+    HookList<ForwardHook> after;
+    HookList<BackwardHook> backward;
+  };
+  /// What a clone starts without.
+  struct Own {
+    Own() = default;
+    Own(const Own&) {}
+    std::unique_ptr<Hooks> hooks;
+    std::atomic<const std::string*> name{nullptr};  // "Net.fc1", in the model it was called in
+    std::atomic<uint64_t> named_in{0};              // that model's id
+    std::atomic<uint64_t> id{0};                    // as an outermost module
+  };
   struct State {
     bool training = true;
     bool has_output = false;
     Shape output;
     Init init;
+    Own own;
   };
   Module() : state_(std::make_shared<State>()) {}
   Module(const Module&) = default;
@@ -153,8 +187,80 @@ class Module {
   void unshare();
   static std::string kind_of(const std::type_info& type);
   [[noreturn]] void fail_inputs() const;
+  bool has_hooks() const { return state_->own.hooks != nullptr; }
 
   std::shared_ptr<State> state_;
+
+ private:
+  friend class ModuleCall;
+  friend class HookedCall;
+  Hooks& hooks();
+};
+
+/// While it lives, this thread works for the module: ops are recorded, and errors reported, under
+/// its name in the model that was called first, "Net.fc1".
+class [[nodiscard]] ModuleCall {
+ public:
+  explicit ModuleCall(const Module& module);
+  ~ModuleCall();
+  ModuleCall(const ModuleCall&) = delete;
+  ModuleCall& operator=(const ModuleCall&) = delete;
+
+ private:
+  struct Root {
+    uint64_t id;
+    const Module* module;
+    bool named_anew;  // during this call
+  };
+  static constinit thread_local Root root_;
+  static const std::string* name_of(const Module& module);
+  static void name_parts(const Module& root, uint64_t id);
+
+  const std::string* scope_before_;
+  Root root_before_;
+};
+
+/// A call of a module that has hooks.
+class HookedCall {
+ public:
+  explicit HookedCall(const Module& module) : module_(module) {}
+
+  void add_input(const Variable& x) { given_.push_back(&x); }
+  template <typename X>
+  void add_input(const X&) {}
+  void run_before();
+  /// What forward is to see instead.
+  const Variable& input(const Variable& x) const;
+  template <typename X>
+  const X& input(const X& x) const {
+    return x;
+  }
+  void run_after(Variable& y) { run_after(std::span(&y, 1)); }
+  void run_after(std::vector<Variable>& ys) { run_after(std::span<Variable>(ys)); }
+  template <typename Ys>
+  void run_after(Ys& ys) {
+    if constexpr (requires { std::tuple_size<Ys>::value; }) {
+      std::apply(
+          [&](auto&... y) {
+            std::vector<Variable> list{y...};
+            run_after(std::span<Variable>(list));
+            size_t i = 0;
+            ((y = list[i++]), ...);
+          },
+          ys);
+    } else {
+      run_after(std::span<Variable>());
+    }
+  }
+
+ private:
+  struct Gradients;
+  void run_after(std::span<Variable> outputs);
+
+  const Module& module_;
+  std::vector<const Variable*> given_;
+  std::vector<Variable> inputs_;
+  std::shared_ptr<Gradients> gradients_;  // with backward hooks, while recording
 };
 
 /// What modules derive from, as `struct Net : nn::Model<Net>`. Self has members() and forward(), of
@@ -173,9 +279,9 @@ class Model : public Module {
   }
   template <typename X1, typename X2, typename... Xs>
   requires(!std::same_as<X2, Where>) auto operator()(const X1& x1, const X2& x2, const Xs&... xs) {
-    auto y = self().forward(x1, x2, xs...);
-    this->note_output(y);
-    return y;
+    return run_call(
+        self(), [](Error& error) { detail::locate_scope(error); },
+        [&](const auto&... in) { return self().forward(in...); }, x1, x2, xs...);
   }
 
   /// The same model with its own parameters, buffers and mode; ties are kept.
@@ -217,14 +323,37 @@ class Model : public Module {
 
   template <typename S, typename X>
   static auto run(S& self, Where where, const X& x) {
-    auto y = [&] {
-      if constexpr (requires { self.forward(x, where); })
-        return self.forward(x, where);
-      else
-        return self.forward(x);
-    }();
-    const_cast<Self&>(self).note_output(y);
-    return y;
+    return run_call(
+        self, [&](Error& error) { detail::locate(error, where); },
+        [&](const X& x) {
+          if constexpr (requires { self.forward(x, where); })
+            return self.forward(x, where);
+          else
+            return self.forward(x);
+        },
+        x);
+  }
+
+  template <typename S, typename Locate, typename Forward, typename... Xs>
+  static auto run_call(S& self, const Locate& locate, const Forward& forward, const Xs&... xs) {
+    const ModuleCall call(self);
+    try {
+      auto y = [&] {
+        if (!static_cast<const Model&>(self).has_hooks()) [[likely]]
+          return forward(xs...);
+        HookedCall hooked(self);
+        (hooked.add_input(xs), ...);
+        hooked.run_before();
+        auto y = forward(hooked.input(xs)...);
+        hooked.run_after(y);
+        return y;
+      }();
+      const_cast<Self&>(self).note_output(y);
+      return y;
+    } catch (Error& error) {
+      locate(error);
+      throw;
+    }
   }
 };
 

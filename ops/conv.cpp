@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "core/call_line.h"
+#include "core/clash.h"
 #include "core/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
@@ -88,7 +89,7 @@ struct Conv2d {
     if (image[1] % options.groups != 0 || w[0] % options.groups != 0 ||
         image[1] / options.groups != w[1])
       fail<ShapeError>(kName, ": channels do not fit: input ", image, ", weight ", w, ", groups ",
-                       options.groups);
+                       options.groups, draw_clash({{"input", image, 1}, {"weight", w, 1}}));
     if (bias && bias.shape() != Shape{w[0]})
       fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
     check_same_device(kName, x, weight, bias);
@@ -226,7 +227,7 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
   if (groups < 1) fail<ArgumentError>(kName, ": groups must be at least 1: ", groups);
   if (from[1] != w[0] || w[0] % groups != 0)
     fail<ShapeError>(kName, ": channels do not fit: input ", from, ", weight ", w, ", groups ",
-                     groups);
+                     groups, draw_clash({{"input", from, 1}, {"weight", w, 0}}));
   const int64_t channels = w[1] * groups;
   if (bias && bias.shape() != Shape{channels})
     fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);

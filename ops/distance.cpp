@@ -1,5 +1,6 @@
 #include "ops/distance.h"
 
+#include "core/clash.h"
 #include "core/error.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
@@ -15,7 +16,9 @@ Variable dist(const Variable& a, const Variable& b, double p, Where where) {
 
 Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
   if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-1))
-    fail<ShapeError>("cdist: rows of one length are wanted: ", a.shape(), " and ", b.shape());
+    fail<ShapeError>(
+        "cdist: rows of one length are wanted: ", a.shape(), " and ", b.shape(),
+        draw_clash({{"x1", a.shape(), a.rank() - 1}, {"x2", b.shape(), b.rank() - 1}}));
   if (!(p >= 0)) fail<ArgumentError>("cdist: p is ", p);
   const Variable rows = unsqueeze(a, -2, where), columns = unsqueeze(b, -3, where);
   const Variable difference = sub({rows, where}, {columns, where});

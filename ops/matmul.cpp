@@ -1,5 +1,6 @@
 #include "ops/matmul.h"
 
+#include "core/clash.h"
 #include "core/op.h"
 #include "ops/catalog.h"
 #include "ops/reduce.h"
@@ -16,7 +17,9 @@ constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> lin
 namespace {
 
 [[noreturn, gnu::cold]] void fail_inner(std::string_view op, const Shape& a, const Shape& b) {
-  fail<ShapeError>(op, ": inner sizes differ: ", a, " x ", b);
+  fail<ShapeError>(
+      op, ": inner sizes differ: ", a, " x ", b,
+      draw_clash({{"input", a, a.rank() - 1}, {"other", b, std::max(0, b.rank() - 2)}}));
 }
 
 Tensor transposed(const Tensor& x) {
@@ -118,10 +121,12 @@ struct Linear {
       fail<ShapeError>(kName, ": input [..., in] and weight [out, in] wanted: ", x.shape(), " and ",
                        weight.shape());
     if (x.shape()[x.rank() - 1] != weight.shape()[1])
-      fail<ShapeError>(kName, ": inner sizes differ: input ", x.shape(), ", weight ",
-                       weight.shape());
+      fail<ShapeError>(
+          kName, ": inner sizes differ: input ", x.shape(), ", weight ", weight.shape(),
+          draw_clash({{"input", x.shape(), x.rank() - 1}, {"weight", weight.shape(), 1}}));
     if (bias && bias.shape() != Shape{weight.shape()[0]})
-      fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", weight.shape());
+      fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", weight.shape(),
+                       draw_clash({{"weight", weight.shape(), 0}, {"bias", bias.shape(), 0}}));
     check_same_device(kName, x, weight, bias);
     check_same_dtype(kName, x, weight, bias);
   }
@@ -179,7 +184,8 @@ Variable mm(const Variable& a, const Variable& b, Where where) {
 Variable bmm(const Variable& a, const Variable& b, Where where) {
   require_ranks("bmm", a, b, 3);
   if (a.shape()[0] != b.shape()[0])
-    fail<ShapeError>("bmm: batches differ: ", a.shape(), " x ", b.shape());
+    fail<ShapeError>("bmm: batches differ: ", a.shape(), " x ", b.shape(),
+                     draw_clash({{"input", a.shape(), 0}, {"mat2", b.shape(), 0}}));
   return matmul(a, b, where);
 }
 

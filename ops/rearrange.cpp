@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/clash.h"
 #include "core/error.h"
 #include "core/kernels.h"
 #include "core/op.h"
@@ -53,7 +54,9 @@ struct Cat {
       if (dim < rest.rank()) rest[dim] = shape[dim];
       if (rest != shape)
         fail<ShapeError>(kName, ": ", input.shape(), " does not continue ", first.shape(),
-                         " along dim ", dim);
+                         " along dim ", dim,
+                         draw_clash({{"", first.shape(), clash_of(shape, rest)},
+                                     {"", input.shape(), clash_of(shape, rest)}}));
       if (__builtin_add_overflow(shape[dim], sizes.back(), &shape[dim]))
         fail<ShapeError>(kName, ": too many elements along dim ", dim);
     }
@@ -225,7 +228,8 @@ Variable stack(std::span<const Variable> inputs, int dim, Where where) {
   std::vector<Variable> entries;
   for (const Variable& input : inputs) {
     if (input.shape() != inputs[0].shape())
-      fail<ShapeError>("stack: shapes differ: ", inputs[0].shape(), " and ", input.shape());
+      fail<ShapeError>("stack: shapes differ: ", inputs[0].shape(), " and ", input.shape(),
+                       draw_difference("", inputs[0].shape(), "", input.shape()));
     entries.push_back(unsqueeze(input, dim, where));
   }
   return cat(entries, dim, where);

@@ -1,5 +1,6 @@
 #include "ops/reduction.h"
 
+#include "core/clash.h"
 #include "core/error.h"
 #include "ops/reduce.h"
 
@@ -8,7 +9,7 @@ namespace tapegrad::detail {
 void check_equal_shapes(std::string_view op, const Variable& x, const Variable& target) {
   if (x.shape() != target.shape())
     fail<ShapeError>(op, ": input and target have different shapes: ", x.shape(), " and ",
-                     target.shape());
+                     target.shape(), draw_difference("input", x.shape(), "target", target.shape()));
 }
 
 void check_floats(std::string_view op, const Variable& x) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/clash.h"
 #include "core/error.h"
 #include "core/op.h"
 #include "core/view.h"
@@ -213,7 +214,8 @@ struct Expand {
       if (to[i] == -1 && i >= added) to[i] = from[i - added];
       if (to[i] < 0) fail<ShapeError>(kName, ": ", to, " has a negative size for ", from);
       if (i >= added && from[i - added] != 1 && from[i - added] != to[i])
-        fail<ShapeError>(kName, ": only sizes of 1 can be repeated: ", from, " to ", to);
+        fail<ShapeError>(kName, ": only sizes of 1 can be repeated: ", from, " to ", to,
+                         draw_clash({{"", from, i - added}, {"", to, i}}));
     }
     return x.with_layout({to, broadcast_strides(x.layout(), to), x.layout().offset});
   }

@@ -107,7 +107,8 @@ void guard(Outcome& outcome, const std::function<void()>& body) {
   const auto failed = [&](const char* kind, const std::exception& error) {
     outcome.status = "error";
     outcome.kind = kind;
-    outcome.message = error.what();
+    const auto* ours = dynamic_cast<const Error*>(&error);  // whose place is in the catalog
+    outcome.message = ours != nullptr ? ours->message() : error.what();
   };
   try {
     body();

@@ -284,19 +284,19 @@ TEST(Tape, HooksSeeCompleteGradientsAndMayReplaceThem) {
   int calls = 0;
   double seen = 0;
   const Variable x = leaf({2}), y = x * 3.0;
-  y.on_gradient([&](const Variable& dy) { return ++calls, dy * 10.0; });
-  x.on_gradient([&](const Variable& dx) { return seen = dx.item(), Variable(); });
+  y.register_hook([&](const Variable& dy) { return ++calls, dy * 10.0; });
+  x.register_hook([&](const Variable& dx) { return seen = dx.item(), Variable(); });
   sum(y + y + y).backward();
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(seen, 90);
   EXPECT_EQ(x.grad().item(), 90);
-  EXPECT_THROW(make({1}).on_gradient([](const Variable& g) { return g; }), AutogradError);
+  EXPECT_THROW(make({1}).register_hook([](const Variable& g) { return g; }), AutogradError);
 }
 
 TEST(Tape, AHookThatThrowsLeavesTheGraphUsable) {
   const Variable x = leaf({2}), y = x * x;
   bool angry = true;
-  y.on_gradient([&](const Variable&) -> Variable {
+  y.register_hook([&](const Variable&) -> Variable {
     if (angry) fail<ArgumentError>("hook");
     return {};
   });
@@ -309,7 +309,7 @@ TEST(Tape, AHookThatThrowsLeavesTheGraphUsable) {
 
 TEST(Tape, TwoPassesAtOnceThroughOneNodeAreAnError) {
   const Variable x = leaf({2}), inner = x * 1.0, outer = inner * 1.0;
-  inner.on_gradient([&](const Variable&) { return outer.backward(kRetain), Variable(); });
+  inner.register_hook([&](const Variable&) { return outer.backward(kRetain), Variable(); });
   expect_error<AutogradError>([&] { outer.backward(kRetain); },
                               {"two passes at once", "mul", "tape_test.cpp"});
 }

@@ -90,7 +90,7 @@ TEST(Reduce, T04_Errors) {
     var(x, {1, -1});
     FAIL();
   } catch (const ArgumentError& error) {
-    EXPECT_STREQ(error.what(), "var: dim -1 is named twice in [1, -1]");
+    EXPECT_STREQ(error.message(), "var: dim -1 is named twice in [1, -1]");
   }
 }
 

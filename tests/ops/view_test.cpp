@@ -48,7 +48,7 @@ TEST(View, T04_ReshapeErrors) {
     reshape(x, {3, 5});
     FAIL();
   } catch (const ShapeError& error) {
-    EXPECT_STREQ(error.what(), "reshape: the number of elements differs: [2, 6] to [3, 5]");
+    EXPECT_STREQ(error.message(), "reshape: the number of elements differs: [2, 6] to [3, 5]");
   }
 }
 

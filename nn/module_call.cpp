@@ -1,0 +1,189 @@
+// What happens around a module's forward: its name in the model, and its hooks.
+#include <mutex>
+#include <set>
+
+#include "core/backward.h"
+#include "core/op.h"
+#include "core/scope.h"
+#include "core/tape.h"
+#include "nn/module.h"
+
+namespace tapegrad::nn {
+
+constinit thread_local ModuleCall::Root ModuleCall::root_{0, nullptr, false};
+
+ModuleCall::ModuleCall(const Module& module) : scope_before_(current_scope()), root_before_(root_) {
+  detail::scope = name_of(module);
+}
+ModuleCall::~ModuleCall() {
+  detail::scope = scope_before_;
+  root_ = root_before_;
+}
+
+/// Each module remembers its name and in which model it was called last. So a model's members are
+/// gone through when it is called first, and again when a module turns up that they did not name.
+const std::string* ModuleCall::name_of(const Module& module) {
+  Module::Own& own = module.state_->own;
+  const std::string* outer = current_scope();
+  if (outer == nullptr) {
+    uint64_t id = own.id.load(std::memory_order_relaxed);
+    const bool first = id == 0;
+    if (first) {
+      static std::atomic<uint64_t> last_id{0};
+      own.id.store(id = ++last_id, std::memory_order_relaxed);
+    }
+    root_ = {id, &module, first};
+    if (first) name_parts(module, id);
+  }
+  const auto name = [&] {
+    return own.named_in.load(std::memory_order_acquire) == root_.id
+               ? own.name.load(std::memory_order_relaxed)
+               : nullptr;
+  };
+  if (const std::string* known = name()) return known;
+  if (root_.module == nullptr) {  // a checkpoint runs again, without the modules around it
+    const std::string* last = own.name.load(std::memory_order_relaxed);
+    if (last != nullptr && outer != nullptr && last->starts_with(*outer)) return last;
+  } else if (!root_.named_anew) {
+    root_.named_anew = true;
+    name_parts(*root_.module, root_.id);
+    if (const std::string* known = name()) return known;
+  }
+  return intern_scope(outer == nullptr ? module.kind() : *outer + '.' + module.kind());
+}
+
+void ModuleCall::name_parts(const Module& root, uint64_t id) {
+  struct Namer final : MemberVisitor {
+    std::string root_name;
+    uint64_t id = 0;
+    std::set<const Node*> leaves;
+
+    void on_module(const std::string& path, Module& module) override {
+      Module::Own& own = module.state_->own;
+      own.name.store(intern_scope(path.empty() ? root_name : root_name + '.' + path),
+                     std::memory_order_relaxed);
+      own.named_in.store(id, std::memory_order_release);
+    }
+    void on_parameter(const std::string& path, Variable& x) override {
+      if (!x.requires_grad() || !x.is_leaf()) return;
+      if (leaves.insert(x.edge().node.get()).second)  // tied weights go by their first name
+        static_cast<Leaf&>(*x.edge().node).set_label(intern_scope(path));
+    }
+  } namer;
+  namer.root_name = root.kind();
+  namer.id = id;
+  static std::mutex& mutex = *new std::mutex;  // a model may run on several threads
+  const std::lock_guard lock(mutex);
+  try {
+    root.visit(namer);
+  } catch (const Error&) {  // members() will say so where its names matter
+  }
+}
+
+Module::Hooks& Module::hooks() {
+  if (!state_->own.hooks) state_->own.hooks = std::make_unique<Hooks>();
+  return *state_->own.hooks;
+}
+
+HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
+  return hooks().before.add(std::move(hook));
+}
+HookHandle Module::register_forward_hook(ForwardHook hook) {
+  return hooks().after.add(std::move(hook));
+}
+HookHandle Module::register_full_backward_hook(BackwardHook hook) {
+  return hooks().backward.add(std::move(hook));
+}
+
+namespace {
+
+/// y = x for each of a list: a node through which all gradients go at once. Those that are not
+/// wanted have no history.
+struct Pass {
+  static constexpr std::string_view kName = "pass";
+  std::vector<bool> wanted;
+
+  std::vector<Tensor> forward(std::span<const Variable> xs) const {
+    std::vector<Tensor> ys;
+    for (const Variable& x : xs) ys.push_back(x.value_or_empty());
+    return ys;
+  }
+  bool is_differentiable(size_t k) const { return wanted[k]; }
+  std::vector<Variable> backward(std::span<const Variable> dy) const {
+    return {dy.begin(), dy.end()};
+  }
+};
+
+/// Replaces those that require a gradient by results of one node, which is returned; null for none.
+Node* pass(std::span<Variable> xs) {
+  Pass op;
+  Node* node = nullptr;
+  for (const Variable& x : xs) op.wanted.push_back(x && x.requires_grad());
+  const std::vector<bool> wanted = op.wanted;
+  const std::vector<Variable> ys =
+      apply(std::move(op), Where::current(), std::span<const Variable>(xs));
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (!wanted[i]) continue;
+    Variable y = ys[i];
+    y.set_view_of(xs[i]);
+    xs[i] = y;
+    node = y.grad_fn();
+  }
+  return node;
+}
+
+}  // namespace
+
+/// Of one call: what its backward hooks will see.
+struct HookedCall::Gradients {
+  std::shared_ptr<Module> module;  // the caller's may be gone by then
+  size_t inputs = 0;
+  bool has_input_gradient = false;
+  std::vector<Variable> grad_outputs;
+
+  void run_hooks(std::span<Variable> grad_inputs) {
+    const std::vector<Variable> dy = std::move(grad_outputs);
+    grad_outputs.clear();
+    module->hooks().backward.each(
+        [&](const BackwardHook& hook) { hook(*module, grad_inputs, dy); });
+  }
+};
+
+void HookedCall::run_before() {
+  Module& module = const_cast<Module&>(module_);
+  for (const Variable* x : given_) inputs_.push_back(*x);
+  module.hooks().before.each([&](const ForwardPreHook& hook) { hook(module, inputs_); });
+  if (module.hooks().backward.empty() || !is_recording()) return;
+  gradients_ = std::make_shared<Gradients>();
+  gradients_->module = module.copy();
+  gradients_->inputs = inputs_.size();
+  if (Node* node = pass(inputs_)) {
+    gradients_->has_input_gradient = true;
+    node->register_hook(
+        [kept = gradients_](std::span<Variable> grad_inputs, std::span<const Variable>) {
+          kept->run_hooks(grad_inputs);
+        });
+  }
+}
+
+const Variable& HookedCall::input(const Variable& x) const {
+  for (size_t i = 0; i < given_.size(); ++i)
+    if (given_[i] == &x) return inputs_[i];
+  return x;
+}
+
+void HookedCall::run_after(std::span<Variable> outputs) {
+  Module& module = const_cast<Module&>(module_);
+  module.hooks().after.each([&](const ForwardHook& hook) { hook(module, inputs_, outputs); });
+  if (!gradients_) return;
+  Node* node = pass(outputs);
+  if (node == nullptr) return;
+  node->register_prehook([kept = gradients_](std::span<Variable> grad_outputs) {
+    kept->grad_outputs.assign(grad_outputs.begin(), grad_outputs.end());
+    if (kept->has_input_gradient) return;
+    std::vector<Variable> none(kept->inputs);
+    kept->run_hooks(none);
+  });
+}
+
+}  // namespace tapegrad::nn
