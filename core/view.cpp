@@ -79,9 +79,7 @@ struct Embed {
     kernels::accumulate(x, target);
     return y;
   }
-  Variable backward(const Variable& dy) const {
-    return apply(Strided{layout}, Where::current(), dy);
-  }
+  Variable backward(const Variable& dy) const { return strided(dy, layout); }
 };
 
 // y = x with zeros where the layout looks.
@@ -106,7 +104,7 @@ struct ViewWrite {
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
     if (needs[0]) dx[0] = apply(Erase{layout}, Where::current(), dy);
-    if (needs[1]) dx[1] = apply(Strided{layout}, Where::current(), dy);
+    if (needs[1]) dx[1] = strided(dy, layout);
     return dx;
   }
 };
@@ -126,6 +124,10 @@ Variable add_gradients(const Variable& a, const Variable& b, Where where) {
 
 Variable embed(const Variable& x, const Shape& shape, const Layout& layout, Where where) {
   return apply(Embed{shape, layout}, where, x);
+}
+
+Variable strided(const Variable& x, const Layout& layout, Where where) {
+  return apply(Strided{layout}, where, x);
 }
 
 Layout relative_layout(const Variable& view, const Variable& base) {

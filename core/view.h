@@ -19,6 +19,9 @@ Variable move(const Variable& x, Device device, Where where = Where::current());
 /// a + b of equal shapes.
 Variable add_gradients(const Variable& a, const Variable& b, Where where = Where::current());
 
+/// A contiguous x seen through a layout of its elements.
+Variable strided(const Variable& x, const Layout& layout, Where where = Where::current());
+
 /// Zeros of the shape, with x added at the layout: the adjoint of taking that view.
 Variable embed(const Variable& x, const Shape& shape, const Layout& layout,
                Where where = Where::current());
