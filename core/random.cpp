@@ -1,6 +1,17 @@
 #include "core/random.h"
 
+#include <utility>
+
 namespace tapegrad {
+namespace {
+
+constinit thread_local DrawObserver* draw_observer = nullptr;
+
+}  // namespace
+
+DrawObserver* set_draw_observer(DrawObserver* observer) {
+  return std::exchange(draw_observer, observer);
+}
 
 class Generator::Lock {
  public:
@@ -17,9 +28,14 @@ class Generator::Lock {
 };
 
 RandomState Generator::draw(uint64_t words) {
-  const Lock lock(busy_);
-  const RandomState start = state_;
-  state_.offset += (words + 3) / 4;
+  RandomState start;
+  if (draw_observer != nullptr && draw_observer->repeat(start)) return start;
+  {
+    const Lock lock(busy_);
+    start = state_;
+    state_.offset += (words + 3) / 4;
+  }
+  if (draw_observer != nullptr) draw_observer->on_draw(start);
   return start;
 }
 

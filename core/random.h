@@ -48,6 +48,20 @@ TG_HD inline double uniform_double(uint32_t high, uint32_t low) {
   return double((uint64_t(high) << 32 | low) >> 11) * 0x1p-53;
 }
 
+/// Sees the draws of a thread, from any generator, and may answer in its place: what a checkpoint
+/// computes again (core/checkpoint.h) draws the same numbers.
+class DrawObserver {
+ public:
+  /// True when it set the state; no generator moves then.
+  virtual bool repeat(RandomState& state) = 0;
+  virtual void on_draw(RandomState state) = 0;
+
+ protected:
+  ~DrawObserver() = default;
+};
+/// Of this thread; null for none. Returns the one before.
+DrawObserver* set_draw_observer(DrawObserver* observer);
+
 /// Hands out disjoint parts of one stream. Threads may share it.
 class Generator {
  public:

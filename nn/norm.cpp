@@ -66,7 +66,7 @@ Variable BatchNorm<Self>::normalize(const Variable& x, Where where) const {
                                  .momentum = options_.momentum,
                                  .eps = options_.eps},
                                 where);
-  if (training && num_batches_tracked && x.numel() > 0) {
+  if (training && num_batches_tracked && x.numel() > 0 && !is_recomputing()) {
     Variable count = num_batches_tracked;
     const NoGrad no_grad;
     add_(count, 1);

@@ -257,7 +257,7 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
   }
   const Variable y =
       apply(BatchNorm{mean, invstd.value(), options.training, options.eps}, where, x, weight, bias);
-  if (options.training && running_mean && x.numel() > 0) {
+  if (options.training && running_mean && x.numel() > 0 && !is_recomputing()) {
     const Recording off(false);
     const double count = double(x.numel() / x.shape()[1]);
     move_towards(running_mean, Variable(mean), options.momentum);

@@ -83,7 +83,7 @@ Variable instance_norm(const Variable& x, const Variable& running_mean, const Va
   const Variable y = batch_norm(
       reshape(x, shape), mean, var, repeated(weight), repeated(bias),
       {.training = options.use_input_stats, .momentum = options.momentum, .eps = options.eps});
-  if (options.use_input_stats && running_mean) {
+  if (options.use_input_stats && running_mean && !is_recomputing()) {
     const NoGrad off;
     const auto update = [&](Variable running, const Variable& moved) {
       copy_(running, tapegrad::mean(reshape(moved, {batch, channels}), {0}));
