@@ -3,11 +3,15 @@
 #pragma once
 
 #include "core/allocator.h"
+#include "core/anomaly.h"
+#include "core/checkpoint.h"
 #include "core/error.h"
+#include "core/functional.h"
 #include "core/gradcheck.h"
 #include "core/op.h"
 #include "core/runtime_info.h"
 #include "core/tape.h"
+#include "core/tape_picture.h"
 #include "core/variable.h"
 #include "data/idx.h"
 #include "data/loader.h"
