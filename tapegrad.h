@@ -13,6 +13,7 @@
 #include "core/tape.h"
 #include "core/tape_picture.h"
 #include "core/variable.h"
+#include "core/view.h"
 #include "data/idx.h"
 #include "data/loader.h"
 #include "data/mnist.h"

@@ -33,6 +33,20 @@ class CallLine {
   bool is_outermost_;
 };
 
+/// For ops that check their arguments before they run: errors get this line. Records nothing, so
+/// that an op of one node stays one. The outermost counts.
+class ErrorLine {
+ public:
+  explicit ErrorLine(Where where);
+  ErrorLine(const ErrorLine&) = delete;
+  ErrorLine& operator=(const ErrorLine&) = delete;
+  ~ErrorLine();
+
+ private:
+  Where where_;
+  bool is_outermost_;
+};
+
 /// Whether running_node() stands for an op composed of others, not for a rule. A leaf never runs,
 /// and a Caller has no number, as a leaf.
 inline bool is_call_line(const Node& running) { return running.is_leaf(); }

@@ -6,6 +6,18 @@
 #include "core/scope.h"
 
 namespace tapegrad {
+namespace {
+
+constinit thread_local const Where* error_line = nullptr;
+
+}  // namespace
+
+ErrorLine::ErrorLine(Where where) : where_(where), is_outermost_(error_line == nullptr) {
+  if (is_outermost_) error_line = &where_;
+}
+ErrorLine::~ErrorLine() {
+  if (is_outermost_) error_line = nullptr;
+}
 
 void Error::locate(std::string_view place) {
   if (located_ || place.empty()) return;
@@ -33,7 +45,10 @@ void ErrorText::add_streamed(void (*write)(std::ostream&, const void*), const vo
 
 void locate_call(Error& error) {
   const Node* node = running_node();
-  if (node == nullptr) return;
+  if (node == nullptr) {
+    if (error_line != nullptr) locate(error, *error_line);
+    return;
+  }
   if (is_call_line(*node)) return locate(error, node->where());
   error.locate("in the backward of " + describe(*node) + in_scope(node->scope()));
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "core/call_line.h"
 #include "core/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
@@ -248,6 +249,7 @@ Variable relu6(const Variable& x, Where where) {
   return activation(Hardtanh{0.0, 6.0}, "relu6", x, where);
 }
 Variable hardtanh(const Variable& x, double min_val, double max_val, Where where) {
+  const ErrorLine line(where);
   if (!(min_val <= max_val)) [[unlikely]]
     fail<ArgumentError>("hardtanh: min_val ", min_val, " is not below max_val ", max_val);
   return activation(Hardtanh{min_val, max_val}, "hardtanh", x, where);
@@ -271,6 +273,7 @@ Variable gelu(const Variable& x, Gelu approximate, Where where) {
 Variable silu(const Variable& x, Where where) { return activation(Silu{}, "silu", x, where); }
 Variable mish(const Variable& x, Where where) { return activation(Mish{}, "mish", x, where); }
 Variable softplus(const Variable& x, double beta, double threshold, Where where) {
+  const ErrorLine line(where);
   if (!(beta > 0.0)) [[unlikely]]
     fail<ArgumentError>("softplus: beta must be positive: ", beta);
   return activation(Softplus{beta, threshold}, "softplus", x, where);
@@ -283,12 +286,14 @@ Variable hardswish(const Variable& x, Where where) {
 }
 
 Variable& relu_(Variable& x, Where where) {
+  const ErrorLine line(where);
   if (!is_float(x.dtype())) [[unlikely]]
     fail<DTypeError>("relu_: floats only, not ", x.dtype());
   apply_in_place(Relu{}, where, x);
   return x;
 }
 Variable& sigmoid_(Variable& x, Where where) {
+  const ErrorLine line(where);
   if (!is_float(x.dtype())) [[unlikely]]
     fail<DTypeError>("sigmoid_: floats only, not ", x.dtype());
   apply_in_place(Sigmoid{}, where, x);

@@ -15,47 +15,47 @@ static void check_floats(std::string_view op, const Variable& x) {
 }
 
 Variable prelu(const Variable& x, const Variable& weight, Where where) {
+  const CallLine line(where);
   check_floats("prelu", x);
   const int64_t channels = x.rank() < 2 ? 1 : x.shape()[1];
   if (weight.rank() > 1 || (weight.numel() != 1 && weight.numel() != channels))
     fail<ShapeError>("prelu: weight ", weight.shape(), " is not one for each of the ", channels,
                      " channels of ", x.shape());
-  const CallLine line(where);
   Shape along = Dims::filled(x.rank(), 1);
   if (weight.numel() != 1) along[1] = channels;
   return tapegrad::where(x > 0, x, reshape(weight, along) * x);
 }
 
 Variable celu(const Variable& x, double alpha, Where where) {
+  const CallLine line(where);
   check_floats("celu", x);
   if (alpha == 0 || !(alpha == alpha)) fail<ArgumentError>("celu: alpha must not be ", alpha);
-  const CallLine line(where);
   const Variable curve = expm1(clamp(x, {.max = 0.0}) / alpha) * alpha;
   return tapegrad::where(x > 0, x, curve);
 }
 
 Variable threshold(const Variable& x, double threshold, double value, Where where) {
-  check_floats("threshold", x);
   const CallLine line(where);
+  check_floats("threshold", x);
   return tapegrad::where(x <= threshold, value, x);
 }
 
 Variable softshrink(const Variable& x, double lambd, Where where) {
+  const CallLine line(where);
   check_floats("softshrink", x);
   if (!(lambd >= 0)) fail<ArgumentError>("softshrink: lambd is negative: ", lambd);
-  const CallLine line(where);
   return x - clamp(x, {.min = -lambd, .max = lambd});
 }
 
 Variable hardshrink(const Variable& x, double lambd, Where where) {
-  check_floats("hardshrink", x);
   const CallLine line(where);
+  check_floats("hardshrink", x);
   return tapegrad::where(abs(x) <= lambd, 0, x);
 }
 
 Variable tanhshrink(const Variable& x, Where where) {
-  check_floats("tanhshrink", x);
   const CallLine line(where);
+  check_floats("tanhshrink", x);
   return x - tanh(x);
 }
 
@@ -66,12 +66,12 @@ Variable softsign(const Variable& x, Where where) {
 }
 
 Variable glu(const Variable& x, int dim, Where where) {
+  const CallLine line(where);
   check_floats("glu", x);
   dim = normalize_dim("glu", dim, x.rank());
   const int64_t half = x.shape()[dim] / 2;
   if (x.shape()[dim] != 2 * half)
     fail<ShapeError>("glu: an odd size along dim ", dim, ": ", x.shape());
-  const CallLine line(where);
   return narrow(x, dim, 0, half) * sigmoid(narrow(x, dim, half, half));
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/call_line.h"
 #include "ops/catalog.h"
 #include "ops/operands.h"
 
@@ -177,6 +178,7 @@ Variable addcmul(const Variable& input, const Variable& a, const Variable& b, Nu
 }
 Variable addcdiv(const Variable& input, const Variable& a, const Variable& b, Number value,
                  Where where) {
+  const ErrorLine line(where);
   if (!is_float(promote(a.dtype(), b.dtype())))
     fail<DTypeError>("addcdiv: ", a.dtype(), " / ", b.dtype(), " is no whole number");
   return add({input, where}, {scaled(div({a, where}, {b, where}), value, where), where});
@@ -196,6 +198,7 @@ Variable bitwise_right_shift(const Operand& a, const Operand& b) { return run<Ri
 Variable gcd(const Operand& a, const Operand& b) { return run<Gcd>(a, b); }
 
 Variable isclose(const Variable& a, const Variable& b, CloseOptions options, Where where) {
+  const ErrorLine line(where);
   if (!(options.rtol >= 0 && options.atol >= 0))
     fail<ArgumentError>("isclose: a tolerance is negative: rtol ", options.rtol, ", atol ",
                         options.atol);

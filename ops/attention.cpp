@@ -33,6 +33,7 @@ Variable causal_mask(int64_t l, int64_t s, Device device) {
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, AttentionOptions options,
                                       Generator& generator, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "scaled_dot_product_attention";
   require_float(kName, query.value());
   check_same_device(kName, query.value(), key.value(), value.value());
@@ -43,7 +44,6 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
                      query.shape(), ", ", key.shape(), ", ", value.shape());
   if (options.is_causal && options.attn_mask)
     fail<ArgumentError>(kName, ": is_causal together with attn_mask");
-  const CallLine line(where);
   const double scale = options.scale.value_or(1 / std::sqrt(double(query.size(-1))));
   Variable scores = matmul(query * scale, transpose(key, -2, -1)), seen;
   if (options.is_causal)
@@ -86,6 +86,7 @@ std::vector<int64_t> bag_bounds(const Variable& offsets, bool include_last, int6
 
 Variable embedding_bag(const Variable& indices, const Variable& weight, const Variable& offsets,
                        EmbeddingBagOptions options, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "embedding_bag";
   const auto& [mode, factors, include_last, padding_idx] = options;
   require_float(kName, weight.value());
@@ -99,7 +100,6 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
   if (padding_idx >= weight.shape()[0])
     fail<IndexError>(kName, ": padding_idx ", padding_idx, " is not one of ", weight.shape()[0],
                      " rows");
-  const CallLine line(where);
   const int64_t count = indices.numel();
   std::vector<int64_t> bounds;
   if (offsets) {

@@ -219,6 +219,7 @@ Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
 
 Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias,
                           ConvTransposeOptions<Size2d> options, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "conv_transpose2d";
   const auto& [stride, padding, extra, groups, dilation] = options;
   require_images(kName, x.shape());
@@ -257,7 +258,6 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
         size(from[2], kernel.height, stride.height, padding.height, extra.height, dilation.height),
         size(from[3], kernel.width, stride.width, padding.width, extra.width, dilation.width)};
   };
-  const CallLine line(where);
   const Conv2dOptions forward{stride, padding, dilation, groups};
   Variable y;
   if (const Shape to = shape(padding, extra);

@@ -43,8 +43,8 @@ Variable flat_weight(const Variable& weight) {
 
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv1dOptions options, Where where) {
-  check_ranks("conv1d", x, weight, 1);
   const CallLine line(where);
+  check_ranks("conv1d", x, weight, 1);
   return squeeze(conv2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
                         {.stride = {1, options.stride},
                          .padding = {0, options.padding},
@@ -55,8 +55,8 @@ Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias,
 
 Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias,
                           ConvTransposeOptions<int64_t> options, Where where) {
-  check_ranks("conv_transpose1d", x, weight, 1);
   const CallLine line(where);
+  check_ranks("conv_transpose1d", x, weight, 1);
   return squeeze(conv_transpose2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
                                   {.stride = {1, options.stride},
                                    .padding = {0, options.padding},
@@ -68,6 +68,7 @@ Variable conv_transpose1d(const Variable& x, const Variable& weight, const Varia
 
 Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv3dOptions options, Where where) {
+  const CallLine line(where);
   check_ranks("conv3d", x, weight, 3);
   const auto& [stride, padding, dilation, groups] = options;
   const Shape &from = x.shape(), &w = weight.shape();
@@ -78,7 +79,6 @@ Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
                                        .padding = {padding.depth, 0},
                                        .dilation = {dilation.depth, 1}})
                             .height;
-  const CallLine line(where);
   const Variable padded = pad(x, {0, 0, 0, 0, padding.depth, padding.depth});
   const Variable slices = index_select(
       padded, 2, slices_of_windows(depth, kernel, stride.depth, dilation.depth, x.device()));
@@ -96,6 +96,7 @@ Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
 
 Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias,
                           ConvTransposeOptions<Size3d> options, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "conv_transpose3d";
   check_ranks(kName, x, weight, 3);
   const auto& [stride, padding, extra, groups, dilation] = options;
@@ -113,7 +114,6 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
     fail<ShapeError>(kName, ": the result has no depth: input ", from, ", weight ", w);
   if (bias && bias.shape() != Shape{w[1] * groups})
     fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
-  const CallLine line(where);
   const Variable images =
       reshape(permute(x, {0, 2, 1, 3, 4}), {n * depth, from[1], from[3], from[4]});
   const Variable spread = conv_transpose2d(images, flat_weight(weight), {},

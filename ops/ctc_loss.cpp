@@ -86,13 +86,13 @@ CtcBatch check(const Variable& log_probs, const Variable& targets,
 Variable ctc_loss(const Variable& log_probs, const Variable& targets,
                   const std::vector<int64_t>& input_lengths,
                   const std::vector<int64_t>& target_lengths, CtcLossOptions options, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = CtcLoss::kName;
   check_floats(kName, log_probs);
   const bool single = log_probs.rank() == 2;
   if (!single && log_probs.rank() != 3)
     fail<ShapeError>(kName,
                      ": log_probs [t, n, classes] or [t, classes] wanted: ", log_probs.shape());
-  const CallLine line(where);
   const Variable inputs = single ? unsqueeze(log_probs, 1) : log_probs;
   CtcBatch batch = check(inputs, targets, input_lengths, target_lengths, options.blank);
   Variable losses =

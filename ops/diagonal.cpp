@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/call_line.h"
 #include "core/kernels.h"
 #include "core/op.h"
 #include "core/view.h"
@@ -83,6 +84,7 @@ struct DiagEmbed {
 /// 0 where column - row is beyond the diagonal.
 Variable triangle(std::string_view op, const Variable& x, int64_t diagonal, bool lower,
                   Where where) {
+  const ErrorLine line(where);
   if (x.rank() < 2) fail<ShapeError>(op, ": a matrix is wanted, not ", x.shape());
   const TensorOptions here{.device = x.device()};
   const Variable row = unsqueeze(arange(x.size(-2), here), 1), column = arange(x.size(-1), here);
@@ -104,17 +106,20 @@ Variable diagonal(const Variable& x, int64_t offset, int dim1, int dim2, Where w
   return apply(Diagonal{{Diagonal::kName, offset, dim1, dim2, x.rank()}}, where, x);
 }
 Variable diag_embed(const Variable& x, int64_t offset, int dim1, int dim2, Where where) {
+  const ErrorLine line(where);
   if (x.rank() == 0) fail<ShapeError>("diag_embed: a number has no dimension to lay out");
   return apply(DiagEmbed{{DiagEmbed::kName, offset, dim1, dim2, x.rank() + 1}}, where, x);
 }
 
 Variable diag(const Variable& x, int64_t diagonal, Where where) {
+  const ErrorLine line(where);
   if (x.rank() == 1) return diag_embed(x, diagonal, 0, 1, where);
   if (x.rank() != 2) fail<ShapeError>("diag: a vector or a matrix is wanted, not ", x.shape());
   return clone(tapegrad::diagonal(x, diagonal, 0, 1, where), where);
 }
 
 Variable trace(const Variable& x, Where where) {
+  const ErrorLine line(where);
   if (x.rank() != 2) fail<ShapeError>("trace: a matrix is wanted, not ", x.shape());
   return sum(diagonal(x, 0, 0, 1, where), where);
 }

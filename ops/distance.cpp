@@ -1,5 +1,6 @@
 #include "ops/distance.h"
 
+#include "core/call_line.h"
 #include "core/clash.h"
 #include "core/error.h"
 #include "ops/binary.h"
@@ -15,6 +16,7 @@ Variable dist(const Variable& a, const Variable& b, double p, Where where) {
 }
 
 Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
+  const ErrorLine line(where);
   if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-1))
     fail<ShapeError>(
         "cdist: rows of one length are wanted: ", a.shape(), " and ", b.shape(),

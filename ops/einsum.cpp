@@ -4,6 +4,7 @@
 #include <cctype>
 #include <numeric>
 
+#include "core/call_line.h"
 #include "core/error.h"
 #include "ops/binary.h"
 #include "ops/diagonal.h"
@@ -290,6 +291,7 @@ class Contraction {
 }  // namespace
 
 Variable einsum(std::string_view equation, std::span<const Variable> operands, Where where) {
+  const ErrorLine line(where);
   if (operands.empty()) fail<ArgumentError>("einsum: no operands for \"", equation, '"');
   DType dtype = operands[0].dtype();
   for (const Variable& x : operands) dtype = promote(dtype, x.dtype());

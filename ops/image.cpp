@@ -61,35 +61,35 @@ std::vector<int64_t> sources(int64_t size, int64_t before, int64_t after, PadMod
 }  // namespace
 
 Variable pixel_shuffle(const Variable& x, int64_t upscale_factor, Where where) {
+  const CallLine line(where);
   const int64_t r = upscale_factor;
   const Images in("pixel_shuffle", x.shape(), r);
   if (in.c % (r * r) != 0)
     fail<ShapeError>("pixel_shuffle: ", r, "^2 does not divide the channels of ", x.shape());
-  const CallLine line(where);
   const int64_t c = in.c / (r * r);
   const Variable parts = reshape(x, {in.n, c, r, r, in.h, in.w});
   return reshape(permute(parts, {0, 1, 4, 2, 5, 3}), with_images(x.shape(), c, in.h * r, in.w * r));
 }
 
 Variable pixel_unshuffle(const Variable& x, int64_t downscale_factor, Where where) {
+  const CallLine line(where);
   const int64_t r = downscale_factor;
   const Images in("pixel_unshuffle", x.shape(), r);
   if (in.h % r != 0 || in.w % r != 0)
     fail<ShapeError>("pixel_unshuffle: ", r, " does not divide height and width of ", x.shape());
-  const CallLine line(where);
   const Variable parts = reshape(x, {in.n, in.c, in.h / r, r, in.w / r, r});
   return reshape(permute(parts, {0, 1, 3, 5, 2, 4}),
                  with_images(x.shape(), in.c * r * r, in.h / r, in.w / r));
 }
 
 Variable channel_shuffle(const Variable& x, int64_t groups, Where where) {
+  const CallLine line(where);
   if (x.rank() < 2)
     fail<ShapeError>("channel_shuffle: channels are dimension 1, shape is ", x.shape());
   const int64_t channels = x.shape()[1];
   if (groups < 1 || channels % groups != 0)
     fail<ArgumentError>("channel_shuffle: ", groups, " groups do not divide ", channels,
                         " channels");
-  const CallLine line(where);
   int64_t size = 1;
   for (int i = 2; i < x.rank(); ++i) size *= x.shape()[i];
   const Variable parts = reshape(x, {x.shape()[0], groups, channels / groups, size});
@@ -98,11 +98,11 @@ Variable channel_shuffle(const Variable& x, int64_t groups, Where where) {
 
 Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadMode mode, double value,
              Where where) {
+  const CallLine line(where);
   if (mode == PadMode::kConstant) return pad(x, amounts, value, where);
   if (amounts.size() % 2 != 0 || int64_t(amounts.size() / 2) > x.rank())
     fail<ArgumentError>("pad: ", amounts.size(), " amounts are not two for each of at most ",
                         x.rank(), " dimensions");
-  const CallLine line(where);
   std::vector<std::pair<int, std::vector<int64_t>>> indices;  // checked before anything is made
   for (size_t i = 0; i < amounts.size(); i += 2) {
     const int dim = x.rank() - 1 - int(i / 2);

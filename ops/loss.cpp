@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/call_line.h"
 #include "core/op.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
@@ -44,12 +45,14 @@ Variable times(double a, const Variable& b, Where w) { return mul({a, w}, {b, w}
 }  // namespace
 
 Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
+  const ErrorLine line(where);
   check_floats("mse_loss", x);
   check_equal_shapes("mse_loss", x, target);
   return reduced(square(minus(x, target, where), where), reduction, where);
 }
 
 Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
+  const ErrorLine line(where);
   check_floats("l1_loss", x);
   check_equal_shapes("l1_loss", x, target);
   return reduced(abs(minus(x, target, where), where), reduction, where);
@@ -71,6 +74,7 @@ Variable quadratic_then_linear(const Variable& x, const Variable& target, double
 
 Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, Reduction reduction,
                         Where where) {
+  const ErrorLine line(where);
   check_floats("smooth_l1_loss", x);
   check_equal_shapes("smooth_l1_loss", x, target);
   if (!(beta >= 0)) fail<ArgumentError>("smooth_l1_loss: beta is ", beta, ", not >= 0");
@@ -80,6 +84,7 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, 
 
 Variable huber_loss(const Variable& x, const Variable& target, double delta, Reduction reduction,
                     Where where) {
+  const ErrorLine line(where);
   check_floats("huber_loss", x);
   check_equal_shapes("huber_loss", x, target);
   if (!(delta > 0)) fail<ArgumentError>("huber_loss: delta is ", delta, ", not > 0");
@@ -218,6 +223,7 @@ struct CrossEntropy {
 /// Targets given as probabilities.
 Variable soft_cross_entropy(const Variable& x, const Variable& target,
                             const CrossEntropyOptions& options, Where where) {
+  const ErrorLine line(where);
   check_equal_shapes("cross_entropy", x, target);
   const int dim = class_dim(x.shape());
   const double classes = double(x.shape()[dim]), rest = options.label_smoothing;
@@ -237,6 +243,7 @@ Variable soft_cross_entropy(const Variable& x, const Variable& target,
 
 Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOptions options,
                        Where where) {
+  const ErrorLine line(where);
   check_class_loss("cross_entropy", x, options.weight);
   const double smoothing = options.label_smoothing;
   if (!(smoothing >= 0 && smoothing <= 1))
@@ -253,6 +260,7 @@ Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOp
 }
 
 Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions options, Where where) {
+  const ErrorLine line(where);
   check_class_loss("nll_loss", x, options.weight);
   const Variable given(checked_classes("nll_loss", x, target, options.ignore_index));
   const int dim = class_dim(x.shape());
@@ -305,6 +313,7 @@ struct BinaryCrossEntropy {
 
 Variable binary_cross_entropy(const Variable& x, const Variable& target, const Variable& weight,
                               Reduction reduction, Where where) {
+  const ErrorLine line(where);
   check_floats("binary_cross_entropy", x);
   check_equal_shapes("binary_cross_entropy", x, target);
   Variable losses = apply(BinaryCrossEntropy{}, where, x, target);
@@ -315,6 +324,7 @@ Variable binary_cross_entropy(const Variable& x, const Variable& target, const V
 // With p the positive weight: (1 - t) x - (1 + (p - 1) t) log(sigmoid(x)).
 Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
                                           BceWithLogitsOptions options, Where where) {
+  const ErrorLine line(where);
   check_floats("binary_cross_entropy_with_logits", x);
   check_equal_shapes("binary_cross_entropy_with_logits", x, target);
   const Variable negative = times(sub({1, where}, {target, where}), x, where);
@@ -331,6 +341,7 @@ Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& tar
 
 Variable kl_div(const Variable& x, const Variable& target, bool log_target, Reduction reduction,
                 Where where) {
+  const ErrorLine line(where);
   check_floats("kl_div", x);
   check_equal_shapes("kl_div", x, target);
   if (log_target)

@@ -34,6 +34,7 @@ void check_all_floats(std::string_view op, const Variables&... xs) {
 
 Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
                              const Variable& negative, TripletMarginOptions options, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "triplet_margin_loss";
   check_all_floats(kName, anchor, positive, negative);
   for (const Variable* x : {&anchor, &positive, &negative})
@@ -41,7 +42,6 @@ Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
       fail<ShapeError>(kName, ": [..., d] of one rank wanted: ", anchor.shape(), ", ",
                        positive.shape(), ", ", negative.shape());
   if (!(options.p > 0)) fail<ArgumentError>(kName, ": p must be positive: ", options.p);
-  const CallLine line(where);
   const auto distance = [&](const Variable& a, const Variable& b) {
     return norm(a - b + options.eps, options.p, {-1});
   };
@@ -53,13 +53,14 @@ Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
 
 Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Variable& target,
                              double margin, Reduction reduction, Where where) {
-  check_all_floats("margin_ranking_loss", x1, x2);
   const CallLine line(where);
+  check_all_floats("margin_ranking_loss", x1, x2);
   return reduced(positive_part(target * (x2 - x1) + margin), reduction);
 }
 
 Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Variable& target,
                                double margin, Reduction reduction, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "cosine_embedding_loss";
   check_all_floats(kName, x1, x2);
   check_equal_shapes(kName, x1, x2);
@@ -68,7 +69,6 @@ Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Var
     fail<ShapeError>(kName, ": inputs [n, d] and target [n], or [d] and [], wanted: ", x1.shape(),
                      " and ", target.shape());
   constexpr double kLeast = 1e-12;  // keeps the cosine of a zero vector finite
-  const CallLine line(where);
   const auto along = [](const Variable& x) { return sum(x, {-1}); };
   const Variable cosine =
       along(x1 * x2) * rsqrt((along(square(x1)) + kLeast) * (along(square(x2)) + kLeast));
@@ -79,23 +79,24 @@ Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Var
 
 Variable hinge_embedding_loss(const Variable& x, const Variable& target, double margin,
                               Reduction reduction, Where where) {
+  const CallLine line(where);
   check_floats("hinge_embedding_loss", x);
   check_equal_shapes("hinge_embedding_loss", x, target);
-  const CallLine line(where);
   const Variable apart = tapegrad::where(target != 1, positive_part(margin - x), 0);
   return reduced(apart + tapegrad::where(target != -1, x, 0), reduction);
 }
 
 Variable soft_margin_loss(const Variable& x, const Variable& target, Reduction reduction,
                           Where where) {
+  const CallLine line(where);
   check_floats("soft_margin_loss", x);
   check_equal_shapes("soft_margin_loss", x, target);
-  const CallLine line(where);
   return reduced(-logsigmoid(target * x), reduction);
 }
 
 Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMarginOptions options,
                            Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "multi_margin_loss";
   check_floats(kName, x);
   if (options.p != 1 && options.p != 2)
@@ -108,7 +109,6 @@ Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMargi
   const int64_t classes = x.size(-1);
   if (options.weight && options.weight.shape() != Shape{classes})
     fail<ShapeError>(kName, ": weight is ", options.weight.shape(), " for ", classes, " classes");
-  const CallLine line(where);
   const Variable rows = one ? unsqueeze(x, 0) : x;
   const Variable ids = reshape(target, {rows.shape()[0], 1});
   Variable terms = positive_part(rows - gather(rows, 1, ids) + options.margin);
@@ -123,6 +123,7 @@ Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMargi
 
 Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduction reduction,
                                 Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "multilabel_margin_loss";
   check_floats(kName, x);
   check_equal_shapes(kName, x, target);
@@ -131,7 +132,6 @@ Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduc
   if (!is_integer(target.dtype()))
     fail<DTypeError>(kName, ": class ids are ", target.dtype(), ", not integers");
   const int64_t classes = x.size(-1);
-  const CallLine line(where);
   const bool one = x.rank() == 1;
   const Variable rows = one ? unsqueeze(x, 0) : x;
   // Which ids count: those before the first -1; and which classes they name.
@@ -148,11 +148,11 @@ Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduc
 
 Variable multilabel_soft_margin_loss(const Variable& x, const Variable& target,
                                      const Variable& weight, Reduction reduction, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "multilabel_soft_margin_loss";
   check_floats(kName, x);
   check_equal_shapes(kName, x, target);
   if (x.rank() == 0) fail<ShapeError>(kName, ": the input has no class dimension");
-  const CallLine line(where);
   Variable losses = (target - 1) * logsigmoid(-x) - target * logsigmoid(x);
   if (weight) losses = losses * weight;
   return reduced(mean(losses, {-1}), reduction);
@@ -160,8 +160,8 @@ Variable multilabel_soft_margin_loss(const Variable& x, const Variable& target,
 
 Variable poisson_nll_loss(const Variable& x, const Variable& target, PoissonNllOptions options,
                           Where where) {
-  check_all_floats("poisson_nll_loss", x, target);
   const CallLine line(where);
+  check_all_floats("poisson_nll_loss", x, target);
   Variable losses = options.log_input ? exp(x) - target * x : x - target * log(x + options.eps);
   if (options.full) {
     const Variable large = target > 1;
@@ -174,6 +174,7 @@ Variable poisson_nll_loss(const Variable& x, const Variable& target, PoissonNllO
 
 Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Variable& var,
                            GaussianNllOptions options, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "gaussian_nll_loss";
   check_all_floats(kName, x, target, var);
   Shape reduced_shape = x.shape(), kept_shape = x.shape();
@@ -185,7 +186,6 @@ Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Vari
   const bool lacks_last = var.shape() != x.shape() && var.shape() == reduced_shape;
   if (var.shape() != x.shape() && var.shape() != kept_shape && !lacks_last)
     fail<ShapeError>(kName, ": var is ", var.shape(), " for an input of ", x.shape());
-  const CallLine line(where);
   Variable variance = lacks_last ? unsqueeze(var, -1) : var;
   {
     const NoGrad off;

@@ -1,5 +1,6 @@
 #include "ops/matmul.h"
 
+#include "core/call_line.h"
 #include "core/clash.h"
 #include "core/op.h"
 #include "ops/catalog.h"
@@ -162,6 +163,7 @@ Variable batched(const Variable& a, const Variable& b, Where where) {
 
 Variable matmul(const Variable& a, const Variable& b, Where where) {
   if (a.rank() == 2 && b.rank() == 2) return apply(Matmul{}, where, a, b);
+  const ErrorLine line(where);
   if (a.rank() == 0 || b.rank() == 0)
     fail<ShapeError>("matmul: operands without dimensions: ", a.shape(), " x ", b.shape());
   if (a.rank() > 1 && b.rank() > 1) return batched(a, b, where);
@@ -177,11 +179,13 @@ Variable matmul(const Variable& a, const Variable& b, Where where) {
 }
 
 Variable mm(const Variable& a, const Variable& b, Where where) {
+  const ErrorLine line(where);
   require_ranks("mm", a, b, 2);
   return matmul(a, b, where);
 }
 
 Variable bmm(const Variable& a, const Variable& b, Where where) {
+  const ErrorLine line(where);
   require_ranks("bmm", a, b, 3);
   if (a.shape()[0] != b.shape()[0])
     fail<ShapeError>("bmm: batches differ: ", a.shape(), " x ", b.shape(),
@@ -190,11 +194,13 @@ Variable bmm(const Variable& a, const Variable& b, Where where) {
 }
 
 Variable dot(const Variable& a, const Variable& b, Where where) {
+  const ErrorLine line(where);
   require_ranks("dot", a, b, 1);
   return matmul(a, b, where);
 }
 
 Variable outer(const Variable& a, const Variable& b, Where where) {
+  const ErrorLine line(where);
   require_ranks("outer", a, b, 1);
   return matmul(unsqueeze(a, 1, where), unsqueeze(b, 0, where), where);
 }

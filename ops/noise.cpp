@@ -103,13 +103,13 @@ Shape channels_of(const Variable& x, int channel_dim) {
 
 Variable channel_dropout(std::string_view op, int dims, const Variable& x, double p, bool training,
                          Generator& generator, Where where) {
+  const CallLine line(where);
   check_dropout(op, x, p);
   const int channel_dim = x.rank() - dims - 1;
   if (channel_dim != 0 && channel_dim != 1)
     fail<ShapeError>(op, ": channels and ", dims, " dimension", dims > 1 ? "s" : "",
                      ", maybe a batch before them, wanted: ", x.shape());
   if (!training || p == 0.0) return x;
-  const CallLine line(where);
   const Variable kept = mask(channels_of(x, channel_dim), x, p, generator);
   return tapegrad::where(kept == 0, 0, x * kept);
 }
@@ -176,28 +176,28 @@ Variable dropout3d(const Variable& x, double p, bool training, Generator& genera
 
 Variable alpha_dropout(const Variable& x, double p, bool training, Generator& generator,
                        Where where) {
+  const CallLine line(where);
   check_dropout("alpha_dropout", x, p);
   if (!training || p == 0.0) return x;
-  const CallLine line(where);
   return dropout_to_limit(x.shape(), x, p, generator);
 }
 Variable feature_alpha_dropout(const Variable& x, double p, bool training, Generator& generator,
                                Where where) {
+  const CallLine line(where);
   check_dropout("feature_alpha_dropout", x, p);
   if (x.rank() < 2)
     fail<ShapeError>("feature_alpha_dropout: channels are dimension 1, shape is ", x.shape());
   if (!training || p == 0.0) return x;
-  const CallLine line(where);
   return dropout_to_limit(channels_of(x, 1), x, p, generator);
 }
 
 Variable gumbel_softmax(const Variable& logits, GumbelSoftmaxOptions options, Generator& generator,
                         Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "gumbel_softmax";
   require_float(kName, logits.value());
   if (!(options.tau > 0)) fail<ArgumentError>(kName, ": tau must be positive: ", options.tau);
   const int dim = normalize_dim(kName, options.dim, logits.rank());
-  const CallLine line(where);
   Variable noise = empty(logits.shape(), {.dtype = f64, .device = logits.device()});
   exponential_(noise, 1.0, generator);
   const Variable soft = softmax((logits - log(noise).to(logits.dtype())) / options.tau, dim);

@@ -1,5 +1,6 @@
 #include "ops/norm.h"
 
+#include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
 #include "ops/binary.h"
@@ -240,6 +241,7 @@ void move_towards(Variable running, const Variable& now, double momentum) {
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight, const Variable& bias, BatchNormOptions options,
                     Where where) {
+  const ErrorLine line(where);
   check_batch_norm(x, running_mean, running_var, weight, bias, options.training);
   const DType wide = statistics_dtype(x.dtype());
   Tensor mean = Tensor::empty({x.shape()[1]}, wide, x.device());

@@ -41,6 +41,7 @@ Variable per_channel(const Variable& parameter, const Variable& x) {
 
 Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weight,
                     const Variable& bias, double eps, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "group_norm";
   require_float(kName, x.value());
   if (x.rank() < 2) fail<ShapeError>(kName, ": channels are dimension 1, shape is ", x.shape());
@@ -49,7 +50,6 @@ Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weigh
     fail<ArgumentError>(kName, ": ", num_groups, " groups do not divide ", channels, " channels");
   check_parameter(kName, x, weight, {channels});
   check_parameter(kName, x, bias, {channels});
-  const CallLine line(where);
   int64_t size = channels / num_groups;
   for (int i = 2; i < x.rank(); ++i) size *= x.shape()[i];
   const DType dtype = x.dtype();
@@ -63,6 +63,7 @@ Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weigh
 Variable instance_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                        const Variable& weight, const Variable& bias, InstanceNormOptions options,
                        Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "instance_norm";
   require_float(kName, x.value());
   if (x.rank() < 2) fail<ShapeError>(kName, ": channels are dimension 1, shape is ", x.shape());
@@ -74,7 +75,6 @@ Variable instance_norm(const Variable& x, const Variable& running_mean, const Va
   if (options.use_input_stats && x.numel() > 0 && x.numel() == batch * channels)
     fail<ArgumentError>(kName, ": more than one value per channel wanted: ", x.shape());
   if (batch == 0) return x * 1;
-  const CallLine line(where);
   // Every channel of every example becomes a channel of one example.
   const auto repeated = [&](const Variable& each) { return each ? repeat(each, {batch}) : each; };
   Shape shape = x.shape();
@@ -96,6 +96,7 @@ Variable instance_norm(const Variable& x, const Variable& running_mean, const Va
 
 Variable rms_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight,
                   std::optional<double> eps, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "rms_norm";
   require_float(kName, x.value());
   const int count = normalized_shape.rank(), first = x.rank() - count;
@@ -104,7 +105,6 @@ Variable rms_norm(const Variable& x, const Shape& normalized_shape, const Variab
   if (!fits)
     fail<ShapeError>(kName, ": the last sizes of ", x.shape(), " are not ", normalized_shape);
   check_parameter(kName, x, weight, normalized_shape);
-  const CallLine line(where);
   const DType dtype = x.dtype();
   if (!eps) eps = dtype == f64 ? 0x1p-52 : dtype == f32 ? 0x1p-23 : dtype == f16 ? 0x1p-10 : 0x1p-7;
   Dims dims;
@@ -117,12 +117,12 @@ Variable rms_norm(const Variable& x, const Shape& normalized_shape, const Variab
 
 Variable local_response_norm(const Variable& x, int64_t size, LocalResponseNormOptions options,
                              Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "local_response_norm";
   require_float(kName, x.value());
   if (x.rank() < 3) fail<ShapeError>(kName, ": [n, channels, ...] wanted: ", x.shape());
   if (size < 1 || size > std::numeric_limits<int32_t>::max())
     fail<ArgumentError>(kName, ": size must be from 1 to 2^31 - 1: ", size);
-  const CallLine line(where);
   const DType dtype = x.dtype();
   const Variable v = x.to(wide(dtype));
   std::vector<int64_t> amounts(2 * size_t(x.rank() - 1));

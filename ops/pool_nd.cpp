@@ -89,14 +89,14 @@ DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
 }  // namespace
 
 Variable max_pool1d(const Variable& x, MaxPool1dOptions options, Where where) {
-  check_signals("max_pool1d", x);
   const CallLine line(where);
+  check_signals("max_pool1d", x);
   return squeeze(max_pool2d(unsqueeze(x, 2), flat(options)), 2);
 }
 
 Variable max_pool3d(const Variable& x, MaxPool3dOptions options, Where where) {
-  check_volumes("max_pool3d", x);
   const CallLine line(where);
+  check_volumes("max_pool3d", x);
   const SplitMaxPool pool(options);
   return pool_volume(
       x, [&](const Variable& planes) { return max_pool2d(planes, pool.in_planes); },
@@ -104,15 +104,15 @@ Variable max_pool3d(const Variable& x, MaxPool3dOptions options, Where where) {
 }
 
 ValuesIndices max_pool1d_with_indices(const Variable& x, MaxPool1dOptions options, Where where) {
-  check_signals("max_pool1d_with_indices", x);
   const CallLine line(where);
+  check_signals("max_pool1d_with_indices", x);
   const ValuesIndices y = max_pool2d_with_indices(unsqueeze(x, 2), flat(options));
   return {squeeze(y.values, 2), squeeze(y.indices, 2)};
 }
 
 ValuesIndices max_pool3d_with_indices(const Variable& x, MaxPool3dOptions options, Where where) {
-  check_volumes("max_pool3d_with_indices", x);
   const CallLine line(where);
+  check_volumes("max_pool3d_with_indices", x);
   const SplitMaxPool pool(options);
   const Shape& s = x.shape();
   const ValuesIndices in_planes = max_pool2d_with_indices(planes(x), pool.in_planes);
@@ -136,6 +136,7 @@ int64_t unpooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding) {
 
 Variable max_unpool1d(const Variable& x, const Variable& indices, MaxUnpoolOptions<int64_t> o,
                       Where where) {
+  const ErrorLine line(where);
   check_signals("max_unpool1d", x);
   const int64_t stride = o.stride.value_or(o.kernel_size);
   check_windows("max_unpool1d", {o.kernel_size, stride, o.padding});
@@ -146,6 +147,7 @@ Variable max_unpool1d(const Variable& x, const Variable& indices, MaxUnpoolOptio
 
 Variable max_unpool2d(const Variable& x, const Variable& indices, MaxUnpoolOptions<Size2d> o,
                       Where where) {
+  const ErrorLine line(where);
   require_images("max_unpool2d", x.shape());
   const Size2d stride = o.stride.value_or(o.kernel_size);
   check_windows("max_unpool2d", {o.kernel_size, stride, o.padding});
@@ -158,6 +160,7 @@ Variable max_unpool2d(const Variable& x, const Variable& indices, MaxUnpoolOptio
 
 Variable max_unpool3d(const Variable& x, const Variable& indices, MaxUnpoolOptions<Size3d> o,
                       Where where) {
+  const ErrorLine line(where);
   check_volumes("max_unpool3d", x);
   const Size3d stride = o.stride.value_or(o.kernel_size);
   check_windows("max_unpool3d", {o.kernel_size.plane(), stride.plane(), o.padding.plane()});
@@ -172,14 +175,14 @@ Variable max_unpool3d(const Variable& x, const Variable& indices, MaxUnpoolOptio
 }
 
 Variable avg_pool1d(const Variable& x, AvgPool1dOptions options, Where where) {
-  check_signals("avg_pool1d", x);
   const CallLine line(where);
+  check_signals("avg_pool1d", x);
   return squeeze(avg_pool2d(unsqueeze(x, 2), flat(options)), 2);
 }
 
 Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
-  check_volumes("avg_pool3d", x);
   const CallLine line(where);
+  check_volumes("avg_pool3d", x);
   const Split kernel = split(o.kernel_size, 1), padding = split(o.padding, 0);
   const Split stride = split(o.stride.value_or(o.kernel_size), 1);
   const auto pool = [&](const Variable& images, Size2d Split::*part) {
@@ -194,8 +197,8 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
 }
 
 Variable lp_pool1d(const Variable& x, LpPoolOptions<int64_t> o, Where where) {
-  check_signals("lp_pool1d", x);
   const CallLine line(where);
+  check_signals("lp_pool1d", x);
   return squeeze(lp_pool2d(unsqueeze(x, 2), {.norm_type = o.norm_type,
                                              .kernel_size = {1, o.kernel_size},
                                              .stride = Size2d(1, o.stride.value_or(o.kernel_size)),
@@ -230,19 +233,19 @@ Variable lp_pool3d(const Variable& x, LpPoolOptions<Size3d> o, Where where) {
 }
 
 Variable adaptive_avg_pool1d(const Variable& x, int64_t output_size, Where where) {
-  check_signals("adaptive_avg_pool1d", x);
   const CallLine line(where);
+  check_signals("adaptive_avg_pool1d", x);
   return squeeze(adaptive_avg_pool2d(unsqueeze(x, 2), {1, output_size}), 2);
 }
 Variable adaptive_max_pool1d(const Variable& x, int64_t output_size, Where where) {
-  check_signals("adaptive_max_pool1d", x);
   const CallLine line(where);
+  check_signals("adaptive_max_pool1d", x);
   return squeeze(adaptive_max_pool2d(unsqueeze(x, 2), {1, output_size}), 2);
 }
 
 Variable adaptive_avg_pool3d(const Variable& x, Size3d output_size, Where where) {
-  check_volumes("adaptive_avg_pool3d", x);
   const CallLine line(where);
+  check_volumes("adaptive_avg_pool3d", x);
   return pool_volume(
              x.to(wide(x.dtype())),
              [&](const Variable& planes) {
@@ -254,8 +257,8 @@ Variable adaptive_avg_pool3d(const Variable& x, Size3d output_size, Where where)
       .to(x.dtype());
 }
 Variable adaptive_max_pool3d(const Variable& x, Size3d output_size, Where where) {
-  check_volumes("adaptive_max_pool3d", x);
   const CallLine line(where);
+  check_volumes("adaptive_max_pool3d", x);
   return pool_volume(
       x, [&](const Variable& planes) { return adaptive_max_pool2d(planes, output_size.plane()); },
       [&](const Variable& rows) {

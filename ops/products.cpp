@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/call_line.h"
 #include "core/error.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
@@ -55,6 +56,7 @@ Variable plus(std::string_view op, const Variable& input, const Variable& produc
 }  // namespace
 
 Variable cross(const Variable& a, const Variable& b, std::optional<int> dim, Where where) {
+  const ErrorLine line(where);
   const Shape shape = broadcast("cross", a.shape(), b.shape());
   const Variable x = expand(a, shape, where), y = expand(b, shape, where);
   int along = 0;
@@ -70,6 +72,7 @@ Variable cross(const Variable& a, const Variable& b, std::optional<int> dim, Whe
 }
 
 Variable kron(const Variable& a, const Variable& b, Where where) {
+  const ErrorLine line(where);
   const int rank = std::max(a.rank(), b.rank());
   if (2 * rank > kMaxRank)
     fail<ShapeError>("kron: more than ", kMaxRank / 2, " dimensions: ", a.shape(), ", ", b.shape());
@@ -86,6 +89,7 @@ Variable kron(const Variable& a, const Variable& b, Where where) {
 }
 
 Variable tensordot(const Variable& a, const Variable& b, int dims, Where where) {
+  const ErrorLine line(where);
   if (dims < 0 || dims > a.rank() || dims > b.rank())
     fail<ArgumentError>("tensordot: no ", dims, " dimensions in ", a.shape(), " and ", b.shape());
   Dims last, first;
@@ -98,6 +102,7 @@ Variable tensordot(const Variable& a, const Variable& b, int dims, Where where) 
 
 Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, const Dims& dims_b,
                    Where where) {
+  const ErrorLine line(where);
   const Dims summed_a = normalized(dims_a, a.rank()), summed_b = normalized(dims_b, b.rank());
   const Shape inner = sizes_of(a, summed_a);
   if (inner != sizes_of(b, summed_b))
@@ -118,6 +123,7 @@ Variable addmm(const Variable& input, const Variable& a, const Variable& b, AddO
 }
 Variable addmv(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                Where where) {
+  const ErrorLine line(where);
   if (a.rank() != 2 || b.rank() != 1)
     fail<ShapeError>("addmv: a matrix and a vector are wanted: ", a.shape(), " and ", b.shape());
   return plus("addmv", input, matmul(a, b, where), options, where);

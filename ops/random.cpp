@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/call_line.h"
 #include "core/kernels.h"
 #include "core/op.h"
 #include "ops/catalog.h"
@@ -190,6 +191,7 @@ Variable& normal_(Variable& x, double mean, double std, Generator& generator) {
 }
 
 Variable dropout(const Variable& x, double p, bool training, Generator& generator, Where where) {
+  const ErrorLine line(where);
   if (!(p >= 0.0 && p <= 1.0)) [[unlikely]]
     fail<ArgumentError>("dropout: p must be in [0, 1]: ", p);
   check_float("dropout", x.dtype());

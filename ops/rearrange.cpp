@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/call_line.h"
 #include "core/clash.h"
 #include "core/error.h"
 #include "core/kernels.h"
@@ -223,6 +224,7 @@ Variable cat(std::span<const Variable> inputs, int dim, Where where) {
   return apply(Cat{dim}, where, inputs);
 }
 Variable stack(std::span<const Variable> inputs, int dim, Where where) {
+  const ErrorLine line(where);
   if (inputs.empty()) fail<ArgumentError>("stack: no inputs");
   dim = normalize_dim("stack", dim, inputs[0].rank() + 1);
   std::vector<Variable> entries;
@@ -240,6 +242,7 @@ Variable flip(const Variable& x, const Dims& dims, Where where) {
 }
 
 Variable rot90(const Variable& x, int64_t k, const Dims& dims, Where where) {
+  const ErrorLine line(where);
   if (dims.rank() != 2) fail<ArgumentError>("rot90: two dims are wanted, not ", dims);
   const int from = dim_of("rot90", dims[0], x.rank()), to = dim_of("rot90", dims[1], x.rank());
   if (from == to) fail<ArgumentError>("rot90: the dims are one: ", dims);
@@ -257,6 +260,7 @@ Variable rot90(const Variable& x, int64_t k, const Dims& dims, Where where) {
 
 std::vector<Variable> meshgrid(std::span<const Variable> inputs, std::string_view indexing,
                                Where where) {
+  const ErrorLine line(where);
   if (indexing != "ij" && indexing != "xy")
     fail<ArgumentError>("meshgrid: indexing is \"ij\" or \"xy\", not \"", indexing, '"');
   const bool exchanged = indexing == "xy" && inputs.size() > 1;
@@ -276,6 +280,7 @@ std::vector<Variable> meshgrid(std::span<const Variable> inputs, std::string_vie
 }
 
 Variable roll(const Variable& x, const Dims& shifts, const Dims& dims, Where where) {
+  const ErrorLine line(where);
   if (dims.rank() == 0 && shifts.rank() == 1)
     return reshape(roll(flatten(x, 0, -1, where), shifts, {0}, where), x.shape(), where);
   if (shifts.rank() != dims.rank() || dims.rank() == 0)
@@ -292,6 +297,7 @@ Variable pad(const Variable& x, const std::vector<int64_t>& amounts, double valu
 }
 
 Variable repeat(const Variable& x, const Dims& times, Where where) {
+  const ErrorLine line(where);
   const int added = times.rank() - x.rank();
   if (added < 0)
     fail<ShapeError>("repeat: ", times, " has fewer numbers than ", x.shape(), " dimensions");
@@ -316,6 +322,7 @@ Variable tile(const Variable& x, const Dims& times, Where where) {
 }
 
 Variable repeat_interleave(const Variable& x, int64_t times, int dim, Where where) {
+  const ErrorLine line(where);
   dim = normalize_dim("repeat_interleave", dim, x.rank());
   if (times < 0) fail<ArgumentError>("repeat_interleave: a negative number of times: ", times);
   Shape shape = x.shape();
@@ -326,6 +333,7 @@ Variable repeat_interleave(const Variable& x, int64_t times, int dim, Where wher
 }
 
 Variable& copy_(Variable& y, const Variable& x, Where where) {
+  const ErrorLine line(where);
   if (broadcast("copy_", y.shape(), x.shape()) != y.shape())
     fail<ShapeError>("copy_: ", x.shape(), " does not broadcast to ", y.shape());
   const Variable source = x.to(y.device(), where);
@@ -334,6 +342,7 @@ Variable& copy_(Variable& y, const Variable& x, Where where) {
 }
 
 Variable& fill_(Variable& y, Number value, Where where) {
+  const ErrorLine line(where);
   if (!is_float(y.dtype()) && value.kind() == f64 && std::trunc(value.real()) != value.real())
     fail<DTypeError>("fill_: ", value, " is no ", name(y.dtype()));
   apply_in_place(Fill{value}, where, y);

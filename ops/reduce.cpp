@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
 #include "ops/binary.h"
@@ -215,6 +216,7 @@ Variable sum(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 }
 
 Variable sum_to(const Variable& x, const Shape& shape, Where where) {
+  const ErrorLine line(where);
   if (x.shape() == shape) return x;
   const int missing = x.rank() - shape.rank();
   if (missing < 0 || broadcast("sum_to", shape, x.shape()) != x.shape())
@@ -260,6 +262,7 @@ Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim, Where wher
 
 Variable norm(const Variable& x, double p, Where where) { return norm(x, p, Dims{}, false, where); }
 Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim, Where where) {
+  const ErrorLine line(where);
   if (std::isnan(p)) fail<ArgumentError>("norm: p is not a number");
   if (std::isinf(p))
     return p > 0 ? amax(abs(x, where), dims, keepdim, where)

@@ -136,6 +136,7 @@ struct Resizing {
 }  // namespace
 
 Variable interpolate(const Variable& x, InterpolateOptions options, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "interpolate";
   require_float(kName, x.value());
   if (x.rank() < 3 || x.rank() > 5)
@@ -148,7 +149,6 @@ Variable interpolate(const Variable& x, InterpolateOptions options, Where where)
   if (nearest && options.align_corners)
     fail<ArgumentError>(kName, ": align_corners is not for the nearest pixel");
   const Resizing to(x.shape(), options);
-  const CallLine line(where);
   Variable y = nearest ? x : x.to(wide(x.dtype()));
   for (size_t i = 0; i < to.sizes.size(); ++i) {
     const int dim = 2 + int(i);
@@ -159,6 +159,7 @@ Variable interpolate(const Variable& x, InterpolateOptions options, Where where)
 }
 
 Variable affine_grid(const Variable& theta, const Shape& size, bool align_corners, Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "affine_grid";
   require_float(kName, theta.value());
   const int dims = size.rank() - 2;
@@ -169,7 +170,6 @@ Variable affine_grid(const Variable& theta, const Shape& size, bool align_corner
                      dims + 1, "] for the size ", size);
   for (const int64_t each : size)
     if (each < 0) fail<ShapeError>(kName, ": a negative size: ", size);
-  const CallLine line(where);
   Shape spatial;
   for (int i = 0; i < dims; ++i) spatial.push_back(size[2 + i]);
   std::vector<Variable> base;  // x, y (, z) and 1 at every position
@@ -261,6 +261,7 @@ std::vector<Corner> corners(const Axis& axis, const Variable& g) {
 
 Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions options,
                      Where where) {
+  const CallLine line(where);
   constexpr std::string_view kName = "grid_sample";
   require_float(kName, x.value());
   const Shape &from = x.shape(), &to = grid.shape();
@@ -283,7 +284,6 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
     fail<ArgumentError>(kName, ": kCubic is of images: ", from);
   check_same_device(kName, x.value(), grid.value());
   check_same_dtype(kName, x.value(), grid.value());
-  const CallLine line(where);
   const int64_t n = from[0], c = from[1];
   const DType dtype = wide(x.dtype());
   const Variable pixels = reshape(x.to(dtype), {n, c, pixel_count});

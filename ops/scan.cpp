@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
 #include "ops/binary.h"
@@ -157,6 +158,7 @@ ValuesIndices cummin(const Variable& x, int dim, Where where) {
 
 Variable diff(const Variable& x, int64_t n, int dim, const Variable& prepend,
               const Variable& append, Where where) {
+  const ErrorLine line(where);
   dim = normalize_dim("diff", dim, x.rank());
   if (n < 0) fail<ArgumentError>("diff: n is ", n);
   std::vector<Variable> parts;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
 #include "ops/arithmetic.h"
@@ -215,6 +216,7 @@ Variable take(const Variable& x, const Variable& index, Where where) {
 
 Variable take_along_dim(const Variable& x, const Variable& index, std::optional<int> dim,
                         Where where) {
+  const ErrorLine line(where);
   if (!dim) return gather(reshape(x, {x.numel()}, where), 0, flatten(index), where);
   if (x.rank() != index.rank())
     fail<ShapeError>("take_along_dim: an index of ", index.shape(), " for ", x.shape());
@@ -228,6 +230,7 @@ Variable take_along_dim(const Variable& x, const Variable& index, std::optional<
 }
 
 Variable masked_select(const Variable& x, const Variable& mask, Where where) {
+  const ErrorLine line(where);
   check_mask("masked_select", mask);
   const Shape shape = broadcast("masked_select", x.shape(), mask.shape());
   const Variable positions = positions_of(expand(mask, shape), where);
@@ -236,6 +239,7 @@ Variable masked_select(const Variable& x, const Variable& mask, Where where) {
 
 Variable masked_scatter(const Variable& x, const Variable& mask, const Variable& source,
                         Where where) {
+  const ErrorLine line(where);
   check_mask("masked_scatter", mask);
   const Variable positions = positions_of(expand(mask, x.shape()), where);
   const int64_t count = positions.numel();

@@ -79,8 +79,8 @@ Variable log_softmax(const Variable& x, int dim, Where where) {
   return apply(LogSoftmax{dim}, where, x);
 }
 Variable softmin(const Variable& x, int dim, Where where) {
-  require_float("softmin", x.value());
   const CallLine line(where);
+  require_float("softmin", x.value());
   return softmax(-x, dim);
 }
 

@@ -111,6 +111,7 @@ ValuesIndices topk(const Variable& input, int64_t k, int dim, bool largest, Wher
 }
 
 ValuesIndices kthvalue(const Variable& input, int64_t k, int dim, bool keepdim, Where where) {
+  const ErrorLine line(where);
   const Variable x = with_dimension(input, where);
   if (k < 1) fail<ArgumentError>("kthvalue: k counts from 1, and is ", k);
   const Variable order = first_in_order("kthvalue", x, k, dim, /*descending=*/false, where);
@@ -118,6 +119,7 @@ ValuesIndices kthvalue(const Variable& input, int64_t k, int dim, bool keepdim, 
 }
 
 ValuesIndices median(const Variable& input, int dim, bool keepdim, Where where) {
+  const ErrorLine line(where);
   const Variable x = with_dimension(input, where);
   dim = normalize_dim("median", dim, x.rank());
   const int64_t n = x.size(dim);
@@ -135,6 +137,7 @@ Variable median(const Variable& x, Where where) {
 }
 
 Variable quantile(const Variable& input, const Variable& q, QuantileOptions options, Where where) {
+  const ErrorLine line(where);
   require_float("quantile", input.value());
   if (q.rank() > 1) fail<ShapeError>("quantile: q is a number or a vector, not ", q.shape());
   if (q.numel() > 0 && !(amin(q).item() >= 0 && amax(q).item() <= 1))

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/call_line.h"
 #include "core/view.h"
 #include "ops/arithmetic.h"
 #include "ops/catalog.h"
@@ -145,6 +146,7 @@ Variable digamma(const Variable& x, Where where) { return of_float<Digamma>(x, w
 Variable sinc(const Variable& x, Where where) { return of_float<Sinc>(x, where); }
 
 Variable polygamma(int64_t n, const Variable& x, Where where) {
+  const ErrorLine line(where);
   if (n < 0 || n > 170) fail<ArgumentError>("polygamma: n is in [0, 170], not ", n);
   if (n == 0) return digamma(x, where);
   return apply(Polygamma{n}, where, as_float(x, where));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
 #include "ops/binary.h"
@@ -29,6 +30,7 @@ Variable nansum(const Variable& x, const Dims& dims, bool keepdim, Where where) 
 }
 
 Variable nanmean(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  const ErrorLine line(where);
   if (!is_float(x.dtype())) fail<DTypeError>("nanmean: a float type is wanted, not ", x.dtype());
   const DType dtype = size_of(x.dtype()) == 2 ? f32 : x.dtype();  // the sum may not fit in 16 bits
   const Variable count = sum(eq(x, x), dims, keepdim, where).to(dtype);
@@ -70,6 +72,7 @@ Variable observation_weights(const CovOptions& options, int64_t count, DType dty
 }  // namespace
 
 Variable cov(const Variable& input, CovOptions options, Where where) {
+  const ErrorLine line(where);
   if (input.rank() > 2) fail<ShapeError>("cov: at most a matrix is wanted, not ", input.shape());
   const Variable floats = as_float(input, where);
   const Variable x = input.rank() == 2 ? floats : reshape(floats, {1, input.numel()}, where);
@@ -96,6 +99,7 @@ Variable corrcoef(const Variable& x, Where where) {
 }
 
 Variable bincount(const Variable& x, const Variable& weights, int64_t minlength, Where where) {
+  const ErrorLine line(where);
   if (x.rank() != 1 || is_float(x.dtype()) || x.dtype() == boolean)
     fail<ArgumentError>("bincount: a vector of whole numbers is wanted, not ", x.dtype(), ' ',
                         x.shape());
@@ -115,6 +119,7 @@ Variable bincount(const Variable& x, const Variable& weights, int64_t minlength,
 }
 
 Variable histc(const Variable& x, int64_t bins, double min, double max, Where where) {
+  const ErrorLine line(where);
   const NoGrad off;
   require_float("histc", x.value());
   if (bins < 1) fail<ArgumentError>("histc: ", bins, " bins");

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/call_line.h"
 #include "core/kernels.h"
 #include "core/op.h"
 #include "core/view.h"
@@ -307,6 +308,7 @@ Variable piecewise(const Variable& dy, const Variable& x, const kernels::Pieces&
 }
 
 Variable clamp(const Variable& x, ClampOptions options, Where where) {
+  const ErrorLine line(where);
   check_bounds("clamp", options);
   return apply(Clamp{options.min, options.max}, where, x.to(clamp_dtype(x, options), where));
 }
@@ -320,6 +322,7 @@ Variable& sqrt_(Variable& x, Where where) { return write_float(Sqrt{}, x, where)
 Variable& tanh_(Variable& x, Where where) { return write_float(Tanh{}, x, where); }
 
 Variable& clamp_(Variable& x, ClampOptions options, Where where) {
+  const ErrorLine line(where);
   check_bounds("clamp_", options);
   if (clamp_dtype(x, options) != x.dtype()) [[unlikely]]
     fail<DTypeError>("clamp_: bounds ", options.min, " and ", options.max, " are not of ",

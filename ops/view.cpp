@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/call_line.h"
 #include "core/clash.h"
 #include "core/error.h"
 #include "core/op.h"
@@ -289,6 +290,7 @@ Variable view(const Variable& x, const Shape& shape, Where where) {
 }
 
 Variable flatten(const Variable& x, int start_dim, int end_dim, Where where) {
+  const ErrorLine line(where);
   if (x.rank() == 0) return reshape(x, {1}, where);
   const int start = normalize_dim("flatten", start_dim, x.rank());
   const int end = normalize_dim("flatten", end_dim, x.rank());
@@ -307,6 +309,7 @@ Variable transpose(const Variable& x, int dim0, int dim1, Where where) {
   return apply(Transpose{dim0, dim1}, where, x);
 }
 Variable t(const Variable& x, Where where) {
+  const ErrorLine line(where);
   if (x.rank() != 2) fail<ShapeError>("t: a matrix is wanted, not ", x.shape());
   return transpose(x, 0, 1, where);
 }
@@ -316,6 +319,7 @@ Variable slice(const Variable& x, int dim, int64_t start, int64_t end, int64_t s
 }
 
 Variable narrow(const Variable& x, int dim, int64_t start, int64_t length, Where where) {
+  const ErrorLine line(where);
   const int64_t size = x.shape()[normalize_dim("narrow", dim, x.rank())];
   const int64_t from = start < 0 ? start + size : start;
   if (from < 0 || length < 0 || from > size || length > size - from)
@@ -359,6 +363,7 @@ Variable unfold(const Variable& x, int dim, int64_t size, int64_t step, Where wh
 
 std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim,
                             Where where) {
+  const ErrorLine line(where);
   dim = normalize_dim("split", dim, x.rank());
   int64_t left = x.shape()[dim];
   for (int64_t size : sizes) {
@@ -371,6 +376,7 @@ std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes
 }
 
 std::vector<Variable> split(const Variable& x, int64_t size, int dim, Where where) {
+  const ErrorLine line(where);
   dim = normalize_dim("split", dim, x.rank());
   if (size < 1) fail<ArgumentError>("split: size ", size, " is below 1");
   std::vector<int64_t> sizes;
@@ -380,6 +386,7 @@ std::vector<Variable> split(const Variable& x, int64_t size, int dim, Where wher
 }
 
 std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim, Where where) {
+  const ErrorLine line(where);
   dim = normalize_dim("chunk", dim, x.rank());
   if (chunks < 1) fail<ArgumentError>("chunk: ", chunks, " chunks");
   const int64_t size = x.shape()[dim];

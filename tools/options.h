@@ -2,10 +2,11 @@
 #pragma once
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <tapegrad/core/error.h>
 
 namespace tapegrad::tools {
 
@@ -19,8 +20,8 @@ enum ExitStatus {
 };
 
 /// A command line that cannot be meant.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct UsageError : Error {
+  using Error::Error;
 };
 
 struct OpOptions {

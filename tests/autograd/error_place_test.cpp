@@ -65,6 +65,17 @@ TEST(ErrorPlace, ProductsMarkTheInnerSizes) {
       {"    input [2, 3, 4]\n           ^\n"});
 }
 
+TEST(ErrorPlace, ChecksBeforeTheOpHaveTheLineToo) {
+  const Variable a = zeros({2, 3}), b = zeros({2, 5});
+  const auto place = [](Where here) { return line_after(here, 1); };
+  Where here = Where::current();
+  expect_error<ShapeError>([&] { mse_loss(a, b); }, {place(here)});
+  here = Where::current();
+  expect_error<ShapeError>([&] { stack({a, b}); }, {place(here)});
+  here = Where::current();
+  expect_error<ShapeError>([&] { bmm(a, b); }, {place(here)});
+}
+
 TEST(ErrorPlace, TheFirstLineKeepsTheGrammar) {
   try {
     zeros({2}) + zeros({3});
