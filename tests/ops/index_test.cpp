@@ -27,13 +27,13 @@ Variable leaf(const Shape& shape) {
   Variable x = counted(shape).detach();
   return x.requires_grad_();
 }
-/// What() of the error of type E that f throws; empty when it throws none.
+/// What the error of type E that f throws says, without its place; empty when it throws none.
 template <typename E, typename F>
 std::string message(F f) {
   try {
     f();
   } catch (const E& error) {
-    return error.what();
+    return error.message();
   }
   return "";
 }

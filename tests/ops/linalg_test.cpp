@@ -40,7 +40,7 @@ std::string message_of(F f) {
   try {
     f();
   } catch (const Error& error) {
-    return error.what();
+    return error.message();
   }
   return "no error";
 }
