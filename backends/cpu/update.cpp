@@ -9,6 +9,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop stays scalar
+#endif
+
 /// f(i) for every element. Each block works with its own copy of f, whose pointers and factors then
 /// stay in registers: through a reference the compiler gathers instead of loading.
 template <typename F>
