@@ -94,7 +94,7 @@ TEST_F(CpuMemory, SmallBuffersStayUncounted) {
 TEST_F(CpuMemory, BytesThatNobodyOwnsAreMarked) {
   const Tensor x = Tensor::empty({5000}, u8), small = Tensor::empty({100}, u8);
   const auto marked = [](const Tensor& t, int64_t byte) {
-    return __asan_address_is_poisoned(static_cast<const char*>(t.storage().data()) + byte) != 0;
+    return __asan_address_is_poisoned(t.storage().data() + byte) != 0;
   };
   EXPECT_FALSE(marked(x, 4999));
   EXPECT_TRUE(marked(x, 5000)) << "the tail of the size class";
