@@ -7,6 +7,7 @@
 #include <source_location>
 
 #include "core/error.h"
+#include "core/sanitizer.h"
 #include "io/safetensors.h"
 #include "tests/temp_dir.h"
 
@@ -28,10 +29,10 @@ std::string file_of(const std::string& json, const std::string& data = "") {
   return with_length(json.size(), json + data);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __SANITIZE_THREAD__
 constexpr double kSeconds = 10;
 #else
-constexpr double kSeconds = 1;
+constexpr double kSeconds = kAddressSanitizer ? 10 : 1;
 #endif
 
 /// What load() says about a file of these bytes; it must be quick and small.
