@@ -42,7 +42,8 @@ find_path(TAPEGRAD_OPENBLAS_INCLUDE NAMES cblas.h PATH_SUFFIXES openblas-openmp
 # op's time there would be calls through its own PLT and TLS.
 function(tapegrad_compile_options target)
   set(flags -Wall -Wextra -Wpedantic -ffp-contract=off $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>
-            -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
+            -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>
+            $<$<CONFIG:Release>:-O2>)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
 endfunction()
 
@@ -73,7 +74,7 @@ function(tapegrad_cpu_backend_options sources)
   set(flags $<IF:$<BOOL:${TAPEGRAD_NATIVE}>,-march=native,-march=x86-64-v3>)
   # Nobody reads errno or the exception flags of arithmetic; without them sqrt and conditionals
   # become vectors. No value changes.
-  list(APPEND flags -fno-math-errno -fno-trapping-math)
+  list(APPEND flags -fno-math-errno -fno-trapping-math $<$<CONFIG:Release>:-O3>)
   # g++ 12 warns of the undefined registers in its own AVX-512 header.
   list(APPEND flags $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>
        $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

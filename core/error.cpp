@@ -54,12 +54,11 @@ void locate_call(Error& error) {
 }
 
 void locate(Error& error, Where where) {
-  const std::string line = std::to_string(where.line());
-  error.locate("at " + std::string(where.file_name()) + ':' + line + in_scope(current_scope()));
-}
-
-void locate_scope(Error& error) {
-  if (current_scope() != nullptr) error.locate("in " + *current_scope());
+  if (where.line() != 0)
+    error.locate("at " + std::string(where.file_name()) + ':' + std::to_string(where.line()) +
+                 in_scope(current_scope()));
+  else if (current_scope() != nullptr)
+    error.locate("in " + *current_scope());
 }
 
 }  // namespace detail

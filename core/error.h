@@ -92,10 +92,8 @@ class ErrorText {
 
 /// Adds the place of the rule that runs, or of the op composed of others, where there is one.
 void locate_call(Error& error);
-/// Adds the user's line, and the part of the model that runs.
+/// Adds the user's line, unless `where` is empty, and the part of the model that runs.
 [[gnu::cold]] void locate(Error& error, std::source_location where);
-/// Adds the part of the model that runs, if there is one.
-[[gnu::cold]] void locate_scope(Error& error);
 
 }  // namespace detail
 

@@ -45,9 +45,6 @@ class Function2 : public Stateless<Self> {
   Variable forward(const Variable& x, const Variable& y, Where where = Where::current()) const {
     return detail::call_with<function>(kept_, where, x, y);
   }
-  Variable operator()(const Variable& x, const Variable& y, Where where = Where::current()) const {
-    return forward(x, y, where);
-  }
 
  protected:
   std::tuple<Kept...> kept_;
@@ -61,10 +58,6 @@ class Function3 : public Stateless<Self> {
   Variable forward(const Variable& x, const Variable& y, const Variable& z,
                    Where where = Where::current()) const {
     return detail::call_with<function>(kept_, where, x, y, z);
-  }
-  Variable operator()(const Variable& x, const Variable& y, const Variable& z,
-                      Where where = Where::current()) const {
-    return forward(x, y, z, where);
   }
 
  protected:

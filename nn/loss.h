@@ -9,17 +9,7 @@
 
 namespace tapegrad::nn {
 
-/// A loss of an input and a target.
-template <typename Self>
-class Loss : public Stateless<Self> {
- public:
-  Variable operator()(const Variable& x, const Variable& target,
-                      Where where = Where::current()) const {
-    return static_cast<const Self&>(*this).forward(x, target, where);
-  }
-};
-
-struct MSELoss final : Loss<MSELoss> {
+struct MSELoss final : Stateless<MSELoss> {
   Reduction reduction;
   explicit MSELoss(Reduction reduction = Reduction::kMean);
   Variable forward(const Variable& x, const Variable& target,
@@ -27,7 +17,7 @@ struct MSELoss final : Loss<MSELoss> {
     return mse_loss(x, target, reduction, where);
   }
 };
-struct L1Loss final : Loss<L1Loss> {
+struct L1Loss final : Stateless<L1Loss> {
   Reduction reduction;
   explicit L1Loss(Reduction reduction = Reduction::kMean);
   Variable forward(const Variable& x, const Variable& target,
@@ -39,7 +29,7 @@ struct SmoothL1Options {
   double beta = 1.0;
   Reduction reduction = Reduction::kMean;
 };
-struct SmoothL1Loss final : Loss<SmoothL1Loss> {
+struct SmoothL1Loss final : Stateless<SmoothL1Loss> {
   SmoothL1Options with;
   explicit SmoothL1Loss(SmoothL1Options options = {});
   Variable forward(const Variable& x, const Variable& target,
@@ -51,7 +41,7 @@ struct HuberOptions {
   double delta = 1.0;
   Reduction reduction = Reduction::kMean;
 };
-struct HuberLoss final : Loss<HuberLoss> {
+struct HuberLoss final : Stateless<HuberLoss> {
   HuberOptions with;
   explicit HuberLoss(HuberOptions options = {});
   Variable forward(const Variable& x, const Variable& target,
@@ -62,7 +52,7 @@ struct HuberLoss final : Loss<HuberLoss> {
 
 // Weights of classes and elements are buffers: they move with the loss.
 
-struct CrossEntropyLoss final : Loss<CrossEntropyLoss> {
+struct CrossEntropyLoss final : Stateless<CrossEntropyLoss> {
   CrossEntropyOptions with;
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
@@ -71,7 +61,7 @@ struct CrossEntropyLoss final : Loss<CrossEntropyLoss> {
     return cross_entropy(x, target, with, where);
   }
 };
-struct NLLLoss final : Loss<NLLLoss> {
+struct NLLLoss final : Stateless<NLLLoss> {
   NllLossOptions with;
   explicit NLLLoss(NllLossOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
@@ -84,7 +74,7 @@ struct BCEOptions {
   Variable weight = {};
   Reduction reduction = Reduction::kMean;
 };
-struct BCELoss final : Loss<BCELoss> {
+struct BCELoss final : Stateless<BCELoss> {
   BCEOptions with;
   explicit BCELoss(BCEOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
@@ -93,7 +83,7 @@ struct BCELoss final : Loss<BCELoss> {
     return binary_cross_entropy(x, target, with.weight, with.reduction, where);
   }
 };
-struct BCEWithLogitsLoss final : Loss<BCEWithLogitsLoss> {
+struct BCEWithLogitsLoss final : Stateless<BCEWithLogitsLoss> {
   BceWithLogitsOptions with;
   explicit BCEWithLogitsLoss(BceWithLogitsOptions options = {});
   void members(Members& m) override {
@@ -109,7 +99,7 @@ struct KLDivOptions {
   Reduction reduction = Reduction::kMean;
 };
 /// The mean is over all elements, as PyTorch's default is.
-struct KLDivLoss final : Loss<KLDivLoss> {
+struct KLDivLoss final : Stateless<KLDivLoss> {
   KLDivOptions with;
   explicit KLDivLoss(KLDivOptions options = {});
   Variable forward(const Variable& x, const Variable& target,

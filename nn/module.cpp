@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/tape.h"
+#include "nn/module_state.h"
 #include "ops/create.h"
 
 namespace tapegrad::nn {
@@ -121,6 +122,8 @@ Members& Members::buffer(std::string_view name, Variable& buffer) {
   return *this;
 }
 
+Module::Module() : state_(std::make_shared<State>()) {}
+
 void Module::visit(MemberVisitor& visitor, const std::string& path) const {
   Module& self = const_cast<Module&>(*this);  // members() only names what is there
   visitor.on_module(path, self);
@@ -231,6 +234,8 @@ const Shape& Module::out_shape() const {
   return state_->output;
 }
 
+bool Module::has_out_shape() const { return state_->has_output; }
+
 void Module::note_output(const Variable& y) {
   if (!inferring) [[likely]]
     return;
@@ -239,6 +244,9 @@ void Module::note_output(const Variable& y) {
   state_->output = shape;
   state_->has_output = true;
 }
+
+const Init& Module::init() const { return state_->init; }
+void Module::set_init(const Init& init) { state_->init = init; }
 
 void Module::unshare() {
   struct Unshare final : MemberVisitor {

@@ -31,6 +31,11 @@
 #include "core/tensor_map.h"
 #include "core/variable.h"
 
+namespace tapegrad::detail {
+template <typename T>
+concept NotWhere = !std::same_as<T, Where>;
+}
+
 namespace tapegrad::nn {
 
 class Module;
@@ -143,7 +148,7 @@ class Module {
   Shape infer(const Shape& input_shape);
   /// The shape that the last infer() saw this module give, without the batch dimension.
   const Shape& out_shape() const;
-  bool has_out_shape() const { return state_->has_output; }
+  bool has_out_shape() const;
 
   /// This, as the layer it is. ArgumentError when it is another.
   template <std::derived_from<Module> M>
@@ -154,28 +159,7 @@ class Module {
   }
 
  protected:
-  struct Hooks {
-    HookList<ForwardPreHook> before;
-    HookList<ForwardHook> after;
-    HookList<BackwardHook> backward;
-  };
-  /// What a clone starts without.
-  struct Own {
-    Own() = default;
-    Own(const Own&) {}
-    std::unique_ptr<Hooks> hooks;
-    std::atomic<const std::string*> name{nullptr};  // "Net.fc1", in the model it was called in
-    std::atomic<uint64_t> named_in{0};              // that model's id
-    std::atomic<uint64_t> id{0};                    // as an outermost module
-  };
-  struct State {
-    bool training = true;
-    bool has_output = false;
-    Shape output;
-    Init init;
-    Own own;
-  };
-  Module() : state_(std::make_shared<State>()) {}
+  Module();
   Module(const Module&) = default;
   Module& operator=(const Module&) = default;
 
@@ -183,18 +167,22 @@ class Module {
   void note_output(const Variable& y);
   template <typename Y>
   void note_output(const Y&) {}
+  /// What initialize() was given last, empty before.
+  const Init& init() const;
+  void set_init(const Init& init);
   /// Puts copies of everything behind the handles, ties kept.
   void unshare();
   static std::string kind_of(const std::type_info& type);
   [[noreturn]] void fail_inputs() const;
-  bool has_hooks() const { return state_->own.hooks != nullptr; }
-
-  std::shared_ptr<State> state_;
 
  private:
   friend class ModuleCall;
   friend class HookedCall;
+  struct Hooks;
+  struct State;
   Hooks& hooks();
+
+  std::shared_ptr<State> state_;
 };
 
 /// While it lives, this thread works for the module: ops are recorded, and errors reported, under
@@ -205,6 +193,8 @@ class [[nodiscard]] ModuleCall {
   ~ModuleCall();
   ModuleCall(const ModuleCall&) = delete;
   ModuleCall& operator=(const ModuleCall&) = delete;
+
+  bool has_hooks() const { return has_hooks_; }
 
  private:
   struct Root {
@@ -218,14 +208,18 @@ class [[nodiscard]] ModuleCall {
 
   const std::string* scope_before_;
   Root root_before_;
+  bool has_hooks_;
 };
 
 /// A call of a module that has hooks.
 class HookedCall {
  public:
-  explicit HookedCall(const Module& module) : module_(module) {}
+  explicit HookedCall(const Module& module);
+  ~HookedCall();
+  HookedCall(const HookedCall&) = delete;
+  HookedCall& operator=(const HookedCall&) = delete;
 
-  void add_input(const Variable& x) { given_.push_back(&x); }
+  void add_input(const Variable& x);
   template <typename X>
   void add_input(const X&) {}
   void run_before();
@@ -242,7 +236,7 @@ class HookedCall {
     if constexpr (requires { std::tuple_size<Ys>::value; }) {
       std::apply(
           [&](auto&... y) {
-            std::vector<Variable> list{y...};
+            Variable list[] = {y...};
             run_after(std::span<Variable>(list));
             size_t i = 0;
             ((y = list[i++]), ...);
@@ -254,13 +248,10 @@ class HookedCall {
   }
 
  private:
-  struct Gradients;
+  struct Parts;
   void run_after(std::span<Variable> outputs);
 
-  const Module& module_;
-  std::vector<const Variable*> given_;
-  std::vector<Variable> inputs_;
-  std::shared_ptr<Gradients> gradients_;  // with backward hooks, while recording
+  std::unique_ptr<Parts> parts_;
 };
 
 /// What modules derive from, as `struct Net : nn::Model<Net>`. Self has members() and forward(), of
@@ -268,7 +259,7 @@ class HookedCall {
 template <typename Self>
 class Model : public Module {
  public:
-  /// forward(x). A layer whose forward takes a Where second passes on the caller's line.
+  /// forward(...). A layer whose forward takes a Where last passes on the caller's line.
   template <typename X>
   auto operator()(const X& x, Where where = Where::current()) {
     return run(self(), where, x);
@@ -277,11 +268,30 @@ class Model : public Module {
   auto operator()(const X& x, Where where = Where::current()) const {
     return run(self(), where, x);
   }
-  template <typename X1, typename X2, typename... Xs>
-  requires(!std::same_as<X2, Where>) auto operator()(const X1& x1, const X2& x2, const Xs&... xs) {
-    return run_call(
-        self(), [](Error& error) { detail::locate_scope(error); },
-        [&](const auto&... in) { return self().forward(in...); }, x1, x2, xs...);
+  template <typename X, detail::NotWhere Y>
+  auto operator()(const X& x, const Y& y, Where where = Where::current()) {
+    return run(self(), where, x, y);
+  }
+  template <typename X, detail::NotWhere Y>
+  auto operator()(const X& x, const Y& y, Where where = Where::current()) const {
+    return run(self(), where, x, y);
+  }
+  template <typename X, detail::NotWhere Y, detail::NotWhere Z>
+  auto operator()(const X& x, const Y& y, const Z& z, Where where = Where::current()) {
+    return run(self(), where, x, y, z);
+  }
+  template <typename X, detail::NotWhere Y, detail::NotWhere Z>
+  auto operator()(const X& x, const Y& y, const Z& z, Where where = Where::current()) const {
+    return run(self(), where, x, y, z);
+  }
+  /// Of more than three: an error names the module, and the line of the op that failed.
+  template <detail::NotWhere... Xs>
+  requires(sizeof...(Xs) > 3) auto operator()(const Xs&... xs) {
+    return run(self(), Where(), xs...);
+  }
+  template <detail::NotWhere... Xs>
+  requires(sizeof...(Xs) > 3) auto operator()(const Xs&... xs) const {
+    return run(self(), Where(), xs...);
   }
 
   /// The same model with its own parameters, buffers and mode; ties are kept.
@@ -321,39 +331,33 @@ class Model : public Module {
   Self& self() { return static_cast<Self&>(*this); }
   const Self& self() const { return static_cast<const Self&>(*this); }
 
-  template <typename S, typename X>
-  static auto run(S& self, Where where, const X& x) {
-    return run_call(
-        self, [&](Error& error) { detail::locate(error, where); },
-        [&](const X& x) {
-          if constexpr (requires { self.forward(x, where); })
-            return self.forward(x, where);
-          else
-            return self.forward(x);
-        },
-        x);
-  }
-
-  template <typename S, typename Locate, typename Forward, typename... Xs>
-  static auto run_call(S& self, const Locate& locate, const Forward& forward, const Xs&... xs) {
+  template <typename S, typename... Xs>
+  static auto run(S& self, Where where, const Xs&... xs) {
     const ModuleCall call(self);
     try {
-      auto y = [&] {
-        if (!static_cast<const Model&>(self).has_hooks()) [[likely]]
-          return forward(xs...);
-        HookedCall hooked(self);
-        (hooked.add_input(xs), ...);
-        hooked.run_before();
-        auto y = forward(hooked.input(xs)...);
-        hooked.run_after(y);
-        return y;
-      }();
+      auto y = call.has_hooks() ? run_hooked(self, where, xs...) : run_forward(self, where, xs...);
       const_cast<Self&>(self).note_output(y);
       return y;
     } catch (Error& error) {
-      locate(error);
+      detail::locate(error, where);
       throw;
     }
+  }
+  template <typename S, typename... Xs>
+  static auto run_hooked(S& self, Where where, const Xs&... xs) {
+    HookedCall call(self);
+    (call.add_input(xs), ...);
+    call.run_before();
+    auto y = run_forward(self, where, call.input(xs)...);
+    call.run_after(y);
+    return y;
+  }
+  template <typename S, typename... Xs>
+  static auto run_forward(S& self, Where where, const Xs&... xs) {
+    if constexpr (sizeof...(xs) < 4 && requires { self.forward(xs..., where); })
+      return self.forward(xs..., where);
+    else
+      return self.forward(xs...);
   }
 };
 

@@ -6,7 +6,7 @@
 #include "core/op.h"
 #include "core/scope.h"
 #include "core/tape.h"
-#include "nn/module.h"
+#include "nn/module_state.h"
 
 namespace tapegrad::nn {
 
@@ -14,6 +14,7 @@ constinit thread_local ModuleCall::Root ModuleCall::root_{0, nullptr, false};
 
 ModuleCall::ModuleCall(const Module& module) : scope_before_(current_scope()), root_before_(root_) {
   detail::scope = name_of(module);
+  has_hooks_ = module.state_->own.hooks != nullptr;
 }
 ModuleCall::~ModuleCall() {
   detail::scope = scope_before_;
@@ -23,7 +24,7 @@ ModuleCall::~ModuleCall() {
 /// Each module remembers its name and in which model it was called last. So a model's members are
 /// gone through when it is called first, and again when a module turns up that they did not name.
 const std::string* ModuleCall::name_of(const Module& module) {
-  Module::Own& own = module.state_->own;
+  Module::State::Own& own = module.state_->own;
   const std::string* outer = current_scope();
   if (outer == nullptr) {
     uint64_t id = own.id.load(std::memory_order_relaxed);
@@ -59,7 +60,7 @@ void ModuleCall::name_parts(const Module& root, uint64_t id) {
     std::set<const Node*> leaves;
 
     void on_module(const std::string& path, Module& module) override {
-      Module::Own& own = module.state_->own;
+      Module::State::Own& own = module.state_->own;
       own.name.store(intern_scope(path.empty() ? root_name : root_name + '.' + path),
                      std::memory_order_relaxed);
       own.named_in.store(id, std::memory_order_release);
@@ -134,51 +135,64 @@ Node* pass(std::span<Variable> xs) {
 
 }  // namespace
 
-/// Of one call: what its backward hooks will see.
-struct HookedCall::Gradients {
-  std::shared_ptr<Module> module;  // the caller's may be gone by then
-  size_t inputs = 0;
-  bool has_input_gradient = false;
-  std::vector<Variable> grad_outputs;
+struct HookedCall::Parts {
+  /// What the backward hooks will see.
+  struct Gradients {
+    std::unique_ptr<Module> module;  // the caller's may be gone by then
+    size_t inputs = 0;
+    bool has_input_gradient = false;
+    std::vector<Variable> grad_outputs;
 
-  void run_hooks(std::span<Variable> grad_inputs) {
-    const std::vector<Variable> dy = std::move(grad_outputs);
-    grad_outputs.clear();
-    module->hooks().backward.each(
-        [&](const BackwardHook& hook) { hook(*module, grad_inputs, dy); });
-  }
+    void run_hooks(std::span<Variable> grad_inputs) {
+      const std::vector<Variable> dy = std::move(grad_outputs);
+      grad_outputs.clear();
+      module->hooks().backward.each(
+          [&](const BackwardHook& hook) { hook(*module, grad_inputs, dy); });
+    }
+  };
+
+  Module& module;
+  std::vector<const Variable*> given = {};
+  std::vector<Variable> inputs = {};
+  std::shared_ptr<Gradients> gradients = {};  // with backward hooks, while recording
 };
 
+HookedCall::HookedCall(const Module& module)
+    : parts_(new Parts{.module = const_cast<Module&>(module)}) {}
+HookedCall::~HookedCall() = default;
+
+void HookedCall::add_input(const Variable& x) { parts_->given.push_back(&x); }
+
 void HookedCall::run_before() {
-  Module& module = const_cast<Module&>(module_);
-  for (const Variable* x : given_) inputs_.push_back(*x);
-  module.hooks().before.each([&](const ForwardPreHook& hook) { hook(module, inputs_); });
+  auto& [module, given, inputs, gradients] = *parts_;
+  for (const Variable* x : given) inputs.push_back(*x);
+  module.hooks().before.each([&](const ForwardPreHook& hook) { hook(module, inputs); });
   if (module.hooks().backward.empty() || !is_recording()) return;
-  gradients_ = std::make_shared<Gradients>();
-  gradients_->module = module.copy();
-  gradients_->inputs = inputs_.size();
-  if (Node* node = pass(inputs_)) {
-    gradients_->has_input_gradient = true;
+  gradients = std::make_shared<Parts::Gradients>();
+  gradients->module = module.copy();
+  gradients->inputs = inputs.size();
+  if (Node* node = pass(inputs)) {
+    gradients->has_input_gradient = true;
     node->register_hook(
-        [kept = gradients_](std::span<Variable> grad_inputs, std::span<const Variable>) {
+        [kept = gradients](std::span<Variable> grad_inputs, std::span<const Variable>) {
           kept->run_hooks(grad_inputs);
         });
   }
 }
 
 const Variable& HookedCall::input(const Variable& x) const {
-  for (size_t i = 0; i < given_.size(); ++i)
-    if (given_[i] == &x) return inputs_[i];
+  for (size_t i = 0; i < parts_->given.size(); ++i)
+    if (parts_->given[i] == &x) return parts_->inputs[i];
   return x;
 }
 
 void HookedCall::run_after(std::span<Variable> outputs) {
-  Module& module = const_cast<Module&>(module_);
-  module.hooks().after.each([&](const ForwardHook& hook) { hook(module, inputs_, outputs); });
-  if (!gradients_) return;
+  auto& [module, given, inputs, gradients] = *parts_;
+  module.hooks().after.each([&](const ForwardHook& hook) { hook(module, inputs, outputs); });
+  if (!gradients) return;
   Node* node = pass(outputs);
   if (node == nullptr) return;
-  node->register_prehook([kept = gradients_](std::span<Variable> grad_outputs) {
+  node->register_prehook([kept = gradients](std::span<Variable> grad_outputs) {
     kept->grad_outputs.assign(grad_outputs.begin(), grad_outputs.end());
     if (kept->has_input_gradient) return;
     std::vector<Variable> none(kept->inputs);

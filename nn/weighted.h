@@ -19,7 +19,7 @@ class Weighted : public Model<Self> {
   void members(Members& m) override { m("weight", weight)("bias", bias); }
   bool is_inferred() const override { return weight.rank() > 1; }
   void initialize(const Init& init) override {
-    this->state_->init = init;
+    this->set_init(init);
     if (is_inferred()) run_init();
   }
 
@@ -43,8 +43,8 @@ class Weighted : public Model<Self> {
  private:
   void run_init() const {
     Variable w = weight, b = bias;
-    if (this->state_->init)
-      this->state_->init(w, b);
+    if (const Init& init = this->init())
+      init(w, b);
     else
       init::torch(w, b);
   }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/tape.h"
+#include "ops/create.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -25,9 +26,6 @@ Variable leaf(const std::vector<double>& values, const Shape& shape) {
 }
 Variable ints(const std::vector<int64_t>& values) {
   return make<int64_t>(values, {int64_t(values.size())});
-}
-Variable ones_like(const Variable& x) {
-  return Variable(Tensor::full(x.shape(), 1, x.dtype(), x.device()));
 }
 /// 0.3, -1.1, 1.7 ...: neither equal nor near whole numbers.
 std::vector<double> spread(int64_t count, double start) {
