@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "core/call_line.h"
 #include "nn/init.h"
 #include "nn/weighted.h"
 #include "ops/activation.h"
@@ -60,6 +61,7 @@ MultiheadAttention::MultiheadAttention(MultiheadAttentionOptions options)
 
 Variable MultiheadAttention::forward(const Variable& query, const Variable& key,
                                      const Variable& value, const AttentionMasks& masks) const {
+  const CallLine line(ModuleCall::line());
   const int64_t width = options_.embed_dim, heads = options_.num_heads;
   for (const Variable* x : {&query, &key, &value})
     if (x->rank() != 3 || x->size(2) != width)
@@ -112,6 +114,7 @@ Variable TransformerEncoderLayer::feed_forward(const Variable& x) const {
 }
 
 Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMasks& masks) const {
+  const CallLine line(ModuleCall::line());
   if (options_.norm_first) {
     const Variable attended = x + attend(norm1(x), masks);
     return attended + feed_forward(norm2(attended));

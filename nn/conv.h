@@ -196,7 +196,7 @@ class MaxUnpool : public Stateless<Self> {
  public:
   explicit MaxUnpool(MaxUnpoolOptions<Size> options) : options_(options) {}
   Variable forward(const Variable& x, const Variable& indices) const {
-    return Self::unpool(x, indices, options_, Where::current());
+    return Self::unpool(x, indices, options_, ModuleCall::line());
   }
 
  private:

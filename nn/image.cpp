@@ -2,6 +2,16 @@
 
 namespace tapegrad::nn {
 
+Padding::Padding(int64_t all) : amounts{all} {}
+Padding::Padding(std::initializer_list<int64_t> amounts) : amounts(amounts) {}
+std::vector<int64_t> Padding::of_dims(int dims) const {
+  const size_t count = 2 * size_t(dims);
+  if (amounts.size() == 1) return std::vector<int64_t>(count, amounts[0]);
+  if (amounts.size() != count)
+    fail<ArgumentError>("padding: ", count, " amounts are wanted, not ", amounts.size());
+  return amounts;
+}
+
 Upsample::Upsample(InterpolateOptions options) : Function(std::move(options)) {}
 PixelShuffle::PixelShuffle(int64_t upscale_factor) : Function(upscale_factor) {}
 PixelUnshuffle::PixelUnshuffle(int64_t downscale_factor) : Function(downscale_factor) {}

@@ -41,8 +41,10 @@ struct Fold final : Function<Fold, fold, Size2d, UnfoldOptions> {
 /// then of the one before it, and so on. A negative amount cuts off.
 struct Padding {
   std::vector<int64_t> amounts;
-  Padding(int64_t all) : amounts{all} {}
-  Padding(std::initializer_list<int64_t> amounts) : amounts(amounts) {}
+  Padding(int64_t all);
+  Padding(std::initializer_list<int64_t> amounts);
+  /// Two amounts for each. ArgumentError when some are missing or too many.
+  std::vector<int64_t> of_dims(int dims) const;
 };
 
 /// Padding of the last `dims` dimensions of [n, c, ...].
@@ -50,11 +52,7 @@ template <typename Self, int dims, PadMode mode>
 class Pad : public Stateless<Self> {
  public:
   explicit Pad(Padding padding, double value = 0.0)
-      : amounts_(std::move(padding.amounts)), value_(value) {
-    if (amounts_.size() == 1) amounts_.resize(2 * dims, amounts_[0]);
-    if (amounts_.size() != 2 * dims)
-      fail<ArgumentError>("padding: ", 2 * dims, " amounts are wanted, not ", amounts_.size());
-  }
+      : amounts_(padding.of_dims(dims)), value_(value) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return pad(x, amounts_, mode, value_, where);
   }

@@ -12,4 +12,32 @@ BCELoss::BCELoss(BCEOptions options) : with(std::move(options)) {}
 BCEWithLogitsLoss::BCEWithLogitsLoss(BceWithLogitsOptions options) : with(std::move(options)) {}
 KLDivLoss::KLDivLoss(KLDivOptions options) : with(options) {}
 
+Variable MSELoss::forward(const Variable& x, const Variable& target, Where where) const {
+  return mse_loss(x, target, reduction, where);
+}
+Variable L1Loss::forward(const Variable& x, const Variable& target, Where where) const {
+  return l1_loss(x, target, reduction, where);
+}
+Variable SmoothL1Loss::forward(const Variable& x, const Variable& target, Where where) const {
+  return smooth_l1_loss(x, target, with.beta, with.reduction, where);
+}
+Variable HuberLoss::forward(const Variable& x, const Variable& target, Where where) const {
+  return huber_loss(x, target, with.delta, with.reduction, where);
+}
+Variable CrossEntropyLoss::forward(const Variable& x, const Variable& target, Where where) const {
+  return cross_entropy(x, target, with, where);
+}
+Variable NLLLoss::forward(const Variable& x, const Variable& target, Where where) const {
+  return nll_loss(x, target, with, where);
+}
+Variable BCELoss::forward(const Variable& x, const Variable& target, Where where) const {
+  return binary_cross_entropy(x, target, with.weight, with.reduction, where);
+}
+Variable BCEWithLogitsLoss::forward(const Variable& x, const Variable& target, Where where) const {
+  return binary_cross_entropy_with_logits(x, target, with, where);
+}
+Variable KLDivLoss::forward(const Variable& x, const Variable& target, Where where) const {
+  return kl_div(x, target, with.log_target, with.reduction, where);
+}
+
 }  // namespace tapegrad::nn

@@ -12,18 +12,12 @@ namespace tapegrad::nn {
 struct MSELoss final : Stateless<MSELoss> {
   Reduction reduction;
   explicit MSELoss(Reduction reduction = Reduction::kMean);
-  Variable forward(const Variable& x, const Variable& target,
-                   Where where = Where::current()) const {
-    return mse_loss(x, target, reduction, where);
-  }
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct L1Loss final : Stateless<L1Loss> {
   Reduction reduction;
   explicit L1Loss(Reduction reduction = Reduction::kMean);
-  Variable forward(const Variable& x, const Variable& target,
-                   Where where = Where::current()) const {
-    return l1_loss(x, target, reduction, where);
-  }
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct SmoothL1Options {
   double beta = 1.0;
@@ -32,10 +26,7 @@ struct SmoothL1Options {
 struct SmoothL1Loss final : Stateless<SmoothL1Loss> {
   SmoothL1Options with;
   explicit SmoothL1Loss(SmoothL1Options options = {});
-  Variable forward(const Variable& x, const Variable& target,
-                   Where where = Where::current()) const {
-    return smooth_l1_loss(x, target, with.beta, with.reduction, where);
-  }
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct HuberOptions {
   double delta = 1.0;
@@ -44,10 +35,7 @@ struct HuberOptions {
 struct HuberLoss final : Stateless<HuberLoss> {
   HuberOptions with;
   explicit HuberLoss(HuberOptions options = {});
-  Variable forward(const Variable& x, const Variable& target,
-                   Where where = Where::current()) const {
-    return huber_loss(x, target, with.delta, with.reduction, where);
-  }
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 
 // Weights of classes and elements are buffers: they move with the loss.
@@ -56,19 +44,13 @@ struct CrossEntropyLoss final : Stateless<CrossEntropyLoss> {
   CrossEntropyOptions with;
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
-  Variable forward(const Variable& x, const Variable& target,
-                   Where where = Where::current()) const {
-    return cross_entropy(x, target, with, where);
-  }
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct NLLLoss final : Stateless<NLLLoss> {
   NllLossOptions with;
   explicit NLLLoss(NllLossOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
-  Variable forward(const Variable& x, const Variable& target,
-                   Where where = Where::current()) const {
-    return nll_loss(x, target, with, where);
-  }
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct BCEOptions {
   Variable weight = {};
@@ -78,10 +60,7 @@ struct BCELoss final : Stateless<BCELoss> {
   BCEOptions with;
   explicit BCELoss(BCEOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
-  Variable forward(const Variable& x, const Variable& target,
-                   Where where = Where::current()) const {
-    return binary_cross_entropy(x, target, with.weight, with.reduction, where);
-  }
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct BCEWithLogitsLoss final : Stateless<BCEWithLogitsLoss> {
   BceWithLogitsOptions with;
@@ -89,10 +68,7 @@ struct BCEWithLogitsLoss final : Stateless<BCEWithLogitsLoss> {
   void members(Members& m) override {
     m.buffer("weight", with.weight).buffer("pos_weight", with.pos_weight);
   }
-  Variable forward(const Variable& x, const Variable& target,
-                   Where where = Where::current()) const {
-    return binary_cross_entropy_with_logits(x, target, with, where);
-  }
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct KLDivOptions {
   bool log_target = false;
@@ -102,10 +78,7 @@ struct KLDivOptions {
 struct KLDivLoss final : Stateless<KLDivLoss> {
   KLDivOptions with;
   explicit KLDivLoss(KLDivOptions options = {});
-  Variable forward(const Variable& x, const Variable& target,
-                   Where where = Where::current()) const {
-    return kl_div(x, target, with.log_target, with.reduction, where);
-  }
+  Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 
 }  // namespace tapegrad::nn

@@ -68,7 +68,7 @@ struct CTCLoss final : Stateless<CTCLoss> {
   Variable forward(const Variable& log_probs, const Variable& targets,
                    const std::vector<int64_t>& input_lengths,
                    const std::vector<int64_t>& target_lengths) const {
-    return ctc_loss(log_probs, targets, input_lengths, target_lengths, with);
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, with, ModuleCall::line());
   }
 };
 

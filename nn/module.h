@@ -189,12 +189,14 @@ class Module {
 /// its name in the model that was called first, "Net.fc1".
 class [[nodiscard]] ModuleCall {
  public:
-  explicit ModuleCall(const Module& module);
+  ModuleCall(const Module& module, Where where);
   ~ModuleCall();
   ModuleCall(const ModuleCall&) = delete;
   ModuleCall& operator=(const ModuleCall&) = delete;
 
   bool has_hooks() const { return has_hooks_; }
+  /// Where the module that runs on this thread was called: for a forward that takes no Where.
+  static Where line() { return line_; }
 
  private:
   struct Root {
@@ -203,11 +205,13 @@ class [[nodiscard]] ModuleCall {
     bool named_anew;  // during this call
   };
   static constinit thread_local Root root_;
+  static constinit thread_local Where line_;
   static const std::string* name_of(const Module& module);
   static void name_parts(const Module& root, uint64_t id);
 
   const std::string* scope_before_;
   Root root_before_;
+  Where line_before_;
   bool has_hooks_;
 };
 
@@ -251,7 +255,7 @@ class HookedCall {
   struct Parts;
   void run_after(std::span<Variable> outputs);
 
-  std::unique_ptr<Parts> parts_;
+  Parts* parts_;
 };
 
 /// What modules derive from, as `struct Net : nn::Model<Net>`. Self has members() and forward(), of
@@ -333,7 +337,7 @@ class Model : public Module {
 
   template <typename S, typename... Xs>
   static auto run(S& self, Where where, const Xs&... xs) {
-    const ModuleCall call(self);
+    const ModuleCall call(self, where);
     try {
       auto y = call.has_hooks() ? run_hooked(self, where, xs...) : run_forward(self, where, xs...);
       const_cast<Self&>(self).note_output(y);

@@ -12,13 +12,18 @@ namespace tapegrad::nn {
 
 constinit thread_local ModuleCall::Root ModuleCall::root_{0, nullptr, false};
 
-ModuleCall::ModuleCall(const Module& module) : scope_before_(current_scope()), root_before_(root_) {
+constinit thread_local Where ModuleCall::line_;
+
+ModuleCall::ModuleCall(const Module& module, Where where)
+    : scope_before_(current_scope()), root_before_(root_), line_before_(line_) {
   detail::scope = name_of(module);
+  if (where.line() != 0) line_ = where;
   has_hooks_ = module.state_->own.hooks != nullptr;
 }
 ModuleCall::~ModuleCall() {
   detail::scope = scope_before_;
   root_ = root_before_;
+  line_ = line_before_;
 }
 
 /// Each module remembers its name and in which model it was called last. So a model's members are
@@ -159,7 +164,7 @@ struct HookedCall::Parts {
 
 HookedCall::HookedCall(const Module& module)
     : parts_(new Parts{.module = const_cast<Module&>(module)}) {}
-HookedCall::~HookedCall() = default;
+HookedCall::~HookedCall() { delete parts_; }
 
 void HookedCall::add_input(const Variable& x) { parts_->given.push_back(&x); }
 

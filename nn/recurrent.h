@@ -46,7 +46,7 @@ class LSTM final : public Recurrent<LSTM> {
   /// {output, h_n, c_n}; the first states are zeros when left out.
   std::vector<Variable> forward(const Variable& x, const Variable& h0 = {},
                                 const Variable& c0 = {}) const {
-    return lstm(x, h0, c0, weights, run_options());
+    return lstm(x, h0, c0, weights, run_options(), ModuleCall::line());
   }
 };
 
@@ -56,7 +56,7 @@ class GRU final : public Recurrent<GRU> {
   explicit GRU(RecurrentOptions options);
   /// {output, h_n}.
   std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
-    return gru(x, h0, weights, run_options());
+    return gru(x, h0, weights, run_options(), ModuleCall::line());
   }
 };
 
@@ -67,8 +67,9 @@ class RNN final : public Recurrent<RNN> {
   explicit RNN(RecurrentOptions options, Nonlinearity nonlinearity = Nonlinearity::kTanh);
   /// {output, h_n}.
   std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
-    return nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh(x, h0, weights, run_options())
-                                                : rnn_relu(x, h0, weights, run_options());
+    return nonlinearity_ == Nonlinearity::kTanh
+               ? rnn_tanh(x, h0, weights, run_options(), ModuleCall::line())
+               : rnn_relu(x, h0, weights, run_options(), ModuleCall::line());
   }
 
  private:

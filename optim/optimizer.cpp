@@ -25,6 +25,13 @@ Tensor scalar_tensor(Number value, DType dtype) { return Tensor::full({}, value,
 
 }  // namespace
 
+Params::Params(std::vector<Variable> params) { groups_.push_back({.params = std::move(params)}); }
+Params::Params(std::initializer_list<Variable> params) : Params(std::vector<Variable>(params)) {}
+Params::Params(std::vector<ParamGroup> groups) : groups_(std::move(groups)) {}
+Params::Params(std::initializer_list<ParamGroup> groups) : groups_(groups) {}
+
+Optimizer::~Optimizer() = default;
+
 Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay)
     : kind_(kind) {
   std::vector<Variable> seen;

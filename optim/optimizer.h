@@ -45,11 +45,11 @@ concept HasParameters = requires(const Model& model) {
 class Params {
  public:
   template <HasParameters Model>
-  Params(const Model& model) : groups_{{.params = model.parameters()}} {}
-  Params(std::vector<Variable> params) : groups_{{.params = std::move(params)}} {}
-  Params(std::initializer_list<Variable> params) : groups_{{.params = params}} {}
-  Params(std::vector<ParamGroup> groups) : groups_(std::move(groups)) {}
-  Params(std::initializer_list<ParamGroup> groups) : groups_(groups) {}
+  Params(const Model& model) : Params(std::vector<Variable>(model.parameters())) {}
+  Params(std::vector<Variable> params);
+  Params(std::initializer_list<Variable> params);
+  Params(std::vector<ParamGroup> groups);
+  Params(std::initializer_list<ParamGroup> groups);
 
   std::vector<ParamGroup>& groups() { return groups_; }
 
@@ -59,7 +59,7 @@ class Params {
 
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 

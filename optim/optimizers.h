@@ -113,8 +113,7 @@ struct AdadeltaOptions {
   double eps = 1e-6;
   double weight_decay = 0.0;
 
-  /// Keras's defaults, with which the same model learns a thousand times slower:
-  /// `Adadelta(model, AdadeltaOptions::keras())`.
+  /// Keras's defaults: a thousandth of PyTorch's rate. `Adadelta(model, AdadeltaOptions::keras())`.
   static AdadeltaOptions keras() { return {.lr = 0.001, .rho = 0.95, .eps = 1e-7}; }
 };
 /// State: square_avg, acc_delta.

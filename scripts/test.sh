@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 # The packaging trials build the library as a part of other projects: the same objects again.
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 scripts/setup.sh python3-numpy ccache
 cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_BUILD_TESTS=ON -DTAPEGRAD_WERROR="${WERROR:-OFF}"
 cmake --build build

@@ -1,13 +1,17 @@
 // Hooks on variables, on nodes, on leaves that have accumulated, and on modules.
 #include "core/tape.h"
 #include "nn/activation.h"
+#include "nn/attention.h"
 #include "nn/linear.h"
+#include "nn/loss.h"
+#include "nn/margin_loss.h"
 #include "nn/recurrent.h"
 #include "nn/sequential.h"
 #include "ops/binary.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
+#include "ops/view.h"
 #include "tests/core/support.h"
 
 namespace tapegrad::testing {
@@ -161,6 +165,54 @@ TEST(ModuleHooks, SeveralResults) {
   const auto y = rnn(make<float>({1, 2, 3, 4}, {2, 1, 2}));
   EXPECT_EQ(results, 2u);
   EXPECT_EQ(sum(y[1]).item(), 0);
+}
+
+/// Of three and of five arguments, not all of them variables.
+struct Sum : nn::Stateless<Sum> {
+  Variable forward(const Variable& a, const Variable& b, double c) const { return a + b + c; }
+  Variable forward(const Variable& a, const Variable& b, const Variable& c, double d, int e) const {
+    return a + b + c + d + double(e);
+  }
+};
+
+TEST(ModuleHooks, SeeAllVariables) {
+  const Sum sum;
+  const nn::MSELoss loss;
+  const nn::TripletMarginLoss triplet;
+  nn::MultiheadAttention attention({.embed_dim = 2, .num_heads = 1});
+  attention.to(f64);
+  std::vector<size_t> seen;
+  const auto count = [&](nn::Module&, std::span<Variable> in) { seen.push_back(in.size()); };
+  nn::Module* modules[] = {const_cast<Sum*>(&sum), const_cast<nn::MSELoss*>(&loss),
+                           const_cast<nn::TripletMarginLoss*>(&triplet), &attention};
+  for (nn::Module* module : modules) module->register_forward_pre_hook(count);
+  const Variable x = leaf({1, 2}), y = leaf({3, 5});
+  EXPECT_EQ(sum(x, y, 1.0).numel(), 2);
+  sum(x, y, x, 1.0, 2);
+  EXPECT_EQ(loss(x, y).item(), 6.5);
+  triplet(view(x, {1, 2}), view(y, {1, 2}), view(y, {1, 2}));
+  const Variable q = view(x, {1, 1, 2});
+  attention(q, q, q);
+  EXPECT_EQ(seen, (std::vector<size_t>{2, 3, 2, 3, 3}));
+}
+
+TEST(ModuleHooks, ErrorsNameTheCallersLine) {
+  const nn::MSELoss loss;
+  const nn::MultiheadAttention attention({.embed_dim = 2, .num_heads = 1});
+  const auto text = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string of_two = text([&] { loss(leaf({1, 2}), leaf({1, 2, 3})); });
+  EXPECT_NE(of_two.find("hooks_test.cpp"), of_two.npos) << of_two;
+  EXPECT_NE(of_two.find("MSELoss"), of_two.npos) << of_two;
+  const std::string of_three = text([&] { attention(leaf({1}), leaf({1}), leaf({1})); });
+  EXPECT_NE(of_three.find("hooks_test.cpp"), of_three.npos) << of_three;
+  EXPECT_NE(of_three.find("MultiheadAttention"), of_three.npos) << of_three;
 }
 
 TEST(ModuleHooks, FullBackward) {
