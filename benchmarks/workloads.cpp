@@ -42,12 +42,7 @@ Workload peaks() {
                              nn::Linear({.in_features = 5, .out_features = 1})},
                             {.init = nn::init::keras}));
   const Variable x = rand({40'000, 2}), y = rand({40'000, 1});
-  return {"peaks",
-          40'000,
-          "rows",
-          200,
-          [=] { return mse_loss((*net)(x), y); },
-          std::make_unique<optim::Adam>(*net, 0.08)};
+  return {200, [=] { return mse_loss((*net)(x), y); }, std::make_unique<optim::Adam>(*net, 0.08)};
 }
 
 Workload keras_cnn() {
@@ -59,11 +54,7 @@ Workload keras_cnn() {
                              nn::Linear({.out_features = 10})},
                             {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}));
   const Variable x = randn({128, 1, 28, 28}), y = randint(0, 10, {128});
-  return {"keras_cnn",
-          128,
-          "images",
-          30,
-          [=] { return cross_entropy((*net)(x), y); },
+  return {30, [=] { return cross_entropy((*net)(x), y); },
           std::make_unique<optim::Adadelta>(*net, 1.0)};
 }
 
@@ -74,11 +65,7 @@ Workload article_cnn(int64_t batch) {
        nn::Linear({.in_features = 1960, .out_features = 100}), nn::ReLU(),
        nn::Linear({.in_features = 100, .out_features = 10})}));
   const Variable x = randn({batch, 1, 28, 28}), y = randint(0, 10, {batch});
-  return {"article_cnn_" + std::to_string(batch),
-          batch,
-          "images",
-          100,
-          [=] { return cross_entropy((*net)(x), y); },
+  return {100, [=] { return cross_entropy((*net)(x), y); },
           std::make_unique<optim::Adam>(*net, 1e-3)};
 }
 
@@ -99,12 +86,7 @@ Workload lstm_lm() {
   const auto net = shared(LanguageModel());
   const Variable x = randint(0, LanguageModel::kWords, {kLength, kBatch});
   const Variable y = randint(0, LanguageModel::kWords, {kLength * kBatch});
-  return {"lstm_lm",
-          kLength * kBatch,
-          "tokens",
-          20,
-          [=] { return cross_entropy((*net)(x), y); },
-          std::make_unique<optim::SGD>(*net, 0.1)};
+  return {20, [=] { return cross_entropy((*net)(x), y); }, std::make_unique<optim::SGD>(*net, 0.1)};
 }
 
 struct Block : nn::Model<Block> {
@@ -149,7 +131,7 @@ struct Gpt : nn::Model<Gpt> {
     const Variable places = arange(kLength, {.dtype = i64});
     const Variable later = triu(ones({kLength, kLength}, {.dtype = boolean}), 1);
     Variable y = letter(x) + place(places);
-    for (const Block& block : blocks) y = block.forward(y, later);
+    for (const Block& block : blocks) y = block(y, later);
     return head(norm(y));
   }
 };
@@ -159,11 +141,7 @@ Workload gpt() {
   const auto net = shared(Gpt());
   const Variable x = randint(0, Gpt::kLetters, {kBatch, Gpt::kLength});
   const Variable y = randint(0, Gpt::kLetters, {kTokens});
-  return {"gpt",
-          kTokens,
-          "tokens",
-          40,
-          [=] { return cross_entropy(flatten((*net)(x), 0, 1), y); },
+  return {40, [=] { return cross_entropy(flatten((*net)(x), 0, 1), y); },
           std::make_unique<optim::AdamW>(*net, 1e-3)};
 }
 
@@ -228,11 +206,7 @@ struct ResNet18 : nn::Model<ResNet18> {
 Workload resnet18() {
   const auto net = shared(ResNet18());
   const Variable x = randn({64, 3, 32, 32}), y = randint(0, 10, {64});
-  return {"resnet18",
-          64,
-          "images",
-          5,
-          [=] { return cross_entropy((*net)(x), y); },
+  return {5, [=] { return cross_entropy((*net)(x), y); },
           std::make_unique<optim::SGD>(*net, optim::SGDOptions{.lr = 0.01, .momentum = 0.9})};
 }
 

@@ -12,9 +12,6 @@
 namespace tapegrad::bench {
 
 struct Workload {
-  std::string name;
-  int64_t items = 0;  // that a step takes in
-  std::string unit;   // of them
   int64_t steps = 0;  // that are enough for a median
   std::function<Variable()> loss;
   std::unique_ptr<optim::Optimizer> optimizer;

@@ -154,6 +154,11 @@ void register_index() {
                    y.shape(),
                    {x.strides(), broadcast_strides(mask.layout(), y.shape()), y.strides()},
                    [=](auto at, auto step, int64_t count) {
+                     if (step[0] == 1 && step[1] == 1 && step[2] == 1) {
+                       for (int64_t i = 0; i < count; ++i)
+                         to[at[2] + i] = masked[at[1] + i] ? bits : from[at[0] + i];
+                       return;
+                     }
                      for (int64_t i = 0; i < count; ++i)
                        to[at[2] + i * step[2]] =
                            masked[at[1] + i * step[1]] ? bits : from[at[0] + i * step[0]];

@@ -1,0 +1,106 @@
+"""The table of docs/benchmarks.md: table.py LINES COMMIT, where LINES is what scripts/benchmark.sh
+collected: program, threads, name, value and unit on every line."""
+import collections
+import re
+import statistics
+import subprocess
+import sys
+
+# What the ratio to libtorch should be at 2 threads, or the value itself; more is better.
+GOALS = {
+    "peaks.step": 4, "keras_cnn.step": 2.2, "article_cnn_8.step": 3, "article_cnn_128.step": 3.6,
+    "lstm_lm.step": 1.6, "gpt.step": 1.6, "resnet18.step": 1.5,
+    "large.tanh": 2.7, "large.gelu": 1.9, "large.sum_axis0": 1.5, "large.max_axis0": 30,
+    "large.max_axis1": 3.3, "large.transpose_copy": 3.4, "large.softmax": 2.1,
+    "large.layer_norm": 1.7,
+    "op.forward": 10, "op.recorded": 11, "op.backward": 19,
+}
+VALUE_GOALS = {"peaks.memory": "40 MiB", "keras_cnn.memory": "150 MiB", "gpt.memory": "80 MiB"}
+BIGGER_IS_BETTER = {"GB/s", "GFLOP/s"}
+
+# Multiply-adds of a step, forward and backward, in billions: what bounds the large models.
+STEP_GFLOP = {"keras_cnn.step": 9.2, "lstm_lm.step": 15.1, "gpt.step": 4.0, "resnet18.step": 213,
+              "peaks.step": 0.0316, "article_cnn_128.step": 0.19}
+
+
+def number(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def read(path):
+    values = collections.defaultdict(list)
+    units = {}
+    for line in open(path):
+        program, threads, name, value, unit = line.rstrip("\n").split("\t")
+        values[program, int(threads), name].append(float(value))
+        units[name] = unit
+    return values, units
+
+
+def cell(list_of_values):
+    if not list_of_values:
+        return "-"
+    low, high = min(list_of_values), max(list_of_values)
+    return f"{number(statistics.median(list_of_values))} ({number(low)}-{number(high)})"
+
+
+def share_of_limit(name, unit, ours, limits):
+    if name in STEP_GFLOP:
+        return f"{STEP_GFLOP[name] / ours * 1e3 / limits['limit.multiply_add'] * 100:.0f} %"
+    if unit == "GB/s":
+        return f"{ours / limits['limit.copy'] * 100:.0f} %"
+    return ""
+
+
+def table(values, units, threads):
+    limits = {name: statistics.median(values["machine", threads, name])
+              for name in ("limit.multiply_add", "limit.copy")}
+    print(f"\n## {threads} thread{'s' * (threads > 1)}\n")
+    print(f"Measured limits: {number(limits['limit.multiply_add'])} GFLOP/s of float32 multiply-adds, "
+          f"copies at {number(limits['limit.copy'])} GB/s.\n")
+    print("| | unit | tapegrad | libtorch | ratio | goal | of the limit |")
+    print("|---|---|---|---|---|---|---|")
+    for name, unit in units.items():
+        ours = values["ours", threads, name]
+        if not ours:
+            continue
+        peer = values["libtorch", threads, name]
+        middle = statistics.median(ours)
+        ratio = goal = ""
+        if peer:
+            ratio = statistics.median(peer) / middle
+            if unit in BIGGER_IS_BETTER:
+                ratio = 1 / ratio
+            ratio = f"{number(ratio)}x"
+        if threads == 2:
+            goal = f"{GOALS[name]}x" if name in GOALS else VALUE_GOALS.get(name, "")
+        print(f"| {name} | {unit} | {cell(ours)} | {cell(peer)} | {ratio} | {goal} |"
+              f" {share_of_limit(name, unit, middle, limits)} |")
+
+
+def main():
+    values, units = read(sys.argv[1])
+    cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
+    flags = "AVX-512" if "avx512f" in open("/proc/cpuinfo").read() else "AVX2"
+    compiler = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True).stdout
+    rounds = max(len(v) for v in values.values())
+    print(f"""# Benchmarks
+
+Written by `scripts/benchmark.sh` at commit {sys.argv[2]}: {cpu}, {flags}, g++ {compiler.strip()}.
+
+Each number is the median of {rounds} processes, with the least and the largest; each process gives the
+median of its own repetitions. Ours and the distribution's libtorch took turns, and libtorch ran with
+OpenMP's OpenBLAS, the machine's widest vectors and an allocator that keeps its memory. The ratio says
+how many times faster (for memory: smaller) tapegrad is. Absolute times hold for this machine and this
+hour; ratios carry further.
+
+`op.*` are nanoseconds per op of a chain `y = y * a + b` on one element: without recording, recorded,
+and with the backward pass. `large.*` are ten million elements, or matrices of 4096 x 4096
+(softmax and layer_norm: 4096 x 1024), each with a fresh result. The models are those of
+`benchmarks/workloads.cpp`. The limit is that of multiply-adds for models and of copies for the rest.""")
+    for threads in (2, 1):
+        if ("machine", threads, "limit.copy") in values:
+            table(values, units, threads)
+
+
+main()

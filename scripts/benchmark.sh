@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Measures ours beside the distribution's libtorch, and writes docs/benchmarks.md.
+#   scripts/benchmark.sh [--rounds=N] [workload...]
+# Each workload is a process of its own; ours and libtorch's take turns, N rounds (3) with 1 and with
+# 2 threads. libtorch gets what makes it fast: OpenMP's OpenBLAS, AVX-512 where the machine has it,
+# and an allocator that keeps its memory. The machine should do nothing else meanwhile.
+set -eu
+cd "$(dirname "$0")/.."
+rounds=3 workloads=()
+for word in "$@"; do
+  case $word in
+    --rounds=*) rounds=${word#*=} ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit ;;
+    *) workloads+=("$word") ;;
+  esac
+done
+[ ${#workloads[@]} -gt 0 ] ||
+  workloads=(ops peaks keras_cnn article_cnn_8 article_cnn_128 lstm_lm gpt resnet18)
+
+scripts/setup.sh python3
+scripts/setup.sh libtorch-dev || echo "without libtorch"
+build=build-benchmark
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_BUILD_TESTS=OFF \
+  -DTAPEGRAD_BUILD_TOOLS=OFF -DTAPEGRAD_BUILD_EXAMPLES=OFF -DTAPEGRAD_BUILD_BENCHMARKS=ON >/dev/null
+cmake --build $build
+
+libraries=/usr/lib/$(gcc -print-multiarch)/openblas-openmp
+peer=(env LD_LIBRARY_PATH="$libraries" MALLOC_MMAP_THRESHOLD_=8000000000
+      MALLOC_TRIM_THRESHOLD_=16000000000 MALLOC_TOP_PAD_=268435456)
+grep -q avx512f /proc/cpuinfo && peer+=(OPENBLAS_CORETYPE=SkylakeX ATEN_CPU_CAPABILITY=avx512)
+
+lines=$build/lines.tsv
+: >"$lines"
+# record PROGRAM THREADS COMMAND...: its lines, with who and how many threads before them.
+record() {
+  local program=$1 threads=$2
+  shift 2
+  OMP_NUM_THREADS=$threads "$@" | sed "s/^/$program\t$threads\t/" >>"$lines"
+}
+for threads in 2 1; do
+  for round in $(seq "$rounds"); do
+    record machine "$threads" $build/benchmarks/limits
+    for workload in "${workloads[@]}"; do
+      printf '%d threads, round %d of %d: %s\n' "$threads" "$round" "$rounds" "$workload" >&2
+      command=(training "$workload")
+      [ "$workload" = ops ] && command=(ops)
+      record ours "$threads" $build/benchmarks/"${command[@]}"
+      [ -x $build/benchmarks/peers/torch_ops ] || continue
+      record libtorch "$threads" "${peer[@]}" $build/benchmarks/peers/torch_"${command[@]}"
+    done
+  done
+done
+python3 benchmarks/table.py "$lines" "$(git rev-parse --short HEAD)" >docs/benchmarks.md
+echo "docs/benchmarks.md is written"

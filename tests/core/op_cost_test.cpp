@@ -1,0 +1,86 @@
+// What an op costs beside its arithmetic, in instructions: a number that does not depend on what
+// else the machine does. The parent runs a child step by step (ptrace) and counts the steps.
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+
+#include "core/sanitizer.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "tests/core/support.h"
+
+namespace tapegrad::testing {
+namespace {
+
+/// The steps that a process takes between its two stops, or -1 where it may not be traced.
+int64_t steps_of(const std::function<void()>& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
+    raise(SIGSTOP);
+    work();
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!WIFSTOPPED(status)) return -1;
+  int64_t steps = 0;
+  do {
+    if (ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) != 0) return -1;
+    waitpid(child, &status, 0);
+    ++steps;
+  } while (WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return steps;
+}
+
+/// Instructions of one op of the chain y = y * a + b: those of 40 ops less those of 20, so that the
+/// rest cancels. A first chain fills the caches of memory.
+double instructions_per_op(const std::function<void(int links)>& chain) {
+  chain(20);
+  const int64_t longer = steps_of([&] { chain(20); }), shorter = steps_of([&] { chain(10); });
+  return longer < 0 || shorter < 0 ? -1 : double(longer - shorter) / 20;
+}
+
+struct OpCost : ::testing::Test {
+  Variable x = ones({1}), a = full({1}, 0.999), b = full({1}, 0.001);
+
+  void SetUp() override {
+    if (kAddressSanitizer) GTEST_SKIP() << "a sanitizer adds instructions of its own";
+  }
+  Variable run(int links) const {
+    Variable y = x;
+    for (int i = 0; i < links; ++i) y = y * a + b;
+    return y;
+  }
+  /// The limit is a fifth above what g++ 12 makes of it.
+  void check(double limit, const std::function<void(int links)>& chain) {
+    const double count = instructions_per_op(chain);
+    if (count < 0) GTEST_SKIP() << "this process may not trace another";
+    RecordProperty("instructions", std::to_string(count));
+    EXPECT_LE(count, limit);
+    EXPECT_GT(count, 20);  // or nothing was counted
+  }
+};
+
+TEST_F(OpCost, Forward) {
+  const NoGrad no_grad;
+  check(620, [&](int links) { run(links); });
+}
+TEST_F(OpCost, Recorded) {
+  x.requires_grad_();
+  check(1100, [&](int links) { run(links); });
+}
+TEST_F(OpCost, ForwardAndBackward) {
+  x.requires_grad_();
+  check(1850, [&](int links) { run(links).backward(); });
+}
+
+}  // namespace
+}  // namespace tapegrad::testing
