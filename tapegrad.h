@@ -4,6 +4,7 @@
 
 #include "core/allocator.h"
 #include "core/anomaly.h"
+#include "core/autocast.h"
 #include "core/checkpoint.h"
 #include "core/error.h"
 #include "core/functional.h"

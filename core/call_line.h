@@ -7,6 +7,7 @@
 //   }
 #pragma once
 
+#include "core/autocast.h"
 #include "core/node.h"
 
 namespace tapegrad {
@@ -31,6 +32,7 @@ class CallLine {
 
   Caller caller_;
   bool is_outermost_;
+  detail::AutocastOff as_called_;  // the op that was called is what Autocast casts for
 };
 
 /// For ops that check their arguments before they run: errors get this line. Records nothing, so

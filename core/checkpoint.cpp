@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "core/autocast.h"
 #include "core/error.h"
 #include "core/op.h"
 #include "core/random.h"
@@ -35,7 +36,10 @@ bool is_recomputing() { return recomputing; }
 class detail::CheckpointScope::Segment final : public SavedStore, public DrawObserver {
  public:
   Segment(const std::vector<Variable>& inputs, Run run)
-      : run_(std::move(run)), scope_(current_scope()) {
+      : run_(std::move(run)),
+        scope_(current_scope()),
+        autocast_(is_autocast_enabled()),
+        autocast_dtype_(autocast_dtype()) {
     for (const Variable& x : inputs) {
       inputs_.emplace_back();
       inputs_.back().requires_grad = x.requires_grad();
@@ -125,6 +129,7 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     }
     const Recording on(true);
     const Scope scope(scope_);
+    const Autocast autocast(autocast_dtype_, autocast_);
     const Exchanged flag(recomputing, true);
     struct Again {
       Segment& segment;
@@ -148,6 +153,8 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
 
   const Run run_;
   const std::string* const scope_;
+  const bool autocast_;
+  const DType autocast_dtype_;
   std::vector<Input> inputs_;
   std::vector<Saved> saved_;
   std::vector<uint32_t> read_;  // versions of the inputs of the recorded ops, in their order

@@ -34,9 +34,9 @@ class [[nodiscard]] CheckpointScope {
 }  // namespace detail
 
 /// f(xs...), of which only the inputs are kept. When a backward pass needs a value from within, f
-/// runs once more, as it did: with the same draws of random numbers, within the same part of the
-/// model, and with is_recomputing() true (by which BatchNorm leaves its statistics alone). What it
-/// saves then lives until the backward pass has freed its nodes.
+/// runs once more, as it did: with the same draws of random numbers, the same Autocast, within the
+/// same part of the model, and with is_recomputing() true (by which BatchNorm leaves its statistics
+/// alone). What it saves then lives until the backward pass has freed its nodes.
 ///
 /// f is copied and kept as long as the graph: what it refers to must live as long, and what it
 /// captures by value is kept alive. It must compute the same again: AutogradError when its ops or

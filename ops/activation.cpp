@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "ops/binary.h"
@@ -28,6 +29,8 @@ constinit Kernel<void(const Tensor&, double, double, Tensor&)> softplus{"softplu
 constinit Kernel<void(const Tensor&, const Tensor&, double, double, Tensor&)> softplus_backward{
     "softplus_backward"};
 }  // namespace kernels
+
+using namespace detail;
 
 namespace {
 
@@ -273,6 +276,8 @@ Variable gelu(const Variable& x, Gelu approximate, Where where) {
 Variable silu(const Variable& x, Where where) { return activation(Silu{}, "silu", x, where); }
 Variable mish(const Variable& x, Where where) { return activation(Mish{}, "mish", x, where); }
 Variable softplus(const Variable& x, double beta, double threshold, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(softplus, where, x, beta, threshold);
   const ErrorLine line(where);
   if (!(beta > 0.0)) [[unlikely]]
     fail<ArgumentError>("softplus: beta must be positive: ", beta);

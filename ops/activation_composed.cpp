@@ -1,4 +1,5 @@
 // The activations of ops/activation.h that are composed of other ops.
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/error.h"
 #include "ops/activation.h"
@@ -9,12 +10,16 @@
 
 namespace tapegrad {
 
+using namespace detail;
+
 static void check_floats(std::string_view op, const Variable& x) {
   if (!is_float(x.dtype())) [[unlikely]]
     fail<DTypeError>(op, ": floats only, not ", x.dtype());
 }
 
 Variable prelu(const Variable& x, const Variable& weight, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(prelu, where, x, weight);
   const CallLine line(where);
   check_floats("prelu", x);
   const int64_t channels = x.rank() < 2 ? 1 : x.shape()[1];

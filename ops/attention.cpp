@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "ops/binary.h"
@@ -33,6 +34,11 @@ Variable causal_mask(int64_t l, int64_t s, Device device) {
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, AttentionOptions options,
                                       Generator& generator, Where where) {
+  if (is_autocast_enabled()) [[unlikely]] {
+    options.attn_mask = low(options.attn_mask, where);
+    return in_low_precision(scaled_dot_product_attention, where, query, key, value, options,
+                            generator);
+  }
   const CallLine line(where);
   constexpr std::string_view kName = "scaled_dot_product_attention";
   require_float(kName, query.value());

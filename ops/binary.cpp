@@ -1,5 +1,6 @@
 #include "ops/binary.h"
 
+#include "core/autocast_operand.h"
 #include "core/op.h"
 #include "ops/catalog.h"
 #include "ops/operands.h"
@@ -264,13 +265,28 @@ Variable minimum(const Operand& a, const Operand& b) { return run<Minimum>(a, b)
 Variable atan2(const Operand& y, const Operand& x) { return run_float<Atan2>(y, x); }
 Variable fmod(const Operand& a, const Operand& b) { return run<Fmod>(a, b); }
 
-Variable pow(const Operand& a, const Operand& b) {
+namespace {
+
+Variable power(const Operand& a, const Operand& b) {
   if (a.variable == nullptr || b.variable != nullptr) return run<Pow>(a, b);
   const DType dtype = promote(a.variable->dtype(), b.number);
   if (!is_float(dtype) && b.number.to<int64_t>() < 0)
     fail<ArgumentError>("pow: ", name(dtype), " to the negative power ", b.number);
   check_fits("pow", b.number, dtype);
   return apply(PowNumber{b.number}, a.where, a.variable->to(dtype, a.where));
+}
+
+}  // namespace
+
+Variable pow(const Operand& a, const Operand& b) {
+  if (!is_autocast_enabled()) [[likely]]
+    return power(a, b);
+  const auto wide_or_number = [](Operand x, Variable& held) {
+    if (x.variable) x.variable = &(held = wide(*x.variable, x.where));
+    return x;
+  };
+  Variable base, exponent;
+  return power(wide_or_number(a, base), wide_or_number(b, exponent));
 }
 
 Variable operator+(const Operand& a, const Operand& b) { return run<Add>(a, b); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/clash.h"
 #include "core/op.h"
@@ -24,6 +25,8 @@ constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> unfold{"unf
 constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> fold{"fold"};
 
 }  // namespace kernels
+
+using namespace detail;
 
 namespace {
 
@@ -214,11 +217,15 @@ UnfoldOptions unfold_options(const Arguments& a) {
 
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv2dOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(conv2d, where, x, weight, bias, options);
   return apply(Conv2d{options}, where, x, weight, bias);
 }
 
 Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias,
                           ConvTransposeOptions<Size2d> options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(conv_transpose2d, where, x, weight, bias, options);
   const CallLine line(where);
   constexpr std::string_view kName = "conv_transpose2d";
   const auto& [stride, padding, extra, groups, dilation] = options;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "core/view.h"
@@ -15,6 +16,9 @@
 #include "ops/window.h"
 
 namespace tapegrad {
+
+using namespace detail;
+
 namespace {
 
 void check_ranks(std::string_view op, const Variable& x, const Variable& weight, int dims) {
@@ -43,6 +47,8 @@ Variable flat_weight(const Variable& weight) {
 
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv1dOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(conv1d, where, x, weight, bias, options);
   const CallLine line(where);
   check_ranks("conv1d", x, weight, 1);
   return squeeze(conv2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
@@ -55,6 +61,8 @@ Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias,
 
 Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias,
                           ConvTransposeOptions<int64_t> options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(conv_transpose1d, where, x, weight, bias, options);
   const CallLine line(where);
   check_ranks("conv_transpose1d", x, weight, 1);
   return squeeze(conv_transpose2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
@@ -68,6 +76,8 @@ Variable conv_transpose1d(const Variable& x, const Variable& weight, const Varia
 
 Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv3dOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(conv3d, where, x, weight, bias, options);
   const CallLine line(where);
   check_ranks("conv3d", x, weight, 3);
   const auto& [stride, padding, dilation, groups] = options;
@@ -96,6 +106,8 @@ Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
 
 Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias,
                           ConvTransposeOptions<Size3d> options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(conv_transpose3d, where, x, weight, bias, options);
   const CallLine line(where);
   constexpr std::string_view kName = "conv_transpose3d";
   check_ranks(kName, x, weight, 3);

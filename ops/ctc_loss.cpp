@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "ops/binary.h"
@@ -86,6 +87,8 @@ CtcBatch check(const Variable& log_probs, const Variable& targets,
 Variable ctc_loss(const Variable& log_probs, const Variable& targets,
                   const std::vector<int64_t>& input_lengths,
                   const std::vector<int64_t>& target_lengths, CtcLossOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(ctc_loss, where, log_probs, targets, input_lengths, target_lengths, options);
   const CallLine line(where);
   constexpr std::string_view kName = CtcLoss::kName;
   check_floats(kName, log_probs);

@@ -1,5 +1,6 @@
 #include "ops/distance.h"
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/clash.h"
 #include "core/error.h"
@@ -11,11 +12,17 @@
 
 namespace tapegrad {
 
+using namespace detail;
+
 Variable dist(const Variable& a, const Variable& b, double p, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(dist, where, a, b, p);
   return norm(sub({a, where}, {b, where}), p, where);
 }
 
 Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(cdist, where, a, b, p);
   const ErrorLine line(where);
   if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-1))
     fail<ShapeError>(
@@ -30,16 +37,22 @@ Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
 
 Variable pairwise_distance(const Variable& a, const Variable& b, double p, double eps, bool keepdim,
                            Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(pairwise_distance, where, a, b, p, eps, keepdim);
   return norm(sub({a, where}, {b, where}) + eps, p, {-1}, keepdim, where);
 }
 
 Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double eps, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(cosine_similarity, where, a, b, dim, eps);
   const Variable product =
       mul({normalize(a, 2.0, dim, eps, where), where}, {normalize(b, 2.0, dim, eps, where), where});
   return sum(product, {dim}, false, where);
 }
 
 Variable normalize(const Variable& x, double p, int dim, double eps, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(normalize, where, x, p, dim, eps);
   const Variable length = clamp(norm(x, p, {dim}, /*keepdim=*/true, where), {.min = eps}, where);
   return div({x, where}, {length, where});
 }

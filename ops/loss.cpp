@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "ops/activation.h"
@@ -45,6 +46,8 @@ Variable times(double a, const Variable& b, Where w) { return mul({a, w}, {b, w}
 }  // namespace
 
 Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(mse_loss, where, x, target, reduction);
   const ErrorLine line(where);
   check_floats("mse_loss", x);
   check_equal_shapes("mse_loss", x, target);
@@ -52,6 +55,8 @@ Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction
 }
 
 Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(l1_loss, where, x, target, reduction);
   const ErrorLine line(where);
   check_floats("l1_loss", x);
   check_equal_shapes("l1_loss", x, target);
@@ -74,6 +79,8 @@ Variable quadratic_then_linear(const Variable& x, const Variable& target, double
 
 Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, Reduction reduction,
                         Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(smooth_l1_loss, where, x, target, beta, reduction);
   const ErrorLine line(where);
   check_floats("smooth_l1_loss", x);
   check_equal_shapes("smooth_l1_loss", x, target);
@@ -84,6 +91,8 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, 
 
 Variable huber_loss(const Variable& x, const Variable& target, double delta, Reduction reduction,
                     Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(huber_loss, where, x, target, delta, reduction);
   const ErrorLine line(where);
   check_floats("huber_loss", x);
   check_equal_shapes("huber_loss", x, target);
@@ -243,6 +252,8 @@ Variable soft_cross_entropy(const Variable& x, const Variable& target,
 
 Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOptions options,
                        Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(cross_entropy, where, x, target, options);
   const ErrorLine line(where);
   check_class_loss("cross_entropy", x, options.weight);
   const double smoothing = options.label_smoothing;
@@ -260,6 +271,8 @@ Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOp
 }
 
 Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(nll_loss, where, x, target, options);
   const ErrorLine line(where);
   check_class_loss("nll_loss", x, options.weight);
   const Variable given(checked_classes("nll_loss", x, target, options.ignore_index));
@@ -313,6 +326,8 @@ struct BinaryCrossEntropy {
 
 Variable binary_cross_entropy(const Variable& x, const Variable& target, const Variable& weight,
                               Reduction reduction, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(binary_cross_entropy, where, x, target, weight, reduction);
   const ErrorLine line(where);
   check_floats("binary_cross_entropy", x);
   check_equal_shapes("binary_cross_entropy", x, target);
@@ -324,6 +339,8 @@ Variable binary_cross_entropy(const Variable& x, const Variable& target, const V
 // With p the positive weight: (1 - t) x - (1 + (p - 1) t) log(sigmoid(x)).
 Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
                                           BceWithLogitsOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(binary_cross_entropy_with_logits, where, x, target, options);
   const ErrorLine line(where);
   check_floats("binary_cross_entropy_with_logits", x);
   check_equal_shapes("binary_cross_entropy_with_logits", x, target);
@@ -341,6 +358,8 @@ Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& tar
 
 Variable kl_div(const Variable& x, const Variable& target, bool log_target, Reduction reduction,
                 Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(kl_div, where, x, target, log_target, reduction);
   const ErrorLine line(where);
   check_floats("kl_div", x);
   check_equal_shapes("kl_div", x, target);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/error.h"
 #include "core/tape.h"
@@ -34,6 +35,8 @@ void check_all_floats(std::string_view op, const Variables&... xs) {
 
 Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
                              const Variable& negative, TripletMarginOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(triplet_margin_loss, where, anchor, positive, negative, options);
   const CallLine line(where);
   constexpr std::string_view kName = "triplet_margin_loss";
   check_all_floats(kName, anchor, positive, negative);
@@ -53,6 +56,8 @@ Variable triplet_margin_loss(const Variable& anchor, const Variable& positive,
 
 Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Variable& target,
                              double margin, Reduction reduction, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(margin_ranking_loss, where, x1, x2, target, margin, reduction);
   const CallLine line(where);
   check_all_floats("margin_ranking_loss", x1, x2);
   return reduced(positive_part(target * (x2 - x1) + margin), reduction);
@@ -60,6 +65,8 @@ Variable margin_ranking_loss(const Variable& x1, const Variable& x2, const Varia
 
 Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Variable& target,
                                double margin, Reduction reduction, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(cosine_embedding_loss, where, x1, x2, target, margin, reduction);
   const CallLine line(where);
   constexpr std::string_view kName = "cosine_embedding_loss";
   check_all_floats(kName, x1, x2);
@@ -79,6 +86,8 @@ Variable cosine_embedding_loss(const Variable& x1, const Variable& x2, const Var
 
 Variable hinge_embedding_loss(const Variable& x, const Variable& target, double margin,
                               Reduction reduction, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(hinge_embedding_loss, where, x, target, margin, reduction);
   const CallLine line(where);
   check_floats("hinge_embedding_loss", x);
   check_equal_shapes("hinge_embedding_loss", x, target);
@@ -88,6 +97,8 @@ Variable hinge_embedding_loss(const Variable& x, const Variable& target, double 
 
 Variable soft_margin_loss(const Variable& x, const Variable& target, Reduction reduction,
                           Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(soft_margin_loss, where, x, target, reduction);
   const CallLine line(where);
   check_floats("soft_margin_loss", x);
   check_equal_shapes("soft_margin_loss", x, target);
@@ -96,6 +107,8 @@ Variable soft_margin_loss(const Variable& x, const Variable& target, Reduction r
 
 Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMarginOptions options,
                            Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(multi_margin_loss, where, x, target, options);
   const CallLine line(where);
   constexpr std::string_view kName = "multi_margin_loss";
   check_floats(kName, x);
@@ -123,6 +136,8 @@ Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMargi
 
 Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduction reduction,
                                 Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(multilabel_margin_loss, where, x, target, reduction);
   const CallLine line(where);
   constexpr std::string_view kName = "multilabel_margin_loss";
   check_floats(kName, x);
@@ -148,6 +163,8 @@ Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduc
 
 Variable multilabel_soft_margin_loss(const Variable& x, const Variable& target,
                                      const Variable& weight, Reduction reduction, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(multilabel_soft_margin_loss, where, x, target, weight, reduction);
   const CallLine line(where);
   constexpr std::string_view kName = "multilabel_soft_margin_loss";
   check_floats(kName, x);
@@ -160,6 +177,8 @@ Variable multilabel_soft_margin_loss(const Variable& x, const Variable& target,
 
 Variable poisson_nll_loss(const Variable& x, const Variable& target, PoissonNllOptions options,
                           Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(poisson_nll_loss, where, x, target, options);
   const CallLine line(where);
   check_all_floats("poisson_nll_loss", x, target);
   Variable losses = options.log_input ? exp(x) - target * x : x - target * log(x + options.eps);
@@ -174,6 +193,8 @@ Variable poisson_nll_loss(const Variable& x, const Variable& target, PoissonNllO
 
 Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Variable& var,
                            GaussianNllOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(gaussian_nll_loss, where, x, target, var, options);
   const CallLine line(where);
   constexpr std::string_view kName = "gaussian_nll_loss";
   check_all_floats(kName, x, target, var);

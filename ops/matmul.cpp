@@ -1,5 +1,6 @@
 #include "ops/matmul.h"
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/clash.h"
 #include "core/op.h"
@@ -14,6 +15,8 @@ constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> matmul{"matmul"};
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> linear{"linear"};
 
 }  // namespace kernels
+
+using namespace detail;
 
 namespace {
 
@@ -162,6 +165,8 @@ Variable batched(const Variable& a, const Variable& b, Where where) {
 }  // namespace
 
 Variable matmul(const Variable& a, const Variable& b, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(matmul, where, a, b);
   if (a.rank() == 2 && b.rank() == 2) return apply(Matmul{}, where, a, b);
   const ErrorLine line(where);
   if (a.rank() == 0 || b.rank() == 0)
@@ -206,6 +211,8 @@ Variable outer(const Variable& a, const Variable& b, Where where) {
 }
 
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(linear, where, x, weight, bias);
   return apply(Linear{}, where, x, weight, bias);
 }
 

@@ -1,5 +1,6 @@
 #include "ops/norm.h"
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
@@ -241,6 +242,11 @@ void move_towards(Variable running, const Variable& now, double momentum) {
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight, const Variable& bias, BatchNormOptions options,
                     Where where) {
+  if (is_autocast_enabled()) [[unlikely]] {  // statistics are float32, the rest is of x's type
+    const AutocastOff off;
+    return batch_norm(x, running_mean, running_var, weight ? weight.to(x.dtype(), where) : weight,
+                      bias ? bias.to(x.dtype(), where) : bias, options, where);
+  }
   const ErrorLine line(where);
   check_batch_norm(x, running_mean, running_var, weight, bias, options.training);
   const DType wide = statistics_dtype(x.dtype());
@@ -270,6 +276,8 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
 
 Variable layer_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight,
                     const Variable& bias, double eps, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(layer_norm, where, x, normalized_shape, weight, bias, eps);
   return apply(LayerNorm{normalized_shape, eps}, where, x, weight, bias);
 }
 

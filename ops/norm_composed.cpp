@@ -1,6 +1,7 @@
 // The norms of ops/norm.h that are composed of other ops.
 #include <limits>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/error.h"
 #include "core/op.h"
@@ -41,6 +42,8 @@ Variable per_channel(const Variable& parameter, const Variable& x) {
 
 Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weight,
                     const Variable& bias, double eps, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(group_norm, where, x, num_groups, weight, bias, eps);
   const CallLine line(where);
   constexpr std::string_view kName = "group_norm";
   require_float(kName, x.value());
@@ -96,6 +99,8 @@ Variable instance_norm(const Variable& x, const Variable& running_mean, const Va
 
 Variable rms_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight,
                   std::optional<double> eps, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(rms_norm, where, x, normalized_shape, weight, eps);
   const CallLine line(where);
   constexpr std::string_view kName = "rms_norm";
   require_float(kName, x.value());

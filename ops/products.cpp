@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/error.h"
 #include "ops/binary.h"
@@ -10,6 +11,9 @@
 #include "ops/view.h"
 
 namespace tapegrad {
+
+using namespace detail;
+
 namespace {
 
 /// The dimensions of a tensor that are not among those named.
@@ -119,10 +123,14 @@ Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, con
 
 Variable addmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(addmm, where, input, a, b, options);
   return plus("addmm", input, mm(a, b, where), options, where);
 }
 Variable addmv(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(addmv, where, input, a, b, options);
   const ErrorLine line(where);
   if (a.rank() != 2 || b.rank() != 1)
     fail<ShapeError>("addmv: a matrix and a vector are wanted: ", a.shape(), " and ", b.shape());
@@ -130,10 +138,14 @@ Variable addmv(const Variable& input, const Variable& a, const Variable& b, AddO
 }
 Variable addr(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
               Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(addr, where, input, a, b, options);
   return plus("addr", input, outer(a, b, where), options, where);
 }
 Variable baddbmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                  Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(baddbmm, where, input, a, b, options);
   return plus("baddbmm", input, bmm(a, b, where), options, where);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/clash.h"
 #include "core/error.h"
@@ -14,6 +15,8 @@
 #include "ops/view.h"
 
 namespace tapegrad {
+
+using namespace detail;
 namespace {
 
 int dim_of(std::string_view op, int64_t dim, int rank) {
@@ -221,6 +224,8 @@ Variable repeat_blocks(const Variable& x, int dim, int64_t times, const Shape& t
 }  // namespace
 
 Variable cat(std::span<const Variable> inputs, int dim, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return apply(Cat{dim}, where, std::span<const Variable>(promoted(inputs, where)));
   return apply(Cat{dim}, where, inputs);
 }
 Variable stack(std::span<const Variable> inputs, int dim, Where where) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "ops/activation.h"
@@ -194,12 +195,16 @@ std::vector<Variable> run(std::string_view op, const Cell& cell, const Variable&
 std::vector<Variable> lstm(const Variable& x, const Variable& h0, const Variable& c0,
                            std::span<const Variable> weights, RecurrentOptions options,
                            Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(lstm, where, x, h0, c0, weights, options);
   const CallLine line(where);
   return run("lstm", LstmCell(), x, h0, c0, weights, options);
 }
 
 std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const Variable> weights,
                           RecurrentOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(gru, where, x, h0, weights, options);
   const CallLine line(where);
   return run("gru", GruCell(), x, h0, {}, weights, options);
 }
@@ -207,6 +212,8 @@ std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const
 std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
                                std::span<const Variable> weights, RecurrentOptions options,
                                Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(rnn_tanh, where, x, h0, weights, options);
   const CallLine line(where);
   return run("rnn_tanh", PlainCell<tanh>(), x, h0, {}, weights, options);
 }
@@ -214,6 +221,8 @@ std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
 std::vector<Variable> rnn_relu(const Variable& x, const Variable& h0,
                                std::span<const Variable> weights, RecurrentOptions options,
                                Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(rnn_relu, where, x, h0, weights, options);
   const CallLine line(where);
   return run("rnn_relu", PlainCell<relu>(), x, h0, {}, weights, options);
 }

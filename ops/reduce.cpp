@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
@@ -212,7 +213,7 @@ double divisor_of(const Extent& extent, int correction) {
 
 Variable sum(const Variable& x, Where where) { return sum(x, Dims{}, false, where); }
 Variable sum(const Variable& x, const Dims& dims, bool keepdim, Where where) {
-  return apply(Sum{{Sum::kName, x.shape(), dims, keepdim}}, where, x);
+  return apply_wide(Sum{{Sum::kName, x.shape(), dims, keepdim}}, where, x);
 }
 
 Variable sum_to(const Variable& x, const Shape& shape, Where where) {
@@ -253,11 +254,11 @@ Variable prod(const Variable& x, Where where) {
 }
 Variable prod(const Variable& x, int dim, bool keepdim, Where where) {
   dim = normalize_dim(Prod::kName, dim, x.rank());
-  return apply(Prod{{Prod::kName, x.shape(), {dim}, keepdim}, dim}, where, x);
+  return apply_wide(Prod{{Prod::kName, x.shape(), {dim}, keepdim}, dim}, where, x);
 }
 
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim, Where where) {
-  return apply(LogSumExp{{LogSumExp::kName, x.shape(), dims, keepdim}}, where, x);
+  return apply_wide(LogSumExp{{LogSumExp::kName, x.shape(), dims, keepdim}}, where, x);
 }
 
 Variable norm(const Variable& x, double p, Where where) { return norm(x, p, Dims{}, false, where); }
@@ -265,12 +266,14 @@ Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim, Where
   const ErrorLine line(where);
   if (std::isnan(p)) fail<ArgumentError>("norm: p is not a number");
   if (std::isinf(p))
-    return p > 0 ? amax(abs(x, where), dims, keepdim, where)
-                 : amin(abs(x, where), dims, keepdim, where);
-  return apply(Norm{{Norm::kName, x.shape(), dims, keepdim}, p}, where, x);
+    return p > 0 ? amax(abs(wide(x, where), where), dims, keepdim, where)
+                 : amin(abs(wide(x, where), where), dims, keepdim, where);
+  return apply_wide(Norm{{Norm::kName, x.shape(), dims, keepdim}, p}, where, x);
 }
 
-Variable cumsum(const Variable& x, int dim, Where where) { return apply(CumSum{dim}, where, x); }
+Variable cumsum(const Variable& x, int dim, Where where) {
+  return apply_wide(CumSum{dim}, where, x);
+}
 
 namespace {
 

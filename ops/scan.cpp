@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
@@ -145,9 +146,11 @@ ValuesIndices running_extreme(std::string_view op, const Variable& x, int dim, b
 
 }  // namespace
 
-Variable cumprod(const Variable& x, int dim, Where where) { return apply(CumProd{dim}, where, x); }
+Variable cumprod(const Variable& x, int dim, Where where) {
+  return apply_wide(CumProd{dim}, where, x);
+}
 Variable logcumsumexp(const Variable& x, int dim, Where where) {
-  return apply(LogCumSumExp{dim}, where, x);
+  return apply_wide(LogCumSumExp{dim}, where, x);
 }
 ValuesIndices cummax(const Variable& x, int dim, Where where) {
   return running_extreme("cummax", x, dim, /*largest=*/true, where);

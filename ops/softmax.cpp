@@ -1,5 +1,6 @@
 #include "ops/softmax.h"
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
@@ -74,11 +75,15 @@ struct LogSoftmax {
 
 }  // namespace
 
-Variable softmax(const Variable& x, int dim, Where where) { return apply(Softmax{dim}, where, x); }
+Variable softmax(const Variable& x, int dim, Where where) {
+  return apply_wide(Softmax{dim}, where, x);
+}
 Variable log_softmax(const Variable& x, int dim, Where where) {
-  return apply(LogSoftmax{dim}, where, x);
+  return apply_wide(LogSoftmax{dim}, where, x);
 }
 Variable softmin(const Variable& x, int dim, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(softmin, where, x, dim);
   const CallLine line(where);
   require_float("softmin", x.value());
   return softmax(-x, dim);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/view.h"
 #include "ops/arithmetic.h"
@@ -128,19 +129,23 @@ template <typename Op>
 Variable of_float(const Variable& x, Where where) {
   return apply(Op{}, where, as_float(x, where));
 }
+template <typename Op>
+Variable of_wide_float(const Variable& x, Where where) {
+  return apply_wide(Op{}, where, as_float(x, where));
+}
 
 }  // namespace
 
-Variable sinh(const Variable& x, Where where) { return of_float<Sinh>(x, where); }
-Variable cosh(const Variable& x, Where where) { return of_float<Cosh>(x, where); }
-Variable asin(const Variable& x, Where where) { return of_float<Asin>(x, where); }
-Variable acos(const Variable& x, Where where) { return of_float<Acos>(x, where); }
+Variable sinh(const Variable& x, Where where) { return of_wide_float<Sinh>(x, where); }
+Variable cosh(const Variable& x, Where where) { return of_wide_float<Cosh>(x, where); }
+Variable asin(const Variable& x, Where where) { return of_wide_float<Asin>(x, where); }
+Variable acos(const Variable& x, Where where) { return of_wide_float<Acos>(x, where); }
 Variable atan(const Variable& x, Where where) { return of_float<Atan>(x, where); }
 Variable asinh(const Variable& x, Where where) { return of_float<Asinh>(x, where); }
 Variable acosh(const Variable& x, Where where) { return of_float<Acosh>(x, where); }
 Variable atanh(const Variable& x, Where where) { return of_float<Atanh>(x, where); }
 Variable erfc(const Variable& x, Where where) { return of_float<Erfc>(x, where); }
-Variable erfinv(const Variable& x, Where where) { return of_float<Erfinv>(x, where); }
+Variable erfinv(const Variable& x, Where where) { return of_wide_float<Erfinv>(x, where); }
 Variable lgamma(const Variable& x, Where where) { return of_float<Lgamma>(x, where); }
 Variable digamma(const Variable& x, Where where) { return of_float<Digamma>(x, where); }
 Variable sinc(const Variable& x, Where where) { return of_float<Sinc>(x, where); }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
@@ -72,6 +73,8 @@ Variable observation_weights(const CovOptions& options, int64_t count, DType dty
 }  // namespace
 
 Variable cov(const Variable& input, CovOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_float32(cov, where, input, options);
   const ErrorLine line(where);
   if (input.rank() > 2) fail<ShapeError>("cov: at most a matrix is wanted, not ", input.shape());
   const Variable floats = as_float(input, where);

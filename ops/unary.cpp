@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/kernels.h"
 #include "core/op.h"
@@ -277,20 +278,34 @@ DType clamp_dtype(const Variable& x, const ClampOptions& options) {
 Variable neg(const Variable& x, Where where) { return apply(Neg{}, where, x); }
 Variable abs(const Variable& x, Where where) { return apply(Abs{}, where, x); }
 Variable sign(const Variable& x, Where where) { return apply(Sign{}, where, x); }
-Variable exp(const Variable& x, Where where) { return apply(Exp{}, where, as_float(x, where)); }
-Variable expm1(const Variable& x, Where where) { return apply(Expm1{}, where, as_float(x, where)); }
-Variable log(const Variable& x, Where where) { return apply(Log{}, where, as_float(x, where)); }
-Variable log1p(const Variable& x, Where where) { return apply(Log1p{}, where, as_float(x, where)); }
-Variable log2(const Variable& x, Where where) { return apply(Log2{}, where, as_float(x, where)); }
+Variable exp(const Variable& x, Where where) {
+  return apply_wide(Exp{}, where, as_float(x, where));
+}
+Variable expm1(const Variable& x, Where where) {
+  return apply_wide(Expm1{}, where, as_float(x, where));
+}
+Variable log(const Variable& x, Where where) {
+  return apply_wide(Log{}, where, as_float(x, where));
+}
+Variable log1p(const Variable& x, Where where) {
+  return apply_wide(Log1p{}, where, as_float(x, where));
+}
+Variable log2(const Variable& x, Where where) {
+  return apply_wide(Log2{}, where, as_float(x, where));
+}
 Variable sqrt(const Variable& x, Where where) { return apply(Sqrt{}, where, as_float(x, where)); }
-Variable rsqrt(const Variable& x, Where where) { return apply(Rsqrt{}, where, as_float(x, where)); }
+Variable rsqrt(const Variable& x, Where where) {
+  return apply_wide(Rsqrt{}, where, as_float(x, where));
+}
 Variable square(const Variable& x, Where where) { return apply(Square{}, where, x); }
 Variable reciprocal(const Variable& x, Where where) {
-  return apply(Reciprocal{}, where, as_float(x, where));
+  return apply_wide(Reciprocal{}, where, as_float(x, where));
 }
 Variable sin(const Variable& x, Where where) { return apply(Sin{}, where, as_float(x, where)); }
 Variable cos(const Variable& x, Where where) { return apply(Cos{}, where, as_float(x, where)); }
-Variable tan(const Variable& x, Where where) { return apply(Tan{}, where, as_float(x, where)); }
+Variable tan(const Variable& x, Where where) {
+  return apply_wide(Tan{}, where, as_float(x, where));
+}
 Variable tanh(const Variable& x, Where where) { return apply(Tanh{}, where, as_float(x, where)); }
 Variable erf(const Variable& x, Where where) { return apply(Erf{}, where, as_float(x, where)); }
 
