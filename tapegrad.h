@@ -67,6 +67,7 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "optim/clip.h"
+#include "optim/grad_scaler.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"
 #include "train/fit.h"

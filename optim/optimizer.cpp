@@ -96,6 +96,13 @@ void Optimizer::zero_grad() const {
     for (const Slot& slot : group.slots) slot.param.zero_grad();
 }
 
+std::vector<Variable> Optimizer::parameters() const {
+  std::vector<Variable> params;
+  for (const Group& group : groups_)
+    for (const Slot& slot : group.slots) params.push_back(slot.param);
+  return params;
+}
+
 void Optimizer::set_lr(double lr) {
   for (int64_t group = 0; group < group_count(); ++group) set_lr(group, lr);
 }

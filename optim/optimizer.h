@@ -66,6 +66,8 @@ class Optimizer {
   /// One update of every parameter that has a gradient. Not recorded.
   void step();
   void zero_grad() const;
+  /// Those of all groups.
+  std::vector<Variable> parameters() const;
 
   /// The learning rate of all groups, or of one.
   void set_lr(double lr);
