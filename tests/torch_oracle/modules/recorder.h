@@ -1,0 +1,74 @@
+// Runs modules and writes down what PyTorch needs to do the same: the module as PyTorch constructs
+// it, its state, the inputs; and what came of it here: results, gradients, buffers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "core/random.h"
+#include "core/tensor_map.h"
+#include "nn/module.h"
+
+namespace tapegrad::torch_oracle {
+
+using Variables = std::vector<Variable>;
+
+class Recorder {
+ public:
+  /// Modules and inputs are of the dtype; what is recorded is added to `tensors` and `lines`.
+  Recorder(DType dtype, TensorMap& tensors, nlohmann::json& lines)
+      : dtype_(dtype), tensors_(tensors), lines_(lines) {}
+
+  DType dtype() const { return dtype_; }
+
+  // Inputs, new ones every time. The floats want a gradient unless they are detached.
+  Variable normal(const Shape& shape);
+  Variable positive(const Shape& shape);                        // in [0.2, 2.2]
+  Variable unit(const Shape& shape);                            // in [0.05, 0.95]
+  Variable sign(const Shape& shape);                            // 1 or -1
+  Variable ids(int64_t low, int64_t high, const Shape& shape);  // int64 in [low, high)
+
+  /// Records module(x), module(x, y) or module(x, y, z). `torch` constructs the module, in the
+  /// namespace of torch.nn. It is compared in the mode it is in.
+  void operator()(const std::string& torch, const nn::Module& module, const Variable& x);
+  template <typename M>
+  void operator()(const std::string& torch, const M& module, const Variable& x, const Variable& y) {
+    compare(torch, "m(*x)", module, {x, y}, [&] { return as_list(module(x, y)); });
+  }
+  template <typename M>
+  void operator()(const std::string& torch, const M& module, const Variable& x, const Variable& y,
+                  const Variable& z) {
+    compare(torch, "m(*x)", module, {x, y, z}, [&] { return as_list(module(x, y, z)); });
+  }
+  /// Any other call of a module m with a list of inputs x; `call` is how PyTorch writes it.
+  void compare(const std::string& torch, const std::string& call, const nn::Module& module,
+               const Variables& x, const std::function<Variables()>& forward);
+
+ private:
+  static Variables as_list(Variable y) { return {std::move(y)}; }
+  static Variables as_list(Variables ys) { return ys; }
+  Variable leaf(const Variable& values) const;
+  void fill(const nn::Module& module);
+
+  DType dtype_;
+  TensorMap& tensors_;
+  nlohmann::json& lines_;
+  Generator generator_{7};
+};
+
+/// The module, set to evaluation.
+template <typename M>
+M evaluated(M module) {
+  module.eval();
+  return module;
+}
+
+void layer_rows(Recorder& record);
+void window_rows(Recorder& record);
+void loss_rows(Recorder& record);
+void sequence_rows(Recorder& record);
+
+}  // namespace tapegrad::torch_oracle

@@ -1,0 +1,177 @@
+"""Compares every module with PyTorch's: state, results, buffers, and gradients in inputs and parameters.
+
+    torch_modules.py build/tests/torch_oracle/torch_oracle_modules [--format=markdown]
+
+The program runs our modules and writes down what they were given and what came of it; the same modules of PyTorch, in
+float64 with the same rounded state and inputs, are the reference. The state must fit by name, shape and strictly. An
+error is counted in units in the last place of the largest expected magnitude, of the gradients of a case together.
+Exit status 1 when a case is wrong.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections import defaultdict
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "oprun"))
+import harness
+
+warnings.filterwarnings("ignore")
+EPS = {"float64": 2.0 ** -52, "float32": 2.0 ** -23, "float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
+LIMITS = {"out": 16, "grad": 32}
+# PyTorch 1.13 has a factor of their gradients in float32 alone, float64 or not: 1 / 6, and 1 / alpha.
+FLOAT_GRADIENT = ("Hardsigmoid", "CELU")
+
+
+class RMSNorm(torch.nn.Module):
+    """PyTorch 1.13 has none; this is the formula of later versions."""
+
+    def __init__(self, shape, eps):
+        super().__init__()
+        self.weight, self.eps = torch.nn.Parameter(torch.ones(shape)), eps
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+class ChannelShuffle(torch.nn.Module):
+    """PyTorch 1.13's has no derivative."""
+
+    def __init__(self, groups):
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, x):
+        return x.unflatten(1, (self.groups, -1)).transpose(1, 2).flatten(1, 2)
+
+
+NAMES = {**vars(torch.nn), "torch": torch, "F": torch.nn.functional, "RMSNorm": RMSNorm,
+         "ChannelShuffle": ChannelShuffle}
+
+
+def flat(value):
+    return [value] if isinstance(value, torch.Tensor) else [y for part in value for y in flat(part)]
+
+
+def as_torch(array):
+    return torch.from_numpy(np.array(array, np.float64 if array.dtype.kind == "f" else array.dtype))
+
+
+class Case:
+    def __init__(self, number, line, arrays):
+        self.line, prefix = line, f"{number}/"
+        self.name = line["torch"].split("(")[0]
+        self.got = {key[len(prefix):]: x for key, x in arrays.items() if key.startswith(prefix)}
+
+    def part(self, prefix):
+        return {key[len(prefix):]: as_torch(x) for key, x in self.got.items() if key.startswith(prefix)}
+
+    def expected(self):
+        """Results and buffers, and gradients, under the names that ours have."""
+        m = eval(self.line["torch"], dict(NAMES)).double()
+        m.train(self.line["training"])
+        m.load_state_dict(self.part("state/"), strict=True)
+        inputs = self.part("x/")
+        x = [inputs[str(i)] for i in range(len(inputs))]
+        leaves = {f"gradient/of/{name}": p for name, p in m.named_parameters()}
+        for i, wanted in enumerate(self.line["wants_gradient"]):
+            if wanted:
+                leaves[f"gradient/{i}"] = x[i].requires_grad_()
+        ys = flat(eval(self.line["call"], {"m": m, "x": x}))
+        seeds = self.part("seed/")
+        total = sum((y * seeds[str(k)]).sum() for k, y in enumerate(ys) if str(k) in seeds)
+        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        out = {f"y/{k}": y for k, y in enumerate(ys)}
+        out.update({f"after/{name}": b for name, b in m.named_buffers()})
+        grad = {name: torch.zeros_like(leaf) + (0 if g is None else g) for (name, leaf), g in zip(leaves.items(), found)}
+        return out, grad
+
+    def compare(self):
+        """The worst error in ulp of results and of gradients; and what is wrong."""
+        out, grad = self.expected()
+        worst = {}
+        ours = {key for key in self.got if key.split("/")[0] in ("y", "after")}
+        if ours != set(out):
+            return worst, f"results {sorted(ours)}, expected {sorted(out)}"
+        for level, expected in (("out", out), ("grad", grad)):
+            arrays = {key: y.detach().numpy() for key, y in expected.items()}
+            finite = {key: np.abs(y[np.isfinite(y)]).max(initial=0) for key, y in arrays.items()}
+            for key, y in arrays.items():
+                got = np.asarray(self.got.get(key, np.zeros(y.shape)), np.float64)
+                if got.shape != y.shape:
+                    return worst, f"{key}: shape {got.shape} instead of {y.shape}"
+                same = (got == y) | (np.isnan(got) & np.isnan(y))
+                error = np.where(same, 0, np.abs(got - y)).max(initial=0)
+                scale = finite[key] if level == "out" else max(finite.values())
+                rough = level == "grad" and self.name in FLOAT_GRADIENT and self.line["dtype"] == "float64"
+                units = error / (EPS["float32" if rough else self.line["dtype"]] * max(scale, 1e-300))
+                worst[level] = max(worst.get(level, 0), units)
+                if not units <= LIMITS[level]:
+                    return worst, f"{key}: {units:.3g} ulp, limit {LIMITS[level]}"
+        return worst, None
+
+
+def print_table(cases, worst, count, wrong):
+    print(f"""## Modules
+
+Printed by `tests/torch_oracle/torch_modules.py build/tests/torch_oracle/torch_oracle_modules --format=markdown` with PyTorch
+{torch.__version__}: {len(cases)} cases of {len(count)} modules, {len(wrong)} wrong. Each runs in float64, float32, bfloat16 and float16; the reference is
+PyTorch's module in float64, which takes our module's state (strictly: by the same names) and the same rounded inputs.
+Compared are results, buffers after the call, and gradients in every parameter and input. Errors are the worst of all
+dtypes, in units in the last place of the largest magnitude; limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients. Gradients of
+`Hardsigmoid` and `CELU` in float64 are measured in float32's units: PyTorch 1.13 has 1 / 6 and 1 / alpha there in
+float32. `RMSNorm`, which it lacks, and `ChannelShuffle`, which it cannot differentiate, are written out in the script.
+Not compared: `Step`, `LPPool3d` and `Lambda`, which it lacks, and what dropout draws.
+
+| module | cases | results | gradients |
+|---|---|---|---|""")
+    for name in count:
+        print(f"| `{name}` | {count[name]} | {worst[name]['out']:.2g} | {worst[name]['grad']:.2g} |")
+    if wrong:
+        print("\n### Wrong\n\n" + "\n".join(f"- {line}" for line in wrong))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("--format", choices=("text", "markdown"), default="text")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = pathlib.Path(folder) / "modules"
+        subprocess.run([options.program, prefix], check=True)
+        arrays, _ = harness.read_safetensors(f"{prefix}.safetensors")
+        lines = json.loads(pathlib.Path(f"{prefix}.json").read_text())
+    by_case = defaultdict(dict)
+    for key, x in arrays.items():
+        by_case[key.split("/")[0]][key] = x
+    cases = [Case(i, line, by_case[str(i)]) for i, line in enumerate(lines)]
+    worst, count, wrong = defaultdict(lambda: defaultdict(float)), defaultdict(int), []
+    for case in cases:
+        try:
+            units, fault = case.compare()
+        except Exception as error:
+            units, fault = {}, f"{type(error).__name__}: {error}"
+        count[case.name] += 1
+        for level, value in units.items():
+            worst[case.name][level] = max(worst[case.name][level], value)
+        if fault:
+            mode = "" if case.line["training"] else ", eval"
+            wrong.append(f"{case.line['torch']}, {case.line['dtype']}{mode}: {fault}")
+    if options.format == "markdown":
+        print_table(cases, worst, count, wrong)
+    else:
+        print("\n".join(wrong))
+        print(f"{len(cases)} cases of {len(count)} modules, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
