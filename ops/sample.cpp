@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <new>
 
 #include "core/call_line.h"
 #include "core/op.h"
@@ -68,8 +69,12 @@ std::array<T, 4> cubic_weights(const T& t) {
 Taps make_taps(int64_t in, int64_t out, double scale, const InterpolateOptions& o) {
   Taps taps;
   taps.count = o.mode == SampleMode::kLinear ? 2 : o.mode == SampleMode::kCubic ? 4 : 1;
-  taps.index.resize(size_t(taps.count * out));
-  taps.weight.resize(taps.index.size(), 1.0);
+  try {
+    taps.index.resize(size_t(taps.count * out));
+    taps.weight.resize(taps.index.size(), 1.0);
+  } catch (const std::bad_alloc&) {
+    fail<OutOfMemory>("interpolate: no memory to resize ", in, " pixels to ", out);
+  }
   const auto set = [&](int64_t k, int64_t i, int64_t index, double weight) {
     taps.index[size_t(k * out + i)] = std::clamp<int64_t>(index, 0, in - 1);
     taps.weight[size_t(k * out + i)] = weight;
@@ -123,6 +128,9 @@ struct Resizing {
                                                : o.size[size_t(i)];
       if (in < 1 || out < 1)
         fail<ShapeError>(kName, ": sizes must be positive: from ", in, " to ", out, " in dim ",
+                         2 + i, " of ", x);
+      if (out >= int64_t(1) << 31)
+        fail<ShapeError>(kName, ": sizes must be below 2^31: from ", in, " to ", out, " in dim ",
                          2 + i, " of ", x);
       sizes.push_back(out);
       const bool given = o.scale_factor && !o.recompute_scale_factor;

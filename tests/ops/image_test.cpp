@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "ops/binary.h"
@@ -86,6 +87,7 @@ TEST(Interpolate, RefusesWhatCannotBeMeant) {
   EXPECT_THROW(interpolate(x, {.size = {2}, .scale_factor = 2.0}), ArgumentError);
   EXPECT_THROW(interpolate(x, {.size = {1, 2, 3}}), ArgumentError);
   EXPECT_THROW(interpolate(x, {.size = {0, 2}}), ShapeError);
+  EXPECT_THROW(interpolate(x, {.size = {std::numeric_limits<int64_t>::max(), 2}}), ShapeError);
   EXPECT_THROW(interpolate(x, {.scale_factor = 0.1}), ShapeError);
   EXPECT_THROW(interpolate(x, {.scale_factor = std::nan("")}), ArgumentError);
   EXPECT_THROW(interpolate(x, {.size = {2}, .align_corners = true}), ArgumentError);
