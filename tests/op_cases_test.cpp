@@ -19,6 +19,7 @@
 #include "core/random.h"
 #include "core/tape.h"
 #include "core/view.h"
+#include "tests/op_families.h"
 #include "tests/operand.h"
 
 namespace tapegrad::testing {
@@ -376,56 +377,11 @@ void register_case(const char* family, const OpCase& row, int number) {
   }
 }
 
-struct Family {
-  const char* name;
-  void (*rows)(OpCases&);
-  OpCases cases = {};
-};
-
-std::vector<Family>& families() {
-  static std::vector<Family> all = {{"create", create_cases},
-                                    {"random", random_cases},
-                                    {"noise", noise_cases},
-                                    {"unary", unary_cases},
-                                    {"activation", activation_cases},
-                                    {"binary", binary_cases},
-                                    {"arithmetic", arithmetic_cases},
-                                    {"special", special_cases},
-                                    {"statistics", statistics_cases},
-                                    {"distance", distance_cases},
-                                    {"products", products_cases},
-                                    {"linalg", linalg_cases},
-                                    {"fft", fft_cases},
-                                    {"diagonal", diagonal_cases},
-                                    {"sort", sort_cases},
-                                    {"scan", scan_cases},
-                                    {"scatter", scatter_cases},
-                                    {"subscript", subscript_cases},
-                                    {"reduce", reduce_cases},
-                                    {"softmax", softmax_cases},
-                                    {"matmul", matmul_cases},
-                                    {"conv", conv_cases},
-                                    {"conv_nd", conv_nd_cases},
-                                    {"pool", pool_cases},
-                                    {"pool_nd", pool_nd_cases},
-                                    {"norm", norm_cases},
-                                    {"loss", loss_cases},
-                                    {"margin_loss", margin_loss_cases},
-                                    {"ctc_loss", ctc_loss_cases},
-                                    {"index", index_cases},
-                                    {"view", view_cases},
-                                    {"image", image_cases},
-                                    {"sample", sample_cases},
-                                    {"attention", attention_cases},
-                                    {"recurrent", recurrent_cases}};
-  return all;
-}
-
 TEST(CaseTable, EveryOpHasACase) {
   std::string missing;
   for (const OpInfo& info : catalog().ops()) {
     bool found = false;
-    for (const Family& family : families())
+    for (const CaseFamily& family : case_families())
       for (const OpCase& row : family.cases) found |= row.op == info.name;
     if (!found) missing += ' ' + info.name;
   }
@@ -447,7 +403,7 @@ std::string documented_gaps() {
 TEST(CaseTable, GapsOfCudaAreDocumented) {
   if (default_device().type != DeviceType::kCuda) return;
   std::map<std::string, std::string> missing;  // of an op: kernels
-  for (const Family& family : families())
+  for (const CaseFamily& family : case_families())
     for (const OpCase& row : family.cases) {
       const Case c(row);
       for (DType dtype : row.dtypes) try {
@@ -467,7 +423,7 @@ TEST(CaseTable, GapsOfCudaAreDocumented) {
 TEST(CaseTable, EveryDifferentiableOpIsRecorded) {
   if (default_device() != cpu) return;  // the same on every device
   std::map<std::string, bool> recorded;
-  for (const Family& family : families())
+  for (const CaseFamily& family : case_families())
     for (const OpCase& row : family.cases) {
       if (!catalog().find_or_null(row.op)) continue;
       const Case c(row);
@@ -490,8 +446,7 @@ TEST(CaseTable, EveryDifferentiableOpIsRecorded) {
 int main(int argc, char** argv) {
   using namespace tapegrad::testing;
   ::testing::InitGoogleTest(&argc, argv);
-  for (Family& family : families()) {
-    family.rows(family.cases);
+  for (const CaseFamily& family : case_families()) {
     std::map<std::string, int> numbers;
     for (const OpCase& row : family.cases) register_case(family.name, row, numbers[row.op]++);
   }

@@ -38,8 +38,7 @@ void elements(Recorder& record) {
                                 .pos_weight = record.positive({3}).detach(),
                                 .reduction = kNone}),
          x(), record.unit(kShape).detach());
-  record("KLDivLoss()", nn::KLDivLoss(), log_probabilities(record, kShape, 1),
-         record.unit(kShape));
+  record("KLDivLoss()", nn::KLDivLoss(), log_probabilities(record, kShape, 1), record.unit(kShape));
   record("KLDivLoss(log_target=True, reduction='sum')",
          nn::KLDivLoss({.log_target = true, .reduction = kSum}),
          log_probabilities(record, kShape, 1), log_probabilities(record, kShape, 1));
@@ -70,8 +69,7 @@ void classes(Recorder& record) {
   record("NLLLoss(torch.ones(5), ignore_index=1, reduction='sum')",
          nn::NLLLoss({.weight = weight(), .ignore_index = 1, .reduction = kSum}),
          log_probabilities(record, {4, 5, 2}, 1), record.ids(0, 5, {4, 2}));
-  record("MultiMarginLoss()", nn::MultiMarginLoss(), record.normal({4, 5}),
-         record.ids(0, 5, {4}));
+  record("MultiMarginLoss()", nn::MultiMarginLoss(), record.normal({4, 5}), record.ids(0, 5, {4}));
   record("MultiMarginLoss(2, 0.5, torch.ones(5), reduction='none')",
          nn::MultiMarginLoss({.p = 2, .margin = 0.5, .weight = weight(), .reduction = kNone}),
          record.normal({4, 5}), record.ids(0, 5, {4}));
@@ -85,12 +83,14 @@ void classes(Recorder& record) {
   const nn::CTCLoss ctc, finite({.blank = 2, .zero_infinity = true, .reduction = kSum});
   const Variable logits = record.normal({6, 2, 5}), labels = record.ids(1, 5, {2, 3});
   record.compare("CTCLoss()", "m(x[0].log_softmax(2), x[1], [6, 5], [3, 2])", ctc, {logits, labels},
-                 [&] { return Variables{ctc.forward(log_softmax(logits, 2), labels, {6, 5}, {3, 2})}; });
+                 [&] {
+                   return Variables{ctc.forward(log_softmax(logits, 2), labels, {6, 5}, {3, 2})};
+                 });
   const Variable others = record.ids(3, 5, {2, 3});
-  record.compare(
-      "CTCLoss(2, 'sum', True)", "m(x[0].log_softmax(2), x[1], [6, 1], [3, 2])", finite,
-      {logits, others},
-      [&] { return Variables{finite.forward(log_softmax(logits, 2), others, {6, 1}, {3, 2})}; });
+  record.compare("CTCLoss(2, 'sum', True)", "m(x[0].log_softmax(2), x[1], [6, 1], [3, 2])", finite,
+                 {logits, others}, [&] {
+                   return Variables{finite.forward(log_softmax(logits, 2), others, {6, 1}, {3, 2})};
+                 });
 }
 
 void pairs(Recorder& record) {
@@ -104,8 +104,7 @@ void pairs(Recorder& record) {
          nn::MarginRankingLoss({.margin = 0.5, .reduction = kSum}), x(), x(), record.sign(kShape));
   record("CosineEmbeddingLoss()", nn::CosineEmbeddingLoss(), x(), x(), record.sign({4}));
   record("CosineEmbeddingLoss(0.25, reduction='none')",
-         nn::CosineEmbeddingLoss({.margin = 0.25, .reduction = kNone}), x(), x(),
-         record.sign({4}));
+         nn::CosineEmbeddingLoss({.margin = 0.25, .reduction = kNone}), x(), x(), record.sign({4}));
   record("CosineSimilarity()", nn::CosineSimilarity(), x(), x());
   record("CosineSimilarity(0, 0.01)", nn::CosineSimilarity(0, 0.01), x(), x());
   record("PairwiseDistance()", nn::PairwiseDistance(), x(), x());

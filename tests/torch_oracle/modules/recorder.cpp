@@ -55,7 +55,8 @@ void Recorder::compare(const std::string& torch, const std::string& call, const 
   };
   Variables leaves;
   std::vector<std::string> gradients;
-  for (const auto& [name, value] : module.state_dict()) tensors_[id + "state/" + name] = value.clone();
+  for (const auto& [name, value] : module.state_dict())
+    tensors_[id + "state/" + name] = value.clone();
   for (const auto& [name, parameter] : module.named_parameters()) {
     leaves.push_back(parameter);
     gradients.push_back("gradient/of/" + name);

@@ -55,20 +55,20 @@ void attention(Recorder& record) {
   record.compare("MultiheadAttention(6, 3, bias=False, batch_first=True)",
                  "m(x[0], x[0], x[0], attn_mask=x[1], key_padding_mask=x[2])[0]", masked,
                  {x, added, left_out}, [&] {
-                   return Variables{masked.forward(
-                       x, x, x, {.attn_mask = added, .key_padding_mask = left_out})};
+                   return Variables{
+                       masked.forward(x, x, x, {.attn_mask = added, .key_padding_mask = left_out})};
                  });
 
   for (bool norm_first : {false, true}) {
-    const nn::TransformerEncoderLayer layer(
-        {.d_model = 6,
-         .nhead = 2,
-         .dim_feedforward = 8,
-         .dropout = 0.0,
-         .activation = norm_first ? nn::FeedforwardActivation::kGelu
-                                  : nn::FeedforwardActivation::kRelu,
-         .batch_first = norm_first,
-         .norm_first = norm_first});
+    const nn::TransformerEncoderLayer layer({.d_model = 6,
+                                             .nhead = 2,
+                                             .dim_feedforward = 8,
+                                             .dropout = 0.0,
+                                             .activation = norm_first
+                                                               ? nn::FeedforwardActivation::kGelu
+                                                               : nn::FeedforwardActivation::kRelu,
+                                             .batch_first = norm_first,
+                                             .norm_first = norm_first});
     record(norm_first ? "TransformerEncoderLayer(6, 2, 8, 0.0, F.gelu, batch_first=True, "
                         "norm_first=True)"
                       : "TransformerEncoderLayer(6, 2, 8, 0.0)",

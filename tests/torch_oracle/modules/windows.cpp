@@ -30,10 +30,8 @@ void convolutions(Recorder& record) {
                      .groups = 4}),
          record.normal({2, 4, 6, 7}));
   record("Conv3d(2, 3, (2, 3, 2), 1, (0, 1, 1))",
-         nn::Conv3d({.in_channels = 2,
-                     .out_channels = 3,
-                     .kernel_size = {2, 3, 2},
-                     .padding = {0, 1, 1}}),
+         nn::Conv3d(
+             {.in_channels = 2, .out_channels = 3, .kernel_size = {2, 3, 2}, .padding = {0, 1, 1}}),
          record.normal({2, 2, 4, 4, 5}));
   record("ConvTranspose1d(4, 6, 3, 2, 1, 1, 2)",
          nn::ConvTranspose1d({.in_channels = 4,
@@ -58,8 +56,7 @@ void convolutions(Recorder& record) {
                               .dilation = {2, 1}}),
          record.normal({2, 3, 4, 5}));
   record("ConvTranspose3d(2, 3, 2, 2)",
-         nn::ConvTranspose3d(
-             {.in_channels = 2, .out_channels = 3, .kernel_size = 2, .stride = 2}),
+         nn::ConvTranspose3d({.in_channels = 2, .out_channels = 3, .kernel_size = 2, .stride = 2}),
          record.normal({2, 2, 2, 3, 2}));
 }
 
@@ -71,10 +68,8 @@ void pools(Recorder& record) {
          record.normal(line));
   record("MaxPool2d(2)", nn::MaxPool2d(2), record.normal(image));
   record("MaxPool2d((3, 2), (2, 1), (1, 0), ceil_mode=True)",
-         nn::MaxPool2d({.kernel_size = {3, 2},
-                        .stride = Size2d{2, 1},
-                        .padding = {1, 0},
-                        .ceil_mode = true}),
+         nn::MaxPool2d(
+             {.kernel_size = {3, 2}, .stride = Size2d{2, 1}, .padding = {1, 0}, .ceil_mode = true}),
          record.normal(image));
   record("MaxPool3d(2)", nn::MaxPool3d(2), record.normal(volume));
   record("MaxPool3d(3, 2, 1)", nn::MaxPool3d({.kernel_size = 3, .stride = 2, .padding = 1}),

@@ -1,0 +1,157 @@
+// Calls of the catalog's ops: a row of the case table whose shapes, attributes, dtypes and layouts
+// the bytes change. Whatever is asked, the answer is a result or an error of the library, and
+//
+//   operands   a call changes none of its inputs, unless it is there to
+//   layouts    strided inputs give what contiguous ones give, values and gradients: the same bits
+//              of elementwise ops, nearly the same of others
+//   dtypes     float32 gives nearly what float64 gives
+//   gradients  have the shape and dtype of their inputs
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "core/allocator.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "tests/fuzz/call.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+using fuzz::Call;
+using Variables = std::vector<Variable>;
+
+struct Results {
+  bool failed = false, out_of_memory = false;
+  std::vector<Tensor> values, gradients;
+};
+
+/// The call on these inputs, and the gradients of the sum of its results' elements.
+Results run(const Call& call, const std::vector<Tensor>& tensors) {
+  Variables in;
+  for (const Tensor& x : tensors) in.push_back(x ? Variable(x) : Variable());
+  Results results;
+  set_memory_limit(memory_stats().in_use + (int64_t(256) << 20));
+  try {
+    Variables leaves;
+    if (!call.writes())
+      for (Variable& x : in)
+        if (x && is_float(x.dtype())) leaves.push_back(x.requires_grad_());
+    manual_seed(5);
+    Variables ys, seeds;
+    const Variables all = call.run(in);
+    for (const Variable& y : all) {
+      if (!y) continue;
+      results.values.push_back(y.value());
+      if (!y.requires_grad()) continue;
+      ys.push_back(y);
+      seeds.emplace_back(Tensor::full(y.shape(), 1.0, y.dtype()));
+    }
+    const Variables found = ys.empty() ? Variables(leaves.size())
+                                       : grad(ys, leaves, seeds, {.allow_unused = true});
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (found[i] && (found[i].shape() != leaves[i].shape() ||
+                       found[i].dtype() != leaves[i].dtype()))
+        fuzz::finding(call.text() + ": a gradient of another shape or dtype");
+      results.gradients.push_back(
+          found[i] ? found[i].value() : Tensor::full(leaves[i].shape(), 0.0, leaves[i].dtype()));
+    }
+  } catch (const OutOfMemory&) {
+    results.failed = results.out_of_memory = true;
+  } catch (const Error&) {
+    results.failed = true;
+  } catch (const std::exception& error) {
+    fuzz::finding(call.text() + ": not an error of the library: " + error.what());
+  }
+  set_memory_limit(-1);
+  return results;
+}
+
+/// Of results that were computed in the same order of operations, more or less.
+void expect_close(const Call& call, const std::vector<Tensor>& got,
+                  const std::vector<Tensor>& expected, double tolerance, const std::string& what) {
+  if (got.size() != expected.size()) fuzz::finding(call.text() + ", " + what + ": other results");
+  double scale = 1;
+  for (const Tensor& y : expected) scale = std::max(scale, largest(to_array(y)));
+  for (size_t k = 0; k < got.size(); ++k) {
+    const double allowed = tolerance * std::max(epsilon(got[k].dtype()), epsilon(expected[k].dtype()));
+    if (allowed == 0 && got[k].dtype() == expected[k].dtype()) {
+      if (!same_bits(got[k], expected[k])) fuzz::finding(call.text() + ", " + what + ": other bits");
+      continue;
+    }
+    const std::string fault = mismatch(to_array(got[k]), to_array(expected[k]), allowed, scale);
+    if (!fault.empty()) fuzz::finding(call.text() + ", " + what + ' ' + std::to_string(k) + ": " + fault);
+  }
+}
+
+void check_layouts(const Call& call, const std::vector<Tensor>& dense, const Results& plain,
+                   fuzz::Choices& choices) {
+  std::vector<Tensor> strided = dense;
+  std::string arranged;
+  for (size_t i = 0; i < dense.size(); ++i) {
+    const size_t which = choices.below(6);
+    if (!dense[i] || which > 3 || (call.writes() && i == 0)) continue;
+    if (Tensor x = arrange(dense[i], kArrangements[which])) {
+      strided[i] = std::move(x);
+      arranged += ' ' + std::to_string(i) + " is " + name(kArrangements[which]);
+    }
+  }
+  const Results got = run(call, strided);
+  if (got.out_of_memory) return;
+  if (got.failed)
+    fuzz::finding(call.text() + ',' + arranged + ": an error, which contiguous inputs are not");
+  const double tolerance = call.row().same_bits ? 0 : 4 * call.row().tolerance;
+  expect_close(call, got.values, plain.values, tolerance, arranged + ": result");
+  expect_close(call, got.gradients, plain.gradients, tolerance, arranged + ": gradient");
+}
+
+/// Ops whose results jump where a rounding error moves their arguments across a border, or that
+/// amplify it without bound.
+bool jumps(const std::string& op) {
+  static const std::set<std::string, std::less<>> all = {
+      "floor_divide", "remainder", "fmod",     "histc",     "quantile", "grid_sample",
+      "affine_grid",  "arange",    "linspace", "interpolate", "tan",    "isclose",
+      "allclose",     "finfo",     "pow",      "rms_norm",  "normalize", "corrcoef"};
+  return all.contains(op) || op.starts_with("linalg.") || op.find("cholesky") != op.npos ||
+         op.find("triangular") != op.npos;
+}
+
+void check_dtypes(const Call& call, const std::vector<Tensor>& dense, const Results& plain) {
+  if (call.is_random() || jumps(call.row().op)) return;
+  std::vector<Tensor> wide = dense;
+  for (Tensor& x : wide) {
+    if (!x || !is_float(x.dtype())) continue;
+    if (x.dtype() != f32) return;
+    x = x.to(f64);
+  }
+  const Results expected = run(call, wide);
+  if (expected.failed) return;
+  for (const Tensor& y : expected.values)
+    if (!is_float(y.dtype()) || largest(to_array(y)) > 1e6) return;  // rounding decides
+  expect_close(call, plain.values, expected.values, std::max(200.0, 10 * call.row().tolerance), "against float64: result");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  fuzz::Choices choices(data, size);
+  const Call call = fuzz::make_call(choices);
+  const std::vector<Tensor> dense = call.operands();
+  std::vector<Tensor> before;
+  for (const Tensor& x : dense) before.push_back(x ? x.clone() : x);
+  const Results plain = run(call, dense);
+  if (!call.writes())
+    for (size_t i = 0; i < dense.size(); ++i)
+      if (dense[i] && !same_bits(dense[i], before[i]))
+        fuzz::finding(call.text() + ": input " + std::to_string(i) + " was changed");
+  if (plain.failed || call.writes() || !call.has_values()) return 0;
+  check_layouts(call, dense, plain, choices);
+  check_dtypes(call, dense, plain);
+  return 0;
+}
