@@ -16,12 +16,39 @@ using testing::OpCase;
 constexpr int64_t kMostElements = 20'000;
 
 constexpr int64_t kSizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65};
-constexpr int64_t kIntegers[] = {0,  1,  2,  3,  4,  5,  7,   8,       16,
-                                 -1, -2, -3, -5, 31, 64, 100, 1 << 20, int64_t(1) << 31,
-                                 int64_t(1) << 62, std::numeric_limits<int64_t>::max(),
+constexpr int64_t kIntegers[] = {0,
+                                 1,
+                                 2,
+                                 3,
+                                 4,
+                                 5,
+                                 7,
+                                 8,
+                                 16,
+                                 -1,
+                                 -2,
+                                 -3,
+                                 -5,
+                                 31,
+                                 64,
+                                 100,
+                                 1 << 20,
+                                 int64_t(1) << 31,
+                                 int64_t(1) << 62,
+                                 std::numeric_limits<int64_t>::max(),
                                  std::numeric_limits<int64_t>::min()};
-constexpr double kReals[] = {0,   1,    -1,   0.5,   2,     3,
-                             0.1, -0.5, 1e-9, 1e300, -1e30, std::numeric_limits<double>::infinity(),
+constexpr double kReals[] = {0,
+                             1,
+                             -1,
+                             0.5,
+                             2,
+                             3,
+                             0.1,
+                             -0.5,
+                             1e-9,
+                             1e300,
+                             -1e30,
+                             std::numeric_limits<double>::infinity(),
                              -std::numeric_limits<double>::infinity(),
                              std::numeric_limits<double>::quiet_NaN()};
 constexpr DType kDTypes[] = {f32, f32, f32, f64, bf16, f16, i64, i32, u8, boolean};
@@ -48,9 +75,12 @@ Attribute make_attribute(const AttributeInfo& info, const Attribute& now, Choice
     if (const auto* list = std::get_if<std::vector<int64_t>>(&now)) values = *list;
     if (const auto* one = std::get_if<int64_t>(&now)) values = {*one};
     const size_t kind = choices.below(4);
-    if (kind == 0 || values.empty()) values.push_back(choices.of(kIntegers));
-    else if (kind == 1) values.pop_back();
-    else values[choices.below(values.size())] = choices.of(kIntegers);
+    if (kind == 0 || values.empty())
+      values.push_back(choices.of(kIntegers));
+    else if (kind == 1)
+      values.pop_back();
+    else
+      values[choices.below(values.size())] = choices.of(kIntegers);
     return values;
   }
   // Words that other rows use for an attribute of this name, or none of them.
@@ -94,8 +124,10 @@ std::string Call::text() const {
   std::ostringstream out;
   out << row_.op << " of";
   for (const auto& input : row_.inputs) {
-    if (!input) out << " none";
-    else out << ' ' << input->shape;
+    if (!input)
+      out << " none";
+    else
+      out << ' ' << input->shape;
   }
   for (const Input& input : row_.list) out << ' ' << input.shape;
   for (const auto& [name, value] : row_.attributes) out << ", " << name << " = " << print(value);

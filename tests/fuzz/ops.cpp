@@ -53,11 +53,11 @@ Results run(const Call& call, const std::vector<Tensor>& tensors) {
       ys.push_back(y);
       seeds.emplace_back(Tensor::full(y.shape(), 1.0, y.dtype()));
     }
-    const Variables found = ys.empty() ? Variables(leaves.size())
-                                       : grad(ys, leaves, seeds, {.allow_unused = true});
+    const Variables found =
+        ys.empty() ? Variables(leaves.size()) : grad(ys, leaves, seeds, {.allow_unused = true});
     for (size_t i = 0; i < leaves.size(); ++i) {
-      if (found[i] && (found[i].shape() != leaves[i].shape() ||
-                       found[i].dtype() != leaves[i].dtype()))
+      if (found[i] &&
+          (found[i].shape() != leaves[i].shape() || found[i].dtype() != leaves[i].dtype()))
         fuzz::finding(call.text() + ": a gradient of another shape or dtype");
       results.gradients.push_back(
           found[i] ? found[i].value() : Tensor::full(leaves[i].shape(), 0.0, leaves[i].dtype()));
@@ -80,13 +80,16 @@ void expect_close(const Call& call, const std::vector<Tensor>& got,
   double scale = 1;
   for (const Tensor& y : expected) scale = std::max(scale, largest(to_array(y)));
   for (size_t k = 0; k < got.size(); ++k) {
-    const double allowed = tolerance * std::max(epsilon(got[k].dtype()), epsilon(expected[k].dtype()));
+    const double allowed =
+        tolerance * std::max(epsilon(got[k].dtype()), epsilon(expected[k].dtype()));
     if (allowed == 0 && got[k].dtype() == expected[k].dtype()) {
-      if (!same_bits(got[k], expected[k])) fuzz::finding(call.text() + ", " + what + ": other bits");
+      if (!same_bits(got[k], expected[k]))
+        fuzz::finding(call.text() + ", " + what + ": other bits");
       continue;
     }
     const std::string fault = mismatch(to_array(got[k]), to_array(expected[k]), allowed, scale);
-    if (!fault.empty()) fuzz::finding(call.text() + ", " + what + ' ' + std::to_string(k) + ": " + fault);
+    if (!fault.empty())
+      fuzz::finding(call.text() + ", " + what + ' ' + std::to_string(k) + ": " + fault);
   }
 }
 
@@ -115,9 +118,9 @@ void check_layouts(const Call& call, const std::vector<Tensor>& dense, const Res
 /// amplify it without bound.
 bool jumps(const std::string& op) {
   static const std::set<std::string, std::less<>> all = {
-      "floor_divide", "remainder", "fmod",     "histc",     "quantile", "grid_sample",
-      "affine_grid",  "arange",    "linspace", "interpolate", "tan",    "isclose",
-      "allclose",     "finfo",     "pow",      "rms_norm",  "normalize", "corrcoef"};
+      "floor_divide", "remainder", "fmod",     "histc",       "quantile",  "grid_sample",
+      "affine_grid",  "arange",    "linspace", "interpolate", "tan",       "isclose",
+      "allclose",     "finfo",     "pow",      "rms_norm",    "normalize", "corrcoef"};
   return all.contains(op) || op.starts_with("linalg.") || op.find("cholesky") != op.npos ||
          op.find("triangular") != op.npos;
 }
@@ -134,7 +137,8 @@ void check_dtypes(const Call& call, const std::vector<Tensor>& dense, const Resu
   if (expected.failed) return;
   for (const Tensor& y : expected.values)
     if (!is_float(y.dtype()) || largest(to_array(y)) > 1e6) return;  // rounding decides
-  expect_close(call, plain.values, expected.values, std::max(200.0, 10 * call.row().tolerance), "against float64: result");
+  expect_close(call, plain.values, expected.values, std::max(200.0, 10 * call.row().tolerance),
+               "against float64: result");
 }
 
 }  // namespace

@@ -22,9 +22,11 @@ using Bytes = std::vector<uint8_t>;
 std::vector<Bytes> read_corpus(int count, char** paths) {
   std::vector<std::filesystem::path> files;
   for (int i = 0; i < count; ++i) {
-    if (!std::filesystem::is_directory(paths[i])) files.emplace_back(paths[i]);
+    if (!std::filesystem::is_directory(paths[i]))
+      files.emplace_back(paths[i]);
     else
-      for (const auto& entry : std::filesystem::directory_iterator(paths[i])) files.push_back(entry);
+      for (const auto& entry : std::filesystem::directory_iterator(paths[i]))
+        files.push_back(entry);
   }
   std::sort(files.begin(), files.end());
   std::vector<Bytes> corpus;
@@ -85,7 +87,8 @@ void change(Bytes& bytes, const std::vector<Bytes>& corpus, Random& random) {
 volatile int running = 0;
 
 void say_which(int signal) {
-  std::fprintf(stderr, "with %s %d\n", running < 0 ? "file" : "change", running < 0 ? ~running : running);
+  std::fprintf(stderr, "with %s %d\n", running < 0 ? "file" : "change",
+               running < 0 ? ~running : running);
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }

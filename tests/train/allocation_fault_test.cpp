@@ -32,7 +32,8 @@ thread_local int64_t until_failure = -1;
 void* allocate(size_t bytes, size_t alignment) {
   if (until_failure > 0 && --until_failure == 0) throw std::bad_alloc();
   void* block = nullptr;
-  if (posix_memalign(&block, std::max(alignment, sizeof(void*)), bytes) != 0) throw std::bad_alloc();
+  if (posix_memalign(&block, std::max(alignment, sizeof(void*)), bytes) != 0)
+    throw std::bad_alloc();
   return block;
 }
 
@@ -78,9 +79,7 @@ class Training {
   }
 
   /// Where step() was when it threw.
-  std::string phase() {
-    return std::exchange(phase_, "forward");
-  }
+  std::string phase() { return std::exchange(phase_, "forward"); }
   /// Gradients are all there or none is.
   void expect_whole_gradients() const {
     size_t present = 0;
