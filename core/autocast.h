@@ -10,8 +10,8 @@
 //   optimizer.step();
 //
 // As torch.autocast does it: an op that a program calls has its float operands cast,
-// differentiably, before it runs. Operands that are float64 or no floats are left as they are.
-// docs/ mixed_precision.md lists the ops:
+// differentiably, before it runs. Operands that are float64 or no floats are left as they are; for
+// all the ops see docs/mixed_precision.md:
 //
 //   the scope's type   matrix products, linear, convolutions, attention, recurrent networks, prelu
 //   float32            softmax, losses, norms, sums and products, exp, log, pow and their kin

@@ -1,6 +1,7 @@
 // Orthogonal factors: QR, singular values, eigenvalues; and what is made of singular values.
 #include <limits>
 
+#include "core/autocast.h"
 #include "core/call_line.h"
 #include "core/op.h"
 #include "core/tape.h"
@@ -240,6 +241,7 @@ struct Pinv {
   Tensor forward(const Tensor& x) const {
     require_matrix(kName, x);
     const NoGrad off;
+    const AutocastOff as_called;
     const Spectrum of(x, options.atol, options.rtol);
     return matmul(mT(of.factors.vh) * as_row(of.inverse), mT(of.factors.u)).value();
   }
@@ -256,6 +258,7 @@ struct Lstsq {
 
   Tensor forward(const Tensor&, const Tensor& b) {
     const NoGrad off;
+    const AutocastOff as_called;
     const Svd& factors = spectrum->factors;
     const Variable along = matmul(mT(factors.u), Variable(b)) * as_column(spectrum->inverse);
     const Tensor x = matmul(mT(factors.vh), along).value();

@@ -6,6 +6,7 @@
 //   gradients  gradcheck to the order that the catalog states; each dtype against float64
 //   empties    sizes set to 0: a result or a typed error, and gradients of the right shape
 //   operands   a call changes no operand and leaves no node behind
+//   autocast   in a scope of bfloat16 the same, as accurate as that
 //
 // They run on the default device: with TAPEGRAD_DEVICE=cuda on a GPU, or on what stands in for one
 // (tests/cuda_on_host).
@@ -14,6 +15,7 @@
 #include <fstream>
 #include <map>
 
+#include "core/autocast.h"
 #include "core/error.h"
 #include "core/gradcheck.h"
 #include "core/random.h"
@@ -73,8 +75,12 @@ class Case {
     for (size_t i = 0; i < arguments.inputs.size(); ++i)
       if (is_updated(i) && arguments.inputs[i]) arguments.inputs[i] = clone(arguments.inputs[i]);
     manual_seed(5);
-    if (row_.before) arguments.inputs = row_.before(std::move(arguments.inputs));
+    if (row_.before) {
+      const detail::AutocastOff only_the_op;
+      arguments.inputs = row_.before(std::move(arguments.inputs));
+    }
     Variables results = info_.call(std::move(arguments));
+    const detail::AutocastOff only_the_op;
     return row_.after ? row_.after(std::move(results)) : results;
   }
 
@@ -330,6 +336,30 @@ void test_operands(const Case& c) {
     EXPECT_TRUE(!operands[i] || same_bits(operands[i], before[i])) << "input " << i;
 }
 
+void test_autocast(const Case& c) {
+  for (DType dtype : {f32, bf16}) {
+    const auto& dtypes = c.row().dtypes;
+    if (std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end()) continue;
+    SCOPED_TRACE(name(dtype));
+    const std::vector<Tensor> operands = c.operands(dtype);
+    const Results expected = run(c, operands);
+    const Autocast amp(bf16);
+    const Results got = run(c, operands);
+    ASSERT_EQ(got.values.size(), expected.values.size());
+    ASSERT_EQ(got.gradients.size(), expected.gradients.size());
+    const double allowed = std::max(16.0, 4 * c.row().tolerance) * epsilon(bf16);
+    for (size_t k = 0; k < got.values.size(); ++k)
+      EXPECT_EQ(mismatch(to_array(got.values[k]), to_array(expected.values[k]), allowed), "")
+          << "value " << k;
+    double scale = 0;
+    for (const Tensor& dx : expected.gradients) scale = std::max(scale, largest(to_array(dx)));
+    for (size_t k = 0; k < got.gradients.size(); ++k)
+      EXPECT_EQ(
+          mismatch(to_array(got.gradients[k]), to_array(expected.gradients[k]), allowed, scale), "")
+          << "gradient " << k;
+  }
+}
+
 /// Kernels that CUDA does not have yet, and all of linear algebra. An op that needs one says so.
 constexpr std::string_view kNotOnCuda[] = {"poisson", "multinomial", "ctc_loss",
                                            "fft",     "rfft",        "irfft"};
@@ -363,11 +393,8 @@ class CaseTest : public ::testing::Test {
 void register_case(const char* family, const OpCase& row, int number) {
   const OpInfo* info = catalog().find_or_null(row.op);
   std::vector<std::pair<std::string, CaseTest::Question>> questions = {
-      {"values", test_values},
-      {"layouts", test_layouts},
-      {"gradients", test_gradients},
-      {"empties", test_empties},
-      {"operands", test_operands}};
+      {"values", test_values},   {"layouts", test_layouts},   {"gradients", test_gradients},
+      {"empties", test_empties}, {"operands", test_operands}, {"autocast", test_autocast}};
   if (info && info->traits.inplace) questions.push_back({"target", test_layouts_of_target});
   for (const auto& [name, question] : questions) {
     const std::string full = row.op + '/' + std::to_string(number) + '/' + name;
