@@ -10,6 +10,7 @@
 #include "core/functional.h"
 #include "core/gradcheck.h"
 #include "core/op.h"
+#include "core/profiler.h"
 #include "core/runtime_info.h"
 #include "core/tape.h"
 #include "core/tape_picture.h"

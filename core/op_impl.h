@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/op.h"
+#include "core/profiler.h"
 
 namespace tapegrad::detail {
 
@@ -185,6 +186,7 @@ Variable SavedOutput<K>::operator()() const {
 template <typename Op, std::same_as<Variable>... Inputs>
 auto apply(Op op, Where where, const Inputs&... inputs) {
   const detail::InputPointers<sizeof...(Inputs)> pointers{&inputs...};
+  const OpSpan span(Op::kName);
   try {
     return detail::finish(std::move(op), where, pointers, detail::run_forward([&] {
                             return op.forward(inputs.value_or_empty()...);
@@ -197,6 +199,7 @@ auto apply(Op op, Where where, const Inputs&... inputs) {
 
 template <typename Op>
 auto apply(Op op, Where where, std::span<const Variable> inputs) {
+  const OpSpan span(Op::kName);
   try {
     return detail::finish(std::move(op), where, inputs,
                           detail::run_forward([&] { return op.forward(inputs); }));
@@ -264,6 +267,7 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
 
 template <typename Op, std::same_as<Variable>... Others>
 auto apply_in_place(Op op, Where where, Variable& target, const Others&... others) {
+  const OpSpan span(Op::kName);
   try {
     return detail::write_in_place(op, where, target, others...);
   } catch (Error& error) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/kernels.h"
+#include "core/profiler.h"
 #include "core/tape.h"
 
 namespace tapegrad::optim {
@@ -72,6 +73,7 @@ void Optimizer::prepare_state(Slot& slot) {
 
 void Optimizer::step() {
   const NoGrad no_grad;
+  const OpSpan span(kind_, Pass::kUpdate);
   for (Group& group : groups_)
     for (Slot& slot : group.slots) {
       const Variable grad = slot.param.grad();

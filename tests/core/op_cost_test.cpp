@@ -41,9 +41,9 @@ int64_t steps_of(const std::function<void()>& work) {
 }
 
 /// Instructions of one op of the chain y = y * a + b: those of 40 ops less those of 20, so that the
-/// rest cancels. A first chain fills the caches of memory.
+/// rest cancels. A first chain, of more, fills the caches of memory.
 double instructions_per_op(const std::function<void(int links)>& chain) {
-  chain(20);
+  chain(40);
   const int64_t longer = steps_of([&] { chain(20); }), shorter = steps_of([&] { chain(10); });
   return longer < 0 || shorter < 0 ? -1 : double(longer - shorter) / 20;
 }
