@@ -8,19 +8,33 @@
 // would compile a layer's virtual functions.
 #pragma once
 
-#include <tuple>
-
 #include "nn/module.h"
 
 namespace tapegrad::nn {
 
 namespace detail {
 
-/// function(xs..., kept..., where).
-template <auto function, typename Kept, typename... Xs>
-Variable call_with(const Kept& kept, Where where, const Xs&... xs) {
-  return std::apply([&](const auto&... k) { return function(xs..., k..., where); }, kept);
-}
+/// What a std::tuple is for. That one is long to compile, and every user compiles forty of these.
+template <typename... Kept>
+struct Arguments {
+  template <auto function, typename... Xs>
+  Variable call(Where where, const Xs&... xs) const {
+    return function(xs..., where);
+  }
+};
+template <typename First, typename... Rest>
+struct Arguments<First, Rest...> {
+  First first;
+  Arguments<Rest...> rest;
+
+  explicit Arguments(First first, Rest... rest)
+      : first(std::move(first)), rest(std::move(rest)...) {}
+  /// function(xs..., kept..., where).
+  template <auto function, typename... Xs>
+  Variable call(Where where, const Xs&... xs) const {
+    return rest.template call<function>(where, xs..., first);
+  }
+};
 
 }  // namespace detail
 
@@ -30,11 +44,11 @@ class Function : public Stateless<Self> {
  public:
   explicit Function(Kept... kept) : kept_(std::move(kept)...) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
-    return detail::call_with<function>(kept_, where, x);
+    return kept_.template call<function>(where, x);
   }
 
  protected:
-  std::tuple<Kept...> kept_;
+  detail::Arguments<Kept...> kept_;
 };
 
 /// forward(x, y) is function(x, y, kept...).
@@ -43,11 +57,11 @@ class Function2 : public Stateless<Self> {
  public:
   explicit Function2(Kept... kept) : kept_(std::move(kept)...) {}
   Variable forward(const Variable& x, const Variable& y, Where where = Where::current()) const {
-    return detail::call_with<function>(kept_, where, x, y);
+    return kept_.template call<function>(where, x, y);
   }
 
  protected:
-  std::tuple<Kept...> kept_;
+  detail::Arguments<Kept...> kept_;
 };
 
 /// forward(x, y, z) is function(x, y, z, kept...).
@@ -57,11 +71,11 @@ class Function3 : public Stateless<Self> {
   explicit Function3(Kept... kept) : kept_(std::move(kept)...) {}
   Variable forward(const Variable& x, const Variable& y, const Variable& z,
                    Where where = Where::current()) const {
-    return detail::call_with<function>(kept_, where, x, y, z);
+    return kept_.template call<function>(where, x, y, z);
   }
 
  protected:
-  std::tuple<Kept...> kept_;
+  detail::Arguments<Kept...> kept_;
 };
 
 }  // namespace tapegrad::nn

@@ -50,7 +50,7 @@ struct GaussianNLLLoss final : Function3<GaussianNLLLoss, gaussian_nll_loss, Gau
 
 struct MultiMarginLoss final : Function2<MultiMarginLoss, multi_margin_loss, MultiMarginOptions> {
   explicit MultiMarginLoss(MultiMarginOptions options = {});
-  void members(Members& m) override { m.buffer("weight", std::get<0>(kept_).weight); }
+  void members(Members& m) override { m.buffer("weight", kept_.first.weight); }
 };
 struct MultiLabelSoftMarginOptions {
   Variable weight = {};
@@ -59,7 +59,7 @@ struct MultiLabelSoftMarginOptions {
 struct MultiLabelSoftMarginLoss final
     : Function2<MultiLabelSoftMarginLoss, multilabel_soft_margin_loss, Variable, Reduction> {
   explicit MultiLabelSoftMarginLoss(MultiLabelSoftMarginOptions options = {});
-  void members(Members& m) override { m.buffer("weight", std::get<0>(kept_)); }
+  void members(Members& m) override { m.buffer("weight", kept_.first); }
 };
 
 struct CTCLoss final : Stateless<CTCLoss> {

@@ -21,7 +21,8 @@ scripts/setup.sh python3
 scripts/setup.sh libtorch-dev || echo "without libtorch"
 build=build-benchmark
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_BUILD_TESTS=OFF \
-  -DTAPEGRAD_BUILD_TOOLS=OFF -DTAPEGRAD_BUILD_EXAMPLES=OFF -DTAPEGRAD_BUILD_BENCHMARKS=ON >/dev/null
+  -DTAPEGRAD_BUILD_TOOLS=OFF -DTAPEGRAD_BUILD_EXAMPLES=OFF -DTAPEGRAD_BUILD_BENCHMARKS=ON \
+  -DTAPEGRAD_CUDA=OFF -DTAPEGRAD_WERROR="${WERROR:-OFF}" >/dev/null
 cmake --build $build
 
 libraries=/usr/lib/$(gcc -print-multiarch)/openblas-openmp
