@@ -60,8 +60,8 @@ TEST(Autocast, IsOfItsScopeAndThread) {
     EXPECT_FALSE(elsewhere);
   }
   EXPECT_FALSE(is_autocast_enabled());
-  EXPECT_THROW(Autocast{f32}, DTypeError);
-  EXPECT_THROW(Autocast{i32}, DTypeError);
+  EXPECT_THROW((void)Autocast(f32), DTypeError);
+  EXPECT_THROW((void)Autocast(i32), DTypeError);
   EXPECT_FALSE(is_autocast_enabled());
 }
 
