@@ -4,6 +4,7 @@
 
 #include "core/allocator.h"
 #include "core/tape.h"
+#include "core/view.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
