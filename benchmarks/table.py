@@ -41,7 +41,8 @@ def cell(list_of_values):
     if not list_of_values:
         return "-"
     low, high = min(list_of_values), max(list_of_values)
-    return f"{number(statistics.median(list_of_values))} ({number(low)}-{number(high)})"
+    middle = number(statistics.median(list_of_values))
+    return f"{middle} ({number(low)}-{number(high)})" if len(list_of_values) > 1 else middle
 
 
 def share_of_limit(name, unit, ours, limits):
@@ -88,8 +89,8 @@ def main():
 
 Written by `scripts/benchmark.sh` at commit {sys.argv[2]}: {cpu}, {flags}, g++ {compiler.strip()}.
 
-Each number is the median of {rounds} processes, with the least and the largest; each process gives the
-median of its own repetitions. Ours and the distribution's libtorch took turns, and libtorch ran with
+Each number is the median of {rounds} process{"es" if rounds > 1 else ""}, with the least and the largest; each process gives
+the median of its own repetitions. Ours and the distribution's libtorch took turns, and libtorch ran with
 OpenMP's OpenBLAS, the machine's widest vectors and an allocator that keeps its memory. The ratio says
 how many times faster (for memory: smaller) tapegrad is. Absolute times hold for this machine and this
 hour; ratios carry further.
