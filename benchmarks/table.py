@@ -89,8 +89,9 @@ def main():
 
 Written by `scripts/benchmark.sh` at commit {sys.argv[2]}: {cpu}, {flags}, g++ {compiler.strip()}.
 
-Each number is the median of {rounds} process{"es" if rounds > 1 else ""}, with the least and the largest; each process gives
-the median of its own repetitions. Ours and the distribution's libtorch took turns, and libtorch ran with
+{f"Each number is the median of {rounds} processes, with the least and the largest" if rounds > 1
+ else "Each number comes from one process, so nothing is said of its spread"}; each process gives the
+median of its own repetitions. Ours and the distribution's libtorch took turns, and libtorch ran with
 OpenMP's OpenBLAS, the machine's widest vectors and an allocator that keeps its memory. The ratio says
 how many times faster (for memory: smaller) tapegrad is. Absolute times hold for this machine and this
 hour; ratios carry further.
