@@ -57,20 +57,19 @@ struct EluBackward {
   }
 };
 
-/// x (1 + erf(x / sqrt(2))) / 2, and 0 at -inf, its limit.
+/// x times the share of a normal distribution below x; 0 at -inf, the limit.
 struct GeluErf {
   template <typename V>
   TG_HD V operator()(V x) const {
-    const V below = V(1) + Functions<V>::erf(x * V(0.70710678118654752440));
-    return select(below == V(0), V(0), V(0.5) * x * below);
+    const V below = Functions<V>::normal(x).below;
+    return select(below == V(0), V(0), x * below);
   }
 };
 struct GeluErfBackward {
   template <typename V>
   TG_HD V operator()(V dy, V x) const {
-    const V below = V(0.5) + V(0.5) * Functions<V>::erf(x * V(0.70710678118654752440));
-    const V density = V(0.39894228040143267794) * Functions<V>::exp(V(-0.5) * (x * x));
-    return dy * (below + select(density == V(0), V(0), x * density));
+    const Normal<V> normal = Functions<V>::normal(x);
+    return dy * (normal.below + select(normal.density == V(0), V(0), x * normal.density));
   }
 };
 

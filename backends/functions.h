@@ -8,6 +8,12 @@
 
 namespace tapegrad::formulas {
 
+/// The standard normal distribution: the share below x, and the density there.
+template <typename V>
+struct Normal {
+  V below, density;
+};
+
 template <typename V>
 struct Functions {
   TG_HD static V exp(V x) { return std::exp(x); }
@@ -20,6 +26,10 @@ struct Functions {
   TG_HD static V tan(V x) { return std::tan(x); }
   TG_HD static V tanh(V x) { return std::tanh(x); }
   TG_HD static V erf(V x) { return std::erf(x); }
+  TG_HD static Normal<V> normal(V x) {
+    return {V(0.5) * std::erfc(x * V(-0.70710678118654752440)),
+            V(0.39894228040143267794) * std::exp(V(-0.5) * (x * x))};
+  }
   /// 1 / (1 + exp(-x)) by the exponential that does not overflow.
   TG_HD static V sigmoid(V x) {
     const V e = std::exp(-std::abs(x));

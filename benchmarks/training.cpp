@@ -4,6 +4,7 @@
 //   training                      all workloads
 //   training gpt resnet18         some
 //   training --steps=100 peaks    more of them
+//   training --profile gpt        and which ops they spend it in
 //
 // Beside other work OpenMP's threads wait for one another: measure on a quiet machine, or with
 // OMP_NUM_THREADS=1.
@@ -12,6 +13,7 @@
 
 #include "benchmarks/measure.h"
 #include "benchmarks/workloads.h"
+#include "core/profiler.h"
 #include "core/random.h"
 
 namespace tapegrad::bench {
@@ -28,14 +30,20 @@ struct Step {
   void read() { value.item(); }
 };
 
-void run(const WorkloadInfo& info, int64_t steps) {
+void run(const WorkloadInfo& info, int64_t steps, bool profiled) {
   manual_seed(1);
   Workload work = info.make();
-  ::bench::time_training(info.name, steps > 0 ? steps : work.steps, Step{work, {}});
+  if (steps == 0) steps = work.steps;
+  ::bench::time_training(info.name, steps, Step{work, {}});
+  if (!profiled) return;
+  Profiler profiler;
+  ::bench::time_training(info.name + ".profiled", steps, Step{work, {}});
+  profiler.stop();
+  std::cout << profiler;
 }
 
 int usage() {
-  std::cout << "training [--steps=N] [workload...]\n\n";
+  std::cout << "training [--steps=N] [--profile] [workload...]\n\n";
   for (const WorkloadInfo& info : workloads())
     std::cout << "  " << info.name << ": " << info.description << '\n';
   return 2;
@@ -43,11 +51,16 @@ int usage() {
 
 int run_all(int argc, char** argv) {
   int64_t steps = 0;
+  bool profiled = false;
   std::vector<const WorkloadInfo*> chosen;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word.starts_with("--steps=")) {
       steps = std::atoll(argv[i] + 8);
+      continue;
+    }
+    if (word == "--profile") {
+      profiled = true;
       continue;
     }
     const auto found = std::ranges::find(workloads(), word, &WorkloadInfo::name);
@@ -56,7 +69,7 @@ int run_all(int argc, char** argv) {
   }
   if (chosen.empty())
     for (const WorkloadInfo& info : workloads()) chosen.push_back(&info);
-  for (const WorkloadInfo* info : chosen) run(*info, steps);
+  for (const WorkloadInfo* info : chosen) run(*info, steps, profiled);
   return 0;
 }
 

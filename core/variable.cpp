@@ -9,6 +9,8 @@ namespace tapegrad {
 Variable::Variable(const Tensor& value) : state_(Ref<State>::adopt(new State(value))) {}
 Variable::Variable(Tensor&& value) : state_(Ref<State>::adopt(new State(std::move(value)))) {}
 
+void Variable::State::destroy(State* state) { delete state; }
+
 const Tensor Variable::kEmptyTensor;
 const Edge Variable::kNoEdge;
 

@@ -136,7 +136,7 @@ class Variable {
     State(InPlace, Make& make) : value(make()) {}
     explicit State(const Tensor& value) : value(value) {}
     explicit State(Tensor&& value) : value(std::move(value)) {}
-    static void destroy(State* state) { delete state; }
+    static void destroy(State* state);
   };
 
   static const Tensor kEmptyTensor;

@@ -89,7 +89,7 @@ constexpr auto kConvTranspose = [](auto size, auto&&... arguments) {
 
 template <typename Self, typename Size>
 Conv<Self, Size>::Conv(ConvOptions<Size> options)
-    : Weighted<Self>(options.bias), options_(options) {
+    : Model<Self, Weighted>(options.bias), options_(options) {
   check(Self::kName, options);
   if (options.in_channels != 0) this->allocate(weight_shape(options.in_channels));
 }
@@ -125,7 +125,7 @@ template class Conv<Conv3d, Size3d>;
 
 template <typename Self, typename Size>
 ConvTranspose<Self, Size>::ConvTranspose(ConvTransposeOptions<Size> options)
-    : Weighted<Self>(options.bias), options_(options) {
+    : Model<Self, Weighted>(options.bias), options_(options) {
   check(Self::kName, options);
   if (options.in_channels != 0) allocate(options.in_channels);
 }
@@ -133,7 +133,7 @@ ConvTranspose<Self, Size>::ConvTranspose(ConvTransposeOptions<Size> options)
 template <typename Self, typename Size>
 void ConvTranspose<Self, Size>::allocate(int64_t in_channels) const {
   check_groups(Self::kName, in_channels, options_.groups);
-  Weighted<Self>::allocate(
+  Weighted::allocate(
       with_kernel({in_channels, options_.out_channels / options_.groups}, options_.kernel_size),
       options_.out_channels);
 }

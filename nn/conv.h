@@ -29,7 +29,7 @@ using Conv3dOptions = ConvOptions<Size3d>;
 
 /// Cross-correlation; weight [out_channels, in_channels / groups, kernel_size].
 template <typename Self, typename Size>
-class Conv : public Weighted<Self> {
+class Conv : public Model<Self, Weighted> {
  public:
   Variable forward(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;
@@ -73,7 +73,7 @@ struct ConvTransposeOptions {
 };
 /// The adjoint of Conv; weight [in_channels, out_channels / groups, kernel_size].
 template <typename Self, typename Size>
-class ConvTranspose : public Weighted<Self> {
+class ConvTranspose : public Model<Self, Weighted> {
  public:
   Variable forward(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;

@@ -6,13 +6,7 @@
 
 namespace tapegrad::nn {
 
-void require_option(std::string_view layer, std::string_view option, int64_t value) {
-  if (value == 0) fail<ArgumentError>(layer, ": the option ", option, " is missing");
-  if (value < 0) fail<ArgumentError>(layer, ": ", option, " is negative: ", value);
-}
-
-Linear::Linear(LinearOptions options)
-    : Weighted(options.bias), out_features_(options.out_features) {
+Linear::Linear(LinearOptions options) : Model(options.bias), out_features_(options.out_features) {
   require_option(kName, ".out_features", options.out_features);
   if (options.in_features == 0) return;
   require_option(kName, ".in_features", options.in_features);

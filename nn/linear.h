@@ -12,7 +12,7 @@ struct LinearOptions {
 };
 
 /// x [..., in_features] -> [..., out_features]; weight [out_features, in_features].
-class Linear final : public Weighted<Linear> {
+class Linear final : public Model<Linear, Weighted> {
  public:
   static constexpr std::string_view kName = "Linear";
   explicit Linear(LinearOptions options);

@@ -123,6 +123,8 @@ Members& Members::buffer(std::string_view name, Variable& buffer) {
 }
 
 Module::Module() : state_(std::make_shared<State>()) {}
+Module::Module(const Module&) = default;
+Module::~Module() = default;
 
 void Module::visit(MemberVisitor& visitor, const std::string& path) const {
   Module& self = const_cast<Module&>(*this);  // members() only names what is there

@@ -94,7 +94,7 @@ struct NamedVariable {
 /// What every part of a model can do. Derive from Model<Self>, below.
 class Module {
  public:
-  virtual ~Module() = default;
+  virtual ~Module();
 
   /// Names the parameters, buffers and modules this one consists of, in a fixed order.
   virtual void members(Members& m) = 0;
@@ -160,7 +160,7 @@ class Module {
 
  protected:
   Module();
-  Module(const Module&) = default;
+  Module(const Module&);
   Module& operator=(const Module&) = default;
 
   /// For infer().
@@ -259,9 +259,9 @@ class HookedCall {
 };
 
 /// What modules derive from, as `struct Net : nn::Model<Net>`. Self has members() and forward(), of
-/// any inputs and result, and may give itself a kName.
-template <typename Self>
-class Model : public Module {
+/// any inputs and result, and may give itself a kName. Base is a Module that has the rest.
+template <typename Self, typename Base = Module>
+class Model : public Base {
  public:
   /// forward(...). A layer whose forward takes a Where last passes on the caller's line.
   template <typename X>
@@ -305,11 +305,11 @@ class Model : public Module {
     return copy;
   }
   Self& to(Device device) {
-    Module::to(device);
+    Base::to(device);
     return self();
   }
   Self& to(DType dtype) {
-    Module::to(dtype);
+    Base::to(dtype);
     return self();
   }
 
@@ -317,19 +317,26 @@ class Model : public Module {
     if constexpr (requires { Self::kName; })
       return std::string(Self::kName);
     else
-      return kind_of(typeid(Self));
+      return Module::kind_of(typeid(Self));
   }
   Variable call(const Variable& x, Where where) override {
-    if constexpr (requires(Self s) {
+    if constexpr (requires(const Self s) {
                     { s.forward(x) } -> std::convertible_to<Variable>;
                   })
+      return run(std::as_const(*this).self(), where, x);
+    else if constexpr (requires(Self s) {
+                         { s.forward(x) } -> std::convertible_to<Variable>;
+                       })
       return run(self(), where, x);
     else
-      fail_inputs();
+      this->fail_inputs();
   }
   std::unique_ptr<Module> copy() const override {
     return std::unique_ptr<Module>(new Self(self()));  // no unique_ptr<Self>: compiles faster
   }
+
+ protected:
+  using Base::Base;
 
  private:
   Self& self() { return static_cast<Self&>(*this); }

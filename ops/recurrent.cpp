@@ -10,6 +10,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/extent.h"
+#include "ops/lstm_sequence.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/unary.h"
@@ -32,16 +33,6 @@ struct State {
 };
 
 // A cell takes the input's share of the gates, already with its bias, and gives the next state.
-
-struct LstmCell {
-  static constexpr int kGates = 4;
-
-  State operator()(const Variable& from_input, const State& s, const Weights& w) const {
-    const auto gates = chunk(from_input + linear(s.h, w.w_hh, w.b_hh), 4, 1);
-    const Variable c = sigmoid(gates[1]) * s.c + sigmoid(gates[0]) * tanh(gates[2]);
-    return {sigmoid(gates[3]) * tanh(c), c};
-  }
-};
 
 struct GruCell {
   static constexpr int kGates = 3;
@@ -149,27 +140,44 @@ struct Network {
   }
 };
 
-/// One layer in one direction over a sequence. `state` becomes the last one.
-template <typename Cell>
-Variable run_layer(const Cell& cell, const Variable& x, const Weights& weights, bool backwards,
-                   State& state) {
-  const Variable from_input = linear(x, weights.w_ih, weights.b_ih);  // of all steps at once
-  const int64_t steps = x.size(0);
-  std::vector<Variable> states(static_cast<size_t>(steps));
-  for (int64_t i = 0; i < steps; ++i) {
-    const int64_t t = backwards ? steps - 1 - i : i;
-    state = cell(select(from_input, 0, t), state, weights);
-    states[size_t(t)] = state.h;
-  }
-  return stack(states, 0);
-}
+// A layer in one direction takes a sequence and gives the states; `state` becomes the last one.
 
 template <typename Cell>
-std::vector<Variable> run(std::string_view op, const Cell& cell, const Variable& input,
+struct StepByStep {
+  static constexpr int kGates = Cell::kGates;
+
+  Variable operator()(const Variable& x, const Weights& weights, bool backwards,
+                      State& state) const {
+    const Variable from_input = linear(x, weights.w_ih, weights.b_ih);  // of all steps at once
+    const int64_t steps = x.size(0);
+    std::vector<Variable> states(static_cast<size_t>(steps));
+    for (int64_t i = 0; i < steps; ++i) {
+      const int64_t t = backwards ? steps - 1 - i : i;
+      state = Cell()(select(from_input, 0, t), state, weights);
+      states[size_t(t)] = state.h;
+    }
+    return stack(states, 0);
+  }
+};
+
+struct LstmLayer {
+  static constexpr int kGates = 4;
+
+  Variable operator()(const Variable& x, const Weights& w, bool backwards, State& state) const {
+    const Variable bias = !w.b_ih ? w.b_hh : !w.b_hh ? w.b_ih : w.b_ih + w.b_hh;
+    const auto made = lstm_sequence(linear(x, w.w_ih, bias), state.h, state.c, w.w_hh, backwards,
+                                    Where::current());
+    state = {select(made[0], 0, backwards ? 0 : x.size(0) - 1), made[1]};
+    return made[0];
+  }
+};
+
+template <typename Layer>
+std::vector<Variable> run(std::string_view op, const Layer& run_layer, const Variable& input,
                           const Variable& h0, const Variable& c0, std::span<const Variable> weights,
                           const RecurrentOptions& options) {
-  constexpr bool kHasC = Cell::kGates == 4;
-  const Network net(op, input, weights, Cell::kGates, options);
+  constexpr bool kHasC = std::same_as<Layer, LstmLayer>;
+  const Network net(op, input, weights, Layer::kGates, options);
   std::vector<Variable> h = net.first_states(h0, "h0"), c;
   if (kHasC) c = net.first_states(c0, "c0");
   Variable x = net.x;
@@ -179,7 +187,7 @@ std::vector<Variable> run(std::string_view op, const Cell& cell, const Variable&
     for (int64_t direction = 0; direction < net.directions(); ++direction) {
       const size_t i = size_t(layer * net.directions() + direction);
       State state{h[i], kHasC ? c[i] : Variable()};
-      outputs.push_back(run_layer(cell, x, net.weights[i], direction == 1, state));
+      outputs.push_back(run_layer(x, net.weights[i], direction == 1, state));
       h[i] = state.h;
       if (kHasC) c[i] = state.c;
     }
@@ -198,7 +206,7 @@ std::vector<Variable> lstm(const Variable& x, const Variable& h0, const Variable
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(lstm, where, x, h0, c0, weights, options);
   const CallLine line(where);
-  return run("lstm", LstmCell(), x, h0, c0, weights, options);
+  return run("lstm", LstmLayer(), x, h0, c0, weights, options);
 }
 
 std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const Variable> weights,
@@ -206,7 +214,7 @@ std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(gru, where, x, h0, weights, options);
   const CallLine line(where);
-  return run("gru", GruCell(), x, h0, {}, weights, options);
+  return run("gru", StepByStep<GruCell>(), x, h0, {}, weights, options);
 }
 
 std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
@@ -215,7 +223,7 @@ std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(rnn_tanh, where, x, h0, weights, options);
   const CallLine line(where);
-  return run("rnn_tanh", PlainCell<tanh>(), x, h0, {}, weights, options);
+  return run("rnn_tanh", StepByStep<PlainCell<tanh>>(), x, h0, {}, weights, options);
 }
 
 std::vector<Variable> rnn_relu(const Variable& x, const Variable& h0,
@@ -224,7 +232,7 @@ std::vector<Variable> rnn_relu(const Variable& x, const Variable& h0,
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(rnn_relu, where, x, h0, weights, options);
   const CallLine line(where);
-  return run("rnn_relu", PlainCell<relu>(), x, h0, {}, weights, options);
+  return run("rnn_relu", StepByStep<PlainCell<relu>>(), x, h0, {}, weights, options);
 }
 
 static RecurrentOptions recurrent_options(const Arguments& a) {

@@ -30,6 +30,8 @@ Params::Params(std::vector<Variable> params) { groups_.push_back({.params = std:
 Params::Params(std::initializer_list<Variable> params) : Params(std::vector<Variable>(params)) {}
 Params::Params(std::vector<ParamGroup> groups) : groups_(std::move(groups)) {}
 Params::Params(std::initializer_list<ParamGroup> groups) : groups_(groups) {}
+Params::Params(Params&&) noexcept = default;
+Params::~Params() = default;
 
 Optimizer::~Optimizer() = default;
 

@@ -50,6 +50,8 @@ class Params {
   Params(std::initializer_list<Variable> params);
   Params(std::vector<ParamGroup> groups);
   Params(std::initializer_list<ParamGroup> groups);
+  Params(Params&&) noexcept;
+  ~Params();
 
   std::vector<ParamGroup>& groups() { return groups_; }
 

@@ -24,6 +24,7 @@ void register_kernels() {
   register_norm();
   register_loss();
   register_ctc_loss();
+  register_recurrent();
   register_index();
   register_random();
   register_noise();

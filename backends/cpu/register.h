@@ -26,6 +26,7 @@ void register_sample();
 void register_norm();
 void register_loss();
 void register_ctc_loss();
+void register_recurrent();
 void register_index();
 void register_random();
 void register_noise();

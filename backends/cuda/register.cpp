@@ -18,6 +18,7 @@ void register_kernels() {
   register_matmul();
   register_norm();
   register_layer_norm();
+  register_recurrent();
   register_index();
   register_scatter();
   register_update();

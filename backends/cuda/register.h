@@ -16,6 +16,7 @@ void register_softmax();
 void register_matmul();
 void register_norm();
 void register_layer_norm();
+void register_recurrent();
 void register_index();
 void register_scatter();
 void register_update();

@@ -1,0 +1,97 @@
+// The elementwise part of recurrent steps.
+#include "backends/cpu/functions.h"
+#include "backends/cpu/map.h"
+#include "backends/cpu/register.h"
+#include "backends/formulas_recurrent.h"
+#include "ops/lstm_sequence.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int64_t kBlock = 2048;  // elements of the state that are worth a second thread
+
+/// Rows of [rows, n] memory in batches: run(row, column, load, store), where load(x) reads the
+/// lanes that are there and store(y, values) writes them.
+template <typename T, typename Run>
+void for_each_state(int64_t rows, int64_t n, const Run& run) {
+  for_each_block(rows, std::max<int64_t>(1, kBlock / std::max<int64_t>(n, 1)),
+                 [&](int64_t first, int64_t last) {
+                   for (int64_t row = first; row < last; ++row) {
+                     int64_t j = 0;
+                     for (; j + kLanes<T> <= n; j += kLanes<T>)
+                       run(
+                           row, j, [](const T* x) { return load_batch(x); },
+                           [](T* y, Batch<T> values) { store_batch<T>(y, values); });
+                     if (j == n) continue;
+                     run(
+                         row, j, [&](const T* x) { return load_some(x, n - j); },
+                         [&](T* y, Batch<T> values) { store_some<T>(y, n - j, values); });
+                   }
+                 });
+}
+
+template <typename T>
+void lstm_cell(const Tensor& x, const Tensor& product, const Tensor& c_before, Tensor& gates,
+               Tensor& c, Tensor& h) {
+  const int64_t n = c.shape()[1];
+  const T *xs = x.data<T>(), *products = product.data<T>(), *cs = c_before.data<T>();
+  T *to_gates = gates.data<T>(), *to_c = c.data<T>(), *to_h = h.data<T>();
+  for_each_state<T>(c.shape()[0], n, [&](int64_t row, int64_t j, auto load, auto store) {
+    const int64_t at = row * n + j, gate = 4 * row * n + j;
+    const auto sum = [&](int k) { return load(xs + gate + k * n) + load(products + gate + k * n); };
+    const auto open =
+        formulas::activated(formulas::LstmGates<Batch<T>>{sum(0), sum(1), sum(2), sum(3)});
+    const auto after = formulas::lstm_step(open, load(cs + at));
+    store(to_gates + gate, open.i);
+    store(to_gates + gate + n, open.f);
+    store(to_gates + gate + 2 * n, open.g);
+    store(to_gates + gate + 3 * n, open.o);
+    store(to_c + at, after.c);
+    store(to_h + at, after.h);
+  });
+}
+
+template <typename T>
+void lstm_cell_backward(const Tensor& gates, const Tensor& c_before, const Tensor& c,
+                        const Tensor& dy, const Tensor& dh, const Tensor& dc, Tensor& dgates,
+                        Tensor& dc_before) {
+  const int64_t n = c.shape()[1];
+  const auto data = [](const Tensor& t) { return t ? t.data<const T>() : nullptr; };
+  const T *from_gates = data(gates), *cs_before = data(c_before), *cs = data(c);
+  const T *dys = data(dy), *dhs = data(dh), *dcs = data(dc);
+  T *to_gates = dgates.data<T>(), *to_c = dc_before.data<T>();
+  for_each_state<T>(c.shape()[0], n, [&](int64_t row, int64_t j, auto load, auto store) {
+    const int64_t at = row * n + j, gate = 4 * row * n + j;
+    const auto or_zero = [&](const T* x) {
+      return x != nullptr ? load(x + at) : Batch<T>(Compute<T>(0));
+    };
+    const formulas::LstmGates<Batch<T>> open{load(from_gates + gate), load(from_gates + gate + n),
+                                             load(from_gates + gate + 2 * n),
+                                             load(from_gates + gate + 3 * n)};
+    Batch<T> d = or_zero(dcs);
+    const auto gradient = formulas::lstm_step_backward(open, load(cs_before + at), load(cs + at),
+                                                       or_zero(dys) + or_zero(dhs), d);
+    store(to_gates + gate, gradient.i);
+    store(to_gates + gate + n, gradient.f);
+    store(to_gates + gate + 2 * n, gradient.g);
+    store(to_gates + gate + 3 * n, gradient.o);
+    store(to_c + at, d);
+  });
+}
+
+}  // namespace
+
+void register_recurrent() {
+  set_kernel(kernels::lstm_cell, DeviceType::kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& product, const Tensor& c_before,
+                            Tensor& gates, Tensor& c,
+                            Tensor& h) { lstm_cell<T>(x, product, c_before, gates, c, h); });
+  set_kernel(kernels::lstm_cell_backward, DeviceType::kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& gates, const Tensor& c_before, const Tensor& c,
+                            const Tensor& dy, const Tensor& dh, const Tensor& dc, Tensor& dgates,
+                            Tensor& dc_before) {
+               lstm_cell_backward<T>(gates, c_before, c, dy, dh, dc, dgates, dc_before);
+             });
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,42 @@
+// One step of an LSTM for one element of its state, and the gradient.
+#pragma once
+
+#include "backends/functions.h"
+
+namespace tapegrad::formulas {
+
+/// The gates i, f, g, o; or their gradients.
+template <typename V>
+struct LstmGates {
+  V i, f, g, o;
+};
+template <typename V>
+struct LstmState {
+  V c, h;
+};
+
+/// Sigmoids of i, f and o, tanh of g.
+template <typename V>
+TG_HD LstmGates<V> activated(const LstmGates<V>& sums) {
+  using F = Functions<V>;
+  return {F::sigmoid(sums.i), F::sigmoid(sums.f), F::tanh(sums.g), F::sigmoid(sums.o)};
+}
+
+template <typename V>
+TG_HD LstmState<V> lstm_step(const LstmGates<V>& gates, V c_before) {
+  const V c = gates.f * c_before + gates.i * gates.g;
+  return {c, gates.o * Functions<V>::tanh(c)};
+}
+
+/// Gradients of the sums under the activations from those of h and c; dc becomes that of c_before.
+template <typename V>
+TG_HD LstmGates<V> lstm_step_backward(const LstmGates<V>& gates, V c_before, V c, V dh, V& dc) {
+  const V one(1), t = Functions<V>::tanh(c);
+  dc = dc + dh * gates.o * (one - t * t);
+  const V di = dc * gates.g, df = dc * c_before, dg = dc * gates.i, d_o = dh * t;
+  dc = dc * gates.f;
+  return {di * gates.i * (one - gates.i), df * gates.f * (one - gates.f),
+          dg * (one - gates.g * gates.g), d_o * gates.o * (one - gates.o)};
+}
+
+}  // namespace tapegrad::formulas

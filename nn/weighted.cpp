@@ -1,0 +1,44 @@
+#include "nn/weighted.h"
+
+namespace tapegrad::nn {
+
+void require_option(std::string_view layer, std::string_view option, int64_t value) {
+  if (value == 0) fail<ArgumentError>(layer, ": the option ", option, " is missing");
+  if (value < 0) fail<ArgumentError>(layer, ": ", option, " is negative: ", value);
+}
+
+Weighted::Weighted(bool has_bias) : weight(Tensor::empty({0}, default_dtype(), default_device())) {
+  weight.requires_grad_();
+  if (!has_bias) return;
+  bias = Variable(Tensor::empty({0}, default_dtype(), default_device()));
+  bias.requires_grad_();
+}
+
+// Here, not in the header: every model holds layers and would compile these for each.
+Weighted::Weighted(const Weighted&) = default;
+Weighted::~Weighted() = default;
+
+void Weighted::members(Members& m) { m("weight", weight)("bias", bias); }
+
+void Weighted::initialize(const Init& init) {
+  set_init(init);
+  if (is_inferred()) run_init();
+}
+
+void Weighted::allocate(const Shape& weight_shape, int64_t bias_size) const {
+  Tensor bias_value;
+  if (bias) bias_value = bias.value().empty_like({bias_size});
+  weight.rebind(weight.value().empty_like(weight_shape));
+  if (bias) bias.rebind(std::move(bias_value));
+  run_init();
+}
+
+void Weighted::run_init() const {
+  Variable w = weight, b = bias;
+  if (init())
+    init()(w, b);
+  else
+    init::torch(w, b);
+}
+
+}  // namespace tapegrad::nn
