@@ -162,12 +162,39 @@ Variable some_seed(const Variable& y, double phase) {
   return Variable(Tensor::from<double>(values, y.shape()).to(y.device())).requires_grad_();
 }
 
+/// check(), and for higher orders the gradient in the same way, as a function of the inputs and of
+/// the seeds, which come after them.
+GradcheckResult check_orders(const GradcheckFunction& f, const std::vector<Variable>& inputs,
+                             const std::vector<Variable>& xs, const Names& input_names,
+                             const Names& output_names, const GradcheckOptions& options) {
+  GradcheckResult result = check(f, inputs, xs, input_names, output_names, options);
+  if (!result || options.order == 1) return result;
+  std::vector<Variable> all = inputs, varied = xs;
+  const std::vector<Variable> outputs = evaluate(f, inputs);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    all.push_back(some_seed(outputs[k], 0.3 + double(k)));
+    varied.push_back(all.back());
+  }
+  const GradcheckFunction gradient = [&](const std::vector<Variable>& in) {
+    const auto seeds = in.begin() + std::ptrdiff_t(inputs.size());
+    return gradients(evaluate(f, {in.begin(), seeds}), {seeds, in.end()}, xs,
+                     {.create_graph = true});
+  };
+  const Names varied_names = [&](size_t i) {
+    return i < xs.size() ? input_names(i) : "seed " + std::to_string(i - xs.size());
+  };
+  const Names gradient_names = [&](size_t i) { return "gradient in " + input_names(i); };
+  GradcheckOptions rest = options;
+  --rest.order;
+  return check_orders(gradient, all, varied, varied_names, gradient_names, rest);
+}
+
 }  // namespace
 
 GradcheckResult gradcheck_outputs(const GradcheckFunction& f, const std::vector<Variable>& inputs,
                                   GradcheckOptions options) {
-  if (options.order != 1 && options.order != 2)
-    fail<ArgumentError>("gradcheck: order is 1 or 2, not ", options.order);
+  if (options.order < 1 || options.order > 3)
+    fail<ArgumentError>("gradcheck: order is 1, 2 or 3, not ", options.order);
   const Recording on(true);
   std::vector<Variable> xs;
   std::vector<size_t> numbers;
@@ -185,26 +212,7 @@ GradcheckResult gradcheck_outputs(const GradcheckFunction& f, const std::vector<
   if (xs.empty()) fail<ArgumentError>("gradcheck: no input requires a gradient");
 
   const Names input_name = [&](size_t i) { return "input " + std::to_string(numbers[i]); };
-  GradcheckResult result = check(f, inputs, xs, input_name, numbered("output"), options);
-  if (!result || options.order == 1) return result;
-
-  // The gradient as a function of the inputs and of the seeds, which come after them.
-  std::vector<Variable> all = inputs, varied = xs;
-  const std::vector<Variable> outputs = evaluate(f, inputs);
-  for (size_t k = 0; k < outputs.size(); ++k) {
-    all.push_back(some_seed(outputs[k], 0.3 + double(k)));
-    varied.push_back(all.back());
-  }
-  const GradcheckFunction gradient = [&](const std::vector<Variable>& in) {
-    const auto seeds = in.begin() + std::ptrdiff_t(inputs.size());
-    return gradients(evaluate(f, {in.begin(), seeds}), {seeds, in.end()}, xs,
-                     {.create_graph = true});
-  };
-  const Names varied_name = [&](size_t i) {
-    return i < xs.size() ? input_name(i) : "seed " + std::to_string(i - xs.size());
-  };
-  const Names gradient_name = [&](size_t i) { return "gradient in " + input_name(i); };
-  return check(gradient, all, varied, varied_name, gradient_name, options);
+  return check_orders(f, inputs, xs, input_name, numbered("output"), options);
 }
 
 }  // namespace tapegrad

@@ -15,7 +15,8 @@
 namespace tapegrad {
 
 struct GradcheckOptions {
-  int order = 1;      // 2 also checks the gradient of the gradient, in the inputs and in the seed
+  int order = 1;      // 2 also checks the gradient of the gradient, in the inputs and in the seed;
+                      // 3 that of this one too, which takes long for more than a few elements
   double eps = 1e-6;  // half of the difference's width
   double atol = 1e-5;
   double rtol = 1e-3;

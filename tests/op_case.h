@@ -79,6 +79,8 @@ void statistics_cases(OpCases& cases);
 void distance_cases(OpCases& cases);
 void products_cases(OpCases& cases);
 void linalg_cases(OpCases& cases);
+void linalg_factors_cases(OpCases& cases);
+void linalg_functions_cases(OpCases& cases);
 void fft_cases(OpCases& cases);
 void diagonal_cases(OpCases& cases);
 void sort_cases(OpCases& cases);

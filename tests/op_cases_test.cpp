@@ -2,8 +2,9 @@
 // <family>.<op>/<number of the case>/<question>, as in --gtest_filter='unary.exp/0/*'.
 //
 //   values     the result against the reference, in every dtype
-//   layouts    strided inputs give what contiguous ones give, also in the gradient
-//   gradients  gradcheck to the order that the catalog states; each dtype against float64
+//   layouts    strided inputs give what contiguous ones give, also in the gradient (T05)
+//   gradients  gradcheck to the order that the catalog states; each dtype against float64 (T21)
+//   third      of some ops: gradcheck to order 3 (T21)
 //   empties    sizes set to 0: a result or a typed error, and gradients of the right shape
 //   operands   a call changes no operand and leaves no node behind
 //   autocast   in a scope of bfloat16 the same, as accurate as that
@@ -12,6 +13,7 @@
 // (tests/cuda_on_host).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -268,6 +270,41 @@ void test_gradients(const Case& c) {
   }
 }
 
+/// Ops of every kind, whose first case is checked to the third order: elementwise, with results in
+/// their rules, reductions, products, windows, norms, picked elements, factorisations, transforms.
+constexpr std::string_view kToThirdOrder[] = {"tanh",
+                                              "sigmoid",
+                                              "gelu",
+                                              "div",
+                                              "pow",
+                                              "atan2",
+                                              "lgamma",
+                                              "var",
+                                              "prod",
+                                              "softmax",
+                                              "logsumexp",
+                                              "cumprod",
+                                              "matmul",
+                                              "conv1d",
+                                              "gather",
+                                              "einsum",
+                                              "lstm",
+                                              "layer_norm",
+                                              "avg_pool1d",
+                                              "linalg.inv",
+                                              "linalg.cholesky",
+                                              "norm",
+                                              "fft.fft",
+                                              "mse_loss",
+                                              "cross_entropy",
+                                              "linalg.eigvalsh"};
+
+void test_third(const Case& c) {
+  const auto f = [&](const Variables& in) { return c.call(in); };
+  const GradcheckResult result = gradcheck_outputs(f, leaves(c, c.operands(f64)), {.order = 3});
+  EXPECT_TRUE(result) << result.message;
+}
+
 /// The sizes `changes` has set to 0: a result or a typed error, never anything else.
 void run_empty(const Case& c, const std::vector<Shape>& shapes) {
   std::vector<Tensor> operands;
@@ -396,6 +433,8 @@ void register_case(const char* family, const OpCase& row, int number) {
       {"values", test_values},   {"layouts", test_layouts},   {"gradients", test_gradients},
       {"empties", test_empties}, {"operands", test_operands}, {"autocast", test_autocast}};
   if (info && info->traits.inplace) questions.push_back({"target", test_layouts_of_target});
+  if (number == 0 && std::ranges::find(kToThirdOrder, row.op) != std::end(kToThirdOrder))
+    questions.push_back({"third", test_third});
   for (const auto& [name, question] : questions) {
     const std::string full = row.op + '/' + std::to_string(number) + '/' + name;
     ::testing::RegisterTest(

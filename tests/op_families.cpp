@@ -20,6 +20,8 @@ constexpr Family kFamilies[] = {
     {"distance", distance_cases},
     {"products", products_cases},
     {"linalg", linalg_cases},
+    {"linalg_factors", linalg_factors_cases},
+    {"linalg_functions", linalg_functions_cases},
     {"fft", fft_cases},
     {"diagonal", diagonal_cases},
     {"sort", sort_cases},

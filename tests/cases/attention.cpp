@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -66,24 +67,39 @@ Reference bags(const std::string& mode, int64_t padding) {
   };
 }
 
+struct Sizes {
+  int64_t batch, queries, keys, features, width;
+};
+
+OpCase attention_case(const Sizes& s, Mask mask, std::optional<double> scale) {
+  OpCase row{
+      .op = "scaled_dot_product_attention",
+      .inputs = {Input{{s.batch, s.queries, s.features}}, Input{{s.batch, s.keys, s.features}},
+                 Input{{s.batch, s.keys, s.width}}, std::nullopt},
+      .attributes = {{"is_causal", mask == Mask::kCausal}},
+      .reference = attention(mask, scale.value_or(1 / std::sqrt(double(s.features)))),
+      .tolerance = 64};
+  if (mask == Mask::kBool) row.inputs[3] = Input{{s.queries, s.keys}, Fill::kBool};
+  if (mask == Mask::kAdded) row.inputs[3] = Input{{s.queries, s.keys}};
+  if (scale) row.attributes.emplace("scale", *scale);
+  return row;
+}
+
 }  // namespace
 
+void draw_attention(OpCases& cases, Choices& choices) {
+  const auto size = [&](int64_t most) { return choices.between(1, most); };
+  const Sizes sizes{size(3), size(9), size(9), size(6), size(6)};
+  const Mask mask = choices.of({Mask::kNone, Mask::kCausal, Mask::kBool, Mask::kAdded});
+  cases.push_back(attention_case(sizes, mask, choices.flag() ? std::optional(0.3) : std::nullopt));
+}
+
 void attention_cases(OpCases& cases) {
-  const auto add = [&](Mask mask, std::optional<double> scale) {
-    OpCase row{.op = "scaled_dot_product_attention",
-               .inputs = {Input{{2, 3, 4}}, Input{{2, 5, 4}}, Input{{2, 5, 2}}, std::nullopt},
-               .attributes = {{"is_causal", mask == Mask::kCausal}},
-               .reference = attention(mask, scale.value_or(0.5)),
-               .tolerance = 64};
-    if (mask == Mask::kBool) row.inputs[3] = Input{{3, 5}, Fill::kBool};
-    if (mask == Mask::kAdded) row.inputs[3] = Input{{3, 5}};
-    if (scale) row.attributes.emplace("scale", *scale);
-    cases.push_back(row);
-  };
-  add(Mask::kNone, {});
-  add(Mask::kCausal, {});
-  add(Mask::kBool, {});
-  add(Mask::kAdded, 0.3);
+  constexpr Sizes kSizes{2, 3, 5, 4, 2};
+  cases.push_back(attention_case(kSizes, Mask::kNone, {}));
+  cases.push_back(attention_case(kSizes, Mask::kCausal, {}));
+  cases.push_back(attention_case(kSizes, Mask::kBool, {}));
+  cases.push_back(attention_case(kSizes, Mask::kAdded, 0.3));
 
   for (const std::string mode : {"sum", "mean", "max"}) {
     for (const int64_t padding : {-1, 2})

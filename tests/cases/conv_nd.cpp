@@ -1,3 +1,4 @@
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -83,19 +84,56 @@ Reference transposed(const Setting& s) {
   };
 }
 
+OpCase conv_case(std::string op, Shape x, Shape weight, const Setting& s, bool bias) {
+  const bool back = !s.output_padding.empty();
+  OpCase row{.op = std::move(op),
+             .inputs = {Input{x}, Input{weight}},
+             .attributes = s.attributes(),
+             .reference = back ? transposed(s) : convolution(s),
+             .tolerance = 32};
+  row.inputs.resize(3);
+  if (bias) row.inputs[2] = Input{{back ? weight[1] * s.groups : weight[0]}};
+  return row;
+}
+
 }  // namespace
 
+void draw_conv(OpCases& cases, Choices& choices) {
+  const int dims = int(choices.between(1, 3));
+  const int64_t most = dims == 1 ? 15 : dims == 2 ? 7 : 3;
+  const bool back = choices.flag();
+  Setting s;
+  s.groups = choices.of({1, 1, 2, 3});
+  const int64_t in = choices.between(1, 3), out = choices.between(1, 3);  // channels of a group
+  Shape x{choices.between(1, 2), s.groups * in};
+  Shape weight{back ? s.groups * in : s.groups * out, back ? out : in};
+  for (int d = 0; d < dims; ++d) {
+    const int64_t kernel = choices.between(1, 3), dilation = choices.of({1, 1, 2, 3});
+    const int64_t reach = dilation * (kernel - 1) + 1;
+    weight.push_back(kernel);
+    s.dilation.push_back(dilation);
+    s.stride.push_back(choices.between(1, 3));
+    if (back) {
+      s.output_padding.push_back(choices.between(0, std::max(s.stride.back(), dilation) - 1));
+      s.padding.push_back(choices.between(0, (reach - 1) / 2));  // so that something is left
+      x.push_back(choices.between(1, most));
+    } else {
+      s.padding.push_back(choices.between(0, 3));
+      x.push_back(std::max<int64_t>(reach - 2 * s.padding.back(), 1) + choices.between(0, most));
+    }
+  }
+  cases.push_back(conv_case((back ? "conv_transpose" : "conv") + std::to_string(dims) + "d", x,
+                            weight, s, choices.flag()));
+  OpCase& row = cases.back();
+  for (auto& input : row.inputs)
+    if (input) input->fill = Fill::kIntegers;
+  row.tolerance = 0;
+  row.dtypes = {f64, f32};
+}
+
 void conv_nd_cases(OpCases& cases) {
-  const auto add = [&](const char* op, Shape x, Shape weight, Setting s, bool bias) {
-    const bool back = !s.output_padding.empty();
-    OpCase row{.op = op,
-               .inputs = {Input{x}, Input{weight}},
-               .attributes = s.attributes(),
-               .reference = back ? transposed(s) : convolution(s),
-               .tolerance = 32};
-    row.inputs.resize(3);
-    if (bias) row.inputs[2] = Input{{back ? weight[1] * s.groups : weight[0]}};
-    cases.push_back(row);
+  const auto add = [&](const char* op, Shape x, Shape weight, const Setting& s, bool bias) {
+    cases.push_back(conv_case(op, x, weight, s, bias));
   };
   add("conv1d", {2, 3, 7}, {4, 3, 3}, {{1}, {1}, {1}}, true);
   add("conv1d", {1, 4, 8}, {2, 2, 3}, {{2}, {2}, {2}, 2}, false);

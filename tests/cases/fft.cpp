@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -176,6 +177,32 @@ void add_shift(OpCases& cases, Shape shape, std::vector<int64_t> dims, bool inve
 }
 
 }  // namespace
+
+void draw_fft(OpCases& cases, Choices& choices) {
+  const std::string norm = choices.of({"backward", "ortho", "forward"});
+  const int64_t most = choices.of({4, 12, 40});
+  const size_t kind = choices.below(4);
+  const Shape shape = draw_shape(choices, int(choices.between(kind == 2 ? 2 : 1, 3)), most);
+  const int rank = shape.rank();
+  if (kind == 2) {
+    const int64_t first = int64_t(choices.below(size_t(rank)));
+    const int64_t second = (first + 1 + int64_t(choices.below(size_t(rank - 1)))) % rank;
+    std::vector<int64_t> s;
+    if (choices.flag()) s = {choices.between(1, 12), choices.between(1, 12)};
+    if (s.empty() && shape[int(second)] < 2) return;  // of which irfft2 makes nothing
+    return add_planes(cases, shape, {first, second}, s, norm);
+  }
+  if (kind == 3) {
+    std::vector<int64_t> dims;
+    for (int i = 0; i < rank; ++i)
+      if (choices.flag()) dims.push_back(i);
+    return add_shift(cases, shape, dims, choices.flag());
+  }
+  const int dim = int(choices.below(size_t(rank)));
+  std::optional<int64_t> n;
+  if (choices.flag()) n = choices.between(1, most);
+  add_lines(cases, shape, int(draw_sign(choices, dim, rank)), n, norm);
+}
 
 void fft_cases(OpCases& cases) {
   for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 12, 15}) add_lines(cases, {n}, -1, {}, "backward");

@@ -1,3 +1,4 @@
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -53,7 +54,28 @@ Reference padded(const Index& amounts, const std::string& mode) {
   };
 }
 
+OpCase padding(const Shape& shape, const Index& amounts, const std::string& mode) {
+  return {.op = "pad",
+          .inputs = {Input{shape}},
+          .attributes = {{"pad", amounts}, {"mode", mode}},
+          .reference = padded(amounts, mode),
+          .same_bits = true};
+}
+
 }  // namespace
+
+void draw_image(OpCases& cases, Choices& choices) {
+  const int dims = int(choices.between(1, 3));
+  const std::string mode = choices.of({"reflect", "replicate", "circular"});
+  Shape shape = draw_shape(choices, dims + int(choices.between(1, 2)), 6);
+  Index amounts;
+  for (int i = 0; i < dims; ++i) {
+    const int64_t n = shape[shape.rank() - 1 - i];
+    const int64_t most = mode == "reflect" ? n - 1 : mode == "circular" ? n : 4;
+    for (int side = 0; side < 2; ++side) amounts.push_back(choices.between(0, most));
+  }
+  cases.push_back(padding(shape, amounts, mode));
+}
 
 void image_cases(OpCases& cases) {
   const auto add = [&](const char* op, Shape from, Shape to, const char* name, int64_t factor,
@@ -83,11 +105,7 @@ void image_cases(OpCases& cases) {
                                               {{1, 2, 4, 3}, {2, 2, 1, 3}},
                                               {{3, 5}, {-1, 2}},
                                               {{2, 2, 3, 2}, {1, 0, 1, 1, 1, 1}}})
-      cases.push_back({.op = "pad",
-                       .inputs = {Input{shape}},
-                       .attributes = {{"pad", amounts}, {"mode", mode}},
-                       .reference = padded(amounts, mode),
-                       .same_bits = true});
+      cases.push_back(padding(shape, amounts, mode));
 }
 
 }  // namespace tapegrad::testing

@@ -1,3 +1,4 @@
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -53,6 +54,48 @@ Reference masked(double value) {
 }
 
 }  // namespace
+
+void draw_index(OpCases& cases, Choices& choices) {
+  const Shape shape = draw_shape(choices, int(choices.between(1, 4)), 6);
+  const int dim = int(choices.below(size_t(shape.rank())));
+  const int64_t count = choices.between(0, 9), bound = shape[dim];
+  Shape picked = shape, part = shape;
+  picked[dim] = part[dim] = count;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (i != dim) part[i] = choices.between(1, shape[i]);
+  OpCase row{.op = {},
+             .attributes = {{"dim", draw_sign(choices, dim, shape.rank())}},
+             .tolerance = 0,
+             .same_bits = true,
+             .dtypes = {f64, f32}};
+  const auto whole = [](const Shape& shape) { return Input{shape, Fill::kIntegers}; };
+  switch (choices.below(4)) {
+    case 0:
+      row.op = "index_select";
+      row.inputs = {whole(shape), indices({count}, bound)};
+      row.reference = selected(dim, false);
+      row.dtypes = kMoved;
+      break;
+    case 1:
+      row.op = "gather";
+      row.inputs = {whole(shape), indices(part, bound)};
+      row.reference = selected(dim, true);
+      row.dtypes = kMoved;
+      break;
+    case 2:
+      row.op = "index_add";
+      row.inputs = {whole(shape), indices({count}, bound), whole(picked)};
+      row.attributes["alpha"] = 2.0;
+      row.reference = added(dim, false, 2);
+      break;
+    case 3:
+      row.op = "scatter_add";
+      row.inputs = {whole(shape), indices(part, bound), whole(picked)};
+      row.reference = added(dim, true, 1);
+      break;
+  }
+  cases.push_back(row);
+}
 
 void index_cases(OpCases& cases) {
   const auto add = [&](const char* op, const std::vector<std::optional<Input>>& inputs,

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -71,6 +72,36 @@ OpCase product(std::string op, Shape a, Shape b, Reference reference) {
 }
 
 }  // namespace
+
+void draw_matmul(OpCases& cases, Choices& choices) {
+  const int64_t most = choices.of({4, 9, 40});
+  const int64_t m = choices.between(1, most), k = choices.between(1, most);
+  const int64_t n = choices.between(1, most);
+  if (choices.below(4) == 0) {
+    Shape x = draw_shape(choices, int(choices.below(3)), 4);
+    x.push_back(k);
+    cases.push_back({.op = "linear",
+                     .inputs = {Input{x, Fill::kIntegers}, Input{{n, k}, Fill::kIntegers}},
+                     .reference = linear,
+                     .tolerance = 0,
+                     .dtypes = {f64, f32}});
+    cases.back().inputs.resize(3);
+    if (choices.flag()) cases.back().inputs[2] = Input{{n}, Fill::kIntegers};
+    return;
+  }
+  const Shape batch = draw_shape(choices, int(choices.below(3)), 3);
+  const auto operand = [&](int64_t rows, int64_t columns) {
+    if (choices.below(5) == 0) return Input{{k}, Fill::kIntegers};
+    Shape shape = draw_broadcast(choices, batch);
+    shape.push_back(rows);
+    shape.push_back(columns);
+    return Input{shape, Fill::kIntegers};
+  };
+  cases.push_back(product("matmul", {}, {}, matmul));
+  cases.back().inputs = {operand(m, k), operand(k, n)};
+  cases.back().tolerance = 0;
+  cases.back().dtypes = {f64, f32, i64};
+}
 
 void matmul_cases(OpCases& cases) {
   for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{{{3, 4}, {4, 5}},

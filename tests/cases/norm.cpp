@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -107,83 +108,96 @@ Array local_response(const Array& x, int64_t size, double alpha, double beta, do
   return y;
 }
 
-void composed_norm_cases(OpCases& cases) {
-  const auto add_group = [&](Shape shape, int64_t groups, bool affine) {
-    OpCase row{.op = "group_norm", .inputs = {Input{shape}}};
-    row.inputs.resize(3);
-    if (affine) row.inputs[1] = row.inputs[2] = Input{{shape[1]}};
-    row.attributes = {{"num_groups", groups}, {"eps", 1e-3}};
-    row.reference = group_norm_reference(groups, affine, 1, 1e-3);
-    row.tolerance = 16;
-    cases.push_back(row);
-  };
-  add_group({2, 4, 3}, 2, true);
-  add_group({3, 6}, 2, true);
-  add_group({2, 4, 2, 2}, 1, false);
-  add_group({2, 3, 4}, 3, true);
+OpCase group_norm(Shape shape, int64_t groups, bool affine) {
+  OpCase row{.op = "group_norm", .inputs = {Input{shape}}};
+  row.inputs.resize(3);
+  if (affine) row.inputs[1] = row.inputs[2] = Input{{shape[1]}};
+  row.attributes = {{"num_groups", groups}, {"eps", 1e-3}};
+  row.reference = group_norm_reference(groups, affine, 1, 1e-3);
+  row.tolerance = 16;
+  return row;
+}
 
-  const auto add_instance = [&](Shape shape, bool running, bool affine) {
-    OpCase row{.op = "instance_norm", .inputs = {Input{shape}}};
-    row.inputs.resize(5);
-    if (running) {
-      row.inputs[1] = Input{{shape[1]}, Fill::kNormal, 0, /*grad=*/false};
-      row.inputs[2] = Input{{shape[1]}, Fill::kPositive, 0, /*grad=*/false};
-    }
-    if (affine) row.inputs[3] = row.inputs[4] = Input{{shape[1]}};
-    row.attributes = {{"eps", 1e-3}};
-    row.reference = group_norm_reference(shape[1], affine, 3, 1e-3);
-    row.tolerance = 16;
-    cases.push_back(row);
-  };
-  add_instance({2, 3, 4}, false, true);
-  add_instance({2, 3, 2, 2}, true, true);
-  add_instance({2, 2, 5}, false, false);
+/// batch_norm or instance_norm, whose inputs are the same.
+OpCase of_channels(const char* op, Shape shape, bool running, bool affine) {
+  OpCase row{.op = op, .inputs = {Input{shape}}};
+  row.inputs.resize(5);
+  if (running) {
+    row.inputs[1] = Input{.shape = {shape[1]}, .grad = false};
+    row.inputs[2] = Input{.shape = {shape[1]}, .fill = Fill::kPositive, .grad = false};
+  }
+  if (affine) row.inputs[3] = row.inputs[4] = Input{{shape[1]}};
+  row.attributes = {{"eps", 1e-3}};
+  row.tolerance = 16;
+  return row;
+}
+OpCase instance_norm(Shape shape, bool running, bool affine) {
+  OpCase row = of_channels("instance_norm", shape, running, affine);
+  row.reference = group_norm_reference(shape[1], affine, 3, 1e-3);
+  return row;
+}
+OpCase batch_norm(Shape shape, bool training, bool running, bool affine) {
+  OpCase row = of_channels("batch_norm", shape, running, affine);
+  row.attributes["training"] = training;
+  row.reference = batch_norm_reference(training, affine, 1e-3);
+  return row;
+}
 
-  const auto add_rms = [&](Shape shape, std::vector<int64_t> sizes, bool affine) {
-    Shape normalized;
-    for (int64_t size : sizes) normalized.push_back(size);
-    OpCase row{.op = "rms_norm", .inputs = {Input{shape}}};
-    row.inputs.resize(2);
-    if (affine) row.inputs[1] = Input{normalized};
-    row.attributes = {{"normalized_shape", sizes}, {"eps", 1e-3}};
-    row.reference = rms_norm_reference(numel(normalized), 1e-3);
-    row.tolerance = 16;
-    cases.push_back(row);
-  };
-  add_rms({3, 4}, {4}, true);
-  add_rms({2, 3, 4}, {3, 4}, true);
-  add_rms({2, 3, 4}, {4}, false);
+/// layer_norm (which has a bias too) or rms_norm of the last dimensions.
+OpCase of_last(const char* op, Shape shape, int dims, bool affine) {
+  const std::vector<int64_t> sizes(shape.end() - dims, shape.end());
+  Shape parameters;
+  for (int64_t size : sizes) parameters.push_back(size);
+  const bool rms = std::string(op) == "rms_norm";
+  OpCase row{.op = op, .inputs = {Input{shape}}};
+  row.inputs.resize(rms ? 2 : 3);
+  for (size_t i = 1; affine && i < row.inputs.size(); ++i) row.inputs[i] = Input{parameters};
+  row.attributes = {{"normalized_shape", sizes}, {"eps", 1e-3}};
+  row.reference =
+      rms ? rms_norm_reference(numel(parameters), 1e-3) : layer_norm_reference(dims, affine, 1e-3);
+  row.tolerance = 16;
+  return row;
+}
 
-  for (int64_t size : {1, 2, 3})
-    cases.push_back({.op = "local_response_norm",
-                     .inputs = {Input{{2, 4, 3}}},
-                     .attributes = {{"size", size}, {"alpha", 0.5}, {"beta", 0.6}, {"k", 2.0}},
-                     .reference =
-                         [=](const std::vector<Array>& in) {
-                           return local_response(in[0], size, 0.5, 0.6, 2.0);
-                         },
-                     .tolerance = 16});
+OpCase response_norm(Shape shape, int64_t size) {
+  return {
+      .op = "local_response_norm",
+      .inputs = {Input{shape}},
+      .attributes = {{"size", size}, {"alpha", 0.5}, {"beta", 0.6}, {"k", 2.0}},
+      .reference =
+          [=](const std::vector<Array>& in) { return local_response(in[0], size, 0.5, 0.6, 2.0); },
+      .tolerance = 16};
 }
 
 }  // namespace
 
+void draw_norm(OpCases& cases, Choices& choices) {
+  const bool affine = choices.flag(), running = choices.flag();
+  Shape shape = draw_shape(choices, int(choices.between(3, 5)), 5);
+  shape[2] += 1;  // more than one value in a channel
+  switch (choices.below(6)) {
+    case 0:
+      shape[1] *= choices.between(1, 3);
+      for (int64_t groups = 3; groups > 0; --groups)
+        if (shape[1] % groups == 0) return cases.push_back(group_norm(shape, groups, affine));
+      return;
+    case 1:
+      return cases.push_back(instance_norm(shape, running, affine));
+    case 2:
+      return cases.push_back(batch_norm(shape, /*training=*/true, running, affine));
+    case 3:
+      return cases.push_back(batch_norm(shape, /*training=*/false, /*running=*/true, affine));
+    case 4:
+      return cases.push_back(of_last(choices.flag() ? "layer_norm" : "rms_norm", shape,
+                                     int(choices.between(1, shape.rank())), affine));
+    default:
+      return cases.push_back(response_norm(shape, choices.between(1, 6)));
+  }
+}
+
 void norm_cases(OpCases& cases) {
-  const auto statistics = [](int64_t channels, Fill fill) {
-    return Input{.shape = {channels}, .fill = fill, .grad = false};
-  };
   const auto add = [&](Shape shape, bool training, bool running, bool affine) {
-    OpCase row{.op = "batch_norm", .inputs = {Input{shape}}};
-    row.inputs.resize(5);
-    const int64_t channels = shape[1];
-    if (running) {
-      row.inputs[1] = statistics(channels, Fill::kNormal);
-      row.inputs[2] = statistics(channels, Fill::kPositive);
-    }
-    if (affine) row.inputs[3] = row.inputs[4] = Input{{channels}};
-    row.attributes = {{"training", training}, {"eps", 1e-3}};
-    row.reference = batch_norm_reference(training, affine, 1e-3);
-    row.tolerance = 16;
-    cases.push_back(row);
+    cases.push_back(batch_norm(shape, training, running, affine));
   };
   add({4, 3}, true, false, true);
   add({3, 2, 4}, true, true, true);
@@ -193,24 +207,23 @@ void norm_cases(OpCases& cases) {
   add({2, 3, 2, 2}, false, true, true);
   add({2, 3, 2}, false, true, false);
 
-  const auto add_layer = [&](Shape shape, int dims, bool affine) {
-    std::vector<int64_t> sizes(shape.end() - dims, shape.end());
-    Shape parameters;
-    for (int64_t size : sizes) parameters.push_back(size);
-    OpCase row{.op = "layer_norm", .inputs = {Input{shape}}};
-    row.inputs.resize(3);
-    if (affine) row.inputs[1] = row.inputs[2] = Input{parameters};
-    row.attributes = {{"normalized_shape", sizes}, {"eps", 1e-3}};
-    row.reference = layer_norm_reference(dims, affine, 1e-3);
-    row.tolerance = 16;
-    cases.push_back(row);
-  };
-  add_layer({3, 4}, 1, true);
-  add_layer({2, 3, 4}, 2, true);
-  add_layer({2, 3, 4}, 1, false);
-  add_layer({0, 4}, 1, true);
-  add_layer({3, 37}, 1, true);
-  composed_norm_cases(cases);
+  cases.push_back(of_last("layer_norm", {3, 4}, 1, true));
+  cases.push_back(of_last("layer_norm", {2, 3, 4}, 2, true));
+  cases.push_back(of_last("layer_norm", {2, 3, 4}, 1, false));
+  cases.push_back(of_last("layer_norm", {0, 4}, 1, true));
+  cases.push_back(of_last("layer_norm", {3, 37}, 1, true));
+
+  cases.push_back(group_norm({2, 4, 3}, 2, true));
+  cases.push_back(group_norm({3, 6}, 2, true));
+  cases.push_back(group_norm({2, 4, 2, 2}, 1, false));
+  cases.push_back(group_norm({2, 3, 4}, 3, true));
+  cases.push_back(instance_norm({2, 3, 4}, false, true));
+  cases.push_back(instance_norm({2, 3, 2, 2}, true, true));
+  cases.push_back(instance_norm({2, 2, 5}, false, false));
+  cases.push_back(of_last("rms_norm", {3, 4}, 1, true));
+  cases.push_back(of_last("rms_norm", {2, 3, 4}, 2, true));
+  cases.push_back(of_last("rms_norm", {2, 3, 4}, 1, false));
+  for (int64_t size : {1, 2, 3}) cases.push_back(response_norm({2, 4, 3}, size));
 }
 
 }  // namespace tapegrad::testing

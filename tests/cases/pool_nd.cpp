@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -10,7 +11,7 @@ using Index = std::vector<int64_t>;
 
 /// Of one, two or three dimensions; one number of each kind for each.
 struct Setting {
-  Index kernel, stride, padding, dilation = {};
+  Index kernel = {}, stride = {}, padding = {}, dilation = {};
   bool ceil_mode = false, count_include_pad = true;
   int dims() const { return int(kernel.size()); }
 };
@@ -114,31 +115,92 @@ void unpool_cases(OpCases& cases, const std::string& d, Shape shape, Index kerne
                    }});
 }
 
+OpCase max_case(const std::string& op, Shape shape, const Setting& s) {
+  return {.op = op,
+          .inputs = {Input{shape, Fill::kDistinct}},
+          .attributes = attributes(s, true),
+          .reference = [=](const std::vector<Array>& in) {
+            return pooled(in[0], sliding(s, in[0].shape), Kind::kMax);
+          }};
+}
+
+OpCase average_case(const std::string& d, Shape shape, const Setting& s) {
+  const Kind kind = s.count_include_pad ? Kind::kAverage : Kind::kAverageInside;
+  return {.op = "avg_pool" + d,
+          .inputs = {Input{shape}},
+          .attributes = attributes(s, false),
+          .reference =
+              [=](const std::vector<Array>& in) {
+                return pooled(in[0], sliding(s, in[0].shape), kind);
+              },
+          .tolerance = 16};
+}
+
+OpCase adaptive_case(const std::string& d, Shape shape, const Index& sizes, bool max) {
+  return {.op = (max ? "adaptive_max_pool" : "adaptive_avg_pool") + d,
+          .inputs = {Input{shape, Fill::kDistinct}},
+          .attributes = {{"output_size", sizes}},
+          .reference =
+              [=](const std::vector<Array>& in) {
+                return pooled(in[0], even(sizes, in[0].shape), max ? Kind::kMax : Kind::kAverage);
+              },
+          .tolerance = 16};
+}
+
+OpCase power_case(const std::string& d, Shape shape, const Setting& s, double p) {
+  return {.op = "lp_pool" + d,
+          .inputs = {Input{shape, Fill::kPositive}},
+          .attributes = {{"norm_type", p}, {"kernel_size", s.kernel}, {"stride", s.stride}},
+          .reference =
+              [=](const std::vector<Array>& in) {
+                return pooled(in[0], sliding(s, in[0].shape), Kind::kPower, p);
+              },
+          .tolerance = 16};
+}
+
 }  // namespace
 
-void pool_nd_cases(OpCases& cases) {
-  const auto add = [&](const std::string& d, Shape shape, Setting s) {
-    const auto maxima = [s](const std::vector<Array>& in) {
-      return pooled(in[0], sliding(s, in[0].shape), Kind::kMax);
-    };
-    for (const char* name : {"max_pool", "max_pool_with_indices"}) {
-      const bool both = std::string(name) != "max_pool";
-      if (d == "2d" && !both) continue;  // in pool.cpp
-      cases.push_back({.op = "max_pool" + d + (both ? "_with_indices" : ""),
-                       .inputs = {Input{shape, Fill::kDistinct}},
-                       .attributes = attributes(s, true),
-                       .reference = maxima});
+void draw_pool(OpCases& cases, Choices& choices) {
+  const int dims = int(choices.between(1, 3));
+  const std::string d = std::to_string(dims) + "d";
+  Shape shape{choices.between(1, 2), choices.between(1, 3)};
+  const int64_t most = dims == 1 ? 20 : dims == 2 ? 8 : 4;
+  const size_t kind = choices.below(5);
+  if (kind == 0) {
+    Index sizes;
+    for (int i = 0; i < dims; ++i) {
+      shape.push_back(choices.between(1, most));
+      sizes.push_back(choices.between(1, most));
     }
-    if (d == "2d" || !s.dilation.empty()) return;
-    const Kind kind = s.count_include_pad ? Kind::kAverage : Kind::kAverageInside;
-    cases.push_back({.op = "avg_pool" + d,
-                     .inputs = {Input{shape}},
-                     .attributes = attributes(s, false),
-                     .reference =
-                         [=](const std::vector<Array>& in) {
-                           return pooled(in[0], sliding(s, in[0].shape), kind);
-                         },
-                     .tolerance = 16});
+    cases.push_back(adaptive_case(d, shape, sizes, choices.flag()));
+    return;
+  }
+  Setting s;
+  s.ceil_mode = kind != 1 && choices.flag();
+  s.count_include_pad = choices.flag();
+  for (int i = 0; i < dims; ++i) {
+    const int64_t kernel = choices.between(1, 4), dilation = kind == 4 ? choices.between(1, 3) : 1;
+    const int64_t padding = kind == 1 || kind == 4 ? 0 : choices.between(0, kernel / 2);
+    s.kernel.push_back(kernel);
+    s.stride.push_back(choices.between(1, 4));
+    s.padding.push_back(padding);
+    if (kind == 4) s.dilation.push_back(dilation);
+    const int64_t reach = dilation * (kernel - 1) + 1;
+    shape.push_back(std::max<int64_t>(reach - 2 * padding, 1) + choices.between(0, most));
+  }
+  if (kind == 1)
+    cases.push_back(power_case(d, shape, s, choices.of({1.0, 2.0, 3.0})));
+  else if (kind == 2)
+    cases.push_back(average_case(d, shape, s));
+  else
+    cases.push_back(max_case("max_pool" + d + (choices.flag() ? "_with_indices" : ""), shape, s));
+}
+
+void pool_nd_cases(OpCases& cases) {
+  const auto add = [&](const std::string& d, Shape shape, const Setting& s) {
+    if (d != "2d") cases.push_back(max_case("max_pool" + d, shape, s));  // that is in pool.cpp
+    cases.push_back(max_case("max_pool" + d + "_with_indices", shape, s));
+    if (d != "2d" && s.dilation.empty()) cases.push_back(average_case(d, shape, s));
   };
   add("1d", {2, 2, 7}, {{3}, {2}, {1}});
   add("1d", {1, 2, 8}, {{3}, {3}, {0}, {}, true, false});
@@ -149,18 +211,8 @@ void pool_nd_cases(OpCases& cases) {
   add("3d", {1, 1, 4, 3, 4}, {{2, 2, 2}, {1, 1, 1}, {1, 0, 0}, {2, 1, 2}});
 
   const auto add_adaptive = [&](const std::string& d, Shape shape, Index sizes) {
-    for (const bool max : {false, true}) {
-      if (d == "2d" && !max) continue;
-      cases.push_back({.op = (max ? "adaptive_max_pool" : "adaptive_avg_pool") + d,
-                       .inputs = {Input{shape, Fill::kDistinct}},
-                       .attributes = {{"output_size", sizes}},
-                       .reference =
-                           [=](const std::vector<Array>& in) {
-                             return pooled(in[0], even(sizes, in[0].shape),
-                                           max ? Kind::kMax : Kind::kAverage);
-                           },
-                       .tolerance = 16});
-    }
+    if (d != "2d") cases.push_back(adaptive_case(d, shape, sizes, false));
+    cases.push_back(adaptive_case(d, shape, sizes, true));
   };
   add_adaptive("1d", {2, 2, 7}, {3});
   add_adaptive("1d", {1, 2, 3}, {5});
@@ -170,20 +222,9 @@ void pool_nd_cases(OpCases& cases) {
   add_adaptive("3d", {1, 2, 2, 3, 3}, {1, 1, 4});
 
   for (const double p : {1.0, 2.0, 3.0}) {
-    const auto add_lp = [&](const std::string& d, Shape shape, Setting s) {
-      cases.push_back(
-          {.op = "lp_pool" + d,
-           .inputs = {Input{shape, Fill::kPositive}},
-           .attributes = {{"norm_type", p}, {"kernel_size", s.kernel}, {"stride", s.stride}},
-           .reference =
-               [=](const std::vector<Array>& in) {
-                 return pooled(in[0], sliding(s, in[0].shape), Kind::kPower, p);
-               },
-           .tolerance = 16});
-    };
-    add_lp("1d", {1, 2, 7}, {{3}, {2}, {0}});
-    add_lp("2d", {1, 2, 4, 5}, {{2, 3}, {2, 1}, {0, 0}});
-    add_lp("3d", {1, 2, 3, 2, 4}, {{2, 1, 2}, {1, 1, 2}, {0, 0, 0}});
+    cases.push_back(power_case("1d", {1, 2, 7}, {{3}, {2}, {0}}, p));
+    cases.push_back(power_case("2d", {1, 2, 4, 5}, {{2, 3}, {2, 1}, {0, 0}}, p));
+    cases.push_back(power_case("3d", {1, 2, 3, 2, 4}, {{2, 1, 2}, {1, 1, 2}, {0, 0, 0}}, p));
   }
   unpool_cases(cases, "1d", {2, 2, 3}, {2});
   unpool_cases(cases, "2d", {1, 2, 2, 3}, {2, 2});

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -89,7 +90,45 @@ Array reference_kron(const std::vector<Array>& in) {
   return y;
 }
 
+OpCase einsum(const std::string& equation, const std::vector<Shape>& shapes,
+              const std::string& spelled_out) {
+  OpCase row{.op = "einsum",
+             .attributes = {{"equation", equation}},
+             .reference = summed(spelled_out),
+             .tolerance = 32};
+  for (const Shape& shape : shapes) row.list.push_back(Input{shape});
+  return row;
+}
+
 }  // namespace
+
+void draw_einsum(OpCases& cases, Choices& choices) {
+  const std::string letters = "abcde";
+  const Shape sizes{choices.between(1, 4), choices.between(1, 4), choices.between(1, 4),
+                    choices.between(1, 4), choices.between(1, 4)};
+  std::string equation, seen;
+  std::vector<Shape> shapes;
+  for (int64_t left = choices.between(1, 4); left > 0; --left) {
+    if (!shapes.empty()) equation += ',';
+    shapes.emplace_back();
+    for (int64_t rank = choices.between(1, 3); rank > 0; --rank) {
+      const size_t which = choices.below(letters.size());
+      equation += letters[which];
+      shapes.back().push_back(sizes[int(which)]);
+      if (seen.find(letters[which]) == seen.npos) seen += letters[which];
+    }
+  }
+  equation += "->";
+  for (char letter : seen)  // some of them, in another order
+    if (choices.flag())
+      equation.insert(equation.size() - choices.below(equation.size() - equation.find('>')), 1,
+                      letter);
+  cases.push_back(einsum(equation, shapes, equation));
+  OpCase& row = cases.back();
+  for (Input& input : row.list) input.fill = Fill::kIntegers;
+  row.tolerance = 0;
+  row.dtypes = {f64, f32};
+}
 
 void products_cases(OpCases& cases) {
   const auto add = [&](const char* op, const std::vector<Shape>& shapes,
@@ -115,12 +154,7 @@ void products_cases(OpCases& cases) {
 
   const auto sums = [&](const std::string& equation, const std::vector<Shape>& shapes,
                         const std::string& spelled_out = "") {
-    OpCase row{.op = "einsum",
-               .attributes = {{"equation", equation}},
-               .reference = summed(spelled_out.empty() ? equation : spelled_out),
-               .tolerance = 32};
-    for (const Shape& shape : shapes) row.list.push_back(Input{shape});
-    cases.push_back(row);
+    cases.push_back(einsum(equation, shapes, spelled_out.empty() ? equation : spelled_out));
   };
   sums("ij,jk->ik", {{3, 4}, {4, 5}});
   sums("ij,jk", {{3, 4}, {4, 5}}, "ij,jk->ik");

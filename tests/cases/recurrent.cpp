@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -99,33 +100,46 @@ struct Setting {
   }
 };
 
+OpCase recurrence(Shape x, const Setting& s, int64_t hidden = 2) {
+  const int64_t cells = s.layers * s.directions();
+  OpCase row{.op = s.op,
+             .inputs = {Input{x}, std::nullopt},
+             .attributes = {{"num_layers", int64_t(s.layers)},
+                            {"bidirectional", s.bidirectional},
+                            {"batch_first", s.batch_first}},
+             .reference = s,
+             .tolerance = 64};
+  if (s.op == "lstm") row.inputs.resize(3);
+  const int64_t batch = x.rank() == 2 ? 1 : x[s.batch_first ? 0 : 1];
+  if (s.states)
+    for (size_t i = 1; i < row.inputs.size(); ++i)
+      row.inputs[i] = Input{x.rank() == 2 ? Shape{cells, hidden} : Shape{cells, batch, hidden}};
+  for (int64_t cell = 0; cell < cells; ++cell) {
+    const int64_t rows = s.gates() * hidden;
+    const int64_t features = cell < s.directions() ? x[x.rank() - 1] : hidden * s.directions();
+    row.list.push_back(Input{{rows, features}});
+    row.list.push_back(Input{{rows, hidden}});
+    if (s.bias)
+      for (int i = 0; i < 2; ++i) row.list.push_back(Input{{rows}});
+  }
+  return row;
+}
+
 }  // namespace
 
+void draw_recurrent(OpCases& cases, Choices& choices) {
+  const Setting s{.op = choices.of({"lstm", "gru", "rnn_tanh"}),  // rnn_relu has a corner
+                  .layers = int(choices.between(1, 3)),
+                  .bidirectional = choices.flag(),
+                  .batch_first = choices.flag(),
+                  .bias = choices.flag(),
+                  .states = choices.flag()};
+  const Shape x = draw_shape(choices, 3, 5);
+  cases.push_back(recurrence(x, s, choices.between(1, 5)));
+}
+
 void recurrent_cases(OpCases& cases) {
-  const auto add = [&](Shape x, Setting s) {
-    const int64_t hidden = 2, cells = s.layers * s.directions();
-    OpCase row{.op = s.op,
-               .inputs = {Input{x}, std::nullopt},
-               .attributes = {{"num_layers", int64_t(s.layers)},
-                              {"bidirectional", s.bidirectional},
-                              {"batch_first", s.batch_first}},
-               .reference = s,
-               .tolerance = 64};
-    if (s.op == "lstm") row.inputs.resize(3);
-    const int64_t batch = x.rank() == 2 ? 1 : x[s.batch_first ? 0 : 1];
-    if (s.states)
-      for (size_t i = 1; i < row.inputs.size(); ++i)
-        row.inputs[i] = Input{x.rank() == 2 ? Shape{cells, hidden} : Shape{cells, batch, hidden}};
-    for (int64_t cell = 0; cell < cells; ++cell) {
-      const int64_t rows = s.gates() * hidden;
-      const int64_t features = cell < s.directions() ? x[x.rank() - 1] : hidden * s.directions();
-      row.list.push_back(Input{{rows, features}});
-      row.list.push_back(Input{{rows, hidden}});
-      if (s.bias)
-        for (int i = 0; i < 2; ++i) row.list.push_back(Input{{rows}});
-    }
-    cases.push_back(row);
-  };
+  const auto add = [&](Shape x, const Setting& s) { cases.push_back(recurrence(x, s)); };
   for (const std::string op : {"lstm", "gru", "rnn_tanh", "rnn_relu"}) {
     add({3, 2, 3}, {op});
     add({2, 3, 2}, {.op = op, .bidirectional = true, .batch_first = true, .bias = false});

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -102,10 +103,8 @@ struct Row {
   double tolerance = 16;
 };
 
-}  // namespace
-
-void reduce_cases(OpCases& cases) {
-  const std::vector<Row> over_dims{
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all{
       {"sum", sum_of},
       {"mean", mean_of},
       {"var", variance(1)},
@@ -117,22 +116,42 @@ void reduce_cases(OpCases& cases) {
       {"norm", norm_of(2)},
       {"logsumexp", log_sum_exp},
   };
-  for (const auto& [op, f, fill, tolerance] : over_dims) {
+  return all;
+}
+
+OpCase reduction(const Row& of, Shape shape, Ints dims, bool keepdim) {
+  OpCase row{.op = of.op, .inputs = {Input{shape, of.fill}}};
+  if (!dims.empty()) row.attributes["dim"] = dims;
+  if (keepdim) row.attributes["keepdim"] = true;
+  row.reference = over(dims, keepdim, of.f);
+  row.tolerance = of.tolerance;
+  return row;
+}
+
+}  // namespace
+
+void draw_reduce(OpCases& cases, Choices& choices) {
+  const Shape shape = draw_shape(choices, int(choices.below(5)), choices.of({4, 9, 40}));
+  Ints dims;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (choices.flag()) dims.push_back(draw_sign(choices, i, shape.rank()));
+  const Row& of = choices.of(rows());
+  if (of.op == "logsumexp" && dims.empty()) return;
+  cases.push_back(reduction(of, shape, dims, choices.flag()));
+}
+
+void reduce_cases(OpCases& cases) {
+  for (const Row& of : rows()) {
     const auto add = [&](Shape shape, Ints dims, bool keepdim) {
-      OpCase row{.op = op, .inputs = {Input{shape, fill}}};
-      if (!dims.empty()) row.attributes["dim"] = dims;
-      if (keepdim) row.attributes["keepdim"] = true;
-      row.reference = over(dims, keepdim, f);
-      row.tolerance = tolerance;
-      cases.push_back(row);
+      cases.push_back(reduction(of, shape, std::move(dims), keepdim));
     };
-    if (op != "logsumexp") add({2, 3}, {}, false);
+    if (of.op != "logsumexp") add({2, 3}, {}, false);
     add({2, 3}, {1}, false);
     add({3, 4}, {0}, true);
     add({2, 3, 4}, {0, -1}, false);
     add({2, 3, 2}, {1}, false);
     add({0, 3}, {1}, false);  // nothing comes out
-    if (op == "sum" || op == "mean") add({70, 37}, {1}, false), add({70, 37}, {0}, false);
+    if (of.op == "sum" || of.op == "mean") add({70, 37}, {1}, false), add({70, 37}, {0}, false);
   }
   cases.push_back({.op = "sum",
                    .inputs = {Input{{3, 0}}},

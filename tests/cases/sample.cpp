@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -78,7 +79,7 @@ struct Grid {
   double inside(double p, int64_t n) const {
     if (padding == "zeros") return p;
     const double low = align ? 0 : -0.5, high = align ? double(n - 1) : double(n) - 0.5;
-    while (padding == "reflection" && (p < low || p > high))
+    while (padding == "reflection" && low < high && (p < low || p > high))
       p = p < low ? 2 * low - p : 2 * high - p;
     return std::clamp(p, 0.0, double(n - 1));
   }
@@ -159,20 +160,72 @@ Reference affine(const Index& size, bool align) {
   };
 }
 
+OpCase resizing(Shape shape, const Resize& r) {
+  Attributes with{{"mode", r.mode}, {"align_corners", r.align}};
+  if (r.factor > 0) with.emplace("scale_factor", r.factor);
+  if (!r.size.empty()) with.emplace("size", r.size);
+  if (r.recompute) with.emplace("recompute_scale_factor", true);
+  return {.op = "interpolate",
+          .inputs = {Input{shape}},
+          .attributes = with,
+          .reference = [=](const std::vector<Array>& in) { return r(in[0]); },
+          .tolerance = 16};
+}
+
+OpCase theta_case(const Index& size, bool align) {
+  const int64_t dims = int64_t(size.size()) - 2;
+  return {.op = "affine_grid",
+          .inputs = {Input{{size[0], dims, dims + 1}}},
+          .attributes = {{"size", size}, {"align_corners", align}},
+          .reference = affine(size, align),
+          .tolerance = 16};
+}
+
+OpCase sampling(Shape shape, Shape grid, const Grid& how) {
+  return {.op = "grid_sample",
+          .inputs = {Input{shape}, Input{grid}},
+          .attributes = {{"mode", how.mode},
+                         {"padding_mode", how.padding},
+                         {"align_corners", how.align}},
+          .reference = how,
+          .tolerance = 64,
+          .dtypes = {f64, f32}};
+}
+
 }  // namespace
 
+void draw_sample(OpCases& cases, Choices& choices) {
+  const int dims = int(choices.between(1, 3));
+  const bool align = choices.flag();
+  const int64_t most = dims == 1 ? 12 : dims == 2 ? 6 : 3;
+  const int64_t batch = choices.between(1, 2), channels = choices.between(1, 3);
+  Shape shape{batch, channels}, grid{batch};
+  Index size;
+  for (int i = 0; i < dims; ++i) {
+    shape.push_back(choices.between(1, most));
+    size.push_back(choices.between(1, most));
+    grid.push_back(size.back());
+  }
+  grid.push_back(dims);
+  const size_t kind = dims == 1 ? 0 : choices.below(3);
+  if (kind == 0) {
+    std::string mode = dims == 1 ? "linear" : dims == 2 ? "bilinear" : "trilinear";
+    if (dims == 2 && choices.flag()) mode = "bicubic";
+    cases.push_back(resizing(shape, {mode, align, size}));
+  } else if (kind == 1) {
+    Index of{batch, channels};
+    of.insert(of.end(), size.begin(), size.end());
+    cases.push_back(theta_case(of, align));
+  } else {
+    const std::string mode = dims == 2 && choices.flag() ? "bicubic" : "bilinear";
+    cases.push_back(
+        sampling(shape, grid, {mode, choices.of({"zeros", "border", "reflection"}), align}));
+    cases.back().inputs[1]->grad = false;  // a corner at every pixel
+  }
+}
+
 void sample_cases(OpCases& cases) {
-  const auto resize = [&](Shape shape, Resize r) {
-    Attributes with{{"mode", r.mode}, {"align_corners", r.align}};
-    if (r.factor > 0) with.emplace("scale_factor", r.factor);
-    if (!r.size.empty()) with.emplace("size", r.size);
-    if (r.recompute) with.emplace("recompute_scale_factor", true);
-    cases.push_back({.op = "interpolate",
-                     .inputs = {Input{shape}},
-                     .attributes = with,
-                     .reference = [=](const std::vector<Array>& in) { return r(in[0]); },
-                     .tolerance = 16});
-  };
+  const auto resize = [&](Shape shape, const Resize& r) { cases.push_back(resizing(shape, r)); };
   for (const std::string mode : {"nearest", "nearest-exact"}) {
     resize({2, 2, 5}, {mode, false, {7}});
     resize({1, 2, 4, 3}, {mode, false, {3, 6}});
@@ -190,32 +243,14 @@ void sample_cases(OpCases& cases) {
     resize({1, 2, 2, 3, 2}, {"trilinear", align, {3, 2, 4}});
   }
   for (const bool align : {false, true}) {
-    for (const Index& size : {Index{2, 3, 3, 4}, {1, 1, 1, 3}, {2, 1, 2, 3, 2}}) {
-      const int64_t dims = int64_t(size.size()) - 2;
-      cases.push_back({.op = "affine_grid",
-                       .inputs = {Input{{size[0], dims, dims + 1}}},
-                       .attributes = {{"size", size}, {"align_corners", align}},
-                       .reference = affine(size, align),
-                       .tolerance = 16});
-    }
+    for (const Index& size : {Index{2, 3, 3, 4}, {1, 1, 1, 3}, {2, 1, 2, 3, 2}})
+      cases.push_back(theta_case(size, align));
     for (const std::string mode : {"bilinear", "nearest", "bicubic"})
       for (const std::string padding : {"zeros", "border", "reflection"})
-        cases.push_back(
-            {.op = "grid_sample",
-             .inputs = {Input{{2, 2, 4, 3}}, Input{{2, 2, 3, 2}}},
-             .attributes = {{"mode", mode}, {"padding_mode", padding}, {"align_corners", align}},
-             .reference = Grid{mode, padding, align},
-             .tolerance = 64,
-             .dtypes = {f64, f32}});
+        cases.push_back(sampling({2, 2, 4, 3}, {2, 2, 3, 2}, {mode, padding, align}));
     for (const std::string mode : {"bilinear", "nearest"})
       for (const std::string padding : {"zeros", "border", "reflection"})
-        cases.push_back(
-            {.op = "grid_sample",
-             .inputs = {Input{{1, 2, 2, 3, 2}}, Input{{1, 2, 1, 2, 3}}},
-             .attributes = {{"mode", mode}, {"padding_mode", padding}, {"align_corners", align}},
-             .reference = Grid{mode, padding, align},
-             .tolerance = 64,
-             .dtypes = {f64, f32}});
+        cases.push_back(sampling({1, 2, 2, 3, 2}, {1, 2, 1, 2, 3}, {mode, padding, align}));
   }
 }
 

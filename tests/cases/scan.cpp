@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -61,38 +62,66 @@ Reference differences(int n) {
   };
 }
 
+const std::vector<DType> kFloats{f64, f32, bf16, f16}, kAll{f64, f32, bf16, f16, i64, i32};
+
+struct Row {
+  const char* op;
+  Fill fill;
+  double (*f)(const std::vector<double>&);
+  double tolerance;
+  const std::vector<DType>& dtypes;
+
+  OpCase along(Shape shape, int dim) const {
+    return {.op = op,
+            .inputs = {Input{shape, fill}},
+            .attributes = {{"dim", int64_t(dim)}},
+            .reference = running(dim, f),
+            .tolerance = tolerance,
+            .dtypes = dtypes};
+  }
+};
+const Row kRows[] = {{"cumprod", Fill::kNormal, product, 8, kAll},
+                     {"cumprod", Fill::kIntegers, product, 8, kAll},  // with zeros
+                     {"logcumsumexp", Fill::kNormal, log_sum, 8, kFloats},
+                     {"cummax", Fill::kDistinct, largest, 0, kAll},
+                     {"cummin", Fill::kDistinct, smallest, 0, kAll}};
+
+OpCase difference(std::vector<std::optional<Input>> inputs, int64_t n) {
+  return {.op = "diff",
+          .inputs = std::move(inputs),
+          .attributes = {{"n", n}},
+          .reference = differences(int(n)),
+          .tolerance = 8,
+          .dtypes = kAll};
+}
+
 }  // namespace
 
+void draw_scan(OpCases& cases, Choices& choices) {
+  if (choices.below(4) == 0) {
+    const int64_t rows = choices.between(1, 6), n = choices.between(1, 3);
+    const auto part = [&](int64_t least) { return Input{{rows, choices.between(least, 9)}}; };
+    std::vector<std::optional<Input>> inputs{part(n + 1), std::nullopt, std::nullopt};
+    for (size_t i : {1, 2})
+      if (choices.flag()) inputs[i] = part(1);
+    cases.push_back(difference(inputs, n));
+    return;
+  }
+  const Row& row = choices.of(kRows);
+  const Shape shape = draw_shape(choices, int(choices.between(1, 4)), 7);
+  const int dim = int(choices.below(size_t(shape.rank())));
+  cases.push_back(row.along(shape, dim));
+  cases.back().attributes["dim"] = draw_sign(choices, dim, shape.rank());
+}
+
 void scan_cases(OpCases& cases) {
-  const auto add = [&](const char* op, Fill fill, double (*f)(const std::vector<double>&),
-                       double tolerance, const std::vector<DType>& dtypes) {
+  for (const Row& row : kRows)
     for (const auto& [shape, dim] :
          {std::pair<Shape, int>{{3, 5}, 1}, {{3, 5}, 0}, {{2, 4, 3}, 1}, {{7}, 0}})
-      cases.push_back({.op = op,
-                       .inputs = {Input{shape, fill}},
-                       .attributes = {{"dim", int64_t(dim)}},
-                       .reference = running(dim, f),
-                       .tolerance = tolerance,
-                       .dtypes = dtypes});
-  };
-  const std::vector<DType> floats{f64, f32, bf16, f16}, all{f64, f32, bf16, f16, i64, i32};
-  add("cumprod", Fill::kNormal, product, 8, all);
-  add("cumprod", Fill::kIntegers, product, 8, all);  // with zeros
-  add("logcumsumexp", Fill::kNormal, log_sum, 8, floats);
-  add("cummax", Fill::kDistinct, largest, 0, all);
-  add("cummin", Fill::kDistinct, smallest, 0, all);
-
-  const auto row = [&](std::vector<std::optional<Input>> inputs, int64_t n) {
-    cases.push_back({.op = "diff",
-                     .inputs = std::move(inputs),
-                     .attributes = {{"n", n}},
-                     .reference = differences(int(n)),
-                     .tolerance = 8,
-                     .dtypes = all});
-  };
-  row({Input{{3, 5}}}, 1);
-  row({Input{{3, 5}}}, 2);
-  row({Input{{3, 5}}, Input{{3, 1}}, Input{{3, 2}}}, 1);
+      cases.push_back(row.along(shape, dim));
+  cases.push_back(difference({Input{{3, 5}}}, 1));
+  cases.push_back(difference({Input{{3, 5}}}, 2));
+  cases.push_back(difference({Input{{3, 5}}, Input{{3, 1}}, Input{{3, 2}}}, 1));
 }
 
 }  // namespace tapegrad::testing

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -88,7 +89,45 @@ Array reference_nonzero(const std::vector<Array>& in) {
   return y;
 }
 
+struct Row {
+  const char* name;
+  double (*f)(const std::vector<double>&);
+};
+constexpr Row kReductions[] = {
+    {"sum", sum}, {"prod", product}, {"mean", mean}, {"amax", largest}, {"amin", smallest}};
+
 }  // namespace
+
+void draw_scatter(OpCases& cases, Choices& choices) {
+  const Shape shape = draw_shape(choices, int(choices.between(1, 4)), 5);
+  const int dim = int(choices.below(size_t(shape.rank())));
+  Shape part = shape, source = shape;
+  for (int i = 0; i < shape.rank(); ++i) {
+    part[i] = choices.between(1, i == dim ? 9 : shape[i]);
+    source[i] = part[i] + choices.between(0, 2);
+  }
+  OpCase row{.op = {},
+             .inputs = {Input{shape, Fill::kDistinct}, indices(part, shape[dim]),
+                        Input{source, Fill::kDistinct}},
+             .attributes = {{"dim", draw_sign(choices, dim, shape.rank())}}};
+  if (choices.below(3) == 0) {
+    row.op = "scatter";
+    row.reference = scattered(dim, [](double& y, double source) { y = source; });
+    row.tolerance = 0;
+  } else {
+    const Row& reduce = choices.of(kReductions);
+    const bool include_self = choices.flag();
+    row.op = "scatter_reduce";
+    row.reference = reduced(dim, include_self, reduce.f);
+    row.tolerance = 16;
+    row.attributes["reduce"] = std::string(reduce.name);
+    row.attributes["include_self"] = include_self;
+    // One value may stand in both inputs: an extreme of two has a corner.
+    const bool corner = std::string_view(reduce.name).starts_with("am");
+    row.inputs[0]->grad = row.inputs[2]->grad = !corner;
+  }
+  cases.push_back(row);
+}
 
 void scatter_cases(OpCases& cases) {
   const std::vector<DType> moved{f64, f32, bf16, f16, i64, u8, boolean};
@@ -113,12 +152,7 @@ void scatter_cases(OpCases& cases) {
   add("scatter", {Input{{3, 4}}, indices({3, 2}, 4)}, {{"dim", int64_t(1)}, {"value", 0.5}},
       scattered(1, replace), {f64, f32, bf16, f16});
 
-  struct Row {
-    const char* name;
-    double (*f)(const std::vector<double>&);
-  };
-  for (const Row& row : {Row{"sum", sum}, Row{"prod", product}, Row{"mean", mean},
-                         Row{"amax", largest}, Row{"amin", smallest}})
+  for (const Row& row : kReductions)
     for (bool include_self : {true, false})
       for (int64_t dim : {0, 1}) {
         const Shape index = dim == 0 ? Shape{6, 3} : Shape{4, 5};

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -30,17 +31,26 @@ Reference along(int dim, double (*f)(double x, double sum)) {
 double share(double x, double sum) { return std::exp(x) / sum; }
 double log_share(double x, double sum) { return x - std::log(sum); }
 
+OpCase shares(bool log, Shape shape, int dim) {
+  return {.op = log ? "log_softmax" : "softmax",
+          .inputs = {Input{shape}},
+          .attributes = {{"dim", int64_t(dim)}},
+          .reference = along(dim, log ? log_share : share),
+          .tolerance = 16};
+}
+
 }  // namespace
+
+void draw_softmax(OpCases& cases, Choices& choices) {
+  const Shape shape = draw_shape(choices, int(choices.between(1, 4)), choices.of({4, 9, 70}));
+  const int dim = int(choices.below(size_t(shape.rank())));
+  cases.push_back(shares(choices.flag(), shape, dim));
+  cases.back().attributes["dim"] = draw_sign(choices, dim, shape.rank());
+}
 
 void softmax_cases(OpCases& cases) {
   for (bool log : {false, true}) {
-    const auto add = [&](Shape shape, int dim) {
-      cases.push_back({.op = log ? "log_softmax" : "softmax",
-                       .inputs = {Input{shape}},
-                       .attributes = {{"dim", int64_t(dim)}},
-                       .reference = along(dim, log ? log_share : share),
-                       .tolerance = 16});
-    };
+    const auto add = [&](Shape shape, int dim) { cases.push_back(shares(log, shape, dim)); };
     add({3, 5}, 1);
     add({3, 5}, 0);
     add({2, 4, 3}, 1);

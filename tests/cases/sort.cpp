@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -64,6 +65,52 @@ double quantile_of(Values x, double q, const std::string& how) {
 }
 
 }  // namespace
+
+void draw_sort(OpCases& cases, Choices& choices) {
+  const Shape shape = draw_shape(choices, int(choices.between(1, 4)), choices.of({3, 7, 20}));
+  const int dim = int(choices.below(size_t(shape.rank())));
+  const int64_t n = shape[dim], k = choices.between(1, n);
+  const bool flag = choices.flag();
+  OpCase row{.op = {},
+             .inputs = {Input{shape, Fill::kDistinct}},
+             .attributes = {{"dim", draw_sign(choices, dim, shape.rank())}},
+             .tolerance = 0,
+             .dtypes = {f64, f32, bf16, f16, i64, i32, u8, i8}};
+  switch (choices.below(5)) {
+    case 0:
+      row.op = "sort";
+      row.attributes["descending"] = flag;
+      row.reference = columns(dim, [=](const Values& x) { return in_order(x, flag); });
+      break;
+    case 1:
+      row.op = "argsort";
+      row.reference = columns(dim, indices_in_order);
+      break;
+    case 2:
+      row.op = "topk";
+      row.attributes["k"] = k;
+      row.attributes["largest"] = flag;
+      row.reference = columns(dim, [=](const Values& x) {
+        const Values y = in_order(x, flag);
+        return Values(y.begin(), y.begin() + k);
+      });
+      break;
+    case 3:
+      row.op = "kthvalue";
+      row.attributes["k"] = k;
+      row.attributes["keepdim"] = flag;
+      row.reference = columns(
+          dim, [=](const Values& x) { return Values{in_order(x)[size_t(k - 1)]}; }, flag);
+      break;
+    case 4:
+      row.op = "median";
+      row.attributes["keepdim"] = flag;
+      row.reference = columns(
+          dim, [](const Values& x) { return Values{in_order(x)[(x.size() - 1) / 2]}; }, flag);
+      break;
+  }
+  cases.push_back(row);
+}
 
 void sort_cases(OpCases& cases) {
   const std::vector<DType> all{f64, f32, bf16, f16, i64, i32, u8, i8};

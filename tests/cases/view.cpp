@@ -1,3 +1,4 @@
+#include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -61,7 +62,94 @@ Reference filled(double value) {
   };
 }
 
+/// What a view or a copy of x shows of one dimension.
+struct Line {
+  int64_t size;                             // of the result
+  std::function<int64_t(int64_t)> element;  // that it shows at a place
+};
+
 }  // namespace
+
+void draw_view(OpCases& cases, Choices& choices) {
+  const Shape shape = draw_shape(choices, int(choices.between(1, 4)), 7);
+  const int rank = shape.rank(), dim = int(choices.below(size_t(rank)));
+  const int64_t n = shape[dim], named = draw_sign(choices, dim, rank);
+  OpCase row{
+      .op = {}, .inputs = {Input{shape}}, .tolerance = 0, .same_bits = true, .dtypes = kMoved};
+  const auto along = [&](const Line& line) {
+    Shape to = shape;
+    to[dim] = line.size;
+    row.reference = moved(to, [=](Index index) {
+      index[size_t(dim)] = line.element(index[size_t(dim)]);
+      return index;
+    });
+  };
+  switch (choices.below(6)) {
+    case 0: {
+      const int64_t start = choices.between(0, n), step = choices.between(1, 3);
+      const int64_t end = choices.between(start, n + 2), size = std::min(end, n) - start;
+      row.op = "slice";
+      row.attributes = {{"dim", named},
+                        {"start", choices.flag() && start < n ? start - n : start},
+                        {"end", end},
+                        {"step", step}};
+      along({(size + step - 1) / step, [=](int64_t i) { return start + step * i; }});
+      break;
+    }
+    case 1:
+      row.op = "flip";
+      row.attributes = {{"dims", Index{named}}};
+      along({n, [=](int64_t i) { return n - 1 - i; }});
+      break;
+    case 2: {
+      const int64_t shift = choices.between(-9, 9);
+      row.op = "roll";
+      row.attributes = {{"shifts", Index{shift}}, {"dims", Index{named}}};
+      along({n, [=](int64_t i) { return ((i - shift) % n + n) % n; }});
+      break;
+    }
+    case 3: {
+      const int64_t repeats = choices.between(1, 4);
+      row.op = "repeat_interleave";
+      row.attributes = {{"repeats", repeats}, {"dim", named}};
+      along({n * repeats, [=](int64_t i) { return i / repeats; }});
+      break;
+    }
+    case 4: {
+      Index order, dims;
+      for (int i = 0; i < rank; ++i)
+        order.insert(order.begin() + std::ptrdiff_t(choices.below(order.size() + 1)), i);
+      Shape to = shape;
+      for (int i = 0; i < rank; ++i) {
+        to[i] = shape[int(order[size_t(i)])];
+        dims.push_back(draw_sign(choices, int(order[size_t(i)]), rank));
+      }
+      row.op = "permute";
+      row.attributes = {{"dims", dims}};
+      row.reference = moved(to, [=](const Index& index) {
+        Index from(index.size());
+        for (size_t i = 0; i < index.size(); ++i) from[size_t(order[i])] = index[i];
+        return from;
+      });
+      break;
+    }
+    case 5: {
+      const int64_t size = choices.between(1, n), step = choices.between(1, 3);
+      Shape to = shape;
+      to[dim] = (n - size) / step + 1;
+      to.push_back(size);
+      row.op = "tensor.unfold";
+      row.attributes = {{"dimension", named}, {"size", size}, {"step", step}};
+      row.reference = moved(to, [=](Index index) {
+        index[size_t(dim)] = index[size_t(dim)] * step + index.back();
+        index.pop_back();
+        return index;
+      });
+      break;
+    }
+  }
+  cases.push_back(row);
+}
 
 void view_cases(OpCases& cases) {
   for (int64_t k : {1, 2, -1, 4})

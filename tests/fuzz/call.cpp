@@ -91,6 +91,8 @@ Attribute make_attribute(const AttributeInfo& info, const Attribute& now, Choice
   return choices.of(words);
 }
 
+}  // namespace
+
 std::string print(const Attribute& value) {
   std::ostringstream out;
   std::visit(
@@ -108,8 +110,6 @@ std::string print(const Attribute& value) {
       value);
   return out.str();
 }
-
-}  // namespace
 
 bool Call::writes() const {
   const OpInfo& info = catalog().find(row_.op);

@@ -38,4 +38,7 @@ class Call {
 /// A row of the case table, with up to five changes.
 Call make_call(Choices& choices);
 
+/// "2.5", "[1, 2]", "none".
+std::string print(const Attribute& value);
+
 }  // namespace tapegrad::fuzz

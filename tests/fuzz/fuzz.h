@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
+#include <iterator>
 #include <string>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -36,6 +38,14 @@ class Choices {
   template <typename List>
   const auto& of(const List& list) {
     return *(std::begin(list) + below(std::size(list)));
+  }
+  template <typename T>
+  T of(std::initializer_list<T> list) {
+    return *(list.begin() + below(list.size()));
+  }
+  bool flag() { return below(2) == 1; }
+  int64_t between(int64_t first, int64_t last) {
+    return first + int64_t(below(size_t(last - first + 1)));
   }
 
  private:
