@@ -158,8 +158,15 @@ struct Polygamma {
   static constexpr bool kScalar = true;
   double n, factor;
 
+  // The factorial as two numbers: 30! would else be off by some roundings.
   TG_HD explicit Polygamma(int64_t order) : n(double(order)), factor(order % 2 == 0 ? -1 : 1) {
-    for (int64_t i = 2; i <= order; ++i) factor *= double(i);
+    double low = 0;
+    for (int64_t i = 2; i <= order; ++i) {
+      const double high = factor * double(i);
+      low = std::fma(factor, double(i), -high) + low * double(i);
+      factor = high;
+    }
+    factor += low;
   }
   template <typename V>
   TG_HD V operator()(V x) const {

@@ -12,6 +12,7 @@
 #include "ops/index.h"
 #include "ops/indices.h"
 #include "ops/reduce.h"
+#include "ops/scan.h"
 #include "ops/statistics.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -130,7 +131,7 @@ struct ScatterReduce {
   std::array<Variable, 3> of_product(const Variable& dy, const Variable& part) const {
     const Variable zero_x = eq(x(), 0), zero_part = eq(part, 0);
     if (is_recording() && (any(zero_x).item() != 0 || any(zero_part).item() != 0))
-      fail<AutogradError>(kName, ": no second derivative of a product over zeros");
+      return of_product_in_layers(dy, part);
     const Variable own = where(zero_x, 1, x()), others = where(zero_part, 1, part);
     const Variable product =
         apply(ScatterReduce{dim, reduce}, Where::current(), own, index(), others);
@@ -143,6 +144,24 @@ struct ScatterReduce {
     const auto at = [&](const Variable& v) { return gather(v, dim, index()); };
     return {gradient(zero_x, own, dy, product, zeros), Variable(),
             padded(gradient(zero_part, others, at(dy), at(product), at(zeros)), source_shape)};
+  }
+  // The same without a division, so that it can be differentiated over zeros: a layer of its own
+  // for each position along dim, whose elements all go to different places, and the products of
+  // the layers below and above.
+  std::array<Variable, 3> of_product_in_layers(const Variable& dy, const Variable& part) const {
+    const Variable one = ones_like(x());
+    std::vector<Variable> layers{x()}, parts;
+    const auto at = [&](const Variable& v, int64_t i) { return narrow(v, dim, i, 1); };
+    for (int64_t i = 0; i < part.size(dim); ++i)
+      layers.push_back(scatter(one, dim, at(index(), i), at(part, i)));
+    const Variable all = stack(layers, 0), first = unsqueeze(one, 0);
+    const int64_t rest = part.size(dim);
+    const Variable below = cat({first, cumprod(narrow(all, 0, 0, rest), 0)});
+    const Variable above = flip(cat({first, cumprod(flip(narrow(all, 0, 1, rest), {0}), 0)}), {0});
+    const Variable each = dy * below * above;
+    for (int64_t i = 0; i < rest; ++i)
+      parts.push_back(gather(select(each, 0, i + 1), dim, at(index(), i)));
+    return {select(each, 0, 0), Variable(), padded(cat(parts, dim), source_shape)};
   }
 };
 

@@ -8,12 +8,11 @@ namespace tapegrad::testing {
 namespace {
 
 using Draw = void (*)(OpCases&, Choices&);
-constexpr Draw kDraws[] = {draw_elementwise, draw_reduce,    draw_softmax,   draw_scan,
-                           draw_sort,        draw_matmul,    draw_einsum,    draw_conv,
-                           draw_pool,        draw_norm,      draw_index,     draw_scatter,
-                           draw_view,        draw_image,     draw_sample,    draw_attention,
-                           draw_recurrent,   draw_fft,       draw_solving,   draw_factors,
-                           draw_functions};
+constexpr Draw kDraws[] = {
+    draw_elementwise, draw_reduce,  draw_softmax,  draw_scan,      draw_sort,      draw_matmul,
+    draw_einsum,      draw_conv,    draw_pool,     draw_norm,      draw_index,     draw_scatter,
+    draw_view,        draw_image,   draw_sample,   draw_attention, draw_recurrent, draw_fft,
+    draw_solving,     draw_factors, draw_functions};
 
 /// The rows of one or two inputs whose reference is elementwise(), which takes any shapes.
 const std::vector<const OpCase*>& elementwise_rows() {
@@ -44,9 +43,7 @@ Shape draw_shape(Choices& choices, int rank, int64_t most) {
   return shape;
 }
 
-int64_t draw_sign(Choices& choices, int dim, int rank) {
-  return choices.flag() ? dim : dim - rank;
-}
+int64_t draw_sign(Choices& choices, int dim, int rank) { return choices.flag() ? dim : dim - rank; }
 
 Shape draw_broadcast(Choices& choices, const Shape& shape) {
   Shape own;

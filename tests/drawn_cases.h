@@ -2,8 +2,8 @@
 // references are those of the written rows, beside which each family draws. tests/fuzz/drawn.cpp
 // runs them.
 //
-// Linear ops draw whole numbers, of which any order of additions makes the same sum: their tolerance
-// is 0. Inputs whose op has corners in their way are drawn with grad = false.
+// Linear ops draw whole numbers, of which any order of additions makes the same sum: their
+// tolerance is 0. Inputs whose op has corners in their way are drawn with grad = false.
 #pragma once
 
 #include "tests/fuzz/fuzz.h"

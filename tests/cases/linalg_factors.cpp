@@ -35,7 +35,8 @@ Array itself(const std::vector<Array>& in) { return in[0]; }
 
 void draw_factors(OpCases& cases, Choices& choices) {
   const int64_t batch = choices.between(0, 3), m = choices.between(1, 7), n = choices.between(1, 7);
-  OpCase row{.op = {}, .inputs = {Input{matrices(batch, m, n)}}, .tolerance = 32, .dtypes = kMatrixTypes};
+  OpCase row{
+      .op = {}, .inputs = {Input{matrices(batch, m, n)}}, .tolerance = 32, .dtypes = kMatrixTypes};
   const auto square = [&] { row.inputs = {Input{matrices(batch, n, n)}}; };
   switch (choices.below(7)) {
     case 0:
@@ -122,16 +123,16 @@ void linalg_factors_cases(OpCases& cases) {
                        .dtypes = kMatrixTypes,
                        .after = positive});
     }
-  cases.push_back({.op = "linalg.qr",
-                   .inputs = {Input{.shape = {4, 3}, .grad = false}},
-                   .attributes = {{"mode", std::string("r")}},
-                   .reference = of_matrices(
-                       [](const Matrices& in) { return transposed(q_of(in[0])) * in[0]; }),
-                   .tolerance = 32,
-                   .dtypes = kMatrixTypes,
-                   .after = [](Variables y) {
-                     return Variables{y[1] * unsqueeze(sign(diagonal(y[1], 0, -2, -1)), -1)};
-                   }});
+  cases.push_back(
+      {.op = "linalg.qr",
+       .inputs = {Input{.shape = {4, 3}, .grad = false}},
+       .attributes = {{"mode", std::string("r")}},
+       .reference = of_matrices([](const Matrices& in) { return transposed(q_of(in[0])) * in[0]; }),
+       .tolerance = 32,
+       .dtypes = kMatrixTypes,
+       .after = [](Variables y) {
+         return Variables{y[1] * unsqueeze(sign(diagonal(y[1], 0, -2, -1)), -1)};
+       }});
 
   const auto values =
       of_matrices([](const Matrices& in) { return row(singular_values(in[0])); }, 1);

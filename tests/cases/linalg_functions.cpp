@@ -116,13 +116,12 @@ Matrix matrix_norm(std::string_view ord, const Matrix& x) {
 
 OpCase norm_case(Shape shape, const std::string& ord) {
   const bool by_values = ord == "nuc" || ord == "2" || ord == "-2";
-  return {
-      .op = "linalg.matrix_norm",
-      .inputs = {Input{shape}},
-      .attributes = {{"ord", ord}},
-      .reference = of_matrices([=](const Matrices& in) { return matrix_norm(ord, in[0]); }, 2),
-      .tolerance = 32,
-      .dtypes = by_values ? kMatrixTypes : std::vector<DType>{f64, f32, bf16, f16}};
+  return {.op = "linalg.matrix_norm",
+          .inputs = {Input{shape}},
+          .attributes = {{"ord", ord}},
+          .reference = of_matrices([=](const Matrices& in) { return matrix_norm(ord, in[0]); }, 2),
+          .tolerance = 32,
+          .dtypes = by_values ? kMatrixTypes : std::vector<DType>{f64, f32, bf16, f16}};
 }
 
 }  // namespace

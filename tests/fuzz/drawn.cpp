@@ -172,7 +172,8 @@ Slopes slopes(const Drawn& drawn, double t) {
 
 void check_gradients(const Drawn& drawn) {
   constexpr double kStep = 1e-5;
-  const Slopes here = slopes(drawn, 0), ahead = slopes(drawn, kStep), behind = slopes(drawn, -kStep);
+  const Slopes here = slopes(drawn, 0), ahead = slopes(drawn, kStep),
+               behind = slopes(drawn, -kStep);
   const auto compare = [&](const char* what, double got, double a, double b) {
     const double expected = (a - b) / (2 * kStep);
     if (!std::isfinite(expected)) return;

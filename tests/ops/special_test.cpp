@@ -145,6 +145,14 @@ TEST(Special, GammaFunctionsOverTheWholeRange) {
                  {-0.25, 492198.7533428746},
                  {-0.75, 492226.7524508089},
                  {-7.6, 31893.173701512314}});
+  // By the defining sum in decimals of 60 digits.
+  expect_values(
+      "polygamma(30)", order(30),
+      {{0.7, -1.681205625310475e+37}, {2.5, -1.2232990235199246e+20}, {9.9, -38.18758617538602}});
+  expect_values("polygamma(60)", order(60),
+                {{0.7, -2.3398844351829917e+91},
+                 {2.5, -4.424195614523948e+57},
+                 {9.9, -1.5404873732348295e+21}});
 }
 
 // As PyTorch gives them, but for polygamma(1, -1), whose pole PyTorch reaches only nearly.
