@@ -23,7 +23,8 @@ extern "C" int omp_get_max_threads();
 namespace tapegrad {
 namespace {
 
-/// All parameters, buffers and gradients after an epoch with shuffling, dropout and a worker thread.
+/// All parameters, buffers and gradients after an epoch with shuffling, dropout and a worker
+/// thread.
 std::vector<float> trained(uint64_t seed) {
   manual_seed(seed);
   nn::Sequential model({nn::Conv2d({.in_channels = 3, .out_channels = 8, .kernel_size = 3}),
