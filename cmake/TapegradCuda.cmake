@@ -13,8 +13,8 @@ else()
   find_package(CUDAToolkit 12.0 QUIET)
   if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
     set(TAPEGRAD_NO_CUDA "no CUDA toolkit of version 12 or newer was found")
-  elseif(NOT TARGET CUDA::cudart OR NOT TARGET CUDA::cublas OR NOT TARGET CUDA::cublasLt)
-    set(TAPEGRAD_NO_CUDA "the CUDA toolkit lacks cudart, cublas or cublasLt")
+  elseif(NOT TARGET CUDA::cudart OR NOT EXISTS ${CUDAToolkit_INCLUDE_DIRS}/cublas_v2.h)
+    set(TAPEGRAD_NO_CUDA "the CUDA toolkit lacks cudart or the header of cublas")
   endif()
 endif()
 if(TAPEGRAD_NO_CUDA)
@@ -39,8 +39,13 @@ else()
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
-  set(TAPEGRAD_CUDA_LIBRARIES ${CUDA_cudart_LIBRARY} ${CUDA_cublas_LIBRARY}
-                              ${CUDA_cublasLt_LIBRARY})
+  # The runtime is linked in, where it can be: programs need no toolkit to start. Other libraries are
+  # opened at their first use (backends/cuda/library.h).
+  if(CUDA_cudart_static_LIBRARY)
+    set(TAPEGRAD_CUDA_LIBRARIES ${CUDA_cudart_static_LIBRARY} dl rt)
+  else()
+    set(TAPEGRAD_CUDA_LIBRARIES ${CUDA_cudart_LIBRARY} dl)
+  endif()
   message(STATUS "tapegrad: with the CUDA backend (CUDA ${CUDAToolkit_VERSION}, architectures "
                  "${CMAKE_CUDA_ARCHITECTURES})")
 endif()
@@ -65,6 +70,6 @@ function(tapegrad_add_cuda_objects)
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186,1835;-Xcompiler=${host_flags}>"
     "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TAPEGRAD_WERROR}>>:--Werror=all-warnings>")
   # The CPU's bits: a product and a sum that are written apart are rounded apart.
-  set_source_files_properties(backends/cuda/random.cu backends/cuda/noise.cu
+  set_source_files_properties(backends/cuda/random.cu backends/cuda/noise.cu backends/cuda/update.cu
     PROPERTIES COMPILE_OPTIONS --fmad=false)
 endfunction()

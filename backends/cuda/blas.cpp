@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "backends/cuda/api.h"
+#include "backends/cuda/library.h"
 #include "backends/cuda/stream.h"
 #include "core/cuda.h"
 #include "core/error.h"
@@ -20,9 +21,39 @@ constexpr size_t kWorkspace = size_t(32) << 20;  // what cuBLAS advises for Hopp
 
 std::atomic<bool> tf32_allowed = false;
 
+/// cuBLAS has two functions of this name; the header is asked for the one of this type.
+using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n,
+                            int k, const void* alpha, const void* a, cudaDataType, int lda,
+                            long long a_step, const void* b, cudaDataType, int ldb,
+                            long long b_step, const void* beta, void* c, cudaDataType, int ldc,
+                            long long c_step, int batch, cublasComputeType_t, cublasGemmAlgo_t);
+static_assert(requires { static_cast<Gemm*>(&cublasGemmStridedBatchedEx); });
+
+/// What is used of cuBLAS, with the prototypes of its header.
+struct Cublas {
+  template <typename F>
+  struct Function {
+    F* address;
+    explicit Function(const char* name) : address(reinterpret_cast<F*>(find_in_cublas(name))) {}
+    template <typename... Arguments>
+    auto operator()(Arguments... arguments) const {
+      return address(arguments...);
+    }
+  };
+  const Function<decltype(cublasCreate_v2)> create{"cublasCreate_v2"};
+  const Function<decltype(cublasSetStream_v2)> set_stream{"cublasSetStream_v2"};
+  const Function<decltype(cublasSetWorkspace_v2)> set_workspace{"cublasSetWorkspace_v2"};
+  const Function<decltype(cublasGetStatusString)> status_string{"cublasGetStatusString"};
+  const Function<Gemm> gemm{"cublasGemmStridedBatchedEx"};
+};
+const Cublas& cublas() {
+  static const Cublas opened;
+  return opened;
+}
+
 void check(cublasStatus_t status, std::string_view call) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": ", cublasGetStatusString(status));
+    fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": ", cublas().status_string(status));
 }
 
 /// One for each device, used by one thread at a time. Never destroyed.
@@ -34,11 +65,11 @@ struct Library {
 
 /// Ready for work in the stream. The workspace is ours, so that cuBLAS allocates nothing itself.
 void prepare(Library& library, cudaStream_t stream, tapegrad::Device device) {
-  if (library.handle == nullptr) check(cublasCreate(&library.handle), "cublasCreate");
-  check(cublasSetStream(library.handle, stream), "cublasSetStream");
+  if (library.handle == nullptr) check(cublas().create(&library.handle), "cublasCreate");
+  check(cublas().set_stream(library.handle, stream), "cublasSetStream");
   Tensor& workspace = library.workspaces[stream];
   if (!workspace) workspace = Tensor::empty({int64_t(kWorkspace)}, u8, device);
-  check(cublasSetWorkspace(library.handle, workspace.data<uint8_t>(), kWorkspace),
+  check(cublas().set_workspace(library.handle, workspace.data<uint8_t>(), kWorkspace),
         "cublasSetWorkspace");
 }
 
@@ -91,14 +122,14 @@ void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64
   Library& library = library_of(where.device());
   const std::lock_guard lock(library.mutex);
   prepare(library, stream, where.device());
-  check(cublasGemmStridedBatchedEx(
-            library.handle, operation(b), operation(a), checked_int(p.n), checked_int(p.m),
-            checked_int(p.k), wide ? static_cast<const void*>(&one) : &one_float, b.data,
-            data_type(p.dtype), checked_int(b.ld), b.step, a.data, data_type(p.dtype),
-            checked_int(a.ld), a.step, wide ? static_cast<const void*>(&keep) : &keep_float, c,
-            data_type(p.result), checked_int(ldc), c_step, checked_int(p.batch), compute,
-            CUBLAS_GEMM_DEFAULT),
-        "cublasGemmStridedBatchedEx");
+  check(
+      cublas().gemm(library.handle, operation(b), operation(a), checked_int(p.n), checked_int(p.m),
+                    checked_int(p.k), wide ? static_cast<const void*>(&one) : &one_float, b.data,
+                    data_type(p.dtype), checked_int(b.ld), b.step, a.data, data_type(p.dtype),
+                    checked_int(a.ld), a.step, wide ? static_cast<const void*>(&keep) : &keep_float,
+                    c, data_type(p.result), checked_int(ldc), c_step, checked_int(p.batch), compute,
+                    CUBLAS_GEMM_DEFAULT),
+      "cublasGemmStridedBatchedEx");
 }
 
 }  // namespace backends::cuda
