@@ -30,6 +30,7 @@ void register_kernels() {
   register_sample();
   register_scan();
   register_sort();
+  register_by_cpu();
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -28,5 +28,6 @@ void register_noise();
 void register_sample();
 void register_scan();
 void register_sort();
+void register_by_cpu();
 
 }  // namespace tapegrad::backends::cuda
