@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Everything that needs a real GPU, in under 8 minutes, and docs/gpu_results.md from it:
+#   1  all tests of the device        2  random numbers, bit for bit the CPU's
+#   3  every op in every dtype        4  graphs against eager steps
+#   5  bandwidths                     6  matrix products
+#   7  training steps, eager and graphed, beside PyTorch's where python3 has torch
+# From a checkout it builds first; from the bundle of scripts/make_bundle.sh nothing but an NVIDIA
+# driver and cuBLAS is needed. Without a GPU it says so, and changes nothing.
+set -u
+cd "$(dirname "$0")/.."
+root=$PWD
+begin=$SECONDS
+say() { printf '== %3d s  %s\n' $((SECONDS - begin)) "$*" >&2; }
+left() { echo $((${GPU_CHECK_SECONDS:-470} - SECONDS + begin)); }
+
+if [ -d bin ] && [ -f COMMIT ]; then # the bundle
+  tests=bin gpu=bin/gpu commit=$(cat COMMIT) out=gpu_results.md peers=peers
+else
+  build=${GPU_CHECK_BUILD:-build-gpu}
+  if ! command -v nvidia-smi >/dev/null && [ ! -e /dev/nvidiactl ]; then
+    echo "gpu_check: there is no GPU here (no nvidia-smi, no /dev/nvidiactl): nothing was run," \
+      "docs/gpu_results.md is as it was" >&2
+    exit 77
+  fi
+  scripts/setup.sh || exit 1
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_CUDA=ON \
+    -DTAPEGRAD_BUILD_BENCHMARKS=ON >/dev/null || exit 1
+  cmake --build "$build" --target gpu_test op_cases_test gpu mnist_cnn peaks >&2 || exit 1
+  begin=$SECONDS # the build does not count
+  tests=$build/bin gpu=$build/benchmarks/gpu commit=$(git rev-parse --short HEAD)
+  out=docs/gpu_results.md peers=benchmarks/peers
+  mkdir -p "$tests"
+  ln -sf "$root/$build/tests/gpu/gpu_test" "$root/$build/tests/op_cases_test" "$tests/"
+fi
+
+# cuBLAS of a toolkit, or of PyTorch's packages.
+for folder in /usr/local/cuda/lib64 $(python3 -c 'import glob, site
+for s in site.getsitepackages() + [site.getusersitepackages()]:
+    print(*glob.glob(s + "/nvidia/*/lib"))' 2>/dev/null); do
+  [ -d "$folder" ] && LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+done
+export LD_LIBRARY_PATH
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$tests/gpu_test" --gtest_list_tests >"$work/list" 2>&1
+if [ $? -eq 77 ]; then
+  echo "gpu_check: $(tail -1 "$work/list"); nothing was run, $out is as it was" >&2
+  exit 77
+fi
+
+failed=0
+# part NAME COMMAND...: its verdict; what it printed is shown where it fails.
+part() {
+  local name=$1 seconds=$(left)
+  shift
+  say "$name"
+  if [ "$seconds" -lt 5 ]; then
+    printf '| %s | not run: no time left |\n' "$name" >>"$work/verdicts"
+    failed=1
+  elif timeout "$seconds" "$@" >"$work/log" 2>&1; then
+    printf '| %s | passed: %s |\n' "$name" \
+      "$(grep -aE '^\[ +PASSED' "$work/log" | tail -1 | tr -s '[] ' ' ')" >>"$work/verdicts"
+  else
+    printf '| %s | **failed** (%d) |\n' "$name" $? >>"$work/verdicts"
+    failed=1
+    grep -aE 'Failure|FAILED|rror' "$work/log" | head -40 | tee -a "$work/failures" >&2
+  fi
+}
+# lines COMMAND...: the lines of a measurement, kept.
+lines() {
+  local seconds=$(left)
+  [ "$seconds" -lt 5 ] && { echo "no time left for: $*" | tee -a "$work/failures" >&2; return; }
+  timeout "$seconds" "$@" >>"$work/lines" 2>>"$work/failures" || failed=1
+}
+value() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$work/lines" | sort -g | head -1; }
+
+: >"$work/lines"
+: >"$work/failures"
+part "tests of the device" "$tests/gpu_test" --gtest_filter='-CudaRandom*:GraphedStep*'
+part "random numbers" "$tests/gpu_test" --gtest_filter='CudaRandom*'
+part "every op" env TAPEGRAD_DEVICE=cuda "$tests/op_cases_test" \
+  --gtest_filter='*/values:*/layouts:*/operands:*/gradients-reduce.sum/6/*:reduce.mean/6/*'
+part "graphs" "$tests/gpu_test" --gtest_filter='GraphedStep*'
+if command -v compute-sanitizer >/dev/null; then
+  part "compute-sanitizer" compute-sanitizer --error-exitcode 1 "$tests/gpu_test" \
+    --gtest_filter='CudaLongRows*:CudaTraining.Words'
+fi
+export TAPEGRAD_DEVICE=cuda
+say "bandwidths" && lines "$gpu" bandwidth
+say "matrix products" && lines "$gpu" gemm
+workloads=(peaks keras_cnn keras_cnn_1024 lstm_lm gpt resnet50)
+with_torch=$(python3 -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' \
+  2>/dev/null)
+for round in 1 2; do
+  for workload in "${workloads[@]}"; do
+    say "$workload, round $round"
+    lines "$gpu" steps "$workload"
+    [ -n "$with_torch" ] && lines python3 "$peers/torch_gpu.py" "$workload"
+  done
+done
+
+{
+  echo "# On a GPU"
+  echo
+  echo "Written by scripts/gpu_check.sh on $(date -u +%F), commit $commit."
+  echo
+  echo '```'
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null
+  echo "PyTorch: ${with_torch:-none}"
+  echo '```'
+  printf '\n| checked | |\n|---|---|\n'
+  cat "$work/verdicts"
+  printf '\n| 256 MiB | GB/s | of copy |\n|---|---|---|\n'
+  awk -F'\t' '$3 == "GB/s" { split($1, n, "."); if (n[1] == "copy") copy[n[2]] = $2
+    printf "| %s | %.0f | %.0f %% |\n", $1, $2, 100 * $2 / copy[n[2]] }' "$work/lines"
+  printf '\n| product | TFLOP/s |\n|---|---|\n'
+  awk -F'\t' '$3 == "TFLOP/s" { printf "| %s | %.1f |\n", $1, $2 }' "$work/lines"
+  printf '\n| ms a step, the better of two rounds | eager | graphed | PyTorch eager | PyTorch / graphed |\n'
+  printf '|---|---|---|---|---|\n'
+  for workload in "${workloads[@]}"; do
+    printf '%s\t%s\t%s\t%s\n' "$workload" "$(value "$workload.eager")" \
+      "$(value "$workload.graph")" "$(value "$workload.torch")"
+  done | awk -F'\t' '{ printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4 == "" ? "" : $4,
+    $3 > 0 && $4 > 0 ? sprintf("%.2f", $4 / $3) : "" }'
+  if [ -s "$work/failures" ]; then
+    printf '\nWhat failed, or was said:\n\n```\n'
+    cat "$work/failures"
+    echo '```'
+  fi
+} >"$work/results.md"
+cp "$work/results.md" "$out"
+say "$out is written"
+exit $failed

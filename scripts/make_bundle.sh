@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Makes tapegrad-gpu.tar.xz: what scripts/gpu_check.sh needs on a machine that has an NVIDIA driver,
+# cuBLAS and nothing else of ours. It runs from any folder.
+#   scripts/make_bundle.sh [file]        builds in build-bundle
+set -eu
+cd "$(dirname "$0")/.."
+out=$(realpath -m "${1:-tapegrad-gpu.tar.xz}")
+build=${BUNDLE_BUILD:-build-bundle}
+data=${DATA_DIR:-/usr/share/datasets/fashion-mnist}
+images=2000 # of each set
+
+scripts/setup.sh xz-utils
+# One copy of the library for all programs. RPATH, not RUNPATH: it serves the libraries' own needs.
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_CUDA=ON \
+  -DBUILD_SHARED_LIBS=ON -DTAPEGRAD_NATIVE=OFF -DTAPEGRAD_BUILD_BENCHMARKS=ON \
+  -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib' \
+  -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags \
+  -DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags >/dev/null
+cmake --build "$build" --target gpu_test op_cases_test gpu example_mnist_cnn example_peaks tapegrad_tool
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+bundle=$folder/tapegrad-gpu
+mkdir -p "$bundle"/{bin,lib,data,scripts,peers}
+programs=("$build"/{tests/gpu/gpu_test,tests/op_cases_test,benchmarks/gpu}
+          "$build"/{examples/mnist_cnn,examples/peaks,tools/tapegrad})
+cp "${programs[@]}" "$bundle/bin"
+# glibc's come from the machine: they belong to its loader. CUDA's are opened at run time.
+LD_LIBRARY_PATH=$build ldd "${programs[@]}" | awk '$3 ~ /^\// { print $3 }' | sort -u |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/libcu|/libnv' |
+  xargs cp -L -t "$bundle/lib"
+strip "$bundle"/bin/* "$bundle"/lib/*
+cp scripts/gpu_check.sh "$bundle/scripts"
+cp benchmarks/peers/torch_gpu.py "$bundle/peers"
+git rev-parse --short HEAD >"$bundle/COMMIT"
+
+# shorten NAME HEADER ITEM: the first images of an IDX file; bytes of its header and of an item.
+shorten() {
+  {
+    zcat "$data/$1.gz" | head -c 4
+    printf '%b' "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' 0 0 $((images / 256)) $((images % 256)))"
+    zcat "$data/$1.gz" | tail -c +9 | head -c $(($2 - 8 + images * $3))
+  } | gzip -9 >"$bundle/data/$1.gz"
+}
+for set in train t10k; do
+  shorten $set-images-idx3-ubyte 16 784
+  shorten $set-labels-idx1-ubyte 8 1
+done 2>/dev/null
+
+tar -C "$folder" -cJf "$out" tapegrad-gpu
+printf '%s: %.1f MB\n' "$out" "$(awk "BEGIN { print $(stat -c %s "$out") / 1e6 }")"

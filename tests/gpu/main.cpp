@@ -1,0 +1,15 @@
+// Tests that want a GPU: skipped, with the reason, where there is none.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "core/cuda.h"
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (!tapegrad::cuda::is_available()) {
+    std::cout << "skipped: " << tapegrad::cuda::why_unavailable() << '\n';
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}
