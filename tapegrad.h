@@ -72,5 +72,6 @@
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"
 #include "train/fit.h"
+#include "train/graphed_step.h"
 #include "train/plot.h"
 #include "train/training_state.h"

@@ -1,5 +1,6 @@
 // Stands in for backends/cuda/ in a build without a CUDA toolkit.
 #include "core/backends.h"
+#include "core/capture.h"
 #include "core/cuda.h"
 #include "core/error.h"
 
@@ -11,6 +12,8 @@ constexpr const char* kReason = "this build of tapegrad has no CUDA backend";
 [[noreturn]] void fail_without(const char* what) { fail<DeviceError>(what, ": ", kReason); }
 
 }  // namespace
+
+std::unique_ptr<Capture> Capture::create(Device) { fail_without("GraphedStep"); }
 
 namespace backends::cuda {
 

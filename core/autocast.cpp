@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "core/autocast_operand.h"
+#include "core/capture.h"
 #include "core/error.h"
 #include "core/op.h"
 
@@ -22,7 +23,8 @@ class detail::AutocastScope {
       return x.to(dtype, where);
     Cast& known = casts_[x.edge().node.get()];
     if (!known.is_valid_for(x))
-      known = {x, x.value(), x.value().storage().version(), x.to(dtype, where)};
+      known = {x, x.value(), x.value().storage().version(), Capture::current_number(),
+               x.to(dtype, where)};
     return known.result;
   }
 
@@ -33,11 +35,13 @@ class detail::AutocastScope {
     Variable of;  // keeps the leaf, and with it the key
     Tensor value;
     uint32_t version = 0;
+    int64_t recorded = 0;  // a graph makes its own casts
     Variable result;
 
     bool is_valid_for(const Variable& x) const {
-      return result && value.shares_storage(x.value()) && value.shape() == x.shape() &&
-             version == x.value().storage().version() && !result.grad_fn()->is_freed();
+      return result && recorded == Capture::current_number() && value.shares_storage(x.value()) &&
+             value.shape() == x.shape() && version == x.value().storage().version() &&
+             !result.grad_fn()->is_freed();
     }
   };
   std::unordered_map<const Node*, Cast> casts_;

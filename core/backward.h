@@ -26,6 +26,7 @@ class Leaf final : public Node {
   DType dtype() const { return dtype_; }
   Variable gradient() const;
   void clear_gradient();
+  void set_gradient(Variable gradient);
   /// Never shares the buffer of `gradient` with another owner. Calls the hooks.
   void add_gradient(Variable gradient);
   HookHandle register_accumulate_hook(AccumulateHook hook);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/capture.h"
+
 namespace tapegrad {
 namespace {
 
@@ -35,6 +37,8 @@ RandomState Generator::draw(uint64_t words) {
     start = state_;
     state_.offset += (words + 3) / 4;
   }
+  if (Capture* capture = Capture::current()) [[unlikely]]
+    capture->on_draw(*this, start, (words + 3) / 4);
   if (draw_observer != nullptr) draw_observer->on_draw(start);
   return start;
 }

@@ -3,18 +3,34 @@
 //
 // param and grad are contiguous and of one dtype. State tensors are contiguous, of the same shape,
 // and of the type the step is computed in: float32 for sixteen-bit parameters, else the
-// parameter's. One that an option leaves out is empty.
+// parameter's. One that an option leaves out is empty. t is the number of the step, from 1.
 #pragma once
 
 #include "core/dispatcher.h"
+#include "core/host_device.h"
 
 namespace tapegrad {
+
+/// Decides on the device whether a step is made; empty where it always is.
+struct StepGuard {
+  Tensor found_inf;  // bool: true leaves everything as it is
+  Tensor skipped;    // int64: how many of the t steps were left out before
+};
+
+/// base^t by products alone: std::pow has other bits on a GPU.
+TG_HD inline double power(double base, int64_t t) {
+  double result = 1;
+  for (; t > 0; t /= 2, base *= base)
+    if (t % 2 == 1) result *= base;
+  return result;
+}
 
 /// g += weight_decay p; b = momentum b + (1 - dampening) g (at first b = g);
 /// p -= lr (nesterov ? g + momentum b : b), without momentum p -= lr g.
 struct SgdStep {
   double lr, momentum, dampening, weight_decay;
-  bool nesterov, first;
+  int64_t t;
+  bool nesterov;
 };
 
 /// Kingma and Ba 2014. m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
@@ -22,41 +38,71 @@ struct SgdStep {
 /// v. correction = 1 - beta^t. weight_decay adds to g, or, decoupled (AdamW), p *= 1 - lr
 /// weight_decay.
 struct AdamStep {
-  double lr, beta1, beta2, eps, weight_decay, correction1, correction2;
+  double lr, beta1, beta2, eps, weight_decay;
+  int64_t t;
   bool decoupled;
 };
 
-/// Duchi et al. 2011. g += weight_decay p; s += g^2; p -= lr g / (sqrt(s) + eps).
+/// Duchi et al. 2011. g += weight_decay p; s += g^2; p -= r g / (sqrt(s) + eps), where
+/// r = lr / (1 + (t - 1) lr_decay).
 struct AdagradStep {
-  double lr, eps, weight_decay;
+  double lr, lr_decay, eps, weight_decay;
+  int64_t t;
 };
 
 /// Hinton's lecture 6. s = alpha s + (1 - alpha) g^2; centered a = alpha a + (1 - alpha) g;
 /// u = g / (sqrt(s - a^2) + eps); with momentum b = momentum b + u, p -= lr b, else p -= lr u.
 struct RmspropStep {
   double lr, alpha, eps, weight_decay, momentum;
+  int64_t t;
 };
 
 /// Zeiler 2012. s = rho s + (1 - rho) g^2; u = g sqrt(d + eps) / sqrt(s + eps);
 /// d = rho d + (1 - rho) u^2; p -= lr u.
 struct AdadeltaStep {
   double lr, rho, eps, weight_decay;
+  int64_t t;
 };
 
 namespace kernels {
 
-extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& buffer, const SgdStep&)> sgd_step;
+extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& buffer, const SgdStep&,
+                   const StepGuard&)>
+    sgd_step;
 extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, Tensor& vmax,
-                   const AdamStep&)>
+                   const AdamStep&, const StepGuard&)>
     adam_step;
-extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& sum, const AdagradStep&)>
+extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& sum, const AdagradStep&,
+                   const StepGuard&)>
     adagrad_step;
 extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& square, Tensor& average,
-                   Tensor& buffer, const RmspropStep&)>
+                   Tensor& buffer, const RmspropStep&, const StepGuard&)>
     rmsprop_step;
 extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& square, Tensor& delta,
-                   const AdadeltaStep&)>
+                   const AdadeltaStep&, const StepGuard&)>
     adadelta_step;
+
+/// For a loss that was scaled: gradient /= *scale (float64), and *found_inf (bool) becomes true
+/// when that is not finite everywhere. The gradient is contiguous.
+extern Kernel<void(Tensor& gradient, const Tensor& scale, Tensor& found_inf)> unscale;
+/// How the scale moves after a step: back where a gradient was not finite; up after `interval`
+/// steps without, unless that leaves float32.
+struct ScaleRule {
+  double growth, backoff;
+  int64_t interval;
+};
+TG_HD inline void next_scale(double& scale, int64_t& tracker, bool found_inf,
+                             const ScaleRule& rule) {
+  if (found_inf) {
+    scale *= rule.backoff;
+    tracker = 0;
+  } else if (++tracker == rule.interval) {
+    if (scale * rule.growth <= 0x1.fffffep127) scale *= rule.growth;
+    tracker = 0;
+  }
+}
+extern Kernel<void(Tensor& scale, Tensor& tracker, const Tensor& found_inf, const ScaleRule&)>
+    update_scale;
 
 }  // namespace kernels
 

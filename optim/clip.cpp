@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/capture.h"
 #include "core/tape.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
@@ -9,30 +10,43 @@
 
 namespace tapegrad::optim {
 
+namespace {
+
+/// The norm of all gradients together, float64, where the first of them is; empty without any.
+Variable total_norm(const std::vector<Variable>& params, double norm_type) {
+  Variable total;
+  for (const Variable& param : params) {
+    const Variable grad = param.grad();
+    if (!grad || grad.numel() == 0) continue;
+    const DType wide = grad.dtype() == f16 || grad.dtype() == bf16 ? f32 : grad.dtype();
+    Variable part = norm(grad.to(wide), norm_type).to(f64);
+    if (!std::isinf(norm_type)) part = norm_type == 2 ? square(part) : pow(part, norm_type);
+    if (total) part = part.to(total.device());
+    total = !total ? part : std::isinf(norm_type) ? maximum(total, part) : total + part;
+  }
+  if (!total || std::isinf(norm_type)) return total;
+  return norm_type == 2 ? sqrt(total) : pow(total, 1.0 / norm_type);
+}
+
+}  // namespace
+
 double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, double norm_type,
                        bool error_if_nonfinite) {
   if (!(norm_type > 0))
     fail<ArgumentError>("clip_grad_norm_: norm_type is ", norm_type, ", not > 0");
   const NoGrad no_grad;
-  double total = 0;
-  for (const Variable& param : params) {
-    const Variable grad = param.grad();
-    if (!grad || grad.numel() == 0) continue;
-    const DType wide = grad.dtype() == f16 || grad.dtype() == bf16 ? f32 : grad.dtype();
-    const double size = norm(grad.to(wide), norm_type).item();
-    if (!std::isinf(norm_type))
-      total += std::pow(size, norm_type);
-    else if (!(size <= total))  // also NaN
-      total = std::isnan(total) ? total : size;
-  }
-  if (!std::isinf(norm_type)) total = std::pow(total, 1.0 / norm_type);
-  if (error_if_nonfinite && !std::isfinite(total))
-    fail<ArgumentError>("clip_grad_norm_: the norm of the gradients is ", total);
-  const double scale = max_norm / (total + 1e-6);
-  if (scale >= 1) return total;
+  const Variable total = total_norm(params, norm_type);
+  if (!total) return 0;
+  // A recorded step does not wait: it multiplies in any case, with 1 at most.
+  const bool waits = error_if_nonfinite || Capture::current() == nullptr;
+  const double size = waits ? total.item() : NAN;
+  if (error_if_nonfinite && !std::isfinite(size))
+    fail<ArgumentError>("clip_grad_norm_: the norm of the gradients is ", size);
+  if (waits && max_norm / (size + 1e-6) >= 1) return size;
+  const Variable scale = minimum(max_norm / (total + 1e-6), 1.0);
   for (const Variable& param : params)
-    if (Variable grad = param.grad()) mul_(grad, scale);
-  return total;
+    if (Variable grad = param.grad()) mul_(grad, scale.to(grad.device()).to(grad.dtype()));
+  return size;
 }
 
 void clip_grad_value_(const std::vector<Variable>& params, double clip_value) {

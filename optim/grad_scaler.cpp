@@ -3,10 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "core/capture.h"
+#include "core/kernels.h"
 #include "core/tape.h"
 #include "ops/binary.h"
-#include "ops/reduce.h"
-#include "ops/unary.h"
+#include "ops/update.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -26,8 +27,19 @@ void check(const GradScalerOptions& o) {
 
 }  // namespace
 
-GradScaler::GradScaler(GradScalerOptions options) : options_(options), scale_(options.init_scale) {
+GradScaler::GradScaler(GradScalerOptions options)
+    : options_(options),
+      scale_(Tensor::full({}, options.init_scale, f64)),
+      growth_tracker_(Tensor::full({}, 0, i64)) {
   check(options);
+}
+
+void GradScaler::move_to(Device device) const {
+  if (scale_.device() == device) return;
+  if (Capture* capture = Capture::current())
+    capture->give_up("GradScaler: the scale comes to the device in the step");
+  scale_ = scale_.to(device);
+  growth_tracker_ = growth_tracker_.to(device);
 }
 
 GradScaler::Seen* GradScaler::find(const Optimizer& optimizer) {
@@ -37,7 +49,10 @@ GradScaler::Seen* GradScaler::find(const Optimizer& optimizer) {
 }
 
 Variable GradScaler::scale(const Variable& loss, Where where) const {
-  return options_.enabled ? mul({loss, where}, {scale_, where}) : loss;
+  if (!options_.enabled) return loss;
+  move_to(loss.device());
+  const DType wide = loss.dtype() == f64 ? f64 : f32;
+  return mul({loss.to(wide, where), where}, {Variable(scale_.to(wide)), where});
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
@@ -50,14 +65,21 @@ void GradScaler::unscale_(Optimizer& optimizer) {
     if (param.dtype() == f16 && param.grad())
       fail<DTypeError>("GradScaler: unscale_ of float16 gradients; keep parameters in float32");
   const NoGrad no_grad;
-  Variable finite;  // stays on the device until the end
-  for (const Variable& param : params)
-    if (Variable grad = param.grad()) {
-      mul_(grad, 1 / scale_);
-      const Variable here = all(isfinite(grad));
-      finite = finite ? logical_and(finite, here.to(finite.device())) : here;
-    }
-  seen_.push_back({&optimizer, !finite || finite.item() != 0});
+  const Device device = params.front().device();
+  move_to(device);
+  Tensor found_inf = Tensor::full({}, false, boolean, device);
+  for (const Variable& param : params) {
+    const Variable grad = param.grad();
+    if (!grad) continue;
+    Tensor dense = grad.value().contiguous();
+    Tensor found =
+        grad.device() == device ? found_inf : Tensor::full({}, false, boolean, grad.device());
+    kernels::unscale(dense, scale_.to(grad.device()), found);
+    if (!dense.shares_storage(grad.value())) kernels::copy(dense, grad.writable());
+    grad.value().storage().bump_version();
+    if (grad.device() != device) kernels::logical_or(found_inf, found.to(device), found_inf);
+  }
+  seen_.push_back({&optimizer, found_inf});
 }
 
 bool GradScaler::step(Optimizer& optimizer) {
@@ -69,31 +91,35 @@ bool GradScaler::step(Optimizer& optimizer) {
   Seen& seen = *find(optimizer);
   if (seen.has_stepped) fail<ArgumentError>("GradScaler: step twice since the last update");
   seen.has_stepped = true;
-  if (seen.is_finite) optimizer.step();
-  return seen.is_finite;
+  optimizer.prepare_to_skip(seen.found_inf.device());
+  if (Capture::current() != nullptr) {
+    optimizer.step_unless(seen.found_inf);
+    return true;
+  }
+  const bool is_finite = seen.found_inf.item() == 0;
+  if (is_finite) optimizer.step();
+  return is_finite;
 }
 
 void GradScaler::update() {
   if (!options_.enabled) return;
   if (seen_.empty()) fail<ArgumentError>("GradScaler: update, but nothing was unscaled before");
-  bool is_finite = true;
-  for (const Seen& seen : seen_) is_finite = is_finite && seen.is_finite;
+  Tensor found_inf = seen_.front().found_inf;
+  for (const Seen& seen : seen_)
+    kernels::logical_or(found_inf, seen.found_inf.to(found_inf.device()), found_inf);
+  move_to(found_inf.device());
+  kernels::update_scale(
+      scale_, growth_tracker_, found_inf,
+      {options_.growth_factor, options_.backoff_factor, options_.growth_interval});
   seen_.clear();
-  if (!is_finite) {
-    scale_ *= options_.backoff_factor;
-    growth_tracker_ = 0;
-  } else if (++growth_tracker_ == options_.growth_interval) {
-    if (const double larger = scale_ * options_.growth_factor; larger <= kLargest) scale_ = larger;
-    growth_tracker_ = 0;
-  }
 }
 
 TensorMap GradScaler::state_dict() const {
-  return {{"scale", Tensor::full({}, scale_, f64)},
+  return {{"scale", scale_.to(cpu).clone()},
           {"growth_factor", Tensor::full({}, options_.growth_factor, f64)},
           {"backoff_factor", Tensor::full({}, options_.backoff_factor, f64)},
           {"growth_interval", Tensor::full({}, options_.growth_interval, i64)},
-          {"growth_tracker", Tensor::full({}, growth_tracker_, i64)}};
+          {"growth_tracker", growth_tracker_.to(cpu).clone()}};
 }
 
 void GradScaler::load_state_dict(const TensorMap& state) {
@@ -112,8 +138,8 @@ void GradScaler::load_state_dict(const TensorMap& state) {
   check(loaded);
   if (tracker < 0) fail<ArgumentError>("GradScaler: load_state_dict: growth_tracker is ", tracker);
   options_ = loaded;
-  scale_ = loaded.init_scale;
-  growth_tracker_ = tracker;
+  kernels::fill(scale_, loaded.init_scale);  // in place: a graph goes on with it
+  kernels::fill(growth_tracker_, tracker);
   seen_.clear();
 }
 

@@ -42,13 +42,15 @@ class GradScaler {
   /// or infinite already.
   void unscale_(Optimizer& optimizer);
   /// unscale_(), if that was not done, and optimizer.step() if all gradients are finite: whether it
-  /// stepped. ArgumentError when it was called since the last update().
+  /// stepped. ArgumentError when it was called since the last update(). In a GraphedStep the device
+  /// decides by itself in each run, and the answer is true.
   bool step(Optimizer& optimizer);
   /// Once after the steps of all optimizers: a smaller scale if one was skipped, a larger one after
   /// growth_interval calls without (not beyond float32). ArgumentError when nothing was unscaled.
   void update();
 
-  double get_scale() const { return scale_; }
+  /// Waits for the device.
+  double get_scale() const { return scale_.item(); }
   bool is_enabled() const { return options_.enabled; }
 
   /// "scale", "growth_factor", "backoff_factor", "growth_interval", "growth_tracker".
@@ -59,15 +61,17 @@ class GradScaler {
  private:
   struct Seen {
     const Optimizer* optimizer;
-    bool is_finite;
+    Tensor found_inf;  // bool, where the gradients are
     bool has_stepped = false;
   };
   Seen* find(const Optimizer& optimizer);
+  void move_to(Device device) const;
 
+  // The scale lives where losses and gradients do, so that nobody has to wait for it.
   GradScalerOptions options_;
-  double scale_;
-  int64_t growth_tracker_ = 0;  // steps without an infinity or NaN so far
-  std::vector<Seen> seen_;      // since the last update()
+  mutable Tensor scale_;           // float64
+  mutable Tensor growth_tracker_;  // int64: steps without an infinity or NaN so far
+  std::vector<Seen> seen_;         // since the last update()
 };
 
 }  // namespace tapegrad::optim

@@ -2,11 +2,15 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <sstream>
+#include <utility>
 
+#include "core/capture.h"
 #include "core/kernels.h"
 #include "core/profiler.h"
 #include "core/tape.h"
+#include "ops/update.h"
 
 namespace tapegrad::optim {
 
@@ -50,7 +54,7 @@ Optimizer::Optimizer(std::string_view kind, Params params, double lr, double wei
         if (before.is_same(param))
           fail<ArgumentError>(kind_, ": parameter ", seen.size(), " is given twice");
       seen.push_back(param);
-      group.slots.push_back({std::move(param), 0, {}});
+      group.slots.push_back({std::move(param), 0, false, {}});
     }
     groups_.push_back(std::move(group));
   }
@@ -61,6 +65,8 @@ void Optimizer::prepare_state(Slot& slot) {
   const Tensor& param = slot.param.value();
   const DType dtype = state_dtype(param.dtype());
   if (slot.state.empty()) {
+    if (Capture* capture = Capture::current())
+      capture->give_up(kind_ + ": the state of a parameter is made in the step");
     std::vector<Tensor> state;
     for (const StateInfo& info : state_info())
       state.push_back(info.initial
@@ -74,24 +80,74 @@ void Optimizer::prepare_state(Slot& slot) {
 }
 
 void Optimizer::step() {
+  settle();
+  make_steps({});
+}
+
+void Optimizer::step_unless(const Tensor& found_inf) {
+  if (!skipped_) fail<ArgumentError>(kind_, ": a step is to be made once before it is recorded");
+  make_steps({found_inf, skipped_});
+  kernels::accumulate(found_inf.to(i64), skipped_);
+}
+
+void Optimizer::prepare_to_skip(Device device) {
+  if (!skipped_ && Capture::current() == nullptr) skipped_ = Tensor::full({}, 0, i64, device);
+}
+
+void Optimizer::settle() const {
+  if (!has_guarded_ || Capture::current() != nullptr) return;
+  const int64_t skipped = skipped_.number().to<int64_t>();
+  has_guarded_ = false;
+  kernels::fill(skipped_, 0);
+  for (Group& group : groups_)
+    for (Slot& slot : group.slots)
+      if (std::exchange(slot.guarded, false)) slot.steps -= skipped;
+}
+
+void Optimizer::make_steps(const StepGuard& guard) {
   const NoGrad no_grad;
   const OpSpan span(kind_, Pass::kUpdate);
+  // A recorded step is not made yet: each run of the graph counts it, and hands its numbers over.
+  struct Recorded {
+    StepGuard guard;
+    std::vector<std::pair<size_t, size_t>> slots;
+  };
+  std::shared_ptr<Recorded> recorded;
+  if (Capture* capture = Capture::current()) {
+    recorded = std::make_shared<Recorded>(Recorded{guard, {}});
+    capture->before_replay([this, recorded] {
+      for (const auto& [g, s] : recorded->slots) {
+        Slot& slot = groups_[g].slots[s];
+        ++slot.steps;
+        if (recorded->guard.found_inf) slot.guarded = has_guarded_ = true;
+        Tensor& param = slot.param.writable();
+        update(groups_[g], slot, param, param, recorded->guard);
+      }
+    });
+  }
   for (Group& group : groups_)
     for (Slot& slot : group.slots) {
       const Variable grad = slot.param.grad();
       if (!grad) continue;
       prepare_state(slot);
+      if (Capture* capture = Capture::current(); capture && grad.device().type == DeviceType::kCpu)
+        capture->give_up(kind_ + ": a parameter is on the CPU");
+      if (Capture::current() == nullptr) recorded.reset();  // also when it has just ended
       ++slot.steps;
+      if (!recorded && guard.found_inf) slot.guarded = has_guarded_ = true;
       Tensor& param = slot.param.writable();
       const Tensor dense = grad.value().contiguous();
       if (param.is_contiguous()) [[likely]] {
-        update(group, slot, param, dense);
+        update(group, slot, param, dense, guard);
       } else {
         Tensor copy = param.contiguous();
-        update(group, slot, copy, dense);
+        update(group, slot, copy, dense, guard);
         kernels::copy(copy, param);
       }
       param.storage().bump_version();
+      if (!recorded) continue;
+      --slot.steps;
+      recorded->slots.emplace_back(&group - groups_.data(), &slot - group.slots.data());
     }
 }
 
@@ -123,6 +179,7 @@ double Optimizer::lr(int64_t group) const {
 }
 
 TensorMap Optimizer::state_dict() const {
+  settle();
   TensorMap result;
   const std::vector<StateInfo> infos = state_info();
   int64_t number = 0;
@@ -158,6 +215,7 @@ void Optimizer::load_state_dict(const TensorMap& state) {
     return value;
   };
 
+  settle();
   const std::vector<StateInfo> infos = state_info();
   std::vector<Group> loaded = groups_;
   std::vector<std::pair<double*, Tensor>> rates;

@@ -26,6 +26,10 @@
 #include "core/tensor_map.h"
 #include "core/variable.h"
 
+namespace tapegrad {
+struct StepGuard;  // ops/update.h
+}
+
 namespace tapegrad::optim {
 
 /// Parameters with options of their own; what is left out is the optimizer's.
@@ -87,6 +91,7 @@ class Optimizer {
   struct Slot {
     Variable param;
     int64_t steps = 0;          // made, this one included while it runs
+    bool guarded = false;       // some of them perhaps left out
     std::vector<Tensor> state;  // of each of state_names(); empty ones are not used
   };
   struct Group {
@@ -104,14 +109,27 @@ class Optimizer {
     std::optional<double> initial = 0.0;
   };
   virtual std::vector<StateInfo> state_info() const = 0;
-  /// Overwrites param and the state of the slot.
-  virtual void update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad) = 0;
+  /// Overwrites param and the state of the slot, unless the guard forbids it, by one kernel that is
+  /// given what may change from step to step (rate, number, guard).
+  virtual void update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
+                      const StepGuard& guard) = 0;
 
  private:
+  friend class GradScaler;
+
   void prepare_state(Slot& slot);
+  void make_steps(const StepGuard& guard);
+  /// In a recorded step (core/capture.h): nothing is changed where *found_inf is true.
+  void step_unless(const Tensor& found_inf);
+  /// Where step_unless() counts; made by the first call that is not recorded.
+  void prepare_to_skip(Device device);
+  /// Takes steps that were left out from the counts; waits for the device.
+  void settle() const;
 
   std::string kind_;
-  std::vector<Group> groups_;
+  mutable std::vector<Group> groups_;
+  mutable Tensor skipped_;            // on the device: steps left out since settle()
+  mutable bool has_guarded_ = false;  // steps were made that may have been left out
 };
 
 /// ArgumentError unless low <= value < high.

@@ -27,14 +27,16 @@ SGD::SGD(Params params, SGDOptions options)
 std::vector<Optimizer::StateInfo> SGD::state_info() const {
   return {{"momentum_buffer", zero_if(options_.momentum != 0)}};
 }
-void SGD::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad) {
+void SGD::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
+                 const StepGuard& guard) {
   kernels::sgd_step(param, grad, slot.state[0],
                     {.lr = group.lr,
                      .momentum = options_.momentum,
                      .dampening = options_.dampening,
                      .weight_decay = group.weight_decay,
-                     .nesterov = options_.nesterov,
-                     .first = slot.steps == 1});
+                     .t = slot.steps,
+                     .nesterov = options_.nesterov},
+                    guard);
 }
 
 Adam::Adam(Params params, AdamOptions options)
@@ -53,17 +55,17 @@ AdamW::AdamW(Params params, AdamWOptions o)
 std::vector<Optimizer::StateInfo> Adam::state_info() const {
   return {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", zero_if(options_.amsgrad)}};
 }
-void Adam::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad) {
-  const double t = double(slot.steps);
+void Adam::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
+                  const StepGuard& guard) {
   kernels::adam_step(param, grad, slot.state[0], slot.state[1], slot.state[2],
                      {.lr = group.lr,
                       .beta1 = options_.beta1,
                       .beta2 = options_.beta2,
                       .eps = options_.eps,
                       .weight_decay = group.weight_decay,
-                      .correction1 = 1 - std::pow(options_.beta1, t),
-                      .correction2 = 1 - std::pow(options_.beta2, t),
-                      .decoupled = decoupled_});
+                      .t = slot.steps,
+                      .decoupled = decoupled_},
+                     guard);
 }
 
 Adagrad::Adagrad(Params params, AdagradOptions options)
@@ -76,10 +78,15 @@ Adagrad::Adagrad(Params params, AdagradOptions options)
 std::vector<Optimizer::StateInfo> Adagrad::state_info() const {
   return {{"sum", options_.initial_accumulator_value}};
 }
-void Adagrad::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad) {
-  const double lr = group.lr / (1 + double(slot.steps - 1) * options_.lr_decay);
+void Adagrad::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
+                     const StepGuard& guard) {
   kernels::adagrad_step(param, grad, slot.state[0],
-                        {.lr = lr, .eps = options_.eps, .weight_decay = group.weight_decay});
+                        {.lr = group.lr,
+                         .lr_decay = options_.lr_decay,
+                         .eps = options_.eps,
+                         .weight_decay = group.weight_decay,
+                         .t = slot.steps},
+                        guard);
 }
 
 RMSprop::RMSprop(Params params, RMSpropOptions options)
@@ -93,13 +100,16 @@ std::vector<Optimizer::StateInfo> RMSprop::state_info() const {
           {"grad_avg", zero_if(options_.centered)},
           {"momentum_buffer", zero_if(options_.momentum != 0)}};
 }
-void RMSprop::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad) {
+void RMSprop::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
+                     const StepGuard& guard) {
   kernels::rmsprop_step(param, grad, slot.state[0], slot.state[1], slot.state[2],
                         {.lr = group.lr,
                          .alpha = options_.alpha,
                          .eps = options_.eps,
                          .weight_decay = group.weight_decay,
-                         .momentum = options_.momentum});
+                         .momentum = options_.momentum,
+                         .t = slot.steps},
+                        guard);
 }
 
 Adadelta::Adadelta(Params params, AdadeltaOptions options)
@@ -111,12 +121,15 @@ Adadelta::Adadelta(Params params, AdadeltaOptions options)
 std::vector<Optimizer::StateInfo> Adadelta::state_info() const {
   return {{"square_avg"}, {"acc_delta"}};
 }
-void Adadelta::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad) {
+void Adadelta::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
+                      const StepGuard& guard) {
   kernels::adadelta_step(param, grad, slot.state[0], slot.state[1],
                          {.lr = group.lr,
                           .rho = options_.rho,
                           .eps = options_.eps,
-                          .weight_decay = group.weight_decay});
+                          .weight_decay = group.weight_decay,
+                          .t = slot.steps},
+                         guard);
 }
 
 }  // namespace tapegrad::optim

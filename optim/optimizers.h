@@ -21,7 +21,8 @@ class SGD final : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
+              const StepGuard& guard) override;
 
   SGDOptions options_;
 };
@@ -45,7 +46,8 @@ class Adam : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
+              const StepGuard& guard) override;
 
   AdamOptions options_;
   bool decoupled_;
@@ -81,7 +83,8 @@ class Adagrad final : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
+              const StepGuard& guard) override;
 
   AdagradOptions options_;
 };
@@ -102,7 +105,8 @@ class RMSprop final : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
+              const StepGuard& guard) override;
 
   RMSpropOptions options_;
 };
@@ -128,7 +132,8 @@ class Adadelta final : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad) override;
+  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
+              const StepGuard& guard) override;
 
   AdadeltaOptions options_;
 };

@@ -7,6 +7,7 @@
 #include "ops/binary.h"
 #include "ops/loss.h"
 #include "ops/view.h"
+#include "train/graphed_step.h"
 #include "train/plot.h"
 
 namespace tapegrad {
@@ -84,31 +85,38 @@ History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOpt
   const KeepMode keep(model);
   // In a model that trains, a part that was put into evaluation mode stays in it: it is frozen.
   if (!model.is_training()) model.train();
+  GraphedStep step(
+      [&](const Variable& x, const Variable& target) {
+        optimizer.zero_grad();
+        const Variable output = model.call(x, Where::current());
+        const Variable loss = loss_fn(output, target);
+        times.mark(Phase::kForward);
+        loss.backward();
+        times.mark(Phase::kBackward);
+        optimizer.step();
+        return std::vector<Variable>{loss, output};
+      },
+      /*inputs=*/{}, {.enabled = options.graph});
   for (int64_t epoch = 1; epoch <= options.epochs; ++epoch) {
     EpochResult result{.epoch = epoch};
     Progress progress(data.size(), options.progress);
     if (progress.is_live())
       *options.progress.out << "Epoch " << epoch << "/" << options.epochs << '\n';
     Sums sums;
-    int64_t step = 0;
+    int64_t steps = 0;
     for (Example& batch : data) {
       move_to(options.device, batch);
       times.mark(Phase::kData);
-      optimizer.zero_grad();
-      const Variable output = model.call(batch.data, Where::current());
-      const Variable loss = loss_fn(output, batch.target);
-      times.mark(Phase::kForward);
-      loss.backward();
-      times.mark(Phase::kBackward);
-      optimizer.step();
+      const Variable inputs[] = {batch.data, batch.target};
+      const std::vector<Variable> results = step.run_all(inputs);
       times.mark(Phase::kUpdate);
       times.end_step();
-      ++step;
-      sums.add(loss, output, batch.target, options.accuracy);
+      ++steps;
+      sums.add(results[0], results[1], batch.target, options.accuracy);
       if (progress.wants_update()) {
         NamedValues values{{"loss", sums.loss.value()}};
         if (options.accuracy) values.emplace_back("accuracy", sums.accuracy.value());
-        progress.update(step, values);
+        progress.update(steps, values);
       }
       times.skip();
     }
@@ -129,7 +137,7 @@ History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOpt
       result.val_accuracy = validation.accuracy;
     }
     times.mark(Phase::kEvaluate);
-    progress.finish(step, values_of(result));
+    progress.finish(steps, values_of(result));
     history.epochs.push_back(result);
     const bool go_on = !options.on_epoch || options.on_epoch(result);
     times.skip();
@@ -138,6 +146,7 @@ History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOpt
       break;
     }
   }
+  if (options.graph) history.not_graphed = step.reason();
   return history;
 }
 

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/loader.h"
@@ -39,6 +40,7 @@ struct History {
   std::vector<EpochResult> epochs;
   StepTimer times;
   bool stopped_early = false;  // by stop_below or on_epoch
+  std::string not_graphed;     // why not, where .graph was wanted
 
   /// The losses, or 1 - accuracies, of training and validation over the epochs, as an SVG.
   void save_error_curves(const std::string& path, bool accuracies = true) const;
@@ -52,6 +54,8 @@ struct FitOptions {
   bool evaluate_train = false;        // the training set is evaluated after every epoch too
   double stop_below = 1e-8;           // stop after an epoch whose loss is below
   std::optional<Device> device = {};  // batches are moved there
+  /// The step is a GraphedStep (train/graphed_step.h); a repeat's time is counted as the update's.
+  bool graph = false;
   ProgressOptions progress = {};
   /// Called after every epoch; false stops.
   std::function<bool(const EpochResult&)> on_epoch = {};

@@ -34,6 +34,13 @@ C* state(Tensor& tensor) {
   return tensor ? tensor.data<C>() : nullptr;
 }
 
+/// Whether the step is made; its number is then one among those that were.
+template <typename Step>
+bool begin(Step& step, const StepGuard& guard) {
+  if (guard.skipped) step.t -= *guard.skipped.data<int64_t>();
+  return !guard.found_inf || !*guard.found_inf.data<bool>();
+}
+
 template <typename T>
 void sgd(Tensor& param, const Tensor& grad, Tensor& buffer, const SgdStep& s) {
   using C = Compute<T>;
@@ -46,7 +53,7 @@ void sgd(Tensor& param, const Tensor& grad, Tensor& buffer, const SgdStep& s) {
       const C w(p[i]);
       p[i] = T(w - lr * (C(g[i]) + decay * w));
     });
-  } else if (s.first) {
+  } else if (s.t == 1) {
     for_each_element(param.numel(), [=](int64_t i) { b[i] = C(g[i]) + decay * C(p[i]); });
     const C times = s.nesterov ? C(1) + momentum : C(1);
     for_each_element(param.numel(), [=](int64_t i) { p[i] = T(C(p[i]) - lr * (times * b[i])); });
@@ -72,7 +79,8 @@ void adam(Tensor& param, const Tensor& grad, Tensor& first, Tensor& second, Tens
   const C beta1(s.beta1), rest1(1 - s.beta1), beta2(s.beta2), rest2(1 - s.beta2), eps(s.eps);
   const C keep(s.decoupled ? 1 - s.lr * s.weight_decay : 1);
   const C decay(s.decoupled ? 0 : s.weight_decay);
-  const C rate(s.lr / s.correction1), scale(1 / std::sqrt(s.correction2));
+  const C rate(s.lr / (1 - power(s.beta1, s.t)));
+  const C scale(1 / std::sqrt(1 - power(s.beta2, s.t)));
   const auto step = [=](int64_t i, auto bound) {
     const C w = C(p[i]) * keep, d = C(g[i]) + decay * w;
     const C mean = m[i] = beta1 * m[i] + rest1 * d;
@@ -93,7 +101,7 @@ void adagrad(Tensor& param, const Tensor& grad, Tensor& sum, const AdagradStep& 
   T* p = param.data<T>();
   const T* g = grad.data<T>();
   C* total = sum.data<C>();
-  const C lr(s.lr), eps(s.eps), decay(s.weight_decay);
+  const C lr(s.lr / (1 + double(s.t - 1) * s.lr_decay)), eps(s.eps), decay(s.weight_decay);
   for_each_element(param.numel(), [=](int64_t i) {
     const C w(p[i]), d = C(g[i]) + decay * w;
     total[i] += d * d;
@@ -147,28 +155,68 @@ void adadelta(Tensor& param, const Tensor& grad, Tensor& square, Tensor& delta,
   });
 }
 
+/// 1 / scale in float64, rounded once.
+template <typename T>
+void unscale(Tensor& gradient, const Tensor& scale, Tensor& found_inf) {
+  using C = Compute<T>;
+  constexpr int64_t kBlock = 16384;
+  T* g = gradient.data<T>();
+  const C inverse(1 / *scale.data<double>());
+  const int64_t count = gradient.numel(), blocks = (count + kBlock - 1) / kBlock;
+  bool found = false;
+#pragma omp parallel for schedule(static) reduction(|| : found) if (blocks > 2)
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t last = std::min(count, (block + 1) * kBlock);
+    C bad = 0;  // x - x is 0, or NaN
+#pragma omp simd reduction(+ : bad)
+    for (int64_t i = block * kBlock; i < last; ++i) {
+      g[i] = T(C(g[i]) * inverse);
+      bad += C(g[i]) - C(g[i]);
+    }
+    found = found || !(bad == C(0));
+  }
+  if (found) *found_inf.data<bool>() = true;
+}
+
 }  // namespace
 
 void register_update() {
   const auto cpu = DeviceType::kCpu;
   set_kernel(kernels::sgd_step, cpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& b, const SgdStep& s) {
-               sgd<T>(p, g, b, s);
+             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& b, SgdStep s,
+                            const StepGuard& guard) {
+               if (begin(s, guard)) sgd<T>(p, g, b, s);
              });
   set_kernel(kernels::adam_step, cpu, kFloatTypes,
              []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& m, Tensor& v, Tensor& vmax,
-                            const AdamStep& s) { adam<T>(p, g, m, v, vmax, s); });
+                            AdamStep s, const StepGuard& guard) {
+               if (begin(s, guard)) adam<T>(p, g, m, v, vmax, s);
+             });
   set_kernel(kernels::adagrad_step, cpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& sum,
-                            const AdagradStep& s) { adagrad<T>(p, g, sum, s); });
+             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& sum, AdagradStep s,
+                            const StepGuard& guard) {
+               if (begin(s, guard)) adagrad<T>(p, g, sum, s);
+             });
   set_kernel(kernels::rmsprop_step, cpu, kFloatTypes,
              []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& square, Tensor& average,
-                            Tensor& buffer, const RmspropStep& s) {
-               rmsprop<T>(p, g, square, average, buffer, s);
+                            Tensor& buffer, RmspropStep s, const StepGuard& guard) {
+               if (begin(s, guard)) rmsprop<T>(p, g, square, average, buffer, s);
              });
   set_kernel(kernels::adadelta_step, cpu, kFloatTypes,
              []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& square, Tensor& delta,
-                            const AdadeltaStep& s) { adadelta<T>(p, g, square, delta, s); });
+                            AdadeltaStep s, const StepGuard& guard) {
+               if (begin(s, guard)) adadelta<T>(p, g, square, delta, s);
+             });
+  set_kernel(kernels::unscale, cpu, kFloatTypes,
+             []<typename T>(Type<T>, Tensor& gradient, const Tensor& scale, Tensor& found_inf) {
+               unscale<T>(gradient, scale, found_inf);
+             });
+  set_kernel(kernels::update_scale, cpu, TypeList<double>{},
+             [](auto, Tensor& scale, Tensor& tracker, const Tensor& found_inf,
+                const kernels::ScaleRule& rule) {
+               kernels::next_scale(*scale.data<double>(), *tracker.data<int64_t>(),
+                                   *found_inf.data<bool>(), rule);
+             });
 }
 
 }  // namespace tapegrad::backends::cpu

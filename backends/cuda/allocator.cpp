@@ -1,6 +1,9 @@
 // Device memory. Segments come from cudaMalloc and stay; blocks are cut from them and joined again
 // when they are freed. A freed block is reused in the stream it was made for, whose order keeps its
-// last use before the next: nothing waits.
+// last use before the next: nothing waits. What a graph is recorded with comes from a pool of its
+// own: its addresses are the graph's for as long as that lives.
+#include "backends/cuda/allocator.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
@@ -24,6 +27,7 @@ size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 struct Block {
   std::byte* data = nullptr;
   size_t size = 0;
+  int64_t pool = 0;
   cudaStream_t stream = nullptr;
   bool small = false, free = false;
   Block *before = nullptr, *behind = nullptr;  // neighbours in the segment
@@ -31,20 +35,29 @@ struct Block {
 
 struct BySize {
   bool operator()(const Block* a, const Block* b) const {
+    if (a->pool != b->pool) return a->pool < b->pool;
     if (a->stream != b->stream) return std::less<>()(a->stream, b->stream);
     return a->size != b->size ? a->size < b->size : std::less<>()(a->data, b->data);
   }
 };
 using FreeBlocks = std::set<Block*, BySize>;
 
-/// TAPEGRAD_CUDA_ALLOCATOR=direct: every block is a cudaMalloc, for tools that watch those.
-bool is_direct() {
-  static const bool direct = [] {
-    const char* text = std::getenv("TAPEGRAD_CUDA_ALLOCATOR");
-    return text != nullptr && std::string_view(text) == "direct";
-  }();
-  return direct;
-}
+thread_local int64_t current_pool = 0;  // that this thread's memory comes from
+
+/// While this thread records: what is not recorded is allowed.
+class RelaxedRecording {
+ public:
+  RelaxedRecording() { exchange(); }
+  ~RelaxedRecording() { exchange(); }
+  RelaxedRecording(const RelaxedRecording&) = delete;
+  RelaxedRecording& operator=(const RelaxedRecording&) = delete;
+
+ private:
+  void exchange() {
+    if (current_pool != 0) cudaThreadExchangeStreamCaptureMode(&mode_);  // may fail
+  }
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
 
 /// Of one device.
 class Memory {
@@ -81,6 +94,31 @@ class Memory {
     free_of(*block).insert(block);
   }
 
+  bool is_from(int64_t pool, void* data) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = taken_.find(data);
+    return found != taken_.end() && found->second->pool == pool;
+  }
+
+  /// All that it has is as other memory, in the stream: nothing uses it any more.
+  void release_pool(int64_t pool, cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [data, block] : taken_)
+      if (block->pool == pool) block->pool = 0, block->stream = stream;
+    for (FreeBlocks* blocks : {&small_, &large_})
+      for (auto i = blocks->begin(); i != blocks->end();) {
+        Block* block = *i;
+        if (block->pool != pool) {
+          ++i;
+          continue;
+        }
+        i = blocks->erase(i);
+        block->pool = 0;
+        block->stream = stream;
+        blocks->insert(block);  // before i, pools are in order
+      }
+  }
+
   MemoryStats stats() const {
     const std::lock_guard lock(mutex_);
     return stats_;
@@ -108,10 +146,11 @@ class Memory {
     FreeBlocks& blocks = small ? small_ : large_;
     Block wanted;
     wanted.size = size;
+    wanted.pool = current_pool;
     wanted.stream = stream;
     const auto found = blocks.lower_bound(&wanted);
     Block* block;
-    if (found != blocks.end() && (*found)->stream == stream) {
+    if (found != blocks.end() && (*found)->pool == wanted.pool && (*found)->stream == stream) {
       block = *found;
       blocks.erase(found);
       stats_.cached -= int64_t(block->size);
@@ -160,6 +199,7 @@ class Memory {
   Block* take_segment(size_t size, cudaStream_t stream, bool small, tapegrad::Device device) {
     void* data = fits(size) ? system_allocate(size) : nullptr;
     if (data == nullptr) {
+      stop_recording("memory ran out");
       release_segments();
       data = fits(size) ? system_allocate(size) : nullptr;
     }
@@ -168,6 +208,7 @@ class Memory {
     auto* block = new Block;
     block->data = static_cast<std::byte*>(data);
     block->size = size;
+    block->pool = current_pool;
     block->stream = stream;
     block->small = small;
     return block;
@@ -176,7 +217,11 @@ class Memory {
   /// Null when the device has no more.
   static void* system_allocate(size_t size) {
     void* data = nullptr;
-    const cudaError_t status = cudaMalloc(&data, size);
+    cudaError_t status;
+    {
+      const RelaxedRecording relaxed;
+      status = cudaMalloc(&data, size);
+    }
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError();
       return nullptr;
@@ -243,18 +288,39 @@ class DeviceAllocator final : public Allocator {
   void set_limit(int64_t bytes, tapegrad::Device device) override {
     memory_[device.index].set_limit(bytes);
   }
-  void empty_cache(tapegrad::Device device) override { memory_[device.index].empty_cache(device); }
+  void empty_cache(tapegrad::Device device) override {
+    stop_recording("the cache is given back");
+    memory_[device.index].empty_cache(device);
+  }
+  Memory& of(tapegrad::Device device) { return memory_[device.index]; }
 
  private:
   Memory memory_[kMaxDevices];
 };
 
+DeviceAllocator& instance() {
+  static auto& allocator = *new DeviceAllocator;  // never destroyed, as tensors may outlive it
+  return allocator;
+}
+
 }  // namespace
 
-Allocator* allocator() {
-  if (devices().count == 0) return nullptr;
-  static auto& instance = *new DeviceAllocator;  // never destroyed, as tensors may outlive it
-  return &instance;
+bool is_direct() {
+  static const bool direct = [] {
+    const char* text = std::getenv("TAPEGRAD_CUDA_ALLOCATOR");
+    return text != nullptr && std::string_view(text) == "direct";
+  }();
+  return direct;
+}
+
+Allocator* allocator() { return devices().count == 0 ? nullptr : &instance(); }
+
+int64_t use_pool(int64_t pool) { return std::exchange(current_pool, pool); }
+bool is_from_pool(int64_t pool, const Tensor& x) {
+  return instance().of(x.device()).is_from(pool, x.storage().data());
+}
+void release_pool(int64_t pool, tapegrad::Device device, cudaStream_t stream) {
+  instance().of(device).release_pool(pool, stream);
 }
 
 }  // namespace tapegrad::backends::cuda

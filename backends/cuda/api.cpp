@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "core/capture.h"
 #include "core/cuda.h"
 #include "core/error.h"
 
@@ -28,14 +29,48 @@ void check(cudaError_t status, std::string_view call) {
                                   cudaGetErrorString(status));
 }
 
+bool is_recording_graph() { return Capture::current() != nullptr; }
+
+void stop_recording(std::string_view why) {
+  if (Capture* capture = Capture::current()) [[unlikely]]
+    capture->give_up(std::string(current_op()) + ": " + std::string(why));
+}
+
+void note_operand(const Tensor& x) { Capture::current()->on_operand(x); }
+
+int64_t* recorded_verdict() {
+  Capture* capture = Capture::current();
+  if (capture == nullptr) [[likely]]
+    return nullptr;
+  int64_t* words = capture->watch(current_op());
+  if (words == nullptr) stop_recording("too many checks of values");
+  return words;
+}
+
+const RandomState* live_base(RandomState state) {
+  Capture* capture = Capture::current();
+  return capture == nullptr ? nullptr : capture->base_of(state);
+}
+
+const void* live_value(const void* value, size_t bytes) {
+  Capture* capture = Capture::current();
+  return capture == nullptr ? nullptr : capture->live(value, bytes);
+}
+bool is_preparing_run() {
+  Capture* capture = Capture::current();
+  return capture != nullptr && capture->is_preparing();
+}
+
 std::string_view current_op() { return running != nullptr ? running->name() : "cuda"; }
 
 OpScope::OpScope(const KernelTable& kernel) : outer_(running) { running = &kernel; }
 OpScope::~OpScope() { running = outer_; }
 
 void OpScope::finish() {
-  if (is_blocking()) [[unlikely]]
-    TG_CUDA(cudaDeviceSynchronize());
+  if (!is_blocking()) [[likely]]
+    return;
+  stop_recording("TAPEGRAD_CUDA_BLOCKING waits after every op");
+  TG_CUDA(cudaDeviceSynchronize());
 }
 
 }  // namespace tapegrad::backends::cuda

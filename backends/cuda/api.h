@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/dispatcher.h"
+#include "core/random.h"
 
 namespace tapegrad::backends::cuda {
 
@@ -13,6 +14,24 @@ namespace tapegrad::backends::cuda {
 void check(cudaError_t status, std::string_view call);
 
 #define TG_CUDA(call) ::tapegrad::backends::cuda::check((call), #call)
+
+// While a graph is recorded (core/capture.h, which nvcc is spared).
+
+/// Whether this thread records, or prepares a run.
+bool is_recording_graph();
+/// For calls that wait for the device, or that it could not repeat: what is recorded by this thread
+/// is executed instead, and the call can be made.
+void stop_recording(std::string_view why);
+void note_operand(const Tensor& x);
+template <typename T>
+void note_operand(const T&) {}
+/// Where a check of values leaves its result in each run; null when none is recorded.
+int64_t* recorded_verdict();
+/// Capture::base_of(), or null.
+const RandomState* live_base(RandomState state);
+/// Capture::live(), or null; and whether nothing is to be launched: a run is prepared.
+const void* live_value(const void* value, size_t bytes);
+bool is_preparing_run();
 
 /// The kernel that this thread is in, for messages; "cuda" outside of any.
 std::string_view current_op();
@@ -38,6 +57,8 @@ void set(TypeList<Ts...> types, F) {
   set_kernel(kKernel, DeviceType::kCuda, types,
              []<typename T, typename... Arguments>(Type<T> type, Arguments&&... arguments) {
                OpScope scope(kKernel);
+               if (is_recording_graph()) [[unlikely]]
+                 (note_operand(arguments), ...);
                F{}(type, arguments...);
                scope.finish();
              });

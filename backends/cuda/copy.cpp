@@ -22,7 +22,11 @@ bool is_pinned(const void* data) {
   return attributes.type == cudaMemoryTypeHost;
 }
 
+constexpr const char* kReads = "a value is copied to the CPU, which waits for the device";
+constexpr const char* kWrites = "values are copied from the CPU, as they are at that moment";
+
 void to_device(const Tensor& x, Tensor& y, size_t bytes) {
+  stop_recording(kWrites);
   const cudaStream_t stream = stream_of(y);
   TG_CUDA(cudaMemcpyAsync(bytes_of(y), bytes_of(x), bytes, cudaMemcpyHostToDevice, stream));
   // x may be gone, or another, as soon as this returns. Of other memory CUDA keeps a copy.
@@ -30,6 +34,7 @@ void to_device(const Tensor& x, Tensor& y, size_t bytes) {
 }
 
 void to_peer(const Tensor& x, Tensor& y, size_t bytes) {
+  stop_recording("a value is copied to another device");
   const cudaStream_t from = stream_of(x), to = stream_of(y);
   order(from, x.device(), to, y.device());
   stream_of(y);
@@ -41,6 +46,7 @@ void to_peer(const Tensor& x, Tensor& y, size_t bytes) {
 }  // namespace
 
 void copy_to_host(const Tensor& x, void* to) {
+  stop_recording(kReads);
   const cudaStream_t stream = stream_of(x);
   const size_t bytes = size_t(x.numel() * size_of(x.dtype()));
   TG_CUDA(cudaMemcpyAsync(to, bytes_of(x), bytes, cudaMemcpyDeviceToHost, stream));
@@ -48,6 +54,7 @@ void copy_to_host(const Tensor& x, void* to) {
 }
 
 void copy_from_host(const void* from, Tensor& y) {
+  stop_recording(kWrites);
   const size_t bytes = size_t(y.numel() * size_of(y.dtype()));
   TG_CUDA(cudaMemcpyAsync(bytes_of(y), from, bytes, cudaMemcpyHostToDevice, stream_of(y)));
 }

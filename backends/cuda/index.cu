@@ -1,7 +1,7 @@
-// Reading and writing by index. Indices come contiguous, int64 and checked.
+// Reading and writing by index. Indices come contiguous, int64 and, but in a graph, checked.
 #include "ops/index.h"
 
-#include "backends/cuda/copy.h"
+#include "backends/cuda/find.cuh"
 #include "backends/cuda/map.cuh"
 #include "backends/cuda/reduce.cuh"
 #include "backends/cuda/reducers.cuh"
@@ -20,6 +20,7 @@ struct ScanIndex {
   const int64_t* x;
   int64_t* y;
   int64_t count, size;
+  bool only_if_found;
 
   __device__ static Part first() { return {std::numeric_limits<int64_t>::max(), -1}; }
   __device__ Part add(Part part, int64_t at, int64_t) const {
@@ -32,6 +33,7 @@ struct ScanIndex {
             a.largest > b.largest ? a.largest : b.largest};
   }
   __device__ void finish(int64_t, Part part) const {
+    if (only_if_found && part.outside >= count) return;
     y[0] = part.outside < count ? part.outside : -1;
     y[1] = part.outside < count ? x[part.outside] : 0;
     y[2] = part.largest;
@@ -42,8 +44,13 @@ void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
   if (index.numel() == 0) return;
   const Tensor line = index.with_layout({{index.numel()}, {1}, index.layout().offset});
   const Tensor result = Tensor::empty({3}, i64, index.device());
-  reduce(ScanIndex{index.data<int64_t>(), result.data<int64_t>(), index.numel(), size}, line,
-         result.with_layout({{1}, {1}, 0}));
+  // Who asks for the largest names no size.
+  const bool is_check = size < std::numeric_limits<int64_t>::max();
+  int64_t* verdict = is_check ? recorded_verdict() : nullptr;
+  reduce(ScanIndex{index.data<int64_t>(), verdict != nullptr ? verdict : result.data<int64_t>(),
+                   index.numel(), size, verdict != nullptr},
+         line, result.with_layout({{1}, {1}, 0}));
+  if (verdict != nullptr) return;
   int64_t host[3];
   copy_to_host(result, host);
   scan = {host[0], host[1], host[2]};
@@ -57,9 +64,11 @@ struct Gather {
   W* y;
   Nest nest;
   int64_t step, inner, length;  // a vector's entry for i is i / inner % length
+  int64_t size;                 // a graph checks indices beside their use: none leads outside
   bool vector;
   __device__ void operator()(int64_t i) const {
-    y[i] = x[nest.offset(i) + index[vector ? i / inner % length : i] * step];
+    const int64_t at = index[vector ? i / inner % length : i];
+    y[i] = x[nest.offset(i) + (at >= 0 && at < size ? at : 0) * step];
   }
 };
 
@@ -70,7 +79,7 @@ void gather(const Tensor& x, const Tensor& index, int dim, bool vector, Tensor& 
   for_each(y.numel(), y,
            Gather<W>{x.data<W>(), index.data<int64_t>(), y.data<W>(),
                      nest_without(y.shape(), x.strides(), dim), x.strides()[dim], inner,
-                     y.shape()[dim], vector});
+                     y.shape()[dim], x.shape()[dim], vector});
 }
 
 /// Sums of integers wrap around.
@@ -89,7 +98,7 @@ struct AddRows {
     const int64_t column = i % inner, outer = i / (inner * count);
     int64_t k = i / inner % count;
     const int64_t key = keys[k];
-    if (k > 0 && keys[k - 1] == key) return;
+    if ((k > 0 && keys[k - 1] == key) || key < 0 || key >= size) return;
     Sum<T> sum = 0;
     for (; k < count && keys[k] == key; ++k)
       sum += Sum<T>(widen(source[(outer * count + order[k]) * inner + column]));

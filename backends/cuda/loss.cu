@@ -45,6 +45,10 @@ struct Classes {
         share(C(spec.label_smoothing / double(classes))) {}
 
   __device__ C weight_of(int64_t c) const { return weight != nullptr ? weight[c] : C(1); }
+  /// Also of ids that are no class: a graph checks them beside their use.
+  __device__ bool ignores(int64_t id) const {
+    return id == ignore_index || id < 0 || id >= classes;
+  }
 };
 
 /// The loss of a row is the sum of q_c (log sum - (x_c - top)).
@@ -72,9 +76,8 @@ __global__ void __launch_bounds__(kThreads)
     tops[r] = top;
     logs[r] = log_sum;
     const int64_t id = q.target[r];
-    losses[r] = id == q.ignore_index
-                    ? C(0)
-                    : loss + q.hit * q.weight_of(id) * (log_sum - (widen(row[id]) - top));
+    losses[r] =
+        q.ignores(id) ? C(0) : loss + q.hit * q.weight_of(id) * (log_sum - (widen(row[id]) - top));
   }
 }
 
@@ -93,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
       shares = Team::reduce(shares, Plus{});
     }
     const int64_t id = q.target[r];
-    const bool ignored = id == q.ignore_index;
+    const bool ignored = q.ignores(id);
     const C hit = ignored ? C(0) : q.hit * q.weight_of(id);
     const C g = widen(dy[r * dy_step]) * (scale != nullptr ? *scale : C(1));
     for (int64_t c = Team::rank(); c < q.classes; c += Team::kSize) {
@@ -114,6 +117,7 @@ struct SumOfLosses {
   const C* losses;
   const int64_t* target;
   const C* weight;
+  int64_t classes;  // of the weight
   int64_t ignore_index;
   T* y;
   C* scale;  // null: no mean
@@ -121,7 +125,8 @@ struct SumOfLosses {
   __device__ static Part first() { return {0, 0}; }
   __device__ Part add(Part part, int64_t at, int64_t) const {
     const int64_t id = target[at];
-    const C counts = id == ignore_index ? C(0) : weight != nullptr ? weight[id] : C(1);
+    const bool ignored = id == ignore_index || (weight != nullptr && (id < 0 || id >= classes));
+    const C counts = ignored ? C(0) : weight != nullptr ? weight[id] : C(1);
     return {part.sum + losses[at], part.weights + counts};
   }
   __device__ static Part merge(Part a, Part b) { return {a.sum + b.sum, a.weights + b.weights}; }
@@ -211,8 +216,8 @@ void register_loss() {
         using C = Compute<T>;
         const Tensor line = losses.with_layout({{losses.numel()}, {1}, losses.layout().offset});
         reduce(SumOfLosses<T>{losses.data<C>(), target.data<int64_t>(),
-                              weight ? weight.data<C>() : nullptr, ignore_index, y.data<T>(),
-                              scale ? scale.data<C>() : nullptr},
+                              weight ? weight.data<C>() : nullptr, weight ? weight.numel() : 0,
+                              ignore_index, y.data<T>(), scale ? scale.data<C>() : nullptr},
                line, y.with_layout({{1}, {1}, y.layout().offset}));
       });
   set<kernels::binary_cross_entropy>(

@@ -1,5 +1,6 @@
 #include "ops/noise.h"
 
+#include "backends/cuda/draw.cuh"
 #include "backends/cuda/each.cuh"
 #include "backends/cuda/numeric.cuh"
 #include "backends/cuda/register.h"
@@ -13,10 +14,11 @@ template <typename T, typename R = Compute<T>>
 struct Exponential {
   T* y;
   R rate;
-  RandomState state;
+  DrawState state;
 
   __device__ uint32_t word(uint64_t i) const {
-    return philox(state.seed, state.offset + i / 4)[i % 4];
+    const RandomState now = state.now();
+    return philox(now.seed, now.offset + i / 4)[i % 4];
   }
   __device__ void operator()(int64_t i) const {
     R u;
@@ -36,7 +38,7 @@ struct Exponential {
 void register_noise() {
   set<kernels::exponential>(
       kFloatTypes, []<typename T>(Type<T>, Tensor& y, double lambd, RandomState state) {
-        for_each(y.numel(), y, Exponential<T>{y.data<T>(), Compute<T>(lambd), state});
+        for_each(y.numel(), y, Exponential<T>{y.data<T>(), Compute<T>(lambd), DrawState(state)});
       });
 }
 

@@ -1,6 +1,7 @@
 // Random numbers: the very bits that the CPU draws. Nothing here may be contracted (-fmad=false).
 #include "ops/random.h"
 
+#include "backends/cuda/draw.cuh"
 #include "backends/cuda/each.cuh"
 #include "backends/cuda/find.cuh"
 #include "backends/cuda/register.h"
@@ -17,12 +18,13 @@ inline constexpr int kPer = std::is_same_v<T, double> ? 2 : 1;  // words of an e
 /// Counter `i` of a draw: four words, which make 4 / kPer elements.
 template <int per, typename Make>
 struct FromWords {
-  RandomState state;
+  DrawState state;
   int64_t count;  // of elements
   Make make;
   __device__ void operator()(int64_t i) const {
     constexpr int kElements = 4 / per;
-    const std::array<uint32_t, 4> words = philox(state.seed, state.offset + uint64_t(i));
+    const RandomState now = state.now();
+    const std::array<uint32_t, 4> words = philox(now.seed, now.offset + uint64_t(i));
     const int64_t first = i * kElements;
     make(words.data(), first, int(count - first < kElements ? count - first : kElements));
   }
@@ -31,7 +33,8 @@ struct FromWords {
 template <int per, typename Make>
 void draw(int64_t count, const Tensor& y, RandomState state, const Make& make) {
   constexpr int64_t kElements = 4 / per;
-  for_each((count + kElements - 1) / kElements, y, FromWords<per, Make>{state, count, make});
+  for_each((count + kElements - 1) / kElements, y,
+           FromWords<per, Make>{DrawState(state), count, make});
 }
 
 /// Number i of the four words, in [0, 1).

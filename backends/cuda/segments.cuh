@@ -26,14 +26,18 @@ struct Targets {
   const int64_t* index;
   int64_t* keys;
   Nest nest;
-  int64_t step;
-  __device__ void operator()(int64_t i) const { keys[i] = nest.offset(i) + index[i] * step; }
+  int64_t step, size;  // a graph checks indices beside their use: what leads outside is left out
+  __device__ void operator()(int64_t i) const {
+    const int64_t at = index[i];
+    keys[i] = at >= 0 && at < size ? nest.offset(i) + at * step : kNowhere;
+  }
 };
 inline Tensor targets_of(const Tensor& index, int dim, const Tensor& y) {
   const Tensor keys = Tensor::empty({index.numel()}, i64, index.device());
-  for_each(index.numel(), index,
-           Targets{index.data<int64_t>(), keys.data<int64_t>(),
-                   nest_without(index.shape(), y.strides(), dim), y.strides()[dim]});
+  for_each(
+      index.numel(), index,
+      Targets{index.data<int64_t>(), keys.data<int64_t>(),
+              nest_without(index.shape(), y.strides(), dim), y.strides()[dim], y.shape()[dim]});
   return keys;
 }
 

@@ -50,6 +50,7 @@ struct Streams {
   cudaStream_t shared = nullptr;  // what every thread begins with
   cudaStream_t side[kSideStreams] = {};
   int next = 0;
+  RecordingStream recording;
 };
 Streams& streams(int device) {
   static auto* all = new Streams[kMaxDevices];
@@ -100,6 +101,20 @@ cudaStream_t stream_of(tapegrad::Device device) {
   cudaStream_t& stream = current[device.index];
   if (stream == nullptr) stream = shared_stream(device.index);
   return stream;
+}
+
+cudaStream_t set_stream(tapegrad::Device device, cudaStream_t stream) {
+  const cudaStream_t before = stream_of(device);
+  current[device.index] = stream;
+  return before;
+}
+
+RecordingStream& recording_stream(tapegrad::Device device) {
+  use(device);
+  Streams& s = streams(device.index);
+  const std::lock_guard lock(s.mutex);
+  if (s.recording.stream == nullptr) s.recording.stream = create_stream();
+  return s.recording;
 }
 
 void order(cudaStream_t earlier, tapegrad::Device device, cudaStream_t later,
@@ -158,6 +173,7 @@ int device_count() { return devices().count; }
 
 void synchronize(Device device) {
   check_cuda(device, "cuda::synchronize");
+  stop_recording("it waits for the device");
   use(device);
   TG_CUDA(cudaDeviceSynchronize());
 }
@@ -172,10 +188,12 @@ Stream Stream::create(Device device) {
   return Stream(device, side);
 }
 void Stream::synchronize() const {
+  stop_recording("it waits for a stream");
   use(device_);
   TG_CUDA(cudaStreamSynchronize(tapegrad::cuda::native(*this)));
 }
 bool Stream::is_idle() const {
+  stop_recording("it asks whether a stream is idle");
   use(device_);
   const cudaError_t status = cudaStreamQuery(tapegrad::cuda::native(*this));
   if (status != cudaErrorNotReady) check(status, "cudaStreamQuery");
@@ -209,11 +227,15 @@ void Event::record(const Stream& stream) {
   TG_CUDA(cudaEventRecord(tapegrad::cuda::native(*this), tapegrad::cuda::native(stream)));
 }
 bool Event::has_come() const {
+  stop_recording("it asks for an event");
   const cudaError_t status = cudaEventQuery(tapegrad::cuda::native(*this));
   if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
   return status == cudaSuccess;
 }
-void Event::synchronize() const { TG_CUDA(cudaEventSynchronize(tapegrad::cuda::native(*this))); }
+void Event::synchronize() const {
+  stop_recording("it waits for an event");
+  TG_CUDA(cudaEventSynchronize(tapegrad::cuda::native(*this)));
+}
 float Event::elapsed_ms(const Event& later) const {
   synchronize();
   later.synchronize();

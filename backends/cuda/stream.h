@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <mutex>
 #include <string>
 
 #include "core/device.h"
@@ -24,6 +25,16 @@ const Devices& devices();
 /// there is no such device.
 cudaStream_t stream_of(tapegrad::Device device);
 inline cudaStream_t stream_of(const Tensor& x) { return stream_of(x.device()); }
+
+/// Makes a stream this thread's current one on the device. Returns the one before.
+cudaStream_t set_stream(tapegrad::Device device, cudaStream_t stream);
+
+/// The one stream of the device that graphs are recorded in, and its lock.
+struct RecordingStream {
+  cudaStream_t stream = nullptr;
+  std::mutex mutex;
+};
+RecordingStream& recording_stream(tapegrad::Device device);
 
 /// Makes what is given to `later` from now on wait for what was given to `earlier`.
 void order(cudaStream_t earlier, tapegrad::Device device, cudaStream_t later,

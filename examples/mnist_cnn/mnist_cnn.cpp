@@ -19,6 +19,7 @@ ABSL_FLAG(int64_t, epochs, 1, "passes over the training images");
 ABSL_FLAG(int64_t, batch_size, 0, "images in a step; 0 takes 8 for scratch and 128 otherwise");
 ABSL_FLAG(uint64_t, seed, 1, "of weights, order and dropout");
 ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
+ABSL_FLAG(bool, graph, false, "repeat the training step as a CUDA graph");
 ABSL_FLAG(std::string, data_dir, tapegrad::kFashionMnistDir, "four IDX files, plain or gzipped");
 ABSL_FLAG(std::string, out, "", "folder for weights and error curve; nothing is written without");
 ABSL_FLAG(std::string, progress, "keras", "keras, marks (fifty of them) or none");
@@ -128,8 +129,10 @@ void run() {
       tg::fit(model, batches, *optimizer,
               {.epochs = absl::GetFlag(FLAGS_epochs),
                .validation = &test_set,
+               .graph = absl::GetFlag(FLAGS_graph),
                .progress = {.style = progress_style(absl::GetFlag(FLAGS_progress))}});
 
+  if (!history.not_graphed.empty()) std::cout << "no graph: " << history.not_graphed << '\n';
   std::cout << '\n';
   tg::evaluate(model, train_set).print("train");
   const tg::Evaluation result = tg::evaluate(model, test_set);

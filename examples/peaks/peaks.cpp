@@ -19,6 +19,7 @@ ABSL_FLAG(uint64_t, seed, 1, "of the weights");
 ABSL_FLAG(int, seeds, 1,
           "how many seeds to train, from --seed on; prints each loss and the median");
 ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
+ABSL_FLAG(bool, graph, false, "repeat the training step as a CUDA graph");
 ABSL_FLAG(std::string, data_dir, "", "not used: the data are computed");
 ABSL_FLAG(std::string, out, "", "folder for peaks.svg; nothing is written without");
 ABSL_FLAG(bool, sweep, false, "time an epoch for 100 to 40,000 rows instead");
@@ -66,14 +67,23 @@ double train(nn::Sequential& model, const tg::Variable& x, const tg::Variable& y
   const int64_t rows = x.size(0), asked = absl::GetFlag(FLAGS_batch_size);
   tg::DeviceLoader batches(tg::TensorDataset(x, y),
                            {.batch_size = asked > 0 ? asked : rows, .shuffle = asked > 0});
-  double loss = 0;
+  tg::GraphedStep step(
+      [&](const tg::Variable& inputs, const tg::Variable& targets) {
+        optimizer.zero_grad();
+        const tg::Variable loss = tg::mse_loss(model(inputs), targets);
+        loss.backward();
+        optimizer.step();
+        return loss;
+      },
+      /*inputs=*/{}, {.enabled = absl::GetFlag(FLAGS_graph)});
   for (int64_t epoch = 1; epoch <= epochs; ++epoch) {
-    loss = tg::train(model, batches, optimizer, [](auto& net, auto& inputs, auto& targets) {
-      return tg::mse_loss(net(inputs), targets);
-    });
+    tg::RunningMean loss;
+    for (const auto& [inputs, targets] : batches) loss.add(step(inputs, targets));
     if (out != nullptr && epoch % std::max<int64_t>(1, epochs / 10) == 0)
-      *out << "epoch " << std::setw(5) << epoch << "  loss " << loss << std::endl;
+      *out << "epoch " << std::setw(5) << epoch << "  loss " << loss.value() << std::endl;
   }
+  if (out != nullptr && absl::GetFlag(FLAGS_graph) && !step.is_graphed())
+    *out << "no graph: " << step.reason() << '\n';
   tg::NoGrad off;
   return tg::mse_loss(model(x), y).item();
 }

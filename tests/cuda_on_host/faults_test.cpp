@@ -100,8 +100,12 @@ TEST(Faults, MallocInCapture) {
   ASSERT_EQ(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeGlobal), cudaSuccess);
   EXPECT_THROW(Tensor::empty({1 << 20}, f32, gpu), cuda::CudaError);
   EXPECT_THROW(x.to(cpu), cuda::CudaError);  // waits
-  faults::write_numbers(x.data<float>(), 8, stream());
   cudaGraph_t graph;
+  EXPECT_EQ(cudaStreamEndCapture(stream(), &graph), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(graph, nullptr);
+
+  ASSERT_EQ(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeGlobal), cudaSuccess);
+  faults::write_numbers(x.data<float>(), 8, stream());
   ASSERT_EQ(cudaStreamEndCapture(stream(), &graph), cudaSuccess);
   kernels::fill(const_cast<Tensor&>(x), 0);
   cudaGraphExec_t executable;

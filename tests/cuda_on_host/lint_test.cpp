@@ -52,7 +52,7 @@ const Rule kRules[] = {
     {"cudaMemcpy(", {}},
     {"cudaMemset(", {}},
     {"cudaDeviceSynchronize", {"allocator.cpp", "api.cpp", "stream.cpp"}},
-    {"cudaStreamSynchronize", {"allocator.cpp", "copy.cpp", "stream.cpp"}},
+    {"cudaStreamSynchronize", {"allocator.cpp", "copy.cpp", "graph.cpp", "stream.cpp"}},
     {"cudaSetDevice", {"stream.cpp"}},
 };
 

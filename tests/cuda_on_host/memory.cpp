@@ -106,7 +106,7 @@ void check_argument(const void* bytes, std::size_t size, const char* what) {
     if (word < (1ull << 32) || word >= (1ull << 47)) continue;
     void* p = reinterpret_cast<void*>(word);
     const int device = device_of(p);
-    if (device == current_device()) continue;
+    if (device == current_device() || is_pinned(p)) continue;
     unsigned char resident;
     if (device < 0 && mincore(reinterpret_cast<void*>(word & ~(kPage - 1)), 1, &resident) != 0)
       continue;  // a number, not an address
@@ -128,13 +128,13 @@ extern "C" {
 
 cudaError_t cudaMalloc(void** p, std::size_t size) {
   const std::lock_guard lock(device_lock);
-  if (is_capturing()) return remember(cudaErrorStreamCaptureUnsupported);
+  if (breaks_capture()) return remember(cudaErrorStreamCaptureUnsupported);
   return remember(allocate(p, size));
 }
 cudaError_t cudaFree(void* p) {
   if (p == nullptr) return cudaSuccess;
   const std::lock_guard lock(device_lock);
-  if (is_capturing()) return remember(cudaErrorStreamCaptureUnsupported);
+  if (breaks_capture()) return remember(cudaErrorStreamCaptureUnsupported);
   drain_all();
   return remember(release(p));
 }
@@ -146,7 +146,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 cudaError_t cudaHostAlloc(void** p, std::size_t size, unsigned) {
   const std::lock_guard lock(device_lock);
-  if (is_capturing()) return remember(cudaErrorStreamCaptureUnsupported);
+  if (breaks_capture()) return remember(cudaErrorStreamCaptureUnsupported);
   *p = std::malloc(size ? size : 1);
   pinned[static_cast<char*>(*p)] = size;
   return cudaSuccess;

@@ -19,7 +19,9 @@ struct Event {
 
 thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
-int captures = 0;
+thread_local cudaStream_t capturing = nullptr;  // by this thread, one at a time
+thread_local bool broken = false;               // by a call that a capture does not allow
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
 std::vector<std::unique_ptr<Stream>>& streams() {
   static auto& all = *new std::vector<std::unique_ptr<Stream>>;
@@ -62,7 +64,11 @@ Stream& to_stream(cudaStream_t stream) {
   const std::lock_guard lock(device_lock);
   return stream ? *reinterpret_cast<Stream*>(stream) : default_stream(device);
 }
-bool is_capturing() { return captures > 0; }
+bool is_capturing() { return capturing != nullptr; }
+bool breaks_capture() {
+  if (capturing == nullptr || capture_mode == cudaStreamCaptureModeRelaxed) return false;
+  return broken = true;
+}
 void drain_all() {
   const std::lock_guard lock(device_lock);
   for (std::size_t i = 0; i < streams().size(); ++i) drain(*streams()[i]);
@@ -179,12 +185,14 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "invalid configuration argument";
     case cudaErrorStreamCaptureUnsupported:
       return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
     default:
       return "error from cuda_on_host";
   }
 }
 cudaError_t cudaDeviceSynchronize() {
-  if (is_capturing()) return remember(cudaErrorStreamCaptureUnsupported);
+  if (breaks_capture()) return remember(cudaErrorStreamCaptureUnsupported);
   drain_all();
   return cudaSuccess;
 }
@@ -198,7 +206,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (to_stream(stream).capture) return remember(cudaErrorStreamCaptureUnsupported);
+  if (to_stream(stream).capture && breaks_capture())
+    return remember(cudaErrorStreamCaptureUnsupported);
   drain(to_stream(stream));
   return cudaSuccess;
 }
@@ -242,14 +251,24 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 // ---- graphs
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (stream == nullptr) return remember(cudaErrorStreamCaptureUnsupported);
-  drain_all();
   to_stream(stream).capture = new Recorded;
-  ++captures;
+  capturing = stream;
+  broken = false;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  *graph = reinterpret_cast<cudaGraph_t>(std::exchange(to_stream(stream).capture, nullptr));
-  --captures;
+  Recorded* made = std::exchange(to_stream(stream).capture, nullptr);
+  capturing = nullptr;
+  if (std::exchange(broken, false)) {
+    delete std::exchange(made, nullptr);
+    *graph = nullptr;
+    return remember(cudaErrorStreamCaptureInvalidated);
+  }
+  *graph = reinterpret_cast<cudaGraph_t>(made);
+  return cudaSuccess;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,

@@ -27,7 +27,8 @@ struct Stream {
 Stream& to_stream(cudaStream_t stream);  // null is the device's default stream
 
 extern std::recursive_mutex device_lock;
-bool is_capturing();  // any stream of any thread
+bool is_capturing();    // this thread
+bool breaks_capture();  // whether a call that is not recorded does so
 bool in_kernel();
 void drain_all();
 

@@ -1,0 +1,183 @@
+#include "train/graphed_step.h"
+
+#include "core/capture.h"
+#include "core/error.h"
+#include "core/kernels.h"
+#include "core/tape.h"
+
+namespace tapegrad {
+namespace {
+
+std::vector<Variable> without_history(const std::vector<Variable>& results) {
+  std::vector<Variable> values;
+  for (const Variable& result : results) values.push_back(result ? result.detach() : Variable());
+  return values;
+}
+
+/// A fixed place for the values of an input.
+class FixedInput {
+ public:
+  explicit FixedInput(const Variable& x) : fixed_(x.value().empty_like()) {}
+
+  bool takes(const Variable& x) const {
+    return x.shape() == fixed_.shape() && x.dtype() == fixed_.dtype() &&
+           x.device() == fixed_.device();
+  }
+  /// What has not changed since the last time is not copied again.
+  void set(const Variable& x) {
+    const Tensor& value = x.value();
+    if (last_ && last_.shares_storage(value) && last_.layout().offset == value.layout().offset &&
+        last_.strides() == value.strides() && version_ == value.storage().version() &&
+        !value.storage().is_inference())
+      return;
+    kernels::copy(value, fixed_.writable());
+    last_ = value;
+    version_ = value.storage().version();
+  }
+  const Variable& variable() const { return fixed_; }
+
+ private:
+  Variable fixed_;
+  Tensor last_;
+  uint32_t version_ = 0;
+};
+
+/// What is known of inputs of one set of shapes.
+struct Shapes {
+  std::vector<FixedInput> inputs;
+  int64_t calls = 0;  // that ran the function
+  std::unique_ptr<Capture> graph;
+  std::vector<Variable> results;  // of the graph
+  std::string reason;             // why there is none
+
+  bool take(GraphedStep::Inputs given) const {
+    bool all = given.size() == inputs.size();
+    for (size_t i = 0; all && i < given.size(); ++i) all = inputs[i].takes(given[i]);
+    return all;
+  }
+};
+
+}  // namespace
+
+struct GraphedStep::Impl {
+  Function fn;
+  std::vector<Variable> inputs;
+  GraphedStepOptions options;
+  std::vector<Shapes> known;
+  std::string reason;
+  bool graphed = false;
+
+  std::vector<Variable> run(Inputs given);
+  std::vector<Variable> eagerly(Inputs given, const std::string& why) {
+    graphed = false;
+    reason = why;
+    return without_history(fn(given));
+  }
+  Shapes* find(Inputs given);
+  std::vector<Variable> record(Shapes& shapes, Inputs given);
+  std::vector<Variable> repeat(Shapes& shapes, Inputs given);
+};
+
+void GraphedStep::check_count(size_t expected, size_t given) {
+  if (expected != given)
+    fail<ArgumentError>("GraphedStep: ", given, " inputs for a function of ", expected);
+}
+
+GraphedStep::GraphedStep(Wrapped, Function fn, std::vector<Variable> inputs,
+                         GraphedStepOptions options)
+    : impl_(new Impl{std::move(fn), std::move(inputs), options, {}, {}, false}) {
+  if (options.warmup < 1) fail<ArgumentError>("GraphedStep: warmup is ", options.warmup);
+  if (options.max_graphs < 1)
+    fail<ArgumentError>("GraphedStep: max_graphs is ", options.max_graphs);
+}
+GraphedStep::~GraphedStep() = default;
+GraphedStep::GraphedStep(GraphedStep&&) noexcept = default;
+GraphedStep& GraphedStep::operator=(GraphedStep&&) noexcept = default;
+
+bool GraphedStep::is_graphed() const { return impl_->graphed; }
+const std::string& GraphedStep::reason() const { return impl_->reason; }
+
+std::vector<Variable> GraphedStep::run_all(Inputs inputs) {
+  return impl_->run(inputs.empty() ? Inputs(impl_->inputs) : inputs);
+}
+Variable GraphedStep::run_first(Inputs inputs) {
+  std::vector<Variable> results = run_all(inputs);
+  return results.empty() ? Variable() : std::move(results.front());
+}
+
+Shapes* GraphedStep::Impl::find(Inputs given) {
+  for (Shapes& shapes : known)
+    if (shapes.take(given)) return &shapes;
+  if (int64_t(known.size()) == options.max_graphs) return nullptr;
+  Shapes& made = known.emplace_back();
+  for (const Variable& x : given) made.inputs.emplace_back(x);
+  return &made;
+}
+
+std::vector<Variable> GraphedStep::Impl::run(Inputs given) {
+  if (!options.enabled) return eagerly(given, "it is not enabled");
+  const Device device = given.empty() ? default_device() : given[0].device();
+  if (device.type != DeviceType::kCuda) return eagerly(given, "it runs on the CPU");
+  if (Capture::current() != nullptr) return eagerly(given, "it is called in another one");
+  for (const Variable& x : given)
+    if (x.requires_grad()) return eagerly(given, "an input requires a gradient");
+  Shapes* shapes = find(given);
+  if (shapes == nullptr)
+    return eagerly(given, "there are max_graphs graphs for inputs of other shapes");
+  if (!shapes->reason.empty()) return eagerly(given, shapes->reason);
+  if (shapes->graph && !shapes->graph->is_current()) {
+    shapes->results.clear();
+    shapes->graph.reset();
+    shapes->calls = options.warmup - 1;  // what was replaced may have to be made anew
+  }
+  if (shapes->graph) return repeat(*shapes, given);
+  if (shapes->calls++ < options.warmup) return eagerly(given, "");
+  return record(*shapes, given);
+}
+
+std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
+  std::vector<Variable> fixed;
+  for (size_t i = 0; i < given.size(); ++i) {
+    shapes.inputs[i].set(given[i]);
+    fixed.push_back(shapes.inputs[i].variable());
+  }
+  std::vector<Variable> results;
+  std::unique_ptr<Capture> graph;
+  try {
+    graph = Capture::create(given.empty() ? default_device() : given[0].device());
+    graph->record([&] {
+      results = without_history(fn(fixed));
+      for (const Variable& result : results)
+        if (result && result.device().type == DeviceType::kCpu)
+          graph->give_up("a result is on the CPU");
+    });
+  } catch (const Error& error) {
+    if (graph && !graph->is_lost()) throw;
+    shapes.reason = error.message();
+  }
+  if (shapes.reason.empty() && graph->is_lost())
+    shapes.reason = "CUDA did not record it: a call was made that a recording does not allow";
+  if (!shapes.reason.empty()) return eagerly(given, shapes.reason);
+  if (!graph->is_ready()) {
+    shapes.reason = graph->reason();
+    reason = shapes.reason;
+    graphed = false;
+    return results;
+  }
+  shapes.results = std::move(results);
+  shapes.graph = std::move(graph);
+  return repeat(shapes, given);
+}
+
+std::vector<Variable> GraphedStep::Impl::repeat(Shapes& shapes, Inputs given) {
+  for (size_t i = 0; i < given.size(); ++i) shapes.inputs[i].set(given[i]);
+  shapes.graph->replay();
+  graphed = true;
+  reason.clear();
+  std::vector<Variable> results;
+  for (const Variable& result : shapes.results)
+    results.push_back(result ? Variable(result.value().clone()) : Variable());
+  return results;
+}
+
+}  // namespace tapegrad
