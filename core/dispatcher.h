@@ -9,6 +9,8 @@
 // A backend's kernels are registered by plain calls when its first empty slot is met: nothing runs
 // before main, and nothing is lost from a static library. core/dispatch_log.h says which kernels
 // ran.
+//
+// A kernel sees its tensors in order (core/storage.h), unless it says that it takes packed ones.
 #pragma once
 
 #include <array>
@@ -32,12 +34,25 @@ class KernelTable {
   void set(DeviceType device, DType dtype, AnyFunction function);
   bool has(DeviceType device, DType dtype) const;
   std::string registered() const;  // "cpu {float32, float64}", or "none"
+  void set_takes_packed() { takes_packed_ = true; }
 
  protected:
   AnyFunction find(DeviceType device, DType dtype) const {
     AnyFunction function = slots_[int(device)][int(dtype)].load(std::memory_order_acquire);
     return function != nullptr ? function : find_registered(device, dtype);
   }
+
+  static bool is_packed(const Tensor& x) { return x && x.storage().is_packed(); }
+  template <typename T>
+  static bool is_packed(const T&) {
+    return false;
+  }
+  /// Here rather than inside the kernel: not on one of its threads.
+  [[gnu::cold]] void unpack(const Tensor& x) const {
+    if (x && !takes_packed_) x.storage().data();
+  }
+  template <typename T>
+  void unpack(const T&) const {}
 
  private:
   template <typename T>
@@ -48,6 +63,7 @@ class KernelTable {
   [[gnu::cold, gnu::noinline]] AnyFunction find_registered(DeviceType, DType) const;
 
   std::string_view name_;
+  bool takes_packed_ = false;
   mutable PerSlot<std::atomic<AnyFunction>> slots_{};
   PerSlot<AnyFunction> registered_{};  // under the lock of dispatcher.cpp
 };
@@ -63,6 +79,8 @@ class Kernel<void(First, Rest...)> : public KernelTable {
   using KernelTable::KernelTable;
 
   void operator()(First first, Rest... rest) const {
+    if ((is_packed(first) || ... || is_packed(rest))) [[unlikely]]
+      unpack(first), (unpack(rest), ...);
     reinterpret_cast<Function>(find(first.device().type, first.dtype()))(first, rest...);
   }
 

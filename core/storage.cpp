@@ -1,6 +1,7 @@
 #include "core/storage.h"
 
 #include <memory>
+#include <mutex>
 #include <new>
 
 #include "core/allocator.h"
@@ -11,6 +12,8 @@ namespace tapegrad {
 namespace {
 
 constexpr size_t kInlineBytes = 1024 - sizeof(Storage);
+
+constinit std::mutex packing;  // of all storages: few are ever put in order
 
 }  // namespace
 
@@ -43,17 +46,48 @@ Ref<Storage> Storage::wrap(void* data, size_t bytes, Device device, std::functio
   return Ref<Storage>::adopt(storage);
 }
 
+void Storage::set_packed(const Packing& order) {
+  void* header = pool_allocate(sizeof(Storage));
+  std::byte* data = data_.load(std::memory_order_relaxed);
+  try {
+    packed_ =
+        new PackedValues{Ref<Storage>::adopt(new (header) Storage(data, bytes_, device_)), order};
+  } catch (...) {
+    pool_free(header, sizeof(Storage));
+    throw;
+  }
+  data_.store(nullptr, std::memory_order_release);
+}
+
+std::optional<Storage::PackedValues> Storage::packed() const {
+  if (!is_packed()) return {};
+  const std::lock_guard lock(packing);
+  return packed_ != nullptr ? std::optional(*packed_) : std::nullopt;
+}
+
+std::byte* Storage::unpack() const {
+  const std::lock_guard lock(packing);
+  if (packed_ == nullptr) return data_.load(std::memory_order_acquire);
+  auto* plain = static_cast<std::byte*>(allocator(device_.type).allocate(bytes_, device_));
+  packed_->packing.unpack(packed_->packing, packed_->buffer->data(), plain);
+  delete std::exchange(packed_, nullptr);
+  data_.store(plain, std::memory_order_release);
+  return plain;
+}
+
 void Storage::destroy(Storage* storage) {
   if (storage->is_inline()) [[likely]] {
     const size_t bytes = sizeof(Storage) + storage->bytes_;
     storage->~Storage();
     return pool_free(storage, bytes);
   }
-  if (storage->wrapped_) {
+  if (storage->packed_ != nullptr) {
+    delete storage->packed_;
+  } else if (storage->wrapped_) {
     const std::unique_ptr<std::function<void()>> release(storage->release_);
     if (release) (*release)();
   } else {
-    allocator(storage->device_.type).deallocate(storage->data_, storage->bytes_, storage->device_);
+    allocator(storage->device_.type).deallocate(storage->data(), storage->bytes_, storage->device_);
   }
   storage->~Storage();
   pool_free(storage, sizeof(Storage));

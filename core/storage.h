@@ -1,14 +1,28 @@
 // A reference-counted buffer. Its version counts the writes in place, so that autograd can tell
 // whether a value it saved is still what it was.
+//
+// A kernel may leave large results in another order, which the next one can do with; the first who
+// asks for data() has them put in order. Nobody else needs to know.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "core/device.h"
 #include "core/ref.h"
 
 namespace tapegrad {
+
+/// [batch, channels / block, size, block] in place of [batch, channels, size].
+struct Packing {
+  int64_t batch, channels, size, block;
+  /// Puts all values in order.
+  void (*unpack)(const Packing& packing, const std::byte* packed, std::byte* plain);
+
+  bool operator==(const Packing&) const = default;
+};
 
 class alignas(64) Storage final : public Counted {
  public:
@@ -19,10 +33,25 @@ class alignas(64) Storage final : public Counted {
   static Ref<Storage> wrap(void* data, size_t bytes, Device device, std::function<void()> release);
   static void destroy(Storage* storage);
 
-  std::byte* data() const { return data_; }
+  /// In order. May throw OutOfMemory where they are to be put in order first.
+  std::byte* data() const {
+    std::byte* data = data_.load(std::memory_order_acquire);
+    return data != nullptr ? data : unpack();
+  }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
   bool is_wrapped() const { return wrapped_; }
+
+  bool is_packed() const { return data_.load(std::memory_order_relaxed) == nullptr && bytes_ > 0; }
+  bool can_be_packed() const { return !is_wrapped() && !is_inline() && !is_packed(); }
+  /// The values that lie in the buffer are in this order. They are new: no other thread knows them.
+  void set_packed(const Packing& packing);
+  /// The values as they lie, and their order; nothing if that is the plain one.
+  struct PackedValues {
+    Ref<Storage> buffer;  // keeps them, also when another thread has them put in order
+    Packing packing;
+  };
+  std::optional<PackedValues> packed() const;
 
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() {
@@ -33,14 +62,18 @@ class alignas(64) Storage final : public Counted {
 
  private:
   Storage(std::byte* data, size_t bytes, Device device);
-  bool is_inline() const { return data_ == reinterpret_cast<const std::byte*>(this + 1); }
+  bool is_inline() const {
+    return data_.load(std::memory_order_relaxed) == reinterpret_cast<const std::byte*>(this + 1);
+  }
+  [[gnu::cold]] std::byte* unpack() const;
 
   std::atomic<uint32_t> version_{0};
   Device device_;
   bool wrapped_ = false;
   const bool inference_;
   size_t bytes_;
-  std::byte* data_;
+  mutable std::atomic<std::byte*> data_;
+  mutable PackedValues* packed_ = nullptr;
   std::function<void()>* release_ = nullptr;
 };
 

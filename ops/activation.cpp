@@ -46,11 +46,12 @@ struct ActivationOp {
   void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
 };
 
-/// A gradient by its kernel, for rules that are not being recorded.
+/// A gradient by its kernel, for rules that are not being recorded; over dy where nobody else has
+/// it.
 template <typename Kernel, typename... Attributes>
 Variable fused(const Kernel& kernel, const Variable& dy, const Variable& saved,
                Attributes... attributes) {
-  Tensor dx = saved.value().empty_like(saved.shape());
+  Tensor dx = dy.is_sole_owner() ? dy.value() : saved.value().empty_like(saved.shape());
   kernel(dy.value(), saved.value(), attributes..., dx);
   return Variable(std::move(dx));
 }

@@ -31,6 +31,7 @@ using namespace detail;
 namespace {
 
 constinit std::atomic<ConvAlgorithm> algorithm_now{ConvAlgorithm::kAuto};
+constinit std::atomic<ConvLayout> layout_now{ConvLayout::kBlocked};
 
 // A convolution is linear in x and in the weight. With <dy, conv(x, w)> = f(dy, x, w), linear in
 // each of the three, the three ops below are the gradients of f in dy, x and w; the gradients of
@@ -281,6 +282,8 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
 
 void set_conv_algorithm(ConvAlgorithm algorithm) { algorithm_now = algorithm; }
 ConvAlgorithm conv_algorithm() { return algorithm_now; }
+void set_conv_layout(ConvLayout layout) { layout_now = layout; }
+ConvLayout conv_layout() { return layout_now; }
 
 Variable unfold(const Variable& x, UnfoldOptions options, Where where) {
   return apply(Unfold{options}, where, x);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/cpu/conv_dnnl.h"
+#include "backends/cpu/conv_small.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/im2col.h"
 #include "backends/cpu/register.h"
@@ -102,11 +103,12 @@ template <typename T>
 void backward_bias(const Tensor& dy, Tensor& db) {
   const int64_t batch = dy.shape()[0], out = dy.shape()[1];
   const int64_t plane = dy.shape()[2] * dy.shape()[3];
+  const T* gradient = dy.data<T>();
 #pragma omp parallel for if (dy.numel() > kParallel)
   for (int64_t o = 0; o < out; ++o) {
     double sum = 0;
     for (int64_t n = 0; n < batch; ++n) {
-      const T* from = dy.data<T>() + (n * out + o) * plane;
+      const T* from = gradient + (n * out + o) * plane;
       for (int64_t i = 0; i < plane; ++i) sum += double(from[i]);
     }
     db.data<T>()[o] = T(sum);
@@ -117,8 +119,11 @@ template <typename T>
 void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
              const Conv2dOptions& options, Tensor& y) {
   if (y.numel() == 0) return;
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
+    if (x.numel() > 0 && is_small_conv(x.shape(), weight.shape(), options))
+      return conv2d_small(x, weight, bias, options, y);
     if (x.numel() > 0 && conv2d_dnnl(x, weight, bias, options, y)) return;
+  }
   conv2d<T>(x, weight, bias, options, y);
 }
 
@@ -127,6 +132,12 @@ void backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Con
               Tensor& dx, Tensor& dw, Tensor& db) {
   const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
   if constexpr (std::is_same_v<T, float>) {
+    if (!empty && dw && is_small_conv(x.shape(), dw.shape(), options)) {
+      conv2d_small_backward(dy, x, options, dw, db);
+      if (!dx) return;
+      Tensor none;
+      return backward<T>(dy, none, weight, options, dx, none, none);
+    }
     if (!empty && (dx || dw) && conv2d_backward_dnnl(dy, x, weight, options, dx, dw, db)) {
       if (db && !dw) backward_bias<T>(dy, db);
       return;
@@ -188,6 +199,8 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
 void register_conv() {
   constexpr TypeList<float, double> kPlain{};
   constexpr TypeList<float16, bfloat16> kSixteenBit{};
+  kernels::conv2d.set_takes_packed();
+  kernels::conv2d_backward.set_takes_packed();
   set_kernel(kernels::conv2d, DeviceType::kCpu, kPlain,
              []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                             const Conv2dOptions& options,

@@ -8,8 +8,9 @@
 #include <unordered_map>
 
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
+#include "backends/cpu/dnnl.h"
+#include "backends/cpu/packed.h"
 #include "core/error.h"
 
 namespace tapegrad::backends::cpu {
@@ -18,10 +19,7 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-const dnnl::engine& engine() {
-  static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
-  return instance;
-}
+const dnnl::engine& engine() { return dnnl_engine(); }
 
 enum class Pass : int64_t { kForward, kBackwardInput, kBackwardWeight };
 
@@ -70,6 +68,7 @@ Problem problem(Pass pass, bool bias, const Shape& x, const Shape& w, const Shap
 /// One operand: its plain layout, the layout that the primitive chose, and the way between them.
 struct Port {
   memory::desc plain, chosen;
+  int64_t block = 0;      // of the channels of images, if that is the chosen layout
   dnnl::reorder reorder;  // unset when the layouts are equal
   memory::desc reorder_scratch;
 
@@ -83,6 +82,15 @@ struct Port {
                                                     input ? chosen : plain, attributes);
     reorder = dnnl::reorder(description);
     reorder_scratch = description.scratchpad_desc();
+  }
+  /// Of images or their gradients.
+  static Port of_images(const memory::desc& plain, const memory::desc& chosen, bool input) {
+    Port port(plain, chosen, input);
+    const memory::dims sizes = plain.dims();
+    for (const auto& [block, tag] : {std::pair(16, Tag::nChw16c), std::pair(8, Tag::nChw8c)})
+      if (sizes[1] % block == 0 && chosen == memory::desc(sizes, memory::data_type::f32, tag))
+        port.block = block;
+    return port;
   }
 };
 
@@ -133,9 +141,9 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
       attributes, engine(), /*allow_empty=*/true);
   if (!forward) return plan;
   if (p.pass == Pass::kForward) {
-    plan->x = Port(x, forward.src_desc(), true);
+    plan->x = Port::of_images(x, forward.src_desc(), true);
     plan->weight = Port(w, forward.weights_desc(), true);
-    plan->y = Port(y, forward.dst_desc(), false);
+    plan->y = Port::of_images(y, forward.dst_desc(), false);
     plan->scratch = forward.scratchpad_desc();
     plan->primitive = dnnl::convolution_forward(forward);
   } else if (p.pass == Pass::kBackwardInput) {
@@ -143,9 +151,9 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
         {algorithm, any_x, any_w, any_y, strides, dilation, padding, padding}, attributes, engine(),
         forward, /*allow_empty=*/true);
     if (!backward) return plan;
-    plan->x = Port(x, backward.diff_src_desc(), false);
+    plan->x = Port::of_images(x, backward.diff_src_desc(), false);
     plan->weight = Port(w, backward.weights_desc(), true);
-    plan->y = Port(y, backward.diff_dst_desc(), true);
+    plan->y = Port::of_images(y, backward.diff_dst_desc(), true);
     plan->scratch = backward.scratchpad_desc();
     plan->primitive = dnnl::convolution_backward_data(backward);
   } else {
@@ -153,9 +161,9 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
         {algorithm, any_x, any_w, plan->bias, any_y, strides, dilation, padding, padding},
         attributes, engine(), forward, /*allow_empty=*/true);
     if (!backward) return plan;
-    plan->x = Port(x, backward.src_desc(), true);
+    plan->x = Port::of_images(x, backward.src_desc(), true);
     plan->weight = Port(w, backward.diff_weights_desc(), false);
-    plan->y = Port(y, backward.diff_dst_desc(), true);
+    plan->y = Port::of_images(y, backward.diff_dst_desc(), true);
     plan->scratch = backward.scratchpad_desc();
     plan->primitive = dnnl::convolution_backward_weights(backward);
   }
@@ -193,10 +201,7 @@ std::shared_ptr<const Plan> plan_for(const Problem& problem) {
   return cache.find(problem);
 }
 
-dnnl::stream& stream() {
-  thread_local dnnl::stream instance(engine());
-  return instance;
-}
+dnnl::stream& stream() { return dnnl_stream(); }
 
 void execute_reorder(const Port& port, const memory& from, const memory& to) {
   Tensor scratch;
@@ -206,29 +211,59 @@ void execute_reorder(const Port& port, const memory& from, const memory& to) {
                         {DNNL_ARG_SCRATCHPAD, scratch_memory(port.reorder_scratch, scratch)}});
 }
 
-/// An operand in the layout the primitive wants, and the memory that backs it.
-class Operand {
+memory memory_of(const memory::desc& desc, const Tensor& tensor) {
+  return memory(desc, engine(), tensor.data<float>());
+}
+
+/// An operand in the layout that the primitive wants.
+class Input {
  public:
-  Operand(const Port& port, const Tensor& plain)
-      : port_(port), plain_(memory_of(port.plain, plain)) {
-    inner_ = port.reorder ? scratch_memory(port.chosen, copy_) : plain_;
-  }
-  /// Brings an input into the layout.
-  void load() const {
-    if (port_.reorder) execute_reorder(port_, plain_, inner_);
-  }
-  /// Brings a result out of it.
-  void store() const {
-    if (port_.reorder) execute_reorder(port_, inner_, plain_);
+  Input(const Port& port, const Tensor& x) {
+    if (port.block != 0) packed_ = packed_values(x);
+    if (packed_ && packed_->packing == packing_of(x.shape(), port.block)) {
+      inner_ = memory(port.chosen, engine(), packed_->buffer->data());
+      return;
+    }
+    inner_ = memory_of(port.plain, x);
+    if (!port.reorder) return;
+    const memory plain = std::exchange(inner_, scratch_memory(port.chosen, copy_));
+    execute_reorder(port, plain, inner_);
   }
   const memory& inner() const { return inner_; }
 
-  static memory memory_of(const memory::desc& desc, const Tensor& tensor) {
-    return memory(desc, engine(), tensor.data<float>());
+ private:
+  std::optional<PackedValues> packed_;
+  Tensor copy_;
+  memory inner_;
+};
+
+/// A result in the layout that the primitive gives it.
+class Output {
+ public:
+  Output(const Port& port, Tensor& y)
+      : port_(port),
+        y_(y),
+        stays_packed_(port.block != 0 && can_be_packed(y, port.block)),
+        plain_(memory_of(port.plain, y)) {
+    if (stays_packed_)
+      inner_ = memory_of(port.chosen, y);
+    else
+      inner_ = port.reorder ? scratch_memory(port.chosen, copy_) : plain_;
+  }
+  const memory& inner() const { return inner_; }
+
+  /// The primitive has run.
+  void finish() {
+    if (stays_packed_)
+      y_.storage().set_packed(packing_of(y_.shape(), port_.block));
+    else if (port_.reorder)
+      execute_reorder(port_, inner_, plain_);
   }
 
  private:
   const Port& port_;
+  Tensor& y_;
+  const bool stays_packed_;
   Tensor copy_;
   memory plain_, inner_;
 };
@@ -245,15 +280,14 @@ bool forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const auto plan =
       plan_for(problem(Pass::kForward, bool(bias), x.shape(), weight.shape(), y.shape(), options));
   if (!plan->primitive) return false;
-  const Operand from(plan->x, x), weights(plan->weight, weight), to(plan->y, y);
-  from.load();
-  weights.load();
+  const Input from(plan->x, x), weights(plan->weight, weight);
+  Output to(plan->y, y);
   std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, from.inner()},
                                             {DNNL_ARG_WEIGHTS, weights.inner()},
                                             {DNNL_ARG_DST, to.inner()}};
-  if (bias) arguments.emplace(DNNL_ARG_BIAS, Operand::memory_of(plan->bias, bias));
+  if (bias) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan->bias, bias));
   run(*plan, std::move(arguments));
-  to.store();
+  to.finish();
   return true;
 }
 
@@ -270,30 +304,26 @@ bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Con
         problem(Pass::kBackwardWeight, bool(db), x.shape(), dw.shape(), dy.shape(), options));
     if (!weights->primitive) return false;
   }
-  std::optional<Operand> gradient;
+  std::optional<Input> gradient;
   if (input) {
     gradient.emplace(input->y, dy);
-    gradient->load();
-    const Operand from(input->weight, weight), to(input->x, dx);
-    from.load();
+    const Input from(input->weight, weight);
+    Output to(input->x, dx);
     run(*input, {{DNNL_ARG_DIFF_DST, gradient->inner()},
                  {DNNL_ARG_WEIGHTS, from.inner()},
                  {DNNL_ARG_DIFF_SRC, to.inner()}});
-    to.store();
+    to.finish();
   }
   if (weights) {
-    if (!gradient || input->y.chosen != weights->y.chosen) {
-      gradient.emplace(weights->y, dy);
-      gradient->load();
-    }
-    const Operand from(weights->x, x), to(weights->weight, dw);
-    from.load();
+    if (!gradient || input->y.chosen != weights->y.chosen) gradient.emplace(weights->y, dy);
+    const Input from(weights->x, x);
+    Output to(weights->weight, dw);
     std::unordered_map<int, memory> arguments{{DNNL_ARG_DIFF_DST, gradient->inner()},
                                               {DNNL_ARG_SRC, from.inner()},
                                               {DNNL_ARG_DIFF_WEIGHTS, to.inner()}};
-    if (db) arguments.emplace(DNNL_ARG_DIFF_BIAS, Operand::memory_of(weights->bias, db));
+    if (db) arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of(weights->bias, db));
     run(*weights, std::move(arguments));
-    to.store();
+    to.finish();
   }
   return true;
 }

@@ -22,6 +22,19 @@ const Compute<T>* load_values(const T* x, int64_t step, int64_t n, Compute<T>* b
   return buffer;
 }
 
+/// Where n results for y are to be written: y itself, or a buffer that store_values() rounds from.
+template <typename T>
+Compute<T>* place_values(T* y, Compute<T>* buffer) {
+  if constexpr (kIsHalf<T>)
+    return buffer;
+  else
+    return y;
+}
+template <typename T>
+void store_values(const Compute<T>* values, int64_t n, T* y) {
+  if constexpr (kIsHalf<T>) narrow(values, n, y);
+}
+
 /// `count` elements of a contiguous tensor, or `standard` for each when it was left out.
 template <typename T>
 std::vector<Compute<T>> numbers_of(const Tensor& x, int64_t count, double standard) {

@@ -48,6 +48,7 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   const std::vector<V> scale = numbers_of<T>(weight, n, 1), shift = numbers_of<T>(bias, n, 0);
   const V *w = scale.data(), *b = shift.data();
+  T* to = y.data<T>();
 #pragma omp parallel for if (x.numel() > kParallel)
   for (int64_t row = 0; row < rows; ++row) {
     const T* from = x.data<T>() + row * n;
@@ -59,9 +60,11 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
     for (int64_t i = 0; i < n; i += kBlock) {
       const int64_t count = std::min(kBlock, n - i);
       const V* xs = load_values(from + i, 1, count, buffer);
-      for (int64_t j = 0; j < count; ++j)
-        results[j] = (xs[j] - mean) * invstd * w[i + j] + b[i + j];
-      narrow(results, count, y.data<T>() + row * n + i);
+      T* into = to + row * n + i;
+      V* ys = place_values(into, results);
+#pragma omp simd
+      for (int64_t j = 0; j < count; ++j) ys[j] = (xs[j] - mean) * invstd * w[i + j] + b[i + j];
+      store_values(ys, count, into);
     }
   }
 }
@@ -99,9 +102,11 @@ void row_backward(const T* x, const T* dy, int64_t n, Compute<T> mean, Compute<T
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
     const V* dys = load(i, count);
+    V* results = place_values(dx + i, g);
+#pragma omp simd
     for (int64_t j = 0; j < count; ++j)
-      g[j] = invstd * (dys[j] * weight[i + j] - shift - x_hat[j] * slope);
-    narrow(g, count, dx + i);
+      results[j] = invstd * (dys[j] * weight[i + j] - shift - x_hat[j] * slope);
+    store_values(results, count, dx + i);
   }
 }
 

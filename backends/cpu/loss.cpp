@@ -7,6 +7,8 @@
 
 #include "backends/cpu/functions.h"
 #include "backends/cpu/map.h"
+#include "backends/cpu/reduce.h"
+#include "backends/cpu/reducers.h"
 #include "backends/cpu/register.h"
 #include "core/error.h"
 
@@ -58,14 +60,12 @@ void cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
 
   const auto row_loss = [&](int64_t r) {
     const T* row = in + r * classes;
-    C top = kLow;
-    bool nan = false;
-    for (int64_t c = 0; c < classes; ++c) {
-      const C value(row[c]);
-      top = value > top ? value : top;
-      nan |= value != value;
+    C buffer[kBlock], top = kLow;
+    const ExtremeOf<T, true> extreme;  // a NaN is the largest
+    for (int64_t c = 0; c < classes; c += kBlock) {
+      const int64_t count = std::min(kBlock, classes - c);
+      top = extreme.join(top, reduce_block(extreme, load_values(row + c, 1, count, buffer), count));
     }
-    if (nan) top = std::numeric_limits<C>::quiet_NaN();
     B sums(C(0));
     for_each_batch(row, classes, kLow,
                    [&](int64_t, B v) { sums += Functions<B>::exp(v - B(top)); });

@@ -1,5 +1,6 @@
 #include "backends/cpu/map.h"
 
+#include "backends/cpu/packed.h"
 #include "backends/cpu/pieces.h"
 
 namespace tapegrad::backends::cpu {
@@ -118,6 +119,7 @@ class Pieces {
         formula_(formula),
         count_(y.numel()),
         operands_(1 + int(inputs.size())) {
+    if (take_packed(y, inputs)) return;
     std::array<Strides, kMaxOperands> strides;
     bool strided = false;
     for (int i = 0; i < operands_; ++i) {
@@ -138,11 +140,44 @@ class Pieces {
     row_ = joint_.rank > 0 ? joint_.sizes[joint_.rank - 1] : 1;
   }
 
-  void run() const {
+  void run(Tensor& y) const {
     for_each_block(count_, kMapBlock, [&](int64_t first, int64_t last) { run_block(first, last); });
+    if (packing_ && !y.storage().is_packed()) y.storage().set_packed(*packing_);
   }
 
  private:
+  /// When all inputs but single numbers are packed alike: values meet where they lie.
+  bool take_packed(Tensor& y, std::span<const Tensor* const> inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& x = *inputs[i];
+      operand_[i + 1] = {nullptr, size_of(x.dtype()), x.numel() != 1, x.numel() == 1};
+      if (x.numel() == 1) continue;
+      std::optional<PackedValues> values = packed_values(x);
+      if (!values || x.numel() != count_ || (packing_ && *packing_ != values->packing)) {
+        packing_.reset();
+        return false;
+      }
+      packing_ = values->packing;
+      operand_[i + 1].data = values->buffer->data();
+      packed_[i] = std::move(values->buffer);
+    }
+    if (!packing_) return false;
+    std::byte* to = nullptr;
+    if (const auto values = packed_values(y); values && values->packing == *packing_)
+      to = values->buffer->data();
+    else if (can_be_packed(y, packing_->block) &&
+             packing_of(y.shape(), packing_->block) == *packing_)
+      to = y.storage().data();
+    if (to == nullptr) {
+      packing_.reset();
+      return false;
+    }
+    operand_[0] = {to, size_of(y.dtype()), true, false};
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (operand_[i + 1].single) operand_[i + 1].data = first_byte(*inputs[i]);
+    return true;
+  }
+
   bool all_linear() const {
     for (int i = 0; i < operands_; ++i)
       if (!operand_[i].linear) return false;
@@ -200,13 +235,15 @@ class Pieces {
   int operands_;
   std::array<Operand, kMaxOperands> operand_;
   Joint joint_;
+  std::optional<Packing> packing_;                       // of all operands and y
+  std::array<Ref<Storage>, detail::kMaxInputs> packed_;  // kept meanwhile
 };
 
 }  // namespace
 
 void detail::map_pieces(Evaluate evaluate, const void* formula, Tensor& y,
                         std::span<const Tensor* const> inputs) {
-  if (y.numel() > 0) Pieces(evaluate, formula, y, inputs).run();
+  if (y.numel() > 0) Pieces(evaluate, formula, y, inputs).run(y);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -48,14 +48,51 @@ void copy_pieces(const Tensor& x, Tensor& y) {
 
 constexpr int64_t kTile = 32;
 
+using Eight [[gnu::vector_size(32)]] = uint32_t;
+
+/// 8 x 8 words: pairs, then fours, then halves of the rows change places.
+void transpose_eight(const uint32_t* x, int64_t x_step, uint32_t* y, int64_t y_step) {
+  Eight rows[8], pairs[8], fours[8];
+  for (int i = 0; i < 8; ++i) std::memcpy(&rows[i], x + i * x_step, sizeof(Eight));
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int k = 0; k < 2; ++k) {
+      const Eight a = pairs[i + k], b = pairs[i + k + 2];
+      fours[i + 2 * k] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+      fours[i + 2 * k + 1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  for (int i = 0; i < 4; ++i) {
+    const Eight a = fours[i], b = fours[i + 4];
+    const Eight upper = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+    const Eight lower = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+    std::memcpy(y + i * y_step, &upper, sizeof(Eight));
+    std::memcpy(y + (i + 4) * y_step, &lower, sizeof(Eight));
+  }
+}
+
 /// One tile-wide strip of rows of y. x's columns are its rows in memory.
 template <typename Word>
 void transpose_rows(const Word* x, Word* y, int64_t first, int64_t last, int64_t columns,
                     int64_t x_step, int64_t y_step) {
+  const auto word_by_word = [&](int64_t i, int64_t end_i, int64_t start_j, int64_t end_j) {
+    for (; i < end_i; ++i)
+      for (int64_t j = start_j; j < end_j; ++j) y[i * y_step + j] = x[j * x_step + i];
+  };
   for (int64_t start = 0; start < columns; start += kTile) {
     const int64_t end = std::min(columns, start + kTile);
-    for (int64_t i = first; i < last; ++i)
-      for (int64_t j = start; j < end; ++j) y[i * y_step + j] = x[j * x_step + i];
+    if constexpr (sizeof(Word) == sizeof(uint32_t)) {
+      const int64_t whole_i = last - (last - first) % 8, whole_j = end - (end - start) % 8;
+      for (int64_t j = start; j < whole_j; j += 8)
+        for (int64_t i = first; i < whole_i; i += 8)
+          transpose_eight(x + j * x_step + i, x_step, y + i * y_step + j, y_step);
+      word_by_word(whole_i, last, start, whole_j);
+      word_by_word(first, last, whole_j, end);
+    } else {
+      word_by_word(first, last, start, end);
+    }
   }
 }
 
@@ -203,6 +240,7 @@ void register_memory() {
              []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
   set_kernel(kernels::copy, DeviceType::kCpu, kAllTypes,
              []<typename T>(Type<T>, const Tensor& x, Tensor& y) { copy<T>(x, y); });
+  kernels::accumulate.set_takes_packed();
   set_kernel(kernels::accumulate, DeviceType::kCpu, kNumberTypes,
              []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); });
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backends/cpu/lanes.h"
+#include "backends/cpu/norm_packed.h"
 #include "backends/cpu/reduce.h"
 #include "backends/cpu/reducers.h"
 #include "backends/cpu/register.h"
@@ -13,6 +14,9 @@ namespace {
 template <typename T>
 void channel_moments(const Tensor& x, Tensor& mean, Tensor& var) {
   using V = Compute<T>;
+  if constexpr (std::is_same_v<T, float>)
+    if (const auto values = packed_values(x))
+      return channel_moments_packed(*values, mean.data<V>(), var.data<V>());
   const int64_t channels = x.shape()[1];
   const double count = double(x.shape()[0] * x.shape()[2]);
   const Tensor shape = mean.with_layout({{1, channels, 1}, {channels, 1, 1}, 0});
@@ -69,6 +73,11 @@ void batch_norm(const Tensor& x, const Tensor& mean, const Tensor& invstd, const
   std::vector<V> scale = numbers_of<T>(weight, channels, 1);
   const std::vector<V> shift = numbers_of<T>(bias, channels, 0);
   for (int64_t c = 0; c < channels; ++c) scale[c] *= invstd.data<V>()[c];
+  if constexpr (std::is_same_v<T, float>)
+    if (const auto values = packed_values(x); values && can_be_packed(y, values->packing.block)) {
+      normalize_packed(*values, mean.data<V>(), scale.data(), shift.data(), y.data<T>());
+      return y.storage().set_packed(values->packing);
+    }
   const auto run = x.shape()[2] == 1 ? normalize<true, T> : normalize<false, T>;
   run(x, mean.data<V>(), scale.data(), shift.data(), y);
 }
@@ -144,9 +153,26 @@ void batch_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean_t
   const int64_t channels = x.shape()[1];
   const double count = double(x.shape()[0] * x.shape()[2]);
   const V *mean = mean_tensor.data<V>(), *invstd = invstd_tensor.data<V>();
+  // Both as one of them lies, if dx may too.
+  std::optional<PackedValues> packed_x, packed_dy;
+  if constexpr (std::is_same_v<T, float>) {
+    packed_x = packed_values(x), packed_dy = packed_values(dy);
+    const auto& known = packed_x ? packed_x : packed_dy;
+    if (known && (!dx || can_be_packed(dx, known->packing.block))) {
+      if (!packed_x) packed_x = pack(x, known->packing);
+      if (!packed_dy) packed_dy = pack(dy, known->packing);
+    }
+  }
+  const bool packed = packed_x && packed_dy && packed_x->packing == packed_dy->packing &&
+                      (!dx || can_be_packed(dx, packed_x->packing.block));
   std::vector<double> sums(channels), products(channels);
-  if (dweight || dbias || training)
-    channel_sums<T>(x, dy, mean, invstd, sums.data(), products.data());
+  if (dweight || dbias || training) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (packed)
+        channel_sums_packed(*packed_x, *packed_dy, mean, invstd, sums.data(), products.data());
+    }
+    if (!packed) channel_sums<T>(x, dy, mean, invstd, sums.data(), products.data());
+  }
   for (int64_t c = 0; c < channels; ++c) {
     if (dweight) dweight.data<T>()[c] = T(V(products[c]));
     if (dbias) dbias.data<T>()[c] = T(V(sums[c]));
@@ -159,6 +185,12 @@ void batch_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean_t
     shift[c] = V(sums[c] / count);
     slope[c] = V(products[c] / count * double(invstd[c]));
   }
+  if constexpr (std::is_same_v<T, float>)
+    if (packed) {
+      input_gradient_packed(*packed_x, *packed_dy, mean, scale.data(), shift.data(), slope.data(),
+                            dx.data<T>());
+      return dx.storage().set_packed(packed_x->packing);
+    }
   const auto run = x.shape()[2] == 1 ? input_gradient<true, T> : input_gradient<false, T>;
   run(x, dy, mean, scale.data(), shift.data(), slope.data(), dx);
 }
@@ -169,6 +201,9 @@ void register_layer_norm();  // of layer_norm.cpp
 
 void register_norm() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
+  kernels::channel_moments.set_takes_packed();
+  kernels::batch_norm.set_takes_packed();
+  kernels::batch_norm_backward.set_takes_packed();
   set_kernel(kernels::channel_moments, kCpu, kFloatTypes,
              []<typename T>(Type<T>, const Tensor& x, Tensor& mean, Tensor& var) {
                channel_moments<T>(x, mean, var);

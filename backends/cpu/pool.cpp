@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "backends/cpu/pool_packed.h"
 #include "backends/cpu/register.h"
 #include "core/error.h"
 #include "core/kernels.h"
@@ -185,8 +186,11 @@ void max_pool_spans(const T* x, int64_t width, const std::vector<Span>& rows,
 
 template <typename T>
 void max_pool2d(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices) {
+  if constexpr (std::is_same_v<T, float>)
+    if (max_pool2d_packed(x, windows, y, indices)) return;
   const Planes p = planes_of(x.shape(), y.shape());
   const MaxPool2dOptions& o = windows.options;
+  const T* first = x.data<T>();
   std::vector<Span> rows, columns;
   if (windows.adaptive) {
     rows = adaptive_spans(p.out_height, p.height);
@@ -197,7 +201,7 @@ void max_pool2d(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tenso
                       2 * p.out_height <= p.height && 2 * p.out_width <= p.width;
 #pragma omp parallel for if (x.numel() > kParallel)
   for (int64_t n = 0; n < p.count; ++n) {
-    const T* from = x.data<T>() + n * p.size();
+    const T* from = first + n * p.size();
     T* to = y.data<T>() + n * p.out_size();
     int32_t* at = indices ? indices.data<int32_t>() + n * p.out_size() : nullptr;
     if (windows.adaptive)
@@ -241,11 +245,15 @@ void gather(const Tensor& x, const Tensor& indices, Tensor& y) {
 
 template <typename T>
 void scatter(const Tensor& dy, const Tensor& indices, Tensor& dx) {
+  if constexpr (std::is_same_v<T, float>)
+    if (pool_scatter_packed(dy, indices, dx)) return;
   const Planes p = planes_of(dx.shape(), dy.shape());
+  const T* gradient = dy.data<T>();
+  const int32_t* places = indices.data<int32_t>();
 #pragma omp parallel for if (dx.numel() > kParallel)
   for (int64_t n = 0; n < p.count; ++n) {
-    const T* from = dy.data<T>() + n * p.out_size();
-    const int32_t* at = indices.data<int32_t>() + n * p.out_size();
+    const T* from = gradient + n * p.out_size();
+    const int32_t* at = places + n * p.out_size();
     T* to = dx.data<T>() + n * p.size();
     std::fill_n(to, p.size(), T(0));
     for (int64_t i = 0; i < p.out_size(); ++i)
@@ -304,6 +312,8 @@ void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor
 void register_pool() {
   constexpr TypeList<float, double> kPlain{};
   constexpr TypeList<float16, bfloat16> kSixteenBit{};
+  kernels::max_pool2d.set_takes_packed();
+  kernels::pool_scatter.set_takes_packed();
   set_kernel(kernels::max_pool2d, DeviceType::kCpu, kFloatTypes,
              []<typename T>(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
                             Tensor& indices) { max_pool2d<T>(x, windows, y, indices); });

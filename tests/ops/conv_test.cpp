@@ -12,6 +12,7 @@
 #include "core/tape.h"
 #include "core/view.h"
 #include "ops/binary.h"
+#include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -122,6 +123,33 @@ TEST(Conv2d, RectanglesGroupsAndOddStridesAreExact) {
     EXPECT_EQ(dy.shape(), (Shape{3, 4, 4, 11}));
     EXPECT_TRUE(got == naive(x, w, b, dy, o));
   }
+}
+
+TEST(Conv2d, FewChannelsAreExact) {
+  for (const int64_t out : {1, 3, 6, 10, 15})
+    for (const int64_t width : {8, 16, 17, 40})
+      for (const Conv2dOptions& o : {Conv2dOptions{}, Conv2dOptions{.padding = {2, 1}}}) {
+        const Variable x = integers({5, 2, 9, width}, f32, 1), w = integers({out, 2, 3, 4}, f32, 2);
+        const Variable b = integers({out}, f32, 3);
+        Variable dy;
+        const Results got = library(x, w, b, o, &dy);
+        ASSERT_TRUE(got == naive(x, w, b, dy, o)) << out << ' ' << width;
+      }
+}
+
+// A window's sum has its own pixels only: no zero times infinity of those beside it.
+TEST(Conv2d, FewChannelsKeepAnInfinityInItsWindows) {
+  std::vector<float> pixels(18 * 18, 1);
+  pixels[17] = INFINITY;  // the end of the first row
+  Variable x(Tensor::from<float>(pixels, {1, 1, 18, 18}));
+  Variable w = ones({3, 1, 3, 3}, {.requires_grad = true});
+  const Variable y = conv2d(x, w);
+  sum(y).backward();
+  const auto values = y.to_vector<float>(), gradient = w.grad().to_vector<float>();
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], i % 256 == 15 ? INFINITY : 9) << i;
+  for (size_t i = 0; i < gradient.size(); ++i)
+    EXPECT_EQ(gradient[i], i % 9 == 2 ? INFINITY : 256) << i;
 }
 
 TEST(Conv2d, T08_StridedImageAndWeightAreExact) {

@@ -1,0 +1,190 @@
+// Results that stay in blocks of channels are the same numbers as plain ones, whoever reads them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+#include <thread>
+
+#include "core/allocator.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "nn/norm.h"
+#include "ops/activation.h"
+#include "ops/binary.h"
+#include "ops/conv.h"
+#include "ops/index.h"
+#include "ops/pool.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+using Values = std::vector<float>;
+
+/// What f gives with each layout.
+template <typename F>
+auto both(F f) {
+  set_conv_layout(ConvLayout::kPlain);
+  auto plain = f();
+  set_conv_layout(ConvLayout::kBlocked);
+  return std::pair(std::move(plain), f());
+}
+
+Variable uniform(const Shape& shape, uint64_t seed) {
+  manual_seed(seed);
+  return (rand(shape, {.dtype = f32}) - 0.5).detach();
+}
+
+/// [4, 32, 24, 24]: large enough to stay in blocks.
+Variable convolved() { return conv2d(uniform({4, 16, 26, 26}, 1), uniform({32, 16, 3, 3}, 2)); }
+
+bool is_packed(const Variable& x) { return x.value().storage().is_packed(); }
+
+TEST(ConvLayout, StaysInBlocksUntilSomeoneReads) {
+  const Variable y = convolved();
+  if (!is_packed(y)) GTEST_SKIP() << "oneDNN does not choose blocks of channels on this CPU";
+  const Variable z = max_pool2d(relu(y), {.kernel_size = 2});
+  EXPECT_TRUE(is_packed(relu(y)));
+  EXPECT_FALSE(is_packed(z));  // few elements
+  EXPECT_TRUE(is_packed(y));
+  y.to_vector<float>();
+  EXPECT_FALSE(is_packed(y));
+  set_conv_layout(ConvLayout::kPlain);
+  EXPECT_FALSE(is_packed(convolved()));
+  set_conv_layout(ConvLayout::kBlocked);
+}
+
+TEST(ConvLayout, ReadersSeePlainValues) {
+  const auto read = [] {
+    const Variable y = convolved();
+    std::ostringstream text;
+    text << y;
+    const Variable cut = narrow(select(convolved(), 0, 2), 0, 5, 20);
+    return std::tuple(y.to_vector<float>(), text.str(), cut.to_vector<float>(),
+                      transpose(convolved(), 1, 3).to_vector<float>(),
+                      sum(convolved(), {0, 2, 3}).to_vector<float>(),
+                      cat(std::vector{convolved(), convolved()}, 1).to_vector<float>(),
+                      (convolved() + uniform({32, 1, 1}, 3)).to_vector<float>(),
+                      (convolved() > 0.0).to_vector<float>(),
+                      convolved().to(f64).to_vector<float>(),
+                      select(flatten(convolved()), 0, 977).item());
+  };
+  const auto [plain, blocked] = both(read);
+  EXPECT_EQ(plain, blocked);
+}
+
+/// Values and gradients of layers that all keep the blocks, and of some that do not.
+TEST(ConvLayout, LayersAgreeToTheBit) {
+  const auto train = [] {
+    Variable x = uniform({4, 16, 26, 26}, 1), w1 = uniform({32, 16, 3, 3}, 2);
+    Variable w2 = uniform({32, 32, 3, 3}, 3), b = uniform({32}, 4);
+    for (Variable* v : {&x, &w1, &w2, &b}) v->requires_grad_();
+    const Variable first = relu(conv2d(x, w1, b, {.padding = 1}));
+    const Variable second = conv2d(first, w2, b, {.padding = 1});
+    const Variable both = tanh(second + first) * 0.5;  // a residual
+    const Variable pooled = max_pool2d(both, {.kernel_size = 3, .stride = 2, .padding = 1});
+    const Variable third = sigmoid(conv2d(pooled, w2));
+    Variable last = third * 2;
+    last += third;
+    mean(last * last).backward();
+    return std::vector{last.to_vector<float>(), x.grad().to_vector<float>(),
+                       w1.grad().to_vector<float>(), w2.grad().to_vector<float>(),
+                       b.grad().to_vector<float>()};
+  };
+  const auto [plain, blocked] = both(train);
+  EXPECT_EQ(plain, blocked);
+}
+
+TEST(ConvLayout, PoolingKeepsItsRules) {
+  // Small whole numbers, many of them equal, and pixels that are NaN in all channels.
+  const auto whole = [](const Shape& shape, uint64_t seed, bool nan) {
+    Values values = round(uniform(shape, seed) * 3).to_vector<float>();
+    for (size_t i = 100; nan && i < values.size(); i += 501) values[i] = NAN;
+    return Variable(Tensor::from<float>(values, shape));
+  };
+  const auto pooled = [&](const MaxPool2dOptions& options) {
+    Variable x = whole({4, 16, 24, 24}, 1, true).requires_grad_();
+    const Variable y = conv2d(x, whole({32, 16, 1, 1}, 2, false));
+    const auto [values, indices] = max_pool2d_with_indices(y, options);
+    const Variable again = max_pool2d(y, options);
+    sum(again * uniform(again.shape(), 7)).backward();
+    Values out = values.to_vector<float>();
+    for (float& v : out)
+      if (std::isnan(v)) v = 12345;
+    return std::tuple(out, indices.to_vector<int64_t>(), x.grad().to_vector<float>());
+  };
+  for (const MaxPool2dOptions& options :
+       {MaxPool2dOptions{.kernel_size = 2}, MaxPool2dOptions{.kernel_size = 3, .stride = 1},
+        MaxPool2dOptions{.kernel_size = 3, .stride = 1, .padding = 1, .dilation = 2},
+        MaxPool2dOptions{.kernel_size = {1, 2}, .stride = Size2d{1, 2}}}) {
+    const auto [plain, blocked] = both([&] { return pooled(options); });
+    EXPECT_EQ(plain, blocked);
+  }
+}
+
+TEST(ConvLayout, BatchNormAgreesToRounding) {
+  const auto train = [](bool training) {
+    nn::BatchNorm2d norm({.num_features = 32});
+    Variable x = uniform({4, 16, 26, 26}, 1).requires_grad_();
+    norm.train(training);
+    const Variable y = norm(conv2d(x, uniform({32, 16, 3, 3}, 2)));
+    sum(y * y * y).backward();
+    return std::vector{y.to_vector<float>(), x.grad().to_vector<float>(),
+                       norm.weight.grad().to_vector<float>(), norm.running_var.to_vector<float>()};
+  };
+  for (const bool training : {false, true}) {
+    const auto [plain, blocked] = both([&] { return train(training); });
+    for (size_t i = 0; i < plain.size(); ++i) {
+      float largest = 0;
+      for (const float v : plain[i]) largest = std::max(largest, std::fabs(v));
+      for (size_t k = 0; k < plain[i].size(); ++k)
+        ASSERT_NEAR(plain[i][k], blocked[i][k], 4e-6f * largest) << i << ' ' << k;
+    }
+  }
+}
+
+TEST(ConvLayout, WritesInPlace) {
+  const auto write = [] {
+    Variable y = convolved(), z = convolved();
+    const NoGrad off;
+    relu_(y);
+    y += z;
+    y *= 2.0;
+    Variable row = select(z, 1, 3);
+    zero_(row);
+    return std::pair(y.to_vector<float>(), z.to_vector<float>());
+  };
+  const auto [plain, blocked] = both(write);
+  EXPECT_EQ(plain, blocked);
+}
+
+TEST(ConvLayout, ThreadsMayReadAtOnce) {
+  const Values expected = convolved().to_vector<float>();
+  const Variable w = uniform({16, 32, 1, 1}, 3), y = convolved();
+  const Values next = conv2d(convolved(), w).to_vector<float>();
+  std::vector<std::thread> threads;
+  std::vector<Values> read(4);
+  for (size_t i = 0; i < 4; ++i)
+    threads.emplace_back(
+        [&, i] { read[i] = i % 2 == 0 ? y.to_vector<float>() : conv2d(y, w).to_vector<float>(); });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(read[i], i % 2 == 0 ? expected : next) << i;
+}
+
+TEST(ConvLayout, NoMemoryToPutThemInOrder) {
+  const Variable y = convolved();
+  if (!is_packed(y)) GTEST_SKIP() << "oneDNN does not choose blocks of channels on this CPU";
+  const Values expected = convolved().to_vector<float>();
+  empty_cache();
+  set_memory_limit(memory_stats().in_use + 4096);
+  EXPECT_THROW(sum(y), OutOfMemory);
+  set_memory_limit(-1);
+  EXPECT_EQ(y.to_vector<float>(), expected);
+}
+
+}  // namespace
+}  // namespace tapegrad
