@@ -220,7 +220,7 @@ class Input {
  public:
   Input(const Port& port, const Tensor& x) {
     if (port.block != 0) packed_ = packed_values(x);
-    if (packed_ && packed_->packing == packing_of(x.shape(), port.block)) {
+    if (packed_ && packed_->packing.block == port.block) {
       inner_ = memory(port.chosen, engine(), packed_->buffer->data());
       return;
     }

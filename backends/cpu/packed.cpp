@@ -53,8 +53,10 @@ dnnl::stream& dnnl_stream() {
 }
 
 std::optional<PackedValues> packed_values(const Tensor& x) {
-  if (!x || !x.storage().is_packed() || !is_whole(x)) return {};
-  return x.storage().packed();
+  if (!x || !x.storage().is_packed() || !is_whole(x) || x.rank() < 3) return {};
+  std::optional<PackedValues> values = x.storage().packed();
+  if (values && values->packing != packing_of(x.shape(), values->packing.block)) values.reset();
+  return values;
 }
 
 PackedValues pack(const Tensor& x, const Packing& packing) {

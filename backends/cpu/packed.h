@@ -16,7 +16,7 @@ using PackedValues = Storage::PackedValues;
 /// Smaller results are left in the plain order.
 inline constexpr int64_t kPackedElements = int64_t(1) << 15;
 
-/// The values of a tensor that is the whole of a packed storage.
+/// The values of a tensor that is the whole of a packed storage, with its batch and channels.
 std::optional<PackedValues> packed_values(const Tensor& x);
 /// A packed copy of a contiguous tensor [batch, channels, ...] of four-byte elements.
 PackedValues pack(const Tensor& x, const Packing& packing);

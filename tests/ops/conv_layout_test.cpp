@@ -13,7 +13,9 @@
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/conv.h"
+#include "ops/create.h"
 #include "ops/index.h"
+#include "ops/norm.h"
 #include "ops/pool.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
@@ -145,6 +147,25 @@ TEST(ConvLayout, BatchNormAgreesToRounding) {
         ASSERT_NEAR(plain[i][k], blocked[i][k], 4e-6f * largest) << i << ' ' << k;
     }
   }
+}
+
+/// Other channels over the same memory.
+TEST(ConvLayout, ReshapedOnesAreOtherTensors) {
+  const auto read = [] {
+    const Shape shape{8, 16, 24, 24};
+    const Variable zero = zeros({16}, {.dtype = f32}), one = ones({16}, {.dtype = f32});
+    return std::tuple(
+        batch_norm(reshape(convolved(), shape), zero, one, {}, {}, {}).to_vector<float>(),
+        instance_norm(convolved()).to_vector<float>(),
+        group_norm(convolved(), 4).to_vector<float>(),
+        max_pool2d(reshape(convolved(), shape), {.kernel_size = 2}).to_vector<float>(),
+        relu(reshape(convolved(), {4, 32, 12, 48})).to_vector<float>(),
+        relu(flatten(convolved())).to_vector<float>(),
+        (reshape(convolved(), shape) + reshape(convolved(), shape)).to_vector<float>(),
+        conv2d(reshape(convolved(), shape), uniform({16, 16, 1, 1}, 4)).to_vector<float>());
+  };
+  const auto [plain, blocked] = both(read);
+  EXPECT_EQ(plain, blocked);
 }
 
 TEST(ConvLayout, WritesInPlace) {
