@@ -44,9 +44,10 @@ export LD_LIBRARY_PATH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$tests/gpu_test" --gtest_list_tests >"$work/list" 2>&1
-if [ $? -eq 77 ]; then
+status=$?
+if [ $status -ne 0 ]; then # 77: no GPU
   echo "gpu_check: $(tail -1 "$work/list"); nothing was run, $out is as it was" >&2
-  exit 77
+  exit $status
 fi
 
 failed=0
@@ -62,7 +63,7 @@ part() {
     printf '| %s | passed: %s |\n' "$name" \
       "$(grep -aE '^\[ +PASSED' "$work/log" | tail -1 | tr -s '[] ' ' ')" >>"$work/verdicts"
   else
-    printf '| %s | **failed** (%d) |\n' "$name" $? >>"$work/verdicts"
+    printf '| %s | **failed** |\n' "$name" >>"$work/verdicts"
     failed=1
     grep -aE 'Failure|FAILED|rror' "$work/log" | head -40 | tee -a "$work/failures" >&2
   fi
@@ -80,7 +81,7 @@ value() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$work/lines" | sort
 part "tests of the device" "$tests/gpu_test" --gtest_filter='-CudaRandom*:GraphedStep*'
 part "random numbers" "$tests/gpu_test" --gtest_filter='CudaRandom*'
 part "every op" env TAPEGRAD_DEVICE=cuda "$tests/op_cases_test" \
-  --gtest_filter='*/values:*/layouts:*/operands:*/gradients-reduce.sum/6/*:reduce.mean/6/*'
+  --gtest_filter='*/values:*/layouts:*/operands:*/gradients-reduce.sum/6/gradients:reduce.mean/6/gradients'
 part "graphs" "$tests/gpu_test" --gtest_filter='GraphedStep*'
 if command -v compute-sanitizer >/dev/null; then
   part "compute-sanitizer" compute-sanitizer --error-exitcode 1 "$tests/gpu_test" \
@@ -122,7 +123,7 @@ done
     printf '%s\t%s\t%s\t%s\n' "$workload" "$(value "$workload.eager")" \
       "$(value "$workload.graph")" "$(value "$workload.torch")"
   done | awk -F'\t' '{ printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4 == "" ? "" : $4,
-    $3 > 0 && $4 > 0 ? sprintf("%.2f", $4 / $3) : "" }'
+    ($3 > 0 && $4 > 0 ? sprintf("%.2f", $4 / $3) : "") }'
   if [ -s "$work/failures" ]; then
     printf '\nWhat failed, or was said:\n\n```\n'
     cat "$work/failures"

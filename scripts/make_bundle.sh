@@ -26,7 +26,7 @@ programs=("$build"/{tests/gpu/gpu_test,tests/op_cases_test,benchmarks/gpu}
           "$build"/{examples/mnist_cnn,examples/peaks,tools/tapegrad})
 cp "${programs[@]}" "$bundle/bin"
 # glibc's come from the machine: they belong to its loader. CUDA's are opened at run time.
-LD_LIBRARY_PATH=$build ldd "${programs[@]}" | awk '$3 ~ /^\// { print $3 }' | sort -u |
+LD_LIBRARY_PATH=$(realpath "$build") ldd "${programs[@]}" | awk '$3 ~ /^\// { print $3 }' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/libcu|/libnv' |
   xargs cp -L -t "$bundle/lib"
 strip "$bundle"/bin/* "$bundle"/lib/*
