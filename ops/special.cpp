@@ -157,6 +157,8 @@ Variable polygamma(int64_t n, const Variable& x, Where where) {
   return apply(Polygamma{n}, where, as_float(x, where));
 }
 
+Variable frac(const Variable& x, Where where) { return sub({x, where}, {trunc(x, where), where}); }
+
 Variable nan_to_num(const Variable& x, NanToNumOptions options, Where where) {
   if (!is_float(x.dtype())) return clone(x, where);
   const double most = largest(x.dtype());
@@ -184,6 +186,7 @@ void catalog_special(Catalog& catalog) {
   catalog.add("polygamma(input, n: int)", "the n-th derivative of digamma",
               [](A a) { return polygamma(a.integer("n"), a[0]); });
   catalog.add("sinc(input)", "sin(pi x) / (pi x)", call.operator()<sinc>());
+  catalog.add("frac(input)", "x - trunc(x)", call.operator()<frac>());
   catalog.add("nan_to_num(input, nan: float = 0.0, posinf: float = none, neginf: float = none)",
               "numbers in place of NaN and infinities", [](A a) {
                 NanToNumOptions options{.nan = a.real("nan")};

@@ -34,6 +34,8 @@ Variable digamma(const Variable& x, Where where = Where::current());
 /// The n-th derivative of digamma, 0 <= n <= 170.
 Variable polygamma(int64_t n, const Variable& x, Where where = Where::current());
 
+/// x - trunc(x), with x's sign.
+Variable frac(const Variable& x, Where where = Where::current());
 /// sin(pi x) / (pi x), and 1 at 0.
 Variable sinc(const Variable& x, Where where = Where::current());
 

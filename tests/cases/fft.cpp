@@ -200,7 +200,7 @@ void draw_fft(OpCases& cases, Choices& choices) {
   }
   const int dim = int(choices.below(size_t(rank)));
   std::optional<int64_t> n;
-  if (choices.flag()) n = choices.between(1, most);
+  if (choices.flag()) n = choices.between(1, rank == 1 ? most : 12);
   add_lines(cases, shape, int(draw_sign(choices, dim, rank)), n, norm);
 }
 

@@ -68,6 +68,7 @@ void special_cases(OpCases& cases) {
                : [](double x) { return polygamma_sum(3, x); },
         Fill::kPositive, {{"n", n}});
   add("sinc", [](double x) { return std::sin(M_PI * x) / (M_PI * x); });
+  add("frac", [](double x) { return x - std::trunc(x); });
   add("nan_to_num", [](double x) { return x; });
 }
 

@@ -80,6 +80,7 @@ class Case:
         about_row = f"{row.op} {row.attrs} {[getattr(i, 'shape', 0) for i in row.inputs]}"
         rng = np.random.default_rng(zlib.crc32(about_row.encode()))
         self.leaves, inputs, arguments = [], [], []
+        self.missing = None  # the order of derivative that PyTorch does not have
         self.varied = any(i.differentiable for i in self.flat() if i is not None)
         for slot in row.inputs:
             if slot is None:
@@ -151,6 +152,7 @@ class Case:
         try:
             first = torch.autograd.grad(total, self.leaves, create_graph=True, allow_unused=True)
         except RuntimeError:  # PyTorch has no derivative
+            self.missing = 1
             return expected
         self.line.update(order=1, seeds=refs)
         places = [i for i, slot in enumerate(self.flat()) if slot is not None and slot.differentiable]
@@ -165,6 +167,7 @@ class Case:
                 return expected
             second = torch.autograd.grad(total, self.leaves + seeds, allow_unused=True)
         except RuntimeError:  # PyTorch has no second derivative
+            self.missing = 2
             return expected
         self.line.update(order=2, seeds2=refs2)
         keys = [f"g2/{place}" for place in places] + [f"g2/seed/{k}" for k in range(len(seeds))]
@@ -278,6 +281,7 @@ units in the last place of the largest magnitude. Limits: 4 elementwise, 16 redu
     shown = lambda units, level: f"{units[level]:.2g}" if level in units else ""
     for op in count:
         print(f"| `{op}` | {count[op]} | {shown(worst[op], 'out')} | {shown(worst[op], 'g1')} | {shown(worst[op], 'g2')} |")
+    print_empty_cells(cases)
     if wrong:
         print("\n## Wrong\n")
         print("\n".join(f"- {line}" for line in wrong))
@@ -285,6 +289,20 @@ units in the last place of the largest magnitude. Limits: 4 elementwise, 16 redu
     print("\n## Not compared\n\nRandom ops, ops that write or create, and those that PyTorch 1.13 lacks or has in another form; their cases "
           "in tests/cases have plain\nreferences.\n")
     print(", ".join(f"`{op}`" for op in rest))
+
+
+def print_empty_cells(cases):
+    """Why columns are empty, or leave out a row of their op."""
+    reasons = defaultdict(set)
+    for case in cases:
+        if case.missing:
+            reasons["PyTorch has no derivative" if case.missing == 1 else "PyTorch has no second derivative"].add(case.row.op)
+        if case.row.why:
+            reasons[case.row.why].add(case.row.op)
+    print("\n## Left out\n\nWhole numbers and truth values are equal, or the case is wrong; what makes them, and what has no derivative by "
+          "docs/ops.md,\nhas empty cells. So have, for all of their cases or for some:\n")
+    for reason, ops in reasons.items():
+        print(f"- {reason}: " + ", ".join(f"`{op}`" for op in sorted(ops)))
 
 
 if __name__ == "__main__":

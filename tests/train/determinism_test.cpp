@@ -1,4 +1,5 @@
-// T67: a training run, once more from the same seed, ends in the same bits.
+// T67: a training run, once more from the same seed, ends in the same bits; linear ops of whole
+// numbers are exact for any number of threads.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,8 +13,15 @@
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"
+#include "ops/arithmetic.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/index.h"
 #include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/pool.h"
 #include "ops/random.h"
+#include "ops/reduce.h"
 #include "optim/optimizers.h"
 
 // OpenMP's own; the library links it.
@@ -60,6 +68,41 @@ TEST(Determinism, T67_ATrainingRunIsTheSameAgain) {
     EXPECT_TRUE(same_bits(trained(5), first)) << threads << " threads";
     EXPECT_FALSE(same_bits(trained(6), first));
   }
+  omp_set_num_threads(before);
+}
+
+/// Values and gradients of products, convolutions and sums; float32 holds all of them.
+std::vector<double> linear_ops() {
+  const auto whole = [](const Shape& shape, int64_t range) {
+    Generator generator(uint64_t(numel(shape)));
+    return randint(-range, range + 1, shape, {.dtype = f32}, generator).requires_grad_();
+  };
+  const Variable a = whole({70, 90}, 4), b = whole({90, 130}, 4), x = whole({3, 16, 12, 12}, 4),
+                 w = whole({24, 16, 3, 3}, 4), bias = whole({24}, 4), table = whole({50, 8}, 4);
+  const Variable ids = remainder(arange(20000), 50);
+  std::vector<double> all;
+  for (const Variable& y :
+       {matmul(a, b), conv2d(x, w, bias, {.padding = 1}), sum(x, {0, 2}), embedding(ids, table),
+        cumsum(a, 1), avg_pool2d(x, {.kernel_size = 2}) * 4.0}) {
+    Generator generator(7);
+    y.backward(randint(-2, 3, y.shape(), {.dtype = f32}, generator));
+    for (double value : y.to_vector<double>()) all.push_back(value);
+  }
+  for (const Variable& leaf : {a, b, x, w, bias, table})
+    for (double value : leaf.grad().to_vector<double>()) all.push_back(value);
+  return all;
+}
+
+TEST(Determinism, T67_WholeNumbersAreExactForAnyNumberOfThreads) {
+  const int before = omp_get_max_threads();
+  set_conv_algorithm(ConvAlgorithm::kDirect);
+  omp_set_num_threads(1);
+  const std::vector<double> expected = linear_ops();
+  for (int threads : {2, 3, 8}) {
+    omp_set_num_threads(threads);
+    EXPECT_EQ(linear_ops(), expected) << threads << " threads";
+  }
+  set_conv_algorithm(ConvAlgorithm::kAuto);
   omp_set_num_threads(before);
 }
 
