@@ -16,6 +16,12 @@
 namespace tapegrad::testing {
 namespace {
 
+#ifdef __SANITIZE_THREAD__
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = kAddressSanitizer;
+#endif
+
 /// The steps that a process takes between its two stops, or -1 where it may not be traced.
 int64_t steps_of(const std::function<void()>& work) {
   const pid_t child = fork();
@@ -52,7 +58,7 @@ struct OpCost : ::testing::Test {
   Variable x = ones({1}), a = full({1}, 0.999), b = full({1}, 0.001);
 
   void SetUp() override {
-    if (kAddressSanitizer) GTEST_SKIP() << "a sanitizer adds instructions of its own";
+    if (kSanitized) GTEST_SKIP() << "a sanitizer adds instructions of its own";
   }
   Variable run(int links) const {
     Variable y = x;
