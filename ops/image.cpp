@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "core/view.h"
 #include "ops/catalog.h"
-#include "ops/create.h"
 #include "ops/index.h"
 #include "ops/view.h"
 
@@ -35,25 +34,27 @@ Shape with_images(Shape shape, int64_t c, int64_t h, int64_t w) {
 }
 
 /// Where each padded element of a dimension comes from.
-std::vector<int64_t> sources(int64_t size, int64_t before, int64_t after, PadMode mode, int dim,
-                             const Shape& shape) {
+Tensor sources(int64_t size, int64_t before, int64_t after, PadMode mode, int dim,
+               const Shape& shape) {
   const int64_t least = mode == PadMode::kReflect ? 1 : 0, most = std::max(before, after);
   const bool fits = mode == PadMode::kReplicate ? most <= 0 || size > 0 : most <= size - least;
+  int64_t count = 0;
   if (!fits || (before < 0 && before < -size) || (after < 0 && after < -size) ||
-      size + before + after < 0)
+      __builtin_add_overflow(size, before, &count) ||
+      __builtin_add_overflow(count, after, &count) || count < 0)
     fail<ShapeError>("pad: dim ", dim, " of ", shape, " cannot take ", before, " before and ",
                      after, " after");
-  std::vector<int64_t> from;
-  for (int64_t i = -before; i < size + after; ++i) {
-    if (i >= 0 && i < size) {
-      from.push_back(i);
-    } else if (mode == PadMode::kReflect) {
-      from.push_back(i < 0 ? -i : 2 * (size - 1) - i);
-    } else if (mode == PadMode::kCircular) {
-      from.push_back(i < 0 ? i + size : i - size);
-    } else {
-      from.push_back(i < 0 ? 0 : size - 1);
-    }
+  const Tensor from = Tensor::empty({count}, i64);
+  int64_t* to = from.data<int64_t>();
+  for (int64_t i = -before; i < count - before; ++i, ++to) {
+    if (i >= 0 && i < size)
+      *to = i;
+    else if (mode == PadMode::kReflect)
+      *to = i < 0 ? -i : 2 * (size - 1) - i;
+    else if (mode == PadMode::kCircular)
+      *to = i < 0 ? i + size : i - size;
+    else
+      *to = i < 0 ? 0 : size - 1;
   }
   return from;
 }
@@ -103,7 +104,7 @@ Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadMode mod
   if (amounts.size() % 2 != 0 || int64_t(amounts.size() / 2) > x.rank())
     fail<ArgumentError>("pad: ", amounts.size(), " amounts are not two for each of at most ",
                         x.rank(), " dimensions");
-  std::vector<std::pair<int, std::vector<int64_t>>> indices;  // checked before anything is made
+  std::vector<std::pair<int, Tensor>> indices;  // checked before anything is made
   for (size_t i = 0; i < amounts.size(); i += 2) {
     const int dim = x.rank() - 1 - int(i / 2);
     if (amounts[i] != 0 || amounts[i + 1] != 0)
@@ -111,8 +112,7 @@ Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadMode mod
           dim, sources(x.shape()[dim], amounts[i], amounts[i + 1], mode, dim, x.shape()));
   }
   Variable y = x;
-  for (const auto& [dim, from] : indices)
-    y = index_select(y, dim, tensor(from, {.device = x.device()}));
+  for (const auto& [dim, from] : indices) y = index_select(y, dim, Variable(from.to(x.device())));
   return y.is_same(x) ? clone(x) : y;
 }
 

@@ -52,6 +52,9 @@ TEST(Image, PadModes) {
   EXPECT_THROW(pad(x, {0, 4}, PadMode::kCircular), ShapeError);
   EXPECT_THROW(pad(x, {-2, -2}, PadMode::kReplicate), ShapeError);
   EXPECT_THROW(pad(zeros({0}), {1, 0}, PadMode::kReplicate), ShapeError);
+  for (const int64_t many : {int64_t(1) << 62, INT64_MAX})  // bytes, and elements, that overflow
+    EXPECT_THROW(pad(x, {many, many}, PadMode::kReplicate), ShapeError);
+  EXPECT_THROW(pad(x, {0, int64_t(1) << 62}, PadMode::kReplicate), ShapeError);
   EXPECT_THROW(pad(x, {1, 0, 1, 0}, PadMode::kReflect), ArgumentError);
   const Variable same = pad(x, {0, 0}, PadMode::kReflect);
   EXPECT_FALSE(same.value().shares_storage(x.value()));
