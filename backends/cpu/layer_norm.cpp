@@ -62,7 +62,6 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
       const V* xs = load_values(from + i, 1, count, buffer);
       T* into = to + row * n + i;
       V* ys = place_values(into, results);
-#pragma omp simd
       for (int64_t j = 0; j < count; ++j) ys[j] = (xs[j] - mean) * invstd * w[i + j] + b[i + j];
       store_values(ys, count, into);
     }
@@ -103,7 +102,6 @@ void row_backward(const T* x, const T* dy, int64_t n, Compute<T> mean, Compute<T
     const int64_t count = std::min(kBlock, n - i);
     const V* dys = load(i, count);
     V* results = place_values(dx + i, g);
-#pragma omp simd
     for (int64_t j = 0; j < count; ++j)
       results[j] = invstd * (dys[j] * weight[i + j] - shift - x_hat[j] * slope);
     store_values(results, count, dx + i);
