@@ -69,7 +69,12 @@ std::byte* Storage::unpack() const {
   const std::lock_guard lock(packing);
   if (packed_ == nullptr) return data_.load(std::memory_order_acquire);
   auto* plain = static_cast<std::byte*>(allocator(device_.type).allocate(bytes_, device_));
-  packed_->packing.unpack(packed_->packing, packed_->buffer->data(), plain);
+  try {
+    packed_->packing.unpack(packed_->packing, packed_->buffer->data(), plain);
+  } catch (...) {
+    allocator(device_.type).deallocate(plain, bytes_, device_);
+    throw;
+  }
   delete std::exchange(packed_, nullptr);
   data_.store(plain, std::memory_order_release);
   return plain;

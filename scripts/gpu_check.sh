@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that needs a real GPU, in under 8 minutes, and docs/gpu_results.md from it:
+# Everything that needs a real GPU, in what is meant to be under 8 minutes, and docs/gpu_results.md from it:
 #   1  all tests of the device        2  random numbers, bit for bit the CPU's
 #   3  every op in every dtype        4  graphs against eager steps
 #   5  bandwidths                     6  matrix products
