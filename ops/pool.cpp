@@ -14,7 +14,8 @@ namespace kernels {
 constinit Kernel<void(const Tensor&, const MaximumWindows&, Tensor&, Tensor&)> max_pool2d{
     "max_pool2d"};
 constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> pool_gather{"pool_gather"};
-constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> pool_scatter{"pool_scatter"};
+constinit Kernel<void(const Tensor&, const Tensor&, const std::optional<MaximumWindows>&, Tensor&)>
+    pool_scatter{"pool_scatter"};
 constinit Kernel<void(const Tensor&, std::string_view, int64_t, Tensor&)> unpool_indices{
     "max_unpool"};
 constinit Kernel<void(const Tensor&, const AverageWindows&, Tensor&)> avg_pool2d{"avg_pool2d"};
@@ -45,43 +46,48 @@ Shape pooled_shape(std::string_view op, const Shape& x, const Windows& windows) 
   return {x[0], x[1], size.height, size.width};
 }
 
-Variable gather(const Variable& x, const Tensor& indices);
-Variable scatter(const Variable& dy, const Tensor& indices, const Shape& shape);
+/// The elements that are the maxima, and whose.
+struct Maxima {
+  Tensor indices;
+  std::optional<MaximumWindows> windows{};  // none: no element is meant twice
+};
+Variable gather(const Variable& x, const Maxima& maxima);
+Variable scatter(const Variable& dy, const Maxima& maxima, const Shape& shape);
 
 /// Takes the elements that were the maxima.
 struct PoolGather {
   static constexpr std::string_view kName = "max_pool2d_gather";
-  Tensor indices;
+  Maxima maxima;
   Shape shape{};  // of x
 
   Tensor forward(const Tensor& x) {
     shape = x.shape();
-    Tensor y = x.empty_like(indices.shape());
-    kernels::pool_gather(x.contiguous(), indices, y);
+    Tensor y = x.empty_like(maxima.indices.shape());
+    kernels::pool_gather(x.contiguous(), maxima.indices, y);
     return y;
   }
-  Variable backward(const Variable& dy) const { return scatter(dy, indices, shape); }
+  Variable backward(const Variable& dy) const { return scatter(dy, maxima, shape); }
 };
 
 /// Puts each gradient where its maximum was: the adjoint of PoolGather.
 struct PoolScatter {
   static constexpr std::string_view kName = "max_pool2d_backward";
-  Tensor indices;
+  Maxima maxima;
   Shape shape;  // of the result
 
   Tensor forward(const Tensor& dy) {
     Tensor dx = dy.empty_like(shape);
-    kernels::pool_scatter(dy.contiguous(), indices, dx);
+    kernels::pool_scatter(dy.contiguous(), maxima.indices, maxima.windows, dx);
     return dx;
   }
-  Variable backward(const Variable& ddx) const { return gather(ddx, indices); }
+  Variable backward(const Variable& ddx) const { return gather(ddx, maxima); }
 };
 
-Variable gather(const Variable& x, const Tensor& indices) {
-  return apply(PoolGather{indices}, Where::current(), x);
+Variable gather(const Variable& x, const Maxima& maxima) {
+  return apply(PoolGather{maxima}, Where::current(), x);
 }
-Variable scatter(const Variable& dy, const Tensor& indices, const Shape& shape) {
-  return apply(PoolScatter{indices, shape}, Where::current(), dy);
+Variable scatter(const Variable& dy, const Maxima& maxima, const Shape& shape) {
+  return apply(PoolScatter{maxima, shape}, Where::current(), dy);
 }
 
 struct MaxPool2d {
@@ -98,7 +104,7 @@ struct MaxPool2d {
     kernels::max_pool2d(x.contiguous(), windows, y, indices);
     return y;
   }
-  Variable backward(const Variable& dy) const { return scatter(dy, indices, shape); }
+  Variable backward(const Variable& dy) const { return scatter(dy, {indices, windows}, shape); }
 };
 
 /// What max_pool2d and its form with indices share.
@@ -196,7 +202,7 @@ Variable detail::max_unpool(std::string_view op, const Variable& x, const Variab
   for (int i = 2; i < from.rank(); ++i) count *= from[i];
   const Shape plane{from[0], from[1], 1, count};
   const Variable y =
-      scatter(reshape(x, plane), last.with_layout({plane, contiguous_strides(plane)}),
+      scatter(reshape(x, plane), {last.with_layout({plane, contiguous_strides(plane)})},
               {from[0], from[1], 1, size});
   Shape to{from[0], from[1]};
   for (const int64_t each : spatial) to.push_back(each);

@@ -114,9 +114,12 @@ namespace kernels {
 /// Indices may be empty: not wanted.
 extern Kernel<void(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices)>
     max_pool2d;
-/// y[i] = x[indices[i]] in every plane, and its adjoint.
+/// y[i] = x[indices[i]] in every plane, and its adjoint. An element may be meant by several indices
+/// where they are those of max_pool2d with the windows; without windows, by one at most.
 extern Kernel<void(const Tensor& x, const Tensor& indices, Tensor& y)> pool_gather;
-extern Kernel<void(const Tensor& dy, const Tensor& indices, Tensor& dx)> pool_scatter;
+extern Kernel<void(const Tensor& dy, const Tensor& indices,
+                   const std::optional<MaximumWindows>& windows, Tensor& dx)>
+    pool_scatter;
 
 /// Positions (int64) of x for `size` places in each plane, without those that a later one has too:
 /// -1 instead. IndexError, naming op, for one outside [0, size).

@@ -2,19 +2,15 @@
 
 namespace tapegrad::kernels {
 
-constinit Kernel<void(Tensor&, const Tensor&, Tensor&, const SgdStep&, const StepGuard&)> sgd_step{
-    "sgd_step"};
-constinit Kernel<void(Tensor&, const Tensor&, Tensor&, Tensor&, Tensor&, const AdamStep&,
-                      const StepGuard&)>
-    adam_step{"adam_step"};
-constinit Kernel<void(Tensor&, const Tensor&, Tensor&, const AdagradStep&, const StepGuard&)>
-    adagrad_step{"adagrad_step"};
-constinit Kernel<void(Tensor&, const Tensor&, Tensor&, Tensor&, Tensor&, const RmspropStep&,
-                      const StepGuard&)>
-    rmsprop_step{"rmsprop_step"};
-constinit Kernel<void(Tensor&, const Tensor&, Tensor&, Tensor&, const AdadeltaStep&,
-                      const StepGuard&)>
-    adadelta_step{"adadelta_step"};
+constinit Kernel<void(const ParamUpdates&, const SgdStep&, const StepGuard&)> sgd_step{"sgd_step"};
+constinit Kernel<void(const ParamUpdates&, const AdamStep&, const StepGuard&)> adam_step{
+    "adam_step"};
+constinit Kernel<void(const ParamUpdates&, const AdagradStep&, const StepGuard&)> adagrad_step{
+    "adagrad_step"};
+constinit Kernel<void(const ParamUpdates&, const RmspropStep&, const StepGuard&)> rmsprop_step{
+    "rmsprop_step"};
+constinit Kernel<void(const ParamUpdates&, const AdadeltaStep&, const StepGuard&)> adadelta_step{
+    "adadelta_step"};
 
 constinit Kernel<void(Tensor&, const Tensor&, Tensor&)> unscale{"unscale"};
 constinit Kernel<void(Tensor&, Tensor&, const Tensor&, const ScaleRule&)> update_scale{

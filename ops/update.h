@@ -1,20 +1,37 @@
-// Steps of optimizers: each overwrites a parameter and its optimizer state in one pass over memory.
-// No autograd; the caller bumps the parameter's version.
-//
-// param and grad are contiguous and of one dtype. State tensors are contiguous, of the same shape,
-// and of the type the step is computed in: float32 for sixteen-bit parameters, else the
-// parameter's. One that an option leaves out is empty. t is the number of the step, from 1.
+// Steps of optimizers: each overwrites parameters and their optimizer state in one pass over
+// memory; a GPU does it for many parameters at once. No autograd; the caller bumps the parameters'
+// versions.
 #pragma once
+
+#include <span>
+#include <vector>
 
 #include "core/dispatcher.h"
 #include "core/host_device.h"
 
 namespace tapegrad {
 
+/// What a step overwrites of one parameter, and by what. All are contiguous. State tensors have the
+/// parameter's shape and the type the step is computed in: float32 for sixteen-bit parameters, else
+/// the parameter's.
+struct ParamUpdate {
+  Tensor param, grad;       // of one dtype
+  std::span<Tensor> state;  // in the order of the formula; one that an option leaves out is empty
+  int64_t t;                // the number of the parameter's step, from 1
+};
+
+/// At least one parameter, all of one device and dtype.
+struct ParamUpdates {
+  std::vector<ParamUpdate> list;
+
+  Device device() const { return list.front().param.device(); }
+  DType dtype() const { return list.front().param.dtype(); }
+};
+
 /// Decides on the device whether a step is made; empty where it always is.
 struct StepGuard {
   Tensor found_inf;  // bool: true leaves everything as it is
-  Tensor skipped;    // int64: how many of the t steps were left out before
+  Tensor skipped;    // int64: how many of the t steps of each were left out before
 };
 
 /// base^t by products alone: std::pow has other bits on a GPU.
@@ -29,7 +46,6 @@ TG_HD inline double power(double base, int64_t t) {
 /// p -= lr (nesterov ? g + momentum b : b), without momentum p -= lr g.
 struct SgdStep {
   double lr, momentum, dampening, weight_decay;
-  int64_t t;
   bool nesterov;
 };
 
@@ -39,7 +55,6 @@ struct SgdStep {
 /// weight_decay.
 struct AdamStep {
   double lr, beta1, beta2, eps, weight_decay;
-  int64_t t;
   bool decoupled;
 };
 
@@ -47,40 +62,30 @@ struct AdamStep {
 /// r = lr / (1 + (t - 1) lr_decay).
 struct AdagradStep {
   double lr, lr_decay, eps, weight_decay;
-  int64_t t;
 };
 
 /// Hinton's lecture 6. s = alpha s + (1 - alpha) g^2; centered a = alpha a + (1 - alpha) g;
 /// u = g / (sqrt(s - a^2) + eps); with momentum b = momentum b + u, p -= lr b, else p -= lr u.
 struct RmspropStep {
   double lr, alpha, eps, weight_decay, momentum;
-  int64_t t;
 };
 
 /// Zeiler 2012. s = rho s + (1 - rho) g^2; u = g sqrt(d + eps) / sqrt(s + eps);
 /// d = rho d + (1 - rho) u^2; p -= lr u.
 struct AdadeltaStep {
   double lr, rho, eps, weight_decay;
-  int64_t t;
 };
 
 namespace kernels {
 
-extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& buffer, const SgdStep&,
-                   const StepGuard&)>
-    sgd_step;
-extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, Tensor& vmax,
-                   const AdamStep&, const StepGuard&)>
-    adam_step;
-extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& sum, const AdagradStep&,
-                   const StepGuard&)>
-    adagrad_step;
-extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& square, Tensor& average,
-                   Tensor& buffer, const RmspropStep&, const StepGuard&)>
-    rmsprop_step;
-extern Kernel<void(Tensor& param, const Tensor& grad, Tensor& square, Tensor& delta,
-                   const AdadeltaStep&, const StepGuard&)>
-    adadelta_step;
+extern Kernel<void(const ParamUpdates&, const SgdStep&, const StepGuard&)> sgd_step;  // b
+extern Kernel<void(const ParamUpdates&, const AdamStep&, const StepGuard&)>
+    adam_step;  // m, v, vmax
+extern Kernel<void(const ParamUpdates&, const AdagradStep&, const StepGuard&)> adagrad_step;  // s
+extern Kernel<void(const ParamUpdates&, const RmspropStep&, const StepGuard&)>
+    rmsprop_step;  // s, a, b
+extern Kernel<void(const ParamUpdates&, const AdadeltaStep&, const StepGuard&)>
+    adadelta_step;  // s, d
 
 /// For a loss that was scaled: gradient /= *scale (float64), and *found_inf (bool) becomes true
 /// when that is not finite everywhere. The gradient is contiguous.

@@ -104,51 +104,76 @@ void Optimizer::settle() const {
       if (std::exchange(slot.guarded, false)) slot.steps -= skipped;
 }
 
+std::vector<Optimizer::Run> Optimizer::runs() {
+  std::vector<Run> runs;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Tensor* last = nullptr;
+    for (size_t s = 0; s < groups_[g].slots.size(); ++s) {
+      Slot& slot = groups_[g].slots[s];
+      const Variable grad = slot.param.grad();
+      if (!grad) continue;
+      prepare_state(slot);
+      if (Capture* capture = Capture::current(); capture && grad.device().type == DeviceType::kCpu)
+        capture->give_up(kind_ + ": a parameter is on the CPU");
+      const Tensor& param = slot.param.value();
+      if (!last || last->device() != param.device() || last->dtype() != param.dtype())
+        runs.push_back({g, {}});
+      runs.back().slots.push_back(s);
+      last = &param;
+    }
+  }
+  return runs;
+}
+
 void Optimizer::make_steps(const StepGuard& guard) {
   const NoGrad no_grad;
   const OpSpan span(kind_, Pass::kUpdate);
   // A recorded step is not made yet: each run of the graph counts it, and hands its numbers over.
   struct Recorded {
     StepGuard guard;
-    std::vector<std::pair<size_t, size_t>> slots;
+    std::vector<Run> runs;
+  };
+  const auto count = [this](Slot& slot, const StepGuard& guard) {
+    ++slot.steps;
+    if (guard.found_inf) slot.guarded = has_guarded_ = true;
   };
   std::shared_ptr<Recorded> recorded;
   if (Capture* capture = Capture::current()) {
     recorded = std::make_shared<Recorded>(Recorded{guard, {}});
-    capture->before_replay([this, recorded] {
-      for (const auto& [g, s] : recorded->slots) {
-        Slot& slot = groups_[g].slots[s];
-        ++slot.steps;
-        if (recorded->guard.found_inf) slot.guarded = has_guarded_ = true;
-        Tensor& param = slot.param.writable();
-        update(groups_[g], slot, param, param, recorded->guard);
+    capture->before_replay([this, recorded, count] {
+      for (const Run& run : recorded->runs) {
+        Group& group = groups_[run.group];
+        ParamUpdates params;
+        for (const size_t s : run.slots) {
+          Slot& slot = group.slots[s];
+          count(slot, recorded->guard);
+          const Tensor& param = slot.param.value();
+          params.list.push_back({param, param, slot.state, slot.steps});
+        }
+        update(group, params, recorded->guard);
       }
     });
   }
-  for (Group& group : groups_)
-    for (Slot& slot : group.slots) {
-      const Variable grad = slot.param.grad();
-      if (!grad) continue;
-      prepare_state(slot);
-      if (Capture* capture = Capture::current(); capture && grad.device().type == DeviceType::kCpu)
-        capture->give_up(kind_ + ": a parameter is on the CPU");
-      if (Capture::current() == nullptr) recorded.reset();  // also when it has just ended
-      ++slot.steps;
-      if (!recorded && guard.found_inf) slot.guarded = has_guarded_ = true;
-      Tensor& param = slot.param.writable();
-      const Tensor dense = grad.value().contiguous();
-      if (param.is_contiguous()) [[likely]] {
-        update(group, slot, param, dense, guard);
-      } else {
-        Tensor copy = param.contiguous();
-        update(group, slot, copy, dense, guard);
-        kernels::copy(copy, param);
-      }
-      param.storage().bump_version();
-      if (!recorded) continue;
-      --slot.steps;
-      recorded->slots.emplace_back(&group - groups_.data(), &slot - group.slots.data());
+  for (const Run& run : runs()) {
+    if (Capture::current() == nullptr) recorded.reset();  // also when it has just ended
+    Group& group = groups_[run.group];
+    ParamUpdates params;
+    params.list.reserve(run.slots.size());
+    for (const size_t s : run.slots) {
+      Slot& slot = group.slots[s];
+      params.list.push_back({slot.param.value().contiguous(),
+                             slot.param.grad().value().contiguous(), slot.state, slot.steps + 1});
     }
+    update(group, params, guard);
+    for (size_t i = 0; i < run.slots.size(); ++i) {
+      Slot& slot = group.slots[run.slots[i]];
+      Tensor& param = slot.param.writable();
+      if (!params.list[i].param.shares_storage(param)) kernels::copy(params.list[i].param, param);
+      param.storage().bump_version();
+      if (!recorded) count(slot, guard);
+    }
+    if (recorded) recorded->runs.push_back(run);
+  }
 }
 
 void Optimizer::zero_grad() const {

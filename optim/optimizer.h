@@ -27,8 +27,9 @@
 #include "core/variable.h"
 
 namespace tapegrad {
-struct StepGuard;  // ops/update.h
-}
+struct ParamUpdates;  // ops/update.h
+struct StepGuard;
+}  // namespace tapegrad
 
 namespace tapegrad::optim {
 
@@ -90,7 +91,7 @@ class Optimizer {
  protected:
   struct Slot {
     Variable param;
-    int64_t steps = 0;          // made, this one included while it runs
+    int64_t steps = 0;          // made
     bool guarded = false;       // some of them perhaps left out
     std::vector<Tensor> state;  // of each of state_names(); empty ones are not used
   };
@@ -109,14 +110,20 @@ class Optimizer {
     std::optional<double> initial = 0.0;
   };
   virtual std::vector<StateInfo> state_info() const = 0;
-  /// Overwrites param and the state of the slot, unless the guard forbids it, by one kernel that is
-  /// given what may change from step to step (rate, number, guard).
-  virtual void update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
-                      const StepGuard& guard) = 0;
+  /// Overwrites parameters of the group and their state, unless the guard forbids it, by one call
+  /// of a kernel that is given what may change from step to step (rate, numbers, guard).
+  virtual void update(const Group& group, const ParamUpdates& params, const StepGuard& guard) = 0;
 
  private:
   friend class GradScaler;
 
+  /// Slots of a group, by their numbers, whose parameters are of one device and dtype.
+  struct Run {
+    size_t group;
+    std::vector<size_t> slots;
+  };
+  /// Those with a gradient, their state prepared.
+  std::vector<Run> runs();
   void prepare_state(Slot& slot);
   void make_steps(const StepGuard& guard);
   /// In a recorded step (core/capture.h): nothing is changed where *found_inf is true.

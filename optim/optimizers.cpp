@@ -27,14 +27,12 @@ SGD::SGD(Params params, SGDOptions options)
 std::vector<Optimizer::StateInfo> SGD::state_info() const {
   return {{"momentum_buffer", zero_if(options_.momentum != 0)}};
 }
-void SGD::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
-                 const StepGuard& guard) {
-  kernels::sgd_step(param, grad, slot.state[0],
+void SGD::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
+  kernels::sgd_step(params,
                     {.lr = group.lr,
                      .momentum = options_.momentum,
                      .dampening = options_.dampening,
                      .weight_decay = group.weight_decay,
-                     .t = slot.steps,
                      .nesterov = options_.nesterov},
                     guard);
 }
@@ -55,15 +53,13 @@ AdamW::AdamW(Params params, AdamWOptions o)
 std::vector<Optimizer::StateInfo> Adam::state_info() const {
   return {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", zero_if(options_.amsgrad)}};
 }
-void Adam::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
-                  const StepGuard& guard) {
-  kernels::adam_step(param, grad, slot.state[0], slot.state[1], slot.state[2],
+void Adam::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
+  kernels::adam_step(params,
                      {.lr = group.lr,
                       .beta1 = options_.beta1,
                       .beta2 = options_.beta2,
                       .eps = options_.eps,
                       .weight_decay = group.weight_decay,
-                      .t = slot.steps,
                       .decoupled = decoupled_},
                      guard);
 }
@@ -78,14 +74,12 @@ Adagrad::Adagrad(Params params, AdagradOptions options)
 std::vector<Optimizer::StateInfo> Adagrad::state_info() const {
   return {{"sum", options_.initial_accumulator_value}};
 }
-void Adagrad::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
-                     const StepGuard& guard) {
-  kernels::adagrad_step(param, grad, slot.state[0],
+void Adagrad::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
+  kernels::adagrad_step(params,
                         {.lr = group.lr,
                          .lr_decay = options_.lr_decay,
                          .eps = options_.eps,
-                         .weight_decay = group.weight_decay,
-                         .t = slot.steps},
+                         .weight_decay = group.weight_decay},
                         guard);
 }
 
@@ -100,15 +94,13 @@ std::vector<Optimizer::StateInfo> RMSprop::state_info() const {
           {"grad_avg", zero_if(options_.centered)},
           {"momentum_buffer", zero_if(options_.momentum != 0)}};
 }
-void RMSprop::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
-                     const StepGuard& guard) {
-  kernels::rmsprop_step(param, grad, slot.state[0], slot.state[1], slot.state[2],
+void RMSprop::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
+  kernels::rmsprop_step(params,
                         {.lr = group.lr,
                          .alpha = options_.alpha,
                          .eps = options_.eps,
                          .weight_decay = group.weight_decay,
-                         .momentum = options_.momentum,
-                         .t = slot.steps},
+                         .momentum = options_.momentum},
                         guard);
 }
 
@@ -121,14 +113,12 @@ Adadelta::Adadelta(Params params, AdadeltaOptions options)
 std::vector<Optimizer::StateInfo> Adadelta::state_info() const {
   return {{"square_avg"}, {"acc_delta"}};
 }
-void Adadelta::update(const Group& group, Slot& slot, Tensor& param, const Tensor& grad,
-                      const StepGuard& guard) {
-  kernels::adadelta_step(param, grad, slot.state[0], slot.state[1],
+void Adadelta::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
+  kernels::adadelta_step(params,
                          {.lr = group.lr,
                           .rho = options_.rho,
                           .eps = options_.eps,
-                          .weight_decay = group.weight_decay,
-                          .t = slot.steps},
+                          .weight_decay = group.weight_decay},
                          guard);
 }
 

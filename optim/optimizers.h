@@ -21,8 +21,7 @@ class SGD final : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
-              const StepGuard& guard) override;
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   SGDOptions options_;
 };
@@ -46,8 +45,7 @@ class Adam : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
-              const StepGuard& guard) override;
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   AdamOptions options_;
   bool decoupled_;
@@ -83,8 +81,7 @@ class Adagrad final : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
-              const StepGuard& guard) override;
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   AdagradOptions options_;
 };
@@ -105,8 +102,7 @@ class RMSprop final : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
-              const StepGuard& guard) override;
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   RMSpropOptions options_;
 };
@@ -132,8 +128,7 @@ class Adadelta final : public Optimizer {
 
  private:
   std::vector<StateInfo> state_info() const override;
-  void update(const Group&, Slot&, Tensor& param, const Tensor& grad,
-              const StepGuard& guard) override;
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   AdadeltaOptions options_;
 };

@@ -329,16 +329,17 @@ void register_pool() {
                avg_pool2d<T>(x, windows, y);
              });
   set_kernel(kernels::pool_scatter, DeviceType::kCpu, kPlain,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices, Tensor& dx) {
-               scatter<T>(dy, indices, dx);
-             });
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
+                            const std::optional<MaximumWindows>&,
+                            Tensor& dx) { scatter<T>(dy, indices, dx); });
   set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kPlain,
              []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
                avg_pool2d_backward<T>(dy, windows, dx);
              });
   // Windows that overlap add up: sixteen-bit floats do so in float and round once.
   set_kernel(kernels::pool_scatter, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices, Tensor& dx) {
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
+                            const std::optional<MaximumWindows>&, Tensor& dx) {
                Tensor sums = Tensor::empty(dx.shape(), f32);
                scatter<float>(dy.to(f32), indices, sums);
                kernels::copy(sums, dx);

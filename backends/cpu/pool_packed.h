@@ -5,7 +5,7 @@
 
 namespace tapegrad::backends::cpu {
 
-// Signatures of kernels::max_pool2d and kernels::pool_scatter. False, with nothing written, when
+// As kernels::max_pool2d and kernels::pool_scatter. False, with nothing written, when
 // the operands do not lie so.
 
 bool max_pool2d_packed(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices);

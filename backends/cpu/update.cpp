@@ -30,37 +30,39 @@ void for_each_element(int64_t count, const F& shared) {
 
 /// The state, or null when it is left out.
 template <typename C>
-C* state(Tensor& tensor) {
-  return tensor ? tensor.data<C>() : nullptr;
+C* state(const ParamUpdate& u, size_t number) {
+  return u.state[number] ? u.state[number].data<C>() : nullptr;
 }
 
-/// Whether the step is made; its number is then one among those that were.
-template <typename Step>
-bool begin(Step& step, const StepGuard& guard) {
-  if (guard.skipped) step.t -= *guard.skipped.data<int64_t>();
-  return !guard.found_inf || !*guard.found_inf.data<bool>();
+/// update(parameter, its t) for all, if the step is made; t is then one among those that were.
+template <typename Update>
+void for_each_param(const ParamUpdates& params, const StepGuard& guard, const Update& update) {
+  if (guard.found_inf && *guard.found_inf.data<bool>()) return;
+  const int64_t skipped = guard.skipped ? *guard.skipped.data<int64_t>() : 0;
+  for (const ParamUpdate& u : params.list) update(u, u.t - skipped);
 }
 
 template <typename T>
-void sgd(Tensor& param, const Tensor& grad, Tensor& buffer, const SgdStep& s) {
+void sgd(const ParamUpdate& u, int64_t t, const SgdStep& s) {
   using C = Compute<T>;
-  T* p = param.data<T>();
-  const T* g = grad.data<T>();
-  C* b = state<C>(buffer);
+  const int64_t count = u.param.numel();
+  T* p = u.param.data<T>();
+  const T* g = u.grad.data<T>();
+  C* b = state<C>(u, 0);
   const C lr(s.lr), momentum(s.momentum), fresh(1 - s.dampening), decay(s.weight_decay);
   if (b == nullptr) {
-    for_each_element(param.numel(), [=](int64_t i) {
+    for_each_element(count, [=](int64_t i) {
       const C w(p[i]);
       p[i] = T(w - lr * (C(g[i]) + decay * w));
     });
-  } else if (s.t == 1) {
-    for_each_element(param.numel(), [=](int64_t i) { b[i] = C(g[i]) + decay * C(p[i]); });
+  } else if (t == 1) {
+    for_each_element(count, [=](int64_t i) { b[i] = C(g[i]) + decay * C(p[i]); });
     const C times = s.nesterov ? C(1) + momentum : C(1);
-    for_each_element(param.numel(), [=](int64_t i) { p[i] = T(C(p[i]) - lr * (times * b[i])); });
+    for_each_element(count, [=](int64_t i) { p[i] = T(C(p[i]) - lr * (times * b[i])); });
   } else {
     const C ahead = s.nesterov ? momentum : C(0);
     const C now = s.nesterov ? C(1) : C(0), past = s.nesterov ? ahead : C(1);
-    for_each_element(param.numel(), [=](int64_t i) {
+    for_each_element(count, [=](int64_t i) {
       const C w(p[i]), d = C(g[i]) + decay * w;
       const C velocity = momentum * b[i] + fresh * d;
       b[i] = velocity;
@@ -70,17 +72,17 @@ void sgd(Tensor& param, const Tensor& grad, Tensor& buffer, const SgdStep& s) {
 }
 
 template <typename T>
-void adam(Tensor& param, const Tensor& grad, Tensor& first, Tensor& second, Tensor& largest,
-          const AdamStep& s) {
+void adam(const ParamUpdate& u, int64_t t, const AdamStep& s) {
   using C = Compute<T>;
-  T* p = param.data<T>();
-  const T* g = grad.data<T>();
-  C *m = first.data<C>(), *v = second.data<C>(), *top = state<C>(largest);
+  const int64_t count = u.param.numel();
+  T* p = u.param.data<T>();
+  const T* g = u.grad.data<T>();
+  C *m = state<C>(u, 0), *v = state<C>(u, 1), *top = state<C>(u, 2);
   const C beta1(s.beta1), rest1(1 - s.beta1), beta2(s.beta2), rest2(1 - s.beta2), eps(s.eps);
   const C keep(s.decoupled ? 1 - s.lr * s.weight_decay : 1);
   const C decay(s.decoupled ? 0 : s.weight_decay);
-  const C rate(s.lr / (1 - power(s.beta1, s.t)));
-  const C scale(1 / std::sqrt(1 - power(s.beta2, s.t)));
+  const C rate(s.lr / (1 - power(s.beta1, t)));
+  const C scale(1 / std::sqrt(1 - power(s.beta2, t)));
   const auto step = [=](int64_t i, auto bound) {
     const C w = C(p[i]) * keep, d = C(g[i]) + decay * w;
     const C mean = m[i] = beta1 * m[i] + rest1 * d;
@@ -88,21 +90,21 @@ void adam(Tensor& param, const Tensor& grad, Tensor& first, Tensor& second, Tens
     p[i] = T(w - rate * mean / (std::sqrt(bound(i, square)) * scale + eps));
   };
   if (top == nullptr)
-    for_each_element(param.numel(), [=](int64_t i) { step(i, [](int64_t, C v) { return v; }); });
+    for_each_element(count, [=](int64_t i) { step(i, [](int64_t, C v) { return v; }); });
   else
-    for_each_element(param.numel(), [=](int64_t i) {
+    for_each_element(count, [=](int64_t i) {
       step(i, [=](int64_t i, C v) { return top[i] = std::max(top[i], v); });
     });
 }
 
 template <typename T>
-void adagrad(Tensor& param, const Tensor& grad, Tensor& sum, const AdagradStep& s) {
+void adagrad(const ParamUpdate& u, int64_t t, const AdagradStep& s) {
   using C = Compute<T>;
-  T* p = param.data<T>();
-  const T* g = grad.data<T>();
-  C* total = sum.data<C>();
-  const C lr(s.lr / (1 + double(s.t - 1) * s.lr_decay)), eps(s.eps), decay(s.weight_decay);
-  for_each_element(param.numel(), [=](int64_t i) {
+  T* p = u.param.data<T>();
+  const T* g = u.grad.data<T>();
+  C* total = state<C>(u, 0);
+  const C lr(s.lr / (1 + double(t - 1) * s.lr_decay)), eps(s.eps), decay(s.weight_decay);
+  for_each_element(u.param.numel(), [=](int64_t i) {
     const C w(p[i]), d = C(g[i]) + decay * w;
     total[i] += d * d;
     p[i] = T(w - lr * d / (std::sqrt(total[i]) + eps));
@@ -110,16 +112,16 @@ void adagrad(Tensor& param, const Tensor& grad, Tensor& sum, const AdagradStep& 
 }
 
 template <typename T>
-void rmsprop(Tensor& param, const Tensor& grad, Tensor& square, Tensor& average, Tensor& buffer,
-             const RmspropStep& s) {
+void rmsprop(const ParamUpdate& u, const RmspropStep& s) {
   using C = Compute<T>;
-  T* p = param.data<T>();
-  const T* g = grad.data<T>();
-  C *sq = square.data<C>(), *avg = state<C>(average), *b = state<C>(buffer);
+  const int64_t count = u.param.numel();
+  T* p = u.param.data<T>();
+  const T* g = u.grad.data<T>();
+  C *sq = state<C>(u, 0), *avg = state<C>(u, 1), *b = state<C>(u, 2);
   const C lr(s.lr), alpha(s.alpha), rest(1 - s.alpha), eps(s.eps), decay(s.weight_decay);
   const C momentum(s.momentum);
   const auto run = [=](auto centre, auto carry) {
-    for_each_element(param.numel(), [=](int64_t i) {
+    for_each_element(count, [=](int64_t i) {
       const C w(p[i]), d = C(g[i]) + decay * w;
       sq[i] = alpha * sq[i] + rest * d * d;
       p[i] = T(w - lr * carry(i, d / (std::sqrt(centre(i, d, sq[i])) + eps)));
@@ -130,8 +132,8 @@ void rmsprop(Tensor& param, const Tensor& grad, Tensor& square, Tensor& average,
     avg[i] = alpha * avg[i] + rest * d;
     return square - avg[i] * avg[i];
   };
-  const auto direct = [](int64_t, C u) { return u; };
-  const auto moving = [=](int64_t i, C u) { return b[i] = momentum * b[i] + u; };
+  const auto direct = [](int64_t, C step) { return step; };
+  const auto moving = [=](int64_t i, C step) { return b[i] = momentum * b[i] + step; };
   if (avg != nullptr)
     b != nullptr ? run(centred, moving) : run(centred, direct);
   else
@@ -139,19 +141,18 @@ void rmsprop(Tensor& param, const Tensor& grad, Tensor& square, Tensor& average,
 }
 
 template <typename T>
-void adadelta(Tensor& param, const Tensor& grad, Tensor& square, Tensor& delta,
-              const AdadeltaStep& s) {
+void adadelta(const ParamUpdate& u, const AdadeltaStep& s) {
   using C = Compute<T>;
-  T* p = param.data<T>();
-  const T* g = grad.data<T>();
-  C *sq = square.data<C>(), *acc = delta.data<C>();
+  T* p = u.param.data<T>();
+  const T* g = u.grad.data<T>();
+  C *sq = state<C>(u, 0), *acc = state<C>(u, 1);
   const C lr(s.lr), rho(s.rho), rest(1 - s.rho), eps(s.eps), decay(s.weight_decay);
-  for_each_element(param.numel(), [=](int64_t i) {
+  for_each_element(u.param.numel(), [=](int64_t i) {
     const C w(p[i]), d = C(g[i]) + decay * w;
     sq[i] = rho * sq[i] + rest * d * d;
-    const C u = std::sqrt(acc[i] + eps) / std::sqrt(sq[i] + eps) * d;
-    acc[i] = rho * acc[i] + rest * u * u;
-    p[i] = T(w - lr * u);
+    const C step = std::sqrt(acc[i] + eps) / std::sqrt(sq[i] + eps) * d;
+    acc[i] = rho * acc[i] + rest * step * step;
+    p[i] = T(w - lr * step);
   });
 }
 
@@ -183,29 +184,34 @@ void unscale(Tensor& gradient, const Tensor& scale, Tensor& found_inf) {
 void register_update() {
   const auto cpu = DeviceType::kCpu;
   set_kernel(kernels::sgd_step, cpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& b, SgdStep s,
+             []<typename T>(Type<T>, const ParamUpdates& params, const SgdStep& s,
                             const StepGuard& guard) {
-               if (begin(s, guard)) sgd<T>(p, g, b, s);
+               for_each_param(params, guard,
+                              [&](const ParamUpdate& u, int64_t t) { sgd<T>(u, t, s); });
              });
   set_kernel(kernels::adam_step, cpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& m, Tensor& v, Tensor& vmax,
-                            AdamStep s, const StepGuard& guard) {
-               if (begin(s, guard)) adam<T>(p, g, m, v, vmax, s);
+             []<typename T>(Type<T>, const ParamUpdates& params, const AdamStep& s,
+                            const StepGuard& guard) {
+               for_each_param(params, guard,
+                              [&](const ParamUpdate& u, int64_t t) { adam<T>(u, t, s); });
              });
   set_kernel(kernels::adagrad_step, cpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& sum, AdagradStep s,
+             []<typename T>(Type<T>, const ParamUpdates& params, const AdagradStep& s,
                             const StepGuard& guard) {
-               if (begin(s, guard)) adagrad<T>(p, g, sum, s);
+               for_each_param(params, guard,
+                              [&](const ParamUpdate& u, int64_t t) { adagrad<T>(u, t, s); });
              });
   set_kernel(kernels::rmsprop_step, cpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& square, Tensor& average,
-                            Tensor& buffer, RmspropStep s, const StepGuard& guard) {
-               if (begin(s, guard)) rmsprop<T>(p, g, square, average, buffer, s);
+             []<typename T>(Type<T>, const ParamUpdates& params, const RmspropStep& s,
+                            const StepGuard& guard) {
+               for_each_param(params, guard,
+                              [&](const ParamUpdate& u, int64_t) { rmsprop<T>(u, s); });
              });
   set_kernel(kernels::adadelta_step, cpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& square, Tensor& delta,
-                            AdadeltaStep s, const StepGuard& guard) {
-               if (begin(s, guard)) adadelta<T>(p, g, square, delta, s);
+             []<typename T>(Type<T>, const ParamUpdates& params, const AdadeltaStep& s,
+                            const StepGuard& guard) {
+               for_each_param(params, guard,
+                              [&](const ParamUpdate& u, int64_t) { adadelta<T>(u, s); });
              });
   set_kernel(kernels::unscale, cpu, kFloatTypes,
              []<typename T>(Type<T>, Tensor& gradient, const Tensor& scale, Tensor& found_inf) {

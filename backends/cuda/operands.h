@@ -25,7 +25,7 @@ class Divisor {
   TG_HD uint32_t divisor() const { return by_; }
 
  private:
-  uint32_t by_ = 1, shift_ = 0, multiplier_ = 1, unused_ = 0;
+  uint32_t by_ = 1, shift_ = 0, multiplier_ = 1;
 };
 
 enum class Access : uint8_t {

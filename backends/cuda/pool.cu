@@ -4,7 +4,7 @@
 #include "backends/cuda/find.cuh"
 #include "backends/cuda/patches.cuh"
 #include "backends/cuda/register.h"
-#include "backends/cuda/segments.cuh"
+#include "backends/cuda/segments.h"
 #include "core/error.h"
 #include "core/kernels.h"
 
@@ -83,24 +83,19 @@ struct PoolGather {
   }
 };
 
-/// The elements that outputs go back to.
-struct PoolTargets {
+/// No element is meant twice.
+template <typename T>
+struct PoolScatter {
+  const T* dy;
   const int32_t* indices;
-  int64_t* keys;
-  int64_t in, out;
+  T* dx;
+  int64_t in, out;  // elements of a plane
   __device__ void operator()(int64_t i) const {
-    keys[i] = indices[i] < 0 ? kNowhere : i / out * in + indices[i];
+    if (indices[i] >= 0) dx[i / out * in + indices[i]] = dy[i];
   }
 };
 
-struct Plus {
-  template <typename V>
-  __device__ V operator()(V a, V b) const {
-    return a + b;
-  }
-};
-
-/// The windows of averages along one dimension.
+/// Windows along one dimension.
 struct Windows {
   int64_t number, size, kernel, stride, padding;
   bool adaptive, count_padding;
@@ -112,7 +107,7 @@ struct Windows {
     const int64_t first = begin > 0 ? begin : 0, last = end < size ? end : size;
     return {first, last, count_padding ? end - begin : last - first};
   }
-  /// The windows [begin, end) that may hold an element.
+  /// The windows [begin, end) that hold an element, and with a dilation perhaps others.
   __device__ Span around(int64_t at) const {
     if (adaptive) {
       const int64_t end = ((at + 1) * number + size - 1) / size;
@@ -124,19 +119,50 @@ struct Windows {
   }
 };
 
-Windows windows_of(int64_t number, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
-                   const AverageWindows& w) {
-  return {number, size, kernel, stride, padding, w.adaptive, w.options.count_include_pad};
-}
 struct WindowPair {
   Windows rows, columns;
+
+  WindowPair(const Planes& p, bool adaptive, Size2d kernel, std::optional<Size2d> stride,
+             Size2d padding, bool count_padding) {
+    const Size2d step = stride.value_or(kernel);
+    rows = {p.out.height,   p.in.height, kernel.height, step.height,
+            padding.height, adaptive,    count_padding};
+    columns = {p.out.width,   p.in.width, kernel.width, step.width,
+               padding.width, adaptive,   count_padding};
+  }
   WindowPair(const Planes& p, const AverageWindows& w)
-      : WindowPair(p, w, w.options.stride.value_or(w.options.kernel_size)) {}
-  WindowPair(const Planes& p, const AverageWindows& w, Size2d stride)
-      : rows(windows_of(p.out.height, p.in.height, w.options.kernel_size.height, stride.height,
-                        w.options.padding.height, w)),
-        columns(windows_of(p.out.width, p.in.width, w.options.kernel_size.width, stride.width,
-                           w.options.padding.width, w)) {}
+      : WindowPair(p, w.adaptive, w.options.kernel_size, w.options.stride, w.options.padding,
+                   w.options.count_include_pad) {}
+  WindowPair(const Planes& p, const MaximumWindows& w)
+      : WindowPair(p, w.adaptive, reach(w.options),
+                   w.options.stride.value_or(w.options.kernel_size), w.options.padding, false) {}
+
+  /// From the first element to the last.
+  static Size2d reach(const MaxPool2dOptions& o) {
+    return {(o.kernel_size.height - 1) * o.dilation.height + 1,
+            (o.kernel_size.width - 1) * o.dilation.width + 1};
+  }
+};
+
+/// Every element gathers from the windows whose maximum it is.
+template <typename T>
+struct MaxPoolBackward {
+  const T* dy;
+  const int32_t* indices;
+  T* dx;
+  Planes p;
+  WindowPair w;
+  __device__ void operator()(int64_t i) const {
+    const int64_t plane = i / p.in.numel(), at = i - plane * p.in.numel();
+    const Span over = w.rows.around(at / p.in.width), across = w.columns.around(at % p.in.width);
+    Compute<T> sum = 0;
+    for (int64_t a = over.begin; a < over.end; ++a)
+      for (int64_t b = across.begin; b < across.end; ++b) {
+        const int64_t window = plane * p.out.numel() + a * p.out.width + b;
+        if (indices[window] == at) sum += widen(dy[window]);
+      }
+    dx[i] = narrow<T>(sum);
+  }
 };
 
 template <typename T>
@@ -222,14 +248,18 @@ void register_pool() {
                                p.out.numel()});
       });
   set<kernels::pool_scatter>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices, Tensor& dx) {
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
+                                  const std::optional<MaximumWindows>& windows, Tensor& dx) {
         const Planes p(dx.shape(), dy.shape());
+        const T* gradient = dy.data<T>();
+        const int32_t* places = indices.data<int32_t>();
+        if (windows)
+          return for_each(
+              dx.numel(), dx,
+              MaxPoolBackward<T>{gradient, places, dx.data<T>(), p, WindowPair(p, *windows)});
         kernels::fill(dx, 0);
-        const Tensor keys = Tensor::empty({dy.numel()}, i64, dy.device());
-        for_each(dy.numel(), dy,
-                 PoolTargets{indices.data<int32_t>(), keys.data<int64_t>(), p.in.numel(),
-                             p.out.numel()});
-        combine<T>(dy, keys, dx.numel(), Plus{}, dx);
+        for_each(dy.numel(), dx,
+                 PoolScatter<T>{gradient, places, dx.data<T>(), p.in.numel(), p.out.numel()});
       });
   set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, const Tensor& positions,
                                                        std::string_view op, int64_t size,

@@ -1,7 +1,7 @@
-// Optimizer steps: one kernel each, over the parameter, its gradient and the state. What is
-// computed once for all elements is computed on the device too, from the numbers of the step: a
-// graph finds them in memory. Nothing here may be contracted (-fmad=false): these are the CPU's
-// bits.
+// Optimizer steps: one launch for as many parameters as its arguments can name, with their
+// gradients and state. What is computed once for all elements is computed on the device too, from
+// the numbers of the step: a graph finds them in memory. Nothing here may be contracted
+// (-fmad=false): these are the CPU's bits.
 #include "ops/update.h"
 
 #include "backends/cuda/each.cuh"
@@ -13,8 +13,8 @@ namespace {
 
 /// The state, or null when it is left out.
 template <typename C>
-C* state(const Tensor& tensor) {
-  return tensor ? tensor.data<C>() : nullptr;
+C* state(const ParamUpdate& u, size_t number) {
+  return u.state[number] ? u.state[number].data<C>() : nullptr;
 }
 
 template <typename T, typename C = Compute<T>>
@@ -23,16 +23,20 @@ struct Sgd {
   const T* g;
   C* b;  // null without momentum
 
+  static Sgd of(const ParamUpdate& u) {
+    return {u.param.data<T>(), u.grad.data<T>(), state<C>(u, 0)};
+  }
+
   struct Factors {
     C lr, momentum, fresh, decay;
     bool nesterov, first;
-    __device__ explicit Factors(const SgdStep& s)
+    __device__ Factors(const SgdStep& s, int64_t t)
         : lr(s.lr),
           momentum(s.momentum),
           fresh(1 - s.dampening),
           decay(s.weight_decay),
           nesterov(s.nesterov),
-          first(s.t == 1) {}
+          first(t == 1) {}
   };
   __device__ void operator()(int64_t i, const Factors& f) const {
     const C w = widen(p[i]), d = widen(g[i]) + f.decay * w;
@@ -52,9 +56,13 @@ struct Adam {
   const T* g;
   C *m, *v, *largest;  // largest: null without AMSGrad
 
+  static Adam of(const ParamUpdate& u) {
+    return {u.param.data<T>(), u.grad.data<T>(), state<C>(u, 0), state<C>(u, 1), state<C>(u, 2)};
+  }
+
   struct Factors {
     C beta1, rest1, beta2, rest2, eps, keep, decay, rate, scale;
-    __device__ explicit Factors(const AdamStep& s)
+    __device__ Factors(const AdamStep& s, int64_t t)
         : beta1(s.beta1),
           rest1(1 - s.beta1),
           beta2(s.beta2),
@@ -62,8 +70,8 @@ struct Adam {
           eps(s.eps),
           keep(s.decoupled ? 1 - s.lr * s.weight_decay : 1),
           decay(s.decoupled ? 0 : s.weight_decay),
-          rate(s.lr / (1 - power(s.beta1, s.t))),
-          scale(1 / std::sqrt(1 - power(s.beta2, s.t))) {}
+          rate(s.lr / (1 - power(s.beta1, t))),
+          scale(1 / std::sqrt(1 - power(s.beta2, t))) {}
   };
   __device__ void operator()(int64_t i, const Factors& f) const {
     const C w = widen(p[i]) * f.keep, d = widen(g[i]) + f.decay * w;
@@ -80,10 +88,14 @@ struct Adagrad {
   const T* g;
   C* sum;
 
+  static Adagrad of(const ParamUpdate& u) {
+    return {u.param.data<T>(), u.grad.data<T>(), state<C>(u, 0)};
+  }
+
   struct Factors {
     C lr, eps, decay;
-    __device__ explicit Factors(const AdagradStep& s)
-        : lr(s.lr / (1 + double(s.t - 1) * s.lr_decay)), eps(s.eps), decay(s.weight_decay) {}
+    __device__ Factors(const AdagradStep& s, int64_t t)
+        : lr(s.lr / (1 + double(t - 1) * s.lr_decay)), eps(s.eps), decay(s.weight_decay) {}
   };
   __device__ void operator()(int64_t i, const Factors& f) const {
     const C w = widen(p[i]), d = widen(g[i]) + f.decay * w;
@@ -98,9 +110,13 @@ struct Rmsprop {
   const T* g;
   C *square, *average, *b;  // average and b may be null
 
+  static Rmsprop of(const ParamUpdate& u) {
+    return {u.param.data<T>(), u.grad.data<T>(), state<C>(u, 0), state<C>(u, 1), state<C>(u, 2)};
+  }
+
   struct Factors {
     C lr, alpha, rest, eps, decay, momentum;
-    __device__ explicit Factors(const RmspropStep& s)
+    __device__ Factors(const RmspropStep& s, int64_t)
         : lr(s.lr),
           alpha(s.alpha),
           rest(1 - s.alpha),
@@ -127,9 +143,13 @@ struct Adadelta {
   const T* g;
   C *square, *delta;
 
+  static Adadelta of(const ParamUpdate& u) {
+    return {u.param.data<T>(), u.grad.data<T>(), state<C>(u, 0), state<C>(u, 1)};
+  }
+
   struct Factors {
     C lr, rho, rest, eps, decay;
-    __device__ explicit Factors(const AdadeltaStep& s)
+    __device__ Factors(const AdadeltaStep& s, int64_t)
         : lr(s.lr), rho(s.rho), rest(1 - s.rho), eps(s.eps), decay(s.weight_decay) {}
   };
   __device__ void operator()(int64_t i, const Factors& f) const {
@@ -141,25 +161,74 @@ struct Adadelta {
   }
 };
 
-/// live: where a graph finds the numbers of the step; null: they are `given`.
+constexpr int kMost = 48;     // parameters of a launch, whose arguments may have 4 KB
+constexpr int kPiece = 2048;  // elements of a parameter that a block goes through at a time
+
+template <typename Update>
+struct Batch {
+  int64_t count;
+  Update updates[kMost];
+  int64_t numel[kMost];
+  int64_t ends[kMost];  // pieces of a parameter and of all before it
+};
+
+/// What changes from step to step.
+template <typename Step>
+struct Numbers {
+  Step step;
+  int64_t t[kMost];
+};
+
+/// live: where a graph finds the numbers; null: they are `given`.
 template <typename Update, typename Step>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(int64_t count, Update update, Step given, const Step* live, const bool* found_inf,
-                  const int64_t* skipped) {
+    update_kernel(Batch<Update> batch, Numbers<Step> given, const Numbers<Step>* live,
+                  const bool* found_inf, const int64_t* skipped) {
   if (found_inf != nullptr && *found_inf) return;
-  Step step = live != nullptr ? *live : given;
-  if (skipped != nullptr) step.t -= *skipped;
-  const typename Update::Factors factors(step);
-  for (int64_t i = first_item(); i < count; i += item_step()) update(i, factors);
+  const Step step = live != nullptr ? live->step : given.step;
+  const int64_t left_out = skipped != nullptr ? *skipped : 0;
+  int k = 0;
+  for (int64_t piece = blockIdx.x; piece < batch.ends[batch.count - 1]; piece += gridDim.x) {
+    while (batch.ends[k] <= piece) ++k;
+    const Update update = batch.updates[k];
+    const typename Update::Factors factors(step, (live ? live->t[k] : given.t[k]) - left_out);
+    const int64_t first = (piece - (k > 0 ? batch.ends[k - 1] : 0)) * kPiece;
+    const int64_t last = std::min<int64_t>(first + kPiece, batch.numel[k]);
+    for (int64_t i = first + threadIdx.x; i < last; i += blockDim.x) update(i, factors);
+  }
 }
 
 template <typename Update, typename Step>
-void run(const Update& update, const Tensor& param, const Step& step, const StepGuard& guard) {
-  const auto* live = static_cast<const Step*>(live_value(&step, sizeof(step)));
-  if (param.numel() == 0 || is_preparing_run()) return;
-  launch(threads_for(param.numel(), param), &update_kernel<Update, Step>, param.numel(), update,
-         step, live, guard.found_inf ? guard.found_inf.data<bool>() : nullptr,
+void run_batch(std::span<const ParamUpdate> params, const Step& step, const StepGuard& guard) {
+  Batch<Update> batch{};
+  Numbers<Step> numbers{step, {}};
+  int64_t pieces = 0;
+  for (const ParamUpdate& u : params) {
+    const int64_t k = batch.count++;
+    batch.updates[k] = Update::of(u);
+    batch.numel[k] = u.param.numel();
+    batch.ends[k] = pieces += (u.param.numel() + kPiece - 1) / kPiece;
+    numbers.t[k] = u.t;
+  }
+  const auto* live = static_cast<const Numbers<Step>*>(live_value(&numbers, sizeof(numbers)));
+  if (pieces == 0 || is_preparing_run()) return;
+  launch(grid_for(pieces, 1, params.front().param), &update_kernel<Update, Step>, batch, numbers,
+         live, guard.found_inf ? guard.found_inf.data<bool>() : nullptr,
          guard.skipped ? guard.skipped.data<int64_t>() : nullptr);
+}
+
+template <typename Update, typename Step>
+void run(const ParamUpdates& params, const Step& step, const StepGuard& guard) {
+  if (is_recording_graph())
+    for (const ParamUpdate& u : params.list) {
+      note_operand(u.param), note_operand(u.grad);
+      for (const Tensor& state : u.state) note_operand(state);
+    }
+  for (std::span<const ParamUpdate> rest = params.list; !rest.empty();) {
+    const auto now = rest.first(std::min<size_t>(rest.size(), kMost));
+    run_batch<Update>(now, step, guard);
+    rest = rest.subspan(now.size());
+  }
 }
 
 /// Threads that find an infinity all write the same.
@@ -189,35 +258,24 @@ struct NextScale {
 }  // namespace
 
 void register_update() {
-  set<kernels::sgd_step>(kFloatTypes, []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& b,
-                                                     const SgdStep& s, const StepGuard& guard) {
-    run(Sgd<T>{p.data<T>(), g.data<T>(), state<Compute<T>>(b)}, p, s, guard);
-  });
-  set<kernels::adam_step>(kFloatTypes, []<typename T>(Type<T>, Tensor& p, const Tensor& g,
-                                                      Tensor& m, Tensor& v, Tensor& vmax,
-                                                      const AdamStep& s, const StepGuard& guard) {
-    using C = Compute<T>;
-    run(Adam<T>{p.data<T>(), g.data<T>(), m.data<C>(), v.data<C>(), state<C>(vmax)}, p, s, guard);
-  });
+  set<kernels::sgd_step>(
+      kFloatTypes, []<typename T>(Type<T>, const ParamUpdates& params, const SgdStep& step,
+                                  const StepGuard& guard) { run<Sgd<T>>(params, step, guard); });
+  set<kernels::adam_step>(
+      kFloatTypes, []<typename T>(Type<T>, const ParamUpdates& params, const AdamStep& step,
+                                  const StepGuard& guard) { run<Adam<T>>(params, step, guard); });
   set<kernels::adagrad_step>(
-      kFloatTypes, []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& sum,
-                                  const AdagradStep& s, const StepGuard& guard) {
-        run(Adagrad<T>{p.data<T>(), g.data<T>(), sum.data<Compute<T>>()}, p, s, guard);
-      });
-  set<kernels::rmsprop_step>(kFloatTypes, []<typename T>(Type<T>, Tensor& p, const Tensor& g,
-                                                         Tensor& square, Tensor& average,
-                                                         Tensor& buffer, const RmspropStep& s,
-                                                         const StepGuard& guard) {
-    using C = Compute<T>;
-    run(Rmsprop<T>{p.data<T>(), g.data<T>(), square.data<C>(), state<C>(average), state<C>(buffer)},
-        p, s, guard);
-  });
+      kFloatTypes,
+      []<typename T>(Type<T>, const ParamUpdates& params, const AdagradStep& step,
+                     const StepGuard& guard) { run<Adagrad<T>>(params, step, guard); });
+  set<kernels::rmsprop_step>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const ParamUpdates& params, const RmspropStep& step,
+                     const StepGuard& guard) { run<Rmsprop<T>>(params, step, guard); });
   set<kernels::adadelta_step>(
-      kFloatTypes, []<typename T>(Type<T>, Tensor& p, const Tensor& g, Tensor& square,
-                                  Tensor& delta, const AdadeltaStep& s, const StepGuard& guard) {
-        using C = Compute<T>;
-        run(Adadelta<T>{p.data<T>(), g.data<T>(), square.data<C>(), delta.data<C>()}, p, s, guard);
-      });
+      kFloatTypes,
+      []<typename T>(Type<T>, const ParamUpdates& params, const AdadeltaStep& step,
+                     const StepGuard& guard) { run<Adadelta<T>>(params, step, guard); });
   set<kernels::unscale>(kFloatTypes, []<typename T>(Type<T>, Tensor& gradient, const Tensor& scale,
                                                     Tensor& found_inf) {
     for_each(gradient.numel(), gradient,

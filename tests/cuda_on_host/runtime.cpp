@@ -111,7 +111,8 @@ cudaError_t launch(void (*kernel)(), Call call, const Parameter* parameters, int
   std::vector<std::size_t> offsets;
   std::size_t end = 0;
   for (int i = 0; i < count; ++i) {
-    check_argument(arguments[i], parameters[i].size, "a kernel argument");
+    if (parameters[i].is_clean)
+      check_argument(arguments[i], parameters[i].size, "a kernel argument");
     end = (end + parameters[i].align - 1) / parameters[i].align * parameters[i].align;
     offsets.push_back(end);
     end += parameters[i].size;

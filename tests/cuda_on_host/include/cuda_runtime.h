@@ -72,6 +72,7 @@ T shuffle(unsigned mask, T v, int source) {
 
 struct Parameter {
   std::size_t size, align;
+  bool is_clean;  // every byte means something: it can be looked through for addresses
 };
 using Call = void (*)(void (*kernel)(), void* const* arguments);
 
@@ -84,11 +85,14 @@ template <class... P>
 void call_kernel(void (*kernel)(), void* const* a) {
   call_unpacked<P...>(kernel, a, std::index_sequence_for<P...>{});
 }
-/// Sets to 0 what lies between the members of an argument, which is looked through for addresses.
+/// Sets to 0 what lies between the members of an argument, where the compiler can.
 template <class P>
-void clear_padding([[maybe_unused]] void* argument) {
+constexpr bool clear_padding([[maybe_unused]] void* argument) {
 #if __has_builtin(__builtin_clear_padding)
-  __builtin_clear_padding(static_cast<P*>(argument));
+  if (argument != nullptr) __builtin_clear_padding(static_cast<P*>(argument));
+  return true;
+#else
+  return std::has_unique_object_representations_v<P>;
 #endif
 }
 cudaError_t launch(void (*kernel)(), Call call, const Parameter* parameters, int count, dim3 grid,
@@ -107,7 +111,8 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
   static_assert((sizeof(P) + ... + 0) <= 4096, "kernel arguments are limited to 4 KB");
   [[maybe_unused]] std::size_t i = 0;
   (coh::clear_padding<P>(args[i++]), ...);
-  static constexpr coh::Parameter kParameters[] = {{sizeof(P), alignof(P)}..., {0, 1}};
+  static constexpr coh::Parameter kParameters[] = {
+      {sizeof(P), alignof(P), coh::clear_padding<P>(nullptr)}..., {0, 1, true}};
   return coh::launch(reinterpret_cast<void (*)()>(kernel), &coh::call_kernel<P...>, kParameters,
                      sizeof...(P), grid, block, args, shared_bytes, stream);
 }

@@ -1,0 +1,144 @@
+// Optimizer steps that a GPU makes for many parameters at once.
+#include "optim/optimizers.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "core/dispatch_log.h"
+#include "core/tape.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "train/graphed_step.h"
+
+namespace tapegrad {
+namespace {
+
+using Params = std::vector<Variable>;
+using Values = std::vector<std::vector<double>>;
+using Make = std::function<std::unique_ptr<optim::Optimizer>(const Params&)>;
+
+const std::pair<const char*, Make> kOptimizers[] = {
+    {"SGD", [](const Params& p) { return std::make_unique<optim::SGD>(p, 0.1); }},
+    {"SGD with momentum",
+     [](const Params& p) {
+       return std::make_unique<optim::SGD>(
+           p,
+           optim::SGDOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
+     }},
+    {"Adam",
+     [](const Params& p) {
+       return std::make_unique<optim::Adam>(p, optim::AdamOptions{.lr = 0.01, .amsgrad = true});
+     }},
+    {"AdamW", [](const Params& p) { return std::make_unique<optim::AdamW>(p, 0.01); }},
+    {"Adagrad",
+     [](const Params& p) {
+       return std::make_unique<optim::Adagrad>(p, optim::AdagradOptions{.lr_decay = 0.1});
+     }},
+    {"RMSprop",
+     [](const Params& p) {
+       return std::make_unique<optim::RMSprop>(
+           p, optim::RMSpropOptions{.lr = 0.01, .momentum = 0.5, .centered = true});
+     }},
+    {"Adadelta", [](const Params& p) { return std::make_unique<optim::Adadelta>(p, 1.0); }},
+};
+
+/// More than one launch holds; of several pieces, of one element and of none.
+Params make_params() {
+  manual_seed(4);
+  Params params;
+  const auto add = [&](int64_t size, DType dtype) {
+    params.push_back(randn({size}, {.dtype = dtype, .device = gpu}).requires_grad_());
+  };
+  for (const int64_t size : {5000, 0, 2048, 1, 2049, 4096}) add(size, f32);
+  for (const int64_t size : {300, 5}) add(size, bf16);
+  add(40, f64);
+  for (int64_t i = 0; i < 110; ++i) add(i % 7 + 1, f32);
+  return params;
+}
+
+/// Gradients for the parameters of which `wants` says so.
+template <typename Wants>
+void give_gradients(const Params& params, const Wants& wants) {
+  for (size_t i = 0; i < params.size(); ++i) {
+    params[i].zero_grad();
+    if (!wants(i)) continue;
+    const Variable& p = params[i];
+    sum(p * randn(p.shape(), {.device = gpu}).to(p.dtype())).backward();
+  }
+}
+
+Values values_of(const Params& params) {
+  Values values;
+  for (const Variable& p : params) values.push_back(p.to(f64).to_vector<double>());
+  return values;
+}
+
+TEST(CudaOptimizers, ManyParametersTogetherAreTheBitsOfEachAlone) {
+  for (const auto& [name, make] : kOptimizers) {
+    SCOPED_TRACE(name);
+    const auto train = [&, &make = make](bool together) {
+      const Params params = make_params();
+      std::vector<std::unique_ptr<optim::Optimizer>> optimizers;
+      if (together)
+        optimizers.push_back(make(params));
+      else
+        for (const Variable& p : params) optimizers.push_back(make({p}));
+      for (int step = 0; step < 3; ++step) {  // in the second some have no gradient
+        give_gradients(params, [&](size_t i) { return step != 1 || i % 3 != 0; });
+        for (const auto& optimizer : optimizers) optimizer->step();
+      }
+      return values_of(params);
+    };
+    EXPECT_EQ(train(true), train(false));
+  }
+}
+
+TEST(CudaOptimizers, AreOneCallForNeighboursOfOneType) {
+  const Params params = make_params();
+  optim::AdamW adam(params, 0.01);
+  give_gradients(params, [](size_t) { return true; });
+  const DispatchLog log;
+  adam.step();
+  EXPECT_EQ(log.calls("adam_step"), 4);  // float32, bfloat16, float64, float32
+}
+
+TEST(CudaOptimizers, AGraphCountsTheStepsOfEachParameter) {
+  for (const auto& [name, make] : kOptimizers) {
+    SCOPED_TRACE(name);
+    const auto train = [&, &make = make](bool graph) {
+      const Params params = make_params();
+      const auto optimizer = make(params);
+      manual_seed(8);
+      GraphedStep step(
+          [&](const Variable& x) {
+            optimizer->zero_grad();
+            Variable loss = zeros({}, {.device = gpu});
+            for (size_t i = 0; i < 8; ++i) loss = loss + sum(square(params[i].to(f32)) * x);
+            loss.backward();
+            optimizer->step();
+            return loss;
+          },
+          {}, {.enabled = graph});
+      const Variable x = full({}, 0.5, {.device = gpu});
+      for (int i = 0; i < 8; ++i) {
+        if (i % 3 == 2) {  // a step of some beside the graph's
+          give_gradients(params, [](size_t p) { return p % 2 == 0; });
+          optimizer->step();
+          optimizer->zero_grad();
+        }
+        step(x);
+      }
+      EXPECT_EQ(step.is_graphed(), graph) << step.reason();
+      return values_of(params);
+    };
+    EXPECT_EQ(train(true), train(false));
+  }
+}
+
+}  // namespace
+}  // namespace tapegrad
