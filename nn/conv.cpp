@@ -102,14 +102,22 @@ Shape Conv<Self, Size>::weight_shape(int64_t in_channels) const {
 
 template <typename Self, typename Size>
 Variable Conv<Self, Size>::forward(const Variable& x, Where where) const {
+  infer_weight(x);
+  return kConv(options_.kernel_size, x, this->weight, this->bias, op_options(), where);
+}
+
+template <typename Self, typename Size>
+void Conv<Self, Size>::infer_weight(const Variable& x) const {
   if (!this->is_inferred()) [[unlikely]]
     this->allocate(weight_shape(channels_of(Self::kName, x, options_.kernel_size)));
-  return kConv(options_.kernel_size, x, this->weight, this->bias,
-               tapegrad::ConvOptions<Size>{.stride = options_.stride,
-                                           .padding = options_.padding,
-                                           .dilation = options_.dilation,
-                                           .groups = options_.groups},
-               where);
+}
+
+template <typename Self, typename Size>
+tapegrad::ConvOptions<Size> Conv<Self, Size>::op_options() const {
+  return {.stride = options_.stride,
+          .padding = options_.padding,
+          .dilation = options_.dilation,
+          .groups = options_.groups};
 }
 
 template <typename Self, typename Size>
@@ -175,6 +183,10 @@ std::string output_size_option(const std::vector<int64_t>& output_size) {
 
 Conv1d::Conv1d(Conv1dOptions options) : Conv(options) {}
 Conv2d::Conv2d(Conv2dOptions options) : Conv(options) {}
+Variable Conv2d::forward_relu(const Variable& x, Where where) const {
+  infer_weight(x);
+  return conv2d_relu(x, weight, bias, op_options(), where);
+}
 Conv3d::Conv3d(Conv3dOptions options) : Conv(options) {}
 ConvTranspose1d::ConvTranspose1d(ConvTransposeOptions<int64_t> options) : ConvTranspose(options) {}
 ConvTranspose2d::ConvTranspose2d(ConvTransposeOptions<Size2d> options) : ConvTranspose(options) {}

@@ -36,6 +36,9 @@ class Conv : public Model<Self, Weighted> {
 
  protected:
   explicit Conv(ConvOptions<Size> options);
+  /// Gives the weight its shape when this is the first input.
+  void infer_weight(const Variable& x) const;
+  tapegrad::ConvOptions<Size> op_options() const;
 
  private:
   Shape weight_shape(int64_t in_channels) const;
@@ -52,6 +55,8 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
   static constexpr std::string_view kName = "Conv2d";
   explicit Conv2d(Conv2dOptions options);
+  /// relu(forward(x)) as one op.
+  Variable forward_relu(const Variable& x, Where where = Where::current()) const;
 };
 class Conv3d final : public Conv<Conv3d, Size3d> {
  public:

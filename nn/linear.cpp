@@ -19,6 +19,12 @@ Variable Linear::forward(const Variable& x, Where where) const {
   return linear(x, weight, bias, where);
 }
 
+Variable Linear::forward_relu(const Variable& x, Where where) const {
+  if (!is_inferred()) [[unlikely]]
+    allocate({out_features_, x.size(-1)});
+  return linear_relu(x, weight, bias, where);
+}
+
 std::string Linear::options() const {
   std::ostringstream text;
   if (is_inferred()) text << "in_features=" << weight.size(1) << ", ";

@@ -18,6 +18,8 @@ class Linear final : public Model<Linear, Weighted> {
   explicit Linear(LinearOptions options);
 
   Variable forward(const Variable& x, Where where = Where::current()) const;
+  /// relu(forward(x)) as one op.
+  Variable forward_relu(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;
 
  private:

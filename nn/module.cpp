@@ -236,6 +236,8 @@ const Shape& Module::out_shape() const {
   return state_->output;
 }
 
+bool Module::is_watched() const { return inferring || state_->own.hooks != nullptr; }
+
 bool Module::has_out_shape() const { return state_->has_output; }
 
 void Module::note_output(const Variable& y) {

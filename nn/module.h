@@ -146,6 +146,9 @@ class Module {
   /// Runs zeros of this shape through the model (the batch dimension left out), in evaluation mode
   /// and unrecorded: sets the sizes that were left out, and every module's out_shape().
   Shape infer(const Shape& input_shape);
+  /// Whether hooks or infer() look at what this module gives: else it may be made part of another
+  /// op.
+  bool is_watched() const;
   /// The shape that the last infer() saw this module give, without the batch dimension.
   const Shape& out_shape() const;
   bool has_out_shape() const;

@@ -1,8 +1,30 @@
 #include "nn/sequential.h"
 
+#include "nn/activation.h"
+#include "nn/conv.h"
 #include "nn/init.h"
+#include "nn/linear.h"
 
 namespace tapegrad::nn {
+namespace {
+
+/// y = relu(layer(y)) by one op: false where there is none, or something watches what is between.
+bool call_with_relu(const Module& layer, const Module& next, Variable& y, Where where) {
+  if (typeid(next) != typeid(ReLU) || layer.is_watched() || next.is_watched()) return false;
+  const auto* linear = dynamic_cast<const Linear*>(&layer);
+  const auto* conv = dynamic_cast<const Conv2d*>(&layer);
+  if (linear == nullptr && conv == nullptr) return false;
+  const ModuleCall call(layer, where);
+  try {
+    y = linear != nullptr ? linear->forward_relu(y, where) : conv->forward_relu(y, where);
+  } catch (Error& error) {
+    tapegrad::detail::locate(error, where);
+    throw;
+  }
+  return true;
+}
+
+}  // namespace
 
 Sequential::Sequential(std::vector<AnyModule> layers, SequentialOptions options)
     : layers_(std::move(layers)) {
@@ -22,7 +44,12 @@ void Sequential::members(Members& m) {
 
 Variable Sequential::forward(const Variable& x, Where where) const {
   Variable y = x;
-  for (const AnyModule& layer : layers_) y = layer->call(y, where);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (i + 1 < layers_.size() && call_with_relu(*layers_[i], *layers_[i + 1], y, where))
+      ++i;
+    else
+      y = layers_[i]->call(y, where);
+  }
   return y;
 }
 

@@ -56,6 +56,19 @@ Variable fused(const Kernel& kernel, const Variable& dy, const Variable& saved,
   return Variable(std::move(dx));
 }
 
+}  // namespace
+
+Tensor to_overwrite(const Variable& dy) {
+  return dy.is_sole_owner() ? dy.value() : dy.value().clone();
+}
+
+Variable relu_gradient(const Variable& dy, const Variable& y) {
+  if (!is_recording()) return fused(kernels::relu_backward, dy, y);
+  return piecewise(dy, y, {0.0, kInf, 0.0, 1.0, 1.0});
+}
+
+namespace {
+
 struct Sigmoid : ActivationOp<kernels::sigmoid> {
   static constexpr std::string_view kName = "sigmoid";
   SavedOutput<> y{};
@@ -73,10 +86,7 @@ struct Relu : ActivationOp<kernels::relu> {
   SavedOutput<> y{};
   auto saved() { return std::tie(y); }
 
-  Variable backward(const Variable& dy) const {
-    if (!is_recording()) return fused(kernels::relu_backward, dy, y());
-    return piecewise(dy, y(), {0.0, kInf, 0.0, 1.0, 1.0});
-  }
+  Variable backward(const Variable& dy) const { return relu_gradient(dy, y()); }
 };
 
 struct LeakyRelu {

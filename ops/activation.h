@@ -59,6 +59,12 @@ Variable glu(const Variable& x, int dim = -1, Where where = Where::current());
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
+// For ops with a ReLU behind.
+/// The gradient of relu from its result.
+Variable relu_gradient(const Variable& dy, const Variable& y);
+/// A gradient that a kernel may write over: the value itself where nobody else has it.
+Tensor to_overwrite(const Variable& dy);
+
 namespace kernels {
 
 // Each gradient is dx from dy and x, or from dy and y where it says so.

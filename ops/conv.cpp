@@ -7,6 +7,7 @@
 #include "core/call_line.h"
 #include "core/clash.h"
 #include "core/op.h"
+#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/reduce.h"
@@ -16,10 +17,11 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&)>
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, bool,
+                      Tensor&)>
     conv2d{"conv2d"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&,
-                      Tensor&, Tensor&)>
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                      const Conv2dOptions&, Tensor&, Tensor&, Tensor&)>
     conv2d_backward{"conv2d_backward"};
 constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> unfold{"unfold"};
 constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> fold{"fold"};
@@ -50,24 +52,34 @@ struct Conv2d {
   auto saved() { return std::tie(x, weight); }
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    const Size2d size = check(x, weight, bias);
+    return run(kName, x, weight, bias, /*relu=*/false);
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    return is_recording() ? compose(dy, needs) : compute(dy, {}, needs);
+  }
+
+ protected:
+  Tensor run(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+             bool relu) {
+    const Size2d size = check(op, x, weight, bias);
     x_shape = x.shape(), weight_shape = weight.shape();
     Tensor y = x.empty_like({x_shape[0], weight_shape[0], size.height, size.width});
     kernels::conv2d(x.contiguous(), weight.contiguous(), bias ? bias.contiguous() : bias, options,
-                    y);
+                    relu, y);
     return y;
   }
 
-  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    if (is_recording()) {
-      std::array<Variable, 3> dx;
-      if (needs[0]) dx[0] = backward_input(dy, weight(), options, x_shape);
-      if (needs[1]) dx[1] = backward_weight(dy, x(), options, weight_shape);
-      if (needs[2]) dx[2] = sum(dy, {0, 2, 3});
-      return dx;
-    }
-    // One kernel, which brings dy into its layout once for all three.
-    const Tensor gradient = dy.value().contiguous();
+  std::array<Variable, 3> compose(const Variable& dy, Needs needs) const {
+    std::array<Variable, 3> dx;
+    if (needs[0]) dx[0] = backward_input(dy, weight(), options, x_shape);
+    if (needs[1]) dx[1] = backward_weight(dy, x(), options, weight_shape);
+    if (needs[2]) dx[2] = sum(dy, {0, 2, 3});
+    return dx;
+  }
+  /// The same by one kernel, which brings dy into its layout once for all three. y is the result of
+  /// a ReLU behind, or empty.
+  std::array<Variable, 3> compute(const Variable& dy, const Variable& y, Needs needs) const {
+    const Tensor gradient = (y ? to_overwrite(dy) : dy.value()).contiguous();
     Tensor dx, dw, db, from_x, from_weight;
     if (needs[0]) {
       from_weight = weight().value().contiguous();
@@ -78,28 +90,45 @@ struct Conv2d {
       dw = gradient.empty_like(weight_shape);
     }
     if (needs[2]) db = gradient.empty_like({weight_shape[0]});
-    kernels::conv2d_backward(gradient, from_x, from_weight, options, dx, dw, db);
+    kernels::conv2d_backward(gradient, y.value_or_empty(), from_x, from_weight, options, dx, dw,
+                             db);
     const auto wrap = [](Tensor& t) { return t ? Variable(std::move(t)) : Variable(); };
     return {wrap(dx), wrap(dw), wrap(db)};
   }
 
-  Size2d check(const Tensor& x, const Tensor& weight, const Tensor& bias) const {
-    require_images(kName, x.shape());
+ private:
+  Size2d check(std::string_view op, const Tensor& x, const Tensor& weight,
+               const Tensor& bias) const {
+    require_images(op, x.shape());
     const Shape& image = x.shape();
     const Shape& w = weight.shape();
-    if (w.rank() != 4) fail<ShapeError>(kName, ": weight [out, in / groups, kh, kw] wanted: ", w);
+    if (w.rank() != 4) fail<ShapeError>(op, ": weight [out, in / groups, kh, kw] wanted: ", w);
     if (options.groups < 1)
-      fail<ArgumentError>(kName, ": groups must be at least 1: ", options.groups);
+      fail<ArgumentError>(op, ": groups must be at least 1: ", options.groups);
     if (image[1] % options.groups != 0 || w[0] % options.groups != 0 ||
         image[1] / options.groups != w[1])
-      fail<ShapeError>(kName, ": channels do not fit: input ", image, ", weight ", w, ", groups ",
+      fail<ShapeError>(op, ": channels do not fit: input ", image, ", weight ", w, ", groups ",
                        options.groups, draw_clash({{"input", image, 1}, {"weight", w, 1}}));
     if (bias && bias.shape() != Shape{w[0]})
-      fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
-    check_same_device(kName, x, weight, bias);
-    check_same_dtype(kName, x, weight, bias);
-    return count_windows(kName, image,
+      fail<ShapeError>(op, ": bias ", bias.shape(), " does not fit weight ", w);
+    check_same_device(op, x, weight, bias);
+    check_same_dtype(op, x, weight, bias);
+    return count_windows(op, image,
                          {Size2d(w[2], w[3]), options.stride, options.padding, options.dilation});
+  }
+};
+
+/// max(conv2d, 0): what a ReLU behind would give.
+struct Conv2dRelu : Conv2d {
+  static constexpr std::string_view kName = "conv2d_relu";
+  SavedOutput<> y{};
+  auto saved() { return std::tie(x, weight, y); }
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    return run(kName, x, weight, bias, /*relu=*/true);
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    return is_recording() ? compose(relu_gradient(dy, y()), needs) : compute(dy, y(), needs);
   }
 };
 
@@ -116,7 +145,8 @@ struct Conv2dBackwardInput {
   Tensor forward(const Tensor& dy, const Tensor& weight) {
     weight_shape = weight.shape();
     Tensor dx = dy.empty_like(x_shape), none;
-    kernels::conv2d_backward(dy.contiguous(), none, weight.contiguous(), options, dx, none, none);
+    kernels::conv2d_backward(dy.contiguous(), none, none, weight.contiguous(), options, dx, none,
+                             none);
     return dx;
   }
   std::array<Variable, 2> backward(const Variable& ddx, Needs needs) const {
@@ -140,7 +170,7 @@ struct Conv2dBackwardWeight {
   Tensor forward(const Tensor& dy, const Tensor& x) {
     x_shape = x.shape();
     Tensor dw = dy.empty_like(weight_shape), none;
-    kernels::conv2d_backward(dy.contiguous(), x.contiguous(), none, options, none, dw, none);
+    kernels::conv2d_backward(dy.contiguous(), none, x.contiguous(), none, options, none, dw, none);
     return dw;
   }
   std::array<Variable, 2> backward(const Variable& ddw, Needs needs) const {
@@ -207,6 +237,12 @@ struct Fold {
   Variable backward(const Variable& dy) const { return unfold(dy, options); }
 };
 
+Conv2dOptions conv_options(const Arguments& a) {
+  return {.stride = size2d(a, "stride"),
+          .padding = size2d(a, "padding"),
+          .dilation = size2d(a, "dilation"),
+          .groups = a.integer("groups")};
+}
 UnfoldOptions unfold_options(const Arguments& a) {
   return {.kernel_size = size2d(a, "kernel_size"),
           .stride = size2d(a, "stride"),
@@ -221,6 +257,12 @@ Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(conv2d, where, x, weight, bias, options);
   return apply(Conv2d{options}, where, x, weight, bias);
+}
+Variable conv2d_relu(const Variable& x, const Variable& weight, const Variable& bias,
+                     Conv2dOptions options, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(conv2d_relu, where, x, weight, bias, options);
+  return apply(Conv2dRelu{{options}}, where, x, weight, bias);
 }
 
 Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias,
@@ -298,13 +340,12 @@ void catalog_conv(Catalog& catalog) {
       "groups: int = 1)",
       "y[n,o,i,j] = bias[o] + sum weight[o,c,u,v] input[n, c, i stride + u dilation - padding, "
       "...]",
-      [](const Arguments& a) {
-        return conv2d(a[0], a[1], a[2],
-                      {.stride = size2d(a, "stride"),
-                       .padding = size2d(a, "padding"),
-                       .dilation = size2d(a, "dilation"),
-                       .groups = a.integer("groups")});
-      });
+      [](const Arguments& a) { return conv2d(a[0], a[1], a[2], conv_options(a)); });
+  catalog.add(
+      "conv2d_relu(input, weight, bias?, stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+      "groups: int = 1)",
+      "max(conv2d(...), 0)",
+      [](const Arguments& a) { return conv2d_relu(a[0], a[1], a[2], conv_options(a)); });
   catalog.add(
       "conv_transpose2d(input, weight, bias?, stride: ints = 1, padding: ints = 0, "
       "output_padding: ints = 0, groups: int = 1, dilation: ints = 1)",

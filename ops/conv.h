@@ -55,6 +55,10 @@ Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias 
 Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Conv3dOptions options = {}, Where where = Where::current());
 
+/// max(conv2d(...), 0): relu(conv2d(...)) as one op, with the same result in less time and memory.
+Variable conv2d_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
+                     Conv2dOptions options = {}, Where where = Where::current());
+
 template <typename Size>
 struct ConvTransposeOptions {
   Size stride = 1;
@@ -111,12 +115,14 @@ namespace kernels {
 
 // All tensors are contiguous. An empty bias, dx, dw or db is not there, or not wanted.
 
+/// Then max(y, 0) if `relu`.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const Conv2dOptions& options, Tensor& y)>
+                   const Conv2dOptions& options, bool relu, Tensor& y)>
     conv2d;
 
-/// dx needs the weight, dw needs x.
-extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight,
+/// dx needs the weight, dw needs x. If y, the result with `relu`, is there, dy counts where y is
+/// not 0, and may be written over.
+extern Kernel<void(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
                    const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db)>
     conv2d_backward;
 

@@ -4,6 +4,7 @@
 #include "core/call_line.h"
 #include "core/clash.h"
 #include "core/op.h"
+#include "ops/activation.h"
 #include "ops/catalog.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -12,7 +13,10 @@ namespace tapegrad {
 namespace kernels {
 
 constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> matmul{"matmul"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> linear{"linear"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, bool, Tensor&)> linear{"linear"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&,
+                      Tensor&)>
+    linear_backward{"linear_backward"};
 
 }  // namespace kernels
 
@@ -50,12 +54,6 @@ Variable as_matrix(const Variable& x, Where where = Where::current()) {
   return reshape(x, {rows, x.shape()[x.rank() - 1]}, where);
 }
 
-Tensor product(const Tensor& a, const Tensor& b) {
-  Tensor y = a.empty_like({a.shape()[0], b.shape()[1]});
-  kernels::matmul(a, b, y);
-  return y;
-}
-
 /// Products of two batches of matrices of the same rank and with the same dimensions in front.
 struct Matmul {
   static constexpr std::string_view kName = "matmul";
@@ -90,12 +88,20 @@ struct Linear {
   auto saved() { return std::tie(x, weight); }
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    check(x, weight, bias);
+    check(kName, x, weight, bias);
+    return run(x, weight, bias, /*relu=*/false);
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    return is_recording() ? compose(dy, needs) : compute(dy, {}, needs);
+  }
+
+ protected:
+  Tensor run(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu) {
     shape = x.shape();
     const Tensor rows = as_matrix(x);
     const int64_t out = weight.shape()[0];
     Tensor y = x.empty_like({rows.shape()[0], out});
-    kernels::linear(rows, weight, bias, y);
+    kernels::linear(rows, weight, bias, relu, y);
     if (x.rank() == 2) return y;
     Shape to = x.shape();
     to[x.rank() - 1] = out;
@@ -103,36 +109,62 @@ struct Linear {
   }
 
   // dx = dy W, dW = dy^T x, db = the sum of dy's rows.
-  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+  std::array<Variable, 3> compose(const Variable& dy, Needs needs) const {
     std::array<Variable, 3> dx;
-    if (is_recording()) {
-      if (needs[0]) dx[0] = matmul(dy, weight());
-      if (needs[1]) dx[1] = matmul(t(as_matrix(dy)), as_matrix(x()));
-    } else {
-      const Tensor rows = as_matrix(dy.value());
-      if (needs[0]) {
-        const Tensor flat = product(rows, weight().value());
-        dx[0] = Variable(flat.with_layout({shape, contiguous_strides(shape), 0}));
-      }
-      if (needs[1]) dx[1] = Variable(product(transposed(rows), as_matrix(x().value())));
-    }
+    if (needs[0]) dx[0] = matmul(dy, weight());
+    if (needs[1]) dx[1] = matmul(t(as_matrix(dy)), as_matrix(x()));
     if (needs[2]) dx[2] = sum_to(dy, {dy.size(-1)});
     return dx;
   }
+  /// The same by one kernel; y is the result of a ReLU behind, or empty.
+  std::array<Variable, 3> compute(const Variable& dy, const Variable& y, Needs needs) const {
+    const Tensor rows = as_matrix(y ? to_overwrite(dy) : dy.value());
+    Tensor results, from_x, from_weight, dx, dw, db;
+    if (y) results = as_matrix(y.value());
+    if (needs[0]) {
+      from_weight = weight().value();
+      dx = rows.empty_like({rows.shape()[0], from_weight.shape()[1]});
+    }
+    if (needs[1]) {
+      from_x = as_matrix(x().value());
+      dw = rows.empty_like({rows.shape()[1], from_x.shape()[1]});
+    }
+    if (needs[2]) db = rows.empty_like({rows.shape()[1]});
+    kernels::linear_backward(rows, results, from_x, from_weight, dx, dw, db);
+    if (dx) dx = dx.with_layout({shape, contiguous_strides(shape), 0});
+    const auto wrap = [](Tensor& t) { return t ? Variable(std::move(t)) : Variable(); };
+    return {wrap(dx), wrap(dw), wrap(db)};
+  }
 
-  static void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  static void check(std::string_view op, const Tensor& x, const Tensor& weight,
+                    const Tensor& bias) {
     if (x.rank() < 1 || weight.rank() != 2)
-      fail<ShapeError>(kName, ": input [..., in] and weight [out, in] wanted: ", x.shape(), " and ",
+      fail<ShapeError>(op, ": input [..., in] and weight [out, in] wanted: ", x.shape(), " and ",
                        weight.shape());
     if (x.shape()[x.rank() - 1] != weight.shape()[1])
       fail<ShapeError>(
-          kName, ": inner sizes differ: input ", x.shape(), ", weight ", weight.shape(),
+          op, ": inner sizes differ: input ", x.shape(), ", weight ", weight.shape(),
           draw_clash({{"input", x.shape(), x.rank() - 1}, {"weight", weight.shape(), 1}}));
     if (bias && bias.shape() != Shape{weight.shape()[0]})
-      fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", weight.shape(),
+      fail<ShapeError>(op, ": bias ", bias.shape(), " does not fit weight ", weight.shape(),
                        draw_clash({{"weight", weight.shape(), 0}, {"bias", bias.shape(), 0}}));
-    check_same_device(kName, x, weight, bias);
-    check_same_dtype(kName, x, weight, bias);
+    check_same_device(op, x, weight, bias);
+    check_same_dtype(op, x, weight, bias);
+  }
+};
+
+/// max(linear, 0): what a ReLU behind would give, without its passes over the rows.
+struct LinearRelu : Linear {
+  static constexpr std::string_view kName = "linear_relu";
+  SavedOutput<> y{};
+  auto saved() { return std::tie(x, weight, y); }
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    check(kName, x, weight, bias);
+    return run(x, weight, bias, /*relu=*/true);
+  }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    return is_recording() ? compose(relu_gradient(dy, y()), needs) : compute(dy, y(), needs);
   }
 };
 
@@ -216,6 +248,24 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias,
   return apply(Linear{}, where, x, weight, bias);
 }
 
+Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(linear_relu, where, x, weight, bias);
+  return apply(LinearRelu{}, where, x, weight, bias);
+}
+
+void kernels::linear_backward_by_products(const Tensor& dy, const Tensor& y, const Tensor& x,
+                                          const Tensor& weight, Tensor& dx, Tensor& dw,
+                                          Tensor& db) {
+  Tensor dz = dy;
+  if (y) relu_backward(dy, y, dz);
+  if (dx) matmul(dz, weight, dx);
+  if (dw) matmul(transposed(dz), x, dw);
+  if (!db) return;
+  Tensor row = db.with_layout({{1, db.shape()[0]}, {db.shape()[0], 1}, 0});
+  sum(dz, 1.0, row);
+}
+
 void catalog_matmul(Catalog& catalog) {
   catalog.add("matmul(input, other)", "input @ other, with NumPy's rules for vectors and batches",
               [](const Arguments& a) { return matmul(a[0], a[1]); });
@@ -229,6 +279,8 @@ void catalog_matmul(Catalog& catalog) {
               [](const Arguments& a) { return outer(a[0], a[1]); });
   catalog.add("linear(input, weight, bias?)", "input @ weight^T + bias",
               [](const Arguments& a) { return linear(a[0], a[1], a[2]); });
+  catalog.add("linear_relu(input, weight, bias?)", "max(input @ weight^T + bias, 0)",
+              [](const Arguments& a) { return linear_relu(a[0], a[1], a[2]); });
 }
 
 }  // namespace tapegrad

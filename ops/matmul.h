@@ -24,6 +24,9 @@ Variable outer(const Variable& a, const Variable& b, Where where = Where::curren
 /// x W^T + b: x is [..., in], weight [out, in], bias [out] or empty.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Where where = Where::current());
+/// max(x W^T + b, 0): relu(linear(...)) as one op, with the same result in less time and memory.
+Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
+                     Where where = Where::current());
 
 namespace kernels {
 
@@ -31,8 +34,18 @@ namespace kernels {
 /// front equal (they may have stride 0).
 extern Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> matmul;
 
-/// y = x weight^T + bias: [n, in], [out, in], [out] or empty -> [n, out].
-extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y)> linear;
+/// y = x weight^T + bias, then max(y, 0) if `relu`: [n, in], [out, in], [out] or empty -> [n, out].
+extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu, Tensor& y)>
+    linear;
+/// Those gradients of linear that are there: dx = dz weight, dw = dz^T x, db = the sum of dz's
+/// rows. dz is dy; if y, the result with `relu`, is there, then dy where y is not 0, and dy may be
+/// written over. Of x and weight there is what is needed.
+extern Kernel<void(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+                   Tensor& dx, Tensor& dw, Tensor& db)>
+    linear_backward;
+/// That, made of other kernels.
+void linear_backward_by_products(const Tensor& dy, const Tensor& y, const Tensor& x,
+                                 const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db);
 
 }  // namespace kernels
 

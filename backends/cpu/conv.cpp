@@ -6,6 +6,7 @@
 #include "backends/cpu/im2col.h"
 #include "backends/cpu/register.h"
 #include "core/kernels.h"
+#include "ops/activation.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -117,27 +118,33 @@ void backward_bias(const Tensor& dy, Tensor& db) {
 
 template <typename T>
 void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
-             const Conv2dOptions& options, Tensor& y) {
+             const Conv2dOptions& options, bool relu, Tensor& y) {
   if (y.numel() == 0) return;
-  if constexpr (std::is_same_v<T, float>) {
-    if (x.numel() > 0 && is_small_conv(x.shape(), weight.shape(), options))
-      return conv2d_small(x, weight, bias, options, y);
-    if (x.numel() > 0 && conv2d_dnnl(x, weight, bias, options, y)) return;
-  }
-  conv2d<T>(x, weight, bias, options, y);
+  const bool is_float = std::is_same_v<T, float> && x.numel() > 0;
+  if (is_float && is_small_conv(x.shape(), weight.shape(), options))
+    return conv2d_small(x, weight, bias, options, relu, y);
+  if (!is_float || !conv2d_dnnl(x, weight, bias, options, y))
+    conv2d<T>(x, weight, bias, options, y);
+  if (relu) kernels::relu(y, y);  // oneDNN's own makes 0 of NaN
 }
 
 template <typename T>
-void backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
-              Tensor& dx, Tensor& dw, Tensor& db) {
+void backward(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+              const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
   const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
   if constexpr (std::is_same_v<T, float>) {
     if (!empty && dw && is_small_conv(x.shape(), dw.shape(), options)) {
-      conv2d_small_backward(dy, x, options, dw, db);
+      conv2d_small_backward(dy, y, x, options, dw, db);
       if (!dx) return;
       Tensor none;
-      return backward<T>(dy, none, weight, options, dx, none, none);
+      return backward<T>(dy, y, none, weight, options, dx, none, none);
     }
+  }
+  if (y) {
+    Tensor dz = dy;
+    kernels::relu_backward(dy, y, dz);
+  }
+  if constexpr (std::is_same_v<T, float>) {
     if (!empty && (dx || dw) && conv2d_backward_dnnl(dy, x, weight, options, dx, dw, db)) {
       if (db && !dw) backward_bias<T>(dy, db);
       return;
@@ -203,25 +210,28 @@ void register_conv() {
   kernels::conv2d_backward.set_takes_packed();
   set_kernel(kernels::conv2d, DeviceType::kCpu, kPlain,
              []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            const Conv2dOptions& options,
-                            Tensor& y) { forward<T>(x, weight, bias, options, y); });
-  set_kernel(kernels::conv2d_backward, DeviceType::kCpu, kPlain,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& x, const Tensor& weight,
-                            const Conv2dOptions& options, Tensor& dx, Tensor& dw,
-                            Tensor& db) { backward<T>(dy, x, weight, options, dx, dw, db); });
+                            const Conv2dOptions& options, bool relu,
+                            Tensor& y) { forward<T>(x, weight, bias, options, relu, y); });
+  set_kernel(
+      kernels::conv2d_backward, DeviceType::kCpu, kPlain,
+      []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                     const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
+                     Tensor& db) { backward<T>(dy, y, x, weight, options, dx, dw, db); });
   // Sixteen-bit floats: computed in float, rounded once.
   set_kernel(kernels::conv2d, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            const Conv2dOptions& options, Tensor& y) {
+                            const Conv2dOptions& options, bool relu, Tensor& y) {
                Tensor result = wide(y);
-               forward<float>(widened(x), widened(weight), widened(bias), options, result);
+               forward<float>(widened(x), widened(weight), widened(bias), options, relu, result);
                narrow(result, y);
              });
   set_kernel(kernels::conv2d_backward, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& x, const Tensor& weight,
-                            const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                            const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
+                            Tensor& dw, Tensor& db) {
                Tensor to_x = wide(dx), to_w = wide(dw), to_b = wide(db);
-               backward<float>(widened(dy), widened(x), widened(weight), options, to_x, to_w, to_b);
+               backward<float>(widened(dy), widened(y), widened(x), widened(weight), options, to_x,
+                               to_w, to_b);
                narrow(to_x, dx), narrow(to_w, dw), narrow(to_b, db);
              });
   set_kernel(

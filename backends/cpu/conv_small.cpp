@@ -5,7 +5,7 @@
 
 #include <omp.h>
 
-#include "backends/cpu/functions.h"
+#include "backends/cpu/relu.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -97,7 +97,7 @@ bool is_small_conv(const Shape& x, const Shape& w, const Conv2dOptions& o) {
 }
 
 void conv2d_small(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Conv2dOptions& options, Tensor& y) {
+                  const Conv2dOptions& options, bool relu, Tensor& y) {
   const Sizes s(x.shape(), weight.shape(), y.shape(), options);
   const float *images = x.data<float>(), *w = weight.data<float>();
   const float* b = bias ? bias.data<float>() : nullptr;
@@ -120,6 +120,7 @@ void conv2d_small(const Tensor& x, const Tensor& weight, const Tensor& bias,
           });
           float* row = plane + i * s.out_width + j;
           for (int k = 0; k < kCount; ++k, row += s.out_plane()) {
+            if (relu) sums[k] = formulas::Relu()(sums[k]);
             if (j + kLane <= s.out_width)
               sums[k].store_unaligned(row);
             else
@@ -130,10 +131,11 @@ void conv2d_small(const Tensor& x, const Tensor& weight, const Tensor& bias,
   }
 }
 
-void conv2d_small_backward(const Tensor& dy, const Tensor& x, const Conv2dOptions& options,
-                           Tensor& dw, Tensor& db) {
+void conv2d_small_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
+                           const Conv2dOptions& options, Tensor& dw, Tensor& db) {
   const Sizes s(x.shape(), dw.shape(), dy.shape(), options);
   const float *images = x.data<float>(), *gradients = dy.data<float>();
+  const float* from_relu = y ? y.data<float>() : nullptr;
   const int64_t row = in_lanes(s.out_width), plane = s.out_height * row;
   const int64_t pieces = std::min(s.batch, kMaxPieces), results = s.out * (s.taps() + 1);
   std::vector<double> parts(size_t(pieces * results));  // of each channel its taps, then its bias
@@ -146,9 +148,13 @@ void conv2d_small_backward(const Tensor& dy, const Tensor& x, const Conv2dOption
     std::fill_n(up, s.out * plane, 0.0f);
     for (int64_t n = piece * s.batch / pieces; n < (piece + 1) * s.batch / pieces; ++n) {
       pad_image(images + n * s.in * s.height * s.width, s, image);
-      for (int64_t i = 0; i < s.out * s.out_height; ++i)
-        std::copy_n(gradients + n * s.out * s.out_plane() + i * s.out_width, s.out_width,
-                    up + i * row);
+      for (int64_t i = 0; i < s.out * s.out_height; ++i) {
+        const int64_t from = n * s.out * s.out_plane() + i * s.out_width;
+        if (from_relu == nullptr)
+          std::copy_n(gradients + from, s.out_width, up + i * row);
+        else
+          mask_by_result(gradients + from, from_relu + from, s.out_width, up + i * row);
+      }
       for_each_group(s.out, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
         const auto add = [&](int64_t result, const auto& factor) {
           B sums[kCount];

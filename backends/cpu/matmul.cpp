@@ -2,8 +2,10 @@
 #include <exception>
 
 #include "backends/cpu/gemm.h"
+#include "backends/cpu/linear_narrow.h"
 #include "backends/cpu/register.h"
 #include "core/kernels.h"
+#include "ops/activation.h"
 #include "ops/matmul.h"
 
 namespace tapegrad::backends::cpu {
@@ -69,9 +71,18 @@ void matmul(const Tensor& a0, const Tensor& b0, Tensor& y) {
   }
 }
 
+/// Whether linear_narrow.h has functions for these sizes of the operands.
+template <typename T>
+bool is_narrow(const Tensor& y, int64_t in) {
+  return std::is_same_v<T, float> && cpu::is_narrow(y.shape()[0], in, y.shape()[1]);
+}
+Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
+
 /// y = x w^T + bias for x [n, in], w [out, in].
 template <typename T>
-void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, Tensor& y) {
+void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, Tensor& y) {
+  if (is_narrow<T>(y, x0.shape()[1]))
+    return linear_narrow(x0.contiguous(), w0.contiguous(), contiguous(bias), relu, y);
   const Tensor x = plain(x0), w = plain(w0);
   const int64_t n = y.shape()[0], out = y.shape()[1], in = x.shape()[1];
   T* to = y.data<T>();
@@ -83,6 +94,16 @@ void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, Tensor& y) {
   }
   const Matrix<T> transposed{w.data<T>(), w.strides()[1], w.strides()[0]};
   gemm(n, out, in, matrix<T>(x), transposed, to, out, /*accumulate=*/bool(bias));
+  if (relu) kernels::relu(y, y);
+}
+
+template <typename T>
+void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+                     Tensor& dx, Tensor& dw, Tensor& db) {
+  if ((dx || dw) && is_narrow<T>(dy, dx ? dx.shape()[1] : dw.shape()[1]))
+    return linear_narrow_backward(dy.contiguous(), contiguous(y), contiguous(x), contiguous(weight),
+                                  dx, dw, db);
+  kernels::linear_backward_by_products(dy, y, x, weight, dx, dw, db);
 }
 
 constexpr TypeList<float, double, uint8_t, int32_t, int64_t> kExactTypes{};
@@ -96,7 +117,7 @@ void register_matmul() {
       []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) { matmul<T>(a, b, y); });
   set_kernel(kernels::linear, DeviceType::kCpu, kExactTypes,
              []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
-                            Tensor& y) { linear<T>(x, w, bias, y); });
+                            bool relu, Tensor& y) { linear<T>(x, w, bias, relu, y); });
   // Sixteen-bit floats: products and sums in float, rounded once.
   set_kernel(kernels::matmul, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
@@ -104,13 +125,17 @@ void register_matmul() {
                matmul<float>(a.to(f32), b.to(f32), wide);
                kernels::copy(wide, y);
              });
-  set_kernel(
-      kernels::linear, DeviceType::kCpu, kSixteenBit,
-      []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
-        Tensor wide = Tensor::empty(y.shape(), f32);
-        linear<float>(x.to(f32), w.to(f32), bias ? bias.to(f32) : bias, wide);
-        kernels::copy(wide, y);
-      });
+  set_kernel(kernels::linear, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
+                            bool relu, Tensor& y) {
+               Tensor wide = Tensor::empty(y.shape(), f32);
+               linear<float>(x.to(f32), w.to(f32), bias ? bias.to(f32) : bias, relu, wide);
+               kernels::copy(wide, y);
+             });
+  set_kernel(kernels::linear_backward, DeviceType::kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                            const Tensor& weight, Tensor& dx, Tensor& dw,
+                            Tensor& db) { linear_backward<T>(dy, y, x, weight, dx, dw, db); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -141,14 +141,20 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
 }  // namespace
 
 void register_conv() {
-  set<kernels::conv2d>(kFloatTypes,
-                       []<typename T>(Type<T>, const Tensor& x, const Tensor& weight,
-                                      const Tensor& bias, const Conv2dOptions& options,
-                                      Tensor& y) { forward<T>(x, weight, bias, options, y); });
+  set<kernels::conv2d>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& weight,
+                                                   const Tensor& bias, const Conv2dOptions& options,
+                                                   bool relu, Tensor& y) {
+    forward<T>(x, weight, bias, options, y);
+    if (relu) kernels::relu(y, y);
+  });
   set<kernels::conv2d_backward>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                  const Conv2dOptions& options, Tensor& dx, Tensor& dw,
-                                  Tensor& db) { backward<T>(dy, x, weight, options, dx, dw, db); });
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                                  const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
+                                  Tensor& dw, Tensor& db) {
+        Tensor dz = dy;
+        if (y) kernels::relu_backward(dy, y, dz);
+        backward<T>(dz, x, weight, options, dx, dw, db);
+      });
   set<kernels::unfold>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x,
                                                    const UnfoldOptions& options, Tensor& columns) {
     for_each(columns.numel(), x,

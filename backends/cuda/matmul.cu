@@ -6,6 +6,7 @@
 #include "backends/cuda/register.h"
 #include "backends/joint_layout.h"
 #include "core/kernels.h"
+#include "ops/activation.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
@@ -106,21 +107,28 @@ void register_matmul() {
       kFloatTypes, [](auto, const Tensor& a, const Tensor& b, Tensor& y) { multiply(a, b, y); });
   set<kernels::matmul>(kIntegers, []<typename T>(Type<T>, const Tensor& a, const Tensor& b,
                                                  Tensor& y) { multiply_integers<T>(a, b, y); });
-  set<kernels::linear>(
-      kFloatTypes, [](auto, const Tensor& x0, const Tensor& w0, const Tensor& bias, Tensor& y) {
-        const Tensor x = plain(x0), w = plain(w0);
-        if (bias) kernels::copy(bias, y);
-        gemm({y.shape()[0], y.shape()[1], x.shape()[1], 1, y.dtype(), y.dtype(), bool(bias)},
-             matrices_of(x, 0, 0), transposed(matrices_of(w, 0, 0)),
-             y.storage().data() + y.layout().offset * size_of(y.dtype()), y.shape()[1], 0, y);
+  set<kernels::linear>(kFloatTypes, [](auto, const Tensor& x0, const Tensor& w0, const Tensor& bias,
+                                       bool relu, Tensor& y) {
+    const Tensor x = plain(x0), w = plain(w0);
+    if (bias) kernels::copy(bias, y);
+    gemm({y.shape()[0], y.shape()[1], x.shape()[1], 1, y.dtype(), y.dtype(), bool(bias)},
+         matrices_of(x, 0, 0), transposed(matrices_of(w, 0, 0)),
+         y.storage().data() + y.layout().offset * size_of(y.dtype()), y.shape()[1], 0, y);
+    if (relu) kernels::relu(y, y);
+  });
+  set<kernels::linear_backward>(
+      kFloatTypes, [](auto, const Tensor& dy, const Tensor& y, const Tensor& x,
+                      const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db) {
+        kernels::linear_backward_by_products(dy, y, x, weight, dx, dw, db);
       });
   set<kernels::linear>(kIntegers, []<typename T>(Type<T>, const Tensor& x, const Tensor& w,
-                                                 const Tensor& bias, Tensor& y) {
+                                                 const Tensor& bias, bool relu, Tensor& y) {
     multiply_integers<T>(x, transposed(w), y);
     if (bias)
       kernels::accumulate(bias.with_layout({y.shape(), broadcast_strides(bias.layout(), y.shape()),
                                             bias.layout().offset}),
                           y);
+    if (relu) kernels::relu(y, y);
   });
 }
 

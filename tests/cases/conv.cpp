@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/op_case.h"
 
 namespace tapegrad::testing {
@@ -114,6 +116,18 @@ void conv_cases(OpCases& cases) {
   cases.push_back(conv_case({.stride = {2, 2}, .padding = {1, 1}, .groups = 2}, {1, 4, 4, 4},
                             {4, 2, 3, 3}, true));
   cases.push_back(conv_case({.padding = {1, 1}, .groups = 3}, {1, 3, 3, 3}, {6, 1, 3, 3}, false));
+  // As wide as the CPU's kernel for a few channels wants its images, and for other kernels.
+  for (const Shape& x : {Shape{2, 1, 3, 9}, Shape{1, 2, 4, 4}})
+    for (const bool bias : {true, false}) {
+      OpCase row = conv_case({.padding = {1, 1}}, x, {3, x[1], 3, 3}, bias);
+      row.op = "conv2d_relu";
+      row.reference = [plain = row.reference](const std::vector<Array>& in) {
+        Array y = plain(in);
+        for (double& value : y.values) value = std::max(value, 0.0);
+        return y;
+      };
+      cases.push_back(row);
+    }
 
   const Setting plain, wide{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
   for (const Setting& s : {plain, wide}) {

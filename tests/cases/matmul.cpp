@@ -64,6 +64,12 @@ Array linear(const std::vector<Array>& in) {
   return y;
 }
 
+Array linear_relu(const std::vector<Array>& in) {
+  Array y = linear(in);
+  for (double& value : y.values) value = std::max(value, 0.0);
+  return y;
+}
+
 OpCase product(std::string op, Shape a, Shape b, Reference reference) {
   return {.op = std::move(op),
           .inputs = {Input{a}, Input{b}},
@@ -120,16 +126,16 @@ void matmul_cases(OpCases& cases) {
   cases.push_back(product("bmm", {3, 2, 4}, {3, 4, 3}, matmul));
   cases.push_back(product("dot", {5}, {5}, matmul));
   cases.push_back(product("outer", {3}, {4}, outer));
-  for (const Shape& x : {Shape{4, 3}, Shape{3}, Shape{2, 2, 3}}) {
-    cases.push_back({.op = "linear",
-                     .inputs = {Input{x}, Input{{5, 3}}, Input{{5}}},
-                     .reference = linear,
-                     .tolerance = 16});
-    cases.push_back({.op = "linear",
-                     .inputs = {Input{x}, Input{{5, 3}}, std::nullopt},
-                     .reference = linear,
-                     .tolerance = 16});
-  }
+  // Eighteen rows are enough for the CPU's kernel of layers of a few columns.
+  for (const Shape& x : {Shape{4, 3}, Shape{3}, Shape{2, 2, 3}, Shape{18, 3}})
+    for (const bool relu : {false, true})
+      for (const bool bias : {true, false}) {
+        cases.push_back({.op = relu ? "linear_relu" : "linear",
+                         .inputs = {Input{x}, Input{{5, 3}}, Input{{5}}},
+                         .reference = relu ? linear_relu : linear,
+                         .tolerance = 16});
+        if (!bias) cases.back().inputs[2] = std::nullopt;
+      }
 }
 
 }  // namespace tapegrad::testing

@@ -257,6 +257,34 @@ TEST(Sequential, InfersSizesAtTheFirstForward) {
   optim::SGD(model, 0.1);
 }
 
+// A ReLU behind a Linear or a Conv2d is computed with it.
+TEST(Sequential, MakesOneOpOfALayerAndItsRelu) {
+  manual_seed(3);
+  const Sequential model{Conv2d({.in_channels = 1, .out_channels = 3, .kernel_size = 3}), ReLU(),
+                         Flatten(), Linear({.in_features = 3 * 16, .out_features = 7}), ReLU()};
+  const Variable x = randn({5, 1, 6, 6});
+  Variable y = x;
+  for (int i = 0; i < model.size(); ++i) y = model[i].call(y, Where::current());
+  const Variable fused = model(x);
+  EXPECT_EQ(fused.to_vector<float>(), y.to_vector<float>());
+  EXPECT_EQ(std::string(fused.grad_fn()->name()), "linear_relu");
+  EXPECT_EQ(std::string(y.grad_fn()->name()), "relu");
+  const auto parameters = model.parameters();
+  const auto of_fused = grad({sum(square(fused))}, parameters);
+  const auto of_layers = grad({sum(square(y))}, parameters);
+  for (size_t i = 0; i < parameters.size(); ++i)
+    EXPECT_EQ(of_fused[i].to_vector<float>(), of_layers[i].to_vector<float>()) << i;
+
+  // Who watches a layer sees its results.
+  int seen = 0;
+  const HookHandle hook = model[-2].register_forward_hook(
+      [&](Module&, std::span<const Variable>, std::span<Variable> results) {
+        for (const float value : results[0].to_vector<float>()) seen += value < 0;
+      });
+  EXPECT_EQ(std::string(model(x).grad_fn()->name()), "relu");
+  EXPECT_GT(seen, 0);
+}
+
 TEST(Sequential, CloneSharesNothing) {
   Sequential model{Linear({.in_features = 2, .out_features = 20}), ReLU(),
                    Linear({.in_features = 20, .out_features = 5}), ReLU(),

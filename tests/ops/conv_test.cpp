@@ -11,10 +11,12 @@
 #include "core/random.h"
 #include "core/tape.h"
 #include "core/view.h"
+#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -337,6 +339,25 @@ TEST(Unfold, IsConvolutionWithProducts) {
         for (size_t k = 0; k < 18; ++k) total += weights[f * 18 + k] * flat[(n * 18 + k) * 9 + i];
         ASSERT_EQ(total, expected[(n * 4 + f) * 9 + i]);
       }
+}
+
+TEST(Conv2d, ReluBehindChangesNoBitAndKeepsNaN) {
+  manual_seed(7);
+  // A few channels, as many as fill vectors, and more of them than stay in order.
+  for (const auto& [in, out, size] :
+       std::vector<std::array<int64_t, 3>>{{1, 10, 28}, {3, 10, 9}, {4, 16, 9}, {32, 32, 24}}) {
+    Variable x = randn({8, in, size, size}), w = randn({out, in, 3, 3}), b = randn({out});
+    for (Variable* leaf : {&x, &w, &b}) leaf->requires_grad_();
+    const Variable one = conv2d_relu(x, w, b), two = relu(conv2d(x, w, b));
+    EXPECT_EQ(one.to_vector<float>(), two.to_vector<float>());
+    const auto of_one = grad(sum(square(one)), std::vector{x, w, b});
+    const auto of_two = grad(sum(square(two)), std::vector{x, w, b});
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(of_one[i].to_vector<float>(), of_two[i].to_vector<float>()) << out << ' ' << i;
+    const Variable nan = full({1, in, 8, 8}, std::nan(""));
+    for (const float value : conv2d_relu(nan, w, b).to_vector<float>())
+      ASSERT_TRUE(std::isnan(value)) << out;
+  }
 }
 
 TEST(Fold, CountsHowOftenAPixelIsSeen) {

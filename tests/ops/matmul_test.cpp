@@ -1,11 +1,20 @@
 #include "ops/matmul.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "core/error.h"
 #include "core/gradcheck.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "core/view.h"
+#include "ops/activation.h"
 #include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -243,6 +252,65 @@ TEST(Matmul, T04_ErrorsNameTheOpAndTheShapes) {
   EXPECT_THROW(linear(integers({}), integers({4, 3})), ShapeError);
   EXPECT_THROW(matmul(integers({2, 2}), integers({2, 2}, f64)), DTypeError);
   EXPECT_THROW(linear(integers({2, 2}), integers({2, 2}), integers({2}, f64)), DTypeError);
+}
+
+/// The sum of the results times `factor`, and its gradients, of linear or of linear_relu.
+std::vector<Variable> run_linear(bool relu, const std::vector<Variable>& in,
+                                 const Variable& factor) {
+  const Variable y = relu ? linear_relu(in[0], in[1], in[2]) : linear(in[0], in[1], in[2]);
+  std::vector<Variable> results = grad(sum(y * factor), in);
+  results.push_back(y);
+  return results;
+}
+
+// Layers of a few columns have a kernel of their own on the CPU: exact on whole numbers, with any
+// number of rows before or behind its tiles, and in every operand's layout.
+TEST(Linear, NarrowLayersAreExact) {
+  for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1}, {2, 20}, {20, 5}, {5, 1}, {16, 16}, {17, 33}, {64, 64}, {3, 63}})
+    for (const int64_t rows : {16, 63, 64, 65, 130, 5000}) {
+      std::vector<Variable> inputs{integers({rows, in}, f32, 1), integers({out, in}, f32, 2),
+                                   integers({out}, f32, 3)};
+      std::vector<Variable> wide;
+      for (Variable& x : inputs) wide.push_back(x.to(f64).requires_grad_()), x.requires_grad_();
+      const Variable factor = integers({rows, out}, f32, 4);
+      for (const bool relu : {false, true}) {
+        const std::vector<Variable> got = run_linear(relu, inputs, factor);
+        const std::vector<Variable> wanted = run_linear(relu, wide, factor.to(f64));
+        for (size_t i = 0; i < got.size(); ++i)
+          ASSERT_EQ(got[i].to_vector<double>(), wanted[i].to_vector<double>())
+              << rows << " rows, " << in << " to " << out << ", relu " << relu << ", result " << i;
+      }
+    }
+}
+
+TEST(Linear, NarrowLayersTakeEveryLayout) {
+  const Variable x = transpose(integers({20, 40}), 0, 1);
+  Variable w = transpose(integers({20, 7}, f32, 2), 0, 1);
+  EXPECT_EQ(linear_relu(x, w).to_vector<float>(),
+            linear_relu(clone(x), clone(w)).to_vector<float>());
+  w.requires_grad_();
+  const Variable one = integers({1, 7}, f32, 3);
+  const auto all_alike = grad(linear(x, w), std::vector{w}, expand(one, {40, 7}));
+  EXPECT_EQ(all_alike[0].to_vector<float>(), grad(sum(linear(x, w) * one), w).to_vector<float>());
+}
+
+TEST(Linear, ReluBehindChangesNoBitAndKeepsNaN) {
+  manual_seed(5);
+  for (const auto& [rows, in, out] :
+       std::vector<std::array<int64_t, 3>>{{300, 20, 5}, {90, 100, 80}}) {
+    Variable x = randn({rows, in}), w = randn({out, in}), b = randn({out});
+    for (Variable* leaf : {&x, &w, &b}) leaf->requires_grad_();
+    const Variable one = linear_relu(x, w, b), two = relu(linear(x, w, b));
+    EXPECT_EQ(one.to_vector<float>(), two.to_vector<float>());
+    const auto of_one = grad(sum(square(one)), std::vector{x, w, b});
+    const auto of_two = grad(sum(square(two)), std::vector{x, w, b});
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(of_one[i].to_vector<float>(), of_two[i].to_vector<float>()) << rows << ' ' << i;
+  }
+  const Variable nan = full({16, 2}, std::nan(""));
+  for (const float value : linear_relu(nan, ones({3, 2})).to_vector<float>())
+    EXPECT_TRUE(std::isnan(value));
 }
 
 }  // namespace
