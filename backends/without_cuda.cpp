@@ -1,4 +1,5 @@
 // Stands in for backends/cuda/ in a build without a CUDA toolkit.
+#include "core/allocator.h"
 #include "core/backends.h"
 #include "core/capture.h"
 #include "core/cuda.h"
@@ -31,6 +32,9 @@ std::string why_unavailable() { return kReason; }
 int device_count() { return 0; }
 void set_tf32(bool) {}
 bool tf32() { return false; }
+std::vector<PoolStats> pool_stats(Device) { fail_without("cuda::pool_stats"); }
+std::string memory_summary(Device) { fail_without("cuda::memory_summary"); }
+MemoryStats pinned_memory_stats() { return {}; }
 void synchronize(Device) { fail_without("cuda::synchronize"); }
 
 Stream Stream::create(Device) { fail_without("cuda::Stream"); }

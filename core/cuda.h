@@ -14,9 +14,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/device.h"
 #include "core/error.h"
+
+namespace tapegrad {
+struct MemoryStats;  // core/allocator.h
+}
 
 namespace tapegrad::cuda {
 
@@ -40,6 +45,21 @@ bool tf32();
 
 /// Waits until the device has done all it was given. DeviceError when there is no such device.
 void synchronize(Device device = gpu);
+
+/// Bytes of a device by the pools they belong to (core/allocator.h has their sum): number 0 is the
+/// one that all share, and each recorded step has its own.
+struct PoolStats {
+  int64_t pool = 0;
+  int64_t in_use = 0, cached = 0;
+  int64_t segments = 0;  // pieces taken from the device, which these bytes are parts of
+};
+std::vector<PoolStats> pool_stats(Device device = gpu);
+/// What holds the memory of a device, in lines of text, as an OutOfMemory error shows it.
+std::string memory_summary(Device device = gpu);
+
+/// Memory of the host by way of which values go to devices, so that nobody waits for the copy: in
+/// use until a device has read it, then cached. empty_cache(device) gives back the latter.
+MemoryStats pinned_memory_stats();
 
 class Event;
 

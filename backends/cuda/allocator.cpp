@@ -6,17 +6,24 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <unordered_map>
 
 #include "backends/cuda/api.h"
+#include "backends/cuda/pinned.h"
 #include "backends/cuda/stream.h"
 #include "core/backends.h"
+#include "core/cuda.h"
 #include "core/error.h"
 
-namespace tapegrad::backends::cuda {
+namespace tapegrad {
+namespace backends::cuda {
 namespace {
+
+using tapegrad::cuda::PoolStats;
 
 constexpr size_t kRound = 512;
 constexpr size_t kSmall = size_t(1) << 20;    // larger blocks have segments of their own kind
@@ -30,6 +37,7 @@ struct Block {
   int64_t pool = 0;
   cudaStream_t stream = nullptr;
   bool small = false, free = false;
+  bool is_workspace = false;                   // a kernel took it, for itself
   Block *before = nullptr, *behind = nullptr;  // neighbours in the segment
 };
 
@@ -69,6 +77,7 @@ class Memory {
     Block* block = is_direct() ? take_segment(std::max<size_t>(bytes, 1), stream, false, device)
                                : take(round_up(std::max<size_t>(bytes, 1), kRound), stream, device);
     block->free = false;
+    block->is_workspace = is_in_kernel();
     taken_[block->data] = block;
     stats_.in_use += int64_t(block->size);
     stats_.peak = std::max(stats_.peak, stats_.in_use);
@@ -122,6 +131,14 @@ class Memory {
   MemoryStats stats() const {
     const std::lock_guard lock(mutex_);
     return stats_;
+  }
+  std::vector<PoolStats> pools() const {
+    const std::lock_guard lock(mutex_);
+    return count_pools();
+  }
+  std::string summary() const {
+    const std::lock_guard lock(mutex_);
+    return describe();
   }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
@@ -252,18 +269,56 @@ class Memory {
   }
 
   [[noreturn]] void out_of_memory(size_t bytes, tapegrad::Device device) const {
-    int64_t small = 0, largest = 0;
-    for (const auto& [data, block] : taken_)
-      if (block->small) small += int64_t(block->size);
+    fail<OutOfMemory>(current_op(), ": ", device, " is out of memory: ", bytes, " bytes wanted\n",
+                      describe());
+  }
+
+  template <typename Visit>
+  void for_each_block(const Visit& visit) const {
+    for (const auto& [data, block] : taken_) visit(*block);
     for (const FreeBlocks* blocks : {&small_, &large_})
-      for (const Block* block : *blocks) largest = std::max(largest, int64_t(block->size));
+      for (const Block* block : *blocks) visit(*block);
+  }
+
+  std::vector<PoolStats> count_pools() const {
+    std::map<int64_t, PoolStats> pools;
+    for_each_block([&](const Block& block) {
+      PoolStats& pool = pools[block.pool];
+      pool.pool = block.pool;
+      (block.free ? pool.cached : pool.in_use) += int64_t(block.size);
+      pool.segments += block.before == nullptr;
+    });
+    std::vector<PoolStats> list;
+    for (const auto& [number, pool] : pools) list.push_back(pool);
+    return list;
+  }
+
+  /// The device must be this thread's.
+  std::string describe() const {
+    int64_t tensors = 0, workspaces = 0, graphs = 0, pools = 0, largest = 0;
+    for_each_block([&](const Block& block) {
+      if (block.free)
+        largest = std::max(largest, int64_t(block.size));
+      else
+        (block.pool != 0      ? graphs
+         : block.is_workspace ? workspaces
+                              : tensors) += int64_t(block.size);
+    });
+    for (const PoolStats& pool : count_pools()) pools += pool.pool != 0;
     size_t left = 0, total = 0;
     cudaMemGetInfo(&left, &total);  // may fail
-    fail<OutOfMemory>(current_op(), ": ", device, " is out of memory: ", bytes, " bytes wanted; ",
-                      stats_.in_use, " in use (", small, " of it in blocks up to ", kSmall,
-                      "), peak ", stats_.peak, ", ", stats_.cached,
-                      " free in parts of segments (the largest ", largest, "), limit ",
-                      stats_.limit, "; the device has ", left, " left of ", total);
+    const int64_t others = int64_t(total) - int64_t(left) - stats_.in_use - stats_.cached;
+    std::ostringstream text;
+    text << "  tensors              " << tensors << '\n'
+         << "  kernels' workspaces  " << workspaces << '\n'
+         << "  recorded steps       " << graphs << " (pools: " << pools << ")\n"
+         << "  freed, kept          " << stats_.cached << " (the largest piece: " << largest
+         << ")\n"
+         << "  other programs, CUDA " << std::max<int64_t>(others, 0) << '\n'
+         << "  left on the device   " << left << " of " << total << '\n'
+         << "  peak " << stats_.peak << ", limit ";
+    stats_.limit < 0 ? text << "none" : text << stats_.limit;
+    return text.str();
   }
 
   mutable std::mutex mutex_;
@@ -291,6 +346,7 @@ class DeviceAllocator final : public Allocator {
   void empty_cache(tapegrad::Device device) override {
     stop_recording("the cache is given back");
     memory_[device.index].empty_cache(device);
+    empty_pinned(device);
   }
   Memory& of(tapegrad::Device device) { return memory_[device.index]; }
 
@@ -323,4 +379,21 @@ void release_pool(int64_t pool, tapegrad::Device device, cudaStream_t stream) {
   instance().of(device).release_pool(pool, stream);
 }
 
-}  // namespace tapegrad::backends::cuda
+}  // namespace backends::cuda
+
+namespace cuda {
+
+using namespace backends::cuda;
+
+std::vector<PoolStats> pool_stats(Device device) {
+  require_cuda(device, "cuda::pool_stats");
+  return instance().of(device).pools();
+}
+std::string memory_summary(Device device) {
+  require_cuda(device, "cuda::memory_summary");
+  return instance().of(device).summary();
+}
+MemoryStats pinned_memory_stats() { return pinned_stats(); }
+
+}  // namespace cuda
+}  // namespace tapegrad

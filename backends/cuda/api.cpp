@@ -61,6 +61,7 @@ bool is_preparing_run() {
   return capture != nullptr && capture->is_preparing();
 }
 
+bool is_in_kernel() { return running != nullptr; }
 std::string_view current_op() { return running != nullptr ? running->name() : "cuda"; }
 
 OpScope::OpScope(const KernelTable& kernel) : outer_(running) { running = &kernel; }

@@ -35,6 +35,7 @@ bool is_preparing_run();
 
 /// The kernel that this thread is in, for messages; "cuda" outside of any.
 std::string_view current_op();
+bool is_in_kernel();
 
 /// Names the kernel for as long as it lives. With TAPEGRAD_CUDA_BLOCKING=1 in the environment
 /// finish() waits for the device, so that an error comes from the op that made it.

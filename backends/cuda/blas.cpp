@@ -17,8 +17,6 @@ namespace tapegrad {
 namespace backends::cuda {
 namespace {
 
-constexpr size_t kWorkspace = size_t(32) << 20;  // what cuBLAS advises for Hopper
-
 std::atomic<bool> tf32_allowed = false;
 
 /// cuBLAS has two functions of this name; the header is asked for the one of this type.
@@ -31,20 +29,13 @@ static_assert(requires { static_cast<Gemm*>(&cublasGemmStridedBatchedEx); });
 
 /// What is used of cuBLAS, with the prototypes of its header.
 struct Cublas {
-  template <typename F>
-  struct Function {
-    F* address;
-    explicit Function(const char* name) : address(reinterpret_cast<F*>(find_in_cublas(name))) {}
-    template <typename... Arguments>
-    auto operator()(Arguments... arguments) const {
-      return address(arguments...);
-    }
-  };
-  const Function<decltype(cublasCreate_v2)> create{"cublasCreate_v2"};
-  const Function<decltype(cublasSetStream_v2)> set_stream{"cublasSetStream_v2"};
-  const Function<decltype(cublasSetWorkspace_v2)> set_workspace{"cublasSetWorkspace_v2"};
-  const Function<decltype(cublasGetStatusString)> status_string{"cublasGetStatusString"};
-  const Function<Gemm> gemm{"cublasGemmStridedBatchedEx"};
+  const Found<decltype(cublasCreate_v2)> create{find_in_cublas("cublasCreate_v2")};
+  const Found<decltype(cublasSetStream_v2)> set_stream{find_in_cublas("cublasSetStream_v2")};
+  const Found<decltype(cublasSetWorkspace_v2)> set_workspace{
+      find_in_cublas("cublasSetWorkspace_v2")};
+  const Found<decltype(cublasGetStatusString)> status_string{
+      find_in_cublas("cublasGetStatusString")};
+  const Found<Gemm> gemm{find_in_cublas("cublasGemmStridedBatchedEx")};
 };
 const Cublas& cublas() {
   static const Cublas opened;
@@ -61,21 +52,46 @@ struct Library {
   std::mutex mutex;
   cublasHandle_t handle = nullptr;
   std::unordered_map<cudaStream_t, Tensor> workspaces;
+
+  const Tensor& workspace(tapegrad::Device device, cudaStream_t stream) {
+    Tensor& workspace = workspaces[stream];
+    if (!workspace) workspace = Tensor::empty({int64_t(kWorkspace)}, u8, device);
+    return workspace;
+  }
 };
 
 /// Ready for work in the stream. The workspace is ours, so that cuBLAS allocates nothing itself.
 void prepare(Library& library, cudaStream_t stream, tapegrad::Device device) {
   if (library.handle == nullptr) check(cublas().create(&library.handle), "cublasCreate");
   check(cublas().set_stream(library.handle, stream), "cublasSetStream");
-  Tensor& workspace = library.workspaces[stream];
-  if (!workspace) workspace = Tensor::empty({int64_t(kWorkspace)}, u8, device);
-  check(cublas().set_workspace(library.handle, workspace.data<uint8_t>(), kWorkspace),
+  check(cublas().set_workspace(library.handle, library.workspace(device, stream).data<uint8_t>(),
+                               kWorkspace),
         "cublasSetWorkspace");
 }
 
 Library& library_of(tapegrad::Device device) {
   static auto* all = new Library[kMaxDevices];
   return all[device.index];
+}
+
+int checked_int(int64_t size) {
+  if (size > std::numeric_limits<int>::max())
+    fail<ShapeError>(current_op(), ": cuBLAS takes sizes below 2^31, not ", size);
+  return int(size);
+}
+
+}  // namespace
+
+Tensor workspace_of(tapegrad::Device device, cudaStream_t stream) {
+  Library& library = library_of(device);
+  const std::lock_guard lock(library.mutex);
+  return library.workspace(device, stream);
+}
+
+cublasComputeType_t compute_type(DType dtype) {
+  return dtype == f64                   ? CUBLAS_COMPUTE_64F
+         : dtype == f32 && tf32_allowed ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                        : CUBLAS_COMPUTE_32F;
 }
 
 cudaDataType_t data_type(DType dtype) {
@@ -91,14 +107,6 @@ cudaDataType_t data_type(DType dtype) {
   }
 }
 
-int checked_int(int64_t size) {
-  if (size > std::numeric_limits<int>::max())
-    fail<ShapeError>(current_op(), ": cuBLAS takes sizes below 2^31, not ", size);
-  return int(size);
-}
-
-}  // namespace
-
 void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64_t ldc,
           int64_t c_step, const Tensor& where) {
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
@@ -113,10 +121,6 @@ void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64
   const bool wide = p.dtype == f64;
   const double one = 1, keep = p.accumulate;
   const float one_float = 1, keep_float = p.accumulate;
-  const cublasComputeType_t compute = wide ? CUBLAS_COMPUTE_64F
-                                      : p.dtype == f32 && tf32_allowed
-                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                          : CUBLAS_COMPUTE_32F;
   const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   // cuBLAS is column-major: what it sees is c^T = b^T a^T.
   Library& library = library_of(where.device());
@@ -127,8 +131,8 @@ void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64
                     checked_int(p.k), wide ? static_cast<const void*>(&one) : &one_float, b.data,
                     data_type(p.dtype), checked_int(b.ld), b.step, a.data, data_type(p.dtype),
                     checked_int(a.ld), a.step, wide ? static_cast<const void*>(&keep) : &keep_float,
-                    c, data_type(p.result), checked_int(ldc), c_step, checked_int(p.batch), compute,
-                    CUBLAS_GEMM_DEFAULT),
+                    c, data_type(p.result), checked_int(ldc), c_step, checked_int(p.batch),
+                    compute_type(p.dtype), CUBLAS_GEMM_DEFAULT),
       "cublasGemmStridedBatchedEx");
 }
 

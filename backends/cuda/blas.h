@@ -1,6 +1,8 @@
 // Matrix products, all through one call of cuBLAS.
 #pragma once
 
+#include <cublas_api.h>
+
 #include "core/tensor.h"
 
 namespace tapegrad::backends::cuda {
@@ -26,5 +28,14 @@ struct Product {
 /// made in float, of float64 in double.
 void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64_t ldc,
           int64_t c_step, const Tensor& where);
+
+// What cuBLAS and cuBLASLt (blas_lt.h) share.
+
+inline constexpr size_t kWorkspace = size_t(32) << 20;  // what NVIDIA advises for Hopper
+/// Of kWorkspace bytes, for products in the stream.
+Tensor workspace_of(tapegrad::Device device, cudaStream_t stream);
+cudaDataType_t data_type(DType dtype);
+/// What sums of products are made in.
+cublasComputeType_t compute_type(DType dtype);
 
 }  // namespace tapegrad::backends::cuda

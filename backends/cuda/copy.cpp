@@ -2,6 +2,7 @@
 #include "backends/cuda/copy.h"
 
 #include "backends/cuda/api.h"
+#include "backends/cuda/pinned.h"
 #include "backends/cuda/stream.h"
 #include "core/kernels.h"
 
@@ -12,26 +13,8 @@ std::byte* bytes_of(const Tensor& x) {
   return x.storage().data() + x.layout().offset * size_of(x.dtype());
 }
 
-/// Memory that the system may not move: the device reads it later than the call returns.
-bool is_pinned(const void* data) {
-  cudaPointerAttributes attributes{};
-  if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
-    cudaGetLastError();
-    return false;
-  }
-  return attributes.type == cudaMemoryTypeHost;
-}
-
 constexpr const char* kReads = "a value is copied to the CPU, which waits for the device";
 constexpr const char* kWrites = "values are copied from the CPU, as they are at that moment";
-
-void to_device(const Tensor& x, Tensor& y, size_t bytes) {
-  stop_recording(kWrites);
-  const cudaStream_t stream = stream_of(y);
-  TG_CUDA(cudaMemcpyAsync(bytes_of(y), bytes_of(x), bytes, cudaMemcpyHostToDevice, stream));
-  // x may be gone, or another, as soon as this returns. Of other memory CUDA keeps a copy.
-  if (is_pinned(bytes_of(x))) TG_CUDA(cudaStreamSynchronize(stream));
-}
 
 void to_peer(const Tensor& x, Tensor& y, size_t bytes) {
   stop_recording("a value is copied to another device");
@@ -55,8 +38,7 @@ void copy_to_host(const Tensor& x, void* to) {
 
 void copy_from_host(const void* from, Tensor& y) {
   stop_recording(kWrites);
-  const size_t bytes = size_t(y.numel() * size_of(y.dtype()));
-  TG_CUDA(cudaMemcpyAsync(bytes_of(y), from, bytes, cudaMemcpyHostToDevice, stream_of(y)));
+  copy_to_device(from, bytes_of(y), size_t(y.numel() * size_of(y.dtype())), y.device());
 }
 
 void register_copy() {
@@ -66,7 +48,7 @@ void register_copy() {
     if (y.device().type == DeviceType::kCpu)
       copy_to_host(x, bytes_of(y));
     else if (x.device().type == DeviceType::kCpu)
-      to_device(x, y, bytes);
+      copy_from_host(bytes_of(x), y);
     else
       to_peer(x, y, bytes);
   });

@@ -7,7 +7,7 @@ namespace tapegrad::backends::cuda {
 
 /// Waits for them.
 void copy_to_host(const Tensor& x, void* to);
-/// Reads all of `from`, which is not pinned memory, before it returns.
+/// Has read all of `from` when it returns; waits for nothing.
 void copy_from_host(const void* from, Tensor& y);
 
 }  // namespace tapegrad::backends::cuda

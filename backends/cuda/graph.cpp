@@ -4,6 +4,7 @@
 
 #include "backends/cuda/allocator.h"
 #include "backends/cuda/api.h"
+#include "backends/cuda/pinned.h"
 #include "backends/cuda/stream.h"
 #include "core/capture.h"
 #include "core/error.h"
@@ -98,9 +99,7 @@ class Graph final : public Capture {
     const cudaStream_t stream = stream_of(device_);
     if (last_ != nullptr) order(last_, device_, stream, device_);
     last_ = stream;
-    if (!live.empty())
-      TG_CUDA(
-          cudaMemcpyAsync(live_memory(), live.data(), live.size(), cudaMemcpyHostToDevice, stream));
+    if (!live.empty()) copy_to_device(live.data(), live_memory(), live.size(), device_);
     TG_CUDA(cudaGraphLaunch(executable_, stream));
   }
 

@@ -13,18 +13,26 @@ namespace tapegrad::backends::cuda {
 namespace {
 
 /// The version that this was compiled with, then others with the same functions: from where the
-/// system looks, and from where a toolkit is by default.
-void* open_cublas() {
-  std::string tried;
+/// system looks, and from where a toolkit is by default. Null, with what the system said, when
+/// there is none.
+void* open_library(const std::string& name, std::string* why = nullptr) {
   for (const std::string& version :
        {std::to_string(CUBLAS_VER_MAJOR), std::string("13"), std::string("12")})
     for (const char* folder : {"", "/usr/local/cuda/lib64/"}) {
-      const std::string name = folder + ("libcublas.so." + version);
-      if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-      if (tried.empty()) tried = dlerror();
+      const std::string file = folder + name + ".so." + version;
+      if (void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+      if (why != nullptr && why->empty()) *why = dlerror();
     }
-  fail<tapegrad::cuda::CudaError>("cuBLAS could not be opened: ", tried,
-                                  "; LD_LIBRARY_PATH names folders to look in");
+  return nullptr;
+}
+
+void* open_cublas() {
+  std::string why;
+  void* library = open_library("libcublas", &why);
+  if (library == nullptr)
+    fail<tapegrad::cuda::CudaError>("cuBLAS could not be opened: ", why,
+                                    "; LD_LIBRARY_PATH names folders to look in");
+  return library;
 }
 
 }  // namespace
@@ -34,6 +42,11 @@ void* find_in_cublas(const char* function) {
   void* address = dlsym(library, function);
   if (address == nullptr) fail<tapegrad::cuda::CudaError>("cuBLAS has no ", function);
   return address;
+}
+
+void* find_in_cublas_lt(const char* function) {
+  static void* const library = open_library("libcublasLt");
+  return library != nullptr ? dlsym(library, function) : nullptr;
 }
 
 }  // namespace tapegrad::backends::cuda

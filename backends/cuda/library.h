@@ -8,5 +8,22 @@ namespace tapegrad::backends::cuda {
 
 /// The address of a function of cuBLAS. CudaError when there is no such library or function.
 void* find_in_cublas(const char* function);
+/// The same of cuBLASLt; null where it is not there.
+void* find_in_cublas_lt(const char* function);
+
+/// A function that was found, with the prototype of its header.
+template <typename F>
+class Found {
+ public:
+  explicit Found(void* address) : address_(reinterpret_cast<F*>(address)) {}
+  explicit operator bool() const { return address_ != nullptr; }
+  template <typename... Arguments>
+  auto operator()(Arguments... arguments) const {
+    return address_(arguments...);
+  }
+
+ private:
+  F* address_;
+};
 
 }  // namespace tapegrad::backends::cuda

@@ -1,7 +1,7 @@
 // matmul and linear: products of floats by cuBLAS, of integers by a kernel of our own.
 #include "ops/matmul.h"
 
-#include "backends/cuda/blas.h"
+#include "backends/cuda/blas_lt.h"
 #include "backends/cuda/each.cuh"
 #include "backends/cuda/register.h"
 #include "backends/joint_layout.h"
@@ -100,6 +100,40 @@ Tensor transposed(const Tensor& w) {
       {{w.shape()[1], w.shape()[0]}, {w.strides()[1], w.strides()[0]}, w.layout().offset});
 }
 
+void* data_of(const Tensor& x) {
+  return x.storage().data() + x.layout().offset * size_of(x.dtype());
+}
+
+void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, Tensor& y) {
+  const Tensor x = plain(x0), w = plain(w0), dense = bias ? bias.contiguous() : bias;
+  const Matrices a = matrices_of(x, 0, 0), b = transposed(matrices_of(w, 0, 0));
+  Product p{y.shape()[0], y.shape()[1], x.shape()[1], 1, y.dtype(), y.dtype()};
+  if (bias || relu) {
+    const Epilogue epilogue{.bias = bias ? data_of(dense) : nullptr, .relu = relu};
+    if (gemm_with(epilogue, p, a, b, data_of(y), p.n, y)) return;
+  }
+  if (bias) kernels::copy(bias, y);
+  p.accumulate = bool(bias);
+  gemm(p, a, b, data_of(y), p.n, 0, y);
+  if (relu) kernels::relu(y, y);
+}
+
+/// db is summed on the way to dw, from the operand that both read.
+void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+                     Tensor& dx, Tensor& dw, Tensor& db) {
+  Tensor dz = dy;
+  if (y) kernels::relu_backward(dy, y, dz);
+  Tensor other_dw = dw, other_db = db;
+  if (dw && db) {
+    const Tensor a = plain(dz), b = plain(x);
+    const Product p{dw.shape()[0], dw.shape()[1], dz.shape()[0], 1, dw.dtype(), dw.dtype()};
+    if (gemm_with({.row_sums = data_of(db)}, p, transposed(matrices_of(a, 0, 0)),
+                  matrices_of(b, 0, 0), data_of(dw), p.n, dw))
+      other_dw = other_db = {};
+  }
+  kernels::linear_backward_by_products(dz, {}, x, weight, dx, other_dw, other_db);
+}
+
 }  // namespace
 
 void register_matmul() {
@@ -107,20 +141,12 @@ void register_matmul() {
       kFloatTypes, [](auto, const Tensor& a, const Tensor& b, Tensor& y) { multiply(a, b, y); });
   set<kernels::matmul>(kIntegers, []<typename T>(Type<T>, const Tensor& a, const Tensor& b,
                                                  Tensor& y) { multiply_integers<T>(a, b, y); });
-  set<kernels::linear>(kFloatTypes, [](auto, const Tensor& x0, const Tensor& w0, const Tensor& bias,
-                                       bool relu, Tensor& y) {
-    const Tensor x = plain(x0), w = plain(w0);
-    if (bias) kernels::copy(bias, y);
-    gemm({y.shape()[0], y.shape()[1], x.shape()[1], 1, y.dtype(), y.dtype(), bool(bias)},
-         matrices_of(x, 0, 0), transposed(matrices_of(w, 0, 0)),
-         y.storage().data() + y.layout().offset * size_of(y.dtype()), y.shape()[1], 0, y);
-    if (relu) kernels::relu(y, y);
-  });
+  set<kernels::linear>(kFloatTypes, [](auto, const Tensor& x, const Tensor& w, const Tensor& bias,
+                                       bool relu, Tensor& y) { linear(x, w, bias, relu, y); });
   set<kernels::linear_backward>(
-      kFloatTypes, [](auto, const Tensor& dy, const Tensor& y, const Tensor& x,
-                      const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db) {
-        kernels::linear_backward_by_products(dy, y, x, weight, dx, dw, db);
-      });
+      kFloatTypes,
+      [](auto, const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight, Tensor& dx,
+         Tensor& dw, Tensor& db) { linear_backward(dy, y, x, weight, dx, dw, db); });
   set<kernels::linear>(kIntegers, []<typename T>(Type<T>, const Tensor& x, const Tensor& w,
                                                  const Tensor& bias, bool relu, Tensor& y) {
     multiply_integers<T>(x, transposed(w), y);

@@ -103,6 +103,12 @@ cudaStream_t stream_of(tapegrad::Device device) {
   return stream;
 }
 
+void require_cuda(tapegrad::Device device, std::string_view who) {
+  if (device.type != DeviceType::kCuda)
+    fail<DeviceError>(who, ": ", device, " is not a CUDA device");
+  use(device);
+}
+
 cudaStream_t set_stream(tapegrad::Device device, cudaStream_t stream) {
   const cudaStream_t before = stream_of(device);
   current[device.index] = stream;
@@ -160,11 +166,6 @@ namespace {
 cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 cudaEvent_t native(const Event& event) { return static_cast<cudaEvent_t>(event.native()); }
 
-void check_cuda(tapegrad::Device device, const char* who) {
-  if (device.type != DeviceType::kCuda)
-    fail<DeviceError>(who, ": ", device, " is not a CUDA device");
-}
-
 }  // namespace
 
 bool is_available() { return devices().count > 0; }
@@ -172,15 +173,13 @@ std::string why_unavailable() { return devices().reason; }
 int device_count() { return devices().count; }
 
 void synchronize(Device device) {
-  check_cuda(device, "cuda::synchronize");
+  require_cuda(device, "cuda::synchronize");
   stop_recording("it waits for the device");
-  use(device);
   TG_CUDA(cudaDeviceSynchronize());
 }
 
 Stream Stream::create(Device device) {
-  check_cuda(device, "cuda::Stream");
-  use(device);
+  require_cuda(device, "cuda::Stream");
   Streams& s = streams(device.index);
   const std::lock_guard lock(s.mutex);
   cudaStream_t& side = s.side[s.next++ % kSideStreams];
@@ -205,7 +204,7 @@ void Stream::wait(const Event& event) const {
 }
 
 Stream current_stream(Device device) {
-  check_cuda(device, "cuda::current_stream");
+  require_cuda(device, "cuda::current_stream");
   return Stream(device, stream_of(device));
 }
 
@@ -215,8 +214,7 @@ StreamGuard::StreamGuard(Stream stream) : previous_(current_stream(stream.device
 StreamGuard::~StreamGuard() { current[previous_.device().index] = native(previous_); }
 
 Event::Event(Device device) : device_(device) {
-  check_cuda(device, "cuda::Event");
-  use(device);
+  require_cuda(device, "cuda::Event");
   native_ = std::shared_ptr<void>(create_event(cudaEventDefault), [](void* event) {
     cudaEventDestroy(static_cast<cudaEvent_t>(event));  // may fail
   });

@@ -5,6 +5,7 @@
 
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "core/device.h"
 #include "core/tensor.h"
@@ -25,6 +26,9 @@ const Devices& devices();
 /// there is no such device.
 cudaStream_t stream_of(tapegrad::Device device);
 inline cudaStream_t stream_of(const Tensor& x) { return stream_of(x.device()); }
+
+/// DeviceError, naming `who`, unless there is such a CUDA device, which becomes this thread's.
+void require_cuda(tapegrad::Device device, std::string_view who);
 
 /// Makes a stream this thread's current one on the device. Returns the one before.
 cudaStream_t set_stream(tapegrad::Device device, cudaStream_t stream);

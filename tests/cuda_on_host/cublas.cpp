@@ -1,10 +1,8 @@
 // The cuBLAS calls that the backend makes: the toolkit's own prototypes over plain loops.
 // Column-major, sums in double.
 #include <cublas_v2.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
-#include "state.h"
+#include "blas_numbers.h"
 
 namespace {
 
@@ -12,47 +10,6 @@ struct Handle {
   cudaStream_t stream = nullptr;
 };
 Handle& handle_of(cublasHandle_t h) { return *reinterpret_cast<Handle*>(h); }
-
-double load(const void* p, cudaDataType type, std::int64_t i) {
-  switch (type) {
-    case CUDA_R_64F:
-      return static_cast<const double*>(p)[i];
-    case CUDA_R_32F:
-      return static_cast<const float*>(p)[i];
-    case CUDA_R_16F:
-      return __half2float(static_cast<const __half*>(p)[i]);
-    case CUDA_R_16BF:
-      return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]);
-    default:
-      coh::fail("cuBLAS: data type");
-  }
-}
-void store(void* p, cudaDataType type, std::int64_t i, double value) {
-  switch (type) {
-    case CUDA_R_64F:
-      static_cast<double*>(p)[i] = value;
-      return;
-    case CUDA_R_32F:
-      static_cast<float*>(p)[i] = float(value);
-      return;
-    case CUDA_R_16F:
-      static_cast<__half*>(p)[i] = __float2half(float(value));
-      return;
-    case CUDA_R_16BF:
-      static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16(float(value));
-      return;
-    default:
-      coh::fail("cuBLAS: data type");
-  }
-}
-
-/// What the library supports of what the backend asks.
-bool is_supported(cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeType_t compute) {
-  if (a != b) return false;
-  if (a == CUDA_R_64F) return c == CUDA_R_64F && compute == CUBLAS_COMPUTE_64F;
-  return (c == a || c == CUDA_R_32F) &&
-         (compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_FAST_TF32);
-}
 
 }  // namespace
 
@@ -84,28 +41,25 @@ cublasStatus_t cublasGemmStridedBatchedEx(
   if (m < 0 || n < 0 || k < 0 || batch < 0 || lda < std::max(1, a_rows) ||
       ldb < std::max(1, b_rows) || ldc < std::max(1, m))
     return CUBLAS_STATUS_INVALID_VALUE;
-  if (!is_supported(a_type, b_type, c_type, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!coh::is_supported(a_type, b_type, c_type, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool wide = compute == CUBLAS_COMPUTE_64F;
   const double times =
       wide ? *static_cast<const double*>(alpha) : *static_cast<const float*>(alpha);
   const double keep = wide ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta);
   for (const void* p : {a, b, static_cast<const void*>(c)})
     coh::check_argument(&p, sizeof(p), "an operand of cuBLAS");
-  const auto element = [](cublasOperation_t t, std::int64_t row, std::int64_t column,
-                          std::int64_t ld) {
-    return t == CUBLAS_OP_N ? row + column * ld : column + row * ld;
-  };
   const cudaError_t queued = coh::enqueue(handle_of(h).stream, [=] {
     for (int q = 0; q < batch; ++q)
       for (int j = 0; j < n; ++j)
         for (int i = 0; i < m; ++i) {
           double sum = 0;
           for (int l = 0; l < k; ++l)
-            sum += load(a, a_type, q * a_step + element(ta, i, l, lda)) *
-                   load(b, b_type, q * b_step + element(tb, l, j, ldb));
+            sum += coh::load(a, a_type, q * a_step + coh::place(ta, i, l, lda)) *
+                   coh::load(b, b_type, q * b_step + coh::place(tb, l, j, ldb));
           const std::int64_t at = q * c_step + i + std::int64_t{j} * ldc;
           // beta 0 must not read c
-          store(c, c_type, at, times * sum + (keep == 0 ? 0 : keep * load(c, c_type, at)));
+          coh::store(c, c_type, at,
+                     times * sum + (keep == 0 ? 0 : keep * coh::load(c, c_type, at)));
         }
   });
   return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;

@@ -1,7 +1,10 @@
 // Random numbers, products and gradients of one device.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/cuda.h"
+#include "core/kernels.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/matmul.h"
@@ -37,6 +40,53 @@ TEST(CudaMatmul, Tf32IsASwitch) {
   const Variable x = ones({3, 4}, {.device = gpu});
   EXPECT_EQ(sum(matmul(x, transpose(x, 0, 1))).item(), 36);
   cuda::set_tf32(false);
+}
+
+TEST(CudaCopies, SourcesMayChangeAtOnce) {
+  std::vector<Tensor> copies;
+  for (int64_t i = 0; i < 40; ++i) {
+    Tensor host = Tensor::full({i % 4 == 3 ? 3000000 : 7000 * i + 1}, double(i), f32);
+    copies.push_back(host.to(gpu));
+    kernels::fill(host, -1);
+  }
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const Variable copy(copies[i]);
+    EXPECT_EQ(min(copy).item(), double(i));
+    EXPECT_EQ(max(copy).item(), double(i));
+  }
+}
+
+TEST(CudaLinear, ExactSumsAreTheCpus) {
+  struct Sizes {
+    int64_t rows, in, out;
+  };
+  // cuBLASLt has algorithms for the first ones; the numbers are exact in every type.
+  for (const auto& [rows, in, out] : {Sizes{32, 64, 48}, Sizes{128, 32, 16}, Sizes{5, 7, 3}})
+    for (const DType dtype : {f32, bf16, f16}) {
+      const auto run = [&](Device device) {
+        manual_seed(12);
+        const auto whole = [&](const Shape& shape) {
+          return randint(-1, 2, shape).to(dtype).to(device).requires_grad_();
+        };
+        const Variable x = whole({rows, in}), weight = whole({out, in}), bias = whole({out});
+        const Variable y = linear(x, weight, bias);
+        sum(y * whole({rows, out}).detach()).backward();
+        std::vector<std::vector<double>> results;
+        for (const Variable& v : {y, x.grad(), weight.grad(), bias.grad()})
+          results.push_back(v.to(f64).to_vector<double>());
+        return results;
+      };
+      EXPECT_EQ(run(gpu), run(cpu)) << dtype << ' ' << rows << ' ' << in << ' ' << out;
+    }
+}
+
+TEST(CudaLinear, ReluKeepsNaN) {  // whoever computes it: a scaler looks for them
+  for (const int64_t out : {16, 3}) {
+    const Variable x = full({16, 32}, double(NAN), {.device = gpu});
+    const Variable y =
+        linear_relu(x, ones({out, 32}, {.device = gpu}), ones({out}, {.device = gpu}));
+    EXPECT_TRUE(std::isnan(max(y).item()) && std::isnan(min(y).item())) << out;
+  }
 }
 
 TEST(CudaMaxPool, GradientsAreTheBitsOfTheCpu) {

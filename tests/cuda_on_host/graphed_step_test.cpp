@@ -454,6 +454,9 @@ TEST(GraphedStep, ItsMemoryIsItsOwnAndIsGivenBack) {
     const double expected = 6.0 * (1 << 18);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(step().item(), expected);
     EXPECT_TRUE(step.is_graphed());
+    EXPECT_EQ(cuda::pool_stats(gpu).size(), 2u);
+    EXPECT_GT(cuda::pool_stats(gpu)[1].in_use + cuda::pool_stats(gpu)[1].cached, 0);
+    EXPECT_NE(cuda::memory_summary(gpu).find("(pools: 1)"), std::string::npos);
     std::vector<Variable> others;  // what is made now lies elsewhere
     for (int i = 0; i < 8; ++i) others.push_back(full({1 << 18}, 7.0));
     for (int i = 0; i < 3; ++i) EXPECT_EQ(step().item(), expected);

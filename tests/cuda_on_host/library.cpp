@@ -1,4 +1,5 @@
-// In place of backends/cuda/library.cpp: the functions of cublas.cpp.
+// In place of backends/cuda/library.cpp: the functions of cublas.cpp and cublaslt.cpp.
+#include <cublasLt.h>
 #include <cublas_v2.h>
 
 #include <cstring>
@@ -8,21 +9,51 @@
 
 namespace tapegrad::backends::cuda {
 
-void* find_in_cublas(const char* function) {
+namespace {
+
+struct Function {
+  const char* name;
+  void* address;
+};
+template <typename F>
+Function function(const char* name, F* address) {
+  return {name, reinterpret_cast<void*>(address)};
+}
+
+void* find(std::initializer_list<Function> functions, const char* name) {
+  for (const Function& f : functions)
+    if (std::strcmp(f.name, name) == 0) return f.address;
+  coh::fail("a function of cuBLAS that cuda_on_host does not have");
+}
+
+}  // namespace
+
+void* find_in_cublas(const char* name) {
   using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
                               const void*, const void*, cudaDataType, int, long long, const void*,
                               cudaDataType, int, long long, const void*, void*, cudaDataType, int,
                               long long, int, cublasComputeType_t, cublasGemmAlgo_t);
-  const std::pair<const char*, void*> functions[] = {
-      {"cublasCreate_v2", reinterpret_cast<void*>(&cublasCreate_v2)},
-      {"cublasSetStream_v2", reinterpret_cast<void*>(&cublasSetStream_v2)},
-      {"cublasSetWorkspace_v2", reinterpret_cast<void*>(&cublasSetWorkspace_v2)},
-      {"cublasGetStatusString", reinterpret_cast<void*>(&cublasGetStatusString)},
-      {"cublasGemmStridedBatchedEx",
-       reinterpret_cast<void*>(static_cast<Gemm*>(&cublasGemmStridedBatchedEx))}};
-  for (const auto& [name, address] : functions)
-    if (std::strcmp(function, name) == 0) return address;
-  coh::fail("cuBLAS: a function that cuda_on_host does not have");
+  return find({function("cublasCreate_v2", &cublasCreate_v2),
+               function("cublasSetStream_v2", &cublasSetStream_v2),
+               function("cublasSetWorkspace_v2", &cublasSetWorkspace_v2),
+               function("cublasGetStatusString", &cublasGetStatusString),
+               function<Gemm>("cublasGemmStridedBatchedEx", &cublasGemmStridedBatchedEx)},
+              name);
+}
+
+void* find_in_cublas_lt(const char* name) {
+  return find(
+      {function("cublasLtCreate", &cublasLtCreate), function("cublasLtMatmul", &cublasLtMatmul),
+       function("cublasLtMatmulAlgoGetHeuristic", &cublasLtMatmulAlgoGetHeuristic),
+       function("cublasLtMatmulDescCreate", &cublasLtMatmulDescCreate),
+       function("cublasLtMatmulDescDestroy", &cublasLtMatmulDescDestroy),
+       function("cublasLtMatmulDescSetAttribute", &cublasLtMatmulDescSetAttribute),
+       function("cublasLtMatmulPreferenceCreate", &cublasLtMatmulPreferenceCreate),
+       function("cublasLtMatmulPreferenceDestroy", &cublasLtMatmulPreferenceDestroy),
+       function("cublasLtMatmulPreferenceSetAttribute", &cublasLtMatmulPreferenceSetAttribute),
+       function("cublasLtMatrixLayoutCreate", &cublasLtMatrixLayoutCreate),
+       function("cublasLtMatrixLayoutDestroy", &cublasLtMatrixLayoutDestroy)},
+      name);
 }
 
 }  // namespace tapegrad::backends::cuda

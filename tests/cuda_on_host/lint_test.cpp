@@ -52,7 +52,9 @@ const Rule kRules[] = {
     {"cudaMemcpy(", {}},
     {"cudaMemset(", {}},
     {"cudaDeviceSynchronize", {"allocator.cpp", "api.cpp", "stream.cpp"}},
-    {"cudaStreamSynchronize", {"allocator.cpp", "copy.cpp", "graph.cpp", "stream.cpp"}},
+    {"cudaStreamSynchronize",
+     {"allocator.cpp", "copy.cpp", "graph.cpp", "pinned.cpp", "stream.cpp"}},
+    {"cudaHostAlloc(", {"graph.cpp", "pinned.cpp"}},
     {"cudaSetDevice", {"stream.cpp"}},
 };
 

@@ -1,6 +1,8 @@
 // Devices, memory, copies and streams of the CUDA backend.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "core/allocator.h"
@@ -85,6 +87,63 @@ TEST(CudaCopies, TheSourceMayChangeAtOnce) {
   EXPECT_EQ(Variable(x).to_vector<float>(), values);
 }
 
+TEST(CudaCopies, NobodyWaitsForThem) {
+  const bool lazy = std::getenv("COH_LAZY") != nullptr;
+  empty_cache(kSecond);
+  cuda::synchronize(kSecond);
+  const MemoryStats start = cuda::pinned_memory_stats();
+  // The host's memory is written over at once, and so is what the copies go by way of.
+  std::vector<Tensor> copies;
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 8; ++i) {
+      const std::vector<float> values(50000, float(8 * round + i));
+      copies.push_back(Tensor::from<float>(values, {50000}).to(kSecond));
+    }
+    if (lazy && round == 0) {
+      EXPECT_FALSE(cuda::current_stream(kSecond).is_idle());
+      EXPECT_EQ(cuda::pinned_memory_stats().in_use - start.in_use, 8 * (256 << 10));
+    }
+    cuda::synchronize(kSecond);
+  }
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const std::vector<float> values = Variable(copies[i]).to_vector<float>();
+    EXPECT_EQ(std::count(values.begin(), values.end(), float(i)), 50000) << i;
+  }
+  const MemoryStats end = cuda::pinned_memory_stats();
+  EXPECT_EQ(end.in_use, start.in_use);
+  EXPECT_EQ(end.allocations - start.allocations, 32);
+  EXPECT_EQ(end.system_allocations - start.system_allocations, lazy ? 8 : 1);
+  EXPECT_GE(end.cached, 256 << 10);
+  empty_cache(kSecond);
+  EXPECT_LT(cuda::pinned_memory_stats().cached, end.cached);
+}
+
+TEST(CudaCopies, WaitWhenTooMuchIsUnderWay) {
+  const Tensor host = Tensor::full({64 << 20}, 1, u8);
+  std::vector<Tensor> copies;
+  for (int i = 0; i < 6; ++i) copies = {host.to(kSecond)};
+  EXPECT_LE(cuda::pinned_memory_stats().peak, 257 << 20);
+  EXPECT_EQ(Tensor(copies[0].with_layout({{1}, {1}, (64 << 20) - 1})).item(), 1);
+  empty_cache(kSecond);
+}
+
+TEST(CudaMemory, IsListedByWhatHoldsIt) {
+  const Tensor x = Tensor::empty({1 << 20}, f32, kSecond);
+  const std::vector<cuda::PoolStats> pools = cuda::pool_stats(kSecond);
+  ASSERT_FALSE(pools.empty());
+  const MemoryStats all = memory_stats(kSecond);
+  int64_t in_use = 0, cached = 0;
+  for (const cuda::PoolStats& pool : pools) in_use += pool.in_use, cached += pool.cached;
+  EXPECT_EQ(in_use, all.in_use);
+  EXPECT_EQ(cached, all.cached);
+  EXPECT_EQ(pools.front().pool, 0);
+  EXPECT_GE(pools.front().segments, 1);
+  const std::string text = cuda::memory_summary(kSecond);
+  EXPECT_TRUE(contains(text, "  tensors              " + std::to_string(all.in_use))) << text;
+  EXPECT_THROW(cuda::pool_stats(cpu), DeviceError);
+  EXPECT_THROW(cuda::memory_summary({DeviceType::kCuda, 2}), DeviceError);
+}
+
 TEST(CudaMemory, CountsWhatIsInUse) {
   const MemoryStats before = memory_stats(kSecond);
   {
@@ -140,6 +199,7 @@ TEST(CudaMemory, ALimitIsKept) {
   const std::string text = message<OutOfMemory>([] { Tensor::empty({16 << 20}, u8, kSecond); });
   EXPECT_TRUE(contains(text, "cuda:1 is out of memory: 16777216 bytes wanted")) << text;
   EXPECT_TRUE(contains(text, "limit ")) << text;
+  EXPECT_TRUE(contains(text, "\n  kernels' workspaces  ")) << text;
   { const Tensor x = Tensor::empty({8 << 20}, u8, kSecond); }
   // What is cached in parts of another size is given back before an error.
   { const Tensor x = Tensor::empty({6 << 20}, u8, kSecond); }

@@ -1,0 +1,214 @@
+#include "backends/cuda/blas_lt.h"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <bit>
+#include <compare>
+#include <map>
+#include <mutex>
+
+#include "backends/cuda/api.h"
+#include "backends/cuda/library.h"
+#include "backends/cuda/stream.h"
+#include "core/cuda.h"
+#include "core/error.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+/// What is used of cuBLASLt, with the prototypes of its header.
+struct CublasLt {
+  const Found<decltype(cublasLtCreate)> create{find_in_cublas_lt("cublasLtCreate")};
+  const Found<decltype(cublasLtMatmul)> matmul{find_in_cublas_lt("cublasLtMatmul")};
+  const Found<decltype(cublasLtMatmulAlgoGetHeuristic)> choose{
+      find_in_cublas_lt("cublasLtMatmulAlgoGetHeuristic")};
+  const Found<decltype(cublasLtMatmulDescCreate)> create_operation{
+      find_in_cublas_lt("cublasLtMatmulDescCreate")};
+  const Found<decltype(cublasLtMatmulDescDestroy)> destroy_operation{
+      find_in_cublas_lt("cublasLtMatmulDescDestroy")};
+  const Found<decltype(cublasLtMatmulDescSetAttribute)> set_operation{
+      find_in_cublas_lt("cublasLtMatmulDescSetAttribute")};
+  const Found<decltype(cublasLtMatmulPreferenceCreate)> create_preference{
+      find_in_cublas_lt("cublasLtMatmulPreferenceCreate")};
+  const Found<decltype(cublasLtMatmulPreferenceDestroy)> destroy_preference{
+      find_in_cublas_lt("cublasLtMatmulPreferenceDestroy")};
+  const Found<decltype(cublasLtMatmulPreferenceSetAttribute)> set_preference{
+      find_in_cublas_lt("cublasLtMatmulPreferenceSetAttribute")};
+  const Found<decltype(cublasLtMatrixLayoutCreate)> create_layout{
+      find_in_cublas_lt("cublasLtMatrixLayoutCreate")};
+  const Found<decltype(cublasLtMatrixLayoutDestroy)> destroy_layout{
+      find_in_cublas_lt("cublasLtMatrixLayoutDestroy")};
+};
+const CublasLt& lt() {
+  static const CublasLt opened;
+  return opened;
+}
+
+void check(cublasStatus_t status, std::string_view call) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": status ", int(status));
+}
+
+/// The largest power of two up to 256 that divides an address.
+uint32_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data) | 256;
+  return uint32_t(address & -address);
+}
+
+cublasLtEpilogue_t kind_of(const Epilogue& epilogue) {
+  if (epilogue.row_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
+  if (epilogue.bias == nullptr)
+    return epilogue.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  return epilogue.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+}
+
+/// What the choice of an algorithm depends on. a and b are cuBLASLt's, which is column-major: what
+/// it sees is c^T = b^T a^T.
+struct Problem {
+  int64_t rows, columns, depth;
+  int64_t lda, ldb, ldc;
+  cudaDataType_t type, result;
+  cublasComputeType_t compute;
+  cublasOperation_t a, b;
+  cublasLtEpilogue_t epilogue;
+  uint32_t alignments[4];  // of a, b, c and the bias
+
+  auto operator<=>(const Problem&) const = default;
+};
+
+/// How a problem is computed: descriptors, and the algorithm that cuBLASLt thinks is the fastest.
+struct Plan {
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+  bool is_found = false;
+
+  Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() {
+    for (cublasLtMatrixLayout_t layout : {a, b, c})
+      if (layout != nullptr) lt().destroy_layout(layout);         // may fail
+    if (operation != nullptr) lt().destroy_operation(operation);  // may fail
+  }
+
+  template <typename T>
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    check(lt().set_operation(operation, attribute, &value, sizeof(value)),
+          "cublasLtMatmulDescSetAttribute");
+  }
+  void set_vector(void* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+};
+
+cublasLtMatrixLayout_t layout(cudaDataType_t type, int64_t rows, int64_t columns, int64_t ld,
+                              cublasOperation_t operation = CUBLAS_OP_N) {
+  if (operation == CUBLAS_OP_T) std::swap(rows, columns);
+  cublasLtMatrixLayout_t made = nullptr;
+  check(lt().create_layout(&made, type, uint64_t(rows), uint64_t(columns), ld),
+        "cublasLtMatrixLayoutCreate");
+  return made;
+}
+
+class Preference {
+ public:
+  Preference() { check(lt().create_preference(&native_), "cublasLtMatmulPreferenceCreate"); }
+  ~Preference() { lt().destroy_preference(native_); }  // may fail
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+
+  template <typename T>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+    check(lt().set_preference(native_, attribute, &value, sizeof(value)),
+          "cublasLtMatmulPreferenceSetAttribute");
+  }
+  cublasLtMatmulPreference_t native() const { return native_; }
+
+ private:
+  cublasLtMatmulPreference_t native_ = nullptr;
+};
+
+/// One for each device, used by one thread at a time. Never destroyed.
+struct Library {
+  static constexpr size_t kMostPlans = 1024;
+
+  std::mutex mutex;
+  cublasLtHandle_t handle = nullptr;
+  std::map<Problem, Plan> plans;
+
+  /// The plan, with the vector set that the epilogue reads or writes.
+  Plan& plan_for(const Problem& p, void* vector) {
+    if (const auto known = plans.find(p); known != plans.end()) {
+      if (known->second.is_found) known->second.set_vector(vector);
+      return known->second;
+    }
+    if (plans.size() >= kMostPlans) plans.clear();
+    Plan& plan = plans[p];
+    check(lt().create_operation(&plan.operation, p.compute, CUDA_R_32F),
+          "cublasLtMatmulDescCreate");
+    plan.set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(p.a));
+    plan.set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(p.b));
+    plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(p.epilogue));
+    plan.set_vector(vector);  // whose alignment counts
+    plan.a = layout(p.type, p.rows, p.depth, p.lda, p.a);
+    plan.b = layout(p.type, p.depth, p.columns, p.ldb, p.b);
+    plan.c = layout(p.result, p.rows, p.columns, p.ldc);
+    Preference preference;
+    preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(kWorkspace));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.alignments[0]);
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.alignments[1]);
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.alignments[2]);
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.alignments[2]);
+    cublasLtMatmulHeuristicResult_t best{};
+    int count = 0;
+    const cublasStatus_t status = lt().choose(handle, plan.operation, plan.a, plan.b, plan.c,
+                                              plan.c, preference.native(), 1, &best, &count);
+    plan.is_found =
+        status == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS;
+    plan.algorithm = best.algo;
+    return plan;
+  }
+};
+Library& library_of(tapegrad::Device device) {
+  static auto* all = new Library[kMaxDevices];
+  return all[device.index];
+}
+
+}  // namespace
+
+bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
+               void* c, int64_t ldc, const Tensor& where) {
+  if (p.dtype == f64 || p.m == 0 || p.n == 0 || p.k == 0 || !lt().create) return false;
+  const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  void* vector =
+      epilogue.row_sums != nullptr ? epilogue.row_sums : const_cast<void*>(epilogue.bias);
+  const Problem problem{.rows = p.n,
+                        .columns = p.m,
+                        .depth = p.k,
+                        .lda = b.ld,
+                        .ldb = a.ld,
+                        .ldc = ldc,
+                        .type = data_type(p.dtype),
+                        .result = data_type(p.result),
+                        .compute = compute_type(p.dtype),
+                        .a = operation(b),
+                        .b = operation(a),
+                        .epilogue = kind_of(epilogue),
+                        .alignments = {alignment_of(b.data), alignment_of(a.data), alignment_of(c),
+                                       alignment_of(vector)}};
+  const cudaStream_t stream = stream_of(where);
+  const Tensor workspace = workspace_of(where.device(), stream);
+  Library& library = library_of(where.device());
+  const std::lock_guard lock(library.mutex);
+  if (library.handle == nullptr) check(lt().create(&library.handle), "cublasLtCreate");
+  Plan& plan = library.plan_for(problem, vector);
+  if (!plan.is_found) return false;
+  const float one = 1, zero = 0;
+  check(lt().matmul(library.handle, plan.operation, &one, b.data, plan.a, a.data, plan.b, &zero, c,
+                    plan.c, c, plan.c, &plan.algorithm, workspace.data<uint8_t>(), kWorkspace,
+                    stream),
+        "cublasLtMatmul");
+  return true;
+}
+
+}  // namespace tapegrad::backends::cuda

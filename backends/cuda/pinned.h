@@ -1,0 +1,17 @@
+// Copies to a device that nobody waits for: by way of memory that the system may not move, from
+// which the device reads by itself.
+#pragma once
+
+#include "core/allocator.h"
+
+namespace tapegrad::backends::cuda {
+
+/// Copies to the device, in its current stream. `from` may change as soon as this returns.
+void copy_to_device(const void* from, void* to, size_t bytes, tapegrad::Device device);
+
+/// Of the memory between, of all devices: in use until the device has read it.
+MemoryStats pinned_stats();
+/// Gives back what no copy uses.
+void empty_pinned(tapegrad::Device device);
+
+}  // namespace tapegrad::backends::cuda

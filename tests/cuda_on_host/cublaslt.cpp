@@ -1,0 +1,204 @@
+// The cuBLASLt calls that the backend makes: the toolkit's own prototypes over plain loops. It
+// keeps the conditions of the header, and gives no algorithm for what lies at no multiple of 16
+// bytes, as tensor cores want it.
+#include <cublasLt.h>
+
+#include <cstring>
+
+#include "blas_numbers.h"
+#include "cublaslt_calls.h"
+
+using namespace coh;
+
+namespace {
+
+struct Operation {
+  cublasComputeType_t compute;
+  std::int32_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void* vector = nullptr;
+};
+struct Layout {
+  cudaDataType type;
+  std::int64_t rows, columns, ld;
+};
+struct Preference {
+  std::uint64_t workspace = 0;
+  std::uint32_t alignments[4] = {256, 256, 256, 256};
+};
+
+template <typename T, typename Native>
+T& of(Native native) {
+  return *reinterpret_cast<T*>(native);
+}
+template <typename T>
+cublasStatus_t read(T& value, const void* from, std::size_t size) {
+  if (from == nullptr || size != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&value, from, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+bool is_aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
+std::int64_t bytes_of(cudaDataType type) {
+  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+}
+
+/// Sizes that fit each other.
+bool fits(const Operation& o, const Layout& a, const Layout& b, const Layout& d) {
+  const bool ta = o.a == CUBLAS_OP_T, tb = o.b == CUBLAS_OP_T;
+  return (ta ? a.columns : a.rows) == d.rows && (tb ? b.rows : b.columns) == d.columns &&
+         (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows) && a.ld >= a.rows &&
+         b.ld >= b.rows && d.ld >= d.rows;
+}
+
+bool has_algorithm(const Operation& o, const Layout& a, const Layout& b, const Layout& d) {
+  constexpr std::uint32_t kKnown[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
+                                      CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS,
+                                      CUBLASLT_EPILOGUE_BGRADB};
+  for (const Layout* x : {&a, &b, &d})
+    if (x->ld * bytes_of(x->type) % 16 != 0) return false;
+  return a.type != CUDA_R_64F && is_aligned(o.vector) &&
+         is_supported(a.type, b.type, d.type, o.compute) &&
+         std::find(std::begin(kKnown), std::end(kKnown), o.epilogue) != std::end(kKnown);
+}
+
+int calls = 0;
+
+}  // namespace
+
+int coh::cublaslt_calls() { return calls; }
+
+extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = reinterpret_cast<cublasLtHandle_t>(new char);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  if (scale != (compute == CUBLAS_COMPUTE_64F ? CUDA_R_64F : CUDA_R_32F))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *made = reinterpret_cast<cublasLtMatmulDesc_t>(new Operation{compute});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) {
+  delete &of<Operation>(operation);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* from, std::size_t size) {
+  auto& o = of<Operation>(operation);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return read(o.a, from, size);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return read(o.b, from, size);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return read(o.epilogue, from, size);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return read(o.vector, from, size);
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type,
+                                          std::uint64_t rows, std::uint64_t columns,
+                                          std::int64_t ld) {
+  *made = reinterpret_cast<cublasLtMatrixLayout_t>(
+      new Layout{type, std::int64_t(rows), std::int64_t(columns), ld});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete &of<Layout>(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
+  *made = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete &of<Preference>(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* from, std::size_t size) {
+  auto& p = of<Preference>(preference);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return read(p.workspace, from, size);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+      return read(p.alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], from, size);
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* count) {
+  const auto& o = of<Operation>(operation);
+  *count = 0;
+  if (wanted < 1 || !fits(o, of<Layout>(a), of<Layout>(b), of<Layout>(d)))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  for (const std::uint32_t alignment : of<Preference>(preference).alignments)
+    if (alignment < 16) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!has_algorithm(o, of<Layout>(a), of<Layout>(b), of<Layout>(d)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  results[0] = {};
+  results[0].algo.data[0] = 1 + o.epilogue;
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
+                              cudaStream_t stream) {
+  const Operation o = of<Operation>(operation);
+  const Layout la = of<Layout>(a_layout), lb = of<Layout>(b_layout), ld = of<Layout>(d_layout);
+  if (!fits(o, la, lb, ld) || c != d || *static_cast<const float*>(alpha) != 1 ||
+      *static_cast<const float*>(beta) != 0)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (!has_algorithm(o, la, lb, ld) || algorithm->data[0] != 1 + o.epilogue || !is_aligned(a) ||
+      !is_aligned(b) || !is_aligned(d))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  for (const void* p : {a, b, static_cast<const void*>(d), static_cast<const void*>(o.vector)})
+    check_argument(&p, sizeof(p), "an operand of cuBLASLt");
+  ++calls;
+  const cudaError_t queued = enqueue(stream, [=] {
+    const auto ta = cublasOperation_t(o.a), tb = cublasOperation_t(o.b);
+    const std::int64_t depth = ta == CUBLAS_OP_N ? la.columns : la.rows;
+    const bool with_bias = (o.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+    for (std::int64_t j = 0; j < ld.columns; ++j) {
+      for (std::int64_t i = 0; i < ld.rows; ++i) {
+        double sum = with_bias ? load(o.vector, ld.type, i) : 0;
+        for (std::int64_t l = 0; l < depth; ++l)
+          sum +=
+              load(a, la.type, place(ta, i, l, la.ld)) * load(b, lb.type, place(tb, l, j, lb.ld));
+        if ((o.epilogue & CUBLASLT_EPILOGUE_RELU) != 0 && sum < 0) sum = 0;
+        store(d, ld.type, i + j * ld.ld, sum);
+      }
+      if (o.epilogue != CUBLASLT_EPILOGUE_BGRADB) continue;
+      double sum = 0;
+      for (std::int64_t l = 0; l < depth; ++l) sum += load(b, lb.type, place(tb, l, j, lb.ld));
+      store(o.vector, ld.type, j, sum);
+    }
+  });
+  return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+}  // extern "C"

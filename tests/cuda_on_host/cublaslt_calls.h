@@ -1,0 +1,8 @@
+// How often cuBLASLt multiplied, for tests of who asks it to.
+#pragma once
+
+namespace coh {
+
+int cublaslt_calls();
+
+}  // namespace coh
