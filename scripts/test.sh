@@ -7,4 +7,5 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time
 scripts/setup.sh python3-numpy ccache
 cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_BUILD_TESTS=ON -DTAPEGRAD_WERROR="${WERROR:-OFF}"
 cmake --build build
+export OMP_WAIT_POLICY=passive  # tests run side by side: no thread spins on another's core
 ctest --test-dir build --output-on-failure -j"$(nproc)" "$@"
