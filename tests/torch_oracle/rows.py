@@ -200,6 +200,9 @@ def products():
     row("dot", N(5), N(5))
     row("outer", N(3), N(4))
     row("linear", N(2, 3, 4), N(5, 4), N(5))
+    row("linear", N(40, 3), N(5, 3), N(5))
+    for shape in ((2, 3, 4), (40, 4)):
+        row("linear_relu", N(*shape), N(5, 4), N(5), torch_function=lambda *x: torch.relu(F.linear(*x)))
     row("cross", N(2, 3), N(2, 3), dim=1)
     row("kron", N(2, 3), N(3, 2))
     row("tensordot", N(2, 3, 4), N(3, 4, 2), dims=2)
@@ -334,6 +337,9 @@ def networks():
         conv, kernel = f"conv{d}d", (3, 2, 2)[:d]
         row(conv, N(2, 4, *size), N(6, 2, *kernel), N(6), stride=[2] * d, padding=[1] * d, groups=2, **wide)
         row(conv, N(1, 3, *size), N(2, 3, *kernel), **wide)
+        if d == 2:
+            row("conv2d_relu", N(2, 4, *size), N(6, 2, *kernel), N(6), stride=[2, 2], padding=[1, 1], groups=2, **wide,
+                torch_function=lambda *x, **options: torch.relu(F.conv2d(*x, **options)))
         row(f"conv_transpose{d}d", N(2, 4, *size), N(4, 3, *kernel), N(6), stride=[2] * d, padding=[1] * d,
             output_padding=[1] * d, groups=2, **wide)
         row(f"max_pool{d}d", D(2, 3, *size), kernel_size=[2] * d)
