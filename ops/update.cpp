@@ -12,7 +12,7 @@ constinit Kernel<void(const ParamUpdates&, const RmspropStep&, const StepGuard&)
 constinit Kernel<void(const ParamUpdates&, const AdadeltaStep&, const StepGuard&)> adadelta_step{
     "adadelta_step"};
 
-constinit Kernel<void(Tensor&, const Tensor&, Tensor&)> unscale{"unscale"};
+constinit Kernel<void(const Gradients&, const Tensor&, Tensor&)> unscale{"unscale"};
 constinit Kernel<void(Tensor&, Tensor&, const Tensor&, const ScaleRule&)> update_scale{
     "update_scale"};
 

@@ -28,6 +28,14 @@ struct ParamUpdates {
   DType dtype() const { return list.front().param.dtype(); }
 };
 
+/// At least one gradient, all contiguous and of one device and dtype.
+struct Gradients {
+  std::vector<Tensor> list;
+
+  Device device() const { return list.front().device(); }
+  DType dtype() const { return list.front().dtype(); }
+};
+
 /// Decides on the device whether a step is made; empty where it always is.
 struct StepGuard {
   Tensor found_inf;  // bool: true leaves everything as it is
@@ -87,9 +95,9 @@ extern Kernel<void(const ParamUpdates&, const RmspropStep&, const StepGuard&)>
 extern Kernel<void(const ParamUpdates&, const AdadeltaStep&, const StepGuard&)>
     adadelta_step;  // s, d
 
-/// For a loss that was scaled: gradient /= *scale (float64), and *found_inf (bool) becomes true
-/// when that is not finite everywhere. The gradient is contiguous.
-extern Kernel<void(Tensor& gradient, const Tensor& scale, Tensor& found_inf)> unscale;
+/// For a loss that was scaled: gradients /= *scale (float64), and *found_inf (bool) becomes true
+/// when one is not finite everywhere.
+extern Kernel<void(const Gradients&, const Tensor& scale, Tensor& found_inf)> unscale;
 /// How the scale moves after a step: back where a gradient was not finite; up after `interval`
 /// steps without, unless that leaves float32.
 struct ScaleRule {

@@ -68,16 +68,25 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   const Device device = params.front().device();
   move_to(device);
   Tensor found_inf = Tensor::full({}, false, boolean, device);
-  for (const Variable& param : params) {
-    const Variable grad = param.grad();
-    if (!grad) continue;
-    Tensor dense = grad.value().contiguous();
-    Tensor found =
-        grad.device() == device ? found_inf : Tensor::full({}, false, boolean, grad.device());
-    kernels::unscale(dense, scale_.to(grad.device()), found);
-    if (!dense.shares_storage(grad.value())) kernels::copy(dense, grad.writable());
-    grad.value().storage().bump_version();
-    if (grad.device() != device) kernels::logical_or(found_inf, found.to(device), found_inf);
+  std::vector<Variable> grads;
+  for (const Variable& param : params)
+    if (Variable grad = param.grad()) grads.push_back(std::move(grad));
+  for (size_t i = 0; i < grads.size();) {  // neighbours of one device and dtype together
+    const size_t first = i;
+    const Device where = grads[first].device();
+    Gradients run;
+    for (;
+         i < grads.size() && grads[i].device() == where && grads[i].dtype() == grads[first].dtype();
+         ++i)
+      run.list.push_back(grads[i].value().contiguous());
+    Tensor found = where == device ? found_inf : Tensor::full({}, false, boolean, where);
+    kernels::unscale(run, scale_.to(where), found);
+    for (size_t k = first; k < i; ++k) {
+      const Tensor& dense = run.list[k - first];
+      if (!dense.shares_storage(grads[k].value())) kernels::copy(dense, grads[k].writable());
+      grads[k].value().storage().bump_version();
+    }
+    if (where != device) kernels::logical_or(found_inf, found.to(device), found_inf);
   }
   seen_.push_back({&optimizer, found_inf});
 }

@@ -158,7 +158,7 @@ void adadelta(const ParamUpdate& u, const AdadeltaStep& s) {
 
 /// 1 / scale in float64, rounded once.
 template <typename T>
-void unscale(Tensor& gradient, const Tensor& scale, Tensor& found_inf) {
+void unscale(const Tensor& gradient, const Tensor& scale, Tensor& found_inf) {
   using C = Compute<T>;
   constexpr int64_t kBlock = 16384;
   T* g = gradient.data<T>();
@@ -213,10 +213,11 @@ void register_update() {
                for_each_param(params, guard,
                               [&](const ParamUpdate& u, int64_t) { adadelta<T>(u, s); });
              });
-  set_kernel(kernels::unscale, cpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& gradient, const Tensor& scale, Tensor& found_inf) {
-               unscale<T>(gradient, scale, found_inf);
-             });
+  set_kernel(
+      kernels::unscale, cpu, kFloatTypes,
+      []<typename T>(Type<T>, const Gradients& gradients, const Tensor& scale, Tensor& found_inf) {
+        for (const Tensor& g : gradients.list) unscale<T>(g, scale, found_inf);
+      });
   set_kernel(kernels::update_scale, cpu, TypeList<double>{},
              [](auto, Tensor& scale, Tensor& tracker, const Tensor& found_inf,
                 const kernels::ScaleRule& rule) {

@@ -4,6 +4,7 @@
 // (-fmad=false): these are the CPU's bits.
 #include "ops/update.h"
 
+#include "backends/cuda/batch.cuh"
 #include "backends/cuda/each.cuh"
 #include "backends/cuda/numeric.cuh"
 #include "backends/cuda/register.h"
@@ -161,22 +162,11 @@ struct Adadelta {
   }
 };
 
-constexpr int kMost = 48;     // parameters of a launch, whose arguments may have 4 KB
-constexpr int kPiece = 2048;  // elements of a parameter that a block goes through at a time
-
-template <typename Update>
-struct Batch {
-  int64_t count;
-  Update updates[kMost];
-  int64_t numel[kMost];
-  int64_t ends[kMost];  // pieces of a parameter and of all before it
-};
-
 /// What changes from step to step.
 template <typename Step>
 struct Numbers {
   Step step;
-  int64_t t[kMost];
+  int64_t t[kMostOfABatch];
 };
 
 /// live: where a graph finds the numbers; null: they are `given`.
@@ -188,33 +178,13 @@ __global__ void __launch_bounds__(kThreads)
   const Step step = live != nullptr ? live->step : given.step;
   const int64_t left_out = skipped != nullptr ? *skipped : 0;
   int k = 0;
-  for (int64_t piece = blockIdx.x; piece < batch.ends[batch.count - 1]; piece += gridDim.x) {
-    while (batch.ends[k] <= piece) ++k;
-    const Update update = batch.updates[k];
-    const typename Update::Factors factors(step, (live ? live->t[k] : given.t[k]) - left_out);
-    const int64_t first = (piece - (k > 0 ? batch.ends[k - 1] : 0)) * kPiece;
-    const int64_t last = std::min<int64_t>(first + kPiece, batch.numel[k]);
-    for (int64_t i = first + threadIdx.x; i < last; i += blockDim.x) update(i, factors);
+  for (int64_t number = blockIdx.x; number < batch.pieces(); number += gridDim.x) {
+    const Piece piece = batch.piece(number, k);
+    const Update update = batch.items[k];
+    const int64_t t = live != nullptr ? live->t[k] : given.t[k];
+    const typename Update::Factors factors(step, t - left_out);
+    for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x) update(i, factors);
   }
-}
-
-template <typename Update, typename Step>
-void run_batch(std::span<const ParamUpdate> params, const Step& step, const StepGuard& guard) {
-  Batch<Update> batch{};
-  Numbers<Step> numbers{step, {}};
-  int64_t pieces = 0;
-  for (const ParamUpdate& u : params) {
-    const int64_t k = batch.count++;
-    batch.updates[k] = Update::of(u);
-    batch.numel[k] = u.param.numel();
-    batch.ends[k] = pieces += (u.param.numel() + kPiece - 1) / kPiece;
-    numbers.t[k] = u.t;
-  }
-  const auto* live = static_cast<const Numbers<Step>*>(live_value(&numbers, sizeof(numbers)));
-  if (pieces == 0 || is_preparing_run()) return;
-  launch(grid_for(pieces, 1, params.front().param), &update_kernel<Update, Step>, batch, numbers,
-         live, guard.found_inf ? guard.found_inf.data<bool>() : nullptr,
-         guard.skipped ? guard.skipped.data<int64_t>() : nullptr);
 }
 
 template <typename Update, typename Step>
@@ -224,26 +194,52 @@ void run(const ParamUpdates& params, const Step& step, const StepGuard& guard) {
       note_operand(u.param), note_operand(u.grad);
       for (const Tensor& state : u.state) note_operand(state);
     }
-  for (std::span<const ParamUpdate> rest = params.list; !rest.empty();) {
-    const auto now = rest.first(std::min<size_t>(rest.size(), kMost));
-    run_batch<Update>(now, step, guard);
-    rest = rest.subspan(now.size());
-  }
+  for_each_batch<ParamUpdate>(params.list, [&](std::span<const ParamUpdate> some) {
+    Batch<Update> batch{};
+    Numbers<Step> numbers{step, {}};
+    for (const ParamUpdate& u : some) {
+      numbers.t[batch.count] = u.t;
+      batch.add(Update::of(u), u.param.numel());
+    }
+    const auto* live = static_cast<const Numbers<Step>*>(live_value(&numbers, sizeof(numbers)));
+    if (batch.pieces() == 0 || is_preparing_run()) return;
+    launch(grid_for(batch.pieces(), 1, some.front().param), &update_kernel<Update, Step>, batch,
+           numbers, live, guard.found_inf ? guard.found_inf.data<bool>() : nullptr,
+           guard.skipped ? guard.skipped.data<int64_t>() : nullptr);
+  });
 }
 
 /// Threads that find an infinity all write the same.
 template <typename T>
-struct Unscale {
-  T* g;
-  const double* scale;
-  bool* found_inf;
-  __device__ void operator()(int64_t i) const {
-    const T unscaled = narrow<T>(widen(g[i]) * Compute<T>(1 / *scale));
-    g[i] = unscaled;
-    const Compute<T> value = widen(unscaled);
-    if (!(value - value == Compute<T>(0))) *found_inf = true;
+__global__ void __launch_bounds__(kThreads)
+    unscale_kernel(Batch<T*> batch, const double* scale, bool* found_inf) {
+  const Compute<T> factor(1 / *scale);
+  int k = 0;
+  for (int64_t number = blockIdx.x; number < batch.pieces(); number += gridDim.x) {
+    const Piece piece = batch.piece(number, k);
+    T* g = batch.items[k];
+    for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x) {
+      const T unscaled = narrow<T>(widen(g[i]) * factor);
+      g[i] = unscaled;
+      const Compute<T> value = widen(unscaled);
+      if (!(value - value == Compute<T>(0))) *found_inf = true;
+    }
   }
-};
+}
+
+template <typename T>
+void unscale(const Gradients& gradients, const Tensor& scale, const Tensor& found_inf) {
+  for_each_batch<Tensor>(gradients.list, [&](std::span<const Tensor> some) {
+    Batch<T*> batch{};
+    for (const Tensor& g : some) {
+      if (is_recording_graph()) note_operand(g);
+      batch.add(g.data<T>(), g.numel());
+    }
+    if (batch.pieces() > 0)
+      launch(grid_for(batch.pieces(), 1, some.front()), &unscale_kernel<T>, batch,
+             scale.data<double>(), found_inf.data<bool>());
+  });
+}
 
 struct NextScale {
   double* scale;
@@ -276,11 +272,9 @@ void register_update() {
       kFloatTypes,
       []<typename T>(Type<T>, const ParamUpdates& params, const AdadeltaStep& step,
                      const StepGuard& guard) { run<Adadelta<T>>(params, step, guard); });
-  set<kernels::unscale>(kFloatTypes, []<typename T>(Type<T>, Tensor& gradient, const Tensor& scale,
-                                                    Tensor& found_inf) {
-    for_each(gradient.numel(), gradient,
-             Unscale<T>{gradient.data<T>(), scale.data<double>(), found_inf.data<bool>()});
-  });
+  set<kernels::unscale>(
+      kFloatTypes, []<typename T>(Type<T>, const Gradients& gradients, const Tensor& scale,
+                                  Tensor& found_inf) { unscale<T>(gradients, scale, found_inf); });
   set<kernels::update_scale>(
       TypeList<double>{}, [](auto, Tensor& scale, Tensor& tracker, const Tensor& found_inf,
                              const kernels::ScaleRule& rule) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 
@@ -13,6 +14,7 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
+#include "optim/grad_scaler.h"
 #include "train/graphed_step.h"
 
 namespace tapegrad {
@@ -105,6 +107,30 @@ TEST(CudaOptimizers, AreOneCallForNeighboursOfOneType) {
   const DispatchLog log;
   adam.step();
   EXPECT_EQ(log.calls("adam_step"), 4);  // float32, bfloat16, float64, float32
+}
+
+TEST(CudaOptimizers, AScalerDividesNeighboursOfOneTypeTogether) {
+  const Params params = make_params();
+  optim::SGD sgd(params, 0.1);
+  optim::GradScaler scaler({.init_scale = 8});
+  const auto backward = [&](double last) {
+    for (const Variable& p : params) {
+      p.zero_grad();
+      sum(p * (p.is_same(params.back()) ? last : 16.0)).backward();
+    }
+  };
+  backward(16);
+  {
+    const DispatchLog log;
+    scaler.unscale_(sgd);
+    EXPECT_EQ(log.calls("unscale"), 4);
+  }
+  for (const Variable& p : params)
+    for (const double value : p.grad().to(f64).to_vector<double>()) EXPECT_EQ(value, 2);
+  EXPECT_TRUE(scaler.step(sgd));
+  scaler.update();
+  backward(INFINITY);
+  EXPECT_FALSE(scaler.step(sgd));
 }
 
 TEST(CudaOptimizers, AGraphCountsTheStepsOfEachParameter) {
