@@ -46,6 +46,28 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e) {
   return xsimd::hadd(sum);
 }
 
+/// The largest of n > 0 contiguous values; NaN if there is one.
+template <typename V>
+V largest_of(const V* x, int64_t n) {
+  using B = xsimd::batch<V>;
+  constexpr int64_t kSize = int64_t(B::size);
+  const ExtremeOf<V, true> extreme;
+  V largest = extreme.kFirst;
+  if (n < kSize) {
+    for (int64_t i = 0; i < n; ++i) largest = extreme.add(largest, x[i]);
+    return largest;
+  }
+  B lanes = B::load_unaligned(x);
+  for (int64_t i = kSize; i < n; i += kSize) {
+    const B values = B::load_unaligned(x + std::min(i, n - kSize));  // the last ones may come twice
+    lanes = select(lanes >= values || !(lanes == lanes), lanes, values);
+  }
+  alignas(64) V each[kSize];
+  lanes.store_aligned(each);
+  for (const V value : each) largest = extreme.add(largest, value);
+  return largest;
+}
+
 /// log(sum(exp)) from the maximum and the sum of exp(x - maximum).
 template <typename V>
 V log_sum(V largest, double sum) {
@@ -60,8 +82,7 @@ void row_forward(const T* x, int64_t n, T* y) {
   V largest = extreme.kFirst;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
-    largest =
-        extreme.join(largest, reduce_block(extreme, load_values(x + i, 1, count, buffer), count));
+    largest = extreme.join(largest, largest_of(load_values(x + i, 1, count, buffer), count));
   }
   constexpr bool kInPlace = kGoal == Goal::kSoftmax && !kIsHalf<T>;
   double sum = 0;
