@@ -46,6 +46,13 @@ bool KernelTable::has(DeviceType device, DType dtype) const {
   return registered_[int(device)][int(dtype)] != nullptr;
 }
 
+int64_t KernelTable::bytes_of(const Tensor& x) {
+  int64_t count = x ? 1 : 0;
+  for (int dim = 0; dim < x.rank(); ++dim)
+    if (x.strides()[dim] != 0 || x.shape()[dim] == 0) count *= x.shape()[dim];
+  return count * size_of(x.dtype());
+}
+
 std::string KernelTable::registered() const {
   std::string text;
   for (int device = 0; device < kDeviceTypeCount; ++device) {

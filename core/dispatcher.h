@@ -19,6 +19,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/profiler.h"
 #include "core/tensor.h"
 
 namespace tapegrad {
@@ -54,6 +55,13 @@ class KernelTable {
   template <typename T>
   void unpack(const T&) const {}
 
+  /// Of the elements that a kernel sees: those of an expanded tensor once.
+  static int64_t bytes_of(const Tensor& x);
+  template <typename T>
+  static int64_t bytes_of(const T&) {
+    return 0;
+  }
+
  private:
   template <typename T>
   using PerSlot = std::array<std::array<T, kDTypeCount>, kDeviceTypeCount>;
@@ -76,11 +84,18 @@ template <typename First, typename... Rest>
 class Kernel<void(First, Rest...)> : public KernelTable {
  public:
   using Function = void (*)(First, Rest...);
-  using KernelTable::KernelTable;
+  using Flops = int64_t (*)(First, Rest...);
+
+  /// A kernel of multiply-adds says how many operations a call is, an addition and a multiplication
+  /// being two; the profiler asks.
+  constexpr explicit Kernel(std::string_view name, Flops flops = nullptr)
+      : KernelTable(name), flops_(flops) {}
 
   void operator()(First first, Rest... rest) const {
     if ((is_packed(first) || ... || is_packed(rest))) [[unlikely]]
       unpack(first), (unpack(rest), ...);
+    if (detail::profile != nullptr) [[unlikely]]
+      note_work(first, rest...);
     reinterpret_cast<Function>(find(first.device().type, first.dtype()))(first, rest...);
   }
 
@@ -95,6 +110,14 @@ class Kernel<void(First, Rest...)> : public KernelTable {
     const Function function = [](First first, Rest... rest) { F{}(Type<T>{}, first, rest...); };
     set(device, kDTypeOf<T>, reinterpret_cast<AnyFunction>(function));
   }
+
+ private:
+  [[gnu::cold, gnu::noinline]] void note_work(First first, Rest... rest) const {
+    OpSpan::add({.flops = flops_ != nullptr ? flops_(first, rest...) : 0,
+                 .bytes = (bytes_of(first) + ... + bytes_of(rest))});
+  }
+
+  Flops flops_;
 };
 
 /// Fills a slot for every type of the list.

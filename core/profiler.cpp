@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <iomanip>
 #include <map>
@@ -29,12 +30,23 @@ struct Event {
   const std::string* part;
   Pass pass;
   double begin = 0, end = 0;
+  KernelWork work = {};
 };
 
 struct Open {
   Event event;
   double inner = 0;  // seconds of the spans inside
 };
+
+void add(const KernelWork& work, KernelWork& sum) {
+  sum.flops += work.flops;
+  sum.bytes += work.bytes;
+}
+void add(const ProfileEntry& entry, ProfileEntry& sum) {
+  sum.calls += entry.calls;
+  sum.seconds += entry.seconds;
+  add(entry.work, sum.work);
+}
 
 std::string escaped(std::string_view text) {
   std::string result;
@@ -45,20 +57,49 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+/// A part of the model: all its entries taken together, and each of them.
+struct Part {
+  ProfileEntry sum;
+  std::vector<ProfileEntry> entries;
+};
+
+/// Both in the order of their times, as the entries are.
+std::vector<Part> by_part(const std::vector<ProfileEntry>& entries) {
+  std::vector<Part> parts;
+  for (const ProfileEntry& entry : entries) {
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](const Part& p) { return p.sum.part == entry.part; });
+    if (part == parts.end()) part = parts.insert(part, Part{{.part = entry.part}, {}});
+    add(entry, part->sum);
+    part->entries.push_back(entry);
+  }
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part& a, const Part& b) { return a.sum.seconds > b.sum.seconds; });
+  return parts;
+}
+
+std::string fixed(double value, int digits) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+std::string left(std::string text, size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+std::string right(const std::string& text, size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
 }  // namespace
 
 struct Profiler::Record {
-  struct Sum {
-    int64_t calls = 0;
-    double seconds = 0;
-  };
-
   ProfilerOptions options;
   void* before = nullptr;
   bool watching = true;
   std::vector<Open> open = {};
   std::vector<Event> events = {};
-  std::map<std::tuple<const std::string*, std::string_view, Pass>, Sum> sums = {};
+  std::map<std::tuple<const std::string*, std::string_view, Pass>, ProfileEntry> sums = {};
 
   /// Rules and updates are seen as a whole.
   bool is_closed() const { return !open.empty() && open.back().event.pass != Pass::kForward; }
@@ -68,9 +109,8 @@ struct Profiler::Record {
     done.event.end = now();
     const double whole = done.event.end - done.event.begin;
     if (!open.empty()) open.back().inner += whole;
-    Sum& sum = sums[{done.event.part, done.event.op, done.event.pass}];
-    ++sum.calls;
-    sum.seconds += whole - done.inner;
+    add({.calls = 1, .seconds = whole - done.inner, .work = done.event.work},
+        sums[{done.event.part, done.event.op, done.event.pass}]);
     if (int64_t(events.size()) < options.max_events) events.push_back(done.event);
   }
 };
@@ -106,19 +146,22 @@ void OpSpan::end() {
   if (detail::profile == record_ && !record->open.empty()) record->finish();
 }
 
+void OpSpan::add(const KernelWork& work) {
+  auto& record = *static_cast<Profiler::Record*>(detail::profile);
+  if (!record.open.empty()) tapegrad::add(work, record.open.back().event.work);
+}
+
 std::vector<ProfileEntry> Profiler::entries() const {
   // Equal names need not be one string.
-  std::map<std::tuple<std::string, std::string, Pass>, Record::Sum> merged;
+  std::map<std::tuple<std::string, std::string, Pass>, ProfileEntry> merged;
   for (const auto& [key, sum] : record_->sums) {
     const auto& [part, op, pass] = key;
-    Record::Sum& to = merged[{part == nullptr ? std::string() : *part, std::string(op), pass}];
-    to.calls += sum.calls;
-    to.seconds += sum.seconds;
+    add(sum, merged[{part == nullptr ? std::string() : *part, std::string(op), pass}]);
   }
   std::vector<ProfileEntry> entries;
   for (const auto& [key, sum] : merged) {
-    const auto& [part, op, pass] = key;
-    entries.push_back({part, op, pass, sum.calls, sum.seconds});
+    entries.push_back(sum);
+    std::tie(entries.back().part, entries.back().op, entries.back().pass) = key;
   }
   std::stable_sort(entries.begin(), entries.end(),
                    [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
@@ -132,6 +175,61 @@ double Profiler::seconds(Pass pass) const {
   return total;
 }
 
+int64_t Profiler::steps() const {
+  int64_t most = 0;
+  for (const auto& [key, sum] : record_->sums)
+    if (std::get<Pass>(key) == Pass::kUpdate) most = std::max(most, sum.calls);
+  return most;
+}
+
+void Profiler::print(std::ostream& out, ProfileTable table) const {
+  std::vector<ProfileEntry> entries = this->entries();
+  if (table.pass)
+    std::erase_if(entries, [&](const ProfileEntry& entry) { return entry.pass != *table.pass; });
+  ProfileEntry all;
+  for (const ProfileEntry& entry : entries) add(entry, all);
+  const auto is_shown = [&](const ProfileEntry& entry) {
+    return entry.seconds * 1000 >= all.seconds;
+  };
+  size_t width = 28;
+  for (const ProfileEntry& entry : entries)
+    if (is_shown(entry)) width = std::max({width, entry.part.size(), 2 + entry.op.size()});
+
+  const int64_t steps = this->steps(), divisor = std::max<int64_t>(1, steps);
+  const auto row = [&](const std::string& name, std::string_view pass, const ProfileEntry& entry) {
+    out << left(name, width) << "  " << left(std::string(pass), 8)
+        << right(entry.op.empty() ? "" : std::to_string(entry.calls), 10)
+        << right(fixed(entry.seconds * 1e3 / double(divisor), 3), 11)
+        << right(fixed(all.seconds > 0 ? 100 * entry.seconds / all.seconds : 0, 1) + '%', 8)
+        << right(entry.work.flops > 0 ? fixed(entry.gflops_per_second(), 1) : "", 10)
+        << right(entry.work.bytes > 0 ? fixed(entry.gbytes_per_second(), 1) : "", 9) << '\n';
+  };
+  out << left("part, op", width) << "  pass         calls"
+      << (steps > 0 ? "    ms/step" : "         ms") << "   share   GFLOP/s     GB/s\n";
+  for (const Part& part : by_part(entries)) {
+    if (!is_shown(part.sum)) continue;
+    row(part.sum.part.empty() ? "(outside of modules)" : part.sum.part, "", part.sum);
+    for (const ProfileEntry& entry : part.entries)
+      if (is_shown(entry)) row("  " + entry.op, kPassNames[int(entry.pass)], entry);
+  }
+  for (const Pass pass : {Pass::kForward, Pass::kBackward, Pass::kUpdate}) {
+    ProfileEntry sum;
+    for (const ProfileEntry& entry : entries)
+      if (entry.pass == pass) add(entry, sum);
+    if (sum.calls > 0) row("all", kPassNames[int(pass)], sum);
+  }
+  if (table.steps_per_epoch > 0 && steps > 0 && !table.pass)
+    out << "an epoch of " << table.steps_per_epoch << " steps at "
+        << fixed(all.seconds * 1e3 / double(steps), 3)
+        << " ms: " << fixed(all.seconds * double(table.steps_per_epoch) / double(steps), 2)
+        << " s\n";
+}
+
+std::ostream& operator<<(std::ostream& out, const Profiler& profiler) {
+  profiler.print(out);
+  return out;
+}
+
 void Profiler::save_trace(const std::string& path) const {
   std::ofstream out(path);
   out << std::fixed << std::setprecision(3) << "{\"traceEvents\": [";
@@ -142,47 +240,13 @@ void Profiler::save_trace(const std::string& path) const {
         << "\", \"cat\": \"" << kPassNames[int(event.pass)]
         << "\", \"ts\": " << (event.begin - origin) * 1e6
         << ", \"dur\": " << (event.end - event.begin) * 1e6 << ", \"args\": {\"part\": \""
-        << escaped(event.part == nullptr ? std::string_view() : *event.part) << "\"}}";
+        << escaped(event.part == nullptr ? std::string_view() : *event.part)
+        << "\", \"flops\": " << event.work.flops << ", \"bytes\": " << event.work.bytes << "}}";
     separator = ",\n";
   }
   out << "\n]}\n";
   out.close();
   if (!out) fail<IoError>("save_trace: cannot write ", path);
-}
-
-std::ostream& operator<<(std::ostream& out, const Profiler& profiler) {
-  const std::vector<ProfileEntry> entries = profiler.entries();
-  double total = 0;
-  size_t width = 4;
-  for (const ProfileEntry& entry : entries) total += entry.seconds;
-  const auto is_shown = [&](const ProfileEntry& entry) { return entry.seconds * 1000 >= total; };
-  for (const ProfileEntry& entry : entries)
-    if (is_shown(entry)) width = std::max(width, entry.part.size());
-  std::ios before(nullptr);
-  before.copyfmt(out);
-  const auto row = [&](std::string_view part, std::string_view op, std::string_view pass) {
-    out << std::left << std::setw(int(width) + 2) << part << std::setw(26) << op << std::setw(10)
-        << pass << std::right;
-  };
-  row("part", "op", "pass");
-  out << "     calls         ms  share\n" << std::fixed;
-  const auto numbers = [&](double seconds) {
-    out << std::setw(11) << std::setprecision(3) << seconds * 1e3 << std::setw(6)
-        << std::setprecision(1) << (total > 0 ? 100 * seconds / total : 0.0) << "%\n";
-  };
-  for (const ProfileEntry& entry : entries) {
-    if (!is_shown(entry)) continue;
-    row(entry.part, entry.op, kPassNames[int(entry.pass)]);
-    out << std::setw(10) << entry.calls;
-    numbers(entry.seconds);
-  }
-  for (const Pass pass : {Pass::kForward, Pass::kBackward, Pass::kUpdate}) {
-    row("", "all", kPassNames[int(pass)]);
-    out << std::setw(10) << "";
-    numbers(profiler.seconds(pass));
-  }
-  out.copyfmt(before);
-  return out;
 }
 
 }  // namespace tapegrad

@@ -15,14 +15,28 @@
 #include "ops/window.h"
 
 namespace tapegrad {
+namespace {
+
+/// Those of the direct algorithm, products with padding included.
+int64_t conv_flops(const Tensor& y, const Tensor& weight) {
+  const Shape& w = weight.shape();
+  return 2 * y.numel() * w[1] * w[2] * w[3];
+}
+
+}  // namespace
 namespace kernels {
 
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, bool,
                       Tensor&)>
-    conv2d{"conv2d"};
+    conv2d{"conv2d", [](const Tensor&, const Tensor& weight, const Tensor&, const Conv2dOptions&,
+                        bool, Tensor& y) { return conv_flops(y, weight); }};
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       const Conv2dOptions&, Tensor&, Tensor&, Tensor&)>
-    conv2d_backward{"conv2d_backward"};
+    conv2d_backward{"conv2d_backward",
+                    [](const Tensor& dy, const Tensor&, const Tensor&, const Tensor& weight,
+                       const Conv2dOptions&, Tensor& dx, Tensor& dw, Tensor&) {
+                      return (dx ? conv_flops(dy, weight) : 0) + (dw ? conv_flops(dy, dw) : 0);
+                    }};
 constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> unfold{"unfold"};
 constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> fold{"fold"};
 

@@ -12,11 +12,20 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> matmul{"matmul"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, bool, Tensor&)> linear{"linear"};
+constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> matmul{
+    "matmul", [](const Tensor& a, const Tensor&, Tensor& y) {
+      return 2 * y.numel() * a.shape()[a.rank() - 1];
+    }};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, bool, Tensor&)> linear{
+    "linear", [](const Tensor&, const Tensor& weight, const Tensor&, bool, Tensor& y) {
+      return 2 * y.numel() * weight.shape()[1];
+    }};
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&,
                       Tensor&)>
-    linear_backward{"linear_backward"};
+    linear_backward{"linear_backward", [](const Tensor& dy, const Tensor&, const Tensor&,
+                                          const Tensor&, Tensor& dx, Tensor& dw, Tensor&) {
+                      return 2 * dx.numel() * dy.shape()[1] + 2 * dw.numel() * dy.shape()[0];
+                    }};
 
 }  // namespace kernels
 

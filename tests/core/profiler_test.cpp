@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <sstream>
 
@@ -12,8 +13,12 @@
 #include "nn/linear.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
+#include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
 #include "optim/optimizers.h"
 #include "tests/temp_dir.h"
 
@@ -94,6 +99,61 @@ TEST(Profiler, InnerOpsAreNotCountedTwice) {
   EXPECT_LT(outer->seconds, inner->seconds);
 }
 
+/// What an op did while `run` ran, in one pass.
+KernelWork work_of(std::string_view op, Pass pass, const std::function<void()>& run) {
+  Profiler profiler;
+  run();
+  profiler.stop();
+  const auto entries = profiler.entries();
+  const ProfileEntry* entry = find(entries, "", op, pass);
+  return entry == nullptr ? KernelWork{-1, -1} : entry->work;
+}
+
+TEST(Profiler, CountsTheWorkOfProducts) {
+  const Variable x = ones({5, 3}, {.requires_grad = true}), w = ones({4, 3}), b = ones({4});
+  const auto forward = [&] { linear(x, w, b); };
+  EXPECT_EQ(work_of("linear", Pass::kForward, forward).flops, 2 * 5 * 3 * 4);
+  EXPECT_EQ(work_of("linear", Pass::kForward, forward).bytes, 4 * (5 * 3 + 4 * 3 + 4 + 5 * 4));
+  const auto backward = [&](const Variable& weight) {
+    return [x, weight, b] { sum(linear(x, weight, b)).backward(); };
+  };
+  EXPECT_EQ(work_of("linear", Pass::kBackward, backward(w)).flops, 2 * 5 * 3 * 4) << "dx";
+  const Variable trained = ones({4, 3}, {.requires_grad = true});
+  EXPECT_EQ(work_of("linear", Pass::kBackward, backward(trained)).flops, 2 * 2 * 5 * 3 * 4);
+  EXPECT_EQ(work_of("matmul", Pass::kForward,
+                    [] {
+                      matmul(ones({7, 2, 3}), ones({7, 3, 4}));
+                    })
+                .flops,
+            7 * 2 * 2 * 3 * 4);
+}
+
+TEST(Profiler, CountsTheWorkOfConvolutions) {
+  const Variable x = ones({2, 6, 8, 8}), w = ones({4, 3, 3, 3}, {.requires_grad = true});
+  const auto forward = [&](const Variable& x) {
+    return conv2d(x, w, {}, {.stride = 2, .padding = 1, .groups = 2});
+  };
+  constexpr int64_t kFlops = 2 * (2 * 4 * 4 * 4) * (3 * 3 * 3);
+  EXPECT_EQ(work_of("conv2d", Pass::kForward, [&] { forward(x); }).flops, kFlops);
+  const auto backward = [&](const Variable& x) { return [=] { sum(forward(x)).backward(); }; };
+  EXPECT_EQ(work_of("conv2d", Pass::kBackward, backward(x)).flops, kFlops) << "dw alone";
+  const Variable wanted = ones({2, 6, 8, 8}, {.requires_grad = true});
+  EXPECT_EQ(work_of("conv2d", Pass::kBackward, backward(wanted)).flops, 2 * kFlops);
+}
+
+TEST(Profiler, CountsBytesOfWhatKernelsSee) {
+  const auto add = [](const Variable& a, const Variable& b) {
+    return work_of("add", Pass::kForward, [&] { a + b; });
+  };
+  const KernelWork plain = add(ones({3, 4}), ones({3, 4}, {.dtype = f32}));
+  EXPECT_EQ(plain.flops, 0);
+  EXPECT_EQ(plain.bytes, 4 * 3 * 12);
+  EXPECT_EQ(add(ones({3, 4}), ones({4})).bytes, 4 * (12 + 4 + 12));
+  EXPECT_EQ(add(ones({3, 4}), expand(ones({3, 1}), {3, 4})).bytes, 4 * (12 + 3 + 12));
+  EXPECT_EQ(add(ones({0, 4}), ones({4})).bytes, 4 * 4);
+  EXPECT_EQ(add(ones({8}, {.dtype = f64}), ones({8}, {.dtype = f64})).bytes, 8 * 3 * 8);
+}
+
 TEST(Profiler, GoesOnAfterAnErrorAndBesideAnother) {
   Profiler outer;
   {
@@ -130,8 +190,50 @@ TEST(Profiler, WritesATraceAndATable) {
   EXPECT_THROW(profiler.save_trace(dir.path() / "no" / "trace.json"), IoError);
   std::ostringstream table;
   table << profiler;
-  for (const char* word : {"Net.fc1", "linear", "backward", "SGD", "share"})
+  for (const char* word : {"Net.fc1", "linear", "backward", "SGD", "share", "GFLOP/s", "ms/step"})
     EXPECT_NE(table.str().find(word), std::string::npos) << table.str();
+}
+
+TEST(Profiler, S321_ForetellsAnEpoch) {
+  Net net;
+  optim::SGD sgd(net, 0.1);
+  Profiler profiler;
+  for (int i = 0; i < 4; ++i) step(net, sgd);
+  profiler.stop();
+  EXPECT_EQ(profiler.steps(), 4);
+  std::ostringstream out;
+  profiler.print(out, {.steps_per_epoch = 7500});
+  const std::string text = out.str(), line = "an epoch of 7500 steps at ";
+  const size_t at = text.rfind(line);
+  ASSERT_NE(at, std::string::npos) << text;
+  const double all = profiler.seconds(Pass::kForward) + profiler.seconds(Pass::kBackward) +
+                     profiler.seconds(Pass::kUpdate);
+  EXPECT_NEAR(std::stod(text.substr(at + line.size())), all / 4 * 1e3, 1e-3);
+  EXPECT_NEAR(std::stod(text.substr(text.rfind(": ") + 2)), all / 4 * 7500, 1e-2);
+}
+
+TEST(Profiler, S322_PrintsOnePassAlone) {
+  Net net;
+  optim::SGD sgd(net, 0.1);
+  Profiler profiler;
+  step(net, sgd);
+  profiler.stop();
+  std::ostringstream out;
+  profiler.print(out, {.pass = Pass::kBackward, .steps_per_epoch = 10});
+  for (const char* word : {" forward", "SGD", "an epoch"})
+    EXPECT_EQ(out.str().find(word), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("all                           backward"), std::string::npos)
+      << out.str();
+  EXPECT_NE(out.str().find("100.0%"), std::string::npos) << out.str();
+}
+
+TEST(Profiler, OfNothingIsAnEmptyTable) {
+  Profiler profiler;
+  profiler.stop();
+  std::ostringstream out;
+  profiler.print(out, {.steps_per_epoch = 10});
+  const std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
 }
 
 }  // namespace
