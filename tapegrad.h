@@ -73,5 +73,6 @@
 #include "optim/scheduler.h"
 #include "train/fit.h"
 #include "train/graphed_step.h"
+#include "train/memory_report.h"
 #include "train/plot.h"
 #include "train/training_state.h"

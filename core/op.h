@@ -26,7 +26,8 @@
 // Of several outputs some may have no gradient: `bool is_differentiable(size_t output) const` says
 // which; they have no history, and their place in backward's list stays empty. What backward needs
 // and only forward knows is a member. A member that depends on the inputs has no history: make it
-// one more output, saved as SavedOutput<k>, if the gradient is to be differentiated again.
+// one more output, saved as SavedOutput<k>, if the gradient is to be differentiated again. A large
+// one, a Tensor, is named by saved() too: reports on memory then count it.
 //
 // An op that writes its result over its first input has write() in place of forward, or besides,
 // and is run by apply_in_place(). An op that hands out an input, or a part of it, returns a Tensor
@@ -196,6 +197,10 @@ void send(BackwardPass& pass, const Edge& edge, Variable&& gradient);
 namespace detail {
 template <typename Op, typename Visit>
 void for_each_saved(Op& op, Visit visit);
+inline void show(const SavedValue& saved, SavedVisitor& visitor) { saved.visit(visitor); }
+inline void show(const Tensor& kept, SavedVisitor& visitor) {
+  if (kept) visitor.on_saved(kept);
+}
 [[noreturn, gnu::cold]] void fail_freed();
 }  // namespace detail
 
@@ -219,7 +224,7 @@ class OpNode final : public Node {
   void visit_saved(SavedVisitor& visitor) const override {
     if (op_)
       detail::for_each_saved(const_cast<Op&>(*op_),
-                             [&](const SavedValue& saved) { saved.visit(visitor); });
+                             [&](const auto& saved) { detail::show(saved, visitor); });
   }
   Op& op() { return *op_; }
   /// For an op whose outputs are counted after it ran.

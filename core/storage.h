@@ -41,6 +41,10 @@ class alignas(64) Storage final : public Counted {
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
   bool is_wrapped() const { return wrapped_; }
+  /// In one block with its header.
+  bool is_inline() const {
+    return data_.load(std::memory_order_relaxed) == reinterpret_cast<const std::byte*>(this + 1);
+  }
 
   bool is_packed() const { return data_.load(std::memory_order_relaxed) == nullptr && bytes_ > 0; }
   bool can_be_packed() const { return !is_wrapped() && !is_inline() && !is_packed(); }
@@ -62,9 +66,6 @@ class alignas(64) Storage final : public Counted {
 
  private:
   Storage(std::byte* data, size_t bytes, Device device);
-  bool is_inline() const {
-    return data_.load(std::memory_order_relaxed) == reinterpret_cast<const std::byte*>(this + 1);
-  }
   [[gnu::cold]] std::byte* unpack() const;
 
   std::atomic<uint32_t> version_{0};

@@ -59,6 +59,7 @@ struct PoolGather {
   static constexpr std::string_view kName = "max_pool2d_gather";
   Maxima maxima;
   Shape shape{};  // of x
+  auto saved() { return std::tie(indices); }
 
   Tensor forward(const Tensor& x) {
     shape = x.shape();
@@ -74,6 +75,7 @@ struct PoolScatter {
   static constexpr std::string_view kName = "max_pool2d_backward";
   Maxima maxima;
   Shape shape;  // of the result
+  auto saved() { return std::tie(indices); }
 
   Tensor forward(const Tensor& dy) {
     Tensor dx = dy.empty_like(shape);
@@ -96,6 +98,7 @@ struct MaxPool2d {
   Shape to;
   Tensor indices{};  // of the maxima; only when recording, or when they are wanted
   Shape shape{};     // of x
+  auto saved() { return std::tie(indices); }
 
   Tensor forward(const Tensor& x) {
     shape = x.shape();

@@ -1,6 +1,8 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <sstream>
@@ -221,6 +223,15 @@ TensorMap Optimizer::state_dict() const {
     }
   }
   return result;
+}
+
+std::vector<Tensor> Optimizer::state() const {
+  std::vector<Tensor> tensors;
+  for (const Group& group : groups_)
+    for (const Slot& slot : group.slots)
+      std::copy_if(slot.state.begin(), slot.state.end(), std::back_inserter(tensors),
+                   [](const Tensor& tensor) { return bool(tensor); });
+  return tensors;
 }
 
 void Optimizer::load_state_dict(const TensorMap& state) {

@@ -85,6 +85,8 @@ class Optimizer {
   /// The rates and weight decays of the groups ("groups.0.lr"), and each parameter's step count and
   /// state ("state.3.step", "state.3.exp_avg"), numbered across the groups.
   TensorMap state_dict() const;
+  /// What it keeps for the parameters so far: the tensors of their states themselves, no copies.
+  std::vector<Tensor> state() const;
   /// ArgumentError, and nothing changed, unless it fits the parameters.
   void load_state_dict(const TensorMap& state);
 
