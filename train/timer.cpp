@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/allocator.h"
+#include "core/cuda.h"
 #include "core/error.h"
 #include "train/text.h"
 
@@ -76,6 +77,43 @@ TimeReport time_calls(const std::function<void()>& call, int64_t calls, Device d
   report.allocations = after.allocations - before.allocations;
   report.peak_bytes = std::max<int64_t>(0, after.peak - before.in_use);
   return report;
+}
+
+std::ostream& operator<<(std::ostream& out, const Timing& timing) {
+  double amount = timing.seconds;
+  const char* unit = "s";
+  for (const char* smaller : {"ms", "us", "ns"}) {
+    if (amount >= 1) break;
+    amount *= 1e3;
+    unit = smaller;
+  }
+  return out << format("%lld loop%s, best of %lld: %.4g %s per loop",
+                       static_cast<long long>(timing.loops), timing.loops == 1 ? "" : "s",
+                       static_cast<long long>(timing.runs), amount, unit);
+}
+
+Timing timeit(const std::function<void()>& call, TimeitOptions options) {
+  if (options.runs < 1) fail<ArgumentError>("timeit: runs must be at least 1: ", options.runs);
+  if (options.loops < 0) fail<ArgumentError>("timeit: loops is negative: ", options.loops);
+  const auto time_of = [&](int64_t loops) {
+    const double start = steady_seconds();
+    for (int64_t i = 0; i < loops; ++i) call();
+    if (options.device.type == DeviceType::kCuda) cuda::synchronize(options.device);
+    return steady_seconds() - start;
+  };
+  Timing timing{.loops = options.loops, .runs = options.runs};
+  if (timing.loops == 0) {
+    constexpr int64_t kMost = 1'000'000'000;
+    time_of(1);  // which fills caches
+    for (int64_t power = 1; timing.loops == 0; power *= 10)
+      for (const int64_t loops : {power, 2 * power, 5 * power})
+        if (timing.loops == 0 && (time_of(loops) >= options.min_seconds || loops >= kMost))
+          timing.loops = loops;
+  }
+  double best = time_of(timing.loops);
+  for (int64_t run = 1; run < options.runs; ++run) best = std::min(best, time_of(timing.loops));
+  timing.seconds = best / double(timing.loops);
+  return timing;
 }
 
 }  // namespace tapegrad

@@ -70,4 +70,23 @@ std::ostream& operator<<(std::ostream& out, const TimeReport& report);
 /// Calls the function and reports.
 TimeReport time_calls(const std::function<void()>& call, int64_t calls = 1, Device device = cpu);
 
+/// What a short call costs: the fastest of some runs of many calls each, since whatever else the
+/// machine does only adds to it.
+struct Timing {
+  double seconds = 0;  // of a call, in the fastest run
+  int64_t loops = 0;   // calls in a run
+  int64_t runs = 0;
+};
+/// "1000 loops, best of 5: 1.234 us per loop"
+std::ostream& operator<<(std::ostream& out, const Timing& timing);
+
+struct TimeitOptions {
+  int64_t runs = 5;
+  int64_t loops = 0;                 // 0: the first of 1, 2, 5, 10, 20 ... that takes min_seconds
+  double min_seconds = 0.2;          // of the run that finds the number of loops
+  Device device = default_device();  // every run ends when it has done all it was given
+};
+/// std::cout << timeit([&] { net(x); });
+Timing timeit(const std::function<void()>& call, TimeitOptions options = {});
+
 }  // namespace tapegrad

@@ -133,5 +133,39 @@ TEST(TimeReport, S509_CountsWhatACallTakes) {
   EXPECT_THROW(time_calls([] {}, 0), ArgumentError);
 }
 
+TEST(Timeit, S319_FindsAsManyLoopsAsTakeAWhile) {
+  int64_t calls = 0;
+  const Timing timing = timeit(
+      [&] {
+        ++calls;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      },
+      {.runs = 3, .min_seconds = 0.004});
+  EXPECT_TRUE(timing.loops >= 1 && timing.loops <= 5) << timing.loops;
+  EXPECT_EQ(timing.runs, 3);
+  EXPECT_GE(timing.seconds, 1e-3);
+  EXPECT_GE(calls, 1 + 3 * timing.loops);
+}
+
+TEST(Timeit, TakesTheLoopsItIsTold) {
+  int64_t calls = 0;
+  EXPECT_EQ(timeit([&] { ++calls; }, {.runs = 2, .loops = 7}).loops, 7);
+  EXPECT_EQ(calls, 14);
+  EXPECT_THROW(timeit([] {}, {.runs = 0}), ArgumentError);
+  EXPECT_THROW(timeit([] {}, {.loops = -1}), ArgumentError);
+}
+
+TEST(Timeit, Prints) {
+  const auto text = [](const Timing& timing) {
+    std::ostringstream out;
+    out << timing;
+    return out.str();
+  };
+  EXPECT_EQ(text({.seconds = 1.234e-6, .loops = 1000, .runs = 5}),
+            "1000 loops, best of 5: 1.234 us per loop");
+  EXPECT_EQ(text({.seconds = 2.5, .loops = 1, .runs = 3}), "1 loop, best of 3: 2.5 s per loop");
+  EXPECT_EQ(text({.seconds = 3e-9, .loops = 2, .runs = 1}), "2 loops, best of 1: 3 ns per loop");
+}
+
 }  // namespace
 }  // namespace tapegrad
