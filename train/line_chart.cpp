@@ -43,7 +43,7 @@ class Chart {
                          curve.y.size(), " y");
       for (size_t i = 0; i < curve.x.size(); ++i)
         if (is_point(curve, i)) {
-          x_.add(curve.x[i]);
+          x_.add(place(curve.x[i]));
           y_.add(height(curve.y[i]));
         }
     }
@@ -64,9 +64,10 @@ class Chart {
   }
 
  private:
+  double place(double x) const { return options_.log_x ? std::log10(x) : x; }
   double height(double y) const { return options_.log_y ? std::log10(y) : y; }
   bool is_point(const Series& curve, size_t i) const {
-    return std::isfinite(curve.x[i]) && std::isfinite(height(curve.y[i]));
+    return std::isfinite(place(curve.x[i])) && std::isfinite(height(curve.y[i]));
   }
   double across(double x) const {
     return left_ + (x - x_.low) / (x_.high - x_.low) * (right_ - left_);
@@ -77,11 +78,11 @@ class Chart {
 
   std::string axes() const {
     std::string svg;
-    for (double tick : nice_ticks(x_.low, x_.high, 8)) {
-      svg += svg_line(across(tick), top_, across(tick), bottom_, "#ececec");
-      svg += svg_text(across(tick), bottom_ + 18, tick_text(tick), 12, TextAnchor::kMiddle);
+    for (const auto& [x, text] : ticks(x_, options_.log_x, 8)) {
+      svg += svg_line(across(x), top_, across(x), bottom_, "#ececec");
+      svg += svg_text(across(x), bottom_ + 18, text, 12, TextAnchor::kMiddle);
     }
-    for (const auto& [y, text] : y_ticks()) {
+    for (const auto& [y, text] : ticks(y_, options_.log_y, 6)) {
       svg += svg_line(left_, down(y), right_, down(y), "#ececec");
       svg += svg_text(left_ - 8, down(y) + 4, text, 12, TextAnchor::kEnd);
     }
@@ -101,19 +102,23 @@ class Chart {
     return svg;
   }
 
-  std::vector<std::pair<double, std::string>> y_ticks() const {
+  /// About `count` places on an axis, and what stands there.
+  static std::vector<std::pair<double, std::string>> ticks(const Range& range, bool log,
+                                                           int count) {
     std::vector<std::pair<double, std::string>> ticks;
-    if (!options_.log_y) {
-      for (double tick : nice_ticks(y_.low, y_.high, 6)) ticks.emplace_back(tick, tick_text(tick));
+    if (!log) {
+      for (double tick : nice_ticks(range.low, range.high, count))
+        ticks.emplace_back(tick, tick_text(tick));
       return ticks;
     }
     // Powers of ten; within few of them also 2 and 5 times each.
-    const double span = y_.high - y_.low;
+    const double span = range.high - range.low;
     const int every = std::max(1, int(span / 7));
-    for (int power = int(std::floor(y_.low)); power <= int(std::ceil(y_.high)); ++power)
+    for (int power = int(std::floor(range.low)); power <= int(std::ceil(range.high)); ++power)
       for (double factor : {1.0, 2.0, 5.0}) {
         const double at = power + std::log10(factor);
-        if (at < y_.low || at > y_.high || (factor > 1 && span > 2) || power % every != 0) continue;
+        if (at < range.low || at > range.high || (factor > 1 && span > 2) || power % every != 0)
+          continue;
         ticks.emplace_back(at, tick_text(factor * std::pow(10.0, power)));
       }
     return ticks;
@@ -131,7 +136,7 @@ class Chart {
           down_yet = false;
           continue;
         }
-        const double x = across(curve.x[i]), y = down(height(curve.y[i]));
+        const double x = across(place(curve.x[i])), y = down(height(curve.y[i]));
         path += format("%c%.1f %.1f ", down_yet ? 'L' : 'M', x, y);
         dots +=
             format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.2\" fill=\"%s\"/>\n", x, y, colour(c));
@@ -173,7 +178,7 @@ class Chart {
 
   std::span<const Series> curves_;
   const ChartOptions& options_;
-  Range x_, y_;  // y on the scale that is drawn
+  Range x_, y_;  // on the scales that are drawn
   double left_, right_, top_, bottom_;
 };
 

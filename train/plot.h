@@ -22,7 +22,8 @@ struct Series {
 struct ChartOptions {
   std::string title = {}, x_label = {}, y_label = {};
   int width = 720, height = 450;  // pixels
-  bool log_y = false;             // a y of zero or less is a gap
+  bool log_x = false;             // a point at zero or less is a gap
+  bool log_y = false;             // likewise
 };
 
 /// The curves with axes, ticks, a grid and, for several, a legend. ShapeError when a series' x and

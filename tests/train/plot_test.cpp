@@ -72,13 +72,24 @@ TEST(Plot, LineChartTakesWhatDataGives) {
   for (const Series& odd : {Series{"none", {}, {}}, Series{"one", {3}, {5}},
                             Series{"flat", {1, 2}, {7, 7}}, Series{"nan", {1, 2}, {NAN, NAN}},
                             Series{"negative", {-1, 1}, {-5, -4}}, Series{"zero", {0}, {0}}})
-    for (bool log_y : {false, true}) {
-      const std::string svg = line_chart(only(odd), {.log_y = log_y});
+    for (bool log : {false, true}) {
+      const std::string svg = line_chart(only(odd), {.log_x = log, .log_y = log});
       EXPECT_EQ(svg.find("nan"), std::string::npos) << odd.name;
       EXPECT_EQ(svg.find("inf"), std::string::npos) << odd.name;
     }
   const Series uneven{"uneven", {1, 2}, {1}};
   EXPECT_THROW(line_chart(only(uneven)), ShapeError);
+}
+
+TEST(Plot, OnALogarithmicAxisEqualRatiosAreEquallyFarApart) {
+  const Series rows{"rows", {0, 1, 10, 100}, {1, 1, 2, 3}};
+  const std::string svg = line_chart(only(rows), {.log_x = true});
+  std::vector<double> places;
+  for (size_t at = svg.find("cx=\""); at != svg.npos; at = svg.find("cx=\"", at + 1))
+    places.push_back(std::stod(svg.substr(at + 4)));
+  ASSERT_EQ(places.size(), 3u) << "zero is a gap";
+  EXPECT_NEAR(places[2] - places[1], places[1] - places[0], 0.11);
+  EXPECT_NE(svg.find(">100<"), std::string::npos);
 }
 
 std::vector<Surface> peaks() {
