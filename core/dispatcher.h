@@ -55,11 +55,15 @@ class KernelTable {
   template <typename T>
   void unpack(const T&) const {}
 
-  /// Of the elements that a kernel sees: those of an expanded tensor once.
+  /// Of the elements that a kernel sees: those of an expanded tensor once. An argument that holds
+  /// tensors may have bytes().
   static int64_t bytes_of(const Tensor& x);
   template <typename T>
-  static int64_t bytes_of(const T&) {
-    return 0;
+  static int64_t bytes_of(const T& argument) {
+    if constexpr (requires { argument.bytes(); })
+      return argument.bytes();
+    else
+      return 0;
   }
 
  private:

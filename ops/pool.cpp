@@ -59,7 +59,7 @@ struct PoolGather {
   static constexpr std::string_view kName = "max_pool2d_gather";
   Maxima maxima;
   Shape shape{};  // of x
-  auto saved() { return std::tie(indices); }
+  auto saved() { return std::tie(maxima.indices); }
 
   Tensor forward(const Tensor& x) {
     shape = x.shape();
@@ -75,7 +75,7 @@ struct PoolScatter {
   static constexpr std::string_view kName = "max_pool2d_backward";
   Maxima maxima;
   Shape shape;  // of the result
-  auto saved() { return std::tie(indices); }
+  auto saved() { return std::tie(maxima.indices); }
 
   Tensor forward(const Tensor& dy) {
     Tensor dx = dy.empty_like(shape);

@@ -26,6 +26,7 @@ struct ParamUpdates {
 
   Device device() const { return list.front().param.device(); }
   DType dtype() const { return list.front().param.dtype(); }
+  int64_t bytes() const;  // of all of them
 };
 
 /// At least one gradient, all contiguous and of one device and dtype.

@@ -154,6 +154,16 @@ TEST(Profiler, CountsBytesOfWhatKernelsSee) {
   EXPECT_EQ(add(ones({8}, {.dtype = f64}), ones({8}, {.dtype = f64})).bytes, 8 * 3 * 8);
 }
 
+TEST(Profiler, CountsBytesOfAnUpdate) {
+  const Variable w = ones({100}, {.requires_grad = true});
+  sum(w * w).backward();
+  optim::SGD sgd({w}, 0.1);
+  EXPECT_EQ(work_of("SGD", Pass::kUpdate, [&] { sgd.step(); }).bytes, 4 * 100 * 2);
+  optim::Adam adam({w}, 0.1);
+  adam.step();  // which makes its state
+  EXPECT_EQ(work_of("Adam", Pass::kUpdate, [&] { adam.step(); }).bytes, 4 * 100 * 4);
+}
+
 TEST(Profiler, GoesOnAfterAnErrorAndBesideAnother) {
   Profiler outer;
   {
