@@ -99,8 +99,8 @@ class Kernel<void(First, Rest...)> : public KernelTable {
     if ((is_packed(first) || ... || is_packed(rest))) [[unlikely]]
       unpack(first), (unpack(rest), ...);
     if (detail::profile != nullptr) [[unlikely]]
-      note_work(first, rest...);
-    reinterpret_cast<Function>(find(first.device().type, first.dtype()))(first, rest...);
+      return run_profiled(first, rest...);
+    run(first, rest...);
   }
 
   /// The function in a slot, for the few callers whose first argument does not choose the device.
@@ -116,9 +116,13 @@ class Kernel<void(First, Rest...)> : public KernelTable {
   }
 
  private:
-  [[gnu::cold, gnu::noinline]] void note_work(First first, Rest... rest) const {
-    OpSpan::add({.flops = flops_ != nullptr ? flops_(first, rest...) : 0,
-                 .bytes = (bytes_of(first) + ... + bytes_of(rest))});
+  void run(First first, Rest... rest) const {
+    reinterpret_cast<Function>(find(first.device().type, first.dtype()))(first, rest...);
+  }
+  [[gnu::cold, gnu::noinline]] void run_profiled(First first, Rest... rest) const {
+    const KernelSpan span({.flops = flops_ != nullptr ? flops_(first, rest...) : 0,
+                           .bytes = (bytes_of(first) + ... + bytes_of(rest))});
+    run(first, rest...);
   }
 
   Flops flops_;

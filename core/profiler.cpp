@@ -98,6 +98,7 @@ struct Profiler::Record {
   void* before = nullptr;
   bool watching = true;
   std::vector<Open> open = {};
+  int kernels = 0;  // that run, one within another
   std::vector<Event> events = {};
   std::map<std::tuple<const std::string*, std::string_view, Pass>, ProfileEntry> sums = {};
 
@@ -146,10 +147,12 @@ void OpSpan::end() {
   if (detail::profile == record_ && !record->open.empty()) record->finish();
 }
 
-void OpSpan::add(const KernelWork& work) {
-  auto& record = *static_cast<Profiler::Record*>(detail::profile);
-  if (!record.open.empty()) tapegrad::add(work, record.open.back().event.work);
+KernelSpan::KernelSpan(const KernelWork& work) : record_(detail::profile) {
+  auto& record = *static_cast<Profiler::Record*>(record_);
+  if (record.kernels++ == 0 && !record.open.empty()) add(work, record.open.back().event.work);
 }
+
+KernelSpan::~KernelSpan() { --static_cast<Profiler::Record*>(record_)->kernels; }
 
 std::vector<ProfileEntry> Profiler::entries() const {
   // Equal names need not be one string.

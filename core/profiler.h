@@ -87,6 +87,7 @@ class Profiler {
 
  private:
   friend class OpSpan;
+  friend class KernelSpan;
   struct Record;
   Record* record_;
 };
@@ -114,14 +115,24 @@ class [[nodiscard]] OpSpan {
   OpSpan(const OpSpan&) = delete;
   OpSpan& operator=(const OpSpan&) = delete;
 
-  /// Work of the span that is open on this thread, if there is one. Only while `profile` is set.
-  [[gnu::cold]] static void add(const KernelWork& work);
-
  private:
   [[gnu::cold]] void begin(std::string_view op, Pass pass, const std::string* part);
   [[gnu::cold]] void end();
 
   void* record_ = nullptr;  // that sees it
+};
+
+/// A call of a kernel, while something watches this thread: its work goes to the span that is open.
+/// What it has other kernels do is counted already.
+class [[nodiscard]] KernelSpan {
+ public:
+  [[gnu::cold]] explicit KernelSpan(const KernelWork& work);
+  [[gnu::cold]] ~KernelSpan();
+  KernelSpan(const KernelSpan&) = delete;
+  KernelSpan& operator=(const KernelSpan&) = delete;
+
+ private:
+  void* record_;
 };
 
 }  // namespace tapegrad
