@@ -4,16 +4,18 @@
 //   std::cout << memory_report({.model = &net, .optimizer = &adam, .tape = loss, .data = {x, y}});
 //
 //                                        MiB   share
-//   weights                            4.577   13.9%
-//   gradients                          4.577   13.9%
-//   optimizer state                    9.154   27.8%
-//   data                               0.384    1.2%
-//   saved for backward                14.011   42.6%
-//     Net.conv1                        0.383    1.2%
-//     ...
-//   other                              0.201    0.6%
-//   in use                            32.904  100.0%
-//   workspace: 11.250 MiB more at the peak; cached for reuse: 11.250 MiB
+//   weights                            4.577    8.1%
+//   gradients                          4.577    8.1%
+//   optimizer state                    9.154   16.1%
+//   data                               0.384    0.7%
+//   saved for backward                37.692   66.3%
+//     Net                             33.125   58.3%
+//     Net.fc1                          4.500    7.9%
+//     Net.fc2                          0.062    0.1%
+//     (outside of modules)             0.005    0.0%
+//   other                              0.462    0.8%
+//   in use                            56.847  100.0%
+//   workspace: 42.646 MiB more at the peak; cached for reuse: 66.278 MiB
 #pragma once
 
 #include <cstdint>
