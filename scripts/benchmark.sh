@@ -1,28 +1,41 @@
 #!/usr/bin/env bash
 # Measures ours beside the distribution's libtorch, and writes docs/benchmarks.md.
 #   scripts/benchmark.sh [--rounds=N] [workload...]
+#   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead, in a minute
 # Each workload is a process of its own; ours and libtorch's take turns, N rounds (3) with 1 and with
 # 2 threads. libtorch gets what makes it fast: OpenMP's OpenBLAS, AVX-512 where the machine has it,
 # and an allocator that keeps its memory. The machine should do nothing else meanwhile.
 set -eu
 cd "$(dirname "$0")/.."
-rounds=3 workloads=()
+rounds=3 workloads=() tables=false cuda=OFF
 for word in "$@"; do
   case $word in
     --rounds=*) rounds=${word#*=} ;;
-    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit ;;
+    --tables) tables=true ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit ;;
     *) workloads+=("$word") ;;
   esac
 done
 [ ${#workloads[@]} -gt 0 ] ||
   workloads=(ops peaks keras_cnn article_cnn_8 article_cnn_128 lstm_lm gpt resnet18)
 
-scripts/setup.sh python3
-scripts/setup.sh libtorch-dev || echo "without libtorch"
+if $tables; then
+  scripts/setup.sh
+  nvidia-smi -L >/dev/null 2>&1 && cuda=AUTO
+else
+  scripts/setup.sh python3
+  scripts/setup.sh libtorch-dev || echo "without libtorch"
+fi
 build=build-benchmark
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_BUILD_TESTS=OFF \
   -DTAPEGRAD_BUILD_TOOLS=OFF -DTAPEGRAD_BUILD_EXAMPLES=OFF -DTAPEGRAD_BUILD_BENCHMARKS=ON \
-  -DTAPEGRAD_CUDA=OFF -DTAPEGRAD_WERROR="${WERROR:-OFF}" >/dev/null
+  -DTAPEGRAD_CUDA=$cuda -DTAPEGRAD_WERROR="${WERROR:-OFF}" >/dev/null
+if $tables; then
+  cmake --build $build --target tables
+  $build/benchmarks/tables docs "$(git rev-parse --short HEAD)"
+  echo "docs/precision_and_parallelism.md is written"
+  exit
+fi
 cmake --build $build
 
 libraries=/usr/lib/$(gcc -print-multiarch)/openblas-openmp
