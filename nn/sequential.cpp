@@ -8,20 +8,43 @@
 namespace tapegrad::nn {
 namespace {
 
-/// y = relu(layer(y)) by one op: false where there is none, or something watches what is between.
-bool call_with_relu(const Module& layer, const Module& next, Variable& y, Where where) {
-  if (typeid(next) != typeid(ReLU) || layer.is_watched() || next.is_watched()) return false;
-  const auto* linear = dynamic_cast<const Linear*>(&layer);
-  const auto* conv = dynamic_cast<const Conv2d*>(&layer);
-  if (linear == nullptr && conv == nullptr) return false;
+/// Whether layer i is a Layer, and nothing watches what it gives.
+template <typename Layer>
+bool is_plain(std::span<const AnyModule> layers, size_t i) {
+  if (i >= layers.size()) return false;
+  const Module& layer = *layers[i];
+  return typeid(layer) == typeid(Layer) && !layer.is_watched();
+}
+
+/// relu(layer(x)) by one op of a Linear or a Conv2d.
+template <typename Layer>
+Variable call_with_relu(const Module& module, const Variable& x, Where where) {
+  const auto& layer = static_cast<const Layer&>(module);
   const ModuleCall call(layer, where);
   try {
-    y = linear != nullptr ? linear->forward_relu(y, where) : conv->forward_relu(y, where);
+    return layer.forward_relu(x, where);
   } catch (Error& error) {
     tapegrad::detail::locate(error, where);
     throw;
   }
-  return true;
+}
+
+/// Runs the first layer, or the first two where they are faster together; gives how many.
+size_t run_first(std::span<const AnyModule> layers, Variable& y, Where where) {
+  // The largest of rectified values is the largest value, rectified: of fewer values. The gradient
+  // goes to the same element, or to none.
+  if (is_plain<ReLU>(layers, 0) && is_plain<MaxPool2d>(layers, 1)) {
+    y = layers[0]->call(layers[1]->call(y, where), where);
+    return 2;
+  }
+  const bool relu_follows = is_plain<ReLU>(layers, 1) && !is_plain<MaxPool2d>(layers, 2);
+  if (relu_follows && is_plain<Linear>(layers, 0))
+    y = call_with_relu<Linear>(*layers[0], y, where);
+  else if (relu_follows && is_plain<Conv2d>(layers, 0))
+    y = call_with_relu<Conv2d>(*layers[0], y, where);
+  else
+    return y = layers[0]->call(y, where), 1;
+  return 2;
 }
 
 }  // namespace
@@ -44,12 +67,8 @@ void Sequential::members(Members& m) {
 
 Variable Sequential::forward(const Variable& x, Where where) const {
   Variable y = x;
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    if (i + 1 < layers_.size() && call_with_relu(*layers_[i], *layers_[i + 1], y, where))
-      ++i;
-    else
-      y = layers_[i]->call(y, where);
-  }
+  for (std::span<const AnyModule> left = layers_; !left.empty();)
+    left = left.subspan(run_first(left, y, where));
   return y;
 }
 

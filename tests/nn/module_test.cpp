@@ -1,5 +1,6 @@
 #include "nn/module.h"
 
+#include <cmath>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -283,6 +284,33 @@ TEST(Sequential, MakesOneOpOfALayerAndItsRelu) {
       });
   EXPECT_EQ(std::string(model(x).grad_fn()->name()), "relu");
   EXPECT_GT(seen, 0);
+}
+
+// A ReLU before a MaxPool2d runs after it, on fewer values.
+TEST(Sequential, RectifiesWhatAMaxPoolLeaves) {
+  manual_seed(4);
+  const Sequential model{Conv2d({.in_channels = 1, .out_channels = 3, .kernel_size = 3}), ReLU(),
+                         MaxPool2d({.kernel_size = 3, .stride = 2, .padding = 1})};
+  Variable x = round(randn({4, 1, 12, 12}) * 2);  // with windows of zeros, and with equal ones
+  x.requires_grad_();
+  const Variable pooled = model(x);
+  EXPECT_EQ(std::string(pooled.grad_fn()->name()), "relu");
+  Variable y = x;
+  for (int i = 0; i < model.size(); ++i) y = model[i].call(y, Where::current());
+  EXPECT_EQ(pooled.to_vector<float>(), y.to_vector<float>());
+  std::vector<Variable> leaves = model.parameters();
+  leaves.push_back(x);
+  const auto of_pooled = grad(sum(square(pooled + 1)), leaves);
+  const auto of_layers = grad(sum(square(y + 1)), leaves);
+  for (size_t i = 0; i < leaves.size(); ++i)
+    EXPECT_EQ(of_pooled[i].to_vector<float>(), of_layers[i].to_vector<float>()) << i;
+
+  const Sequential only{ReLU(), MaxPool2d(2)};
+  const Variable zero = only(tensor({-1.f, -0.f, -3.f, -0.f}, {1, 1, 2, 2}));
+  EXPECT_EQ(zero.item(), 0);
+  EXPECT_FALSE(std::signbit(zero.item()));
+  EXPECT_EQ(only(tensor({-1.f, -2.f, -3.f, -4.f}, {1, 1, 2, 2})).item(), 0);
+  EXPECT_TRUE(std::isnan(only(tensor({-1.f, 2.f, std::nanf(""), -4.f}, {1, 1, 2, 2})).item()));
 }
 
 TEST(Sequential, CloneSharesNothing) {
