@@ -11,6 +11,7 @@
 
 #include "backends/cpu/dnnl.h"
 #include "backends/cpu/packed.h"
+#include "backends/cpu/threads.h"
 #include "core/error.h"
 
 namespace tapegrad::backends::cpu {
@@ -331,6 +332,7 @@ bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Con
 /// Runs f; oneDNN's exceptions become the library's.
 template <typename F>
 bool translated(F f) {
+  respect_thread_limit();
   try {
     return f();
   } catch (const dnnl::error& error) {

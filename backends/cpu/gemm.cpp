@@ -7,6 +7,7 @@
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "backends/cpu/threads.h"
 #include "core/error.h"
 
 namespace tapegrad::backends::cpu {
@@ -34,6 +35,7 @@ Blas blas(int64_t rows, int64_t columns, int64_t row, int64_t column) {
 
 void multiply(int64_t m, int64_t n, int64_t k, const float* a, Blas at, const float* b, Blas bt,
               float* c, int64_t ldc, bool accumulate) {
+  respect_thread_limit();
   const dnnl_status_t status =
       dnnl_sgemm(at.transposed ? 'T' : 'N', bt.transposed ? 'T' : 'N', m, n, k, 1.0f, a, at.ld, b,
                  bt.ld, accumulate ? 1.0f : 0.0f, c, ldc);

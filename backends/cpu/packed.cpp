@@ -1,6 +1,7 @@
 #include "backends/cpu/packed.h"
 
 #include "backends/cpu/dnnl.h"
+#include "backends/cpu/threads.h"
 #include "core/error.h"
 #include "ops/conv.h"
 
@@ -23,6 +24,7 @@ void reorder(const memory::desc& from, const std::byte* source, const memory::de
       return memory(desc, dnnl_engine(), const_cast<std::byte*>(data));
     };
     memory in = view(from, source), out = view(to, target);
+    respect_thread_limit();
     dnnl::reorder(in, out).execute(dnnl_stream(), in, out);
     dnnl_stream().wait();
   } catch (const dnnl::error& error) {
