@@ -7,11 +7,11 @@
 //   profiler.save_trace("step.json");     // for chrome://tracing and ui.perfetto.dev
 //
 //   part, op                  pass          calls    ms/step   share   GFLOP/s      GB/s
-//   Net.conv2                                         37.018   74.2%     510.4       3.1
-//     conv2d                  backward         20     24.911   49.9%     498.2       2.9
-//     conv2d                  forward          20     12.107   24.3%     535.7       3.5
+//   Sequential.2                                      27.185   53.8%     299.9       2.6
+//     conv2d                  backward         24     19.454   38.5%     279.4       2.1
+//     conv2d                  forward          24      7.731   15.3%     351.6       3.9
+//   Sequential.7                                       7.633   15.1%     118.7       3.7
 //   ...
-//   an epoch of 469 steps at 49.891 ms: 23.40 s
 //
 // An op of the forward pass has its own time, without that of ops it is composed of; a rule of the
 // backward pass has all of its time; a step of an optimizer is one entry. On a GPU these are the
