@@ -8,6 +8,7 @@
 
 #include "backends/cpu/lapack.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/threads.h"
 #include "core/error.h"
 #include "ops/linalg.h"
 
@@ -42,6 +43,7 @@ constexpr double kRotations = 1 << 27;
 class Batch {
  public:
   explicit Batch(const Tensor& x, double one_thread = kTriangles) : count_(x.shape()[0]) {
+    respect_thread_limit();
     const double m = double(x.shape()[2]), n = double(x.shape()[1]);
     is_small_ = m * n * std::min(m, n) <= one_thread;
     threads_ = is_small_ ? int(std::clamp<int64_t>(count_, 1, omp_get_max_threads())) : 1;

@@ -82,8 +82,9 @@ std::vector<double> linear_ops() {
   const Variable ids = remainder(arange(20000), 50);
   std::vector<double> all;
   for (const Variable& y :
-       {matmul(a, b), conv2d(x, w, bias, {.padding = 1}), sum(x, {0, 2}), embedding(ids, table),
-        cumsum(a, 1), avg_pool2d(x, {.kernel_size = 2}) * 4.0}) {
+       {matmul(a, b), matmul(a.to(f64), b.to(f64)).to(f32), conv2d(x, w, bias, {.padding = 1}),
+        sum(x, {0, 2}), embedding(ids, table), cumsum(a, 1),
+        avg_pool2d(x, {.kernel_size = 2}) * 4.0}) {
     Generator generator(7);
     y.backward(randint(-2, 3, y.shape(), {.dtype = f32}, generator));
     for (double value : y.to_vector<double>()) all.push_back(value);
