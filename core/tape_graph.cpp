@@ -22,18 +22,6 @@ std::string value_text(const Shape& shape, DType dtype) {
   return text.text();
 }
 
-/// All that root reaches, oldest first; leaves, which have no age, in front.
-std::vector<const Node*> reach(const Node& root) {
-  std::vector<const Node*> nodes{&root};
-  std::unordered_set<const Node*> seen{&root};
-  for (size_t next = 0; next < nodes.size(); ++next)
-    for (const Edge& edge : nodes[next]->edges())
-      if (edge && seen.insert(&*edge.node).second) nodes.push_back(&*edge.node);
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [](const Node* a, const Node* b) { return a->number() < b->number(); });
-  return nodes;
-}
-
 TapeGraph::Vertex describe_leaf(const Leaf& leaf) {
   TapeGraph::Vertex vertex;
   vertex.is_leaf = true;
@@ -138,6 +126,17 @@ void shorten_leaves(TapeGraph& graph) {
 bool TapeGraph::is_within(int group, int ancestor) const {
   while (group > ancestor) group = groups[size_t(group)].parent;
   return group == ancestor;
+}
+
+std::vector<const Node*> reach(const Node& root) {
+  std::vector<const Node*> nodes{&root};
+  std::unordered_set<const Node*> seen{&root};
+  for (size_t next = 0; next < nodes.size(); ++next)
+    for (const Edge& edge : nodes[next]->edges())
+      if (edge && seen.insert(&*edge.node).second) nodes.push_back(&*edge.node);
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [](const Node* a, const Node* b) { return a->number() < b->number(); });
+  return nodes;
 }
 
 TapeGraph collect_tape(const Variable& root) {

@@ -43,6 +43,9 @@ struct TapeGraph {
 /// gives its results to nobody. AutogradError when root has no history, or it was freed.
 TapeGraph collect_tape(const Variable& root);
 
+/// All that root reaches, oldest first; leaves, which have no age, in front.
+std::vector<const Node*> reach(const Node& root);
+
 /// "1.5 MB"
 std::string format_bytes(int64_t bytes);
 

@@ -38,13 +38,16 @@ size_t run_first(std::span<const AnyModule> layers, Variable& y, Where where) {
     return 2;
   }
   const bool relu_follows = is_plain<ReLU>(layers, 1) && !is_plain<MaxPool2d>(layers, 2);
-  if (relu_follows && is_plain<Linear>(layers, 0))
+  if (relu_follows && is_plain<Linear>(layers, 0)) {
     y = call_with_relu<Linear>(*layers[0], y, where);
-  else if (relu_follows && is_plain<Conv2d>(layers, 0))
+    return 2;
+  }
+  if (relu_follows && is_plain<Conv2d>(layers, 0)) {
     y = call_with_relu<Conv2d>(*layers[0], y, where);
-  else
-    return y = layers[0]->call(y, where), 1;
-  return 2;
+    return 2;
+  }
+  y = layers[0]->call(y, where);
+  return 1;
 }
 
 }  // namespace

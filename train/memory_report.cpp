@@ -7,6 +7,7 @@
 #include "core/allocator.h"
 #include "core/error.h"
 #include "core/op.h"
+#include "core/tape_graph.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
 #include "train/text.h"
@@ -35,18 +36,6 @@ class Claims {
   int64_t outside_ = 0;
 };
 
-/// All that lead to the root, oldest first.
-std::vector<const Node*> history(const Node& root) {
-  std::vector<const Node*> nodes{&root};
-  std::unordered_set<const Node*> seen{&root};
-  for (size_t next = 0; next < nodes.size(); ++next)
-    for (const Edge& edge : nodes[next]->edges())
-      if (edge && seen.insert(&*edge.node).second) nodes.push_back(&*edge.node);
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [](const Node* a, const Node* b) { return a->number() < b->number(); });
-  return nodes;
-}
-
 std::vector<MemoryReport::Part> saved_by_part(const Node& root, Claims& claims) {
   struct Saved final : SavedVisitor {
     explicit Saved(Claims& claims) : claims(claims) {}
@@ -55,7 +44,7 @@ std::vector<MemoryReport::Part> saved_by_part(const Node& root, Claims& claims) 
     int64_t bytes = 0;
   };
   std::vector<MemoryReport::Part> parts;
-  for (const Node* node : history(root)) {
+  for (const Node* node : reach(root)) {
     Saved saved(claims);
     node->visit_saved(saved);
     if (saved.bytes == 0) continue;

@@ -166,8 +166,8 @@ struct Exponent {
 template <typename R>
 Lanes<R> exp(Lanes<R> x) {
   using T = Table<R>;
-  // Zeros are chosen, not computed: a result that vanishes costs the processor as much as fifty
-  // others, and a masked softmax is half full of them. Of a NaN and a bound min gives the second.
+  // Zeros are chosen, not computed: the processor is slow at results that vanish. A masked softmax,
+  // half full of them, took five times as long. Of a NaN and a bound min gives the second.
   const auto vanishes = x <= Lanes<R>(T::kExpLow);
   const Exponent<R> e(select(vanishes, Lanes<R>(R(0)), xsimd::min(Lanes<R>(T::kExpHigh), x)));
   return select(vanishes, Lanes<R>(R(0)), scaled(Lanes<R>(R(1)) + e.fraction, e.n));
