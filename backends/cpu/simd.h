@@ -7,6 +7,7 @@
 // is +0, fma rounds twice and NaN != NaN is false with AVX-512: write !(x == x).
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -27,23 +28,47 @@ using Batch = xsimd::batch<Compute<T>>;
 template <typename T>
 inline constexpr int64_t kLanes = int64_t(Batch<T>::size);
 
+/// The bits of a batch of float, and of as many bfloat16.
+using FloatBits [[gnu::vector_size(4 * kLanes<float>)]] = uint32_t;
+using BFloat16Bits [[gnu::vector_size(2 * kLanes<float>)]] = uint16_t;
+
+/// From bfloat16 to float and back, each lane by itself.
+inline xsimd::batch<float> decode_bfloat16(BFloat16Bits bits) {
+#if XSIMD_WITH_AVX512F  // g++ 12 makes four shuffles of the conversion below
+  const auto words =
+      std::bit_cast<FloatBits>(_mm512_maskz_cvtepu16_epi32(0xffff, std::bit_cast<__m256i>(bits)));
+#else
+  const auto words = __builtin_convertvector(bits, FloatBits);
+#endif
+  return std::bit_cast<xsimd::batch<float>::register_type>(words << 16);
+}
+inline BFloat16Bits encode_bfloat16(xsimd::batch<float> values) {
+  const auto words = std::bit_cast<FloatBits>(values.data);
+  const FloatBits rounded = words + 0x7fffu + (words >> 16 & 1u);
+  const FloatBits upper = values.data != values.data ? words | 0x400000u : rounded;  // NaN, quiet
+  return __builtin_convertvector(upper >> 16, BFloat16Bits);
+}
+
 /// kLanes<T> elements; no alignment is asked for.
 template <typename T>
 Batch<T> load_batch(const T* from) {
   if constexpr (!kIsHalf<T>) {
     return Batch<T>::load_unaligned(from);
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    BFloat16Bits bits;
+    std::memcpy(&bits, from, sizeof bits);
+    return decode_bfloat16(bits);
   } else {
 #if XSIMD_WITH_AVX512F  // the maskz forms: g++ 12 warns of its own headers for the plain ones
-    if constexpr (std::is_same_v<T, float16>)
-      return Batch<T>(_mm512_maskz_cvtph_ps(
-          0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+    return Batch<T>(
+        _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 #elif XSIMD_WITH_AVX && defined(__F16C__)
-    if constexpr (std::is_same_v<T, float16>)
-      return Batch<T>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
-#endif
+    return Batch<T>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#else
     alignas(64) float wide[kLanes<T>];
     for (int64_t i = 0; i < kLanes<T>; ++i) wide[i] = float(from[i]);
     return Batch<T>::load_aligned(wide);
+#endif
   }
 }
 
@@ -51,18 +76,19 @@ template <typename T>
 void store_batch(T* to, Batch<T> values) {
   if constexpr (!kIsHalf<T>) {
     values.store_unaligned(to);
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    const BFloat16Bits bits = encode_bfloat16(values);
+    std::memcpy(to, &bits, sizeof bits);
   } else {
 #if XSIMD_WITH_AVX512F
-    if constexpr (std::is_same_v<T, float16>)
-      return _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
-                                 _mm512_maskz_cvtps_ph(0xffff, values, 0));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtps_ph(0xffff, values, 0));
 #elif XSIMD_WITH_AVX && defined(__F16C__)
-    if constexpr (std::is_same_v<T, float16>)
-      return _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(values, 0));
-#endif
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(values, 0));
+#else
     alignas(64) float wide[kLanes<T>];
     values.store_aligned(wide);
     for (int64_t i = 0; i < kLanes<T>; ++i) to[i] = T(wide[i]);
+#endif
   }
 }
 

@@ -135,6 +135,54 @@ TYPED_TEST(Sixteen, RoundsToNearestEven) {
   }
 }
 
+/// Floats that are hard to round, with both signs: random bits, every value of T with what lies
+/// close to it and half way to the next, NaN of all payloads.
+template <typename T>
+std::vector<float> hard_to_round() {
+  std::vector<float> values;
+  const auto add = [&](uint32_t bits) {
+    for (const uint32_t sign : {0u, 0x80000000u})
+      values.push_back(std::bit_cast<float>((bits & 0x7fffffffu) | sign));
+  };
+  std::mt19937 random(11);
+  for (int i = 0; i < 100000; ++i) add(uint32_t(random()));
+  for (uint32_t bits = 0; bits < 0x8000; ++bits) {
+    const uint32_t word = std::bit_cast<uint32_t>(float(std::bit_cast<T>(uint16_t(bits))));
+    const uint32_t half = std::is_same_v<T, bfloat16> ? 0x8000 : 0x1000;
+    for (const uint32_t distance : {0u, 1u, half - 1, half, half + 1}) add(word + distance);
+  }
+  for (uint32_t bit = 1; bit < 0x800000; bit *= 2) add(0x7f800000u | bit), add(bit);
+  return values;
+}
+
+template <typename T, typename Bits>
+std::vector<Bits> bits_of(const Tensor& x) {
+  std::vector<Bits> bits(size_t(x.numel()));
+  std::memcpy(bits.data(), x.data<T>(), bits.size() * sizeof(Bits));
+  return bits;
+}
+
+TYPED_TEST(Sixteen, ManyAtOnceAreConvertedAsOneIs) {
+  constexpr DType dtype = kDTypeOf<TypeParam>;
+  std::vector<TypeParam> all(65536);
+  std::vector<uint32_t> wide;
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    all[bits] = std::bit_cast<TypeParam>(uint16_t(bits));
+    wide.push_back(std::bit_cast<uint32_t>(float(all[bits])));
+  }
+  const Tensor values = Tensor::from<TypeParam>(all, {65536});
+  EXPECT_EQ((bits_of<float, uint32_t>(values.to(f32))), wide);
+
+  std::vector<float> floats = hard_to_round<TypeParam>();
+  for (const size_t rest : {0, 1, 7}) {  // elements that fill no register
+    floats.resize(floats.size() / 64 * 64 - rest);
+    std::vector<uint16_t> narrow;
+    for (const float x : floats) narrow.push_back(TypeParam(x).bits);
+    const Tensor rounded = Tensor::from<float>(floats, {int64_t(floats.size())}).to(dtype);
+    EXPECT_EQ((bits_of<TypeParam, uint16_t>(rounded)), narrow);
+  }
+}
+
 TEST(Float16, KnownValues) {
   EXPECT_EQ(float16(1.0f).bits, 0x3c00);
   EXPECT_EQ(float16(65504.0f).bits, 0x7bff);
