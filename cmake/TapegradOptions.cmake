@@ -13,7 +13,7 @@ option(TAPEGRAD_BUILD_TOOLS "Build the `tapegrad` command" ${PROJECT_IS_TOP_LEVE
 option(TAPEGRAD_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(TAPEGRAD_BUILD_BENCHMARKS "Build the benchmarks" OFF)
-option(TAPEGRAD_NATIVE "Compile the CPU kernels for this machine (off: AVX2)" ON)
+option(TAPEGRAD_NATIVE "Compile the CPU kernels for this machine (off: AVX2 and AVX-512, chosen at run time)" ON)
 option(TAPEGRAD_WERROR "Warnings are errors" OFF)
 set(TAPEGRAD_SANITIZE "" CACHE STRING "address,undefined or thread; empty for none")
 
@@ -50,9 +50,9 @@ endfunction()
 # tapegrad_library(static STATIC): one of the two libraries, from the same objects.
 function(tapegrad_library kind type)
   add_library(tapegrad_${kind} ${type} $<TARGET_OBJECTS:tapegrad_objects>
-                               $<TARGET_OBJECTS:tapegrad_cuda_objects>)
+                               ${TAPEGRAD_CPU_LEVEL_OBJECTS} $<TARGET_OBJECTS:tapegrad_cuda_objects>)
   add_library(tapegrad::${kind} ALIAS tapegrad_${kind})
-  add_dependencies(tapegrad_${kind} tapegrad_headers)
+  add_dependencies(tapegrad_${kind} tapegrad_headers ${TAPEGRAD_CPU_LEVEL_TARGET})
   set_target_properties(tapegrad_${kind} PROPERTIES
     OUTPUT_NAME tapegrad EXPORT_NAME ${kind} LINKER_LANGUAGE CXX INSTALL_RPATH_USE_LINK_PATH ON
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
@@ -71,7 +71,7 @@ function(tapegrad_cpu_backend_options sources)
   list(REMOVE_DUPLICATES vendor)
   list(REMOVE_ITEM vendor ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
   list(TRANSFORM vendor PREPEND -isystem)
-  set(flags $<IF:$<BOOL:${TAPEGRAD_NATIVE}>,-march=native,-march=x86-64-v3>)
+  set(flags ${TAPEGRAD_CPU_MARCH})
   # Nobody reads errno or the exception flags of arithmetic; without them sqrt and conditionals
   # become vectors. No value changes.
   list(APPEND flags -fno-math-errno -fno-trapping-math $<$<CONFIG:Release>:-O3>)

@@ -28,7 +28,14 @@ Shared& shared() {
 }
 
 void load_backend(DeviceType device) {
-  if (auto loader = loaders[int(device)].exchange(nullptr)) loader();
+  auto loader = loaders[int(device)].exchange(nullptr);
+  if (loader == nullptr) return;
+  try {
+    loader();
+  } catch (...) {
+    loaders[int(device)] = loader;  // the next call hears why as well
+    throw;
+  }
 }
 
 }  // namespace
