@@ -1,9 +1,5 @@
 #include "backends/cpu/conv_dnnl.h"
 
-#include <list>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
@@ -11,8 +7,6 @@
 
 #include "backends/cpu/dnnl.h"
 #include "backends/cpu/packed.h"
-#include "backends/cpu/threads.h"
-#include "core/error.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -103,11 +97,6 @@ struct Plan {
   memory::desc scratch;
 };
 
-memory scratch_memory(const memory::desc& desc, Tensor& owner) {
-  owner = Tensor::empty({int64_t(desc.get_size())}, u8);
-  return memory(desc, engine(), owner.data<uint8_t>());
-}
-
 std::shared_ptr<const Plan> make_plan(const Problem& p) {
   auto plan = std::make_shared<Plan>();
   constexpr auto kFloat = memory::data_type::f32;
@@ -171,35 +160,9 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
   return plan;
 }
 
-/// Plans by problem; the one not used for longest goes first.
-class PlanCache {
- public:
-  std::shared_ptr<const Plan> find(const Problem& problem) {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = by_problem_.find(problem); found != by_problem_.end()) {
-      order_.splice(order_.begin(), order_, found->second);
-      return found->second->second;
-    }
-    order_.emplace_front(problem, make_plan(problem));
-    by_problem_[problem] = order_.begin();
-    if (order_.size() > kCapacity) {
-      by_problem_.erase(order_.back().first);
-      order_.pop_back();
-    }
-    return order_.front().second;
-  }
-
- private:
-  static constexpr size_t kCapacity = 512;
-
-  std::mutex mutex_;
-  std::list<std::pair<Problem, std::shared_ptr<const Plan>>> order_;
-  std::map<Problem, decltype(order_)::iterator> by_problem_;
-};
-
 std::shared_ptr<const Plan> plan_for(const Problem& problem) {
-  static PlanCache cache;
-  return cache.find(problem);
+  static PlanCache<Problem, Plan> cache;
+  return cache.find(problem, make_plan);
 }
 
 dnnl::stream& stream() { return dnnl_stream(); }
@@ -329,28 +292,16 @@ bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Con
   return true;
 }
 
-/// Runs f; oneDNN's exceptions become the library's.
-template <typename F>
-bool translated(F f) {
-  respect_thread_limit();
-  try {
-    return f();
-  } catch (const dnnl::error& error) {
-    if (error.status == dnnl_out_of_memory) fail<OutOfMemory>("conv2d: oneDNN is out of memory");
-    fail<Error>("conv2d: oneDNN: ", error.what(), " (status ", int(error.status), ")");
-  }
-}
-
 }  // namespace
 
 bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Conv2dOptions& options, Tensor& y) {
-  return translated([&] { return forward(x, weight, bias, options, y); });
+  return with_dnnl("conv2d", [&] { return forward(x, weight, bias, options, y); });
 }
 
 bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weight,
                           const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
-  return translated([&] { return backward(dy, x, weight, options, dx, dw, db); });
+  return with_dnnl("conv2d", [&] { return backward(dy, x, weight, options, dx, dw, db); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -7,6 +7,7 @@
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "backends/cpu/matmul_dnnl.h"
 #include "backends/cpu/threads.h"
 #include "core/error.h"
 
@@ -31,6 +32,12 @@ Blas blas(int64_t rows, int64_t columns, int64_t row, int64_t column) {
     if (ld >= rows && ld <= kMaxStride) return {true, true, std::max<int64_t>(ld, 1)};
   }
   return {};
+}
+
+/// The same with strides that can be relied on.
+template <typename T>
+Matrix<T> matrix(const T* data, Blas x) {
+  return x.transposed ? Matrix<T>{data, 1, x.ld} : Matrix<T>{data, x.ld, 1};
 }
 
 void multiply(int64_t m, int64_t n, int64_t k, const float* a, Blas at, const float* b, Blas bt,
@@ -93,14 +100,30 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64
              ldc, accumulate);
 }
 
-template void gemm(int64_t, int64_t, int64_t, Matrix<float>, Matrix<float>, float*, int64_t, bool);
-template void gemm(int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, double*, int64_t,
-                   bool);
-template void gemm(int64_t, int64_t, int64_t, Matrix<uint8_t>, Matrix<uint8_t>, uint8_t*, int64_t,
-                   bool);
-template void gemm(int64_t, int64_t, int64_t, Matrix<int32_t>, Matrix<int32_t>, int32_t*, int64_t,
-                   bool);
-template void gemm(int64_t, int64_t, int64_t, Matrix<int64_t>, Matrix<int64_t>, int64_t*, int64_t,
-                   bool);
+template <typename T>
+void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (m > 0 && n > 0 && k > 0) {
+      const auto left = matrix(a.data, blas(m, k, a.row, a.column));
+      const auto right = matrix(b.data, blas(k, n, b.row, b.column));
+      if (suits_dnnl(m, n, k, left, right)) return multiply_dnnl(m, n, k, left, right, bias, c);
+    }
+  }
+  if (bias != nullptr) {
+#pragma omp parallel for if (m * n > 32768)
+    for (int64_t i = 0; i < m; ++i) std::copy_n(bias, n, c + i * n);
+  }
+  gemm(m, n, k, a, b, c, n, /*accumulate=*/bias != nullptr);
+}
+
+#define INSTANTIATE(T)                                                                    \
+  template void gemm(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, T*, int64_t, bool); \
+  template void product(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, const T*, T*);
+INSTANTIATE(float)
+INSTANTIATE(double)
+INSTANTIATE(uint8_t)
+INSTANTIATE(int32_t)
+INSTANTIATE(int64_t)
+#undef INSTANTIATE
 
 }  // namespace tapegrad::backends::cpu

@@ -25,4 +25,9 @@ template <typename T>
 void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
           bool accumulate = false);
 
+/// c = a b + bias for one large product: the bias has n elements or is null, and rows of c lie
+/// behind each other. May allocate; takes the way that is judged fastest for the layout and sizes.
+template <typename T>
+void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c);
+
 }  // namespace tapegrad::backends::cpu

@@ -46,22 +46,21 @@ void matmul(const Tensor& a0, const Tensor& b0, Tensor& y) {
   const int r = y.rank();
   const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
   T* to = y.data<T>();
-  if (r == 2) return gemm(m, n, k, matrix<T>(a), matrix<T>(b), to, n);
+  if (r == 2) return product<T>(m, n, k, matrix<T>(a), matrix<T>(b), nullptr, to);
   if (y.numel() == 0) return;
   const int64_t batch = y.numel() / (m * n);
   const int64_t work = m * n * std::max<int64_t>(k, 1);
-  const auto product = [&](int64_t i) {
-    gemm(m, n, k, matrix<T>(a, batch_offset(a, i)), matrix<T>(b, batch_offset(b, i)),
-         to + i * m * n, n);
-  };
+  const auto left = [&](int64_t i) { return matrix<T>(a, batch_offset(a, i)); };
+  const auto right = [&](int64_t i) { return matrix<T>(b, batch_offset(b, i)); };
   if (work > kParallelProduct || batch * work < kSerialProduct) {
-    for (int64_t i = 0; i < batch; ++i) product(i);
+    for (int64_t i = 0; i < batch; ++i)
+      product<T>(m, n, k, left(i), right(i), nullptr, to + i * m * n);
   } else {
     std::exception_ptr error;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < batch; ++i) {
       try {
-        product(i);
+        gemm(m, n, k, left(i), right(i), to + i * m * n, n);
       } catch (...) {
 #pragma omp critical(tapegrad_matmul)
         error = std::current_exception();
@@ -85,15 +84,9 @@ void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, T
     return linear_narrow(x0.contiguous(), w0.contiguous(), contiguous(bias), relu, y);
   const Tensor x = plain(x0), w = plain(w0);
   const int64_t n = y.shape()[0], out = y.shape()[1], in = x.shape()[1];
-  T* to = y.data<T>();
-  if (bias) {
-    const Tensor row = bias.contiguous();
-    const T* from = row.data<T>();
-#pragma omp parallel for if (n * out > 32768)
-    for (int64_t i = 0; i < n; ++i) std::copy_n(from, out, to + i * out);
-  }
   const Matrix<T> transposed{w.data<T>(), w.strides()[1], w.strides()[0]};
-  gemm(n, out, in, matrix<T>(x), transposed, to, out, /*accumulate=*/bool(bias));
+  const Tensor row = contiguous(bias);
+  product<T>(n, out, in, matrix<T>(x), transposed, row ? row.data<T>() : nullptr, y.data<T>());
   if (relu) kernels::relu(y, y);
 }
 

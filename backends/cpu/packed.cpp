@@ -1,8 +1,6 @@
 #include "backends/cpu/packed.h"
 
 #include "backends/cpu/dnnl.h"
-#include "backends/cpu/threads.h"
-#include "core/error.h"
 #include "ops/conv.h"
 
 namespace tapegrad::backends::cpu {
@@ -19,18 +17,14 @@ memory::desc description(const Packing& p, bool packed) {
 /// oneDNN moves four-byte words: integers too.
 void reorder(const memory::desc& from, const std::byte* source, const memory::desc& to,
              std::byte* target) {
-  try {
+  with_dnnl("conv2d", [&] {
     const auto view = [](const memory::desc& desc, const std::byte* data) {
       return memory(desc, dnnl_engine(), const_cast<std::byte*>(data));
     };
     memory in = view(from, source), out = view(to, target);
-    respect_thread_limit();
     dnnl::reorder(in, out).execute(dnnl_stream(), in, out);
     dnnl_stream().wait();
-  } catch (const dnnl::error& error) {
-    if (error.status == dnnl_out_of_memory) fail<OutOfMemory>("conv2d: oneDNN is out of memory");
-    fail<Error>("conv2d: oneDNN: ", error.what(), " (status ", int(error.status), ")");
-  }
+  });
 }
 
 void unpack(const Packing& packing, const std::byte* packed, std::byte* plain) {
@@ -43,16 +37,6 @@ bool is_whole(const Tensor& x) {
 }
 
 }  // namespace
-
-const dnnl::engine& dnnl_engine() {
-  static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
-  return instance;
-}
-
-dnnl::stream& dnnl_stream() {
-  thread_local dnnl::stream instance(dnnl_engine());
-  return instance;
-}
 
 std::optional<PackedValues> packed_values(const Tensor& x) {
   if (!x || !x.storage().is_packed() || !is_whole(x) || x.rank() < 3) return {};

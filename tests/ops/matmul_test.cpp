@@ -1,6 +1,9 @@
 #include "ops/matmul.h"
 
+#include <atomic>
 #include <cmath>
+#include <limits>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -16,6 +19,12 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+
+// OpenMP's own; the library links it.
+extern "C" void omp_set_num_threads(int count);
+extern "C" int omp_get_max_threads();
+extern "C" void omp_set_dynamic(int on);
+extern "C" void GOMP_parallel(void (*run)(void*), void* data, unsigned threads, unsigned flags);
 
 namespace tapegrad {
 namespace {
@@ -311,6 +320,105 @@ TEST(Linear, ReluBehindChangesNoBitAndKeepsNaN) {
   const Variable nan = full({16, 2}, std::nan(""));
   for (const float value : linear_relu(nan, ones({3, 2})).to_vector<float>())
     EXPECT_TRUE(std::isnan(value));
+}
+
+// Layers of some rows are computed by other means than large and small ones (on the CPU, in
+// float32): exact on whole numbers for sizes on either side of the borders, with any number of
+// threads.
+TEST(Linear, LayersOfSomeRowsAreExact) {
+  struct Sizes {
+    int64_t rows, in, out;
+  };
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 2, 3}) {
+    omp_set_num_threads(threads);
+    for (const auto& [rows, in, out] : std::vector<Sizes>{{15, 100, 130},
+                                                          {16, 100, 41},
+                                                          {16, 1, 4096},
+                                                          {17, 4097, 1},
+                                                          {20, 256, 300},
+                                                          {37, 1960, 100},
+                                                          {100, 65, 10},
+                                                          {128, 513, 33},
+                                                          {512, 70, 66},
+                                                          {513, 70, 66}}) {
+      const Variable x = integers({rows, in}, f32, 1), w = integers({out, in}, f32, 2),
+                     b = integers({out}, f32, 3);
+      const Variable wanted = linear(x.to(f64), w.to(f64), b.to(f64));
+      Variable wide = narrow(integers({rows, in + 5}, f32, 4), 1, 2, in);
+      copy_(wide, x);
+      for (const Variable& from : {x, wide, transpose(clone(transpose(x, 0, 1)), 0, 1)}) {
+        EXPECT_EQ(linear(from, w, b).to_vector<double>(), wanted.to_vector<double>())
+            << rows << " rows, " << in << " to " << out << ", " << threads << " threads";
+        EXPECT_EQ((linear(from, w) + b).to_vector<double>(), wanted.to_vector<double>());
+        EXPECT_EQ(linear_relu(from, w, b).to_vector<double>(), relu(wanted).to_vector<double>());
+      }
+    }
+  }
+  omp_set_num_threads(before);
+}
+
+TEST(Linear, RowsThatAreNotFiniteStayByThemselves) {
+  constexpr int64_t kRows = 40, kIn = 129, kOut = 77;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Variable x = integers({kRows, kIn}), b = integers({kOut}, f32, 3);
+  Variable w = integers({kOut, kIn}, f32, 2), last = narrow(w, 1, kIn - 1, 1);
+  fill_(last, -1);
+  const std::vector<float> finite = linear_relu(x, w, b).to_vector<float>();
+  x.value().data<float>()[7 * kIn + 3] = std::nanf("");
+  x.value().data<float>()[31 * kIn - 1] = kInfinity;  // the last one of row 30
+  const std::vector<float> sums = linear(x, w, b).to_vector<float>(),
+                           got = linear_relu(x, w, b).to_vector<float>();
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (i / kOut == 7)
+      ASSERT_TRUE(std::isnan(sums[i]) && std::isnan(got[i])) << i;
+    else if (i / kOut == 30)
+      ASSERT_TRUE(sums[i] == -kInfinity && got[i] == 0) << i;
+    else
+      ASSERT_EQ(got[i], finite[i]) << i;
+  }
+}
+
+/// Layers of several sizes, run by several threads at once or from within a parallel region, give
+/// the same as one after the other.
+TEST(Linear, ManyThreadsMayUseTheSameLayers) {
+  std::vector<Variable> x, w, b;
+  std::vector<std::vector<float>> wanted;
+  for (int64_t i = 0; i < 12; ++i) {
+    x.push_back(integers({16 + 9 * i, 120 + i}, f32, int(i)));
+    w.push_back(integers({90 - 3 * i, 120 + i}, f32, 50 + int(i)));
+    b.push_back(integers({90 - 3 * i}, f32, 100 + int(i)));
+    wanted.push_back(
+        linear(x.back().to(f64), w.back().to(f64), b.back().to(f64)).to_vector<float>());
+  }
+  std::atomic<int> differing = 0;
+  const auto run_all = [&] {
+    for (int k = 0; k < 5; ++k)
+      for (size_t i = 0; i < x.size(); ++i) {
+        full({x[i].size(0), w[i].size(0)}, 55);  // in the memory that the result will have
+        differing += linear(x[i], w[i], b[i]).to_vector<float>() != wanted[i];
+      }
+  };
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) threads.emplace_back(run_all);
+  threads.clear();
+  EXPECT_EQ(differing, 0);
+  GOMP_parallel([](void* run) { (*static_cast<decltype(run_all)*>(run))(); },
+                const_cast<void*>(static_cast<const void*>(&run_all)), 3, 0);
+  EXPECT_EQ(differing, 0);
+}
+
+// A product counts on the threads that it was promised; with OMP_DYNAMIC there may be fewer.
+TEST(Matmul, ExactWhenOpenMPGivesFewerThreads) {
+  const int before = omp_get_max_threads();
+  for (const int64_t rows : {64, 600})
+    for (const DType dtype : {f32, f64}) {
+      omp_set_dynamic(1), omp_set_num_threads(before * 4);
+      const Variable x = integers({rows, 300}, dtype), w = integers({200, 300}, dtype, 2);
+      full({rows, 200}, 55, {.dtype = dtype});  // in the memory that the result will have
+      EXPECT_EQ(linear(x, w).to_vector<double>(), naive(x, transpose(w, 0, 1)));
+    }
+  omp_set_dynamic(0), omp_set_num_threads(before);
 }
 
 }  // namespace
