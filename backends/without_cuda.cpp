@@ -30,8 +30,6 @@ namespace cuda {
 bool is_available() { return false; }
 std::string why_unavailable() { return kReason; }
 int device_count() { return 0; }
-void set_tf32(bool) {}
-bool tf32() { return false; }
 std::vector<PoolStats> pool_stats(Device) { fail_without("cuda::pool_stats"); }
 std::string memory_summary(Device) { fail_without("cuda::memory_summary"); }
 MemoryStats pinned_memory_stats() { return {}; }

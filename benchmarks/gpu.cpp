@@ -93,9 +93,9 @@ void gemm() {
     }
   };
   line("float32", f32);
-  cuda::set_tf32(true);
+  set_matmul_precision(MatmulPrecision::kHigh);
   line("tf32", f32);
-  cuda::set_tf32(false);
+  set_matmul_precision(MatmulPrecision::kHighest);
   line("float16", f16);
   line("bfloat16", bf16);
 }

@@ -38,11 +38,6 @@ std::string why_unavailable();
 /// 0 when none can be used.
 int device_count();
 
-/// Whether products of float32 may use TF32, which keeps ten bits of the mantissa. Off at
-/// first. For the whole process.
-void set_tf32(bool allowed);
-bool tf32();
-
 /// Waits until the device has done all it was given. DeviceError when there is no such device.
 void synchronize(Device device = gpu);
 

@@ -1,5 +1,7 @@
 #include "ops/matmul.h"
 
+#include <atomic>
+
 #include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/clash.h"
@@ -32,6 +34,8 @@ constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&
 using namespace detail;
 
 namespace {
+
+constinit std::atomic<MatmulPrecision> precision_now{MatmulPrecision::kHighest};
 
 [[noreturn, gnu::cold]] void fail_inner(std::string_view op, const Shape& a, const Shape& b) {
   fail<ShapeError>(
@@ -262,6 +266,9 @@ Variable linear_relu(const Variable& x, const Variable& weight, const Variable& 
     return in_low_precision(linear_relu, where, x, weight, bias);
   return apply(LinearRelu{}, where, x, weight, bias);
 }
+
+void set_matmul_precision(MatmulPrecision precision) { precision_now = precision; }
+MatmulPrecision matmul_precision() { return precision_now; }
 
 void kernels::linear_backward_by_products(const Tensor& dy, const Tensor& y, const Tensor& x,
                                           const Tensor& weight, Tensor& dx, Tensor& dw,

@@ -28,6 +28,22 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias 
 Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
                      Where where = Where::current());
 
+/// How exactly products of float32 matrices are computed, as torch.set_float32_matmul_precision has
+/// it: matmul, linear and what is made of them, attention and recurrent networks too. A backward
+/// pass goes by the setting of its own moment. Sums are float32 always.
+///
+///   kHighest  in float32.
+///   kHigh     on a GPU in TF32, which keeps 10 of 23 bits of a mantissa, convolutions included; on
+///             the CPU as kHighest.
+///   kMedium   on a GPU as kHigh. On the CPU operands may be rounded to bfloat16, which keeps 7
+///   bits,
+///             where the processor multiplies that faster (AVX512-BF16 or AMX); elsewhere as
+///             kHighest.
+enum class MatmulPrecision { kHighest, kHigh, kMedium };
+/// For the whole process; kHighest at the start.
+void set_matmul_precision(MatmulPrecision precision);
+MatmulPrecision matmul_precision();
+
 namespace kernels {
 
 /// y = a b for every matrix of a batch: [..., m, k] x [..., k, n] -> [..., m, n], the dimensions in

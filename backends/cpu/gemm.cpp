@@ -101,12 +101,15 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64
 }
 
 template <typename T>
-void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c) {
+void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c,
+             [[maybe_unused]] MatmulPrecision precision) {
   if constexpr (std::is_same_v<T, float>) {
     if (m > 0 && n > 0 && k > 0) {
       const auto left = matrix(a.data, blas(m, k, a.row, a.column));
       const auto right = matrix(b.data, blas(k, n, b.row, b.column));
-      if (suits_dnnl(m, n, k, left, right)) return multiply_dnnl(m, n, k, left, right, bias, c);
+      const bool rounded = precision == MatmulPrecision::kMedium && suits_bfloat16(m, n, k);
+      if (rounded || suits_dnnl(m, n, k, left, right))
+        return multiply_dnnl(m, n, k, left, right, bias, c, rounded);
     }
   }
   if (bias != nullptr) {
@@ -118,7 +121,8 @@ void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T*
 
 #define INSTANTIATE(T)                                                                    \
   template void gemm(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, T*, int64_t, bool); \
-  template void product(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, const T*, T*);
+  template void product(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, const T*, T*,    \
+                        MatmulPrecision);
 INSTANTIATE(float)
 INSTANTIATE(double)
 INSTANTIATE(uint8_t)

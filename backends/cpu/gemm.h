@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "ops/matmul.h"
+
 namespace tapegrad::backends::cpu {
 
 /// Element (i, j) lies at data[i * row + j * column]. The stride of a dimension of size 1 means
@@ -26,8 +28,10 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64
           bool accumulate = false);
 
 /// c = a b + bias for one large product: the bias has n elements or is null, and rows of c lie
-/// behind each other. May allocate; takes the way that is judged fastest for the layout and sizes.
+/// behind each other. May allocate; takes the way that is judged fastest for the layout and sizes,
+/// and for float that precision.
 template <typename T>
-void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c);
+void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c,
+             MatmulPrecision precision);
 
 }  // namespace tapegrad::backends::cpu

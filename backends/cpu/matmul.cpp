@@ -41,12 +41,12 @@ constexpr int64_t kSerialProduct = int64_t(1) << 15;
 
 /// y = a b for each matrix of the batch; all have the same dimensions in front.
 template <typename T>
-void matmul(const Tensor& a0, const Tensor& b0, Tensor& y) {
+void matmul(const Tensor& a0, const Tensor& b0, Tensor& y, MatmulPrecision precision) {
   const Tensor a = plain(a0), b = plain(b0);
   const int r = y.rank();
   const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
   T* to = y.data<T>();
-  if (r == 2) return product<T>(m, n, k, matrix<T>(a), matrix<T>(b), nullptr, to);
+  if (r == 2) return product<T>(m, n, k, matrix<T>(a), matrix<T>(b), nullptr, to, precision);
   if (y.numel() == 0) return;
   const int64_t batch = y.numel() / (m * n);
   const int64_t work = m * n * std::max<int64_t>(k, 1);
@@ -54,7 +54,7 @@ void matmul(const Tensor& a0, const Tensor& b0, Tensor& y) {
   const auto right = [&](int64_t i) { return matrix<T>(b, batch_offset(b, i)); };
   if (work > kParallelProduct || batch * work < kSerialProduct) {
     for (int64_t i = 0; i < batch; ++i)
-      product<T>(m, n, k, left(i), right(i), nullptr, to + i * m * n);
+      product<T>(m, n, k, left(i), right(i), nullptr, to + i * m * n, precision);
   } else {
     std::exception_ptr error;
 #pragma omp parallel for schedule(static)
@@ -79,14 +79,16 @@ Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
 
 /// y = x w^T + bias for x [n, in], w [out, in].
 template <typename T>
-void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, Tensor& y) {
+void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, Tensor& y,
+            MatmulPrecision precision) {
   if (is_narrow<T>(y, x0.shape()[1]))
     return linear_narrow(x0.contiguous(), w0.contiguous(), contiguous(bias), relu, y);
   const Tensor x = plain(x0), w = plain(w0);
   const int64_t n = y.shape()[0], out = y.shape()[1], in = x.shape()[1];
   const Matrix<T> transposed{w.data<T>(), w.strides()[1], w.strides()[0]};
   const Tensor row = contiguous(bias);
-  product<T>(n, out, in, matrix<T>(x), transposed, row ? row.data<T>() : nullptr, y.data<T>());
+  product<T>(n, out, in, matrix<T>(x), transposed, row ? row.data<T>() : nullptr, y.data<T>(),
+             precision);
   if (relu) kernels::relu(y, y);
 }
 
@@ -101,28 +103,32 @@ void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const T
 
 constexpr TypeList<float, double, uint8_t, int32_t, int64_t> kExactTypes{};
 constexpr TypeList<float16, bfloat16> kSixteenBit{};
+constexpr auto kExactly = MatmulPrecision::kHighest;
 
 }  // namespace
 
 void register_matmul() {
+  set_kernel(kernels::matmul, DeviceType::kCpu, kExactTypes,
+             []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
+               matmul<T>(a, b, y, matmul_precision());
+             });
   set_kernel(
-      kernels::matmul, DeviceType::kCpu, kExactTypes,
-      []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) { matmul<T>(a, b, y); });
-  set_kernel(kernels::linear, DeviceType::kCpu, kExactTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
-                            bool relu, Tensor& y) { linear<T>(x, w, bias, relu, y); });
+      kernels::linear, DeviceType::kCpu, kExactTypes,
+      []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias, bool relu,
+                     Tensor& y) { linear<T>(x, w, bias, relu, y, matmul_precision()); });
   // Sixteen-bit floats: products and sums in float, rounded once.
   set_kernel(kernels::matmul, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
                Tensor wide = Tensor::empty(y.shape(), f32);
-               matmul<float>(a.to(f32), b.to(f32), wide);
+               matmul<float>(a.to(f32), b.to(f32), wide, kExactly);
                kernels::copy(wide, y);
              });
   set_kernel(kernels::linear, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
                             bool relu, Tensor& y) {
                Tensor wide = Tensor::empty(y.shape(), f32);
-               linear<float>(x.to(f32), w.to(f32), bias ? bias.to(f32) : bias, relu, wide);
+               linear<float>(x.to(f32), w.to(f32), bias ? bias.to(f32) : bias, relu, wide,
+                             kExactly);
                kernels::copy(wide, y);
              });
   set_kernel(kernels::linear_backward, DeviceType::kCpu, kFloatTypes,

@@ -1,10 +1,13 @@
 #include "backends/cpu/matmul_dnnl.h"
 
+#include <cstdlib>
+#include <string_view>
 #include <unordered_map>
 
 #include <omp.h>
 
 #include "backends/cpu/dnnl.h"
+#include "backends/cpu/simd.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -23,7 +26,7 @@ struct Problem {
   int64_t m, n, k;
   int64_t a_row, a_column, b_row, b_column;
   int64_t threads;
-  bool bias;
+  bool bias, rounded;
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -37,8 +40,9 @@ struct Plan {
 std::shared_ptr<const Plan> make_plan(const Problem& p) {
   auto plan = std::make_shared<Plan>();
   constexpr auto kFloat = memory::data_type::f32;
-  plan->a = memory::desc({p.m, p.k}, kFloat, memory::dims{p.a_row, p.a_column});
-  plan->b = memory::desc({p.k, p.n}, kFloat, memory::dims{p.b_row, p.b_column});
+  const auto operand = p.rounded ? memory::data_type::bf16 : kFloat;
+  plan->a = memory::desc({p.m, p.k}, operand, memory::dims{p.a_row, p.a_column});
+  plan->b = memory::desc({p.k, p.n}, operand, memory::dims{p.b_row, p.b_column});
   plan->c = memory::desc({p.m, p.n}, kFloat, memory::dims{p.n, 1});
   if (p.bias) plan->bias = memory::desc({1, p.n}, kFloat, memory::dims{p.n, 1});
   dnnl::primitive_attr attributes;
@@ -55,29 +59,69 @@ std::shared_ptr<const Plan> plan_for(const Problem& problem) {
   return cache.find(problem, make_plan);
 }
 
-memory memory_of(const memory::desc& desc, const float* data) {
-  return memory(desc, dnnl_engine(), const_cast<float*>(data));
+memory memory_of(const memory::desc& desc, const void* data) {
+  return memory(desc, dnnl_engine(), const_cast<void*>(data));
+}
+
+/// An operand as the primitive takes it: the matrix itself or, rounded to bfloat16, a copy whose
+/// rows (columns, if those lie together) have no gaps between them.
+class Operand {
+ public:
+  Operand(const Matrix<float>& x, int64_t rows, int64_t columns, bool rounded)
+      : data_(x.data), row_(x.row), column_(x.column) {
+    if (!rounded) return;
+    const bool by_columns = x.column != 1;
+    const int64_t lines = by_columns ? columns : rows, length = by_columns ? rows : columns;
+    const int64_t step = by_columns ? x.column : x.row;
+    copy_ = Tensor::empty({lines, length}, bf16);
+    bfloat16* to = copy_.data<bfloat16>();
+#pragma omp parallel for if (lines * length > 32768)
+    for (int64_t i = 0; i < lines; ++i) narrow(x.data + i * step, length, to + i * length);
+    data_ = to;
+    (by_columns ? column_ : row_) = length;
+  }
+  const void* data() const { return data_; }
+  int64_t row() const { return row_; }
+  int64_t column() const { return column_; }
+
+ private:
+  Tensor copy_;
+  const void* data_;
+  int64_t row_, column_;
+};
+
+/// Whether the processor has all that this level of oneDNN needs.
+bool has(dnnl::cpu_isa level) {
+  return (int(dnnl::get_effective_cpu_isa()) & int(level)) == int(level);
 }
 
 }  // namespace
 
 bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b) {
-  static const bool has_blocks =
-      (int(dnnl::get_effective_cpu_isa()) & int(dnnl::cpu_isa::avx512_core)) ==
-      int(dnnl::cpu_isa::avx512_core);
+  static const bool has_blocks = has(dnnl::cpu_isa::avx512_core);
   return has_blocks && a.column == 1 && b.column != 1 && m >= kMinRows && m <= kMaxRows &&
          m * n <= kMaxResult && m * n * k >= kMinMultiplications;
 }
 
-void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b,
-                   const float* bias, float* c) {
+bool suits_bfloat16(int64_t m, int64_t n, int64_t k) {
+  static const bool is_fast = [] {
+    const char* text = std::getenv("TAPEGRAD_CPU_BFLOAT16");
+    return (text != nullptr && std::string_view(text) == "1") ||
+           has(dnnl::cpu_isa::avx512_core_bf16);
+  }();
+  return is_fast && m * n * k >= kMinMultiplications;
+}
+
+void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a0, Matrix<float> b0,
+                   const float* bias, float* c, bool rounded) {
   with_dnnl("matmul", [&] {
-    const auto plan = plan_for(
-        {m, n, k, a.row, a.column, b.row, b.column, omp_get_max_threads(), bias != nullptr});
+    const Operand a(a0, m, k, rounded), b(b0, k, n, rounded);
+    const auto plan = plan_for({m, n, k, a.row(), a.column(), b.row(), b.column(),
+                                omp_get_max_threads(), bias != nullptr, rounded});
     Tensor scratch;
     std::unordered_map<int, memory> arguments{
-        {DNNL_ARG_SRC, memory_of(plan->a, a.data)},
-        {DNNL_ARG_WEIGHTS, memory_of(plan->b, b.data)},
+        {DNNL_ARG_SRC, memory_of(plan->a, a.data())},
+        {DNNL_ARG_WEIGHTS, memory_of(plan->b, b.data())},
         {DNNL_ARG_DST, memory_of(plan->c, c)},
         {DNNL_ARG_SCRATCHPAD, scratch_memory(plan->scratch, scratch)}};
     if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan->bias, bias));

@@ -13,9 +13,14 @@ namespace tapegrad::backends::cpu {
 /// Whether the primitive is judged faster than sgemm. Strides as below.
 bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b);
 
+/// Whether the processor multiplies bfloat16 faster than float32, and the product is worth it.
+/// Always when TAPEGRAD_CPU_BFLOAT16=1, which is for tests: any processor can, most of them slowly.
+bool suits_bfloat16(int64_t m, int64_t n, int64_t k);
+
 /// c = a b + bias: a is m x k, b is k x n, both plain with strides that can be relied on; the bias
-/// has n elements or is null; rows of c lie behind each other. No size is 0.
+/// has n elements or is null; rows of c lie behind each other. No size is 0. `rounded`: a and b are
+/// rounded to bfloat16 before; products and sums stay float.
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b,
-                   const float* bias, float* c);
+                   const float* bias, float* c, bool rounded);
 
 }  // namespace tapegrad::backends::cpu

@@ -2,7 +2,6 @@
 
 #include <cublas_v2.h>
 
-#include <atomic>
 #include <limits>
 #include <mutex>
 #include <unordered_map>
@@ -12,12 +11,11 @@
 #include "backends/cuda/stream.h"
 #include "core/cuda.h"
 #include "core/error.h"
+#include "ops/matmul.h"
 
 namespace tapegrad {
 namespace backends::cuda {
 namespace {
-
-std::atomic<bool> tf32_allowed = false;
 
 /// cuBLAS has two functions of this name; the header is asked for the one of this type.
 using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n,
@@ -89,9 +87,10 @@ Tensor workspace_of(tapegrad::Device device, cudaStream_t stream) {
 }
 
 cublasComputeType_t compute_type(DType dtype) {
-  return dtype == f64                   ? CUBLAS_COMPUTE_64F
-         : dtype == f32 && tf32_allowed ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                        : CUBLAS_COMPUTE_32F;
+  if (dtype == f64) return CUBLAS_COMPUTE_64F;
+  return dtype == f32 && matmul_precision() != MatmulPrecision::kHighest
+             ? CUBLAS_COMPUTE_32F_FAST_TF32
+             : CUBLAS_COMPUTE_32F;
 }
 
 cudaDataType_t data_type(DType dtype) {
@@ -138,10 +137,4 @@ void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64
 
 }  // namespace backends::cuda
 
-namespace cuda {
-
-void set_tf32(bool allowed) { backends::cuda::tf32_allowed = allowed; }
-bool tf32() { return backends::cuda::tf32_allowed; }
-
-}  // namespace cuda
 }  // namespace tapegrad

@@ -34,12 +34,12 @@ TEST(CudaRandom, DrawsWhatTheCpuDraws) {
 }
 
 TEST(CudaMatmul, Tf32IsASwitch) {
-  EXPECT_FALSE(cuda::tf32());
-  cuda::set_tf32(true);
-  EXPECT_TRUE(cuda::tf32());
-  const Variable x = ones({3, 4}, {.device = gpu});
-  EXPECT_EQ(sum(matmul(x, transpose(x, 0, 1))).item(), 36);
-  cuda::set_tf32(false);
+  for (const auto precision :
+       {MatmulPrecision::kHigh, MatmulPrecision::kMedium, MatmulPrecision::kHighest}) {
+    set_matmul_precision(precision);
+    const Variable x = ones({3, 4}, {.device = gpu});
+    EXPECT_EQ(sum(matmul(x, transpose(x, 0, 1))).item(), 36);
+  }
 }
 
 TEST(CudaCopies, SourcesMayChangeAtOnce) {
