@@ -8,6 +8,17 @@
 
 namespace tapegrad::backends::cpu {
 
+/// fetch() and fetch_to_write() for each line of `count` elements.
+template <typename T>
+void fetch_run(const T* x, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / int64_t(sizeof(T))) fetch(x + i);
+}
+
+template <typename T>
+void fetch_run_to_write(T* y, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / int64_t(sizeof(T))) fetch_to_write(y + i);
+}
+
 /// The n elements from x on, `step` apart, as contiguous Compute<T>: x itself where it is that,
 /// else the buffer they were converted into.
 template <typename T>

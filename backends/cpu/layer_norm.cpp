@@ -62,7 +62,11 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
       const V* xs = load_values(from + i, 1, count, buffer);
       T* into = to + row * n + i;
       V* ys = place_values(into, results);
-      for (int64_t j = 0; j < count; ++j) ys[j] = (xs[j] - mean) * invstd * w[i + j] + b[i + j];
+      for (int64_t j = 0; j < count; j += kStripe) {
+        fetch_run_to_write(into + n + j, kStripe);  // of the next row
+        for (int64_t l = j; l < std::min(count, j + kStripe); ++l)
+          ys[l] = (xs[l] - mean) * invstd * w[i + l] + b[i + l];
+      }
       store_values(ys, count, into);
     }
   }

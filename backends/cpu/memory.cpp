@@ -48,28 +48,38 @@ void copy_pieces(const Tensor& x, Tensor& y) {
 
 constexpr int64_t kTile = 32;
 
-using Eight [[gnu::vector_size(32)]] = uint32_t;
+/// Words as wide as a register, and a square of them.
+template <typename Word>
+using Row [[gnu::vector_size(sizeof(Batch<float>))]] = Word;
+template <typename Word>
+inline constexpr int64_t kSquare = int64_t(sizeof(Row<Word>) / sizeof(Word));
 
-/// 8 x 8 words: pairs, then fours, then halves of the rows change places.
-void transpose_eight(const uint32_t* x, int64_t x_step, uint32_t* y, int64_t y_step) {
-  Eight rows[8], pairs[8], fours[8];
-  for (int i = 0; i < 8; ++i) std::memcpy(&rows[i], x + i * x_step, sizeof(Eight));
-  for (int i = 0; i < 8; i += 2) {
-    pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-    pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+/// Of each square of 2 x 2 blocks of kSize words, the two off the diagonal change places.
+template <int64_t kSize, typename Word, size_t... I>
+void swap_blocks(Row<Word>* rows, std::index_sequence<I...>) {
+  constexpr int64_t kCount = int64_t(sizeof...(I));
+  for (int64_t i = 0; i < kCount; ++i) {
+    if (i & kSize) continue;
+    const Row<Word> a = rows[i], b = rows[i + kSize];
+    rows[i] = __builtin_shufflevector(a, b, (I & kSize ? kCount + I - kSize : I)...);
+    rows[i + kSize] = __builtin_shufflevector(a, b, (I & kSize ? kCount + I : I + kSize)...);
   }
-  for (int i = 0; i < 8; i += 4)
-    for (int k = 0; k < 2; ++k) {
-      const Eight a = pairs[i + k], b = pairs[i + k + 2];
-      fours[i + 2 * k] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
-      fours[i + 2 * k + 1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-  for (int i = 0; i < 4; ++i) {
-    const Eight a = fours[i], b = fours[i + 4];
-    const Eight upper = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
-    const Eight lower = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-    std::memcpy(y + i * y_step, &upper, sizeof(Eight));
-    std::memcpy(y + (i + 4) * y_step, &lower, sizeof(Eight));
+  if constexpr (kSize > 1) swap_blocks<kSize / 2, Word>(rows, std::index_sequence<I...>{});
+}
+
+/// y = the transpose of x. Fetches the squares below x and right of y, which come next.
+template <typename Word>
+void transpose_square(const Word* x, int64_t x_step, Word* y, int64_t y_step) {
+  constexpr int64_t kSide = kSquare<Word>;
+  Row<Word> rows[kSide];
+  for (int64_t i = 0; i < kSide; ++i) {
+    fetch(x + (i + kSide) * x_step);
+    std::memcpy(&rows[i], x + i * x_step, sizeof(rows[i]));
+  }
+  swap_blocks<kSide / 2, Word>(rows, std::make_index_sequence<kSide>{});
+  for (int64_t i = 0; i < kSide; ++i) {
+    fetch_to_write(y + i * y_step + kSide);
+    std::memcpy(y + i * y_step, &rows[i], sizeof(rows[i]));
   }
 }
 
@@ -83,11 +93,12 @@ void transpose_rows(const Word* x, Word* y, int64_t first, int64_t last, int64_t
   };
   for (int64_t start = 0; start < columns; start += kTile) {
     const int64_t end = std::min(columns, start + kTile);
-    if constexpr (sizeof(Word) == sizeof(uint32_t)) {
-      const int64_t whole_i = last - (last - first) % 8, whole_j = end - (end - start) % 8;
-      for (int64_t j = start; j < whole_j; j += 8)
-        for (int64_t i = first; i < whole_i; i += 8)
-          transpose_eight(x + j * x_step + i, x_step, y + i * y_step + j, y_step);
+    if constexpr (sizeof(Word) >= sizeof(uint32_t)) {
+      constexpr int64_t kSide = kSquare<Word>;
+      const int64_t whole_i = last - (last - first) % kSide, whole_j = end - (end - start) % kSide;
+      for (int64_t j = start; j < whole_j; j += kSide)
+        for (int64_t i = first; i < whole_i; i += kSide)
+          transpose_square(x + j * x_step + i, x_step, y + i * y_step + j, y_step);
       word_by_word(whole_i, last, start, whole_j);
       word_by_word(first, last, whole_j, end);
     } else {

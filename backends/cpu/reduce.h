@@ -26,8 +26,8 @@ namespace tapegrad::backends::cpu {
 
 inline constexpr int64_t kBlock = 1024;                 // elements or columns taken at once
 inline constexpr int64_t kRowsAtOnce = 256;             // rows added up before the parts are joined
+inline constexpr int64_t kStripe = 64;                  // columns between two fetches
 inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements of one task, about
-inline constexpr int64_t kFetchAhead = 2048;            // bytes
 inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements worth a second thread
 
 struct Axis {
@@ -101,10 +101,7 @@ typename R::Total reduce_block(const R& r, const typename R::Value* values, int6
   std::fill_n(lanes, kWidth, R::kFirst);
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) {
-    // What the processor itself fetches ends with a page: 10 % of a long sum. A hint, never a
-    // fault.
-    for (size_t j = 0; j < kWidth * sizeof(values[0]); j += 64)
-      __builtin_prefetch(reinterpret_cast<const char*>(values + i) + kFetchAhead + j);
+    fetch_run(values + i + kFetchAhead / int64_t(sizeof(*values)), kWidth);
     for (int j = 0; j < kWidth; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);
   }
   for (int j = 0; j < n - i; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);
@@ -113,9 +110,11 @@ typename R::Total reduce_block(const R& r, const typename R::Value* values, int6
   return Total(lanes[0]);
 }
 
-/// How many tasks share the work of one output (or row of outputs) of `size` elements.
+/// How many tasks share the work of one output (or row of outputs) of `size` elements, `most` at
+/// most: none is smaller than kPiece, and all outputs together have about 64.
 inline int64_t pieces_for(int64_t outputs, int64_t size, int64_t most) {
-  return outputs >= 64 ? 1 : std::clamp(size / kPiece, int64_t(1), most);
+  const int64_t enough = (63 + outputs) / outputs;
+  return std::clamp(size / kPiece, int64_t(1), std::min(most, enough));
 }
 
 template <typename R, typename T, typename Write>
@@ -186,13 +185,23 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
     if constexpr (Centred<R>)
       for (int64_t j = 0; j < n; ++j) centre[j] = centres[at.out + (first + j) * columns.out_step];
     std::fill_n(totals, n, Total(R::kFirst));
+    const auto row = [&](int64_t i) {
+      return x + at.in + first * columns.step + plan.reduced.at(i).in;
+    };
     for (int64_t start = piece * rows / pieces; start < end; start += kRowsAtOnce) {
       std::fill_n(lanes, n, R::kFirst);
       for (int64_t i = start; i < std::min(end, start + kRowsAtOnce); ++i) {
-        const T* from = x + at.in + first * columns.step + plan.reduced.at(i).in;
-        const typename R::Value* values = load_values(from, columns.step, n, buffer);
-        for (int64_t j = 0; j < n; ++j)
+        const typename R::Value* values = load_values(row(i), columns.step, n, buffer);
+        const auto add = [&](int64_t j) {
           lanes[j] = add_value(r, lanes[j], values[j], centre[Centred<R> ? j : 0]);
+        };
+        const T* next = columns.step == 1 ? row(std::min(i + 1, rows - 1)) : x;
+        int64_t j = 0;
+        for (; j + kStripe <= n; j += kStripe) {
+          fetch_run(next + j, kStripe);
+          for (int64_t l = j; l < j + kStripe; ++l) add(l);
+        }
+        for (; j < n; ++j) add(j);
       }
       for (int64_t j = 0; j < n; ++j) totals[j] = r.join(totals[j], Total(lanes[j]));
     }

@@ -28,8 +28,15 @@ Found<Compute<T>> find_in_row(const T* x, int64_t n) {
     best = value;
     start = i;
   }
+  const auto is_best = [&](int64_t i) {
+    return Value(x[i]) == best || (best != best && Value(x[i]) != Value(x[i]));
+  };
   int64_t i = start;
-  while (!(Value(x[i]) == best || (best != best && Value(x[i]) != Value(x[i])))) ++i;
+  for (int hits = 0; i + kStripe <= n; i += kStripe) {
+    for (int64_t j = i; j < i + kStripe; ++j) hits += is_best(j);
+    if (hits > 0) break;
+  }
+  while (!is_best(i)) ++i;
   return {best, i};
 }
 
@@ -43,11 +50,18 @@ void find_in_columns(const T* x, int64_t rows, int64_t step, int64_t n, Found<Co
   std::copy_n(load_values(x, 1, n, buffer), n, best);
   for (int64_t i = 1; i < rows; ++i) {
     const Value* values = load_values(x + i * step, 1, n, buffer);
-    for (int64_t j = 0; j < n; ++j) {
+    const auto add = [&](int64_t j) {
       const bool stays = holds_against<kLargest>(best[j], values[j]);
       best[j] = stays ? best[j] : values[j];
       index[j] = stays ? index[j] : Index(i);
+    };
+    const T* next = x + std::min(i + 1, rows - 1) * step;
+    int64_t j = 0;
+    for (; j + kStripe <= n; j += kStripe) {
+      fetch_run(next + j, kStripe);
+      for (int64_t l = j; l < j + kStripe; ++l) add(l);
     }
+    for (; j < n; ++j) add(j);
   }
   for (int64_t j = 0; j < n; ++j) found[j] = {best[j], int64_t(index[j])};
 }
@@ -75,16 +89,19 @@ void find_extremes(const Tensor& x, Tensor& values, Tensor& indices) {
       find_in_columns<kLargest>(from, last - first, inner, n, found);
     for (int64_t j = 0; j < n; ++j) found[j].index += first;
   }
-  for (int64_t i = 0; i < outer * inner; ++i) {
-    const int64_t strip = i / inner * strips + i % inner / width;
-    const Found<Value>* found = parts.data() + strip * pieces * width + i % inner % width;
-    Found<Value> best = *found;
-    for (int64_t piece = 1; piece < pieces; ++piece) {
-      const Found<Value>& other = found[piece * width];
-      if (!holds_against<kLargest>(best.value, other.value)) best = other;
+  for (int64_t strip = 0; strip < outer * strips; ++strip) {
+    Found<Value>* best = parts.data() + strip * pieces * width;
+    const int64_t first = strip / strips * inner + strip % strips * width;
+    const int64_t n = std::min(width, inner - strip % strips * width);
+    for (int64_t piece = 1; piece < pieces; ++piece)
+      for (int64_t j = 0; j < n; ++j) {
+        const Found<Value>& other = best[piece * width + j];
+        if (!holds_against<kLargest>(best[j].value, other.value)) best[j] = other;
+      }
+    for (int64_t j = 0; j < n; ++j) {
+      if (values) values.data<T>()[first + j] = T(best[j].value);
+      indices.data<int64_t>()[first + j] = best[j].index;
     }
-    if (values) values.data<T>()[i] = T(best.value);
-    indices.data<int64_t>()[i] = best.index;
   }
 }
 

@@ -49,6 +49,12 @@ inline BFloat16Bits encode_bfloat16(xsimd::batch<float> values) {
   return __builtin_convertvector(upper >> 16, BFloat16Bits);
 }
 
+/// Asks for a line of memory that will be read, or written. A hint, which may point anywhere: what
+/// the processor fetches by itself ends with a page, and the rest of a long loop is waiting.
+inline constexpr int64_t kFetchAhead = 2048;  // bytes
+inline void fetch(const void* address) { __builtin_prefetch(address); }
+inline void fetch_to_write(const void* address) { __builtin_prefetch(address, 1); }
+
 /// kLanes<T> elements; no alignment is asked for.
 template <typename T>
 Batch<T> load_batch(const T* from) {

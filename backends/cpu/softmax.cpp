@@ -20,15 +20,17 @@ enum class Goal { kSoftmax, kLogSoftmax, kLogSumExp };
 
 inline constexpr int64_t kStrip = 256;  // rows taken at once where they lie side by side
 
-/// e = exp(x - shift) for n <= kBlock contiguous values; gives their sum. e may be null.
-template <typename V>
-V exp_shifted(const V* x, int64_t n, V shift, V* e) {
+/// e = exp(x - shift) for n <= kBlock contiguous values; gives their sum. e may be null. Meanwhile
+/// calls fetch_next(i), where i is where it is.
+template <typename V, typename Fetch>
+V exp_shifted(const V* x, int64_t n, V shift, V* e, Fetch fetch_next) {
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
   const B by(shift);
   B sum(V(0));
   int64_t i = 0;
   for (; i + kSize <= n; i += kSize) {
+    fetch_next(i);
     const B value = functions::exp(B::load_unaligned(x + i) - by);
     if (e != nullptr) value.store_unaligned(e + i);
     sum += value;
@@ -44,6 +46,11 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e) {
     sum += B::load_aligned(rest);
   }
   return xsimd::hadd(sum);
+}
+
+template <typename V>
+V exp_shifted(const V* x, int64_t n, V shift, V* e) {
+  return exp_shifted(x, n, shift, e, [](int64_t) {});
 }
 
 /// The largest of n > 0 contiguous values; NaN if there is one.
@@ -90,7 +97,12 @@ void row_forward(const T* x, int64_t n, T* y) {
     const int64_t count = std::min(kBlock, n - i);
     V* into = nullptr;
     if constexpr (kInPlace) into = y + i;
-    sum += double(exp_shifted(load_values(x + i, 1, count, buffer), count, largest, into));
+    const auto fetch_next_row = [&](int64_t j) {
+      fetch(x + i + j + n);
+      if (kGoal != Goal::kLogSumExp) fetch_to_write(y + i + j + n);
+    };
+    sum += double(
+        exp_shifted(load_values(x + i, 1, count, buffer), count, largest, into, fetch_next_row));
   }
   if constexpr (kGoal == Goal::kLogSumExp) {
     *y = T(log_sum(largest, sum));
