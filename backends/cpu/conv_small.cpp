@@ -1,6 +1,7 @@
 #include "backends/cpu/conv_small.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include <omp.h>
@@ -37,6 +38,9 @@ struct Sizes {
   int64_t taps() const { return in * kernel_height * kernel_width; }
   int64_t out_plane() const { return out_height * out_width; }
   int64_t products() const { return batch * out * taps() * out_plane(); }
+  /// Where the vector begins that holds column j, and may hold others again: no row ends in part
+  /// of a vector, but where it is narrower than one.
+  int64_t start(int64_t j) const { return std::min(j, std::max<int64_t>(out_width - kLane, 0)); }
   // Of the padded image: rows that vectors may run over.
   int64_t row() const { return in_lanes(out_width) + kernel_width - 1; }
   int64_t rows() const { return height + 2 * padding.height; }
@@ -52,22 +56,25 @@ void pad_image(const float* image, const Sizes& s, float* padded) {
                   padded + (c * s.rows() + s.padding.height + i) * s.row() + s.padding.width);
 }
 
-/// Calls visit(tap, offset in the padded image) for each element of a channel's kernel.
-template <typename Visit>
-void for_each_tap(const Sizes& s, const Visit& visit) {
-  int64_t tap = 0;
+/// Where in the padded image the elements of a channel's kernel begin.
+std::array<int64_t, kMaxTaps> tap_offsets(const Sizes& s) {
+  std::array<int64_t, kMaxTaps> offsets;
+  int64_t* next = offsets.data();
   for (int64_t c = 0; c < s.in; ++c)
     for (int64_t u = 0; u < s.kernel_height; ++u)
-      for (int64_t v = 0; v < s.kernel_width; ++v) visit(tap++, (c * s.rows() + u) * s.row() + v);
+      for (int64_t v = 0; v < s.kernel_width; ++v) *next++ = (c * s.rows() + u) * s.row() + v;
+  return offsets;
 }
 
-/// Calls run(first, Int<count>) for groups of channels that fit the registers.
-template <typename Run>
-void for_each_group(int64_t channels, const Run& run) {
+/// Calls run(first, integral_constant<count>) for groups, of sizes that fall to 1, which together
+/// are [0, number).
+template <int... kSizes, typename Run>
+void for_each_group(int64_t number, const Run& run) {
   int64_t first = 0;
-  for (; first + 8 <= channels; first += 8) run(first, std::integral_constant<int, 8>());
-  for (; first + 2 <= channels; first += 2) run(first, std::integral_constant<int, 2>());
-  for (; first < channels; ++first) run(first, std::integral_constant<int, 1>());
+  const auto groups_of = [&](auto size) {
+    for (; first + size() <= number; first += size()) run(first, size);
+  };
+  (groups_of(std::integral_constant<int, kSizes>()), ...);
 }
 
 /// Memory for each thread, made before they start: they must not fail.
@@ -82,11 +89,54 @@ class PerThread {
   std::vector<float> memory_;
 };
 
-/// Lanes that are there in the last vector of a row.
-xsimd::batch_bool<float> lanes_below(int64_t count) {
+/// The lanes from `first` to `last`.
+xsimd::batch_bool<float> lanes_between(int64_t first, int64_t last) {
   alignas(64) float lanes[kLane];
-  for (int64_t i = 0; i < kLane; ++i) lanes[i] = i < count ? 1.0f : 0.0f;
+  for (int64_t i = 0; i < kLane; ++i) lanes[i] = i >= first && i < last ? 1.0f : 0.0f;
   return B::load_aligned(lanes) > B(0.5f);
+}
+
+/// One channel of dy, and of the ReLU's result if there is one.
+struct Plane {
+  const float *dy, *y;
+
+  /// `count` values of dz, 0 < count <= kLane, from element `at` on; the other lanes are any.
+  B load(int64_t at, int64_t count) const {
+    const auto values = [&](const float* from) {
+      return count < kLane ? load_some(from + at, count) : B::load_unaligned(from + at);
+    };
+    return y == nullptr ? values(dy) : formulas::ReluBackward()(values(dy), values(y));
+  }
+};
+
+/// Adds the sums of dz times kCount taps of the image to `part`, and of dz alone to `bias`.
+template <int kCount>
+void add_products(const Sizes& s, const Plane& plane, const float* image, const int64_t* offsets,
+                  double* part, double* bias) {
+  const B zero(0.0f);
+  B sums[kCount], total = zero;
+  std::fill_n(sums, kCount, zero);
+  const int64_t count = std::min(s.out_width, kLane), whole = s.out_width - s.out_width % kLane;
+  const int64_t rest = s.start(whole);  // of which the lanes from `whole` on count
+  const auto counts = lanes_between(whole - rest, s.out_width - rest);
+  for (int64_t i = 0; i < s.out_height; ++i) {
+    const float* row = image + i * s.row();
+    for (int64_t j = 0; j < whole; j += kLane) {
+      const B dz = plane.load(i * s.out_width + j, kLane);
+      total += dz;
+      for (int k = 0; k < kCount; ++k)
+        sums[k] = functions::fused(B::load_unaligned(row + offsets[k] + j), dz, sums[k]);
+    }
+    if (whole == s.out_width) continue;
+    const B dz = select(counts, plane.load(i * s.out_width + rest, count), zero);
+    total += dz;
+    for (int k = 0; k < kCount; ++k) {  // a lane that does not count may be infinite
+      const B values = select(counts, B::load_unaligned(row + offsets[k] + rest), zero);
+      sums[k] = functions::fused(values, dz, sums[k]);
+    }
+  }
+  for (int k = 0; k < kCount; ++k) part[k] += double(xsimd::hadd(sums[k]));
+  if (bias != nullptr) *bias += double(xsimd::hadd(total));
 }
 
 }  // namespace
@@ -102,32 +152,35 @@ void conv2d_small(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const float *images = x.data<float>(), *w = weight.data<float>();
   const float* b = bias ? bias.data<float>() : nullptr;
   float* to = y.data<float>();
+  const auto offsets = tap_offsets(s);
   PerThread padded(s.padded_image());
 #pragma omp parallel for if (s.products() > kParallel)
   for (int64_t n = 0; n < s.batch; ++n) {
     float* image = padded.mine();
     pad_image(images + n * s.in * s.height * s.width, s, image);
-    for_each_group(s.out, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
-      float* plane = to + (n * s.out + first) * s.out_plane();
-      for (int64_t i = 0; i < s.out_height; ++i)
-        for (int64_t j = 0; j < s.out_width; j += kLane) {
-          B sums[kCount];
-          for (int k = 0; k < kCount; ++k) sums[k] = B(b != nullptr ? b[first + k] : 0.0f);
-          for_each_tap(s, [&](int64_t tap, int64_t offset) {
-            const B values = B::load_unaligned(image + offset + i * s.row() + j);
-            for (int k = 0; k < kCount; ++k)
-              sums[k] = functions::fused(values, B(w[(first + k) * s.taps() + tap]), sums[k]);
-          });
-          float* row = plane + i * s.out_width + j;
-          for (int k = 0; k < kCount; ++k, row += s.out_plane()) {
-            if (relu) sums[k] = formulas::Relu()(sums[k]);
-            if (j + kLane <= s.out_width)
-              sums[k].store_unaligned(row);
-            else
-              store_some<float>(row, s.out_width - j, sums[k]);
-          }
-        }
-    });
+    for_each_group<8, 2, 1>(
+        s.out, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
+          float* plane = to + (n * s.out + first) * s.out_plane();
+          for (int64_t i = 0; i < s.out_height; ++i)
+            for (int64_t first_j = 0; first_j < s.out_width; first_j += kLane) {
+              const int64_t j = s.start(first_j);
+              B sums[kCount];
+              for (int k = 0; k < kCount; ++k) sums[k] = B(b != nullptr ? b[first + k] : 0.0f);
+              for (int64_t tap = 0; tap < s.taps(); ++tap) {
+                const B values = B::load_unaligned(image + offsets[tap] + i * s.row() + j);
+                for (int k = 0; k < kCount; ++k)
+                  sums[k] = functions::fused(values, B(w[(first + k) * s.taps() + tap]), sums[k]);
+              }
+              float* row = plane + i * s.out_width + j;
+              for (int k = 0; k < kCount; ++k, row += s.out_plane()) {
+                if (relu) sums[k] = formulas::Relu()(sums[k]);
+                if (j + kLane <= s.out_width)
+                  sums[k].store_unaligned(row);
+                else
+                  store_some<float>(row, s.out_width - j, sums[k]);
+              }
+            }
+        });
   }
 }
 
@@ -136,47 +189,25 @@ void conv2d_small_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
   const Sizes s(x.shape(), dw.shape(), dy.shape(), options);
   const float *images = x.data<float>(), *gradients = dy.data<float>();
   const float* from_relu = y ? y.data<float>() : nullptr;
-  const int64_t row = in_lanes(s.out_width), plane = s.out_height * row;
   const int64_t pieces = std::min(s.batch, kMaxPieces), results = s.out * (s.taps() + 1);
   std::vector<double> parts(size_t(pieces * results));  // of each channel its taps, then its bias
-  PerThread padded(in_lanes(s.padded_image()) + s.out * plane);
-  const auto last = lanes_below(s.out_width - (row - kLane));
+  PerThread padded(s.padded_image());
+  const auto offsets = tap_offsets(s);
 #pragma omp parallel for if (s.products() > kParallel)
   for (int64_t piece = 0; piece < pieces; ++piece) {
-    float *image = padded.mine(), *up = image + in_lanes(s.padded_image());
-    double* part = parts.data() + piece * results;
-    std::fill_n(up, s.out * plane, 0.0f);
+    float* image = padded.mine();
     for (int64_t n = piece * s.batch / pieces; n < (piece + 1) * s.batch / pieces; ++n) {
       pad_image(images + n * s.in * s.height * s.width, s, image);
-      for (int64_t i = 0; i < s.out * s.out_height; ++i) {
-        const int64_t from = n * s.out * s.out_plane() + i * s.out_width;
-        if (from_relu == nullptr)
-          std::copy_n(gradients + from, s.out_width, up + i * row);
-        else
-          mask_by_result(gradients + from, from_relu + from, s.out_width, up + i * row);
+      double* part = parts.data() + piece * results;
+      for (int64_t o = 0; o < s.out; ++o, part += s.taps() + 1) {
+        const int64_t at = (n * s.out + o) * s.out_plane();
+        const Plane plane{gradients + at, from_relu != nullptr ? from_relu + at : nullptr};
+        for_each_group<9, 3, 1>(
+            s.taps(), [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
+              add_products<kCount>(s, plane, image, offsets.data() + first, part + first,
+                                   first == 0 ? part + s.taps() : nullptr);
+            });
       }
-      for_each_group(s.out, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
-        const auto add = [&](int64_t result, const auto& factor) {
-          B sums[kCount];
-          std::fill_n(sums, kCount, B(0.0f));
-          for (int64_t i = 0; i < s.out_height; ++i)
-            for (int64_t j = 0; j < row; j += kLane) {
-              const B values = factor(i, j);
-              for (int k = 0; k < kCount; ++k)
-                sums[k] = functions::fused(
-                    values, B::load_unaligned(up + (first + k) * plane + i * row + j), sums[k]);
-            }
-          for (int k = 0; k < kCount; ++k)
-            part[(first + k) * (s.taps() + 1) + result] += double(xsimd::hadd(sums[k]));
-        };
-        for_each_tap(s, [&](int64_t tap, int64_t offset) {
-          add(tap, [&](int64_t i, int64_t j) {
-            const B values = B::load_unaligned(image + offset + i * s.row() + j);
-            return j + kLane < row ? values : select(last, values, B(0.0f));
-          });
-        });
-        if (db) add(s.taps(), [](int64_t, int64_t) { return B(1.0f); });
-      });
     }
   }
   for (int64_t o = 0; o < s.out; ++o)
