@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "backends/cpu/pool_halves.h"
 #include "backends/cpu/pool_packed.h"
 #include "backends/cpu/register.h"
 #include "core/error.h"
@@ -15,26 +16,6 @@ namespace {
 // Each plane belongs to one thread and is worked off in order, so that sums never depend on the
 // number of threads.
 constexpr int64_t kParallel = 32768;  // elements that are worth a second thread
-
-struct Planes {
-  int64_t count, height, width, out_height, out_width;
-  int64_t size() const { return height * width; }
-  int64_t out_size() const { return out_height * out_width; }
-};
-Planes planes_of(const Shape& x, const Shape& y) { return {x[0] * x[1], x[2], x[3], y[2], y[3]}; }
-
-/// The running maximum of a window. A NaN is larger than all; the first of equals stays.
-template <typename T>
-struct Maximum {
-  T value;
-  int32_t index;
-
-  void take(T other, int32_t at) {
-    const bool larger = !(value >= other) & (value == value);  // no branch
-    value = larger ? other : value;
-    index = larger ? at : index;
-  }
-};
 
 template <typename T>
 void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y,
@@ -58,85 +39,6 @@ void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y
       *y = T(best.value);
       if (indices != nullptr) *indices++ = best.index;
     }
-}
-
-/// 2 x 2 windows side by side: no borders to look at, and no branches. One row of
-/// windows, whose first element is at `first` of the plane.
-template <bool kIndices, typename T>
-void max_pool_row(const T* x, int32_t first, int32_t width, int64_t count, T* y,
-                  [[maybe_unused]] int32_t* indices) {
-  using Wide = Compute<T>;
-  const T *upper = x + first, *lower = upper + width;
-  for (int64_t j = 0; j < count; ++j) {
-    const int32_t at = first + 2 * int32_t(j);
-    Maximum<Wide> best{Wide(upper[2 * j]), at};
-    best.take(Wide(upper[2 * j + 1]), at + 1);
-    best.take(Wide(lower[2 * j]), at + width);
-    best.take(Wide(lower[2 * j + 1]), at + width + 1);
-    y[j] = T(best.value);
-    if constexpr (kIndices) indices[j] = best.index;
-  }
-}
-
-// Eight windows at a time. xsimd 8 cannot part even from odd lanes; the compilers' vectors can.
-constexpr int kWindows = 8;
-using Floats [[gnu::vector_size(4 * kWindows)]] = float;
-using Ints [[gnu::vector_size(4 * kWindows)]] = int32_t;
-
-template <typename V, typename T>
-V load_vector(const T* from) {
-  V v;
-  std::memcpy(&v, from, sizeof(v));
-  return v;
-}
-
-/// Lanes of Maximum.
-struct Maxima {
-  Floats values;
-  Ints indices;
-
-  void take(Floats other, Ints at) {
-    const Ints larger = ~(values >= other) & (values == values);
-    values = larger ? other : values;
-    indices = larger ? at : indices;
-  }
-};
-
-template <bool kIndices>
-void max_pool_eight(const float* x, int32_t first, int32_t width, int64_t j, float* y,
-                    [[maybe_unused]] int32_t* indices) {
-  const auto even = [](Floats a, Floats b) {
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-  };
-  const auto odd = [](Floats a, Floats b) {
-    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
-  };
-  const float *upper = x + first + 2 * j, *lower = upper + width;
-  const auto u0 = load_vector<Floats>(upper), u1 = load_vector<Floats>(upper + kWindows);
-  const auto l0 = load_vector<Floats>(lower), l1 = load_vector<Floats>(lower + kWindows);
-  const Ints at = Ints{0, 2, 4, 6, 8, 10, 12, 14} + (first + 2 * int32_t(j));
-  Maxima best{even(u0, u1), at};
-  best.take(odd(u0, u1), at + 1);
-  best.take(even(l0, l1), at + width);
-  best.take(odd(l0, l1), at + width + 1);
-  std::memcpy(y + j, &best.values, sizeof(Floats));
-  if constexpr (kIndices) std::memcpy(indices + j, &best.indices, sizeof(Ints));
-}
-
-template <bool kIndices, typename T>
-void max_pool_halves(const T* x, const Planes& p, T* y, int32_t* indices) {
-  for (int64_t i = 0; i < p.out_height; ++i, y += p.out_width) {
-    const int32_t first = int32_t(2 * i * p.width), width = int32_t(p.width);
-    int32_t* at = kIndices ? indices + i * p.out_width : nullptr;
-    if constexpr (std::is_same_v<T, float>) {
-      if (p.out_width >= kWindows) {
-        for (int64_t j = 0; j < p.out_width; j += kWindows)  // the last eight may overlap others
-          max_pool_eight<kIndices>(x, first, width, std::min(j, p.out_width - kWindows), y, at);
-        continue;
-      }
-    }
-    max_pool_row<kIndices>(x, first, width, p.out_width, y, at);
-  }
 }
 
 /// A window along one dimension: the elements [begin, end) inside, and how many it counts for.
@@ -196,9 +98,7 @@ void max_pool2d(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tenso
     rows = adaptive_spans(p.out_height, p.height);
     columns = adaptive_spans(p.out_width, p.width);
   }
-  const bool halves = !windows.adaptive && o.kernel_size == Size2d(2) && *o.stride == Size2d(2) &&
-                      o.padding == Size2d(0) && o.dilation == Size2d(1) &&
-                      2 * p.out_height <= p.height && 2 * p.out_width <= p.width;
+  const bool halves = are_halves(windows, p);
 #pragma omp parallel for if (x.numel() > kParallel)
   for (int64_t n = 0; n < p.count; ++n) {
     const T* from = first + n * p.size();
@@ -244,17 +144,20 @@ void gather(const Tensor& x, const Tensor& indices, Tensor& y) {
 }
 
 template <typename T>
-void scatter(const Tensor& dy, const Tensor& indices, Tensor& dx) {
+void scatter(const Tensor& dy, const Tensor& indices, const std::optional<MaximumWindows>& windows,
+             Tensor& dx) {
   if constexpr (std::is_same_v<T, float>)
     if (pool_scatter_packed(dy, indices, dx)) return;
   const Planes p = planes_of(dx.shape(), dy.shape());
   const T* gradient = dy.data<T>();
   const int32_t* places = indices.data<int32_t>();
+  const bool halves = windows && are_halves(*windows, p);
 #pragma omp parallel for if (dx.numel() > kParallel)
   for (int64_t n = 0; n < p.count; ++n) {
     const T* from = gradient + n * p.out_size();
     const int32_t* at = places + n * p.out_size();
     T* to = dx.data<T>() + n * p.size();
+    if (halves && max_pool_halves_backward(from, at, p, to)) continue;
     std::fill_n(to, p.size(), T(0));
     for (int64_t i = 0; i < p.out_size(); ++i)
       if (at[i] >= 0) to[at[i]] += from[i];
@@ -330,8 +233,8 @@ void register_pool() {
              });
   set_kernel(kernels::pool_scatter, DeviceType::kCpu, kPlain,
              []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
-                            const std::optional<MaximumWindows>&,
-                            Tensor& dx) { scatter<T>(dy, indices, dx); });
+                            const std::optional<MaximumWindows>& windows,
+                            Tensor& dx) { scatter<T>(dy, indices, windows, dx); });
   set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kPlain,
              []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
                avg_pool2d_backward<T>(dy, windows, dx);
@@ -339,9 +242,9 @@ void register_pool() {
   // Windows that overlap add up: sixteen-bit floats do so in float and round once.
   set_kernel(kernels::pool_scatter, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
-                            const std::optional<MaximumWindows>&, Tensor& dx) {
+                            const std::optional<MaximumWindows>& windows, Tensor& dx) {
                Tensor sums = Tensor::empty(dx.shape(), f32);
-               scatter<float>(dy.to(f32), indices, sums);
+               scatter<float>(dy.to(f32), indices, windows, sums);
                kernels::copy(sums, dx);
              });
   set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kSixteenBit,

@@ -273,6 +273,30 @@ TEST(Shape, ContiguityIgnoresStridesOfSizeOne) {
   EXPECT_FALSE(overlaps_itself({{1, 3}, {0, 1}, 0}));
 }
 
+TEST(Tensor, TransposedCopiesAreThoseOfSingleElements) {
+  // Squares of one register a row, and what is left of them on both sides; words of every size.
+  for (const Shape& shape : {Shape{64, 48}, Shape{33, 71}, Shape{5, 300}, Shape{2, 19, 40}})
+    for (DType dtype : {u8, f16, f32, i64}) {
+      std::vector<double> numbers;
+      for (int64_t i = 0; i < numel(shape); ++i) numbers.push_back(double(i * 7919 % 251));
+      const Tensor x = Tensor::from<double>(numbers, shape).to(dtype);
+      const int last = shape.rank() - 1;
+      Shape turned = shape;
+      std::swap(turned[last - 1], turned[last]);
+      Strides strides = x.strides();
+      std::swap(strides[last - 1], strides[last]);
+      const Tensor copy = x.with_layout({turned, strides, 0}).contiguous();
+      const int64_t rows = shape[last - 1], columns = shape[last];
+      std::vector<double> expected(numbers.size());
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        const int64_t matrix = int64_t(i) / (rows * columns) * (rows * columns);
+        const int64_t row = int64_t(i) % (rows * columns) / columns, column = int64_t(i) % columns;
+        expected[size_t(matrix + column * rows + row)] = numbers[i];
+      }
+      EXPECT_EQ(copy.to(f64).to_vector<double>(), expected) << shape << dtype;
+    }
+}
+
 TEST(Tensor, ViewsReadAndWriteTheSameStorage) {
   const Tensor x = Tensor::from<double>(Values{0, 1, 2, 3, 4, 5}, {2, 3});
   const Tensor transposed = x.with_layout({{3, 2}, {1, 3}, 0});
