@@ -46,13 +46,7 @@ Workload peaks() {
 }
 
 Workload keras_cnn() {
-  const auto net =
-      shared(nn::Sequential({nn::Conv2d({.out_channels = 32, .kernel_size = 3}), nn::ReLU(),
-                             nn::Conv2d({.out_channels = 64, .kernel_size = 3}), nn::ReLU(),
-                             nn::MaxPool2d({.kernel_size = 2}), nn::Dropout(0.25), nn::Flatten(),
-                             nn::Linear({.out_features = 128}), nn::ReLU(), nn::Dropout(0.5),
-                             nn::Linear({.out_features = 10})},
-                            {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}));
+  const auto net = shared(keras_net());
   const Variable x = randn({128, 1, 28, 28}), y = randint(0, 10, {128});
   return {30, [=] { return cross_entropy((*net)(x), y); },
           std::make_unique<optim::Adadelta>(*net, 1.0)};
@@ -211,6 +205,15 @@ Workload resnet18() {
 }
 
 }  // namespace
+
+nn::Sequential keras_net() {
+  return nn::Sequential({nn::Conv2d({.out_channels = 32, .kernel_size = 3}), nn::ReLU(),
+                         nn::Conv2d({.out_channels = 64, .kernel_size = 3}), nn::ReLU(),
+                         nn::MaxPool2d({.kernel_size = 2}), nn::Dropout(0.25), nn::Flatten(),
+                         nn::Linear({.out_features = 128}), nn::ReLU(), nn::Dropout(0.5),
+                         nn::Linear({.out_features = 10})},
+                        {.input_shape = {{1, 28, 28}}, .init = nn::init::keras});
+}
 
 const std::vector<WorkloadInfo>& workloads() {
   static const std::vector<WorkloadInfo> all = {

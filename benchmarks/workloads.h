@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/variable.h"
+#include "nn/sequential.h"
 #include "optim/optimizer.h"
 
 namespace tapegrad::bench {
@@ -22,5 +23,8 @@ struct WorkloadInfo {
   Workload (*make)();
 };
 const std::vector<WorkloadInfo>& workloads();
+
+/// The Keras net of examples/mnist_cnn, with new weights.
+nn::Sequential keras_net();
 
 }  // namespace tapegrad::bench

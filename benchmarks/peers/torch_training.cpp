@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "benchmarks/measure.h"
+#include "benchmarks/peers/torch_keras.h"
 
 namespace {
 
@@ -55,42 +56,12 @@ Workload peaks() {
       torch::optim::Adam(net->parameters(), 0.08));
 }
 
-/// libtorch's C++ interface has none; in place, as its Python one is.
-struct Adadelta {
-  std::vector<Tensor> parameters, squares, deltas;
-
-  explicit Adadelta(std::vector<Tensor> list) : parameters(std::move(list)) {
-    for (const Tensor& parameter : parameters) {
-      squares.push_back(torch::zeros_like(parameter));
-      deltas.push_back(torch::zeros_like(parameter));
-    }
-  }
-  void zero_grad() {
-    for (Tensor& parameter : parameters)
-      if (parameter.grad().defined()) parameter.mutable_grad().zero_();
-  }
-  void step() {
-    const torch::NoGradGuard no_grad;
-    constexpr double kRho = 0.9, kEps = 1e-6;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      const Tensor& gradient = parameters[i].grad();
-      squares[i].mul_(kRho).addcmul_(gradient, gradient, 1 - kRho);
-      const Tensor scale = squares[i].add(kEps).sqrt_();
-      const Tensor delta = deltas[i].add(kEps).sqrt_().div_(scale).mul_(gradient);
-      deltas[i].mul_(kRho).addcmul_(delta, delta, 1 - kRho);
-      parameters[i].sub_(delta);
-    }
-  }
-};
-
 Workload keras_cnn() {
-  nn::Sequential net(nn::Conv2d(1, 32, 3), nn::ReLU(), nn::Conv2d(32, 64, 3), nn::ReLU(),
-                     nn::MaxPool2d(2), nn::Dropout(0.25), nn::Flatten(), nn::Linear(9216, 128),
-                     nn::ReLU(), nn::Dropout(0.5), nn::Linear(128, 10));
+  nn::Sequential net = peers::keras_net();
   const Tensor x = torch::randn({128, 1, 28, 28}), y = labels(10, 128);
   return make(
       30, [=]() mutable { return F::cross_entropy(net->forward(x), y); },
-      Adadelta(net->parameters()));
+      peers::Adadelta(net->parameters()));
 }
 
 Workload article_cnn(int64_t batch) {
