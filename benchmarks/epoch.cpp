@@ -23,7 +23,8 @@ void run(const std::string& directory) {
   optim::Adadelta optimizer(net, 1.0);
   DeviceLoader batches(train, {.batch_size = 128, .shuffle = true});
   DeviceLoader test_batches(test, {.batch_size = 500});
-  const History history = fit(net, batches, optimizer, {.progress = {.style = ProgressStyle::kNone}});
+  const History history =
+      fit(net, batches, optimizer, {.progress = {.style = ProgressStyle::kNone}});
   ::bench::print_line("fashion_epoch", history.epochs.front().seconds, "s");
   ::bench::print_line("fashion_accuracy", evaluate(net, test_batches).accuracy * 100, "%");
 }

@@ -1,5 +1,5 @@
-// benchmarks/epoch.cpp of libtorch: the same net, batches, optimizer and files. The images stay in one
-// tensor; a batch is gathered from it by index.
+// benchmarks/epoch.cpp of libtorch: the same net, batches, optimizer and files. The images stay in
+// one tensor; a batch is gathered from it by index.
 //
 //   torch_epoch [directory of the data]
 #include <zlib.h>
