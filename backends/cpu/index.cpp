@@ -106,6 +106,12 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
   }
 }
 
+template <typename W>
+struct Fill {
+  W bits;
+  W operator()(W x, bool masked) const { return masked ? bits : x; }
+};
+
 }  // namespace
 
 void register_index() {
@@ -139,30 +145,9 @@ void register_index() {
              []<typename T>(Type<T>, const Tensor& x, const Tensor& mask, Number value, Tensor& y) {
                using W = Word<sizeof(T)>;
                const T element = value.to<T>();
-               W bits;
-               std::memcpy(&bits, &element, sizeof(T));
-               const W* from = x.data<W>();
-               const bool* masked = mask.data<bool>();
-               W* to = y.data<W>();
-               if (x.is_contiguous() && mask.is_contiguous() && y.is_contiguous() &&
-                   mask.numel() == y.numel()) {
-                 return for_each_block(y.numel(), kMapBlock, [=](int64_t first, int64_t last) {
-                   for (int64_t i = first; i < last; ++i) to[i] = masked[i] ? bits : from[i];
-                 });
-               }
-               for_each_row<3>(
-                   y.shape(),
-                   {x.strides(), broadcast_strides(mask.layout(), y.shape()), y.strides()},
-                   [=](auto at, auto step, int64_t count) {
-                     if (step[0] == 1 && step[1] == 1 && step[2] == 1) {
-                       for (int64_t i = 0; i < count; ++i)
-                         to[at[2] + i] = masked[at[1] + i] ? bits : from[at[0] + i];
-                       return;
-                     }
-                     for (int64_t i = 0; i < count; ++i)
-                       to[at[2] + i * step[2]] =
-                           masked[at[1] + i * step[1]] ? bits : from[at[0] + i * step[0]];
-                   });
+               Fill<W> fill;
+               std::memcpy(&fill.bits, &element, sizeof(T));
+               map_types(Type<W>{}, TypeList<W, bool>{}, fill, y, x, mask);
              });
 }
 

@@ -121,7 +121,7 @@ void layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
   const std::vector<V> scale = numbers_of<T>(weight, n, 1);
   // Rows fall into pieces by size alone; each has sums of its own, which are added in order.
   const int64_t pieces =
-      std::clamp<int64_t>(x.numel() / kPiece, 1, std::clamp<int64_t>(rows, 1, 64));
+      std::clamp<int64_t>(x.numel() / (kParallel / 2), 1, std::clamp<int64_t>(rows, 1, 64));
   std::vector<double> dweights(dweight ? pieces * n : 0), dbiases(dbias ? pieces * n : 0);
 #pragma omp parallel for if (x.numel() > kParallel)
   for (int64_t piece = 0; piece < pieces; ++piece)
