@@ -13,6 +13,8 @@ struct Found {
   int64_t index;
 };
 
+constexpr int64_t kShortRow = 64;  // and no more elements
+
 /// The first extreme of n contiguous or strided elements.
 template <bool kLargest, typename T>
 Found<Compute<T>> find_in_row(const T* x, int64_t n) {
@@ -40,16 +42,17 @@ Found<Compute<T>> find_in_row(const T* x, int64_t n) {
   return {best, i};
 }
 
-/// The first extremes of `rows` rows of n columns, `step` apart.
+/// The first extremes of n columns: element (i, j) lies at x[i * step + j * column_step].
 template <bool kLargest, typename T>
-void find_in_columns(const T* x, int64_t rows, int64_t step, int64_t n, Found<Compute<T>>* found) {
+void find_in_columns(const T* x, int64_t rows, int64_t step, int64_t column_step, int64_t n,
+                     Found<Compute<T>>* found) {
   using Value = Compute<T>;
   using Index = std::conditional_t<sizeof(Value) == 8, int64_t, int32_t>;  // as wide: vectorises
   Value best[kBlock], buffer[kBlock];
   Index index[kBlock] = {};
-  std::copy_n(load_values(x, 1, n, buffer), n, best);
+  std::copy_n(load_values(x, column_step, n, buffer), n, best);
   for (int64_t i = 1; i < rows; ++i) {
-    const Value* values = load_values(x + i * step, 1, n, buffer);
+    const Value* values = load_values(x + i * step, column_step, n, buffer);
     const auto add = [&](int64_t j) {
       const bool stays = holds_against<kLargest>(best[j], values[j]);
       best[j] = stays ? best[j] : values[j];
@@ -58,7 +61,7 @@ void find_in_columns(const T* x, int64_t rows, int64_t step, int64_t n, Found<Co
     const T* next = x + std::min(i + 1, rows - 1) * step;
     int64_t j = 0;
     for (; j + kStripe <= n; j += kStripe) {
-      fetch_run(next + j, kStripe);
+      if (column_step == 1) fetch_run(next + j, kStripe);
       for (int64_t l = j; l < j + kStripe; ++l) add(l);
     }
     for (; j < n; ++j) add(j);
@@ -69,9 +72,14 @@ void find_in_columns(const T* x, int64_t rows, int64_t step, int64_t n, Found<Co
 template <bool kLargest, typename T>
 void find_extremes(const Tensor& x, Tensor& values, Tensor& indices) {
   using Value = Compute<T>;
-  const int64_t outer = x.shape()[0], rows = x.shape()[1], inner = x.shape()[2];
+  const int64_t rows = x.shape()[1];
+  int64_t outer = x.shape()[0], inner = x.shape()[2], step = inner, column_step = 1;
   if (indices.numel() == 0) return;
-  const int64_t width = std::min(inner, kBlock);
+  if (inner == 1 && rows <= kShortRow) {
+    std::swap(outer, inner);  // side by side, as if they were columns
+    step = 1, column_step = rows;
+  }
+  const int64_t width = std::min(inner, column_step == 1 ? kBlock : kBlock / 4);
   const int64_t strips = (inner + width - 1) / width;
   // A piece has at most 2^30 rows, so that 32-bit indices do inside it.
   const int64_t pieces = std::max(pieces_for(outer * strips, rows * width, rows), (rows >> 30) + 1);
@@ -80,13 +88,14 @@ void find_extremes(const Tensor& x, Tensor& values, Tensor& indices) {
   for (int64_t task = 0; task < outer * strips * pieces; ++task) {
     const int64_t piece = task % pieces, strip = task / pieces % strips;
     const int64_t first = piece * rows / pieces, last = (piece + 1) * rows / pieces;
-    const T* from = x.data<T>() + (task / pieces / strips * rows + first) * inner + strip * width;
+    const T* from = x.data<T>() + task / pieces / strips * rows * inner + first * step +
+                    strip * width * column_step;
     Found<Value>* found = parts.data() + task * width;
     const int64_t n = std::min(width, inner - strip * width);
-    if (inner == 1)
+    if (inner == 1 && column_step == 1)
       *found = find_in_row<kLargest>(from, last - first);
     else
-      find_in_columns<kLargest>(from, last - first, inner, n, found);
+      find_in_columns<kLargest>(from, last - first, step, column_step, n, found);
     for (int64_t j = 0; j < n; ++j) found[j].index += first;
   }
   for (int64_t strip = 0; strip < outer * strips; ++strip) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -129,6 +130,36 @@ TEST(Reduce, T30_Ties) {
   EXPECT_EQ(values(grad(largest, x)), (Doubles{1, 0, 0, 0}));
   EXPECT_EQ(argmin(make({2, 1, 1}), 0).item(), 1);
   EXPECT_EQ(argmax(make(Doubles(3000, 1.0), f32)).item(), 0);
+}
+
+/// Rows of up to 64 elements are looked at side by side: the first of ties, or the first NaN, is
+/// found in any row of any block.
+TEST(Reduce, ShortRowsHaveTheirFirstExtreme) {
+  for (const DType dtype : {f32, f64, bf16, i64, u8})
+    for (const int64_t columns : {1, 2, 10, 63, 64, 65})
+      for (const int64_t rows : {1, 3, 257, 1030}) {
+        Doubles numbers;
+        for (int64_t i = 0; i < rows * columns; ++i)
+          numbers.push_back(is_float(dtype) && i % 37 == 5 ? kNan : double(i * i % 101 % 13));
+        for (const bool largest : {true, false}) {
+          Doubles extremes, places;
+          for (int64_t i = 0; i < rows; ++i) {
+            const auto row = numbers.begin() + i * columns, end = row + columns;
+            auto found = std::find_if(row, end, [](double x) { return std::isnan(x); });
+            if (found == end)
+              found = largest ? std::max_element(row, end) : std::min_element(row, end);
+            extremes.push_back(std::isnan(*found) ? -1 : *found);
+            places.push_back(double(found - row));
+          }
+          const Variable x = make(numbers, {rows, columns}, dtype);
+          const auto [best, where] = largest ? max(x, 1) : min(x, 1);
+          Doubles got = values(best);
+          for (double& value : got) value = std::isnan(value) ? -1 : value;
+          EXPECT_EQ(got, extremes) << dtype << ' ' << rows << " x " << columns;
+          EXPECT_EQ(values(where), places) << dtype << ' ' << rows << " x " << columns;
+          EXPECT_EQ(values(largest ? argmax(x, 1) : argmin(x, 1)), places);
+        }
+      }
 }
 
 TEST(Reduce, T33_NormAtZero) {
