@@ -36,9 +36,8 @@ Variable linear_relu(const Variable& x, const Variable& weight, const Variable& 
 ///   kHigh     on a GPU in TF32, which keeps 10 of 23 bits of a mantissa, convolutions included; on
 ///             the CPU as kHighest.
 ///   kMedium   on a GPU as kHigh. On the CPU operands may be rounded to bfloat16, which keeps 7
-///   bits,
-///             where the processor multiplies that faster (AVX512-BF16 or AMX); elsewhere as
-///             kHighest.
+///             bits, where the processor multiplies that faster (AVX512-BF16 or AMX); elsewhere
+///             as kHighest.
 enum class MatmulPrecision { kHighest, kHigh, kMedium };
 /// For the whole process; kHighest at the start.
 void set_matmul_precision(MatmulPrecision precision);
