@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include "backends/cpu/dnnl.h"
+#include "backends/cpu/fast_paths.h"
 #include "backends/cpu/packed.h"
 
 namespace tapegrad::backends::cpu {
@@ -296,11 +297,13 @@ bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Con
 
 bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Conv2dOptions& options, Tensor& y) {
+  if (!fast_paths()) return false;
   return with_dnnl("conv2d", [&] { return forward(x, weight, bias, options, y); });
 }
 
 bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weight,
                           const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+  if (!fast_paths()) return false;
   return with_dnnl("conv2d", [&] { return backward(dy, x, weight, options, dx, dw, db); });
 }
 

@@ -6,7 +6,8 @@
 namespace tapegrad::backends::cpu {
 
 // Signatures of kernels::conv2d and kernels::conv2d_backward. False, with nothing written, when
-// oneDNN has no implementation for the sizes. No tensor that is there is empty of elements.
+// oneDNN has no implementation for the sizes, or fast_paths() are not wanted. No tensor that is
+// there is empty of elements.
 
 bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Conv2dOptions& options, Tensor& y);

@@ -6,6 +6,7 @@
 
 #include <omp.h>
 
+#include "backends/cpu/fast_paths.h"
 #include "backends/cpu/relu.h"
 
 namespace tapegrad::backends::cpu {
@@ -142,7 +143,7 @@ void add_products(const Sizes& s, const Plane& plane, const float* image, const 
 }  // namespace
 
 bool is_small_conv(const Shape& x, const Shape& w, const Conv2dOptions& o) {
-  return w[0] < 16 && w[0] % 8 != 0 && o.groups == 1 && o.stride == Size2d(1) &&
+  return fast_paths() && w[0] < 16 && w[0] % 8 != 0 && o.groups == 1 && o.stride == Size2d(1) &&
          o.dilation == Size2d(1) && w[1] * w[2] * w[3] <= kMaxTaps && x[3] >= kLane / 2;
 }
 

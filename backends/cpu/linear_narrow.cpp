@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "backends/cpu/fast_paths.h"
 #include "backends/cpu/relu.h"
 
 namespace tapegrad::backends::cpu {
@@ -175,7 +176,8 @@ void multiply_tile(const Factor& factor, const float* a, int64_t first, int64_t 
 }  // namespace
 
 bool is_narrow(int64_t rows, int64_t in, int64_t out) {
-  return rows >= kLane && in > 0 && in <= kMaxColumns && out > 0 && out <= kMaxColumns;
+  return fast_paths() && rows >= kLane && in > 0 && in <= kMaxColumns && out > 0 &&
+         out <= kMaxColumns;
 }
 
 void linear_narrow(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu,

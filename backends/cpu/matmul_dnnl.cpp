@@ -7,6 +7,7 @@
 #include <omp.h>
 
 #include "backends/cpu/dnnl.h"
+#include "backends/cpu/fast_paths.h"
 #include "backends/cpu/simd.h"
 
 namespace tapegrad::backends::cpu {
@@ -99,8 +100,8 @@ bool has(dnnl::cpu_isa level) {
 
 bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b) {
   static const bool has_blocks = has(dnnl::cpu_isa::avx512_core);
-  return has_blocks && a.column == 1 && b.column != 1 && m >= kMinRows && m <= kMaxRows &&
-         m * n <= kMaxResult && m * n * k >= kMinMultiplications;
+  return fast_paths() && has_blocks && a.column == 1 && b.column != 1 && m >= kMinRows &&
+         m <= kMaxRows && m * n <= kMaxResult && m * n * k >= kMinMultiplications;
 }
 
 bool suits_bfloat16(int64_t m, int64_t n, int64_t k) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/fast_paths.h"
 #include "core/tensor.h"
 #include "ops/pool.h"
 
@@ -33,9 +34,9 @@ struct Maximum {
 
 inline bool are_halves(const MaximumWindows& windows, const Planes& p) {
   const MaxPool2dOptions& o = windows.options;
-  return !windows.adaptive && o.kernel_size == Size2d(2) && *o.stride == Size2d(2) &&
-         o.padding == Size2d(0) && o.dilation == Size2d(1) && 2 * p.out_height <= p.height &&
-         2 * p.out_width <= p.width;
+  return fast_paths() && !windows.adaptive && o.kernel_size == Size2d(2) &&
+         *o.stride == Size2d(2) && o.padding == Size2d(0) && o.dilation == Size2d(1) &&
+         2 * p.out_height <= p.height && 2 * p.out_width <= p.width;
 }
 
 /// One row of windows, whose first element is at `first` of the plane.

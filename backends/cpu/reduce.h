@@ -195,10 +195,10 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
         const auto add = [&](int64_t j) {
           lanes[j] = add_value(r, lanes[j], values[j], centre[Centred<R> ? j : 0]);
         };
-        const T* next = columns.step == 1 ? row(std::min(i + 1, rows - 1)) : x;
+        const T* next = row(std::min(i + 1, rows - 1));
         int64_t j = 0;
         for (; j + kStripe <= n; j += kStripe) {
-          fetch_run(next + j, kStripe);
+          if (columns.step == 1) fetch_run(next + j, kStripe);
           for (int64_t l = j; l < j + kStripe; ++l) add(l);
         }
         for (; j < n; ++j) add(j);
