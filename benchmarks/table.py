@@ -84,13 +84,14 @@ def main():
     cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
     flags = "AVX-512" if "avx512f" in open("/proc/cpuinfo").read() else "AVX2"
     compiler = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True).stdout
-    rounds = max(len(v) for v in values.values())
+    counts = [len(v) for (program, _, _), v in values.items() if program != "machine"]
+    least, most = min(counts), max(counts)
     print(f"""# Benchmarks
 
 Written by `scripts/benchmark.sh` at commit {sys.argv[2]}: {cpu}, {flags}, g++ {compiler.strip()}.
 
-{f"Each number is the median of {rounds} processes, with the least and the largest" if rounds > 1
- else "Each number comes from one process, so nothing is said of its spread"}; each process gives the
+{f"Each number is the median of {least if least == most else f'{least} to {most}'} processes, with the least and the largest"
+ if most > 1 else "Each number comes from one process, so nothing is said of its spread"}; each process gives the
 median of its own repetitions. Ours and the distribution's libtorch took turns, and libtorch ran with
 OpenMP's OpenBLAS, the machine's widest vectors and an allocator that keeps its memory. The ratio says
 how many times faster (for memory: smaller) tapegrad is. Absolute times hold for this machine and this

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Measures ours beside the distribution's libtorch, and writes docs/benchmarks.md.
-#   scripts/benchmark.sh [--rounds=N] [workload...]
+#   scripts/benchmark.sh [--rounds=N] [--more] [workload...]
 #   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead, in a minute
 # Each workload is a process of its own; ours and libtorch's take turns, N rounds (3) with 1 and with
 # 2 threads. libtorch gets what makes it fast: OpenMP's OpenBLAS, AVX-512 where the machine has it,
 # and an allocator that keeps its memory. "epoch" is one of Fashion-MNIST, with 2 threads only. The
-# machine should do nothing else meanwhile.
+# machine should do nothing else meanwhile. --more keeps what the run before measured, and adds to it.
 set -eu
 cd "$(dirname "$0")/.."
-rounds=3 workloads=() tables=false cuda=OFF
+rounds=3 more=false workloads=() tables=false cuda=OFF
 for word in "$@"; do
   case $word in
     --rounds=*) rounds=${word#*=} ;;
+    --more) more=true ;;
     --tables) tables=true ;;
     -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit ;;
     *) workloads+=("$word") ;;
@@ -45,7 +46,7 @@ peer=(env LD_LIBRARY_PATH="$libraries" MALLOC_MMAP_THRESHOLD_=8000000000
 grep -q avx512f /proc/cpuinfo && peer+=(OPENBLAS_CORETYPE=SkylakeX ATEN_CPU_CAPABILITY=avx512)
 
 lines=$build/lines.tsv
-: >"$lines"
+$more || : >"$lines"
 # record PROGRAM THREADS COMMAND...: its lines, with who and how many threads before them.
 record() {
   local program=$1 threads=$2
