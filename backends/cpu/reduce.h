@@ -190,8 +190,9 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
     };
     for (int64_t start = piece * rows / pieces; start < end; start += kRowsAtOnce) {
       std::fill_n(lanes, n, R::kFirst);
+      const T* from = row(start);
       for (int64_t i = start; i < std::min(end, start + kRowsAtOnce); ++i) {
-        const typename R::Value* values = load_values(row(i), columns.step, n, buffer);
+        const typename R::Value* values = load_values(from, columns.step, n, buffer);
         const auto add = [&](int64_t j) {
           lanes[j] = add_value(r, lanes[j], values[j], centre[Centred<R> ? j : 0]);
         };
@@ -202,6 +203,7 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
           for (int64_t l = j; l < j + kStripe; ++l) add(l);
         }
         for (; j < n; ++j) add(j);
+        from = next;
       }
       for (int64_t j = 0; j < n; ++j) totals[j] = r.join(totals[j], Total(lanes[j]));
     }
