@@ -55,6 +55,7 @@ struct BatchNorm {
   Tensor mean, invstd;
   bool training;
   double eps;
+  DType parameters = f32;  // of weight and bias
   SavedInput<0, 0, 1> x{};
   SavedInput<1, 0> weight{};
   auto saved() { return std::tie(x, weight); }
@@ -65,11 +66,16 @@ struct BatchNorm {
     return {shape[0], shape[1], size};
   }
 
+  /// As kernels take them.
+  Tensor wide(const Tensor& parameter) const {
+    return parameter ? parameter.to(mean.dtype()).contiguous() : parameter;
+  }
+
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    if (weight || bias) parameters = (weight ? weight : bias).dtype();
     Tensor y = x.empty_like(x.shape());
     Tensor rows = as(y, channels(x.shape()));
-    kernels::batch_norm(as(x, channels(x.shape())), mean, invstd, contiguous_or_empty(weight),
-                        contiguous_or_empty(bias), rows);
+    kernels::batch_norm(as(x, channels(x.shape())), mean, invstd, wide(weight), wide(bias), rows);
     return y;
   }
 
@@ -81,22 +87,24 @@ struct BatchNorm {
   std::array<Variable, 3> by_kernel(const Variable& dy, Needs needs) const {
     const Shape shape = channels(dy.shape());
     const Tensor none, x = needs[0] || needs[1] ? as(this->x().value(), shape) : none;
-    const Tensor weight = this->weight ? this->weight().value().contiguous() : none;
+    const Tensor weight = this->weight ? wide(this->weight().value()) : none;
     Tensor dx, rows, dweight, dbias;
     if (needs[0]) {
       dx = dy.value().empty_like(dy.shape());
       rows = as(dx, shape);
     }
-    if (needs[1]) dweight = dy.value().empty_like({shape[1]});
-    if (needs[2]) dbias = dy.value().empty_like({shape[1]});
+    if (needs[1]) dweight = mean.empty_like(mean.shape());
+    if (needs[2]) dbias = mean.empty_like(mean.shape());
     kernels::batch_norm_backward(x ? x : as(dy.value(), shape), as(dy.value(), shape), mean, invstd,
                                  weight, training, rows, dweight, dbias);
-    const auto wrap = [](const Tensor& t) { return t ? Variable(t) : Variable(); };
-    return {wrap(dx), wrap(dweight), wrap(dbias)};
+    const auto wrap = [](const Tensor& t, DType dtype) {
+      return t ? Variable(t.to(dtype)) : Variable();
+    };
+    return {wrap(dx, dy.dtype()), wrap(dweight, parameters), wrap(dbias, parameters)};
   }
 
   std::array<Variable, 3> by_formula(const Variable& dy16, Needs needs) const {
-    const DType dtype = dy16.dtype(), wide = statistics_dtype(dtype);
+    const DType wide = mean.dtype();
     const Variable dy = dy16.to(wide);
     Dims dims{0};
     Shape per_channel{1, dy.size(1)};
@@ -105,7 +113,7 @@ struct BatchNorm {
       per_channel.push_back(1);
     }
     std::array<Variable, 3> gradients;
-    if (needs[2]) gradients[2] = sum(dy, dims).to(dtype);
+    if (needs[2]) gradients[2] = sum(dy, dims).to(parameters);
     if (!needs[0] && !needs[1]) return gradients;
     const Variable x = this->x().to(wide);
     Variable middle = reshape(Variable(mean), per_channel);
@@ -115,10 +123,10 @@ struct BatchNorm {
       invstd = rsqrt(tapegrad::mean(square(x - middle), dims, true) + eps);
     }
     const Variable x_hat = (x - middle) * invstd;
-    if (needs[1]) gradients[1] = sum(dy * x_hat, dims).to(dtype);
+    if (needs[1]) gradients[1] = sum(dy * x_hat, dims).to(parameters);
     if (!needs[0]) return gradients;
     const Variable g = weight ? dy * reshape(weight().to(wide), per_channel) : dy;
-    gradients[0] = (training ? dx_by_formula(x_hat, invstd, g, dims) : g * invstd).to(dtype);
+    gradients[0] = (training ? dx_by_formula(x_hat, invstd, g, dims) : g * invstd).to(dy16.dtype());
     return gradients;
   }
 };
@@ -219,7 +227,11 @@ void check_batch_norm(const Variable& x, const Variable& running_mean, const Var
                        channels, " channels of ", x.shape());
   check_same_device(kName, x.value(), running_mean.value_or_empty(), running_var.value_or_empty(),
                     weight.value_or_empty(), bias.value_or_empty());
-  check_same_dtype(kName, x.value(), weight.value_or_empty(), bias.value_or_empty());
+  for (const Variable* each : {&weight, &bias})
+    if (*each && each->dtype() != x.dtype() && each->dtype() != statistics_dtype(x.dtype()))
+      fail<DTypeError>(kName, ": weight or bias of ", name(each->dtype()), " for ",
+                       name(x.dtype()));
+  if (weight && bias) check_same_dtype(kName, weight.value(), bias.value());
   if (bool(running_mean) != bool(running_var) || (!training && !running_mean))
     fail<ArgumentError>(kName, ": running_mean and running_var are wanted",
                         training ? " together" : " when not training");
@@ -242,10 +254,11 @@ void move_towards(Variable running, const Variable& now, double momentum) {
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight, const Variable& bias, BatchNormOptions options,
                     Where where) {
-  if (is_autocast_enabled()) [[unlikely]] {  // statistics are float32, the rest is of x's type
+  if (is_autocast_enabled()) [[unlikely]] {  // a sixteen-bit model may meet a float32 input
     const AutocastOff off;
-    return batch_norm(x, running_mean, running_var, weight ? weight.to(x.dtype(), where) : weight,
-                      bias ? bias.to(x.dtype(), where) : bias, options, where);
+    const DType wide = statistics_dtype(x.dtype());
+    return batch_norm(x, running_mean, running_var, weight ? weight.to(wide, where) : weight,
+                      bias ? bias.to(wide, where) : bias, options, where);
   }
   const ErrorLine line(where);
   check_batch_norm(x, running_mean, running_var, weight, bias, options.training);

@@ -16,7 +16,8 @@ struct BatchNormOptions {
 /// (x - mean) / sqrt(var + eps) * weight + bias per channel (dimension 1), over all others. In
 /// training the batch's statistics serve, and the running ones (may be empty) are moved towards
 /// them in place, the variance unbiased; a batch of 0 leaves them alone, one value per channel is
-/// an ArgumentError. weight and bias may be empty; where given they have x's dtype.
+/// an ArgumentError. weight and bias may be empty; where given they have x's dtype, or are float32
+/// for an x of sixteen bits. Running statistics are of any float type.
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight = {}, const Variable& bias = {},
                     BatchNormOptions options = {}, Where where = Where::current());
@@ -64,7 +65,7 @@ Variable local_response_norm(const Variable& x, int64_t size, LocalResponseNormO
 namespace kernels {
 
 // Tensors are contiguous. Statistics are float32, or float64 for float64. weight and bias may be
-// empty, and gradients that are not wanted.
+// empty, and gradients that are not wanted. Those of batch_norm have the type of the statistics.
 
 /// The mean and the population variance of each channel of x [n, channels, size].
 extern Kernel<void(const Tensor& x, Tensor& mean, Tensor& var)> channel_moments;

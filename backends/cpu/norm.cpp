@@ -70,8 +70,8 @@ void batch_norm(const Tensor& x, const Tensor& mean, const Tensor& invstd, const
                 const Tensor& bias, Tensor& y) {
   using V = Compute<T>;
   const int64_t channels = x.shape()[1];
-  std::vector<V> scale = numbers_of<T>(weight, channels, 1);
-  const std::vector<V> shift = numbers_of<T>(bias, channels, 0);
+  std::vector<V> scale = numbers_of<V>(weight, channels, 1);
+  const std::vector<V> shift = numbers_of<V>(bias, channels, 0);
   for (int64_t c = 0; c < channels; ++c) scale[c] *= invstd.data<V>()[c];
   if constexpr (std::is_same_v<T, float>)
     if (const auto values = packed_values(x); values && can_be_packed(y, values->packing.block)) {
@@ -174,11 +174,11 @@ void batch_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean_t
     if (!packed) channel_sums<T>(x, dy, mean, invstd, sums.data(), products.data());
   }
   for (int64_t c = 0; c < channels; ++c) {
-    if (dweight) dweight.data<T>()[c] = T(V(products[c]));
-    if (dbias) dbias.data<T>()[c] = T(V(sums[c]));
+    if (dweight) dweight.data<V>()[c] = V(products[c]);
+    if (dbias) dbias.data<V>()[c] = V(sums[c]);
   }
   if (!dx) return;
-  std::vector<V> scale = numbers_of<T>(weight, channels, 1), shift(channels), slope(channels);
+  std::vector<V> scale = numbers_of<V>(weight, channels, 1), shift(channels), slope(channels);
   for (int64_t c = 0; c < channels; ++c) {
     scale[c] *= invstd[c];
     if (!training) continue;

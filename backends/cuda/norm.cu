@@ -16,10 +16,13 @@ Tensor of_channels(const Tensor& x) {
   return x.with_layout({{1, channels, 1}, {channels, 1, 1}, x.layout().offset});
 }
 
-template <typename T>
-Tensor widened(const Tensor& x, int64_t channels, double rest, tapegrad::Device device) {
-  return x ? x.to(kDTypeOf<Compute<T>>)
-           : Tensor::full({channels}, rest, kDTypeOf<Compute<T>>, device);
+/// weight * invstd
+template <typename V>
+Tensor scale_of(const Tensor& weight, const Tensor& invstd) {
+  if (!weight) return invstd;
+  Tensor scale = invstd.empty_like();
+  map<V>(formulas::Mul{}, scale, weight, invstd);
+  return scale;
 }
 
 struct Normalize {
@@ -49,7 +52,7 @@ struct ChannelSums {
   double count;
   bool training;
   V *shift, *slope;
-  T *dweight, *dbias;  // null when not wanted
+  V *dweight, *dbias;  // null when not wanted
 
   __device__ static Part first() { return {0, 0}; }
   __device__ Part add(Part part, int64_t at, int64_t channel) const {
@@ -60,8 +63,8 @@ struct ChannelSums {
   __device__ void finish(int64_t channel, Part part) const {
     shift[channel] = training ? part.sum / V(count) : V(0);
     slope[channel] = training ? part.product / V(count) * invstd[channel] : V(0);
-    if (dweight != nullptr) dweight[channel] = narrow<T>(part.product);
-    if (dbias != nullptr) dbias[channel] = narrow<T>(part.sum);
+    if (dweight != nullptr) dweight[channel] = part.product;
+    if (dbias != nullptr) dbias[channel] = part.sum;
   }
 };
 
@@ -70,18 +73,15 @@ void batch_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
                          const Tensor& invstd, const Tensor& weight, bool training, Tensor& dx,
                          Tensor& dweight, Tensor& dbias) {
   using V = Compute<T>;
-  const int64_t channels = x.shape()[1];
   Tensor shift = mean.empty_like(), slope = mean.empty_like();
   reduce(ChannelSums<T>{x.data<T>(), dy.data<T>(), mean.data<V>(), invstd.data<V>(),
                         double(x.shape()[0] * x.shape()[2]), training, shift.data<V>(),
-                        slope.data<V>(), dweight ? dweight.data<T>() : nullptr,
-                        dbias ? dbias.data<T>() : nullptr},
+                        slope.data<V>(), dweight ? dweight.data<V>() : nullptr,
+                        dbias ? dbias.data<V>() : nullptr},
          x, of_channels(mean));
   if (!dx) return;
-  Tensor scale = widened<T>(weight, channels, 1, x.device()).clone();
-  map<V>(formulas::Mul{}, scale, scale, invstd);
   map_types(Type<T>{}, TypeList<T, T, V, V, V, V>{}, InputGradient{}, dx, x, dy, of_channels(mean),
-            of_channels(scale), of_channels(shift), of_channels(slope));
+            of_channels(scale_of<V>(weight, invstd)), of_channels(shift), of_channels(slope));
 }
 
 }  // namespace
@@ -96,12 +96,9 @@ void register_norm() {
                                                        const Tensor& invstd, const Tensor& weight,
                                                        const Tensor& bias, Tensor& y) {
     using V = Compute<T>;
-    const int64_t channels = x.shape()[1];
-    Tensor scale = widened<T>(weight, channels, 1, x.device()).clone();
-    map<V>(formulas::Mul{}, scale, scale, invstd);
-    const Tensor shift = widened<T>(bias, channels, 0, x.device());
+    const Tensor shift = bias ? bias : Tensor::full(mean.shape(), 0.0, kDTypeOf<V>, x.device());
     map_types(Type<T>{}, TypeList<T, V, V, V>{}, Normalize{}, y, x, of_channels(mean),
-              of_channels(scale), of_channels(shift));
+              of_channels(scale_of<V>(weight, invstd)), of_channels(shift));
   });
   set<kernels::batch_norm_backward>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,

@@ -172,6 +172,8 @@ TEST(Autocast, OthersFollowTheirOperands) {
   EXPECT_EQ(matmul(wide, t(wide)).dtype(), f64);
   EXPECT_EQ(sum(wide).dtype(), f64);
   EXPECT_EQ(batch_norm(t(half), {}, {}, leaf({2}), leaf({2}), {.training = true}).dtype(), bf16);
+  EXPECT_EQ(batch_norm(t(wide).to(f32), {}, {}, {}, leaf({2}).to(bf16), {.training = true}).dtype(),
+            f32);
   // A composed op is one op: what it consists of is not cast.
   EXPECT_EQ(linalg::matrix_power(matmul(wide, t(wide)).to(f32), 3).dtype(), f32);
 }

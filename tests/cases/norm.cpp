@@ -143,6 +143,17 @@ OpCase batch_norm(Shape shape, bool training, bool running, bool affine) {
   return row;
 }
 
+/// As a model in mixed precision has it: parameters and statistics of float32.
+OpCase with_float_parameters(OpCase row) {
+  row.dtypes = {bf16, f16};
+  row.before = [](std::vector<Variable> inputs) {
+    for (size_t i = 1; i < inputs.size(); ++i)
+      if (inputs[i] && inputs[0].dtype() != f64) inputs[i] = inputs[i].to(f32);
+    return inputs;
+  };
+  return row;
+}
+
 /// layer_norm (which has a bias too) or rms_norm of the last dimensions.
 OpCase of_last(const char* op, Shape shape, int dims, bool affine) {
   const std::vector<int64_t> sizes(shape.end() - dims, shape.end());
@@ -206,6 +217,9 @@ void norm_cases(OpCases& cases) {
   add({4, 3}, false, true, true);
   add({2, 3, 2, 2}, false, true, true);
   add({2, 3, 2}, false, true, false);
+  cases.push_back(with_float_parameters(batch_norm({3, 2, 4}, true, true, true)));
+  cases.push_back(with_float_parameters(batch_norm({4, 3}, false, true, true)));
+  cases.push_back(with_float_parameters(instance_norm({2, 3, 4}, true, true)));
 
   cases.push_back(of_last("layer_norm", {3, 4}, 1, true));
   cases.push_back(of_last("layer_norm", {2, 3, 4}, 2, true));

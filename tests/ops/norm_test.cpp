@@ -144,6 +144,54 @@ TEST(BatchNorm, SixteenBitsKeepFloatStatistics) {
   for (double value : values(y)) EXPECT_EQ(value, 0);
 }
 
+// A model in mixed precision: parameters and statistics are float32. Values by PyTorch 1.13.
+TEST(BatchNorm, SixteenBitsWithFloatParameters) {
+  struct Expected {
+    bool training;
+    Doubles y, dx, dweight, mean, var;
+  };
+  for (const Expected& e :
+       {Expected{
+            .training = true,
+  .y = {-0.11865234375, 0.03857421875, 0.75390625, 2.75, -1.4296875, -1.3125, 1.1953125, -2.671875},
+  .dx = {0.00518798828125, -1.4921875, 0.421875, 0.5859375, -0.07275390625, 0.6328125, -0.353515625,
+         0.271484375},
+  .dweight = {-6.6556396484375, 2.0706257820129395},
+  .mean = {0.6, 1.0625},
+  .var = {4.3, 2.45625}},
+        Expected{.training = false,
+        .y = {0.349609375, 1.1171875, 1.3515625, 5.375, -1.1484375, -1.0078125, 1.8515625, -3.125},
+        .dx = {0.5, -1.4140625, 0.25, 2.828125, 1.5, 1.4140625, -1.0, 0.353515625},
+        .dweight = {-6.3749918937683105, 4.2426300048828125},
+        .mean = {0.5, 1},
+        .var = {4, 2}}}) {
+    const Variable x = make({1, 2, 3, 5, -2, 0.5, 4, -1}, {4, 2}, bf16).requires_grad_();
+    const Variable weight = make({1.001, 2.003}, {2}, f32).requires_grad_();
+    const Variable bias = make({0.1, -0.3}, {2}, f32).requires_grad_();
+    const Variable mean = make({0.5, 1}, {2}, f32), var = make({4, 2}, {2}, f32);
+    const Variable y = batch_norm(x, mean, var, weight, bias, {.training = e.training});
+    EXPECT_EQ(y.dtype(), bf16);
+    EXPECT_EQ(values(y), e.y);
+    expect_near(values(mean), e.mean, 1e-6);
+    expect_near(values(var), e.var, 1e-6);
+    const Variable seed = make({1, -1, 0.5, 2, 3, 1, -2, 0.25}, {4, 2}, bf16);
+    for (bool recorded : {false, true}) {
+      std::vector<Variable> d;
+      for (const Variable& input : {x, weight, bias})
+        d.push_back(grad(sum(y * seed), input, {.retain_graph = true, .create_graph = recorded}));
+      EXPECT_EQ(d[0].dtype(), bf16);
+      for (size_t i = 0; i < 8; ++i)
+        EXPECT_NEAR(values(d[0])[i], e.dx[i], std::abs(e.dx[i]) * 0x1p-7);  // one bit
+      EXPECT_EQ(d[1].dtype(), f32);
+      expect_near(values(d[1]), e.dweight, 1e-5);
+      EXPECT_EQ(values(d[2]), (Doubles{2.5, 2.25}));
+    }
+    EXPECT_THROW(batch_norm(x, mean, var, weight.to(f16)), DTypeError);
+    EXPECT_THROW(batch_norm(x, mean, var, weight, bias.to(bf16)), DTypeError);
+    EXPECT_THROW(batch_norm(x.to(f64), mean, var, weight), DTypeError);
+  }
+}
+
 TEST(LayerNorm, T37_ConstantRowGivesTheBias) {
   for (DType dtype : {f32, f64, bf16, f16})
     for (double constant : {1e4, 0.1, 1234.567}) {
