@@ -33,6 +33,8 @@ int device_count() { return 0; }
 std::vector<PoolStats> pool_stats(Device) { fail_without("cuda::pool_stats"); }
 std::string memory_summary(Device) { fail_without("cuda::memory_summary"); }
 MemoryStats pinned_memory_stats() { return {}; }
+Variable pin_memory(const Variable&, Device, Where) { fail_without("pin_memory"); }
+bool is_pinned(const Variable&, Device) { return false; }
 void synchronize(Device) { fail_without("cuda::synchronize"); }
 
 Stream Stream::create(Device) { fail_without("cuda::Stream"); }

@@ -18,6 +18,7 @@
 
 #include "core/device.h"
 #include "core/error.h"
+#include "core/variable.h"
 
 namespace tapegrad {
 struct MemoryStats;  // core/allocator.h
@@ -53,8 +54,23 @@ std::vector<PoolStats> pool_stats(Device device = gpu);
 std::string memory_summary(Device device = gpu);
 
 /// Memory of the host by way of which values go to devices, so that nobody waits for the copy: in
-/// use until a device has read it, then cached. empty_cache(device) gives back the latter.
+/// use until a device has read it, then cached; and that of pinned tensors. empty_cache(device)
+/// gives back what is cached.
 MemoryStats pinned_memory_stats();
+
+/// x in memory of the host that the system may not move: a tensor on the CPU like others, whose
+/// values to(device) does not copy on the host. The device reads them itself, later than to()
+/// returns: they have to stay as they are until then (synchronize(), an Event), but the tensor need
+/// not live so long. x itself if it is pinned. For another device it is like any tensor. The
+/// memory is kept for further tensors; empty_cache(device) gives it back.
+///
+///   const Variable x = cuda::pin_memory(batch);   // by a thread that reads ahead, say
+///   const Variable y = x.to(gpu);                 // waits for nothing, copies nothing here
+///
+/// DeviceError where there is no such device, and for an x that is not on the CPU.
+Variable pin_memory(const Variable& x, Device device = gpu, Where where = Where::current());
+/// Whether x, or what it is a view of, was pinned for the device.
+bool is_pinned(const Variable& x, Device device = gpu);
 
 class Event;
 

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "core/cuda.h"
 #include "core/error.h"
 #include "core/tape.h"
 #include "data/prefetch.h"
@@ -132,9 +133,15 @@ DataLoader::DataLoader(const TensorDataset& dataset, DataLoaderOptions options)
 std::unique_ptr<BatchStream> DataLoader::start(LoaderState from) {
   Order order(dataset_->size(), options_.batch_size, options_.shuffle, options_.seed, from.epoch);
   const SampleRandom random{options_.seed, from.epoch};
-  auto read = [order = std::move(order), dataset = dataset_, random](int64_t number) {
+  const Device device = default_device().type == DeviceType::kCuda ? default_device() : gpu;
+  const bool pin = options_.pin_memory && is_available(device);
+  auto read = [order = std::move(order), dataset = dataset_, random, device, pin](int64_t number) {
     const NoGrad no_grad;
-    return dataset->gather(order.batch(number), random);
+    Example batch = dataset->gather(order.batch(number), random);
+    if (pin)
+      for (Variable* each : {&batch.data, &batch.target})
+        if (*each && each->device() == cpu) *each = cuda::pin_memory(*each, device);
+    return batch;
   };
   if (options_.num_workers == 0)
     return std::make_unique<Direct>(std::move(read), from.position, size());

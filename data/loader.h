@@ -88,6 +88,9 @@ struct DataLoaderOptions {
   bool drop_last = false;   // leave out a last batch that is smaller than the others
   int num_workers = 0;      // threads that read ahead; 0 reads when a batch is asked for
   int prefetch_factor = 2;  // batches that each of them may be ahead
+  /// Batches lie in pinned memory (core/cuda.h), where those who read ahead put them. For the
+  /// default device, if that is a GPU, else for the first one; where there is none, as without.
+  bool pin_memory = false;
 };
 
 /// Reads from any data set, ahead of time on threads if asked. What a data set throws comes out of

@@ -16,6 +16,11 @@ std::byte* bytes_of(const Tensor& x) {
 constexpr const char* kReads = "a value is copied to the CPU, which waits for the device";
 constexpr const char* kWrites = "values are copied from the CPU, as they are at that moment";
 
+void from_host(const Tensor& x, Tensor& y, size_t bytes) {
+  stop_recording(kWrites);
+  copy_to_device(x, bytes_of(y), bytes, y.device());
+}
+
 void to_peer(const Tensor& x, Tensor& y, size_t bytes) {
   stop_recording("a value is copied to another device");
   const cudaStream_t from = stream_of(x), to = stream_of(y);
@@ -48,7 +53,7 @@ void register_copy() {
     if (y.device().type == DeviceType::kCpu)
       copy_to_host(x, bytes_of(y));
     else if (x.device().type == DeviceType::kCpu)
-      copy_from_host(bytes_of(x), y);
+      from_host(x, y, bytes);
     else
       to_peer(x, y, bytes);
   });

@@ -3,21 +3,32 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <deque>
+#include <limits>
+#include <list>
 #include <map>
 #include <mutex>
 
 #include "backends/cuda/api.h"
 #include "backends/cuda/stream.h"
+#include "core/cuda.h"
+#include "core/kernels.h"
+#include "core/op.h"
 
-namespace tapegrad::backends::cuda {
+namespace tapegrad {
+namespace backends::cuda {
 namespace {
 
 constexpr size_t kSmallest = size_t(64) << 10;  // what blocks are a power of two times
-constexpr size_t kLargest = size_t(64) << 20;   // of a copy; larger ones go as CUDA likes
+constexpr size_t kLargest = size_t(64) << 20;   // of those; larger copies go as CUDA likes
 constexpr int64_t kMost = int64_t(256) << 20;   // of a device; then copies wait for earlier ones
 
-/// A buffer, and the event of the copy that reads it.
+size_t size_of_block(size_t bytes) {
+  constexpr size_t kPage = size_t(2) << 20;
+  return bytes <= kLargest ? std::bit_ceil(std::max(bytes, kSmallest))
+                           : (bytes + kPage - 1) / kPage * kPage;
+}
+
+/// A buffer, and the event of the last copy that reads it.
 struct Block {
   std::byte* data = nullptr;
   size_t size = 0;
@@ -30,18 +41,53 @@ struct Block {
   }
 };
 
-/// Of one device. Never destroyed: copies may be under way when the program ends.
+using Blocks = std::list<Block>;
+
+/// Blocks of one device. Never destroyed: copies may be under way when the program ends.
 class Pool {
  public:
+  /// With `most` bytes in blocks, who finds none free waits for an earlier copy; but each size has
+  /// at least one.
+  explicit Pool(int64_t most = kMost) : most_(most) {}
+
+  /// By way of a block.
   void copy(const void* from, void* to, size_t bytes, cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
-    Block block = take(std::bit_ceil(std::max(bytes, kSmallest)));
-    std::memcpy(block.data, from, bytes);
-    // Nothing that throws until the block is in its place again.
-    cudaError_t status = cudaMemcpyAsync(to, block.data, bytes, cudaMemcpyHostToDevice, stream);
-    if (status == cudaSuccess) status = cudaEventRecord(block.read, stream);
-    blocks_[block.size].push_back(block);
+    Blocks one = take(size_of_block(bytes));
+    std::memcpy(one.front().data, from, bytes);
+    const cudaError_t status = read(one.front(), to, bytes, stream);
+    put_back(one);
     check(status, "cudaMemcpyAsync");
+  }
+
+  /// A block for somebody who gives it back with release().
+  std::byte* lend(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    Blocks one = take(size_of_block(bytes));
+    std::byte* data = one.front().data;
+    lent_[data].swap(one);
+    return data;
+  }
+  void release(std::byte* data) {
+    const std::lock_guard lock(mutex_);
+    const auto it = lent_.find(data);
+    put_back(it->second);
+    lent_.erase(it);
+  }
+  bool has_lent(const std::byte* data) const {
+    const std::lock_guard lock(mutex_);
+    return lent_.contains(data);
+  }
+  /// From within a lent block, if `data` is one.
+  bool copy_lent(const std::byte* data, const void* from, void* to, size_t bytes,
+                 cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    const auto it = lent_.find(data);
+    if (it == lent_.end()) return false;
+    const Block& block = it->second.front();
+    if (!block.is_read()) TG_CUDA(cudaStreamWaitEvent(stream, block.read, 0));
+    check(read(block, to, bytes, stream, from), "cudaMemcpyAsync");
+    return true;
   }
 
   MemoryStats stats() const {
@@ -50,6 +96,7 @@ class Pool {
     for (const auto& [size, blocks] : blocks_)
       for (const Block& block : blocks)
         (block.is_read() ? stats.cached : stats.in_use) += int64_t(size);
+    for (const auto& [data, one] : lent_) stats.in_use += int64_t(one.front().size);
     return stats;
   }
 
@@ -61,21 +108,34 @@ class Pool {
   }
 
  private:
-  /// A block whose copy is done. The one used longest ago is done first, nearly always.
-  Block take(size_t size) {
-    ++stats_.allocations;
-    std::deque<Block>& blocks = blocks_[size];
-    if (blocks.empty() || !blocks.front().is_read()) {
-      if (blocks.empty() || total_ + int64_t(size) <= kMost) return create(size);
-      TG_CUDA(cudaEventSynchronize(blocks.front().read));
-    }
-    const Block block = blocks.front();
-    blocks.pop_front();
-    return block;
+  /// Nothing that throws: the block is to be in its place again.
+  static cudaError_t read(const Block& block, void* to, size_t bytes, cudaStream_t stream,
+                          const void* from = nullptr) {
+    const cudaError_t status = cudaMemcpyAsync(to, from != nullptr ? from : block.data, bytes,
+                                               cudaMemcpyHostToDevice, stream);
+    return status == cudaSuccess ? cudaEventRecord(block.read, stream) : status;
   }
 
-  Block create(size_t size) {
-    Block block{.size = size};
+  /// A block whose copy is done. The one used longest ago is done first, nearly always.
+  Blocks take(size_t size) {
+    ++stats_.allocations;
+    Blocks& blocks = blocks_[size];
+    if (blocks.empty() || !blocks.front().is_read()) {
+      if (blocks.empty() || total_ + int64_t(size) <= most_) return create(size);
+      TG_CUDA(cudaEventSynchronize(blocks.front().read));
+    }
+    Blocks one;
+    one.splice(one.begin(), blocks, blocks.begin());
+    return one;
+  }
+  void put_back(Blocks& one) noexcept {
+    Blocks& blocks = blocks_.find(one.front().size)->second;
+    blocks.splice(blocks.end(), one);
+  }
+
+  Blocks create(size_t size) {
+    Blocks one{Block{.size = size}};
+    Block& block = one.front();
     TG_CUDA(cudaEventCreateWithFlags(&block.read, cudaEventDisableTiming));
     void* data = nullptr;
     TG_CUDA(cudaHostAlloc(&data, size, cudaHostAllocDefault));
@@ -83,7 +143,7 @@ class Pool {
     ++stats_.system_allocations;
     total_ += int64_t(size);
     stats_.peak = std::max(stats_.peak, total_);
-    return block;
+    return one;
   }
 
   bool give_back(const Block& block) {
@@ -93,14 +153,21 @@ class Pool {
     return true;
   }
 
+  const int64_t most_;
   mutable std::mutex mutex_;
-  std::map<size_t, std::deque<Block>> blocks_;  // by size; the one used last is the last
+  std::map<size_t, Blocks> blocks_;          // by size; the one used last is the last
+  std::map<const std::byte*, Blocks> lent_;  // one each, which nothing need be allocated to return
   int64_t total_ = 0;
   MemoryStats stats_;  // without in_use and cached
 };
 
-Pool& pool_of(int device) {
-  static auto* pools = new Pool[kMaxDevices];
+/// What values go by way of, and what pinned tensors lie in.
+struct Pools {
+  Pool between;
+  Pool tensors{std::numeric_limits<int64_t>::max()};
+};
+Pools& pools_of(int device) {
+  static auto* pools = new Pools[kMaxDevices];
   return pools[device];
 }
 
@@ -118,25 +185,84 @@ bool is_pinned(const void* data) {
 
 void copy_to_device(const void* from, void* to, size_t bytes, tapegrad::Device device) {
   const cudaStream_t stream = stream_of(device);
-  if (bytes <= kLargest) return pool_of(device.index).copy(from, to, bytes, stream);
+  if (bytes <= kLargest) return pools_of(device.index).between.copy(from, to, bytes, stream);
   TG_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
   // Of other memory CUDA has a copy when it returns.
   if (is_pinned(from)) TG_CUDA(cudaStreamSynchronize(stream));
 }
 
+void copy_to_device(const Tensor& from, void* to, size_t bytes, tapegrad::Device device) {
+  const std::byte* block = from.storage().data();
+  const std::byte* data = block + from.layout().offset * size_of(from.dtype());
+  if (!from.storage().is_wrapped() ||
+      !pools_of(device.index).tensors.copy_lent(block, data, to, bytes, stream_of(device)))
+    copy_to_device(data, to, bytes, device);
+}
+
 MemoryStats pinned_stats() {
   MemoryStats sum;
-  for (int i = 0; i < devices().count; ++i) {
-    const MemoryStats stats = pool_of(i).stats();
-    sum.in_use += stats.in_use;
-    sum.peak += stats.peak;
-    sum.cached += stats.cached;
-    sum.allocations += stats.allocations;
-    sum.system_allocations += stats.system_allocations;
-  }
+  for (int i = 0; i < devices().count; ++i)
+    for (const Pool* pool : {&pools_of(i).between, &pools_of(i).tensors}) {
+      const MemoryStats stats = pool->stats();
+      sum.in_use += stats.in_use;
+      sum.peak += stats.peak;
+      sum.cached += stats.cached;
+      sum.allocations += stats.allocations;
+      sum.system_allocations += stats.system_allocations;
+    }
   return sum;
 }
 
-void empty_pinned(tapegrad::Device device) { pool_of(device.index).empty(); }
+void empty_pinned(tapegrad::Device device) {
+  pools_of(device.index).between.empty();
+  pools_of(device.index).tensors.empty();
+}
 
-}  // namespace tapegrad::backends::cuda
+}  // namespace backends::cuda
+
+namespace cuda {
+namespace {
+
+using namespace backends::cuda;
+
+struct PinMemory {
+  static constexpr std::string_view kName = "pin_memory";
+  tapegrad::Device device;
+
+  Tensor forward(const Tensor& x) const {
+    Pool& pool = pools_of(device.index).tensors;
+    std::byte* data = pool.lend(size_t(x.numel() * size_of(x.dtype())));
+    const auto release = [&pool, data] { pool.release(data); };
+    Tensor y;
+    try {
+      y = Tensor::wrap(data, x.shape(), x.dtype(), tapegrad::cpu, release);
+    } catch (...) {
+      release();
+      throw;
+    }
+    kernels::copy(x, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const { return dy; }
+};
+
+}  // namespace
+
+bool is_pinned(const Variable& x, Device device) {
+  const Storage& storage = x.value().storage();
+  return storage.is_wrapped() && storage.device() == tapegrad::cpu && is_available(device) &&
+         pools_of(device.index).tensors.has_lent(storage.data());
+}
+
+Variable pin_memory(const Variable& x, Device device, Where where) {
+  require_cuda(device, PinMemory::kName);
+  if (x.device() != tapegrad::cpu)
+    fail<DeviceError>("pin_memory: only values on the CPU can be pinned, these are on ",
+                      x.device());
+  if (is_pinned(x, device)) return x;
+  stop_recording("values are copied from the CPU, as they are at that moment");
+  return apply(PinMemory{device}, where, x);
+}
+
+}  // namespace cuda
+}  // namespace tapegrad

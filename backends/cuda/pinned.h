@@ -3,13 +3,18 @@
 #pragma once
 
 #include "core/allocator.h"
+#include "core/tensor.h"
 
 namespace tapegrad::backends::cuda {
 
 /// Copies to the device, in its current stream. `from` may change as soon as this returns.
 void copy_to_device(const void* from, void* to, size_t bytes, tapegrad::Device device);
+/// The same of a contiguous tensor; one that was pinned for the device is read by the device
+/// itself.
+void copy_to_device(const Tensor& from, void* to, size_t bytes, tapegrad::Device device);
 
-/// Of the memory between, of all devices: in use until the device has read it.
+/// Of the memory between and of pinned tensors, of all devices: in use until the device has read
+/// it, or the tensor lives.
 MemoryStats pinned_stats();
 /// Gives back what no copy uses.
 void empty_pinned(tapegrad::Device device);

@@ -38,6 +38,9 @@ TEST(Cuda, WithoutItATensorThereIsADeviceError) {
   expect_reason([] { cuda::current_stream(); });
   expect_reason([] { cuda::Stream::create(); });
   expect_reason([] { cuda::Event(); });
+  const Variable x(Tensor::full({2}, 1, f32));
+  expect_reason([&] { cuda::pin_memory(x); });
+  EXPECT_FALSE(cuda::is_pinned(x));
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "core/cuda.h"
+#include "core/error.h"
 #include "core/kernels.h"
+#include "core/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/matmul.h"
@@ -53,6 +55,54 @@ TEST(CudaCopies, SourcesMayChangeAtOnce) {
     const Variable copy(copies[i]);
     EXPECT_EQ(min(copy).item(), double(i));
     EXPECT_EQ(max(copy).item(), double(i));
+  }
+}
+
+TEST(CudaPinned, IsATensorLikeOthers) {
+  Variable x = randn({5, 7}, {.device = cpu}).requires_grad_();
+  const Variable p = cuda::pin_memory(transpose(x, 0, 1));
+  EXPECT_TRUE(cuda::is_pinned(p));
+  EXPECT_TRUE(cuda::is_pinned(narrow(p, 0, 2, 3)));
+  EXPECT_TRUE(cuda::pin_memory(p).is_same(p));
+  EXPECT_EQ(p.device(), cpu);
+  for (const Variable& other : {x, clone(p), p + 1, p.to(f64), p.to(gpu)})
+    EXPECT_FALSE(cuda::is_pinned(other));
+  EXPECT_EQ(p.to_vector<float>(), transpose(x, 0, 1).to_vector<float>());
+  EXPECT_EQ(p.to(gpu).to_vector<float>(), p.to_vector<float>());
+  const Variable part = narrow(p, 0, 2, 3), strided = transpose(p, 0, 1);
+  EXPECT_EQ(part.to(gpu).to_vector<float>(), part.to_vector<float>());
+  EXPECT_EQ(strided.to(gpu).to_vector<float>(), x.to_vector<float>());
+  sum(p.to(gpu) * 3).backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), std::vector<float>(35, 3));
+  EXPECT_THROW(cuda::pin_memory(x.to(gpu)), DeviceError);
+  EXPECT_EQ(cuda::pin_memory(zeros({0, 3}, {.device = cpu})).to(gpu).numel(), 0);
+}
+
+TEST(CudaPinned, IsNotReusedBeforeTheDeviceHasReadIt) {
+  std::vector<Variable> copies;
+  for (int i = 0; i < 60; ++i) {
+    const Variable x = full({40000 + i}, double(i), {.device = cpu});
+    copies.push_back(cuda::pin_memory(x).to(gpu));
+  }
+  for (size_t i = 0; i < copies.size(); ++i) {
+    EXPECT_EQ(min(copies[i]).item(), double(i));
+    EXPECT_EQ(max(copies[i]).item(), double(i));
+  }
+}
+
+TEST(CudaPinned, MayBeReadInTwoStreams) {
+  const cuda::Stream side = cuda::Stream::create();
+  std::vector<Variable> here, there;
+  for (int i = 0; i < 20; ++i) {
+    Variable x = cuda::pin_memory(full({500000}, double(i), {.device = cpu}));
+    here.push_back(x.to(gpu));
+    const cuda::StreamGuard guard(side);
+    there.push_back(x.to(gpu));
+    side.synchronize();  // the other copy may still be under way
+  }
+  for (size_t i = 0; i < here.size(); ++i) {
+    EXPECT_EQ(min(here[i]).item(), double(i));
+    EXPECT_EQ(max(there[i]).item(), double(i));
   }
 }
 

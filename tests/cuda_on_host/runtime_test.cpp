@@ -11,6 +11,7 @@
 #include "core/kernels.h"
 #include "core/runtime_info.h"
 #include "core/tensor.h"
+#include "data/loader.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"
@@ -125,6 +126,67 @@ TEST(CudaCopies, WaitWhenTooMuchIsUnderWay) {
   EXPECT_LE(cuda::pinned_memory_stats().peak, 257 << 20);
   EXPECT_EQ(Tensor(copies[0].with_layout({{1}, {1}, (64 << 20) - 1})).item(), 1);
   empty_cache(kSecond);
+}
+
+TEST(CudaPinned, GoesByNoOtherMemory) {
+  const bool lazy = std::getenv("COH_LAZY") != nullptr;
+  const int64_t bytes = 80 << 20;  // more than goes by way of other memory
+  cuda::synchronize();
+  const MemoryStats start = cuda::pinned_memory_stats();
+  Variable x = cuda::pin_memory(full({bytes / 4}, 1.0, {.device = cpu}));
+  EXPECT_EQ(cuda::pinned_memory_stats().in_use - start.in_use, bytes);
+  const Variable y = x.to(gpu);
+  EXPECT_EQ(cuda::pinned_memory_stats().allocations - start.allocations, 1);
+  // The device reads the values themselves, when it comes to it.
+  EXPECT_EQ(cuda::current_stream().is_idle(), !lazy);
+  Tensor values = x.value();
+  kernels::fill(values, 7);
+  EXPECT_EQ(narrow(y, 0, 0, 3).to_vector<float>(), std::vector<float>(3, lazy ? 7 : 1));
+  // For another device it is like any tensor.
+  EXPECT_FALSE(cuda::is_pinned(x, kSecond));
+  const Variable part = narrow(x, 0, 5, 100), elsewhere = part.to(kSecond);
+  kernels::fill(values, 8);
+  EXPECT_EQ(elsewhere.to_vector<float>(), std::vector<float>(100, 7));
+
+  values = {}, x = {};
+  EXPECT_EQ(cuda::pinned_memory_stats().in_use - start.in_use, bytes);  // held by `part`
+}
+
+TEST(CudaPinned, IsKeptForFurtherTensors) {
+  cuda::synchronize();
+  empty_cache(gpu);
+  const MemoryStats start = cuda::pinned_memory_stats();
+  for (int i = 0; i < 10; ++i) {
+    const Variable y = cuda::pin_memory(full({1 << 20}, double(i), {.device = cpu})).to(gpu);
+    EXPECT_EQ(max(y).item(), i);
+  }
+  const MemoryStats end = cuda::pinned_memory_stats();
+  EXPECT_EQ(end.allocations - start.allocations, 10);
+  EXPECT_EQ(end.system_allocations - start.system_allocations, 1);
+  EXPECT_EQ(end.in_use, start.in_use);
+  EXPECT_EQ(end.cached - start.cached, 4 << 20);
+  empty_cache(gpu);
+  EXPECT_EQ(cuda::pinned_memory_stats().cached, start.cached);
+}
+
+TEST(CudaPinned, BatchesOfALoader) {
+  const Variable data = randn({50, 6}, {.device = cpu});
+  const Variable ids = randint(0, 9, {50}, {.device = cpu});
+  const auto batches = [&](bool pin_memory, int num_workers) {
+    DataLoader loader(
+        TensorDataset(data, ids),
+        {.batch_size = 8, .shuffle = true, .num_workers = num_workers, .pin_memory = pin_memory});
+    std::vector<std::vector<float>> all;
+    for (auto& [x, y] : loader) {
+      EXPECT_EQ(cuda::is_pinned(x) && cuda::is_pinned(y), pin_memory);
+      all.push_back(x.to(gpu).to_vector<float>());
+      all.push_back(y.to(gpu).to_vector<float>());
+    }
+    return all;
+  };
+  const auto expected = batches(false, 0);
+  EXPECT_EQ(batches(true, 0), expected);
+  EXPECT_EQ(batches(true, 2), expected);
 }
 
 TEST(CudaMemory, IsListedByWhatHoldsIt) {

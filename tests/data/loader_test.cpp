@@ -80,7 +80,8 @@ TEST(DataLoader, T57_EveryIndexOncePerEpochWhateverTheWorkers) {
                                                          .shuffle = shuffle,
                                                          .seed = 7,
                                                          .drop_last = drop_last,
-                                                         .num_workers = workers});
+                                                         .num_workers = workers,
+                                                         .pin_memory = workers % 2 == 1});
             const auto batches = batches_of(loader);
             ASSERT_EQ(int64_t(batches.size()), loader.size());
             const int64_t whole = n / batch_size;
