@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Everything that needs a real GPU, in what is meant to be under 8 minutes, and docs/gpu_results.md from it:
 #   1  all tests of the device        2  random numbers, bit for bit the CPU's
-#   3  every op in every dtype        4  graphs against eager steps
-#   5  bandwidths                     6  matrix products
-#   7  training steps, eager and graphed, beside PyTorch's where python3 has torch
+#   3  convolutions by cuDNN beside those by columns
+#   4  every op in every dtype        5  graphs against eager steps
+#   6  bandwidths                     7  matrix products
+#   8  training steps, eager and graphed, beside PyTorch's where python3 has torch; ResNet-50 without
+#      cuDNN too
 # From a checkout it builds first; from the bundle of scripts/make_bundle.sh nothing but an NVIDIA
-# driver and cuBLAS is needed. Without a GPU it says so, and changes nothing.
+# driver and cuBLAS is needed, and cuDNN is used where there is one. Without a GPU it says so, and changes nothing.
 set -u
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -33,7 +35,7 @@ else
   ln -sf "$root/$build/tests/gpu/gpu_test" "$root/$build/tests/op_cases_test" "$tests/"
 fi
 
-# cuBLAS of a toolkit, or of PyTorch's packages.
+# cuBLAS and cuDNN of a toolkit, or of PyTorch's packages.
 for folder in /usr/local/cuda/lib64 $(python3 -c 'import glob, site
 for s in site.getsitepackages() + [site.getusersitepackages()]:
     print(*glob.glob(s + "/nvidia/*/lib"))' 2>/dev/null); do
@@ -78,8 +80,12 @@ value() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$work/lines" | sort
 
 : >"$work/lines"
 : >"$work/failures"
-part "tests of the device" "$tests/gpu_test" --gtest_filter='-CudaRandom*:GraphedStep*'
+part "tests of the device" "$tests/gpu_test" --gtest_filter='-CudaRandom*:GraphedStep*:CudaConvolution*'
 part "random numbers" "$tests/gpu_test" --gtest_filter='CudaRandom*'
+part "convolutions by cuDNN, and by columns" "$tests/gpu_test" --gtest_filter='CudaConvolution*'
+grep -a -A1 'Skipped$' "$work/log" | tail -1 >>"$work/failures" # why, where there is no cuDNN
+part "convolutions by columns" env TAPEGRAD_DEVICE=cuda TAPEGRAD_FAST_PATHS=0 \
+  "$tests/op_cases_test" --gtest_filter='conv*'
 part "every op" env TAPEGRAD_DEVICE=cuda "$tests/op_cases_test" \
   --gtest_filter='*/values:*/layouts:*/operands:*/gradients-reduce.sum/6/gradients:reduce.mean/6/gradients'
 part "graphs" "$tests/gpu_test" --gtest_filter='GraphedStep*'
@@ -100,6 +106,10 @@ for round in 1 2; do
     [ -n "$with_torch" ] && lines python3 "$peers/torch_gpu.py" "$workload"
   done
 done
+
+say "resnet50 without cuDNN"
+lines bash -c 'TAPEGRAD_FAST_PATHS=0 "$1" steps resnet50 | sed s/^resnet50/resnet50_columns/' _ "$gpu"
+workloads+=(resnet50_columns)
 
 {
   echo "# On a GPU"

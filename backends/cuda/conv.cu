@@ -1,7 +1,9 @@
-// conv2d by columns (im2col) and products; unfold and fold.
+// conv2d by cuDNN, or by columns (im2col) and products; unfold and fold.
 #include "ops/conv.h"
 
 #include "backends/cuda/blas.h"
+#include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/map.cuh"
 #include "backends/cuda/patches.cuh"
 #include "backends/cuda/reduce.cuh"
 #include "backends/cuda/reducers.cuh"
@@ -56,15 +58,18 @@ void write_columns(const Tensor& x, int64_t first, int64_t images, const Patches
            ToColumns<T>{x.data<T>() + first * channels * p.size.numel(), columns.data<T>(), p});
 }
 
+/// Numbers of channels as a tensor that broadcasts to images.
+Tensor of_channels(const Tensor& x) {
+  return x.with_layout({{x.numel(), 1, 1}, {1, 1, 1}, x.layout().offset});
+}
+
 /// y = w columns(x) + bias
 template <typename T>
-void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
-             const Conv2dOptions& options, Tensor& y) {
-  if (y.numel() == 0) return;
+void by_columns(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                const Conv2dOptions& options, Tensor& y) {
   const Patches p = patches_of(x.shape(), weight.shape(), y.shape(), options);
   const Group g(weight.shape(), p, options);
-  if (bias)
-    kernels::copy(bias.with_layout({{bias.numel(), 1, 1}, {1, 1, 1}, bias.layout().offset}), y);
+  if (bias) kernels::copy(of_channels(bias), y);
   for_each_chunk(x.shape()[0], g.columns() * size_of(x.dtype()), [&](int64_t n, int64_t images) {
     const Tensor columns = x.empty_like({images * g.columns()});
     write_columns<T>(x, n, images, p, columns);
@@ -74,6 +79,25 @@ void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
            {at(columns, i * g.patch * g.positions), false, g.positions, g.columns()},
            at(y, n * g.result() + i * g.out * g.positions), g.positions, g.result(), y);
   });
+}
+
+struct AddBias {
+  bool relu;
+  template <typename V>
+  __device__ V operator()(V y, V bias) const {
+    const V sum = y + bias;
+    return relu && sum <= 0 ? V(0) : sum;  // a NaN stays
+  }
+};
+
+template <typename T>
+void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+             const Conv2dOptions& options, bool relu, Tensor& y) {
+  if (y.numel() == 0) return;
+  const bool by_cudnn = cudnn_conv2d(x, weight, options, y);
+  if (by_cudnn && bias) return map<T>(AddBias{relu}, y, y, of_channels(bias));
+  if (!by_cudnn) by_columns<T>(x, weight, bias, options, y);
+  if (relu) kernels::relu(y, y);
 }
 
 /// dx = the sum of w^T dy back into the image. Columns of sixteen-bit floats are float.
@@ -120,8 +144,14 @@ template <typename T>
 void backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
               Tensor& dx, Tensor& dw, Tensor& db) {
   const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
-  if (dx) empty ? kernels::fill(dx, 0) : backward_input<T>(dy, weight, options, dx);
-  if (dw) empty ? kernels::fill(dw, 0) : backward_weight<T>(dy, x, options, dw);
+  if (empty) {
+    if (dx) kernels::fill(dx, 0);
+    if (dw) kernels::fill(dw, 0);
+  } else {
+    if (dx && !cudnn_conv2d_input(dy, weight, options, dx))
+      backward_input<T>(dy, weight, options, dx);
+    if (dw && !cudnn_conv2d_weight(dy, x, options, dw)) backward_weight<T>(dy, x, options, dw);
+  }
   if (!db) return;
   const int64_t channels = db.numel();
   reduce(SumOf<T>{dy.data<T>(), db.data<T>(), 1}, dy,
@@ -142,12 +172,10 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
 }  // namespace
 
 void register_conv() {
-  set<kernels::conv2d>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& weight,
-                                                   const Tensor& bias, const Conv2dOptions& options,
-                                                   bool relu, Tensor& y) {
-    forward<T>(x, weight, bias, options, y);
-    if (relu) kernels::relu(y, y);
-  });
+  set<kernels::conv2d>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& weight,
+                                  const Tensor& bias, const Conv2dOptions& options, bool relu,
+                                  Tensor& y) { forward<T>(x, weight, bias, options, relu, y); });
   set<kernels::conv2d_backward>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
                                   const Tensor& weight, const Conv2dOptions& options, Tensor& dx,

@@ -10,6 +10,8 @@ namespace tapegrad::backends::cuda {
 void* find_in_cublas(const char* function);
 /// The same of cuBLASLt; null where it is not there.
 void* find_in_cublas_lt(const char* function);
+/// The same of cuDNN 9.
+void* find_in_cudnn(const char* function);
 
 /// A function that was found, with the prototype of its header.
 template <typename F>

@@ -1,0 +1,31 @@
+// Convolutions by cuDNN, which is opened at its first use.
+#pragma once
+
+#include <string>
+
+#include "ops/conv.h"
+
+namespace tapegrad::backends::cuda {
+
+// Tensors are contiguous. Each is false, with nothing done, where cuDNN is not there or not wanted,
+// and where it knows no way that is fit: one that gives the same bits each time, has the
+// memory that it needs besides, and multiplies float32 in full unless set_matmul_precision() allows
+// TF32. Nor are empty tensors its affair, those of 2^31 elements, or that begin at no multiple of
+// 16 bytes.
+
+/// y = conv2d(x, weight), without bias.
+bool cudnn_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y);
+/// Its gradient in x, and in the weight.
+bool cudnn_conv2d_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
+                        Tensor& dx);
+bool cudnn_conv2d_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& options,
+                         Tensor& dw);
+
+/// Why cuDNN computes nothing on the device; empty where it does.
+std::string why_no_cudnn(tapegrad::Device device);
+
+/// For tests that compare. Returns what was set before: at first true, unless the environment says
+/// TAPEGRAD_FAST_PATHS=0.
+bool use_cudnn(bool on);
+
+}  // namespace tapegrad::backends::cuda

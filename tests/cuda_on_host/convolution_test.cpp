@@ -1,0 +1,113 @@
+// Convolutions by cuDNN beside those by columns.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cuda/conv_cudnn.h"
+#include "ops/conv.h"
+#include "ops/random.h"
+
+namespace tapegrad {
+namespace {
+
+using namespace backends::cuda;
+
+/// Convolutions as they are with cuDNN, or without, for as long as it lives.
+class ByCudnn {
+ public:
+  explicit ByCudnn(bool on) : before_(use_cudnn(on)) {}
+  ~ByCudnn() { use_cudnn(before_); }
+  ByCudnn(const ByCudnn&) = delete;
+  ByCudnn& operator=(const ByCudnn&) = delete;
+
+ private:
+  bool before_;
+};
+
+struct Geometry {
+  Shape x, weight, y;
+  Conv2dOptions options{};
+};
+const Geometry kGeometries[] = {
+    {{2, 3, 9, 8}, {4, 3, 3, 3}, {2, 4, 9, 8}, {.padding = 1}},
+    {{1, 2, 7, 9}, {6, 2, 5, 3}, {1, 6, 3, 9}, {.stride = {2, 1}, .padding = {1, 1}}},
+    {{3, 4, 6, 6}, {8, 4, 1, 1}, {3, 8, 6, 6}},
+    {{2, 4, 8, 8}, {8, 2, 3, 3}, {2, 8, 4, 4}, {.stride = 2, .padding = 1, .groups = 2}},
+    {{2, 6, 5, 5}, {6, 1, 3, 3}, {2, 6, 5, 5}, {.padding = 1, .groups = 6}},
+    {{1, 2, 9, 9}, {3, 2, 3, 3}, {1, 3, 5, 5}, {.dilation = 2}},
+    {{2, 3, 8, 8}, {4, 3, 7, 7}, {2, 4, 4, 4}, {.stride = 2, .padding = 3}}};
+
+Tensor draw(const Shape& shape, DType dtype) { return randn(shape).to(dtype).to(gpu).value(); }
+std::vector<double> values_of(const Tensor& x) { return Variable(x).to(f64).to_vector<double>(); }
+
+/// All but `tolerance` of the largest, which is what rounding may take from sums in another order.
+void expect_near(const Tensor& x, const Tensor& y, double tolerance) {
+  const std::vector<double> a = values_of(x), b = values_of(y);
+  double largest = 0, difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(b[i]));
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+    ASSERT_FALSE(std::isnan(a[i]));
+  }
+  EXPECT_LE(difference, tolerance * largest);
+}
+
+TEST(CudaConvolution, CudnnAndColumnsAgree) {
+  if (const std::string reason = why_no_cudnn(gpu); !reason.empty()) GTEST_SKIP() << reason;
+  manual_seed(8);
+  for (const DType dtype : {f32, f64, f16, bf16}) {
+    const double tolerance = dtype == f64   ? 1e-14
+                             : dtype == f32 ? 1e-5
+                             : dtype == f16 ? 2e-3
+                                            : 1.6e-2;
+    for (const Geometry& g : kGeometries) {
+      SCOPED_TRACE(testing::Message() << dtype << ", image " << g.x << ", weight " << g.weight);
+      const Tensor x = draw(g.x, dtype), weight = draw(g.weight, dtype), dy = draw(g.y, dtype);
+      Tensor y = dy.empty_like(), dx = x.empty_like(), dw = weight.empty_like(), none;
+      ASSERT_TRUE(cudnn_conv2d(x, weight, g.options, y));
+      ASSERT_TRUE(cudnn_conv2d_input(dy, weight, g.options, dx));
+      ASSERT_TRUE(cudnn_conv2d_weight(dy, x, g.options, dw));
+      Tensor other_y = y.empty_like(), other_dx = dx.empty_like(), other_dw = dw.empty_like();
+      {
+        const ByCudnn columns(false);
+        kernels::conv2d(x, weight, none, g.options, /*relu=*/false, other_y);
+        kernels::conv2d_backward(dy, none, x, weight, g.options, other_dx, other_dw, none);
+      }
+      expect_near(y, other_y, tolerance);
+      expect_near(dx, other_dx, tolerance);
+      expect_near(dw, other_dw, tolerance);
+    }
+  }
+}
+
+TEST(CudaConvolution, ARepeatGivesTheSameBits) {
+  manual_seed(9);
+  const Tensor x = draw({4, 8, 14, 14}, f32), weight = draw({16, 8, 3, 3}, f32);
+  const Tensor dy = draw({4, 16, 14, 14}, f32), none;
+  const Conv2dOptions options{.padding = 1};
+  const auto run = [&] {
+    Tensor y = dy.empty_like(), dx = x.empty_like(), dw = weight.empty_like(), db;
+    kernels::conv2d(x, weight, none, options, /*relu=*/false, y);
+    kernels::conv2d_backward(dy, none, x, weight, options, dx, dw, db);
+    return std::vector{values_of(y), values_of(dx), values_of(dw)};
+  };
+  const auto first = run();
+  for (int again = 0; again < 3; ++again) EXPECT_EQ(run(), first);
+}
+
+TEST(CudaConvolution, AddsTheBiasAndCutsAtZero) {
+  manual_seed(10);
+  const Variable x = randn({2, 3, 6, 8}), weight = randn({4, 3, 3, 3}), bias = randn({4});
+  for (const bool by_cudnn : {true, false}) {
+    const ByCudnn scope(by_cudnn);
+    expect_near(conv2d(x.to(gpu), weight.to(gpu), bias.to(gpu)).value(),
+                conv2d(x, weight, bias).value(), 1e-5);
+    for (const Variable& b : {bias, Variable()})
+      expect_near(conv2d_relu(x.to(gpu), weight.to(gpu), b ? b.to(gpu) : b).value(),
+                  conv2d_relu(x, weight, b).value(), 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace tapegrad

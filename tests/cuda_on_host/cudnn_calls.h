@@ -1,0 +1,12 @@
+// What the stand-in for cuDNN was asked, for tests of who asks it.
+#pragma once
+
+namespace coh {
+
+int cudnn_calls();  // convolutions that were computed
+
+// Of the last of them:
+bool cudnn_used_tensor_cores();  // whether the math type allows them
+bool cudnn_used_winograd();
+
+}  // namespace coh
