@@ -36,6 +36,7 @@ struct CELU final : Function<CELU, celu, double> {
 };
 struct GELU final : Function<GELU, gelu, Gelu> {
   explicit GELU(Gelu approximate = Gelu::kErf);
+  Gelu approximate() const { return kept_.first; }
 };
 struct Softplus final : Function<Softplus, softplus, double, double> {
   explicit Softplus(double beta = 1.0, double threshold = 20.0);

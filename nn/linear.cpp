@@ -13,16 +13,24 @@ Linear::Linear(LinearOptions options) : Model(options.bias), out_features_(optio
   allocate({options.out_features, options.in_features});
 }
 
-Variable Linear::forward(const Variable& x, Where where) const {
+void Linear::infer(const Variable& x) const {
   if (!is_inferred()) [[unlikely]]
     allocate({out_features_, x.size(-1)});
+}
+
+Variable Linear::forward(const Variable& x, Where where) const {
+  infer(x);
   return linear(x, weight, bias, where);
 }
 
 Variable Linear::forward_relu(const Variable& x, Where where) const {
-  if (!is_inferred()) [[unlikely]]
-    allocate({out_features_, x.size(-1)});
+  infer(x);
   return linear_relu(x, weight, bias, where);
+}
+
+Variable Linear::forward_gelu(const Variable& x, Where where) const {
+  infer(x);
+  return linear_gelu(x, weight, bias, where);
 }
 
 std::string Linear::options() const {

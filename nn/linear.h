@@ -20,9 +20,13 @@ class Linear final : public Model<Linear, Weighted> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
   /// relu(forward(x)) as one op.
   Variable forward_relu(const Variable& x, Where where = Where::current()) const;
+  /// gelu(forward(x), Gelu::kTanh) as one op.
+  Variable forward_gelu(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;
 
  private:
+  void infer(const Variable& x) const;
+
   int64_t out_features_;
 };
 

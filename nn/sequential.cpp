@@ -16,13 +16,14 @@ bool is_plain(std::span<const AnyModule> layers, size_t i) {
   return typeid(layer) == typeid(Layer) && !layer.is_watched();
 }
 
-/// relu(layer(x)) by one op of a Linear or a Conv2d.
+/// A layer and what is behind it, by one op of the layer.
 template <typename Layer>
-Variable call_with_relu(const Module& module, const Variable& x, Where where) {
+Variable call_as(Variable (Layer::*forward)(const Variable&, Where) const, const Module& module,
+                 const Variable& x, Where where) {
   const auto& layer = static_cast<const Layer&>(module);
   const ModuleCall call(layer, where);
   try {
-    return layer.forward_relu(x, where);
+    return (layer.*forward)(x, where);
   } catch (Error& error) {
     tapegrad::detail::locate(error, where);
     throw;
@@ -39,11 +40,16 @@ size_t run_first(std::span<const AnyModule> layers, Variable& y, Where where) {
   }
   const bool relu_follows = is_plain<ReLU>(layers, 1) && !is_plain<MaxPool2d>(layers, 2);
   if (relu_follows && is_plain<Linear>(layers, 0)) {
-    y = call_with_relu<Linear>(*layers[0], y, where);
+    y = call_as(&Linear::forward_relu, *layers[0], y, where);
     return 2;
   }
   if (relu_follows && is_plain<Conv2d>(layers, 0)) {
-    y = call_with_relu<Conv2d>(*layers[0], y, where);
+    y = call_as(&Conv2d::forward_relu, *layers[0], y, where);
+    return 2;
+  }
+  if (is_plain<Linear>(layers, 0) && is_plain<GELU>(layers, 1) &&
+      static_cast<const GELU&>(*layers[1]).approximate() == Gelu::kTanh) {
+    y = call_as(&Linear::forward_gelu, *layers[0], y, where);
     return 2;
   }
   y = layers[0]->call(y, where);

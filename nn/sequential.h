@@ -7,8 +7,8 @@
 //   model[0].as<nn::Conv2d>().weight;              // named "0.weight"
 //
 // A ReLU right behind a Linear or Conv2d is computed with it, by linear_relu or conv2d_relu, and
-// one right before a MaxPool2d after it: the same values and gradients in less time and memory.
-// Hooks on one of the two prevent that.
+// one right before a MaxPool2d after it: the same values and gradients in less time and memory. So
+// is a GELU(Gelu::kTanh) behind a Linear, by linear_gelu. Hooks on one of the two prevent that.
 //
 // Input sizes that are left out (in_features, in_channels, num_features) become known when an
 // input_shape is given, or else at the first forward.

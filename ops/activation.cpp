@@ -67,6 +67,14 @@ Variable relu_gradient(const Variable& dy, const Variable& y) {
   return piecewise(dy, y, {0.0, kInf, 0.0, 1.0, 1.0});
 }
 
+Variable gelu_tanh_gradient(const Variable& dy, const Variable& x) {
+  if (!is_recording()) return fused(kernels::gelu_tanh_backward, dy, x);
+  constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
+  const Variable t = tanh((x + x * square(x) * kCubic) * kScale);
+  const Variable slope = (square(x) * (3 * kCubic) + 1) * kScale;
+  return dy * ((t + 1) * 0.5 + x * (1 - square(t)) * slope * 0.5);
+}
+
 namespace {
 
 struct Sigmoid : ActivationOp<kernels::sigmoid> {
@@ -145,14 +153,7 @@ struct GeluTanh : ActivationOp<kernels::gelu_tanh> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Variable backward(const Variable& dy) const {
-    const Variable in = x();
-    if (!is_recording()) return fused(kernels::gelu_tanh_backward, dy, in);
-    constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
-    const Variable t = tanh((in + in * square(in) * kCubic) * kScale);
-    const Variable slope = (square(in) * (3 * kCubic) + 1) * kScale;
-    return dy * ((t + 1) * 0.5 + in * (1 - square(t)) * slope * 0.5);
-  }
+  Variable backward(const Variable& dy) const { return gelu_tanh_gradient(dy, x()); }
 };
 
 struct Silu : ActivationOp<kernels::silu> {

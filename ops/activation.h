@@ -59,9 +59,11 @@ Variable glu(const Variable& x, int dim = -1, Where where = Where::current());
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
-// For ops with a ReLU behind.
+// For ops with an activation behind.
 /// The gradient of relu from its result.
 Variable relu_gradient(const Variable& dy, const Variable& y);
+/// The gradient of gelu(x, Gelu::kTanh).
+Variable gelu_tanh_gradient(const Variable& dy, const Variable& x);
 /// A gradient that a kernel may write over: the value itself where nobody else has it.
 Tensor to_overwrite(const Variable& dy);
 

@@ -7,7 +7,9 @@
 #include "core/clash.h"
 #include "core/op.h"
 #include "ops/activation.h"
+#include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/extent.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
@@ -20,6 +22,10 @@ constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> matmul{
     }};
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, bool, Tensor&)> linear{
     "linear", [](const Tensor&, const Tensor& weight, const Tensor&, bool, Tensor& y) {
+      return 2 * y.numel() * weight.shape()[1];
+    }};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&)> linear_gelu{
+    "linear_gelu", [](const Tensor&, const Tensor& weight, const Tensor&, Tensor& y, Tensor&) {
       return 2 * y.numel() * weight.shape()[1];
     }};
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&,
@@ -115,9 +121,12 @@ struct Linear {
     const int64_t out = weight.shape()[0];
     Tensor y = x.empty_like({rows.shape()[0], out});
     kernels::linear(rows, weight, bias, relu, y);
-    if (x.rank() == 2) return y;
-    Shape to = x.shape();
-    to[x.rank() - 1] = out;
+    return x.rank() == 2 ? y : of_input(y);
+  }
+  /// [rows, out] as results lie.
+  Tensor of_input(const Tensor& y) const {
+    Shape to = shape;
+    to[to.rank() - 1] = y.shape()[1];
     return y.with_layout({to, contiguous_strides(to), 0});
   }
 
@@ -178,6 +187,38 @@ struct LinearRelu : Linear {
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
     return is_recording() ? compose(relu_gradient(dy, y()), needs) : compute(dy, y(), needs);
+  }
+};
+
+/// gelu(linear) and, where a gradient may be asked for, linear, whose gradient follows from
+/// gelu's.
+struct LinearGelu : Linear {
+  static constexpr std::string_view kName = "linear_gelu";
+  bool keeps_sums;
+  SavedOutput<1> z{};
+  auto saved() { return std::tie(x, weight, z); }
+
+  explicit LinearGelu(bool keeps_sums) : keeps_sums(keeps_sums) {}
+
+  std::vector<Tensor> forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    require_float(kName, x);
+    check(kName, x, weight, bias);
+    shape = x.shape();
+    const Tensor rows = as_matrix(x);
+    Tensor y = x.empty_like({rows.shape()[0], weight.shape()[0]}), z;
+    if (keeps_sums) z = y.empty_like();
+    kernels::linear_gelu(rows, weight, bias, y, z);
+    if (!keeps_sums) return {of_input(y)};
+    return {of_input(y), of_input(z)};
+  }
+  std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
+    Variable dz = dy[1];  // there are gradients of z in a pass through a recorded one
+    if (dy[0]) {
+      const Variable from_y = gelu_tanh_gradient(dy[0], z());
+      dz = dz ? dz + from_y : from_y;
+    }
+    const auto dx = is_recording() ? compose(dz, needs) : compute(dz, {}, needs);
+    return {dx.begin(), dx.end()};
   }
 };
 
@@ -267,8 +308,23 @@ Variable linear_relu(const Variable& x, const Variable& weight, const Variable& 
   return apply(LinearRelu{}, where, x, weight, bias);
 }
 
+Variable linear_gelu(const Variable& x, const Variable& weight, const Variable& bias, Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(linear_gelu, where, x, weight, bias);
+  const bool records =
+      is_recording() && (x.requires_grad() || weight.requires_grad() || bias.requires_grad());
+  return apply(LinearGelu(records), where, x, weight, bias)[0];
+}
+
 void set_matmul_precision(MatmulPrecision precision) { precision_now = precision; }
 MatmulPrecision matmul_precision() { return precision_now; }
+
+void kernels::linear_gelu_by_parts(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                   Tensor& y, Tensor& z) {
+  Tensor& sums = z ? z : y;
+  linear(x, weight, bias, /*relu=*/false, sums);
+  gelu_tanh(sums, y);
+}
 
 void kernels::linear_backward_by_products(const Tensor& dy, const Tensor& y, const Tensor& x,
                                           const Tensor& weight, Tensor& dx, Tensor& dw,
@@ -297,6 +353,9 @@ void catalog_matmul(Catalog& catalog) {
               [](const Arguments& a) { return linear(a[0], a[1], a[2]); });
   catalog.add("linear_relu(input, weight, bias?)", "max(input @ weight^T + bias, 0)",
               [](const Arguments& a) { return linear_relu(a[0], a[1], a[2]); });
+  catalog.add("linear_gelu(input, weight, bias?)",
+              "gelu(input @ weight^T + bias), by its tanh formula",
+              [](const Arguments& a) { return linear_gelu(a[0], a[1], a[2]); });
 }
 
 }  // namespace tapegrad

@@ -28,6 +28,11 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias 
 Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
                      Where where = Where::current());
 
+/// gelu(x W^T + b, Gelu::kTanh) as one op. A GPU may take it of the sums before they are rounded to
+/// sixteen bits, or of TF32.
+Variable linear_gelu(const Variable& x, const Variable& weight, const Variable& bias = {},
+                     Where where = Where::current());
+
 /// How exactly products of float32 matrices are computed, as torch.set_float32_matmul_precision has
 /// it: matmul, linear and what is made of them, attention and recurrent networks too. A backward
 /// pass goes by the setting of its own moment. Sums are float32 always.
@@ -52,6 +57,12 @@ extern Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)> matmul;
 /// y = x weight^T + bias, then max(y, 0) if `relu`: [n, in], [out, in], [out] or empty -> [n, out].
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu, Tensor& y)>
     linear;
+/// z = linear without relu, y = gelu(z) by its tanh formula. z may be empty, when only y is wanted.
+extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y, Tensor& z)>
+    linear_gelu;
+/// That, made of other kernels.
+void linear_gelu_by_parts(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y,
+                          Tensor& z);
 /// Those gradients of linear that are there: dx = dz weight, dw = dz^T x, db = the sum of dz's
 /// rows. dz is dy; if y, the result with `relu`, is there, then dy where y is not 0, and dy may be
 /// written over. Of x and weight there is what is needed.

@@ -56,11 +56,14 @@ uint32_t alignment_of(const void* data) {
   return uint32_t(address & -address);
 }
 
-cublasLtEpilogue_t kind_of(const Epilogue& epilogue) {
-  if (epilogue.row_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
-  if (epilogue.bias == nullptr)
-    return epilogue.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-  return epilogue.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+cublasLtEpilogue_t kind_of(const Epilogue& e) {
+  const bool bias = e.bias != nullptr;
+  if (e.row_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
+  if (e.before_gelu != nullptr)
+    return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  if (e.gelu) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  if (e.relu) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 /// What the choice of an algorithm depends on. a and b are cuBLASLt's, which is column-major: what
@@ -72,7 +75,7 @@ struct Problem {
   cublasComputeType_t compute;
   cublasOperation_t a, b;
   cublasLtEpilogue_t epilogue;
-  uint32_t alignments[4];  // of a, b, c and the bias
+  uint32_t alignments[5];  // of a, b, c, the bias and what is written beside c
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -98,7 +101,11 @@ struct Plan {
     check(lt().set_operation(operation, attribute, &value, sizeof(value)),
           "cublasLtMatmulDescSetAttribute");
   }
-  void set_vector(void* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+  /// What the epilogue reads or writes: a vector, and a matrix that lies as c.
+  void set_pointers(void* vector, void* beside) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+    if (beside != nullptr) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside);
+  }
 };
 
 cublasLtMatrixLayout_t layout(cudaDataType_t type, int64_t rows, int64_t columns, int64_t ld,
@@ -136,10 +143,10 @@ struct Library {
   cublasLtHandle_t handle = nullptr;
   std::map<Problem, Plan> plans;
 
-  /// The plan, with the vector set that the epilogue reads or writes.
-  Plan& plan_for(const Problem& p, void* vector) {
+  /// The plan, with the pointers of its epilogue set.
+  Plan& plan_for(const Problem& p, void* vector, void* beside) {
     if (const auto known = plans.find(p); known != plans.end()) {
-      if (known->second.is_found) known->second.set_vector(vector);
+      if (known->second.is_found) known->second.set_pointers(vector, beside);
       return known->second;
     }
     if (plans.size() >= kMostPlans) plans.clear();
@@ -149,7 +156,8 @@ struct Library {
     plan.set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(p.a));
     plan.set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(p.b));
     plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(p.epilogue));
-    plan.set_vector(vector);  // whose alignment counts
+    plan.set_pointers(vector, beside);  // whose alignments count
+    if (beside != nullptr) plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.ldc);
     plan.a = layout(p.type, p.rows, p.depth, p.lda, p.a);
     plan.b = layout(p.type, p.depth, p.columns, p.ldb, p.b);
     plan.c = layout(p.result, p.rows, p.columns, p.ldc);
@@ -179,6 +187,7 @@ Library& library_of(tapegrad::Device device) {
 bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
                void* c, int64_t ldc, const Tensor& where) {
   if (p.dtype == f64 || p.m == 0 || p.n == 0 || p.k == 0 || !lt().create) return false;
+  if (epilogue.gelu && p.dtype == f32 && compute_type(f32) == CUBLAS_COMPUTE_32F) return false;
   const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   void* vector =
       epilogue.row_sums != nullptr ? epilogue.row_sums : const_cast<void*>(epilogue.bias);
@@ -195,13 +204,13 @@ bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, co
                         .b = operation(a),
                         .epilogue = kind_of(epilogue),
                         .alignments = {alignment_of(b.data), alignment_of(a.data), alignment_of(c),
-                                       alignment_of(vector)}};
+                                       alignment_of(vector), alignment_of(epilogue.before_gelu)}};
   const cudaStream_t stream = stream_of(where);
   const Tensor workspace = workspace_of(where.device(), stream);
   Library& library = library_of(where.device());
   const std::lock_guard lock(library.mutex);
   if (library.handle == nullptr) check(lt().create(&library.handle), "cublasLtCreate");
-  Plan& plan = library.plan_for(problem, vector);
+  Plan& plan = library.plan_for(problem, vector, epilogue.before_gelu);
   if (!plan.is_found) return false;
   const float one = 1, zero = 0;
   check(lt().matmul(library.handle, plan.operation, &one, b.data, plan.a, a.data, plan.b, &zero, c,

@@ -118,6 +118,17 @@ void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, T
   if (relu) kernels::relu(y, y);
 }
 
+void linear_gelu(const Tensor& x0, const Tensor& w0, const Tensor& bias, Tensor& y, Tensor& z) {
+  const Tensor x = plain(x0), w = plain(w0), dense = bias ? bias.contiguous() : bias;
+  const Product p{y.shape()[0], y.shape()[1], x.shape()[1], 1, y.dtype(), y.dtype()};
+  const Epilogue epilogue{.bias = bias ? data_of(dense) : nullptr,
+                          .gelu = true,
+                          .before_gelu = z ? data_of(z) : nullptr};
+  if (!gemm_with(epilogue, p, matrices_of(x, 0, 0), transposed(matrices_of(w, 0, 0)), data_of(y),
+                 p.n, y))
+    kernels::linear_gelu_by_parts(x, w, dense, y, z);
+}
+
 /// db is summed on the way to dw, from the operand that both read.
 void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
                      Tensor& dx, Tensor& dw, Tensor& db) {
@@ -143,6 +154,9 @@ void register_matmul() {
                                                  Tensor& y) { multiply_integers<T>(a, b, y); });
   set<kernels::linear>(kFloatTypes, [](auto, const Tensor& x, const Tensor& w, const Tensor& bias,
                                        bool relu, Tensor& y) { linear(x, w, bias, relu, y); });
+  set<kernels::linear_gelu>(
+      kFloatTypes, [](auto, const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y,
+                      Tensor& z) { linear_gelu(x, w, bias, y, z); });
   set<kernels::linear_backward>(
       kFloatTypes,
       [](auto, const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight, Tensor& dx,

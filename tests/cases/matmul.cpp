@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "tests/drawn_cases.h"
 #include "tests/op_case.h"
@@ -70,6 +72,13 @@ Array linear_relu(const std::vector<Array>& in) {
   return y;
 }
 
+Array linear_gelu(const std::vector<Array>& in) {
+  Array y = linear(in);
+  for (double& x : y.values)
+    x *= 0.5 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+  return y;
+}
+
 OpCase product(std::string op, Shape a, Shape b, Reference reference) {
   return {.op = std::move(op),
           .inputs = {Input{a}, Input{b}},
@@ -128,14 +137,21 @@ void matmul_cases(OpCases& cases) {
   cases.push_back(product("outer", {3}, {4}, outer));
   // Eighteen rows are enough for the CPU's kernel of layers of a few columns.
   for (const Shape& x : {Shape{4, 3}, Shape{3}, Shape{2, 2, 3}, Shape{18, 3}})
-    for (const bool relu : {false, true})
+    for (const auto& [op, reference] : std::vector<std::pair<std::string, Reference>>{
+             {"linear", linear}, {"linear_relu", linear_relu}, {"linear_gelu", linear_gelu}})
       for (const bool bias : {true, false}) {
-        cases.push_back({.op = relu ? "linear_relu" : "linear",
+        cases.push_back({.op = op,
                          .inputs = {Input{x}, Input{{5, 3}}, Input{{5}}},
-                         .reference = relu ? linear_relu : linear,
+                         .reference = reference,
                          .tolerance = 16});
         if (!bias) cases.back().inputs[2] = std::nullopt;
       }
+  // Sizes that cuBLASLt has algorithms for.
+  cases.push_back({.op = "linear_gelu",
+                   .inputs = {Input{{3, 8}}, Input{{16, 8}}, Input{{16}}},
+                   .reference = linear_gelu,
+                   .tolerance = 16,
+                   .dtypes = {bf16, f16}});
 }
 
 }  // namespace tapegrad::testing

@@ -3,7 +3,9 @@
 // bytes, as tensor cores want it.
 #include <cublasLt.h>
 
+#include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "blas_numbers.h"
 #include "cublaslt_calls.h"
@@ -17,6 +19,8 @@ struct Operation {
   std::int32_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* vector = nullptr;
+  void* beside = nullptr;
+  std::int64_t beside_ld = 0;
 };
 struct Layout {
   cudaDataType type;
@@ -51,10 +55,23 @@ bool fits(const Operation& o, const Layout& a, const Layout& b, const Layout& d)
          b.ld >= b.rows && d.ld >= d.rows;
 }
 
+bool has(const Operation& o, cublasLtEpilogue_t part) {
+  return (o.epilogue & std::uint32_t(part)) == std::uint32_t(part);
+}
+bool writes_beside(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_GELU_AUX); }
+
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
 bool has_algorithm(const Operation& o, const Layout& a, const Layout& b, const Layout& d) {
-  constexpr std::uint32_t kKnown[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
-                                      CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS,
-                                      CUBLASLT_EPILOGUE_BGRADB};
+  constexpr std::uint32_t kKnown[] = {
+      CUBLASLT_EPILOGUE_DEFAULT,   CUBLASLT_EPILOGUE_BIAS,          CUBLASLT_EPILOGUE_RELU,
+      CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU,          CUBLASLT_EPILOGUE_GELU_BIAS,
+      CUBLASLT_EPILOGUE_GELU_AUX,  CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_BGRADB};
+  if (writes_beside(o) && (o.beside == nullptr || !is_aligned(o.beside) || o.beside_ld % 8 != 0 ||
+                           o.beside_ld < d.rows))
+    return false;
   for (const Layout* x : {&a, &b, &d})
     if (x->ld * bytes_of(x->type) % 16 != 0) return false;
   return a.type != CUDA_R_64F && is_aligned(o.vector) &&
@@ -62,11 +79,12 @@ bool has_algorithm(const Operation& o, const Layout& a, const Layout& b, const L
          std::find(std::begin(kKnown), std::end(kKnown), o.epilogue) != std::end(kKnown);
 }
 
-int calls = 0;
+int calls = 0, gelus = 0;
 
 }  // namespace
 
 int coh::cublaslt_calls() { return calls; }
+int coh::cublaslt_gelus() { return gelus; }
 
 extern "C" {
 
@@ -99,6 +117,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
       return read(o.epilogue, from, size);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return read(o.vector, from, size);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return read(o.beside, from, size);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return read(o.beside_ld, from, size);
     default:
       return CUBLAS_STATUS_INVALID_VALUE;
   }
@@ -176,20 +198,23 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   if (!has_algorithm(o, la, lb, ld) || algorithm->data[0] != 1 + o.epilogue || !is_aligned(a) ||
       !is_aligned(b) || !is_aligned(d))
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  for (const void* p : {a, b, static_cast<const void*>(d), static_cast<const void*>(o.vector)})
+  for (const void* p : {a, b, static_cast<const void*>(d), static_cast<const void*>(o.vector),
+                        static_cast<const void*>(o.beside)})
     check_argument(&p, sizeof(p), "an operand of cuBLASLt");
   ++calls;
+  gelus += has(o, CUBLASLT_EPILOGUE_GELU);
   const cudaError_t queued = enqueue(stream, [=] {
     const auto ta = cublasOperation_t(o.a), tb = cublasOperation_t(o.b);
     const std::int64_t depth = ta == CUBLAS_OP_N ? la.columns : la.rows;
-    const bool with_bias = (o.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
     for (std::int64_t j = 0; j < ld.columns; ++j) {
       for (std::int64_t i = 0; i < ld.rows; ++i) {
-        double sum = with_bias ? load(o.vector, ld.type, i) : 0;
+        double sum = has(o, CUBLASLT_EPILOGUE_BIAS) ? load(o.vector, ld.type, i) : 0;
         for (std::int64_t l = 0; l < depth; ++l)
           sum +=
               load(a, la.type, place(ta, i, l, la.ld)) * load(b, lb.type, place(tb, l, j, lb.ld));
-        if ((o.epilogue & CUBLASLT_EPILOGUE_RELU) != 0 && sum < 0) sum = 0;
+        if (has(o, CUBLASLT_EPILOGUE_RELU) && sum < 0) sum = 0;
+        if (writes_beside(o)) store(o.beside, ld.type, i + j * o.beside_ld, sum);
+        if (has(o, CUBLASLT_EPILOGUE_GELU)) sum = gelu(sum);
         store(d, ld.type, i + j * ld.ld, sum);
       }
       if (o.epilogue != CUBLASLT_EPILOGUE_BGRADB) continue;

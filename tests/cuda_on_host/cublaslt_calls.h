@@ -4,5 +4,6 @@
 namespace coh {
 
 int cublaslt_calls();
+int cublaslt_gelus();  // of them, with a GELU
 
 }  // namespace coh

@@ -1,6 +1,8 @@
 // Products with an epilogue, and without one where cuBLASLt has no algorithm.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/variable.h"
 #include "cublaslt_calls.h"
 #include "ops/binary.h"
@@ -59,6 +61,57 @@ TEST(CudaLinear, CutsAtZeroOnTheWay) {
     EXPECT_EQ(values_of(linear_relu(x, weight, b)),
               values_of(linear_relu(x.to(cpu), weight.to(cpu), b ? b.to(cpu) : b)));
   EXPECT_EQ(coh::cublaslt_calls() - before, 2);
+}
+
+TEST(CudaLinear, TakesGeluOnTheWay) {
+  manual_seed(7);
+  const auto run = [](const Variable& x, const Variable& weight, const Variable& bias,
+                      bool records) {
+    std::vector<Variable> leaves{x.detach(), weight.detach(), bias ? bias.detach() : bias};
+    for (Variable& leaf : leaves)
+      if (leaf && records) leaf.requires_grad_();
+    const Variable y = linear_gelu(leaves[0], leaves[1], leaves[2]);
+    std::vector<std::vector<double>> results{values_of(y)};
+    if (!records) return results;
+    sum(y).backward();
+    for (const Variable& leaf : leaves)
+      if (leaf) results.push_back(values_of(leaf.grad()));
+    return results;
+  };
+  // How many epilogues with a GELU there are; the results are those of the CPU.
+  const auto gelus = [&](const Variable& x, const Variable& weight, const Variable& bias,
+                         double eps) {
+    const int before = coh::cublaslt_gelus();
+    for (const bool records : {false, true}) {
+      const auto got = run(x, weight, bias, records);
+      const auto expected = run(x.to(cpu), weight.to(cpu), bias ? bias.to(cpu) : bias, records);
+      for (size_t k = 0; k < got.size(); ++k) {
+        double largest = 0;
+        for (const double value : expected[k]) largest = std::max(largest, std::abs(value));
+        for (size_t i = 0; i < got[k].size(); ++i)
+          EXPECT_NEAR(got[k][i], expected[k][i], 2 * eps * largest) << k << ' ' << i;
+      }
+    }
+    return coh::cublaslt_gelus() - before;
+  };
+  const auto drawn = [](const Shape& shape, DType dtype) {
+    return (randn(shape) * 0.5).to(dtype).to(gpu);
+  };
+  for (const auto& [dtype, eps] : {std::pair{bf16, 0x1p-7}, {f16, 0x1p-10}}) {
+    const Variable x = drawn({6, 24}, dtype), weight = drawn({16, 24}, dtype);
+    EXPECT_EQ(gelus(x, weight, drawn({16}, dtype), eps), 2);
+    EXPECT_EQ(gelus(x, weight, {}, eps), 2);
+    EXPECT_EQ(gelus(drawn({2, 3, 24}, dtype), weight, drawn({16}, dtype), eps), 2);
+    EXPECT_EQ(gelus(x, drawn({12, 24}, dtype), {}, eps), 0);  // results of 24 bytes a row
+  }
+  const Variable x = drawn({6, 24}, f32), weight = drawn({16, 24}, f32), bias = drawn({16}, f32);
+  EXPECT_EQ(gelus(x, weight, bias, 0x1p-23), 0);  // cuBLASLt's is not as exact
+  set_matmul_precision(MatmulPrecision::kHigh);
+  EXPECT_EQ(gelus(x, weight, bias, 0x1p-10), 2);
+  // Rows of 12 numbers: none where the sums are wanted too, for which it asks for multiples of 8.
+  EXPECT_EQ(gelus(x, drawn({12, 24}, f32), drawn({12}, f32), 0x1p-10), 1);
+  set_matmul_precision(MatmulPrecision::kHighest);
+  EXPECT_EQ(gelus(drawn({6, 24}, f64), drawn({16, 24}, f64), {}, 0x1p-50), 0);
 }
 
 TEST(CudaLinear, SumsTheBiasGradientOnTheWayToTheWeights) {

@@ -130,12 +130,41 @@ TEST(CudaLinear, ExactSumsAreTheCpus) {
     }
 }
 
-TEST(CudaLinear, ReluKeepsNaN) {  // whoever computes it: a scaler looks for them
-  for (const int64_t out : {16, 3}) {
-    const Variable x = full({16, 32}, double(NAN), {.device = gpu});
-    const Variable y =
-        linear_relu(x, ones({out, 32}, {.device = gpu}), ones({out}, {.device = gpu}));
-    EXPECT_TRUE(std::isnan(max(y).item()) && std::isnan(min(y).item())) << out;
+// Whoever computes it: a scaler looks for them.
+TEST(CudaLinear, ActivationsKeepNaN) {
+  for (const DType dtype : {f32, bf16, f16})
+    for (const int64_t out : {16, 3}) {
+      const TensorOptions on_gpu{.dtype = dtype, .device = gpu};
+      const Variable x = full({16, 32}, double(NAN), on_gpu);
+      const Variable weight = ones({out, 32}, on_gpu), bias = ones({out}, on_gpu);
+      for (const Variable& b : {bias, Variable()})
+        for (const Variable& y : {linear_relu(x, weight, b), linear_gelu(x, weight, b)})
+          EXPECT_TRUE(std::isnan(max(y).item()) && std::isnan(min(y).item())) << dtype << out;
+    }
+}
+
+TEST(CudaLinear, GeluIsTheCpus) {
+  for (const auto& [dtype, eps] : {std::pair{f32, 0x1p-20}, {bf16, 0x1p-7}, {f16, 0x1p-10}}) {
+    const auto run = [dtype = dtype](Device device) {
+      manual_seed(13);
+      const auto leaf = [&](const Shape& shape) {
+        return randn(shape).to(dtype).to(device).requires_grad_();
+      };
+      const Variable x = leaf({32, 64}), weight = leaf({48, 64}), bias = leaf({48});
+      const Variable y = linear_gelu(x, weight, bias);
+      sum(y).backward();
+      std::vector<std::vector<double>> results;
+      for (const Variable& v : {y, x.grad(), weight.grad(), bias.grad()})
+        results.push_back(v.to(f64).to_vector<double>());
+      return results;
+    };
+    const auto got = run(gpu), expected = run(cpu);
+    for (size_t k = 0; k < got.size(); ++k) {
+      double largest = 0;
+      for (const double value : expected[k]) largest = std::max(largest, std::abs(value));
+      for (size_t i = 0; i < got[k].size(); ++i)
+        EXPECT_NEAR(got[k][i], expected[k][i], 4 * eps * largest) << dtype << ' ' << k;
+    }
   }
 }
 

@@ -286,6 +286,38 @@ TEST(Sequential, MakesOneOpOfALayerAndItsRelu) {
   EXPECT_GT(seen, 0);
 }
 
+TEST(Sequential, MakesOneOpOfALinearAndItsTanhGelu) {
+  manual_seed(3);
+  const Sequential model{Linear({.in_features = 6, .out_features = 7}), GELU(Gelu::kTanh),
+                         Linear({.in_features = 7, .out_features = 4}), GELU()};
+  const Variable x = randn({5, 6}).requires_grad_();
+  std::vector<Variable> leaves = model.parameters();
+  leaves.push_back(x);
+  const auto layers = [&](size_t count) {
+    Variable y = x;
+    for (size_t i = 0; i < count; ++i) y = model[int64_t(i)].call(y, Where::current());
+    return y;
+  };
+  const Variable fused = model(x), y = layers(4);
+  EXPECT_EQ(fused.to_vector<float>(), y.to_vector<float>());
+  const auto of_fused = grad(sum(square(fused)), leaves), of_layers = grad(sum(square(y)), leaves);
+  for (size_t i = 0; i < leaves.size(); ++i)
+    EXPECT_EQ(of_fused[i].to_vector<float>(), of_layers[i].to_vector<float>()) << i;
+
+  const auto last_op = [&](const Sequential& model) {
+    return std::string(model(x).grad_fn()->name());
+  };
+  EXPECT_EQ(last_op({model[0], model[1]}), "linear_gelu");
+  EXPECT_EQ(last_op({model[0], GELU()}), "gelu");  // the other formula
+  {
+    const NoGrad off;
+    EXPECT_EQ(model(x).to_vector<float>(), fused.to_vector<float>());
+  }
+  const HookHandle hook = model[1].register_forward_hook(
+      [](Module&, std::span<const Variable>, std::span<Variable>) {});
+  EXPECT_EQ(last_op({model[0], model[1]}), "gelu");
+}
+
 // A ReLU before a MaxPool2d runs after it, on fewer values.
 TEST(Sequential, RectifiesWhatAMaxPoolLeaves) {
   manual_seed(4);

@@ -203,6 +203,7 @@ def products():
     row("linear", N(40, 3), N(5, 3), N(5))
     for shape in ((2, 3, 4), (40, 4)):
         row("linear_relu", N(*shape), N(5, 4), N(5), torch_function=lambda *x: torch.relu(F.linear(*x)))
+        row("linear_gelu", N(*shape), N(5, 4), N(5), torch_function=lambda *x: F.gelu(F.linear(*x), approximate="tanh"))
     row("cross", N(2, 3), N(2, 3), dim=1)
     row("kron", N(2, 3), N(3, 2))
     row("tensordot", N(2, 3, 4), N(3, 4, 2), dims=2)
