@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/fast_paths.h"
+#include "backends/cpu/lanes.h"
 #include "backends/cpu/relu.h"
 
 namespace tapegrad::backends::cpu {
@@ -15,32 +16,36 @@ using B = Batch<float>;
 constexpr int64_t kLane = kLanes<float>;
 constexpr int64_t kMaxVectors = 4;  // of a row
 constexpr int64_t kMaxColumns = kMaxVectors * kLane;
+constexpr int64_t kAhead = kFetchAhead / int64_t(sizeof(float));
 constexpr int64_t kTile = 64;                    // rows done at once; they stay in the first cache
 constexpr int64_t kMaxPieces = 64;               // of all rows, each with sums of its own
 constexpr int64_t kParallel = int64_t(1) << 17;  // products that are worth a second thread
 
 // Rows lie one behind the other, and vectors run over the end of a row into the next one: what is
-// read there is not used, what is written there is written again. Only behind the last row of a
-// piece there is none: its last tile is worked on in memory of its own, with whole vectors.
+// read there is not used, what is written there is written again. The last rows of a piece, where
+// there is no room for that, are written from a copy, and the last rows of all are read from one.
 struct alignas(64) Tile {
   float rows[kTile * kMaxColumns + kMaxColumns];
 };
 
 int64_t vectors_of(int64_t columns) { return (columns + kLane - 1) / kLane; }
 
-/// Calls run(std::integral_constant<int, n>) for n from 1 to kMaxVectors.
-template <typename Run>
-void with_count(int64_t n, const Run& run) {
-  switch (n) {
-    case 1:
-      return run(std::integral_constant<int, 1>());
-    case 2:
-      return run(std::integral_constant<int, 2>());
-    case 3:
-      return run(std::integral_constant<int, 3>());
-    default:
-      return run(std::integral_constant<int, 4>());
+/// f(0), ..., f(n - 1), each with its number as a constant.
+template <int n, typename F>
+[[gnu::always_inline]] inline void unrolled(const F& f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    (f(std::integral_constant<int, I>()), ...);
   }
+  (std::make_integer_sequence<int, n>());
+}
+
+/// Calls run(std::integral_constant<int, n>), n from kLeast to kMost.
+template <int kMost, int kLeast = 1, typename Run>
+void with_count(int64_t n, const Run& run) {
+  if constexpr (kMost > kLeast) {
+    if (n < kMost) return with_count<kMost - 1, kLeast>(n, run);
+  }
+  run(std::integral_constant<int, kMost>());
 }
 
 /// A small matrix [rows, columns] in whole vectors, and one row of start values.
@@ -57,39 +62,49 @@ class Factor {
       for (int64_t j = 0; j < columns; ++j) values_[k * step_ + j] = from[k * row + j * column];
   }
 
-  /// y[i, :] = start + a[i, :] times the matrix, then max(y, 0) if kRelu.
+  /// y[i, :] = start + a[i, :] times the matrix, then max(y, 0) if kRelu, for so many rows. Behind
+  /// them there is room for rows up to `end`, that will be written later.
   template <bool kRelu>
-  void multiply(const float* a, int64_t rows, float* y, int64_t y_step) const {
-    with_count(step_ / kLane, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-      constexpr int kRows = kVectors == 1 ? 8 : 4;  // rows whose sums fit the registers
+  void multiply(const float* a, int64_t rows, int64_t end, float* y) const {
+    with_count<kMaxVectors>(step_ / kLane, [&]<int n>(std::integral_constant<int, n>) {
+      constexpr int kRows = n <= 2 ? 8 : 4;  // whose sums fit the registers
       int64_t i = 0;
-      for (; i + kRows <= rows; i += kRows)
-        multiply_rows<kRelu, kRows, kVectors>(a + i * rows_, y + i * y_step, y_step);
-      for (; i < rows; ++i)
-        multiply_rows<kRelu, 1, kVectors>(a + i * rows_, y + i * y_step, y_step);
+      for (; i + kRows <= rows; i += kRows) {
+        fetch_run(a + i * rows_ + kAhead, kRows * rows_);
+        fetch_run_to_write(y + i * columns_ + kAhead, kRows * columns_);
+        multiply_rows<kRelu, kRows, n>(a + i * rows_, end - i, y + i * columns_);
+      }
+      for (; i < rows; ++i) multiply_rows<kRelu, 1, n>(a + i * rows_, end - i, y + i * columns_);
     });
   }
-  int64_t columns() const { return columns_; }
-  int64_t step() const { return step_; }
 
  private:
   template <bool kRelu, int kRows, int kVectors>
-  void multiply_rows(const float* a, float* y, int64_t y_step) const {
+  void multiply_rows(const float* a, int64_t end, float* y) const {
     B sums[kRows][kVectors];
-    for (int r = 0; r < kRows; ++r)
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = B::load_aligned(start_ + v * kLane);
-    for (int64_t k = 0; k < rows_; ++k)
-      for (int r = 0; r < kRows; ++r) {
+    unrolled<kRows>([&](auto r) {
+      unrolled<kVectors>([&](auto v) { sums[r][v] = B::load_aligned(start_ + v * kLane); });
+    });
+    const float* values = values_;
+    for (int64_t k = 0; k < rows_; ++k, values += kVectors * kLane)
+      unrolled<kRows>([&](auto r) {
         const B factor(a[r * rows_ + k]);
-        for (int v = 0; v < kVectors; ++v)
-          sums[r][v] = functions::fused(
-              factor, B::load_aligned(values_ + k * (kVectors * kLane) + v * kLane), sums[r][v]);
-      }
-    for (int r = 0; r < kRows; ++r)
-      for (int v = 0; v < kVectors; ++v) {
+        unrolled<kVectors>([&](auto v) {
+          sums[r][v] = functions::fused(factor, B::load_aligned(values + v * kLane), sums[r][v]);
+        });
+      });
+    const bool in_place = (kRows - 1) * columns_ + step_ <= end * columns_;
+    alignas(64) float copy[kRows * kVectors * kLane];
+    float* to = in_place ? y : copy;
+    const int64_t to_step = in_place ? columns_ : step_;
+    unrolled<kRows>([&](auto r) {
+      unrolled<kVectors>([&](auto v) {
         const B sum = kRelu ? formulas::Relu()(sums[r][v]) : sums[r][v];
-        sum.store_unaligned(y + r * y_step + v * kLane);
-      }
+        sum.store_unaligned(to + r * to_step + v * kLane);
+      });
+    });
+    if (in_place) return;
+    for (int64_t r = 0; r < kRows; ++r) std::copy_n(copy + r * step_, columns_, y + r * columns_);
   }
 
   int64_t rows_, columns_, step_;
@@ -114,63 +129,75 @@ Rows in_whole_vectors(const float* from, int64_t rows, int64_t columns, bool cop
   return {copy.rows, step};
 }
 
-/// sums[k, :] += the sum over i of a[i, k] b[i, :], in whole vectors of b.
-template <int kGroup, int kVectors>
+/// sums[k, :] += the sum over i of a[i, k] b[i, :], in whole vectors of b; in a row of its own
+/// behind them the sum of b[i, :] if kTotal.
+template <int kGroup, bool kTotal, int kVectors>
 void add_group(int64_t rows, Rows a, Rows b, double* sums) {
-  B group[kGroup][kVectors];
-  for (auto& row : group) std::fill_n(row, kVectors, B(0.0f));
-  for (int64_t i = 0; i < rows; ++i)
-    for (int k = 0; k < kGroup; ++k) {
-      const B factor(a.data[i * a.step + k]);
-      for (int v = 0; v < kVectors; ++v)
-        group[k][v] = functions::fused(factor, B::load_unaligned(b.data + i * b.step + v * kLane),
-                                       group[k][v]);
-    }
-  alignas(64) float lanes[kLane];
-  for (int k = 0; k < kGroup; ++k)
-    for (int v = 0; v < kVectors; ++v, sums += kLane) {
-      group[k][v].store_aligned(lanes);
-      for (int64_t j = 0; j < kLane; ++j) sums[j] += double(lanes[j]);
-    }
-}
-void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vectors,
-                  double* sums) {
-  const int64_t groups = (a_columns + kMaxVectors - 1) / kMaxVectors;
-  for (int64_t g = 0; g < groups; ++g) {
-    const int64_t first = g * a_columns / groups, last = (g + 1) * a_columns / groups;
-    with_count(last - first, [&]<int kGroup>(std::integral_constant<int, kGroup>) {
-      with_count(b_vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-        add_group<kGroup, kVectors>(rows, {a.data + first, a.step}, b,
-                                    sums + first * b_vectors * kLane);
-      });
+  constexpr int kSums = kGroup + int(kTotal);
+  constexpr int kChains = std::max(1, 8 / (kSums * kVectors));  // rows whose sums go side by side
+  B group[kChains][kSums][kVectors];
+  unrolled<kChains>([&](auto c) {
+    unrolled<kSums>([&](auto k) { unrolled<kVectors>([&](auto v) { group[c][k][v] = B(0.0f); }); });
+  });
+  const auto add_row = [&](auto c, const float* factors, const float* row) {
+    B values[kVectors];
+    unrolled<kVectors>([&](auto v) { values[v] = B::load_unaligned(row + v * kLane); });
+    unrolled<kGroup>([&](auto k) {
+      const B factor(factors[k]);
+      unrolled<kVectors>(
+          [&](auto v) { group[c][k][v] = functions::fused(factor, values[v], group[c][k][v]); });
     });
-  }
+    if constexpr (kTotal) unrolled<kVectors>([&](auto v) { group[c][kGroup][v] += values[v]; });
+  };
+  int64_t i = 0;
+  for (; i + kChains <= rows; i += kChains)
+    unrolled<kChains>(
+        [&](auto c) { add_row(c, a.data + (i + c) * a.step, b.data + (i + c) * b.step); });
+  for (; i < rows; ++i)
+    add_row(std::integral_constant<int, 0>(), a.data + i * a.step, b.data + i * b.step);
+  unrolled<kSums>([&](auto k) {
+    unrolled<kVectors>([&](auto v) {
+      B sum = group[0][k][v];
+      for (int c = 1; c < kChains; ++c) sum += group[c][k][v];
+      alignas(64) float lanes[kLane];
+      sum.store_aligned(lanes);
+      double* to = sums + (k * kVectors + v) * kLane;
+      for (int64_t j = 0; j < kLane; ++j) to[j] += double(lanes[j]);
+    });
+  });
+}
+void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vectors, bool total,
+                  double* sums) {
+  with_count<kMaxVectors>(b_vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
+    constexpr int kMost = kVectors <= 2 ? 8 : 4;  // columns whose sums fit the registers
+    const int64_t groups = std::max<int64_t>(1, (a_columns + kMost - 1) / kMost);
+    for (int64_t g = 0; g < groups; ++g) {
+      const int64_t first = g * a_columns / groups, last = (g + 1) * a_columns / groups;
+      const Rows part{a.data + first, a.step};
+      double* to = sums + first * kVectors * kLane;
+      with_count<kMost, 0>(last - first, [&]<int kGroup>(std::integral_constant<int, kGroup>) {
+        if constexpr (kGroup > 0) {
+          if (!total || last < a_columns)
+            return add_group<kGroup, false, kVectors>(rows, part, b, to);
+        }
+        add_group<kGroup, true, kVectors>(rows, part, b, to);
+      });
+    }
+  });
 }
 
-/// visit(piece, first row, rows, whether it is the piece's last tile), pieces on many threads.
-int64_t pieces_of(int64_t rows) { return std::min((rows + kTile - 1) / kTile, kMaxPieces); }
+/// visit(piece, first row, rows, rows from there to the piece's end), pieces on many threads.
+int64_t tiles_of(int64_t rows) { return (rows + kTile - 1) / kTile; }
+int64_t pieces_of(int64_t rows) { return std::min(tiles_of(rows), kMaxPieces); }
 template <typename Visit>
 void for_each_tile(int64_t rows, int64_t products, const Visit& visit) {
-  const int64_t pieces = pieces_of(rows);
+  const int64_t tiles = tiles_of(rows), pieces = pieces_of(rows);
 #pragma omp parallel for if (rows * products > kParallel)
   for (int64_t piece = 0; piece < pieces; ++piece) {
-    const int64_t end = (piece + 1) * rows / pieces;
-    for (int64_t first = piece * rows / pieces; first < end; first += kTile)
-      visit(piece, first, std::min(kTile, end - first), first + kTile >= end);
+    const int64_t end = std::min((piece + 1) * tiles / pieces * kTile, rows);
+    for (int64_t first = piece * tiles / pieces * kTile; first < end; first += kTile)
+      visit(piece, first, std::min(kTile, end - first), end - first);
   }
-}
-
-/// Tiles of results: in their place, or by way of a copy where vectors would run over.
-template <bool kRelu>
-void multiply_tile(const Factor& factor, const float* a, int64_t first, int64_t rows, bool last,
-                   float* y) {
-  const int64_t columns = factor.columns();
-  float* to = y + first * columns;
-  if (!last || factor.step() == columns) return factor.multiply<kRelu>(a, rows, to, columns);
-  Tile tile;
-  factor.multiply<kRelu>(a, rows, tile.rows, factor.step());
-  for (int64_t i = 0; i < rows; ++i)
-    std::copy_n(tile.rows + i * factor.step(), columns, to + i * columns);
 }
 
 }  // namespace
@@ -186,11 +213,11 @@ void linear_narrow(const Tensor& x, const Tensor& weight, const Tensor& bias, bo
   const Factor factor(weight.data<float>(), in, out, 1, in, bias ? bias.data<float>() : nullptr);
   const float* from = x.data<float>();
   float* to = y.data<float>();
-  for_each_tile(rows, in * out, [&](int64_t, int64_t first, int64_t count, bool last) {
+  for_each_tile(rows, in * out, [&](int64_t, int64_t first, int64_t count, int64_t end) {
     if (relu)
-      multiply_tile<true>(factor, from + first * in, first, count, last, to);
+      factor.multiply<true>(from + first * in, count, end, to + first * out);
     else
-      multiply_tile<false>(factor, from + first * in, first, count, last, to);
+      factor.multiply<false>(from + first * in, count, end, to + first * out);
   });
 }
 
@@ -212,7 +239,7 @@ void linear_narrow_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
   const int64_t sums = bias_at + (db ? out_vectors * kLane : 0);
   std::vector<double> parts(size_t(pieces_of(rows) * sums));
 
-  for_each_tile(rows, in * out, [&](int64_t piece, int64_t first, int64_t count, bool last) {
+  for_each_tile(rows, in * out, [&](int64_t piece, int64_t first, int64_t count, int64_t end) {
     Tile masked, copy_of_dz, copy_of_x;
     const float* dz = gradients + first * out;
     if (results != nullptr) {
@@ -220,20 +247,20 @@ void linear_narrow_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
       std::fill_n(masked.rows + count * out, kMaxColumns, 0.0f);
       dz = masked.rows;
     }
-    if (to != nullptr) multiply_tile<false>(*factor, dz, first, count, last, to);
+    if (to != nullptr) factor->multiply<false>(dz, count, end, to + first * in);
     if (sums == 0) return;
-    const bool in_copy = last && results == nullptr;
-    const Rows up = in_whole_vectors(dz, count, out, in_copy, copy_of_dz);
+    const bool at_end = first + count == rows;
+    const Rows up = in_whole_vectors(dz, count, out, at_end && results == nullptr, copy_of_dz);
     double* part = parts.data() + piece * sums;
     if (inputs != nullptr) {
-      const Rows down = in_whole_vectors(inputs + first * in, count, in, last, copy_of_x);
+      const Rows down = in_whole_vectors(inputs + first * in, count, in, at_end, copy_of_x);
       if (along_in)
-        add_products(count, up, out, down, in_vectors, part);
+        add_products(count, up, out, down, in_vectors, false, part);
       else
-        add_products(count, down, in, up, out_vectors, part);
+        add_products(count, down, in, up, out_vectors, bool(db), part);
     }
-    static constexpr float kOne = 1.0f;
-    if (db) add_products(count, Rows{&kOne, 0}, 1, up, out_vectors, part + bias_at);
+    if (db && (along_in || inputs == nullptr))
+      add_products(count, up, 0, up, out_vectors, true, part + bias_at);
   });
 
   const auto total = [&](int64_t at) {

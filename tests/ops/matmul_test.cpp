@@ -277,7 +277,7 @@ std::vector<Variable> run_linear(bool relu, const std::vector<Variable>& in,
 TEST(Linear, NarrowLayersAreExact) {
   for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{
            {1, 1}, {2, 20}, {20, 5}, {5, 1}, {16, 16}, {17, 33}, {64, 64}, {3, 63}})
-    for (const int64_t rows : {16, 63, 64, 65, 130, 5000}) {
+    for (const int64_t rows : {16, 63, 64, 65, 130, 4161, 5000}) {
       std::vector<Variable> inputs{integers({rows, in}, f32, 1), integers({out, in}, f32, 2),
                                    integers({out}, f32, 3)};
       std::vector<Variable> wide;
