@@ -7,6 +7,7 @@
 #include <omp.h>
 
 #include "backends/cpu/fast_paths.h"
+#include "backends/cpu/lanes.h"
 #include "backends/cpu/relu.h"
 
 namespace tapegrad::backends::cpu {
@@ -15,6 +16,7 @@ namespace {
 using B = Batch<float>;
 constexpr int64_t kLane = kLanes<float>;
 constexpr int64_t kMaxTaps = 64;                 // elements of a channel's kernel
+constexpr int kTogether = kLane >= 16 ? 2 : 1;   // channels whose sums fit the registers
 constexpr int64_t kMaxPieces = 64;               // of the batch, each with sums of its own
 constexpr int64_t kParallel = int64_t(1) << 18;  // products that are worth a second thread
 
@@ -78,6 +80,23 @@ void for_each_group(int64_t number, const Run& run) {
   (groups_of(std::integral_constant<int, kSizes>()), ...);
 }
 
+/// The same with the sizes of groups of output channels.
+template <typename Run>
+void for_each_channel_group(int64_t out, const Run& run) {
+  for_each_group<10, 6, 4, 2, 1>(out, run);
+}
+
+/// Weights in the order in which they are asked for: those of a group's channels tap by tap.
+std::vector<float> in_groups(const float* weights, const Sizes& s) {
+  std::vector<float> result(size_t(s.out * s.taps()));
+  for_each_channel_group(s.out, [&](int64_t first, auto count) {
+    float* to = result.data() + first * s.taps();
+    for (int64_t tap = 0; tap < s.taps(); ++tap)
+      for (int64_t k = 0; k < count(); ++k) *to++ = weights[(first + k) * s.taps() + tap];
+  });
+  return result;
+}
+
 /// Memory for each thread, made before they start: they must not fail.
 class PerThread {
  public:
@@ -100,44 +119,53 @@ xsimd::batch_bool<float> lanes_between(int64_t first, int64_t last) {
 /// One channel of dy, and of the ReLU's result if there is one.
 struct Plane {
   const float *dy, *y;
+  int64_t size;  // elements from there to the end of the tensor
 
   /// `count` values of dz, 0 < count <= kLane, from element `at` on; the other lanes are any.
   B load(int64_t at, int64_t count) const {
     const auto values = [&](const float* from) {
-      return count < kLane ? load_some(from + at, count) : B::load_unaligned(from + at);
+      return at + kLane <= size ? B::load_unaligned(from + at) : load_some(from + at, count);
     };
     return y == nullptr ? values(dy) : formulas::ReluBackward()(values(dy), values(y));
   }
 };
 
-/// Adds the sums of dz times kCount taps of the image to `part`, and of dz alone to `bias`.
-template <int kCount>
-void add_products(const Sizes& s, const Plane& plane, const float* image, const int64_t* offsets,
-                  double* part, double* bias) {
+/// Adds, for kPlanes channels of dz, its sums times kCount taps of the image to parts[plane *
+/// step], and, if there are biases, its sum alone to biases[plane * step].
+template <int kCount, int kPlanes>
+void add_products(const Sizes& s, const Plane* planes, const float* image, const int64_t* offsets,
+                  double* parts, double* biases, int64_t step) {
   const B zero(0.0f);
-  B sums[kCount], total = zero;
-  std::fill_n(sums, kCount, zero);
-  const int64_t count = std::min(s.out_width, kLane), whole = s.out_width - s.out_width % kLane;
-  const int64_t rest = s.start(whole);  // of which the lanes from `whole` on count
-  const auto counts = lanes_between(whole - rest, s.out_width - rest);
+  B sums[kPlanes][kCount], totals[kPlanes];
+  unrolled<kPlanes>([&](auto p) {
+    totals[p] = zero;
+    unrolled<kCount>([&](auto k) { sums[p][k] = zero; });
+  });
+  const int64_t whole = s.out_width - s.out_width % kLane, rest = s.out_width - whole;
+  const auto counts = lanes_between(0, rest);
+  const auto add = [&](auto all, const float* row, int64_t at) {
+    B dz[kPlanes];
+    unrolled<kPlanes>([&](auto p) {
+      dz[p] = planes[p].load(at, all ? kLane : rest);
+      if (!all) dz[p] = select(counts, dz[p], zero);
+      totals[p] += dz[p];
+    });
+    unrolled<kCount>([&](auto k) {
+      B values = B::load_unaligned(row + offsets[k]);
+      if (!all) values = select(counts, values, zero);  // what does not count may be infinite
+      unrolled<kPlanes>([&](auto p) { sums[p][k] = functions::fused(values, dz[p], sums[p][k]); });
+    });
+  };
   for (int64_t i = 0; i < s.out_height; ++i) {
     const float* row = image + i * s.row();
-    for (int64_t j = 0; j < whole; j += kLane) {
-      const B dz = plane.load(i * s.out_width + j, kLane);
-      total += dz;
-      for (int k = 0; k < kCount; ++k)
-        sums[k] = functions::fused(B::load_unaligned(row + offsets[k] + j), dz, sums[k]);
-    }
-    if (whole == s.out_width) continue;
-    const B dz = select(counts, plane.load(i * s.out_width + rest, count), zero);
-    total += dz;
-    for (int k = 0; k < kCount; ++k) {  // a lane that does not count may be infinite
-      const B values = select(counts, B::load_unaligned(row + offsets[k] + rest), zero);
-      sums[k] = functions::fused(values, dz, sums[k]);
-    }
+    const int64_t at = i * s.out_width;
+    for (int64_t j = 0; j < whole; j += kLane) add(std::true_type(), row + j, at + j);
+    if (rest != 0) add(std::false_type(), row + whole, at + whole);
   }
-  for (int k = 0; k < kCount; ++k) part[k] += double(xsimd::hadd(sums[k]));
-  if (bias != nullptr) *bias += double(xsimd::hadd(total));
+  unrolled<kPlanes>([&](auto p) {
+    unrolled<kCount>([&](auto k) { parts[p * step + k] += double(xsimd::hadd(sums[p][k])); });
+    if (biases != nullptr) biases[p * step] += double(xsimd::hadd(totals[p]));
+  });
 }
 
 }  // namespace
@@ -150,36 +178,40 @@ bool is_small_conv(const Shape& x, const Shape& w, const Conv2dOptions& o) {
 void conv2d_small(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Conv2dOptions& options, bool relu, Tensor& y) {
   const Sizes s(x.shape(), weight.shape(), y.shape(), options);
-  const float *images = x.data<float>(), *w = weight.data<float>();
+  const float* images = x.data<float>();
   const float* b = bias ? bias.data<float>() : nullptr;
   float* to = y.data<float>();
   const auto offsets = tap_offsets(s);
+  const std::vector<float> weights = in_groups(weight.data<float>(), s);
   PerThread padded(s.padded_image());
 #pragma omp parallel for if (s.products() > kParallel)
   for (int64_t n = 0; n < s.batch; ++n) {
     float* image = padded.mine();
     pad_image(images + n * s.in * s.height * s.width, s, image);
-    for_each_group<8, 2, 1>(
+    for_each_channel_group(
         s.out, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
           float* plane = to + (n * s.out + first) * s.out_plane();
+          const float* factors = weights.data() + first * s.taps();
           for (int64_t i = 0; i < s.out_height; ++i)
             for (int64_t first_j = 0; first_j < s.out_width; first_j += kLane) {
               const int64_t j = s.start(first_j);
               B sums[kCount];
-              for (int k = 0; k < kCount; ++k) sums[k] = B(b != nullptr ? b[first + k] : 0.0f);
-              for (int64_t tap = 0; tap < s.taps(); ++tap) {
-                const B values = B::load_unaligned(image + offsets[tap] + i * s.row() + j);
-                for (int k = 0; k < kCount; ++k)
-                  sums[k] = functions::fused(values, B(w[(first + k) * s.taps() + tap]), sums[k]);
+              unrolled<kCount>([&](auto k) { sums[k] = B(b != nullptr ? b[first + k] : 0.0f); });
+              const float* from = image + i * s.row() + j;
+              const float* factor = factors;
+              for (int64_t tap = 0; tap < s.taps(); ++tap, factor += kCount) {
+                const B values = B::load_unaligned(from + offsets[tap]);
+                unrolled<kCount>(
+                    [&](auto k) { sums[k] = functions::fused(values, B(factor[k]), sums[k]); });
               }
               float* row = plane + i * s.out_width + j;
-              for (int k = 0; k < kCount; ++k, row += s.out_plane()) {
+              unrolled<kCount>([&](auto k) {
                 if (relu) sums[k] = formulas::Relu()(sums[k]);
                 if (j + kLane <= s.out_width)
-                  sums[k].store_unaligned(row);
+                  sums[k].store_unaligned(row + k * s.out_plane());
                 else
-                  store_some<float>(row, s.out_width - j, sums[k]);
-              }
+                  store_some<float>(row + k * s.out_plane(), s.out_width - j, sums[k]);
+              });
             }
         });
   }
@@ -200,15 +232,21 @@ void conv2d_small_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
     for (int64_t n = piece * s.batch / pieces; n < (piece + 1) * s.batch / pieces; ++n) {
       pad_image(images + n * s.in * s.height * s.width, s, image);
       double* part = parts.data() + piece * results;
-      for (int64_t o = 0; o < s.out; ++o, part += s.taps() + 1) {
-        const int64_t at = (n * s.out + o) * s.out_plane();
-        const Plane plane{gradients + at, from_relu != nullptr ? from_relu + at : nullptr};
-        for_each_group<9, 3, 1>(
-            s.taps(), [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
-              add_products<kCount>(s, plane, image, offsets.data() + first, part + first,
-                                   first == 0 ? part + s.taps() : nullptr);
+      for_each_group<kTogether, 1>(
+          s.out, [&]<int kPlanes>(int64_t o, std::integral_constant<int, kPlanes>) {
+            Plane planes[kPlanes];
+            for (int p = 0; p < kPlanes; ++p) {
+              const int64_t at = (n * s.out + o + p) * s.out_plane();
+              planes[p] = {gradients + at, from_relu != nullptr ? from_relu + at : nullptr,
+                           dy.numel() - at};
+            }
+            double* sums = part + o * (s.taps() + 1);
+            for_each_group<9, 3, 1>(s.taps(), [&]<int kCount>(int64_t first,
+                                                              std::integral_constant<int, kCount>) {
+              add_products<kCount, kPlanes>(s, planes, image, offsets.data() + first, sums + first,
+                                            first == 0 ? sums + s.taps() : nullptr, s.taps() + 1);
             });
-      }
+          });
     }
   }
   for (int64_t o = 0; o < s.out; ++o)

@@ -1,12 +1,24 @@
 // Runs of elements as contiguous values of the type that is computed in.
 #pragma once
 
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/simd.h"
 #include "core/tensor.h"
 
 namespace tapegrad::backends::cpu {
+
+/// f(0), ..., f(n - 1), each with its number as a constant: arrays that are
+/// indexed so stay in registers.
+template <int n, typename F>
+[[gnu::always_inline]] inline void unrolled(const F& f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    (f(std::integral_constant<int, I>()), ...);
+  }
+  (std::make_integer_sequence<int, n>());
+}
 
 /// fetch() and fetch_to_write() for each line of `count` elements.
 template <typename T>

@@ -1,6 +1,7 @@
 #include "backends/cpu/linear_narrow.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -21,6 +22,10 @@ constexpr int64_t kTile = 64;                    // rows done at once; they stay
 constexpr int64_t kMaxPieces = 64;               // of all rows, each with sums of its own
 constexpr int64_t kParallel = int64_t(1) << 17;  // products that are worth a second thread
 
+/// How many sums of so many vectors each are kept side by side: those that fit the registers.
+template <int kVectors>
+inline constexpr int kSumsOfOne = std::min(8, int(kLane) / kVectors);
+
 // Rows lie one behind the other, and vectors run over the end of a row into the next one: what is
 // read there is not used, what is written there is written again. The last rows of a piece, where
 // there is no room for that, are written from a copy, and the last rows of all are read from one.
@@ -29,15 +34,6 @@ struct alignas(64) Tile {
 };
 
 int64_t vectors_of(int64_t columns) { return (columns + kLane - 1) / kLane; }
-
-/// f(0), ..., f(n - 1), each with its number as a constant.
-template <int n, typename F>
-[[gnu::always_inline]] inline void unrolled(const F& f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
-    (f(std::integral_constant<int, I>()), ...);
-  }
-  (std::make_integer_sequence<int, n>());
-}
 
 /// Calls run(std::integral_constant<int, n>), n from kLeast to kMost.
 template <int kMost, int kLeast = 1, typename Run>
@@ -67,7 +63,7 @@ class Factor {
   template <bool kRelu>
   void multiply(const float* a, int64_t rows, int64_t end, float* y) const {
     with_count<kMaxVectors>(step_ / kLane, [&]<int n>(std::integral_constant<int, n>) {
-      constexpr int kRows = n <= 2 ? 8 : 4;  // whose sums fit the registers
+      constexpr int kRows = int(std::bit_floor(unsigned(kSumsOfOne<n>)));
       int64_t i = 0;
       for (; i + kRows <= rows; i += kRows) {
         fetch_run(a + i * rows_ + kAhead, kRows * rows_);
@@ -169,7 +165,7 @@ void add_group(int64_t rows, Rows a, Rows b, double* sums) {
 void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vectors, bool total,
                   double* sums) {
   with_count<kMaxVectors>(b_vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-    constexpr int kMost = kVectors <= 2 ? 8 : 4;  // columns whose sums fit the registers
+    constexpr int kMost = kSumsOfOne<kVectors>;
     const int64_t groups = std::max<int64_t>(1, (a_columns + kMost - 1) / kMost);
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t first = g * a_columns / groups, last = (g + 1) * a_columns / groups;
