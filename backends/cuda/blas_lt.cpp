@@ -3,8 +3,11 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <cmath>
 #include <compare>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -182,7 +185,30 @@ Library& library_of(tapegrad::Device device) {
   return all[device.index];
 }
 
+bool try_relu_of_nan(const Tensor& where) {
+  constexpr int64_t n = 16;
+  const Tensor x =
+      Tensor::full({n, n}, std::numeric_limits<double>::quiet_NaN(), where.dtype(), where.device());
+  const Tensor y = Tensor::full({n, n}, 0, where.dtype(), where.device());
+  const Matrices operand{x.storage().data(), false, n, 0};
+  if (!gemm_with({.relu = true}, {n, n, n, 1, x.dtype(), y.dtype()}, operand, operand,
+                 y.storage().data(), n, y))
+    return false;
+  return std::isnan(y.with_layout({{1}, {1}, 0}).item());
+}
+
 }  // namespace
+
+bool relu_keeps_nan(const Tensor& where) {
+  enum : int8_t { kUnknown, kNo, kYes };
+  static std::atomic<int8_t> known[kMaxDevices][kDTypeCount]{};
+  std::atomic<int8_t>& here = known[where.device().index][int(where.dtype())];
+  if (here == kUnknown) {
+    if (is_recording_graph()) return false;
+    here = try_relu_of_nan(where) ? kYes : kNo;
+  }
+  return here == kYes;
+}
 
 bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
                void* c, int64_t ldc, const Tensor& where) {

@@ -22,4 +22,8 @@ struct Epilogue {
 bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
                void* c, int64_t ldc, const Tensor& where);
 
+/// Whether its max(c, 0) is NaN where c is, as ours: tried once for each device and type, which
+/// waits for the device; false as long as a graph is recorded before.
+bool relu_keeps_nan(const Tensor& where);
+
 }  // namespace tapegrad::backends::cuda

@@ -108,14 +108,16 @@ void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, T
   const Tensor x = plain(x0), w = plain(w0), dense = bias ? bias.contiguous() : bias;
   const Matrices a = matrices_of(x, 0, 0), b = transposed(matrices_of(w, 0, 0));
   Product p{y.shape()[0], y.shape()[1], x.shape()[1], 1, y.dtype(), y.dtype()};
-  if (bias || relu) {
-    const Epilogue epilogue{.bias = bias ? data_of(dense) : nullptr, .relu = relu};
-    if (gemm_with(epilogue, p, a, b, data_of(y), p.n, y)) return;
+  Epilogue epilogue{.bias = bias ? data_of(dense) : nullptr};
+  epilogue.relu = relu && relu_keeps_nan(y);
+  const bool has_epilogue = bias || epilogue.relu;
+  if (!has_epilogue || !gemm_with(epilogue, p, a, b, data_of(y), p.n, y)) {
+    epilogue.relu = false;
+    if (bias) kernels::copy(bias, y);
+    p.accumulate = bool(bias);
+    gemm(p, a, b, data_of(y), p.n, 0, y);
   }
-  if (bias) kernels::copy(bias, y);
-  p.accumulate = bool(bias);
-  gemm(p, a, b, data_of(y), p.n, 0, y);
-  if (relu) kernels::relu(y, y);
+  if (relu && !epilogue.relu) kernels::relu(y, y);
 }
 
 void linear_gelu(const Tensor& x0, const Tensor& w0, const Tensor& bias, Tensor& y, Tensor& z) {

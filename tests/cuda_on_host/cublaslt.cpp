@@ -80,11 +80,13 @@ bool has_algorithm(const Operation& o, const Layout& a, const Layout& b, const L
 }
 
 int calls = 0, gelus = 0;
+bool relu_drops_nan = false;
 
 }  // namespace
 
 int coh::cublaslt_calls() { return calls; }
 int coh::cublaslt_gelus() { return gelus; }
+void coh::cublaslt_relu_drops_nan(bool drops) { relu_drops_nan = drops; }
 
 extern "C" {
 
@@ -203,7 +205,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
     check_argument(&p, sizeof(p), "an operand of cuBLASLt");
   ++calls;
   gelus += has(o, CUBLASLT_EPILOGUE_GELU);
-  const cudaError_t queued = enqueue(stream, [=] {
+  const cudaError_t queued = enqueue(stream, [=, drops = relu_drops_nan] {
     const auto ta = cublasOperation_t(o.a), tb = cublasOperation_t(o.b);
     const std::int64_t depth = ta == CUBLAS_OP_N ? la.columns : la.rows;
     for (std::int64_t j = 0; j < ld.columns; ++j) {
@@ -212,7 +214,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
         for (std::int64_t l = 0; l < depth; ++l)
           sum +=
               load(a, la.type, place(ta, i, l, la.ld)) * load(b, lb.type, place(tb, l, j, lb.ld));
-        if (has(o, CUBLASLT_EPILOGUE_RELU) && sum < 0) sum = 0;
+        if (has(o, CUBLASLT_EPILOGUE_RELU) && (sum < 0 || (drops && std::isnan(sum)))) sum = 0;
         if (writes_beside(o)) store(o.beside, ld.type, i + j * o.beside_ld, sum);
         if (has(o, CUBLASLT_EPILOGUE_GELU)) sum = gelu(sum);
         store(d, ld.type, i + j * ld.ld, sum);

@@ -5,5 +5,7 @@ namespace coh {
 
 int cublaslt_calls();
 int cublaslt_gelus();  // of them, with a GELU
+/// Whether its max(NaN, 0) is 0, as fmaxf has it.
+void cublaslt_relu_drops_nan(bool drops);
 
 }  // namespace coh

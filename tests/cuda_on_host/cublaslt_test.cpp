@@ -56,11 +56,30 @@ TEST(CudaLinear, GoesWithoutWhereThereIsNoAlgorithm) {
 TEST(CudaLinear, CutsAtZeroOnTheWay) {
   manual_seed(4);
   const Variable x = whole({6, 24}), weight = whole({16, 24}), bias = whole({16});
+  linear_relu(x, weight);  // which may try what becomes of NaN
   const int before = coh::cublaslt_calls();
   for (const Variable& b : {bias, Variable()})
     EXPECT_EQ(values_of(linear_relu(x, weight, b)),
               values_of(linear_relu(x.to(cpu), weight.to(cpu), b ? b.to(cpu) : b)));
   EXPECT_EQ(coh::cublaslt_calls() - before, 2);
+}
+
+// What NVIDIA's library does with NaN is not said anywhere: it is tried, once for each device and
+// type, and where NaN is lost our own pass cuts at zero.
+TEST(CudaLinear, CutsByItselfWhereCublasLtLosesNaN) {
+  const Device second{DeviceType::kCuda, 1};
+  const TensorOptions there{.dtype = f16, .device = second};
+  coh::cublaslt_relu_drops_nan(true);
+  const int before = coh::cublaslt_calls();
+  for (const double value : {double(NAN), 2.0, -3.0})
+    for (const Variable& bias : {ones({16}, there), Variable()}) {
+      const Variable y = linear_relu(full({8, 8}, value, there), ones({16, 8}, there), bias);
+      const double expected = std::isnan(value) ? value : std::max(value * 8 + (bias ? 1 : 0), 0.0);
+      for (const double got : values_of(y))
+        EXPECT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected))) << got;
+    }
+  EXPECT_EQ(coh::cublaslt_calls() - before, 1 + 3);  // the trial, and three sums with a bias
+  coh::cublaslt_relu_drops_nan(false);
 }
 
 TEST(CudaLinear, TakesGeluOnTheWay) {

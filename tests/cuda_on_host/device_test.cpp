@@ -133,9 +133,9 @@ TEST(CudaLinear, ExactSumsAreTheCpus) {
 // Whoever computes it: a scaler looks for them.
 TEST(CudaLinear, ActivationsKeepNaN) {
   for (const DType dtype : {f32, bf16, f16})
-    for (const int64_t out : {16, 3}) {
+    for (const int64_t out : {16, 3, 64, 256}) {
       const TensorOptions on_gpu{.dtype = dtype, .device = gpu};
-      const Variable x = full({16, 32}, double(NAN), on_gpu);
+      const Variable x = full({out, 32}, double(NAN), on_gpu);
       const Variable weight = ones({out, 32}, on_gpu), bias = ones({out}, on_gpu);
       for (const Variable& b : {bias, Variable()})
         for (const Variable& y : {linear_relu(x, weight, b), linear_gelu(x, weight, b)})
