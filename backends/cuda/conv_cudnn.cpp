@@ -118,7 +118,7 @@ struct Problem {
   Result result;
   DType dtype;
   bool tf32;      // allowed
-  bool winograd;  // likewise
+  bool winograd;  // likewise; never of sixteen bits, which it would round on the way
   std::array<int, 4> x, weight, y;
   std::array<int, 2> padding, stride, dilation;
   int groups;
@@ -355,7 +355,7 @@ bool convolve(Result result, const Tensor& x, const Tensor& weight, const Conv2d
   const Problem problem{.result = result,
                         .dtype = x.dtype(),
                         .tf32 = matmul_precision() != MatmulPrecision::kHighest,
-                        .winograd = conv_algorithm() != ConvAlgorithm::kDirect,
+                        .winograd = x.dtype() == f32 && conv_algorithm() == ConvAlgorithm::kAuto,
                         .x = sizes_of(x),
                         .weight = sizes_of(weight),
                         .y = sizes_of(y),

@@ -5,8 +5,11 @@
 #include <cmath>
 
 #include "backends/cuda/conv_cudnn.h"
+#include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/random.h"
+#include "ops/reduce.h"
+#include "train/graphed_step.h"
 
 namespace tapegrad {
 namespace {
@@ -55,12 +58,19 @@ void expect_near(const Tensor& x, const Tensor& y, double tolerance) {
 
 TEST(CudaConvolution, CudnnAndColumnsAgree) {
   if (const std::string reason = why_no_cudnn(gpu); !reason.empty()) GTEST_SKIP() << reason;
+  struct Case {
+    DType dtype;
+    ConvAlgorithm algorithm;
+    double tolerance;
+  };
   manual_seed(8);
-  for (const DType dtype : {f32, f64, f16, bf16}) {
-    const double tolerance = dtype == f64   ? 1e-14
-                             : dtype == f32 ? 1e-5
-                             : dtype == f16 ? 2e-3
-                                            : 1.6e-2;
+  for (const Case& c :
+       {Case{f32, ConvAlgorithm::kDirect, 1e-5},
+        Case{f32, ConvAlgorithm::kAuto, 5e-5},  // Winograd's rounding
+        Case{f64, ConvAlgorithm::kAuto, 1e-14}, Case{f16, ConvAlgorithm::kAuto, 2e-3},
+        Case{bf16, ConvAlgorithm::kAuto, 1.6e-2}}) {
+    const DType dtype = c.dtype;
+    set_conv_algorithm(c.algorithm);
     for (const Geometry& g : kGeometries) {
       SCOPED_TRACE(testing::Message() << dtype << ", image " << g.x << ", weight " << g.weight);
       const Tensor x = draw(g.x, dtype), weight = draw(g.weight, dtype), dy = draw(g.y, dtype);
@@ -74,11 +84,12 @@ TEST(CudaConvolution, CudnnAndColumnsAgree) {
         kernels::conv2d(x, weight, none, g.options, /*relu=*/false, other_y);
         kernels::conv2d_backward(dy, none, x, weight, g.options, other_dx, other_dw, none);
       }
-      expect_near(y, other_y, tolerance);
-      expect_near(dx, other_dx, tolerance);
-      expect_near(dw, other_dw, tolerance);
+      expect_near(y, other_y, c.tolerance);
+      expect_near(dx, other_dx, c.tolerance);
+      expect_near(dw, other_dw, c.tolerance);
     }
   }
+  set_conv_algorithm(ConvAlgorithm::kAuto);
 }
 
 TEST(CudaConvolution, ARepeatGivesTheSameBits) {
@@ -94,6 +105,31 @@ TEST(CudaConvolution, ARepeatGivesTheSameBits) {
   };
   const auto first = run();
   for (int again = 0; again < 3; ++again) EXPECT_EQ(run(), first);
+}
+
+TEST(CudaConvolution, AGraphRepeatsTheBits) {
+  const auto train = [](bool graph) {
+    manual_seed(11);
+    Variable weight = randn({6, 3, 3, 3}).to(gpu).requires_grad_();
+    GraphedStep step(
+        [&](const Variable& x) {
+          weight.zero_grad();
+          const Variable y = conv2d(x, weight, {}, {.stride = 2, .padding = 1});
+          const Variable loss = sum(y * y);
+          loss.backward();
+          return loss;
+        },
+        {}, {.enabled = graph});
+    std::vector<std::vector<double>> results;
+    for (int i = 0; i < 6; ++i) {
+      const Variable loss = step(randn({2, 3, 8, 8}).to(gpu));
+      results.push_back({loss.item()});
+      results.push_back(values_of(weight.grad().value()));
+    }
+    EXPECT_EQ(step.is_graphed(), graph) << step.reason();
+    return results;
+  };
+  EXPECT_EQ(train(true), train(false));
 }
 
 TEST(CudaConvolution, AddsTheBiasAndCutsAtZero) {
