@@ -102,26 +102,29 @@ struct Operands {
 constexpr std::size_t kTooMuch = std::size_t(1) << 40;
 
 /// kPlain and kFast are fit; kFast is Winograd's for the gradients.
-enum Algorithm { kPlain, kFast, kRandom, kFourier };
+enum Algorithm { kPlain, kFast, kUnfit, kFourier, kHuge };
 template <typename T>
 struct Names;
 template <>
 struct Names<cudnnConvolutionFwdAlgo_t> {
   static constexpr cudnnConvolutionFwdAlgo_t all[] = {
       CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
-      CUDNN_CONVOLUTION_FWD_ALGO_GEMM, CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING};
+      CUDNN_CONVOLUTION_FWD_ALGO_GEMM, CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING,
+      CUDNN_CONVOLUTION_FWD_ALGO_DIRECT};
 };
 template <>
 struct Names<cudnnConvolutionBwdDataAlgo_t> {
   static constexpr cudnnConvolutionBwdDataAlgo_t all[] = {
       CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED,
-      CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING};
+      CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING,
+      CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD};
 };
 template <>
 struct Names<cudnnConvolutionBwdFilterAlgo_t> {
   static constexpr cudnnConvolutionBwdFilterAlgo_t all[] = {
       CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED,
-      CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING};
+      CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING,
+      CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3};
 };
 
 template <typename Answer>
@@ -142,12 +145,12 @@ cudnnStatus_t answer(const Operands& o, int wanted, int* count, Answer* answers)
                            .mathType = type,
                            .reserved = {}};
   };
-  add(kRandom, CUDNN_NON_DETERMINISTIC, math, 0);
+  add(kUnfit, CUDNN_NON_DETERMINISTIC, math, 0);
   add(kFourier, CUDNN_DETERMINISTIC, math, 0);
-  add(kRandom, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, 0);
-  if (math == CUDNN_FMA_MATH) add(kRandom, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH, 0);
-  add(kRandom, CUDNN_DETERMINISTIC, math, kTooMuch);
-  add(kRandom, CUDNN_DETERMINISTIC, math, 0, CUDNN_STATUS_NOT_SUPPORTED);
+  add(kUnfit, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, 0);
+  if (math == CUDNN_FMA_MATH) add(kUnfit, CUDNN_DETERMINISTIC, CUDNN_TENSOR_OP_MATH, 0);
+  add(kHuge, CUDNN_DETERMINISTIC, math, kTooMuch);
+  add(kUnfit, CUDNN_DETERMINISTIC, math, 0, CUDNN_STATUS_NOT_SUPPORTED);
   add(kFast, CUDNN_DETERMINISTIC, math, o.workspace());
   add(kPlain, CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH, 0);
   return CUDNN_STATUS_SUCCESS;
@@ -163,7 +166,7 @@ template <typename Name>
 cudnnStatus_t workspace_of(const Operands& o, Name name, std::size_t* bytes) {
   if (!o.fit()) return CUDNN_STATUS_BAD_PARAM;
   const int a = index_of(name);
-  *bytes = a == kFast ? o.workspace() : a == kRandom ? kTooMuch : 0;
+  *bytes = a == kFast ? o.workspace() : a == kHuge ? kTooMuch : 0;
   return CUDNN_STATUS_SUCCESS;
 }
 
