@@ -31,6 +31,7 @@ constexpr int kMostAnswers = 32;
 #define TG_CUDNN(name) \
   const Found<decltype(::name)> name { find_in_cudnn(#name) }
 struct Cudnn {
+  TG_CUDNN(cudnnGetVersion);
   TG_CUDNN(cudnnCreate);
   TG_CUDNN(cudnnSetStream);
   TG_CUDNN(cudnnGetErrorString);
@@ -295,19 +296,26 @@ class Plan {
   std::vector<Way> ways_;
 };
 
+std::atomic<bool>& is_wanted() {
+  static std::atomic<bool> wanted{cpu::fast_paths()};
+  return wanted;
+}
+/// Why no device goes by cuDNN.
+std::string why_none() {
+  if (!is_wanted()) return "cuDNN is not wanted";
+  return dnn().cudnnCreate ? "" : "libcudnn.so.9 could not be opened";
+}
+
 /// One for each device, used by one thread at a time. Never destroyed.
 struct Library {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;
-  std::string reason;  // why there is no handle, once one was asked for
+  std::string reason;  // why there is no handle, once one was wanted in vain
   std::map<Problem, Plan> plans;
 
   bool open() {
-    if (handle != nullptr || !reason.empty()) return handle != nullptr;
-    if (!dnn().cudnnCreate) {
-      reason = "libcudnn.so.9 could not be opened";
-      return false;
-    }
+    if (handle != nullptr) return true;
+    if (!reason.empty() || !dnn().cudnnCreate) return false;
     stop_recording("cuDNN begins");
     const cudnnStatus_t status = dnn().cudnnCreate(&handle);
     if (status == CUDNN_STATUS_SUCCESS) return true;
@@ -324,11 +332,6 @@ struct Library {
 Library& library_of(tapegrad::Device device) {
   static auto* all = new Library[kMaxDevices];
   return all[device.index];
-}
-
-std::atomic<bool>& is_wanted() {
-  static std::atomic<bool> wanted{cpu::fast_paths()};
-  return wanted;
 }
 
 /// 16-byte loads, and sizes and offsets that are int.
@@ -386,12 +389,18 @@ bool cudnn_conv2d_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions&
 }
 
 std::string why_no_cudnn(tapegrad::Device device) {
-  if (!is_wanted()) return "it is not wanted";
+  if (const std::string why = why_none(); !why.empty()) return why;
   stream_of(device);  // makes the device this thread's
   Library& library = library_of(device);
   const std::lock_guard lock(library.mutex);
   return library.open() ? "" : library.reason;
 }
+std::string describe_conv() {
+  if (const std::string why = why_none(); !why.empty()) return "columns and products (" + why + ')';
+  const size_t version = dnn().cudnnGetVersion();
+  return "cuDNN " + std::to_string(version / 10000) + '.' + std::to_string(version / 100 % 100);
+}
+
 bool use_cudnn(bool on) { return is_wanted().exchange(on); }
 
 }  // namespace tapegrad::backends::cuda

@@ -23,6 +23,9 @@ bool cudnn_conv2d_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions&
 
 /// Why cuDNN computes nothing on the device; empty where it does.
 std::string why_no_cudnn(tapegrad::Device device);
+/// What computes convolutions: "cuDNN 9.19", or "columns and products (libcudnn.so.9 could not be
+/// opened)".
+std::string describe_conv();
 
 /// For tests that compare. Returns what was set before: at first true, unless the environment says
 /// TAPEGRAD_FAST_PATHS=0.

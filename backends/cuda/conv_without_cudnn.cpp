@@ -12,6 +12,7 @@ bool cudnn_conv2d_weight(const Tensor&, const Tensor&, const Conv2dOptions&, Ten
 }
 
 std::string why_no_cudnn(tapegrad::Device) { return "built without the header of cuDNN"; }
+std::string describe_conv() { return "columns and products (built without the header of cuDNN)"; }
 bool use_cudnn(bool) { return false; }
 
 }  // namespace tapegrad::backends::cuda

@@ -274,6 +274,7 @@ bool coh::cudnn_used_winograd() { return used_winograd; }
 
 extern "C" {
 
+std::size_t cudnnGetVersion() { return 91900; }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (breaks_capture()) return CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
   return create<Handle>(handle);
@@ -421,6 +422,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
   if (std::strcmp(function, #name) == 0) return reinterpret_cast<void*>(&name)
 
 void* tapegrad::backends::cuda::find_in_cudnn(const char* function) {
+  TG_FUNCTION(cudnnGetVersion);
   TG_FUNCTION(cudnnCreate);
   TG_FUNCTION(cudnnSetStream);
   TG_FUNCTION(cudnnGetErrorString);

@@ -63,8 +63,10 @@ TEST(CudaCudnn, ColumnsDoWhatItDoesNot) {
   EXPECT_EQ(coh::cudnn_calls(), before);
   backends::cuda::use_cudnn(false);
   EXPECT_EQ(calls_of(whole({2, 2, 4, 4}), whole({4, 2, 3, 3})), 0);
-  EXPECT_EQ(backends::cuda::why_no_cudnn(gpu), "it is not wanted");
+  EXPECT_EQ(backends::cuda::why_no_cudnn(gpu), "cuDNN is not wanted");
+  EXPECT_EQ(backends::cuda::describe_conv(), "columns and products (cuDNN is not wanted)");
   EXPECT_FALSE(backends::cuda::use_cudnn(true));
+  EXPECT_EQ(backends::cuda::describe_conv(), "cuDNN 9.19");
 }
 
 TEST(CudaCudnn, TakesAWayThatTheMemoryIsEnoughFor) {
