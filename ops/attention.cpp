@@ -6,6 +6,7 @@
 #include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
+#include "ops/attention_blocks.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -51,6 +52,13 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
   if (options.is_causal && options.attn_mask)
     fail<ArgumentError>(kName, ": is_causal together with attn_mask");
   const double scale = options.scale.value_or(1 / std::sqrt(double(query.size(-1))));
+  if (Variable y = attention_in_blocks(query, key, value, options, scale, where)) return y;
+  return attention_by_ops(query, key, value, options, scale, generator);
+}
+
+Variable detail::attention_by_ops(const Variable& query, const Variable& key, const Variable& value,
+                                  const AttentionOptions& options, double scale,
+                                  Generator& generator) {
   Variable scores = matmul(query * scale, transpose(key, -2, -1)), seen;
   if (options.is_causal)
     seen = causal_mask(query.size(-2), key.size(-2), query.device());

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <exception>
 
-#include "backends/cpu/gemm.h"
 #include "backends/cpu/linear_narrow.h"
+#include "backends/cpu/matrices.h"
 #include "backends/cpu/register.h"
 #include "core/kernels.h"
 #include "ops/activation.h"
@@ -10,29 +10,6 @@
 
 namespace tapegrad::backends::cpu {
 namespace {
-
-/// The tensor, or a contiguous copy when gemm cannot read its last two dimensions.
-Tensor plain(const Tensor& x) {
-  const int r = x.rank();
-  return is_plain(x.shape()[r - 2], x.shape()[r - 1], x.strides()[r - 2], x.strides()[r - 1])
-             ? x
-             : x.clone();
-}
-
-template <typename T>
-Matrix<T> matrix(const Tensor& x, int64_t offset = 0) {
-  return {x.data<T>() + offset, x.strides()[x.rank() - 2], x.strides()[x.rank() - 1]};
-}
-
-/// Where matrix `index` of the batch begins.
-int64_t batch_offset(const Tensor& x, int64_t index) {
-  int64_t offset = 0;
-  for (int dim = x.rank() - 3; dim >= 0; --dim) {
-    offset += index % x.shape()[dim] * x.strides()[dim];
-    index /= x.shape()[dim];
-  }
-  return offset;
-}
 
 // Above this many multiplications one product keeps all threads busy.
 constexpr int64_t kParallelProduct = int64_t(1) << 21;

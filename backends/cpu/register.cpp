@@ -25,6 +25,7 @@ void register_kernels() {
   register_loss();
   register_ctc_loss();
   register_recurrent();
+  register_attention();
   register_index();
   register_random();
   register_noise();

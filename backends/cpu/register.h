@@ -27,6 +27,7 @@ void register_norm();
 void register_loss();
 void register_ctc_loss();
 void register_recurrent();
+void register_attention();
 void register_index();
 void register_random();
 void register_noise();

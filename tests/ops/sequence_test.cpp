@@ -4,14 +4,19 @@
 
 #include <cmath>
 
+#include "core/allocator.h"
 #include "core/error.h"
 #include "ops/attention.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/ctc_loss.h"
+#include "ops/index.h"
+#include "ops/matmul.h"
+#include "ops/random.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -59,6 +64,71 @@ TEST(Attention, Refuses) {
                ArgumentError);
   EXPECT_THROW(scaled_dot_product_attention(q, q, v, {.dropout_p = 1.5}), ArgumentError);
   EXPECT_THROW(scaled_dot_product_attention(q, q.to(f32), v), DTypeError);
+}
+
+/// softmax(scale q k^T + mask) v by ops, of which each has a test of its own.
+Variable by_ops(const Variable& q, const Variable& k, const Variable& v, const Variable& added) {
+  const double scale = 1 / std::sqrt(double(q.size(-1)));
+  return matmul(softmax(matmul(q * scale, transpose(k, -2, -1)) + added, -1), v);
+}
+
+// Blocks of 128 queries and 512 keys, or parts of them; heads that lie as a network's do.
+TEST(Attention, BlocksGiveWhatOpsGive) {
+  enum class Mask { kNone, kCausal, kBool, kAdded };
+  manual_seed(3);
+  for (const auto& [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1}, {128, 512}, {129, 513}, {200, 600}, {300, 70}})
+    for (const Mask mask : {Mask::kNone, Mask::kCausal, Mask::kBool, Mask::kAdded}) {
+      const auto heads = [&](int64_t length, int64_t width) {
+        return randn({2, length, 3, width}, {.dtype = f64, .requires_grad = true});
+      };
+      const Variable q = heads(queries, 8), k = heads(keys, 8), v = heads(keys, 5);
+      const std::vector<Variable> inputs{q, k, v};
+      const auto turned = [](const Variable& x) { return transpose(x, 1, 2); };
+      const TensorOptions wide{.dtype = f64};
+      Variable added = zeros({queries, keys}, wide), seen;
+      AttentionOptions options{.is_causal = mask == Mask::kCausal};
+      if (mask == Mask::kCausal) seen = unsqueeze(arange(queries), 1) >= arange(keys);
+      if (mask == Mask::kBool) seen = rand({2, 1, queries, keys}) > 0.2, options.attn_mask = seen;
+      if (mask == Mask::kAdded) added = options.attn_mask = randn({3, queries, keys}, wide);
+      if (seen) added = where(seen, 0.0, -INFINITY).to(f64);
+      if (mask == Mask::kBool && keys == 1) continue;  // may hide the only key
+      const Variable wanted = by_ops(turned(q), turned(k), turned(v), added);
+      const Variable factor = randn(wanted.shape(), wide);
+      const auto gradients = grad(sum(wanted * factor), inputs);
+      const Variable y = scaled_dot_product_attention(turned(q), turned(k), turned(v), options);
+      const auto expect_close = [&](const Variable& got, const Variable& want, double tolerance) {
+        EXPECT_LT(max(abs(got.to(f64) - want)).item(), tolerance)
+            << queries << " x " << keys << ", mask " << int(mask);
+      };
+      expect_close(y, wanted, 1e-13);
+      const auto got = grad(sum(y * factor), inputs);
+      for (size_t i = 0; i < inputs.size(); ++i) expect_close(got[i], gradients[i], 1e-12);
+      const auto low = [&](const Variable& x) { return turned(x).to(f32); };
+      if (mask == Mask::kAdded) options.attn_mask = added.to(f32);
+      expect_close(scaled_dot_product_attention(low(q), low(k), low(v), options), wanted, 1e-5);
+    }
+}
+
+TEST(Attention, ScoresAreNotStored) {
+  const Variable x = randn({1, 2, 2048, 16}, {.requires_grad = true});
+  const auto peak_of = [](auto run) {
+    reset_peak_memory();
+    const int64_t before = memory_stats().in_use;
+    run();
+    return memory_stats().peak - before;
+  };
+  const int64_t scores = 2 * 2048 * 2048 * sizeof(float);
+  EXPECT_GT(peak_of([&] { sum(by_ops(x, x, x, zeros({1}))).backward(); }), 2 * scores);
+  EXPECT_LT(peak_of([&] { sum(scaled_dot_product_attention(x, x, x)).backward(); }), scores / 8);
+}
+
+TEST(Attention, AMaskChangedBehindIsFound) {
+  const Variable q = wave({2, 3});
+  Variable mask = wave({2, 2}).detach();
+  const Variable y = scaled_dot_product_attention(q, q, q, {.attn_mask = mask});
+  mask += 1.0;
+  EXPECT_THROW(sum(y).backward(), AutogradError);
 }
 
 TEST(EmbeddingBag, Offsets) {

@@ -1,0 +1,255 @@
+// Attention, a block of queries and a block of keys at a time: what is made of a block's scores
+// stays in the second cache. A softmax over keys that come in blocks keeps the largest score of a
+// row so far, and multiplies what was summed before by exp(the old largest - the new one).
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <vector>
+
+#include <omp.h>
+
+#include "backends/cpu/exponentials.h"
+#include "backends/cpu/fast_paths.h"
+#include "backends/cpu/matrices.h"
+#include "backends/cpu/register.h"
+#include "core/kernels.h"
+#include "ops/attention_blocks.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int64_t kQueries = 128, kKeys = 512;  // of a block
+
+struct Sizes {
+  int64_t batch, queries, keys, features, width;  // width: of the values
+
+  Sizes(const Tensor& q, const Tensor& v)
+      : batch(q.numel() / (q.shape()[q.rank() - 2] * q.shape()[q.rank() - 1])),
+        queries(q.shape()[q.rank() - 2]),
+        keys(v.shape()[v.rank() - 2]),
+        features(q.shape()[q.rank() - 1]),
+        width(v.shape()[v.rank() - 1]) {}
+};
+
+template <typename T>
+Matrix<T> transposed(const Matrix<T>& x) {
+  return {x.data, x.column, x.row};
+}
+template <typename T>
+Matrix<T> from_row(const Matrix<T>& x, int64_t i) {
+  return {x.data + i * x.row, x.row, x.column};
+}
+
+/// How scores become those of the softmax.
+template <typename T>
+class Scores {
+ public:
+  Scores(const Tensor& mask, bool causal, double scale)
+      : mask_(mask), causal_(causal), scale_(T(scale)) {}
+
+  /// Keys that one of the queries [.., end) may see lie before this one.
+  int64_t last_key(int64_t end, int64_t keys) const { return causal_ ? std::min(end, keys) : keys; }
+
+  /// scores [rows, keys] of matrix `head` of the batch, the first of query i and key j.
+  void finish(int64_t head, int64_t i, int64_t j, int64_t rows, int64_t keys, T* scores) const {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    for (int64_t r = 0; r < rows; ++r, scores += keys) {
+      for (int64_t c = 0; c < keys; ++c) scores[c] *= scale_;
+      if (causal_)
+        for (int64_t c = std::max<int64_t>(i + r + 1 - j, 0); c < keys; ++c) scores[c] = kHidden;
+      if (!mask_) continue;
+      const int64_t row = mask_.strides()[mask_.rank() - 2], step = mask_.strides()[mask_.rank() - 1];
+      const int64_t at = batch_offset(mask_, head) + (i + r) * row + j * step;
+      if (mask_.dtype() == boolean) {
+        const bool* seen = mask_.data<bool>() + at;
+        for (int64_t c = 0; c < keys; ++c) scores[c] = seen[c * step] ? scores[c] : kHidden;
+      } else {
+        const T* added = mask_.data<T>() + at;
+        for (int64_t c = 0; c < keys; ++c) scores[c] += added[c * step];
+      }
+    }
+  }
+  /// A row that sees nothing is 0 then, else NaN.
+  bool may_see_nothing() const { return mask_ && mask_.dtype() == boolean; }
+
+ private:
+  const Tensor& mask_;
+  bool causal_;
+  T scale_;
+};
+
+/// Calls run(i, memory) for i in [0, count), each with so many values of memory: on many threads, or
+/// where they are not that many on one, that leaves the threads to the products inside.
+template <typename T, typename Run>
+void for_each_part(int64_t count, int64_t values, const Run& run) {
+  const int threads = omp_get_max_threads();
+  if (threads == 1 || count < threads) {
+    std::vector<T> memory(static_cast<size_t>(values));
+    for (int64_t i = 0; i < count; ++i) run(i, memory.data());
+    return;
+  }
+  std::vector<T> memory(size_t(values * threads));
+  std::exception_ptr error;
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t i = 0; i < count; ++i) try {
+      run(i, memory.data() + omp_get_thread_num() * values);
+    } catch (...) {
+#pragma omp critical(tapegrad_attention)
+      error = std::current_exception();
+    }
+  if (error) std::rethrow_exception(error);
+}
+
+template <typename T>
+void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor& mask, bool causal,
+             double scale, Tensor& y, Tensor& log_sums) {
+  const Tensor q = plain(q0), k = plain(k0), v = plain(v0);
+  const Sizes s(q, v);
+  const Scores<T> scores(mask, causal, scale);
+  const int64_t blocks = (s.queries + kQueries - 1) / kQueries;
+  for_each_part<T>(s.batch * blocks, kQueries * kKeys, [&](int64_t part, T* block) {
+    const int64_t head = part / blocks, first = part % blocks * kQueries;
+    const int64_t rows = std::min(kQueries, s.queries - first);
+    const auto queries = from_row(matrix<T>(q, batch_offset(q, head)), first);
+    const auto keys = matrix<T>(k, batch_offset(k, head));
+    const auto values = matrix<T>(v, batch_offset(v, head));
+    T* to = y.data<T>() + (head * s.queries + first) * s.width;
+    T largest[kQueries], sums[kQueries];
+    std::fill_n(largest, rows, -std::numeric_limits<T>::infinity());
+    std::fill_n(sums, rows, T(0));
+    const int64_t end = scores.last_key(first + rows, s.keys);
+    for (int64_t j = 0; j < end; j += kKeys) {
+      const int64_t count = std::min(kKeys, end - j);
+      gemm(rows, count, s.features, queries, transposed(from_row(keys, j)), block, count);
+      scores.finish(head, first, j, rows, count, block);
+      for (int64_t r = 0; r < rows; ++r) {
+        T* row = block + r * count;
+        const T before = largest[r], now = std::max(before, largest_of(row, count));
+        const T shift = std::isinf(now) && now < 0 ? T(0) : now;  // nothing seen yet
+        const T kept = std::exp(before - shift);
+        largest[r] = now;
+        sums[r] = sums[r] * kept + exp_shifted(row, count, shift, row);
+        if (j > 0)
+          for (int64_t c = 0; c < s.width; ++c) to[r * s.width + c] *= kept;
+      }
+      gemm(rows, s.width, count, Matrix<T>{block, count, 1}, from_row(values, j), to, s.width,
+           /*accumulate=*/j > 0);
+    }
+    T* logs = log_sums.data<T>() + head * s.queries + first;
+    for (int64_t r = 0; r < rows; ++r) {
+      const bool nothing = scores.may_see_nothing() && sums[r] == 0;
+      const T factor = nothing ? T(0) : 1 / sums[r];
+      for (int64_t c = 0; c < s.width; ++c) to[r * s.width + c] *= factor;
+      logs[r] = nothing ? std::numeric_limits<T>::infinity() : largest[r] + std::log(sums[r]);
+    }
+  });
+}
+
+// With P = exp(scores - log_sums): dV = P^T dy, dP = dy V^T, dS = P * (dP - rows' sums of y * dy),
+// dQ = scale dS K, dK = scale dS^T Q.
+template <typename T>
+void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor& v0,
+              const Tensor& mask, bool causal, double scale, const Tensor& y,
+              const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
+  const Tensor q = plain(q0), k = plain(k0), v = plain(v0);
+  const Sizes s(q, v);
+  const Scores<T> scores(mask, causal, scale);
+  const auto of_head = [&](Tensor& x, int64_t head, int64_t size) {
+    T* to = x ? x.data<T>() + head * size : nullptr;
+    if (to != nullptr) std::fill_n(to, size, T(0));
+    return to;
+  };
+  const int64_t block = kQueries * kKeys;
+  for_each_part<T>(s.batch, 2 * block + s.queries, [&](int64_t head, T* memory) {
+    T *shares = memory, *gradients = memory + block, *totals = memory + 2 * block;
+    const auto queries = matrix<T>(q, batch_offset(q, head));
+    const auto keys = matrix<T>(k, batch_offset(k, head));
+    const auto values = matrix<T>(v, batch_offset(v, head));
+    const Matrix<T> above{dy.data<T>() + head * s.queries * s.width, s.width, 1};
+    const T* results = y.data<T>() + head * s.queries * s.width;
+    const T* logs = log_sums.data<T>() + head * s.queries;
+    T* to_q = of_head(dq, head, s.queries * s.features);
+    T* to_k = of_head(dk, head, s.keys * s.features);
+    T* to_v = of_head(dv, head, s.keys * s.width);
+    for (int64_t i = 0; i < s.queries; ++i) {
+      T sum = 0;
+      for (int64_t c = 0; c < s.width; ++c)
+        sum += above.data[i * s.width + c] * results[i * s.width + c];
+      totals[i] = sum;
+    }
+    for (int64_t i = 0; i < s.queries; i += kQueries) {
+      const int64_t rows = std::min(kQueries, s.queries - i);
+      const auto above_block = from_row(above, i);
+      const int64_t end = scores.last_key(i + rows, s.keys);
+      for (int64_t j = 0; j < end; j += kKeys) {
+        const int64_t count = std::min(kKeys, end - j);
+        gemm(rows, count, s.features, from_row(queries, i), transposed(from_row(keys, j)), shares,
+             count);
+        scores.finish(head, i, j, rows, count, shares);
+        for (int64_t r = 0; r < rows; ++r)
+          exp_shifted(shares + r * count, count, logs[i + r], shares + r * count);
+        const Matrix<T> as_rows{shares, count, 1};
+        if (to_v != nullptr)
+          gemm(count, s.width, rows, transposed(as_rows), above_block, to_v + j * s.width, s.width,
+               /*accumulate=*/true);
+        if (to_q == nullptr && to_k == nullptr) continue;
+        gemm(rows, count, s.width, above_block, transposed(from_row(values, j)), gradients, count);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < count; ++c)
+            shares[r * count + c] *= T(scale) * (gradients[r * count + c] - totals[i + r]);
+        if (to_q != nullptr)
+          gemm(rows, s.features, count, as_rows, from_row(keys, j), to_q + i * s.features,
+               s.features, /*accumulate=*/true);
+        if (to_k != nullptr)
+          gemm(count, s.features, rows, transposed(as_rows), from_row(queries, i),
+               to_k + j * s.features, s.features, /*accumulate=*/true);
+      }
+    }
+  });
+}
+
+Tensor wide(const Tensor& x) { return x && x.dtype() != boolean ? x.to(f32) : x; }
+Tensor wide_like(const Tensor& y) { return y ? Tensor::empty(y.shape(), f32) : y; }
+
+}  // namespace
+
+void register_attention() {
+  if (!fast_paths()) return;  // it is made of other ops then
+  constexpr TypeList<float, double> kTypes{};
+  constexpr TypeList<float16, bfloat16> kSixteenBit{};
+  set_kernel(kernels::attention, DeviceType::kCpu, kTypes,
+             []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v,
+                            const Tensor& mask, bool causal, double scale, Tensor& y,
+                            Tensor& log_sums) { forward<T>(q, k, v, mask, causal, scale, y, log_sums); });
+  set_kernel(kernels::attention_backward, DeviceType::kCpu, kTypes,
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k,
+                            const Tensor& v, const Tensor& mask, bool causal, double scale,
+                            const Tensor& y, const Tensor& log_sums, Tensor& dq, Tensor& dk,
+                            Tensor& dv) {
+               backward<T>(dy, q, k, v, mask, causal, scale, y, log_sums, dq, dk, dv);
+             });
+  // Sixteen-bit floats: all in float, rounded once.
+  set_kernel(kernels::attention, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v,
+                            const Tensor& mask, bool causal, double scale, Tensor& y,
+                            Tensor& log_sums) {
+               Tensor to_y = wide_like(y);
+               forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, to_y, log_sums);
+               kernels::copy(to_y, y);
+             });
+  set_kernel(kernels::attention_backward, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k,
+                            const Tensor& v, const Tensor& mask, bool causal, double scale,
+                            const Tensor& y, const Tensor& log_sums, Tensor& dq, Tensor& dk,
+                            Tensor& dv) {
+               Tensor to_q = wide_like(dq), to_k = wide_like(dk), to_v = wide_like(dv);
+               backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale,
+                               wide(y), log_sums, to_q, to_k, to_v);
+               if (dq) kernels::copy(to_q, dq);
+               if (dk) kernels::copy(to_k, dk);
+               if (dv) kernels::copy(to_v, dv);
+             });
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,103 @@
+#include "ops/attention_blocks.h"
+
+#include "core/functional.h"
+#include "core/op.h"
+#include "core/tape.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, double,
+                      Tensor&, Tensor&)>
+    attention{"attention"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                      bool, double, const Tensor&, const Tensor&, Tensor&, Tensor&, Tensor&)>
+    attention_backward{"attention_backward"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+/// The first dimensions: all but the last `count`.
+Shape without_last(const Shape& shape, int count) {
+  Shape first;
+  for (int i = 0; i + count < shape.rank(); ++i) first.push_back(shape[i]);
+  return first;
+}
+
+struct BlockAttention {
+  static constexpr std::string_view kName = "scaled_dot_product_attention";
+  bool causal;
+  double scale;
+  SavedInput<0> q{};
+  SavedInput<1> k{};
+  SavedInput<2> v{};
+  SavedInput<3> mask{};
+  SavedOutput<0> y{};
+  SavedOutput<1> log_sums{};
+  auto saved() { return std::tie(q, k, v, mask, y, log_sums); }
+
+  static bool is_differentiable(size_t output) { return output == 0; }
+
+  std::vector<Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const Tensor& mask) {
+    const Shape rows = without_last(q.shape(), 1);
+    Shape of_y = rows;
+    of_y.push_back(v.shape()[v.rank() - 1]);
+    const DType precise = size_of(q.dtype()) == 2 ? f32 : q.dtype();
+    Tensor y = q.empty_like(of_y), log_sums = Tensor::empty(rows, precise, q.device());
+    kernels::attention(q, k, v, mask, causal, scale, y, log_sums);
+    return {y, log_sums};
+  }
+
+  std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
+    if (is_recording()) return differentiable_backward(dy[0]);
+    const auto wanted = [&](int i, const Tensor& x) {
+      return needs[i] ? x.empty_like(x.shape()) : Tensor();
+    };
+    Tensor dq = wanted(0, q.value()), dk = wanted(1, k.value()), dv = wanted(2, v.value());
+    kernels::attention_backward(dy[0].value().contiguous(), q.value(), k.value(), v.value(),
+                                mask ? mask.value() : Tensor(), causal, scale, y.value(),
+                                log_sums.value(), dq, dk, dv);
+    return {Variable(dq), Variable(dk), Variable(dv), Variable()};
+  }
+
+  std::vector<Variable> differentiable_backward(const Variable& dy) const {
+    const AttentionOptions options{.attn_mask = mask ? mask() : Variable(), .is_causal = causal};
+    auto products =
+        vjp(
+            [&](const std::vector<Variable>& xs) -> std::vector<Variable> {
+              return {attention_by_ops(xs[0], xs[1], xs[2], options, scale, default_generator())};
+            },
+            std::vector<Variable>{q(), k(), v()}, std::vector<Variable>{dy}, {.create_graph = true})
+            .products;
+    products.emplace_back();
+    return products;
+  }
+};
+
+}  // namespace
+
+Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
+                                     const Variable& value, const AttentionOptions& options,
+                                     double scale, Where where) {
+  const Variable& mask = options.attn_mask;
+  const Shape batch = without_last(query.shape(), 2);
+  const bool fits = kernels::attention.has(query.device().type, query.dtype()) &&
+                    options.dropout_p == 0 && without_last(key.shape(), 2) == batch &&
+                    without_last(value.shape(), 2) == batch && query.numel() > 0 &&
+                    key.numel() > 0 && value.numel() > 0;
+  if (!fits || (mask && (mask.requires_grad() || mask.device() != query.device()))) return {};
+  if (!mask)
+    return apply(BlockAttention{options.is_causal, scale}, where, query, key, value, mask)[0];
+  if (mask.dtype() != boolean && mask.dtype() != query.dtype()) return {};
+  Shape of_scores = without_last(query.shape(), 1);
+  of_scores.push_back(key.size(-2));
+  const Variable whole = expand(mask, of_scores);  // a wrong shape is its error
+  return apply(BlockAttention{false, scale}, where, query, key, value, whole)[0];
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,41 @@
+// Attention as one op that looks at a block of queries and a block of keys at a time: the scores,
+// [..., l, s], are never stored, neither for the gradient, which computes them again. (The way of
+// Dao et al., "FlashAttention", 2022.)
+#pragma once
+
+#include "core/dispatcher.h"
+#include "core/variable.h"
+#include "ops/attention.h"
+
+namespace tapegrad {
+namespace kernels {
+
+/// y [..., l, v] = softmax(scale q k^T + mask) v, for q [..., l, e], k [..., s, e], v [..., s, v]
+/// with the same dimensions in front, and of any layout. The mask is empty, or [..., l, s] of q's
+/// dtype (added) or bool (false hides a key); a causal one hides keys j > i.
+/// log_sums [..., l]: the logarithm of the sum of exp(scores), infinite where no key is seen; float32
+/// for sixteen-bit floats.
+extern constinit Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                             bool causal, double scale, Tensor& y, Tensor& log_sums)>
+    attention;
+/// The gradients that are not empty.
+extern constinit Kernel<void(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                             const Tensor& mask, bool causal, double scale, const Tensor& y,
+                             const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv)>
+    attention_backward;
+
+}  // namespace kernels
+
+namespace detail {
+
+/// Null where the blocks do not do: without such a kernel, with dropout, with a mask that wants a
+/// gradient, where dimensions in front broadcast, and where there is nothing to see.
+Variable attention_in_blocks(const Variable& query, const Variable& key, const Variable& value,
+                             const AttentionOptions& options, double scale, Where where);
+
+/// The same by ops that each have a gradient.
+Variable attention_by_ops(const Variable& query, const Variable& key, const Variable& value,
+                          const AttentionOptions& options, double scale, Generator& generator);
+
+}  // namespace detail
+}  // namespace tapegrad
