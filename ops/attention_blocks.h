@@ -13,8 +13,8 @@ namespace kernels {
 /// y [..., l, v] = softmax(scale q k^T + mask) v, for q [..., l, e], k [..., s, e], v [..., s, v]
 /// with the same dimensions in front, and of any layout. The mask is empty, or [..., l, s] of q's
 /// dtype (added) or bool (false hides a key); a causal one hides keys j > i.
-/// log_sums [..., l]: the logarithm of the sum of exp(scores), infinite where no key is seen; float32
-/// for sixteen-bit floats.
+/// log_sums [..., l]: the logarithm of the sum of exp(scores), infinite where no key is seen;
+/// float32 for sixteen-bit floats.
 extern constinit Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                              bool causal, double scale, Tensor& y, Tensor& log_sums)>
     attention;

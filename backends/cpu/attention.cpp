@@ -59,7 +59,8 @@ class Scores {
       if (causal_)
         for (int64_t c = std::max<int64_t>(i + r + 1 - j, 0); c < keys; ++c) scores[c] = kHidden;
       if (!mask_) continue;
-      const int64_t row = mask_.strides()[mask_.rank() - 2], step = mask_.strides()[mask_.rank() - 1];
+      const int64_t row = mask_.strides()[mask_.rank() - 2],
+                    step = mask_.strides()[mask_.rank() - 1];
       const int64_t at = batch_offset(mask_, head) + (i + r) * row + j * step;
       if (mask_.dtype() == boolean) {
         const bool* seen = mask_.data<bool>() + at;
@@ -79,8 +80,8 @@ class Scores {
   T scale_;
 };
 
-/// Calls run(i, memory) for i in [0, count), each with so many values of memory: on many threads, or
-/// where they are not that many on one, that leaves the threads to the products inside.
+/// Calls run(i, memory) for i in [0, count), each with so many values of memory: on many threads,
+/// or where they are not that many on one, that leaves the threads to the products inside.
 template <typename T, typename Run>
 void for_each_part(int64_t count, int64_t values, const Run& run) {
   const int threads = omp_get_max_threads();
@@ -218,38 +219,39 @@ void register_attention() {
   if (!fast_paths()) return;  // it is made of other ops then
   constexpr TypeList<float, double> kTypes{};
   constexpr TypeList<float16, bfloat16> kSixteenBit{};
-  set_kernel(kernels::attention, DeviceType::kCpu, kTypes,
-             []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v,
-                            const Tensor& mask, bool causal, double scale, Tensor& y,
-                            Tensor& log_sums) { forward<T>(q, k, v, mask, causal, scale, y, log_sums); });
-  set_kernel(kernels::attention_backward, DeviceType::kCpu, kTypes,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k,
-                            const Tensor& v, const Tensor& mask, bool causal, double scale,
-                            const Tensor& y, const Tensor& log_sums, Tensor& dq, Tensor& dk,
-                            Tensor& dv) {
-               backward<T>(dy, q, k, v, mask, causal, scale, y, log_sums, dq, dk, dv);
-             });
+  set_kernel(
+      kernels::attention, DeviceType::kCpu, kTypes,
+      []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                     bool causal, double scale, Tensor& y,
+                     Tensor& log_sums) { forward<T>(q, k, v, mask, causal, scale, y, log_sums); });
+  set_kernel(
+      kernels::attention_backward, DeviceType::kCpu, kTypes,
+      []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const Tensor& mask, bool causal, double scale, const Tensor& y,
+                     const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
+        backward<T>(dy, q, k, v, mask, causal, scale, y, log_sums, dq, dk, dv);
+      });
   // Sixteen-bit floats: all in float, rounded once.
-  set_kernel(kernels::attention, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v,
-                            const Tensor& mask, bool causal, double scale, Tensor& y,
-                            Tensor& log_sums) {
-               Tensor to_y = wide_like(y);
-               forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, to_y, log_sums);
-               kernels::copy(to_y, y);
-             });
-  set_kernel(kernels::attention_backward, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k,
-                            const Tensor& v, const Tensor& mask, bool causal, double scale,
-                            const Tensor& y, const Tensor& log_sums, Tensor& dq, Tensor& dk,
-                            Tensor& dv) {
-               Tensor to_q = wide_like(dq), to_k = wide_like(dk), to_v = wide_like(dv);
-               backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale,
-                               wide(y), log_sums, to_q, to_k, to_v);
-               if (dq) kernels::copy(to_q, dq);
-               if (dk) kernels::copy(to_k, dk);
-               if (dv) kernels::copy(to_v, dv);
-             });
+  set_kernel(
+      kernels::attention, DeviceType::kCpu, kSixteenBit,
+      []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                     bool causal, double scale, Tensor& y, Tensor& log_sums) {
+        Tensor to_y = wide_like(y);
+        forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, to_y, log_sums);
+        kernels::copy(to_y, y);
+      });
+  set_kernel(
+      kernels::attention_backward, DeviceType::kCpu, kSixteenBit,
+      []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const Tensor& mask, bool causal, double scale, const Tensor& y,
+                     const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
+        Tensor to_q = wide_like(dq), to_k = wide_like(dk), to_v = wide_like(dv);
+        backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale, wide(y),
+                        log_sums, to_q, to_k, to_v);
+        if (dq) kernels::copy(to_q, dq);
+        if (dk) kernels::copy(to_k, dk);
+        if (dv) kernels::copy(to_v, dv);
+      });
 }
 
 }  // namespace tapegrad::backends::cpu
