@@ -28,9 +28,9 @@ Variable Linear::forward_relu(const Variable& x, Where where) const {
   return linear_relu(x, weight, bias, where);
 }
 
-Variable Linear::forward_gelu(const Variable& x, Where where) const {
-  infer(x);
-  return linear_gelu(x, weight, bias, where);
+Gelued Linear::forward_gelued(const Gelued& x, bool gelu, Where where) const {
+  infer(x.y);
+  return linear_gelued(x, weight, bias, gelu, where);
 }
 
 std::string Linear::options() const {

@@ -3,6 +3,10 @@
 
 #include "nn/weighted.h"
 
+namespace tapegrad {
+struct Gelued;  // ops/matmul.h
+}
+
 namespace tapegrad::nn {
 
 struct LinearOptions {
@@ -20,8 +24,8 @@ class Linear final : public Model<Linear, Weighted> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
   /// relu(forward(x)) as one op.
   Variable forward_relu(const Variable& x, Where where = Where::current()) const;
-  /// gelu(forward(x), Gelu::kTanh) as one op.
-  Variable forward_gelu(const Variable& x, Where where = Where::current()) const;
+  /// With a GELU(Gelu::kTanh) in front, behind or both: linear_gelued().
+  Gelued forward_gelued(const Gelued& x, bool gelu, Where where = Where::current()) const;
   std::string options() const override;
 
  private:

@@ -1,9 +1,12 @@
 #include "nn/sequential.h"
 
+#include <utility>
+
 #include "nn/activation.h"
 #include "nn/conv.h"
 #include "nn/init.h"
 #include "nn/linear.h"
+#include "ops/matmul.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -16,43 +19,53 @@ bool is_plain(std::span<const AnyModule> layers, size_t i) {
   return typeid(layer) == typeid(Layer) && !layer.is_watched();
 }
 
-/// A layer and what is behind it, by one op of the layer.
-template <typename Layer>
-Variable call_as(Variable (Layer::*forward)(const Variable&, Where) const, const Module& module,
-                 const Variable& x, Where where) {
+bool is_tanh_gelu(std::span<const AnyModule> layers, size_t i) {
+  return is_plain<GELU>(layers, i) &&
+         static_cast<const GELU&>(*layers[i]).approximate() == Gelu::kTanh;
+}
+
+/// A layer with what is around it, by one op of the layer: run(layer).
+template <typename Layer, typename Run>
+auto call_joined(const Module& module, Where where, const Run& run) {
   const auto& layer = static_cast<const Layer&>(module);
   const ModuleCall call(layer, where);
   try {
-    return (layer.*forward)(x, where);
+    return run(layer);
   } catch (Error& error) {
     tapegrad::detail::locate(error, where);
     throw;
   }
 }
 
-/// Runs the first layer, or the first two where they are faster together; gives how many.
-size_t run_first(std::span<const AnyModule> layers, Variable& y, Where where) {
+/// Runs the first layer, or the first two where they are faster together; gives how many. A Linear
+/// that joins the GELU behind it hands on what that was taken of, for a Linear that comes next.
+size_t run_first(std::span<const AnyModule> layers, Gelued& value, Where where) {
+  const auto [y, before_gelu] = std::exchange(value, {});
   // The largest of rectified values is the largest value, rectified: of fewer values. The gradient
   // goes to the same element, or to none.
   if (is_plain<ReLU>(layers, 0) && is_plain<MaxPool2d>(layers, 1)) {
-    y = layers[0]->call(layers[1]->call(y, where), where);
+    value.y = layers[0]->call(layers[1]->call(y, where), where);
     return 2;
   }
+  const auto with_relu = [&, &y = y](const auto& layer) { return layer.forward_relu(y, where); };
   const bool relu_follows = is_plain<ReLU>(layers, 1) && !is_plain<MaxPool2d>(layers, 2);
   if (relu_follows && is_plain<Linear>(layers, 0)) {
-    y = call_as(&Linear::forward_relu, *layers[0], y, where);
+    value.y = call_joined<Linear>(*layers[0], where, with_relu);
     return 2;
   }
   if (relu_follows && is_plain<Conv2d>(layers, 0)) {
-    y = call_as(&Conv2d::forward_relu, *layers[0], y, where);
+    value.y = call_joined<Conv2d>(*layers[0], where, with_relu);
     return 2;
   }
-  if (is_plain<Linear>(layers, 0) && is_plain<GELU>(layers, 1) &&
-      static_cast<const GELU&>(*layers[1]).approximate() == Gelu::kTanh) {
-    y = call_as(&Linear::forward_gelu, *layers[0], y, where);
-    return 2;
+  const bool gelu_follows = is_tanh_gelu(layers, 1);
+  if (is_plain<Linear>(layers, 0) && (gelu_follows || before_gelu)) {
+    const Gelued from{y, before_gelu};
+    value = call_joined<Linear>(*layers[0], where, [&](const Linear& layer) {
+      return layer.forward_gelued(from, gelu_follows, where);
+    });
+    return gelu_follows ? 2 : 1;
   }
-  y = layers[0]->call(y, where);
+  value.y = layers[0]->call(y, where);
   return 1;
 }
 
@@ -75,10 +88,10 @@ void Sequential::members(Members& m) {
 }
 
 Variable Sequential::forward(const Variable& x, Where where) const {
-  Variable y = x;
+  Gelued value{x, {}};
   for (std::span<const AnyModule> left = layers_; !left.empty();)
-    left = left.subspan(run_first(left, y, where));
-  return y;
+    left = left.subspan(run_first(left, value, where));
+  return value.y;
 }
 
 Sequential::Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options)

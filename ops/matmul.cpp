@@ -28,12 +28,14 @@ constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&, Tens
     "linear_gelu", [](const Tensor&, const Tensor& weight, const Tensor&, Tensor& y, Tensor&) {
       return 2 * y.numel() * weight.shape()[1];
     }};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&,
-                      Tensor&)>
-    linear_backward{"linear_backward", [](const Tensor& dy, const Tensor&, const Tensor&,
-                                          const Tensor&, Tensor& dx, Tensor& dw, Tensor&) {
-                      return 2 * dx.numel() * dy.shape()[1] + 2 * dw.numel() * dy.shape()[0];
-                    }};
+using LinearBackward = Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                   Tensor&, Tensor&, Tensor&)>;
+static int64_t flops_of_backward(const Tensor& dy, const Tensor&, const Tensor&, const Tensor&,
+                                 Tensor& dx, Tensor& dw, Tensor&) {
+  return 2 * dx.numel() * dy.shape()[1] + 2 * dw.numel() * dy.shape()[0];
+}
+constinit LinearBackward linear_backward{"linear_backward", flops_of_backward};
+constinit LinearBackward gelu_linear_backward{"gelu_linear_backward", flops_of_backward};
 
 }  // namespace kernels
 
@@ -111,7 +113,7 @@ struct Linear {
     return run(x, weight, bias, /*relu=*/false);
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return is_recording() ? compose(dy, needs) : compute(dy, {}, needs);
+    return is_recording() ? compose(dy, x, needs) : compute(dy, x, needs);
   }
 
  protected:
@@ -131,18 +133,20 @@ struct Linear {
   }
 
   // dx = dy W, dW = dy^T x, db = the sum of dy's rows.
-  std::array<Variable, 3> compose(const Variable& dy, Needs needs) const {
+  template <typename Saved>
+  std::array<Variable, 3> compose(const Variable& dy, const Saved& x, Needs needs) const {
     std::array<Variable, 3> dx;
     if (needs[0]) dx[0] = matmul(dy, weight());
     if (needs[1]) dx[1] = matmul(t(as_matrix(dy)), as_matrix(x()));
     if (needs[2]) dx[2] = sum_to(dy, {dy.size(-1)});
     return dx;
   }
-  /// The same by one kernel; y is the result of a ReLU behind, or empty.
-  std::array<Variable, 3> compute(const Variable& dy, const Variable& y, Needs needs) const {
+  /// The same by one kernel. y is the result of a ReLU behind, z what x is the GELU of, or empty.
+  template <typename Saved>
+  std::array<Variable, 3> compute(const Variable& dy, const Saved& x, Needs needs,
+                                  const Variable& y = {}, const Variable& z = {}) const {
     const Tensor rows = as_matrix(y ? to_overwrite(dy) : dy.value());
-    Tensor results, from_x, from_weight, dx, dw, db;
-    if (y) results = as_matrix(y.value());
+    Tensor from_x, from_weight, dx, dw, db;
     if (needs[0]) {
       from_weight = weight().value();
       dx = rows.empty_like({rows.shape()[0], from_weight.shape()[1]});
@@ -152,7 +156,10 @@ struct Linear {
       dw = rows.empty_like({rows.shape()[1], from_x.shape()[1]});
     }
     if (needs[2]) db = rows.empty_like({rows.shape()[1]});
-    kernels::linear_backward(rows, results, from_x, from_weight, dx, dw, db);
+    const auto run = [&](const auto& kernel, const Variable& other) {
+      kernel(rows, other ? as_matrix(other.value()) : Tensor(), from_x, from_weight, dx, dw, db);
+    };
+    z ? run(kernels::gelu_linear_backward, z) : run(kernels::linear_backward, y);
     if (dx) dx = dx.with_layout({shape, contiguous_strides(shape), 0});
     const auto wrap = [](Tensor& t) { return t ? Variable(std::move(t)) : Variable(); };
     return {wrap(dx), wrap(dw), wrap(db)};
@@ -186,39 +193,73 @@ struct LinearRelu : Linear {
     return run(x, weight, bias, /*relu=*/true);
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return is_recording() ? compose(relu_gradient(dy, y()), needs) : compute(dy, y(), needs);
+    return is_recording() ? compose(relu_gradient(dy, y()), x, needs) : compute(dy, x, needs, y());
   }
 };
 
-/// gelu(linear) and, where a gradient may be asked for, linear, whose gradient follows from
-/// gelu's.
+/// linear with a tanh GELU in front, behind, or both. Inputs are x, weight, bias and, with one in
+/// front, h = gelu(x), which no gradient goes to: x gets it all. With one behind, the results are
+/// gelu(z) and z = linear; the gradient of the first is joined with that of the second.
+template <bool kFront, bool kBehind>
 struct LinearGelu : Linear {
-  static constexpr std::string_view kName = "linear_gelu";
-  bool keeps_sums;
+  static constexpr std::string_view kName = kBehind ? "linear_gelu" : "linear";
+  SavedInput<0, /*for*/ 0> before{};  // x, for the GELU in front
+  SavedInput<3, /*for*/ 1> h{};
   SavedOutput<1> z{};
-  auto saved() { return std::tie(x, weight, z); }
+  auto saved() {
+    if constexpr (kFront && kBehind) return std::tie(weight, before, h, z);
+    if constexpr (kFront && !kBehind) return std::tie(weight, before, h);
+    if constexpr (!kFront && kBehind) return std::tie(weight, x, z);
+  }
 
-  explicit LinearGelu(bool keeps_sums) : keeps_sums(keeps_sums) {}
+  std::vector<Tensor> forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                              const Tensor& h) {
+    require_float(kName, x);
+    check(kName, x, weight, bias);
+    if constexpr (!kBehind) return {run(h, weight, bias, /*relu=*/false)};
+    shape = x.shape();
+    const Tensor rows = as_matrix(kFront ? h : x);
+    Tensor y = x.empty_like({rows.shape()[0], weight.shape()[0]}), z = y.empty_like();
+    kernels::linear_gelu(rows, weight, bias, y, z);
+    return {of_input(y), of_input(z)};
+  }
 
-  std::vector<Tensor> forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
+    Variable dz = dy[0];
+    if constexpr (kBehind) {
+      if (dz) dz = gelu_tanh_gradient(dz, z());
+      if (dy[1]) dz = dz ? dz + dy[1] : dy[1];
+    }
+    const auto [dx, dw, db] = to_inputs(dz, needs);
+    return {dx, dw, db, {}};
+  }
+
+ private:
+  std::array<Variable, 3> to_inputs(const Variable& dz, Needs needs) const {
+    if constexpr (!kFront)
+      return is_recording() ? compose(dz, x, needs) : compute(dz, x, needs);
+    else if (!is_recording())
+      return compute(dz, h, needs, {}, needs[0] ? before() : Variable());
+    auto dx = compose(
+        dz, [&] { return gelu(before(), Gelu::kTanh); }, needs);
+    if (needs[0]) dx[0] = gelu_tanh_gradient(dx[0], before());
+    return dx;
+  }
+};
+
+/// linear_gelu where no gradient will be asked for.
+struct OnlyGelu : Linear {
+  static constexpr std::string_view kName = "linear_gelu";
+  static constexpr bool kDifferentiable = false;
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     require_float(kName, x);
     check(kName, x, weight, bias);
     shape = x.shape();
     const Tensor rows = as_matrix(x);
-    Tensor y = x.empty_like({rows.shape()[0], weight.shape()[0]}), z;
-    if (keeps_sums) z = y.empty_like();
-    kernels::linear_gelu(rows, weight, bias, y, z);
-    if (!keeps_sums) return {of_input(y)};
-    return {of_input(y), of_input(z)};
-  }
-  std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
-    Variable dz = dy[1];  // there are gradients of z in a pass through a recorded one
-    if (dy[0]) {
-      const Variable from_y = gelu_tanh_gradient(dy[0], z());
-      dz = dz ? dz + from_y : from_y;
-    }
-    const auto dx = is_recording() ? compose(dz, needs) : compute(dz, {}, needs);
-    return {dx.begin(), dx.end()};
+    Tensor y = x.empty_like({rows.shape()[0], weight.shape()[0]}), none;
+    kernels::linear_gelu(rows, weight, bias, y, none);
+    return of_input(y);
   }
 };
 
@@ -309,11 +350,28 @@ Variable linear_relu(const Variable& x, const Variable& weight, const Variable& 
 }
 
 Variable linear_gelu(const Variable& x, const Variable& weight, const Variable& bias, Where where) {
-  if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(linear_gelu, where, x, weight, bias);
+  return linear_gelued({x, {}}, weight, bias, /*gelu=*/true, where).y;
+}
+
+Gelued linear_gelued(const Gelued& from, const Variable& weight, const Variable& bias, bool gelu,
+                     Where where) {
+  const auto& [y, x] = from;
+  if (is_autocast_enabled()) [[unlikely]] {
+    const Gelued operand{low(y, where), x ? low(x, where) : x};
+    const Variable w = low(weight, where), b = low(bias, where);
+    const AutocastOff off;
+    return linear_gelued(operand, w, b, gelu, where);
+  }
   const bool records =
-      is_recording() && (x.requires_grad() || weight.requires_grad() || bias.requires_grad());
-  return apply(LinearGelu(records), where, x, weight, bias)[0];
+      is_recording() && (y.requires_grad() || weight.requires_grad() || bias.requires_grad());
+  const auto both = [](const std::vector<Variable>& results) {
+    return Gelued{results[0], results[1]};
+  };
+  if (!gelu && (!x || !records)) return {linear(y, weight, bias, where), {}};
+  if (!records) return {apply(OnlyGelu{}, where, y, weight, bias), {}};
+  if (!x) return both(apply(LinearGelu<false, true>{}, where, y, weight, bias, Variable()));
+  if (gelu) return both(apply(LinearGelu<true, true>{}, where, x, weight, bias, y));
+  return {apply(LinearGelu<true, false>{}, where, x, weight, bias, y)[0], {}};
 }
 
 void set_matmul_precision(MatmulPrecision precision) { precision_now = precision; }
@@ -324,6 +382,13 @@ void kernels::linear_gelu_by_parts(const Tensor& x, const Tensor& weight, const 
   Tensor& sums = z ? z : y;
   linear(x, weight, bias, /*relu=*/false, sums);
   gelu_tanh(sums, y);
+}
+
+void kernels::gelu_linear_backward_by_parts(const Tensor& dy, const Tensor& z, const Tensor& x,
+                                            const Tensor& weight, Tensor& dx, Tensor& dw,
+                                            Tensor& db) {
+  linear_backward(dy, Tensor(), x, weight, dx, dw, db);
+  if (dx) gelu_tanh_backward(dx, z, dx);
 }
 
 void kernels::linear_backward_by_products(const Tensor& dy, const Tensor& y, const Tensor& x,

@@ -33,6 +33,19 @@ Variable linear_relu(const Variable& x, const Variable& weight, const Variable& 
 Variable linear_gelu(const Variable& x, const Variable& weight, const Variable& bias = {},
                      Where where = Where::current());
 
+/// y = gelu(x, Gelu::kTanh), or any y if x is empty.
+struct Gelued {
+  Variable y, x;
+};
+/// linear(from.y, weight, bias) or, if `gelu`, linear_gelu and what it took the GELU of (when a
+/// gradient may be asked for). The gradient goes to from.x, if that is there, by way of a product
+/// that takes GELU's gradient along; so two layers with a GELU between are
+///
+///   const Gelued hidden = linear_gelued({x, {}}, w1, b1, /*gelu=*/true);
+///   const Variable y = linear_gelued(hidden, w2, b2, /*gelu=*/false).y;
+Gelued linear_gelued(const Gelued& from, const Variable& weight, const Variable& bias, bool gelu,
+                     Where where = Where::current());
+
 /// How exactly products of float32 matrices are computed, as torch.set_float32_matmul_precision has
 /// it: matmul, linear and what is made of them, attention and recurrent networks too. A backward
 /// pass goes by the setting of its own moment. Sums are float32 always.
@@ -69,7 +82,14 @@ void linear_gelu_by_parts(const Tensor& x, const Tensor& weight, const Tensor& b
 extern Kernel<void(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
                    Tensor& dx, Tensor& dw, Tensor& db)>
     linear_backward;
+/// linear_backward for an x that is gelu(z) by its tanh formula; dx is the gradient in z.
+extern Kernel<void(const Tensor& dy, const Tensor& z, const Tensor& x, const Tensor& weight,
+                   Tensor& dx, Tensor& dw, Tensor& db)>
+    gelu_linear_backward;
 /// That, made of other kernels.
+void gelu_linear_backward_by_parts(const Tensor& dy, const Tensor& z, const Tensor& x,
+                                   const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db);
+/// linear_backward, made of other kernels.
 void linear_backward_by_products(const Tensor& dy, const Tensor& y, const Tensor& x,
                                  const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db);
 

@@ -12,6 +12,11 @@ void register_activation() {
   set_kernel(kernels::linear_gelu, DeviceType::kCpu, kFloatTypes,
              [](auto, const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y,
                 Tensor& z) { kernels::linear_gelu_by_parts(x, weight, bias, y, z); });
+  set_kernel(kernels::gelu_linear_backward, DeviceType::kCpu, kFloatTypes,
+             [](auto, const Tensor& dy, const Tensor& z, const Tensor& x, const Tensor& weight,
+                Tensor& dx, Tensor& dw, Tensor& db) {
+               kernels::gelu_linear_backward_by_parts(dy, z, x, weight, dx, dw, db);
+             });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -62,6 +62,7 @@ uint32_t alignment_of(const void* data) {
 cublasLtEpilogue_t kind_of(const Epilogue& e) {
   const bool bias = e.bias != nullptr;
   if (e.row_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
+  if (e.gelu_at != nullptr) return CUBLASLT_EPILOGUE_DGELU;
   if (e.before_gelu != nullptr)
     return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
   if (e.gelu) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
@@ -78,7 +79,7 @@ struct Problem {
   cublasComputeType_t compute;
   cublasOperation_t a, b;
   cublasLtEpilogue_t epilogue;
-  uint32_t alignments[5];  // of a, b, c, the bias and what is written beside c
+  uint32_t alignments[5];  // of a, b, c, the bias and the matrix beside c
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -213,10 +214,14 @@ bool relu_keeps_nan(const Tensor& where) {
 bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
                void* c, int64_t ldc, const Tensor& where) {
   if (p.dtype == f64 || p.m == 0 || p.n == 0 || p.k == 0 || !lt().create) return false;
-  if (epilogue.gelu && p.dtype == f32 && compute_type(f32) == CUBLAS_COMPUTE_32F) return false;
+  if ((epilogue.gelu || epilogue.gelu_at != nullptr) && p.dtype == f32 &&
+      compute_type(f32) == CUBLAS_COMPUTE_32F)
+    return false;
   const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   void* vector =
       epilogue.row_sums != nullptr ? epilogue.row_sums : const_cast<void*>(epilogue.bias);
+  void* beside =
+      epilogue.gelu_at != nullptr ? const_cast<void*>(epilogue.gelu_at) : epilogue.before_gelu;
   const Problem problem{.rows = p.n,
                         .columns = p.m,
                         .depth = p.k,
@@ -230,13 +235,13 @@ bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, co
                         .b = operation(a),
                         .epilogue = kind_of(epilogue),
                         .alignments = {alignment_of(b.data), alignment_of(a.data), alignment_of(c),
-                                       alignment_of(vector), alignment_of(epilogue.before_gelu)}};
+                                       alignment_of(vector), alignment_of(beside)}};
   const cudaStream_t stream = stream_of(where);
   const Tensor workspace = workspace_of(where.device(), stream);
   Library& library = library_of(where.device());
   const std::lock_guard lock(library.mutex);
   if (library.handle == nullptr) check(lt().create(&library.handle), "cublasLtCreate");
-  Plan& plan = library.plan_for(problem, vector, epilogue.before_gelu);
+  Plan& plan = library.plan_for(problem, vector, beside);
   if (!plan.is_found) return false;
   const float one = 1, zero = 0;
   check(lt().matmul(library.handle, plan.operation, &one, b.data, plan.a, a.data, plan.b, &zero, c,

@@ -8,11 +8,12 @@ namespace tapegrad::backends::cuda {
 
 /// Of c = a b. Numbers have c's type; nothing is done where there is null or false.
 struct Epilogue {
-  const void* bias = nullptr;   // n numbers, added to every row of c
-  bool relu = false;            // then max(c, 0)
-  bool gelu = false;            // or then gelu(c) by its tanh formula, and
-  void* before_gelu = nullptr;  // what it was taken of is written here, lying as c
-  void* row_sums = nullptr;     // the m sums of a's rows are written here; without the others
+  const void* bias = nullptr;     // n numbers, added to every row of c
+  bool relu = false;              // then max(c, 0)
+  bool gelu = false;              // or then gelu(c) by its tanh formula, and
+  void* before_gelu = nullptr;    // what it was taken of is written here, lying as c
+  const void* gelu_at = nullptr;  // or then c times the gradient of gelu at these, lying as c
+  void* row_sums = nullptr;       // the m sums of a's rows are written here; without the others
 };
 
 /// gemm() for one product that does not accumulate. False, with nothing done, where cuBLASLt is not

@@ -147,6 +147,19 @@ void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const T
   kernels::linear_backward_by_products(dz, {}, x, weight, dx, other_dw, other_db);
 }
 
+void gelu_linear_backward(const Tensor& dy, const Tensor& z, const Tensor& x, const Tensor& weight,
+                          Tensor& dx, Tensor& dw, Tensor& db) {
+  if (dx) {
+    const Tensor a = plain(dy), b = plain(weight), at = z.contiguous();
+    const Product p{dx.shape()[0], dx.shape()[1], dy.shape()[1], 1, dx.dtype(), dx.dtype()};
+    if (!gemm_with({.gelu_at = data_of(at)}, p, matrices_of(a, 0, 0), matrices_of(b, 0, 0),
+                   data_of(dx), p.n, dx))
+      return kernels::gelu_linear_backward_by_parts(dy, z, x, weight, dx, dw, db);
+  }
+  Tensor done;
+  linear_backward(dy, {}, x, weight, done, dw, db);
+}
+
 }  // namespace
 
 void register_matmul() {
@@ -163,6 +176,10 @@ void register_matmul() {
       kFloatTypes,
       [](auto, const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight, Tensor& dx,
          Tensor& dw, Tensor& db) { linear_backward(dy, y, x, weight, dx, dw, db); });
+  set<kernels::gelu_linear_backward>(
+      kFloatTypes,
+      [](auto, const Tensor& dy, const Tensor& z, const Tensor& x, const Tensor& weight, Tensor& dx,
+         Tensor& dw, Tensor& db) { gelu_linear_backward(dy, z, x, weight, dx, dw, db); });
   set<kernels::linear>(kIntegers, []<typename T>(Type<T>, const Tensor& x, const Tensor& w,
                                                  const Tensor& bias, bool relu, Tensor& y) {
     multiply_integers<T>(x, transposed(w), y);

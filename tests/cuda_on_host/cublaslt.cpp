@@ -59,18 +59,25 @@ bool has(const Operation& o, cublasLtEpilogue_t part) {
   return (o.epilogue & std::uint32_t(part)) == std::uint32_t(part);
 }
 bool writes_beside(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_GELU_AUX); }
+bool reads_beside(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_DGELU); }
 
 double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
+double gelu_gradient(double x) {
+  const double scale = std::sqrt(2 / std::numbers::pi);
+  const double t = std::tanh(scale * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * scale * (1 + 3 * 0.044715 * x * x);
+}
 
 bool has_algorithm(const Operation& o, const Layout& a, const Layout& b, const Layout& d) {
-  constexpr std::uint32_t kKnown[] = {
-      CUBLASLT_EPILOGUE_DEFAULT,   CUBLASLT_EPILOGUE_BIAS,          CUBLASLT_EPILOGUE_RELU,
-      CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU,          CUBLASLT_EPILOGUE_GELU_BIAS,
-      CUBLASLT_EPILOGUE_GELU_AUX,  CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_BGRADB};
-  if (writes_beside(o) && (o.beside == nullptr || !is_aligned(o.beside) || o.beside_ld % 8 != 0 ||
-                           o.beside_ld < d.rows))
+  constexpr std::uint32_t kKnown[] = {CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
+                                      CUBLASLT_EPILOGUE_RELU,     CUBLASLT_EPILOGUE_RELU_BIAS,
+                                      CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_BIAS,
+                                      CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                                      CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_BGRADB};
+  if ((writes_beside(o) || reads_beside(o)) && (o.beside == nullptr || !is_aligned(o.beside) ||
+                                                o.beside_ld % 8 != 0 || o.beside_ld < d.rows))
     return false;
   for (const Layout* x : {&a, &b, &d})
     if (x->ld * bytes_of(x->type) % 16 != 0) return false;
@@ -79,13 +86,14 @@ bool has_algorithm(const Operation& o, const Layout& a, const Layout& b, const L
          std::find(std::begin(kKnown), std::end(kKnown), o.epilogue) != std::end(kKnown);
 }
 
-int calls = 0, gelus = 0;
+int calls = 0, gelus = 0, gelu_gradients = 0;
 bool relu_drops_nan = false;
 
 }  // namespace
 
 int coh::cublaslt_calls() { return calls; }
 int coh::cublaslt_gelus() { return gelus; }
+int coh::cublaslt_gelu_gradients() { return gelu_gradients; }
 void coh::cublaslt_relu_drops_nan(bool drops) { relu_drops_nan = drops; }
 
 extern "C" {
@@ -205,6 +213,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
     check_argument(&p, sizeof(p), "an operand of cuBLASLt");
   ++calls;
   gelus += has(o, CUBLASLT_EPILOGUE_GELU);
+  gelu_gradients += reads_beside(o);
   const cudaError_t queued = enqueue(stream, [=, drops = relu_drops_nan] {
     const auto ta = cublasOperation_t(o.a), tb = cublasOperation_t(o.b);
     const std::int64_t depth = ta == CUBLAS_OP_N ? la.columns : la.rows;
@@ -217,6 +226,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
         if (has(o, CUBLASLT_EPILOGUE_RELU) && (sum < 0 || (drops && std::isnan(sum)))) sum = 0;
         if (writes_beside(o)) store(o.beside, ld.type, i + j * o.beside_ld, sum);
         if (has(o, CUBLASLT_EPILOGUE_GELU)) sum = gelu(sum);
+        if (reads_beside(o)) sum *= gelu_gradient(load(o.beside, ld.type, i + j * o.beside_ld));
         store(d, ld.type, i + j * ld.ld, sum);
       }
       if (o.epilogue != CUBLASLT_EPILOGUE_BGRADB) continue;

@@ -4,7 +4,8 @@
 namespace coh {
 
 int cublaslt_calls();
-int cublaslt_gelus();  // of them, with a GELU
+int cublaslt_gelus();           // of them, with a GELU
+int cublaslt_gelu_gradients();  // with the gradient of one
 /// Whether its max(NaN, 0) is 0, as fmaxf has it.
 void cublaslt_relu_drops_nan(bool drops);
 

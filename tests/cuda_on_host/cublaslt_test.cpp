@@ -133,6 +133,34 @@ TEST(CudaLinear, TakesGeluOnTheWay) {
   EXPECT_EQ(gelus(drawn({6, 24}, f64), drawn({16, 24}, f64), {}, 0x1p-50), 0);
 }
 
+TEST(CudaLinear, TakesGelusGradientOnTheWay) {
+  for (const DType dtype : {bf16, f32}) {
+    const auto run = [&](Device device) {
+      manual_seed(8);
+      std::vector<Variable> in;
+      for (const Shape& shape : {Shape{6, 8}, {16, 8}, {16}, {24, 16}, {24}, {8, 24}})
+        in.push_back((randn(shape) * 0.5).to(dtype).to(device).requires_grad_());
+      const Gelued first = linear_gelued({in[0], {}}, in[1], in[2], /*gelu=*/true);
+      const Gelued second = linear_gelued(first, in[3], in[4], /*gelu=*/true);
+      const Variable y = linear_gelued(second, in[5], {}, /*gelu=*/false).y;
+      const int before = coh::cublaslt_gelu_gradients();
+      sum(y).backward();
+      EXPECT_EQ(coh::cublaslt_gelu_gradients() - before, device == gpu && dtype == bf16 ? 2 : 0);
+      std::vector<std::vector<double>> results{values_of(y)};
+      for (const Variable& leaf : in) results.push_back(values_of(leaf.grad()));
+      return results;
+    };
+    const auto got = run(gpu), expected = run(cpu);
+    for (size_t k = 0; k < got.size(); ++k) {
+      double largest = 0;
+      for (const double value : expected[k]) largest = std::max(largest, std::abs(value));
+      for (size_t i = 0; i < got[k].size(); ++i)
+        EXPECT_NEAR(got[k][i], expected[k][i], (dtype == f32 ? 0x1p-21 : 0x1p-5) * largest)
+            << dtype << ' ' << k << ' ' << i;
+    }
+  }
+}
+
 TEST(CudaLinear, SumsTheBiasGradientOnTheWayToTheWeights) {
   for (const DType dtype : {f32, bf16}) {
     const auto gradients = [&](Device device) {

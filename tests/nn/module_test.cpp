@@ -289,7 +289,10 @@ TEST(Sequential, MakesOneOpOfALayerAndItsRelu) {
 TEST(Sequential, MakesOneOpOfALinearAndItsTanhGelu) {
   manual_seed(3);
   const Sequential model{Linear({.in_features = 6, .out_features = 7}), GELU(Gelu::kTanh),
-                         Linear({.in_features = 7, .out_features = 4}), GELU()};
+                         Linear({.in_features = 7, .out_features = 4}), GELU(),
+                         Linear({.in_features = 4, .out_features = 5}), GELU(Gelu::kTanh),
+                         Linear({.in_features = 5, .out_features = 6}), GELU(Gelu::kTanh),
+                         Linear({.in_features = 6, .out_features = 3}), ReLU()};
   const Variable x = randn({5, 6}).requires_grad_();
   std::vector<Variable> leaves = model.parameters();
   leaves.push_back(x);
@@ -298,7 +301,7 @@ TEST(Sequential, MakesOneOpOfALinearAndItsTanhGelu) {
     for (size_t i = 0; i < count; ++i) y = model[int64_t(i)].call(y, Where::current());
     return y;
   };
-  const Variable fused = model(x), y = layers(4);
+  const Variable fused = model(x), y = layers(10);
   EXPECT_EQ(fused.to_vector<float>(), y.to_vector<float>());
   const auto of_fused = grad(sum(square(fused)), leaves), of_layers = grad(sum(square(y)), leaves);
   for (size_t i = 0; i < leaves.size(); ++i)
