@@ -1,4 +1,4 @@
-// One step of an LSTM for one element of its state, and the gradient.
+// One step of an LSTM or a GRU for one element of its state, and the gradient.
 #pragma once
 
 #include "backends/functions.h"
@@ -37,6 +37,41 @@ TG_HD LstmGates<V> lstm_step_backward(const LstmGates<V>& gates, V c_before, V c
   dc = dc * gates.f;
   return {di * gates.i * (one - gates.i), df * gates.f * (one - gates.f),
           dg * (one - gates.g * gates.g), d_o * gates.o * (one - gates.o)};
+}
+
+/// What the input, or the state with its bias, gives to each gate.
+template <typename V>
+struct GruShares {
+  V r, z, n;
+};
+/// The gates, and the state's share of n, which r scales; or their gradients.
+template <typename V>
+struct GruGates {
+  V r, z, n, share;
+};
+
+/// Sigmoids for r and z, tanh for n.
+template <typename V>
+TG_HD GruGates<V> activated(const GruShares<V>& x, const GruShares<V>& h) {
+  using F = Functions<V>;
+  const V r = F::sigmoid(x.r + h.r);
+  return {r, F::sigmoid(x.z + h.z), F::tanh(x.n + r * h.n), h.n};
+}
+
+template <typename V>
+TG_HD V gru_step(const GruGates<V>& gates, V h_before) {
+  return gates.n + gates.z * (h_before - gates.n);
+}
+
+/// Gradients of the sums under the activations, and of the share, from that of h; dh becomes that
+/// of h_before outside of the shares.
+template <typename V>
+TG_HD GruGates<V> gru_step_backward(const GruGates<V>& gates, V h_before, V& dh) {
+  const V one(1), dz = dh * (h_before - gates.n);
+  const V dn = dh * (one - gates.z) * (one - gates.n * gates.n);
+  dh = dh * gates.z;
+  return {dn * gates.share * gates.r * (one - gates.r), dz * gates.z * (one - gates.z), dn,
+          dn * gates.r};
 }
 
 }  // namespace tapegrad::formulas

@@ -10,9 +10,9 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/extent.h"
-#include "ops/lstm_sequence.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
+#include "ops/recurrent_sequence.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -27,31 +27,9 @@ struct Weights {
   Variable w_ih, w_hh, b_ih, b_hh;
 };
 
-/// What a cell carries from step to step; c is of lstm only.
+/// What is carried from step to step; c is of lstm only.
 struct State {
   Variable h, c;
-};
-
-// A cell takes the input's share of the gates, already with its bias, and gives the next state.
-
-struct GruCell {
-  static constexpr int kGates = 3;
-
-  State operator()(const Variable& from_input, const State& s, const Weights& w) const {
-    const auto x = chunk(from_input, 3, 1), h = chunk(linear(s.h, w.w_hh, w.b_hh), 3, 1);
-    const Variable r = sigmoid(x[0] + h[0]), z = sigmoid(x[1] + h[1]);
-    const Variable n = tanh(x[2] + r * h[2]);
-    return {n + z * (s.h - n), {}};
-  }
-};
-
-template <Variable (*activation)(const Variable&, Where)>
-struct PlainCell {
-  static constexpr int kGates = 1;
-
-  State operator()(const Variable& from_input, const State& s, const Weights& w) const {
-    return {activation(from_input + linear(s.h, w.w_hh, w.b_hh), Where::current()), {}};
-  }
 };
 
 /// The sequences as [time, batch, features], the states and weights; all of them checked.
@@ -142,24 +120,6 @@ struct Network {
 
 // A layer in one direction takes a sequence and gives the states; `state` becomes the last one.
 
-template <typename Cell>
-struct StepByStep {
-  static constexpr int kGates = Cell::kGates;
-
-  Variable operator()(const Variable& x, const Weights& weights, bool backwards,
-                      State& state) const {
-    const Variable from_input = linear(x, weights.w_ih, weights.b_ih);  // of all steps at once
-    const int64_t steps = x.size(0);
-    std::vector<Variable> states(static_cast<size_t>(steps));
-    for (int64_t i = 0; i < steps; ++i) {
-      const int64_t t = backwards ? steps - 1 - i : i;
-      state = Cell()(select(from_input, 0, t), state, weights);
-      states[size_t(t)] = state.h;
-    }
-    return stack(states, 0);
-  }
-};
-
 struct LstmLayer {
   static constexpr int kGates = 4;
 
@@ -169,6 +129,35 @@ struct LstmLayer {
                                     Where::current());
     state = {select(made[0], 0, backwards ? 0 : x.size(0) - 1), made[1]};
     return made[0];
+  }
+};
+
+struct GruLayer {
+  static constexpr int kGates = 3;
+
+  Variable operator()(const Variable& x, const Weights& w, bool backwards, State& state) const {
+    const Variable h = gru_sequence(linear(x, w.w_ih, w.b_ih), state.h, w.w_hh, w.b_hh, backwards,
+                                    Where::current());
+    state.h = select(h, 0, backwards ? 0 : x.size(0) - 1);
+    return h;
+  }
+};
+
+template <Variable (*activation)(const Variable&, Where)>
+struct PlainLayer {
+  static constexpr int kGates = 1;
+
+  Variable operator()(const Variable& x, const Weights& w, bool backwards, State& state) const {
+    const Variable from_input = linear(x, w.w_ih, w.b_ih);  // of all steps at once
+    const int64_t steps = x.size(0);
+    std::vector<Variable> states(static_cast<size_t>(steps));
+    for (int64_t i = 0; i < steps; ++i) {
+      const int64_t t = backwards ? steps - 1 - i : i;
+      state.h =
+          activation(select(from_input, 0, t) + linear(state.h, w.w_hh, w.b_hh), Where::current());
+      states[size_t(t)] = state.h;
+    }
+    return stack(states, 0);
   }
 };
 
@@ -214,7 +203,7 @@ std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(gru, where, x, h0, weights, options);
   const CallLine line(where);
-  return run("gru", StepByStep<GruCell>(), x, h0, {}, weights, options);
+  return run("gru", GruLayer(), x, h0, {}, weights, options);
 }
 
 std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
@@ -223,7 +212,7 @@ std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(rnn_tanh, where, x, h0, weights, options);
   const CallLine line(where);
-  return run("rnn_tanh", StepByStep<PlainCell<tanh>>(), x, h0, {}, weights, options);
+  return run("rnn_tanh", PlainLayer<tanh>(), x, h0, {}, weights, options);
 }
 
 std::vector<Variable> rnn_relu(const Variable& x, const Variable& h0,
@@ -232,7 +221,7 @@ std::vector<Variable> rnn_relu(const Variable& x, const Variable& h0,
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(rnn_relu, where, x, h0, weights, options);
   const CallLine line(where);
-  return run("rnn_relu", StepByStep<PlainCell<relu>>(), x, h0, {}, weights, options);
+  return run("rnn_relu", PlainLayer<relu>(), x, h0, {}, weights, options);
 }
 
 static RecurrentOptions recurrent_options(const Arguments& a) {

@@ -3,7 +3,7 @@
 #include "backends/cpu/map.h"
 #include "backends/cpu/register.h"
 #include "backends/formulas_recurrent.h"
-#include "ops/lstm_sequence.h"
+#include "ops/recurrent_sequence.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -28,6 +28,11 @@ void for_each_state(int64_t rows, int64_t n, const Run& run) {
                          [&](T* y, Batch<T> values) { store_some<T>(y, n - j, values); });
                    }
                  });
+}
+
+template <typename T>
+const T* or_null(const Tensor& x) {
+  return x ? x.data<const T>() : nullptr;
 }
 
 template <typename T>
@@ -56,9 +61,8 @@ void lstm_cell_backward(const Tensor& gates, const Tensor& c_before, const Tenso
                         const Tensor& dy, const Tensor& dh, const Tensor& dc, Tensor& dgates,
                         Tensor& dc_before) {
   const int64_t n = c.shape()[1];
-  const auto data = [](const Tensor& t) { return t ? t.data<const T>() : nullptr; };
-  const T *from_gates = data(gates), *cs_before = data(c_before), *cs = data(c);
-  const T *dys = data(dy), *dhs = data(dh), *dcs = data(dc);
+  const T *from_gates = gates.data<T>(), *cs_before = c_before.data<T>(), *cs = c.data<T>();
+  const T *dys = or_null<T>(dy), *dhs = or_null<T>(dh), *dcs = or_null<T>(dc);
   T *to_gates = dgates.data<T>(), *to_c = dc_before.data<T>();
   for_each_state<T>(c.shape()[0], n, [&](int64_t row, int64_t j, auto load, auto store) {
     const int64_t at = row * n + j, gate = 4 * row * n + j;
@@ -79,6 +83,55 @@ void lstm_cell_backward(const Tensor& gates, const Tensor& c_before, const Tenso
   });
 }
 
+template <typename T>
+void gru_cell(const Tensor& x, const Tensor& product, const Tensor& h_before, Tensor& gates,
+              Tensor& h) {
+  const int64_t n = h.shape()[1];
+  const T *xs = x.data<T>(), *products = product.data<T>(), *hs = h_before.data<T>();
+  T *to_gates = gates.data<T>(), *to_h = h.data<T>();
+  for_each_state<T>(h.shape()[0], n, [&](int64_t row, int64_t j, auto load, auto store) {
+    const int64_t at = row * n + j, gate = 4 * row * n + j;
+    const auto shares = [&](const T* from) {
+      from += 3 * row * n + j;
+      return formulas::GruShares<Batch<T>>{load(from), load(from + n), load(from + 2 * n)};
+    };
+    const auto open = formulas::activated(shares(xs), shares(products));
+    store(to_gates + gate, open.r);
+    store(to_gates + gate + n, open.z);
+    store(to_gates + gate + 2 * n, open.n);
+    store(to_gates + gate + 3 * n, open.share);
+    store(to_h + at, formulas::gru_step(open, load(hs + at)));
+  });
+}
+
+template <typename T>
+void gru_cell_backward(const Tensor& gates, const Tensor& h_before, const Tensor& dy,
+                       const Tensor& dh, const Tensor& direct, Tensor& dx, Tensor& dproduct,
+                       Tensor& direct_before) {
+  const int64_t n = h_before.shape()[1];
+  const T *from_gates = gates.data<T>(), *hs_before = h_before.data<T>();
+  const T *dys = or_null<T>(dy), *dhs = or_null<T>(dh), *directs = or_null<T>(direct);
+  T *to_x = dx.data<T>(), *to_product = dproduct.data<T>(), *to_h = direct_before.data<T>();
+  for_each_state<T>(h_before.shape()[0], n, [&](int64_t row, int64_t j, auto load, auto store) {
+    const int64_t at = row * n + j, share = 3 * row * n + j, gate = 4 * row * n + j;
+    const auto or_zero = [&](const T* x) {
+      return x != nullptr ? load(x + at) : Batch<T>(Compute<T>(0));
+    };
+    const formulas::GruGates<Batch<T>> open{load(from_gates + gate), load(from_gates + gate + n),
+                                            load(from_gates + gate + 2 * n),
+                                            load(from_gates + gate + 3 * n)};
+    Batch<T> d = or_zero(dys) + or_zero(dhs) + or_zero(directs);
+    const auto gradient = formulas::gru_step_backward(open, load(hs_before + at), d);
+    for (T* to : {to_x, to_product}) {
+      store(to + share, gradient.r);
+      store(to + share + n, gradient.z);
+    }
+    store(to_x + share + 2 * n, gradient.n);
+    store(to_product + share + 2 * n, gradient.share);
+    store(to_h + at, d);
+  });
+}
+
 }  // namespace
 
 void register_recurrent() {
@@ -91,6 +144,16 @@ void register_recurrent() {
                             const Tensor& dy, const Tensor& dh, const Tensor& dc, Tensor& dgates,
                             Tensor& dc_before) {
                lstm_cell_backward<T>(gates, c_before, c, dy, dh, dc, dgates, dc_before);
+             });
+  set_kernel(
+      kernels::gru_cell, DeviceType::kCpu, kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, const Tensor& product, const Tensor& h_before,
+                     Tensor& gates, Tensor& h) { gru_cell<T>(x, product, h_before, gates, h); });
+  set_kernel(kernels::gru_cell_backward, DeviceType::kCpu, kFloatTypes,
+             []<typename T>(Type<T>, const Tensor& gates, const Tensor& h_before, const Tensor& dy,
+                            const Tensor& dh, const Tensor& direct, Tensor& dx, Tensor& dproduct,
+                            Tensor& direct_before) {
+               gru_cell_backward<T>(gates, h_before, dy, dh, direct, dx, dproduct, direct_before);
              });
 }
 

@@ -4,12 +4,22 @@
 #include "backends/cuda/operands.h"
 #include "backends/cuda/register.h"
 #include "backends/formulas_recurrent.h"
-#include "ops/lstm_sequence.h"
+#include "ops/recurrent_sequence.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// Element `at` of a state of n columns; its gates are n apart.
+template <typename T>
+const T* or_null(const Tensor& x) {
+  return x ? x.data<const T>() : nullptr;
+}
+template <typename T>
+__device__ Compute<T> or_zero(const T* x, int64_t at) {
+  return x != nullptr ? widen(x[at]) : Compute<T>(0);
+}
+
+// Cells take element `at` of a state of n columns; its gates are n apart.
+
 template <typename T>
 struct LstmCell {
   using V = Compute<T>;
@@ -41,7 +51,6 @@ struct LstmCellBackward {
   T *dgates, *dc_before;
   int64_t n;
 
-  __device__ static V or_zero(const T* x, int64_t at) { return x != nullptr ? widen(x[at]) : V(0); }
   __device__ void operator()(int64_t at) const {
     const int64_t gate = at / n * 4 * n + at % n;
     const formulas::LstmGates<V> open{widen(gates[gate]), widen(gates[gate + n]),
@@ -54,6 +63,50 @@ struct LstmCellBackward {
     dgates[gate + 2 * n] = narrow<T>(gradient.g);
     dgates[gate + 3 * n] = narrow<T>(gradient.o);
     dc_before[at] = narrow<T>(d);
+  }
+};
+
+template <typename T>
+struct GruCell {
+  using V = Compute<T>;
+  const T *x, *product, *h_before;
+  T *gates, *h;
+  int64_t n;
+
+  __device__ formulas::GruShares<V> shares(const T* from) const {
+    return {widen(from[0]), widen(from[n]), widen(from[2 * n])};
+  }
+  __device__ void operator()(int64_t at) const {
+    const int64_t row = at / n, j = at % n, share = row * 3 * n + j, gate = row * 4 * n + j;
+    const auto open = formulas::activated(shares(x + share), shares(product + share));
+    gates[gate] = narrow<T>(open.r);
+    gates[gate + n] = narrow<T>(open.z);
+    gates[gate + 2 * n] = narrow<T>(open.n);
+    gates[gate + 3 * n] = narrow<T>(open.share);
+    h[at] = narrow<T>(formulas::gru_step(open, widen(h_before[at])));
+  }
+};
+
+template <typename T>
+struct GruCellBackward {
+  using V = Compute<T>;
+  const T *gates, *h_before, *dy, *dh, *direct;  // the last three may be null
+  T *dx, *dproduct, *direct_before;
+  int64_t n;
+
+  __device__ void operator()(int64_t at) const {
+    const int64_t row = at / n, j = at % n, share = row * 3 * n + j, gate = row * 4 * n + j;
+    const formulas::GruGates<V> open{widen(gates[gate]), widen(gates[gate + n]),
+                                     widen(gates[gate + 2 * n]), widen(gates[gate + 3 * n])};
+    V d = or_zero(dy, at) + or_zero(dh, at) + or_zero(direct, at);
+    const auto gradient = formulas::gru_step_backward(open, widen(h_before[at]), d);
+    for (T* to : {dx, dproduct}) {
+      to[share] = narrow<T>(gradient.r);
+      to[share + n] = narrow<T>(gradient.z);
+    }
+    dx[share + 2 * n] = narrow<T>(gradient.n);
+    dproduct[share + 2 * n] = narrow<T>(gradient.share);
+    direct_before[at] = narrow<T>(d);
   }
 };
 
@@ -71,11 +124,27 @@ void register_recurrent() {
       kFloatTypes, []<typename T>(Type<T>, const Tensor& gates, const Tensor& c_before,
                                   const Tensor& c, const Tensor& dy, const Tensor& dh,
                                   const Tensor& dc, Tensor& dgates, Tensor& dc_before) {
-        const auto data = [](const Tensor& t) { return t ? t.data<const T>() : nullptr; };
+        for_each(c.numel(), c,
+                 LstmCellBackward<T>{gates.data<T>(), c_before.data<T>(), c.data<T>(),
+                                     or_null<T>(dy), or_null<T>(dh), or_null<T>(dc),
+                                     dgates.data<T>(), dc_before.data<T>(), c.shape()[1]});
+      });
+  set<kernels::gru_cell>(kFloatTypes,
+                         []<typename T>(Type<T>, const Tensor& x, const Tensor& product,
+                                        const Tensor& h_before, Tensor& gates, Tensor& h) {
+                           for_each(h.numel(), h,
+                                    GruCell<T>{x.data<T>(), product.data<T>(), h_before.data<T>(),
+                                               gates.data<T>(), h.data<T>(), h.shape()[1]});
+                         });
+  set<kernels::gru_cell_backward>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& gates, const Tensor& h_before,
+                                  const Tensor& dy, const Tensor& dh, const Tensor& direct,
+                                  Tensor& dx, Tensor& dproduct, Tensor& direct_before) {
         for_each(
-            c.numel(), c,
-            LstmCellBackward<T>{data(gates), data(c_before), data(c), data(dy), data(dh), data(dc),
-                                dgates.data<T>(), dc_before.data<T>(), c.shape()[1]});
+            h_before.numel(), h_before,
+            GruCellBackward<T>{gates.data<T>(), h_before.data<T>(), or_null<T>(dy), or_null<T>(dh),
+                               or_null<T>(direct), dx.data<T>(), dproduct.data<T>(),
+                               direct_before.data<T>(), h_before.shape()[1]});
       });
 }
 
