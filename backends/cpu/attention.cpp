@@ -5,7 +5,6 @@
 #include <cmath>
 #include <exception>
 #include <limits>
-#include <vector>
 
 #include <omp.h>
 
@@ -30,6 +29,8 @@ struct Sizes {
         keys(v.shape()[v.rank() - 2]),
         features(q.shape()[q.rank() - 1]),
         width(v.shape()[v.rank() - 1]) {}
+
+  int64_t block() const { return std::min(kQueries, queries) * std::min(kKeys, keys); }
 };
 
 template <typename T>
@@ -85,16 +86,17 @@ class Scores {
 template <typename T, typename Run>
 void for_each_part(int64_t count, int64_t values, const Run& run) {
   const int threads = omp_get_max_threads();
-  if (threads == 1 || count < threads) {
-    std::vector<T> memory(static_cast<size_t>(values));
-    for (int64_t i = 0; i < count; ++i) run(i, memory.data());
+  const bool many = threads > 1 && count >= threads;
+  Tensor memory = Tensor::empty({values * (many ? threads : 1)}, kDTypeOf<T>);
+  T* first = memory.data<T>();
+  if (!many) {
+    for (int64_t i = 0; i < count; ++i) run(i, first);
     return;
   }
-  std::vector<T> memory(size_t(values * threads));
   std::exception_ptr error;
 #pragma omp parallel for schedule(dynamic)
   for (int64_t i = 0; i < count; ++i) try {
-      run(i, memory.data() + omp_get_thread_num() * values);
+      run(i, first + omp_get_thread_num() * values);
     } catch (...) {
 #pragma omp critical(tapegrad_attention)
       error = std::current_exception();
@@ -109,7 +111,7 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
   const Sizes s(q, v);
   const Scores<T> scores(mask, causal, scale);
   const int64_t blocks = (s.queries + kQueries - 1) / kQueries;
-  for_each_part<T>(s.batch * blocks, kQueries * kKeys, [&](int64_t part, T* block) {
+  for_each_part<T>(s.batch * blocks, s.block(), [&](int64_t part, T* block) {
     const int64_t head = part / blocks, first = part % blocks * kQueries;
     const int64_t rows = std::min(kQueries, s.queries - first);
     const auto queries = from_row(matrix<T>(q, batch_offset(q, head)), first);
@@ -161,7 +163,7 @@ void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor
     if (to != nullptr) std::fill_n(to, size, T(0));
     return to;
   };
-  const int64_t block = kQueries * kKeys;
+  const int64_t block = s.block();
   for_each_part<T>(s.batch, 2 * block + s.queries, [&](int64_t head, T* memory) {
     T *shares = memory, *gradients = memory + block, *totals = memory + 2 * block;
     const auto queries = matrix<T>(q, batch_offset(q, head));

@@ -45,6 +45,8 @@ template <typename T>
 void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                 Tensor& means, Tensor& invstds) {
   using V = Compute<T>;
+  using B = xsimd::batch<V>;
+  constexpr int64_t kSize = int64_t(B::size);
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   const std::vector<V> scale = numbers_of<T>(weight, n, 1), shift = numbers_of<T>(bias, n, 0);
   const V *w = scale.data(), *b = shift.data();
@@ -62,11 +64,17 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
       const V* xs = load_values(from + i, 1, count, buffer);
       T* into = to + row * n + i;
       V* ys = place_values(into, results);
-      for (int64_t j = 0; j < count; j += kStripe) {
-        fetch_run_to_write(into + n + j, kStripe);  // of the next row
-        for (int64_t l = j; l < std::min(count, j + kStripe); ++l)
-          ys[l] = (xs[l] - mean) * invstd * w[i + l] + b[i + l];
+      const auto normalise = [&](const auto& value, const auto& factor, const auto& offset) {
+        return (value - mean) * invstd * factor + offset;
+      };
+      int64_t j = 0;
+      for (; j + kSize <= count; j += kSize) {  // the compiler takes half a register
+        fetch_to_write(into + n + j);           // of the next row
+        normalise(B::load_unaligned(xs + j), B::load_unaligned(w + i + j),
+                  B::load_unaligned(b + i + j))
+            .store_unaligned(ys + j);
       }
+      for (; j < count; ++j) ys[j] = normalise(xs[j], w[i + j], b[i + j]);
       store_values(ys, count, into);
     }
   }
