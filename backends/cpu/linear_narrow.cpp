@@ -245,11 +245,14 @@ void linear_narrow_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
     }
     if (to != nullptr) factor->multiply<false>(dz, count, end, to + first * in);
     if (sums == 0) return;
-    const bool at_end = first + count == rows;
-    const Rows up = in_whole_vectors(dz, count, out, at_end && results == nullptr, copy_of_dz);
+    const auto runs_over = [&](int64_t columns) {  // the last row's vectors, the end of all rows
+      return (rows - first - count + 1) * columns < vectors_of(columns) * kLane;
+    };
+    const Rows up =
+        in_whole_vectors(dz, count, out, results == nullptr && runs_over(out), copy_of_dz);
     double* part = parts.data() + piece * sums;
     if (inputs != nullptr) {
-      const Rows down = in_whole_vectors(inputs + first * in, count, in, at_end, copy_of_x);
+      const Rows down = in_whole_vectors(inputs + first * in, count, in, runs_over(in), copy_of_x);
       if (along_in)
         add_products(count, up, out, down, in_vectors, false, part);
       else
