@@ -128,7 +128,7 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
       scores.finish(head, first, j, rows, count, block);
       for (int64_t r = 0; r < rows; ++r) {
         T* row = block + r * count;
-        const T before = largest[r], now = std::max(before, largest_of(row, count));
+        const T before = largest[r], now = std::max(before, largest_number(row, count));
         const T shift = std::isinf(now) && now < 0 ? T(0) : now;  // nothing seen yet
         const T kept = std::exp(before - shift);
         largest[r] = now;

@@ -1,11 +1,10 @@
-// What softmax and attention do with a row: its largest value, and exp of what it lies below that.
+// What softmax and attention do with a row: its largest number, and exp of what it lies below that.
 #pragma once
 
 #include <algorithm>
 #include <limits>
 
 #include "backends/cpu/functions.h"
-#include "backends/cpu/reducers.h"
 
 namespace tapegrad::backends::cpu {
 
@@ -42,25 +41,26 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e) {
   return exp_shifted(x, n, shift, e, [](int64_t) {});
 }
 
-/// The largest of n > 0 contiguous values; NaN if there is one.
+/// The largest of n contiguous values that is a number, -infinity where none is. What is subtracted
+/// from all before exp() need not be NaN for their sum to be.
 template <typename V>
-V largest_of(const V* x, int64_t n) {
+V largest_number(const V* x, int64_t n) {
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
-  const ExtremeOf<V, true> extreme;
-  V largest = extreme.kFirst;
-  if (n < kSize) {
-    for (int64_t i = 0; i < n; ++i) largest = extreme.add(largest, x[i]);
-    return largest;
+  V largest = -std::numeric_limits<V>::infinity();
+  int64_t i = 0;
+  if (n >= 2 * kSize) {
+    B even(largest), odd(largest);
+    // Of a NaN and a bound max gives the second.
+    for (; i + 2 * kSize <= n; i += 2 * kSize) {
+      even = xsimd::max(B::load_unaligned(x + i), even);
+      odd = xsimd::max(B::load_unaligned(x + i + kSize), odd);
+    }
+    alignas(64) V each[kSize];
+    xsimd::max(even, odd).store_aligned(each);
+    for (const V value : each) largest = value > largest ? value : largest;
   }
-  B lanes = B::load_unaligned(x);
-  for (int64_t i = kSize; i < n; i += kSize) {
-    const B values = B::load_unaligned(x + std::min(i, n - kSize));  // the last ones may come twice
-    lanes = select(lanes >= values || !(lanes == lanes), lanes, values);
-  }
-  alignas(64) V each[kSize];
-  lanes.store_aligned(each);
-  for (const V value : each) largest = extreme.add(largest, value);
+  for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;
 }
 

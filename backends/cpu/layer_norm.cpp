@@ -1,5 +1,6 @@
 // layer_norm over rows of x [rows, n].
 #include <cmath>
+#include <cstring>
 
 #include "backends/cpu/lanes.h"
 #include "backends/cpu/reduce.h"
@@ -22,23 +23,73 @@ struct DistanceOf : SumOf<T, double> {
   }
 };
 
-/// By two passes. The mean of equal elements is exactly their value: in double a sum of floats is
+using Floats [[gnu::vector_size(32)]] = float;
+using Doubles [[gnu::vector_size(64)]] = double;
+
+/// The sum of f(x): in fours as floats, which is exact where they are equal, and these as doubles.
+template <typename F>
+double sum_in_fours(const float* x, int64_t n, const F& f) {
+  constexpr int64_t kSize = sizeof(Floats) / sizeof(float);
+  Doubles sums = {};
+  int64_t i = 0;
+  for (; i + 4 * kSize <= n; i += 4 * kSize) {
+    const auto part = [&](int64_t number) {
+      Floats values;
+      std::memcpy(&values, x + i + number * kSize, sizeof(values));
+      return f(values);
+    };
+    const Floats sum = (part(0) + part(1)) + (part(2) + part(3));
+    sums += __builtin_convertvector(sum, Doubles);
+  }
+  double sum =
+      ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  for (; i < n; ++i) sum += double(f(x[i]));
+  return sum;
+}
+
+/// The sum over a row, of which sum_of() gives that of a part, divided by n.
+template <typename T, typename Sum>
+double mean_of(const T* x, int64_t n, const Sum& sum_of) {
+  Compute<T> buffer[kBlock];
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    sum += sum_of(load_values(x + i, 1, count, buffer), count);
+  }
+  return sum / double(n);
+}
+
+/// By two passes in double. The mean of equal elements is exactly their value: a sum of floats is
 /// exact, and one of doubles is corrected by what is left over.
 template <typename T>
-Moments moments_of(const T* x, int64_t n) {
-  using V = Compute<T>;
-  V buffer[kBlock];
+Moments exact_moments(const T* x, int64_t n) {
   const auto total = [&](const auto& reducer, double centre) {
-    double sum = 0;
-    for (int64_t i = 0; i < n; i += kBlock) {
-      const int64_t count = std::min(kBlock, n - i);
-      sum += reduce_block(reducer, load_values(x + i, 1, count, buffer), count, centre);
-    }
-    return sum / double(n);
+    return mean_of(x, n, [&](const auto* values, int64_t count) {
+      return reduce_block(reducer, values, count, centre);
+    });
   };
   double mean = total(WideSumOf<T>{}, 0);
   if constexpr (std::is_same_v<T, double>) mean += total(DistanceOf<T>{}, mean);
   return {mean, total(SquaresOf<T>{}, mean)};
+}
+
+/// The same to a few units in the last place of a float, where no square vanishes or overflows in
+/// one. The squares are those of distances from the mean as a float, and lose what it is away.
+template <typename T>
+Moments moments_of(const T* x, int64_t n) {
+  if constexpr (!std::is_same_v<T, double>) {
+    const double mean = mean_of(x, n, [](const float* values, int64_t count) {
+      return sum_in_fours(values, count, [](auto value) { return value; });
+    });
+    const float centre = float(mean);
+    const double squares = mean_of(x, n, [&](const float* values, int64_t count) {
+      return sum_in_fours(values, count,
+                          [&](auto value) { return (value - centre) * (value - centre); });
+    });
+    const double var = squares - (mean - double(centre)) * (mean - double(centre));
+    if (var > 0x1p-100 && var < 0x1p+100) return {mean, var};
+  }
+  return exact_moments(x, n);
 }
 
 template <typename T>

@@ -30,11 +30,10 @@ template <Goal kGoal, typename T>
 void row_forward(const T* x, int64_t n, T* y) {
   using V = Compute<T>;
   V buffer[kBlock], e[kBlock];
-  const ExtremeOf<T, true> extreme;
-  V largest = extreme.kFirst;
+  V largest = -std::numeric_limits<V>::infinity();
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
-    largest = extreme.join(largest, largest_of(load_values(x + i, 1, count, buffer), count));
+    largest = std::max(largest, largest_number(load_values(x + i, 1, count, buffer), count));
   }
   constexpr bool kInPlace = kGoal == Goal::kSoftmax && !kIsHalf<T>;
   double sum = 0;
@@ -50,6 +49,9 @@ void row_forward(const T* x, int64_t n, T* y) {
         exp_shifted(load_values(x + i, 1, count, buffer), count, largest, into, fetch_next_row));
   }
   if constexpr (kGoal == Goal::kLogSumExp) {
+    if (std::isinf(largest))  // the sum is NaN then, with and without a NaN in x
+      for (int64_t i = 0; i < n; ++i)
+        if (const V value = V(x[i]); value != value) largest = value;
     *y = T(log_sum(largest, sum));
   } else {
     const V scale = V(1 / sum), log_total = V(std::log(sum));

@@ -223,6 +223,23 @@ TEST(LayerNorm, AgreesWithItsDefinition) {
   }
 }
 
+/// Squares of floats that vanish or overflow in float, and means far from the values' distances.
+TEST(LayerNorm, FloatsOfAnySize) {
+  for (int64_t n : {2, 31, 32, 100, 1024, 2500})
+    for (double size : {1.0, 1e-25, 1e-35, 1e25, 1e38})
+      for (double offset : {0.0, 0.3, 1000.0}) {
+        if (size == 1e38 && offset > 1) continue;
+        const Variable x = ((wave({3, n}) + offset) * size).to(f32);
+        const TensorOptions wide{.dtype = f64};
+        const Variable exact = layer_norm(x.to(f64), {n}, ones({n}, wide), zeros({n}, wide), 0.0);
+        const Variable y = layer_norm(x, {n}, ones({n}), zeros({n}), 0.0);
+        // y itself is rounded a few times, and so is the mean.
+        const double tolerance = (4 * max(abs(exact)).item() + 2 * offset) * 0x1p-23;
+        for (const double distance : values(abs(y.to(f64) - exact)))
+          ASSERT_LE(distance, tolerance) << n << ' ' << size << ' ' << offset;
+      }
+}
+
 TEST(LayerNorm, SecondOrder) {
   const Variable x = wave({2, 2, 2}).requires_grad_(), w = wave({2, 2}).requires_grad_(),
                  b = wave({2, 2}).requires_grad_();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -35,6 +36,30 @@ TEST(Softmax, T31_Extremes) {
       for (double y : values(softmax(row(-kInf, -kInf), dim))) EXPECT_TRUE(std::isnan(y));
       for (double y : values(log_softmax(row(-kInf, -kInf), dim))) EXPECT_TRUE(std::isnan(y));
     }
+}
+
+/// One NaN spoils its row, wherever it is and whatever infinities are beside it, and no other.
+TEST(Softmax, NaNAnywhere) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (DType dtype : {f32, f64, bf16, f16})
+    for (int64_t n : {1, 7, 16, 33, 64, 100, 1024, 2100})
+      for (double others : {0.5, kInf, -kInf})
+        for (int64_t place : {int64_t(0), n / 2, n - 1}) {
+          Doubles numbers(size_t(2 * n), others);
+          numbers[size_t(place)] = nan;
+          std::fill(numbers.begin() + n, numbers.end(), 2.0);
+          const Variable x = make(numbers, {2, n}, dtype);
+          for (const Variable& y :
+               {softmax(x, 1), log_softmax(x, 1), reshape(logsumexp(x, {1}), {2, 1})}) {
+            const Doubles got = values(y);
+            const auto half = std::ptrdiff_t(got.size() / 2);
+            EXPECT_TRUE(std::all_of(got.begin(), got.begin() + half,
+                                    [](double v) { return std::isnan(v); }))
+                << dtype << ' ' << n << ' ' << others << ' ' << place;
+            EXPECT_TRUE(std::none_of(got.begin() + half, got.end(),
+                                     [](double v) { return std::isnan(v); }));
+          }
+        }
 }
 
 /// Rows of several blocks and strips, of every dtype, against plain loops in double.
