@@ -101,26 +101,28 @@ TransformerEncoderLayer::TransformerEncoderLayer(TransformerEncoderLayerOptions 
       norm2({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
       options_(options) {}
 
-Variable TransformerEncoderLayer::attend(const Variable& x, const AttentionMasks& masks) const {
-  return dropout(self_attn.forward(x, x, x, masks), options_.dropout, is_training());
+Variable TransformerEncoderLayer::add_attended(const Variable& residual, const Variable& x,
+                                               const AttentionMasks& masks) const {
+  return dropout_add(self_attn.forward(x, x, x, masks), residual, options_.dropout, is_training());
 }
 
-Variable TransformerEncoderLayer::feed_forward(const Variable& x) const {
+Variable TransformerEncoderLayer::add_fed_forward(const Variable& residual,
+                                                  const Variable& x) const {
   const Variable inner = linear1(x);
   const Variable active =
       options_.activation == FeedforwardActivation::kRelu ? relu(inner) : gelu(inner);
   const Variable y = linear2(dropout(active, options_.dropout, is_training()));
-  return dropout(y, options_.dropout, is_training());
+  return dropout_add(y, residual, options_.dropout, is_training());
 }
 
 Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMasks& masks) const {
   const CallLine line(ModuleCall::line());
   if (options_.norm_first) {
-    const Variable attended = x + attend(norm1(x), masks);
-    return attended + feed_forward(norm2(attended));
+    const Variable attended = add_attended(x, norm1(x), masks);
+    return add_fed_forward(attended, norm2(attended));
   }
-  const Variable attended = norm1(x + attend(x, masks));
-  return norm2(attended + feed_forward(attended));
+  const Variable attended = norm1(add_attended(x, x, masks));
+  return norm2(add_fed_forward(attended, attended));
 }
 
 }  // namespace tapegrad::nn

@@ -75,8 +75,10 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   LayerNorm norm1, norm2;
 
  private:
-  Variable attend(const Variable& x, const AttentionMasks& masks) const;
-  Variable feed_forward(const Variable& x) const;
+  /// The residual and what a part makes of x, some of it dropped.
+  Variable add_attended(const Variable& residual, const Variable& x,
+                        const AttentionMasks& masks) const;
+  Variable add_fed_forward(const Variable& residual, const Variable& x) const;
 
   TransformerEncoderLayerOptions options_;
 };

@@ -5,6 +5,7 @@
 #include "core/call_line.h"
 #include "core/kernels.h"
 #include "core/op.h"
+#include "ops/binary.h"
 #include "ops/catalog.h"
 
 namespace tapegrad {
@@ -15,6 +16,8 @@ constinit Kernel<void(Tensor&, double, double, RandomState)> normal{"normal"};
 constinit Kernel<void(Tensor&, int64_t, uint64_t, RandomState)> random_integers{"randint"};
 constinit Kernel<void(const Tensor&, Tensor&, RandomState)> bernoulli{"bernoulli"};
 constinit Kernel<void(const Tensor&, double, RandomState, Tensor&)> dropout{"dropout"};
+constinit Kernel<void(const Tensor&, const Tensor&, double, RandomState, Tensor&)> dropout_add{
+    "dropout_add"};
 constinit Kernel<void(Tensor&, RandomState)> permutation{"randperm"};
 }  // namespace kernels
 
@@ -99,6 +102,28 @@ struct Dropout {
   }
   Variable backward(const Variable& dy) const { return apply(*this, Where::current(), dy); }
 };
+
+struct DropoutAdd {
+  static constexpr std::string_view kName = "dropout_add";
+  double p;
+  RandomState state;
+
+  Tensor forward(const Tensor& x, const Tensor& residual) const {
+    check_same_device(kName, x, residual);
+    Tensor y = x.empty_like(x.shape());
+    kernels::dropout_add(x.contiguous(), residual.contiguous(), p, state, y);
+    return y;
+  }
+  std::vector<Variable> backward(const Variable& dy, Needs needs) const {
+    return {needs[0] ? apply(Dropout{p, state}, Where::current(), dy) : Variable(), dy};
+  }
+};
+
+void check_dropout(std::string_view op, const Variable& x, double p) {
+  if (!(p >= 0.0 && p <= 1.0)) [[unlikely]]
+    fail<ArgumentError>(op, ": p must be in [0, 1]: ", p);
+  check_float(op, x.dtype());
+}
 
 }  // namespace
 
@@ -192,11 +217,19 @@ Variable& normal_(Variable& x, double mean, double std, Generator& generator) {
 
 Variable dropout(const Variable& x, double p, bool training, Generator& generator, Where where) {
   const ErrorLine line(where);
-  if (!(p >= 0.0 && p <= 1.0)) [[unlikely]]
-    fail<ArgumentError>("dropout: p must be in [0, 1]: ", p);
-  check_float("dropout", x.dtype());
+  check_dropout("dropout", x, p);
   if (!training || p == 0.0) return x;
   return apply(Dropout{p, generator.draw(uint64_t(x.numel()))}, where, x);
+}
+
+Variable dropout_add(const Variable& x, const Variable& residual, double p, bool training,
+                     Generator& generator, Where where) {
+  const ErrorLine line(where);
+  check_dropout("dropout_add", x, p);
+  const bool drops_some = training && p > 0.0 && p < 1.0;
+  if (!drops_some || x.shape() != residual.shape() || x.dtype() != residual.dtype())
+    return add(Operand(residual, where), dropout(x, p, training, generator, where));
+  return apply(DropoutAdd{p, generator.draw(uint64_t(x.numel()))}, where, x, residual);
 }
 
 static TensorOptions options_of(const Arguments& a) {
@@ -245,6 +278,11 @@ void catalog_random(Catalog& catalog) {
               "0 with probability p, else input / (1 - p)",
               [](const Arguments& a) { return dropout(a[0], a.real("p"), a.flag("training")); },
               {.random = true});
+  catalog.add(
+      "dropout_add(input, residual, p: float = 0.5, training: bool = true)",
+      "residual + dropout(input, p)",
+      [](const Arguments& a) { return dropout_add(a[0], a[1], a.real("p"), a.flag("training")); },
+      {.random = true});
 }
 
 }  // namespace tapegrad

@@ -40,6 +40,11 @@ Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
 /// Nothing is saved: backward draws the mask again.
 Variable dropout(const Variable& x, double p = 0.5, bool training = true,
                  Generator& generator = default_generator(), Where where = Where::current());
+/// residual + dropout(x, p, training), with the same numbers drawn and the same bits: what ends a
+/// part of a residual network. One pass where the two have one shape and dtype.
+Variable dropout_add(const Variable& x, const Variable& residual, double p = 0.5,
+                     bool training = true, Generator& generator = default_generator(),
+                     Where where = Where::current());
 
 namespace kernels {
 
@@ -57,6 +62,9 @@ extern Kernel<void(Tensor& y, int64_t low, uint64_t range, RandomState state)> r
 extern Kernel<void(const Tensor& p, Tensor& y, RandomState state)> bernoulli;
 /// x / (1 - p) where word i is at least p 2^32, else 0; 0 < p < 1.
 extern Kernel<void(const Tensor& x, double p, RandomState state, Tensor& y)> dropout;
+/// residual + that, which is rounded first; residual is contiguous too.
+extern Kernel<void(const Tensor& x, const Tensor& residual, double p, RandomState state, Tensor& y)>
+    dropout_add;
 /// The order of the keys r of elements 0 ... n - 1; equal ones stay in order. y is int64.
 extern Kernel<void(Tensor& y, RandomState state)> permutation;
 

@@ -142,10 +142,12 @@ void bernoulli(const Tensor& p, Tensor& y, RandomState state) {
   });
 }
 
-template <typename T>
-void dropout(const Tensor& x, double p, RandomState state, Tensor& y) {
+/// With a residual, that is added; without, it is no tensor.
+template <typename T, bool add>
+void dropout(const Tensor& x, const Tensor& residual, double p, RandomState state, Tensor& y) {
   using R = Compute<T>;
   const T* in = x.data<T>();
+  const T* added = add ? residual.data<T>() : nullptr;
   T* out = y.data<T>();
   const R scale = R(1.0 / (1.0 - p));
   const uint32_t threshold = uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0));
@@ -154,7 +156,11 @@ void dropout(const Tensor& x, double p, RandomState state, Tensor& y) {
     T* to = out + first;
     const auto keep = [&](int i) {
       const R scaled = R(from[i]) * scale;
-      return T(words[i] >= threshold ? scaled : R(0));
+      const T kept = T(words[i] >= threshold ? scaled : R(0));
+      if constexpr (add)
+        return T(R(added[first + i]) + R(kept));
+      else
+        return kept;
     };
     if (count == kWords)
       for (int i = 0; i < kWords; ++i) to[i] = keep(i);
@@ -202,8 +208,12 @@ void register_random() {
              });
   set_kernel(kernels::dropout, kCpu, kFloatTypes,
              []<typename T>(Type<T>, const Tensor& x, double p, RandomState state, Tensor& y) {
-               dropout<T>(x, p, state, y);
+               dropout<T, false>(x, {}, p, state, y);
              });
+  set_kernel(
+      kernels::dropout_add, kCpu, kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, const Tensor& residual, double p, RandomState state,
+                     Tensor& y) { dropout<T, true>(x, residual, p, state, y); });
   set_kernel(kernels::permutation, kCpu, TypeList<int64_t>{},
              [](auto, Tensor& y, RandomState state) { permutation(y, state); });
 }

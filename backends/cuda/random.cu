@@ -125,16 +125,21 @@ struct Bernoulli {
   }
 };
 
-template <typename T, typename R = Compute<T>>
+template <typename T, bool add, typename R = Compute<T>>
 struct Dropout {
   const T* x;
+  const T* residual;  // null where nothing is added
   T* y;
   R scale;
   uint32_t threshold;
   __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
     for (int i = 0; i < count; ++i) {
       const R scaled = widen(x[first + i]) * scale;
-      y[first + i] = narrow<T>(words[i] >= threshold ? scaled : R(0));
+      const T kept = narrow<T>(words[i] >= threshold ? scaled : R(0));
+      if constexpr (add)
+        y[first + i] = narrow<T>(widen(residual[first + i]) + widen(kept));
+      else
+        y[first + i] = kept;
     }
   }
 };
@@ -145,6 +150,9 @@ struct Keys {
     for (int i = 0; i < count; ++i) keys[first + i] = int64_t(wide_word(words, i));
   }
 };
+
+/// Words below it are dropped.
+uint32_t threshold_of(double p) { return uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0)); }
 
 struct NotUnit {
   template <typename V>
@@ -181,10 +189,18 @@ void register_random() {
   set<kernels::dropout>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double p,
                                                     RandomState state, Tensor& y) {
     using R = Compute<T>;
-    const uint32_t threshold = uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0));
-    draw<1>(y.numel(), y, state,
-            Dropout<T>{x.data<T>(), y.data<T>(), R(1.0 / (1.0 - p)), threshold});
+    draw<1>(
+        y.numel(), y, state,
+        Dropout<T, false>{x.data<T>(), nullptr, y.data<T>(), R(1.0 / (1.0 - p)), threshold_of(p)});
   });
+  set<kernels::dropout_add>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& residual, double p,
+                                  RandomState state, Tensor& y) {
+        using R = Compute<T>;
+        draw<1>(y.numel(), y, state,
+                Dropout<T, true>{x.data<T>(), residual.data<T>(), y.data<T>(), R(1.0 / (1.0 - p)),
+                                 threshold_of(p)});
+      });
   set<kernels::permutation>(TypeList<int64_t>{}, [](auto, Tensor& y, RandomState state) {
     const Tensor keys = y.empty_like();
     draw<2>(y.numel(), y, state, Keys{keys.data<int64_t>()});

@@ -24,6 +24,18 @@ void random_cases(OpCases& cases) {
                    .attributes = {{"training", false}},
                    .reference = elementwise([](double x) { return x; }),
                    .same_bits = true});
+  cases.push_back(
+      {.op = "dropout_add", .inputs = {Input{{5, 7}}, Input{{5, 7}}}, .same_bits = true});
+  cases.push_back({.op = "dropout_add",
+                   .inputs = {Input{{5, 7}}, Input{{5, 7}}},
+                   .attributes = {{"p", 1.0}},
+                   .reference = elementwise([](double, double residual) { return residual; }),
+                   .same_bits = true});
+  cases.push_back({.op = "dropout_add",
+                   .inputs = {Input{{5, 7}}, Input{{7}}},
+                   .attributes = {{"training", false}},
+                   .reference = elementwise([](double x, double residual) { return x + residual; }),
+                   .same_bits = true});
 }
 
 }  // namespace tapegrad::testing

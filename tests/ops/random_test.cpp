@@ -360,5 +360,55 @@ TEST(Dropout, Arguments) {
   EXPECT_THROW(dropout(ones({2}, {.dtype = i64}), 0.5), DTypeError);
 }
 
+/// The op, and what it stands for, of the same numbers.
+void expect_same_bits(const Variable& x, const Variable& residual, double p, bool training = true) {
+  manual_seed(5);
+  const Variable together = dropout_add(x, residual, p, training);
+  const RandomState after = default_generator().state();
+  manual_seed(5);
+  const Variable apart = residual + dropout(x, p, training);
+  EXPECT_EQ(default_generator().state(), after);
+  EXPECT_EQ(together.dtype(), apart.dtype());
+  EXPECT_EQ(together.shape(), apart.shape());
+  EXPECT_EQ(together.to_vector<double>(), apart.to_vector<double>());
+}
+
+TEST(DropoutAdd, T45_BitsOfDropoutAndAdd) {
+  for (DType dtype : kFloats) {
+    for (const Shape& shape : {Shape{}, Shape{0}, Shape{3}, Shape{7, 129}, Shape{300, 257}})
+      for (double p : {0.0, 0.1, 0.5, 1.0})
+        expect_same_bits(randn(shape, {.dtype = dtype}), randn(shape, {.dtype = dtype}), p);
+    const Variable x = randn({4, 6}, {.dtype = dtype});
+    expect_same_bits(transpose(x, 0, 1), randn({6, 4}, {.dtype = dtype}), 0.3);
+    expect_same_bits(x, transpose(randn({6, 4}, {.dtype = dtype}), 0, 1), 0.3);
+    expect_same_bits(x, randn({6}, {.dtype = dtype}), 0.3);
+    expect_same_bits(x, randn({4, 6}, {.dtype = dtype == f64 ? f32 : f64}), 0.3);
+    expect_same_bits(x, x, 0.3, /*training=*/false);
+  }
+}
+
+TEST(DropoutAdd, Gradients) {
+  const auto leaf = [] { return randn({5, 3}, {.dtype = f64, .requires_grad = true}); };
+  const Variable x = leaf(), residual = leaf();
+  const auto result = gradcheck(
+      [](const std::vector<Variable>& in) {
+        Generator generator(3);
+        return dropout_add(in[0] * in[0] * in[0], in[1] * in[1], 0.4, true, generator);
+      },
+      {x, residual}, {.order = 2});
+  EXPECT_TRUE(result) << result.message;
+  const Variable same = leaf();  // both operands at once
+  dropout_add(same, same, 0.25).backward(ones({5, 3}, {.dtype = f64}));
+  for (const double dy : same.grad().to_vector<double>())
+    EXPECT_TRUE(dy == 1.0 || dy == 1 + 1 / 0.75) << dy;
+}
+
+TEST(DropoutAdd, Arguments) {
+  EXPECT_THROW(dropout_add(ones({2}), ones({2}), -0.1), ArgumentError);
+  EXPECT_THROW(dropout_add(ones({2}), ones({2}), NAN), ArgumentError);
+  EXPECT_THROW(dropout_add(ones({2}), ones({3}), 0.5), ShapeError);
+  EXPECT_THROW(dropout_add(ones({2}, {.dtype = i64}), ones({2}), 0.5), DTypeError);
+}
+
 }  // namespace
 }  // namespace tapegrad
