@@ -52,7 +52,8 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
   if (options.is_causal && options.attn_mask)
     fail<ArgumentError>(kName, ": is_causal together with attn_mask");
   const double scale = options.scale.value_or(1 / std::sqrt(double(query.size(-1))));
-  if (Variable y = attention_in_blocks(query, key, value, options, scale, where)) return y;
+  if (Variable y = attention_in_blocks(query, key, value, options, scale, generator, where))
+    return y;
   return attention_by_ops(query, key, value, options, scale, generator);
 }
 

@@ -18,7 +18,7 @@ struct AttentionOptions {
 /// the dimensions in front broadcast; the result is [..., l, v]. A query that a bool mask lets see
 /// no key gives 0.
 /// On the CPU the l x s scores are not stored, but made a block at a time, and again for the
-/// gradient: unless there is dropout, a mask that wants a gradient, or a broadcast in front.
+/// gradient: unless a mask wants a gradient, or dimensions in front broadcast.
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, AttentionOptions options = {},
                                       Generator& generator = default_generator(),

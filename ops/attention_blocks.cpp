@@ -9,10 +9,11 @@ namespace tapegrad {
 namespace kernels {
 
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, double,
-                      Tensor&, Tensor&)>
+                      const ShareDropout&, Tensor&, Tensor&)>
     attention{"attention"};
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      bool, double, const Tensor&, const Tensor&, Tensor&, Tensor&, Tensor&)>
+                      bool, double, const ShareDropout&, const Tensor&, const Tensor&, Tensor&,
+                      Tensor&, Tensor&)>
     attention_backward{"attention_backward"};
 
 }  // namespace kernels
@@ -32,6 +33,7 @@ struct BlockAttention {
   static constexpr std::string_view kName = "scaled_dot_product_attention";
   bool causal;
   double scale;
+  kernels::ShareDropout dropout;
   SavedInput<0> q{};
   SavedInput<1> k{};
   SavedInput<2> v{};
@@ -49,7 +51,7 @@ struct BlockAttention {
     of_y.push_back(v.shape()[v.rank() - 1]);
     const DType precise = size_of(q.dtype()) == 2 ? f32 : q.dtype();
     Tensor y = q.empty_like(of_y), log_sums = Tensor::empty(rows, precise, q.device());
-    kernels::attention(q, k, v, mask, causal, scale, y, log_sums);
+    kernels::attention(q, k, v, mask, causal, scale, dropout, y, log_sums);
     return {y, log_sums};
   }
 
@@ -60,17 +62,20 @@ struct BlockAttention {
     };
     Tensor dq = wanted(0, q.value()), dk = wanted(1, k.value()), dv = wanted(2, v.value());
     kernels::attention_backward(dy[0].value().contiguous(), q.value(), k.value(), v.value(),
-                                mask ? mask.value() : Tensor(), causal, scale, y.value(),
+                                mask ? mask.value() : Tensor(), causal, scale, dropout, y.value(),
                                 log_sums.value(), dq, dk, dv);
     return {Variable(dq), Variable(dk), Variable(dv), Variable()};
   }
 
   std::vector<Variable> differentiable_backward(const Variable& dy) const {
-    const AttentionOptions options{.attn_mask = mask ? mask() : Variable(), .is_causal = causal};
+    const AttentionOptions options{
+        .attn_mask = mask ? mask() : Variable(), .dropout_p = dropout.p, .is_causal = causal};
+    Generator generator;
+    generator.set_state(dropout.state);
     auto products =
         vjp(
             [&](const std::vector<Variable>& xs) -> std::vector<Variable> {
-              return {attention_by_ops(xs[0], xs[1], xs[2], options, scale, default_generator())};
+              return {attention_by_ops(xs[0], xs[1], xs[2], options, scale, generator)};
             },
             std::vector<Variable>{q(), k(), v()}, std::vector<Variable>{dy}, {.create_graph = true})
             .products;
@@ -83,21 +88,26 @@ struct BlockAttention {
 
 Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
                                      const Variable& value, const AttentionOptions& options,
-                                     double scale, Where where) {
+                                     double scale, Generator& generator, Where where) {
   const Variable& mask = options.attn_mask;
   const Shape batch = without_last(query.shape(), 2);
   const bool fits = kernels::attention.has(query.device().type, query.dtype()) &&
-                    options.dropout_p == 0 && without_last(key.shape(), 2) == batch &&
+                    options.dropout_p >= 0 && options.dropout_p < 1 &&
+                    without_last(key.shape(), 2) == batch &&
                     without_last(value.shape(), 2) == batch && query.numel() > 0 &&
                     key.numel() > 0 && value.numel() > 0;
   if (!fits || (mask && (mask.requires_grad() || mask.device() != query.device()))) return {};
-  if (!mask)
-    return apply(BlockAttention{options.is_causal, scale}, where, query, key, value, mask)[0];
-  if (mask.dtype() != boolean && mask.dtype() != query.dtype()) return {};
   Shape of_scores = without_last(query.shape(), 1);
   of_scores.push_back(key.size(-2));
-  const Variable whole = expand(mask, of_scores);  // a wrong shape is its error
-  return apply(BlockAttention{false, scale}, where, query, key, value, whole)[0];
+  Variable whole;
+  if (mask) {
+    if (mask.dtype() != boolean && mask.dtype() != query.dtype()) return {};
+    whole = expand(mask, of_scores);  // a wrong shape is its error
+  }
+  kernels::ShareDropout dropout{.p = options.dropout_p};
+  if (dropout.p > 0) dropout.state = generator.draw(uint64_t(numel(of_scores)));
+  return apply(BlockAttention{options.is_causal, scale, dropout}, where, query, key, value,
+               whole)[0];
 }
 
 }  // namespace tapegrad

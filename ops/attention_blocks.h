@@ -4,11 +4,19 @@
 #pragma once
 
 #include "core/dispatcher.h"
+#include "core/random.h"
 #include "core/variable.h"
 #include "ops/attention.h"
 
 namespace tapegrad {
 namespace kernels {
+
+/// p of the shares are dropped, which are those that dropout() would drop of a tensor [..., l, s]
+/// with numbers drawn at this state; 0 <= p < 1.
+struct ShareDropout {
+  double p = 0;
+  RandomState state{};
+};
 
 /// y [..., l, v] = softmax(scale q k^T + mask) v, for q [..., l, e], k [..., s, e], v [..., s, v]
 /// with the same dimensions in front, and of any layout. The mask is empty, or [..., l, s] of q's
@@ -16,22 +24,25 @@ namespace kernels {
 /// log_sums [..., l]: the logarithm of the sum of exp(scores), infinite where no key is seen;
 /// float32 for sixteen-bit floats.
 extern constinit Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                             bool causal, double scale, Tensor& y, Tensor& log_sums)>
+                             bool causal, double scale, const ShareDropout& dropout, Tensor& y,
+                             Tensor& log_sums)>
     attention;
 /// The gradients that are not empty.
 extern constinit Kernel<void(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                             const Tensor& mask, bool causal, double scale, const Tensor& y,
-                             const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv)>
+                             const Tensor& mask, bool causal, double scale,
+                             const ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
+                             Tensor& dq, Tensor& dk, Tensor& dv)>
     attention_backward;
 
 }  // namespace kernels
 
 namespace detail {
 
-/// Null where the blocks do not do: without such a kernel, with dropout, with a mask that wants a
-/// gradient, where dimensions in front broadcast, and where there is nothing to see.
+/// Null where the blocks do not do: without such a kernel, with a mask that wants a gradient, where
+/// dimensions in front broadcast, where there is nothing to see, and where all is dropped.
 Variable attention_in_blocks(const Variable& query, const Variable& key, const Variable& value,
-                             const AttentionOptions& options, double scale, Where where);
+                             const AttentionOptions& options, double scale, Generator& generator,
+                             Where where);
 
 /// The same by ops that each have a gradient.
 Variable attention_by_ops(const Variable& query, const Variable& key, const Variable& value,

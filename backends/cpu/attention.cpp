@@ -8,6 +8,7 @@
 
 #include <omp.h>
 
+#include "backends/cpu/draw.h"
 #include "backends/cpu/exponentials.h"
 #include "backends/cpu/fast_paths.h"
 #include "backends/cpu/matrices.h"
@@ -81,6 +82,43 @@ class Scores {
   T scale_;
 };
 
+/// What dropout leaves of shares, or of gradients in what it left.
+template <typename T>
+class Dropout {
+ public:
+  Dropout(const kernels::ShareDropout& dropout, const Sizes& sizes)
+      : state_(dropout.state),
+        p_(dropout.p),
+        below_(drop_below(p_)),
+        scale_(T(1.0 / (1.0 - p_))),
+        queries_(sizes.queries),
+        keys_(sizes.keys) {}
+
+  explicit operator bool() const { return p_ > 0; }
+
+  /// shares [rows, keys] of matrix `head` of the batch, the first of query i and key j.
+  void apply(int64_t head, int64_t i, int64_t j, int64_t rows, int64_t keys, T* shares) const {
+    alignas(64) Words words;
+    for (int64_t r = 0; r < rows; ++r, shares += keys) {
+      const int64_t begin = (head * queries_ + i + r) * keys_ + j, end = begin + keys;
+      for (int64_t first = begin / 4 * 4; first < end; first += kWords) {
+        draw_words(state_, first, words);
+        T* at = shares + (first - begin);  // of the first word
+        for (int64_t w = std::max(begin - first, int64_t(0));
+             w < std::min(end - first, int64_t(kWords)); ++w)
+          at[w] = words[w] >= below_ ? at[w] * scale_ : T(0);
+      }
+    }
+  }
+
+ private:
+  RandomState state_;
+  double p_;
+  uint32_t below_;
+  T scale_;
+  int64_t queries_, keys_;
+};
+
 /// Calls run(i, memory) for i in [0, count), each with so many values of memory: on many threads,
 /// or where they are not that many on one, that leaves the threads to the products inside.
 template <typename T, typename Run>
@@ -106,10 +144,11 @@ void for_each_part(int64_t count, int64_t values, const Run& run) {
 
 template <typename T>
 void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor& mask, bool causal,
-             double scale, Tensor& y, Tensor& log_sums) {
+             double scale, const kernels::ShareDropout& dropout, Tensor& y, Tensor& log_sums) {
   const Tensor q = plain(q0), k = plain(k0), v = plain(v0);
   const Sizes s(q, v);
   const Scores<T> scores(mask, causal, scale);
+  const Dropout<T> drop(dropout, s);
   const int64_t blocks = (s.queries + kQueries - 1) / kQueries;
   for_each_part<T>(s.batch * blocks, s.block(), [&](int64_t part, T* block) {
     const int64_t head = part / blocks, first = part % blocks * kQueries;
@@ -136,6 +175,7 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
         if (j > 0)
           for (int64_t c = 0; c < s.width; ++c) to[r * s.width + c] *= kept;
       }
+      if (drop) drop.apply(head, first, j, rows, count, block);
       gemm(rows, s.width, count, Matrix<T>{block, count, 1}, from_row(values, j), to, s.width,
            /*accumulate=*/j > 0);
     }
@@ -149,15 +189,16 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
   });
 }
 
-// With P = exp(scores - log_sums): dV = P^T dy, dP = dy V^T, dS = P * (dP - rows' sums of y * dy),
-// dQ = scale dS K, dK = scale dS^T Q.
+// With P = exp(scores - log_sums) and D what dropout multiplies it by: dV = (P * D)^T dy,
+// dP = dy V^T * D, dS = P * (dP - rows' sums of y * dy), dQ = scale dS K, dK = scale dS^T Q.
 template <typename T>
 void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor& v0,
-              const Tensor& mask, bool causal, double scale, const Tensor& y,
-              const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
+              const Tensor& mask, bool causal, double scale, const kernels::ShareDropout& dropout,
+              const Tensor& y, const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
   const Tensor q = plain(q0), k = plain(k0), v = plain(v0);
   const Sizes s(q, v);
   const Scores<T> scores(mask, causal, scale);
+  const Dropout<T> drop(dropout, s);
   const auto of_head = [&](Tensor& x, int64_t head, int64_t size) {
     T* to = x ? x.data<T>() + head * size : nullptr;
     if (to != nullptr) std::fill_n(to, size, T(0));
@@ -192,15 +233,22 @@ void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor
         scores.finish(head, i, j, rows, count, shares);
         for (int64_t r = 0; r < rows; ++r)
           exp_shifted(shares + r * count, count, logs[i + r], shares + r * count);
-        const Matrix<T> as_rows{shares, count, 1};
-        if (to_v != nullptr)
-          gemm(count, s.width, rows, transposed(as_rows), above_block, to_v + j * s.width, s.width,
+        if (to_v != nullptr) {
+          if (drop) {
+            std::copy_n(shares, rows * count, gradients);
+            drop.apply(head, i, j, rows, count, gradients);
+          }
+          const Matrix<T> left{drop ? gradients : shares, count, 1};
+          gemm(count, s.width, rows, transposed(left), above_block, to_v + j * s.width, s.width,
                /*accumulate=*/true);
+        }
         if (to_q == nullptr && to_k == nullptr) continue;
         gemm(rows, count, s.width, above_block, transposed(from_row(values, j)), gradients, count);
+        if (drop) drop.apply(head, i, j, rows, count, gradients);
         for (int64_t r = 0; r < rows; ++r)
           for (int64_t c = 0; c < count; ++c)
             shares[r * count + c] *= T(scale) * (gradients[r * count + c] - totals[i + r]);
+        const Matrix<T> as_rows{shares, count, 1};
         if (to_q != nullptr)
           gemm(rows, s.features, count, as_rows, from_row(keys, j), to_q + i * s.features,
                s.features, /*accumulate=*/true);
@@ -221,39 +269,41 @@ void register_attention() {
   if (!fast_paths()) return;  // it is made of other ops then
   constexpr TypeList<float, double> kTypes{};
   constexpr TypeList<float16, bfloat16> kSixteenBit{};
-  set_kernel(
-      kernels::attention, DeviceType::kCpu, kTypes,
-      []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                     bool causal, double scale, Tensor& y,
-                     Tensor& log_sums) { forward<T>(q, k, v, mask, causal, scale, y, log_sums); });
-  set_kernel(
-      kernels::attention_backward, DeviceType::kCpu, kTypes,
-      []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                     const Tensor& mask, bool causal, double scale, const Tensor& y,
-                     const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
-        backward<T>(dy, q, k, v, mask, causal, scale, y, log_sums, dq, dk, dv);
-      });
+  set_kernel(kernels::attention, DeviceType::kCpu, kTypes,
+             []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v,
+                            const Tensor& mask, bool causal, double scale,
+                            const kernels::ShareDropout& dropout, Tensor& y, Tensor& log_sums) {
+               forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
+             });
+  set_kernel(kernels::attention_backward, DeviceType::kCpu, kTypes,
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k,
+                            const Tensor& v, const Tensor& mask, bool causal, double scale,
+                            const kernels::ShareDropout& dropout, const Tensor& y,
+                            const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
+               backward<T>(dy, q, k, v, mask, causal, scale, dropout, y, log_sums, dq, dk, dv);
+             });
   // Sixteen-bit floats: all in float, rounded once.
-  set_kernel(
-      kernels::attention, DeviceType::kCpu, kSixteenBit,
-      []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                     bool causal, double scale, Tensor& y, Tensor& log_sums) {
-        Tensor to_y = wide_like(y);
-        forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, to_y, log_sums);
-        kernels::copy(to_y, y);
-      });
-  set_kernel(
-      kernels::attention_backward, DeviceType::kCpu, kSixteenBit,
-      []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                     const Tensor& mask, bool causal, double scale, const Tensor& y,
-                     const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
-        Tensor to_q = wide_like(dq), to_k = wide_like(dk), to_v = wide_like(dv);
-        backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale, wide(y),
-                        log_sums, to_q, to_k, to_v);
-        if (dq) kernels::copy(to_q, dq);
-        if (dk) kernels::copy(to_k, dk);
-        if (dv) kernels::copy(to_v, dv);
-      });
+  set_kernel(kernels::attention, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v,
+                            const Tensor& mask, bool causal, double scale,
+                            const kernels::ShareDropout& dropout, Tensor& y, Tensor& log_sums) {
+               Tensor to_y = wide_like(y);
+               forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, dropout, to_y,
+                              log_sums);
+               kernels::copy(to_y, y);
+             });
+  set_kernel(kernels::attention_backward, DeviceType::kCpu, kSixteenBit,
+             []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k,
+                            const Tensor& v, const Tensor& mask, bool causal, double scale,
+                            const kernels::ShareDropout& dropout, const Tensor& y,
+                            const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
+               Tensor to_q = wide_like(dq), to_k = wide_like(dk), to_v = wide_like(dv);
+               backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale,
+                               dropout, wide(y), log_sums, to_q, to_k, to_v);
+               if (dq) kernels::copy(to_q, dq);
+               if (dk) kernels::copy(to_k, dk);
+               if (dv) kernels::copy(to_v, dv);
+             });
 }
 
 }  // namespace tapegrad::backends::cpu

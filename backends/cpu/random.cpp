@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "backends/cpu/draw.h"
 #include "backends/cpu/register.h"
 #include "backends/formulas_random.h"
 #include "core/error.h"
@@ -11,24 +12,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-/// Counters drawn together, as rows of the four words: what the compiler turns into vectors.
-constexpr int kCounters = 64;
-constexpr int kWords = 4 * kCounters;
 constexpr int64_t kBlocksForThreads = 128;
-
-using Words = uint32_t[kWords];
-
-/// Words `first` and following of a draw, in their order; first is a multiple of 4.
-void draw_words(RandomState state, int64_t first, Words& words) {
-  alignas(64) uint32_t rows[4][kCounters];
-  const uint64_t counter = state.offset + uint64_t(first) / 4;
-  for (int j = 0; j < kCounters; ++j) {
-    const std::array<uint32_t, 4> four = philox(state.seed, counter + uint64_t(j));
-    for (int k = 0; k < 4; ++k) rows[k][j] = four[k];
-  }
-  for (int j = 0; j < kCounters; ++j)
-    for (int k = 0; k < 4; ++k) words[4 * j + k] = rows[k][j];
-}
 
 /// Calls make(words, first, count) for every block of a draw in which an element takes `per`
 /// words; elements first ... first + count - 1 are to be made of them.
@@ -150,7 +134,7 @@ void dropout(const Tensor& x, const Tensor& residual, double p, RandomState stat
   const T* added = add ? residual.data<T>() : nullptr;
   T* out = y.data<T>();
   const R scale = R(1.0 / (1.0 - p));
-  const uint32_t threshold = uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0));
+  const uint32_t threshold = drop_below(p);
   for_each_block<1>(x.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
     const T* from = in + first;
     T* to = out + first;

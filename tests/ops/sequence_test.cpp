@@ -6,7 +6,9 @@
 
 #include "core/allocator.h"
 #include "core/error.h"
+#include "core/gradcheck.h"
 #include "ops/attention.h"
+#include "ops/attention_blocks.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/ctc_loss.h"
@@ -110,6 +112,37 @@ TEST(Attention, BlocksGiveWhatOpsGive) {
     }
 }
 
+TEST(Attention, BlocksDropWhatOpsDrop) {
+  manual_seed(4);
+  for (const auto& [queries, keys] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 5}, {128, 512}, {130, 515}, {257, 70}})
+    for (const bool causal : {false, true}) {
+      const auto heads = [](int64_t length, int64_t width) {
+        return randn({2, 3, length, width}, {.dtype = f64, .requires_grad = true});
+      };
+      const std::vector<Variable> inputs{heads(queries, 8), heads(keys, 8), heads(keys, 5)};
+      const auto& [q, k, v] = std::tie(inputs[0], inputs[1], inputs[2]);
+      const AttentionOptions options{.dropout_p = 0.3, .is_causal = causal};
+      Generator one(7), other(7);
+      const Variable y = scaled_dot_product_attention(q, k, v, options, one);
+      const Variable wanted = detail::attention_by_ops(q, k, v, options, 1 / std::sqrt(8.0), other);
+      EXPECT_EQ(one.state(), other.state());
+      EXPECT_LT(max(abs(y - wanted)).item(), 1e-13) << queries << " x " << keys;
+      const Variable factor = randn(y.shape(), {.dtype = f64});
+      const auto got = grad(sum(y * factor), inputs), want = grad(sum(wanted * factor), inputs);
+      for (size_t i = 0; i < inputs.size(); ++i)
+        EXPECT_LT(max(abs(got[i] - want[i])).item(), 1e-12) << queries << " x " << keys;
+    }
+  const auto small = [] { return randn({2, 3}, {.dtype = f64, .requires_grad = true}); };
+  const auto result = gradcheck(
+      [](const std::vector<Variable>& in) {
+        Generator generator(9);
+        return scaled_dot_product_attention(in[0], in[1], in[2], {.dropout_p = 0.4}, generator);
+      },
+      {small(), small(), small()}, {.order = 2});
+  EXPECT_TRUE(result) << result.message;
+}
+
 TEST(Attention, ScoresAreNotStored) {
   const Variable x = randn({1, 2, 2048, 16}, {.requires_grad = true});
   const auto peak_of = [](auto run) {
@@ -120,7 +153,10 @@ TEST(Attention, ScoresAreNotStored) {
   };
   const int64_t scores = 2 * 2048 * 2048 * sizeof(float);
   EXPECT_GT(peak_of([&] { sum(by_ops(x, x, x, zeros({1}))).backward(); }), 2 * scores);
-  EXPECT_LT(peak_of([&] { sum(scaled_dot_product_attention(x, x, x)).backward(); }), scores / 8);
+  for (const double p : {0.0, 0.2})
+    EXPECT_LT(
+        peak_of([&] { sum(scaled_dot_product_attention(x, x, x, {.dropout_p = p})).backward(); }),
+        scores / 8);
 }
 
 TEST(Attention, AMaskChangedBehindIsFound) {
