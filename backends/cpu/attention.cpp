@@ -99,14 +99,17 @@ class Dropout {
   /// shares [rows, keys] of matrix `head` of the batch, the first of query i and key j.
   void apply(int64_t head, int64_t i, int64_t j, int64_t rows, int64_t keys, T* shares) const {
     alignas(64) Words words;
-    for (int64_t r = 0; r < rows; ++r, shares += keys) {
-      const int64_t begin = (head * queries_ + i + r) * keys_ + j, end = begin + keys;
+    const T scale = scale_;
+    const uint32_t below = below_;
+    const int64_t runs = keys == keys_ ? 1 : rows, length = rows * keys / runs;
+    for (int64_t r = 0; r < runs; ++r, shares += length) {
+      const int64_t begin = (head * queries_ + i + r) * keys_ + j, end = begin + length;
       for (int64_t first = begin / 4 * 4; first < end; first += kWords) {
         draw_words(state_, first, words);
         T* at = shares + (first - begin);  // of the first word
         for (int64_t w = std::max(begin - first, int64_t(0));
              w < std::min(end - first, int64_t(kWords)); ++w)
-          at[w] = words[w] >= below_ ? at[w] * scale_ : T(0);
+          at[w] = words[w] >= below ? at[w] * scale : T(0);
       }
     }
   }

@@ -52,17 +52,19 @@ TEST(Random, T68_KnownAnswers) {
 
 // Elements depend on seed, offset and index alone, in any block and on any thread.
 TEST(Random, T67_EveryElementIsItsWord) {
-  Generator generator(7);
-  generator.set_state({7, 11});
-  const RandomState state = generator.state();
-  const int64_t n = 300001;
-  const std::vector<float> u = rand({n}, {}, generator).to_vector<float>();
-  EXPECT_EQ(generator.state(), (RandomState{7, 11 + (n + 3) / 4}));
-  for (int64_t i = 0; i < n; ++i) ASSERT_EQ(u[i], uniform_float(word(state, i))) << i;
-  generator.set_state(state);
-  const std::vector<double> v = rand({1001}, {.dtype = f64}, generator).to_vector<double>();
-  for (int64_t i = 0; i < 1001; ++i)
-    ASSERT_EQ(v[i], uniform_double(word(state, 2 * i), word(state, 2 * i + 1))) << i;
+  // The second counts past 2^32.
+  for (const RandomState state : {RandomState{7, 11}, RandomState{~0ull / 3, 0xffffffffu - 5000}}) {
+    Generator generator;
+    generator.set_state(state);
+    const int64_t n = 300001;
+    const std::vector<float> u = rand({n}, {}, generator).to_vector<float>();
+    EXPECT_EQ(generator.state(), (RandomState{state.seed, state.offset + (n + 3) / 4}));
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(u[i], uniform_float(word(state, i))) << i;
+    generator.set_state(state);
+    const std::vector<double> v = rand({1001}, {.dtype = f64}, generator).to_vector<double>();
+    for (int64_t i = 0; i < 1001; ++i)
+      ASSERT_EQ(v[i], uniform_double(word(state, 2 * i), word(state, 2 * i + 1))) << i;
+  }
 }
 
 // The kernels' vectors against the same formula one number at a time: fused multiply-adds make the
