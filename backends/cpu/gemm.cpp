@@ -119,6 +119,12 @@ void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T*
   gemm(m, n, k, a, b, c, n, /*accumulate=*/bias != nullptr);
 }
 
+void product(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
+             const bfloat16* bias, bfloat16* c) {
+  multiply_dnnl(m, n, k, matrix(a.data, blas(m, k, a.row, a.column)),
+                matrix(b.data, blas(k, n, b.row, b.column)), bias, c);
+}
+
 #define INSTANTIATE(T)                                                                    \
   template void gemm(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, T*, int64_t, bool); \
   template void product(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, const T*, T*,    \

@@ -33,5 +33,9 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64
 template <typename T>
 void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c,
              MatmulPrecision precision);
+/// The same for bfloat16, summed in float and rounded once, where the processor has instructions
+/// for it (suits_bfloat16() of matmul_dnnl.h); no size is 0.
+void product(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
+             const bfloat16* bias, bfloat16* c);
 
 }  // namespace tapegrad::backends::cpu

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <exception>
 
+#include "backends/cpu/fast_paths.h"
 #include "backends/cpu/linear_narrow.h"
+#include "backends/cpu/matmul_dnnl.h"
 #include "backends/cpu/matrices.h"
 #include "backends/cpu/register.h"
 #include "core/kernels.h"
@@ -78,6 +80,33 @@ void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const T
   kernels::linear_backward_by_products(dy, y, x, weight, dx, dw, db);
 }
 
+/// Whether the processor's own products of bfloat16 are taken, and not those of float.
+bool is_short(int64_t m, int64_t n, int64_t k) { return fast_paths() && suits_bfloat16(m, n, k); }
+
+/// y = a b, false where that is better done in float.
+bool matmul_short(const Tensor& a0, const Tensor& b0, Tensor& y) {
+  const int r = y.rank();
+  const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a0.shape()[r - 1];
+  if (!is_short(m, n, k) || (r > 2 && m * n * k <= kParallelProduct)) return false;
+  const Tensor a = plain(a0), b = plain(b0);
+  const int64_t batch = y.numel() / (m * n);
+  for (int64_t i = 0; i < batch; ++i)
+    product(m, n, k, matrix<bfloat16>(a, batch_offset(a, i)),
+            matrix<bfloat16>(b, batch_offset(b, i)), nullptr, y.data<bfloat16>() + i * m * n);
+  return true;
+}
+
+/// y = x w^T + bias, likewise.
+bool linear_short(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, Tensor& y) {
+  const int64_t n = y.shape()[0], out = y.shape()[1], in = x0.shape()[1];
+  if (!is_short(n, out, in)) return false;
+  const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias);
+  product(n, out, in, matrix<bfloat16>(x), {w.data<bfloat16>(), w.strides()[1], w.strides()[0]},
+          row ? row.data<bfloat16>() : nullptr, y.data<bfloat16>());
+  if (relu) kernels::relu(y, y);
+  return true;
+}
+
 constexpr TypeList<float, double, uint8_t, int32_t, int64_t> kExactTypes{};
 constexpr TypeList<float16, bfloat16> kSixteenBit{};
 constexpr auto kExactly = MatmulPrecision::kHighest;
@@ -96,6 +125,7 @@ void register_matmul() {
   // Sixteen-bit floats: products and sums in float, rounded once.
   set_kernel(kernels::matmul, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
+               if (std::is_same_v<T, bfloat16> && matmul_short(a, b, y)) return;
                Tensor wide = Tensor::empty(y.shape(), f32);
                matmul<float>(a.to(f32), b.to(f32), wide, kExactly);
                kernels::copy(wide, y);
@@ -103,6 +133,7 @@ void register_matmul() {
   set_kernel(kernels::linear, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
                             bool relu, Tensor& y) {
+               if (std::is_same_v<T, bfloat16> && linear_short(x, w, bias, relu, y)) return;
                Tensor wide = Tensor::empty(y.shape(), f32);
                linear<float>(x.to(f32), w.to(f32), bias ? bias.to(f32) : bias, relu, wide,
                              kExactly);

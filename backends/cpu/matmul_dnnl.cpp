@@ -22,12 +22,16 @@ constexpr int64_t kMinMultiplications = int64_t(1) << 16;
 // Larger results leave the caches, and sgemm writes them faster.
 constexpr int64_t kMaxResult = int64_t(1) << 20;
 
+/// Of operands and results. kRounded: operands that are rounded to bfloat16 give float.
+enum class Numbers { kFloat, kRounded, kBFloat16 };
+
 /// Everything a primitive depends on; also the key of the cache.
 struct Problem {
   int64_t m, n, k;
   int64_t a_row, a_column, b_row, b_column;
   int64_t threads;
-  bool bias, rounded;
+  bool bias;
+  Numbers numbers;
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -40,12 +44,13 @@ struct Plan {
 
 std::shared_ptr<const Plan> make_plan(const Problem& p) {
   auto plan = std::make_shared<Plan>();
-  constexpr auto kFloat = memory::data_type::f32;
-  const auto operand = p.rounded ? memory::data_type::bf16 : kFloat;
+  constexpr auto kFloat = memory::data_type::f32, kShort = memory::data_type::bf16;
+  const auto operand = p.numbers == Numbers::kFloat ? kFloat : kShort;
+  const auto result = p.numbers == Numbers::kBFloat16 ? kShort : kFloat;
   plan->a = memory::desc({p.m, p.k}, operand, memory::dims{p.a_row, p.a_column});
   plan->b = memory::desc({p.k, p.n}, operand, memory::dims{p.b_row, p.b_column});
-  plan->c = memory::desc({p.m, p.n}, kFloat, memory::dims{p.n, 1});
-  if (p.bias) plan->bias = memory::desc({1, p.n}, kFloat, memory::dims{p.n, 1});
+  plan->c = memory::desc({p.m, p.n}, result, memory::dims{p.n, 1});
+  if (p.bias) plan->bias = memory::desc({1, p.n}, result, memory::dims{p.n, 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::matmul::primitive_desc description({plan->a, plan->b, plan->bias, plan->c},
@@ -62,6 +67,19 @@ std::shared_ptr<const Plan> plan_for(const Problem& problem) {
 
 memory memory_of(const memory::desc& desc, const void* data) {
   return memory(desc, dnnl_engine(), const_cast<void*>(data));
+}
+
+void run(const Problem& problem, const void* a, const void* b, const void* bias, void* c) {
+  const auto plan = plan_for(problem);
+  Tensor scratch;
+  std::unordered_map<int, memory> arguments{
+      {DNNL_ARG_SRC, memory_of(plan->a, a)},
+      {DNNL_ARG_WEIGHTS, memory_of(plan->b, b)},
+      {DNNL_ARG_DST, memory_of(plan->c, c)},
+      {DNNL_ARG_SCRATCHPAD, scratch_memory(plan->scratch, scratch)}};
+  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan->bias, bias));
+  plan->primitive.execute(dnnl_stream(), arguments);
+  dnnl_stream().wait();
 }
 
 /// An operand as the primitive takes it: the matrix itself or, rounded to bfloat16, a copy whose
@@ -117,17 +135,18 @@ void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a0, Matrix<flo
                    const float* bias, float* c, bool rounded) {
   with_dnnl("matmul", [&] {
     const Operand a(a0, m, k, rounded), b(b0, k, n, rounded);
-    const auto plan = plan_for({m, n, k, a.row(), a.column(), b.row(), b.column(),
-                                omp_get_max_threads(), bias != nullptr, rounded});
-    Tensor scratch;
-    std::unordered_map<int, memory> arguments{
-        {DNNL_ARG_SRC, memory_of(plan->a, a.data())},
-        {DNNL_ARG_WEIGHTS, memory_of(plan->b, b.data())},
-        {DNNL_ARG_DST, memory_of(plan->c, c)},
-        {DNNL_ARG_SCRATCHPAD, scratch_memory(plan->scratch, scratch)}};
-    if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan->bias, bias));
-    plan->primitive.execute(dnnl_stream(), arguments);
-    dnnl_stream().wait();
+    run({m, n, k, a.row(), a.column(), b.row(), b.column(), omp_get_max_threads(), bias != nullptr,
+         rounded ? Numbers::kRounded : Numbers::kFloat},
+        a.data(), b.data(), bias, c);
+  });
+}
+
+void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
+                   const bfloat16* bias, bfloat16* c) {
+  with_dnnl("matmul", [&] {
+    run({m, n, k, a.row, a.column, b.row, b.column, omp_get_max_threads(), bias != nullptr,
+         Numbers::kBFloat16},
+        a.data, b.data, bias, c);
   });
 }
 

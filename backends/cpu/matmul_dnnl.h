@@ -1,4 +1,4 @@
-// Products of float32 matrices by oneDNN's matmul primitive.
+// Products of float32 and bfloat16 matrices by oneDNN's matmul primitive.
 //
 // A row or two hundred times a transposed matrix, as linear layers have them (x w^T), is what its
 // sgemm does worst: it cuts nothing for a second thread, and with a long k or few columns it is
@@ -22,5 +22,8 @@ bool suits_bfloat16(int64_t m, int64_t n, int64_t k);
 /// rounded to bfloat16 before; products and sums stay float.
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b,
                    const float* bias, float* c, bool rounded);
+/// The same of bfloat16: products and sums are float, and rounded once.
+void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
+                   const bfloat16* bias, bfloat16* c);
 
 }  // namespace tapegrad::backends::cpu

@@ -161,6 +161,26 @@ TEST(MatmulPrecision, SixteenBitTypesKeepEveryBit) {
   }
 }
 
+// Sums of bfloat16 are float's, rounded once: on processors with products of their own for it too.
+TEST(MatmulPrecision, BFloat16IsSummedInFloat) {
+  manual_seed(7);
+  const auto rounded = [](const Shape& shape) { return randn(shape).to(bf16); };
+  for (const Case& c : kCases) {
+    const Variable a = rounded(c.a), b = rounded(c.b), dy = rounded(c.product(a, b).shape());
+    const Products got = run(c, a, b, dy), exact = run(c, wide(a), wide(b), dy.to(f64));
+    const Products sizes = run(c, abs(wide(a)), abs(wide(b)), abs(dy.to(f64)));
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(got[i].dtype(), bf16);
+      const auto x = got[i].to_vector<double>(), y = exact[i].to_vector<double>(),
+                 size = sizes[i].to_vector<double>();
+      const double roundings = i == 2 ? 2 : 1;  // b may be used as a bias too
+      for (size_t k = 0; k < x.size(); ++k)
+        ASSERT_NEAR(x[k], y[k], roundings * 0x1p-8 * std::abs(y[k]) + 0x1p-17 * size[k])
+            << c.name << i;
+    }
+  }
+}
+
 TEST(MatmulPrecision, ABackwardPassGoesByItsOwnMoment) {
   manual_seed(4);
   Variable x = randn({80, 200}), w = randn({90, 200});
