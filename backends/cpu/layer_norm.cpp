@@ -23,26 +23,35 @@ struct DistanceOf : SumOf<T, double> {
   }
 };
 
-using Floats [[gnu::vector_size(32)]] = float;
+using Floats [[gnu::vector_size(64)]] = float;
 using Doubles [[gnu::vector_size(64)]] = double;
+
+Doubles lower_half(Floats x) {
+  return __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7), Doubles);
+}
+Doubles upper_half(Floats x) {
+  return __builtin_convertvector(__builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15),
+                                 Doubles);
+}
 
 /// The sum of f(x): in fours as floats, which is exact where they are equal, and these as doubles.
 template <typename F>
 double sum_in_fours(const float* x, int64_t n, const F& f) {
   constexpr int64_t kSize = sizeof(Floats) / sizeof(float);
-  Doubles sums = {};
+  const auto part = [&](int64_t i) {
+    Floats values;
+    std::memcpy(&values, x + i, sizeof(values));
+    return f(values);
+  };
+  Doubles even = {}, odd = {};
   int64_t i = 0;
   for (; i + 4 * kSize <= n; i += 4 * kSize) {
-    const auto part = [&](int64_t number) {
-      Floats values;
-      std::memcpy(&values, x + i + number * kSize, sizeof(values));
-      return f(values);
-    };
-    const Floats sum = (part(0) + part(1)) + (part(2) + part(3));
-    sums += __builtin_convertvector(sum, Doubles);
+    const Floats sum = (part(i) + part(i + kSize)) + (part(i + 2 * kSize) + part(i + 3 * kSize));
+    even += lower_half(sum), odd += upper_half(sum);
   }
-  double sum =
-      ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+  for (; i + kSize <= n; i += kSize) even += lower_half(part(i)), odd += upper_half(part(i));
+  const Doubles s = even + odd;
+  double sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
   for (; i < n; ++i) sum += double(f(x[i]));
   return sum;
 }
