@@ -23,35 +23,37 @@ struct DistanceOf : SumOf<T, double> {
   }
 };
 
-using Floats [[gnu::vector_size(64)]] = float;
-using Doubles [[gnu::vector_size(64)]] = double;
+constexpr int kFloats = int(kLanes<float>), kDoubles = kFloats / 2;
+using Floats [[gnu::vector_size(4 * kFloats)]] = float;
+using Doubles [[gnu::vector_size(4 * kFloats)]] = double;
 
-Doubles lower_half(Floats x) {
-  return __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7), Doubles);
-}
-Doubles upper_half(Floats x) {
-  return __builtin_convertvector(__builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15),
-                                 Doubles);
+/// The lanes from `first` on, half of all.
+template <int first, int... i>
+Doubles half(Floats x, std::integer_sequence<int, i...>) {
+  return __builtin_convertvector(__builtin_shufflevector(x, x, (first + i)...), Doubles);
 }
 
 /// The sum of f(x): in fours as floats, which is exact where they are equal, and these as doubles.
 template <typename F>
 double sum_in_fours(const float* x, int64_t n, const F& f) {
-  constexpr int64_t kSize = sizeof(Floats) / sizeof(float);
   const auto part = [&](int64_t i) {
     Floats values;
     std::memcpy(&values, x + i, sizeof(values));
     return f(values);
   };
-  Doubles even = {}, odd = {};
+  constexpr auto kLanesOfHalf = std::make_integer_sequence<int, kDoubles>();
+  Doubles lower = {}, upper = {};
+  const auto add = [&](Floats values) {
+    lower += half<0>(values, kLanesOfHalf), upper += half<kDoubles>(values, kLanesOfHalf);
+  };
   int64_t i = 0;
-  for (; i + 4 * kSize <= n; i += 4 * kSize) {
-    const Floats sum = (part(i) + part(i + kSize)) + (part(i + 2 * kSize) + part(i + 3 * kSize));
-    even += lower_half(sum), odd += upper_half(sum);
-  }
-  for (; i + kSize <= n; i += kSize) even += lower_half(part(i)), odd += upper_half(part(i));
-  const Doubles s = even + odd;
-  double sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+  for (; i + 4 * kFloats <= n; i += 4 * kFloats)
+    add((part(i) + part(i + kFloats)) + (part(i + 2 * kFloats) + part(i + 3 * kFloats)));
+  for (; i + kFloats <= n; i += kFloats) add(part(i));
+  Doubles sums = lower + upper;
+  for (int width = kDoubles / 2; width > 0; width /= 2)
+    for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
+  double sum = sums[0];
   for (; i < n; ++i) sum += double(f(x[i]));
   return sum;
 }
