@@ -53,30 +53,37 @@ def share_of_limit(name, unit, ours, limits):
     return ""
 
 
-def table(values, units, threads):
+def ratio_to(peer, ours, unit):
+    """How many times faster (or smaller) ours is, by medians."""
+    if not peer:
+        return ""
+    ratio = statistics.median(peer) / statistics.median(ours)
+    return f"{number(1 / ratio if unit in BIGGER_IS_BETTER else ratio)}x"
+
+
+def table(values, units, threads, newer):
     limits = {name: statistics.median(values["machine", threads, name])
               for name in ("limit.multiply_add", "limit.copy")}
     print(f"\n## {threads} thread{'s' * (threads > 1)}\n")
     print(f"Measured limits: {number(limits['limit.multiply_add'])} GFLOP/s of float32 multiply-adds, "
           f"copies at {number(limits['limit.copy'])} GB/s.\n")
-    print("| | unit | tapegrad | libtorch | ratio | goal | of the limit |")
-    print("|---|---|---|---|---|---|---|")
+    print(f"| | unit | tapegrad | libtorch | ratio | goal | {newer} | ratio | of the limit |"
+          if newer else "| | unit | tapegrad | libtorch | ratio | goal | of the limit |")
+    print("|---" * (9 if newer else 7) + "|")
     for name, unit in units.items():
         ours = values["ours", threads, name]
         if not ours:
             continue
-        peer = values["libtorch", threads, name]
-        middle = statistics.median(ours)
-        ratio = goal = ""
-        if peer:
-            ratio = statistics.median(peer) / middle
-            if unit in BIGGER_IS_BETTER:
-                ratio = 1 / ratio
-            ratio = f"{number(ratio)}x"
+        goal = ""
         if threads == 2:
             goal = f"{GOALS[name]}x" if name in GOALS else VALUE_GOALS.get(name, "")
-        print(f"| {name} | {unit} | {cell(ours)} | {cell(peer)} | {ratio} | {goal} |"
-              f" {share_of_limit(name, unit, middle, limits)} |")
+        cells = [name, unit, cell(ours)]
+        for program, wanted in (("libtorch", [goal]), (newer, [])):
+            if program:
+                peer = values[program, threads, name]
+                cells += [cell(peer), ratio_to(peer, ours, unit), *wanted]
+        cells.append(share_of_limit(name, unit, statistics.median(ours), limits))
+        print("| " + " | ".join(cells) + " |")
 
 
 def main():
@@ -84,6 +91,7 @@ def main():
     cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
     flags = "AVX-512" if "avx512f" in open("/proc/cpuinfo").read() else "AVX2"
     compiler = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True).stdout
+    newer = next((program for program, _, _ in values if program.startswith("PyTorch")), "")
     counts = [len(v) for (program, _, _), v in values.items() if program != "machine"]
     least, most = min(counts), max(counts)
     print(f"""# Benchmarks
@@ -95,7 +103,7 @@ Written by `scripts/benchmark.sh` at commit {sys.argv[2]}: {cpu}, {flags}, g++ {
 median of its own repetitions. Ours and the distribution's libtorch took turns, and libtorch ran with
 OpenMP's OpenBLAS, the machine's widest vectors and an allocator that keeps its memory. The ratio says
 how many times faster (for memory: smaller) tapegrad is. Absolute times hold for this machine and this
-hour; ratios carry further.
+hour; ratios carry further.{newer and f" {newer} is what pip installs, with the same allocator and its own libraries."}
 
 `op.*` are nanoseconds per op of a chain `y = y * a + b` on one element: without recording, recorded,
 and with the backward pass. `large.*` are ten million elements, or matrices of 4096 x 4096
@@ -104,7 +112,7 @@ and with the backward pass. `large.*` are ten million elements, or matrices of 4
 of 128, `fashion_accuracy` what it then says of the test set. The limit is that of multiply-adds for models and of copies for the rest.""")
     for threads in (2, 1):
         if ("machine", threads, "limit.copy") in values:
-            table(values, units, threads)
+            table(values, units, threads, newer)
 
 
 main()

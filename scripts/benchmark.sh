@@ -4,8 +4,9 @@
 #   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead, in a minute
 # Each workload is a process of its own; ours and libtorch's take turns, N rounds (3) with 1 and with
 # 2 threads. libtorch gets what makes it fast: OpenMP's OpenBLAS, AVX-512 where the machine has it,
-# and an allocator that keeps its memory. "epoch" is one of Fashion-MNIST, with 2 threads only. The
-# machine should do nothing else meanwhile. --more keeps what the run before measured, and adds to it.
+# and an allocator that keeps its memory. A newer PyTorch is a further column where pip has installed
+# one for $PYTHON (python3). "epoch" is one of Fashion-MNIST, with 2 threads only. The machine should
+# do nothing else meanwhile. --more keeps what the run before measured, and adds to it.
 set -eu
 cd "$(dirname "$0")/.."
 rounds=3 more=false workloads=() tables=false cuda=OFF
@@ -14,7 +15,7 @@ for word in "$@"; do
     --rounds=*) rounds=${word#*=} ;;
     --more) more=true ;;
     --tables) tables=true ;;
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit ;;
     *) workloads+=("$word") ;;
   esac
 done
@@ -38,11 +39,18 @@ if $tables; then
   echo "docs/precision_and_parallelism.md is written"
   exit
 fi
+# The folder of a PyTorch that is not the distribution's, and its version.
+newer=$("${PYTHON:-python3}" -c 'import importlib.util as util
+print(util.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) || newer=
+case $newer in /usr/lib/*) newer= ;; esac
+[ -z "$newer" ] || version=$(sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$newer/version.py")
+cmake -S . -B $build -DTAPEGRAD_NEWER_TORCH="$newer" >/dev/null
 cmake --build $build
 
 libraries=/usr/lib/$(gcc -print-multiarch)/openblas-openmp
-peer=(env LD_LIBRARY_PATH="$libraries" MALLOC_MMAP_THRESHOLD_=8000000000
-      MALLOC_TRIM_THRESHOLD_=16000000000 MALLOC_TOP_PAD_=268435456)
+keep=(MALLOC_MMAP_THRESHOLD_=8000000000 MALLOC_TRIM_THRESHOLD_=16000000000
+      MALLOC_TOP_PAD_=268435456)
+peer=(env LD_LIBRARY_PATH="$libraries" "${keep[@]}")
 grep -q avx512f /proc/cpuinfo && peer+=(OPENBLAS_CORETYPE=SkylakeX ATEN_CPU_CAPABILITY=avx512)
 
 lines=$build/lines.tsv
@@ -62,8 +70,13 @@ for threads in 2 1; do
       command=(training "$workload")
       case $workload in ops | epoch) command=("$workload") ;; esac
       record ours "$threads" $build/benchmarks/"${command[@]}"
-      [ -x $build/benchmarks/peers/torch_ops ] || continue
-      record libtorch "$threads" "${peer[@]}" $build/benchmarks/peers/torch_"${command[@]}"
+      if [ -x $build/benchmarks/peers/torch_ops ]; then
+        record libtorch "$threads" "${peer[@]}" $build/benchmarks/peers/torch_"${command[@]}"
+      fi
+      if [ -n "$newer" ]; then
+        record "PyTorch $version" "$threads" env "${keep[@]}" \
+          $build/benchmarks/peers/newer_torch_"${command[@]}"
+      fi
     done
   done
 done
