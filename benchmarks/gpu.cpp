@@ -100,15 +100,6 @@ void gemm() {
   line("bfloat16", bf16);
 }
 
-nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-  return nn::Conv2d({.in_channels = in,
-                     .out_channels = out,
-                     .kernel_size = kernel,
-                     .stride = stride,
-                     .padding = kernel / 2,
-                     .bias = false});
-}
-
 struct Bottleneck : nn::Model<Bottleneck> {
   nn::Conv2d conv1, conv2, conv3, shortcut;
   nn::BatchNorm2d norm1, norm2, norm3, shortcut_norm;

@@ -139,15 +139,6 @@ Workload gpt() {
           std::make_unique<optim::AdamW>(*net, 1e-3)};
 }
 
-nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-  return nn::Conv2d({.in_channels = in,
-                     .out_channels = out,
-                     .kernel_size = kernel,
-                     .stride = stride,
-                     .padding = kernel / 2,
-                     .bias = false});
-}
-
 struct Basic : nn::Model<Basic> {
   nn::Conv2d conv1, conv2, shortcut;
   nn::BatchNorm2d norm1, norm2, shortcut_norm;
@@ -205,6 +196,15 @@ Workload resnet18() {
 }
 
 }  // namespace
+
+nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+  return nn::Conv2d({.in_channels = in,
+                     .out_channels = out,
+                     .kernel_size = kernel,
+                     .stride = stride,
+                     .padding = kernel / 2,
+                     .bias = false});
+}
 
 nn::Sequential keras_net() {
   return nn::Sequential({nn::Conv2d({.out_channels = 32, .kernel_size = 3}), nn::ReLU(),

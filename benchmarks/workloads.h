@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/variable.h"
+#include "nn/conv.h"
 #include "nn/sequential.h"
 #include "optim/optimizer.h"
 
@@ -23,6 +24,9 @@ struct WorkloadInfo {
   Workload (*make)();
 };
 const std::vector<WorkloadInfo>& workloads();
+
+/// As residual networks have them: without bias, and padded, so that stride 1 keeps the size.
+nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel, int64_t stride);
 
 /// The Keras net of examples/mnist_cnn, with new weights.
 nn::Sequential keras_net();
