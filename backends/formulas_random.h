@@ -1,14 +1,19 @@
-// Normal numbers from random words, by the method of Box and Muller (1958).
+// What random words become: normal numbers by the method of Box and Muller (1958), uniform ones,
+// what dropout keeps.
 //
 // Every device must draw the same bits, so nothing here is left to a maths library or to the
 // compiler's contraction: IEEE operations only, and std::fma where a multiply-add is to be fused.
 // The polynomials are Chebyshev fits, their errors below a quarter of an ulp of the result.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
+#include "core/dtype.h"
 #include "core/host_device.h"
 
 namespace tapegrad::formulas {
@@ -137,5 +142,27 @@ TG_HD inline uint64_t multiply_high(uint64_t a, uint64_t b) {
 TG_HD inline int64_t integer_in(uint64_t bits, int64_t low, uint64_t range) {
   return int64_t(uint64_t(low) + multiply_high(bits, range));
 }
+
+/// The largest T below `bound`.
+template <typename T>
+T below(double bound) {
+  using R = Compute<T>;
+  if constexpr (std::is_same_v<T, R>) {
+    const R rounded = R(bound);
+    return double(rounded) < bound ? rounded
+                                   : std::nextafter(rounded, -std::numeric_limits<R>::infinity());
+  } else {
+    T rounded = T(float(bound));
+    if (double(float(rounded)) < bound) return rounded;
+    if (float(rounded) == 0.0f)
+      rounded.bits = 0x8001u;
+    else
+      rounded.bits += float(rounded) > 0.0f ? uint16_t(-1) : uint16_t(1);
+    return rounded;
+  }
+}
+
+/// Dropout with this p drops what has a word below it.
+inline uint32_t drop_below(double p) { return uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0)); }
 
 }  // namespace tapegrad::formulas

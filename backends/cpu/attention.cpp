@@ -13,6 +13,7 @@
 #include "backends/cpu/fast_paths.h"
 #include "backends/cpu/matrices.h"
 #include "backends/cpu/register.h"
+#include "backends/formulas_random.h"
 #include "core/kernels.h"
 #include "ops/attention_blocks.h"
 
@@ -89,7 +90,7 @@ class Dropout {
   Dropout(const kernels::ShareDropout& dropout, const Sizes& sizes)
       : state_(dropout.state),
         p_(dropout.p),
-        below_(drop_below(p_)),
+        below_(formulas::drop_below(p_)),
         scale_(T(1.0 / (1.0 - p_))),
         queries_(sizes.queries),
         keys_(sizes.keys) {}

@@ -1,7 +1,6 @@
 // Random words, many at a time: philox() (core/random.h) in each lane of a vector.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -86,8 +85,5 @@ inline void draw_words(RandomState state, int64_t first, Words& words) {
     std::memcpy(words + at, rows, sizeof(rows));
   }
 }
-
-/// Dropout keeps an element whose word is at least this.
-inline uint32_t drop_below(double p) { return uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0)); }
 
 }  // namespace tapegrad::backends::cpu

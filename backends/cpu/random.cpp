@@ -42,29 +42,11 @@ void uniform_block(const Words& words, R (&u)[kWords / kPer<R>]) {
   }
 }
 
-/// The largest T below `bound`.
-template <typename T>
-T below(double bound) {
-  using R = Compute<T>;
-  if constexpr (std::is_same_v<T, R>) {
-    const R rounded = R(bound);
-    return double(rounded) < bound ? rounded
-                                   : std::nextafter(rounded, -std::numeric_limits<R>::infinity());
-  } else {
-    T rounded = T(float(bound));
-    if (double(float(rounded)) < bound) return rounded;
-    if (float(rounded) == 0.0f)
-      rounded.bits = 0x8001u;
-    else
-      rounded.bits += float(rounded) > 0.0f ? uint16_t(-1) : uint16_t(1);
-    return rounded;
-  }
-}
-
 template <typename T>
 void uniform(Tensor& y, double low, double high, RandomState state) {
   using R = Compute<T>;
-  const R start = R(low), range = R(high - low), limit = R(low < high ? below<T>(high) : T(R(low)));
+  const R start = R(low), range = R(high - low),
+          limit = R(low < high ? formulas::below<T>(high) : T(R(low)));
   T* out = y.data<T>();
   for_each_block<kPer<T>>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
     alignas(64) R u[kWords / kPer<T>];
@@ -134,7 +116,7 @@ void dropout(const Tensor& x, const Tensor& residual, double p, RandomState stat
   const T* added = add ? residual.data<T>() : nullptr;
   T* out = y.data<T>();
   const R scale = R(1.0 / (1.0 - p));
-  const uint32_t threshold = drop_below(p);
+  const uint32_t threshold = formulas::drop_below(p);
   for_each_block<1>(x.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
     const T* from = in + first;
     T* to = out + first;

@@ -46,25 +46,6 @@ __device__ R unit(const uint32_t* words, int i) {
     return uniform_float(words[i]);
 }
 
-/// The largest T below `bound`.
-template <typename T>
-T below(double bound) {
-  using R = Compute<T>;
-  if constexpr (std::is_same_v<T, R>) {
-    const R rounded = R(bound);
-    return double(rounded) < bound ? rounded
-                                   : std::nextafter(rounded, -std::numeric_limits<R>::infinity());
-  } else {
-    T rounded = T(float(bound));
-    if (double(float(rounded)) < bound) return rounded;
-    if (float(rounded) == 0.0f)
-      rounded.bits = 0x8001u;
-    else
-      rounded.bits += float(rounded) > 0.0f ? uint16_t(-1) : uint16_t(1);
-    return rounded;
-  }
-}
-
 template <typename T, typename R = Compute<T>>
 struct Uniform {
   T* y;
@@ -151,9 +132,6 @@ struct Keys {
   }
 };
 
-/// Words below it are dropped.
-uint32_t threshold_of(double p) { return uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0)); }
-
 struct NotUnit {
   template <typename V>
   __device__ bool operator()(V p) const {
@@ -167,7 +145,7 @@ void register_random() {
   set<kernels::uniform>(
       kFloatTypes, []<typename T>(Type<T>, Tensor& y, double low, double high, RandomState state) {
         using R = Compute<T>;
-        const R limit = R(low < high ? below<T>(high) : T(R(low)));
+        const R limit = R(low < high ? formulas::below<T>(high) : T(R(low)));
         draw<kPer<T>>(y.numel(), y, state, Uniform<T>{y.data<T>(), R(low), R(high - low), limit});
       });
   set<kernels::normal>(
@@ -189,9 +167,9 @@ void register_random() {
   set<kernels::dropout>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double p,
                                                     RandomState state, Tensor& y) {
     using R = Compute<T>;
-    draw<1>(
-        y.numel(), y, state,
-        Dropout<T, false>{x.data<T>(), nullptr, y.data<T>(), R(1.0 / (1.0 - p)), threshold_of(p)});
+    draw<1>(y.numel(), y, state,
+            Dropout<T, false>{x.data<T>(), nullptr, y.data<T>(), R(1.0 / (1.0 - p)),
+                              formulas::drop_below(p)});
   });
   set<kernels::dropout_add>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& residual, double p,
@@ -199,7 +177,7 @@ void register_random() {
         using R = Compute<T>;
         draw<1>(y.numel(), y, state,
                 Dropout<T, true>{x.data<T>(), residual.data<T>(), y.data<T>(), R(1.0 / (1.0 - p)),
-                                 threshold_of(p)});
+                                 formulas::drop_below(p)});
       });
   set<kernels::permutation>(TypeList<int64_t>{}, [](auto, Tensor& y, RandomState state) {
     const Tensor keys = y.empty_like();
