@@ -1,5 +1,7 @@
 #include "faults.h"
 
+#include <mma.h>
+
 #include "backends/cuda/launch.cuh"
 
 namespace faults {
@@ -42,6 +44,28 @@ __global__ void exchange_kernel(float* x, bool forget_barrier) {
   }
 }
 
+/// x[0..256) = a b of two matrices of ones, with a mistake.
+__global__ void product_kernel(float* x, Mistake mistake) {
+  namespace wmma = nvcuda::wmma;
+  __shared__ __align__(32) __half ones[16 * 24];
+  for (unsigned i = threadIdx.x; i < 16 * 24; i += 32) ones[i] = __float2half(1);
+  __syncwarp();
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> a;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::col_major> b;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+  wmma::load_matrix_sync(a, ones + (mistake == Mistake::kPlace ? 8 : 0),
+                         mistake == Mistake::kStep ? 20 : 24);
+  wmma::load_matrix_sync(b, ones + (mistake == Mistake::kLanesDiffer && threadIdx.x > 3 ? 16 : 0),
+                         24);
+  if (mistake != Mistake::kNotCleared) wmma::fill_fragment(sum, 0.0f);
+  if (mistake == Mistake::kLaneLeaves && threadIdx.x == 5) return;
+  wmma::mma_sync(sum, a, b, sum);
+  __shared__ __align__(32) float to[256];
+  wmma::store_matrix_sync(to, sum, 16, wmma::mem_row_major);
+  if (mistake != Mistake::kNoBarrier) __syncwarp();
+  for (unsigned i = threadIdx.x; i < 256; i += 32) x[i] = to[i];
+}
+
 }  // namespace
 
 void reverse(float* x, bool forget_barrier, cudaStream_t stream) {
@@ -59,6 +83,10 @@ void shuffle_with_the_gone(float* x, cudaStream_t stream) {
 }
 void exchange_between_warps(float* x, bool forget_barrier, cudaStream_t stream) {
   launch({1, 64, stream}, &exchange_kernel, x, forget_barrier);
+}
+
+void multiply_ones(float* x, Mistake mistake, cudaStream_t stream) {
+  launch({1, 32, stream}, &product_kernel, x, mistake);
 }
 
 }  // namespace faults

@@ -18,4 +18,8 @@ void shuffle_with_the_gone(float* x, cudaStream_t stream);
 /// Each of two warps reads what the other writes between two barriers too few.
 void exchange_between_warps(float* x, bool forget_barrier, cudaStream_t stream);
 
+enum class Mistake { kNone, kPlace, kStep, kLanesDiffer, kLaneLeaves, kNotCleared, kNoBarrier };
+/// 256 numbers 16, by a warp's product of matrices.
+void multiply_ones(float* x, Mistake mistake, cudaStream_t stream);
+
 }  // namespace faults

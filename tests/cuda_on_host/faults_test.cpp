@@ -94,6 +94,24 @@ TEST(Faults, ThreadsThatPart) {
   EXPECT_DEATH(faults::shuffle_with_the_gone(x.data<float>(), stream()), "returned|deadlock");
 }
 
+TEST(Faults, ProductsOfAWarp) {
+  using faults::Mistake;
+  const auto wrong_of = [](Mistake mistake) {
+    const Tensor x = numbers(256);
+    faults::multiply_ones(x.data<float>(), mistake, stream());
+    int wrong = 0;
+    for (const float value : values_of(x)) wrong += !(value == 16);  // NaN counts
+    return wrong;
+  };
+  EXPECT_EQ(wrong_of(Mistake::kNone), 0);
+  EXPECT_EQ(wrong_of(Mistake::kNotCleared), 256);
+  EXPECT_GT(wrong_of(Mistake::kNoBarrier), 0);
+  EXPECT_DEATH(wrong_of(Mistake::kPlace), "32 bytes");
+  EXPECT_DEATH(wrong_of(Mistake::kStep), "step");
+  EXPECT_DEATH(wrong_of(Mistake::kLanesDiffer), "differ");
+  EXPECT_DEATH(wrong_of(Mistake::kLaneLeaves), "returned|deadlock");
+}
+
 TEST(Faults, MallocInCapture) {
   const cuda::StreamGuard side(cuda::Stream::create());
   const Tensor x = numbers(8);
