@@ -15,6 +15,7 @@ constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&
                       bool, double, const ShareDropout&, const Tensor&, const Tensor&, Tensor&,
                       Tensor&, Tensor&)>
     attention_backward{"attention_backward"};
+constinit Kernel<void(const Tensor&, const Tensor&, bool&)> attention_takes{"attention_takes"};
 
 }  // namespace kernels
 
@@ -27,6 +28,15 @@ Shape without_last(const Shape& shape, int count) {
   Shape first;
   for (int i = 0; i + count < shape.rank(); ++i) first.push_back(shape[i]);
   return first;
+}
+
+bool has_kernel(const Tensor& q, const Tensor& v) {
+  const DeviceType device = q.device().type;
+  if (!kernels::attention.has(device, q.dtype())) return false;
+  bool takes = true;
+  if (kernels::attention_takes.has(device, q.dtype()))
+    kernels::attention_takes.at(device, q.dtype())(q, v, takes);  // nothing to be profiled
+  return takes;
 }
 
 struct BlockAttention {
@@ -91,11 +101,10 @@ Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
                                      double scale, Generator& generator, Where where) {
   const Variable& mask = options.attn_mask;
   const Shape batch = without_last(query.shape(), 2);
-  const bool fits = kernels::attention.has(query.device().type, query.dtype()) &&
-                    options.dropout_p >= 0 && options.dropout_p < 1 &&
-                    without_last(key.shape(), 2) == batch &&
-                    without_last(value.shape(), 2) == batch && query.numel() > 0 &&
-                    key.numel() > 0 && value.numel() > 0;
+  const bool fits =
+      options.dropout_p >= 0 && options.dropout_p < 1 && without_last(key.shape(), 2) == batch &&
+      without_last(value.shape(), 2) == batch && query.numel() > 0 && key.numel() > 0 &&
+      value.numel() > 0 && has_kernel(query.value(), value.value());
   if (!fits || (mask && (mask.requires_grad() || mask.device() != query.device()))) return {};
   Shape of_scores = without_last(query.shape(), 1);
   of_scores.push_back(key.size(-2));

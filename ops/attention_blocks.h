@@ -34,12 +34,16 @@ extern constinit Kernel<void(const Tensor& dy, const Tensor& q, const Tensor& k,
                              Tensor& dq, Tensor& dk, Tensor& dv)>
     attention_backward;
 
+/// Whether the two take such operands; where no device says, they do.
+extern constinit Kernel<void(const Tensor& q, const Tensor& v, bool& takes)> attention_takes;
+
 }  // namespace kernels
 
 namespace detail {
 
-/// Null where the blocks do not do: without such a kernel, with a mask that wants a gradient, where
-/// dimensions in front broadcast, where there is nothing to see, and where all is dropped.
+/// Null where the blocks do not do: without a kernel that takes them, with a mask that wants a
+/// gradient, where dimensions in front broadcast, where there is nothing to see, and where all is
+/// dropped.
 Variable attention_in_blocks(const Variable& query, const Variable& key, const Variable& value,
                              const AttentionOptions& options, double scale, Generator& generator,
                              Where where);

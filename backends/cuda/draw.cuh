@@ -8,8 +8,9 @@ namespace tapegrad::backends::cuda {
 
 struct DrawState {
   RandomState state;
-  const RandomState* base;  // null: the state is what it says
+  const RandomState* base = nullptr;  // null: the state is what it says
 
+  DrawState() = default;
   explicit DrawState(RandomState state) : state(state), base(live_base(state)) {}
 
   __device__ RandomState now() const {

@@ -16,6 +16,8 @@ void register_kernels() {
   register_reduce();
   register_softmax();
   register_matmul();
+  register_attention();
+  register_attention_backward();
   register_norm();
   register_layer_norm();
   register_recurrent();

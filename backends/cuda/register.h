@@ -14,6 +14,8 @@ void register_special();
 void register_reduce();
 void register_softmax();
 void register_matmul();
+void register_attention();
+void register_attention_backward();
 void register_norm();
 void register_layer_norm();
 void register_recurrent();

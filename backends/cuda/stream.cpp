@@ -27,10 +27,14 @@ Devices find_devices() {
     return found;
   }
   if (found.count > kMaxDevices) found.count = kMaxDevices;
-  for (int i = 0; i < found.count; ++i)
+  for (int i = 0; i < found.count; ++i) {
     if (cudaDeviceGetAttribute(&found.multiprocessors[i], cudaDevAttrMultiProcessorCount, i) !=
         cudaSuccess)
       found.multiprocessors[i] = 1;
+    if (cudaDeviceGetAttribute(&found.generation[i], cudaDevAttrComputeCapabilityMajor, i) !=
+        cudaSuccess)
+      found.generation[i] = 0;
+  }
   return found;
 }
 

@@ -19,6 +19,7 @@ struct Devices {
   int count = 0;
   std::string reason;                // why there is none
   int multiprocessors[kMaxDevices];  // of each
+  int generation[kMaxDevices];       // the first number of the compute capability
 };
 const Devices& devices();
 

@@ -1,0 +1,129 @@
+// Attention in blocks: y, and the logarithms of the sums that the gradient wants.
+//
+// A softmax over keys that come in tiles keeps the largest score of a row so far, and multiplies
+// what was summed before by exp(the old largest - the new one).
+#include "backends/cuda/attention.cuh"
+#include "backends/cuda/register.h"
+#include "ops/attention_blocks.h"
+
+namespace tapegrad::backends::cuda {
+namespace attention {
+namespace {
+
+struct Plus {
+  template <typename V>
+  __device__ V operator()(V a, V b) const {
+    return a + b;
+  }
+};
+struct Larger {  // of numbers: NaN shows in the sum
+  template <typename V>
+  __device__ V operator()(V a, V b) const {
+    return a < b ? b : a;
+  }
+};
+
+/// Replaces scores by exp(score - largest), raises `largest` and adds to the thread's part of the
+/// sums. kept: the factors of what was summed before.
+template <typename Tiles, typename V>
+__device__ void take(V (&scores)[Tiles::kRows][Tiles::kColumns], V (&largest)[Tiles::kRows],
+                     V (&sums)[Tiles::kRows], V (&kept)[Tiles::kRows]) {
+#pragma unroll
+  for (int i = 0; i < Tiles::kRows; ++i) {
+    V most = largest[i];
+#pragma unroll
+    for (int j = 0; j < Tiles::kColumns; ++j) most = Larger{}(most, scores[i][j]);
+    most = Tiles::across(most, Larger{});
+    const bool nothing_seen = most == -std::numeric_limits<V>::infinity();
+    const V shift = nothing_seen ? V(0) : most;
+    kept[i] = std::exp(largest[i] - shift);
+    largest[i] = most;
+    V sum = 0;
+#pragma unroll
+    for (int j = 0; j < Tiles::kColumns; ++j) sum += scores[i][j] = std::exp(scores[i][j] - shift);
+    sums[i] = sums[i] * kept[i] + sum;
+  }
+}
+
+template <typename Tiles, typename T>
+__global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks)
+    forward_kernel(Problem<T> p, T* y, Compute<T>* log_sums) {
+  if constexpr (Tiles::kExists) {
+    using V = Compute<T>;
+    constexpr V kNone = -std::numeric_limits<V>::infinity();
+    __shared__ typename Tiles::Memory memory;
+    Tiles tiles(memory);
+    const int64_t parts = parts_of<Tiles>(p.queries);
+    for (int64_t part = blockIdx.x; part < parts * p.heads; part += gridDim.x) {
+      // A causal mask gives the last queries the most work: they begin.
+      const int64_t head = part / parts, first = (parts - 1 - part % parts) * Tiles::kOwn;
+      const Rows<T> keys = p.keys_of(head), values = p.values_of(head);
+      const auto own = tiles.hold(p.queries_of(head), first);
+      typename Tiles::Sums sums;
+      tiles.clear(sums);
+      V largest[Tiles::kRows], totals[Tiles::kRows], factors[Tiles::kRows];
+#pragma unroll
+      for (int i = 0; i < Tiles::kRows; ++i) largest[i] = kNone, totals[i] = 0;
+      const int64_t end = p.last_key(first + Tiles::kOwn);
+      for (int64_t key = 0; key < end; key += Tiles::kOther) {
+        tiles.stage(0, keys, key);
+        tiles.stage(1, values, key);
+        __syncthreads();
+        V scores[Tiles::kRows][Tiles::kColumns];
+        tiles.multiply(own, 0, p.features, scores);
+        finish_scores<true>(p, tiles, head, first, key, scores);
+        take<Tiles>(scores, largest, totals, factors);
+        drop<true>(p, tiles, head, first, key, scores);
+        tiles.put(scores);
+        tiles.scale(sums, factors);
+        tiles.add(sums, 1, p.width);
+        __syncthreads();  // the tile has been read
+      }
+#pragma unroll
+      for (int i = 0; i < Tiles::kRows; ++i) {
+        const V total = tiles.across(totals[i], Plus{});
+        // A row that sees nothing is 0 by a mask of bools, else NaN.
+        const bool nothing = p.mask.sight == Sight::kBool && total == 0;
+        factors[i] = nothing ? V(0) : 1 / total;
+        const int64_t row = first + tiles.row(i);
+        if (tiles.is_first() && row < p.queries)
+          log_sums[head * p.queries + row] = nothing ? -kNone : largest[i] + std::log(total);
+      }
+      const Rows<T> to = dense<T>(y, head, p.queries, p.width);
+      tiles.store(sums, factors, to, first, y + head * p.queries * p.width);
+    }
+  }
+}
+
+template <typename T>
+void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor& mask, bool causal,
+             double scale, const kernels::ShareDropout& dropout, Tensor& y, Tensor& log_sums) {
+  const Tensor q = by_rows(q0), k = by_rows(k0), v = by_rows(v0);
+  const auto p = problem_of<T>(q, k, v, mask, causal, scale, dropout);
+  with_width(p, [&]<int kWidth>(std::integral_constant<int, kWidth>) {
+    using Engine = Tiles<T, kWidth>;
+    launch(blocks_for<Engine>(p.heads, p.queries, y), &forward_kernel<Engine, T>, p, y.data<T>(),
+           log_sums.data<Compute<T>>());
+  });
+}
+
+}  // namespace
+}  // namespace attention
+
+void register_attention() {
+  set<kernels::attention_takes>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& q, const Tensor& v, bool& takes) {
+        const int64_t widest = std::max(q.shape()[q.rank() - 1], v.shape()[v.rank() - 1]);
+        const bool has_cores = sizeof(T) > 2 || devices().generation[q.device().index] >= 8;
+        takes = widest <= attention::kWidest && has_cores;
+      });
+  set<kernels::attention>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                     bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
+                     Tensor& log_sums) {
+        attention::forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
+      });
+}
+
+}  // namespace tapegrad::backends::cuda
