@@ -2,9 +2,11 @@
 //
 //   gpu bandwidth                  kernels beside a copy of 256 MiB, in GB/s
 //   gpu gemm                       matrix products, in TFLOP/s
+//   gpu attention                  in blocks and by ops, in TFLOP/s
 //   gpu steps [workload...]        milliseconds of a training step, eager and graphed
 //
 // Runs on the default device (TAPEGRAD_DEVICE=cuda); times are those of the device, by events.
+#include <cmath>
 #include <functional>
 #include <iostream>
 #include <optional>
@@ -23,6 +25,7 @@
 #include "nn/norm.h"
 #include "nn/sequential.h"
 #include "ops/activation.h"
+#include "ops/attention_blocks.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/loss.h"
@@ -98,6 +101,37 @@ void gemm() {
   set_matmul_precision(MatmulPrecision::kHighest);
   line("float16", f16);
   line("bfloat16", bf16);
+}
+
+/// Sixteen heads, causal and not; forward alone, and with the gradient of all three operands.
+void attention() {
+  const auto line = [](DType dtype, int64_t length, int64_t features, bool causal, bool blocks) {
+    const Variable x = randn({16, length, features}, {.dtype = dtype}).requires_grad_();
+    const double scale = 1 / std::sqrt(double(features));
+    const auto run = [&] {
+      const AttentionOptions options{.is_causal = causal};
+      return blocks ? scaled_dot_product_attention(x, x, x, options)
+                    : detail::attention_by_ops(x, x, x, options, scale, default_generator());
+    };
+    // Two products forward and five for the gradient, however many are computed.
+    const double product =
+        16 * 2e-9 * double(length) * double(length) * double(features) / (causal ? 2 : 1);
+    const std::string name = std::string(blocks ? "attention." : "attention_by_ops.") +
+                             std::string(tapegrad::name(dtype)) + '.' + std::to_string(length) +
+                             'x' + std::to_string(features) + (causal ? ".causal" : "");
+    print_line(name, 2 * product / device_ms([&] {
+                       const NoGrad no_grad;
+                       run();
+                     }),
+               "TFLOP/s");
+    const Variable dy = ones_like(x).detach();
+    print_line(name + ".with_gradient", 7 * product / device_ms([&] { run().backward(dy); }),
+               "TFLOP/s");
+  };
+  for (const DType dtype : {bf16, f32})
+    for (const int64_t features : {64, 128})
+      for (const bool causal : {false, true})
+        for (const bool blocks : {true, false}) line(dtype, 2048, features, causal, blocks);
 }
 
 struct Bottleneck : nn::Model<Bottleneck> {
@@ -218,18 +252,18 @@ void time_steps(const std::string& name, bool graph) {
 int main_of(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   std::vector<std::string> names(argv + std::min(argc, 2), argv + argc);
-  if (what == "bandwidth" || what == "gemm") {
+  if (what == "bandwidth" || what == "gemm" || what == "attention") {
     if (!cuda::is_available()) {
       std::cerr << "gpu: " << cuda::why_unavailable() << '\n';
       return 77;
     }
-    what == "gemm" ? gemm() : bandwidth();
+    what == "gemm" ? gemm() : what == "attention" ? attention() : bandwidth();
     return 0;
   }
   if (names.empty()) names = {"peaks", "keras_cnn", "keras_cnn_1024", "lstm_lm", "gpt", "resnet50"};
   for (const std::string& name : names)
     if (what != "steps" || !make(name)) {
-      std::cerr << "gpu bandwidth | gemm | steps [workload...]\n";
+      std::cerr << "gpu bandwidth | gemm | attention | steps [workload...]\n";
       return 2;
     }
   for (const std::string& name : names)

@@ -3,7 +3,7 @@
 #   1  all tests of the device        2  random numbers, bit for bit the CPU's
 #   3  convolutions by cuDNN beside those by columns
 #   4  every op in every dtype        5  graphs against eager steps
-#   6  bandwidths                     7  matrix products
+#   6  bandwidths                     7  matrix products, and attention
 #   8  training steps, eager and graphed, beside PyTorch's where python3 has torch; ResNet-50 without
 #      cuDNN too
 # From a checkout it builds first; from the bundle of scripts/make_bundle.sh nothing but an NVIDIA
@@ -91,11 +91,12 @@ part "every op" env TAPEGRAD_DEVICE=cuda "$tests/op_cases_test" \
 part "graphs" "$tests/gpu_test" --gtest_filter='GraphedStep*'
 if command -v compute-sanitizer >/dev/null; then
   part "compute-sanitizer" compute-sanitizer --error-exitcode 1 "$tests/gpu_test" \
-    --gtest_filter='CudaLongRows*:CudaTraining.Words'
+    --gtest_filter='CudaLongRows*:CudaTraining.Words:CudaAttention.*'
 fi
 export TAPEGRAD_DEVICE=cuda
 say "bandwidths" && lines "$gpu" bandwidth
 say "matrix products" && lines "$gpu" gemm
+say "attention" && lines "$gpu" attention
 workloads=(peaks keras_cnn keras_cnn_1024 lstm_lm gpt resnet50)
 with_torch=$(python3 -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' \
   2>/dev/null)

@@ -61,9 +61,10 @@ std::vector<Variable> run(const Heads& heads, DType dtype, Device device, bool b
   const Variable q = transpose(inputs[0], 1, 2), k = transpose(inputs[1], 1, 2),
                  v = transpose(inputs[2], 1, 2);
   const double scale = 1 / std::sqrt(double(q.size(-1)));
-  std::vector<Variable> results{
-      by_ops ? detail::attention_by_ops(q, k, v, options, scale, default_generator())
-             : scaled_dot_product_attention(q, k, v, options)};
+  Generator generator(11);
+  std::vector<Variable> results{by_ops
+                                    ? detail::attention_by_ops(q, k, v, options, scale, generator)
+                                    : scaled_dot_product_attention(q, k, v, options, generator)};
   for (Variable& dx : grad(sum(results[0] * there(heads.dy)), inputs)) results.push_back(dx);
   return results;
 }
@@ -73,8 +74,9 @@ std::vector<Variable> run(const Heads& heads, DType dtype, Device device, bool b
 /// what that makes of a gradient, where terms cancel each other, is a few times as much.
 double tolerance(DType dtype) { return size_of(dtype) == 2 ? 4 : 32; }
 
-void expect_what_ops_give(const Sizes& sizes, Masked mask, DType dtype) {
-  const Heads heads(sizes, mask, dtype);
+void expect_what_ops_give(const Sizes& sizes, Masked mask, DType dtype, double dropout_p = 0) {
+  Heads heads(sizes, mask, dtype);
+  heads.options.dropout_p = dropout_p;
   const std::vector<Variable> wanted = run(heads, f64, cpu, /*by_ops=*/true);
   DispatchLog log;
   const std::vector<Variable> got = run(heads, dtype, gpu, /*by_ops=*/false);
@@ -101,6 +103,13 @@ TEST_P(CudaAttentionOf, BlocksGiveWhatOpsGive) {
   for (const Sizes& sizes : kSizes)
     for (const Masked mask : {Masked::kNo, Masked::kCausal, Masked::kBool, Masked::kAdded})
       expect_what_ops_give(sizes, mask, GetParam());
+}
+
+TEST_P(CudaAttentionOf, BlocksDropWhatOpsDrop) {
+  manual_seed(10);
+  for (const Sizes& sizes : kSizes)
+    for (const Masked mask : {Masked::kNo, Masked::kCausal})
+      if (sizes.queries > 1) expect_what_ops_give(sizes, mask, GetParam(), 0.3);
 }
 
 INSTANTIATE_TEST_SUITE_P(, CudaAttentionOf, ::testing::Values(f16, bf16, f32, f64),
@@ -220,6 +229,24 @@ TEST(CudaAttention, AGraphRepeatsIt) {
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(testing::same_bits(step(x).to(cpu).value(), wanted)) << i;
   EXPECT_EQ(step.reason(), "");
   EXPECT_TRUE(step.is_graphed());
+}
+
+TEST(CudaAttention, AGraphDrawsAnew) {
+  const Variable x = randn({2, 2, 70, 24}, {.dtype = f32, .device = gpu});
+  const auto step_of = [](const Variable& input) {
+    Variable leaf = input.detach().requires_grad_();
+    const Variable y = scaled_dot_product_attention(leaf, leaf, leaf, {.dropout_p = 0.2});
+    return grad(sum(y * y), leaf);
+  };
+  manual_seed(8);
+  std::vector<Tensor> wanted;
+  for (int i = 0; i < 7; ++i) wanted.push_back(step_of(x).to(cpu).value());
+  EXPECT_FALSE(testing::same_bits(wanted[5], wanted[6]));
+  manual_seed(8);
+  GraphedStep step([&](const Variable& input) { return step_of(input); });
+  for (int i = 0; i < 7; ++i)
+    EXPECT_TRUE(testing::same_bits(step(x).to(cpu).value(), wanted[size_t(i)])) << i;
+  EXPECT_TRUE(step.is_graphed()) << step.reason();
 }
 
 }  // namespace
