@@ -56,8 +56,10 @@ __device__ void drop(const Problem<T>& p, const Tiles& tiles, int64_t head, int6
   if (p.dropped.below == 0) return;
   constexpr int kShares = Tiles::kRows * Tiles::kColumns;
   static_assert(kShares <= 64);
+  using Bits = std::conditional_t<kShares <= 32, uint32_t, uint64_t>;
   const RandomState state = p.dropped.draw.now();
-  uint64_t kept = 0, counter = ~uint64_t(0);
+  Bits kept = 0;
+  uint64_t counter = ~uint64_t(0);
   std::array<uint32_t, 4> words{};
 #pragma unroll 1
   for (int n = 0; n < kShares; ++n) {  // the words do not find registers for all at once
@@ -65,7 +67,7 @@ __device__ void drop(const Problem<T>& p, const Tiles& tiles, int64_t head, int6
     const int64_t column = other + tiles.column(n % Tiles::kColumns);
     const bool keeps = p.keeps(head, kOwnsQueries ? row : column, kOwnsQueries ? column : row,
                                state, counter, words);
-    kept |= uint64_t(keeps) << n;
+    kept |= Bits(keeps) << n;
   }
   const V scale = V(p.dropped.scale);
 #pragma unroll
