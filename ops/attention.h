@@ -17,8 +17,8 @@ struct AttentionOptions {
 /// softmax(query key^T scale + mask) value. query [..., l, e], key [..., s, e], value [..., s, v];
 /// the dimensions in front broadcast; the result is [..., l, v]. A query that a bool mask lets see
 /// no key gives 0.
-/// On the CPU the l x s scores are not stored, but made a block at a time, and again for the
-/// gradient: unless a mask wants a gradient, or dimensions in front broadcast.
+/// The l x s scores are not stored, but made a block at a time, and again for the gradient: unless
+/// a mask wants a gradient, dimensions in front broadcast, or a GPU's kernel does not take them.
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, AttentionOptions options = {},
                                       Generator& generator = default_generator(),
