@@ -71,6 +71,8 @@ void Capture::record(const std::function<void()>& fn) {
 
 /// fn has run to its end.
 void Capture::finish() {
+  settle();
+  if (!recording_) return;  // there was no memory for it
   for (Gradient& gradient : gradients_) gradient.result = leaf_of(gradient.leaf).gradient();
   for (Operand& operand : operands_) {
     operand.is_written = operand.tensor.storage().version() != operand.version;

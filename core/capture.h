@@ -73,6 +73,9 @@ class Capture {
   Capture();
 
   virtual void begin() = 0;
+  /// Puts in order what was packed (core/storage.h) since then and lives on: a run writes where it
+  /// lay when it was recorded.
+  virtual void settle() = 0;
   /// False when the recording was lost.
   virtual bool end() = 0;
   virtual void leave() = 0;  // the stream of the recording is no longer this thread's

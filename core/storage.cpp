@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <unordered_set>
 
 #include "core/allocator.h"
 #include "core/pool.h"
@@ -13,7 +14,15 @@ namespace {
 
 constexpr size_t kInlineBytes = 1024 - sizeof(Storage);
 
-constinit std::mutex packing;  // of all storages: few are ever put in order
+// Of all storages: few are ever put in order. Held while memory is found for that, which may end a
+// recording (core/capture.h) and with it other packed values.
+constinit std::recursive_mutex packing;
+
+/// Those that are packed, of all devices but the CPU. Never destroyed: tensors may outlive it.
+std::unordered_set<const Storage*>& packed_elsewhere() {
+  static auto& storages = *new std::unordered_set<const Storage*>;
+  return storages;
+}
 
 }  // namespace
 
@@ -56,6 +65,10 @@ void Storage::set_packed(const Packing& order) {
     pool_free(header, sizeof(Storage));
     throw;
   }
+  if (device_.type != DeviceType::kCpu) {
+    const std::lock_guard lock(packing);
+    packed_elsewhere().insert(this);
+  }
   data_.store(nullptr, std::memory_order_release);
 }
 
@@ -68,16 +81,23 @@ std::optional<Storage::PackedValues> Storage::packed() const {
 std::byte* Storage::unpack() const {
   const std::lock_guard lock(packing);
   if (packed_ == nullptr) return data_.load(std::memory_order_acquire);
-  auto* plain = static_cast<std::byte*>(allocator(device_.type).allocate(bytes_, device_));
-  try {
-    packed_->packing.unpack(packed_->packing, packed_->buffer->data(), plain);
-  } catch (...) {
-    allocator(device_.type).deallocate(plain, bytes_, device_);
-    throw;
-  }
-  delete std::exchange(packed_, nullptr);
+  std::byte* plain = packed_->packing.unpack(packed_->packing, *packed_->buffer);
+  forget_packed();
   data_.store(plain, std::memory_order_release);
   return plain;
+}
+
+void Storage::unpack_all(const std::function<bool(const Storage& packed)>& is_chosen) {
+  const std::lock_guard lock(packing);
+  const std::unordered_set<const Storage*> all = packed_elsewhere();
+  for (const Storage* storage : all)
+    if (packed_elsewhere().contains(storage) && is_chosen(*storage->packed_->buffer))
+      storage->unpack();
+}
+
+void Storage::forget_packed() const {
+  if (device_.type != DeviceType::kCpu) packed_elsewhere().erase(this);
+  delete std::exchange(packed_, nullptr);
 }
 
 void Storage::destroy(Storage* storage) {
@@ -86,13 +106,15 @@ void Storage::destroy(Storage* storage) {
     storage->~Storage();
     return pool_free(storage, bytes);
   }
-  if (storage->packed_ != nullptr) {
-    delete storage->packed_;
-  } else if (storage->wrapped_) {
+  if (storage->is_packed()) {
+    const std::lock_guard lock(packing);  // another thread's unpack_all() may know it
+    if (storage->packed_ != nullptr) storage->forget_packed();
+  }
+  if (storage->wrapped_) {
     const std::unique_ptr<std::function<void()>> release(storage->release_);
     if (release) (*release)();
-  } else {
-    allocator(storage->device_.type).deallocate(storage->data(), storage->bytes_, storage->device_);
+  } else if (std::byte* data = storage->data_.load(std::memory_order_relaxed); data != nullptr) {
+    allocator(storage->device_.type).deallocate(data, storage->bytes_, storage->device_);
   }
   storage->~Storage();
   pool_free(storage, sizeof(Storage));

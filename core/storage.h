@@ -15,11 +15,14 @@
 
 namespace tapegrad {
 
-/// [batch, channels / block, size, block] in place of [batch, channels, size].
+class Storage;
+
+/// [batch, channels / block, size, block] in place of [batch, channels, size]: with one block of
+/// all channels, these lie last.
 struct Packing {
   int64_t batch, channels, size, block;
-  /// Puts all values in order.
-  void (*unpack)(const Packing& packing, const std::byte* packed, std::byte* plain);
+  /// All values in order, in new memory of the device's allocator.
+  std::byte* (*unpack)(const Packing& packing, const Storage& packed);
 
   bool operator==(const Packing&) const = default;
 };
@@ -47,7 +50,11 @@ class alignas(64) Storage final : public Counted {
   }
 
   bool is_packed() const { return data_.load(std::memory_order_relaxed) == nullptr && bytes_ > 0; }
-  bool can_be_packed() const { return !is_wrapped() && !is_inline() && !is_packed(); }
+  bool can_be_packed() const {
+    return !is_wrapped() && !is_inline() && !is_packed() && !stays_in_order_;
+  }
+  /// They are in order and stay so: a recorded graph knows where they lie.
+  void keep_in_order() { stays_in_order_ = true; }
   /// The values that lie in the buffer are in this order. They are new: no other thread knows them.
   void set_packed(const Packing& packing);
   /// The values as they lie, and their order; nothing if that is the plain one.
@@ -56,6 +63,8 @@ class alignas(64) Storage final : public Counted {
     Packing packing;
   };
   std::optional<PackedValues> packed() const;
+  /// Puts in order all that are not the CPU's and whose packed values are chosen.
+  static void unpack_all(const std::function<bool(const Storage& packed)>& is_chosen);
 
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() {
@@ -67,10 +76,11 @@ class alignas(64) Storage final : public Counted {
  private:
   Storage(std::byte* data, size_t bytes, Device device);
   [[gnu::cold]] std::byte* unpack() const;
+  void forget_packed() const;  // under the lock of storage.cpp
 
   std::atomic<uint32_t> version_{0};
   Device device_;
-  bool wrapped_ = false;
+  bool wrapped_ = false, stays_in_order_ = false;
   const bool inference_;
   size_t bytes_;
   mutable std::atomic<std::byte*> data_;

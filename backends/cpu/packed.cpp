@@ -1,6 +1,7 @@
 #include "backends/cpu/packed.h"
 
 #include "backends/cpu/dnnl.h"
+#include "core/allocator.h"
 #include "ops/conv.h"
 
 namespace tapegrad::backends::cpu {
@@ -27,8 +28,16 @@ void reorder(const memory::desc& from, const std::byte* source, const memory::de
   });
 }
 
-void unpack(const Packing& packing, const std::byte* packed, std::byte* plain) {
-  reorder(description(packing, true), packed, description(packing, false), plain);
+std::byte* unpack(const Packing& packing, const Storage& packed) {
+  Allocator& memory = allocator(DeviceType::kCpu);
+  auto* plain = static_cast<std::byte*>(memory.allocate(packed.bytes(), packed.device()));
+  try {
+    reorder(description(packing, true), packed.data(), description(packing, false), plain);
+  } catch (...) {
+    memory.deallocate(plain, packed.bytes(), packed.device());
+    throw;
+  }
+  return plain;
 }
 
 bool is_whole(const Tensor& x) {

@@ -181,9 +181,11 @@ template <typename T>
 void avg_pool2d(const Tensor& x, const AverageWindows& windows, Tensor& y) {
   const Planes p = planes_of(x.shape(), y.shape());
   using Wide = Compute<T>;
+  const T* xs = x.data<T>();
+  T* ys = y.data<T>();
   for_each_plane(p, windows, [&](int64_t n, const auto& rows, const auto& columns) {
-    const T* from = x.data<T>() + n * p.size();
-    T* to = y.data<T>() + n * p.out_size();
+    const T* from = xs + n * p.size();
+    T* to = ys + n * p.out_size();
     for (const Span& row : rows)
       for (const Span& column : columns) {
         Wide sum = 0;
@@ -197,9 +199,11 @@ void avg_pool2d(const Tensor& x, const AverageWindows& windows, Tensor& y) {
 template <typename T>
 void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
   const Planes p = planes_of(dx.shape(), dy.shape());
+  const T* dys = dy.data<T>();
+  T* dxs = dx.data<T>();
   for_each_plane(p, windows, [&](int64_t n, const auto& rows, const auto& columns) {
-    const T* from = dy.data<T>() + n * p.out_size();
-    T* to = dx.data<T>() + n * p.size();
+    const T* from = dys + n * p.out_size();
+    T* to = dxs + n * p.size();
     std::fill_n(to, p.size(), T(0));
     for (const Span& row : rows)
       for (const Span& column : columns) {

@@ -62,7 +62,7 @@ class RelaxedRecording {
 
  private:
   void exchange() {
-    if (current_pool != 0) cudaThreadExchangeStreamCaptureMode(&mode_);  // may fail
+    if (is_recording_graph()) cudaThreadExchangeStreamCaptureMode(&mode_);  // may fail
   }
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
@@ -103,10 +103,10 @@ class Memory {
     free_of(*block).insert(block);
   }
 
-  bool is_from(int64_t pool, void* data) const {
+  Home home_of(void* data) const {
     const std::lock_guard lock(mutex_);
     const auto found = taken_.find(data);
-    return found != taken_.end() && found->second->pool == pool;
+    return found != taken_.end() ? Home{found->second->pool, found->second->stream} : Home{-1};
   }
 
   /// All that it has is as other memory, in the stream: nothing uses it any more.
@@ -371,10 +371,13 @@ bool is_direct() {
 
 Allocator* allocator() { return devices().count == 0 ? nullptr : &instance(); }
 
+int64_t pool_in_use() { return current_pool; }
 int64_t use_pool(int64_t pool) { return std::exchange(current_pool, pool); }
-bool is_from_pool(int64_t pool, const Tensor& x) {
-  return instance().of(x.device()).is_from(pool, x.storage().data());
+Home home_of(const Storage& x) {
+  const auto packed = x.packed();
+  return instance().of(x.device()).home_of(packed ? packed->buffer->data() : x.data());
 }
+bool is_from_pool(int64_t pool, const Tensor& x) { return home_of(x.storage()).pool == pool; }
 void release_pool(int64_t pool, tapegrad::Device device, cudaStream_t stream) {
   instance().of(device).release_pool(pool, stream);
 }

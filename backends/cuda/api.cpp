@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "backends/cuda/allocator.h"
 #include "core/capture.h"
 #include "core/cuda.h"
 #include "core/error.h"
@@ -36,7 +37,15 @@ void stop_recording(std::string_view why) {
     capture->give_up(std::string(current_op()) + ": " + std::string(why));
 }
 
-void note_operand(const Tensor& x) { Capture::current()->on_operand(x); }
+/// A graph bakes in where values lie, and in which order: those that it did not make itself are put
+/// in order before it, and stay so.
+void note_operand(const Tensor& x) {
+  if (x && x.device().type == DeviceType::kCuda && !is_from_pool(pool_in_use(), x)) {
+    x.storage().data();
+    x.storage().keep_in_order();
+  }
+  Capture::current()->on_operand(x);
+}
 
 int64_t* recorded_verdict() {
   Capture* capture = Capture::current();

@@ -2,8 +2,11 @@
 #include "ops/conv.h"
 
 #include "backends/cuda/blas.h"
+#include "backends/cuda/columns.cuh"
 #include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/conv_packed.h"
 #include "backends/cuda/map.cuh"
+#include "backends/cuda/packed.h"
 #include "backends/cuda/patches.cuh"
 #include "backends/cuda/reduce.cuh"
 #include "backends/cuda/reducers.cuh"
@@ -94,7 +97,7 @@ template <typename T>
 void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
              const Conv2dOptions& options, bool relu, Tensor& y) {
   if (y.numel() == 0) return;
-  const bool by_cudnn = cudnn_conv2d(x, weight, options, y);
+  const bool by_cudnn = conv2d_packed(x, weight, options, y) || cudnn_conv2d(x, weight, options, y);
   if (by_cudnn && bias) return map<T>(AddBias{relu}, y, y, of_channels(bias));
   if (!by_cudnn) by_columns<T>(x, weight, bias, options, y);
   if (relu) kernels::relu(y, y);
@@ -148,12 +151,16 @@ void backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Con
     if (dx) kernels::fill(dx, 0);
     if (dw) kernels::fill(dw, 0);
   } else {
-    if (dx && !cudnn_conv2d_input(dy, weight, options, dx))
+    const PackedGradients done = conv2d_backward_packed(dy, x, weight, options, dx, dw);
+    if (dx && !done.x && !cudnn_conv2d_input(dy, weight, options, dx))
       backward_input<T>(dy, weight, options, dx);
-    if (dw && !cudnn_conv2d_weight(dy, x, options, dw)) backward_weight<T>(dy, x, options, dw);
+    if (dw && !done.weight && !cudnn_conv2d_weight(dy, x, options, dw))
+      backward_weight<T>(dy, x, options, dw);
   }
   if (!db) return;
   const int64_t channels = db.numel();
+  if (const auto pixels = pixels_of(dy))
+    return reduce_columns(SumOf<T>{pixels->data<T>(), db.data<T>(), 1}, *pixels);
   reduce(SumOf<T>{dy.data<T>(), db.data<T>(), 1}, dy,
          db.with_layout({{1, channels, 1, 1}, {channels, 1, 1, 1}, db.layout().offset}));
 }
@@ -172,6 +179,8 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
 }  // namespace
 
 void register_conv() {
+  kernels::conv2d.set_takes_packed();
+  kernels::conv2d_backward.set_takes_packed();
   set<kernels::conv2d>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& weight,
                                   const Tensor& bias, const Conv2dOptions& options, bool relu,

@@ -120,9 +120,10 @@ struct Problem {
   DType dtype;
   bool tf32;      // allowed
   bool winograd;  // likewise; never of sixteen bits, which it would round on the way
-  std::array<int, 4> x, weight, y;
+  std::array<int, 4> x, weight, y;  // channels first
   std::array<int, 2> padding, stride, dilation;
   int groups;
+  ImageLayout layout;
 
   auto operator<=>(const Problem&) const = default;
 
@@ -167,11 +168,11 @@ class Plan {
  public:
   Plan(cudnnHandle_t handle, const Problem& p) : problem_(p) {
     const cudnnDataType_t type = data_type(p.dtype);
-    TG_DNN(cudnnSetTensor4dDescriptor, *x_, CUDNN_TENSOR_NCHW, type, p.x[0], p.x[1], p.x[2],
-           p.x[3]);
-    TG_DNN(cudnnSetTensor4dDescriptor, *y_, CUDNN_TENSOR_NCHW, type, p.y[0], p.y[1], p.y[2],
-           p.y[3]);
-    TG_DNN(cudnnSetFilter4dDescriptor, *weight_, type, CUDNN_TENSOR_NCHW, p.weight[0], p.weight[1],
+    const cudnnTensorFormat_t format =
+        p.layout == ImageLayout::kChannelsLast ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+    TG_DNN(cudnnSetTensor4dDescriptor, *x_, format, type, p.x[0], p.x[1], p.x[2], p.x[3]);
+    TG_DNN(cudnnSetTensor4dDescriptor, *y_, format, type, p.y[0], p.y[1], p.y[2], p.y[3]);
+    TG_DNN(cudnnSetFilter4dDescriptor, *weight_, type, format, p.weight[0], p.weight[1],
            p.weight[2], p.weight[3]);
     TG_DNN(cudnnSetConvolution2dDescriptor, *convolution_, p.padding[0], p.padding[1], p.stride[0],
            p.stride[1], p.dilation[0], p.dilation[1], CUDNN_CROSS_CORRELATION,
@@ -343,14 +344,15 @@ template <size_t N, typename... Sizes>
 std::array<int, N> ints(Sizes... sizes) {
   return {int(sizes)...};
 }
-std::array<int, 4> sizes_of(const Tensor& x) {
+std::array<int, 4> sizes_of(const Tensor& x, ImageLayout layout) {
   const Shape& s = x.shape();
-  return ints<4>(s[0], s[1], s[2], s[3]);
+  return layout == ImageLayout::kChannelsLast ? ints<4>(s[0], s[3], s[1], s[2])
+                                              : ints<4>(s[0], s[1], s[2], s[3]);
 }
 std::array<int, 2> pair(Size2d size) { return ints<2>(size.height, size.width); }
 
-bool convolve(Result result, const Tensor& x, const Tensor& weight, const Conv2dOptions& o,
-              const Tensor& y) {
+bool convolve(Result result, ImageLayout layout, const Tensor& x, const Tensor& weight,
+              const Conv2dOptions& o, const Tensor& y) {
   if (!is_wanted() || !is_fit(x) || !is_fit(weight) || !is_fit(y)) return false;
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   for (const Size2d& size : {o.stride, o.padding, o.dilation})
@@ -359,13 +361,14 @@ bool convolve(Result result, const Tensor& x, const Tensor& weight, const Conv2d
                         .dtype = x.dtype(),
                         .tf32 = matmul_precision() != MatmulPrecision::kHighest,
                         .winograd = x.dtype() == f32 && conv_algorithm() == ConvAlgorithm::kAuto,
-                        .x = sizes_of(x),
-                        .weight = sizes_of(weight),
-                        .y = sizes_of(y),
+                        .x = sizes_of(x, layout),
+                        .weight = sizes_of(weight, layout),
+                        .y = sizes_of(y, layout),
                         .padding = pair(o.padding),
                         .stride = pair(o.stride),
                         .dilation = pair(o.dilation),
-                        .groups = int(o.groups)};
+                        .groups = int(o.groups),
+                        .layout = layout};
   const cudaStream_t stream = stream_of(x);
   Library& library = library_of(x.device());
   const std::lock_guard lock(library.mutex);
@@ -376,16 +379,17 @@ bool convolve(Result result, const Tensor& x, const Tensor& weight, const Conv2d
 
 }  // namespace
 
-bool cudnn_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y) {
-  return convolve(Result::kY, x, weight, options, y);
+bool cudnn_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y,
+                  ImageLayout layout) {
+  return convolve(Result::kY, layout, x, weight, options, y);
 }
 bool cudnn_conv2d_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
-                        Tensor& dx) {
-  return convolve(Result::kX, dx, weight, options, dy);
+                        Tensor& dx, ImageLayout layout) {
+  return convolve(Result::kX, layout, dx, weight, options, dy);
 }
 bool cudnn_conv2d_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& options,
-                         Tensor& dw) {
-  return convolve(Result::kWeight, x, dw, options, dy);
+                         Tensor& dw, ImageLayout layout) {
+  return convolve(Result::kWeight, layout, x, dw, options, dy);
 }
 
 std::string why_no_cudnn(tapegrad::Device device) {

@@ -3,11 +3,13 @@
 
 namespace tapegrad::backends::cuda {
 
-bool cudnn_conv2d(const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&) { return false; }
-bool cudnn_conv2d_input(const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&) {
+bool cudnn_conv2d(const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&, ImageLayout) {
   return false;
 }
-bool cudnn_conv2d_weight(const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&) {
+bool cudnn_conv2d_input(const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&, ImageLayout) {
+  return false;
+}
+bool cudnn_conv2d_weight(const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&, ImageLayout) {
   return false;
 }
 

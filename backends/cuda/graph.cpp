@@ -71,6 +71,12 @@ class Graph final : public Capture {
     TG_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
   }
 
+  void settle() override {
+    Storage::unpack_all([this](const Storage& packed) {
+      return packed.device() == device_ && home_of(packed).pool == pool_;
+    });
+  }
+
   bool end() override {
     cudaGraph_t graph = nullptr;
     cudaError_t status = cudaStreamEndCapture(stream_, &graph);

@@ -4,7 +4,8 @@
 //
 // Operands that lie one after another go through in packs of 16 bytes of the widest, others element
 // by element at offsets that are computed from the index. Operands broadcast to y's shape; y may be
-// one of them (the same layout), and must not overlap them otherwise.
+// one of them (the same layout), and must not overlap them otherwise. Where one is packed
+// (packed.h), so is y.
 #pragma once
 
 #include "backends/cuda/launch.cuh"
@@ -83,6 +84,7 @@ struct Cuda {
   template <auto& kKernel, typename Types, typename F>
   static void set(Types types, F function) {
     cuda::set<kKernel>(types, function);
+    kKernel.set_takes_packed();
   }
   template <typename T, typename F, std::same_as<Tensor>... Inputs>
   static void map(const F& f, Tensor& y, const Inputs&... inputs) {

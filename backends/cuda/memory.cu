@@ -97,6 +97,8 @@ void accumulate(const Tensor& x, Tensor& y) {
 }  // namespace
 
 void register_memory() {
+  kernels::copy.set_takes_packed();
+  kernels::accumulate.set_takes_packed();
   set<kernels::fill>(
       kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
   set<kernels::copy>(kAllTypes,

@@ -1,7 +1,9 @@
-// batch_norm over x [n, channels, size].
+// batch_norm over x [n, channels, size], or over its pixels where they are packed.
 #include "ops/norm.h"
 
+#include "backends/cuda/columns.cuh"
 #include "backends/cuda/map.cuh"
+#include "backends/cuda/packed.h"
 #include "backends/cuda/reduce.cuh"
 #include "backends/cuda/reducers.cuh"
 #include "backends/cuda/register.h"
@@ -68,28 +70,62 @@ struct ChannelSums {
   }
 };
 
+/// The images of a gradient: in order, or all as pixels.
+struct Images {
+  Tensor x, dy, dx;
+  bool packed = false;
+
+  /// As one of x and dy lies, if dx may too.
+  Images(const Tensor& x, const Tensor& dy, const Tensor& dx) : x(x), dy(dy), dx(dx) {
+    if ((dx && !can_be_packed(dx)) || (!pixels_of(x) && !pixels_of(dy))) return;
+    packed = true;
+    this->x = pixels_or_copy(x);
+    this->dy = pixels_or_copy(dy);
+    if (dx) this->dx = pixels_to_write(dx);
+  }
+  Tensor of_channels(const Tensor& numbers) const {
+    return packed ? numbers : cuda::of_channels(numbers);
+  }
+};
+
 template <typename T>
-void batch_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
-                         const Tensor& invstd, const Tensor& weight, bool training, Tensor& dx,
-                         Tensor& dweight, Tensor& dbias) {
+void batch_norm_backward(const Images& images, const Tensor& mean, const Tensor& invstd,
+                         const Tensor& weight, bool training, Tensor& dweight, Tensor& dbias) {
   using V = Compute<T>;
-  Tensor shift = mean.empty_like(), slope = mean.empty_like();
-  reduce(ChannelSums<T>{x.data<T>(), dy.data<T>(), mean.data<V>(), invstd.data<V>(),
-                        double(x.shape()[0] * x.shape()[2]), training, shift.data<V>(),
-                        slope.data<V>(), dweight ? dweight.data<V>() : nullptr,
-                        dbias ? dbias.data<V>() : nullptr},
-         x, of_channels(mean));
+  const auto& [x, dy, to, packed] = images;
+  Tensor shift = mean.empty_like(), slope = mean.empty_like(), dx = to;
+  const ChannelSums<T> sums{x.data<T>(),
+                            dy.data<T>(),
+                            mean.data<V>(),
+                            invstd.data<V>(),
+                            double(x.numel() / mean.numel()),
+                            training,
+                            shift.data<V>(),
+                            slope.data<V>(),
+                            dweight ? dweight.data<V>() : nullptr,
+                            dbias ? dbias.data<V>() : nullptr};
+  if (packed)
+    reduce_columns(sums, x);
+  else
+    reduce(sums, x, of_channels(mean));
   if (!dx) return;
-  map_types(Type<T>{}, TypeList<T, T, V, V, V, V>{}, InputGradient{}, dx, x, dy, of_channels(mean),
-            of_channels(scale_of<V>(weight, invstd)), of_channels(shift), of_channels(slope));
+  const auto broadcast = [&](const Tensor& numbers) { return images.of_channels(numbers); };
+  map_types(Type<T>{}, TypeList<T, T, V, V, V, V>{}, InputGradient{}, dx, x, dy, broadcast(mean),
+            broadcast(scale_of<V>(weight, invstd)), broadcast(shift), broadcast(slope));
 }
 
 }  // namespace
 
 void register_norm() {
+  kernels::channel_moments.set_takes_packed();
+  kernels::batch_norm.set_takes_packed();
+  kernels::batch_norm_backward.set_takes_packed();
   set<kernels::channel_moments>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& mean,
                                                             Tensor& var) {
     using V = Compute<T>;
+    if (const auto pixels = pixels_of(x))
+      return reduce_columns(MeanVarianceOf<T>{{pixels->data<T>()}, mean.data<V>(), var.data<V>()},
+                            *pixels);
     reduce(MeanVarianceOf<T>{{x.data<T>()}, mean.data<V>(), var.data<V>()}, x, of_channels(mean));
   });
   set<kernels::batch_norm>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& mean,
@@ -104,7 +140,9 @@ void register_norm() {
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
                                   const Tensor& invstd, const Tensor& weight, bool training,
                                   Tensor& dx, Tensor& dweight, Tensor& dbias) {
-        batch_norm_backward<T>(x, dy, mean, invstd, weight, training, dx, dweight, dbias);
+        const Images images(x, dy, dx);
+        batch_norm_backward<T>(images, mean, invstd, weight, training, dweight, dbias);
+        if (dx && images.packed) set_packed(dx);
       });
 }
 

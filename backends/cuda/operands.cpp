@@ -1,5 +1,9 @@
 // The part of an elementwise kernel that depends on its operands' layouts alone.
 #include "backends/cuda/operands.h"
+
+#include <optional>
+
+#include "backends/cuda/packed.h"
 #include "backends/joint_layout.h"
 
 namespace tapegrad::backends::cuda {
@@ -72,12 +76,45 @@ Divisor::Divisor(uint32_t by) : by_(by) {
   multiplier_ = uint32_t((((uint64_t(1) << shift_) - by) << 32) / by + 1);
 }
 
+namespace {
+
 template <size_t N>
-void for_each_piece(const std::array<const Tensor*, N>& operands,
-                    const std::array<int64_t, N>& element, int pack, const void* formula,
-                    void (*run)(const void* formula, const Operands<N>& o, const Tensor& y)) {
+using Views = std::array<Tensor, N>;
+
+/// Pixels in place of operands, where an image among them is packed and y may be too. Images that
+/// are not are copied; what broadcasts is seen with its channels last.
+template <size_t N>
+std::optional<Views<N>> as_pixels(const std::array<const Tensor*, N>& operands) {
   const Tensor& y = *operands[0];
-  if (y.numel() == 0) return;
+  const auto is_image = [&](const Tensor& x) { return x.shape() == y.shape(); };
+  bool found = false;
+  for (size_t i = 1; i < N; ++i)
+    found |=
+        operands[i]->storage().is_packed() && is_image(*operands[i]) && pixels_of(*operands[i]);
+  if (!found) return {};
+  Views<N> views;
+  if (const auto pixels = pixels_of(y))
+    views[0] = *pixels;
+  else if (can_be_packed(y))
+    views[0] = pixels_to_write(y);
+  else
+    return {};
+  for (size_t i = 1; i < N; ++i) {
+    const Tensor& x = *operands[i];
+    const int64_t size = size_of(x.dtype());
+    if (is_image(x) && x.is_contiguous() && (size == 2 || size == 4))
+      views[i] = pixels_or_copy(x);
+    else
+      views[i] = channels_last(
+          x.with_layout({y.shape(), broadcast_strides(x.layout(), y.shape()), x.layout().offset}));
+  }
+  return views;
+}
+
+template <size_t N, typename Run>
+void run_all(const std::array<const Tensor*, N>& operands, const std::array<int64_t, N>& element,
+             int pack, const Run& run) {
+  const Tensor& y = *operands[0];
   std::array<Strides, N> strides;
   std::array<std::byte*, N> data;
   for (size_t i = 0; i < N; ++i) {
@@ -90,7 +127,24 @@ void for_each_piece(const std::array<const Tensor*, N>& operands,
     for (size_t i = 0; i < N; ++i) steps[i] = strides[i][d];
     joint.add_dim(y.shape()[d], steps);
   }
-  split<N>(joint, data, element, pack, [&](const Operands<N>& o) { run(formula, o, y); });
+  split<N>(joint, data, element, pack, run);
+}
+
+}  // namespace
+
+template <size_t N>
+void for_each_piece(const std::array<const Tensor*, N>& operands,
+                    const std::array<int64_t, N>& element, int pack, const void* formula,
+                    void (*run)(const void* formula, const Operands<N>& o, const Tensor& y)) {
+  const Tensor& y = *operands[0];
+  if (y.numel() == 0) return;
+  const auto run_piece = [&](const Operands<N>& o) { run(formula, o, y); };
+  const std::optional<Views<N>> views = as_pixels<N>(operands);
+  if (!views) return run_all<N>(operands, element, pack, run_piece);
+  std::array<const Tensor*, N> pixels;
+  for (size_t i = 0; i < N; ++i) pixels[i] = &(*views)[i];
+  run_all<N>(pixels, element, pack, run_piece);
+  if (!y.storage().is_packed()) set_packed(y);
 }
 
 template void for_each_piece(const std::array<const Tensor*, 1>&, const std::array<int64_t, 1>&,

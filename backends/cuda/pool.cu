@@ -1,7 +1,8 @@
-// Pooling of contiguous [batch, channels, height, width].
+// Pooling of contiguous [batch, channels, height, width], or of the pixels of packed images.
 #include "ops/pool.h"
 
 #include "backends/cuda/find.cuh"
+#include "backends/cuda/packed.h"
 #include "backends/cuda/patches.cuh"
 #include "backends/cuda/register.h"
 #include "backends/cuda/segments.h"
@@ -11,9 +12,29 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
+/// Planes that are pooled: x and y, or their gradients. `together` of them lie element by element
+/// beside each other: one, or, where the channels lie last, all channels of an image.
 struct Planes {
   Extent in, out;
-  Planes(const Shape& x, const Shape& y) : in(Size2d(x[2], x[3])), out(Size2d(y[2], y[3])) {}
+  int64_t together;
+  Planes(const Shape& x, const Shape& y, bool packed = false)
+      : in(Size2d(x[2], x[3])), out(Size2d(y[2], y[3])), together(packed ? x[1] : 1) {}
+};
+
+/// Which plane element i belongs to, and which of that plane's elements it is.
+struct Place {
+  int64_t planes, lane, element;  // planes that lie together, the one among them
+
+  __device__ Place(int64_t i, const Extent& size, int64_t together) {
+    const int64_t row = together == 1 ? i : i / together;
+    lane = i - row * together;
+    planes = row / size.numel();
+    element = row - planes * size.numel();
+  }
+  /// Where the same plane begins among planes of another size; its elements are `together` apart.
+  __device__ int64_t first(const Extent& size, int64_t together) const {
+    return planes * size.numel() * together + lane;
+  }
 };
 
 /// The elements [begin, end) of a window along one dimension, and how many it counts for.
@@ -47,15 +68,15 @@ struct MaxPool {
   bool adaptive;
 
   __device__ void operator()(int64_t i) const {
-    const int64_t column = i % p.out.width, row = i / p.out.width % p.out.height;
-    const T* plane = x + i / p.out.numel() * p.in.numel();
+    const Place to(i, p.out, p.together);
+    const int64_t column = to.element % p.out.width, row = to.element / p.out.width;
+    const T* plane = x + to.first(p.in, p.together);
     Maximum<Compute<T>> best{-std::numeric_limits<Compute<T>>::infinity()};
     if (adaptive) {
       const Span rows = adaptive_span(row, p.out.height, p.in.height);
       const Span columns = adaptive_span(column, p.out.width, p.in.width);
       for (int64_t a = rows.begin; a < rows.end; ++a)
-        for (int64_t b = columns.begin; b < columns.end; ++b)
-          best.take(widen(plane[a * p.in.width + b]), a * p.in.width + b);
+        for (int64_t b = columns.begin; b < columns.end; ++b) take(best, plane, a * p.in.width + b);
     } else {
       for (int64_t u = 0; u < kernel.height; ++u) {
         const int64_t a = row * stride.height - padding.height + u * dilation.height;
@@ -63,12 +84,15 @@ struct MaxPool {
         for (int64_t v = 0; v < kernel.width; ++v) {
           const int64_t b = column * stride.width - padding.width + v * dilation.width;
           if (b < 0 || b >= p.in.width) continue;
-          best.take(widen(plane[a * p.in.width + b]), a * p.in.width + b);
+          take(best, plane, a * p.in.width + b);
         }
       }
     }
     y[i] = narrow<T>(best.value);
     if (indices != nullptr) indices[i] = best.index;
+  }
+  __device__ void take(Maximum<Compute<T>>& best, const T* plane, int64_t at) const {
+    best.take(widen(plane[at * p.together]), at);
   }
 };
 
@@ -153,13 +177,15 @@ struct MaxPoolBackward {
   Planes p;
   WindowPair w;
   __device__ void operator()(int64_t i) const {
-    const int64_t plane = i / p.in.numel(), at = i - plane * p.in.numel();
-    const Span over = w.rows.around(at / p.in.width), across = w.columns.around(at % p.in.width);
+    const Place to(i, p.in, p.together);
+    const int64_t first = to.first(p.out, p.together);
+    const Span over = w.rows.around(to.element / p.in.width);
+    const Span across = w.columns.around(to.element % p.in.width);
     Compute<T> sum = 0;
     for (int64_t a = over.begin; a < over.end; ++a)
       for (int64_t b = across.begin; b < across.end; ++b) {
-        const int64_t window = plane * p.out.numel() + a * p.out.width + b;
-        if (indices[window] == at) sum += widen(dy[window]);
+        const int64_t window = first + (a * p.out.width + b) * p.together;
+        if (indices[window] == to.element) sum += widen(dy[window]);
       }
     dx[i] = narrow<T>(sum);
   }
@@ -172,12 +198,14 @@ struct AvgPool {
   Planes p;
   WindowPair w;
   __device__ void operator()(int64_t i) const {
-    const Span rows = w.rows.span(i / p.out.width % p.out.height);
-    const Span columns = w.columns.span(i % p.out.width);
-    const T* plane = x + i / p.out.numel() * p.in.numel();
+    const Place to(i, p.out, p.together);
+    const Span rows = w.rows.span(to.element / p.out.width);
+    const Span columns = w.columns.span(to.element % p.out.width);
+    const T* plane = x + to.first(p.in, p.together);
     Compute<T> sum = 0;
     for (int64_t a = rows.begin; a < rows.end; ++a)
-      for (int64_t b = columns.begin; b < columns.end; ++b) sum += widen(plane[a * p.in.width + b]);
+      for (int64_t b = columns.begin; b < columns.end; ++b)
+        sum += widen(plane[(a * p.in.width + b) * p.together]);
     y[i] = narrow<T>(sum / Compute<T>(rows.count * columns.count));
   }
 };
@@ -190,8 +218,9 @@ struct AvgPoolBackward {
   Planes p;
   WindowPair w;
   __device__ void operator()(int64_t i) const {
-    const int64_t column = i % p.in.width, row = i / p.in.width % p.in.height;
-    const T* plane = dy + i / p.in.numel() * p.out.numel();
+    const Place to(i, p.in, p.together);
+    const int64_t column = to.element % p.in.width, row = to.element / p.in.width;
+    const T* plane = dy + to.first(p.out, p.together);
     const Span over = w.rows.around(row), across = w.columns.around(column);
     Compute<T> sum = 0;
     for (int64_t a = over.begin; a < over.end; ++a) {
@@ -200,7 +229,8 @@ struct AvgPoolBackward {
       for (int64_t b = across.begin; b < across.end; ++b) {
         const Span columns = w.columns.span(b);
         if (column < columns.begin || column >= columns.end) continue;
-        sum += widen(plane[a * p.out.width + b]) / Compute<T>(rows.count * columns.count);
+        sum += widen(plane[(a * p.out.width + b) * p.together]) /
+               Compute<T>(rows.count * columns.count);
       }
     }
     dx[i] = narrow<T>(sum);
@@ -231,14 +261,23 @@ struct KeepLast {
 }  // namespace
 
 void register_pool() {
+  kernels::max_pool2d.set_takes_packed();
+  kernels::pool_scatter.set_takes_packed();
+  kernels::avg_pool2d.set_takes_packed();
+  kernels::avg_pool2d_backward.set_takes_packed();
   set<kernels::max_pool2d>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x,
                                                        const MaximumWindows& windows, Tensor& y,
                                                        Tensor& indices) {
     const MaxPool2dOptions& o = windows.options;
+    const auto pixels = pixels_of(x);
+    const bool packed = pixels && can_be_packed(y) && (!indices || can_be_packed(indices));
     for_each(y.numel(), y,
-             MaxPool<T>{x.data<T>(), y.data<T>(), indices ? indices.data<int32_t>() : nullptr,
-                        Planes(x.shape(), y.shape()), o.kernel_size,
+             MaxPool<T>{packed ? pixels->data<T>() : x.data<T>(), y.data<T>(),
+                        indices ? indices.data<int32_t>() : nullptr,
+                        Planes(x.shape(), y.shape(), packed), o.kernel_size,
                         o.stride.value_or(o.kernel_size), o.padding, o.dilation, windows.adaptive});
+    if (packed) set_packed(y);
+    if (packed && indices) set_packed(indices);
   });
   set<kernels::pool_gather>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& indices, Tensor& y) {
@@ -250,16 +289,21 @@ void register_pool() {
   set<kernels::pool_scatter>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
                                   const std::optional<MaximumWindows>& windows, Tensor& dx) {
-        const Planes p(dx.shape(), dy.shape());
-        const T* gradient = dy.data<T>();
-        const int32_t* places = indices.data<int32_t>();
-        if (windows)
-          return for_each(
-              dx.numel(), dx,
-              MaxPoolBackward<T>{gradient, places, dx.data<T>(), p, WindowPair(p, *windows)});
-        kernels::fill(dx, 0);
-        for_each(dy.numel(), dx,
-                 PoolScatter<T>{gradient, places, dx.data<T>(), p.in.numel(), p.out.numel()});
+        if (!windows) {
+          const Planes p(dx.shape(), dy.shape());
+          kernels::fill(dx, 0);
+          return for_each(dy.numel(), dx,
+                          PoolScatter<T>{dy.data<T>(), indices.data<int32_t>(), dx.data<T>(),
+                                         p.in.numel(), p.out.numel()});
+        }
+        const bool packed = (pixels_of(dy) || pixels_of(indices)) && can_be_packed(dx);
+        const Planes p(dx.shape(), dy.shape(), packed);
+        const Tensor gradient = packed ? pixels_or_copy(dy) : dy;
+        const Tensor places = packed ? pixels_or_copy(indices) : indices;
+        for_each(dx.numel(), dx,
+                 MaxPoolBackward<T>{gradient.data<T>(), places.data<int32_t>(), dx.data<T>(), p,
+                                    WindowPair(p, *windows)});
+        if (packed) set_packed(dx);
       });
   set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, const Tensor& positions,
                                                        std::string_view op, int64_t size,
@@ -278,15 +322,23 @@ void register_pool() {
   });
   set<kernels::avg_pool2d>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x,
                                                        const AverageWindows& windows, Tensor& y) {
-    const Planes p(x.shape(), y.shape());
-    for_each(y.numel(), y, AvgPool<T>{x.data<T>(), y.data<T>(), p, WindowPair(p, windows)});
+    const auto pixels = pixels_of(x);
+    const bool is_mean = y.shape()[2] * y.shape()[3] == 1;  // then both orders are one
+    const bool packed = pixels && (is_mean || can_be_packed(y));
+    const Planes p(x.shape(), y.shape(), packed);
+    const T* from = packed ? pixels->data<T>() : x.data<T>();
+    for_each(y.numel(), y, AvgPool<T>{from, y.data<T>(), p, WindowPair(p, windows)});
+    if (packed && !is_mean) set_packed(y);
   });
   set<kernels::avg_pool2d_backward>(
       kFloatTypes,
       []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
-        const Planes p(dx.shape(), dy.shape());
-        for_each(dx.numel(), dx,
-                 AvgPoolBackward<T>{dy.data<T>(), dx.data<T>(), p, WindowPair(p, windows)});
+        const auto pixels = pixels_of(dy);
+        const bool packed = pixels && can_be_packed(dx);
+        const Planes p(dx.shape(), dy.shape(), packed);
+        const T* from = packed ? pixels->data<T>() : dy.data<T>();
+        for_each(dx.numel(), dx, AvgPoolBackward<T>{from, dx.data<T>(), p, WindowPair(p, windows)});
+        if (packed) set_packed(dx);
       });
 }
 

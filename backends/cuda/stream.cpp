@@ -120,6 +120,12 @@ cudaStream_t set_stream(tapegrad::Device device, cudaStream_t stream) {
   return before;
 }
 
+bool has_side_streams(tapegrad::Device device) {
+  Streams& s = streams(device.index);
+  const std::lock_guard lock(s.mutex);
+  return s.side[0] != nullptr;
+}
+
 RecordingStream& recording_stream(tapegrad::Device device) {
   use(device);
   Streams& s = streams(device.index);

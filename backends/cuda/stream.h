@@ -34,6 +34,9 @@ void require_cuda(tapegrad::Device device, std::string_view who);
 /// Makes a stream this thread's current one on the device. Returns the one before.
 cudaStream_t set_stream(tapegrad::Device device, cudaStream_t stream);
 
+/// Whether the program has made streams of its own on the device.
+bool has_side_streams(tapegrad::Device device);
+
 /// The one stream of the device that graphs are recorded in, and its lock.
 struct RecordingStream {
   cudaStream_t stream = nullptr;

@@ -21,9 +21,14 @@ struct Handle {
 /// Of a tensor or a filter.
 struct Sizes {
   cudnnDataType_t type = CUDNN_DATA_INT8;
-  int n[4] = {};
+  int n[4] = {};  // channels are the second
+  bool channels_last = false;
 
   std::int64_t numel() const { return std::int64_t(n[0]) * n[1] * n[2] * n[3]; }
+  std::size_t place(int a, int b, int c, int d) const {
+    return channels_last ? std::size_t(((std::int64_t(a) * n[2] + c) * n[3] + d) * n[1] + b)
+                         : std::size_t(((std::int64_t(a) * n[1] + b) * n[2] + c) * n[3] + d);
+  }
 };
 struct Convolution {
   int padding[2] = {}, stride[2] = {}, dilation[2] = {};
@@ -69,9 +74,10 @@ std::int64_t bytes_of(const Sizes& s) {
 
 cudnnStatus_t set_sizes(Sizes& sizes, cudnnTensorFormat_t format, cudnnDataType_t type, int n,
                         int c, int h, int w) {
-  if (format != CUDNN_TENSOR_NCHW || !is_known(type)) return CUDNN_STATUS_NOT_SUPPORTED;
+  if ((format != CUDNN_TENSOR_NCHW && format != CUDNN_TENSOR_NHWC) || !is_known(type))
+    return CUDNN_STATUS_NOT_SUPPORTED;
   if (n < 1 || c < 1 || h < 1 || w < 1) return CUDNN_STATUS_BAD_PARAM;
-  sizes = {type, {n, c, h, w}};
+  sizes = {type, {n, c, h, w}, format == CUDNN_TENSOR_NHWC};
   return sizes.numel() < std::int64_t{1} << 31 ? CUDNN_STATUS_SUCCESS
                                                : CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND;
 }
@@ -82,7 +88,8 @@ struct Operands {
   Convolution c;
 
   bool fit() const {
-    if (x.type != w.type || x.type != y.type ||
+    if (x.type != w.type || x.type != y.type || x.channels_last != w.channels_last ||
+        x.channels_last != y.channels_last ||
         c.compute != (x.type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT) ||
         x.n[0] != y.n[0] || x.n[1] != w.n[1] * c.groups || w.n[0] != y.n[1] ||
         w.n[0] % c.groups != 0)
@@ -92,6 +99,11 @@ struct Operands {
           (x.n[d + 2] + 2 * c.padding[d] - c.dilation[d] * (w.n[d + 2] - 1) - 1) / c.stride[d] + 1)
         return false;
     return true;
+  }
+  /// Channels last for sixteen bits alone, in eights.
+  bool is_known() const {
+    return !x.channels_last ||
+           (bytes_of(x) == 2 * x.numel() && w.n[0] % 8 == 0 && w.n[1] % 8 == 0 && c.groups == 1);
   }
   /// Of the first fit algorithm. With a stride of 3 it is too much for a small device.
   std::size_t workspace() const {
@@ -132,7 +144,7 @@ cudnnStatus_t answer(const Operands& o, int wanted, int* count, Answer* answers)
   using Name = decltype(Answer::algo);
   *count = 0;
   if (!o.fit()) fail("cuDNN: a convolution whose sizes or types do not fit");
-  if (o.w.n[2] % 2 == 0) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (o.w.n[2] % 2 == 0 || !o.is_known()) return CUDNN_STATUS_NOT_SUPPORTED;
   const cudnnMathType_t math = o.c.math;
   const auto add = [&](Algorithm a, cudnnDeterminism_t determinism, cudnnMathType_t type,
                        std::size_t memory, cudnnStatus_t status = CUDNN_STATUS_SUCCESS) {
@@ -185,9 +197,6 @@ void store_all(void* p, const Sizes& s, const std::vector<double>& values) {
 template <typename Visit>
 void for_each_product(const Operands& o, const Visit& visit) {
   const int out = o.w.n[0] / o.c.groups, in = o.w.n[1];
-  const auto place = [](const Sizes& s, int a, int b, int c, int d) {
-    return std::size_t(((std::int64_t(a) * s.n[1] + b) * s.n[2] + c) * s.n[3] + d);
-  };
   for (int n = 0; n < o.x.n[0]; ++n)
     for (int k = 0; k < o.w.n[0]; ++k)
       for (int c = 0; c < in; ++c)
@@ -198,13 +207,13 @@ void for_each_product(const Operands& o, const Visit& visit) {
                 const int row = i * o.c.stride[0] + u * o.c.dilation[0] - o.c.padding[0];
                 const int column = j * o.c.stride[1] + v * o.c.dilation[1] - o.c.padding[1];
                 if (row < 0 || row >= o.x.n[2] || column < 0 || column >= o.x.n[3]) continue;
-                visit(place(o.x, n, k / out * in + c, row, column), place(o.w, k, c, u, v),
-                      place(o.y, n, k, i, j));
+                visit(o.x.place(n, k / out * in + c, row, column), o.w.place(k, c, u, v),
+                      o.y.place(n, k, i, j));
               }
 }
 
 int calls = 0;
-bool used_tensor_cores = false, used_winograd = false;
+bool used_tensor_cores = false, used_winograd = false, used_channels_last = false;
 
 /// result is one of the three, the others are read.
 template <typename Name>
@@ -217,8 +226,8 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const Operands& o, Name name, const
   };
   const int a = index_of(name);
   std::size_t needed = 0;
-  if (!o.fit() || scale(alpha) != 1 || scale(beta) != 0 || (a != kFast && a != kPlain) ||
-      o.c.math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
+  if (!o.fit() || !o.is_known() || scale(alpha) != 1 || scale(beta) != 0 ||
+      (a != kFast && a != kPlain) || o.c.math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
       workspace_of(o, name, &needed) != CUDNN_STATUS_SUCCESS)
     return CUDNN_STATUS_BAD_PARAM;
   if (bytes < needed || (needed > 0 && workspace == nullptr))
@@ -235,6 +244,7 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const Operands& o, Name name, const
   check_argument(&workspace, sizeof(workspace), "the workspace of cuDNN");
   ++calls;
   used_tensor_cores = o.c.math != CUDNN_FMA_MATH;
+  used_channels_last = o.x.channels_last;
   used_winograd = a == kFast && !std::is_same_v<Name, cudnnConvolutionFwdAlgo_t>;
   const cudaError_t queued = enqueue(of<Handle>(handle).stream, [=] {
     if (needed > 0) poison(workspace, needed);
@@ -271,6 +281,7 @@ Operands operands_of(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
 int coh::cudnn_calls() { return calls; }
 bool coh::cudnn_used_tensor_cores() { return used_tensor_cores; }
 bool coh::cudnn_used_winograd() { return used_winograd; }
+bool coh::cudnn_used_channels_last() { return used_channels_last; }
 
 extern "C" {
 

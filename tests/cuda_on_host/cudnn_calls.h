@@ -8,5 +8,6 @@ int cudnn_calls();  // convolutions that were computed
 // Of the last of them:
 bool cudnn_used_tensor_cores();  // whether the math type allows them
 bool cudnn_used_winograd();
+bool cudnn_used_channels_last();
 
 }  // namespace coh

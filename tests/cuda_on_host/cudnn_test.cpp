@@ -153,6 +153,17 @@ TEST(CudaCudnn, PlantedMistakesAreNoticed) {
   EXPECT_TRUE(is_noticed([](Call& c) {
     cudnnSetTensor4dDescriptor(c.x, CUDNN_TENSOR_NCHW, CUDNN_DATA_HALF, 1, 1, 4, 4);
   }));
+  EXPECT_TRUE(is_noticed([](Call& c) {  // channels first and last
+    cudnnSetTensor4dDescriptor(c.x, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1, 1, 4, 4);
+  }));
+  EXPECT_TRUE(is_noticed([](Call& c) {
+    cudnnSetFilter4dDescriptor(c.weight, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, 1, 1, 3, 3);
+  }));
+  EXPECT_TRUE(is_noticed([](Call& c) {  // no eights
+    cudnnSetTensor4dDescriptor(c.x, CUDNN_TENSOR_NHWC, CUDNN_DATA_HALF, 1, 1, 4, 4);
+    cudnnSetTensor4dDescriptor(c.y, CUDNN_TENSOR_NHWC, CUDNN_DATA_HALF, 1, 1, 2, 2);
+    cudnnSetFilter4dDescriptor(c.weight, CUDNN_DATA_HALF, CUDNN_TENSOR_NHWC, 1, 1, 3, 3);
+  }));
   EXPECT_TRUE(is_noticed([](Call& c) { cudnnSetConvolutionGroupCount(c.convolution, 2); }));
   EXPECT_TRUE(is_noticed([](Call& c) {
     cudnnSetConvolution2dDescriptor(c.convolution, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION,
