@@ -24,6 +24,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t last = rows * (piece + 1) / pieces;
     Part part = Reducer::first();
     if (column < columns)
+#pragma unroll 4
       for (int64_t row = rows * piece / pieces + line; row < last; row += kColumnRows)
         part = reducer.add(part, row * columns + column, column);
     shared[threadIdx.x] = part;

@@ -26,6 +26,23 @@ bool is_single(const JointLayout<N>& joint, size_t operand) {
   return joint.rank > 0;
 }
 
+/// As of channels beside images whose channels lie last, or of a bias beside a matrix.
+template <size_t N>
+bool is_row(const JointLayout<N>& joint, size_t operand, int pack) {
+  const int last = joint.rank - 1;
+  for (int d = 0; d < last; ++d)
+    if (joint.strides[operand][d] != 0) return false;
+  return last > 0 && joint.strides[operand][last] == 1 && joint.sizes[last] % pack == 0;
+}
+
+/// A pack of 0: it is not aligned for any.
+template <size_t N>
+Access access_of(const JointLayout<N>& joint, size_t operand, int pack) {
+  if (is_linear<N>(joint, operand)) return pack > 0 ? Access::kPacked : Access::kLinear;
+  if (is_single<N>(joint, operand)) return Access::kSingle;
+  return pack > 0 && is_row<N>(joint, operand, pack) ? Access::kRow : Access::kStrided;
+}
+
 template <size_t N>
 Operands<N> operands_of(const JointLayout<N>& joint, const std::array<std::byte*, N>& data,
                         const std::array<int64_t, N>& element, int pack) {
@@ -35,11 +52,10 @@ Operands<N> operands_of(const JointLayout<N>& joint, const std::array<std::byte*
   for (int d = 0; d < joint.rank; ++d) o.count *= joint.sizes[d];
   for (size_t i = 0; i < N; ++i) {
     const bool aligned = reinterpret_cast<uintptr_t>(data[i]) % size_t(element[i] * pack) == 0;
-    o.access[i] = is_linear<N>(joint, i)   ? aligned ? Access::kPacked : Access::kLinear
-                  : is_single<N>(joint, i) ? Access::kSingle
-                                           : Access::kStrided;
-    o.strided |= o.access[i] == Access::kStrided;
-    o.packed &= o.access[i] == Access::kPacked || (i > 0 && o.access[i] == Access::kSingle);
+    o.access[i] = access_of<N>(joint, i, aligned ? pack : 0);
+    o.strided |= o.access[i] >= Access::kRow;
+    o.packed &= o.access[i] == Access::kPacked ||
+                (i > 0 && (o.access[i] == Access::kSingle || o.access[i] == Access::kRow));
     o.data[i] = data[i];
     for (int d = 0; d < joint.rank; ++d) o.strides[i][d] = joint.strides[i][d];
   }

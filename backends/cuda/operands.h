@@ -32,6 +32,7 @@ enum class Access : uint8_t {
   kPacked,   // one after another, and aligned for Packs
   kLinear,   // one after another
   kSingle,   // one element for all
+  kRow,      // one row for all, of whole Packs
   kStrided,  // at an offset that is computed from the index
 };
 
@@ -41,7 +42,7 @@ struct Operands {
   int64_t count = 0;
   int rank = 0;
   bool packed = true;    // no operand is read or written element by element
-  bool strided = false;  // one is kStrided
+  bool strided = false;  // one is kStrided or kRow
   Access access[N] = {};
   Divisor sizes[kMaxRank] = {};
   int64_t strides[N][kMaxRank] = {};
@@ -49,7 +50,7 @@ struct Operands {
 
   TG_HD int64_t offset(int operand, int64_t index) const {
     if (access[operand] == Access::kSingle) return 0;
-    if (access[operand] != Access::kStrided) return index;
+    if (access[operand] <= Access::kLinear) return index;
     uint32_t rest = uint32_t(index);
     int64_t at = 0;
     for (int d = rank - 1; d > 0; --d) {
@@ -67,7 +68,11 @@ struct Operands {
   template <typename T, int kPack>
   TG_HD Pack<T, kPack> pack(int operand, int64_t index) const {
     const T* from = static_cast<const T*>(data[operand]);
-    if (access[operand] == Access::kPacked)
+    if (access[operand] == Access::kRow) {
+      const Divisor& row = sizes[rank - 1];
+      index = uint32_t(index) - row.quotient(uint32_t(index)) * row.divisor();
+    }
+    if (access[operand] != Access::kSingle)
       return *reinterpret_cast<const Pack<T, kPack>*>(from + index);
     Pack<T, kPack> repeated;
     for (int k = 0; k < kPack; ++k) repeated.v[k] = *from;

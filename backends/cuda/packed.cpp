@@ -4,6 +4,7 @@
 #include "backends/cuda/api.h"
 #include "backends/cuda/stream.h"
 #include "core/allocator.h"
+#include "core/cuda.h"
 #include "ops/conv.h"
 
 namespace tapegrad::backends::cuda {
@@ -58,7 +59,7 @@ std::byte* unpack(const Packing& packing, const Storage& packed) {
     plain = put_in_order(packing, packed);
   }
   if (!recording) order(home.stream, device, stream, device);
-  if (others) TG_CUDA(cudaDeviceSynchronize());
+  if (others) tapegrad::cuda::synchronize(device);
   return plain;
 }
 

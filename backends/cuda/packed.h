@@ -7,8 +7,8 @@
 // they can be put in order, which frees that memory, at any time: what reads it was given to the
 // stream before. Who asks for them in another stream has them put in order first; that happens in
 // the first one, between waiting for the other and being waited for. Once the program has made a
-// stream of its own the host waits too, since a third stream may read them, which knows when they
-// were computed but not that they were put in order since.
+// stream of its own the host waits too (and a recording ends), since a third stream may read them,
+// which knows when they were computed but not that they were put in order since.
 //
 // Graphs: what is recorded packs its own results only, which lie in its pool. They are put in order
 // in the recording, at the latest at its end (Capture::settle). What lay packed before it is put in

@@ -1,6 +1,7 @@
 // Images whose channels lie last, in recorded steps and in streams of the program's own.
 #include <gtest/gtest.h>
 
+#include "backends/cuda/conv_cudnn.h"
 #include "core/autocast.h"
 #include "core/cuda.h"
 #include "core/random.h"
@@ -42,6 +43,16 @@ struct OnGpu {
   ~OnGpu() { set_default_device(before); }
 };
 
+/// Only cuDNN makes them.
+class CudaChannelsLastGraph : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = backends::cuda::why_no_cudnn(gpu); !reason.empty())
+      GTEST_SKIP() << reason;
+  }
+};
+using CudaChannelsLastStreams = CudaChannelsLastGraph;
+
 struct Residual : nn::Model<Residual> {
   nn::Conv2d stem{{.in_channels = 3, .out_channels = 16, .kernel_size = 3, .padding = 1}};
   nn::Conv2d first{{.in_channels = 16, .out_channels = 16, .kernel_size = 3, .padding = 1}};
@@ -64,7 +75,7 @@ struct Residual : nn::Model<Residual> {
   }
 };
 
-TEST(CudaChannelsLastGraph, RepeatsAreTheBitsOfEagerSteps) {
+TEST_F(CudaChannelsLastGraph, RepeatsAreTheBitsOfEagerSteps) {
   const auto train = [](bool graph) {
     manual_seed(3);
     Residual net;
@@ -96,7 +107,7 @@ TEST(CudaChannelsLastGraph, RepeatsAreTheBitsOfEagerSteps) {
 }
 
 /// Results, and what a step leaves elsewhere, are images too. So are its inputs.
-TEST(CudaChannelsLastGraph, WhatLeavesItIsInOrder) {
+TEST_F(CudaChannelsLastGraph, WhatLeavesItIsInOrder) {
   const auto run = [](bool graph) {
     Variable kept;
     bool packed = false;
@@ -123,7 +134,7 @@ TEST(CudaChannelsLastGraph, WhatLeavesItIsInOrder) {
 }
 
 /// An image that lay packed before is read where it is put in order, and stays there.
-TEST(CudaChannelsLastGraph, ReadsWhatWasThereBefore) {
+TEST_F(CudaChannelsLastGraph, ReadsWhatWasThereBefore) {
   const auto run = [](bool graph) {
     const OnGpu on_gpu;
     Variable image = convolved(), read = convolved(2);
@@ -144,7 +155,7 @@ TEST(CudaChannelsLastGraph, ReadsWhatWasThereBefore) {
 }
 
 /// Of a leaf that is an image, in its own memory and added to another.
-TEST(CudaChannelsLastGraph, GradientsOfImages) {
+TEST_F(CudaChannelsLastGraph, GradientsOfImages) {
   const auto run = [](bool graph) {
     const OnGpu on_gpu;
     Variable x = uniform({4, 16, 11, 12}, 1).requires_grad_();
@@ -169,7 +180,7 @@ TEST(CudaChannelsLastGraph, GradientsOfImages) {
 }
 
 /// The recording ends in the middle: what was packed until then is as good as before.
-TEST(CudaChannelsLastGraph, MayBeGivenUp) {
+TEST_F(CudaChannelsLastGraph, MayBeGivenUp) {
   const auto run = [](bool graph) {
     const Variable weight = uniform({32, 32, 1, 1}, 5);
     Variable kept;
@@ -195,7 +206,7 @@ TEST(CudaChannelsLastGraph, MayBeGivenUp) {
 
 // From here on there are streams of the program's own.
 
-TEST(CudaChannelsLastStreams, ReadInAnother) {
+TEST_F(CudaChannelsLastStreams, ReadInAnother) {
   const Values expected = values_of(convolved()), next = values_of(relu(convolved()));
   const cuda::Stream side = cuda::Stream::create();
   for (int i = 0; i < 3; ++i) {
@@ -215,7 +226,7 @@ TEST(CudaChannelsLastStreams, ReadInAnother) {
 }
 
 /// Put in order in its own stream, while another one that waited for the values themselves reads.
-TEST(CudaChannelsLastStreams, ReadInTwoAtOnce) {
+TEST_F(CudaChannelsLastStreams, ReadInTwoAtOnce) {
   const Values expected = values_of(convolved());
   const cuda::Stream side = cuda::Stream::create();
   const Variable y = convolved();
@@ -228,7 +239,7 @@ TEST(CudaChannelsLastStreams, ReadInTwoAtOnce) {
 }
 
 /// Changed in another, which then asks for them in order.
-TEST(CudaChannelsLastStreams, WrittenInAnother) {
+TEST_F(CudaChannelsLastStreams, WrittenInAnother) {
   const Values expected = values_of(convolved());
   const cuda::Stream side = cuda::Stream::create();
   Variable y = convolved();
