@@ -65,10 +65,8 @@ void Storage::set_packed(const Packing& order) {
     pool_free(header, sizeof(Storage));
     throw;
   }
-  if (device_.type != DeviceType::kCpu) {
-    const std::lock_guard lock(packing);
-    packed_elsewhere().insert(this);
-  }
+  const std::lock_guard lock(packing);  // of packed_elsewhere()
+  if (device_.type != DeviceType::kCpu) packed_elsewhere().insert(this);
   data_.store(nullptr, std::memory_order_release);
 }
 

@@ -91,9 +91,10 @@ enum class ConvAlgorithm { kAuto, kDirect };
 void set_conv_algorithm(ConvAlgorithm algorithm);
 ConvAlgorithm conv_algorithm();
 
-/// Whether large results of convolutions, and of the layers after them, stay as the next convolution
-/// wants them until someone asks for their elements (core/storage.h): float32 on the CPU in blocks of
-/// channels, sixteen bits on a GPU with the channels last. kPlain puts each in order at once.
+/// Whether large results of convolutions, and of the layers after them, stay as the next
+/// convolution wants them until someone asks for their elements (core/storage.h): float32 on the
+/// CPU in blocks of channels, sixteen bits on a GPU with the channels last. kPlain puts each in
+/// order at once.
 enum class ConvLayout { kBlocked, kPlain };
 /// For the whole process; kBlocked at the start.
 void set_conv_layout(ConvLayout layout);

@@ -23,11 +23,11 @@ void from_host(const Tensor& x, Tensor& y, size_t bytes) {
 
 void to_peer(const Tensor& x, Tensor& y, size_t bytes) {
   stop_recording("a value is copied to another device");
+  const std::byte* source = bytes_of(x);  // in order by now, and on x's device
   const cudaStream_t from = stream_of(x), to = stream_of(y);
   order(from, x.device(), to, y.device());
   stream_of(y);
-  TG_CUDA(
-      cudaMemcpyPeerAsync(bytes_of(y), y.device().index, bytes_of(x), x.device().index, bytes, to));
+  TG_CUDA(cudaMemcpyPeerAsync(bytes_of(y), y.device().index, source, x.device().index, bytes, to));
   order(to, y.device(), from, x.device());  // x's memory is not reused before
 }
 

@@ -73,10 +73,12 @@ struct ChannelSums {
 /// The images of a gradient: in order, or all as pixels.
 struct Images {
   Tensor x, dy, dx;
+  double count;  // of a channel
   bool packed = false;
 
   /// As one of x and dy lies, if dx may too.
-  Images(const Tensor& x, const Tensor& dy, const Tensor& dx) : x(x), dy(dy), dx(dx) {
+  Images(const Tensor& x, const Tensor& dy, const Tensor& dx)
+      : x(x), dy(dy), dx(dx), count(double(x.shape()[0] * x.shape()[2])) {
     if ((dx && !can_be_packed(dx)) || (!pixels_of(x) && !pixels_of(dy))) return;
     packed = true;
     this->x = pixels_or_copy(x);
@@ -92,13 +94,13 @@ template <typename T>
 void batch_norm_backward(const Images& images, const Tensor& mean, const Tensor& invstd,
                          const Tensor& weight, bool training, Tensor& dweight, Tensor& dbias) {
   using V = Compute<T>;
-  const auto& [x, dy, to, packed] = images;
+  const auto& [x, dy, to, count, packed] = images;
   Tensor shift = mean.empty_like(), slope = mean.empty_like(), dx = to;
   const ChannelSums<T> sums{x.data<T>(),
                             dy.data<T>(),
                             mean.data<V>(),
                             invstd.data<V>(),
-                            double(x.numel() / mean.numel()),
+                            count,
                             training,
                             shift.data<V>(),
                             slope.data<V>(),

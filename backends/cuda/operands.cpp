@@ -97,21 +97,24 @@ namespace {
 template <size_t N>
 using Views = std::array<Tensor, N>;
 
-/// Pixels in place of operands, where an image among them is packed and y may be too. Images that
-/// are not are copied; what broadcasts is seen with its channels last.
+/// Pixels in place of operands, where an image among them is packed and y may be too: if it is
+/// new, or packed as well. Images that are not are copied; what broadcasts is seen with its
+/// channels last.
 template <size_t N>
 std::optional<Views<N>> as_pixels(const std::array<const Tensor*, N>& operands) {
   const Tensor& y = *operands[0];
   const auto is_image = [&](const Tensor& x) { return x.shape() == y.shape(); };
-  bool found = false;
-  for (size_t i = 1; i < N; ++i)
-    found |=
-        operands[i]->storage().is_packed() && is_image(*operands[i]) && pixels_of(*operands[i]);
+  bool found = false, in_place = false;
+  for (size_t i = 1; i < N; ++i) {
+    const Tensor& x = *operands[i];
+    found |= x.storage().is_packed() && is_image(x) && pixels_of(x);
+    in_place |= x.shares_storage(y);
+  }
   if (!found) return {};
   Views<N> views;
   if (const auto pixels = pixels_of(y))
     views[0] = *pixels;
-  else if (can_be_packed(y))
+  else if (!in_place && can_be_packed(y))
     views[0] = pixels_to_write(y);
   else
     return {};

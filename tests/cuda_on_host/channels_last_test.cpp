@@ -167,6 +167,31 @@ TEST(CudaChannelsLast, OperandsMeet) {
   EXPECT_EQ(plain, last);
 }
 
+/// A row that all others meet: of whole packs and not, aligned and not, on both sides.
+TEST(CudaChannelsLast, OneRowForAll) {
+  for (const DType dtype : {bf16, f32, f64, i32})
+    for (const int64_t columns : {8, 12, 16, 17, 24}) {
+      const Variable x = whole({3, 5, columns}, 1, dtype), row = whole({columns + 1}, 2, dtype);
+      for (const int64_t first : {0, 1}) {
+        const Variable one = narrow(row, 0, first, columns);
+        EXPECT_EQ(values_of(x - one), values_of(x.to(cpu) - one.to(cpu))) << dtype << columns;
+        EXPECT_EQ(values_of(where(one > x, one, x * one)),
+                  values_of(where(one.to(cpu) > x.to(cpu), one.to(cpu), x.to(cpu) * one.to(cpu))));
+      }
+    }
+}
+
+TEST(CudaChannelsLast, OnAnotherDevice) {
+  const Device second{DeviceType::kCuda, 1};
+  const Values expected = values_of(relu(convolved()));
+  const Variable y =
+      conv2d(uniform({4, 16, 11, 12}, 1).to(second), uniform({32, 16, 3, 3}, 2).to(second));
+  EXPECT_TRUE(is_packed(y));
+  EXPECT_EQ(values_of(relu(convolved())), expected);  // the first is this thread's
+  EXPECT_EQ(values_of(relu(y)), expected);
+  EXPECT_EQ(values_of(convolved().to(second)), values_of(y));
+}
+
 /// Values and gradients of layers that all keep the order. Gradients of biases are float sums.
 TEST(CudaChannelsLast, LayersAgree) {
   const auto train = [](std::vector<Values>& exact) -> std::vector<Values> {
