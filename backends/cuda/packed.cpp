@@ -51,14 +51,12 @@ std::byte* unpack(const Packing& packing, const Storage& packed) {
   const bool others = has_side_streams(device);
   if (others) stop_recording("images are put in order, and the host waits for that");
   const cudaStream_t stream = stream_of(device);
-  const bool recording = is_recording_graph();  // whose stream neither waits nor is waited for
-  if (!recording) order(stream, device, home.stream, device);
   std::byte* plain;
   {
     const AtHome at_home(home, device);
     plain = put_in_order(packing, packed);
   }
-  if (!recording) order(home.stream, device, stream, device);
+  if (!is_recording_graph()) order(home.stream, device, stream, device);  // a graph runs later
   if (others) tapegrad::cuda::synchronize(device);
   return plain;
 }

@@ -3,12 +3,12 @@
 // block). A kernel that takes them sees a plain tensor over the packed values, their pixels:
 // [n, h, w, channels] for [n, channels, h, w]. To all others they are in order.
 //
-// Streams: packed values are read in the stream that their memory was made for, and no other. So
-// they can be put in order, which frees that memory, at any time: what reads it was given to the
-// stream before. Who asks for them in another stream has them put in order first; that happens in
-// the first one, between waiting for the other and being waited for. Once the program has made a
-// stream of its own the host waits too (and a recording ends), since a third stream may read them,
-// which knows when they were computed but not that they were put in order since.
+// Streams: packed values are written and read in the stream that their memory was made for, and no
+// other. So they can be put in order, which frees that memory, at any time: what reads it was given
+// to the stream before. Who asks for them in another stream has them put in order first, in theirs,
+// and waits for it. Once the program has made a stream of its own the host waits too (and a
+// recording ends), since a third stream may read them, which knows when they were computed but not
+// that they were put in order since.
 //
 // Graphs: what is recorded packs its own results only, which lie in its pool. They are put in order
 // in the recording, at the latest at its end (Capture::settle). What lay packed before it is put in

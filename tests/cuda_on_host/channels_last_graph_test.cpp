@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/conv_cudnn.h"
+#include "core/allocator.h"
 #include "core/autocast.h"
 #include "core/cuda.h"
 #include "core/random.h"
@@ -152,6 +153,22 @@ TEST_F(CudaChannelsLastGraph, ReadsWhatWasThereBefore) {
     return results;
   };
   EXPECT_EQ(run(true), run(false));
+}
+
+/// Memory for that may have to be made while the step is recorded.
+TEST_F(CudaChannelsLastGraph, MakesRoomForWhatWasThereBefore) {
+  const OnGpu on_gpu;
+  const Variable weight = uniform({64, 8, 1, 1}, 5);
+  const auto make = [&] { return conv2d(uniform({4, 8, 48, 48}, 1), weight); };  // above 1 MiB
+  const Values expected = values_of(relu(make()));
+  Variable image;
+  GraphedStep step([&] { return relu(image); });
+  for (int i = 0; i < 5; ++i) {
+    if (i < 4) image = make();
+    if (i == 3) empty_cache(gpu);
+    EXPECT_EQ(values_of(step()), expected);
+  }
+  EXPECT_TRUE(step.is_graphed()) << step.reason();
 }
 
 /// Of a leaf that is an image, in its own memory and added to another.
