@@ -200,17 +200,18 @@ TEST_F(CudaChannelsLastGraph, GradientsOfImages) {
 TEST_F(CudaChannelsLastGraph, MayBeGivenUp) {
   const auto run = [](bool graph) {
     const Variable weight = uniform({32, 32, 1, 1}, 5);
-    Variable kept;
+    Variable kept, image;
     GraphedStep step(
         [&](const Variable& x) {
           const Variable y = conv2d(x, weight);
           kept = relu(y);
           const double number = sum(x).item();
-          return relu(conv2d(y, weight)) * number;
+          return relu(conv2d(y, weight)) * number + image;
         },
         {}, {.enabled = graph});
     std::vector<Values> results;
     for (uint64_t i = 0; i < 6; ++i) {
+      image = convolved(i + 7);  // another stream's than the recording's
       results.push_back(values_of(step(convolved(i))));
       results.push_back(values_of(relu(kept)));
     }
