@@ -8,11 +8,10 @@ namespace {
 
 constexpr ImageLayout kLast = ImageLayout::kChannelsLast;
 
-/// Eight channels are the 16 bytes that its kernels load at once.
 bool is_fit(DType dtype, const Shape& weight, const Conv2dOptions& options,
             tapegrad::Device device) {
-  return (dtype == f16 || dtype == bf16) && options.groups == 1 && weight[0] % 8 == 0 &&
-         weight[1] % 8 == 0 && weight[2] * weight[3] > 0 && why_no_cudnn(device).empty();
+  return options.groups == 1 && weight[1] % 8 == 0 && weight[2] * weight[3] > 0 &&
+         are_packed(dtype, weight[0], device);
 }
 
 /// [out, kh, kw, in], for the shape of a weight.
@@ -49,6 +48,11 @@ bool weight_gradient(const Tensor& dy, const Tensor& x, const Conv2dOptions& opt
 }
 
 }  // namespace
+
+/// Eight channels are the 16 bytes that its kernels load at once.
+bool are_packed(DType dtype, int64_t channels, tapegrad::Device device) {
+  return (dtype == f16 || dtype == bf16) && channels % 8 == 0 && why_no_cudnn(device).empty();
+}
 
 bool conv2d_packed(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y) {
   if (!is_fit(x.dtype(), weight.shape(), options, x.device()) || !can_be_packed(y)) return false;

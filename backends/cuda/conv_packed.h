@@ -7,6 +7,9 @@
 
 namespace tapegrad::backends::cuda {
 
+/// Whether convolutions leave images of the type and number of channels packed.
+bool are_packed(DType dtype, int64_t channels, tapegrad::Device device);
+
 /// y = conv2d(x, weight), without bias, left packed. False, with nothing done, where cuDNN does not
 /// do it, y may not be packed, or channels come in no eights (so in a first layer).
 bool conv2d_packed(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y);

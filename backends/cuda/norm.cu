@@ -76,10 +76,10 @@ struct Images {
   double count;  // of a channel
   bool packed = false;
 
-  /// As one of x and dy lies, if dx may too.
+  /// As x lies, if dx may too.
   Images(const Tensor& x, const Tensor& dy, const Tensor& dx)
       : x(x), dy(dy), dx(dx), count(double(x.shape()[0] * x.shape()[2])) {
-    if ((dx && !can_be_packed(dx)) || (!pixels_of(x) && !pixels_of(dy))) return;
+    if (!pixels_of(x) || (dx && !can_be_packed(dx))) return;
     packed = true;
     this->x = pixels_or_copy(x);
     this->dy = pixels_or_copy(dy);

@@ -1,6 +1,7 @@
 // Pooling of contiguous [batch, channels, height, width], or of the pixels of packed images.
 #include "ops/pool.h"
 
+#include "backends/cuda/conv_packed.h"
 #include "backends/cuda/find.cuh"
 #include "backends/cuda/packed.h"
 #include "backends/cuda/patches.cuh"
@@ -296,7 +297,8 @@ void register_pool() {
                           PoolScatter<T>{dy.data<T>(), indices.data<int32_t>(), dx.data<T>(),
                                          p.in.numel(), p.out.numel()});
         }
-        const bool packed = (pixels_of(dy) || pixels_of(indices)) && can_be_packed(dx);
+        // As the image lay that was pooled: its neighbours in the gradient lie so too.
+        const bool packed = pixels_of(indices) && can_be_packed(dx);
         const Planes p(dx.shape(), dy.shape(), packed);
         const Tensor gradient = packed ? pixels_or_copy(dy) : dy;
         const Tensor places = packed ? pixels_or_copy(indices) : indices;
@@ -334,9 +336,12 @@ void register_pool() {
       kFloatTypes,
       []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
         const auto pixels = pixels_of(dy);
-        const bool packed = pixels && can_be_packed(dx);
+        const bool is_mean = dy.shape()[2] * dy.shape()[3] == 1;  // as convolutions want it then
+        const bool packed =
+            (pixels || (is_mean && are_packed(dx.dtype(), dx.shape()[1], dx.device()))) &&
+            can_be_packed(dx);
         const Planes p(dx.shape(), dy.shape(), packed);
-        const T* from = packed ? pixels->data<T>() : dy.data<T>();
+        const T* from = packed && pixels ? pixels->data<T>() : dy.data<T>();
         for_each(dx.numel(), dx, AvgPoolBackward<T>{from, dx.data<T>(), p, WindowPair(p, windows)});
         if (packed) set_packed(dx);
       });

@@ -275,6 +275,13 @@ TEST(CudaChannelsLast, GradientsStayToo) {
     return avg_pool2d(x, {.kernel_size = 3, .stride = 1, .padding = 1});
   }));
   EXPECT_TRUE(is_packed_gradient([](const Variable& x) { return x.to(f32); }));
+  EXPECT_TRUE(is_packed_gradient([](const Variable& x) { return adaptive_avg_pool2d(x, 1); }));
+
+  // Behind a first layer, whose images are in order, so are those of the gradient.
+  const Variable x = uniform({4, 32, 9, 10}, 1).requires_grad_();
+  const Variable y = max_pool2d(x, {.kernel_size = 3, .stride = 1, .padding = 1});
+  y.backward(convolved());
+  EXPECT_FALSE(is_packed(x.grad()));
 }
 
 TEST(CudaChannelsLast, PoolingKeepsItsRules) {
