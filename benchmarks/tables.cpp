@@ -88,7 +88,8 @@ A tensor of 2^22 numbers: its size; milliseconds for a copy of it (on a GPU: fro
 a hyperbolic tangent; and a product of two matrices of 1024 x 1024. Half the bits are half the memory
 and half the time on the way to it. On the CPU, arithmetic gains from float64 to float32 as twice as
 many numbers fit a register; float16 and bfloat16 are widened to float32, computed and rounded again:
-what they gain on the way to memory, that may cost. A GPU has units for them.
+what they gain on the way to memory, that may cost. A GPU has units for them, and some processors have
+instructions for products of bfloat16 (AVX512-BF16, AMX).
 )");
   doc.header({"device", "type", "MiB", "copy", "add", "tanh", "product", "GFLOP/s of it"});
   const NoGrad no_grad;

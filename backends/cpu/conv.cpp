@@ -163,6 +163,22 @@ void narrow(const Tensor& from, Tensor& to) {
   if (to) kernels::copy(from, to);
 }
 
+/// By the processor's own products of bfloat16; false where there are none.
+bool forward_short(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const Conv2dOptions& options, bool relu, Tensor& y) {
+  if (x.numel() == 0 || y.numel() == 0 || !conv2d_dnnl(x, weight, bias, options, y)) return false;
+  if (relu) kernels::relu(y, y);
+  return true;
+}
+bool backward_short(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+                    const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+  const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
+  if (empty || (db && !dw)) return false;
+  Tensor dz = dy;
+  if (y) kernels::relu_backward(dy, y, dz);  // no harm in doing it twice
+  return conv2d_backward_dnnl(dy, x, weight, options, dx, dw, db);
+}
+
 template <typename T>
 void unfold(const Tensor& x, const Patches& p, Tensor& columns) {
   const int64_t planes = x.shape()[0] * x.shape()[1], plane = p.size.height * p.size.width;
@@ -217,10 +233,11 @@ void register_conv() {
       []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
                      const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
                      Tensor& db) { backward<T>(dy, y, x, weight, options, dx, dw, db); });
-  // Sixteen-bit floats: computed in float, rounded once.
+  // Sixteen-bit floats: summed in float, rounded once.
   set_kernel(kernels::conv2d, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                             const Conv2dOptions& options, bool relu, Tensor& y) {
+               if (forward_short(x, weight, bias, options, relu, y)) return;
                Tensor result = wide(y);
                forward<float>(widened(x), widened(weight), widened(bias), options, relu, result);
                narrow(result, y);
@@ -229,6 +246,7 @@ void register_conv() {
              []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
                             const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
                             Tensor& dw, Tensor& db) {
+               if (backward_short(dy, y, x, weight, options, dx, dw, db)) return;
                Tensor to_x = wide(dx), to_w = wide(dw), to_b = wide(db);
                backward<float>(widened(dy), widened(y), widened(x), widened(weight), options, to_x,
                                to_w, to_b);

@@ -28,6 +28,7 @@ struct Problem {
   int64_t stride_height, stride_width, padding_height, padding_width;
   int64_t dilation_height, dilation_width, groups;
   bool winograd;  // allowed
+  bool is_short;  // bfloat16, not float32
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -37,7 +38,7 @@ bool allows_winograd(const Shape& w, const Conv2dOptions& o) {
          w[3] == 3 && o.stride == Size2d(1) && o.dilation == Size2d(1) && o.groups == 1;
 }
 
-Problem problem(Pass pass, bool bias, const Shape& x, const Shape& w, const Shape& y,
+Problem problem(Pass pass, bool bias, DType dtype, const Shape& x, const Shape& w, const Shape& y,
                 const Conv2dOptions& o) {
   return {pass,
           bias,
@@ -58,7 +59,8 @@ Problem problem(Pass pass, bool bias, const Shape& x, const Shape& w, const Shap
           o.dilation.height,
           o.dilation.width,
           o.groups,
-          allows_winograd(w, o)};
+          allows_winograd(w, o),
+          dtype == bf16};
 }
 
 /// One operand: its plain layout, the layout that the primitive chose, and the way between them.
@@ -100,22 +102,22 @@ struct Plan {
 
 std::shared_ptr<const Plan> make_plan(const Problem& p) {
   auto plan = std::make_shared<Plan>();
-  constexpr auto kFloat = memory::data_type::f32;
+  const auto type = p.is_short ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::dims xs{p.batch, p.in, p.height, p.width};
   const memory::dims ys{p.batch, p.out, p.out_height, p.out_width};
   const memory::dims ws = p.groups == 1 ? memory::dims{p.out, p.in, p.kernel_height, p.kernel_width}
                                         : memory::dims{p.groups, p.out / p.groups, p.in / p.groups,
                                                        p.kernel_height, p.kernel_width};
-  const memory::desc x(xs, kFloat, Tag::nchw), y(ys, kFloat, Tag::nchw);
-  const memory::desc w(ws, kFloat, p.groups == 1 ? Tag::oihw : Tag::goihw);
-  if (p.bias != 0) plan->bias = memory::desc({p.out}, kFloat, Tag::x);
+  const memory::desc x(xs, type, Tag::nchw), y(ys, type, Tag::nchw);
+  const memory::desc w(ws, type, p.groups == 1 ? Tag::oihw : Tag::goihw);
+  if (p.bias != 0) plan->bias = memory::desc({p.out}, type, Tag::x);
 
   // The blocked layouts of "any" win in spite of the reorders; only the gradient of an image of a
   // few channels, which they fill up to 16, is faster in the plain ones.
   const bool plain = p.pass == Pass::kBackwardInput && p.in / p.groups <= 4;
-  const memory::desc any_x = plain ? x : memory::desc(xs, kFloat, Tag::any);
-  const memory::desc any_y = plain ? y : memory::desc(ys, kFloat, Tag::any);
-  const memory::desc any_w(ws, kFloat, Tag::any);
+  const memory::desc any_x = plain ? x : memory::desc(xs, type, Tag::any);
+  const memory::desc any_y = plain ? y : memory::desc(ys, type, Tag::any);
+  const memory::desc any_w(ws, type, Tag::any);
 
   const memory::dims strides{p.stride_height, p.stride_width};
   const memory::dims padding{p.padding_height, p.padding_width};
@@ -177,7 +179,8 @@ void execute_reorder(const Port& port, const memory& from, const memory& to) {
 }
 
 memory memory_of(const memory::desc& desc, const Tensor& tensor) {
-  return memory(desc, engine(), tensor.data<float>());
+  return memory(desc, engine(),
+                tensor.storage().data() + tensor.layout().offset * size_of(tensor.dtype()));
 }
 
 /// An operand in the layout that the primitive wants.
@@ -242,8 +245,8 @@ void run(const Plan& plan, std::unordered_map<int, memory> arguments) {
 
 bool forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
              const Conv2dOptions& options, Tensor& y) {
-  const auto plan =
-      plan_for(problem(Pass::kForward, bool(bias), x.shape(), weight.shape(), y.shape(), options));
+  const auto plan = plan_for(problem(Pass::kForward, bool(bias), x.dtype(), x.shape(),
+                                     weight.shape(), y.shape(), options));
   if (!plan->primitive) return false;
   const Input from(plan->x, x), weights(plan->weight, weight);
   Output to(plan->y, y);
@@ -260,13 +263,13 @@ bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Con
               Tensor& dx, Tensor& dw, Tensor& db) {
   std::shared_ptr<const Plan> input, weights;
   if (dx) {
-    input = plan_for(
-        problem(Pass::kBackwardInput, false, dx.shape(), weight.shape(), dy.shape(), options));
+    input = plan_for(problem(Pass::kBackwardInput, false, dy.dtype(), dx.shape(), weight.shape(),
+                             dy.shape(), options));
     if (!input->primitive) return false;
   }
   if (dw) {
-    weights = plan_for(
-        problem(Pass::kBackwardWeight, bool(db), x.shape(), dw.shape(), dy.shape(), options));
+    weights = plan_for(problem(Pass::kBackwardWeight, bool(db), dy.dtype(), x.shape(), dw.shape(),
+                               dy.shape(), options));
     if (!weights->primitive) return false;
   }
   std::optional<Input> gradient;
@@ -293,17 +296,21 @@ bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Con
   return true;
 }
 
+bool is_wanted(DType dtype) {
+  return fast_paths() && (dtype == f32 || (dtype == bf16 && multiplies_bfloat16()));
+}
+
 }  // namespace
 
 bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Conv2dOptions& options, Tensor& y) {
-  if (!fast_paths()) return false;
+  if (!is_wanted(y.dtype())) return false;
   return with_dnnl("conv2d", [&] { return forward(x, weight, bias, options, y); });
 }
 
 bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weight,
                           const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
-  if (!fast_paths()) return false;
+  if (!is_wanted(dy.dtype())) return false;
   return with_dnnl("conv2d", [&] { return backward(dy, x, weight, options, dx, dw, db); });
 }
 

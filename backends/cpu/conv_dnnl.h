@@ -1,4 +1,5 @@
-// Convolutions in float32 by oneDNN.
+// Convolutions by oneDNN: of float32, and of bfloat16, summed in float, where the processor
+// multiplies that faster.
 #pragma once
 
 #include "ops/conv.h"

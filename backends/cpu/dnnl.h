@@ -18,6 +18,12 @@ namespace tapegrad::backends::cpu {
 const dnnl::engine& dnnl_engine();
 dnnl::stream& dnnl_stream();  // of this thread
 
+/// Whether the processor has all that this level of oneDNN needs.
+bool has(dnnl::cpu_isa level);
+/// Whether it multiplies bfloat16 faster than float32. Always when TAPEGRAD_CPU_BFLOAT16=1, which
+/// is for tests: any processor can, most of them slowly.
+bool multiplies_bfloat16();
+
 /// What a primitive works in while it runs. The owner keeps it.
 dnnl::memory scratch_memory(const dnnl::memory::desc& desc, Tensor& owner);
 

@@ -1,7 +1,5 @@
 #include "backends/cpu/matmul_dnnl.h"
 
-#include <cstdlib>
-#include <string_view>
 #include <unordered_map>
 
 #include <omp.h>
@@ -109,11 +107,6 @@ class Operand {
   int64_t row_, column_;
 };
 
-/// Whether the processor has all that this level of oneDNN needs.
-bool has(dnnl::cpu_isa level) {
-  return (int(dnnl::get_effective_cpu_isa()) & int(level)) == int(level);
-}
-
 }  // namespace
 
 bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b) {
@@ -123,12 +116,7 @@ bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> 
 }
 
 bool suits_bfloat16(int64_t m, int64_t n, int64_t k) {
-  static const bool is_fast = [] {
-    const char* text = std::getenv("TAPEGRAD_CPU_BFLOAT16");
-    return (text != nullptr && std::string_view(text) == "1") ||
-           has(dnnl::cpu_isa::avx512_core_bf16);
-  }();
-  return is_fast && m * n * k >= kMinMultiplications;
+  return multiplies_bfloat16() && m * n * k >= kMinMultiplications;
 }
 
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a0, Matrix<float> b0,

@@ -14,7 +14,6 @@ namespace tapegrad::backends::cpu {
 bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b);
 
 /// Whether the processor multiplies bfloat16 faster than float32, and the product is worth it.
-/// Always when TAPEGRAD_CPU_BFLOAT16=1, which is for tests: any processor can, most of them slowly.
 bool suits_bfloat16(int64_t m, int64_t n, int64_t k);
 
 /// c = a b + bias: a is m x k, b is k x n, both plain with strides that can be relied on; the bias

@@ -324,6 +324,36 @@ TEST(Conv2d, DirectIsExactForManyChannels) {
             conv2d(Variable(x.value().to(f64)), Variable(w.value().to(f64))).to_vector<double>());
 }
 
+/// The sums of whole numbers are exact in float, and so rounded once: on processors with products
+/// of bfloat16 of their own too.
+TEST(Conv2d, BFloat16IsSummedInFloat) {
+  set_conv_algorithm(ConvAlgorithm::kDirect);
+  for (int64_t in : {1, 3, 16, 48})
+    for (int64_t kernel : {1, 3})
+      for (int64_t stride : {1, 2})
+        for (int64_t groups : {int64_t(1), in}) {
+          const Conv2dOptions options{.stride = stride, .padding = kernel / 2, .groups = groups};
+          const auto run = [&](DType dtype) {
+            const auto leaf = [&](const Shape& shape, int seed) {
+              return integers(shape, f32, seed).to(dtype).detach().requires_grad_();
+            };
+            const std::vector<Variable> leaves{leaf({3, in, 17, 19}, 1),
+                                               leaf({2 * in, in / groups, kernel, kernel}, 2),
+                                               leaf({2 * in}, 3)};
+            std::vector<Variable> results{conv2d(leaves[0], leaves[1], leaves[2], options)};
+            const Variable dy = integers(results[0].shape(), f32, 4).to(dtype);
+            for (const Variable& dx : grad(results[0], leaves, dy)) results.push_back(dx);
+            return results;
+          };
+          const auto got = run(bf16), exact = run(f64);
+          for (size_t i = 0; i < got.size(); ++i)
+            ASSERT_EQ(got[i].to_vector<double>(), exact[i].to(bf16).to_vector<double>())
+                << i << ", in " << in << ", kernel " << kernel << ", stride " << stride
+                << ", groups " << groups;
+        }
+  set_conv_algorithm(ConvAlgorithm::kAuto);
+}
+
 TEST(Unfold, IsConvolutionWithProducts) {
   const Variable x = integers({2, 3, 6, 5}), w = integers({4, 3, 3, 2}, f32, 2);
   const UnfoldOptions o{.kernel_size = {3, 2}, .stride = 2, .padding = 1};
