@@ -61,15 +61,16 @@ struct EluBackward {
 struct GeluErf {
   template <typename V>
   TG_HD V operator()(V x) const {
-    const V below = Functions<V>::normal(x).below;
-    return select(below == V(0), V(0), x * below);
+    const Normal<V> normal = Functions<V>::normal(x);
+    return select(x < V(0), V(0), x) - normal.size * normal.tail;
   }
 };
 struct GeluErfBackward {
   template <typename V>
   TG_HD V operator()(V dy, V x) const {
     const Normal<V> normal = Functions<V>::normal(x);
-    return dy * (normal.below + select(normal.density == V(0), V(0), x * normal.density));
+    const V below = select(x > V(0), V(1) - normal.tail, normal.tail);
+    return dy * (below + select(x > V(0), normal.size, -normal.size) * normal.density);
   }
 };
 

@@ -8,10 +8,11 @@
 
 namespace tapegrad::formulas {
 
-/// The standard normal distribution: the share below x, and the density there.
+/// The standard normal distribution at x: |x|, or 40 where that is more and the tail is 0 in every
+/// type; the share beyond it; the density.
 template <typename V>
 struct Normal {
-  V below, density;
+  V size, tail, density;
 };
 
 template <typename V>
@@ -27,8 +28,9 @@ struct Functions {
   TG_HD static V tanh(V x) { return std::tanh(x); }
   TG_HD static V erf(V x) { return std::erf(x); }
   TG_HD static Normal<V> normal(V x) {
-    return {V(0.5) * std::erfc(x * V(-0.70710678118654752440)),
-            V(0.39894228040143267794) * std::exp(V(-0.5) * (x * x))};
+    const V size = abs(x) > V(40) ? V(40) : abs(x);
+    return {size, V(0.5) * std::erfc(size * V(0.70710678118654752440)),
+            V(0.39894228040143267794) * std::exp(V(-0.5) * (size * size))};
   }
   /// 1 / (1 + exp(-x)) by the exponential that does not overflow.
   TG_HD static V sigmoid(V x) {

@@ -1,6 +1,5 @@
 // layer_norm over rows of x [rows, n].
 #include <cmath>
-#include <cstring>
 
 #include "backends/cpu/lanes.h"
 #include "backends/cpu/reduce.h"
@@ -23,39 +22,18 @@ struct DistanceOf : SumOf<T, double> {
   }
 };
 
-constexpr int kFloats = int(kLanes<float>), kDoubles = kFloats / 2;
-using Floats [[gnu::vector_size(4 * kFloats)]] = float;
-using Doubles [[gnu::vector_size(4 * kFloats)]] = double;
-
-/// The lanes from `first` on, half of all.
-template <int first, int... i>
-Doubles half(Floats x, std::integer_sequence<int, i...>) {
-  return __builtin_convertvector(__builtin_shufflevector(x, x, (first + i)...), Doubles);
-}
-
 /// The sum of f(x): in fours as floats, which is exact where they are equal, and these as doubles.
 template <typename F>
 double sum_in_fours(const float* x, int64_t n, const F& f) {
-  const auto part = [&](int64_t i) {
-    Floats values;
-    std::memcpy(&values, x + i, sizeof(values));
-    return f(values);
-  };
-  constexpr auto kLanesOfHalf = std::make_integer_sequence<int, kDoubles>();
-  Doubles lower = {}, upper = {};
-  const auto add = [&](Floats values) {
-    lower += half<0>(values, kLanesOfHalf), upper += half<kDoubles>(values, kLanesOfHalf);
-  };
+  const auto part = [&](int64_t i) { return f(load_vector<Floats>(x + i)); };
+  WideSum sum;
   int64_t i = 0;
   for (; i + 4 * kFloats <= n; i += 4 * kFloats)
-    add((part(i) + part(i + kFloats)) + (part(i + 2 * kFloats) + part(i + 3 * kFloats)));
-  for (; i + kFloats <= n; i += kFloats) add(part(i));
-  Doubles sums = lower + upper;
-  for (int width = kDoubles / 2; width > 0; width /= 2)
-    for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
-  double sum = sums[0];
-  for (; i < n; ++i) sum += double(f(x[i]));
-  return sum;
+    sum.add((part(i) + part(i + kFloats)) + (part(i + 2 * kFloats) + part(i + 3 * kFloats)));
+  for (; i + kFloats <= n; i += kFloats) sum.add(part(i));
+  double total = sum.total();
+  for (; i < n; ++i) total += double(f(x[i]));
+  return total;
 }
 
 /// The sum over a row, of which sum_of() gives that of a part, divided by n.

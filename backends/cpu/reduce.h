@@ -13,6 +13,7 @@
 //   repeat(Total, n), the total of n equal ones.
 // One that says kCentred is given a number of each output with every element:
 //   add(Part, Value, double centre).
+// One that has a faster way to the total of n contiguous values says block(values, n).
 #pragma once
 
 #include <algorithm>
@@ -29,6 +30,10 @@ inline constexpr int64_t kRowsAtOnce = 256;             // rows added up before 
 inline constexpr int64_t kStripe = 64;                  // columns between two fetches
 inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements of one task, about
 inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements worth a second thread
+
+/// Rows that meet a part in one pass.
+template <typename T>
+inline constexpr int kRowsTogether = std::is_floating_point_v<T> ? 4 : 1;
 
 struct Axis {
   int64_t size, step, out_step;
@@ -92,6 +97,7 @@ typename R::Total reduce_block(const R& r, const typename R::Value* values, int6
   using Part = typename R::Part;
   using Total = typename R::Total;
   constexpr int kWidth = 64;
+  if constexpr (requires { r.block(values, n); }) return r.block(values, n);
   if (n < kWidth / 2) {
     Part part = R::kFirst;
     for (int64_t i = 0; i < n; ++i) part = add_value(r, part, values[i], centre);
@@ -178,7 +184,7 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
     const int64_t n = std::min(kBlock, columns.size - first);
     const auto at = outer.at(strip / blocks);
     const int64_t end = (piece + 1) * rows / pieces;
-    typename R::Value buffer[kBlock];
+    typename R::Value buffer[kRowsTogether<T>][kBlock];
     Part lanes[kBlock];
     Total totals[kBlock];
     double centre[Centred<R> ? kBlock : 1] = {};
@@ -190,21 +196,30 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
     };
     for (int64_t start = piece * rows / pieces; start < end; start += kRowsAtOnce) {
       std::fill_n(lanes, n, R::kFirst);
-      const T* from = row(start);
-      for (int64_t i = start; i < std::min(end, start + kRowsAtOnce); ++i) {
-        const typename R::Value* values = load_values(from, columns.step, n, buffer);
+      const int64_t last = std::min(end, start + kRowsAtOnce);
+      const auto add_rows = [&]<int k>(int64_t i, std::integral_constant<int, k>) {
+        const typename R::Value* values[k];
+        const T* next[k];
+        unrolled<k>([&](auto l) {
+          values[l] = load_values(row(i + l), columns.step, n, buffer[l]);
+          next[l] = row(std::min(i + k + l, rows - 1));
+        });
         const auto add = [&](int64_t j) {
-          lanes[j] = add_value(r, lanes[j], values[j], centre[Centred<R> ? j : 0]);
+          unrolled<k>([&](auto l) {
+            lanes[j] = add_value(r, lanes[j], values[l][j], centre[Centred<R> ? j : 0]);
+          });
         };
-        const T* next = row(std::min(i + 1, rows - 1));
         int64_t j = 0;
         for (; j + kStripe <= n; j += kStripe) {
-          if (columns.step == 1) fetch_run(next + j, kStripe);
-          for (int64_t l = j; l < j + kStripe; ++l) add(l);
+          if (columns.step == 1) unrolled<k>([&](auto l) { fetch_run(next[l] + j, kStripe); });
+          for (int64_t m = j; m < j + kStripe; ++m) add(m);
         }
         for (; j < n; ++j) add(j);
-        from = next;
-      }
+      };
+      int64_t i = start;
+      for (; i + kRowsTogether<T> <= last; i += kRowsTogether<T>)
+        add_rows(i, std::integral_constant<int, kRowsTogether<T>>());
+      for (; i < last; ++i) add_rows(i, std::integral_constant<int, 1>());
       for (int64_t j = 0; j < n; ++j) totals[j] = r.join(totals[j], Total(lanes[j]));
     }
     for (int64_t j = 0; j < n; ++j) {

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "backends/cpu/simd.h"
+#include "backends/cpu/wide_sum.h"
 
 namespace tapegrad::backends::cpu {
 
@@ -25,7 +26,10 @@ struct SumOf {
 };
 /// A mean of equal floats is exactly their value.
 template <typename T>
-using WideSumOf = SumOf<T, double>;
+struct WideSumOf : SumOf<T, double> {
+  static double block(const Compute<T>*values, int64_t n) requires std::is_same_v < Compute<T>,
+  float > { return sum_in_double(values, n); }
+};
 
 /// The sum of the squared distances from the centre.
 template <typename T>
