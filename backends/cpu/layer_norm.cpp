@@ -22,18 +22,34 @@ struct DistanceOf : SumOf<T, double> {
   }
 };
 
-/// The sum of f(x): in fours as floats, which is exact where they are equal, and these as doubles.
-template <typename F>
-double sum_in_fours(const float* x, int64_t n, const F& f) {
-  const auto part = [&](int64_t i) { return f(load_vector<Floats>(x + i)); };
-  WideSum sum;
+/// Of n numbers: the sums of their distances from a centre, and of the squares of these.
+struct Distances {
+  double sum = 0, squares = 0;
+};
+
+/// Four at a time are added as floats, and these sums as doubles.
+Distances distances(const float* x, int64_t n, float centre) {
+  WideSum sum, squares;
+  const auto away = [&](int64_t i) { return load_vector<Floats>(x + i) - centre; };
   int64_t i = 0;
-  for (; i + 4 * kFloats <= n; i += 4 * kFloats)
-    sum.add((part(i) + part(i + kFloats)) + (part(i + 2 * kFloats) + part(i + 3 * kFloats)));
-  for (; i + kFloats <= n; i += kFloats) sum.add(part(i));
-  double total = sum.total();
-  for (; i < n; ++i) total += double(f(x[i]));
-  return total;
+  for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
+    const Floats a = away(i), b = away(i + kFloats), c = away(i + 2 * kFloats),
+                 d = away(i + 3 * kFloats);
+    sum.add((a + b) + (c + d));
+    squares.add((a * a + b * b) + (c * c + d * d));
+  }
+  for (; i + kFloats <= n; i += kFloats) {
+    const Floats a = away(i);
+    sum.add(a);
+    squares.add(a * a);
+  }
+  Distances all{sum.total(), squares.total()};
+  for (; i < n; ++i) {
+    const float a = x[i] - centre;
+    all.sum += double(a);
+    all.squares += double(a * a);
+  }
+  return all;
 }
 
 /// The sum over a row, of which sum_of() gives that of a part, divided by n.
@@ -62,21 +78,24 @@ Moments exact_moments(const T* x, int64_t n) {
   return {mean, total(SquaresOf<T>{}, mean)};
 }
 
-/// The same to a few units in the last place of a float, where no square vanishes or overflows in
-/// one. The squares are those of distances from the mean as a float, and lose what it is away.
+/// The same to a few units in the last place of a float, by one pass around the mean of the first
+/// four elements. Not where that lies so far from the mean of all that the difference of the
+/// squares would lose digits, nor where squares vanish or overflow in float.
 template <typename T>
 Moments moments_of(const T* x, int64_t n) {
   if constexpr (!std::is_same_v<T, double>) {
-    const double mean = mean_of(x, n, [](const float* values, int64_t count) {
-      return sum_in_fours(values, count, [](auto value) { return value; });
-    });
-    const float centre = float(mean);
-    const double squares = mean_of(x, n, [&](const float* values, int64_t count) {
-      return sum_in_fours(values, count,
-                          [&](auto value) { return (value - centre) * (value - centre); });
-    });
-    const double var = squares - (mean - double(centre)) * (mean - double(centre));
-    if (var > 0x1p-100 && var < 0x1p+100) return {mean, var};
+    Compute<T> buffer[kBlock];
+    float centre = 0;
+    if (n >= 4) centre = ((float(x[0]) + float(x[1])) + (float(x[2]) + float(x[3]))) * 0.25f;
+    Distances all;
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t count = std::min(kBlock, n - i);
+      const Distances part = distances(load_values(x + i, 1, count, buffer), count, centre);
+      all.sum += part.sum, all.squares += part.squares;
+    }
+    const double away = all.sum / double(n), var = all.squares / double(n) - away * away;
+    if (away * away < 16 * var && var > 0x1p-100 && var < 0x1p+100)
+      return {double(centre) + away, var};
   }
   return exact_moments(x, n);
 }

@@ -223,21 +223,36 @@ TEST(LayerNorm, AgreesWithItsDefinition) {
   }
 }
 
+void expect_normalised_floats(const Variable& x, double offset) {
+  const int64_t n = x.shape()[1];
+  const TensorOptions wide{.dtype = f64};
+  const Variable exact = layer_norm(x.to(f64), {n}, ones({n}, wide), zeros({n}, wide), 0.0);
+  const Variable y = layer_norm(x, {n}, ones({n}), zeros({n}), 0.0);
+  // y itself is rounded a few times, and so is the mean.
+  const double tolerance = (4 * max(abs(exact)).item() + 2 * offset) * 0x1p-23;
+  for (const double distance : values(abs(y.to(f64) - exact))) ASSERT_LE(distance, tolerance);
+}
+
 /// Squares of floats that vanish or overflow in float, and means far from the values' distances.
 TEST(LayerNorm, FloatsOfAnySize) {
   for (int64_t n : {2, 31, 32, 100, 1024, 2500})
     for (double size : {1.0, 1e-25, 1e-35, 1e25, 1e38})
       for (double offset : {0.0, 0.3, 1000.0}) {
         if (size == 1e38 && offset > 1) continue;
-        const Variable x = ((wave({3, n}) + offset) * size).to(f32);
-        const TensorOptions wide{.dtype = f64};
-        const Variable exact = layer_norm(x.to(f64), {n}, ones({n}, wide), zeros({n}, wide), 0.0);
-        const Variable y = layer_norm(x, {n}, ones({n}), zeros({n}), 0.0);
-        // y itself is rounded a few times, and so is the mean.
-        const double tolerance = (4 * max(abs(exact)).item() + 2 * offset) * 0x1p-23;
-        for (const double distance : values(abs(y.to(f64) - exact)))
-          ASSERT_LE(distance, tolerance) << n << ' ' << size << ' ' << offset;
+        SCOPED_TRACE(testing::Message() << n << ' ' << size << ' ' << offset);
+        expect_normalised_floats(((wave({3, n}) + offset) * size).to(f32), offset);
       }
+}
+
+/// A row is summed around the mean of its first elements, unless that is far from all others.
+TEST(LayerNorm, FirstElementsUnlikeTheOthers) {
+  for (int64_t n : {5, 64, 1024, 40000})
+    for (double ahead : {0.5, 3.0, 100.0, 1e6}) {
+      SCOPED_TRACE(testing::Message() << n << ' ' << ahead);
+      Doubles first(n, 0.0);
+      std::fill_n(first.begin(), 4, ahead);
+      expect_normalised_floats((wave({3, n}) + tensor(first)).to(f32), 0);
+    }
 }
 
 TEST(LayerNorm, SecondOrder) {
