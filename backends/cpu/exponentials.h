@@ -19,7 +19,7 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e, Fetch fetch_next) {
   int64_t i = 0;
   for (; i + kSize <= n; i += kSize) {
     fetch_next(i);
-    const B value = functions::exp(B::load_unaligned(x + i) - by);
+    const B value = functions::exp_of_negative(B::load_unaligned(x + i) - by);
     if (e != nullptr) value.store_unaligned(e + i);
     sum += value;
   }

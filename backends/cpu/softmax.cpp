@@ -91,7 +91,7 @@ void strip_forward(const T* x, int64_t n, int64_t step, int64_t count, T* y) {
     std::copy_n(load_values(x + i * step, 1, count, buffer), count, e);
     std::fill(e + count, e + (count + kSize - 1) / kSize * kSize, V(0));
     for (int64_t j = 0; j < count; j += kSize)
-      functions::exp(B::load_unaligned(e + j) - B::load_unaligned(largest + j))
+      functions::exp_of_negative(B::load_unaligned(e + j) - B::load_unaligned(largest + j))
           .store_unaligned(e + j);
   };
   for (int64_t i = 0; i < n; ++i) {

@@ -227,6 +227,21 @@ TEST(Activation, FloatAccuracy) {
   EXPECT_TRUE(std::signbit(gelu(tensor({-0.0})).item()));
 }
 
+// Neighbours for which there is another way do not matter.
+TEST(Activation, GeluOfEachElementAlone) {
+  Values xs;
+  for (int i = -100; i <= 100; ++i)
+    for (double x : {0.05 * i, 0.15 * i, 20.0}) xs.push_back(x);
+  const Variable x = tensor(xs, {.dtype = f32, .requires_grad = true}), y = gelu(x);
+  sum(y).backward();
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const Variable alone = tensor({xs[i]}, {.dtype = f32, .requires_grad = true}), z = gelu(alone);
+    z.backward();
+    EXPECT_EQ(y.to_vector<float>()[i], z.to_vector<float>()[0]) << xs[i];
+    EXPECT_EQ(x.grad().to_vector<float>()[i], alone.grad().to_vector<float>()[0]) << xs[i];
+  }
+}
+
 // Values and gradients as PyTorch 1.13 gives them, but for NaN, which softshrink keeps here.
 TEST(Activation, ComposedOnesAtTheirCorners) {
   const double nan = std::nan(""), inf = INFINITY;
