@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "backends/cpu/functions.h"
 
@@ -41,6 +42,17 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e) {
   return exp_shifted(x, n, shift, e, [](int64_t) {});
 }
 
+/// None is NaN.
+template <typename V>
+V largest_lane(xsimd::batch<V> lanes) {
+#if XSIMD_WITH_AVX512F
+  if constexpr (std::is_same_v<V, float>) return _mm512_reduce_max_ps(lanes);
+#endif
+  alignas(64) V each[xsimd::batch<V>::size];
+  lanes.store_aligned(each);
+  return *std::max_element(std::begin(each), std::end(each));
+}
+
 /// The largest of n contiguous values that is a number, -infinity where none is. What is subtracted
 /// from all before exp() need not be NaN for their sum to be.
 template <typename V>
@@ -56,9 +68,7 @@ V largest_number(const V* x, int64_t n) {
       even = xsimd::max(B::load_unaligned(x + i), even);
       odd = xsimd::max(B::load_unaligned(x + i + kSize), odd);
     }
-    alignas(64) V each[kSize];
-    xsimd::max(even, odd).store_aligned(each);
-    for (const V value : each) largest = value > largest ? value : largest;
+    largest = largest_lane(xsimd::max(even, odd));
   }
   for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;

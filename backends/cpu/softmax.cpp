@@ -26,6 +26,15 @@ V log_sum(V largest, double sum) {
   return std::isinf(largest) ? largest : V(double(largest) + std::log(sum));
 }
 
+template <typename V>
+void multiply(V* x, int64_t n, V factor) {
+  using B = xsimd::batch<V>;
+  constexpr int64_t kSize = int64_t(B::size);
+  int64_t i = 0;  // by whole registers, of which the compiler takes half
+  for (; i + kSize <= n; i += kSize) (B::load_unaligned(x + i) * factor).store_unaligned(x + i);
+  for (; i < n; ++i) x[i] *= factor;
+}
+
 template <Goal kGoal, typename T>
 void row_forward(const T* x, int64_t n, T* y) {
   using V = Compute<T>;
@@ -55,12 +64,9 @@ void row_forward(const T* x, int64_t n, T* y) {
     *y = T(log_sum(largest, sum));
   } else {
     const V scale = V(1 / sum), log_total = V(std::log(sum));
+    if constexpr (kInPlace) return multiply(y, n, scale);
     for (int64_t i = 0; i < n; i += kBlock) {
       const int64_t count = std::min(kBlock, n - i);
-      if constexpr (kInPlace) {
-        for (int64_t j = i; j < i + count; ++j) y[j] *= scale;
-        continue;
-      }
       const V* values = load_values(x + i, 1, count, buffer);
       if constexpr (kGoal == Goal::kSoftmax) {
         exp_shifted(values, count, largest, e);
