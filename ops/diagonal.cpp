@@ -16,13 +16,16 @@
 namespace tapegrad {
 namespace {
 
+/// Beyond every matrix; sizes may be added to it.
+constexpr int64_t kFar = int64_t(1) << 62;
+
 /// Two dimensions of a tensor, and a diagonal through them.
 struct Plane {
   int64_t offset;
   int rows, columns;
 
   Plane(std::string_view op, int64_t offset, int dim1, int dim2, int rank)
-      : offset(offset),
+      : offset(std::clamp(offset, -kFar, kFar)),
         rows(normalize_dim(op, dim1, rank)),
         columns(normalize_dim(op, dim2, rank)) {
     if (rows == columns) fail<ArgumentError>(op, ": dim1 and dim2 are both ", rows);
@@ -108,6 +111,9 @@ Variable diagonal(const Variable& x, int64_t offset, int dim1, int dim2, Where w
 Variable diag_embed(const Variable& x, int64_t offset, int dim1, int dim2, Where where) {
   const ErrorLine line(where);
   if (x.rank() == 0) fail<ShapeError>("diag_embed: a number has no dimension to lay out");
+  constexpr int64_t kMost = int64_t(1) << 31;
+  if (offset <= -kMost || offset >= kMost)
+    fail<ArgumentError>("diag_embed: the offset must be below 2^31 either way: ", offset);
   return apply(DiagEmbed{{DiagEmbed::kName, offset, dim1, dim2, x.rank() + 1}}, where, x);
 }
 

@@ -31,7 +31,7 @@ inline constexpr int64_t kStripe = 64;                  // columns between two f
 inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements of one task, about
 inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements worth a second thread
 
-/// Rows that meet a part in one pass.
+/// Rows that meet a part in one pass. For the common types alone: each more is code for every R.
 template <typename T>
 inline constexpr int kRowsTogether = std::is_floating_point_v<T> ? 4 : 1;
 

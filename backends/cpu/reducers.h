@@ -27,8 +27,7 @@ struct SumOf {
 /// A mean of equal floats is exactly their value.
 template <typename T>
 struct WideSumOf : SumOf<T, double> {
-  static double block(const Compute<T>*values, int64_t n) requires std::is_same_v < Compute<T>,
-  float > { return sum_in_double(values, n); }
+  static double block(const float* values, int64_t n) { return sum_in_double(values, n); }
 };
 
 /// The sum of the squared distances from the centre.

@@ -34,10 +34,11 @@ Reference over(std::vector<int64_t> dims, bool keepdim, std::function<double(con
   };
 }
 
+/// A double of more digits: of drawn shapes, hundreds of terms may cancel to less than one.
 double sum_of(const Values& xs) {
-  double sum = 0;
+  long double sum = 0;
   for (double x : xs) sum += x;
-  return sum;
+  return double(sum);
 }
 double mean_of(const Values& xs) { return sum_of(xs) / double(xs.size()); }
 double product_of(const Values& xs) {

@@ -100,6 +100,19 @@ TEST(Diagonal, IsAView) {
   expect_error<ArgumentError>("dim1 and dim2 are both 1", [&] { diagonal(x, 0, 1, -1); });
 }
 
+TEST(Diagonal, OffsetsOfAnySize) {
+  const Variable x = count({3, 3});
+  for (int64_t offset :
+       {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
+    EXPECT_EQ(diagonal(x, offset).shape(), (Shape{0}));
+    EXPECT_EQ(diag(x, offset).shape(), (Shape{0}));
+    EXPECT_EQ(sum(tril(x, offset)).item(), offset > 0 ? 45 : 0);
+    EXPECT_EQ(sum(triu(x, offset)).item(), offset > 0 ? 0 : 45);
+    expect_error<ArgumentError>("below 2^31 either way", [&] { diag_embed(x, offset); });
+    expect_error<ArgumentError>("below 2^31 either way", [&] { diag(count({3}), offset); });
+  }
+}
+
 TEST(Diagonal, WhatIsDroppedMayBeAnything) {
   EXPECT_EQ(tril(make({1, kNaN, 3, 4}, {2, 2})).to_vector<double>(), (Doubles{1, 0, 3, 4}));
   EXPECT_EQ(trace(tensor({1, 2, 3, 4}, {2, 2})).dtype(), i64);
