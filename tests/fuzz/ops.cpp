@@ -119,8 +119,10 @@ void check_layouts(const Call& call, const std::vector<Tensor>& dense, const Res
   }
   const Results got = run(call, strided);
   if (got.out_of_memory) return;
-  if (got.failed)
+  if (got.failed) {
+    if (call.row().op == "view") return;  // that of most layouts is an error
     fuzz::finding(call.text() + ',' + arranged + ": an error, which contiguous inputs are not");
+  }
   const double tolerance = call.row().same_bits ? 0 : 4 * call.row().tolerance;
   expect_close(call, got.values, plain.values, tolerance, arranged + ": result");
   expect_close(call, got.gradients, plain.gradients, tolerance, arranged + ": gradient");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/allocator.h"
 #include "core/error.h"
@@ -217,6 +218,8 @@ TEST(Recurrent, Refuses) {
   EXPECT_THROW(lstm(x, {}, {}, weights), ShapeError);  // six rows are three gates
   EXPECT_NO_THROW(gru(x, {}, weights));
   EXPECT_THROW(gru(x, {}, weights, {.num_layers = 2}), ArgumentError);
+  for (int64_t layers : {int64_t(0), int64_t(1) << 62, std::numeric_limits<int64_t>::max()})
+    EXPECT_THROW(gru(x, {}, {}, {.num_layers = layers}), ArgumentError) << layers;
   EXPECT_THROW(gru(wave({4, 1, 2}), {}, weights), ShapeError);
   EXPECT_THROW(gru(x, wave({1, 2, 2}), weights), ShapeError);
   EXPECT_THROW(gru(wave({0, 1, 3}), {}, weights), ShapeError);
