@@ -1,5 +1,7 @@
 // Convolution and pooling in one and three dimensions, transposed convolution and unpooling: exact
 // values and errors. Numbers that are not by hand are PyTorch 1.13's.
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -40,6 +42,9 @@ TEST(ConvTranspose, T27_OutputPadding) {
   EXPECT_THROW(conv_transpose1d(x, w, {}, {.padding = 3}), ShapeError);
   EXPECT_THROW(conv_transpose2d(ramp({1, 2, 2, 2}), ramp({3, 1, 2, 2})), ShapeError);
   EXPECT_THROW(conv_transpose2d(ramp({1, 2, 2, 2}), ramp({2, 1, 2, 2}), ramp({2})), ShapeError);
+  EXPECT_THROW(conv_transpose3d(ramp({1, 2, 2, 2, 2}), ramp({2, 2, 2, 2, 2}), ramp({2}),
+                                {.groups = std::numeric_limits<int64_t>::max()}),
+               ArgumentError);
   EXPECT_THROW(conv_transpose2d(ramp({1, 2, 2, 2}), ramp({2, 1, 2, 2}), {}, {.groups = 3}),
                ShapeError);
   EXPECT_THROW(
