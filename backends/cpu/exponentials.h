@@ -26,12 +26,12 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e, Fetch fetch_next) {
   }
   if (i < n) {
     alignas(64) V rest[kSize];
-    std::fill_n(rest, kSize, -std::numeric_limits<V>::infinity());
+    std::fill_n(rest, kSize, shift);
     std::copy(x + i, x + n, rest);
     const B shifted = B::load_aligned(rest) - by;
-    functions::exp(shifted).store_aligned(rest);
+    functions::exp_of_negative(shifted).store_aligned(rest);
     if (e != nullptr) std::copy_n(rest, n - i, e + i);
-    std::fill(rest + (n - i), rest + kSize, V(0));  // -inf - -inf is NaN
+    std::fill(rest + (n - i), rest + kSize, V(0));
     sum += B::load_aligned(rest);
   }
   return xsimd::hadd(sum);

@@ -10,7 +10,9 @@
 #include "core/gradcheck.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/index.h"
 #include "ops/reduce.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -101,6 +103,69 @@ TEST(Softmax, LongRows) {
           if (dtype == f32 || dtype == f64) {
             ASSERT_NEAR(double(shares), 1, 16 * eps);
           }
+        }
+    }
+}
+
+/// Rows along dim: random, random and wide, with an exp that vanishes, with a mask's infinity.
+Variable different_rows(int64_t rows, int64_t n, int dim, DType dtype) {
+  Doubles numbers(size_t(rows * n));
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < n; ++i) {
+      double value = std::sin(double((row * n + i) * (i + 7) % 1013));
+      if (row % 4 == 1) value *= 20;
+      if (row % 4 == 2 && i % 5 == 3) value = -300;
+      if (row % 4 == 3 && i % 3 == 1) value = -kInf;
+      numbers[size_t(dim == 1 ? row * n + i : i * rows + row)] = value;
+    }
+  return make(numbers, dim == 1 ? Shape{rows, n} : Shape{n, rows}, dtype);
+}
+
+/// softmax, log_softmax and logsumexp along dim, each with its gradient.
+std::vector<Variable> all_results(const Variable& rows, const Variable& weights, int dim) {
+  const Variable x = rows.detach().requires_grad_();
+  std::vector<Variable> results;
+  for (const Variable& y : {softmax(x, dim), log_softmax(x, dim), logsumexp(x, {dim}, true)}) {
+    results.push_back(y);
+    results.push_back(grad(sum(y * narrow(weights, dim, 0, y.size(dim))), x));
+  }
+  return results;
+}
+
+/// A row's results have the same bits whatever rows are beside it: none, and where rows lie side by
+/// side (which adds up in another order) any other one.
+TEST(Softmax, RowsDoNotKnowEachOther) {
+  constexpr int64_t kRows = 19;
+  for (DType dtype : {f32, f64, bf16, f16})
+    for (int dim : {1, 0})
+      for (int64_t n = 1; n <= 70; ++n) {
+        const Variable x = different_rows(kRows, n, dim, dtype);
+        const Variable weights =
+            reshape(sin(arange(kRows * n, {.dtype = f64})), x.shape()).to(dtype);
+        const std::vector<Variable> together = all_results(x, weights, dim);
+        for (int64_t row = 0; row < kRows; ++row) {
+          const Variable few = dim == 1 ? tensor({row}) : tensor({row, (row + 1) % kRows});
+          const auto pick = [&](const Variable& all) { return index_select(all, 1 - dim, few); };
+          const std::vector<Variable> apart = all_results(pick(x), pick(weights), dim);
+          for (size_t k = 0; k < apart.size(); ++k)
+            ASSERT_EQ(values(select(apart[k], 1 - dim, 0)),
+                      values(select(together[k], 1 - dim, row)))
+                << dtype << ", along " << dim << ", row " << row << " of " << n << ", result " << k;
+        }
+      }
+}
+
+/// Equal elements of a row have equal results, wherever they stand.
+TEST(Softmax, EqualElements) {
+  for (DType dtype : {f32, f64, bf16, f16})
+    for (int64_t n = 3; n <= 70; ++n) {
+      Doubles numbers(size_t(n), -0.7);
+      numbers[size_t(n / 2)] = 2.3;
+      Variable x = make(numbers, {1, n}, dtype).requires_grad_();
+      for (const Variable& y : {softmax(x, 1), log_softmax(x, 1)})
+        for (Doubles got : {values(y), values(grad(sum(select(y, 1, n / 2)), x))}) {
+          got[size_t(n / 2)] = got[0];
+          ASSERT_EQ(got, Doubles(size_t(n), got[0])) << dtype << ' ' << n;
         }
     }
 }
