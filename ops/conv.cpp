@@ -10,6 +10,7 @@
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/limits.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "ops/window.h"
@@ -117,7 +118,7 @@ struct Conv2d {
     const Shape& image = x.shape();
     const Shape& w = weight.shape();
     if (w.rank() != 4) fail<ShapeError>(op, ": weight [out, in / groups, kh, kw] wanted: ", w);
-    check_groups(op, options.groups);
+    require_count(op, "groups", options.groups);
     if (image[1] % options.groups != 0 || w[0] % options.groups != 0 ||
         image[1] / options.groups != w[1])
       fail<ShapeError>(op, ": channels do not fit: input ", image, ", weight ", w, ", groups ",
@@ -288,7 +289,7 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
   require_images(kName, x.shape());
   const Shape &from = x.shape(), &w = weight.shape();
   if (w.rank() != 4) fail<ShapeError>(kName, ": weight [in, out / groups, kh, kw] wanted: ", w);
-  check_groups(kName, groups);
+  require_count(kName, "groups", groups);
   if (from[1] != w[0] || w[0] % groups != 0)
     fail<ShapeError>(kName, ": channels do not fit: input ", from, ", weight ", w, ", groups ",
                      groups, draw_clash({{"input", from, 1}, {"weight", w, 0}}));

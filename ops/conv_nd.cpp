@@ -12,6 +12,7 @@
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/index.h"
+#include "ops/limits.h"
 #include "ops/view.h"
 #include "ops/window.h"
 
@@ -118,7 +119,7 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
                         .stride = {stride.depth, 1},
                         .padding = {padding.depth, 0},
                         .dilation = {dilation.depth, 1}});
-  check_groups(kName, groups);
+  require_count(kName, "groups", groups);
   if (extra.depth < 0 || extra.depth >= std::max(stride.depth, dilation.depth))
     fail<ArgumentError>(kName, ": output_padding ", extra.depth,
                         " must be less than the stride or the dilation");

@@ -8,6 +8,7 @@
 #include "core/view.h"
 #include "ops/catalog.h"
 #include "ops/index.h"
+#include "ops/limits.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -20,8 +21,7 @@ struct Images {
   Images(std::string_view op, const Shape& x, int64_t factor) {
     const int r = x.rank();
     if (r < 3) fail<ShapeError>(op, ": [..., channels, height, width] wanted: ", x);
-    if (factor < 1 || factor > INT32_MAX)
-      fail<ArgumentError>(op, ": the factor must be from 1 to 2^31 - 1: ", factor);
+    detail::require_count(op, "the factor", factor);
     for (int i = 0; i < r - 3; ++i) n *= x[i];
     c = x[r - 3], h = x[r - 2], w = x[r - 1];
   }

@@ -1,6 +1,4 @@
 // The norms of ops/norm.h that are composed of other ops.
-#include <limits>
-
 #include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/error.h"
@@ -9,6 +7,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/extent.h"
+#include "ops/limits.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -126,8 +125,7 @@ Variable local_response_norm(const Variable& x, int64_t size, LocalResponseNormO
   constexpr std::string_view kName = "local_response_norm";
   require_float(kName, x.value());
   if (x.rank() < 3) fail<ShapeError>(kName, ": [n, channels, ...] wanted: ", x.shape());
-  if (size < 1 || size > std::numeric_limits<int32_t>::max())
-    fail<ArgumentError>(kName, ": size must be from 1 to 2^31 - 1: ", size);
+  require_count(kName, "size", size);
   const DType dtype = x.dtype();
   const Variable v = x.to(wide(dtype));
   std::vector<int64_t> amounts(2 * size_t(x.rank() - 1));

@@ -1,9 +1,8 @@
 #include "ops/pool.h"
 
-#include <limits>
-
 #include "core/call_line.h"
 #include "core/op.h"
+#include "ops/limits.h"
 #include "ops/pool_parts.h"
 #include "ops/view.h"
 #include "ops/window.h"
@@ -31,8 +30,8 @@ namespace {
 void check_images(std::string_view op, const Shape& x) {
   require_images(op, x);
   if (x[2] == 0 || x[3] == 0) fail<ShapeError>(op, ": images without pixels: ", x);
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (x[2] > kMost / x[3]) fail<ShapeError>(op, ": more than 2^31 - 1 pixels in an image: ", x);
+  if (x[2] > kMostCounted / x[3])
+    fail<ShapeError>(op, ": more than 2^31 - 1 pixels in an image: ", x);
 }
 
 Shape pooled_shape(std::string_view op, const Shape& x, const Windows& windows) {
@@ -196,7 +195,7 @@ Variable detail::max_unpool(std::string_view op, const Variable& x, const Variab
     fail<DTypeError>(op, ": indices are ", indices.dtype(), ", not integers");
   check_same_device(op, x.value(), indices.value());
   const int64_t size = numel(spatial);
-  if (size < 1 || size > std::numeric_limits<int32_t>::max())
+  if (size < 1 || size > kMostCounted)
     fail<ShapeError>(op, ": a result of ", spatial, " from an input of ", from);
   Tensor last = Tensor::empty(from, i32, x.device());
   kernels::unpool_indices(indices.value().to(i64).contiguous(), op, size, last);

@@ -10,6 +10,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/extent.h"
+#include "ops/limits.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/recurrent_sequence.h"
@@ -48,8 +49,7 @@ struct Network {
     if (input.rank() != 3 && !single)
       fail<ShapeError>(
           op, ": sequences [time, batch, features] or [time, features] wanted: ", input.shape());
-    if (o.num_layers < 1 || o.num_layers >= int64_t(1) << 31)
-      fail<ArgumentError>(op, ": num_layers must be from 1 to 2^31 - 1: ", o.num_layers);
+    require_count(op, "num_layers", o.num_layers);
     if (!(o.dropout >= 0 && o.dropout <= 1))
       fail<ArgumentError>(op, ": dropout is a probability, not ", o.dropout);
     x = single ? unsqueeze(input, 1) : o.batch_first ? transpose(input, 0, 1) : input;

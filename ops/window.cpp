@@ -1,18 +1,17 @@
 #include "ops/window.h"
 
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "ops/limits.h"
 
 namespace tapegrad {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // products below fit in 63 bits
-
 void require_from(std::string_view op, std::string_view what, Size2d value, int64_t least) {
-  if (value.height < least || value.width < least || value.height > kMost || value.width > kMost)
+  if (value.height < least || value.width < least || value.height > detail::kMostCounted ||
+      value.width > detail::kMostCounted)
     fail<ArgumentError>(op, ": ", what, " must be from ", least, " to 2^31 - 1: (", value.height,
                         ", ", value.width, ")");
 }
@@ -36,11 +35,6 @@ void check_windows(std::string_view op, const Windows& w) {
   require_from(op, "stride", w.stride, 1);
   require_from(op, "padding", w.padding, 0);
   require_from(op, "dilation", w.dilation, 1);
-}
-
-void check_groups(std::string_view op, int64_t groups) {
-  if (groups < 1 || groups > kMost)
-    fail<ArgumentError>(op, ": groups must be from 1 to 2^31 - 1: ", groups);
 }
 
 Size2d count_windows(std::string_view op, const Shape& image, const Windows& w) {

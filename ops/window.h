@@ -24,8 +24,6 @@ Size2d count_windows(std::string_view op, const Shape& image, const Windows& win
 
 /// The ArgumentErrors alone.
 void check_windows(std::string_view op, const Windows& windows);
-/// ArgumentError unless from 1 to 2^31 - 1.
-void check_groups(std::string_view op, int64_t groups);
 
 /// ShapeError unless x is [batch, channels, height, width].
 void require_images(std::string_view op, const Shape& x);
