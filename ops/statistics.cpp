@@ -1,6 +1,7 @@
 #include "ops/statistics.h"
 
 #include <cmath>
+#include <limits>
 
 #include "core/autocast_operand.h"
 #include "core/call_line.h"
@@ -12,6 +13,7 @@
 #include "ops/diagonal.h"
 #include "ops/extent.h"
 #include "ops/index.h"
+#include "ops/limits.h"
 #include "ops/matmul.h"
 #include "ops/operands.h"
 #include "ops/unary.h"
@@ -113,8 +115,12 @@ Variable bincount(const Variable& x, const Variable& weights, int64_t minlength,
   int64_t size = minlength;
   if (index.numel() > 0) {
     const MinMax range = aminmax(index);
-    if (range.min.item() < 0) fail<ArgumentError>("bincount: a number is ", range.min.item());
-    size = std::max(size, range.max.value().number().to<int64_t>() + 1);
+    const auto smallest = range.min.value().number().to<int64_t>(),
+               largest = range.max.value().number().to<int64_t>();
+    if (smallest < 0) fail<ArgumentError>("bincount: a number is ", smallest);
+    if (largest == std::numeric_limits<int64_t>::max())  // one more is no size
+      fail<ArgumentError>("bincount: a number is ", largest);
+    size = std::max(size, largest + 1);
   }
   const DType dtype = !weights ? i64 : is_float(weights.dtype()) ? weights.dtype() : f64;
   const Variable ones = weights ? weights.to(dtype) : ones_like(index);
@@ -125,7 +131,7 @@ Variable histc(const Variable& x, int64_t bins, double min, double max, Where wh
   const ErrorLine line(where);
   const NoGrad off;
   require_float("histc", x.value());
-  if (bins < 1) fail<ArgumentError>("histc: ", bins, " bins");
+  require_count("histc", "bins", bins);
   const Variable values = flatten(x).to(f64);
   if (min == max && values.numel() > 0) {
     min = amin(values).item();

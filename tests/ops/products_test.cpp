@@ -137,7 +137,8 @@ TEST(Statistics, Histc) {
   EXPECT_EQ(histc(x, 2, 0, 2).to_vector<double>(), (Doubles{2, 2}));
   EXPECT_EQ(histc(make({1, 1, 1}), 2).to_vector<double>(), (Doubles{0, 3}));
   expect_error<ArgumentError>("no range", [&] { histc(x, 2); });
-  expect_error<ArgumentError>("0 bins", [&] { histc(x, 0, 0, 1); });
+  for (int64_t bins : {int64_t(0), std::numeric_limits<int64_t>::max()})
+    expect_error<ArgumentError>("bins must be from 1 to 2^31 - 1", [&] { histc(x, bins, 0, 1); });
 }
 
 TEST(Statistics, Bincount) {
@@ -145,6 +146,10 @@ TEST(Statistics, Bincount) {
   EXPECT_EQ(bincount(tensor({1, 3, 1}), tensor({2, 5, 7})).dtype(), f64);
   EXPECT_EQ(bincount(empty({0}, {.dtype = i64})).shape(), (Shape{0}));
   expect_error<ArgumentError>("a number is -2", [] { bincount(tensor({1, -2})); });
+  for (int64_t end : {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()})
+    expect_error<ArgumentError>("a number is " + std::to_string(end), [&] {
+      bincount(tensor({int64_t(1), end}));
+    });
 }
 
 TEST(Statistics, CorrelationOfOneVariable) {
