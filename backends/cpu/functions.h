@@ -149,17 +149,30 @@ Lanes<R> scaled(Lanes<R> x, Lanes<R> n) {
 #endif
 }
 
+/// n of factor x = n log(2) + factor r, a whole number; the factor is a power of 2 or its negative.
+template <typename R>
+Lanes<R> whole_log2s(Lanes<R> x, R factor = 1) {
+  using T = Table<R>;
+  const Lanes<R> round(T::kRound);
+  return fused(x, Lanes<R>(factor * T::kLog2E), round) - round;
+}
+/// And its r.
+template <typename R>
+Lanes<R> rest_of_log2s(Lanes<R> x, Lanes<R> n, R factor = 1) {
+  using T = Table<R>;
+  const Lanes<R> r = fused(n, Lanes<R>(-T::kLn2High / factor), x);
+  return fused(n, Lanes<R>(-T::kLn2Low / factor), r);
+}
+
 /// x = n log(2) + r, and exp(r) - 1.
 template <typename R>
 struct Exponent {
   Lanes<R> n, fraction;
 
   explicit Exponent(Lanes<R> x) {
-    using T = Table<R>;
-    n = fused(x, Lanes<R>(T::kLog2E), Lanes<R>(T::kRound)) - Lanes<R>(T::kRound);
-    Lanes<R> r = fused(n, Lanes<R>(-T::kLn2High), x);
-    r = fused(n, Lanes<R>(-T::kLn2Low), r);
-    fraction = fused(r * r, polynomial(T::kExp, r), r);
+    n = whole_log2s(x);
+    const Lanes<R> r = rest_of_log2s(x, n);
+    fraction = fused(r * r, polynomial(Table<R>::kExp, r), r);
   }
 };
 
@@ -180,10 +193,8 @@ inline Lanes<float> exp_of_negative(Lanes<float> x) {
   static constexpr float kWhole[] = {1.0f,       1.0f,       T::kExp[0], T::kExp[1],
                                      T::kExp[2], T::kExp[3], T::kExp[4], T::kExp[5]};
   const auto within = [](Lanes<float> x) {
-    const Lanes<float> round(T::kRound), n = fused(x, Lanes<float>(T::kLog2E), round) - round;
-    Lanes<float> r = fused(n, Lanes<float>(-T::kLn2High), x);
-    r = fused(n, Lanes<float>(-T::kLn2Low), r);
-    return scaled(polynomial(kWhole, r), n);
+    const Lanes<float> n = whole_log2s(x);
+    return scaled(polynomial(kWhole, rest_of_log2s(x, n)), n);
   };
   const auto vanishes = x <= Lanes<float>(T::kExpLow);
   if (!xsimd::any(vanishes)) return within(x);
@@ -365,14 +376,14 @@ inline Lanes<double> erf(Lanes<double> x) {
 /// exp(-x^2 / 2) t Q(t) with t = 1 / (1 + p |x|): a fit of erfcx, 2.4e-8 relative.
 inline formulas::Normal<Lanes<float>> normal(Lanes<float> x) {
   using T = Table<float>;
-  static constexpr float kBell[] = {
-      0x1.000000p+0f,   -0x1.000000p-1f,  // exp(-r / 2), |r| <= log(2)
-      0x1.000000p-3f,   -0x1.555556p-6f, 0x1.5554e8p-9f,
-      -0x1.1110e0p-12f, 0x1.6d43d2p-16f, -0x1.a1258cp-20f};
+  // exp(-r / 2) for |r| <= log(2)
+  static constexpr float kBell[] = {0x1.000000p+0f,  -0x1.000000p-1f, 0x1.000000p-3f,
+                                    -0x1.555556p-6f, 0x1.5554e8p-9f,  -0x1.1110e0p-12f,
+                                    0x1.6d43d2p-16f, -0x1.a1258cp-20f};
   static constexpr float kTail[] = {0x1.b9394cp-4f, 0x1.b87ee2p-4f,  0x1.a10428p-4f,
                                     0x1.271d8ap-4f, 0x1.b9a740p-4f,  -0x1.1b7c92p-4f,
                                     0x1.5bb8c4p-3f, -0x1.030afcp-3f, 0x1.da7fa0p-6f};
-  const Lanes<float> zero(0.0f), one(1.0f), round(T::kRound);
+  const Lanes<float> zero(0.0f), one(1.0f);
   Lanes<float> size = magnitude(x), square = size * size;
   const auto vanishes = square >= Lanes<float>(-2 * T::kExpLow);
   const bool some = xsimd::any(vanishes);
@@ -380,10 +391,8 @@ inline formulas::Normal<Lanes<float>> normal(Lanes<float> x) {
     size = xsimd::min(Lanes<float>(40.0f), size);
     square = select(vanishes, zero, square);
   }
-  const Lanes<float> n = fused(square, Lanes<float>(-0.5f * T::kLog2E), round) - round;
-  Lanes<float> r = fused(n, Lanes<float>(2 * T::kLn2High), square);
-  r = fused(n, Lanes<float>(2 * T::kLn2Low), r);
-  Lanes<float> bell = scaled(polynomial(kBell, r), n);
+  const Lanes<float> n = whole_log2s(square, -0.5f);
+  Lanes<float> bell = scaled(polynomial(kBell, rest_of_log2s(square, n, -0.5f)), n);
   if (some) [[unlikely]]
     bell = select(vanishes, zero, bell);
   const Lanes<float> t = one / fused(size, Lanes<float>(0x1.147ae2p-2f), one);
