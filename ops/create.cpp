@@ -156,6 +156,7 @@ Variable linspace(double start, double end, int64_t steps, TensorOptions options
 Variable eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options) {
   const int64_t width = columns.value_or(rows);
   Variable y = make_full({rows, width}, 0, default_dtype(), options);
+  if (y.numel() == 0) return y;  // of any width
   Tensor diagonal = y.value().with_layout({{std::min(rows, width)}, {width + 1}, 0});
   kernels::fill(diagonal, 1);
   return y;

@@ -154,6 +154,8 @@ TEST(Create, Eye) {
   EXPECT_EQ(values(eye(3, 2)), (Doubles{1, 0, 0, 1, 0, 0}));
   EXPECT_EQ(eye(0).shape(), (Shape{0, 0}));
   EXPECT_EQ(eye(0, 3).shape(), (Shape{0, 3}));
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(eye(0, most).shape(), (Shape{0, most}));
   EXPECT_EQ(eye(2, {}, {.dtype = i32}).dtype(), i32);
   EXPECT_THROW(eye(-1), ShapeError);
 }
