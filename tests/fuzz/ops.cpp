@@ -35,10 +35,11 @@ struct Results {
 
 /// The call on these inputs, and the gradients of the sum of its results' elements.
 Results run(const Call& call, const std::vector<Tensor>& tensors) {
+  constexpr int64_t kMemory = int64_t(32) << 20;  // larger results say no more and take longer
   Variables in;
   for (const Tensor& x : tensors) in.push_back(x ? Variable(x) : Variable());
   Results results;
-  set_memory_limit(memory_stats().in_use + (int64_t(256) << 20));
+  set_memory_limit(memory_stats().in_use + kMemory);
   try {
     Variables leaves;
     if (!call.writes())
