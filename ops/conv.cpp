@@ -217,9 +217,10 @@ struct Unfold {
     require_images(kName, x.shape());
     shape = x.shape();
     const Size2d patches = count_patches(kName, shape, options);
-    Tensor y =
-        x.empty_like({shape[0], shape[1] * options.kernel_size.height * options.kernel_size.width,
-                      patches.height * patches.width});
+    const Size2d kernel = options.kernel_size;
+    // numel() because it does not overflow
+    Tensor y = x.empty_like({shape[0], numel({shape[1], kernel.height, kernel.width}),
+                             numel({patches.height, patches.width})});
     kernels::unfold(x.contiguous(), options, y);
     return y;
   }
@@ -235,12 +236,10 @@ struct Fold {
     const Shape& from = columns.shape();
     if (from.rank() != 3)
       fail<ShapeError>(kName, ": [batch, channels * kernel, patches] wanted: ", from);
-    if (output_size.height < 0 || output_size.width < 0)
-      fail<ArgumentError>(kName, ": output_size must not be negative: (", output_size.height, ", ",
-                          output_size.width, ")");
+    require_from(kName, "output_size", output_size, 0);
     const Size2d patches = count_patches(kName, {output_size.height, output_size.width}, options);
     const int64_t kernel = options.kernel_size.height * options.kernel_size.width;
-    if (from[1] % kernel != 0 || from[2] != patches.height * patches.width)
+    if (from[1] % kernel != 0 || from[2] != numel({patches.height, patches.width}))
       fail<ShapeError>(kName, ": columns ", from, " are not ", patches.height, " x ", patches.width,
                        " patches of a multiple of ", kernel, " elements");
     Tensor y =

@@ -9,13 +9,6 @@
 namespace tapegrad {
 namespace {
 
-void require_from(std::string_view op, std::string_view what, Size2d value, int64_t least) {
-  if (value.height < least || value.width < least || value.height > detail::kMostCounted ||
-      value.width > detail::kMostCounted)
-    fail<ArgumentError>(op, ": ", what, " must be from ", least, " to 2^31 - 1: (", value.height,
-                        ", ", value.width, ")");
-}
-
 /// -1 when no window fits.
 int64_t count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
               bool ceil_mode) {
@@ -29,6 +22,13 @@ int64_t count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int
 }
 
 }  // namespace
+
+void require_from(std::string_view op, std::string_view what, Size2d value, int64_t least) {
+  if (value.height < least || value.width < least || value.height > detail::kMostCounted ||
+      value.width > detail::kMostCounted)
+    fail<ArgumentError>(op, ": ", what, " must be from ", least, " to 2^31 - 1: (", value.height,
+                        ", ", value.width, ")");
+}
 
 void check_windows(std::string_view op, const Windows& w) {
   require_from(op, "kernel_size", w.kernel, 1);

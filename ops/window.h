@@ -22,6 +22,9 @@ struct Windows {
 /// when a window is larger than the padded image.
 Size2d count_windows(std::string_view op, const Shape& image, const Windows& windows);
 
+/// ArgumentError unless both are from `least` to 2^31 - 1.
+void require_from(std::string_view op, std::string_view what, Size2d value, int64_t least);
+
 /// The ArgumentErrors alone.
 void check_windows(std::string_view op, const Windows& windows);
 

@@ -411,6 +411,11 @@ TEST(Fold, ErrorsNameTheOp) {
   EXPECT_THROW(fold(columns, {7, 3}, {.kernel_size = {5, 1}}), ShapeError);  // 12 is not 5 c
   EXPECT_THROW(fold(integers({12, 9}), 4, {.kernel_size = 2}), ShapeError);
   EXPECT_THROW(fold(columns, 0, {.kernel_size = 2}), ArgumentError);
+  constexpr int64_t kHuge = int64_t(1) << 62, kMost = (int64_t(1) << 31) - 1;
+  EXPECT_THROW(fold(columns, {4, kHuge}, {.kernel_size = 2}), ArgumentError);
+  EXPECT_THROW(fold(columns, kMost, {.kernel_size = 1, .padding = kMost}), ShapeError);
+  EXPECT_THROW(unfold(integers({1, 3, 4, 4}), {.kernel_size = kMost, .padding = kMost}),
+               ShapeError);
   EXPECT_THROW(unfold(integers({1, 3, 4, 4}), {.kernel_size = 5}), ShapeError);
   EXPECT_THROW(unfold(integers({3, 4, 4}), {.kernel_size = 2}), ShapeError);
   EXPECT_THROW(unfold(integers({1, 3, 4, 4}), {.kernel_size = 0}), ArgumentError);
