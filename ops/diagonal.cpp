@@ -36,14 +36,18 @@ struct Plane {
     const int64_t length =
         std::max<int64_t>(0, std::min(whole.shape[rows] - down, whole.shape[columns] - right));
     Layout layout{{}, {}, whole.offset};
-    if (length > 0) layout.offset += down * whole.strides[rows] + right * whole.strides[columns];
+    int64_t step = 1;
+    if (length > 0) {
+      layout.offset += down * whole.strides[rows] + right * whole.strides[columns];
+      step = whole.strides[rows] + whole.strides[columns];
+    }
     for (int i = 0; i < whole.shape.rank(); ++i) {
       if (i == rows || i == columns) continue;
       layout.shape.push_back(whole.shape[i]);
       layout.strides.push_back(whole.strides[i]);
     }
     layout.shape.push_back(length);
-    layout.strides.push_back(whole.strides[rows] + whole.strides[columns]);
+    layout.strides.push_back(step);
     return layout;
   }
 };

@@ -107,6 +107,7 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
   const int64_t rows = x.shape()[0], n = x.shape()[1];
+  if (rows == 0) return;  // of any length
   const std::vector<V> scale = numbers_of<T>(weight, n, 1), shift = numbers_of<T>(bias, n, 0);
   const V *w = scale.data(), *b = shift.data();
   T* to = y.data<T>();
@@ -185,7 +186,7 @@ void layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
                          Tensor& dbias) {
   using V = Compute<T>;
   const int64_t rows = x.shape()[0], n = x.shape()[1];
-  const std::vector<V> scale = numbers_of<T>(weight, n, 1);
+  const std::vector<V> scale = rows > 0 ? numbers_of<T>(weight, n, 1) : std::vector<V>();
   // Rows fall into pieces by size alone; each has sums of its own, which are added in order.
   const int64_t pieces =
       std::clamp<int64_t>(x.numel() / (kParallel / 2), 1, std::clamp<int64_t>(rows, 1, 64));

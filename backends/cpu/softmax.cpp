@@ -146,6 +146,7 @@ void for_each_strip(const Shape& shape, Row row, Strip strip) {
 
 template <Goal kGoal, typename T>
 void forward(const Tensor& x, Tensor& y) {
+  if (y.numel() == 0) return;  // of however many rows
   const int64_t n = x.shape()[1], inner = x.shape()[2];
   const int64_t rows = kGoal == Goal::kLogSumExp ? 1 : n;  // of y
   const T* from = x.data<T>();
@@ -227,6 +228,7 @@ void strip_backward(const T* y, const T* dy, int64_t n, int64_t step, int64_t co
 
 template <bool kLog, typename T>
 void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
+  if (y.numel() == 0) return;
   const int64_t n = y.shape()[1], inner = y.shape()[2];
   for_each_strip(
       y.shape(),

@@ -267,6 +267,8 @@ TEST(LayerNorm, SecondOrder) {
 
 TEST(LayerNorm, ErrorsAndEmptyBatch) {
   const Variable x = ones({2, 3});
+  const int64_t wide = int64_t(1) << 31;
+  EXPECT_EQ(layer_norm(ones({0, wide, wide}), {wide, wide}).shape(), (Shape{0, wide, wide}));
   EXPECT_THROW(layer_norm(x, {2}), ShapeError);
   EXPECT_THROW(layer_norm(x, {}), ShapeError);
   EXPECT_THROW(layer_norm(x, {1, 2, 3}), ShapeError);

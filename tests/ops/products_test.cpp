@@ -113,6 +113,10 @@ TEST(Diagonal, OffsetsOfAnySize) {
   }
 }
 
+TEST(Diagonal, OfNoRowsOfAnyLength) {
+  EXPECT_EQ(diagonal(zeros({0, std::numeric_limits<int64_t>::max()}), 1).shape(), (Shape{0}));
+}
+
 TEST(Diagonal, WhatIsDroppedMayBeAnything) {
   EXPECT_EQ(tril(make({1, kNaN, 3, 4}, {2, 2})).to_vector<double>(), (Doubles{1, 0, 3, 4}));
   EXPECT_EQ(trace(tensor({1, 2, 3, 4}, {2, 2})).dtype(), i64);

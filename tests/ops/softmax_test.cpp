@@ -185,6 +185,18 @@ TEST(Softmax, FusedAndRecordedGradientsAgree) {
     }
 }
 
+/// No work, and none that grows with how many or how long the rows would be.
+TEST(Softmax, T03_NothingButWide) {
+  const Shape shape{0, int64_t(1) << 31, int64_t(1) << 31};
+  for (auto f : {softmax, log_softmax})
+    for (int dim : {0, 2}) {
+      Variable x = zeros(shape).requires_grad_();
+      const Variable y = f(x, dim, Where::current());
+      EXPECT_EQ(y.shape(), shape);
+      EXPECT_EQ(grad(sum(y), x).shape(), shape);
+    }
+}
+
 TEST(Softmax, T04_Errors) {
   EXPECT_THROW(softmax(ones({2, 3}), 2), IndexError);
   EXPECT_THROW(log_softmax(ones({2, 3}), -3), IndexError);
