@@ -120,9 +120,7 @@ MaxPool2d max_pool(std::string_view op, const Variable& x, MaxPool2dOptions opti
 
 Shape adaptive_shape(std::string_view op, const Shape& x, Size2d output_size) {
   check_images(op, x);
-  if (output_size.height < 1 || output_size.width < 1)
-    fail<ArgumentError>(op, ": output_size must be positive: (", output_size.height, ", ",
-                        output_size.width, ")");
+  require_from(op, "output_size", output_size, 1);
   return {x[0], x[1], output_size.height, output_size.width};
 }
 

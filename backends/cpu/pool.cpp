@@ -88,6 +88,7 @@ void max_pool_spans(const T* x, int64_t width, const std::vector<Span>& rows,
 
 template <typename T>
 void max_pool2d(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices) {
+  if (y.numel() == 0) return;  // of any size
   if constexpr (std::is_same_v<T, float>)
     if (max_pool2d_packed(x, windows, y, indices)) return;
   const Planes p = planes_of(x.shape(), y.shape());
@@ -167,6 +168,7 @@ void scatter(const Tensor& dy, const Tensor& indices, const std::optional<Maximu
 /// Calls visit(plane, rows, columns) for every plane.
 template <typename Visit>
 void for_each_plane(const Planes& p, const AverageWindows& w, Visit visit) {
+  if (p.count == 0) return;  // of any size
   const AvgPool2dOptions& o = w.options;
   const Size2d stride = o.stride.value_or(o.kernel_size);
   const std::vector<Span> rows = spans(p.out_height, p.height, w.adaptive, o.kernel_size.height,

@@ -157,6 +157,11 @@ TEST(Pool, T03_BatchOfNothing) {
   EXPECT_EQ(max_pool2d(x, {.kernel_size = 2}).shape(), (Shape{0, 3, 2, 2}));
   sum(avg_pool2d(x, {.kernel_size = 2})).backward();
   EXPECT_EQ(x.grad().shape(), x.shape());
+  const int64_t most = (int64_t(1) << 31) - 1;
+  for (auto pool : {adaptive_max_pool2d, adaptive_avg_pool2d}) {
+    EXPECT_EQ(pool(x, {1, most}, Where::current()).shape(), (Shape{0, 3, 1, most}));
+    EXPECT_THROW(pool(x, {1, most + 1}, Where::current()), ArgumentError);
+  }
 }
 
 TEST(Pool, ErrorsNameTheOpAndTheSizes) {
