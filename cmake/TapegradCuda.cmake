@@ -50,21 +50,23 @@ else()
                  "${CMAKE_CUDA_ARCHITECTURES})")
 endif()
 
-# tapegrad_cuda_sources(result): the files of the backend. Where there is a header of cuDNN 9,
-# convolutions by it are among them, and TAPEGRAD_CUDNN_INCLUDE_DIR is where.
+# tapegrad_cuda_sources(result): the files of the backend. Where there is a header of cuDNN 9, those
+# that want it are among them, and TAPEGRAD_CUDNN_INCLUDE_DIR is where.
 function(tapegrad_cuda_sources result)
   find_path(TAPEGRAD_CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   mark_as_advanced(TAPEGRAD_CUDNN_INCLUDE_DIR)
-  set(other conv_cudnn)
+  set(version "")
   if(EXISTS ${TAPEGRAD_CUDNN_INCLUDE_DIR}/cudnn_version.h)
     file(STRINGS ${TAPEGRAD_CUDNN_INCLUDE_DIR}/cudnn_version.h version REGEX "CUDNN_MAJOR +9")
-    if(version)
-      set(other conv_without_cudnn)
-    endif()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/cuda/*.cpp
        ${PROJECT_SOURCE_DIR}/backends/cuda/*.cu)
-  list(FILTER sources EXCLUDE REGEX "/${other}\\.cpp$")
+  if(version)
+    list(FILTER sources EXCLUDE REGEX "/without_cudnn\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "/([a-z]+_cudnn|cudnn_[a-z]+)\\.cpp$")
+    list(APPEND sources ${PROJECT_SOURCE_DIR}/backends/cuda/without_cudnn.cpp)
+  endif()
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
@@ -76,18 +78,19 @@ function(tapegrad_add_cuda_objects)
     return()
   endif()
   tapegrad_cuda_sources(sources)
-  if(sources MATCHES "/conv_cudnn.cpp")
-    message(STATUS "tapegrad: convolutions by cuDNN 9, where it is found at run time")
+  if(sources MATCHES "/without_cudnn.cpp")
+    message(STATUS "tapegrad: without cuDNN: its header, of version 9, was not found")
   else()
-    message(STATUS "tapegrad: convolutions without cuDNN: its header, of version 9, was not found")
+    message(STATUS "tapegrad: with cuDNN 9, where it is found at run time")
   endif()
   add_library(tapegrad_cuda_objects OBJECT ${sources})
   target_include_directories(tapegrad_cuda_objects PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(tapegrad_cuda_objects SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-  if(sources MATCHES "/conv_cudnn.cpp")
-    set_source_files_properties(backends/cuda/conv_cudnn.cpp PROPERTIES
-      INCLUDE_DIRECTORIES ${TAPEGRAD_CUDNN_INCLUDE_DIR})
-  endif()
+  set(with_cudnn ${sources})
+  list(FILTER with_cudnn INCLUDE REGEX "/([a-z]+_cudnn|cudnn_[a-z]+)\\.cpp$")
+  list(FILTER with_cudnn EXCLUDE REGEX "/without_cudnn\\.cpp$")
+  set_source_files_properties(${with_cudnn} PROPERTIES
+    INCLUDE_DIRECTORIES "${TAPEGRAD_CUDNN_INCLUDE_DIR}")
   tapegrad_compile_options(tapegrad_cuda_objects)
   # Host functions that are constexpr (of std::numeric_limits, std::array) serve on the device too.
   # nvcc does not know the attribute in core/pool.h (1835), which -ftls-model replaces, and warns of

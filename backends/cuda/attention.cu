@@ -3,6 +3,7 @@
 // A softmax over keys that come in tiles keeps the largest score of a row so far, and multiplies
 // what was summed before by exp(the old largest - the new one).
 #include "backends/cuda/attention.cuh"
+#include "backends/cuda/attention_cudnn.h"
 #include "backends/cuda/register.h"
 #include "ops/attention_blocks.h"
 
@@ -122,6 +123,8 @@ void register_attention() {
       []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                      bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
                      Tensor& log_sums) {
+        const bool is_plain = !mask && dropout.p == 0;
+        if (is_plain && cudnn_attention(q, k, v, causal, scale, y, log_sums)) return;
         attention::forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
       });
 }

@@ -6,6 +6,7 @@
 // Each is summed by the blocks that own its rows, always in the same order. That computes P three
 // times; two gradients in one kernel would save one, but not find registers for both.
 #include "backends/cuda/attention.cuh"
+#include "backends/cuda/attention_cudnn.h"
 #include "backends/cuda/register.h"
 #include "ops/attention_blocks.h"
 
@@ -187,6 +188,10 @@ void register_attention_backward() {
                                   const Tensor& v, const Tensor& mask, bool causal, double scale,
                                   const kernels::ShareDropout& dropout, const Tensor& y,
                                   const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
+        const bool is_plain = !mask && dropout.p == 0;
+        if (is_plain &&
+            cudnn_attention_backward(dy, q, k, v, causal, scale, y, log_sums, dq, dk, dv))
+          return;
         attention::backward<T>(dy, q, k, v, mask, causal, scale, dropout, y, log_sums, dq, dk, dv);
       });
 }

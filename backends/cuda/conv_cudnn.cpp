@@ -1,82 +1,22 @@
 #include "backends/cuda/conv_cudnn.h"
 
-#include <cudnn.h>
-
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <compare>
-#include <limits>
 #include <map>
-#include <mutex>
 #include <span>
 #include <vector>
 
-#include "backends/cpu/fast_paths.h"
-#include "backends/cuda/api.h"
-#include "backends/cuda/library.h"
+#include "backends/cuda/cudnn_library.h"
 #include "backends/cuda/stream.h"
-#include "core/cuda.h"
 #include "core/error.h"
 #include "ops/matmul.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
 
-constexpr size_t kMostWorkspace = size_t(1) << 30;
 constexpr size_t kMostPlans = 1024;
 constexpr int kMostAnswers = 32;
-
-/// A function of cuDNN with the prototype of its header.
-#define TG_CUDNN(name) \
-  const Found<decltype(::name)> name { find_in_cudnn(#name) }
-struct Cudnn {
-  TG_CUDNN(cudnnGetVersion);
-  TG_CUDNN(cudnnCreate);
-  TG_CUDNN(cudnnSetStream);
-  TG_CUDNN(cudnnGetErrorString);
-  TG_CUDNN(cudnnGetLastErrorString);
-  TG_CUDNN(cudnnCreateTensorDescriptor);
-  TG_CUDNN(cudnnSetTensor4dDescriptor);
-  TG_CUDNN(cudnnDestroyTensorDescriptor);
-  TG_CUDNN(cudnnCreateFilterDescriptor);
-  TG_CUDNN(cudnnSetFilter4dDescriptor);
-  TG_CUDNN(cudnnDestroyFilterDescriptor);
-  TG_CUDNN(cudnnCreateConvolutionDescriptor);
-  TG_CUDNN(cudnnSetConvolution2dDescriptor);
-  TG_CUDNN(cudnnSetConvolutionGroupCount);
-  TG_CUDNN(cudnnSetConvolutionMathType);
-  TG_CUDNN(cudnnDestroyConvolutionDescriptor);
-  TG_CUDNN(cudnnGetConvolutionForwardAlgorithm_v7);
-  TG_CUDNN(cudnnGetConvolutionForwardWorkspaceSize);
-  TG_CUDNN(cudnnConvolutionForward);
-  TG_CUDNN(cudnnGetConvolutionBackwardDataAlgorithm_v7);
-  TG_CUDNN(cudnnGetConvolutionBackwardDataWorkspaceSize);
-  TG_CUDNN(cudnnConvolutionBackwardData);
-  TG_CUDNN(cudnnGetConvolutionBackwardFilterAlgorithm_v7);
-  TG_CUDNN(cudnnGetConvolutionBackwardFilterWorkspaceSize);
-  TG_CUDNN(cudnnConvolutionBackwardFilter);
-};
-#undef TG_CUDNN
-const Cudnn& dnn() {
-  static const Cudnn opened;
-  return opened;
-}
-
-std::string describe(cudnnStatus_t status) {
-  char details[256] = "";
-  dnn().cudnnGetLastErrorString(details, sizeof(details));
-  return std::string(dnn().cudnnGetErrorString(status)) + (details[0] != 0 ? ": " : "") + details;
-}
-void check(cudnnStatus_t status, std::string_view call) {
-  if (status != CUDNN_STATUS_SUCCESS)
-    fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": ", describe(status));
-}
-#define TG_DNN(call, ...) check(dnn().call(__VA_ARGS__), #call)
-
-bool is_category(cudnnStatus_t status, cudnnStatus_t category) {
-  return CUDNN_STATUS_CATEGORY(int(status)) == int(category);
-}
 
 /// Dies with its owner; *descriptor is what cuDNN takes.
 template <typename T, auto kCreate, auto kDestroy>
@@ -98,19 +38,6 @@ using FilterDescriptor = Descriptor<cudnnFilterDescriptor_t, &Cudnn::cudnnCreate
 using ConvolutionDescriptor =
     Descriptor<cudnnConvolutionDescriptor_t, &Cudnn::cudnnCreateConvolutionDescriptor,
                &Cudnn::cudnnDestroyConvolutionDescriptor>;
-
-cudnnDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case f16:
-      return CUDNN_DATA_HALF;
-    case bf16:
-      return CUDNN_DATA_BFLOAT16;
-    case f32:
-      return CUDNN_DATA_FLOAT;
-    default:
-      return CUDNN_DATA_DOUBLE;
-  }
-}
 
 enum class Result { kY, kX, kWeight };
 
@@ -194,17 +121,12 @@ class Plan {
       }
       TG_DNN(cudnnSetConvolutionMathType, *convolution_, way->math);
       const cudnnStatus_t status =
-          call(handle, *way, workspace, address(x), address(weight), address(y));
+          call(handle, *way, workspace, address_of(x), address_of(weight), address_of(y));
       if (status == CUDNN_STATUS_SUCCESS) return true;
       if (!is_category(status, CUDNN_STATUS_NOT_SUPPORTED)) check(status, name());
       way = ways_.erase(way);
     }
     return false;
-  }
-
-  /// Of the first element.
-  static std::byte* address(const Tensor& x) {
-    return x.storage().data() + x.layout().offset * size_of(x.dtype());
   }
 
  private:
@@ -297,49 +219,15 @@ class Plan {
   std::vector<Way> ways_;
 };
 
-std::atomic<bool>& is_wanted() {
-  static std::atomic<bool> wanted{cpu::fast_paths()};
-  return wanted;
-}
-/// Why no device goes by cuDNN.
-std::string why_none() {
-  if (!is_wanted()) return "cuDNN is not wanted";
-  return dnn().cudnnCreate ? "" : "libcudnn.so.9 could not be opened";
-}
-
-/// One for each device, used by one thread at a time. Never destroyed.
-struct Library {
-  std::mutex mutex;
-  cudnnHandle_t handle = nullptr;
-  std::string reason;  // why there is no handle, once one was wanted in vain
-  std::map<Problem, Plan> plans;
-
-  bool open() {
-    if (handle != nullptr) return true;
-    if (!reason.empty() || !dnn().cudnnCreate) return false;
-    stop_recording("cuDNN begins");
-    const cudnnStatus_t status = dnn().cudnnCreate(&handle);
-    if (status == CUDNN_STATUS_SUCCESS) return true;
-    handle = nullptr;
-    reason = "cudnnCreate: " + describe(status);
-    return false;
-  }
-  Plan& plan_for(const Problem& p) {
-    if (const auto known = plans.find(p); known != plans.end()) return known->second;
-    if (plans.size() >= kMostPlans) plans.clear();
-    return plans.try_emplace(p, handle, p).first->second;
-  }
-};
-Library& library_of(tapegrad::Device device) {
-  static auto* all = new Library[kMaxDevices];
-  return all[device.index];
+/// Of each device; looked up while its cuDNN is in use. Never destroyed.
+Plan& plan_for(const Problem& problem, tapegrad::Device device, cudnnHandle_t handle) {
+  static auto* all = new std::map<Problem, Plan>[kMaxDevices];
+  auto& plans = all[device.index];
+  if (const auto known = plans.find(problem); known != plans.end()) return known->second;
+  if (plans.size() >= kMostPlans) plans.clear();
+  return plans.try_emplace(problem, handle, problem).first->second;
 }
 
-/// 16-byte loads, and sizes and offsets that are int.
-bool is_fit(const Tensor& x) {
-  return x.numel() > 0 && x.numel() <= std::numeric_limits<int>::max() &&
-         reinterpret_cast<uintptr_t>(Plan::address(x)) % 16 == 0;
-}
 template <size_t N, typename... Sizes>
 std::array<int, N> ints(Sizes... sizes) {
   return {int(sizes)...};
@@ -353,7 +241,9 @@ std::array<int, 2> pair(Size2d size) { return ints<2>(size.height, size.width); 
 
 bool convolve(Result result, ImageLayout layout, const Tensor& x, const Tensor& weight,
               const Conv2dOptions& o, const Tensor& y) {
-  if (!is_wanted() || !is_fit(x) || !is_fit(weight) || !is_fit(y)) return false;
+  if (!is_cudnn_wanted()) return false;
+  for (const Tensor* each : {&x, &weight, &y})
+    if (!is_fit_for_cudnn(*each)) return false;
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   for (const Size2d& size : {o.stride, o.padding, o.dilation})
     if (std::max(size.height, size.width) > kMost) return false;
@@ -369,12 +259,8 @@ bool convolve(Result result, ImageLayout layout, const Tensor& x, const Tensor& 
                         .dilation = pair(o.dilation),
                         .groups = int(o.groups),
                         .layout = layout};
-  const cudaStream_t stream = stream_of(x);
-  Library& library = library_of(x.device());
-  const std::lock_guard lock(library.mutex);
-  if (!library.open()) return false;
-  TG_DNN(cudnnSetStream, library.handle, stream);
-  return library.plan_for(problem).run(library.handle, x, weight, y);
+  const CudnnUse use(x.device());
+  return use && plan_for(problem, x.device(), use.handle()).run(use.handle(), x, weight, y);
 }
 
 }  // namespace
@@ -391,20 +277,5 @@ bool cudnn_conv2d_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions&
                          Tensor& dw, ImageLayout layout) {
   return convolve(Result::kWeight, layout, x, dw, options, dy);
 }
-
-std::string why_no_cudnn(tapegrad::Device device) {
-  if (const std::string why = why_none(); !why.empty()) return why;
-  stream_of(device);  // makes the device this thread's
-  Library& library = library_of(device);
-  const std::lock_guard lock(library.mutex);
-  return library.open() ? "" : library.reason;
-}
-std::string describe_conv() {
-  if (const std::string why = why_none(); !why.empty()) return "columns and products (" + why + ')';
-  const size_t version = dnn().cudnnGetVersion();
-  return "cuDNN " + std::to_string(version / 10000) + '.' + std::to_string(version / 100 % 100);
-}
-
-bool use_cudnn(bool on) { return is_wanted().exchange(on); }
 
 }  // namespace tapegrad::backends::cuda

@@ -1,7 +1,5 @@
-// Convolutions by cuDNN, which is opened at its first use.
+// Convolutions by cuDNN.
 #pragma once
-
-#include <string>
 
 #include "ops/conv.h"
 
@@ -24,15 +22,5 @@ bool cudnn_conv2d_input(const Tensor& dy, const Tensor& weight, const Conv2dOpti
                         Tensor& dx, ImageLayout layout = ImageLayout::kChannelsFirst);
 bool cudnn_conv2d_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& options,
                          Tensor& dw, ImageLayout layout = ImageLayout::kChannelsFirst);
-
-/// Why cuDNN computes nothing on the device; empty where it does.
-std::string why_no_cudnn(tapegrad::Device device);
-/// What computes convolutions: "cuDNN 9.19", or "columns and products (libcudnn.so.9 could not be
-/// opened)".
-std::string describe_conv();
-
-/// For tests that compare. Returns what was set before: at first true, unless the environment says
-/// TAPEGRAD_FAST_PATHS=0.
-bool use_cudnn(bool on);
 
 }  // namespace tapegrad::backends::cuda

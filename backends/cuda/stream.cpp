@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "backends/cuda/api.h"
-#include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/cudnn.h"
 #include "core/backends.h"
 #include "core/cuda.h"
 #include "core/error.h"
@@ -162,8 +162,8 @@ std::string describe() {
   const auto version = [](int v) {
     return std::to_string(v / 1000) + '.' + std::to_string(v % 1000 / 10);
   };
-  return text + "CUDA: " + version(runtime) + ", driver for " + version(driver) +
-         "; convolutions by " + describe_conv() + '\n';
+  return text + "CUDA: " + version(runtime) + ", driver for " + version(driver) + "; " +
+         describe_cudnn() + '\n';
 }
 
 }  // namespace backends::cuda

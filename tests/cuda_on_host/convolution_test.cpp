@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/cudnn.h"
 #include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/random.h"

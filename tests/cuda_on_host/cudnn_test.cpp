@@ -2,7 +2,7 @@
 #include <cudnn.h>
 #include <gtest/gtest.h>
 
-#include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/cudnn.h"
 #include "core/allocator.h"
 #include "core/variable.h"
 #include "cudnn_calls.h"
@@ -64,9 +64,9 @@ TEST(CudaCudnn, ColumnsDoWhatItDoesNot) {
   backends::cuda::use_cudnn(false);
   EXPECT_EQ(calls_of(whole({2, 2, 4, 4}), whole({4, 2, 3, 3})), 0);
   EXPECT_EQ(backends::cuda::why_no_cudnn(gpu), "cuDNN is not wanted");
-  EXPECT_EQ(backends::cuda::describe_conv(), "columns and products (cuDNN is not wanted)");
+  EXPECT_EQ(backends::cuda::describe_cudnn(), "no cuDNN (cuDNN is not wanted)");
   EXPECT_FALSE(backends::cuda::use_cudnn(true));
-  EXPECT_EQ(backends::cuda::describe_conv(), "cuDNN 9.19");
+  EXPECT_EQ(backends::cuda::describe_cudnn(), "cuDNN 9.19");
 }
 
 TEST(CudaCudnn, TakesAWayThatTheMemoryIsEnoughFor) {

@@ -1,0 +1,146 @@
+// Computations given to cuDNN as graphs of small operations. It has kernels for the patterns that
+// it recognises, which compute such a graph at once, and says so of others.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/cudnn_library.h"
+
+namespace tapegrad::backends::cuda {
+
+/// One of the descriptors that the graph interface is made of.
+class Backend {
+ public:
+  explicit Backend(cudnnBackendDescriptorType_t type);
+  Backend(Backend&& other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
+  Backend& operator=(Backend&& other) noexcept {
+    std::swap(native_, other.native_);
+    return *this;
+  }
+  ~Backend();
+  cudnnBackendDescriptor_t operator*() const { return native_; }
+
+  template <typename T>
+  void set(cudnnBackendAttributeName_t name, std::span<const T> values) {
+    set(name, type_of(T{}), int64_t(values.size()), values.data());
+  }
+  template <typename T>
+  void set(cudnnBackendAttributeName_t name, const T& value) {
+    set(name, std::span<const T>(&value, 1));
+  }
+  void set(cudnnBackendAttributeName_t name, const Backend& part) { set(name, *part); }
+  void set_addresses(cudnnBackendAttributeName_t name, std::span<void* const> addresses) {
+    set(name, CUDNN_TYPE_VOID_PTR, int64_t(addresses.size()), addresses.data());
+  }
+  /// CudaError unless it is complete.
+  void finalize();
+  /// Whether cuDNN can do what it says; CudaError where it makes no sense.
+  bool is_supported();
+
+ private:
+  static cudnnBackendAttributeType_t type_of(int64_t) { return CUDNN_TYPE_INT64; }
+  static cudnnBackendAttributeType_t type_of(bool) { return CUDNN_TYPE_BOOLEAN; }
+  static cudnnBackendAttributeType_t type_of(double) { return CUDNN_TYPE_DOUBLE; }
+  static cudnnBackendAttributeType_t type_of(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
+  static cudnnBackendAttributeType_t type_of(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
+  static cudnnBackendAttributeType_t type_of(cudnnBackendHeurMode_t) {
+    return CUDNN_TYPE_HEUR_MODE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnPointwiseMode_t) {
+    return CUDNN_TYPE_POINTWISE_MODE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnReduceTensorOp_t) {
+    return CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnBackendDescriptor_t) {
+    return CUDNN_TYPE_BACKEND_DESCRIPTOR;
+  }
+  void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+           const void* values);
+
+  cudnnBackendDescriptor_t native_ = nullptr;
+};
+
+/// What a graph is for: this handle's device; or, to ask what cuDNN would do there, one that is
+/// described.
+struct GraphTarget {
+  cudnnHandle_t handle = nullptr;
+  const Backend* device = nullptr;
+};
+
+/// A graph whose kernels were found.
+class GraphPlan {
+ public:
+  /// Addresses of the graph's tensors and numbers, in the order in which they were made. False, with
+  /// nothing done, where there is no memory for a workspace.
+  bool run(cudnnHandle_t handle, std::span<const void* const> addresses,
+           tapegrad::Device device) const;
+
+ private:
+  friend class Graph;
+  GraphPlan(Backend plan, std::vector<int64_t> stored);
+
+  Backend plan_;
+  std::vector<int64_t> stored_;
+  int64_t workspace_ = 0;
+};
+
+/// Operations on tensors of four dimensions, computed in float32. An operation gives what it makes
+/// to `into`, or to a float32 tensor that is not stored, and returns which it was.
+class Graph {
+ public:
+  using Sizes = std::array<int64_t, 4>;
+  struct Form {
+    Sizes sizes, steps;  // elements from one to the next along each dimension
+    cudnnDataType_t type;
+  };
+  /// One element after another.
+  static Form dense(const Sizes& sizes, cudnnDataType_t type = CUDNN_DATA_FLOAT);
+  /// With each other's place for the last two dimensions.
+  static Form transposed(Form form);
+
+  using Value = int64_t;
+  static constexpr Value kNew = -1;
+
+  /// On the device, at an address that run() is given.
+  Value tensor(const Form& form);
+  /// A float32 on the host, at an address that run() is given.
+  Value number();
+  /// Not stored.
+  Value between(const Form& form);
+
+  Value map(cudnnPointwiseMode_t mode, Value x);
+  Value map(cudnnPointwiseMode_t mode, Value x, Value y, Value into = kNew);
+  /// x where the condition holds, else y.
+  Value select(Value condition, Value x, Value y);
+  Value compare(cudnnPointwiseMode_t mode, Value x, Value y);
+  /// Where along a dimension each element of x is.
+  Value place(Value x, int64_t dimension);
+  /// Over the last dimension.
+  Value reduce(cudnnReduceTensorOp_t op, Value x, Value into = kNew);
+  Value matmul(Value x, Value y, Value into = kNew);
+  /// Not computed, but read so; of a type.
+  Value transpose(Value x, cudnnDataType_t type);
+
+  /// How it is computed: the first way in cuDNN's own order that gives the same bits each time and
+  /// wants no more than kMostWorkspace. None where cuDNN knows no such way.
+  std::optional<GraphPlan> plan(GraphTarget target) const;
+
+ private:
+  const Form& form(Value x) const { return forms_[size_t(x)]; }
+  const Backend& of(Value x) const { return tensors_[size_t(x)]; }
+  Value add(const Form& form, bool is_stored, bool is_number);
+  Value pointwise(Backend mode, Value x, Value y, Value condition, Value into);
+  static Backend pointwise_mode(cudnnPointwiseMode_t mode);
+
+  std::vector<Form> forms_;
+  std::vector<Backend> tensors_;
+  std::vector<int64_t> stored_;
+  std::vector<Backend> modes_, operations_;
+};
+
+}  // namespace tapegrad::backends::cuda

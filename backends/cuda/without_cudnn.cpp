@@ -1,0 +1,30 @@
+// In place of the files that are compiled with the header of cuDNN, where there is none.
+#include "backends/cuda/attention_cudnn.h"
+#include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/cudnn.h"
+
+namespace tapegrad::backends::cuda {
+
+std::string why_no_cudnn(tapegrad::Device) { return "built without the header of cuDNN"; }
+std::string describe_cudnn() { return "no cuDNN (built without its header)"; }
+bool use_cudnn(bool) { return false; }
+
+bool cudnn_conv2d(const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&, ImageLayout) {
+  return false;
+}
+bool cudnn_conv2d_input(const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&, ImageLayout) {
+  return false;
+}
+bool cudnn_conv2d_weight(const Tensor&, const Tensor&, const Conv2dOptions&, Tensor&, ImageLayout) {
+  return false;
+}
+
+bool cudnn_attention(const Tensor&, const Tensor&, const Tensor&, bool, double, Tensor&, Tensor&) {
+  return false;
+}
+bool cudnn_attention_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool,
+                              double, const Tensor&, const Tensor&, Tensor&, Tensor&, Tensor&) {
+  return false;
+}
+
+}  // namespace tapegrad::backends::cuda
