@@ -93,7 +93,7 @@ std::optional<Form> form_of(const Tensor& x) {
   if (rank > 4 || x.shape()[rank - 1] % 8 != 0 || x.strides()[rank - 1] != 1 ||
       !is_fit_for_cudnn(x))
     return {};
-  Form form = Graph::dense({1, 1, 1, 1}, data_type(x.dtype()));
+  Form form = Graph::dense({1, 1, 1, 1}, cudnn_type(x.dtype()));
   for (int d = 3, own = rank - 1; d >= 0; --d, --own) {
     const int64_t size = own < 0 ? 1 : x.shape()[own];
     const int64_t dense = d == 3 ? 1 : form.steps[d + 1] * form.sizes[d + 1];
@@ -163,10 +163,18 @@ bool cudnn_attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k
   const Tensor all_dq = or_scratch(dq, q), all_dk = or_scratch(dk, k), all_dv = or_scratch(dv, v);
   const Tensor totals = log_sums.empty_like(log_sums.shape());
   const float factor = float(scale), one = 1;
-  std::vector<const void*> addresses{
-      address_of(q),      address_of(k),      address_of(v),      address_of(y),
-      address_of(dy),     address_of(log_sums), address_of(totals), address_of(all_dq),
-      address_of(all_dk), address_of(all_dv), &factor,            &one};
+  std::vector<const void*> addresses{address_of(q),
+                                     address_of(k),
+                                     address_of(v),
+                                     address_of(y),
+                                     address_of(dy),
+                                     address_of(log_sums),
+                                     address_of(totals),
+                                     address_of(all_dq),
+                                     address_of(all_dk),
+                                     address_of(all_dv),
+                                     &factor,
+                                     &one};
   if (causal) addresses.push_back(&kHidden);
   return plan->run(use.handle(), addresses, q.device());
 }

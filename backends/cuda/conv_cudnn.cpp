@@ -94,7 +94,7 @@ bool is_winograd(cudnnConvolutionBwdFilterAlgo_t a) {
 class Plan {
  public:
   Plan(cudnnHandle_t handle, const Problem& p) : problem_(p) {
-    const cudnnDataType_t type = data_type(p.dtype);
+    const cudnnDataType_t type = cudnn_type(p.dtype);
     const cudnnTensorFormat_t format =
         p.layout == ImageLayout::kChannelsLast ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
     TG_DNN(cudnnSetTensor4dDescriptor, *x_, format, type, p.x[0], p.x[1], p.x[2], p.x[3]);

@@ -75,8 +75,8 @@ struct GraphTarget {
 /// A graph whose kernels were found.
 class GraphPlan {
  public:
-  /// Addresses of the graph's tensors and numbers, in the order in which they were made. False, with
-  /// nothing done, where there is no memory for a workspace.
+  /// Addresses of the graph's tensors and numbers, in the order in which they were made. False,
+  /// with nothing done, where there is no memory for a workspace.
   bool run(cudnnHandle_t handle, std::span<const void* const> addresses,
            tapegrad::Device device) const;
 

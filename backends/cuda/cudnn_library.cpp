@@ -59,7 +59,7 @@ void check(cudnnStatus_t status, std::string_view call) {
     fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": ", describe(status));
 }
 
-cudnnDataType_t data_type(DType dtype) {
+cudnnDataType_t cudnn_type(DType dtype) {
   switch (dtype) {
     case f16:
       return CUDNN_DATA_HALF;

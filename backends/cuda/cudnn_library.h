@@ -66,7 +66,7 @@ inline bool is_category(cudnnStatus_t status, cudnnStatus_t category) {
   return CUDNN_STATUS_CATEGORY(int(status)) == int(category);
 }
 
-cudnnDataType_t data_type(DType dtype);
+cudnnDataType_t cudnn_type(DType dtype);
 
 /// What cuDNN's kernels may use of memory besides their operands.
 inline constexpr size_t kMostWorkspace = size_t(1) << 30;

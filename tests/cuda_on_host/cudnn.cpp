@@ -2,22 +2,17 @@
 // answers to who asks for an algorithm are a trap: before the two that are fit come some that are
 // not, whose use is an error, and of those two the first says for some problems, when called, that
 // it does not support them. For kernels of even height it knows none.
-#include <cudnn.h>
-
 #include <cstring>
 #include <span>
 
 #include "backends/cuda/library.h"
-#include "blas_numbers.h"
 #include "cudnn_calls.h"
+#include "cudnn_parts.h"
 
 using namespace coh;
 
 namespace {
 
-struct Handle {
-  cudaStream_t stream = nullptr;
-};
 /// Of a tensor or a filter.
 struct Sizes {
   cudnnDataType_t type = CUDNN_DATA_INT8;
@@ -52,29 +47,11 @@ cudnnStatus_t destroy(Native native) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-bool is_known(cudnnDataType_t type) {
-  return type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16 || type == CUDNN_DATA_FLOAT ||
-         type == CUDNN_DATA_DOUBLE;
-}
-cudaDataType of_cuda(cudnnDataType_t type) {
-  switch (type) {
-    case CUDNN_DATA_HALF:
-      return CUDA_R_16F;
-    case CUDNN_DATA_BFLOAT16:
-      return CUDA_R_16BF;
-    case CUDNN_DATA_FLOAT:
-      return CUDA_R_32F;
-    default:
-      return CUDA_R_64F;
-  }
-}
-std::int64_t bytes_of(const Sizes& s) {
-  return s.numel() * (s.type == CUDNN_DATA_DOUBLE ? 8 : s.type == CUDNN_DATA_FLOAT ? 4 : 2);
-}
+std::int64_t bytes_of(const Sizes& s) { return s.numel() * size_of(s.type); }
 
 cudnnStatus_t set_sizes(Sizes& sizes, cudnnTensorFormat_t format, cudnnDataType_t type, int n,
                         int c, int h, int w) {
-  if ((format != CUDNN_TENSOR_NCHW && format != CUDNN_TENSOR_NHWC) || !is_known(type))
+  if ((format != CUDNN_TENSOR_NCHW && format != CUDNN_TENSOR_NHWC) || !is_float(type))
     return CUDNN_STATUS_NOT_SUPPORTED;
   if (n < 1 || c < 1 || h < 1 || w < 1) return CUDNN_STATUS_BAD_PARAM;
   sizes = {type, {n, c, h, w}, format == CUDNN_TENSOR_NHWC};
@@ -236,9 +213,7 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const Operands& o, Name name, const
   for (const auto& [p, sizes] : operands) {
     if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0)
       return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
-    for (const char* end :
-         {static_cast<const char*>(p), static_cast<const char*>(p) + bytes_of(*sizes)})
-      check_argument(&end, sizeof(end), "an operand of cuDNN");
+    check_operand(p, bytes_of(*sizes), "an operand of cuDNN");
   }
   if (a == kFast && o.c.dilation[1] != 1) return CUDNN_STATUS_NOT_SUPPORTED;
   check_argument(&workspace, sizeof(workspace), "the workspace of cuDNN");
@@ -246,7 +221,7 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const Operands& o, Name name, const
   used_tensor_cores = o.c.math != CUDNN_FMA_MATH;
   used_channels_last = o.x.channels_last;
   used_winograd = a == kFast && !std::is_same_v<Name, cudnnConvolutionFwdAlgo_t>;
-  const cudaError_t queued = enqueue(of<Handle>(handle).stream, [=] {
+  const cudaError_t queued = enqueue(stream_of(handle), [=] {
     if (needed > 0) poison(workspace, needed);
     std::vector<double> xs, ws, ys;
     const auto fill = [&](std::vector<double>& values, const void* p, const Sizes& s) {
@@ -288,10 +263,10 @@ extern "C" {
 std::size_t cudnnGetVersion() { return 91900; }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (breaks_capture()) return CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-  return create<Handle>(handle);
+  return create<CudnnHandle>(handle);
 }
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
-  of<Handle>(handle).stream = stream;
+  of<CudnnHandle>(handle).stream = stream;
   return CUDNN_STATUS_SUCCESS;
 }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
@@ -458,5 +433,11 @@ void* tapegrad::backends::cuda::find_in_cudnn(const char* function) {
   TG_FUNCTION(cudnnGetConvolutionBackwardFilterAlgorithm_v7);
   TG_FUNCTION(cudnnGetConvolutionBackwardFilterWorkspaceSize);
   TG_FUNCTION(cudnnConvolutionBackwardFilter);
+  TG_FUNCTION(cudnnBackendCreateDescriptor);
+  TG_FUNCTION(cudnnBackendDestroyDescriptor);
+  TG_FUNCTION(cudnnBackendSetAttribute);
+  TG_FUNCTION(cudnnBackendGetAttribute);
+  TG_FUNCTION(cudnnBackendFinalize);
+  TG_FUNCTION(cudnnBackendExecute);
   coh::fail("a function of cuDNN that cuda_on_host does not have");
 }

@@ -3,9 +3,10 @@
 
 namespace coh {
 
-int cudnn_calls();  // convolutions that were computed
+int cudnn_calls();       // convolutions that were computed
+int cudnn_graphs_run();  // graphs that were
 
-// Of the last of them:
+// Of the last convolution:
 bool cudnn_used_tensor_cores();  // whether the math type allows them
 bool cudnn_used_winograd();
 bool cudnn_used_channels_last();
