@@ -1,7 +1,11 @@
 #include "backends/cuda/cudnn_graph.h"
 
 #include <algorithm>
+#include <map>
 
+#include "backends/cuda/api.h"
+#include "backends/cuda/stream.h"
+#include "core/cuda.h"
 #include "core/error.h"
 
 namespace tapegrad::backends::cuda {
@@ -209,11 +213,10 @@ GraphPlan::GraphPlan(Backend plan, std::vector<int64_t> stored)
          CUDNN_TYPE_INT64, 1, &count, &workspace_);
 }
 
-bool GraphPlan::run(cudnnHandle_t handle, std::span<const void* const> addresses,
-                    tapegrad::Device device) const {
+bool GraphPlan::run(const CudnnUse& use, std::span<const void* const> addresses) const {
   Tensor workspace;
   try {
-    if (workspace_ > 0) workspace = Tensor::empty({workspace_}, u8, device);
+    if (workspace_ > 0) workspace = Tensor::empty({workspace_}, u8, use.device());
   } catch (const OutOfMemory&) {
     return false;
   }
@@ -225,8 +228,34 @@ bool GraphPlan::run(cudnnHandle_t handle, std::span<const void* const> addresses
   void* const work = workspace ? workspace.data<uint8_t>() : nullptr;
   pack.set_addresses(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {&work, 1});
   pack.finalize();
-  TG_DNN(cudnnBackendExecute, handle, *plan_, *pack);
+  TG_DNN(cudnnBackendExecute, use.handle(), *plan_, *pack);
   return true;
+}
+
+GraphKey& GraphKey::add(const Graph::Form& form) {
+  numbers_.push_back(form.type);
+  numbers_.insert(numbers_.end(), form.sizes.begin(), form.sizes.end());
+  numbers_.insert(numbers_.end(), form.steps.begin(), form.steps.end());
+  return *this;
+}
+
+const GraphPlan* plan_of(const CudnnUse& use, const GraphKey& key,
+                         const std::function<std::optional<GraphPlan>(GraphTarget)>& make) {
+  using Plans = std::map<GraphKey, std::optional<GraphPlan>>;
+  static auto* all = new Plans[kMaxDevices];  // looked up while in use; never destroyed
+  Plans& plans = all[use.device().index];
+  auto known = plans.find(key);
+  if (known == plans.end()) {
+    if (plans.size() >= kMostGraphs) return nullptr;
+    stop_recording("cuDNN compiles a kernel");
+    known = plans.emplace(key, std::nullopt).first;
+    try {
+      known->second = make({.handle = use.handle()});
+    } catch (const tapegrad::cuda::CudaError&) {
+      // What this cuDNN does not understand is not computed by it.
+    }
+  }
+  return known->second ? &*known->second : nullptr;
 }
 
 }  // namespace tapegrad::backends::cuda

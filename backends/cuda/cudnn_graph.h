@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <compare>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -77,8 +79,7 @@ class GraphPlan {
  public:
   /// Addresses of the graph's tensors and numbers, in the order in which they were made. False,
   /// with nothing done, where there is no memory for a workspace.
-  bool run(cudnnHandle_t handle, std::span<const void* const> addresses,
-           tapegrad::Device device) const;
+  bool run(const CudnnUse& use, std::span<const void* const> addresses) const;
 
  private:
   friend class Graph;
@@ -112,6 +113,7 @@ class Graph {
   Value number();
   /// Not stored.
   Value between(const Form& form);
+  const Sizes& sizes(Value x) const { return form(x).sizes; }
 
   Value map(cudnnPointwiseMode_t mode, Value x);
   Value map(cudnnPointwiseMode_t mode, Value x, Value y, Value into = kNew);
@@ -142,5 +144,31 @@ class Graph {
   std::vector<int64_t> stored_;
   std::vector<Backend> modes_, operations_;
 };
+
+/// What is computed by graphs.
+enum class GraphKind : int64_t { kAttention, kAttentionBackward };
+
+/// What a plan depends on: which computation, and sizes, steps and types of it.
+class GraphKey {
+ public:
+  explicit GraphKey(GraphKind kind) : numbers_{int64_t(kind)} {}
+  GraphKey& add(int64_t number) {
+    numbers_.push_back(number);
+    return *this;
+  }
+  GraphKey& add(const Graph::Form& form);
+  auto operator<=>(const GraphKey&) const = default;
+
+ private:
+  std::vector<int64_t> numbers_;
+};
+
+/// As cuDNN compiles a kernel for each new set of sizes, in a third of a second, sizes that come
+/// after so many others on a device have no plan.
+inline constexpr size_t kMostGraphs = 256;
+
+/// The plan of this key on the device, by `make` at its first use. Null where there is none.
+const GraphPlan* plan_of(const CudnnUse& use, const GraphKey& key,
+                         const std::function<std::optional<GraphPlan>(GraphTarget)>& make);
 
 }  // namespace tapegrad::backends::cuda

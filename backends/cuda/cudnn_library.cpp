@@ -74,7 +74,7 @@ cudnnDataType_t cudnn_type(DType dtype) {
 
 bool is_cudnn_wanted() { return is_wanted(); }
 
-CudnnUse::CudnnUse(tapegrad::Device device) : reason_(why_none()) {
+CudnnUse::CudnnUse(tapegrad::Device device) : device_(device), reason_(why_none()) {
   if (!reason_.empty()) return;
   const cudaStream_t stream = stream_of(device);  // makes the device this thread's
   Handle& handle = handle_of(device);

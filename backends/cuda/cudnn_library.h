@@ -91,10 +91,12 @@ class CudnnUse {
   /// False where cuDNN is not there.
   explicit operator bool() const { return handle_ != nullptr; }
   cudnnHandle_t handle() const { return handle_; }
+  tapegrad::Device device() const { return device_; }
   /// Why it is not there.
   const std::string& reason() const { return reason_; }
 
  private:
+  tapegrad::Device device_;
   std::unique_lock<std::mutex> lock_;
   cudnnHandle_t handle_ = nullptr;
   std::string reason_;

@@ -174,9 +174,7 @@ TEST(CudaCudnnAttention, PlantedMistakesAreNoticed) {
   ASSERT_TRUE(plan);
   const Tensor from = Tensor::full({8}, 3, f16, gpu), to = Tensor::full({8}, 0, f32, gpu);
   const float factor = 0.5;
-  const auto run = [&](std::vector<const void*> addresses) {
-    plan->run(use.handle(), addresses, gpu);
-  };
+  const auto run = [&](std::vector<const void*> addresses) { plan->run(use, addresses); };
   run({address_of(from), &factor, address_of(to)});
   EXPECT_EQ(Variable(to).to_vector<float>(), std::vector<float>(8, 1.5f));
   EXPECT_THROW(run({address_of(from), &factor}), CudaError);
@@ -193,8 +191,8 @@ TEST(CudaCudnnAttention, AGraphRepeatsTheBits) {
     GraphedStep step(
         [&](const Variable& x) {
           weight.zero_grad();
-          const Variable y = scaled_dot_product_attention(x * sum(weight), heads.k, heads.v,
-                                                          {.is_causal = true});
+          const Variable y =
+              scaled_dot_product_attention(x * sum(weight), heads.k, heads.v, {.is_causal = true});
           const Variable loss = sum((y * y).to(f32));
           loss.backward();
           return loss;

@@ -91,9 +91,9 @@ bool has_rows_of(const Bag& graph, std::int64_t columns) {
 }
 
 bool tensor_is_right(const Bag& tensor) {
-  for (const auto name : {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_DATA_TYPE,
-                          CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES,
-                          CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT})
+  for (const auto name :
+       {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DIMENSIONS,
+        CUDNN_ATTR_TENSOR_STRIDES, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT})
     if (!tensor.has(name)) return false;
   if (tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS).size() != 4 ||
       tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES).size() != 4)
@@ -284,9 +284,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
       return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
     check_operand(given->second, form.extent() * size_of(form.type), "an operand of cuDNN");
   }
-  if (addresses.size() != std::size_t(std::count_if(tensors.begin(), tensors.end(), [](auto& t) {
-        return t.second.is_stored;
-      })))
+  if (addresses.size() != std::size_t(std::count_if(tensors.begin(), tensors.end(),
+                                                    [](auto& t) { return t.second.is_stored; })))
     return CUDNN_STATUS_BAD_PARAM;
   ++runs;
   const std::int64_t bytes = workspace_of(plan);

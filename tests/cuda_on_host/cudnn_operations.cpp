@@ -148,9 +148,9 @@ const char* why_not_reduction(const Bag& operation) {
 }
 void run_reduction(const Bag& operation, const TensorForm& y, GraphValues& values) {
   const TensorForm x = form(operation, CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
-  const bool is_max = operation.part(CUDNN_ATTR_OPERATION_REDUCTION_DESC)
-                          .get<cudnnReduceTensorOp_t>(CUDNN_ATTR_REDUCTION_OPERATOR) ==
-                      CUDNN_REDUCE_TENSOR_MAX;
+  const bool is_max =
+      operation.part(CUDNN_ATTR_OPERATION_REDUCTION_DESC)
+          .get<cudnnReduceTensorOp_t>(CUDNN_ATTR_REDUCTION_OPERATOR) == CUDNN_REDUCE_TENSOR_MAX;
   std::vector<double>& to = values[y.id];
   std::fill(to.begin(), to.end(), is_max ? -std::numeric_limits<double>::infinity() : 0);
   const std::vector<double>& from = values.at(x.id);
@@ -198,7 +198,8 @@ void run_reshape(const Bag& operation, const TensorForm& y, GraphValues& values)
   const TensorForm x = form(operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
   const std::vector<double>& from = values.at(x.id);
   std::vector<double> memory(std::size_t(x.extent()));
-  for (std::int64_t i = 0; i < x.numel(); ++i) memory[std::size_t(x.place(i))] = from[std::size_t(i)];
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    memory[std::size_t(x.place(i))] = from[std::size_t(i)];
   for (std::int64_t i = 0; i < y.numel(); ++i)
     values[y.id][std::size_t(i)] = memory[std::size_t(y.place(i))];
 }

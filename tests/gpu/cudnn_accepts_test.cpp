@@ -1,0 +1,93 @@
+// Whether cuDNN itself has kernels for the graphs that are made for it. It can be asked without a
+// device, if one is described to it, and then compiles its kernels; what it needs of a driver is
+// there in the toolkit's stub.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "backends/cuda/cudnn_attention.h"
+#include "core/cuda.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+// An H200. Which of this is asked for depends on the version.
+constexpr char kDevice[] = R"({
+  "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
+  "multiProcessorCount": 132, "smCountOrigin": 0, "warpSize": 32,
+  "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
+  "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "maxCtasPerSM": 32,
+  "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
+  "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
+  "oversizedSharedMemoryPerBlock": 0, "reservedSharedMemoryPerBlock": 1024,
+  "totalGlobalMem": 150000000000, "l2CacheSize": 62914560, "memoryBusWidth": 6144,
+  "smClockRateKHz": 1980000, "memClockRateKHz": 3201000,
+  "pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1})";
+
+class CudnnAccepts : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (dlopen("libcuda.so.1", RTLD_NOW) == nullptr) dlopen(TAPEGRAD_DRIVER_STUB, RTLD_NOW);
+  }
+  void SetUp() override {
+    if (dlopen("libcudnn.so.9", RTLD_NOW) == nullptr) GTEST_SKIP() << dlerror();
+    device_.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    check(dnn().cudnnBackendSetAttribute(**device_, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                         CUDNN_TYPE_CHAR, sizeof(kDevice), kDevice),
+          "the description of a device");
+    device_->finalize();
+  }
+
+  /// A plan was made, or its kernel compiled, and only then was there no driver to load it.
+  template <typename Plan>
+  bool has_kernel(const Plan& plan) {
+    try {
+      return plan(GraphTarget{.device = &*device_}).has_value();
+    } catch (const tapegrad::cuda::CudaError& error) {
+      if (std::strstr(error.what(), "cuLibraryLoadData") != nullptr) return true;
+      ADD_FAILURE() << error.what();
+      return false;
+    }
+  }
+
+  std::optional<Backend> device_;
+};
+
+TEST_F(CudnnAccepts, Attention) {
+  struct Sizes {
+    int64_t queries, keys, features, width;
+  };
+  for (const cudnnDataType_t type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16})
+    for (const bool causal : {false, true})
+      for (const Sizes& s :
+           {Sizes{1024, 1024, 64, 64}, Sizes{500, 1003, 128, 128}, Sizes{512, 512, 8, 40}}) {
+        // In memory as a network has them: [examples, length, heads, columns].
+        const auto form = [&](int64_t length, int64_t columns) {
+          Graph::Form x = Graph::dense({4, 12, length, columns}, type);
+          x.steps = {length * 12 * columns, columns, 12 * columns, 1};
+          return x;
+        };
+        const AttentionProblem p{form(s.queries, s.features), form(s.keys, s.features),
+                                 form(s.keys, s.width), causal};
+        SCOPED_TRACE(testing::Message() << s.queries << " x " << s.keys << " scores, "
+                                        << s.features << " features" << (causal ? ", causal" : ""));
+        EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_attention(p, to); }));
+        EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_attention_backward(p, to); }));
+      }
+}
+
+TEST_F(CudnnAccepts, NotEveryGraph) {
+  EXPECT_FALSE(has_kernel([&](GraphTarget to) {  // a softmax of a logarithm: no one's attention
+    Graph g;
+    const Graph::Value q = g.tensor(Graph::dense({1, 1, 64, 64}, CUDNN_DATA_HALF));
+    const Graph::Value scores = g.map(CUDNN_POINTWISE_LOG, g.matmul(q, q));
+    const Graph::Value total = g.reduce(CUDNN_REDUCE_TENSOR_ADD, scores);
+    g.matmul(g.transpose(g.map(CUDNN_POINTWISE_DIV, scores, total), CUDNN_DATA_HALF), q,
+             g.tensor(Graph::dense({1, 1, 64, 64}, CUDNN_DATA_HALF)));
+    return g.plan(to);
+  }));
+}
+
+}  // namespace
+}  // namespace tapegrad::backends::cuda
