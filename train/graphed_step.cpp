@@ -14,6 +14,13 @@ std::vector<Variable> without_history(const std::vector<Variable>& results) {
   return values;
 }
 
+std::vector<Variable> copies(const std::vector<Variable>& results) {
+  std::vector<Variable> values;
+  for (const Variable& result : results)
+    values.push_back(result ? Variable(result.value().clone()) : Variable());
+  return values;
+}
+
 /// A fixed place for the values of an input.
 class FixedInput {
  public:
@@ -54,6 +61,15 @@ struct Shapes {
     bool all = given.size() == inputs.size();
     for (size_t i = 0; all && i < given.size(); ++i) all = inputs[i].takes(given[i]);
     return all;
+  }
+  /// The fixed places, with these values.
+  std::vector<Variable> fix(GraphedStep::Inputs given) {
+    std::vector<Variable> fixed;
+    for (size_t i = 0; i < given.size(); ++i) {
+      inputs[i].set(given[i]);
+      fixed.push_back(inputs[i].variable());
+    }
+    return fixed;
   }
 };
 
@@ -131,16 +147,13 @@ std::vector<Variable> GraphedStep::Impl::run(Inputs given) {
     shapes->calls = options.warmup - 1;  // what was replaced may have to be made anew
   }
   if (shapes->graph) return repeat(*shapes, given);
-  if (shapes->calls++ < options.warmup) return eagerly(given, "");
+  // In the places of the recording: what libraries choose by layout and alignment is then known.
+  if (shapes->calls++ < options.warmup) return copies(eagerly(shapes->fix(given), ""));
   return record(*shapes, given);
 }
 
 std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
-  std::vector<Variable> fixed;
-  for (size_t i = 0; i < given.size(); ++i) {
-    shapes.inputs[i].set(given[i]);
-    fixed.push_back(shapes.inputs[i].variable());
-  }
+  const std::vector<Variable> fixed = shapes.fix(given);
   std::vector<Variable> results;
   std::unique_ptr<Capture> graph;
   try {
@@ -170,14 +183,11 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
 }
 
 std::vector<Variable> GraphedStep::Impl::repeat(Shapes& shapes, Inputs given) {
-  for (size_t i = 0; i < given.size(); ++i) shapes.inputs[i].set(given[i]);
+  shapes.fix(given);
   shapes.graph->replay();
   graphed = true;
   reason.clear();
-  std::vector<Variable> results;
-  for (const Variable& result : shapes.results)
-    results.push_back(result ? Variable(result.value().clone()) : Variable());
-  return results;
+  return copies(shapes.results);
 }
 
 }  // namespace tapegrad

@@ -70,8 +70,8 @@ TEST_F(CudnnAccepts, Attention) {
         };
         const AttentionProblem p{form(s.queries, s.features), form(s.keys, s.features),
                                  form(s.keys, s.width), causal};
-        SCOPED_TRACE(testing::Message() << s.queries << " x " << s.keys << " scores, "
-                                        << s.features << " features" << (causal ? ", causal" : ""));
+        SCOPED_TRACE(testing::Message() << s.queries << " x " << s.keys << " scores, " << s.features
+                                        << " features" << (causal ? ", causal" : ""));
         EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_attention(p, to); }));
         EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_attention_backward(p, to); }));
       }
