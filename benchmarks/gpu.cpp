@@ -2,7 +2,7 @@
 //
 //   gpu bandwidth                  kernels beside a copy of 256 MiB, in GB/s
 //   gpu gemm                       matrix products, in TFLOP/s
-//   gpu attention                  in blocks and by ops, in TFLOP/s
+//   gpu attention                  as one op and by ops, in TFLOP/s
 //   gpu steps [workload...]        milliseconds of a training step, eager and graphed
 //
 // Runs on the default device (TAPEGRAD_DEVICE=cuda); times are those of the device, by events.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a real GPU, in what is meant to be under 8 minutes, and docs/gpu_results.md from it:
 #   1  all tests of the device        2  random numbers, bit for bit the CPU's
-#   3  convolutions by cuDNN beside those by columns
+#   3  what cuDNN computes beside what own kernels do
 #   4  every op in every dtype        5  graphs against eager steps
 #   6  bandwidths                     7  matrix products, and attention
 #   8  training steps, eager and graphed, beside PyTorch's where python3 has torch; ResNet-50 without
@@ -80,9 +80,9 @@ value() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$work/lines" | sort
 
 : >"$work/lines"
 : >"$work/failures"
-part "tests of the device" "$tests/gpu_test" --gtest_filter='-CudaRandom*:GraphedStep*:CudaConvolution*'
+part "tests of the device" "$tests/gpu_test" --gtest_filter='-CudaRandom*:GraphedStep*:CudaConvolution*:*Cudnn*'
 part "random numbers" "$tests/gpu_test" --gtest_filter='CudaRandom*'
-part "convolutions by cuDNN, and by columns" "$tests/gpu_test" --gtest_filter='CudaConvolution*'
+part "by cuDNN, and without" "$tests/gpu_test" --gtest_filter='CudaConvolution*:*Cudnn*'
 grep -a -A1 'Skipped$' "$work/log" | tail -1 >>"$work/failures" # why, where there is no cuDNN
 part "convolutions by columns" env TAPEGRAD_DEVICE=cuda TAPEGRAD_FAST_PATHS=0 \
   "$tests/op_cases_test" --gtest_filter='conv*'
@@ -97,6 +97,7 @@ export TAPEGRAD_DEVICE=cuda
 say "bandwidths" && lines "$gpu" bandwidth
 say "matrix products" && lines "$gpu" gemm
 say "attention" && lines "$gpu" attention
+lines bash -c 'TAPEGRAD_FAST_PATHS=0 "$1" attention | sed -n "s/^attention[.]b/attention_without_cudnn.b/p"' _ "$gpu"
 workloads=(peaks keras_cnn keras_cnn_1024 lstm_lm gpt resnet50)
 with_torch=$(python3 -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' \
   2>/dev/null)
