@@ -69,8 +69,8 @@ TEST_F(CudaAttentionCudnn, GivesWhatBlocksGive) {
       };
       Results a = results(), b = results();
       ASSERT_TRUE(cudnn_attention(q, k, v, causal, 0.25, a.y, a.log_sums));
-      ASSERT_TRUE(cudnn_attention_backward(dy, q, k, v, causal, 0.25, a.y, a.log_sums, a.dq, a.dk,
-                                           a.dv));
+      ASSERT_TRUE(
+          cudnn_attention_backward(dy, q, k, v, causal, 0.25, a.y, a.log_sums, a.dq, a.dk, a.dv));
       const bool before = use_cudnn(false);
       kernels::attention(q, k, v, none, causal, 0.25, {}, b.y, b.log_sums);
       kernels::attention_backward(dy, q, k, v, none, causal, 0.25, {}, b.y, b.log_sums, b.dq, b.dk,

@@ -105,11 +105,15 @@ bool tensor_is_right(const Bag& tensor) {
 }
 
 constexpr std::int64_t kTooMuch = std::int64_t{1} << 40;
+const Bag& engine_of(const Bag& plan) {
+  return plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).part(CUDNN_ATTR_ENGINECFG_ENGINE);
+}
+std::int64_t index_of(const Bag& engine) {
+  return engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+}
 std::int64_t workspace_of(const Bag& plan) {
-  const Bag& engine =
-      plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).part(CUDNN_ATTR_ENGINECFG_ENGINE);
-  if (engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == kHuge) return kTooMuch;
-  return has_rows_of(engine.part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH), 40) ? 16 << 20 : 640;
+  if (index_of(engine_of(plan)) == kHuge) return kTooMuch;
+  return has_rows_of(engine_of(plan).part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH), 40) ? 16 << 20 : 640;
 }
 
 cudnnStatus_t finalize(const Bag& bag) {
@@ -130,11 +134,8 @@ cudnnStatus_t finalize(const Bag& bag) {
                  : CUDNN_STATUS_SUCCESS;
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
       if (breaks_capture()) return CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED;
-      return bag.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
-                         .part(CUDNN_ATTR_ENGINECFG_ENGINE)
-                         .get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == kNotAfterAll
-                 ? CUDNN_STATUS_NOT_SUPPORTED
-                 : CUDNN_STATUS_SUCCESS;
+      return index_of(engine_of(bag)) == kNotAfterAll ? CUDNN_STATUS_NOT_SUPPORTED
+                                                      : CUDNN_STATUS_SUCCESS;
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
       return bag.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).size() ==
                      bag.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).size()
@@ -248,7 +249,7 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t native,
       put(0, part_of(bag, name));
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
-      if (bag.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == kVaries)
+      if (index_of(bag) == kVaries)
         return give({CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC},
                     wanted, count, values);
       return give({CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, wanted, count, values);
@@ -263,9 +264,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                                   cudnnBackendDescriptor_t native_pack) {
   const Bag &plan = *bag_of(native_plan), &pack = *bag_of(native_pack);
   if (!plan.is_final || !pack.is_final) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
-  const Bag graph = plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
-                        .part(CUDNN_ATTR_ENGINECFG_ENGINE)
-                        .part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  const Bag& engine = engine_of(plan);
+  if (index_of(engine) == kVaries) return CUDNN_STATUS_EXECUTION_FAILED;
+  const Bag graph = engine.part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
   const auto addresses = addresses_of(pack);
   const auto tensors = tensors_of(graph);
   void* workspace = pack.get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);

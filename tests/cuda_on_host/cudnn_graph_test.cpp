@@ -61,9 +61,39 @@ TEST(CudaCudnnGraph, BlocksDoWhatItDoesNot) {
   EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 64, 64, 8, 8})));     // few scores
   EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 12, 8})));  // columns in no eights
   EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 24, 8})));  // cuDNN knows no way
-  Heads shifted(kEnough);
-  shifted.q = transpose(narrow(randn({2, 512, 2, 12}).to(bf16).to(gpu), 3, 4, 8), 1, 2);
-  EXPECT_FALSE(goes_by_cudnn(shifted));  // rows that begin anywhere
+  Heads other(kEnough);
+  const auto columns = [](int64_t first) {
+    return transpose(narrow(randn({2, 512, 2, 12}).to(bf16).to(gpu), 3, first, 8), 1, 2);
+  };
+  for (const int64_t first : {0, 4}) {  // rows that begin at no multiples of 16 bytes
+    other.q = columns(first);
+    EXPECT_FALSE(goes_by_cudnn(other)) << first;
+  }
+}
+
+TEST(CudaCudnnGraph, PlansAreToldApart) {
+  manual_seed(6);
+  const Heads heads(kEnough);
+  const auto first_and_last_row = [&](bool causal) {
+    const Variable y =
+        scaled_dot_product_attention(heads.q, heads.k, heads.v, {.is_causal = causal});
+    const auto row = [&](int64_t i) { return select(y, 2, i).to(f64).to_vector<double>(); };
+    return std::pair{row(0), row(511)};
+  };
+  const auto all = first_and_last_row(false), causal = first_and_last_row(true);
+  EXPECT_EQ(all.second, causal.second);  // which sees all keys either way
+  EXPECT_NE(all.first, causal.first);
+}
+
+TEST(CudaCudnnGraph, AGradientThatBeginsAnywhere) {
+  manual_seed(7);
+  const Heads heads(kEnough);
+  const Variable q = heads.q.detach().requires_grad_();
+  const Variable y = scaled_dot_product_attention(q, heads.k, heads.v);
+  const Variable numbers = randn({1 + y.numel()}).to(bf16).to(gpu);
+  const int before = coh::cudnn_graphs_run();
+  y.backward(reshape(narrow(numbers, 0, 1, y.numel()), y.shape()));
+  EXPECT_EQ(coh::cudnn_graphs_run(), before);  // by blocks
 }
 
 TEST(CudaCudnnGraph, OnlyWantedGradients) {
