@@ -7,6 +7,13 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
+/// Of queries and of keys that cuDNN looks at together. Where a part of a tile lies beyond the last
+/// key, versions up to 9.26 gave NaN as gradients of large negative scores (pytorch/pytorch issue
+/// 196678, NVIDIA/cudnn-frontend issues 160 and 1072).
+constexpr int64_t kTile = 128;
+/// 9.10 had faults that cudnn-frontend refuses it for.
+constexpr size_t kOldest = 91100;
+
 /// None where cuDNN does not read it: with more dimensions than four, columns that do not lie side
 /// by side or are no multiple of eight, or rows that do not begin at multiples of 16 bytes.
 std::optional<Graph::Form> form_of(const Tensor& x) {
@@ -30,14 +37,17 @@ std::optional<AttentionProblem> problem_of(const Tensor& q, const Tensor& k, con
   if (!is_cudnn_wanted() || size_of(q.dtype()) != 2) return {};
   const auto a = form_of(q), b = form_of(k), c = form_of(v);
   if (!a || !b || !c) return {};
-  if (a->sizes[0] * a->sizes[1] * a->sizes[2] * b->sizes[2] < kFewestScores) return {};
+  const int64_t queries = a->sizes[2], keys = b->sizes[2];
+  if (queries % kTile != 0 || keys % kTile != 0) return {};
+  if (a->sizes[0] * a->sizes[1] * queries * keys < kFewestScores) return {};
   return AttentionProblem{*a, *b, *c, causal};
 }
 
 const GraphPlan* plan_for(const AttentionProblem& p, bool backward, const CudnnUse& use) {
   GraphKey key(backward ? GraphKind::kAttentionBackward : GraphKind::kAttention);
   key.add(p.q).add(p.k).add(p.v).add(p.causal);
-  return plan_of(use, key, [&](GraphTarget target) {
+  return plan_of(use, key, [&](GraphTarget target) -> std::optional<GraphPlan> {
+    if (dnn().cudnnGetVersion() < kOldest) return {};
     return backward ? plan_attention_backward(p, target) : plan_attention(p, target);
   });
 }

@@ -58,7 +58,9 @@ TEST(CudaCudnnGraph, BlocksDoWhatItDoesNot) {
   EXPECT_FALSE(goes_by_cudnn(heads, {.attn_mask = randn({512, 512}).to(bf16).to(gpu)}));
   EXPECT_FALSE(goes_by_cudnn(heads, {.dropout_p = 0.5}));
   EXPECT_FALSE(goes_by_cudnn(Heads(kEnough, f32)));
-  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 64, 64, 8, 8})));     // few scores
+  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 64, 64, 8, 8})));    // few scores
+  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 576, 8, 8})));  // keys in no multiples of 128
+  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 576, 512, 8, 8})));
   EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 12, 8})));  // columns in no eights
   EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 24, 8})));  // cuDNN knows no way
   Heads other(kEnough);
