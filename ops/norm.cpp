@@ -1,5 +1,7 @@
 #include "ops/norm.h"
 
+#include <utility>
+
 #include "core/autocast_operand.h"
 #include "core/call_line.h"
 #include "core/op.h"
@@ -18,6 +20,9 @@ constinit Kernel<void(const Tensor&, Tensor&, Tensor&)> channel_moments{"batch_n
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       Tensor&)>
     batch_norm{"batch_norm"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, double, Tensor&, Tensor&,
+                      Tensor&, Tensor&, bool&)>
+    batch_norm_at_once{"batch_norm"};
 constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       bool, Tensor&, Tensor&, Tensor&)>
     batch_norm_backward{"batch_norm_backward"};
@@ -41,6 +46,12 @@ Tensor as(const Tensor& x, const Shape& shape) {
   return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
 }
 
+/// 1 / sqrt(var + eps)
+Tensor invstd_of(const Tensor& var, double eps) {
+  const Recording off(false);
+  return rsqrt(Variable(var) + eps).value();
+}
+
 Tensor contiguous_or_empty(const Tensor& x) { return x ? x.contiguous() : x; }
 
 /// The gradients by the formula, where x_hat = (x - mean) * invstd and both are recorded:
@@ -52,9 +63,10 @@ Variable dx_by_formula(const Variable& x_hat, const Variable& invstd, const Vari
 
 struct BatchNorm {
   static constexpr std::string_view kName = "batch_norm";
-  Tensor mean, invstd;
+  Tensor mean, var;  // in training the memory for the batch's; var is not kept
   bool training;
   double eps;
+  Tensor invstd{};
   DType parameters = f32;  // of weight and bias
   SavedInput<0, 0, 1> x{};
   SavedInput<1, 0> weight{};
@@ -74,8 +86,12 @@ struct BatchNorm {
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     if (weight || bias) parameters = (weight ? weight : bias).dtype();
     Tensor y = x.empty_like(x.shape());
-    Tensor rows = as(y, channels(x.shape()));
-    kernels::batch_norm(as(x, channels(x.shape())), mean, invstd, wide(weight), wide(bias), rows);
+    Tensor to = as(y, channels(x.shape())), now = std::exchange(var, Tensor());
+    const Tensor rows = as(x, channels(x.shape())), scale = wide(weight), shift = wide(bias);
+    if (training && at_once(rows, scale, shift, to, now)) return y;
+    if (training) kernels::channel_moments(rows, mean, now);
+    invstd = invstd_of(now, eps);
+    kernels::batch_norm(rows, mean, invstd, scale, shift, to);
     return y;
   }
 
@@ -84,6 +100,16 @@ struct BatchNorm {
   }
 
  private:
+  /// Images that a device has packed may have a kernel of their own.
+  bool at_once(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y, Tensor& now) {
+    bool done = false;
+    if (!x.storage().is_packed() || !kernels::batch_norm_at_once.has(x.device().type, x.dtype()))
+      return done;
+    invstd = mean.empty_like(mean.shape());
+    kernels::batch_norm_at_once(x, weight, bias, eps, y, mean, now, invstd, done);
+    return done;
+  }
+
   std::array<Variable, 3> by_kernel(const Variable& dy, Needs needs) const {
     const Shape shape = channels(dy.shape());
     const Tensor none, x = needs[0] || needs[1] ? as(this->x().value(), shape) : none;
@@ -263,21 +289,16 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
   const ErrorLine line(where);
   check_batch_norm(x, running_mean, running_var, weight, bias, options.training);
   const DType wide = statistics_dtype(x.dtype());
-  Tensor mean = Tensor::empty({x.shape()[1]}, wide, x.device());
-  Tensor var = mean.empty_like(mean.shape());
-  Variable invstd;
-  {
-    const Recording off(false);
-    if (options.training) {
-      kernels::channel_moments(as(x.value(), BatchNorm::channels(x.shape())), mean, var);
-    } else {
-      mean = running_mean.value().to(wide).clone();  // later changes do not reach backward
-      var = running_var.value().to(wide);
-    }
-    invstd = rsqrt(Variable(var) + options.eps);
+  Tensor mean, var;
+  if (options.training) {
+    mean = Tensor::empty({x.shape()[1]}, wide, x.device());
+    var = mean.empty_like(mean.shape());
+  } else {
+    mean = running_mean.value().to(wide).clone();  // later changes do not reach backward
+    var = running_var.value().to(wide);
   }
   const Variable y =
-      apply(BatchNorm{mean, invstd.value(), options.training, options.eps}, where, x, weight, bias);
+      apply(BatchNorm{mean, var, options.training, options.eps}, where, x, weight, bias);
   if (options.training && running_mean && x.numel() > 0 && !is_recomputing()) {
     const Recording off(false);
     const double count = double(x.numel() / x.shape()[1]);

@@ -33,6 +33,10 @@ Graph::Form Graph::dense(const Sizes& sizes, cudnnDataType_t type) {
   for (size_t d = sizes.size(); d-- > 0; step *= sizes[d]) form.steps[d] = step;
   return form;
 }
+Graph::Form Graph::channels_last(const Sizes& sizes, cudnnDataType_t type) {
+  const auto& [n, channels, height, width] = sizes;
+  return {sizes, {height * width * channels, 1, width * channels, channels}, type};
+}
 Graph::Form Graph::transposed(Form form) {
   std::swap(form.sizes[2], form.sizes[3]);
   std::swap(form.steps[2], form.steps[3]);
@@ -145,6 +149,84 @@ Graph::Value Graph::transpose(Value x, cudnnDataType_t type) {
   operation.finalize();
   operations_.push_back(std::move(operation));
   return into;
+}
+
+void Graph::batch_norm(const BatchNorm& n) {
+  Backend operation(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_BATCH_NORM);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_NORM_FWD_TRAINING);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, of(n.x));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, of(n.weight));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, of(n.bias));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, of(n.eps));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, of(n.y));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, of(n.mean));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, of(n.invstd));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, of(n.momentum));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, of(n.running_mean));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, of(n.running_var));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, of(n.next_mean));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, of(n.next_var));
+  operation.finalize();
+  operations_.push_back(std::move(operation));
+}
+void Graph::batch_norm_backward(const BatchNormBackward& n) {
+  Backend operation(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_BATCH_NORM);
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, of(n.x));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, of(n.dy));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, of(n.weight));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, of(n.mean));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, of(n.invstd));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, of(n.dx));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, of(n.dweight));
+  operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, of(n.dbias));
+  operation.finalize();
+  operations_.push_back(std::move(operation));
+}
+
+Backend Graph::resampling(const Windows& windows) {
+  const auto fractions = [](const std::array<int64_t, 2>& sizes) {
+    return std::array<cudnnFraction_t, 2>{{{sizes[0], 1}, {sizes[1], 1}}};
+  };
+  const bool is_maximum = windows.mode == CUDNN_RESAMPLE_MAXPOOL;
+  Backend mode(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
+  mode.set(CUDNN_ATTR_RESAMPLE_MODE, windows.mode);
+  mode.set(CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_DATA_FLOAT);
+  mode.set(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
+  mode.set(CUDNN_ATTR_RESAMPLE_PADDING_MODE, is_maximum ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD);
+  mode.set(CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, int64_t{2});
+  const std::pair<cudnnBackendAttributeName_t, const std::array<int64_t, 2>&> sizes[] = {
+      {CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, windows.size},
+      {CUDNN_ATTR_RESAMPLE_STRIDES, windows.stride},
+      {CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, windows.padding},
+      {CUDNN_ATTR_RESAMPLE_POST_PADDINGS, windows.padding}};
+  for (const auto& [name, size] : sizes)
+    mode.set(name, std::span<const cudnnFraction_t>(fractions(size)));
+  mode.finalize();
+  return mode;
+}
+void Graph::pool(const Windows& windows, Value x, Value y) {
+  Backend mode = resampling(windows);
+  Backend operation(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, mode);
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, of(x));
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, of(y));
+  modes_.push_back(std::move(mode));
+  operation.finalize();
+  operations_.push_back(std::move(operation));
+}
+void Graph::pool_backward(const Windows& windows, Value x, Value y, Value dy, Value dx) {
+  Backend mode = resampling(windows);
+  Backend operation(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, mode);
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC, of(x));
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_YDESC, of(y));
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, of(dy));
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, of(dx));
+  modes_.push_back(std::move(mode));
+  operation.finalize();
+  operations_.push_back(std::move(operation));
 }
 
 namespace {

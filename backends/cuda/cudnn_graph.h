@@ -58,6 +58,20 @@ class Backend {
   static cudnnBackendAttributeType_t type_of(cudnnReduceTensorOp_t) {
     return CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
   }
+  static cudnnBackendAttributeType_t type_of(cudnnBackendNormMode_t) {
+    return CUDNN_TYPE_NORM_MODE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnBackendNormFwdPhase_t) {
+    return CUDNN_TYPE_NORM_FWD_PHASE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnResampleMode_t) {
+    return CUDNN_TYPE_RESAMPLE_MODE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnPaddingMode_t) { return CUDNN_TYPE_PADDING_MODE; }
+  static cudnnBackendAttributeType_t type_of(cudnnNanPropagation_t) {
+    return CUDNN_TYPE_NAN_PROPOGATION;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnFraction_t) { return CUDNN_TYPE_FRACTION; }
   static cudnnBackendAttributeType_t type_of(cudnnBackendDescriptor_t) {
     return CUDNN_TYPE_BACKEND_DESCRIPTOR;
   }
@@ -101,6 +115,8 @@ class Graph {
   };
   /// One element after another.
   static Form dense(const Sizes& sizes, cudnnDataType_t type = CUDNN_DATA_FLOAT);
+  /// Images [n, channels, h, w] whose channels lie side by side.
+  static Form channels_last(const Sizes& sizes, cudnnDataType_t type);
   /// With each other's place for the last two dimensions.
   static Form transposed(Form form);
 
@@ -128,6 +144,29 @@ class Graph {
   /// Not computed, but read so; of a type.
   Value transpose(Value x, cudnnDataType_t type);
 
+  /// What batch_norm() reads and writes: images x and y [n, channels, h, w], two numbers, and
+  /// float32 tensors [1, channels, 1, 1].
+  struct BatchNorm {
+    Value x, weight, bias, eps, y, mean, invstd;
+    /// next = (1 - momentum) * running + momentum * the batch's, whose variance is unbiased.
+    Value momentum, running_mean, running_var, next_mean, next_var;
+  };
+  void batch_norm(const BatchNorm& n);
+  struct BatchNormBackward {
+    Value x, dy, weight, mean, invstd, dx, dweight, dbias;
+  };
+  void batch_norm_backward(const BatchNormBackward& n);
+
+  /// Windows of images [n, channels, h, w] that are pooled. A NaN is the largest of all, padding
+  /// the smallest.
+  struct Windows {
+    cudnnResampleMode_t mode;
+    std::array<int64_t, 2> size, stride, padding;
+  };
+  void pool(const Windows& windows, Value x, Value y);
+  /// The gradient of a mean, which does not depend on x and y; there are kernels that want them.
+  void pool_backward(const Windows& windows, Value x, Value y, Value dy, Value dx);
+
   /// How it is computed: the first way in cuDNN's own order that gives the same bits each time and
   /// wants no more than kMostWorkspace. None where cuDNN knows no such way.
   std::optional<GraphPlan> plan(GraphTarget target) const;
@@ -138,6 +177,7 @@ class Graph {
   Value add(const Form& form, bool is_stored, bool is_number);
   Value pointwise(Backend mode, Value x, Value y, Value condition, Value into);
   static Backend pointwise_mode(cudnnPointwiseMode_t mode);
+  static Backend resampling(const Windows& windows);
 
   std::vector<Form> forms_;
   std::vector<Backend> tensors_;
@@ -146,7 +186,14 @@ class Graph {
 };
 
 /// What is computed by graphs.
-enum class GraphKind : int64_t { kAttention, kAttentionBackward };
+enum class GraphKind : int64_t {
+  kAttention,
+  kAttentionBackward,
+  kBatchNorm,
+  kBatchNormBackward,
+  kPool,
+  kPoolBackward
+};
 
 /// What a plan depends on: which computation, and sizes, steps and types of it.
 class GraphKey {

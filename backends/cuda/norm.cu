@@ -3,6 +3,7 @@
 
 #include "backends/cuda/columns.cuh"
 #include "backends/cuda/map.cuh"
+#include "backends/cuda/norm_cudnn.h"
 #include "backends/cuda/packed.h"
 #include "backends/cuda/reduce.cuh"
 #include "backends/cuda/reducers.cuh"
@@ -121,6 +122,7 @@ void batch_norm_backward(const Images& images, const Tensor& mean, const Tensor&
 void register_norm() {
   kernels::channel_moments.set_takes_packed();
   kernels::batch_norm.set_takes_packed();
+  kernels::batch_norm_at_once.set_takes_packed();
   kernels::batch_norm_backward.set_takes_packed();
   set<kernels::channel_moments>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& mean,
                                                             Tensor& var) {
@@ -138,12 +140,25 @@ void register_norm() {
     map_types(Type<T>{}, TypeList<T, V, V, V>{}, Normalize{}, y, x, of_channels(mean),
               of_channels(scale_of<V>(weight, invstd)), of_channels(shift));
   });
+  set<kernels::batch_norm_at_once>(
+      TypeList<float16, bfloat16>{},
+      [](auto, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
+         Tensor& mean, Tensor& var, Tensor& invstd, bool& done) {
+        const auto pixels = pixels_of(x);
+        if (!pixels || !can_be_packed(y)) return;
+        Tensor to = pixels_to_write(y);
+        done = cudnn_batch_norm(*pixels, weight, bias, eps, to, mean, var, invstd);
+        if (done) set_packed(y);
+      });
   set<kernels::batch_norm_backward>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
                                   const Tensor& invstd, const Tensor& weight, bool training,
                                   Tensor& dx, Tensor& dweight, Tensor& dbias) {
-        const Images images(x, dy, dx);
-        batch_norm_backward<T>(images, mean, invstd, weight, training, dweight, dbias);
+        Images images(x, dy, dx);
+        if (!images.packed || !dx || !training ||
+            !cudnn_batch_norm_backward(images.x, images.dy, mean, invstd, weight, images.dx,
+                                       dweight, dbias))
+          batch_norm_backward<T>(images, mean, invstd, weight, training, dweight, dbias);
         if (dx && images.packed) set_packed(dx);
       });
 }

@@ -5,6 +5,7 @@
 #include "backends/cuda/find.cuh"
 #include "backends/cuda/packed.h"
 #include "backends/cuda/patches.cuh"
+#include "backends/cuda/pool_cudnn.h"
 #include "backends/cuda/register.h"
 #include "backends/cuda/segments.h"
 #include "core/error.h"
@@ -238,6 +239,19 @@ struct AvgPoolBackward {
   }
 };
 
+/// Images that are pooled, in order or as pixels, or their gradients.
+struct Pooled {
+  Tensor from, to;
+  ImageLayout layout;
+
+  Pooled(const Tensor& in_order, const std::optional<Tensor>& pixels, Tensor& to, bool packed)
+      : from(!packed  ? in_order
+             : pixels ? *pixels
+                      : channels_last(in_order)),
+        to(packed ? pixels_to_write(to) : to),
+        layout(packed ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst) {}
+};
+
 struct Outside {
   int64_t size;
   __device__ bool operator()(int64_t position) const { return position < 0 || position >= size; }
@@ -272,11 +286,13 @@ void register_pool() {
     const MaxPool2dOptions& o = windows.options;
     const auto pixels = pixels_of(x);
     const bool packed = pixels && can_be_packed(y) && (!indices || can_be_packed(indices));
-    for_each(y.numel(), y,
-             MaxPool<T>{packed ? pixels->data<T>() : x.data<T>(), y.data<T>(),
-                        indices ? indices.data<int32_t>() : nullptr,
-                        Planes(x.shape(), y.shape(), packed), o.kernel_size,
-                        o.stride.value_or(o.kernel_size), o.padding, o.dilation, windows.adaptive});
+    Pooled p(x, pixels, y, packed);
+    if (indices || !cudnn_max_pool2d(p.from, windows, p.to, p.layout))
+      for_each(
+          y.numel(), y,
+          MaxPool<T>{p.from.data<T>(), y.data<T>(), indices ? indices.data<int32_t>() : nullptr,
+                     Planes(x.shape(), y.shape(), packed), o.kernel_size,
+                     o.stride.value_or(o.kernel_size), o.padding, o.dilation, windows.adaptive});
     if (packed) set_packed(y);
     if (packed && indices) set_packed(indices);
   });
@@ -328,23 +344,27 @@ void register_pool() {
     const bool is_mean = y.shape()[2] * y.shape()[3] == 1;  // then both orders are one
     const bool packed = pixels && (is_mean || can_be_packed(y));
     const Planes p(x.shape(), y.shape(), packed);
-    const T* from = packed ? pixels->data<T>() : x.data<T>();
-    for_each(y.numel(), y, AvgPool<T>{from, y.data<T>(), p, WindowPair(p, windows)});
+    Pooled images(x, pixels, y, packed);
+    if (!cudnn_avg_pool2d(images.from, windows, images.to, images.layout))
+      for_each(y.numel(), y,
+               AvgPool<T>{images.from.data<T>(), y.data<T>(), p, WindowPair(p, windows)});
     if (packed && !is_mean) set_packed(y);
   });
-  set<kernels::avg_pool2d_backward>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
-        const auto pixels = pixels_of(dy);
-        const bool is_mean = dy.shape()[2] * dy.shape()[3] == 1;  // as convolutions want it then
-        const bool packed =
-            (pixels || (is_mean && are_packed(dx.dtype(), dx.shape()[1], dx.device()))) &&
-            can_be_packed(dx);
-        const Planes p(dx.shape(), dy.shape(), packed);
-        const T* from = packed && pixels ? pixels->data<T>() : dy.data<T>();
-        for_each(dx.numel(), dx, AvgPoolBackward<T>{from, dx.data<T>(), p, WindowPair(p, windows)});
-        if (packed) set_packed(dx);
-      });
+  set<kernels::avg_pool2d_backward>(kFloatTypes, []<typename T>(Type<T>, const Tensor& dy,
+                                                                const AverageWindows& windows,
+                                                                Tensor& dx) {
+    const auto pixels = pixels_of(dy);
+    const bool is_mean = dy.shape()[2] * dy.shape()[3] == 1;  // as convolutions want it then
+    const bool packed =
+        (pixels || (is_mean && are_packed(dx.dtype(), dx.shape()[1], dx.device()))) &&
+        can_be_packed(dx);
+    const Planes p(dx.shape(), dy.shape(), packed);
+    Pooled images(dy, pixels, dx, packed);
+    if (!cudnn_avg_pool2d_backward(images.from, windows, images.to, images.layout))
+      for_each(dx.numel(), dx,
+               AvgPoolBackward<T>{images.from.data<T>(), dx.data<T>(), p, WindowPair(p, windows)});
+    if (packed) set_packed(dx);
+  });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -2,6 +2,8 @@
 #include "backends/cuda/attention_cudnn.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/cudnn.h"
+#include "backends/cuda/norm_cudnn.h"
+#include "backends/cuda/pool_cudnn.h"
 
 namespace tapegrad::backends::cuda {
 
@@ -24,6 +26,21 @@ bool cudnn_attention(const Tensor&, const Tensor&, const Tensor&, bool, double, 
 }
 bool cudnn_attention_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool,
                               double, const Tensor&, const Tensor&, Tensor&, Tensor&, Tensor&) {
+  return false;
+}
+
+bool cudnn_batch_norm(const Tensor&, const Tensor&, const Tensor&, double, Tensor&, Tensor&,
+                      Tensor&, Tensor&) {
+  return false;
+}
+bool cudnn_batch_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                               const Tensor&, Tensor&, Tensor&, Tensor&) {
+  return false;
+}
+
+bool cudnn_max_pool2d(const Tensor&, const MaximumWindows&, Tensor&, ImageLayout) { return false; }
+bool cudnn_avg_pool2d(const Tensor&, const AverageWindows&, Tensor&, ImageLayout) { return false; }
+bool cudnn_avg_pool2d_backward(const Tensor&, const AverageWindows&, Tensor&, ImageLayout) {
   return false;
 }
 
