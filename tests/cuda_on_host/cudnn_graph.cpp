@@ -31,7 +31,14 @@ std::int64_t size_of(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_HEUR_MODE:
     case CUDNN_TYPE_POINTWISE_MODE:
     case CUDNN_TYPE_REDUCTION_OPERATOR_TYPE:
+    case CUDNN_TYPE_NORM_MODE:
+    case CUDNN_TYPE_NORM_FWD_PHASE:
+    case CUDNN_TYPE_RESAMPLE_MODE:
+    case CUDNN_TYPE_PADDING_MODE:
+    case CUDNN_TYPE_NAN_PROPOGATION:
       return 4;
+    case CUDNN_TYPE_FRACTION:
+      return sizeof(cudnnFraction_t);
     default:
       return 8;
   }
@@ -46,15 +53,33 @@ cudnnBackendAttributeType_t type_of(cudnnBackendAttributeName_t name) {
       return CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
     case CUDNN_ATTR_ENGINEHEUR_MODE:
       return CUDNN_TYPE_HEUR_MODE;
+    case CUDNN_ATTR_OPERATION_NORM_FWD_MODE:
+    case CUDNN_ATTR_OPERATION_NORM_BWD_MODE:
+      return CUDNN_TYPE_NORM_MODE;
+    case CUDNN_ATTR_OPERATION_NORM_FWD_PHASE:
+      return CUDNN_TYPE_NORM_FWD_PHASE;
+    case CUDNN_ATTR_RESAMPLE_MODE:
+      return CUDNN_TYPE_RESAMPLE_MODE;
+    case CUDNN_ATTR_RESAMPLE_PADDING_MODE:
+      return CUDNN_TYPE_PADDING_MODE;
+    case CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION:
+      return CUDNN_TYPE_NAN_PROPOGATION;
+    case CUDNN_ATTR_RESAMPLE_WINDOW_DIMS:
+    case CUDNN_ATTR_RESAMPLE_STRIDES:
+    case CUDNN_ATTR_RESAMPLE_PRE_PADDINGS:
+    case CUDNN_ATTR_RESAMPLE_POST_PADDINGS:
+      return CUDNN_TYPE_FRACTION;
     case CUDNN_ATTR_POINTWISE_MATH_PREC:
     case CUDNN_ATTR_MATMUL_COMP_TYPE:
     case CUDNN_ATTR_REDUCTION_COMP_TYPE:
+    case CUDNN_ATTR_RESAMPLE_COMP_TYPE:
     case CUDNN_ATTR_TENSOR_DATA_TYPE:
       return CUDNN_TYPE_DATA_TYPE;
     case CUDNN_ATTR_TENSOR_IS_VIRTUAL:
     case CUDNN_ATTR_TENSOR_IS_BY_VALUE:
       return CUDNN_TYPE_BOOLEAN;
     case CUDNN_ATTR_POINTWISE_AXIS:
+    case CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS:
     case CUDNN_ATTR_TENSOR_UNIQUE_ID:
     case CUDNN_ATTR_TENSOR_DIMENSIONS:
     case CUDNN_ATTR_TENSOR_STRIDES:
@@ -90,6 +115,12 @@ bool has_rows_of(const Bag& graph, std::int64_t columns) {
   return false;
 }
 
+bool is_pooling(const Bag& graph) {
+  const auto type = graph.part(CUDNN_ATTR_OPERATIONGRAPH_OPS).type;
+  return type == CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR ||
+         type == CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR;
+}
+
 bool tensor_is_right(const Bag& tensor) {
   for (const auto name :
        {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DIMENSIONS,
@@ -113,7 +144,9 @@ std::int64_t index_of(const Bag& engine) {
 }
 std::int64_t workspace_of(const Bag& plan) {
   if (index_of(engine_of(plan)) == kHuge) return kTooMuch;
-  return has_rows_of(engine_of(plan).part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH), 40) ? 16 << 20 : 640;
+  const Bag& graph = engine_of(plan).part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  if (is_pooling(graph)) return 0;
+  return has_rows_of(graph, 40) ? 16 << 20 : 640;
 }
 
 cudnnStatus_t finalize(const Bag& bag) {
@@ -142,7 +175,8 @@ cudnnStatus_t finalize(const Bag& bag) {
                  ? CUDNN_STATUS_SUCCESS
                  : CUDNN_STATUS_BAD_PARAM;
     default:
-      if (const char* why = why_not(bag)) {
+      if (const char* why = bag.type == CUDNN_BACKEND_RESAMPLE_DESCRIPTOR ? why_not_resampling(bag)
+                                                                          : why_not(bag)) {
         std::fprintf(stderr, "cuDNN: %s\n", why);
         return CUDNN_STATUS_BAD_PARAM;
       }
@@ -270,8 +304,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const auto addresses = addresses_of(pack);
   const auto tensors = tensors_of(graph);
   void* workspace = pack.get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-  if (workspace == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  check_operand(workspace, workspace_of(plan), "the workspace of cuDNN");
+  const std::int64_t bytes = workspace_of(plan);
+  if (workspace == nullptr && bytes > 0) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  check_operand(workspace, bytes, "the workspace of cuDNN");
   GraphValues numbers;
   for (const auto& [id, form] : tensors) {
     if (!form.is_stored) continue;
@@ -289,9 +324,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                                                     [](auto& t) { return t.second.is_stored; })))
     return CUDNN_STATUS_BAD_PARAM;
   ++runs;
-  const std::int64_t bytes = workspace_of(plan);
   const cudaError_t queued = enqueue(stream_of(handle), [=] {
-    poison(workspace, std::size_t(bytes));
+    if (bytes > 0) poison(workspace, std::size_t(bytes));
     GraphValues values = numbers;
     for (const auto& operation : graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).parts) {
       for (const auto& [name, attribute] : operation->attributes)

@@ -217,7 +217,7 @@ const char* why_not(const Bag& operation) {
     case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
       return why_not_reshape(operation);
     default:
-      fail("cuDNN: an operation that cuda_on_host does not have");
+      return why_not_of_images(operation);
   }
 }
 
@@ -236,8 +236,10 @@ std::vector<std::int64_t> run_operation(const Bag& operation, GraphValues& value
       return run(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, run_reduction);
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
       return run(CUDNN_ATTR_OPERATION_MATMUL_CDESC, run_matmul);
-    default:
+    case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
       return run(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, run_reshape);
+    default:
+      return run_of_images(operation, values);
   }
 }
 

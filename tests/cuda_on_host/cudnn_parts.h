@@ -94,6 +94,10 @@ using GraphValues = std::map<std::int64_t, std::vector<double>>;
 const char* why_not(const Bag& operation);
 /// Computes an operation that was taken. Returns which tensors it gave values.
 std::vector<std::int64_t> run_operation(const Bag& operation, GraphValues& values);
+/// The same for operations on images (cudnn_images.cpp), and for how windows lie.
+const char* why_not_of_images(const Bag& operation);
+std::vector<std::int64_t> run_of_images(const Bag& operation, GraphValues& values);
+const char* why_not_resampling(const Bag& resampling);
 /// As a tensor of such a type keeps it.
 double rounded(double value, cudnnDataType_t type);
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/cuda/cudnn_attention.h"
+#include "backends/cuda/cudnn_images.h"
 #include "core/cuda.h"
 
 namespace tapegrad::backends::cuda {
@@ -74,6 +75,42 @@ TEST_F(CudnnAccepts, Attention) {
                                         << " features" << (causal ? ", causal" : ""));
         EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_attention(p, to); }));
         EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_attention_backward(p, to); }));
+      }
+}
+
+TEST_F(CudnnAccepts, BatchNormOfImagesWhoseChannelsLieLast) {
+  for (const cudnnDataType_t type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16})
+    for (const Graph::Sizes& sizes :
+         {Graph::Sizes{64, 64, 56 * 56, 1}, Graph::Sizes{64, 2048, 7 * 7, 1},
+          Graph::Sizes{17, 24, 51 * 53, 1}}) {
+      const BatchNormProblem p{Graph::channels_last(sizes, type)};
+      SCOPED_TRACE(testing::Message() << sizes[1] << " channels");
+      EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_batch_norm(p, to); }));
+      EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_batch_norm_backward(p, to); }));
+    }
+}
+
+TEST_F(CudnnAccepts, Pooling) {
+  for (const cudnnResampleMode_t mode :
+       {CUDNN_RESAMPLE_MAXPOOL, CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING,
+        CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING})
+    for (const cudnnDataType_t type : {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16})
+      for (const bool last : {false, true}) {
+        const auto form = [&](int64_t height, int64_t width) {
+          const Graph::Sizes sizes{32, 64, height, width};
+          return last ? Graph::channels_last(sizes, type) : Graph::dense(sizes, type);
+        };
+        for (const PoolProblem& p :
+             {PoolProblem{{mode, {3, 3}, {2, 2}, {1, 1}}, form(56, 56), form(28, 28)},
+              PoolProblem{{mode, {3, 2}, {2, 1}, {0, 1}}, form(55, 31), form(27, 32)},
+              PoolProblem{{mode, {28, 28}, {28, 28}, {0, 0}}, form(28, 28), form(1, 1)}}) {
+          SCOPED_TRACE(testing::Message() << "mode " << mode << ", type " << type << ", windows of "
+                                          << p.windows.size[0] << (last ? ", last" : ""));
+          EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_pool(p, to); }));
+          if (mode != CUDNN_RESAMPLE_MAXPOOL) {
+            EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_pool_backward(p, to); }));
+          }
+        }
       }
 }
 
