@@ -231,12 +231,15 @@ std::vector<std::int64_t> run_pooling(const Bag& operation, GraphValues& values)
   std::vector<double>& to = fresh(values, y);
   const bool is_max = w.mode == CUDNN_RESAMPLE_MAXPOOL;
   if (is_max) std::fill(to.begin(), to.end(), -std::numeric_limits<double>::infinity());
+  std::vector<double> counts(to.size());
   w.for_each_element(x, y, [&](std::size_t i, std::size_t j, double count) {
+    counts[j] = count;
     if (!is_max)
-      to[j] += from[i] / count;
+      to[j] += from[i];
     else if (from[i] > to[j] || std::isnan(from[i]))
       to[j] = from[i];
   });
+  for (std::size_t j = 0; !is_max && j < to.size(); ++j) to[j] /= counts[j];
   round_all(values, y);
   return {y.id};
 }

@@ -100,10 +100,13 @@ TEST_F(CudnnAccepts, Pooling) {
           const Graph::Sizes sizes{32, 64, height, width};
           return last ? Graph::channels_last(sizes, type) : Graph::dense(sizes, type);
         };
-        for (const PoolProblem& p :
-             {PoolProblem{{mode, {3, 3}, {2, 2}, {1, 1}}, form(56, 56), form(28, 28)},
-              PoolProblem{{mode, {3, 2}, {2, 1}, {0, 1}}, form(55, 31), form(27, 32)},
-              PoolProblem{{mode, {28, 28}, {28, 28}, {0, 0}}, form(28, 28), form(1, 1)}}) {
+        // A kernel for channels that lie last takes a while to be compiled.
+        const size_t enough = last && type != CUDNN_DATA_HALF ? 1 : 3;
+        const PoolProblem problems[] = {
+            {{mode, {3, 3}, {2, 2}, {1, 1}}, form(56, 56), form(28, 28)},
+            {{mode, {3, 2}, {2, 1}, {0, 1}}, form(55, 31), form(27, 32)},
+            {{mode, {28, 28}, {28, 28}, {0, 0}}, form(28, 28), form(1, 1)}};
+        for (const PoolProblem& p : std::span(problems).first(enough)) {
           SCOPED_TRACE(testing::Message() << "mode " << mode << ", type " << type << ", windows of "
                                           << p.windows.size[0] << (last ? ", last" : ""));
           EXPECT_TRUE(has_kernel([&](GraphTarget to) { return plan_pool(p, to); }));
