@@ -18,8 +18,11 @@ void round_all(GraphValues& values, const TensorForm& form) {
   for (double& value : values[form.id]) value = rounded(value, form.type);
 }
 
-bool is_image(const TensorForm& x) {
-  return x.is_stored && !x.is_number && is_float(x.type) && x.type != CUDNN_DATA_DOUBLE;
+bool is_image(const TensorForm& x) { return x.is_stored && !x.is_number && is_float(x.type); }
+/// What float32 arithmetic sees of them.
+std::vector<double> in_float(std::vector<double> values) {
+  for (double& value : values) value = float(value);
+  return values;
 }
 bool are_alike(const TensorForm& x, const TensorForm& y) {
   return x.sizes == y.sizes && x.steps == y.steps && x.type == y.type;
@@ -54,7 +57,8 @@ const char* why_not_norm(const Bag& operation) {
           CUDNN_NORM_FWD_TRAINING)
     return "the mode of a norm";
   const TensorForm x = form(operation, CUDNN_ATTR_OPERATION_NORM_FWD_XDESC);
-  if (!is_image(x) || !are_alike(x, form(operation, CUDNN_ATTR_OPERATION_NORM_FWD_YDESC)))
+  if (!is_image(x) || x.type == CUDNN_DATA_DOUBLE ||
+      !are_alike(x, form(operation, CUDNN_ATTR_OPERATION_NORM_FWD_YDESC)))
     return "images of a norm";
   for (const auto name : {CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC,
                           CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC})
@@ -121,7 +125,8 @@ const char* why_not_norm_backward(const Bag& operation) {
   if (operation.get<cudnnBackendNormMode_t>(CUDNN_ATTR_OPERATION_NORM_BWD_MODE) != CUDNN_BATCH_NORM)
     return "the mode of a norm's gradient";
   const TensorForm x = form(operation, CUDNN_ATTR_OPERATION_NORM_BWD_XDESC);
-  if (!is_image(x) || !are_alike(x, form(operation, CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC)) ||
+  if (!is_image(x) || x.type == CUDNN_DATA_DOUBLE ||
+      !are_alike(x, form(operation, CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC)) ||
       !are_alike(x, form(operation, CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC)))
     return "images of a norm's gradient";
   return are_of_channels(
@@ -164,6 +169,7 @@ std::vector<std::int64_t> run_norm_backward(const Bag& operation, GraphValues& v
 }
 
 // ------------------------------------------------------------------------------------ pooling
+// Of double images too, in float32 all the same.
 
 struct Windows {
   cudnnResampleMode_t mode;
@@ -227,7 +233,7 @@ std::vector<std::int64_t> run_pooling(const Bag& operation, GraphValues& values)
   const Windows w(operation.part(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC));
   const TensorForm x = form(operation, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC);
   const TensorForm y = form(operation, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC);
-  const std::vector<double> from = values.at(x.id);
+  const std::vector<double> from = in_float(values.at(x.id));
   std::vector<double>& to = fresh(values, y);
   const bool is_max = w.mode == CUDNN_RESAMPLE_MAXPOOL;
   if (is_max) std::fill(to.begin(), to.end(), -std::numeric_limits<double>::infinity());
@@ -258,7 +264,7 @@ std::vector<std::int64_t> run_pooling_backward(const Bag& operation, GraphValues
   const Windows w(operation.part(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC));
   const TensorForm dx = form(operation, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC);
   const TensorForm dy = form(operation, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC);
-  const std::vector<double> from = values.at(dy.id);
+  const std::vector<double> from = in_float(values.at(dy.id));
   std::vector<double>& to = fresh(values, dx);
   w.for_each_element(dx, dy,
                      [&](std::size_t i, std::size_t j, double count) { to[i] += from[j] / count; });
