@@ -73,8 +73,8 @@ extern Kernel<void(const Tensor& x, Tensor& mean, Tensor& var)> channel_moments;
 extern Kernel<void(const Tensor& x, const Tensor& mean, const Tensor& invstd, const Tensor& weight,
                    const Tensor& bias, Tensor& y)>
     batch_norm;
-/// Both at once, and invstd = 1 / sqrt(var + eps), where a device has a way for such an x; else
-/// done stays false.
+/// The two at once, with invstd = 1 / sqrt(var + eps), where the device has a kernel for such an x;
+/// else done stays false. Asked for what is packed.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                    Tensor& mean, Tensor& var, Tensor& invstd, bool& done)>
     batch_norm_at_once;
