@@ -323,9 +323,9 @@ GraphKey& GraphKey::add(const Graph::Form& form) {
 
 const GraphPlan* plan_of(const CudnnUse& use, const GraphKey& key,
                          const std::function<std::optional<GraphPlan>(GraphTarget)>& make) {
-  using Plans = std::map<GraphKey, std::optional<GraphPlan>>;
+  using Plans = std::map<GraphKind, std::map<GraphKey, std::optional<GraphPlan>>>;
   static auto* all = new Plans[kMaxDevices];  // looked up while in use; never destroyed
-  Plans& plans = all[use.device().index];
+  auto& plans = all[use.device().index][key.kind()];
   auto known = plans.find(key);
   if (known == plans.end()) {
     if (plans.size() >= kMostGraphs) return nullptr;

@@ -204,15 +204,16 @@ class GraphKey {
     return *this;
   }
   GraphKey& add(const Graph::Form& form);
+  GraphKind kind() const { return GraphKind(numbers_[0]); }
   auto operator<=>(const GraphKey&) const = default;
 
  private:
   std::vector<int64_t> numbers_;
 };
 
-/// As cuDNN compiles a kernel for each new set of sizes, in a third of a second, sizes that come
-/// after so many others on a device have no plan.
-inline constexpr size_t kMostGraphs = 256;
+/// As cuDNN compiles a kernel for most new sets of sizes, in half a second, those that come after
+/// so many others of their kind on a device have no plan.
+inline constexpr size_t kMostGraphs = 128;
 
 /// The plan of this key on the device, by `make` at its first use. Null where there is none.
 const GraphPlan* plan_of(const CudnnUse& use, const GraphKey& key,
