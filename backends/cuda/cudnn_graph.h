@@ -46,7 +46,6 @@ class Backend {
  private:
   static cudnnBackendAttributeType_t type_of(int64_t) { return CUDNN_TYPE_INT64; }
   static cudnnBackendAttributeType_t type_of(bool) { return CUDNN_TYPE_BOOLEAN; }
-  static cudnnBackendAttributeType_t type_of(double) { return CUDNN_TYPE_DOUBLE; }
   static cudnnBackendAttributeType_t type_of(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
   static cudnnBackendAttributeType_t type_of(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
   static cudnnBackendAttributeType_t type_of(cudnnBackendHeurMode_t) {
