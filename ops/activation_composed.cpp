@@ -97,7 +97,7 @@ void catalog_activation_composed(Catalog& catalog) {
   catalog.add("softsign(input)", "x / (1 + |x|)",
               [](const Arguments& a) { return softsign(a[0]); });
   catalog.add("glu(input, dim: int = -1)", "a * sigmoid(b) for the halves a and b along dim",
-              [](const Arguments& a) { return glu(a[0], int(a.integer("dim"))); },
+              [](const Arguments& a) { return glu(a[0], a.int32("dim")); },
               {.example = [](DType dtype) -> Arguments {
                 return {.inputs = {Variable(Tensor::full({2, 2}, 1, dtype))}};
               }});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <sstream>
 
 #include "core/error.h"
@@ -118,6 +119,13 @@ bool Arguments::has(std::string_view name) const {
   return found != attributes.end() && !std::holds_alternative<std::monostate>(found->second);
 }
 int64_t Arguments::integer(std::string_view name) const { return get<int64_t>(*this, name); }
+int Arguments::int32(std::string_view name) const {
+  const int64_t value = integer(name);
+  if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max())
+    fail<ArgumentError>("catalog: attribute \"", name, "\" has the value ", value,
+                        ", of more than 32 bits");
+  return int(value);
+}
 bool Arguments::flag(std::string_view name) const { return get<bool>(*this, name); }
 std::string Arguments::text(std::string_view name) const { return get<std::string>(*this, name); }
 double Arguments::real(std::string_view name) const { return number(name).real(); }

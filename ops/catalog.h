@@ -41,6 +41,7 @@ struct Arguments {
   // Attributes by name. ArgumentError when the value is of another type.
   bool has(std::string_view name) const;  // given and not none
   int64_t integer(std::string_view name) const;
+  int int32(std::string_view name) const;    // one of 32 bits
   double real(std::string_view name) const;  // an integer will do
   bool flag(std::string_view name) const;
   std::string text(std::string_view name) const;

@@ -142,13 +142,11 @@ void catalog_diagonal(Catalog& catalog) {
               [](A a) { return triu(a[0], a.integer("diagonal")); });
   catalog.add("diagonal(input, offset: int = 0, dim1: int = 0, dim2: int = 1)",
               "y[..., i] = x[i, ..., i + offset]", [](A a) {
-                return diagonal(a[0], a.integer("offset"), int(a.integer("dim1")),
-                                int(a.integer("dim2")));
+                return diagonal(a[0], a.integer("offset"), a.int32("dim1"), a.int32("dim2"));
               });
   catalog.add("diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1)",
               "y[..., i, i + offset] = x[..., i], else 0", [](A a) {
-                return diag_embed(a[0], a.integer("offset"), int(a.integer("dim1")),
-                                  int(a.integer("dim2")));
+                return diag_embed(a[0], a.integer("offset"), a.int32("dim1"), a.int32("dim2"));
               });
   catalog.add("diag(input, diagonal: int = 0)", "the diagonal of a matrix, or a matrix of it",
               [](A a) { return diag(a[0], a.integer("diagonal")); });

@@ -68,13 +68,11 @@ void catalog_distance(Catalog& catalog) {
                 return pairwise_distance(a[0], a[1], a.real("p"), a.real("eps"), a.flag("keepdim"));
               });
   catalog.add("cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8)",
-              "x1 . x2 / (|x1| |x2|) along dim", [](A a) {
-                return cosine_similarity(a[0], a[1], int(a.integer("dim")), a.real("eps"));
-              });
+              "x1 . x2 / (|x1| |x2|) along dim",
+              [](A a) { return cosine_similarity(a[0], a[1], a.int32("dim"), a.real("eps")); });
   catalog.add("normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12)",
-              "x / max(norm(x), eps) along dim", [](A a) {
-                return normalize(a[0], a.real("p"), int(a.integer("dim")), a.real("eps"));
-              });
+              "x / max(norm(x), eps) along dim",
+              [](A a) { return normalize(a[0], a.real("p"), a.int32("dim"), a.real("eps")); });
 }
 
 }  // namespace tapegrad

@@ -159,13 +159,13 @@ namespace {
 Dims dims_of(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }
 
 std::optional<int> dim_of(const Arguments& a) {
-  return a.has("dim") ? std::optional<int>(int(a.integer("dim"))) : std::nullopt;
+  return a.has("dim") ? std::optional<int>(a.int32("dim")) : std::nullopt;
 }
 
 template <typename Along, typename All>
 std::vector<Variable> extreme_of(const Arguments& a, Along along, All all) {
   if (!a.has("dim")) return {all(a[0])};
-  const ValuesIndices both = along(a[0], int(a.integer("dim")), a.flag("keepdim"));
+  const ValuesIndices both = along(a[0], a.int32("dim"), a.flag("keepdim"));
   return {both.values, both.indices};
 }
 

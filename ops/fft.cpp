@@ -149,7 +149,7 @@ struct Axes {
     const int rank = x.rank() - (is_complex ? 1 : 0);
     Dims seen = Dims::filled(rank, 0);
     for (int i = 0; i < dims.rank(); ++i) {
-      const int dim = normalize_dim(op, int(dims[i]), rank);
+      const int dim = normalize_dim(op, dims[i], rank);
       if (seen[dim]++) fail<ArgumentError>(op, ": dim ", dims[i], " is named twice in ", dims);
       Options axis{.dim = dim, .norm = options.norm};
       if (options.s.rank() > 0) axis.n = options.s[i];
@@ -249,7 +249,7 @@ fft::Norm norm_of(const Arguments& a) {
 }
 
 fft::Options line_options(const Arguments& a) {
-  fft::Options options{.dim = int(a.integer("dim")), .norm = norm_of(a)};
+  fft::Options options{.dim = a.int32("dim"), .norm = norm_of(a)};
   if (a.has("n")) options.n = a.integer("n");
   return options;
 }

@@ -320,16 +320,15 @@ void catalog_index(Catalog& catalog) {
               "y[..., :] = weight[input[...], :]",
               [](A a) { return embedding(a[0], a[1], a.integer("padding_idx")); });
   catalog.add("index_select(input, index, dim: int)", "y[i] = x[index[i]] along dim",
-              [](A a) { return index_select(a[0], int(a.integer("dim")), a[1]); });
+              [](A a) { return index_select(a[0], a.int32("dim"), a[1]); });
   catalog.add("index_add(input, index, source, dim: int, alpha: float = 1.0)",
-              "y = x, then y[index[i]] += alpha * source[i] along dim", [](A a) {
-                return index_add(a[0], int(a.integer("dim")), a[1], a[2], a.real("alpha"));
-              });
+              "y = x, then y[index[i]] += alpha * source[i] along dim",
+              [](A a) { return index_add(a[0], a.int32("dim"), a[1], a[2], a.real("alpha")); });
   catalog.add("gather(input, index, dim: int)", "y[i, j] = x[index[i, j], j] for dim 0",
-              [](A a) { return gather(a[0], int(a.integer("dim")), a[1]); });
+              [](A a) { return gather(a[0], a.int32("dim"), a[1]); });
   catalog.add("scatter_add(input, index, src, dim: int)",
               "y = x, then y[index[i, j], j] += src[i, j] for dim 0",
-              [](A a) { return scatter_add(a[0], int(a.integer("dim")), a[1], a[2]); });
+              [](A a) { return scatter_add(a[0], a.int32("dim"), a[1], a[2]); });
   catalog.add("masked_fill(input, mask, value: number)", "value where mask, else x",
               [](A a) { return masked_fill(a[0], a[1], a.number("value")); });
   catalog.add("masked_fill_(input, mask, value: number)", "input = value where mask",

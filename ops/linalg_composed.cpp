@@ -112,8 +112,8 @@ struct Plane {
     constexpr std::string_view kName = "linalg.matrix_norm";
     require_float(kName, x.value());
     if (dims.rank() != 2) fail<ArgumentError>(kName, ": two dims are wanted, not ", dims);
-    rows = normalize_dim(kName, int(dims[0]), x.rank());
-    columns = normalize_dim(kName, int(dims[1]), x.rank());
+    rows = normalize_dim(kName, dims[0], x.rank());
+    columns = normalize_dim(kName, dims[1], x.rank());
     if (rows == columns) fail<ArgumentError>(kName, ": dim ", dims[0], " is named twice");
   }
   /// Of the norms themselves, [...], where keepdim wants ones.

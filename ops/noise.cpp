@@ -257,7 +257,7 @@ void catalog_noise(Catalog& catalog) {
       "softmax((logits + g) / tau) with Gumbel noise g",
       [](A a) {
         return gumbel_softmax(
-            a[0], {.tau = a.real("tau"), .hard = a.flag("hard"), .dim = int(a.integer("dim"))});
+            a[0], {.tau = a.real("tau"), .hard = a.flag("hard"), .dim = a.int32("dim")});
       },
       kNoise);
 }

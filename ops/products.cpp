@@ -39,7 +39,7 @@ Shape sizes_of(const Variable& x, const Dims& dims) {
 Dims normalized(const Dims& dims, int rank) {
   Dims out;
   for (int64_t dim : dims) {
-    out.push_back(normalize_dim("tensordot", int(dim), rank));
+    out.push_back(normalize_dim("tensordot", dim, rank));
     if (std::count(out.begin(), out.end(), out[out.rank() - 1]) > 1)
       fail<ArgumentError>("tensordot: dim ", dim, " is named twice in ", dims);
   }
@@ -153,15 +153,14 @@ void catalog_products(Catalog& catalog) {
   using A = const Arguments&;
   static constexpr auto options = [](A a) { return AddOptions{a.real("beta"), a.real("alpha")}; };
   catalog.add("cross(input, other, dim: int = none)", "input x other, vectors of 3", [](A a) {
-    return cross(a[0], a[1],
-                 a.has("dim") ? std::optional<int>(int(a.integer("dim"))) : std::nullopt);
+    return cross(a[0], a[1], a.has("dim") ? std::optional<int>(a.int32("dim")) : std::nullopt);
   });
   catalog.add("kron(input, other)", "y[i p + k, j q + l] = input[i, j] other[k, l]",
               [](A a) { return kron(a[0], a[1]); });
   catalog.add("tensordot(a, b, dims: int = 2, dims_a: ints = none, dims_b: ints = none)",
               "the sum over pairs of dimensions", [](A a) {
                 return a.has("dims_a") ? tensordot(a[0], a[1], a.dims("dims_a"), a.dims("dims_b"))
-                                       : tensordot(a[0], a[1], int(a.integer("dims")));
+                                       : tensordot(a[0], a[1], a.int32("dims"));
               });
   catalog.add("einsum(operands*, equation: str)", "sums of products named by letters",
               [](A a) { return einsum(a.text("equation"), a.list); },

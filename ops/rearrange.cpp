@@ -19,10 +19,6 @@ namespace tapegrad {
 using namespace detail;
 namespace {
 
-int dim_of(std::string_view op, int64_t dim, int rank) {
-  return normalize_dim(op, int(std::clamp<int64_t>(dim, INT32_MIN, INT32_MAX)), rank);
-}
-
 /// Entries start, start + step, ... of a layout along dim: `size` of them.
 Layout part(Layout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
   if (size > 0) layout.offset += start * layout.strides[dim];
@@ -92,7 +88,7 @@ struct Flip {
     Layout layout = x.layout();
     std::array<bool, kMaxRank> seen{};
     for (int64_t& each : std::span(&dims[0], size_t(dims.rank()))) {
-      const int dim = dim_of(kName, each, x.rank());
+      const int dim = normalize_dim(kName, each, x.rank());
       if (seen[dim]) fail<ArgumentError>(kName, ": dim ", dim, " twice in ", dims);
       seen[dim] = true;
       if (layout.shape[dim] > 0) layout.offset += (layout.shape[dim] - 1) * layout.strides[dim];
@@ -249,7 +245,8 @@ Variable flip(const Variable& x, const Dims& dims, Where where) {
 Variable rot90(const Variable& x, int64_t k, const Dims& dims, Where where) {
   const ErrorLine line(where);
   if (dims.rank() != 2) fail<ArgumentError>("rot90: two dims are wanted, not ", dims);
-  const int from = dim_of("rot90", dims[0], x.rank()), to = dim_of("rot90", dims[1], x.rank());
+  const int from = normalize_dim("rot90", dims[0], x.rank()),
+            to = normalize_dim("rot90", dims[1], x.rank());
   if (from == to) fail<ArgumentError>("rot90: the dims are one: ", dims);
   switch ((k % 4 + 4) % 4) {
     case 0:
@@ -290,10 +287,10 @@ Variable roll(const Variable& x, const Dims& shifts, const Dims& dims, Where whe
     return reshape(roll(flatten(x, 0, -1, where), shifts, {0}, where), x.shape(), where);
   if (shifts.rank() != dims.rank() || dims.rank() == 0)
     fail<ArgumentError>("roll: one dim is wanted for each shift: ", shifts, " and ", dims);
-  for (int64_t dim : dims) dim_of("roll", dim, x.rank());
+  for (int64_t dim : dims) normalize_dim("roll", dim, x.rank());
   Variable y = x;
   for (int i = 0; i < dims.rank(); ++i)
-    y = apply(Roll{shifts[i], dim_of("roll", dims[i], x.rank())}, where, y);
+    y = apply(Roll{shifts[i], normalize_dim("roll", dims[i], x.rank())}, where, y);
   return y;
 }
 

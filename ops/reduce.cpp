@@ -280,7 +280,7 @@ namespace {
 Dims dims_of(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }
 
 VarOptions var_options(const Arguments& a) {
-  return {.correction = int(a.integer("correction")), .keepdim = a.flag("keepdim")};
+  return {.correction = a.int32("correction"), .keepdim = a.flag("keepdim")};
 }
 
 }  // namespace
@@ -300,8 +300,7 @@ void catalog_reduce(Catalog& catalog) {
               [](const Arguments& a) { return std(a[0], dims_of(a), var_options(a)); });
   catalog.add("prod(input, dim: int = none, keepdim: bool = false)",
               "the product along dim, or of all", [](const Arguments& a) {
-                return a.has("dim") ? prod(a[0], int(a.integer("dim")), a.flag("keepdim"))
-                                    : prod(a[0]);
+                return a.has("dim") ? prod(a[0], a.int32("dim"), a.flag("keepdim")) : prod(a[0]);
               });
   catalog_extremes(catalog);
   catalog.add("logsumexp(input, dim: ints, keepdim: bool = false)", "log(sum(exp(x))) over dim",
@@ -310,7 +309,7 @@ void catalog_reduce(Catalog& catalog) {
       "norm(input, p: float = 2.0, dim: ints = none, keepdim: bool = false)", "(sum |x|^p)^(1/p)",
       [](const Arguments& a) { return norm(a[0], a.real("p"), dims_of(a), a.flag("keepdim")); });
   catalog.add("cumsum(input, dim: int)", "sums up to and including each element along dim",
-              [](const Arguments& a) { return cumsum(a[0], int(a.integer("dim"))); });
+              [](const Arguments& a) { return cumsum(a[0], a.int32("dim")); });
 }
 
 }  // namespace tapegrad

@@ -183,16 +183,16 @@ void catalog_scan(Catalog& catalog) {
     return std::vector{y.values, y.indices};
   };
   catalog.add("cumprod(input, dim: int)", "products up to and including each element along dim",
-              [](A a) { return cumprod(a[0], int(a.integer("dim"))); });
+              [](A a) { return cumprod(a[0], a.int32("dim")); });
   catalog.add("cummax(input, dim: int)", "the largest so far along dim",
-              [](A a) { return both(cummax(a[0], int(a.integer("dim")))); });
+              [](A a) { return both(cummax(a[0], a.int32("dim"))); });
   catalog.add("cummin(input, dim: int)", "the smallest so far along dim",
-              [](A a) { return both(cummin(a[0], int(a.integer("dim")))); });
+              [](A a) { return both(cummin(a[0], a.int32("dim"))); });
   catalog.add("logcumsumexp(input, dim: int)", "log of sums of exp(x) along dim",
-              [](A a) { return logcumsumexp(a[0], int(a.integer("dim"))); });
+              [](A a) { return logcumsumexp(a[0], a.int32("dim")); });
   catalog.add("diff(input, prepend?, append?, n: int = 1, dim: int = -1)",
               "x[i + 1] - x[i] along dim",
-              [](A a) { return diff(a[0], a.integer("n"), int(a.integer("dim")), a[1], a[2]); });
+              [](A a) { return diff(a[0], a.integer("n"), a.int32("dim"), a[1], a[2]); });
 }
 
 }  // namespace tapegrad

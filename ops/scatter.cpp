@@ -303,14 +303,14 @@ void catalog_scatter(Catalog& catalog) {
   using A = const Arguments&;
   catalog.add("scatter(input, index, src?, dim: int, value: number = none)",
               "y = x, then y[index[i, j], j] = src[i, j] for dim 0", [](A a) {
-                const int dim = int(a.integer("dim"));
+                const int dim = a.int32("dim");
                 return a[2] ? scatter(a[0], dim, a[1], a[2])
                             : scatter(a[0], dim, a[1], a.number("value"));
               });
   catalog.add("scatter_reduce(input, index, src, dim: int, reduce: str, include_self: bool = true)",
               "y[index[i, j], j] combined with src[i, j] for dim 0",
               [](A a) {
-                return scatter_reduce(a[0], int(a.integer("dim")), a[1], a[2],
+                return scatter_reduce(a[0], a.int32("dim"), a[1], a[2],
                                       parse_reduce(a.text("reduce")), a.flag("include_self"));
               },
               {.example = [](DType dtype) -> Arguments {
@@ -323,8 +323,7 @@ void catalog_scatter(Catalog& catalog) {
   catalog.add("take_along_dim(input, indices, dim: int = none)",
               "y[i, j] = x[indices[i, j], j] for dim 0, broadcast", [](A a) {
                 return take_along_dim(
-                    a[0], a[1],
-                    a.has("dim") ? std::optional<int>(int(a.integer("dim"))) : std::nullopt);
+                    a[0], a[1], a.has("dim") ? std::optional<int>(a.int32("dim")) : std::nullopt);
               });
   catalog.add("masked_select(input, mask)", "the elements where mask",
               [](A a) { return masked_select(a[0], a[1]); });

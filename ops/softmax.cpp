@@ -91,11 +91,11 @@ Variable softmin(const Variable& x, int dim, Where where) {
 
 void catalog_softmax(Catalog& catalog) {
   catalog.add("softmax(input, dim: int)", "exp(x) / sum(exp(x)) along dim",
-              [](const Arguments& a) { return softmax(a[0], int(a.integer("dim"))); });
+              [](const Arguments& a) { return softmax(a[0], a.int32("dim")); });
   catalog.add("log_softmax(input, dim: int)", "x - log(sum(exp(x))) along dim",
-              [](const Arguments& a) { return log_softmax(a[0], int(a.integer("dim"))); });
+              [](const Arguments& a) { return log_softmax(a[0], a.int32("dim")); });
   catalog.add("softmin(input, dim: int)", "exp(-x) / sum(exp(-x)) along dim",
-              [](const Arguments& a) { return softmin(a[0], int(a.integer("dim"))); });
+              [](const Arguments& a) { return softmin(a[0], a.int32("dim")); });
 }
 
 }  // namespace tapegrad

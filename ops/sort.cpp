@@ -203,7 +203,7 @@ Variable quantile(const Variable& x, const Variable& q, const Dims& dims, Quanti
   Dims order, reduced;  // what stays comes first
   for (int i = 0; i < x.rank(); ++i) {
     const bool is_named = std::any_of(dims.begin(), dims.end(), [&](int64_t dim) {
-      return normalize_dim("quantile", int(dim), x.rank()) == i;
+      return normalize_dim("quantile", dim, x.rank()) == i;
     });
     (is_named || dims.rank() == 0 ? reduced : order).push_back(i);
   }
@@ -321,21 +321,19 @@ void catalog_sort(Catalog& catalog) {
   };
   const OpTraits flat{.max_order = 0};
   catalog.add("sort(input, dim: int = -1, descending: bool = false)", "in order along dim",
-              [](A a) { return both(sort(a[0], int(a.integer("dim")), a.flag("descending"))); });
+              [](A a) { return both(sort(a[0], a.int32("dim"), a.flag("descending"))); });
   catalog.add(
       "argsort(input, dim: int = -1, descending: bool = false)", "the indices that sort",
-      [](A a) { return argsort(a[0], int(a.integer("dim")), a.flag("descending")); }, flat);
-  catalog.add("topk(input, k: int, dim: int = -1, largest: bool = true)", "the k largest along dim",
-              [](A a) {
-                return both(topk(a[0], a.integer("k"), int(a.integer("dim")), a.flag("largest")));
-              });
+      [](A a) { return argsort(a[0], a.int32("dim"), a.flag("descending")); }, flat);
   catalog.add(
-      "kthvalue(input, k: int, dim: int = -1, keepdim: bool = false)",
-      "the k-th smallest along dim", [](A a) {
-        return both(kthvalue(a[0], a.integer("k"), int(a.integer("dim")), a.flag("keepdim")));
-      });
+      "topk(input, k: int, dim: int = -1, largest: bool = true)", "the k largest along dim",
+      [](A a) { return both(topk(a[0], a.integer("k"), a.int32("dim"), a.flag("largest"))); });
+  catalog.add("kthvalue(input, k: int, dim: int = -1, keepdim: bool = false)",
+              "the k-th smallest along dim", [](A a) {
+                return both(kthvalue(a[0], a.integer("k"), a.int32("dim"), a.flag("keepdim")));
+              });
   catalog.add("median(input, dim: int = none, keepdim: bool = false)", "the middle one", [](A a) {
-    return a.has("dim") ? both(median(a[0], int(a.integer("dim")), a.flag("keepdim")))
+    return a.has("dim") ? both(median(a[0], a.int32("dim"), a.flag("keepdim")))
                         : std::vector{median(a[0])};
   });
   catalog.add(
@@ -352,7 +350,7 @@ void catalog_sort(Catalog& catalog) {
       "unique(input, dim: int = none)",
       "the different values, which each element is, and their counts; or slices along dim",
       [](A a) {
-        const Unique y = a.has("dim") ? unique(a[0], int(a.integer("dim"))) : unique(a[0]);
+        const Unique y = a.has("dim") ? unique(a[0], a.int32("dim")) : unique(a[0]);
         return std::vector{y.values, y.inverse, y.counts};
       },
       flat);

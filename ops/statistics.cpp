@@ -154,7 +154,7 @@ void catalog_statistics(Catalog& catalog) {
   using A = const Arguments&;
   static constexpr auto dims = [](A a) { return a.has("dim") ? a.dims("dim") : Dims{}; };
   static constexpr auto options = [](A a) {
-    return VarOptions{.correction = int(a.integer("correction")), .keepdim = a.flag("keepdim")};
+    return VarOptions{.correction = a.int32("correction"), .keepdim = a.flag("keepdim")};
   };
   const OpTraits flat{.max_order = 0};
   catalog.add(
@@ -166,7 +166,7 @@ void catalog_statistics(Catalog& catalog) {
               [](A a) { return nanmean(a[0], dims(a), a.flag("keepdim")); });
   catalog.add("aminmax(input, dim: int = none, keepdim: bool = false)", "amin and amax", [](A a) {
     const MinMax y =
-        a.has("dim") ? aminmax(a[0], int(a.integer("dim")), a.flag("keepdim")) : aminmax(a[0]);
+        a.has("dim") ? aminmax(a[0], a.int32("dim"), a.flag("keepdim")) : aminmax(a[0]);
     return std::vector{y.min, y.max};
   });
   catalog.add("std_mean(input, dim: ints = none, correction: int = 1, keepdim: bool = false)",
@@ -181,7 +181,7 @@ void catalog_statistics(Catalog& catalog) {
               });
   catalog.add("cov(input, fweights?, aweights?, correction: int = 1)",
               "sum((x_i - mean_i) (x_j - mean_j)) / (n - correction)", [](A a) {
-                return cov(a[0], {int(a.integer("correction")), a[1], a[2]});
+                return cov(a[0], {a.int32("correction"), a[1], a[2]});
               });
   catalog.add("corrcoef(input)", "cov_ij / sqrt(cov_ii cov_jj)",
               [](A a) { return corrcoef(a[0]); });

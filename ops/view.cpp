@@ -17,10 +17,6 @@
 namespace tapegrad {
 namespace {
 
-int dim_of(std::string_view op, int64_t dim, int rank) {
-  return normalize_dim(op, int(std::clamp<int64_t>(dim, INT32_MIN, INT32_MAX)), rank);
-}
-
 Layout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape)}; }
 
 /// Entries start, start + step, ... of a layout along dim: `size` of them.
@@ -120,7 +116,7 @@ struct Permute {
     Layout layout = x.layout();
     std::array<bool, kMaxRank> seen{};
     for (int i = 0; i < dims.rank(); ++i) {
-      const int dim = dim_of(kName, dims[i], x.rank());
+      const int dim = normalize_dim(kName, dims[i], x.rank());
       if (seen[dim]) fail<ArgumentError>(kName, ": dim ", dim, " twice in ", dims);
       seen[dim] = true;
       dims[i] = dim;
@@ -408,54 +404,49 @@ void catalog_view(Catalog& catalog) {
   catalog.add("view(input, shape: ints)", "reshape without a copy",
               [](A a) { return view(a[0], a.dims("shape")); });
   catalog.add("flatten(input, start_dim: int = 0, end_dim: int = -1)",
-              "dimensions start_dim..end_dim become one", [](A a) {
-                return flatten(a[0], int(a.integer("start_dim")), int(a.integer("end_dim")));
-              });
+              "dimensions start_dim..end_dim become one",
+              [](A a) { return flatten(a[0], a.int32("start_dim"), a.int32("end_dim")); });
   catalog.add("permute(input, dims: ints)", "y[i_dims[0], ...] = x[i_0, ...]",
               [](A a) { return permute(a[0], a.dims("dims")); });
   catalog.add("transpose(input, dim0: int, dim1: int)", "two dimensions exchanged",
-              [](A a) { return transpose(a[0], int(a.integer("dim0")), int(a.integer("dim1"))); });
+              [](A a) { return transpose(a[0], a.int32("dim0"), a.int32("dim1")); });
   catalog.add("t(input)", "y[i, j] = x[j, i]", [](A a) { return t(a[0]); });
   catalog.add(
       "slice(input, dim: int = 0, start: int = 0, end: int = 9223372036854775807, "
       "step: int = 1)",
       "x[start:end:step] along dim", [](A a) {
-        return slice(a[0], int(a.integer("dim")), a.integer("start"), a.integer("end"),
-                     a.integer("step"));
+        return slice(a[0], a.int32("dim"), a.integer("start"), a.integer("end"), a.integer("step"));
       });
-  catalog.add("narrow(input, dim: int, start: int, length: int)",
-              "x[start:start + length] along dim", [](A a) {
-                return narrow(a[0], int(a.integer("dim")), a.integer("start"), a.integer("length"));
-              });
+  catalog.add(
+      "narrow(input, dim: int, start: int, length: int)", "x[start:start + length] along dim",
+      [](A a) { return narrow(a[0], a.int32("dim"), a.integer("start"), a.integer("length")); });
   catalog.add("select(input, dim: int, index: int)", "x[index] along dim",
-              [](A a) { return select(a[0], int(a.integer("dim")), a.integer("index")); });
+              [](A a) { return select(a[0], a.int32("dim"), a.integer("index")); });
   catalog.add("expand(input, size: ints)", "sizes of 1 repeated, without a copy",
               [](A a) { return expand(a[0], a.dims("size")); });
-  catalog.add("squeeze(input, dim: int = none)", "without dimensions of size 1", [](A a) {
-    return a.has("dim") ? squeeze(a[0], int(a.integer("dim"))) : squeeze(a[0]);
-  });
+  catalog.add("squeeze(input, dim: int = none)", "without dimensions of size 1",
+              [](A a) { return a.has("dim") ? squeeze(a[0], a.int32("dim")) : squeeze(a[0]); });
   catalog.add("unsqueeze(input, dim: int)", "a new dimension of size 1",
-              [](A a) { return unsqueeze(a[0], int(a.integer("dim"))); });
+              [](A a) { return unsqueeze(a[0], a.int32("dim")); });
   // PyTorch's Tensor.unfold; "unfold" is torch.nn.functional's, of images.
   catalog.add("tensor.unfold(input, dimension: int, size: int, step: int)",
               "y[..., i, ..., j] = x[..., i * step + j, ...]", [](A a) {
-                return unfold(a[0], int(a.integer("dimension")), a.integer("size"),
-                              a.integer("step"));
+                return unfold(a[0], a.int32("dimension"), a.integer("size"), a.integer("step"));
               });
   catalog.add("cat(tensors*, dim: int = 0)", "joined along dim",
-              [](A a) { return cat(a.list, int(a.integer("dim"))); });
+              [](A a) { return cat(a.list, a.int32("dim")); });
   catalog.add("stack(tensors*, dim: int = 0)", "joined along a new dimension",
-              [](A a) { return stack(a.list, int(a.integer("dim"))); });
+              [](A a) { return stack(a.list, a.int32("dim")); });
   catalog.add("split(tensor, split_size_or_sections: ints, dim: int = 0)", "pieces along dim",
               [](A a) {
                 const Attribute& sizes = a.attributes.find("split_size_or_sections")->second;
-                const int dim = int(a.integer("dim"));
+                const int dim = a.int32("dim");
                 if (const int64_t* size = std::get_if<int64_t>(&sizes))
                   return split(a[0], *size, dim);
                 return split(a[0], a.integers("split_size_or_sections"), dim);
               });
   catalog.add("chunk(input, chunks: int, dim: int = 0)", "at most `chunks` equal pieces along dim",
-              [](A a) { return chunk(a[0], a.integer("chunks"), int(a.integer("dim"))); });
+              [](A a) { return chunk(a[0], a.integer("chunks"), a.int32("dim")); });
   catalog.add("flip(input, dims: ints)", "y[i] = x[n - 1 - i] along dims",
               [](A a) { return flip(a[0], a.dims("dims")); });
   catalog.add("rot90(input, k: int = 1, dims: ints = [0, 1])", "turned by k 90 degrees",
@@ -474,9 +465,8 @@ void catalog_view(Catalog& catalog) {
               [](A a) { return repeat(a[0], a.dims("repeats")); });
   catalog.add("tile(input, dims: ints)", "x laid side by side",
               [](A a) { return tile(a[0], a.dims("dims")); });
-  catalog.add(
-      "repeat_interleave(input, repeats: int, dim: int)", "y[i] = x[i / repeats] along dim",
-      [](A a) { return repeat_interleave(a[0], a.integer("repeats"), int(a.integer("dim"))); });
+  catalog.add("repeat_interleave(input, repeats: int, dim: int)", "y[i] = x[i / repeats] along dim",
+              [](A a) { return repeat_interleave(a[0], a.integer("repeats"), a.int32("dim")); });
   catalog.add("clone(input)", "a copy", [](A a) { return clone(a[0]); });
   catalog.add("to(input, dtype: dtype)", "converted",
               [](A a) { return a[0].to(a.dtype("dtype")); });

@@ -150,6 +150,8 @@ TEST(Catalog, CallChecksItsArguments) {
             error_of("softmax", {.inputs = {x, x}, .attributes = {{"dim", int64_t(1)}}}));
   expect_in("takes no list",
             error_of("softmax", {.inputs = {x}, .list = {x}, .attributes = {{"dim", int64_t(1)}}}));
+  expect_in("4294967297, of more than 32 bits",
+            error_of("softmax", {.inputs = {x}, .attributes = {{"dim", int64_t(1) << 32 | 1}}}));
   EXPECT_EQ(catalog().find_or_null("no_such_op"), nullptr);
   EXPECT_THROW(catalog().find("no_such_op"), ArgumentError);
 }

@@ -14,8 +14,9 @@
 //
 // The first calls run the function as it is (they are steps of the training like all others), on
 // inputs that are copied to where a graph will read them; the next one records what it gives to the
-// device, and from then on that is repeated with the values of the inputs at hand. Repeated calls give the very bits of calls that are not. Each set of
-// shapes and types of the inputs has a graph of its own, so that a last batch may be smaller.
+// device, and from then on that is repeated with the values of the inputs at hand. Repeated calls
+// give the very bits of calls that are not. Each set of shapes and types of the inputs has a graph
+// of its own, so that a last batch may be smaller.
 //
 // Repeated is what the device does. What the function does on the host happens only while it runs:
 // numbers that it computes there stay as they were, branches as they were taken, lines it prints

@@ -264,6 +264,7 @@ TEST(Shape, NormalizeDim) {
   expect_error<IndexError>([] { normalize_dim("sum", 3, 3); }, {"sum", "3"});
   EXPECT_THROW(normalize_dim("sum", -4, 3), IndexError);
   EXPECT_THROW(normalize_dim("sum", 0, 0), IndexError);
+  EXPECT_THROW(normalize_dim("sum", (int64_t{1} << 32) + 1, 3), IndexError);
 }
 
 TEST(Shape, ContiguityIgnoresStridesOfSizeOne) {
