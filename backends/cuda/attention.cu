@@ -3,7 +3,7 @@
 // A softmax over keys that come in tiles keeps the largest score of a row so far, and multiplies
 // what was summed before by exp(the old largest - the new one).
 #include "backends/cuda/attention.cuh"
-#include "backends/cuda/attention_cudnn.h"
+#include "backends/cuda/cudnn/attention.h"
 #include "backends/cuda/register.h"
 #include "ops/attention_blocks.h"
 

@@ -6,7 +6,7 @@
 // Each is summed by the blocks that own its rows, always in the same order. That computes P three
 // times; two gradients in one kernel would save one, but not find registers for both.
 #include "backends/cuda/attention.cuh"
-#include "backends/cuda/attention_cudnn.h"
+#include "backends/cuda/cudnn/attention.h"
 #include "backends/cuda/register.h"
 #include "ops/attention_blocks.h"
 

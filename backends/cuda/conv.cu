@@ -3,8 +3,8 @@
 
 #include "backends/cuda/blas.h"
 #include "backends/cuda/columns.cuh"
-#include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/conv_packed.h"
+#include "backends/cuda/cudnn/conv.h"
 #include "backends/cuda/map.cuh"
 #include "backends/cuda/packed.h"
 #include "backends/cuda/patches.cuh"

@@ -1,7 +1,7 @@
 #include "backends/cuda/conv_packed.h"
 
-#include "backends/cuda/conv_cudnn.h"
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/available.h"
+#include "backends/cuda/cudnn/conv.h"
 #include "backends/cuda/packed.h"
 
 namespace tapegrad::backends::cuda {

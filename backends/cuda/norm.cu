@@ -2,8 +2,8 @@
 #include "ops/norm.h"
 
 #include "backends/cuda/columns.cuh"
+#include "backends/cuda/cudnn/norm.h"
 #include "backends/cuda/map.cuh"
-#include "backends/cuda/norm_cudnn.h"
 #include "backends/cuda/packed.h"
 #include "backends/cuda/reduce.cuh"
 #include "backends/cuda/reducers.cuh"

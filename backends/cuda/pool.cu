@@ -2,10 +2,10 @@
 #include "ops/pool.h"
 
 #include "backends/cuda/conv_packed.h"
+#include "backends/cuda/cudnn/pool.h"
 #include "backends/cuda/find.cuh"
 #include "backends/cuda/packed.h"
 #include "backends/cuda/patches.cuh"
-#include "backends/cuda/pool_cudnn.h"
 #include "backends/cuda/register.h"
 #include "backends/cuda/segments.h"
 #include "core/error.h"

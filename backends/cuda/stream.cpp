@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "backends/cuda/api.h"
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/available.h"
 #include "core/backends.h"
 #include "core/cuda.h"
 #include "core/error.h"

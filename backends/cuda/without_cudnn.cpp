@@ -1,9 +1,9 @@
 // In place of the files that are compiled with the header of cuDNN, where there is none.
-#include "backends/cuda/attention_cudnn.h"
-#include "backends/cuda/conv_cudnn.h"
-#include "backends/cuda/cudnn.h"
-#include "backends/cuda/norm_cudnn.h"
-#include "backends/cuda/pool_cudnn.h"
+#include "backends/cuda/cudnn/attention.h"
+#include "backends/cuda/cudnn/available.h"
+#include "backends/cuda/cudnn/conv.h"
+#include "backends/cuda/cudnn/norm.h"
+#include "backends/cuda/cudnn/pool.h"
 
 namespace tapegrad::backends::cuda {
 

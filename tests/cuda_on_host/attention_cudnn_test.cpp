@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cuda/attention_cudnn.h"
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/attention.h"
+#include "backends/cuda/cudnn/available.h"
 #include "core/variable.h"
 #include "ops/attention.h"
 #include "ops/attention_blocks.h"

@@ -1,7 +1,7 @@
 // Images whose channels lie last, in recorded steps and in streams of the program's own.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/available.h"
 #include "core/allocator.h"
 #include "core/autocast.h"
 #include "core/cuda.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cuda/conv_cudnn.h"
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/available.h"
+#include "backends/cuda/cudnn/conv.h"
 #include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/random.h"

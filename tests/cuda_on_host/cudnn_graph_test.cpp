@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "backends/cuda/attention_cudnn.h"
-#include "backends/cuda/cudnn.h"
-#include "backends/cuda/cudnn_graph.h"
+#include "backends/cuda/cudnn/attention.h"
+#include "backends/cuda/cudnn/available.h"
+#include "backends/cuda/cudnn/graph.h"
 #include "core/allocator.h"
 #include "core/cuda.h"
 #include "core/functional.h"

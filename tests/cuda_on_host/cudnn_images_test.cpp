@@ -2,8 +2,8 @@
 // in them.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/cudnn.h"
-#include "backends/cuda/cudnn_images.h"
+#include "backends/cuda/cudnn/available.h"
+#include "backends/cuda/cudnn/image_graphs.h"
 #include "backends/cuda/packed.h"
 #include "core/cuda.h"
 #include "core/tape.h"

@@ -2,7 +2,7 @@
 #include <cudnn.h>
 #include <gtest/gtest.h>
 
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/available.h"
 #include "core/allocator.h"
 #include "core/variable.h"
 #include "cudnn_calls.h"

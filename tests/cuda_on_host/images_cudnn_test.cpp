@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/packed.h"
 #include "core/functional.h"
 #include "core/tape.h"

@@ -62,10 +62,10 @@ std::string without_comments(const std::string& line) { return line.substr(0, li
 
 TEST(CudaSources, KeepTheRules) {
   int files = 0;
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(TAPEGRAD_SOURCE_DIR) / "backends/cuda")) {
+  const fs::path folder = fs::path(TAPEGRAD_SOURCE_DIR) / "backends/cuda";
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     ++files;
-    const std::string name = entry.path().filename();
+    const std::string name = entry.path().lexically_relative(folder);
     std::ifstream in(entry.path());
     int number = 0;
     for (std::string line; std::getline(in, line);) {
@@ -82,7 +82,7 @@ TEST(CudaSources, KeepTheRules) {
 TEST(CudaSources, CallsAreChecked) {
   const std::set<std::string> free{"cudaGetLastError", "cudaGetErrorString"};
   for (const auto& entry :
-       fs::directory_iterator(fs::path(TAPEGRAD_SOURCE_DIR) / "backends/cuda")) {
+       fs::recursive_directory_iterator(fs::path(TAPEGRAD_SOURCE_DIR) / "backends/cuda")) {
     std::ifstream in(entry.path());
     int number = 0;
     std::string line, before;

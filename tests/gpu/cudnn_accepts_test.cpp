@@ -6,8 +6,8 @@
 
 #include <cstring>
 
-#include "backends/cuda/cudnn_attention.h"
-#include "backends/cuda/cudnn_images.h"
+#include "backends/cuda/cudnn/attention_graph.h"
+#include "backends/cuda/cudnn/image_graphs.h"
 #include "core/cuda.h"
 
 namespace tapegrad::backends::cuda {

@@ -7,7 +7,7 @@ namespace tapegrad::backends::cuda {
 
 // The two of ops/attention_blocks.h, without a mask of one's own and without dropout, for
 // sixteen-bit floats and kFewestScores or more. Each is false, with nothing done, where cuDNN is
-// not there or not wanted, and where it has no plan (cudnn_graph.h).
+// not there or not wanted, and where it has no plan (graph.h).
 
 inline constexpr int64_t kFewestScores = int64_t{1} << 20;
 

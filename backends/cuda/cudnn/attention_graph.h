@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "backends/cuda/cudnn_graph.h"
+#include "backends/cuda/cudnn/graph.h"
 
 namespace tapegrad::backends::cuda {
 

@@ -1,8 +1,8 @@
-#include "backends/cuda/attention_cudnn.h"
+#include "backends/cuda/cudnn/attention.h"
 
 #include <limits>
 
-#include "backends/cuda/cudnn_attention.h"
+#include "backends/cuda/cudnn/attention_graph.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

@@ -1,6 +1,6 @@
-#include "backends/cuda/pool_cudnn.h"
+#include "backends/cuda/cudnn/pool.h"
 
-#include "backends/cuda/cudnn_images.h"
+#include "backends/cuda/cudnn/image_graphs.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/cudnn/conv.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/cudnn_library.h"
+#include "backends/cuda/cudnn/library.h"
 #include "backends/cuda/stream.h"
 #include "core/error.h"
 #include "ops/matmul.h"

@@ -1,4 +1,4 @@
-#include "backends/cuda/cudnn_graph.h"
+#include "backends/cuda/cudnn/graph.h"
 
 #include <algorithm>
 #include <map>

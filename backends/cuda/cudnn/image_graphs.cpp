@@ -1,4 +1,4 @@
-#include "backends/cuda/cudnn_images.h"
+#include "backends/cuda/cudnn/image_graphs.h"
 
 namespace tapegrad::backends::cuda {
 

@@ -1,10 +1,10 @@
-#include "backends/cuda/cudnn_library.h"
+#include "backends/cuda/cudnn/library.h"
 
 #include <atomic>
 
 #include "backends/cpu/fast_paths.h"
 #include "backends/cuda/api.h"
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/stream.h"
 #include "core/cuda.h"
 #include "core/error.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/cudnn_library.h"
+#include "backends/cuda/cudnn/library.h"
 
 namespace tapegrad::backends::cuda {
 

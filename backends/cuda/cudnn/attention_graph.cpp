@@ -1,4 +1,4 @@
-#include "backends/cuda/cudnn_attention.h"
+#include "backends/cuda/cudnn/attention_graph.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

@@ -1,6 +1,6 @@
-#include "backends/cuda/norm_cudnn.h"
+#include "backends/cuda/cudnn/norm.h"
 
-#include "backends/cuda/cudnn_images.h"
+#include "backends/cuda/cudnn/image_graphs.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

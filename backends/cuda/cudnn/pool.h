@@ -1,13 +1,13 @@
 // Pooling by cuDNN's kernels.
 #pragma once
 
-#include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/cudnn/conv.h"
 #include "ops/pool.h"
 
 namespace tapegrad::backends::cuda {
 
 // Images are contiguous in their layout, of float32 or sixteen-bit floats. Each is false, with
-// nothing done, where cuDNN is not there or not wanted, where it has no plan (cudnn_graph.h), and
+// nothing done, where cuDNN is not there or not wanted, where it has no plan (graph.h), and
 // for windows that it does not have: dilated ones, those that divide an image unevenly, and last
 // ones that reach beyond the padding. For images whose channels lie last it compiles a kernel, so
 // they are to have kFewestPooled elements or more.

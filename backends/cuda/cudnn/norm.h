@@ -7,7 +7,7 @@ namespace tapegrad::backends::cuda {
 
 // Of sixteen-bit images of kFewestNormalized elements or more, whose channels lie last and come in
 // eights, as pixels [n, size, channels] (packed.h). Each is false, with nothing kept, where cuDNN
-// is not there or not wanted, and where it has no plan (cudnn_graph.h). Images in order are not
+// is not there or not wanted, and where it has no plan (graph.h). Images in order are not
 // for it: it would turn them round and back.
 
 inline constexpr int64_t kFewestNormalized = int64_t{1} << 20;

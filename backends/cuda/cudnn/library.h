@@ -1,5 +1,5 @@
 // cuDNN's functions, its handles, and how its calls are checked. For files that are compiled with
-// its header; the others look in cudnn.h.
+// its header; the others look in available.h.
 #pragma once
 
 #include <cudnn.h>
