@@ -1,8 +1,9 @@
 // cuDNN's graph interface: descriptors, engines and execution. Every graph whose operations make
 // sense and are known (cudnn_operations.cpp) is supported, but for those with rows of 24 numbers;
-// rows of 40 want a workspace that is too much for a small device. Of the engines that it offers,
-// those before the last are traps: one whose results vary, one that in the end does not support the
-// graph, and one that wants more memory than there is.
+// rows of 40 want a workspace that is too much for a small device, and of rows of 56 it says when
+// it is to compute them that it cannot. Of the engines that it offers, those before the last are
+// traps: one whose results vary, one that in the end does not support the graph, and one that wants
+// more memory than there is.
 #include <cstring>
 
 #include "cudnn_calls.h"
@@ -301,6 +302,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const Bag& engine = engine_of(plan);
   if (index_of(engine) == kVaries) return CUDNN_STATUS_EXECUTION_FAILED;
   const Bag graph = engine.part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  if (has_rows_of(graph, 56)) return CUDNN_STATUS_NOT_SUPPORTED;
   const auto addresses = addresses_of(pack);
   const auto tensors = tensors_of(graph);
   void* workspace = pack.get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);

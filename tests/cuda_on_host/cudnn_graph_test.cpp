@@ -63,6 +63,7 @@ TEST(CudaCudnnGraph, BlocksDoWhatItDoesNot) {
   EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 576, 512, 8, 8})));
   EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 12, 8})));  // columns in no eights
   EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 24, 8})));  // cuDNN knows no way
+  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 56, 8})));  // not when it comes to it
   Heads other(kEnough);
   const auto columns = [](int64_t first) {
     return transpose(narrow(randn({2, 512, 2, 12}).to(bf16).to(gpu), 3, first, 8), 1, 2);

@@ -310,7 +310,9 @@ bool GraphPlan::run(const CudnnUse& use, std::span<const void* const> addresses)
   void* const work = workspace ? workspace.data<uint8_t>() : nullptr;
   pack.set_addresses(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {&work, 1});
   pack.finalize();
-  TG_DNN(cudnnBackendExecute, use.handle(), *plan_, *pack);
+  const cudnnStatus_t status = dnn().cudnnBackendExecute(use.handle(), *plan_, *pack);
+  if (is_category(status, CUDNN_STATUS_NOT_SUPPORTED)) return false;
+  check(status, "cudnnBackendExecute");
   return true;
 }
 

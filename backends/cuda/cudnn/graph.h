@@ -91,7 +91,7 @@ struct GraphTarget {
 class GraphPlan {
  public:
   /// Addresses of the graph's tensors and numbers, in the order in which they were made. False,
-  /// with nothing done, where there is no memory for a workspace.
+  /// with nothing done, where there is no memory for a workspace, or cuDNN cannot do it after all.
   bool run(const CudnnUse& use, std::span<const void* const> addresses) const;
 
  private:
