@@ -27,6 +27,7 @@
 #include "ops/activation.h"
 #include "ops/attention_blocks.h"
 #include "ops/binary.h"
+#include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
@@ -82,6 +83,22 @@ void bandwidth() {
     line("sum_columns", 1, [&] { sum(x, {0}); });
     line("softmax", 2, [&] { softmax(x, 1); });
     line("layer_norm", 2, [&] { layer_norm(x, {columns}, scale, shift); });
+
+    // As a convolution leaves them: of sixteen bits with their channels last, where cuDNN is there.
+    const Shape shape{n / (64 * 128 * 128), 64, 128, 128};
+    const Variable images = conv2d(rand(shape, options), rand({64, 64, 1, 1}, options));
+    const Variable mean = zeros({64}), var = ones({64}), weight = ones({64}), bias = zeros({64});
+    const auto normalize = [&](const Variable& from) {
+      return batch_norm(from, mean, var, weight, bias, {.training = true});
+    };
+    line("batch_norm", 2, [&] { normalize(images); });
+    line("max_pool2d", 1.25, [&] { max_pool2d(images, {.kernel_size = 2}); });
+    line("avg_pool2d", 1.25, [&] { avg_pool2d(images, {.kernel_size = 2}); });
+    const Recording on(true);
+    const Variable leaf = images.detach().requires_grad_(), normal = normalize(leaf);
+    const Variable dy = images.detach();
+    line("batch_norm_gradient", 3,
+         [&] { grad(normal, std::vector{leaf}, dy, {.retain_graph = true}); });
   }
 }
 

@@ -95,6 +95,7 @@ if command -v compute-sanitizer >/dev/null; then
 fi
 export TAPEGRAD_DEVICE=cuda
 say "bandwidths" && lines "$gpu" bandwidth
+lines bash -c 'TAPEGRAD_FAST_PATHS=0 "$1" bandwidth | sed -n "s/^\(batch_norm\|max_pool2d\|avg_pool2d\)/without_cudnn_&/p"' _ "$gpu"
 say "matrix products" && lines "$gpu" gemm
 say "attention" && lines "$gpu" attention
 lines bash -c 'TAPEGRAD_FAST_PATHS=0 "$1" attention | sed -n "s/^attention[.]b/attention_without_cudnn.b/p"' _ "$gpu"
