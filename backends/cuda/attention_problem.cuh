@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 
+#include "backends/cuda/address.h"
 #include "backends/cuda/draw.cuh"
 #include "backends/cuda/numeric.cuh"
 #include "backends/cuda/operands.h"
@@ -145,7 +146,7 @@ inline Mask mask_of(const Tensor& mask, bool causal) {
   if (!mask) return {causal ? Sight::kCausal : Sight::kAll, nullptr, 0, 0, {}};
   const int r = mask.rank();
   Mask m{mask.dtype() == boolean ? Sight::kBool : Sight::kAdded,
-         mask.storage().data() + mask.layout().offset * size_of(mask.dtype()),
+         address_of(mask),
          mask.strides()[r - 2],
          mask.strides()[r - 1],
          {}};

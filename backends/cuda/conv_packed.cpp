@@ -1,5 +1,6 @@
 #include "backends/cuda/conv_packed.h"
 
+#include "backends/cuda/address.h"
 #include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/cudnn/conv.h"
 #include "backends/cuda/packed.h"
@@ -18,10 +19,6 @@ bool is_fit(DType dtype, const Shape& weight, const Conv2dOptions& options,
 /// [out, kh, kw, in], for the shape of a weight.
 Shape filter_shape(const Shape& weight) { return {weight[0], weight[2], weight[3], weight[1]}; }
 
-std::byte* address(const Tensor& x) {
-  return x.storage().data() + x.layout().offset * size_of(x.dtype());
-}
-
 /// The same order with one pixel.
 bool is_filter(const Shape& weight) { return weight[2] * weight[3] == 1; }
 Tensor as_filter(const Tensor& weight) {
@@ -33,8 +30,8 @@ Tensor filter_of(const Tensor& weight) {
   const Shape& w = weight.shape();
   if (is_filter(w)) return as_filter(weight);
   const Tensor filter = weight.empty_like(filter_shape(w));
-  transpose(address(weight), address(filter), w[0], w[1], w[2] * w[3], size_of(weight.dtype()),
-            weight.device());
+  transpose(address_of(weight), address_of(filter), w[0], w[1], w[2] * w[3],
+            size_of(weight.dtype()), weight.device());
   return filter;
 }
 
@@ -43,7 +40,7 @@ bool weight_gradient(const Tensor& dy, const Tensor& x, const Conv2dOptions& opt
   Tensor filter = is_filter(w) ? as_filter(dw) : dw.empty_like(filter_shape(w));
   if (!cudnn_conv2d_weight(dy, x, options, filter, kLast)) return false;
   if (!is_filter(w))
-    transpose(address(filter), address(dw), w[0], w[2] * w[3], w[1], size_of(dw.dtype()),
+    transpose(address_of(filter), address_of(dw), w[0], w[2] * w[3], w[1], size_of(dw.dtype()),
               dw.device());
   return true;
 }

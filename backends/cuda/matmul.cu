@@ -1,6 +1,7 @@
 // matmul and linear: products of floats by cuBLAS, of integers by a kernel of our own.
 #include "ops/matmul.h"
 
+#include "backends/cuda/address.h"
 #include "backends/cuda/blas_lt.h"
 #include "backends/cuda/each.cuh"
 #include "backends/cuda/register.h"
@@ -100,22 +101,18 @@ Tensor transposed(const Tensor& w) {
       {{w.shape()[1], w.shape()[0]}, {w.strides()[1], w.strides()[0]}, w.layout().offset});
 }
 
-void* data_of(const Tensor& x) {
-  return x.storage().data() + x.layout().offset * size_of(x.dtype());
-}
-
 void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, Tensor& y) {
   const Tensor x = plain(x0), w = plain(w0), dense = bias ? bias.contiguous() : bias;
   const Matrices a = matrices_of(x, 0, 0), b = transposed(matrices_of(w, 0, 0));
   Product p{y.shape()[0], y.shape()[1], x.shape()[1], 1, y.dtype(), y.dtype()};
-  Epilogue epilogue{.bias = bias ? data_of(dense) : nullptr};
+  Epilogue epilogue{.bias = bias ? address_of(dense) : nullptr};
   epilogue.relu = relu && relu_keeps_nan(y);
   const bool has_epilogue = bias || epilogue.relu;
-  if (!has_epilogue || !gemm_with(epilogue, p, a, b, data_of(y), p.n, y)) {
+  if (!has_epilogue || !gemm_with(epilogue, p, a, b, address_of(y), p.n, y)) {
     epilogue.relu = false;
     if (bias) kernels::copy(bias, y);
     p.accumulate = bool(bias);
-    gemm(p, a, b, data_of(y), p.n, 0, y);
+    gemm(p, a, b, address_of(y), p.n, 0, y);
   }
   if (relu && !epilogue.relu) kernels::relu(y, y);
 }
@@ -123,10 +120,10 @@ void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, T
 void linear_gelu(const Tensor& x0, const Tensor& w0, const Tensor& bias, Tensor& y, Tensor& z) {
   const Tensor x = plain(x0), w = plain(w0), dense = bias ? bias.contiguous() : bias;
   const Product p{y.shape()[0], y.shape()[1], x.shape()[1], 1, y.dtype(), y.dtype()};
-  const Epilogue epilogue{.bias = bias ? data_of(dense) : nullptr,
+  const Epilogue epilogue{.bias = bias ? address_of(dense) : nullptr,
                           .gelu = true,
-                          .before_gelu = z ? data_of(z) : nullptr};
-  if (!gemm_with(epilogue, p, matrices_of(x, 0, 0), transposed(matrices_of(w, 0, 0)), data_of(y),
+                          .before_gelu = z ? address_of(z) : nullptr};
+  if (!gemm_with(epilogue, p, matrices_of(x, 0, 0), transposed(matrices_of(w, 0, 0)), address_of(y),
                  p.n, y))
     kernels::linear_gelu_by_parts(x, w, dense, y, z);
 }
@@ -140,8 +137,8 @@ void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const T
   if (dw && db) {
     const Tensor a = plain(dz), b = plain(x);
     const Product p{dw.shape()[0], dw.shape()[1], dz.shape()[0], 1, dw.dtype(), dw.dtype()};
-    if (gemm_with({.row_sums = data_of(db)}, p, transposed(matrices_of(a, 0, 0)),
-                  matrices_of(b, 0, 0), data_of(dw), p.n, dw))
+    if (gemm_with({.row_sums = address_of(db)}, p, transposed(matrices_of(a, 0, 0)),
+                  matrices_of(b, 0, 0), address_of(dw), p.n, dw))
       other_dw = other_db = {};
   }
   kernels::linear_backward_by_products(dz, {}, x, weight, dx, other_dw, other_db);
@@ -152,8 +149,8 @@ void gelu_linear_backward(const Tensor& dy, const Tensor& z, const Tensor& x, co
   if (dx) {
     const Tensor a = plain(dy), b = plain(weight), at = z.contiguous();
     const Product p{dx.shape()[0], dx.shape()[1], dy.shape()[1], 1, dx.dtype(), dx.dtype()};
-    if (!gemm_with({.gelu_at = data_of(at)}, p, matrices_of(a, 0, 0), matrices_of(b, 0, 0),
-                   data_of(dx), p.n, dx))
+    if (!gemm_with({.gelu_at = address_of(at)}, p, matrices_of(a, 0, 0), matrices_of(b, 0, 0),
+                   address_of(dx), p.n, dx))
       return kernels::gelu_linear_backward_by_parts(dy, z, x, weight, dx, dw, db);
   }
   Tensor done;

@@ -89,7 +89,7 @@ TEST(CudaCudnnImages, Pooling) {
   const auto mean = [](const Variable& x, const AvgPool2dOptions& options) {
     return graphs([&] { avg_pool2d(x, options); });
   };
-  const Variable x = images({2, 3, 12, 10}, f32);
+  const Variable x = images({64, 3, 12, 10}, f32);
   EXPECT_EQ(maximum(x, {.kernel_size = 3, .stride = 2, .padding = 1}), 1);
   EXPECT_EQ(mean(x, {.kernel_size = 3, .stride = 2, .padding = 1}), 1);
   EXPECT_EQ(maximum(x, {.kernel_size = 2, .dilation = 2}), 0);
@@ -103,8 +103,9 @@ TEST(CudaCudnnImages, Pooling) {
   EXPECT_EQ(graphs([&] { adaptive_avg_pool2d(x, {4, 5}); }), 1);
   EXPECT_EQ(graphs([&] { adaptive_avg_pool2d(x, {5, 5}); }), 0);
   EXPECT_EQ(graphs([&] { adaptive_max_pool2d(x, {1, 1}); }), 1);
-  EXPECT_EQ(mean(images({2, 3, 12, 24}), {.kernel_size = 2}), 0);  // cuDNN knows no way
+  EXPECT_EQ(mean(images({64, 3, 12, 24}), {.kernel_size = 2}), 0);  // cuDNN knows no way
   EXPECT_EQ(mean(images({0, 3, 12, 10}), {.kernel_size = 2}), 0);
+  EXPECT_EQ(mean(images({45, 3, 12, 10}), {.kernel_size = 2}), 0);  // few
 
   EXPECT_EQ(maximum(packed(kEnough), {.kernel_size = 2}), 1);
   EXPECT_EQ(mean(packed(kEnough, f32), {.kernel_size = 2}), 1);
@@ -113,7 +114,7 @@ TEST(CudaCudnnImages, Pooling) {
 }
 
 TEST(CudaCudnnImages, GradientsOfPooling) {
-  const Variable x = images({2, 3, 12, 10}, f32).requires_grad_();
+  const Variable x = images({64, 3, 12, 10}, f32).requires_grad_();
   EXPECT_EQ(graphs([&] { grad(sum(avg_pool2d(x, {.kernel_size = 2})), x); }), 2);
   EXPECT_EQ(graphs([&] { grad(sum(max_pool2d(x, {.kernel_size = 2})), x); }), 0);  // has indices
 }

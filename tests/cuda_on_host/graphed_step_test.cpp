@@ -231,6 +231,11 @@ TEST(GraphedStep, ResultsAndInputsAreTheCallersOwn) {
   GraphedStep fixed([](const Variable& x) { return x + 1.0; }, {x}, {.warmup = 1});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(fixed().to_vector<double>()[0], 6);
   EXPECT_TRUE(fixed.is_graphed());
+
+  GraphedStep same([](const Variable& x) { return x; });
+  const Variable first = same(ones({3}));
+  same(zeros({3}));
+  EXPECT_EQ(first.to_vector<double>()[0], 1);  // not where the inputs of all calls are
 }
 
 /// A parameter of one element whose gradient is 2 in each call.

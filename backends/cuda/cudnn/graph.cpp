@@ -63,25 +63,31 @@ Graph::Value Graph::tensor(const Form& form) { return add(form, true, false); }
 Graph::Value Graph::number() { return add(dense({1, 1, 1, 1}), true, true); }
 Graph::Value Graph::between(const Form& form) { return add(form, false, false); }
 
-Backend Graph::pointwise_mode(cudnnPointwiseMode_t mode) {
+void Graph::add(Backend operation) {
+  operation.finalize();
+  operations_.push_back(std::move(operation));
+}
+const Backend& Graph::keep(Backend mode) {
+  mode.finalize();
+  return modes_.emplace_back(std::move(mode));
+}
+
+Backend Graph::pointwise_mode(cudnnPointwiseMode_t mode, cudnnDataType_t computed) {
   Backend made(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   made.set(CUDNN_ATTR_POINTWISE_MODE, mode);
-  made.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  made.set(CUDNN_ATTR_POINTWISE_MATH_PREC, computed);
   return made;
 }
 /// y and the condition may be kNew: there is none.
 Graph::Value Graph::pointwise(Backend mode, Value x, Value y, Value condition, Value into) {
   if (into == kNew) into = between(dense(form(x).sizes));
-  mode.finalize();
   Backend operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, keep(std::move(mode)));
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, of(x));
   if (y != kNew) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, of(y));
   if (condition != kNew) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, of(condition));
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, of(into));
-  operation.finalize();
-  modes_.push_back(std::move(mode));
-  operations_.push_back(std::move(operation));
+  add(std::move(operation));
   return into;
 }
 Graph::Value Graph::map(cudnnPointwiseMode_t mode, Value x) {
@@ -94,10 +100,7 @@ Graph::Value Graph::select(Value condition, Value x, Value y) {
   return pointwise(pointwise_mode(CUDNN_POINTWISE_BINARY_SELECT), x, y, condition, kNew);
 }
 Graph::Value Graph::compare(cudnnPointwiseMode_t mode, Value x, Value y) {
-  Backend compared(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  compared.set(CUDNN_ATTR_POINTWISE_MODE, mode);
-  compared.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_BOOLEAN);
-  return pointwise(std::move(compared), x, y, kNew,
+  return pointwise(pointwise_mode(mode, CUDNN_DATA_BOOLEAN), x, y, kNew,
                    between(dense(form(x).sizes, CUDNN_DATA_BOOLEAN)));
 }
 Graph::Value Graph::place(Value x, int64_t dimension) {
@@ -106,21 +109,18 @@ Graph::Value Graph::place(Value x, int64_t dimension) {
   return pointwise(std::move(mode), x, kNew, kNew, between(dense(form(x).sizes, CUDNN_DATA_INT32)));
 }
 
-Graph::Value Graph::reduce(cudnnReduceTensorOp_t op, Value x, Value into) {
+Graph::Value Graph::reduce(cudnnReduceTensorOp_t op, Value x) {
   Sizes sizes = form(x).sizes;
   sizes[3] = 1;
-  if (into == kNew) into = between(dense(sizes));
+  const Value into = between(dense(sizes));
   Backend mode(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   mode.set(CUDNN_ATTR_REDUCTION_OPERATOR, op);
   mode.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-  mode.finalize();
   Backend operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, mode);
+  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, keep(std::move(mode)));
   operation.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, of(x));
   operation.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, of(into));
-  operation.finalize();
-  modes_.push_back(std::move(mode));
-  operations_.push_back(std::move(operation));
+  add(std::move(operation));
   return into;
 }
 Graph::Value Graph::matmul(Value x, Value y, Value into) {
@@ -128,15 +128,12 @@ Graph::Value Graph::matmul(Value x, Value y, Value into) {
   if (into == kNew) into = between(dense({a[0], a[1], a[2], b[3]}));
   Backend mode(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   mode.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
-  mode.finalize();
   Backend operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, mode);
+  operation.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, keep(std::move(mode)));
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, of(x));
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, of(y));
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, of(into));
-  operation.finalize();
-  modes_.push_back(std::move(mode));
-  operations_.push_back(std::move(operation));
+  add(std::move(operation));
   return into;
 }
 Graph::Value Graph::transpose(Value x, cudnnDataType_t type) {
@@ -146,8 +143,7 @@ Graph::Value Graph::transpose(Value x, cudnnDataType_t type) {
   Backend operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, of(x));
   operation.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, of(into));
-  operation.finalize();
-  operations_.push_back(std::move(operation));
+  add(std::move(operation));
   return into;
 }
 
@@ -167,8 +163,7 @@ void Graph::batch_norm(const BatchNorm& n) {
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, of(n.running_var));
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, of(n.next_mean));
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, of(n.next_var));
-  operation.finalize();
-  operations_.push_back(std::move(operation));
+  add(std::move(operation));
 }
 void Graph::batch_norm_backward(const BatchNormBackward& n) {
   Backend operation(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR);
@@ -181,8 +176,7 @@ void Graph::batch_norm_backward(const BatchNormBackward& n) {
   operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, of(n.dx));
   operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, of(n.dweight));
   operation.set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, of(n.dbias));
-  operation.finalize();
-  operations_.push_back(std::move(operation));
+  add(std::move(operation));
 }
 
 Backend Graph::resampling(const Windows& windows) {
@@ -203,30 +197,23 @@ Backend Graph::resampling(const Windows& windows) {
       {CUDNN_ATTR_RESAMPLE_POST_PADDINGS, windows.padding}};
   for (const auto& [name, size] : sizes)
     mode.set(name, std::span<const cudnnFraction_t>(fractions(size)));
-  mode.finalize();
   return mode;
 }
 void Graph::pool(const Windows& windows, Value x, Value y) {
-  Backend mode = resampling(windows);
   Backend operation(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, mode);
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, keep(resampling(windows)));
   operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, of(x));
   operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, of(y));
-  modes_.push_back(std::move(mode));
-  operation.finalize();
-  operations_.push_back(std::move(operation));
+  add(std::move(operation));
 }
 void Graph::pool_backward(const Windows& windows, Value x, Value y, Value dy, Value dx) {
-  Backend mode = resampling(windows);
   Backend operation(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, mode);
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, keep(resampling(windows)));
   operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC, of(x));
   operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_YDESC, of(y));
   operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, of(dy));
   operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, of(dx));
-  modes_.push_back(std::move(mode));
-  operation.finalize();
-  operations_.push_back(std::move(operation));
+  add(std::move(operation));
 }
 
 namespace {

@@ -138,7 +138,7 @@ class Graph {
   /// Where along a dimension each element of x is.
   Value place(Value x, int64_t dimension);
   /// Over the last dimension.
-  Value reduce(cudnnReduceTensorOp_t op, Value x, Value into = kNew);
+  Value reduce(cudnnReduceTensorOp_t op, Value x);
   Value matmul(Value x, Value y, Value into = kNew);
   /// Not computed, but read so; of a type.
   Value transpose(Value x, cudnnDataType_t type);
@@ -174,8 +174,11 @@ class Graph {
   const Form& form(Value x) const { return forms_[size_t(x)]; }
   const Backend& of(Value x) const { return tensors_[size_t(x)]; }
   Value add(const Form& form, bool is_stored, bool is_number);
+  void add(Backend operation);
+  const Backend& keep(Backend mode);  // until the plan is made
   Value pointwise(Backend mode, Value x, Value y, Value condition, Value into);
-  static Backend pointwise_mode(cudnnPointwiseMode_t mode);
+  static Backend pointwise_mode(cudnnPointwiseMode_t mode,
+                                cudnnDataType_t computed = CUDNN_DATA_FLOAT);
   static Backend resampling(const Windows& windows);
 
   std::vector<Form> forms_;

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "backends/cuda/address.h"
 #include "backends/cuda/library.h"
-#include "core/tensor.h"
 
 namespace tapegrad::backends::cuda {
 
@@ -71,10 +71,6 @@ cudnnDataType_t cudnn_type(DType dtype);
 /// What cuDNN's kernels may use of memory besides their operands.
 inline constexpr size_t kMostWorkspace = size_t(1) << 30;
 
-/// Of the first element.
-inline std::byte* address_of(const Tensor& x) {
-  return x.storage().data() + x.layout().offset * size_of(x.dtype());
-}
 /// Not empty, fewer than 2^31 elements, and loaded by 16 bytes.
 inline bool is_fit_for_cudnn(const Tensor& x) {
   return x.numel() > 0 && x.numel() <= std::numeric_limits<int>::max() &&

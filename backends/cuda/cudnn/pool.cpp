@@ -46,7 +46,8 @@ std::optional<PoolProblem> problem_of(const Tensor& x, const Windows& windows, c
     return {};
   const bool last = layout == ImageLayout::kChannelsLast;
   const Graph::Sizes from = sizes_of(x, layout), to = sizes_of(y, layout);
-  if (last && (x.numel() < kFewestPooled || from[1] % 8 != 0)) return {};
+  if (x.numel() < (last ? kFewestPooledLast : kFewestPooled) || (last && from[1] % 8 != 0))
+    return {};
   const Pair in{from[2], from[3]}, out{to[2], to[3]};
   const Graph::Windows w = windows_of(windows, in, out);
   for (size_t d = 0; d < 2; ++d) {
