@@ -1,7 +1,7 @@
 // Matrix products, all through one call of cuBLAS.
 #pragma once
 
-#include <cublas_api.h>
+#include <cublas_v2.h>
 
 #include "core/tensor.h"
 

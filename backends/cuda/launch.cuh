@@ -24,7 +24,7 @@ struct LaunchConfig {
 template <class... P>
 void launch(const LaunchConfig& c, void (*kernel)(P...), std::type_identity_t<P>... args) {
   void* pointers[] = {const_cast<void*>(static_cast<const void*>(&args))...};
-  check(cudaLaunchKernel(kernel, c.grid, c.block, pointers, c.shared, c.stream),
+  check(cudaLaunchKernel<void(P...)>(kernel, c.grid, c.block, pointers, c.shared, c.stream),
         "cudaLaunchKernel");
 }
 

@@ -1,6 +1,6 @@
 #include "backends/cuda/library.h"
 
-#include <cublas_api.h>
+#include <cublas_v2.h>
 #include <dlfcn.h>
 
 #include <string>

@@ -1,7 +1,7 @@
 // Elements of the matrices that the stand-ins for cuBLAS and cuBLASLt multiply, as double.
 #pragma once
 
-#include <cublas_api.h>
+#include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -98,23 +98,28 @@ constexpr bool clear_padding([[maybe_unused]] void* argument) {
 cudaError_t launch(void (*kernel)(), Call call, const Parameter* parameters, int count, dim3 grid,
                    dim3 block, void** arguments, std::size_t shared_bytes, cudaStream_t stream);
 
-}  // namespace coh
-
-// More specialised than the toolkit's prototype (const void* func): kernels launched by pointer
-// come here.
 template <class... P>
-cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** args,
-                             std::size_t shared_bytes, cudaStream_t stream) {
+cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, void** args,
+                   std::size_t shared_bytes, cudaStream_t stream) {
   static_assert((std::is_trivially_copyable_v<std::remove_reference_t<P>> && ...),
                 "kernel arguments are copied as bytes");
   static_assert((!std::is_reference_v<P> && ...), "no references as kernel arguments");
   static_assert((sizeof(P) + ... + 0) <= 4096, "kernel arguments are limited to 4 KB");
   [[maybe_unused]] std::size_t i = 0;
-  (coh::clear_padding<P>(args[i++]), ...);
-  static constexpr coh::Parameter kParameters[] = {
-      {sizeof(P), alignof(P), coh::clear_padding<P>(nullptr)}..., {0, 1, true}};
-  return coh::launch(reinterpret_cast<void (*)()>(kernel), &coh::call_kernel<P...>, kParameters,
-                     sizeof...(P), grid, block, args, shared_bytes, stream);
+  (clear_padding<P>(args[i++]), ...);
+  static constexpr Parameter kParameters[] = {{sizeof(P), alignof(P), clear_padding<P>(nullptr)}...,
+                                              {0, 1, true}};
+  return launch(reinterpret_cast<void (*)()>(kernel), &call_kernel<P...>, kParameters, sizeof...(P),
+                grid, block, args, shared_bytes, stream);
+}
+
+}  // namespace coh
+
+/// The toolkit's template, for kernels by the type of their function.
+template <class T>
+cudaError_t cudaLaunchKernel(const T* kernel, dim3 grid, dim3 block, void** args,
+                             std::size_t shared_bytes, cudaStream_t stream) {
+  return coh::launch(kernel, grid, block, args, shared_bytes, stream);
 }
 
 // ---- synchronisation
