@@ -48,6 +48,7 @@
 #include "ops/image.h"
 #include "ops/index.h"
 #include "ops/linalg.h"
+#include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/noise.h"

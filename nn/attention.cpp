@@ -9,7 +9,7 @@
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"
-#include "ops/matmul.h"
+#include "ops/linear.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn {

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "ops/matmul.h"
+#include "ops/linear.h"
 
 namespace tapegrad::nn {
 
@@ -28,9 +28,9 @@ Variable Linear::forward_relu(const Variable& x, Where where) const {
   return linear_relu(x, weight, bias, where);
 }
 
-Gelued Linear::forward_gelued(const Gelued& x, bool gelu, Where where) const {
+Activated Linear::forward_joined(const Activated& x, Activation behind, Where where) const {
   infer(x.y);
-  return linear_gelued(x, weight, bias, gelu, where);
+  return linear_joined(x, weight, bias, behind, where);
 }
 
 std::string Linear::options() const {

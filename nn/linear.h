@@ -4,8 +4,9 @@
 #include "nn/weighted.h"
 
 namespace tapegrad {
-struct Gelued;  // ops/matmul.h
-}
+struct Activated;  // ops/linear.h
+enum class Activation;
+}  // namespace tapegrad
 
 namespace tapegrad::nn {
 
@@ -24,8 +25,9 @@ class Linear final : public Model<Linear, Weighted> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
   /// relu(forward(x)) as one op.
   Variable forward_relu(const Variable& x, Where where = Where::current()) const;
-  /// With a GELU(Gelu::kTanh) in front, behind or both: linear_gelued().
-  Gelued forward_gelued(const Gelued& x, bool gelu, Where where = Where::current()) const;
+  /// With an activation in front, behind or both: linear_joined().
+  Activated forward_joined(const Activated& x, Activation behind,
+                           Where where = Where::current()) const;
   std::string options() const override;
 
  private:

@@ -6,7 +6,7 @@
 #include "nn/conv.h"
 #include "nn/init.h"
 #include "nn/linear.h"
-#include "ops/matmul.h"
+#include "ops/linear.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -38,34 +38,34 @@ auto call_joined(const Module& module, Where where, const Run& run) {
 }
 
 /// Runs the first layer, or the first two where they are faster together; gives how many. A Linear
-/// that joins the GELU behind it hands on what that was taken of, for a Linear that comes next.
-size_t run_first(std::span<const AnyModule> layers, Gelued& value, Where where) {
-  const auto [y, before_gelu] = std::exchange(value, {});
+/// that joins the activation behind it hands on what a Linear that comes next takes its gradient
+/// along by.
+size_t run_first(std::span<const AnyModule> layers, Activated& value, Where where) {
+  const Activated from = std::exchange(value, {});
   // The largest of rectified values is the largest value, rectified: of fewer values. The gradient
   // goes to the same element, or to none.
   if (is_plain<ReLU>(layers, 0) && is_plain<MaxPool2d>(layers, 1)) {
-    value.y = layers[0]->call(layers[1]->call(y, where), where);
+    value.y = layers[0]->call(layers[1]->call(from.y, where), where);
     return 2;
   }
-  const auto with_relu = [&, &y = y](const auto& layer) { return layer.forward_relu(y, where); };
   const bool relu_follows = is_plain<ReLU>(layers, 1) && !is_plain<MaxPool2d>(layers, 2);
-  if (relu_follows && is_plain<Linear>(layers, 0)) {
-    value.y = call_joined<Linear>(*layers[0], where, with_relu);
-    return 2;
-  }
   if (relu_follows && is_plain<Conv2d>(layers, 0)) {
-    value.y = call_joined<Conv2d>(*layers[0], where, with_relu);
+    value.y = call_joined<Conv2d>(
+        *layers[0], where, [&](const Conv2d& layer) { return layer.forward_relu(from.y, where); });
     return 2;
   }
-  const bool gelu_follows = is_tanh_gelu(layers, 1);
-  if (is_plain<Linear>(layers, 0) && (gelu_follows || before_gelu)) {
-    const Gelued from{y, before_gelu};
+  const Activation behind = relu_follows              ? Activation::kRelu
+                            : is_tanh_gelu(layers, 1) ? Activation::kGelu
+                                                      : Activation::kNone;
+  if (is_plain<Linear>(layers, 0) && (behind != Activation::kNone || from.x)) {
     value = call_joined<Linear>(*layers[0], where, [&](const Linear& layer) {
-      return layer.forward_gelued(from, gelu_follows, where);
+      const bool none_needs_mask = relu_follows && !from.x && !is_plain<Linear>(layers, 2);
+      return none_needs_mask ? Activated{layer.forward_relu(from.y, where)}
+                             : layer.forward_joined(from, behind, where);
     });
-    return gelu_follows ? 2 : 1;
+    return behind == Activation::kNone ? 1 : 2;
   }
-  value.y = layers[0]->call(y, where);
+  value.y = layers[0]->call(from.y, where);
   return 1;
 }
 
@@ -88,7 +88,7 @@ void Sequential::members(Members& m) {
 }
 
 Variable Sequential::forward(const Variable& x, Where where) const {
-  Gelued value{x, {}};
+  Activated value{x};
   for (std::span<const AnyModule> left = layers_; !left.empty();)
     left = left.subspan(run_first(left, value, where));
   return value.y;

@@ -8,8 +8,8 @@
 //
 // A ReLU right behind a Linear or Conv2d is computed with it, by linear_relu or conv2d_relu, and
 // one right before a MaxPool2d after it: the same values and gradients in less time and memory. So
-// is a GELU(Gelu::kTanh) behind a Linear, by linear_gelu, and its gradient with that of a Linear
-// behind it, by linear_gelued. Hooks on one of the layers prevent that.
+// is a GELU(Gelu::kTanh) behind a Linear, by linear_gelu. An activation between two Linears is
+// joined with both, by linear_joined. Hooks on one of the layers prevent that.
 //
 // Input sizes that are left out (in_features, in_channels, num_features) become known when an
 // input_shape is given, or else at the first forward.

@@ -262,6 +262,7 @@ const Catalog& catalog() {
     catalog_reduce(rows);
     catalog_softmax(rows);
     catalog_matmul(rows);
+    catalog_linear(rows);
     catalog_conv(rows);
     catalog_conv_nd(rows);
     catalog_pool(rows);

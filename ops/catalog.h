@@ -142,6 +142,7 @@ void catalog_subscript(Catalog& catalog);
 void catalog_reduce(Catalog& catalog);
 void catalog_softmax(Catalog& catalog);
 void catalog_matmul(Catalog& catalog);
+void catalog_linear(Catalog& catalog);
 void catalog_conv(Catalog& catalog);
 void catalog_conv_nd(Catalog& catalog);
 void catalog_pool(Catalog& catalog);

@@ -11,7 +11,7 @@
 #include "ops/create.h"
 #include "ops/extent.h"
 #include "ops/limits.h"
-#include "ops/matmul.h"
+#include "ops/linear.h"
 #include "ops/random.h"
 #include "ops/recurrent_sequence.h"
 #include "ops/unary.h"

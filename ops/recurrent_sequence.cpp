@@ -6,6 +6,7 @@
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

@@ -3,7 +3,7 @@
 #include "backends/cpu/functions.h"
 #include "backends/cpu/map.h"
 #include "backends/cpu/register.h"
-#include "ops/matmul.h"
+#include "ops/linear.h"
 
 namespace tapegrad::backends::cpu {
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/register.h"
 #include "core/kernels.h"
 #include "ops/activation.h"
+#include "ops/linear.h"
 #include "ops/matmul.h"
 
 namespace tapegrad::backends::cpu {

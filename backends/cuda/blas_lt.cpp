@@ -3,6 +3,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -10,7 +11,9 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <vector>
 
+#include "backends/cuda/address.h"
 #include "backends/cuda/api.h"
 #include "backends/cuda/library.h"
 #include "backends/cuda/stream.h"
@@ -65,9 +68,24 @@ cublasLtEpilogue_t kind_of(const Epilogue& e) {
   if (e.gelu_at != nullptr) return CUBLASLT_EPILOGUE_DGELU;
   if (e.before_gelu != nullptr)
     return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  if (e.relu_at != nullptr) return CUBLASLT_EPILOGUE_DRELU;
+  if (e.relu_mask != nullptr)
+    return bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
   if (e.gelu) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
   if (e.relu) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
   return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// What the epilogue reads or writes: a vector, and a matrix that lies as c or is a mask.
+struct Beside {
+  void *vector, *matrix;
+  int64_t ld;  // in numbers, or in bits
+};
+Beside beside_of(const Epilogue& e, int64_t n, int64_t ldc) {
+  void* vector = e.row_sums != nullptr ? e.row_sums : const_cast<void*>(e.bias);
+  for (const void* mask : {e.relu_at, static_cast<const void*>(e.relu_mask)})
+    if (mask != nullptr) return {vector, const_cast<void*>(mask), mask_bytes(n) * 8};
+  return {vector, e.gelu_at != nullptr ? const_cast<void*>(e.gelu_at) : e.before_gelu, ldc};
 }
 
 /// What the choice of an algorithm depends on. a and b are cuBLASLt's, which is column-major: what
@@ -79,7 +97,7 @@ struct Problem {
   cublasComputeType_t compute;
   cublasOperation_t a, b;
   cublasLtEpilogue_t epilogue;
-  uint32_t alignments[5];  // of a, b, c, the bias and the matrix beside c
+  uint32_t alignments[5];  // of a, b, c, and of the vector and the matrix beside c
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -105,10 +123,9 @@ struct Plan {
     check(lt().set_operation(operation, attribute, &value, sizeof(value)),
           "cublasLtMatmulDescSetAttribute");
   }
-  /// What the epilogue reads or writes: a vector, and a matrix that lies as c.
-  void set_pointers(void* vector, void* beside) {
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
-    if (beside != nullptr) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside);
+  void set_pointers(const Beside& beside) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside.vector);
+    if (beside.matrix != nullptr) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside.matrix);
   }
 };
 
@@ -148,9 +165,9 @@ struct Library {
   std::map<Problem, Plan> plans;
 
   /// The plan, with the pointers of its epilogue set.
-  Plan& plan_for(const Problem& p, void* vector, void* beside) {
+  Plan& plan_for(const Problem& p, const Beside& beside) {
     if (const auto known = plans.find(p); known != plans.end()) {
-      if (known->second.is_found) known->second.set_pointers(vector, beside);
+      if (known->second.is_found) known->second.set_pointers(beside);
       return known->second;
     }
     if (plans.size() >= kMostPlans) plans.clear();
@@ -160,8 +177,8 @@ struct Library {
     plan.set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(p.a));
     plan.set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(p.b));
     plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(p.epilogue));
-    plan.set_pointers(vector, beside);  // whose alignments count
-    if (beside != nullptr) plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.ldc);
+    plan.set_pointers(beside);  // whose alignments count
+    if (beside.matrix != nullptr) plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, beside.ld);
     plan.a = layout(p.type, p.rows, p.depth, p.lda, p.a);
     plan.b = layout(p.type, p.depth, p.columns, p.ldb, p.b);
     plan.c = layout(p.result, p.rows, p.columns, p.ldc);
@@ -186,29 +203,63 @@ Library& library_of(tapegrad::Device device) {
   return all[device.index];
 }
 
-bool try_relu_of_nan(const Tensor& where) {
-  constexpr int64_t n = 16;
-  const Tensor x =
-      Tensor::full({n, n}, std::numeric_limits<double>::quiet_NaN(), where.dtype(), where.device());
-  const Tensor y = Tensor::full({n, n}, 0, where.dtype(), where.device());
-  const Matrices operand{x.storage().data(), false, n, 0};
-  if (!gemm_with({.relu = true}, {n, n, n, 1, x.dtype(), y.dtype()}, operand, operand,
-                 y.storage().data(), n, y))
-    return false;
-  return std::isnan(y.with_layout({{1}, {1}, 0}).item());
+constexpr int64_t kTried = 16;
+using Row = std::array<double, kTried>;
+
+/// A matrix of rows that are alike by a product with the epilogue; empty where there is no
+/// algorithm.
+std::vector<double> make_rows(const Row& row, const Epilogue& epilogue, const Tensor& where) {
+  std::vector<double> first_column(kTried * kTried), first_row(kTried * kTried);
+  for (size_t i = 0; i < kTried; ++i) first_column[i * kTried] = 1, first_row[i] = row[i];
+  const auto matrix = [&](const std::vector<double>& values) {
+    return Tensor::from<double>(values, {kTried, kTried}).to(where.dtype()).to(where.device());
+  };
+  const Tensor a = matrix(first_column), b = matrix(first_row), c = matrix(first_row);
+  const auto dense = [](const Tensor& x) { return Matrices{address_of(x), false, kTried, 0}; };
+  if (!gemm_with(epilogue, {kTried, kTried, kTried, 1, c.dtype(), c.dtype()}, dense(a), dense(b),
+                 address_of(c), kTried, c))
+    return {};
+  const Tensor on_host = c.to(cpu).to(f64);
+  return {on_host.data<double>(), on_host.data<double>() + c.numel()};
+}
+
+ReluOfCublasLt try_relu(const Tensor& where) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  static constexpr Row kSums{kNaN, 1, 0, -1, 0, -2, kNaN, 3, -0.0, kNaN, 2, 1, -1, 0, 0, kNaN};
+  const auto are = [](const std::vector<double>& got, const auto& expected) {
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double wanted = expected(kSums[i % kTried]);
+      if (got[i] != wanted && !(std::isnan(got[i]) && std::isnan(wanted))) return false;
+    }
+    return !got.empty();
+  };
+  const auto relu = [](double x) { return x <= 0 ? 0.0 : x; };
+  const auto slope = [](double x) { return x <= 0 ? 0.0 : 1.0; };
+  Row ones;
+  ones.fill(1);
+  const Tensor mask = Tensor::empty({kTried, mask_bytes(kTried)}, u8, where.device());
+  ReluOfCublasLt found;
+  found.keeps_nan = are(make_rows(kSums, {.relu = true}, where), relu);
+  found.masks_as_ours =
+      found.keeps_nan &&
+      are(make_rows(kSums, {.relu = true, .relu_mask = address_of(mask)}, where), relu) &&
+      are(make_rows(ones, {.relu_at = address_of(mask)}, where), slope);
+  return found;
 }
 
 }  // namespace
 
-bool relu_keeps_nan(const Tensor& where) {
-  enum : int8_t { kUnknown, kNo, kYes };
-  static std::atomic<int8_t> known[kMaxDevices][kDTypeCount]{};
-  std::atomic<int8_t>& here = known[where.device().index][int(where.dtype())];
-  if (here == kUnknown) {
-    if (is_recording_graph()) return false;
-    here = try_relu_of_nan(where) ? kYes : kNo;
+ReluOfCublasLt relu_of_cublas_lt(const Tensor& where) {
+  constexpr uint8_t kTriedBefore = 1, kKeepsNaN = 2, kMasksAsOurs = 4;
+  static std::atomic<uint8_t> known[kMaxDevices][kDTypeCount]{};
+  std::atomic<uint8_t>& here = known[where.device().index][int(where.dtype())];
+  if (here == 0) {
+    if (is_recording_graph()) return {};
+    const ReluOfCublasLt found = try_relu(where);
+    here = uint8_t(kTriedBefore | (found.keeps_nan ? kKeepsNaN : 0) |
+                   (found.masks_as_ours ? kMasksAsOurs : 0));
   }
-  return here == kYes;
+  return {(here & kKeepsNaN) != 0, (here & kMasksAsOurs) != 0};
 }
 
 bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
@@ -218,10 +269,7 @@ bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, co
       compute_type(f32) == CUBLAS_COMPUTE_32F)
     return false;
   const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  void* vector =
-      epilogue.row_sums != nullptr ? epilogue.row_sums : const_cast<void*>(epilogue.bias);
-  void* beside =
-      epilogue.gelu_at != nullptr ? const_cast<void*>(epilogue.gelu_at) : epilogue.before_gelu;
+  const Beside beside = beside_of(epilogue, p.n, ldc);
   const Problem problem{.rows = p.n,
                         .columns = p.m,
                         .depth = p.k,
@@ -235,13 +283,13 @@ bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, co
                         .b = operation(a),
                         .epilogue = kind_of(epilogue),
                         .alignments = {alignment_of(b.data), alignment_of(a.data), alignment_of(c),
-                                       alignment_of(vector), alignment_of(beside)}};
+                                       alignment_of(beside.vector), alignment_of(beside.matrix)}};
   const cudaStream_t stream = stream_of(where);
   const Tensor workspace = workspace_of(where.device(), stream);
   Library& library = library_of(where.device());
   const std::lock_guard lock(library.mutex);
   if (library.handle == nullptr) check(lt().create(&library.handle), "cublasLtCreate");
-  Plan& plan = library.plan_for(problem, vector, beside);
+  Plan& plan = library.plan_for(problem, beside);
   if (!plan.is_found) return false;
   const float one = 1, zero = 0;
   check(lt().matmul(library.handle, plan.operation, &one, b.data, plan.a, a.data, plan.b, &zero, c,

@@ -9,7 +9,9 @@ namespace tapegrad::backends::cuda {
 /// Of c = a b. Numbers have c's type; nothing is done where there is null or false.
 struct Epilogue {
   const void* bias = nullptr;     // n numbers, added to every row of c
-  bool relu = false;              // then max(c, 0)
+  bool relu = false;              // then max(c, 0), and
+  void* relu_mask = nullptr;      // where it was c is written here: m rows of mask_bytes(n)
+  const void* relu_at = nullptr;  // or then 0 but where such a mask says
   bool gelu = false;              // or then gelu(c) by its tanh formula, and
   void* before_gelu = nullptr;    // what it was taken of is written here, lying as c
   const void* gelu_at = nullptr;  // or then c times the gradient of gelu at these, lying as c
@@ -23,8 +25,15 @@ struct Epilogue {
 bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
                void* c, int64_t ldc, const Tensor& where);
 
-/// Whether its max(c, 0) is NaN where c is, as ours: tried once for each device and type, which
-/// waits for the device; false as long as a graph is recorded before.
-bool relu_keeps_nan(const Tensor& where);
+/// A row of n bits, in a form that only cuBLASLt knows.
+constexpr int64_t mask_bytes(int64_t n) { return (n + 127) / 128 * 16; }
+
+/// What its ReLU does where it is said nowhere: tried once for each device and type, which waits
+/// for the device; all false as long as a graph is recorded before.
+struct ReluOfCublasLt {
+  bool keeps_nan = false;      // max(c, 0) is NaN where c is, as ours
+  bool masks_as_ours = false;  // and its mask lets a gradient through there, and not where c is 0
+};
+ReluOfCublasLt relu_of_cublas_lt(const Tensor& where);
 
 }  // namespace tapegrad::backends::cuda

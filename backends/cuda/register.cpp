@@ -16,6 +16,7 @@ void register_kernels() {
   register_reduce();
   register_softmax();
   register_matmul();
+  register_linear();
   register_attention();
   register_attention_backward();
   register_norm();

@@ -14,6 +14,7 @@ void register_special();
 void register_reduce();
 void register_softmax();
 void register_matmul();
+void register_linear();
 void register_attention();
 void register_attention_backward();
 void register_norm();

@@ -19,6 +19,7 @@
 #include "ops/create.h"
 #include "ops/distance.h"
 #include "ops/linalg.h"
+#include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"

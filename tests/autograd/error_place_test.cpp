@@ -7,6 +7,7 @@
 #include "nn/sequential.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"

@@ -15,6 +15,7 @@
 #include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/create.h"
+#include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"

@@ -9,6 +9,7 @@
 #include "core/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/pool.h"
 #include "ops/random.h"
@@ -152,8 +153,8 @@ TEST(CudaLinear, GeluAndItsGradientAreTheCpus) {
       };
       const Variable x = leaf({32, 64}), weight = leaf({48, 64}), bias = leaf({48});
       const Variable behind = leaf({16, 48});
-      const Gelued hidden = linear_gelued({x, {}}, weight, bias, /*gelu=*/true);
-      const Variable y = linear_gelued(hidden, behind, {}, /*gelu=*/false).y;
+      const Activated hidden = linear_joined({x}, weight, bias, Activation::kGelu);
+      const Variable y = linear_joined(hidden, behind, {}, Activation::kNone).y;
       sum(y).backward();
       std::vector<std::vector<double>> results;
       for (const Variable& v : {hidden.y, y, x.grad(), weight.grad(), bias.grad(), behind.grad()})
@@ -168,6 +169,38 @@ TEST(CudaLinear, GeluAndItsGradientAreTheCpus) {
         EXPECT_NEAR(got[k][i], expected[k][i], 8 * eps * largest) << dtype << ' ' << k;
     }
   }
+}
+
+/// Three layers of small whole numbers with a ReLU between, whose first result may be used besides:
+/// what comes out, and gradients of the first and second order.
+std::vector<std::vector<double>> run_relu_layers(Device device, DType dtype, int64_t width,
+                                                 bool besides) {
+  manual_seed(17);
+  std::vector<Variable> in;
+  for (const Shape& shape :
+       {Shape{3, 8, 16}, {width, 16}, {width}, {24, width}, {24}, {8, 24}, {3, 8, 8}})
+    in.push_back((randint(0, 8, shape) == 0.0).to(dtype) - (randint(0, 8, shape) == 0.0).to(dtype));
+  for (Variable& x : in) x = x.to(device).requires_grad_();
+  const Activated first = linear_joined({in[0]}, in[1], in[2], Activation::kRelu);
+  const Activated second = linear_joined(first, in[3], in[4], Activation::kRelu);
+  const Variable y = linear_joined(second, in[5], {}, Activation::kNone).y;
+  Variable loss = sum(y * in[6]);
+  if (besides) loss = loss + sum(first.y);
+  const Variable of_weight = grad(loss, in[3], {.create_graph = true});
+  std::vector<Variable> results{y, grad(sum(of_weight), in[6], {.retain_graph = true})};
+  for (const Variable& gradient : grad(loss, in)) results.push_back(gradient);
+  std::vector<std::vector<double>> values;
+  for (const Variable& x : results) values.push_back(x.to(f64).to_vector<double>());
+  return values;
+}
+
+TEST(CudaLinear, ReluBetweenLayersIsTheCpus) {
+  for (const DType dtype : {f32, bf16, f16, f64})
+    for (const int64_t width : {16, 136, 256, 5})
+      for (const bool besides : {false, true})
+        EXPECT_EQ(run_relu_layers(gpu, dtype, width, besides),
+                  run_relu_layers(cpu, dtype, width, besides))
+            << dtype << ' ' << width << ' ' << besides;
 }
 
 TEST(CudaMaxPool, GradientsAreTheBitsOfTheCpu) {

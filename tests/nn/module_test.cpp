@@ -15,7 +15,7 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/index.h"
-#include "ops/matmul.h"
+#include "ops/linear.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

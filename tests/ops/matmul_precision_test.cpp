@@ -12,6 +12,7 @@
 #include "core/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/unary.h"

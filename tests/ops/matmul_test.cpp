@@ -1,4 +1,5 @@
 #include "ops/matmul.h"
+#include "ops/linear.h"
 
 #include <atomic>
 #include <cmath>
@@ -419,67 +420,6 @@ TEST(Matmul, ExactWhenOpenMPGivesFewerThreads) {
       EXPECT_EQ(linear(x, w).to_vector<double>(), naive(x, transpose(w, 0, 1)));
     }
   omp_set_dynamic(0), omp_set_num_threads(before);
-}
-
-/// Three layers with a tanh GELU behind the first two.
-Variable by_layers(const std::vector<Variable>& in) {
-  const Variable first = gelu(linear(in[0], in[1], in[2]), Gelu::kTanh);
-  return linear(gelu(linear(first, in[3], in[4]), Gelu::kTanh), in[5]);
-}
-Variable joined(const std::vector<Variable>& in) {
-  const Gelued first = linear_gelued({in[0], {}}, in[1], in[2], /*gelu=*/true);
-  const Gelued second = linear_gelued(first, in[3], in[4], /*gelu=*/true);
-  return linear_gelued(second, in[5], {}, /*gelu=*/false).y;
-}
-/// Where the first one's result is used besides.
-Variable joined_with_more(const std::vector<Variable>& in) {
-  const Gelued first = linear_gelued({in[0], {}}, in[1], in[2], /*gelu=*/true);
-  return linear_gelued(first, in[3], in[4], /*gelu=*/false).y + sum(square(first.y));
-}
-std::vector<Variable> three_layers(DType dtype) {
-  manual_seed(21);
-  std::vector<Variable> in;
-  for (const Shape& shape : {Shape{2, 3, 4}, {5, 4}, {5}, {3, 5}, {3}, {2, 3}})
-    in.push_back(randn(shape, {.dtype = dtype}).requires_grad_());
-  return in;
-}
-
-TEST(LinearGelued, IsTheLayersToTheBit) {
-  for (const DType dtype : {f64, f32, bf16, f16}) {
-    const auto in = three_layers(dtype);
-    const Variable a = by_layers(in), b = joined(in);
-    EXPECT_EQ(a.to_vector<double>(), b.to_vector<double>()) << dtype;
-    const auto of_layers = grad(sum(square(a)), in), of_joined = grad(sum(square(b)), in);
-    for (size_t i = 0; i < in.size(); ++i)
-      EXPECT_EQ(of_layers[i].to_vector<double>(), of_joined[i].to_vector<double>())
-          << dtype << ' ' << i;
-    const NoGrad off;
-    EXPECT_EQ(joined(in).to_vector<double>(), a.to_vector<double>()) << dtype;
-  }
-}
-
-TEST(LinearGelued, IsDifferentiableTwice) {
-  std::vector<Variable> in = three_layers(f64);
-  const GradcheckResult result = gradcheck(joined, in, {.order = 2});
-  EXPECT_TRUE(result) << result.message;
-  in.pop_back();
-  const GradcheckResult with_more = gradcheck(joined_with_more, in, {.order = 2});
-  EXPECT_TRUE(with_more) << with_more.message;
-}
-
-TEST(LinearGelued, KnowsAboutWritesAndFrozenWeights) {
-  auto in = three_layers(f32);
-  Gelued first = linear_gelued({in[0], {}}, in[1], in[2], true);
-  const Variable y = linear_gelued(first, in[3], in[4], false).y;
-  add_(first.y, 1);
-  EXPECT_THROW(sum(y).backward(), AutogradError);
-
-  const Gelued hidden = linear_gelued({in[0], {}}, in[1].detach(), in[2].detach(), true);
-  const Variable z = linear_gelued(hidden, in[3].detach(), {}, false).y;
-  const Variable layers =
-      linear(gelu(linear(in[0], in[1].detach(), in[2].detach()), Gelu::kTanh), in[3].detach());
-  EXPECT_EQ(grad(sum(z), in[0]).to_vector<float>(), grad(sum(layers), in[0]).to_vector<float>());
-  EXPECT_FALSE(linear_gelued({in[0].detach(), {}}, in[1].detach(), {}, true).x);
 }
 
 }  // namespace

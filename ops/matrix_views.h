@@ -1,0 +1,31 @@
+// Tensors as matrices.
+#pragma once
+
+#include "ops/view.h"
+
+namespace tapegrad::detail {
+
+inline Shape matrix_shape(const Shape& shape) {
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < shape.rank(); ++i) rows *= shape[i];
+  return {rows, shape[shape.rank() - 1]};
+}
+
+/// [..., n] as [rows, n], and [n] as [1, n].
+inline Tensor as_matrix(const Tensor& x) {
+  if (x.rank() == 2) return x;
+  const Shape shape = matrix_shape(x.shape());
+  const Tensor source = x.contiguous();
+  return source.with_layout({shape, contiguous_strides(shape), source.layout().offset});
+}
+inline Variable as_matrix(const Variable& x, Where where = Where::current()) {
+  return x.rank() == 2 ? x : reshape(x, matrix_shape(x.shape()), where);
+}
+
+/// The transposed view of a matrix.
+inline Tensor transposed(const Tensor& x) {
+  const Layout& at = x.layout();
+  return x.with_layout({{at.shape[1], at.shape[0]}, {at.strides[1], at.strides[0]}, at.offset});
+}
+
+}  // namespace tapegrad::detail
