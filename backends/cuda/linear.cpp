@@ -129,12 +129,11 @@ void register_linear() {
       [](auto, const Tensor& dy, const Tensor& z, const Tensor& x, const Tensor& weight, Tensor& dx,
          Tensor& dw, Tensor& db) { gelu_linear_backward(dy, z, x, weight, dx, dw, db); });
   set<kernels::relu_linear_backward>(
-      kFloatTypes,
-      [](auto, const Tensor& dy, const Tensor& mask, const Tensor& x, const Tensor& weight,
-         Tensor& dx, Tensor& dw,
-         Tensor& db) { relu_linear_backward(dy, mask, x, weight, dx, dw, db); });
+      kFloatTypes, [](auto, const Tensor& dy, const Tensor& mask, const Tensor& x,
+                      const Tensor& weight, Tensor& dx, Tensor& dw,
+                      Tensor& db) { relu_linear_backward(dy, mask, x, weight, dx, dw, db); });
   set<kernels::linear>(kIntegers, [](auto, const Tensor& x, const Tensor& w, const Tensor& bias,
-                                         bool relu, Tensor& y) {
+                                     bool relu, Tensor& y) {
     kernels::matmul(x, transposed(w), y);
     if (bias)
       kernels::accumulate(bias.with_layout({y.shape(), broadcast_strides(bias.layout(), y.shape()),

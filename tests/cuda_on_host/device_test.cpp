@@ -187,8 +187,11 @@ std::vector<std::vector<double>> run_relu_layers(Device device, DType dtype, int
   Variable loss = sum(y * in[6]);
   if (besides) loss = loss + sum(first.y);
   const Variable of_weight = grad(loss, in[3], {.create_graph = true});
-  std::vector<Variable> results{y, grad(sum(of_weight), in[6], {.retain_graph = true})};
-  for (const Variable& gradient : grad(loss, in)) results.push_back(gradient);
+  std::vector<Variable> results{y, of_weight};
+  const std::vector<Variable> of_it{in[0], in[1], in[6]};
+  for (const Variable& x : grad(sum(of_weight), of_it, {}, {.retain_graph = true}))
+    results.push_back(x);
+  for (const Variable& x : grad(loss, in)) results.push_back(x);
   std::vector<std::vector<double>> values;
   for (const Variable& x : results) values.push_back(x.to(f64).to_vector<double>());
   return values;

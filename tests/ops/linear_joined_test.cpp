@@ -74,6 +74,24 @@ TEST(LinearJoined, IsDifferentiableTwice) {
   EXPECT_TRUE(with_more) << with_more.message;
 }
 
+// A gradient that is recorded goes by other rules than one that is not.
+TEST(LinearJoined, RecordedGradientsAreTheLayers) {
+  for (const Two& two : kPairs) {
+    const auto in = three_layers(f64);
+    const auto gradients = [&](const Variable& y) {
+      std::vector<Variable> first = grad(sum(square(y)), in, {}, {.create_graph = true});
+      Variable all;
+      for (const Variable& x : first) all = all ? all + sum(square(x)) : sum(square(x));
+      for (const Variable& x : grad(all, in)) first.push_back(x);
+      return first;
+    };
+    const auto got = gradients(joined(in, two)), expected = gradients(by_layers(in, two));
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_LT(max(abs(got[i] - expected[i])).item(), 1e-12 * (1 + max(abs(expected[i])).item()))
+          << i;
+  }
+}
+
 TEST(LinearJoined, KnowsAboutWritesAndFrozenWeights) {
   auto in = three_layers(f32);
   Activated first = linear_joined({in[0]}, in[1], in[2], Activation::kGelu);
@@ -81,7 +99,8 @@ TEST(LinearJoined, KnowsAboutWritesAndFrozenWeights) {
   add_(first.y, 1);
   EXPECT_THROW(sum(y).backward(), AutogradError);
 
-  const Activated hidden = linear_joined({in[0]}, in[1].detach(), in[2].detach(), Activation::kGelu);
+  const Activated hidden =
+      linear_joined({in[0]}, in[1].detach(), in[2].detach(), Activation::kGelu);
   const Variable z = linear_joined(hidden, in[3].detach(), {}, Activation::kNone).y;
   const Variable layers =
       linear(gelu(linear(in[0], in[1].detach(), in[2].detach()), Gelu::kTanh), in[3].detach());
