@@ -59,9 +59,9 @@ size_t run_first(std::span<const AnyModule> layers, Activated& value, Where wher
                                                       : Activation::kNone;
   if (is_plain<Linear>(layers, 0) && (behind != Activation::kNone || from.x)) {
     value = call_joined<Linear>(*layers[0], where, [&](const Linear& layer) {
-      const bool none_needs_mask = relu_follows && !from.x && !is_plain<Linear>(layers, 2);
-      return none_needs_mask ? Activated{layer.forward_relu(from.y, where)}
-                             : layer.forward_joined(from, behind, where);
+      const bool is_alone = relu_follows && !from.x && !is_plain<Linear>(layers, 2);
+      return is_alone ? Activated{layer.forward_relu(from.y, where)}
+                      : layer.forward_joined(from, behind, where);
     });
     return behind == Activation::kNone ? 1 : 2;
   }

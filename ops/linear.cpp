@@ -230,8 +230,6 @@ struct LinearJoined : Linear {
 template <Activation kFront, Activation kBehind>
 Activated join(const Activated& from, const Variable& weight, const Variable& bias, Where where) {
   const LinearJoined<kFront, kBehind> op;
-  if constexpr (kFront == Activation::kNone && kBehind == Activation::kNone)
-    return {linear(from.y, weight, bias, where)};
   const auto results = kFront == Activation::kNone
                            ? apply(op, where, from.y, weight, bias, Variable(), Variable())
                            : apply(op, where, from.x, weight, bias, from.y, from.mask);
@@ -246,7 +244,10 @@ Activated join(const Activated& from, const Variable& weight, const Variable& bi
     return join<kFront, Activation::kRelu>(from, weight, bias, where);
   if (behind == Activation::kGelu)
     return join<kFront, Activation::kGelu>(from, weight, bias, where);
-  return join<kFront, Activation::kNone>(from, weight, bias, where);
+  if constexpr (kFront == Activation::kNone)
+    return {linear(from.y, weight, bias, where)};
+  else
+    return join<kFront, Activation::kNone>(from, weight, bias, where);
 }
 
 }  // namespace

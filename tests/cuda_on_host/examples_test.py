@@ -1,0 +1,61 @@
+"""Runs an example on the CPU and on the GPU, and compares what both print.
+
+    examples_test.py LINES PROGRAM [ARGUMENT...]
+
+LINES is a regular expression: of the lines that it finds, of which there are some, the words have to
+be the same and the numbers nearly so. {images} in an argument stands for a folder of small images.
+"""
+import gzip
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
+
+
+def write_images(folder):
+    """32 and 16 images of 28 x 28 with their labels, as IDX files."""
+    draw = random.Random(1)
+    for name, count in (("train", 32), ("t10k", 16)):
+        for kind, header, size, below in (("images-idx3", (0x803, count, 28, 28), 784, 256),
+                                          ("labels-idx1", (0x801, count), 1, 10)):
+            numbers = bytes(draw.randrange(below) for _ in range(count * size))
+            with gzip.open(f"{folder}/{name}-{kind}-ubyte.gz", "wb") as file:
+                file.write(struct.pack(f">{len(header)}I", *header) + numbers)
+
+
+def lines_of(pattern, command, device):
+    done = subprocess.run([*command, f"--device={device}"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0 or done.stderr:
+        sys.exit(f"{' '.join(command)} --device={device}: {done.returncode}\n{done.stderr}")
+    found = [line for line in done.stdout.splitlines() if re.search(pattern, line)]
+    if not found:
+        sys.exit(f"no line has {pattern!r} in\n{done.stdout}")
+    return found
+
+
+def agree(one, other):
+    if NUMBER.sub("#", one).split() != NUMBER.sub("#", other).split():
+        return False
+    pairs = zip(map(float, NUMBER.findall(one)), map(float, NUMBER.findall(other)))
+    return all(abs(a - b) <= 1e-3 * max(abs(a), abs(b)) for a, b in pairs)
+
+
+def main(pattern, *command):
+    with tempfile.TemporaryDirectory() as folder:
+        write_images(folder)
+        command = [part.replace("{images}", folder) for part in command]
+        cpu, gpu = (lines_of(pattern, command, device) for device in ("cpu", "cuda"))
+    differing = [f"{a}\n{b}" for a, b in zip(cpu, gpu) if not agree(a, b)]
+    if len(cpu) != len(gpu) or differing:
+        sys.exit("\n".join(["on the CPU and on the GPU:", *differing]))
+    print(f"{len(cpu)} lines agree")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
