@@ -159,11 +159,23 @@ DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions opt
   if (target_) target_ = target_.to(*options.device);
 }
 
+std::vector<int64_t> DeviceLoader::order_of(uint64_t epoch) {
+  constexpr int64_t kWorthAThread = 4096;
+  const int64_t n = num_examples();
+  if (n < kWorthAThread) return shuffled_order(n, options_.seed, epoch);
+  std::vector<int64_t> order = next_order_.valid() && next_epoch_ == epoch
+                                   ? next_order_.get()
+                                   : shuffled_order(n, options_.seed, epoch);
+  next_epoch_ = epoch + 1;
+  next_order_ = std::async(std::launch::async, shuffled_order, n, options_.seed, next_epoch_);
+  return order;
+}
+
 std::unique_ptr<BatchStream> DeviceLoader::start(LoaderState from) {
   const int64_t n = num_examples(), batch_size = options_.batch_size;
   Variable order;
   if (options_.shuffle) {
-    const std::vector<int64_t> indices = shuffled_order(n, options_.seed, from.epoch);
+    const std::vector<int64_t> indices = order_of(from.epoch);
     order = Variable(Tensor::from<int64_t>(indices, {n}).to(data_.device()));
   }
   auto read = [data = data_, target = target_, order, n, batch_size](int64_t number) -> Example {

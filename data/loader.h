@@ -8,6 +8,7 @@
 // of workers, not on which loader is used, not on what else draws random numbers.
 #pragma once
 
+#include <future>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -119,7 +120,8 @@ struct DeviceLoaderOptions {
 };
 
 /// Tensors that stay on a device: a batch is gathered there by index, and without shuffling it is a
-/// view. Delivers the same batches as a DataLoader of equal options.
+/// view. Delivers the same batches as a DataLoader of equal options. A thread shuffles for the
+/// epoch that follows.
 class DeviceLoader final : public Loader {
  public:
   DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options);
@@ -129,8 +131,12 @@ class DeviceLoader final : public Loader {
  private:
   std::unique_ptr<BatchStream> start(LoaderState from) override;
 
+  std::vector<int64_t> order_of(uint64_t epoch);
+
   Variable data_, target_;
   DeviceLoaderOptions options_;
+  uint64_t next_epoch_ = 0;
+  std::future<std::vector<int64_t>> next_order_;  // found while an epoch goes on
 };
 
 /// The order of an epoch: 0 ... n - 1, shuffled from (seed, epoch).

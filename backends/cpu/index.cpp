@@ -55,17 +55,23 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   const int64_t* which = index.data<int64_t>();
   const int64_t count = index.numel(), step = x.strides()[dim];
   const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
-  const int64_t rows = int64_t(outer.size()) * count;
-  if (block == 1) {
-#pragma omp parallel for if (rows > kParallelAbove)
-    for (int64_t row = 0; row < rows; ++row)
-      to[row] = from[outer[size_t(row / count)] + which[row % count] * step];
-    return;
+  const auto copy_rows = [&](auto copy_row) {
+#pragma omp parallel for collapse(2) if (y.numel() > kParallelAbove)
+    for (size_t part = 0; part < outer.size(); ++part)
+      for (int64_t k = 0; k < count; ++k)
+        copy_row(from + outer[part] + which[k] * step, to + (int64_t(part) * count + k) * block);
+  };
+  // A call of memcpy takes longer than to copy a few numbers.
+  switch (block) {
+    case 1:
+      return copy_rows([](const W* row, W* y) { *y = *row; });
+    case 2:
+      return copy_rows([](const W* row, W* y) { std::memcpy(y, row, 2 * sizeof(W)); });
+    case 4:
+      return copy_rows([](const W* row, W* y) { std::memcpy(y, row, 4 * sizeof(W)); });
+    default:
+      copy_rows([block](const W* row, W* y) { std::memcpy(y, row, size_t(block) * sizeof(W)); });
   }
-#pragma omp parallel for if (y.numel() > kParallelAbove)
-  for (int64_t row = 0; row < rows; ++row)
-    std::memcpy(to + row * block, from + outer[size_t(row / count)] + which[row % count] * step,
-                size_t(block) * sizeof(W));
 }
 
 template <typename T>

@@ -281,6 +281,21 @@ TEST(DeviceLoader, GivesTheBatchesOfADataLoader) {
     }
 }
 
+// Of many examples, the order of the epoch that follows is found ahead; another may be asked for.
+TEST(DeviceLoader, KnowsEveryEpochsOrder) {
+  const TensorDataset data(column(5000), column(5000));
+  DataLoader expected(data, {.batch_size = 600, .shuffle = true, .seed = 3});
+  DeviceLoader loader(data, {.batch_size = 600, .shuffle = true, .seed = 3});
+  for (const uint64_t epoch : {0, 1, 7, 8, 8, 0, 3}) {
+    loader.set_epoch(epoch), expected.set_epoch(epoch);
+    EXPECT_EQ(batches_of(loader), batches_of(expected)) << epoch;
+  }
+  EXPECT_EQ(batches_of(loader), batches_of(expected));
+  loader.begin();  // and left
+  loader.set_state({5, 2}), expected.set_state({5, 2});
+  EXPECT_EQ(batches_of(loader), batches_of(expected));
+}
+
 TEST(DeviceLoader, CopiesNothingWithoutShuffling) {
   const TensorDataset data(column(10));
   DeviceLoader loader(data, {.batch_size = 4});

@@ -46,6 +46,23 @@ TEST(Index, SelectsRowsAndColumns) {
   EXPECT_EQ(index_select(zeros({3, 0}), 0, tensor({2, 2})).shape(), (Shape{2, 0}));
 }
 
+TEST(IndexSelect, CopiesRowsOfEveryWidth) {
+  for (const DType dtype : {f32, f64, u8})
+    for (int64_t width = 1; width <= 9; ++width)
+      for (const int64_t rows : {3, 20'000}) {  // the many by several threads
+        const Variable x = reshape(arange(2 * 7 * (width + 1)), {2, 7, width + 1}).to(dtype);
+        const Variable part = narrow(x, 2, 1, width), all = fmod(arange(rows), tensor({7}));
+        const Variable y = index_select(part, 1, all);
+        for (const int64_t k : {int64_t(0), rows / 2, rows - 1})
+          for (int64_t outer = 0; outer < 2; ++outer)
+            EXPECT_EQ(values(select(select(y, 0, outer), 0, k)),
+                      values(select(select(part, 0, outer), 0, k % 7)))
+                << dtype << ' ' << width << ' ' << k;
+        const Variable dense = clone(part);
+        EXPECT_EQ(values(index_select(dense, 1, all)), values(y));
+      }
+}
+
 TEST(Index, EveryTypeOfElementAndIndex) {
   for (DType dtype : {f16, bf16, f32, f64, i8, i16, i32, i64, u8, boolean}) {
     const Variable x = tensor({1, 0, 1, 1, 0, 0}, {3, 2}, {.dtype = dtype});

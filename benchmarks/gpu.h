@@ -1,0 +1,20 @@
+// The parts of the program gpu. They print lines of name, value and unit.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace tapegrad::bench {
+
+/// The median milliseconds of a call on the device, over 20 after 5.
+double device_ms(const std::function<void()>& call);
+
+void measure_bandwidth();
+void measure_products();
+void measure_attention();
+void measure_loading();
+bool is_workload(const std::string& name);
+/// Milliseconds of a training step.
+void measure_steps(const std::string& workload, bool graph);
+
+}  // namespace tapegrad::bench
