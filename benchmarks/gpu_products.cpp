@@ -64,9 +64,8 @@ class Cublas {
 /// TFLOP/s of `products` products of [n, n] x [n, n].
 void print_products(const std::string& name, int64_t n, double products,
                     const std::function<void()>& call) {
-  print_line(name + '.' + std::to_string(n), products * 2e-9 * double(n) * double(n) * double(n) /
-                                                 device_ms(call),
-             "TFLOP/s");
+  print_line(name + '.' + std::to_string(n),
+             products * 2e-9 * double(n) * double(n) * double(n) / device_ms(call), "TFLOP/s");
 }
 
 /// One layer with what cuBLASLt does on its way, and three with the gradients of their weights.
@@ -74,7 +73,8 @@ void measure_layers(int64_t n) {
   const TensorOptions options{.dtype = bf16};
   const Variable x = randn({n, n}, options), bias = randn({n}, options);
   std::vector<Variable> weights;
-  for (int i = 0; i < 3; ++i) weights.push_back(randn({n, n}, options) * (1 / std::sqrt(double(n))));
+  for (int i = 0; i < 3; ++i)
+    weights.push_back(randn({n, n}, options) * (1 / std::sqrt(double(n))));
   {
     const NoGrad no_grad;
     print_products("linear.bfloat16", n, 1, [&] { linear(x, weights[0], bias); });

@@ -3,9 +3,10 @@
 #   1  all tests of the device        2  random numbers, bit for bit the CPU's
 #   3  what cuDNN computes beside what own kernels do
 #   4  every op in every dtype        5  graphs against eager steps
-#   6  bandwidths                     7  matrix products, and attention
+#   6  bandwidths                     7  matrix products beside cuBLAS alone, attention, batches
 #   8  training steps, eager and graphed, beside PyTorch's where python3 has torch; ResNet-50 without
 #      cuDNN too
+#   9  what the CPU takes: a step, an epoch for several numbers of rows and sizes of batches
 # From a checkout it builds first; from the bundle of scripts/make_bundle.sh nothing but an NVIDIA
 # driver and cuBLAS is needed, and cuDNN is used where there is one. Without a GPU it says so, and changes nothing.
 set -u
@@ -16,7 +17,8 @@ say() { printf '== %3d s  %s\n' $((SECONDS - begin)) "$*" >&2; }
 left() { echo $((${GPU_CHECK_SECONDS:-470} - SECONDS + begin)); }
 
 if [ -d bin ] && [ -f COMMIT ]; then # the bundle
-  tests=bin gpu=bin/gpu commit=$(cat COMMIT) out=gpu_results.md peers=peers
+  tests=bin gpu=bin/gpu examples=bin commit=$(cat COMMIT) out=gpu_results.md peers=peers
+  images=--data_dir=data
 else
   build=${GPU_CHECK_BUILD:-build-gpu}
   if ! command -v nvidia-smi >/dev/null && [ ! -e /dev/nvidiactl ]; then
@@ -29,7 +31,8 @@ else
     -DTAPEGRAD_BUILD_BENCHMARKS=ON >/dev/null || exit 1
   cmake --build "$build" --target gpu_test op_cases_test gpu mnist_cnn peaks >&2 || exit 1
   begin=$SECONDS # the build does not count
-  tests=$build/bin gpu=$build/benchmarks/gpu commit=$(git rev-parse --short HEAD)
+  tests=$build/bin gpu=$build/benchmarks/gpu examples=$build/examples images=
+  commit=$(git rev-parse --short HEAD)
   out=docs/gpu_results.md peers=benchmarks/peers
   mkdir -p "$tests"
   ln -sf "$root/$build/tests/gpu/gpu_test" "$root/$build/tests/op_cases_test" "$tests/"
@@ -70,11 +73,13 @@ part() {
     grep -aE 'Failure|FAILED|rror' "$work/log" | head -40 | tee -a "$work/failures" >&2
   fi
 }
-# lines COMMAND...: the lines of a measurement, kept.
+# lines SED COMMAND...: of the lines of a measurement, what sed prints is kept.
 lines() {
-  local seconds=$(left)
+  local sed=$1 seconds=$(left)
+  shift
   [ "$seconds" -lt 5 ] && { echo "no time left for: $*" | tee -a "$work/failures" >&2; return; }
-  timeout "$seconds" "$@" >>"$work/lines" 2>>"$work/failures" || failed=1
+  timeout "$seconds" "$@" 2>>"$work/failures" | sed -nE "$sed" >>"$work/lines"
+  [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
 }
 value() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$work/lines" | sort -g | head -1; }
 
@@ -94,25 +99,44 @@ if command -v compute-sanitizer >/dev/null; then
     --gtest_filter='CudaLongRows*:CudaTraining.Words:CudaAttention.*'
 fi
 export TAPEGRAD_DEVICE=cuda
-say "bandwidths" && lines "$gpu" bandwidth
-lines bash -c 'TAPEGRAD_FAST_PATHS=0 "$1" bandwidth | sed -n "s/^\(batch_norm\|max_pool2d\|avg_pool2d\)/without_cudnn_&/p"' _ "$gpu"
-say "matrix products" && lines "$gpu" gemm
-say "attention" && lines "$gpu" attention
-lines bash -c 'TAPEGRAD_FAST_PATHS=0 "$1" attention | sed -n "s/^attention[.]b/attention_without_cudnn.b/p"' _ "$gpu"
+say "bandwidths"
+lines p "$gpu" bandwidth
+TAPEGRAD_FAST_PATHS=0 lines 's/^(batch_norm|max_pool2d|avg_pool2d)/without_cudnn_&/p' "$gpu" bandwidth
+say "matrix products"
+lines p "$gpu" products
+say "batches"
+lines p "$gpu" loading
+say "attention"
+lines p "$gpu" attention
+TAPEGRAD_FAST_PATHS=0 lines 's/^attention[.]b/attention_without_cudnn.b/p' "$gpu" attention
 workloads=(peaks keras_cnn keras_cnn_1024 lstm_lm gpt resnet50)
 with_torch=$(python3 -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' \
   2>/dev/null)
 for round in 1 2; do
   for workload in "${workloads[@]}"; do
     say "$workload, round $round"
-    lines "$gpu" steps "$workload"
-    [ -n "$with_torch" ] && lines python3 "$peers/torch_gpu.py" "$workload"
+    lines p "$gpu" steps "$workload"
+    [ -n "$with_torch" ] && lines p python3 "$peers/torch_gpu.py" "$workload"
   done
 done
 
 say "resnet50 without cuDNN"
-lines bash -c 'TAPEGRAD_FAST_PATHS=0 "$1" steps resnet50 | sed s/^resnet50/resnet50_columns/' _ "$gpu"
+TAPEGRAD_FAST_PATHS=0 lines s/^resnet50/resnet50_columns/p "$gpu" steps resnet50
 workloads+=(resnet50_columns)
+
+export OMP_NUM_THREADS=2
+say "on the CPU too"
+TAPEGRAD_DEVICE=cpu lines 's/^peaks[.]eager/peaks.cpu/p' "$gpu" steps peaks
+for device in cpu cuda graph; do
+  switch=(--device=$device)
+  [ $device = graph ] && switch=(--device=cuda --graph)
+  say "an epoch, $device"
+  lines "s/^ *([0-9]+) +([0-9.e-]+)$/rows.\1.$device\t\2\tms/p" "$examples/peaks" --sweep "${switch[@]}"
+  for batch in 8 128; do
+    lines "s/^an epoch of .*: (.*) s$/batch.$batch.$device\t\1\ts/p" "$examples/mnist_cnn" \
+      --net=scratch --batch_size=$batch --progress=none ${images:+"$images"} "${switch[@]}"
+  done
+done
 
 {
   echo "# On a GPU"
@@ -128,8 +152,11 @@ workloads+=(resnet50_columns)
   printf '\n| 256 MiB | GB/s | of copy |\n|---|---|---|\n'
   awk -F'\t' '$3 == "GB/s" { split($1, n, "."); if (n[1] == "copy") copy[n[2]] = $2
     printf "| %s | %.0f | %.0f %% |\n", $1, $2, 100 * $2 / copy[n[2]] }' "$work/lines"
-  printf '\n| product | TFLOP/s |\n|---|---|\n'
-  awk -F'\t' '$3 == "TFLOP/s" { printf "| %s | %.1f |\n", $1, $2 }' "$work/lines"
+  printf '\n| product | TFLOP/s | of cuBLAS alone |\n|---|---|---|\n'
+  awk -F'\t' '$3 == "TFLOP/s" { what = $1; sub(/^[^.]*[.]/, "", what)
+    if ($1 ~ /^cublas[.]/) alone[what] = $2
+    printf "| %s | %.1f | %s |\n", $1, $2, (alone[what] > 0 ? sprintf("%.0f %%", 100 * $2 / alone[what]) : "") }' \
+    "$work/lines"
   printf '\n| ms a step, the better of two rounds | eager | graphed | PyTorch eager | PyTorch / graphed |\n'
   printf '|---|---|---|---|---|\n'
   for workload in "${workloads[@]}"; do
@@ -137,6 +164,23 @@ workloads+=(resnet50_columns)
       "$(value "$workload.graph")" "$(value "$workload.torch")"
   done | awk -F'\t' '{ printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4 == "" ? "" : $4,
     ($3 > 0 && $4 > 0 ? sprintf("%.2f", $4 / $3) : "") }'
+  # across TITLE PREFIX COLUMN...: lines of PREFIX.row.column as a table.
+  across() {
+    local title=$1 prefix=$2 row column
+    shift 2
+    printf '\n| %s |' "$title" && printf ' %s |' "$@" && printf '\n|---|' && printf -- '---|%.0s' "$@"
+    echo
+    for row in $(awk -F'[.\t]' -v p="$prefix" '$1 == p { print $2 }' "$work/lines" | sort -nu); do
+      printf '| %s |' "$row"
+      for column in "$@"; do printf ' %s |' "$(value "$prefix.$row.$column")"; done
+      echo
+    done
+  }
+  across "peaks: ms an epoch of so many rows" rows cpu cuda graph
+  across "a small CNN: s an epoch in batches of" batch cpu cuda graph
+  across "40,000 rows: ms an epoch in batches of" epoch device_loader without_loader
+  awk -v cpu="$(value peaks.cpu)" -v graph="$(value peaks.graph)" 'BEGIN { if (cpu > 0 && graph > 0)
+    printf "\nThe step of peaks on two threads of the CPU: %s ms, %.1f times the graphed one.\n", cpu, cpu / graph }'
   if [ -s "$work/failures" ]; then
     printf '\nWhat failed, or was said:\n\n```\n'
     cat "$work/failures"
