@@ -34,8 +34,11 @@ function(tapegrad_stage_headers)
   set(stamp ${PROJECT_BINARY_DIR}/headers.stamp)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
   list(JOIN ARGN " " headers)
+  list(TRANSFORM ARGN PREPEND ${TAPEGRAD_STAGED_INCLUDE}/tapegrad/ OUTPUT_VARIABLE staged)
+  # As byproducts, so that what includes them is compiled again in the same run.
   add_custom_command(
     OUTPUT ${stamp}
+    BYPRODUCTS ${staged}
     COMMAND ${CMAKE_COMMAND} "-DSOURCE=${PROJECT_SOURCE_DIR}"
             "-DDESTINATION=${TAPEGRAD_STAGED_INCLUDE}" "-DHEADERS=${headers}"
             -P ${TAPEGRAD_STAGE_SCRIPT}
