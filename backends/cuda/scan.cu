@@ -1,89 +1,92 @@
-// Running results along the middle one of three dimensions: a thread for every column, which goes
-// along it in order, in double (whole numbers in 64 bits).
+// Sums and logarithms of sums run in double, whole numbers in 64 bits.
 #include "ops/scan.h"
 
 #include "backends/cuda/each.cuh"
 #include "backends/cuda/numeric.cuh"
 #include "backends/cuda/register.h"
-#include "backends/cuda/rows.cuh"
+#include "backends/cuda/scan.cuh"
 #include "ops/reduce.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
 
 template <typename T>
-inline constexpr bool kIsReal = kIsFloat<T>;
+using Wide = std::conditional_t<kIsFloat<T>, double, uint64_t>;
 template <typename T>
-using Wide = std::conditional_t<kIsReal<T>, double, uint64_t>;
-template <typename T>
-using Out = std::conditional_t<kIsReal<T>, T, int64_t>;
+using Out = std::conditional_t<kIsFloat<T>, T, int64_t>;
 
 template <typename T, bool kProduct>
 struct Running {
+  using State = Wide<T>;
+  // A product of large ones in the middle must not overflow behind a zero.
+  static constexpr bool kOneByOne = kProduct && kIsFloat<T>;
   const T* x;
   Out<T>* y;
-  Rows rows;
-  __device__ void operator()(int64_t row) const {
-    Wide<T> total(kProduct ? 1 : 0);
-    int64_t at = rows.begin(row);
-    for (int64_t i = 0; i < rows.n; ++i, at += rows.step) {
-      const Wide<T> value(widen(x[at]));
-      total = kProduct ? total * value : total + value;
-      if constexpr (kIsReal<T>)
-        y[at] = narrow<T>(Compute<T>(total));
-      else
-        y[at] = int64_t(total);
-    }
+
+  __device__ State none() const { return State(kProduct ? 1 : 0); }
+  __device__ State load(int64_t at, int64_t) const { return State(widen(x[at])); }
+  __device__ State merge(State a, State b) const { return kProduct ? a * b : a + b; }
+  __device__ void store(int64_t at, State state) const {
+    if constexpr (kIsFloat<T>)
+      y[at] = narrow<T>(Compute<T>(state));
+    else
+      y[at] = int64_t(state);
   }
 };
 
 /// log(sum) as the largest term and the sum relative to it.
+struct LogSum {
+  double largest, sum;
+};
 template <typename T>
 struct RunningLogSum {
+  using State = LogSum;
+  static constexpr bool kOneByOne = false;
   const T* x;
   T* y;
-  Rows rows;
-  __device__ void operator()(int64_t row) const {
-    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-    int64_t at = rows.begin(row);
-    for (int64_t i = 0; i < rows.n; ++i, at += rows.step) {
-      const double value = double(widen(x[at]));
-      if (value == largest) {  // also of infinities, whose difference is not a number
-        sum += 1;
-      } else if (value < largest) {
-        sum += std::exp(value - largest);
-      } else {  // larger, or NaN
-        sum = sum * std::exp(largest - value) + 1;
-        largest = value;
-      }
-      const bool finite = largest - largest == 0 || largest != largest;
-      y[at] = narrow<T>(Compute<T>(finite ? largest + std::log(sum) : largest));
-    }
+
+  __device__ State none() const { return {-std::numeric_limits<double>::infinity(), 0}; }
+  __device__ State load(int64_t at, int64_t) const { return {double(widen(x[at])), 1}; }
+  __device__ State merge(State a, State b) const {
+    if (a.sum == 0) return b;
+    if (b.sum == 0) return a;
+    // Of infinities too, whose difference is not a number.
+    if (a.largest == b.largest) return {a.largest, a.sum + b.sum};
+    if (a.largest > b.largest) return {a.largest, a.sum + b.sum * std::exp(b.largest - a.largest)};
+    return {b.largest, a.sum * std::exp(a.largest - b.largest) + b.sum};  // or NaN
+  }
+  __device__ void store(int64_t at, State state) const {
+    const double largest = state.largest;
+    const bool finite = largest - largest == 0 || largest != largest;
+    y[at] = narrow<T>(Compute<T>(finite ? largest + std::log(state.sum) : largest));
   }
 };
 
+template <typename V>
+struct Best {
+  V value;
+  int64_t where;  // along the row; negative of none
+};
 template <typename T>
 struct RunningExtreme {
+  using State = Best<Compute<T>>;
+  static constexpr bool kOneByOne = false;
   const T* x;
   int64_t* indices;
-  Rows rows;
   bool largest;
-  __device__ void operator()(int64_t row) const {
-    Compute<T> best{};
-    int64_t where = 0, at = rows.begin(row);
-    for (int64_t i = 0; i < rows.n; ++i, at += rows.step) {
-      const Compute<T> value = widen(x[at]);
-      const bool stays = best != best && value == value;  // NaN
-      const bool less = largest ? value < best : best < value;
-      if (i == 0 || !(stays || less)) {
-        best = value;
-        where = i;
-      }
-      indices[at] = where;
-    }
+
+  __device__ State none() const { return {Compute<T>(), -1}; }
+  __device__ State load(int64_t at, int64_t i) const { return {widen(x[at]), i}; }
+  __device__ State merge(State a, State b) const {
+    if (a.where < 0 || b.where < 0) return a.where < 0 ? b : a;
+    const bool stays = a.value != a.value && b.value == b.value;  // NaN
+    const bool less = largest ? b.value < a.value : a.value < b.value;
+    return stays || less ? a : b;
   }
+  __device__ void store(int64_t at, State state) const { indices[at] = state.where; }
 };
 
+/// A thread for every row, in order.
 template <typename T>
 struct Recurrence {
   const T *b, *a;
@@ -105,22 +108,18 @@ struct Recurrence {
 
 void register_scan() {
   set<kernels::cumsum>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-    const Rows rows(x);
-    for_each(rows.count, x, Running<T, false>{x.data<T>(), y.data<Out<T>>(), rows});
+    run_scan(Running<T, false>{x.data<T>(), y.data<Out<T>>()}, x);
   });
   set<kernels::cumprod>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-    const Rows rows(x);
-    for_each(rows.count, x, Running<T, true>{x.data<T>(), y.data<Out<T>>(), rows});
+    run_scan(Running<T, true>{x.data<T>(), y.data<Out<T>>()}, x);
   });
   set<kernels::logcumsumexp>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-    const Rows rows(x);
-    for_each(rows.count, x, RunningLogSum<T>{x.data<T>(), y.data<T>(), rows});
+    run_scan(RunningLogSum<T>{x.data<T>(), y.data<T>()}, x);
   });
-  set<kernels::running_extreme>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, bool largest,
-                                                          Tensor& indices) {
-    const Rows rows(x);
-    for_each(rows.count, x, RunningExtreme<T>{x.data<T>(), indices.data<int64_t>(), rows, largest});
-  });
+  set<kernels::running_extreme>(
+      kAllTypes, []<typename T>(Type<T>, const Tensor& x, bool largest, Tensor& indices) {
+        run_scan(RunningExtreme<T>{x.data<T>(), indices.data<int64_t>(), largest}, x);
+      });
   set<kernels::recurrence>(TypeList<float, double>{}, []<typename T>(Type<T>, const Tensor& b,
                                                                      const Tensor& a, bool reversed,
                                                                      Tensor& y) {

@@ -18,17 +18,30 @@ namespace tapegrad::backends::cuda {
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr int kWarp = 32;
 
-/// Another lane's value, of any trivial type.
-template <typename V>
-__device__ V shuffle_xor(V value, int lanes) {
+/// Another lane's value, of any trivial type; shuffle(word) gives a word of it.
+template <typename V, typename Shuffle>
+__device__ V shuffle_words(V value, const Shuffle& shuffle) {
   static_assert(std::is_trivially_copyable_v<V> && sizeof(V) % 4 == 0);
   using Word = std::conditional_t<sizeof(V) % 8 == 0, unsigned long long, unsigned>;
   constexpr int kWords = sizeof(V) / sizeof(Word);
   Word words[kWords];
   memcpy(words, &value, sizeof(V));
-  for (int i = 0; i < kWords; ++i) words[i] = __shfl_xor_sync(kAllLanes, words[i], lanes);
+  for (int i = 0; i < kWords; ++i) words[i] = shuffle(words[i]);
   memcpy(&value, words, sizeof(V));
   return value;
+}
+template <typename V>
+__device__ V shuffle_xor(V value, int lanes) {
+  return shuffle_words(value, [=](auto word) { return __shfl_xor_sync(kAllLanes, word, lanes); });
+}
+/// That of so many lanes in front; the first lanes keep their own.
+template <typename V>
+__device__ V shuffle_up(V value, int lanes) {
+  return shuffle_words(value, [=](auto word) { return __shfl_up_sync(kAllLanes, word, lanes); });
+}
+template <typename V>
+__device__ V shuffle_from(V value, int lane) {
+  return shuffle_words(value, [=](auto word) { return __shfl_sync(kAllLanes, word, lane); });
 }
 
 /// The same in every lane; merge must be commutative.

@@ -1,10 +1,17 @@
 // Rows and reductions long enough for a block, or for several parts: the case table has short ones.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
+#include "core/random.h"
 #include "ops/binary.h"
+#include "ops/create.h"
 #include "ops/loss.h"
 #include "ops/norm.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/scan.h"
 #include "ops/softmax.h"
 #include "tests/operand.h"
 
@@ -74,6 +81,55 @@ TEST(CudaLongRows, PartsAreMerged) {
         return var(x, {0, 2});
       },
       1e-5);
+}
+
+/// Rows for a thread, a warp, a block, and several blocks; side by side and behind each other.
+const Shape kScanned[] = {{1, 20011, 1}, {2, 4097, 3}, {3, 4096, 1}, {5, 700, 1}, {2, 130, 7},
+                          {40, 70, 1},   {20, 9, 60},  {1, 9000, 2}, {4, 8, 1}};
+
+TEST(CudaLongRows, Run) {
+  for (const Shape& shape : kScanned) {
+    expect_same(
+        shape, [](const Variable& x) { return cumsum(x, 1) / 100; }, 1e-5);
+    expect_same(
+        shape, [](const Variable& x) { return logcumsumexp(x, 1); }, 1e-5);
+    if (numel(shape) < 20'000)
+      expect_same(
+          shape, [](const Variable& x) { return cumprod(x, 1); }, 1e-5);
+  }
+}
+
+/// Whole numbers, with what is not a number or infinite among them: exact.
+TEST(CudaLongRows, RunExactly) {
+  manual_seed(3);
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (const Shape& shape : kScanned) {
+    const Variable numbers = randint(-9, 10, shape), places = randint(0, 5000, shape);
+    const auto expect_equal = [&](const Variable& x, const auto& f) {
+      const Variable expected = f(x), got = f(x.to(gpu));
+      EXPECT_EQ(mismatch(to_array(got.value()), to_array(expected.value()), 0), "") << shape;
+    };
+    for (const DType dtype : {i64, i32, u8, f64, bf16}) {
+      const Variable x = numbers.to(dtype);
+      expect_equal(x, [](const Variable& v) { return cumsum(v, 1); });
+      expect_equal(x, [](const Variable& v) { return cummax(v, 1).indices; });
+      expect_equal(x, [](const Variable& v) { return cummin(v, 1).indices; });
+    }
+    expect_equal(numbers, [](const Variable& v) { return cumprod(2 * v + 1, 1); });  // wraps around
+    for (const double odd : {double(NAN), kInf, -kInf}) {
+      const Variable x = where(places == 0, full({}, odd), numbers.to(f32));
+      expect_equal(x, [](const Variable& v) { return cumsum(v, 1); });
+      expect_equal(x, [](const Variable& v) { return cummax(v, 1).indices; });
+      const Variable log_sums = logcumsumexp(x.to(gpu), 1), expected = logcumsumexp(x, 1);
+      EXPECT_EQ(mismatch(to_array(log_sums.value()), to_array(expected.value()), 1e-6), "");
+    }
+  }
+}
+
+TEST(CudaLongRows, RunOnAndOn) {
+  const int64_t n = 1'100'000;  // more pieces than a block has threads
+  const Variable y = cumsum(ones({n}, {.dtype = i32, .device = gpu}), 0);
+  EXPECT_TRUE(all(y.to(cpu) == arange(1, n + 1)).value().number().to<bool>());
 }
 
 TEST(CudaLongRows, AreTheSameEachTime) {
