@@ -6,7 +6,8 @@
 //     using State = double;                        // of some elements that follow each other
 //     static constexpr bool kOneByOne = false;     // whether only single elements may be merged
 //     __device__ State none() const;               // of no elements
-//     __device__ State load(int64_t at, int64_t i) const;  // of element i of a row, which lies there
+//     __device__ State load(int64_t at, int64_t i) const;  // of element i of a row, which lies
+//     there
 //     __device__ State merge(State before, State after) const;
 //     __device__ void store(int64_t at, State state) const;
 //   };
@@ -52,7 +53,8 @@ __device__ Prefix<State> prefix_of(BlockTeam, const Scan& scan, State own) {
   return {scan.merge(in_front, before), total};
 }
 
-/// Goes on along elements first ... last - 1 of a row, and stores what runs; gives the state of all.
+/// Goes on along elements first ... last - 1 of a row, and stores what runs; gives the state of
+/// all.
 template <bool kStores, typename Team, typename Scan, typename State = typename Scan::State>
 __device__ State run_along(Team team, const Scan& scan, const Rows& rows, int64_t row,
                            int64_t first, int64_t last, State state) {
@@ -67,7 +69,8 @@ __device__ State run_along(Team team, const Scan& scan, const Rows& rows, int64_
   } else {
     constexpr int kItems = 4;  // of a thread, side by side
     for (int64_t i = first; i < last; i += Team::kSize * kItems) {
-      const int64_t begin = i + Team::rank() * kItems, end = begin + kItems < last ? begin + kItems : last;
+      const int64_t begin = i + Team::rank() * kItems,
+                    end = begin + kItems < last ? begin + kItems : last;
       State own = scan.none();
       for (int64_t k = begin; k < end; ++k) own = scan.merge(own, scan.load(at(k), k));
       const auto [before, all] = prefix_of(team, scan, own);
