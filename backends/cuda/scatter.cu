@@ -1,6 +1,7 @@
 #include "ops/scatter.h"
 
 #include "backends/cuda/register.h"
+#include "backends/cuda/scan.cuh"
 #include "backends/cuda/segments.cuh"
 #include "backends/elementwise/binary.h"
 
@@ -14,18 +15,20 @@ struct Last {
   }
 };
 
+/// How many elements so far are not zero: the place among the positions of one that is not.
 template <typename T>
-struct IsZero {
+struct NotZero {
+  using State = int64_t;
+  static constexpr bool kOneByOne = false;
   const T* x;
-  int64_t* y;
-  __device__ void operator()(int64_t i) const { y[i] = widen(x[i]) == Compute<T>(0); }
-};
+  int64_t* positions;
 
-/// As many of the first numbers as y has.
-struct Head {
-  const int64_t* x;
-  int64_t* y;
-  __device__ void operator()(int64_t i) const { y[i] = x[i]; }
+  __device__ State none() const { return 0; }
+  __device__ State load(int64_t at, int64_t) const { return widen(x[at]) != Compute<T>(0); }
+  __device__ State merge(State a, State b) const { return a + b; }
+  __device__ void store(int64_t at, State state) const {
+    if (widen(x[at]) != Compute<T>(0)) positions[state - 1] = at;
+  }
 };
 
 }  // namespace
@@ -49,13 +52,10 @@ void register_scatter() {
             return combine<T>(source, keys, y.numel(), formulas::Minimum{}, y);
         }
       });
-  // A stable sort by whether an element is zero puts the others first, in their order.
   set<kernels::nonzero>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& positions) {
-    const Tensor keys = Tensor::empty({x.numel()}, i64, x.device());
-    for_each(x.numel(), x, IsZero<T>{x.data<T>(), keys.data<int64_t>()});
-    const Sorted sorted = sort_keys(keys, 1);
-    for_each(positions.numel(), positions,
-             Head{sorted.order.data<int64_t>(), positions.data<int64_t>()});
+    const int64_t n = x.numel();
+    run_scan(NotZero<T>{x.data<T>(), positions.data<int64_t>()},
+             x.with_layout({{1, n, 1}, {n, 1, 1}, x.layout().offset}));
   });
 }
 

@@ -12,7 +12,9 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/scan.h"
+#include "ops/scatter.h"
 #include "ops/softmax.h"
+#include "ops/sort.h"
 #include "ops/view.h"
 #include "tests/operand.h"
 
@@ -127,6 +129,20 @@ TEST(CudaLongRows, RunExactly) {
         EXPECT_EQ(mismatch(to_array(log_sums.value()), to_array(expected.value()), 1e-6), "");
       }
   }
+}
+
+TEST(CudaLongRows, AreSelected) {
+  manual_seed(4);
+  for (const int64_t n : {5, 300, 3000, 20011})
+    for (const int64_t below : {1, 2, 50}) {
+      const Variable x = randint(0, below, {n}) * randint(0, 2, {n});
+      EXPECT_EQ(mismatch(to_array(nonzero(x.to(gpu)).value()), to_array(nonzero(x).value()), 0),
+                "");
+      EXPECT_EQ(masked_select(x.to(gpu), x.to(gpu) > 1).to_vector<int64_t>(),
+                masked_select(x, x > 1).to_vector<int64_t>());
+      EXPECT_EQ(unique(x.to(gpu)).values.to_vector<int64_t>(),
+                unique(x).values.to_vector<int64_t>());
+    }
 }
 
 TEST(CudaLongRows, RunOnAndOn) {
