@@ -29,8 +29,9 @@ struct Activated {
 
 /// linear(from.y, weight, bias) and the activation behind it. If from.x is there, the gradient goes
 /// to it, by way of a product that takes the activation's gradient along. The result's x is empty
-/// when no gradient may be asked for, and where the device has nothing to gain. So two layers with
-/// a ReLU between are
+/// when no gradient may be asked for, and where the device has nothing to gain. A GPU's ReLU may
+/// let the gradient through where its result is positive but too small for sixteen bits. Two layers
+/// with a ReLU between:
 ///
 ///   const Activated hidden = linear_joined({x}, w1, b1, Activation::kRelu);
 ///   const Variable y = linear_joined(hidden, w2, b2, Activation::kNone).y;
