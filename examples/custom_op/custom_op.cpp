@@ -1,7 +1,8 @@
 // An op of one's own, with its kernel and its gradient: log_cosh(x) = log(cosh(x)), a smooth |x|.
 //
 // An op is a struct: what it saves, how it computes, and its derivative, written with ops so that
-// it can be differentiated again. Its kernel is registered for each dtype and device.
+// it can be differentiated again. Its kernel is registered for each dtype and device; that of a GPU
+// is in custom_op.cu.
 #include <cmath>
 #include <iostream>
 #include <string>
@@ -11,16 +12,15 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "log_cosh.h"
 
 ABSL_FLAG(uint64_t, seed, 0, "of the random points at which the gradient is checked");
 ABSL_FLAG(int, points, 5, "how many");
 ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
 
-namespace tg = tapegrad;
+constinit tg::Kernel<void(const tg::Tensor& x, tg::Tensor& y)> log_cosh_kernel{"log_cosh"};
 
 namespace {
-
-constinit tg::Kernel<void(const tg::Tensor& x, tg::Tensor& y)> log_cosh_kernel{"log_cosh"};
 
 /// log(cosh(x)) = |x| + log1p(exp(-2 |x|)) - log(2), which does not overflow.
 void register_log_cosh() {
@@ -33,15 +33,6 @@ void register_log_cosh() {
                      const C a = std::abs(C(in[i]));
                      out[i] = T(a + std::log1p(std::exp(C(-2) * a)) - C(0.693147180559945309));
                    }
-                 });
-  // On a GPU by way of the CPU, until there is a kernel of its own (docs/gpu.md shows one).
-  tg::set_kernel(log_cosh_kernel, tg::DeviceType::kCuda, tg::kFloatTypes,
-                 [](auto, const tg::Tensor& x, tg::Tensor& y) {
-                   const tg::Tensor in = tg::Variable(x).to(tg::cpu).value();
-                   tg::Tensor out = in.empty_like(in.shape());
-                   log_cosh_kernel(in, out);
-                   tg::Variable to(y);
-                   tg::copy_(to, tg::Variable(out).to(y.device()));
                  });
 }
 
@@ -70,6 +61,9 @@ int main(int argc, char** argv) {
   try {
     tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
     register_log_cosh();
+#ifdef CUSTOM_OP_CUDA
+    register_log_cosh_cuda();
+#endif
     tg::manual_seed(absl::GetFlag(FLAGS_seed));
     tg::Variable x =
         tg::randn({absl::GetFlag(FLAGS_points)}, {.dtype = tg::f64, .requires_grad = true});
