@@ -44,13 +44,14 @@ void set_backend_loader(DeviceType device, void (*loader)()) { loaders[int(devic
 
 void KernelTable::set(DeviceType device, DType dtype, AnyFunction function) {
   const std::lock_guard lock(shared().mutex);
-  registered_[int(device)][int(dtype)] = function;
+  std::atomic_ref(registered_[int(device)][int(dtype)]).store(function, std::memory_order_release);
   slots_[int(device)][int(dtype)] = nullptr;
 }
 
+// Without the lock: ops ask it on their way.
 bool KernelTable::has(DeviceType device, DType dtype) const {
-  const std::lock_guard lock(shared().mutex);
-  return registered_[int(device)][int(dtype)] != nullptr;
+  auto& function = const_cast<AnyFunction&>(registered_[int(device)][int(dtype)]);
+  return std::atomic_ref(function).load(std::memory_order_acquire) != nullptr;
 }
 
 int64_t KernelTable::bytes_of(const Tensor& x) {
