@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/backends.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/dispatch/internal/backends.h"
 
 namespace tapegrad::backends::cpu {
 

@@ -13,8 +13,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/dtype.h"
-#include "core/host_device.h"
+#include "core/base/dtype.h"
+#include "core/base/host_device.h"
 
 namespace tapegrad::formulas {
 

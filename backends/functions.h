@@ -1,10 +1,11 @@
 // Functions<V>: the mathematical functions that formulas call, for the V that a device computes in.
-// For numbers they are the C library's, or CUDA's; backends/cpu/functions.h has those of batches.
+// For numbers they are the C library's, or CUDA's; backends/cpu/tools/functions.h has those of
+// batches.
 #pragma once
 
 #include <cmath>
 
-#include "core/host_device.h"
+#include "core/base/host_device.h"
 
 namespace tapegrad::formulas {
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "core/shape.h"
+#include "core/base/shape.h"
 
 namespace tapegrad::backends {
 

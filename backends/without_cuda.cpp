@@ -1,9 +1,9 @@
 // Stands in for backends/cuda/ in a build without a CUDA toolkit.
-#include "core/allocator.h"
-#include "core/backends.h"
-#include "core/capture.h"
+#include "core/autograd/internal/capture.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
 #include "core/cuda.h"
-#include "core/error.h"
+#include "core/dispatch/internal/backends.h"
 
 namespace tapegrad {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "benchmarks/measure.h"
 #include "benchmarks/workloads.h"
-#include "core/error.h"
-#include "core/random.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
 #include "data/loader.h"
 #include "data/mnist.h"
 #include "optim/optimizers.h"

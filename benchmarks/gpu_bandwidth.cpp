@@ -1,8 +1,8 @@
 // Kernels that have little to compute, by the bytes that they read and write.
 #include "benchmarks/gpu.h"
 #include "benchmarks/measure.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/conv.h"

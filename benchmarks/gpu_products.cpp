@@ -3,17 +3,17 @@
 
 #include <cmath>
 
-#include "backends/cuda/blas.h"
-#include "backends/cuda/library.h"
+#include "backends/cuda/blas/blas.h"
+#include "backends/cuda/runtime/library.h"
 #include "benchmarks/gpu.h"
 #include "benchmarks/measure.h"
+#include "core/base/error.h"
 #include "core/cuda.h"
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "ops/activation.h"
-#include "ops/attention_blocks.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/internal/attention_blocks.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/random.h"

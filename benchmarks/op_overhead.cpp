@@ -2,7 +2,7 @@
 // per op; a link of the chain is two.
 #include <benchmark/benchmark.h>
 
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 
 namespace tapegrad {

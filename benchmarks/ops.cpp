@@ -1,7 +1,7 @@
 // What single ops cost: their overhead on one element, and the bandwidth of large ones with a fresh
 // result. peers/torch_ops.cpp measures the same of libtorch, under the same names.
 #include "benchmarks/measure.h"
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"

@@ -17,8 +17,8 @@
 #include <string>
 
 #include "core/cuda.h"
-#include "core/runtime_info.h"
-#include "core/tape.h"
+#include "core/inspect/runtime_info.h"
+#include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/init.h"
 #include "nn/linear.h"

@@ -13,8 +13,8 @@
 
 #include "benchmarks/measure.h"
 #include "benchmarks/workloads.h"
-#include "core/profiler.h"
-#include "core/random.h"
+#include "core/base/generator.h"
+#include "core/inspect/profiler.h"
 
 namespace tapegrad::bench {
 namespace {

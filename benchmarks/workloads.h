@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 #include "nn/conv.h"
 #include "nn/sequential.h"
 #include "optim/optimizer.h"

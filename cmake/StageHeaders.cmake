@@ -1,9 +1,18 @@
-# Public headers are written as the tree shows them, #include "core/tensor.h". Consumers see them
+# Public headers are written as the tree shows them, #include "core/base/tensor.h". Consumers see them
 # under tapegrad/ with that prefix in their own include lines, so that a consumer may have a
 # core/tensor.h of its own.
 #
 # As a script (cmake -P) with SOURCE, DESTINATION and HEADERS (relative to SOURCE, between spaces) it stages
 # them; included, it offers tapegrad_stage_headers(header...).
+
+# core/base/tensor.h -> tapegrad/core/tensor.h
+function(tapegrad_staged_path header result)
+  string(REGEX REPLACE "^([a-z]+/)([a-z_]+/)*" "tapegrad/\\1" staged ${header})
+  if(NOT header MATCHES "/")
+    set(staged tapegrad/${header})
+  endif()
+  set(${result} ${staged} PARENT_SCOPE)
+endfunction()
 
 if(CMAKE_SCRIPT_MODE_FILE)
   separate_arguments(HEADERS)
@@ -11,10 +20,11 @@ if(CMAKE_SCRIPT_MODE_FILE)
     file(READ ${SOURCE}/${header} text)
     # A list separator inside the text would be lost.
     string(REPLACE ";" "\\;" text "${text}")
-    string(REGEX REPLACE "#include \"(core|ops|nn|optim|data|io|train)/" "#include \"tapegrad/\\1/"
-           text "${text}")
+    string(REGEX REPLACE "#include \"(core|ops|nn|optim|data|io|train)/([a-z_]+/)*"
+           "#include \"tapegrad/\\1/" text "${text}")
     string(REPLACE "\\;" ";" text "${text}")
-    set(staged ${DESTINATION}/tapegrad/${header})
+    tapegrad_staged_path(${header} staged)
+    set(staged ${DESTINATION}/${staged})
     set(old "")
     if(EXISTS ${staged})
       file(READ ${staged} old)
@@ -34,7 +44,14 @@ function(tapegrad_stage_headers)
   set(stamp ${PROJECT_BINARY_DIR}/headers.stamp)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
   list(JOIN ARGN " " headers)
-  list(TRANSFORM ARGN PREPEND ${TAPEGRAD_STAGED_INCLUDE}/tapegrad/ OUTPUT_VARIABLE staged)
+  set(staged "")
+  foreach(header IN LISTS ARGN)
+    tapegrad_staged_path(${header} path)
+    if(${TAPEGRAD_STAGED_INCLUDE}/${path} IN_LIST staged)
+      message(FATAL_ERROR "two public headers are staged as ${path}")
+    endif()
+    list(APPEND staged ${TAPEGRAD_STAGED_INCLUDE}/${path})
+  endforeach()
   # As byproducts, so that what includes them is compiled again in the same run.
   add_custom_command(
     OUTPUT ${stamp}

@@ -40,7 +40,7 @@ else()
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
   # The runtime is linked in, where it can be: programs need no toolkit to start. Other libraries are
-  # opened at their first use (backends/cuda/library.h).
+  # opened at their first use (backends/cuda/runtime/library.h).
   if(CUDA_cudart_static_LIBRARY)
     set(TAPEGRAD_CUDA_LIBRARIES ${CUDA_cudart_static_LIBRARY} dl rt)
   else()
@@ -60,11 +60,11 @@ function(tapegrad_cuda_sources result)
     file(STRINGS ${TAPEGRAD_CUDNN_INCLUDE_DIR}/cudnn_version.h version REGEX "CUDNN_MAJOR +9")
   endif()
   set(folder ${PROJECT_SOURCE_DIR}/backends/cuda)
-  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*.cu)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*.cu)
   if(version)
-    file(GLOB with_cudnn CONFIGURE_DEPENDS ${folder}/cudnn/*.cpp)
     list(REMOVE_ITEM sources ${folder}/without_cudnn.cpp)
-    list(APPEND sources ${with_cudnn})
+  else()
+    list(FILTER sources EXCLUDE REGEX "/cudnn/")
   endif()
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
@@ -91,7 +91,7 @@ function(tapegrad_add_cuda_objects)
     INCLUDE_DIRECTORIES "${TAPEGRAD_CUDNN_INCLUDE_DIR}")
   tapegrad_compile_options(tapegrad_cuda_objects)
   # Host functions that are constexpr (of std::numeric_limits, std::array) serve on the device too.
-  # nvcc does not know the attribute in core/pool.h (1835), which -ftls-model replaces, and warns of
+  # nvcc does not know the attribute in core/base/free_list.h (1835), which -ftls-model replaces, and warns of
   # comparisons with 0 in what is compiled for unsigned types too (186).
   set(host_flags -Wall,-Wextra,-ftls-model=initial-exec,-fno-semantic-interposition)
   target_compile_options(tapegrad_cuda_objects PRIVATE

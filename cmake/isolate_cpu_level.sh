@@ -1,7 +1,7 @@
 #!/bin/sh
 # Links the objects of backends/cpu into one that other objects cannot take code from:
 #   isolate_cpu_level.sh LEVEL OUT OBJECTS...
-# Its entry points, core/backends.h, move to a namespace: tapegrad::backends::cpu::LEVEL. What else
+# Its entry points, core/dispatch/internal/backends.h, move to a namespace: tapegrad::backends::cpu::LEVEL. What else
 # stays visible is the data that the process has once: inline variables, statics of inline functions,
 # types as exceptions compare them. All functions become local, and what holds pointers to them: the
 # tables of virtual functions. So does the data of backends::cpu itself.

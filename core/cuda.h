@@ -16,12 +16,12 @@
 #include <string>
 #include <vector>
 
-#include "core/device.h"
-#include "core/error.h"
-#include "core/variable.h"
+#include "core/base/device.h"
+#include "core/base/error.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
-struct MemoryStats;  // core/allocator.h
+struct MemoryStats;  // core/base/allocator.h
 }
 
 namespace tapegrad::cuda {
@@ -42,8 +42,8 @@ int device_count();
 /// Waits until the device has done all it was given. DeviceError when there is no such device.
 void synchronize(Device device = gpu);
 
-/// Bytes of a device by the pools they belong to (core/allocator.h has their sum): number 0 is the
-/// one that all share, and each recorded step has its own.
+/// Bytes of a device by the pools they belong to (core/base/allocator.h has their sum): number 0 is
+/// the one that all share, and each recorded step has its own.
 struct PoolStats {
   int64_t pool = 0;
   int64_t in_use = 0, cached = 0;

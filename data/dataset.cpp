@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "ops/index.h"
 #include "ops/view.h"
 

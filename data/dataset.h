@@ -10,8 +10,8 @@
 #include <memory>
 #include <span>
 
-#include "core/random.h"
-#include "core/variable.h"
+#include "core/base/generator.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -5,8 +5,8 @@
 #include <numbers>
 #include <vector>
 
-#include "core/error.h"
-#include "data/mnist_internal.h"
+#include "core/base/error.h"
+#include "data/internal/mnist_parts.h"
 
 namespace tapegrad {
 namespace {

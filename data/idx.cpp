@@ -11,7 +11,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace tapegrad {
 namespace {

@@ -2,7 +2,7 @@
 // the sizes) and the elements.
 #pragma once
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -2,10 +2,10 @@
 
 #include <numeric>
 
+#include "core/base/error.h"
 #include "core/cuda.h"
-#include "core/error.h"
-#include "core/tape.h"
-#include "data/prefetch.h"
+#include "core/tape/recording.h"
+#include "data/internal/prefetch.h"
 #include "ops/index.h"
 #include "ops/view.h"
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "data/idx.h"
-#include "data/mnist_internal.h"
+#include "data/internal/mnist_parts.h"
 #include "ops/create.h"
 #include "ops/view.h"
 

@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "io/atomic_file.h"
-#include "io/safetensors_header.h"
+#include "io/internal/safetensors_header.h"
 
 namespace tapegrad {
 namespace {

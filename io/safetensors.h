@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "core/tensor_map.h"
+#include "core/base/tensor_map.h"
 
 namespace tapegrad {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "core/call_line.h"
+#include "core/tape/internal/call_line.h"
 #include "nn/init.h"
 #include "nn/weighted.h"
 #include "ops/activation.h"

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "nn/weighted.h"
 #include "ops/index.h"
 #include "ops/view.h"

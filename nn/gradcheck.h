@@ -3,7 +3,7 @@
 //   auto result = nn::gradcheck(model.to(f64), {x}, {.order = 2});
 #pragma once
 
-#include "core/gradcheck.h"
+#include "core/autograd/gradcheck.h"
 #include "nn/module.h"
 
 namespace tapegrad::nn {

@@ -1,12 +1,12 @@
 // Layers that resize, rearrange and pad images and other signals; the formulas stand in
-// ops/image.h, ops/sample.h and ops/conv.h.
+// ops/image.h, ops/resample.h and ops/conv.h.
 #pragma once
 
 #include "nn/function.h"
 #include "ops/conv.h"
 #include "ops/distance.h"
 #include "ops/image.h"
-#include "ops/sample.h"
+#include "ops/resample.h"
 
 namespace tapegrad::nn {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "core/kernels.h"
-#include "core/tape.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/recording.h"
 #include "ops/random.h"
 #include "ops/view.h"
 

@@ -3,7 +3,7 @@
 // Fans are PyTorch's: of a weight [out, in, k...], fan_in is in * k... and fan_out is out * k....
 #pragma once
 
-#include "core/random.h"
+#include "core/base/generator.h"
 #include "nn/module.h"
 
 namespace tapegrad::nn::init {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "core/tape.h"
-#include "nn/module_state.h"
+#include "core/tape/recording.h"
+#include "nn/internal/module_state.h"
 #include "ops/create.h"
 
 namespace tapegrad::nn {

@@ -27,9 +27,9 @@
 #include <typeinfo>
 #include <vector>
 
-#include "core/error.h"
-#include "core/tensor_map.h"
-#include "core/variable.h"
+#include "core/base/error.h"
+#include "core/base/tensor_map.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad::detail {
 template <typename T>

@@ -2,11 +2,11 @@
 #include <mutex>
 #include <set>
 
-#include "core/backward.h"
-#include "core/op.h"
-#include "core/scope.h"
-#include "core/tape.h"
-#include "nn/module_state.h"
+#include "core/base/internal/scope.h"
+#include "core/tape/internal/backward.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
+#include "nn/internal/module_state.h"
 
 namespace tapegrad::nn {
 

@@ -4,9 +4,9 @@
 #include <limits>
 #include <numbers>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/op.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/unary.h"

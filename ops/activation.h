@@ -1,8 +1,8 @@
 // Activations: elementwise nonlinearities of networks. Floats only.
 #pragma once
 
-#include "core/dispatcher.h"
-#include "core/variable.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -1,7 +1,7 @@
 // The activations of ops/activation.h that are composed of other ops.
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "core/call_line.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/catalog.h"
-#include "ops/operands.h"
+#include "ops/internal/operands.h"
 
 namespace tapegrad {
 namespace kernels {

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/op.h"
-#include "ops/attention_blocks.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
-#include "ops/extent.h"
 #include "ops/index.h"
+#include "ops/internal/attention_blocks.h"
+#include "ops/internal/extent.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/reduce.h"

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "core/random.h"
-#include "core/variable.h"
+#include "core/base/generator.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -1,9 +1,9 @@
 #include "ops/binary.h"
 
-#include "core/autocast_operand.h"
-#include "core/op.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/op.h"
 #include "ops/catalog.h"
-#include "ops/operands.h"
+#include "ops/internal/operands.h"
 #include "ops/unary.h"
 
 namespace tapegrad {

@@ -1,18 +1,18 @@
 // Elementwise ops of two operands, with NumPy broadcasting: shapes are aligned at the right, and
 // sizes are equal or 1. An operand is a Variable or a number, on either side.
 //
-// Dtypes are promoted as in PyTorch (core/dtype.h). Of two Variables, one without dimensions counts
-// like a number of its kind: float32 [2, 3] * float64 [] stays float32. A number takes the type of
-// the other operand unless it is of a higher kind; one that an integer type cannot hold is an
-// ArgumentError. Arithmetic on int8, int16 and bool is a KernelError: cast them. Integers wrap
+// Dtypes are promoted as in PyTorch (core/base/dtype.h). Of two Variables, one without dimensions
+// counts like a number of its kind: float32 [2, 3] * float64 [] stays float32. A number takes the
+// type of the other operand unless it is of a higher kind; one that an integer type cannot hold is
+// an ArgumentError. Arithmetic on int8, int16 and bool is a KernelError: cast them. Integers wrap
 // around.
 //
 //   y = 2 * x - 1;
 //   y = maximum(x, 0.0);
 #pragma once
 
-#include "core/dispatcher.h"
-#include "core/variable.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

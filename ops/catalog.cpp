@@ -5,7 +5,7 @@
 #include <limits>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace tapegrad {
 namespace {

@@ -20,7 +20,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <atomic>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/clash.h"
-#include "core/op.h"
+#include "core/base/internal/clash.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
-#include "ops/limits.h"
+#include "ops/internal/limits.h"
+#include "ops/internal/window.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "ops/window.h"
 
 namespace tapegrad {
 namespace {

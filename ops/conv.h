@@ -2,8 +2,8 @@
 // width]; signals have one dimension after the channels, volumes have three.
 #pragma once
 
-#include "core/dispatcher.h"
-#include "core/variable.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 
@@ -92,8 +92,8 @@ void set_conv_algorithm(ConvAlgorithm algorithm);
 ConvAlgorithm conv_algorithm();
 
 /// Whether large results of convolutions, and of the layers after them, stay as the next
-/// convolution wants them until someone asks for their elements (core/storage.h): float32 on the
-/// CPU in blocks of channels, sixteen bits on a GPU with the channels last. kPlain puts each in
+/// convolution wants them until someone asks for their elements (core/base/storage.h): float32 on
+/// the CPU in blocks of channels, sixteen bits on a GPU with the channels last. kPlain puts each in
 /// order at once.
 enum class ConvLayout { kBlocked, kPlain };
 /// For the whole process; kBlocked at the start.

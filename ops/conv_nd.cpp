@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <string>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/op.h"
-#include "core/view.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/index.h"
-#include "ops/limits.h"
+#include "ops/internal/limits.h"
+#include "ops/internal/window.h"
 #include "ops/view.h"
-#include "ops/window.h"
 
 namespace tapegrad {
 

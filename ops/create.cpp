@@ -3,9 +3,9 @@
 #include <cmath>
 #include <memory>
 
-#include "core/error.h"
-#include "core/kernels.h"
-#include "core/op.h"
+#include "core/base/error.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/op.h"
 #include "ops/catalog.h"
 
 namespace tapegrad {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/op.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
-#include "ops/reduction.h"
+#include "ops/internal/loss_reduction.h"
 #include "ops/view.h"
 
 namespace tapegrad {

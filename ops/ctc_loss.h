@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/dispatcher.h"
-#include "core/variable.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 #include "ops/loss.h"
 
 namespace tapegrad {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/call_line.h"
-#include "core/kernels.h"
-#include "core/op.h"
-#include "core/view.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"

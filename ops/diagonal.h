@@ -2,7 +2,7 @@
 // -k rows below it; one that lies outside is empty.
 #pragma once
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -1,9 +1,9 @@
 #include "ops/distance.h"
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/clash.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/base/internal/clash.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/reduce.h"

@@ -1,7 +1,7 @@
 // Distances and directions. p is the norm's, as in ops/reduce.h; the gradient at distance 0 is 0.
 #pragma once
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

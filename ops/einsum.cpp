@@ -4,8 +4,8 @@
 #include <cctype>
 #include <numeric>
 
-#include "core/call_line.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/binary.h"
 #include "ops/diagonal.h"
 #include "ops/matmul.h"

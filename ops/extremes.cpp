@@ -1,10 +1,10 @@
 // The part of ops/reduce.h that chooses among elements.
-#include "core/op.h"
-#include "core/tape.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
-#include "ops/extent.h"
 #include "ops/index.h"
+#include "ops/internal/extent.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 

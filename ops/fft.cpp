@@ -2,14 +2,14 @@
 
 #include <cmath>
 
-#include "core/call_line.h"
-#include "core/op.h"
-#include "core/tape.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
-#include "ops/extent.h"
-#include "ops/operands.h"
+#include "ops/internal/extent.h"
+#include "ops/internal/operands.h"
 #include "ops/view.h"
 
 namespace tapegrad {

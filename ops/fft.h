@@ -13,8 +13,8 @@
 
 #include <optional>
 
-#include "core/dispatcher.h"
-#include "core/variable.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/call_line.h"
-#include "core/error.h"
-#include "core/view.h"
+#include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/view.h"
 #include "ops/catalog.h"
 #include "ops/index.h"
-#include "ops/limits.h"
+#include "ops/internal/limits.h"
 #include "ops/view.h"
 
 namespace tapegrad {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

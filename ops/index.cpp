@@ -2,13 +2,13 @@
 
 #include <cmath>
 
-#include "core/error.h"
-#include "core/kernels.h"
-#include "core/op.h"
+#include "core/base/error.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
-#include "ops/indices.h"
+#include "ops/internal/index_checks.h"
 #include "ops/view.h"
 
 namespace tapegrad {

@@ -4,8 +4,8 @@
 // threads. Gradients flow to values, never to indices.
 #pragma once
 
-#include "core/dispatcher.h"
-#include "core/variable.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

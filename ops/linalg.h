@@ -17,9 +17,9 @@
 #include <optional>
 #include <string_view>
 
-#include "core/dispatcher.h"
-#include "core/error.h"
-#include "core/variable.h"
+#include "core/base/error.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

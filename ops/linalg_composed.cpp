@@ -3,15 +3,15 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/call_line.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
-#include "ops/extent.h"
+#include "ops/internal/extent.h"
+#include "ops/internal/linalg_parts.h"
 #include "ops/linalg.h"
-#include "ops/linalg_parts.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

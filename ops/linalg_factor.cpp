@@ -1,17 +1,17 @@
 // Orthogonal factors: QR, singular values, eigenvalues; and what is made of singular values.
 #include <limits>
 
-#include "core/autocast.h"
-#include "core/call_line.h"
-#include "core/op.h"
-#include "core/tape.h"
+#include "core/tape/autocast.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
+#include "ops/internal/linalg_parts.h"
 #include "ops/linalg.h"
-#include "ops/linalg_parts.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

@@ -2,15 +2,15 @@
 
 #include <string>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/op.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/index.h"
+#include "ops/internal/loss_reduction.h"
 #include "ops/reduce.h"
-#include "ops/reduction.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
 #include "ops/view.h"

@@ -4,8 +4,8 @@
 // otherwise, since broadcasting [n, 1] against [n] would give n x n losses.
 #pragma once
 
-#include "core/dispatcher.h"
-#include "core/variable.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

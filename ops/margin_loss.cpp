@@ -3,17 +3,17 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/recording.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
+#include "ops/internal/loss_reduction.h"
 #include "ops/reduce.h"
-#include "ops/reduction.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

@@ -2,12 +2,12 @@
 
 #include <atomic>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/clash.h"
-#include "core/op.h"
+#include "core/base/internal/clash.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/catalog.h"
-#include "ops/matrix_views.h"
+#include "ops/internal/matrix_views.h"
 #include "ops/view.h"
 
 namespace tapegrad {

@@ -2,9 +2,9 @@
 // Generator, and equal seeds give equal numbers for any number of threads.
 #pragma once
 
-#include "core/dispatcher.h"
-#include "core/random.h"
-#include "core/variable.h"
+#include "core/base/generator.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

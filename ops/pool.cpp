@@ -1,11 +1,11 @@
 #include "ops/pool.h"
 
-#include "core/call_line.h"
-#include "core/op.h"
-#include "ops/limits.h"
-#include "ops/pool_parts.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "ops/internal/limits.h"
+#include "ops/internal/pool_parts.h"
+#include "ops/internal/window.h"
 #include "ops/view.h"
-#include "ops/window.h"
 
 namespace tapegrad {
 namespace kernels {

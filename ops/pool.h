@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "core/dispatcher.h"
+#include "core/dispatch/dispatcher.h"
 #include "ops/conv.h"
 #include "ops/reduce.h"
 

@@ -1,12 +1,12 @@
 // The pooling of signals and volumes in ops/pool.h, by that of images: a signal is an image of
 // height 1; and a window of a volume is pooled in its planes first, then across them.
-#include "core/call_line.h"
-#include "core/op.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
-#include "ops/pool_parts.h"
+#include "ops/internal/pool_parts.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

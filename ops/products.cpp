@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/matmul.h"

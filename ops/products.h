@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "core/call_line.h"
-#include "core/kernels.h"
-#include "core/op.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 

@@ -1,10 +1,10 @@
-// Random tensors and dropout. Every draw takes its numbers from a Generator (core/random.h): the
-// default one unless another is passed. Equal seeds give equal numbers for any number of threads
-// and on every device.
+// Random tensors and dropout. Every draw takes its numbers from a Generator
+// (core/base/generator.h): the default one unless another is passed. Equal seeds give equal numbers
+// for any number of threads and on every device.
 #pragma once
 
-#include "core/dispatcher.h"
-#include "core/random.h"
+#include "core/base/generator.h"
+#include "core/dispatch/dispatcher.h"
 #include "ops/create.h"
 
 namespace tapegrad {
@@ -48,7 +48,7 @@ Variable dropout_add(const Variable& x, const Variable& residual, double p = 0.5
 
 namespace kernels {
 
-// Word i of a draw is explained in core/random.h. y is contiguous, x and p have its layout.
+// Word i of a draw is explained in core/base/generator.h. y is contiguous, x and p have its layout.
 
 /// min(low + u (high - low), the largest number below high) where u is word i as a fraction, or for
 /// float64 words 2i and 2i + 1; low when low = high.

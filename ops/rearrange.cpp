@@ -4,13 +4,13 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/clash.h"
-#include "core/error.h"
-#include "core/kernels.h"
-#include "core/op.h"
-#include "core/view.h"
+#include "core/base/error.h"
+#include "core/base/internal/clash.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/view.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 

@@ -2,18 +2,18 @@
 
 #include <string>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/op.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
-#include "ops/extent.h"
-#include "ops/limits.h"
+#include "ops/internal/extent.h"
+#include "ops/internal/limits.h"
+#include "ops/internal/recurrent_sequence.h"
 #include "ops/linear.h"
 #include "ops/random.h"
-#include "ops/recurrent_sequence.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

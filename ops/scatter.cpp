@@ -2,15 +2,15 @@
 
 #include <limits>
 
-#include "core/call_line.h"
-#include "core/op.h"
-#include "core/tape.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
-#include "ops/indices.h"
+#include "ops/internal/index_checks.h"
 #include "ops/reduce.h"
 #include "ops/scan.h"
 #include "ops/statistics.h"

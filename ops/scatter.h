@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/dispatcher.h"
-#include "core/variable.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -1,12 +1,12 @@
 #include "ops/softmax.h"
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/op.h"
-#include "core/tape.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
-#include "ops/extent.h"
+#include "ops/internal/extent.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 

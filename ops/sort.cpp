@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
-#include "core/call_line.h"
-#include "core/op.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
-#include "ops/extent.h"
 #include "ops/index.h"
+#include "ops/internal/extent.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/view.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/view.h"
 #include "ops/arithmetic.h"
 #include "ops/catalog.h"
-#include "ops/operands.h"
+#include "ops/internal/operands.h"
 
 namespace tapegrad {
 namespace kernels {

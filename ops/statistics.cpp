@@ -3,19 +3,19 @@
 #include <cmath>
 #include <limits>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/op.h"
-#include "core/tape.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
-#include "ops/extent.h"
 #include "ops/index.h"
-#include "ops/limits.h"
+#include "ops/internal/extent.h"
+#include "ops/internal/limits.h"
+#include "ops/internal/operands.h"
 #include "ops/matmul.h"
-#include "ops/operands.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

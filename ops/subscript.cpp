@@ -6,8 +6,8 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
-#include "ops/indices.h"
-#include "ops/operands.h"
+#include "ops/internal/index_checks.h"
+#include "ops/internal/operands.h"
 #include "ops/scatter.h"
 #include "ops/view.h"
 

@@ -3,14 +3,14 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/autocast_operand.h"
-#include "core/call_line.h"
-#include "core/kernels.h"
-#include "core/op.h"
-#include "core/view.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
-#include "ops/operands.h"
+#include "ops/internal/operands.h"
 
 namespace tapegrad {
 

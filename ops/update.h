@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "core/dispatcher.h"
-#include "core/host_device.h"
+#include "core/base/host_device.h"
+#include "core/dispatch/dispatcher.h"
 
 namespace tapegrad {
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/call_line.h"
-#include "core/clash.h"
-#include "core/error.h"
-#include "core/op.h"
-#include "core/view.h"
+#include "core/base/error.h"
+#include "core/base/internal/clash.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+#include "core/tape/view.h"
 #include "ops/catalog.h"
 #include "ops/image.h"
 #include "ops/reduce.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 
@@ -99,6 +99,6 @@ Variable& copy_(Variable& y, const Variable& x, Where where = Where::current());
 Variable& fill_(Variable& y, Number value, Where where = Where::current());
 Variable& zero_(Variable& y, Where where = Where::current());
 
-// Also of this family, in core/view.h: clone, and Variable::to for casts and moves.
+// Also of this family, in core/tape/view.h: clone, and Variable::to for casts and moves.
 
 }  // namespace tapegrad

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "core/capture.h"
-#include "core/tape.h"
+#include "core/autograd/internal/capture.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/capture.h"
-#include "core/kernels.h"
-#include "core/tape.h"
+#include "core/autograd/internal/capture.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/update.h"
 

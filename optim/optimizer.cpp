@@ -8,10 +8,10 @@
 #include <sstream>
 #include <utility>
 
-#include "core/capture.h"
-#include "core/kernels.h"
-#include "core/profiler.h"
-#include "core/tape.h"
+#include "core/autograd/internal/capture.h"
+#include "core/dispatch/kernels.h"
+#include "core/inspect/profiler.h"
+#include "core/tape/recording.h"
 #include "ops/update.h"
 
 namespace tapegrad::optim {

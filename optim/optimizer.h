@@ -22,9 +22,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/tensor_map.h"
-#include "core/variable.h"
+#include "core/base/error.h"
+#include "core/base/tensor_map.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 struct ParamUpdates;  // ops/update.h
@@ -128,7 +128,8 @@ class Optimizer {
   std::vector<Run> runs();
   void prepare_state(Slot& slot);
   void make_steps(const StepGuard& guard);
-  /// In a recorded step (core/capture.h): nothing is changed where *found_inf is true.
+  /// In a recorded step (core/autograd/internal/capture.h): nothing is changed where *found_inf is
+  /// true.
   void step_unless(const Tensor& found_inf);
   /// Where step_unless() counts; made by the first call that is not recorded.
   void prepare_to_skip(Device device);

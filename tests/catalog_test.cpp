@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace tapegrad {
 namespace {
@@ -91,7 +91,7 @@ TEST(Catalog, EveryDeclaredOpHasARow) {
 }
 
 TEST(Catalog, EveryRowIsADeclaredOp) {
-  // core/view.h and Variable::to; the view among two functions called unfold.
+  // core/tape/view.h and Variable::to; the view among two functions called unfold.
   std::set<std::string> declared = {"clone", "cast", "to", "tensor.unfold"};
   for (const auto& entry : std::filesystem::directory_iterator(TAPEGRAD_SOURCE_DIR "/ops"))
     if (entry.path().extension() == ".h") declared.merge(declared_ops(read(entry.path())));

@@ -17,12 +17,12 @@
 #include <fstream>
 #include <map>
 
-#include "core/autocast.h"
-#include "core/error.h"
-#include "core/gradcheck.h"
-#include "core/random.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/tape/autocast.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "tests/op_families.h"
 #include "tests/operand.h"
 

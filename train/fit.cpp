@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/loss.h"
 #include "ops/view.h"

@@ -1,9 +1,9 @@
 #include "train/graphed_step.h"
 
-#include "core/capture.h"
-#include "core/error.h"
-#include "core/kernels.h"
-#include "core/tape.h"
+#include "core/autograd/internal/capture.h"
+#include "core/base/error.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/recording.h"
 
 namespace tapegrad {
 namespace {

@@ -45,7 +45,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -4,13 +4,13 @@
 #include <ostream>
 #include <unordered_set>
 
-#include "core/allocator.h"
-#include "core/error.h"
-#include "core/op.h"
-#include "core/tape_graph.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
+#include "core/inspect/internal/tape_graph.h"
+#include "core/tape/op.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
-#include "train/text.h"
+#include "train/internal/text.h"
 
 namespace tapegrad {
 namespace {

@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "core/device.h"
-#include "core/variable.h"
+#include "core/base/device.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <ostream>
 
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "train/text.h"
+#include "train/internal/text.h"
 
 namespace tapegrad {
 

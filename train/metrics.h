@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/output.h"
-#include "core/variable.h"
+#include "core/base/output.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

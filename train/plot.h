@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "train/text.h"
+#include "train/internal/text.h"
 #include "train/timer.h"
 
 namespace tapegrad {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace tapegrad {
 

@@ -4,11 +4,11 @@
 #include <limits>
 #include <numbers>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "io/atomic_file.h"
+#include "train/internal/svg.h"
+#include "train/internal/text.h"
 #include "train/plot.h"
-#include "train/svg.h"
-#include "train/text.h"
 
 namespace tapegrad {
 namespace {

@@ -6,10 +6,10 @@
 #include <ostream>
 #include <string>
 
-#include "core/allocator.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
 #include "core/cuda.h"
-#include "core/error.h"
-#include "train/text.h"
+#include "train/internal/text.h"
 
 namespace tapegrad {
 

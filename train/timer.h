@@ -6,8 +6,8 @@
 #include <iosfwd>
 #include <string_view>
 
-#include "core/device.h"
-#include "core/output.h"
+#include "core/base/device.h"
+#include "core/base/output.h"
 
 namespace tapegrad {
 
@@ -54,7 +54,8 @@ class StepTimer {
   int64_t steps_ = 0;
 };
 
-/// What calls of a function cost. Allocations and bytes are the allocator's (core/allocator.h).
+/// What calls of a function cost. Allocations and bytes are the allocator's
+/// (core/base/allocator.h).
 struct TimeReport {
   int64_t calls = 0;
   double seconds = 0;        // of all calls

@@ -8,14 +8,14 @@
 
 #include <omp.h>
 
-#include "backends/cpu/draw.h"
-#include "backends/cpu/exponentials.h"
-#include "backends/cpu/fast_paths.h"
-#include "backends/cpu/matrices.h"
+#include "backends/cpu/fast/fast_paths.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/exponentials.h"
+#include "backends/cpu/tools/matrices.h"
+#include "backends/cpu/tools/philox_lanes.h"
 #include "backends/formulas_random.h"
-#include "core/kernels.h"
-#include "ops/attention_blocks.h"
+#include "core/dispatch/kernels.h"
+#include "ops/internal/attention_blocks.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

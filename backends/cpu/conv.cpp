@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include "backends/cpu/conv_dnnl.h"
-#include "backends/cpu/conv_small.h"
-#include "backends/cpu/gemm.h"
-#include "backends/cpu/im2col.h"
+#include "backends/cpu/dnnl/conv_dnnl.h"
+#include "backends/cpu/fast/conv_small.h"
 #include "backends/cpu/register.h"
-#include "core/kernels.h"
+#include "backends/cpu/tools/gemm.h"
+#include "backends/cpu/tools/im2col.h"
+#include "core/dispatch/kernels.h"
 #include "ops/activation.h"
 
 namespace tapegrad::backends::cpu {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/register.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <omp.h>
 
-#include "backends/cpu/fft_plan.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/fft_plan.h"
 #include "ops/fft.h"
 
 namespace tapegrad::backends::cpu {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/cpu/index.h"
-#include "backends/cpu/map.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/index_loops.h"
+#include "backends/cpu/tools/map.h"
 #include "ops/index.h"
 
 namespace tapegrad::backends::cpu {

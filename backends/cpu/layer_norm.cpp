@@ -1,9 +1,9 @@
 // layer_norm over rows of x [rows, n].
 #include <cmath>
 
-#include "backends/cpu/lanes.h"
-#include "backends/cpu/reduce.h"
-#include "backends/cpu/reducers.h"
+#include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/reduce_frame.h"
+#include "backends/cpu/tools/reducers.h"
 #include "ops/norm.h"
 
 namespace tapegrad::backends::cpu {

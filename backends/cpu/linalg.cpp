@@ -6,10 +6,10 @@
 #include <cblas.h>
 #include <omp.h>
 
-#include "backends/cpu/lapack.h"
 #include "backends/cpu/register.h"
-#include "backends/cpu/threads.h"
-#include "core/error.h"
+#include "backends/cpu/tools/lapack.h"
+#include "backends/cpu/tools/threads.h"
+#include "core/base/error.h"
 #include "ops/linalg.h"
 
 namespace tapegrad::backends::cpu {

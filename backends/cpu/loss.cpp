@@ -5,12 +5,12 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/functions.h"
-#include "backends/cpu/map.h"
-#include "backends/cpu/reduce.h"
-#include "backends/cpu/reducers.h"
 #include "backends/cpu/register.h"
-#include "core/error.h"
+#include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/map.h"
+#include "backends/cpu/tools/reduce_frame.h"
+#include "backends/cpu/tools/reducers.h"
+#include "core/base/error.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

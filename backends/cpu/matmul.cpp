@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <exception>
 
-#include "backends/cpu/fast_paths.h"
-#include "backends/cpu/linear_narrow.h"
-#include "backends/cpu/matmul_dnnl.h"
-#include "backends/cpu/matrices.h"
+#include "backends/cpu/dnnl/matmul_dnnl.h"
+#include "backends/cpu/fast/fast_paths.h"
+#include "backends/cpu/fast/linear_narrow.h"
 #include "backends/cpu/register.h"
-#include "core/kernels.h"
+#include "backends/cpu/tools/matrices.h"
+#include "core/dispatch/kernels.h"
 #include "ops/activation.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"

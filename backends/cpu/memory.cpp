@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/map.h"
-#include "backends/cpu/pieces.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/map.h"
+#include "backends/cpu/tools/pieces.h"
 #include "backends/formulas.h"
-#include "core/kernels.h"
+#include "core/dispatch/kernels.h"
 #include "ops/reduce.h"
 
 namespace tapegrad::backends::cpu {

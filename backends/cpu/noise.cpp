@@ -8,7 +8,7 @@
 
 #include "backends/cpu/register.h"
 #include "backends/formulas_random.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <cmath>
 
-#include "backends/cpu/lanes.h"
-#include "backends/cpu/norm_packed.h"
-#include "backends/cpu/reduce.h"
-#include "backends/cpu/reducers.h"
+#include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/reduce_frame.h"
+#include "backends/cpu/tools/reducers.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

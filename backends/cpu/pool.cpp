@@ -3,11 +3,11 @@
 #include <limits>
 #include <vector>
 
-#include "backends/cpu/pool_halves.h"
-#include "backends/cpu/pool_packed.h"
+#include "backends/cpu/fast/pool_halves.h"
+#include "backends/cpu/fast/pool_packed.h"
 #include "backends/cpu/register.h"
-#include "core/error.h"
-#include "core/kernels.h"
+#include "core/base/error.h"
+#include "core/dispatch/kernels.h"
 #include "ops/pool.h"
 
 namespace tapegrad::backends::cpu {

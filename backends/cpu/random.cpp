@@ -4,10 +4,10 @@
 #include <limits>
 #include <vector>
 
-#include "backends/cpu/draw.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/philox_lanes.h"
 #include "backends/formulas_random.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

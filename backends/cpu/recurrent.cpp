@@ -1,9 +1,9 @@
 // The elementwise part of recurrent steps.
-#include "backends/cpu/functions.h"
-#include "backends/cpu/map.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/map.h"
 #include "backends/formulas_recurrent.h"
-#include "ops/recurrent_sequence.h"
+#include "ops/internal/recurrent_sequence.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

@@ -1,8 +1,8 @@
 #include "ops/reduce.h"
 
-#include "backends/cpu/reduce.h"
-#include "backends/cpu/reducers.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/reduce_frame.h"
+#include "backends/cpu/tools/reducers.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backends/cpu/register.h"
-#include "core/float16.h"
+#include "core/base/float16.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

@@ -1,7 +1,7 @@
 #include "ops/scatter.h"
 
-#include "backends/cpu/index.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/index_loops.h"
 #include "backends/formulas.h"
 
 namespace tapegrad::backends::cpu {

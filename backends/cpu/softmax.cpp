@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/exponentials.h"
-#include "backends/cpu/lanes.h"
-#include "backends/cpu/reduce.h"
-#include "backends/cpu/reducers.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/exponentials.h"
+#include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/reduce_frame.h"
+#include "backends/cpu/tools/reducers.h"
 #include "ops/reduce.h"
 
 namespace tapegrad::backends::cpu {

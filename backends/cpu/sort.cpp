@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/register.h"
-#include "core/float16.h"
+#include "core/base/float16.h"
 
 namespace tapegrad::backends::cpu {
 namespace {

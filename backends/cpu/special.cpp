@@ -1,8 +1,8 @@
 #include "backends/elementwise/special.h"
 
-#include "backends/cpu/functions.h"
-#include "backends/cpu/map.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/map.h"
 
 namespace tapegrad::backends::cpu {
 

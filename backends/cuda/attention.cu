@@ -2,10 +2,10 @@
 //
 // A softmax over keys that come in tiles keeps the largest score of a row so far, and multiplies
 // what was summed before by exp(the old largest - the new one).
-#include "backends/cuda/attention.cuh"
 #include "backends/cuda/cudnn/attention.h"
+#include "backends/cuda/device/attention.cuh"
 #include "backends/cuda/register.h"
-#include "ops/attention_blocks.h"
+#include "ops/internal/attention_blocks.h"
 
 namespace tapegrad::backends::cuda {
 namespace attention {

@@ -5,10 +5,10 @@
 //
 // Each is summed by the blocks that own its rows, always in the same order. That computes P three
 // times; two gradients in one kernel would save one, but not find registers for both.
-#include "backends/cuda/attention.cuh"
 #include "backends/cuda/cudnn/attention.h"
+#include "backends/cuda/device/attention.cuh"
 #include "backends/cuda/register.h"
-#include "ops/attention_blocks.h"
+#include "ops/internal/attention_blocks.h"
 
 namespace tapegrad::backends::cuda {
 namespace attention {

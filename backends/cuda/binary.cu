@@ -1,6 +1,6 @@
 #include "backends/elementwise/binary.h"
 
-#include "backends/cuda/map.cuh"
+#include "backends/cuda/device/map.cuh"
 #include "backends/cuda/register.h"
 
 namespace tapegrad::backends::cuda {

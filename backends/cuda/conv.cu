@@ -1,17 +1,17 @@
 // conv2d by cuDNN, or by columns (im2col) and products; unfold and fold.
 #include "ops/conv.h"
 
-#include "backends/cuda/blas.h"
-#include "backends/cuda/columns.cuh"
-#include "backends/cuda/conv_packed.h"
+#include "backends/cuda/blas/blas.h"
 #include "backends/cuda/cudnn/conv.h"
-#include "backends/cuda/map.cuh"
-#include "backends/cuda/packed.h"
-#include "backends/cuda/patches.cuh"
-#include "backends/cuda/reduce.cuh"
-#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/device/columns.cuh"
+#include "backends/cuda/device/map.cuh"
+#include "backends/cuda/device/patches.cuh"
+#include "backends/cuda/device/reduce_frame.cuh"
+#include "backends/cuda/device/reducers.cuh"
+#include "backends/cuda/layout/conv_packed.h"
+#include "backends/cuda/layout/packed.h"
 #include "backends/cuda/register.h"
-#include "core/kernels.h"
+#include "core/dispatch/kernels.h"
 #include "ops/activation.h"
 
 namespace tapegrad::backends::cuda {

@@ -1,8 +1,8 @@
 // Sequences of numbers. Every element is computed from its index.
 #include "ops/create.h"
 
-#include "backends/cuda/each.cuh"
-#include "backends/cuda/numeric.cuh"
+#include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/numeric.cuh"
 #include "backends/cuda/register.h"
 
 namespace tapegrad::backends::cuda {

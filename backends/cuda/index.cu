@@ -1,12 +1,12 @@
 // Reading and writing by index. Indices come contiguous, int64 and, but in a graph, checked.
 #include "ops/index.h"
 
-#include "backends/cuda/find.cuh"
-#include "backends/cuda/map.cuh"
-#include "backends/cuda/reduce.cuh"
-#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/device/find.cuh"
+#include "backends/cuda/device/map.cuh"
+#include "backends/cuda/device/reduce_frame.cuh"
+#include "backends/cuda/device/reducers.cuh"
+#include "backends/cuda/device/segments.cuh"
 #include "backends/cuda/register.h"
-#include "backends/cuda/segments.cuh"
 #include "backends/elementwise/binary.h"
 
 namespace tapegrad::backends::cuda {

@@ -1,6 +1,6 @@
 // layer_norm over rows of x [rows, n].
-#include "backends/cuda/reduce.cuh"
-#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/device/reduce_frame.cuh"
+#include "backends/cuda/device/reducers.cuh"
 #include "backends/cuda/register.h"
 #include "ops/norm.h"
 

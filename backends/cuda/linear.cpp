@@ -1,15 +1,15 @@
 // Layers: products by cuBLAS, with what is around them by cuBLASLt's epilogues where it can.
 #include "ops/linear.h"
 
-#include "backends/cuda/address.h"
-#include "backends/cuda/api.h"
-#include "backends/cuda/blas_lt.h"
-#include "backends/cuda/matrices.h"
+#include "backends/cuda/blas/blas_lt.h"
+#include "backends/cuda/blas/matrices.h"
 #include "backends/cuda/register.h"
-#include "core/kernels.h"
+#include "backends/cuda/runtime/address.h"
+#include "backends/cuda/runtime/api.h"
+#include "core/dispatch/kernels.h"
 #include "ops/activation.h"
+#include "ops/internal/matrix_views.h"
 #include "ops/matmul.h"
-#include "ops/matrix_views.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

@@ -1,11 +1,11 @@
 #include "ops/loss.h"
 
-#include "backends/cuda/find.cuh"
-#include "backends/cuda/map.cuh"
-#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/device/find.cuh"
+#include "backends/cuda/device/map.cuh"
+#include "backends/cuda/device/reducers.cuh"
 #include "backends/cuda/register.h"
 #include "backends/functions.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "ops/activation.h"
 
 namespace tapegrad::backends::cuda {

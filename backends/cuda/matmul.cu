@@ -1,11 +1,11 @@
 // Products of floats by cuBLAS, of integers by a kernel of our own.
 #include "ops/matmul.h"
 
-#include "backends/cuda/each.cuh"
-#include "backends/cuda/matrices.h"
+#include "backends/cuda/blas/matrices.h"
+#include "backends/cuda/device/each.cuh"
 #include "backends/cuda/register.h"
 #include "backends/joint_layout.h"
-#include "core/kernels.h"
+#include "core/dispatch/kernels.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

@@ -1,11 +1,11 @@
 // The kernels that core needs: fill, copy with conversion, accumulate.
-#include "backends/cuda/map.cuh"
-#include "backends/cuda/reduce.cuh"
-#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/device/map.cuh"
+#include "backends/cuda/device/reduce_frame.cuh"
+#include "backends/cuda/device/reducers.cuh"
+#include "backends/cuda/device/segments.cuh"
 #include "backends/cuda/register.h"
-#include "backends/cuda/segments.cuh"
 #include "backends/elementwise/binary.h"
-#include "core/kernels.h"
+#include "core/dispatch/kernels.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

@@ -1,8 +1,8 @@
 #include "ops/noise.h"
 
-#include "backends/cuda/draw.cuh"
-#include "backends/cuda/each.cuh"
-#include "backends/cuda/numeric.cuh"
+#include "backends/cuda/device/draw_base.cuh"
+#include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/numeric.cuh"
 #include "backends/cuda/register.h"
 #include "backends/formulas_random.h"
 

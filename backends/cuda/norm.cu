@@ -1,12 +1,12 @@
 // batch_norm over x [n, channels, size], or over its pixels where they are packed.
 #include "ops/norm.h"
 
-#include "backends/cuda/columns.cuh"
 #include "backends/cuda/cudnn/norm.h"
-#include "backends/cuda/map.cuh"
-#include "backends/cuda/packed.h"
-#include "backends/cuda/reduce.cuh"
-#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/device/columns.cuh"
+#include "backends/cuda/device/map.cuh"
+#include "backends/cuda/device/reduce_frame.cuh"
+#include "backends/cuda/device/reducers.cuh"
+#include "backends/cuda/layout/packed.h"
 #include "backends/cuda/register.h"
 #include "backends/formulas.h"
 

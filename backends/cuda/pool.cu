@@ -1,15 +1,15 @@
 // Pooling of contiguous [batch, channels, height, width], or of the pixels of packed images.
 #include "ops/pool.h"
 
-#include "backends/cuda/conv_packed.h"
 #include "backends/cuda/cudnn/pool.h"
-#include "backends/cuda/find.cuh"
-#include "backends/cuda/packed.h"
-#include "backends/cuda/patches.cuh"
+#include "backends/cuda/device/find.cuh"
+#include "backends/cuda/device/patches.cuh"
+#include "backends/cuda/device/segments.h"
+#include "backends/cuda/layout/conv_packed.h"
+#include "backends/cuda/layout/packed.h"
 #include "backends/cuda/register.h"
-#include "backends/cuda/segments.h"
-#include "core/error.h"
-#include "core/kernels.h"
+#include "core/base/error.h"
+#include "core/dispatch/kernels.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

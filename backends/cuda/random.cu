@@ -1,13 +1,13 @@
 // Random numbers: the very bits that the CPU draws. Nothing here may be contracted (-fmad=false).
 #include "ops/random.h"
 
-#include "backends/cuda/draw.cuh"
-#include "backends/cuda/each.cuh"
-#include "backends/cuda/find.cuh"
+#include "backends/cuda/device/draw_base.cuh"
+#include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/find.cuh"
+#include "backends/cuda/device/segments.h"
 #include "backends/cuda/register.h"
-#include "backends/cuda/segments.h"
 #include "backends/formulas_random.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

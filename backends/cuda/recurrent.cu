@@ -1,10 +1,10 @@
 // The elementwise part of recurrent steps.
-#include "backends/cuda/each.cuh"
-#include "backends/cuda/numeric.cuh"
-#include "backends/cuda/operands.h"
+#include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/numeric.cuh"
+#include "backends/cuda/layout/operands.h"
 #include "backends/cuda/register.h"
 #include "backends/formulas_recurrent.h"
-#include "ops/recurrent_sequence.h"
+#include "ops/internal/recurrent_sequence.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

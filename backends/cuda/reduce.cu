@@ -1,8 +1,8 @@
-#include "backends/cuda/reduce.cuh"
+#include "backends/cuda/device/reduce_frame.cuh"
 
-#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/device/reducers.cuh"
+#include "backends/cuda/device/rows.cuh"
 #include "backends/cuda/register.h"
-#include "backends/cuda/rows.cuh"
 #include "ops/reduce.h"
 
 namespace tapegrad::backends::cuda {

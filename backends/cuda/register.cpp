@@ -1,6 +1,6 @@
 #include "backends/cuda/register.h"
 
-#include "core/backends.h"
+#include "core/dispatch/internal/backends.h"
 
 namespace tapegrad::backends::cuda {
 

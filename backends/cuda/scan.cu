@@ -1,10 +1,10 @@
 // Sums and logarithms of sums run in double, whole numbers in 64 bits.
 #include "ops/scan.h"
 
-#include "backends/cuda/each.cuh"
-#include "backends/cuda/numeric.cuh"
+#include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/numeric.cuh"
+#include "backends/cuda/device/scan.cuh"
 #include "backends/cuda/register.h"
-#include "backends/cuda/scan.cuh"
 #include "ops/reduce.h"
 
 namespace tapegrad::backends::cuda {

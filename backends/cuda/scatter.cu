@@ -1,8 +1,8 @@
 #include "ops/scatter.h"
 
+#include "backends/cuda/device/scan.cuh"
+#include "backends/cuda/device/segments.cuh"
 #include "backends/cuda/register.h"
-#include "backends/cuda/scan.cuh"
-#include "backends/cuda/segments.cuh"
 #include "backends/elementwise/binary.h"
 
 namespace tapegrad::backends::cuda {

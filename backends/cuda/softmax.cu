@@ -1,10 +1,10 @@
 // softmax, log_softmax, logsumexp and their gradients over [outer, n, inner].
 #include "ops/softmax.h"
 
-#include "backends/cuda/reducers.cuh"
+#include "backends/cuda/device/reducers.cuh"
+#include "backends/cuda/device/rows.cuh"
+#include "backends/cuda/device/team.cuh"
 #include "backends/cuda/register.h"
-#include "backends/cuda/rows.cuh"
-#include "backends/cuda/team.cuh"
 #include "ops/reduce.h"
 
 namespace tapegrad::backends::cuda {

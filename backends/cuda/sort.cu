@@ -2,10 +2,10 @@
 // and -0 equal to 0.
 #include "ops/sort.h"
 
-#include "backends/cuda/each.cuh"
-#include "backends/cuda/numeric.cuh"
+#include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/numeric.cuh"
+#include "backends/cuda/device/segments.h"
 #include "backends/cuda/register.h"
-#include "backends/cuda/segments.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

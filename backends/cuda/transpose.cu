@@ -1,6 +1,6 @@
 // Matrices turned round, by way of tiles in shared memory: both sides see whole rows of a tile.
-#include "backends/cuda/launch.cuh"
-#include "backends/cuda/packed.h"
+#include "backends/cuda/device/launch.cuh"
+#include "backends/cuda/layout/packed.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

@@ -4,9 +4,9 @@
 // (-fmad=false): these are the CPU's bits.
 #include "ops/update.h"
 
-#include "backends/cuda/batch.cuh"
-#include "backends/cuda/each.cuh"
-#include "backends/cuda/numeric.cuh"
+#include "backends/cuda/device/batch.cuh"
+#include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/numeric.cuh"
 #include "backends/cuda/register.h"
 
 namespace tapegrad::backends::cuda {

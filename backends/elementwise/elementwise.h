@@ -11,7 +11,7 @@
 // where inputs broadcast to y's shape and y may be one of them.
 #pragma once
 
-#include "core/dispatcher.h"
+#include "core/dispatch/dispatcher.h"
 
 namespace tapegrad::backends {
 

@@ -1,12 +1,12 @@
 // AnomalyMode: the first op that made a NaN or an infinity, with the user's line.
-#include "core/anomaly.h"
+#include "core/autograd/anomaly.h"
 
 #include <cmath>
 #include <limits>
 #include <thread>
 
-#include "core/op.h"
-#include "core/tape.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
 #include "nn/linear.h"
 #include "ops/activation.h"
 #include "ops/attention.h"

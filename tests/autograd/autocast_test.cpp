@@ -1,6 +1,6 @@
 // Autocast: which types ops give (torch.autocast's lists for CUDA), that its casts are those one
 // would write, and that gradients of float32 parameters are float32.
-#include "core/autocast.h"
+#include "core/tape/autocast.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <functional>
 #include <thread>
 
-#include "core/checkpoint.h"
-#include "core/error.h"
-#include "core/random.h"
-#include "core/tape.h"
+#include "core/autograd/checkpoint.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/tape/recording.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/binary.h"

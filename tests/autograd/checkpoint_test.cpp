@@ -1,10 +1,10 @@
 // checkpoint(): the same values, gradients of every order and random numbers, with less memory.
-#include "core/checkpoint.h"
+#include "core/autograd/checkpoint.h"
 
-#include "core/allocator.h"
-#include "core/gradcheck.h"
-#include "core/random.h"
-#include "core/tape.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/allocator.h"
+#include "core/base/generator.h"
+#include "core/tape/recording.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "ops/activation.h"

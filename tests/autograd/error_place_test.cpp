@@ -1,5 +1,5 @@
 // Errors say where: the clashing sizes drawn, the user's line, the part of the model.
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"

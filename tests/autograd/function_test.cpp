@@ -2,9 +2,9 @@
 // written in place, inputs that are handed on.
 #include <cmath>
 
-#include "core/gradcheck.h"
-#include "core/op.h"
-#include "core/tape.h"
+#include "core/autograd/gradcheck.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/sort.h"

@@ -1,10 +1,10 @@
 // vjp, jvp, jacobian, hessian, hvp: closed forms, and values recorded from
 // torch.autograd.functional of PyTorch 1.13 in float64.
-#include "core/functional.h"
+#include "core/autograd/functional.h"
 
 #include <cmath>
 
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/matmul.h"

@@ -1,5 +1,5 @@
 // Hooks on variables, on nodes, on leaves that have accumulated, and on modules.
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/linear.h"

@@ -1,7 +1,7 @@
 // InferenceMode: no tape, no version counting, and no way for such a tensor into a gradient.
-#include "core/checkpoint.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/autograd/checkpoint.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "nn/linear.h"
 #include "ops/activation.h"
 #include "ops/binary.h"

@@ -1,15 +1,15 @@
 // Pictures of the tape: what is in them, and that they are well formed.
-#include "core/tape_picture.h"
+#include "core/inspect/tape_picture.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
 
-#include "core/checkpoint.h"
-#include "core/tape.h"
-#include "core/tape_graph.h"
-#include "core/tape_layout.h"
+#include "core/autograd/checkpoint.h"
+#include "core/inspect/internal/tape_graph.h"
+#include "core/inspect/internal/tape_layout.h"
+#include "core/tape/recording.h"
 #include "nn/conv.h"
 #include "nn/linear.h"
 #include "ops/activation.h"

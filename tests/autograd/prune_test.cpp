@@ -1,6 +1,6 @@
 // grad() runs only the rules on the way to what it is asked for.
-#include "core/dispatch_log.h"
-#include "core/tape.h"
+#include "core/dispatch/dispatch_log.h"
+#include "core/tape/recording.h"
 #include "nn/linear.h"
 #include "ops/binary.h"
 #include "ops/matmul.h"

@@ -5,11 +5,11 @@
 #include <functional>
 #include <thread>
 
-#include "core/anomaly.h"
-#include "core/checkpoint.h"
-#include "core/functional.h"
-#include "core/random.h"
-#include "core/tape.h"
+#include "core/autograd/anomaly.h"
+#include "core/autograd/checkpoint.h"
+#include "core/autograd/functional.h"
+#include "core/base/generator.h"
+#include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/linear.h"
 #include "nn/norm.h"

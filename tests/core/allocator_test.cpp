@@ -1,9 +1,9 @@
 // The caching CPU allocator and its public statistics. Every size here is above a kilobyte: smaller
 // buffers live in the small-object pool and are not counted.
-#include "core/allocator.h"
+#include "core/base/allocator.h"
 
-#include "core/random.h"
-#include "core/sanitizer.h"
+#include "core/base/generator.h"
+#include "core/base/internal/sanitizer.h"
 #include "tests/core/support.h"
 
 namespace tapegrad::testing {

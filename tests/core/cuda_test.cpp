@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "core/allocator.h"
-#include "core/error.h"
-#include "core/runtime_info.h"
-#include "core/tensor.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
+#include "core/base/tensor.h"
+#include "core/inspect/runtime_info.h"
 
 namespace tapegrad {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/allocator.h"
-#include "core/error.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
 #include "ops/create.h"
 
 namespace tapegrad::testing {

@@ -1,10 +1,10 @@
 // A log names the kernels that ran while it lived, whether or not they had run before.
-#include "core/dispatch_log.h"
+#include "core/dispatch/dispatch_log.h"
 
 #include <gtest/gtest.h>
 
-#include "core/kernels.h"
-#include "core/tensor.h"
+#include "core/base/tensor.h"
+#include "core/dispatch/kernels.h"
 
 namespace tapegrad {
 namespace {

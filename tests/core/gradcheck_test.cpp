@@ -1,12 +1,12 @@
 // gradcheck itself, on ops defined here: right ones pass, and each kind of wrong one is found.
-#include "core/gradcheck.h"
+#include "core/autograd/gradcheck.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/op.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/base/error.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 
 namespace tapegrad {
 namespace {

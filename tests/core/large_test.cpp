@@ -2,9 +2,9 @@
 // memory, hence only with `ctest -C large -L large`.
 #include <gtest/gtest.h>
 
-#include "core/allocator.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/base/allocator.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"

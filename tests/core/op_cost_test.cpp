@@ -7,8 +7,8 @@
 #include <csignal>
 #include <functional>
 
-#include "core/sanitizer.h"
-#include "core/tape.h"
+#include "core/base/internal/sanitizer.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "tests/core/support.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 #include "ops/create.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

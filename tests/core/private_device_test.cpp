@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/allocator.h"
-#include "core/kernels.h"
-#include "core/op.h"
-#include "core/view.h"
+#include "core/base/allocator.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/op.h"
+#include "core/tape/view.h"
 #include "ops/unary.h"
 #include "tests/core/support.h"
 

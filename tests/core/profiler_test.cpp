@@ -1,4 +1,4 @@
-#include "core/profiler.h"
+#include "core/inspect/profiler.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "core/op.h"
+#include "core/tape/op.h"
 #include "nn/linear.h"
 #include "ops/activation.h"
 #include "ops/binary.h"

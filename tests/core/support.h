@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
-#include "core/variable.h"
+#include "core/base/error.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad::testing {
 

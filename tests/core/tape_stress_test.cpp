@@ -5,8 +5,8 @@
 #include <functional>
 #include <thread>
 
-#include "core/allocator.h"
-#include "core/tape.h"
+#include "core/base/allocator.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"

@@ -1,11 +1,11 @@
 // The tape: gradients, their errors, writes in place, views, hooks, orders.
-#include "core/tape.h"
+#include "core/tape/recording.h"
 
 #include <cmath>
 
-#include "core/allocator.h"
-#include "core/op.h"
-#include "core/view.h"
+#include "core/base/allocator.h"
+#include "core/tape/op.h"
+#include "core/tape/view.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/matmul.h"

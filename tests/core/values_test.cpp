@@ -5,9 +5,9 @@
 #include <random>
 #include <sstream>
 
-#include "core/allocator.h"
-#include "core/device.h"
-#include "core/tensor.h"
+#include "core/base/allocator.h"
+#include "core/base/device.h"
+#include "core/base/tensor.h"
 #include "tests/core/support.h"
 
 namespace tapegrad::testing {

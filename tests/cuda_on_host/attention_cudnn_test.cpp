@@ -6,10 +6,10 @@
 
 #include "backends/cuda/cudnn/attention.h"
 #include "backends/cuda/cudnn/available.h"
-#include "core/variable.h"
+#include "core/tape/variable.h"
 #include "ops/attention.h"
-#include "ops/attention_blocks.h"
 #include "ops/binary.h"
+#include "ops/internal/attention_blocks.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

@@ -5,13 +5,13 @@
 
 #include <cmath>
 
-#include "core/allocator.h"
-#include "core/dispatch_log.h"
-#include "core/functional.h"
-#include "core/view.h"
-#include "ops/attention_blocks.h"
+#include "core/autograd/functional.h"
+#include "core/base/allocator.h"
+#include "core/dispatch/dispatch_log.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/internal/attention_blocks.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

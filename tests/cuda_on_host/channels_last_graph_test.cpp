@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/cudnn/available.h"
-#include "core/allocator.h"
-#include "core/autocast.h"
+#include "core/base/allocator.h"
+#include "core/base/generator.h"
 #include "core/cuda.h"
-#include "core/random.h"
+#include "core/tape/autocast.h"
 #include "nn/conv.h"
 #include "nn/linear.h"
 #include "nn/norm.h"

@@ -6,12 +6,12 @@
 #include <sstream>
 #include <thread>
 
-#include "backends/cuda/packed.h"
-#include "core/allocator.h"
-#include "core/autocast.h"
-#include "core/error.h"
-#include "core/random.h"
-#include "core/tape.h"
+#include "backends/cuda/layout/packed.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/tape/autocast.h"
+#include "core/tape/recording.h"
 #include "cudnn_calls.h"
 #include "nn/norm.h"
 #include "ops/activation.h"

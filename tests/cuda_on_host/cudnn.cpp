@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "backends/cuda/library.h"
+#include "backends/cuda/runtime/library.h"
 #include "cudnn_calls.h"
 #include "cudnn_parts.h"
 

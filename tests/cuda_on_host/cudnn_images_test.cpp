@@ -4,10 +4,10 @@
 
 #include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/cudnn/image_graphs.h"
-#include "backends/cuda/packed.h"
+#include "backends/cuda/layout/packed.h"
 #include "core/cuda.h"
-#include "core/tape.h"
-#include "core/variable.h"
+#include "core/tape/recording.h"
+#include "core/tape/variable.h"
 #include "cudnn_calls.h"
 #include "ops/norm.h"
 #include "ops/pool.h"

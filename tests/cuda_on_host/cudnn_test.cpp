@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/cudnn/available.h"
-#include "core/allocator.h"
-#include "core/variable.h"
+#include "core/base/allocator.h"
+#include "core/tape/variable.h"
 #include "cudnn_calls.h"
 #include "ops/binary.h"
 #include "ops/conv.h"

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
+#include "core/base/error.h"
 #include "core/cuda.h"
-#include "core/error.h"
-#include "core/kernels.h"
-#include "core/view.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/linear.h"

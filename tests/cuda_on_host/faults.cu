@@ -2,7 +2,7 @@
 
 #include <mma.h>
 
-#include "backends/cuda/launch.cuh"
+#include "backends/cuda/device/launch.cuh"
 
 namespace faults {
 

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/base/tensor.h"
 #include "core/cuda.h"
-#include "core/kernels.h"
-#include "core/tensor.h"
-#include "core/variable.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 namespace {

@@ -7,12 +7,12 @@
 
 #include <cmath>
 
-#include "core/allocator.h"
-#include "core/autocast.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
 #include "core/cuda.h"
-#include "core/error.h"
-#include "core/random.h"
-#include "core/tape.h"
+#include "core/tape/autocast.h"
+#include "core/tape/recording.h"
 #include "data/loader.h"
 #include "nn/activation.h"
 #include "nn/embedding.h"

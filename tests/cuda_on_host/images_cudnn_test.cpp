@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "backends/cuda/cudnn/available.h"
-#include "backends/cuda/packed.h"
-#include "core/functional.h"
-#include "core/tape.h"
-#include "core/variable.h"
+#include "backends/cuda/layout/packed.h"
+#include "core/autograd/functional.h"
+#include "core/tape/recording.h"
+#include "core/tape/variable.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/conv.h"

@@ -1,10 +1,10 @@
-// In place of backends/cuda/library.cpp: the functions of cublas.cpp and cublaslt.cpp.
+// In place of backends/cuda/runtime/library.cpp: the functions of cublas.cpp and cublaslt.cpp.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
 #include <cstring>
 
-#include "backends/cuda/library.h"
+#include "backends/cuda/runtime/library.h"
 #include "state.h"
 
 namespace tapegrad::backends::cuda {

@@ -44,18 +44,19 @@ const Rule kRules[] = {
     {"absl/", {}},
     {"gtest", {}},
     {"atomicAdd", {}},  // the order of the sums would be another each time
-    {"cub/", {"segments.cu"}},
-    {"cudaLaunchKernel(", {"launch.cuh"}},
-    {"cudaMalloc(", {"allocator.cpp"}},
-    {"cudaFree(", {"allocator.cpp"}},
+    {"cub/", {"device/segments.cu"}},
+    {"cudaLaunchKernel(", {"device/launch.cuh"}},
+    {"cudaMalloc(", {"runtime/allocator.cpp"}},
+    {"cudaFree(", {"runtime/allocator.cpp"}},
     {"cudaMallocAsync", {}},
     {"cudaMemcpy(", {}},
     {"cudaMemset(", {}},
-    {"cudaDeviceSynchronize", {"allocator.cpp", "api.cpp", "stream.cpp"}},
+    {"cudaDeviceSynchronize", {"runtime/allocator.cpp", "runtime/api.cpp", "runtime/stream.cpp"}},
     {"cudaStreamSynchronize",
-     {"allocator.cpp", "copy.cpp", "graph.cpp", "pinned.cpp", "stream.cpp"}},
-    {"cudaHostAlloc(", {"graph.cpp", "pinned.cpp"}},
-    {"cudaSetDevice", {"stream.cpp"}},
+     {"runtime/allocator.cpp", "runtime/copy.cpp", "runtime/graph.cpp", "runtime/pinned.cpp",
+      "runtime/stream.cpp"}},
+    {"cudaHostAlloc(", {"runtime/graph.cpp", "runtime/pinned.cpp"}},
+    {"cudaSetDevice", {"runtime/stream.cpp"}},
 };
 
 std::string without_comments(const std::string& line) { return line.substr(0, line.find("//")); }

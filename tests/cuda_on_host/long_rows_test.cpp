@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/random.h"
+#include "core/base/generator.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/loss.h"

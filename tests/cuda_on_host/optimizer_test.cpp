@@ -7,8 +7,8 @@
 #include <functional>
 #include <memory>
 
-#include "core/dispatch_log.h"
-#include "core/tape.h"
+#include "core/dispatch/dispatch_log.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <thread>
 
-#include "core/allocator.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
+#include "core/base/tensor.h"
 #include "core/cuda.h"
-#include "core/error.h"
-#include "core/kernels.h"
-#include "core/runtime_info.h"
-#include "core/tensor.h"
+#include "core/dispatch/kernels.h"
+#include "core/inspect/runtime_info.h"
 #include "data/loader.h"
 #include "ops/binary.h"
 #include "ops/create.h"

@@ -6,8 +6,8 @@
 #include <array>
 #include <bit>
 
-#include "core/allocator.h"
-#include "core/error.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {

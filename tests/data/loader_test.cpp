@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {

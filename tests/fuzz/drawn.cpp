@@ -7,9 +7,9 @@
 #include <cmath>
 #include <sstream>
 
-#include "core/error.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/reduce.h"

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/file.h"
 
 using namespace tapegrad;

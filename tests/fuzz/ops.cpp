@@ -14,10 +14,10 @@
 #include <set>
 #include <sstream>
 
-#include "core/allocator.h"
-#include "core/error.h"
-#include "core/random.h"
-#include "core/tape.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/tape/recording.h"
 #include "tests/fuzz/call.h"
 #include "tests/fuzz/fuzz.h"
 

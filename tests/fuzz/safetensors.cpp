@@ -2,7 +2,7 @@
 // last ones, each once.
 #include "io/safetensors.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/file.h"
 
 using namespace tapegrad;

@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "io/safetensors.h"
 #include "tests/temp_dir.h"
 

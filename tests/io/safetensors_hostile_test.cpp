@@ -6,8 +6,8 @@
 #include <ctime>
 #include <source_location>
 
-#include "core/error.h"
-#include "core/sanitizer.h"
+#include "core/base/error.h"
+#include "core/base/internal/sanitizer.h"
 #include "io/safetensors.h"
 #include "tests/temp_dir.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/variable.h"
+#include "core/base/error.h"
+#include "core/tape/variable.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {

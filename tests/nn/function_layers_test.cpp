@@ -2,7 +2,7 @@
 // whose values are tested elsewhere; defaults are PyTorch's.
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "nn/activation.h"
 #include "nn/conv.h"
 #include "nn/embedding.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "nn/builder.h"
 #include "nn/embedding.h"
 #include "nn/gradcheck.h"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/conv.h"
 #include "nn/embedding.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
 #include "nn/recurrent.h"

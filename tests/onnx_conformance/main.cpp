@@ -12,8 +12,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "tests/onnx_conformance/graph.h"
 
 namespace tapegrad::onnx_conformance {

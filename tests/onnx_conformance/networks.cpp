@@ -1,7 +1,7 @@
 // Convolutions, normalisations, losses.
 #include <cmath>
 
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
@@ -9,7 +9,7 @@
 #include "ops/loss.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
-#include "ops/sample.h"
+#include "ops/resample.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
 #include "ops/view.h"

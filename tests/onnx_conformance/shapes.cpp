@@ -1,5 +1,5 @@
 // Operators that rearrange, cut and join.
-#include "core/view.h"
+#include "core/tape/view.h"
 
 #include "ops/binary.h"
 #include "ops/create.h"

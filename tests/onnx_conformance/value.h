@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/variable.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad::onnx_conformance {
 

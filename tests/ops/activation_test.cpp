@@ -6,8 +6,8 @@
 #include <limits>
 #include <numbers>
 
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"

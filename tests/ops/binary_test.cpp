@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "ops/create.h"
 #include "ops/view.h"
 

@@ -5,10 +5,10 @@
 #include <sstream>
 #include <thread>
 
-#include "core/allocator.h"
-#include "core/error.h"
-#include "core/random.h"
-#include "core/tape.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/tape/recording.h"
 #include "nn/norm.h"
 #include "ops/activation.h"
 #include "ops/binary.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/create.h"

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <thread>
 
-#include "core/error.h"
-#include "core/gradcheck.h"
-#include "core/random.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/gradcheck.h"
+#include "core/autograd/gradcheck.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/recurrent.h"

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"
-#include "ops/sample.h"
+#include "ops/resample.h"
 #include "ops/view.h"
 
 namespace tapegrad {

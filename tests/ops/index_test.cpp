@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
-#include "core/gradcheck.h"
-#include "core/view.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/gradcheck.h"
+#include "core/autograd/gradcheck.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"

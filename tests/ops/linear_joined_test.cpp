@@ -2,9 +2,9 @@
 
 #include <array>
 
-#include "core/error.h"
-#include "core/gradcheck.h"
-#include "core/tape.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/linear.h"

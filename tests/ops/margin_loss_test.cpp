@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/loss.h"

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <functional>
 
-#include "core/random.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/base/generator.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/linear.h"

@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/gradcheck.h"
-#include "core/random.h"
-#include "core/tape.h"
-#include "core/view.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/tape/recording.h"
+#include "core/tape/view.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
-#include "core/gradcheck.h"
-#include "core/tape.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"

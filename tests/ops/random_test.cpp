@@ -8,9 +8,9 @@
 #include <numeric>
 
 #include "backends/formulas_random.h"
-#include "core/error.h"
-#include "core/gradcheck.h"
-#include "core/tape.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/view.h"

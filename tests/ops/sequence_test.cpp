@@ -5,15 +5,15 @@
 #include <cmath>
 #include <limits>
 
-#include "core/allocator.h"
-#include "core/error.h"
-#include "core/gradcheck.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
 #include "ops/attention.h"
-#include "ops/attention_blocks.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/ctc_loss.h"
 #include "ops/index.h"
+#include "ops/internal/attention_blocks.h"
 #include "ops/matmul.h"
 #include "ops/random.h"
 #include "ops/recurrent.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
-#include "core/gradcheck.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/index.h"

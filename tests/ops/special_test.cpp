@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/gradcheck.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
 #include "ops/create.h"
 
 namespace tapegrad {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "ops/arithmetic.h"
 #include "ops/create.h"
 #include "ops/reduce.h"

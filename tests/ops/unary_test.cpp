@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"

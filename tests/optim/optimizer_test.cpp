@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "ops/create.h"
 
 namespace tapegrad::optim {

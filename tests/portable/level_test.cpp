@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <functional>
 
-#include "core/error.h"
-#include "core/gradcheck.h"
-#include "core/random.h"
-#include "core/runtime_info.h"
-#include "core/tape.h"
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/inspect/runtime_info.h"
+#include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/conv.h"
 #include "nn/linear.h"

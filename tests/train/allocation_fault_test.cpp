@@ -10,10 +10,10 @@
 #include <new>
 #include <utility>
 
-#include "core/allocator.h"
-#include "core/error.h"
-#include "core/node.h"
-#include "core/random.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/tape/node.h"
 #include "data/loader.h"
 #include "nn/activation.h"
 #include "nn/conv.h"

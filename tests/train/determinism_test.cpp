@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/random.h"
+#include "core/base/generator.h"
 #include "data/loader.h"
 #include "nn/activation.h"
 #include "nn/conv.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "core/error.h"
-#include "core/tape.h"
+#include "core/base/error.h"
+#include "core/tape/recording.h"
 #include "io/safetensors.h"
 #include "nn/activation.h"
 #include "nn/embedding.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/loss.h"

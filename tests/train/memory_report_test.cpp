@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/allocator.h"
-#include "core/error.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
 #include "nn/linear.h"
 #include "ops/activation.h"
 #include "ops/binary.h"

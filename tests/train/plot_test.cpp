@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <set>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "ops/create.h"
 #include "tests/temp_dir.h"
-#include "train/svg.h"
+#include "train/internal/svg.h"
 
 namespace tapegrad {
 namespace {

@@ -7,9 +7,9 @@
 #include <sstream>
 #include <thread>
 
-#include "core/allocator.h"
-#include "core/error.h"
-#include "core/tensor.h"
+#include "core/base/allocator.h"
+#include "core/base/error.h"
+#include "core/base/tensor.h"
 #include "train/timer.h"
 
 namespace tapegrad {

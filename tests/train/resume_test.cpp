@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/tape.h"
+#include "core/tape/recording.h"
 #include "data/loader.h"
 #include "io/safetensors.h"
 #include "nn/activation.h"

@@ -1,11 +1,11 @@
 // Attention by cuDNN's kernels, which use a device's newest instructions.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/base/tensor.h"
 
 namespace tapegrad::backends::cuda {
 
-// The two of ops/attention_blocks.h, without a mask of one's own and without dropout, for
+// The two of ops/internal/attention_blocks.h, without a mask of one's own and without dropout, for
 // sixteen-bit floats and kFewestScores or more. Each is false, with nothing done, where cuDNN is
 // not there or not wanted, and where it has no plan (graph.h).
 

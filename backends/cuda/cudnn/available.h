@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/device.h"
+#include "core/base/device.h"
 
 namespace tapegrad::backends::cuda {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backends/cuda/cudnn/library.h"
-#include "backends/cuda/stream.h"
-#include "core/error.h"
+#include "backends/cuda/runtime/stream.h"
+#include "core/base/error.h"
 #include "ops/matmul.h"
 
 namespace tapegrad::backends::cuda {

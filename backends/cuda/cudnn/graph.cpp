@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 
-#include "backends/cuda/api.h"
-#include "backends/cuda/stream.h"
+#include "backends/cuda/runtime/api.h"
+#include "backends/cuda/runtime/stream.h"
+#include "core/base/error.h"
 #include "core/cuda.h"
-#include "core/error.h"
 
 namespace tapegrad::backends::cuda {
 

@@ -2,12 +2,12 @@
 
 #include <atomic>
 
-#include "backends/cpu/fast_paths.h"
-#include "backends/cuda/api.h"
+#include "backends/cpu/fast/fast_paths.h"
 #include "backends/cuda/cudnn/available.h"
-#include "backends/cuda/stream.h"
+#include "backends/cuda/runtime/api.h"
+#include "backends/cuda/runtime/stream.h"
+#include "core/base/error.h"
 #include "core/cuda.h"
-#include "core/error.h"
 
 namespace tapegrad::backends::cuda {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "backends/cuda/address.h"
-#include "backends/cuda/library.h"
+#include "backends/cuda/runtime/address.h"
+#include "backends/cuda/runtime/library.h"
 
 namespace tapegrad::backends::cuda {
 

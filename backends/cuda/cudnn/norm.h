@@ -1,7 +1,7 @@
 // Batch normalisation in training by cuDNN's kernels.
 #pragma once
 
-#include "core/tensor.h"
+#include "core/base/tensor.h"
 
 namespace tapegrad::backends::cuda {
 

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/random.h"
-#include "core/tensor_map.h"
+#include "core/base/generator.h"
+#include "core/base/tensor_map.h"
 #include "nn/module.h"
 
 namespace tapegrad::torch_oracle {

@@ -1,0 +1,317 @@
+#include "backends/cpu/dnnl/conv_dnnl.h"
+
+#include <optional>
+#include <unordered_map>
+
+#include <omp.h>
+
+#include "backends/cpu/dnnl/dnnl.h"
+#include "backends/cpu/fast/fast_paths.h"
+#include "backends/cpu/fast/packed.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+const dnnl::engine& engine() { return dnnl_engine(); }
+
+enum class Pass : int64_t { kForward, kBackwardInput, kBackwardWeight };
+
+/// Everything a primitive depends on; also the key of the cache.
+struct Problem {
+  Pass pass;
+  int64_t bias;  // 1 with a bias, or its gradient
+  int64_t threads;
+  int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
+  int64_t stride_height, stride_width, padding_height, padding_width;
+  int64_t dilation_height, dilation_width, groups;
+  bool winograd;  // allowed
+  bool is_short;  // bfloat16, not float32
+
+  auto operator<=>(const Problem&) const = default;
+};
+
+bool allows_winograd(const Shape& w, const Conv2dOptions& o) {
+  return conv_algorithm() == ConvAlgorithm::kAuto && w[0] >= 32 && w[1] >= 32 && w[2] == 3 &&
+         w[3] == 3 && o.stride == Size2d(1) && o.dilation == Size2d(1) && o.groups == 1;
+}
+
+Problem problem(Pass pass, bool bias, DType dtype, const Shape& x, const Shape& w, const Shape& y,
+                const Conv2dOptions& o) {
+  return {pass,
+          bias,
+          omp_get_max_threads(),
+          x[0],
+          x[1],
+          x[2],
+          x[3],
+          w[0],
+          w[2],
+          w[3],
+          y[2],
+          y[3],
+          o.stride.height,
+          o.stride.width,
+          o.padding.height,
+          o.padding.width,
+          o.dilation.height,
+          o.dilation.width,
+          o.groups,
+          allows_winograd(w, o),
+          dtype == bf16};
+}
+
+/// One operand: its plain layout, the layout that the primitive chose, and the way between them.
+struct Port {
+  memory::desc plain, chosen;
+  int64_t block = 0;      // of the channels of images, if that is the chosen layout
+  dnnl::reorder reorder;  // unset when the layouts are equal
+  memory::desc reorder_scratch;
+
+  Port() = default;
+  Port(const memory::desc& plain, const memory::desc& chosen, bool input)
+      : plain(plain), chosen(chosen) {
+    if (plain == chosen) return;
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::reorder::primitive_desc description(engine(), input ? plain : chosen, engine(),
+                                                    input ? chosen : plain, attributes);
+    reorder = dnnl::reorder(description);
+    reorder_scratch = description.scratchpad_desc();
+  }
+  /// Of images or their gradients.
+  static Port of_images(const memory::desc& plain, const memory::desc& chosen, bool input) {
+    Port port(plain, chosen, input);
+    const memory::dims sizes = plain.dims();
+    for (const auto& [block, tag] : {std::pair(16, Tag::nChw16c), std::pair(8, Tag::nChw8c)})
+      if (sizes[1] % block == 0 && chosen == memory::desc(sizes, memory::data_type::f32, tag))
+        port.block = block;
+    return port;
+  }
+};
+
+/// A primitive for one problem. Shared by threads: it is not changed by being run.
+struct Plan {
+  Port x, weight, y;
+  memory::desc bias;
+  dnnl::primitive primitive;  // unset when oneDNN has none
+  memory::desc scratch;
+};
+
+std::shared_ptr<const Plan> make_plan(const Problem& p) {
+  auto plan = std::make_shared<Plan>();
+  const auto type = p.is_short ? memory::data_type::bf16 : memory::data_type::f32;
+  const memory::dims xs{p.batch, p.in, p.height, p.width};
+  const memory::dims ys{p.batch, p.out, p.out_height, p.out_width};
+  const memory::dims ws = p.groups == 1 ? memory::dims{p.out, p.in, p.kernel_height, p.kernel_width}
+                                        : memory::dims{p.groups, p.out / p.groups, p.in / p.groups,
+                                                       p.kernel_height, p.kernel_width};
+  const memory::desc x(xs, type, Tag::nchw), y(ys, type, Tag::nchw);
+  const memory::desc w(ws, type, p.groups == 1 ? Tag::oihw : Tag::goihw);
+  if (p.bias != 0) plan->bias = memory::desc({p.out}, type, Tag::x);
+
+  // The blocked layouts of "any" win in spite of the reorders; only the gradient of an image of a
+  // few channels, which they fill up to 16, is faster in the plain ones.
+  const bool plain = p.pass == Pass::kBackwardInput && p.in / p.groups <= 4;
+  const memory::desc any_x = plain ? x : memory::desc(xs, type, Tag::any);
+  const memory::desc any_y = plain ? y : memory::desc(ys, type, Tag::any);
+  const memory::desc any_w(ws, type, Tag::any);
+
+  const memory::dims strides{p.stride_height, p.stride_width};
+  const memory::dims padding{p.padding_height, p.padding_width};
+  const memory::dims dilation{p.dilation_height - 1, p.dilation_width - 1};
+  const auto algorithm =
+      p.winograd ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+
+  const dnnl::convolution_forward::primitive_desc forward(
+      {dnnl::prop_kind::forward_training, algorithm, any_x, any_w,
+       p.pass == Pass::kForward ? plan->bias : memory::desc(), any_y, strides, dilation, padding,
+       padding},
+      attributes, engine(), /*allow_empty=*/true);
+  if (!forward) return plan;
+  if (p.pass == Pass::kForward) {
+    plan->x = Port::of_images(x, forward.src_desc(), true);
+    plan->weight = Port(w, forward.weights_desc(), true);
+    plan->y = Port::of_images(y, forward.dst_desc(), false);
+    plan->scratch = forward.scratchpad_desc();
+    plan->primitive = dnnl::convolution_forward(forward);
+  } else if (p.pass == Pass::kBackwardInput) {
+    const dnnl::convolution_backward_data::primitive_desc backward(
+        {algorithm, any_x, any_w, any_y, strides, dilation, padding, padding}, attributes, engine(),
+        forward, /*allow_empty=*/true);
+    if (!backward) return plan;
+    plan->x = Port::of_images(x, backward.diff_src_desc(), false);
+    plan->weight = Port(w, backward.weights_desc(), true);
+    plan->y = Port::of_images(y, backward.diff_dst_desc(), true);
+    plan->scratch = backward.scratchpad_desc();
+    plan->primitive = dnnl::convolution_backward_data(backward);
+  } else {
+    const dnnl::convolution_backward_weights::primitive_desc backward(
+        {algorithm, any_x, any_w, plan->bias, any_y, strides, dilation, padding, padding},
+        attributes, engine(), forward, /*allow_empty=*/true);
+    if (!backward) return plan;
+    plan->x = Port::of_images(x, backward.src_desc(), true);
+    plan->weight = Port(w, backward.diff_weights_desc(), false);
+    plan->y = Port::of_images(y, backward.diff_dst_desc(), true);
+    plan->scratch = backward.scratchpad_desc();
+    plan->primitive = dnnl::convolution_backward_weights(backward);
+  }
+  return plan;
+}
+
+std::shared_ptr<const Plan> plan_for(const Problem& problem) {
+  static PlanCache<Problem, Plan> cache;
+  return cache.find(problem, make_plan);
+}
+
+dnnl::stream& stream() { return dnnl_stream(); }
+
+void execute_reorder(const Port& port, const memory& from, const memory& to) {
+  Tensor scratch;
+  port.reorder.execute(stream(),
+                       {{DNNL_ARG_FROM, from},
+                        {DNNL_ARG_TO, to},
+                        {DNNL_ARG_SCRATCHPAD, scratch_memory(port.reorder_scratch, scratch)}});
+}
+
+memory memory_of(const memory::desc& desc, const Tensor& tensor) {
+  return memory(desc, engine(),
+                tensor.storage().data() + tensor.layout().offset * size_of(tensor.dtype()));
+}
+
+/// An operand in the layout that the primitive wants.
+class Input {
+ public:
+  Input(const Port& port, const Tensor& x) {
+    if (port.block != 0) packed_ = packed_values(x);
+    if (packed_ && packed_->packing.block == port.block) {
+      inner_ = memory(port.chosen, engine(), packed_->buffer->data());
+      return;
+    }
+    inner_ = memory_of(port.plain, x);
+    if (!port.reorder) return;
+    const memory plain = std::exchange(inner_, scratch_memory(port.chosen, copy_));
+    execute_reorder(port, plain, inner_);
+  }
+  const memory& inner() const { return inner_; }
+
+ private:
+  std::optional<PackedValues> packed_;
+  Tensor copy_;
+  memory inner_;
+};
+
+/// A result in the layout that the primitive gives it.
+class Output {
+ public:
+  Output(const Port& port, Tensor& y)
+      : port_(port),
+        y_(y),
+        stays_packed_(port.block != 0 && can_be_packed(y, port.block)),
+        plain_(memory_of(port.plain, y)) {
+    if (stays_packed_)
+      inner_ = memory_of(port.chosen, y);
+    else
+      inner_ = port.reorder ? scratch_memory(port.chosen, copy_) : plain_;
+  }
+  const memory& inner() const { return inner_; }
+
+  /// The primitive has run.
+  void finish() {
+    if (stays_packed_)
+      y_.storage().set_packed(packing_of(y_.shape(), port_.block));
+    else if (port_.reorder)
+      execute_reorder(port_, inner_, plain_);
+  }
+
+ private:
+  const Port& port_;
+  Tensor& y_;
+  const bool stays_packed_;
+  Tensor copy_;
+  memory plain_, inner_;
+};
+
+void run(const Plan& plan, std::unordered_map<int, memory> arguments) {
+  Tensor scratch;
+  arguments.emplace(DNNL_ARG_SCRATCHPAD, scratch_memory(plan.scratch, scratch));
+  plan.primitive.execute(stream(), arguments);
+  stream().wait();
+}
+
+bool forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+             const Conv2dOptions& options, Tensor& y) {
+  const auto plan = plan_for(problem(Pass::kForward, bool(bias), x.dtype(), x.shape(),
+                                     weight.shape(), y.shape(), options));
+  if (!plan->primitive) return false;
+  const Input from(plan->x, x), weights(plan->weight, weight);
+  Output to(plan->y, y);
+  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, from.inner()},
+                                            {DNNL_ARG_WEIGHTS, weights.inner()},
+                                            {DNNL_ARG_DST, to.inner()}};
+  if (bias) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan->bias, bias));
+  run(*plan, std::move(arguments));
+  to.finish();
+  return true;
+}
+
+bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
+              Tensor& dx, Tensor& dw, Tensor& db) {
+  std::shared_ptr<const Plan> input, weights;
+  if (dx) {
+    input = plan_for(problem(Pass::kBackwardInput, false, dy.dtype(), dx.shape(), weight.shape(),
+                             dy.shape(), options));
+    if (!input->primitive) return false;
+  }
+  if (dw) {
+    weights = plan_for(problem(Pass::kBackwardWeight, bool(db), dy.dtype(), x.shape(), dw.shape(),
+                               dy.shape(), options));
+    if (!weights->primitive) return false;
+  }
+  std::optional<Input> gradient;
+  if (input) {
+    gradient.emplace(input->y, dy);
+    const Input from(input->weight, weight);
+    Output to(input->x, dx);
+    run(*input, {{DNNL_ARG_DIFF_DST, gradient->inner()},
+                 {DNNL_ARG_WEIGHTS, from.inner()},
+                 {DNNL_ARG_DIFF_SRC, to.inner()}});
+    to.finish();
+  }
+  if (weights) {
+    if (!gradient || input->y.chosen != weights->y.chosen) gradient.emplace(weights->y, dy);
+    const Input from(weights->x, x);
+    Output to(weights->weight, dw);
+    std::unordered_map<int, memory> arguments{{DNNL_ARG_DIFF_DST, gradient->inner()},
+                                              {DNNL_ARG_SRC, from.inner()},
+                                              {DNNL_ARG_DIFF_WEIGHTS, to.inner()}};
+    if (db) arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of(weights->bias, db));
+    run(*weights, std::move(arguments));
+    to.finish();
+  }
+  return true;
+}
+
+bool is_wanted(DType dtype) {
+  return fast_paths() && (dtype == f32 || (dtype == bf16 && multiplies_bfloat16()));
+}
+
+}  // namespace
+
+bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Conv2dOptions& options, Tensor& y) {
+  if (!is_wanted(y.dtype())) return false;
+  return with_dnnl("conv2d", [&] { return forward(x, weight, bias, options, y); });
+}
+
+bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                          const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+  if (!is_wanted(dy.dtype())) return false;
+  return with_dnnl("conv2d", [&] { return backward(dy, x, weight, options, dx, dw, db); });
+}
+
+}  // namespace tapegrad::backends::cpu

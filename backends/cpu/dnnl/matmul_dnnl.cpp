@@ -1,0 +1,141 @@
+#include "backends/cpu/dnnl/matmul_dnnl.h"
+
+#include <unordered_map>
+
+#include <omp.h>
+
+#include "backends/cpu/dnnl/dnnl.h"
+#include "backends/cpu/fast/fast_paths.h"
+#include "backends/cpu/tools/simd.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+using dnnl::memory;
+
+// With fewer rows the blocks are not worth their making; with more, sgemm has enough to cut.
+constexpr int64_t kMinRows = 16, kMaxRows = 512;
+// With fewer multiplications the call is not worth it: it takes 4 us.
+constexpr int64_t kMinMultiplications = int64_t(1) << 16;
+// Larger results leave the caches, and sgemm writes them faster.
+constexpr int64_t kMaxResult = int64_t(1) << 20;
+
+/// Of operands and results. kRounded: operands that are rounded to bfloat16 give float.
+enum class Numbers { kFloat, kRounded, kBFloat16 };
+
+/// Everything a primitive depends on; also the key of the cache.
+struct Problem {
+  int64_t m, n, k;
+  int64_t a_row, a_column, b_row, b_column;
+  int64_t threads;
+  bool bias;
+  Numbers numbers;
+
+  auto operator<=>(const Problem&) const = default;
+};
+
+/// A primitive for one problem. Shared by threads: it is not changed by being run.
+struct Plan {
+  memory::desc a, b, bias, c, scratch;
+  dnnl::matmul primitive;
+};
+
+std::shared_ptr<const Plan> make_plan(const Problem& p) {
+  auto plan = std::make_shared<Plan>();
+  constexpr auto kFloat = memory::data_type::f32, kShort = memory::data_type::bf16;
+  const auto operand = p.numbers == Numbers::kFloat ? kFloat : kShort;
+  const auto result = p.numbers == Numbers::kBFloat16 ? kShort : kFloat;
+  plan->a = memory::desc({p.m, p.k}, operand, memory::dims{p.a_row, p.a_column});
+  plan->b = memory::desc({p.k, p.n}, operand, memory::dims{p.b_row, p.b_column});
+  plan->c = memory::desc({p.m, p.n}, result, memory::dims{p.n, 1});
+  if (p.bias) plan->bias = memory::desc({1, p.n}, result, memory::dims{p.n, 1});
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::matmul::primitive_desc description({plan->a, plan->b, plan->bias, plan->c},
+                                                 attributes, dnnl_engine());
+  plan->scratch = description.scratchpad_desc();
+  plan->primitive = dnnl::matmul(description);
+  return plan;
+}
+
+std::shared_ptr<const Plan> plan_for(const Problem& problem) {
+  static PlanCache<Problem, Plan> cache;
+  return cache.find(problem, make_plan);
+}
+
+memory memory_of(const memory::desc& desc, const void* data) {
+  return memory(desc, dnnl_engine(), const_cast<void*>(data));
+}
+
+void run(const Problem& problem, const void* a, const void* b, const void* bias, void* c) {
+  const auto plan = plan_for(problem);
+  Tensor scratch;
+  std::unordered_map<int, memory> arguments{
+      {DNNL_ARG_SRC, memory_of(plan->a, a)},
+      {DNNL_ARG_WEIGHTS, memory_of(plan->b, b)},
+      {DNNL_ARG_DST, memory_of(plan->c, c)},
+      {DNNL_ARG_SCRATCHPAD, scratch_memory(plan->scratch, scratch)}};
+  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan->bias, bias));
+  plan->primitive.execute(dnnl_stream(), arguments);
+  dnnl_stream().wait();
+}
+
+/// An operand as the primitive takes it: the matrix itself or, rounded to bfloat16, a copy whose
+/// rows (columns, if those lie together) have no gaps between them.
+class Operand {
+ public:
+  Operand(const Matrix<float>& x, int64_t rows, int64_t columns, bool rounded)
+      : data_(x.data), row_(x.row), column_(x.column) {
+    if (!rounded) return;
+    const bool by_columns = x.column != 1;
+    const int64_t lines = by_columns ? columns : rows, length = by_columns ? rows : columns;
+    const int64_t step = by_columns ? x.column : x.row;
+    copy_ = Tensor::empty({lines, length}, bf16);
+    bfloat16* to = copy_.data<bfloat16>();
+#pragma omp parallel for if (lines * length > 32768)
+    for (int64_t i = 0; i < lines; ++i) narrow(x.data + i * step, length, to + i * length);
+    data_ = to;
+    (by_columns ? column_ : row_) = length;
+  }
+  const void* data() const { return data_; }
+  int64_t row() const { return row_; }
+  int64_t column() const { return column_; }
+
+ private:
+  Tensor copy_;
+  const void* data_;
+  int64_t row_, column_;
+};
+
+}  // namespace
+
+bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b) {
+  static const bool has_blocks = has(dnnl::cpu_isa::avx512_core);
+  return fast_paths() && has_blocks && a.column == 1 && b.column != 1 && m >= kMinRows &&
+         m <= kMaxRows && m * n <= kMaxResult && m * n * k >= kMinMultiplications;
+}
+
+bool suits_bfloat16(int64_t m, int64_t n, int64_t k) {
+  return multiplies_bfloat16() && m * n * k >= kMinMultiplications;
+}
+
+void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a0, Matrix<float> b0,
+                   const float* bias, float* c, bool rounded) {
+  with_dnnl("matmul", [&] {
+    const Operand a(a0, m, k, rounded), b(b0, k, n, rounded);
+    run({m, n, k, a.row(), a.column(), b.row(), b.column(), omp_get_max_threads(), bias != nullptr,
+         rounded ? Numbers::kRounded : Numbers::kFloat},
+        a.data(), b.data(), bias, c);
+  });
+}
+
+void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
+                   const bfloat16* bias, bfloat16* c) {
+  with_dnnl("matmul", [&] {
+    run({m, n, k, a.row, a.column, b.row, b.column, omp_get_max_threads(), bias != nullptr,
+         Numbers::kBFloat16},
+        a.data, b.data, bias, c);
+  });
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,280 @@
+#include "backends/cpu/fast/linear_narrow.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "backends/cpu/fast/fast_paths.h"
+#include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/relu.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+using B = Batch<float>;
+constexpr int64_t kLane = kLanes<float>;
+constexpr int64_t kMaxVectors = 4;  // of a row
+constexpr int64_t kMaxColumns = kMaxVectors * kLane;
+constexpr int64_t kAhead = kFetchAhead / int64_t(sizeof(float));
+constexpr int64_t kTile = 64;                    // rows done at once; they stay in the first cache
+constexpr int64_t kMaxPieces = 64;               // of all rows, each with sums of its own
+constexpr int64_t kParallel = int64_t(1) << 17;  // products that are worth a second thread
+
+/// How many sums of so many vectors each are kept side by side: those that fit the registers.
+template <int kVectors>
+inline constexpr int kSumsOfOne = std::min(8, int(kLane) / kVectors);
+
+// Rows lie one behind the other, and vectors run over the end of a row into the next one: what is
+// read there is not used, what is written there is written again. The last rows of a piece, where
+// there is no room for that, are written from a copy, and the last rows of all are read from one.
+struct alignas(64) Tile {
+  float rows[kTile * kMaxColumns + kMaxColumns];
+};
+
+int64_t vectors_of(int64_t columns) { return (columns + kLane - 1) / kLane; }
+
+/// Calls run(std::integral_constant<int, n>), n from kLeast to kMost.
+template <int kMost, int kLeast = 1, typename Run>
+void with_count(int64_t n, const Run& run) {
+  if constexpr (kMost > kLeast) {
+    if (n < kMost) return with_count<kMost - 1, kLeast>(n, run);
+  }
+  run(std::integral_constant<int, kMost>());
+}
+
+/// A small matrix [rows, columns] in whole vectors, and one row of start values.
+class Factor {
+ public:
+  /// b[k, j] = from[k row + j column]; zeros behind the last column. No start is zeros.
+  Factor(const float* from, int64_t rows, int64_t columns, int64_t row, int64_t column,
+         const float* start)
+      : rows_(rows), columns_(columns), step_(vectors_of(columns) * kLane) {
+    std::fill_n(start_, step_, 0.0f);
+    if (start != nullptr) std::copy_n(start, columns, start_);
+    std::fill_n(values_, rows * step_, 0.0f);
+    for (int64_t k = 0; k < rows; ++k)
+      for (int64_t j = 0; j < columns; ++j) values_[k * step_ + j] = from[k * row + j * column];
+  }
+
+  /// y[i, :] = start + a[i, :] times the matrix, then max(y, 0) if kRelu, for so many rows. Behind
+  /// them there is room for rows up to `end`, that will be written later.
+  template <bool kRelu>
+  void multiply(const float* a, int64_t rows, int64_t end, float* y) const {
+    with_count<kMaxVectors>(step_ / kLane, [&]<int n>(std::integral_constant<int, n>) {
+      constexpr int kRows = int(std::bit_floor(unsigned(kSumsOfOne<n>)));
+      int64_t i = 0;
+      for (; i + kRows <= rows; i += kRows) {
+        fetch_run(a + i * rows_ + kAhead, kRows * rows_);
+        fetch_run_to_write(y + i * columns_ + kAhead, kRows * columns_);
+        multiply_rows<kRelu, kRows, n>(a + i * rows_, end - i, y + i * columns_);
+      }
+      for (; i < rows; ++i) multiply_rows<kRelu, 1, n>(a + i * rows_, end - i, y + i * columns_);
+    });
+  }
+
+ private:
+  template <bool kRelu, int kRows, int kVectors>
+  void multiply_rows(const float* a, int64_t end, float* y) const {
+    B sums[kRows][kVectors];
+    unrolled<kRows>([&](auto r) {
+      unrolled<kVectors>([&](auto v) { sums[r][v] = B::load_aligned(start_ + v * kLane); });
+    });
+    const float* values = values_;
+    for (int64_t k = 0; k < rows_; ++k, values += kVectors * kLane)
+      unrolled<kRows>([&](auto r) {
+        const B factor(a[r * rows_ + k]);
+        unrolled<kVectors>([&](auto v) {
+          sums[r][v] = functions::fused(factor, B::load_aligned(values + v * kLane), sums[r][v]);
+        });
+      });
+    const bool in_place = (kRows - 1) * columns_ + step_ <= end * columns_;
+    alignas(64) float copy[kRows * kVectors * kLane];
+    float* to = in_place ? y : copy;
+    const int64_t to_step = in_place ? columns_ : step_;
+    unrolled<kRows>([&](auto r) {
+      unrolled<kVectors>([&](auto v) {
+        const B sum = kRelu ? formulas::Relu()(sums[r][v]) : sums[r][v];
+        sum.store_unaligned(to + r * to_step + v * kLane);
+      });
+    });
+    if (in_place) return;
+    for (int64_t r = 0; r < kRows; ++r) std::copy_n(copy + r * step_, columns_, y + r * columns_);
+  }
+
+  int64_t rows_, columns_, step_;
+  alignas(64) float start_[kMaxColumns];
+  alignas(64) float values_[kMaxColumns * kMaxColumns];
+};
+
+/// Rows of floats, `step` apart.
+struct Rows {
+  const float* data;
+  int64_t step;
+};
+
+/// The rows themselves, or their copy with zeros behind each one's last column.
+Rows in_whole_vectors(const float* from, int64_t rows, int64_t columns, bool copied, Tile& copy) {
+  if (!copied) return {from, columns};
+  const int64_t step = vectors_of(columns) * kLane;
+  for (int64_t i = 0; i < rows; ++i) {
+    std::copy_n(from + i * columns, columns, copy.rows + i * step);
+    std::fill_n(copy.rows + i * step + columns, step - columns, 0.0f);
+  }
+  return {copy.rows, step};
+}
+
+/// sums[k, :] += the sum over i of a[i, k] b[i, :], in whole vectors of b; in a row of its own
+/// behind them the sum of b[i, :] if kTotal.
+template <int kGroup, bool kTotal, int kVectors>
+void add_group(int64_t rows, Rows a, Rows b, double* sums) {
+  constexpr int kSums = kGroup + int(kTotal);
+  constexpr int kChains = std::max(1, 8 / (kSums * kVectors));  // rows whose sums go side by side
+  B group[kChains][kSums][kVectors];
+  unrolled<kChains>([&](auto c) {
+    unrolled<kSums>([&](auto k) { unrolled<kVectors>([&](auto v) { group[c][k][v] = B(0.0f); }); });
+  });
+  const auto add_row = [&](auto c, const float* factors, const float* row) {
+    B values[kVectors];
+    unrolled<kVectors>([&](auto v) { values[v] = B::load_unaligned(row + v * kLane); });
+    unrolled<kGroup>([&](auto k) {
+      const B factor(factors[k]);
+      unrolled<kVectors>(
+          [&](auto v) { group[c][k][v] = functions::fused(factor, values[v], group[c][k][v]); });
+    });
+    if constexpr (kTotal) unrolled<kVectors>([&](auto v) { group[c][kGroup][v] += values[v]; });
+  };
+  int64_t i = 0;
+  for (; i + kChains <= rows; i += kChains)
+    unrolled<kChains>(
+        [&](auto c) { add_row(c, a.data + (i + c) * a.step, b.data + (i + c) * b.step); });
+  for (; i < rows; ++i)
+    add_row(std::integral_constant<int, 0>(), a.data + i * a.step, b.data + i * b.step);
+  unrolled<kSums>([&](auto k) {
+    unrolled<kVectors>([&](auto v) {
+      B sum = group[0][k][v];
+      for (int c = 1; c < kChains; ++c) sum += group[c][k][v];
+      alignas(64) float lanes[kLane];
+      sum.store_aligned(lanes);
+      double* to = sums + (k * kVectors + v) * kLane;
+      for (int64_t j = 0; j < kLane; ++j) to[j] += double(lanes[j]);
+    });
+  });
+}
+void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vectors, bool total,
+                  double* sums) {
+  with_count<kMaxVectors>(b_vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
+    constexpr int kMost = kSumsOfOne<kVectors>;
+    const int64_t groups = std::max<int64_t>(1, (a_columns + kMost - 1) / kMost);
+    for (int64_t g = 0; g < groups; ++g) {
+      const int64_t first = g * a_columns / groups, last = (g + 1) * a_columns / groups;
+      const Rows part{a.data + first, a.step};
+      double* to = sums + first * kVectors * kLane;
+      with_count<kMost, 0>(last - first, [&]<int kGroup>(std::integral_constant<int, kGroup>) {
+        if constexpr (kGroup > 0) {
+          if (!total || last < a_columns)
+            return add_group<kGroup, false, kVectors>(rows, part, b, to);
+        }
+        add_group<kGroup, true, kVectors>(rows, part, b, to);
+      });
+    }
+  });
+}
+
+/// visit(piece, first row, rows, rows from there to the piece's end), pieces on many threads.
+int64_t tiles_of(int64_t rows) { return (rows + kTile - 1) / kTile; }
+int64_t pieces_of(int64_t rows) { return std::min(tiles_of(rows), kMaxPieces); }
+template <typename Visit>
+void for_each_tile(int64_t rows, int64_t products, const Visit& visit) {
+  const int64_t tiles = tiles_of(rows), pieces = pieces_of(rows);
+#pragma omp parallel for if (rows * products > kParallel)
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const int64_t end = std::min((piece + 1) * tiles / pieces * kTile, rows);
+    for (int64_t first = piece * tiles / pieces * kTile; first < end; first += kTile)
+      visit(piece, first, std::min(kTile, end - first), end - first);
+  }
+}
+
+}  // namespace
+
+bool is_narrow(int64_t rows, int64_t in, int64_t out) {
+  return fast_paths() && rows >= kLane && in > 0 && in <= kMaxColumns && out > 0 &&
+         out <= kMaxColumns;
+}
+
+void linear_narrow(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu,
+                   Tensor& y) {
+  const int64_t rows = x.shape()[0], in = weight.shape()[1], out = weight.shape()[0];
+  const Factor factor(weight.data<float>(), in, out, 1, in, bias ? bias.data<float>() : nullptr);
+  const float* from = x.data<float>();
+  float* to = y.data<float>();
+  for_each_tile(rows, in * out, [&](int64_t, int64_t first, int64_t count, int64_t end) {
+    if (relu)
+      factor.multiply<true>(from + first * in, count, end, to + first * out);
+    else
+      factor.multiply<false>(from + first * in, count, end, to + first * out);
+  });
+}
+
+void linear_narrow_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
+                            const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db) {
+  const int64_t rows = dy.shape()[0], out = dy.shape()[1];
+  const int64_t in = dx ? dx.shape()[1] : dw ? dw.shape()[1] : 0;
+  const float* gradients = dy.data<float>();
+  const float* results = y ? y.data<float>() : nullptr;
+  const float* inputs = dw ? x.data<float>() : nullptr;
+  float* to = dx ? dx.data<float>() : nullptr;
+  std::optional<Factor> factor;
+  if (dx) factor.emplace(weight.data<float>(), out, in, in, 1, nullptr);
+
+  // dw or its transpose, whichever fills the vectors better; then db.
+  const int64_t in_vectors = vectors_of(in), out_vectors = vectors_of(out);
+  const bool along_in = out * in_vectors <= in * out_vectors;
+  const int64_t bias_at = !dw ? 0 : along_in ? out * in_vectors * kLane : in * out_vectors * kLane;
+  const int64_t sums = bias_at + (db ? out_vectors * kLane : 0);
+  std::vector<double> parts(size_t(pieces_of(rows) * sums));
+
+  for_each_tile(rows, in * out, [&](int64_t piece, int64_t first, int64_t count, int64_t end) {
+    Tile masked, copy_of_dz, copy_of_x;
+    const float* dz = gradients + first * out;
+    if (results != nullptr) {
+      mask_by_result(dz, results + first * out, count * out, masked.rows);
+      std::fill_n(masked.rows + count * out, kMaxColumns, 0.0f);
+      dz = masked.rows;
+    }
+    if (to != nullptr) factor->multiply<false>(dz, count, end, to + first * in);
+    if (sums == 0) return;
+    const auto runs_over = [&](int64_t columns) {  // the last row's vectors, the end of all rows
+      return (rows - first - count + 1) * columns < vectors_of(columns) * kLane;
+    };
+    const Rows up =
+        in_whole_vectors(dz, count, out, results == nullptr && runs_over(out), copy_of_dz);
+    double* part = parts.data() + piece * sums;
+    if (inputs != nullptr) {
+      const Rows down = in_whole_vectors(inputs + first * in, count, in, runs_over(in), copy_of_x);
+      if (along_in)
+        add_products(count, up, out, down, in_vectors, false, part);
+      else
+        add_products(count, down, in, up, out_vectors, bool(db), part);
+    }
+    if (db && (along_in || inputs == nullptr))
+      add_products(count, up, 0, up, out_vectors, true, part + bias_at);
+  });
+
+  const auto total = [&](int64_t at) {
+    double sum = 0;
+    for (int64_t piece = 0; piece < pieces_of(rows); ++piece)
+      sum += parts[size_t(piece * sums + at)];
+    return float(sum);
+  };
+  for (int64_t o = 0; o < out; ++o) {
+    if (dw)
+      for (int64_t k = 0; k < in; ++k)
+        dw.data<float>()[o * in + k] =
+            total(along_in ? o * in_vectors * kLane + k : k * out_vectors * kLane + o);
+    if (db) db.data<float>()[o] = total(bias_at + o);
+  }
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,73 @@
+#include "backends/cpu/fast/packed.h"
+
+#include "backends/cpu/dnnl/dnnl.h"
+#include "core/base/allocator.h"
+#include "ops/conv.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+memory::desc description(const Packing& p, bool packed) {
+  const Tag tag = !packed ? Tag::nchw : p.block == 16 ? Tag::nChw16c : Tag::nChw8c;
+  return memory::desc({p.batch, p.channels, p.size, 1}, memory::data_type::f32, tag);
+}
+
+/// oneDNN moves four-byte words: integers too.
+void reorder(const memory::desc& from, const std::byte* source, const memory::desc& to,
+             std::byte* target) {
+  with_dnnl("conv2d", [&] {
+    const auto view = [](const memory::desc& desc, const std::byte* data) {
+      return memory(desc, dnnl_engine(), const_cast<std::byte*>(data));
+    };
+    memory in = view(from, source), out = view(to, target);
+    dnnl::reorder(in, out).execute(dnnl_stream(), in, out);
+    dnnl_stream().wait();
+  });
+}
+
+std::byte* unpack(const Packing& packing, const Storage& packed) {
+  Allocator& memory = allocator(DeviceType::kCpu);
+  auto* plain = static_cast<std::byte*>(memory.allocate(packed.bytes(), packed.device()));
+  try {
+    reorder(description(packing, true), packed.data(), description(packing, false), plain);
+  } catch (...) {
+    memory.deallocate(plain, packed.bytes(), packed.device());
+    throw;
+  }
+  return plain;
+}
+
+bool is_whole(const Tensor& x) {
+  return x.is_contiguous() && size_of(x.dtype()) == 4 &&
+         size_t(x.numel()) * 4 == x.storage().bytes();
+}
+
+}  // namespace
+
+std::optional<PackedValues> packed_values(const Tensor& x) {
+  if (!x || !x.storage().is_packed() || !is_whole(x) || x.rank() < 3) return {};
+  std::optional<PackedValues> values = x.storage().packed();
+  if (values && values->packing != packing_of(x.shape(), values->packing.block)) values.reset();
+  return values;
+}
+
+PackedValues pack(const Tensor& x, const Packing& packing) {
+  const Tensor packed = x.empty_like();
+  reorder(description(packing, false), x.storage().data(), description(packing, true),
+          packed.storage().data());
+  return {Ref<Storage>::share(&packed.storage()), packing};
+}
+
+bool can_be_packed(const Tensor& y, int64_t block) {
+  return conv_layout() == ConvLayout::kBlocked && y.rank() >= 3 && y.numel() >= kPackedElements &&
+         y.shape()[1] % block == 0 && is_whole(y) && y.storage().can_be_packed();
+}
+
+Packing packing_of(const Shape& shape, int64_t block) {
+  return {shape[0], shape[1], numel(shape) / (shape[0] * shape[1]), block, unpack};
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,161 @@
+// Maxima of 2 x 2 windows side by side, as most nets have them: no borders to look at, no branches.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/fast/fast_paths.h"
+#include "core/base/tensor.h"
+#include "ops/pool.h"
+
+namespace tapegrad::backends::cpu {
+
+struct Planes {
+  int64_t count, height, width, out_height, out_width;
+  int64_t size() const { return height * width; }
+  int64_t out_size() const { return out_height * out_width; }
+};
+inline Planes planes_of(const Shape& x, const Shape& y) {
+  return {x[0] * x[1], x[2], x[3], y[2], y[3]};
+}
+
+/// The running maximum of a window. A NaN is larger than all; the first of equals stays.
+template <typename T>
+struct Maximum {
+  T value;
+  int32_t index;
+
+  void take(T other, int32_t at) {
+    const bool larger = !(value >= other) & (value == value);  // no branch
+    value = larger ? other : value;
+    index = larger ? at : index;
+  }
+};
+
+inline bool are_halves(const MaximumWindows& windows, const Planes& p) {
+  const MaxPool2dOptions& o = windows.options;
+  return fast_paths() && !windows.adaptive && o.kernel_size == Size2d(2) &&
+         *o.stride == Size2d(2) && o.padding == Size2d(0) && o.dilation == Size2d(1) &&
+         2 * p.out_height <= p.height && 2 * p.out_width <= p.width;
+}
+
+/// One row of windows, whose first element is at `first` of the plane.
+template <bool kIndices, typename T>
+void max_pool_row(const T* x, int32_t first, int32_t width, int64_t count, T* y,
+                  [[maybe_unused]] int32_t* indices) {
+  using Wide = Compute<T>;
+  const T *upper = x + first, *lower = upper + width;
+  for (int64_t j = 0; j < count; ++j) {
+    const int32_t at = first + 2 * int32_t(j);
+    Maximum<Wide> best{Wide(upper[2 * j]), at};
+    best.take(Wide(upper[2 * j + 1]), at + 1);
+    best.take(Wide(lower[2 * j]), at + width);
+    best.take(Wide(lower[2 * j + 1]), at + width + 1);
+    y[j] = T(best.value);
+    if constexpr (kIndices) indices[j] = best.index;
+  }
+}
+
+// Eight windows at a time. xsimd 8 cannot part even from odd lanes; the compilers' vectors can.
+inline constexpr int kWindows = 8;
+using Floats [[gnu::vector_size(4 * kWindows)]] = float;
+using Ints [[gnu::vector_size(4 * kWindows)]] = int32_t;
+
+template <typename V, typename T>
+V load_vector(const T* from) {
+  V v;
+  std::memcpy(&v, from, sizeof(v));
+  return v;
+}
+
+/// Lanes of Maximum.
+struct Maxima {
+  Floats values;
+  Ints indices;
+
+  void take(Floats other, Ints at) {
+    const Ints larger = ~(values >= other) & (values == values);
+    values = larger ? other : values;
+    indices = larger ? at : indices;
+  }
+};
+
+template <bool kIndices>
+void max_pool_eight(const float* x, int32_t first, int32_t width, int64_t j, float* y,
+                    [[maybe_unused]] int32_t* indices) {
+  const auto even = [](Floats a, Floats b) {
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+  };
+  const auto odd = [](Floats a, Floats b) {
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+  };
+  const float *upper = x + first + 2 * j, *lower = upper + width;
+  const auto u0 = load_vector<Floats>(upper), u1 = load_vector<Floats>(upper + kWindows);
+  const auto l0 = load_vector<Floats>(lower), l1 = load_vector<Floats>(lower + kWindows);
+  const Ints at = Ints{0, 2, 4, 6, 8, 10, 12, 14} + (first + 2 * int32_t(j));
+  Maxima best{even(u0, u1), at};
+  best.take(odd(u0, u1), at + 1);
+  best.take(even(l0, l1), at + width);
+  best.take(odd(l0, l1), at + width + 1);
+  std::memcpy(y + j, &best.values, sizeof(Floats));
+  if constexpr (kIndices) std::memcpy(indices + j, &best.indices, sizeof(Ints));
+}
+
+template <bool kIndices, typename T>
+void max_pool_halves(const T* x, const Planes& p, T* y, int32_t* indices) {
+  for (int64_t i = 0; i < p.out_height; ++i, y += p.out_width) {
+    const int32_t first = int32_t(2 * i * p.width), width = int32_t(p.width);
+    int32_t* at = kIndices ? indices + i * p.out_width : nullptr;
+    if constexpr (std::is_same_v<T, float>) {
+      if (p.out_width >= kWindows) {
+        for (int64_t j = 0; j < p.out_width; j += kWindows)  // the last eight may overlap others
+          max_pool_eight<kIndices>(x, first, width, std::min(j, p.out_width - kWindows), y, at);
+        continue;
+      }
+    }
+    max_pool_row<kIndices>(x, first, width, p.out_width, y, at);
+  }
+}
+
+/// Eight windows of dy, whose first element is at `first` of the plane.
+inline void max_pool_eight_backward(const float* dy, const int32_t* indices, int32_t first,
+                                    int32_t width, float* dx) {
+  const auto gradients = load_vector<Floats>(dy);
+  const auto places = load_vector<Ints>(indices);
+  const Ints at = Ints{0, 2, 4, 6, 8, 10, 12, 14} + first;
+  const auto store_row = [&](const Ints& even, float* to) {
+    const Floats zero{};
+    const Floats a = zero + (places == even ? gradients : zero);  // never -0, as a sum would be
+    const Floats b = zero + (places == even + 1 ? gradients : zero);
+    const Floats left = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    const Floats right = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+    std::memcpy(to, &left, sizeof(left));
+    std::memcpy(to + kWindows, &right, sizeof(right));
+  };
+  store_row(at, dx + first);
+  store_row(at + width, dx + first + width);
+}
+
+/// Every element of a plane of dx, in one pass; false where rows are too narrow for it.
+template <typename T>
+bool max_pool_halves_backward(const T* dy, const int32_t* indices, const Planes& p, T* dx) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (p.out_width < kWindows) return false;
+    const int64_t covered = 2 * p.out_width;
+    for (int64_t i = 0; i < p.out_height; ++i, dy += p.out_width, indices += p.out_width) {
+      for (int64_t from = 0; from < p.out_width; from += kWindows) {
+        const int64_t j = std::min(from, p.out_width - kWindows);  // may overlap the eight before
+        max_pool_eight_backward(dy + j, indices + j, int32_t(2 * (i * p.width + j)),
+                                int32_t(p.width), dx);
+      }
+      for (int64_t row = 2 * i; row < 2 * i + 2; ++row)
+        std::fill_n(dx + row * p.width + covered, p.width - covered, 0.0f);
+    }
+    const int64_t rows = 2 * p.out_height;
+    std::fill_n(dx + rows * p.width, (p.height - rows) * p.width, 0.0f);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace tapegrad::backends::cpu

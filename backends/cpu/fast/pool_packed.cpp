@@ -1,0 +1,128 @@
+#include "backends/cpu/fast/pool_packed.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "backends/cpu/fast/packed.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+// A block of channels, as the compilers' own vectors (see pool.cpp). Their size cannot be a
+// template parameter: g++ 12 forgets it.
+template <int kBlock>
+struct Block;
+template <>
+struct Block<16> {
+  using Floats [[gnu::vector_size(64)]] = float;
+  using Ints [[gnu::vector_size(64)]] = int32_t;
+};
+template <>
+struct Block<8> {
+  using Floats [[gnu::vector_size(32)]] = float;
+  using Ints [[gnu::vector_size(32)]] = int32_t;
+};
+
+/// The maxima of a window so far. A NaN is larger than all; the first of equals stays.
+template <typename Floats, typename Ints>
+struct Maxima {
+  Floats values = Floats{} - std::numeric_limits<float>::infinity();
+  Ints indices = Ints{} - 1;
+
+  void take(const float* from, int32_t at) {
+    Floats other;
+    std::memcpy(&other, from, sizeof(other));
+    const Ints larger = (~(values >= other) & (values == values)) | (indices < 0);
+    values = larger ? other : values;
+    indices = larger ? Ints{} + at : indices;
+  }
+};
+
+/// The windows' elements inside the image along one dimension.
+struct Window {
+  int64_t begin, end, step;
+
+  Window(int64_t i, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
+         int64_t size) {
+    const int64_t first = i * stride - padding;
+    step = dilation;
+    begin = first >= 0 ? first : first + (-first + dilation - 1) / dilation * dilation;
+    end = std::min(first + (kernel - 1) * dilation + 1, size);
+  }
+};
+
+template <int kBlock>
+void max_pool(const float* x, int64_t blocks, const Shape& from, const Shape& to,
+              const MaxPool2dOptions& o, float* y, int32_t* indices) {
+  using Best = Maxima<typename Block<kBlock>::Floats, typename Block<kBlock>::Ints>;
+  const int64_t width = from[3], plane = from[2] * width, out_plane = to[2] * to[3];
+#pragma omp parallel for
+  for (int64_t n = 0; n < blocks; ++n) {
+    const float* image = x + n * plane * kBlock;
+    int64_t at = n * out_plane * kBlock;
+    for (int64_t i = 0; i < to[2]; ++i) {
+      const Window rows(i, o.kernel_size.height, o.stride->height, o.padding.height,
+                        o.dilation.height, from[2]);
+      for (int64_t j = 0; j < to[3]; ++j, at += kBlock) {
+        const Window columns(j, o.kernel_size.width, o.stride->width, o.padding.width,
+                             o.dilation.width, width);
+        Best best;
+        for (int64_t row = rows.begin; row < rows.end; row += rows.step)
+          for (int64_t column = columns.begin; column < columns.end; column += columns.step) {
+            const int64_t place = row * width + column;
+            best.take(image + place * kBlock, int32_t(place));
+          }
+        std::memcpy(y + at, &best.values, sizeof(best.values));
+        if (indices != nullptr) std::memcpy(indices + at, &best.indices, sizeof(best.indices));
+      }
+    }
+  }
+}
+
+template <int kBlock>
+void scatter(const float* dy, const int32_t* indices, int64_t blocks, int64_t plane,
+             int64_t out_plane, float* dx) {
+#pragma omp parallel for
+  for (int64_t n = 0; n < blocks; ++n) {
+    float* image = dx + n * plane * kBlock;
+    std::fill_n(image, plane * kBlock, 0.0f);
+    for (int64_t i = n * out_plane * kBlock; i < (n + 1) * out_plane * kBlock; i += kBlock)
+      for (int64_t lane = 0; lane < kBlock; ++lane)
+        if (const int32_t at = indices[i + lane]; at >= 0)
+          image[at * kBlock + lane] += dy[i + lane];
+  }
+}
+
+}  // namespace
+
+bool max_pool2d_packed(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices) {
+  const auto values = packed_values(x);
+  if (!values || windows.adaptive) return false;
+  const int64_t block = values->packing.block;
+  if (!can_be_packed(y, block) || (indices && !can_be_packed(indices, block))) return false;
+  const auto run = block == 16 ? max_pool<16> : max_pool<8>;
+  run(data<float>(*values), x.shape()[0] * x.shape()[1] / block, x.shape(), y.shape(),
+      windows.options, y.data<float>(), indices ? indices.data<int32_t>() : nullptr);
+  const Packing packing = packing_of(y.shape(), block);
+  y.storage().set_packed(packing);
+  if (indices) indices.storage().set_packed(packing);
+  return true;
+}
+
+bool pool_scatter_packed(const Tensor& dy, const Tensor& indices, Tensor& dx) {
+  const auto places = packed_values(indices);
+  if (!places || !can_be_packed(dx, places->packing.block)) return false;
+  const Packing& packing = places->packing;
+  auto gradient = packed_values(dy);
+  if (!gradient || gradient->packing != packing) gradient = pack(dy, packing);
+  const int64_t block = packing.block, blocks = packing.batch * packing.channels / block;
+  const Packing result = packing_of(dx.shape(), block);
+  const auto run = block == 16 ? scatter<16> : scatter<8>;
+  run(data<float>(*gradient), data<int32_t>(*places), blocks, result.size, packing.size,
+      dx.data<float>());
+  dx.storage().set_packed(result);
+  return true;
+}
+
+}  // namespace tapegrad::backends::cpu

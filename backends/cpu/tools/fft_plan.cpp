@@ -1,0 +1,326 @@
+#include "backends/cpu/tools/fft_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+#include <mutex>
+#include <numbers>
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int kMaxRadix = 31;
+
+/// The outputs of one butterfly from its inputs, in place.
+template <int R, typename T>
+struct Butterfly;
+
+template <typename T>
+struct Butterfly<2, T> {
+  static void run(T* re, T* im) {
+    const T r = re[0] - re[1], i = im[0] - im[1];
+    re[0] += re[1], im[0] += im[1];
+    re[1] = r, im[1] = i;
+  }
+};
+
+template <typename T>
+struct Butterfly<3, T> {
+  static void run(T* re, T* im) {
+    constexpr T half = T(0.5), sine = T(std::numbers::sqrt3_v<double> / 2);
+    const T sum_r = re[1] + re[2], sum_i = im[1] + im[2];
+    const T turn_r = sine * (im[1] - im[2]), turn_i = sine * (re[2] - re[1]);
+    const T mid_r = re[0] - half * sum_r, mid_i = im[0] - half * sum_i;
+    re[0] += sum_r, im[0] += sum_i;
+    re[1] = mid_r + turn_r, im[1] = mid_i + turn_i;
+    re[2] = mid_r - turn_r, im[2] = mid_i - turn_i;
+  }
+};
+
+template <typename T>
+struct Butterfly<4, T> {
+  static void run(T* re, T* im) {
+    const T even_r = re[0] + re[2], even_i = im[0] + im[2];
+    const T odd_r = re[1] + re[3], odd_i = im[1] + im[3];
+    const T left_r = re[0] - re[2], left_i = im[0] - im[2];
+    const T right_r = im[1] - im[3], right_i = re[3] - re[1];  // times -i
+    re[0] = even_r + odd_r, im[0] = even_i + odd_i;
+    re[1] = left_r + right_r, im[1] = left_i + right_i;
+    re[2] = even_r - odd_r, im[2] = even_i - odd_i;
+    re[3] = left_r - right_r, im[3] = left_i - right_i;
+  }
+};
+
+template <typename T>
+struct Butterfly<5, T> {
+  static void run(T* re, T* im) {
+    constexpr T c1 = T(0.30901699437494742410), c2 = T(-0.80901699437494742410);
+    constexpr T s1 = T(0.95105651629515357212), s2 = T(0.58778525229247312917);
+    const T a_r = re[1] + re[4], a_i = im[1] + im[4], b_r = re[2] + re[3], b_i = im[2] + im[3];
+    const T c_r = im[1] - im[4], c_i = re[4] - re[1];  // times -i
+    const T d_r = im[2] - im[3], d_i = re[3] - re[2];
+    const T p_r = re[0] + c1 * a_r + c2 * b_r, p_i = im[0] + c1 * a_i + c2 * b_i;
+    const T q_r = re[0] + c2 * a_r + c1 * b_r, q_i = im[0] + c2 * a_i + c1 * b_i;
+    const T u_r = s1 * c_r + s2 * d_r, u_i = s1 * c_i + s2 * d_i;
+    const T v_r = s2 * c_r - s1 * d_r, v_i = s2 * c_i - s1 * d_i;
+    re[0] += a_r + b_r, im[0] += a_i + b_i;
+    re[1] = p_r + u_r, im[1] = p_i + u_i;
+    re[4] = p_r - u_r, im[4] = p_i - u_i;
+    re[2] = q_r + v_r, im[2] = q_i + v_i;
+    re[3] = q_r - v_r, im[3] = q_i - v_i;
+  }
+};
+
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop stays scalar
+#endif
+
+/// One stage: `count` = lines * step elements lie beside each other.
+template <int R, typename T>
+void run_stage(int64_t parts, int64_t count, const T* twiddle, Signals<T> x, Signals<T> y) {
+  for (int64_t p = 0; p < parts; ++p, twiddle += 2 * (R - 1)) {
+    const T* __restrict from_r = x.re + p * count;
+    const T* __restrict from_i = x.im + p * count;
+    T* __restrict to_r = y.re + p * R * count;
+    T* __restrict to_i = y.im + p * R * count;
+    T w_r[R - 1], w_i[R - 1];
+    for (int k = 0; k + 1 < R; ++k) w_r[k] = twiddle[2 * k], w_i[k] = twiddle[2 * k + 1];
+#pragma omp simd
+    for (int64_t q = 0; q < count; ++q) {
+      T re[R], im[R];
+      for (int j = 0; j < R; ++j) {
+        re[j] = from_r[q + j * parts * count];
+        im[j] = from_i[q + j * parts * count];
+      }
+      Butterfly<R, T>::run(re, im);
+      to_r[q] = re[0];
+      to_i[q] = im[0];
+      for (int k = 1; k < R; ++k) {
+        to_r[q + k * count] = re[k] * w_r[k - 1] - im[k] * w_i[k - 1];
+        to_i[q + k * count] = re[k] * w_i[k - 1] + im[k] * w_r[k - 1];
+      }
+    }
+  }
+}
+
+/// The same for any radix, by its definition.
+template <typename T>
+void run_any_stage(int radix, int64_t parts, int64_t count, const T* twiddle, const T* roots,
+                   Signals<T> x, Signals<T> y) {
+  for (int64_t p = 0; p < parts; ++p, twiddle += 2 * (radix - 1))
+    for (int k = 0; k < radix; ++k) {
+      T* __restrict to_r = y.re + (p * radix + k) * count;
+      T* __restrict to_i = y.im + (p * radix + k) * count;
+      std::copy_n(x.re + p * count, count, to_r);
+      std::copy_n(x.im + p * count, count, to_i);
+      for (int j = 1; j < radix; ++j) {
+        const T* __restrict from_r = x.re + (p + j * parts) * count;
+        const T* __restrict from_i = x.im + (p + j * parts) * count;
+        const T c = roots[2 * (j * k % radix)], s = roots[2 * (j * k % radix) + 1];
+        for (int64_t q = 0; q < count; ++q) {
+          to_r[q] += from_r[q] * c - from_i[q] * s;
+          to_i[q] += from_r[q] * s + from_i[q] * c;
+        }
+      }
+      if (k == 0) continue;
+      const T w_r = twiddle[2 * (k - 1)], w_i = twiddle[2 * (k - 1) + 1];
+      for (int64_t q = 0; q < count; ++q) {
+        const T r = to_r[q] * w_r - to_i[q] * w_i;
+        to_i[q] = to_r[q] * w_i + to_i[q] * w_r;
+        to_r[q] = r;
+      }
+    }
+}
+
+/// The smallest radix a stage may have, 4 before 2; 0 when every factor is too large.
+int next_radix(int64_t n) {
+  if (n % 4 == 0) return 4;
+  for (int radix = 2; radix <= kMaxRadix; ++radix)
+    if (n % radix == 0) return radix;
+  return 0;
+}
+
+bool is_smooth(int64_t n, int largest) {
+  for (int factor = 2; factor <= largest; ++factor)
+    while (n % factor == 0) n /= factor;
+  return n == 1;
+}
+
+}  // namespace
+
+UnitRoots::UnitRoots(int64_t n) : low_(int64_t(std::sqrt(double(n))) + 1) {
+  const auto root = [n](int64_t k) {
+    // By an angle of at most an eighth of the circle, 8 k = octant n + rest.
+    const int64_t octant = 8 * k / n, rest = 8 * k % n;
+    const long double eighth = std::numbers::pi_v<long double> / 4;
+    const bool mirrored = octant % 2 != 0;
+    const long double angle = eighth * (long double)(mirrored ? n - rest : rest) / (long double)n;
+    long double c = std::cos(angle), s = std::sin(angle);
+    if (mirrored) std::swap(c, s);  // within the quarter
+    switch (octant / 2) {
+      case 0:
+        return Fine(c, -s);
+      case 1:
+        return Fine(-s, -c);
+      case 2:
+        return Fine(-c, s);
+      default:
+        return Fine(s, c);
+    }
+  };
+  for (int64_t k = 0; k < low_ && k < n; ++k) lows_.push_back(root(k));
+  for (int64_t k = 0; k < n; k += low_) highs_.push_back(root(k));
+}
+
+std::complex<double> UnitRoots::operator[](int64_t k) const {
+  const Fine &a = highs_[size_t(k / low_)], &b = lows_[size_t(k % low_)];
+  return {double(a.real() * b.real() - a.imag() * b.imag()),
+          double(a.real() * b.imag() + a.imag() * b.real())};
+}
+
+template <typename T>
+FftPlan<T>::FftPlan(int64_t n) : n_(n) {
+  if (is_smooth(n, kMaxRadix))
+    make_stages();
+  else
+    make_chirp();
+}
+
+template <typename T>
+void FftPlan<T>::make_stages() {
+  const UnitRoots roots(n_);
+  int64_t step = 1;
+  for (int64_t rest = n_; rest > 1;) {
+    const int radix = next_radix(rest);
+    Stage stage{radix, rest / radix, step, {}, {}};
+    for (int64_t p = 0; p < stage.parts; ++p)
+      for (int64_t k = 1; k < radix; ++k) {
+        const std::complex<double> w = roots[p * k * step];  // below n, as p k < rest
+        stage.twiddle.push_back(T(w.real()));
+        stage.twiddle.push_back(T(w.imag()));
+      }
+    if (radix > 5)
+      for (int64_t k = 0; k < radix; ++k) {
+        const std::complex<double> w = roots[k * (n_ / radix)];
+        stage.roots.push_back(T(w.real()));
+        stage.roots.push_back(T(w.imag()));
+      }
+    step *= radix;
+    rest /= radix;
+    stages_.push_back(std::move(stage));
+  }
+}
+
+// j k = (j^2 + k^2 - (k - j)^2) / 2 makes the sum a convolution with the chirp's conjugate.
+template <typename T>
+void FftPlan<T>::make_chirp() {
+  const UnitRoots roots(2 * n_);
+  uint64_t square = 0;  // j^2 mod 2 n
+  for (int64_t j = 0; j < n_; ++j) {
+    chirp_.emplace_back(roots[int64_t(square)]);
+    square = (square + 2 * uint64_t(j) + 1) % uint64_t(2 * n_);
+  }
+  int64_t m = 2 * n_ - 1;
+  while (!is_smooth(m, 5)) ++m;
+  convolution_ = of(m);
+  std::vector<T> parts(size_t(2 * m)), work(size_t(convolution_->workspace()));
+  const Signals<T> x{parts.data(), parts.data() + m};
+  for (int64_t j = 0; j < n_; ++j)
+    for (int64_t at : {j, (m - j) % m}) {
+      x.re[at] = chirp_[size_t(j)].real();
+      x.im[at] = -chirp_[size_t(j)].imag();
+    }
+  const Signals<T> y = convolution_->run(x, 1, work.data());
+  for (int64_t k = 0; k < m; ++k) spectrum_.emplace_back(y.re[k] / T(m), y.im[k] / T(m));
+}
+
+template <typename T>
+std::shared_ptr<const FftPlan<T>> FftPlan<T>::of(int64_t n) {
+  constexpr size_t kKept = 16;
+  static std::mutex mutex;
+  static std::list<std::shared_ptr<const FftPlan>> plans;  // the latest first
+  {
+    const std::lock_guard lock(mutex);
+    for (auto plan = plans.begin(); plan != plans.end(); ++plan)
+      if ((*plan)->length() == n) {
+        plans.splice(plans.begin(), plans, plan);
+        return plans.front();
+      }
+  }
+  const auto plan = std::make_shared<const FftPlan>(n);
+  const std::lock_guard lock(mutex);
+  plans.push_front(plan);
+  if (plans.size() > kKept) plans.pop_back();
+  return plan;
+}
+
+template <typename T>
+const std::vector<std::complex<T>>& FftPlan<T>::half_steps() const {
+  std::call_once(has_half_steps_, [this] {
+    const UnitRoots roots(2 * n_);
+    for (int64_t k = 0; k <= n_; ++k) half_steps_.emplace_back(roots[k]);
+  });
+  return half_steps_;
+}
+
+template <typename T>
+int64_t FftPlan<T>::workspace() const {
+  return convolution_ ? 2 * convolution_->length() + convolution_->workspace() : 2 * n_;
+}
+
+template <typename T>
+Signals<T> FftPlan<T>::run(Signals<T> x, int64_t lines, T* workspace) const {
+  if (convolution_) return run_chirp(x, lines, workspace);
+  Signals<T> y{workspace, workspace + n_ * lines};
+  for (const Stage& stage : stages_) {
+    const int64_t count = lines * stage.step;
+    const T* twiddle = stage.twiddle.data();
+    switch (stage.radix) {
+      case 2:
+        run_stage<2>(stage.parts, count, twiddle, x, y);
+        break;
+      case 3:
+        run_stage<3>(stage.parts, count, twiddle, x, y);
+        break;
+      case 4:
+        run_stage<4>(stage.parts, count, twiddle, x, y);
+        break;
+      case 5:
+        run_stage<5>(stage.parts, count, twiddle, x, y);
+        break;
+      default:
+        run_any_stage(stage.radix, stage.parts, count, twiddle, stage.roots.data(), x, y);
+    }
+    std::swap(x, y);
+  }
+  return x;
+}
+
+template <typename T>
+Signals<T> FftPlan<T>::run_chirp(Signals<T> x, int64_t lines, T* workspace) const {
+  const int64_t m = convolution_->length();
+  const Signals<T> padded{workspace, workspace + m * lines};
+  T* rest = workspace + 2 * m * lines;
+  const auto multiply = [lines](Signals<T> from, int64_t j, std::complex<T> w, Signals<T> to) {
+    for (int64_t q = j * lines; q < (j + 1) * lines; ++q) {
+      const T re = from.re[q], im = from.im[q];
+      to.re[q] = re * w.real() - im * w.imag();
+      to.im[q] = re * w.imag() + im * w.real();
+    }
+  };
+  for (int64_t j = 0; j < n_; ++j) multiply(x, j, chirp_[size_t(j)], padded);
+  std::fill(padded.re + n_ * lines, padded.re + m * lines, T(0));
+  std::fill(padded.im + n_ * lines, padded.im + m * lines, T(0));
+  const Signals<T> y = convolution_->run(padded, lines, rest);
+  for (int64_t k = 0; k < m; ++k) multiply(y, k, spectrum_[size_t(k)], y);
+  // Back: with the parts exchanged. What is not y is free.
+  T* free = y.re == padded.re ? rest : workspace;
+  const Signals<T> z = convolution_->run({y.im, y.re}, lines, free);
+  for (int64_t k = 0; k < n_; ++k) multiply({z.im, z.re}, k, chirp_[size_t(k)], x);
+  return x;
+}
+
+template class FftPlan<float>;
+template class FftPlan<double>;
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,139 @@
+#include "backends/cpu/tools/gemm.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include <cblas.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include "backends/cpu/dnnl/matmul_dnnl.h"
+#include "backends/cpu/tools/threads.h"
+#include "core/base/error.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int64_t kMaxStride = std::numeric_limits<int>::max();  // OpenBLAS counts in 32 bits
+
+/// How a BLAS sees a plain matrix: its rows are `ld` apart, or its columns if it is transposed.
+struct Blas {
+  bool plain = false, transposed = false;
+  int64_t ld = 1;
+};
+
+Blas blas(int64_t rows, int64_t columns, int64_t row, int64_t column) {
+  if (columns == 1 || column == 1) {
+    const int64_t ld = rows == 1 ? columns : row;
+    if (ld >= columns && ld <= kMaxStride) return {true, false, std::max<int64_t>(ld, 1)};
+  }
+  if (rows == 1 || row == 1) {
+    const int64_t ld = columns == 1 ? rows : column;
+    if (ld >= rows && ld <= kMaxStride) return {true, true, std::max<int64_t>(ld, 1)};
+  }
+  return {};
+}
+
+/// The same with strides that can be relied on.
+template <typename T>
+Matrix<T> matrix(const T* data, Blas x) {
+  return x.transposed ? Matrix<T>{data, 1, x.ld} : Matrix<T>{data, x.ld, 1};
+}
+
+void multiply(int64_t m, int64_t n, int64_t k, const float* a, Blas at, const float* b, Blas bt,
+              float* c, int64_t ldc, bool accumulate) {
+  respect_thread_limit();
+  const dnnl_status_t status =
+      dnnl_sgemm(at.transposed ? 'T' : 'N', bt.transposed ? 'T' : 'N', m, n, k, 1.0f, a, at.ld, b,
+                 bt.ld, accumulate ? 1.0f : 0.0f, c, ldc);
+  if (status != dnnl_success)
+    fail<Error>("matmul: oneDNN's sgemm returned status ", int(status), " for ", m, " x ", k, " x ",
+                n);
+}
+
+void multiply(int64_t m, int64_t n, int64_t k, const double* a, Blas at, const double* b, Blas bt,
+              double* c, int64_t ldc, bool accumulate) {
+  if (std::max({m, n, k, ldc}) > kMaxStride)
+    fail<ShapeError>("matmul: float64: a size past 2^31, OpenBLAS's limit: ", m, " x ", k, " x ",
+                     n);
+  respect_thread_limit();
+  cblas_dgemm(CblasRowMajor, at.transposed ? CblasTrans : CblasNoTrans,
+              bt.transposed ? CblasTrans : CblasNoTrans, int(m), int(n), int(k), 1.0, a, int(at.ld),
+              b, int(bt.ld), accumulate ? 1.0 : 0.0, c, int(ldc));
+}
+
+template <typename T>
+void multiply_integers(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
+                       bool accumulate) {
+  using U = std::make_unsigned_t<T>;  // wraps where T would overflow
+#pragma omp parallel for if (m * n * k > 32768)
+  for (int64_t i = 0; i < m; ++i) {
+    T* row = c + i * ldc;
+    if (!accumulate) std::fill_n(row, n, T(0));
+    for (int64_t l = 0; l < k; ++l) {
+      const U factor = U(a.data[i * a.row + l * a.column]);
+      const T* from = b.data + l * b.row;
+      for (int64_t j = 0; j < n; ++j) row[j] = T(U(row[j]) + factor * U(from[j * b.column]));
+    }
+  }
+}
+
+}  // namespace
+
+bool is_plain(int64_t rows, int64_t columns, int64_t row, int64_t column) {
+  return blas(rows, columns, row, column).plain;
+}
+
+template <typename T>
+void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
+          bool accumulate) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    if (!accumulate)
+      for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, T(0));
+    return;
+  }
+  if constexpr (std::is_integral_v<T>)
+    multiply_integers(m, n, k, a, b, c, ldc, accumulate);
+  else
+    multiply(m, n, k, a.data, blas(m, k, a.row, a.column), b.data, blas(k, n, b.row, b.column), c,
+             ldc, accumulate);
+}
+
+template <typename T>
+void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c,
+             [[maybe_unused]] MatmulPrecision precision) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (m > 0 && n > 0 && k > 0) {
+      const auto left = matrix(a.data, blas(m, k, a.row, a.column));
+      const auto right = matrix(b.data, blas(k, n, b.row, b.column));
+      const bool rounded = precision == MatmulPrecision::kMedium && suits_bfloat16(m, n, k);
+      if (rounded || suits_dnnl(m, n, k, left, right))
+        return multiply_dnnl(m, n, k, left, right, bias, c, rounded);
+    }
+  }
+  if (bias != nullptr) {
+#pragma omp parallel for if (m * n > 32768)
+    for (int64_t i = 0; i < m; ++i) std::copy_n(bias, n, c + i * n);
+  }
+  gemm(m, n, k, a, b, c, n, /*accumulate=*/bias != nullptr);
+}
+
+void product(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
+             const bfloat16* bias, bfloat16* c) {
+  multiply_dnnl(m, n, k, matrix(a.data, blas(m, k, a.row, a.column)),
+                matrix(b.data, blas(k, n, b.row, b.column)), bias, c);
+}
+
+#define INSTANTIATE(T)                                                                    \
+  template void gemm(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, T*, int64_t, bool); \
+  template void product(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, const T*, T*,    \
+                        MatmulPrecision);
+INSTANTIATE(float)
+INSTANTIATE(double)
+INSTANTIATE(uint8_t)
+INSTANTIATE(int32_t)
+INSTANTIATE(int64_t)
+#undef INSTANTIATE
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,249 @@
+#include "backends/cpu/tools/map.h"
+
+#include "backends/cpu/fast/packed.h"
+#include "backends/cpu/tools/pieces.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int kMaxOperands = 1 + detail::kMaxInputs;  // y first
+constexpr int64_t kGathered = 1024;                   // elements gathered at a time
+using Joint = JointLayout<kMaxOperands>;
+
+std::byte* first_byte(const Tensor& x) {
+  return x.storage().data() + x.layout().offset * size_of(x.dtype());
+}
+
+/// Walks the rows of a strided operand from a row-major position on: visit(offset, step, length)
+/// for each run along the last dimension.
+template <typename Visit>
+void for_each_run(const int64_t* sizes, const int64_t* strides, int rank, int64_t start,
+                  int64_t count, Visit visit) {
+  if (rank == 0) return visit(int64_t(0), int64_t(0), count);
+  const int last = rank - 1;
+  std::array<int64_t, kMaxRank> index;
+  int64_t offset = 0;
+  for (int dim = last; dim >= 0; --dim) {
+    index[dim] = start % sizes[dim];
+    start /= sizes[dim];
+    offset += index[dim] * strides[dim];
+  }
+  while (true) {
+    const int64_t length = std::min(count, sizes[last] - index[last]);
+    visit(offset, strides[last], length);
+    count -= length;
+    if (count == 0) return;
+    offset -= index[last] * strides[last];
+    index[last] = 0;
+    for (int dim = last - 1; dim >= 0; --dim) {
+      offset += strides[dim];
+      if (++index[dim] < sizes[dim]) break;
+      offset -= strides[dim] * sizes[dim];
+      index[dim] = 0;
+    }
+  }
+}
+
+template <typename Word>
+void gather_words(Word* to, const Word* from, const int64_t* sizes, const int64_t* strides,
+                  int rank, int64_t start, int64_t count) {
+  for_each_run(sizes, strides, rank, start, count, [&](int64_t offset, int64_t step, int64_t n) {
+    const Word* x = from + offset;
+    if (step == 1)
+      for (int64_t i = 0; i < n; ++i) to[i] = x[i];
+    else if (step == 0)
+      for (int64_t i = 0; i < n; ++i) to[i] = x[0];
+    else
+      for (int64_t i = 0; i < n; ++i) to[i] = x[i * step];
+    to += n;
+  });
+}
+
+template <typename Word>
+void scatter_words(const Word* from, Word* to, const int64_t* sizes, const int64_t* strides,
+                   int rank, int64_t start, int64_t count) {
+  for_each_run(sizes, strides, rank, start, count, [&](int64_t offset, int64_t step, int64_t n) {
+    Word* y = to + offset;
+    for (int64_t i = 0; i < n; ++i) y[i * step] = from[i];
+    from += n;
+  });
+}
+
+template <typename Visit>
+void with_word(int64_t element, Visit visit) {
+  switch (element) {
+    case 1:
+      return visit(uint8_t{});
+    case 2:
+      return visit(uint16_t{});
+    case 4:
+      return visit(uint32_t{});
+    default:
+      return visit(uint64_t{});
+  }
+}
+
+}  // namespace
+
+void gather(std::byte* to, const std::byte* from, int64_t element, const int64_t* sizes,
+            const int64_t* strides, int rank, int64_t start, int64_t count) {
+  with_word(element, [&]<typename Word>(Word) {
+    gather_words(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from), sizes, strides,
+                 rank, start, count);
+  });
+}
+
+void scatter(const std::byte* from, std::byte* to, int64_t element, const int64_t* sizes,
+             const int64_t* strides, int rank, int64_t start, int64_t count) {
+  with_word(element, [&]<typename Word>(Word) {
+    scatter_words(reinterpret_cast<const Word*>(from), reinterpret_cast<Word*>(to), sizes, strides,
+                  rank, start, count);
+  });
+}
+
+namespace {
+
+/// One operand of map_pieces.
+struct Operand {
+  std::byte* data;
+  int64_t element;  // bytes
+  bool linear;      // contiguous in y's row-major order
+  bool single;      // one element for all
+};
+
+class Pieces {
+ public:
+  Pieces(detail::Evaluate evaluate, const void* formula, Tensor& y,
+         std::span<const Tensor* const> inputs)
+      : evaluate_(evaluate),
+        formula_(formula),
+        count_(y.numel()),
+        operands_(1 + int(inputs.size())) {
+    if (take_packed(y, inputs)) return;
+    std::array<Strides, kMaxOperands> strides;
+    bool strided = false;
+    for (int i = 0; i < operands_; ++i) {
+      const Tensor& x = i == 0 ? y : *inputs[i - 1];
+      const bool single = i > 0 && x.numel() == 1;
+      const bool linear = x.is_contiguous() && x.numel() == count_;
+      operand_[i] = {first_byte(x), size_of(x.dtype()), linear, single};
+      strided |= !linear && !single;
+    }
+    if (!strided) return;
+    for (int i = 0; i < operands_; ++i)
+      strides[i] = i == 0 ? y.strides() : broadcast_strides(inputs[i - 1]->layout(), y.shape());
+    for (int dim = 0; dim < y.rank(); ++dim) {
+      std::array<int64_t, kMaxOperands> steps{};
+      for (int i = 0; i < operands_; ++i) steps[i] = strides[i][dim];
+      joint_.add_dim(y.shape()[dim], steps);
+    }
+    row_ = joint_.rank > 0 ? joint_.sizes[joint_.rank - 1] : 1;
+  }
+
+  void run(Tensor& y) const {
+    for_each_block(count_, kMapBlock, [&](int64_t first, int64_t last) { run_block(first, last); });
+    if (packing_ && !y.storage().is_packed()) y.storage().set_packed(*packing_);
+  }
+
+ private:
+  /// When all inputs but single numbers are packed alike: values meet where they lie.
+  bool take_packed(Tensor& y, std::span<const Tensor* const> inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& x = *inputs[i];
+      operand_[i + 1] = {nullptr, size_of(x.dtype()), x.numel() != 1, x.numel() == 1};
+      if (x.numel() == 1) continue;
+      std::optional<PackedValues> values = packed_values(x);
+      if (!values || x.numel() != count_ || (packing_ && *packing_ != values->packing)) {
+        packing_.reset();
+        return false;
+      }
+      packing_ = values->packing;
+      operand_[i + 1].data = values->buffer->data();
+      packed_[i] = std::move(values->buffer);
+    }
+    if (!packing_) return false;
+    std::byte* to = nullptr;
+    if (const auto values = packed_values(y); values && values->packing == *packing_)
+      to = values->buffer->data();
+    else if (can_be_packed(y, packing_->block) &&
+             packing_of(y.shape(), packing_->block) == *packing_)
+      to = y.storage().data();
+    if (to == nullptr) {
+      packing_.reset();
+      return false;
+    }
+    operand_[0] = {to, size_of(y.dtype()), true, false};
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (operand_[i + 1].single) operand_[i + 1].data = first_byte(*inputs[i]);
+    return true;
+  }
+
+  bool all_linear() const {
+    for (int i = 0; i < operands_; ++i)
+      if (!operand_[i].linear) return false;
+    return true;
+  }
+
+  void run_block(int64_t first, int64_t last) const {
+    if (all_linear()) return run_piece(first, last - first, nullptr);
+    alignas(64) std::byte buffers[kMaxOperands][kGathered * 8];
+    for (int i = 1; i < operands_; ++i)  // the same for every piece
+      if (!operand_[i].linear && operand_[i].single)
+        gather(buffers[i], operand_[i].data, operand_[i].element, nullptr, nullptr, 0, 0,
+               std::min(last - first, kGathered));
+    while (first < last) {
+      // Long rows are taken one by one, so that contiguous ones need no gathering.
+      int64_t count = std::min(last - first, kGathered);
+      if (row_ >= kGathered / 4) count = std::min(count, row_ - first % row_);
+      run_piece(first, count, buffers);
+      first += count;
+    }
+  }
+
+  void run_piece(int64_t first, int64_t count, std::byte (*buffers)[kGathered * 8]) const {
+    const std::byte* inputs[detail::kMaxInputs];
+    for (int i = 1; i < operands_; ++i) inputs[i - 1] = read(i, first, count, buffers);
+    const Operand& y = operand_[0];
+    if (y.linear) return evaluate_(formula_, y.data + first * y.element, count, inputs);
+    evaluate_(formula_, buffers[0], count, inputs);
+    scatter(buffers[0], y.data, y.element, joint_.sizes.data(), joint_.strides[0].data(),
+            joint_.rank, first, count);
+  }
+
+  const std::byte* read(int i, int64_t first, int64_t count,
+                        std::byte (*buffers)[kGathered * 8]) const {
+    const Operand& x = operand_[i];
+    if (x.linear) return x.data + first * x.element;
+    if (x.single) return buffers[i];
+    const int64_t* strides = joint_.strides[i].data();
+    if (strides[joint_.rank - 1] == 1 && first % row_ + count <= row_) {  // inside a row
+      int64_t rest = first, offset = 0;
+      for (int dim = joint_.rank - 1; dim >= 0; --dim) {
+        offset += rest % joint_.sizes[dim] * strides[dim];
+        rest /= joint_.sizes[dim];
+      }
+      return x.data + offset * x.element;
+    }
+    gather(buffers[i], x.data, x.element, joint_.sizes.data(), strides, joint_.rank, first, count);
+    return buffers[i];
+  }
+
+  detail::Evaluate evaluate_;
+  const void* formula_;
+  int64_t count_;
+  int64_t row_ = 1;  // elements along the innermost dimension
+  int operands_;
+  std::array<Operand, kMaxOperands> operand_;
+  Joint joint_;
+  std::optional<Packing> packing_;                       // of all operands and y
+  std::array<Ref<Storage>, detail::kMaxInputs> packed_;  // kept meanwhile
+};
+
+}  // namespace
+
+void detail::map_pieces(Evaluate evaluate, const void* formula, Tensor& y,
+                        std::span<const Tensor* const> inputs) {
+  if (y.numel() > 0) Pieces(evaluate, formula, y, inputs).run(y);
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,16 @@
+// Reading and writing strided tensors in contiguous pieces of their row-major order.
+#pragma once
+
+#include "backends/joint_layout.h"
+#include "core/base/tensor.h"
+
+namespace tapegrad::backends::cpu {
+
+/// Copies `count` elements of one operand, from position `start` in row-major order, to or from
+/// contiguous memory. `sizes` and `strides` (in elements) have `rank` entries.
+void gather(std::byte* to, const std::byte* from, int64_t element, const int64_t* sizes,
+            const int64_t* strides, int rank, int64_t start, int64_t count);
+void scatter(const std::byte* from, std::byte* to, int64_t element, const int64_t* sizes,
+             const int64_t* strides, int rank, int64_t start, int64_t count);
+
+}  // namespace tapegrad::backends::cpu

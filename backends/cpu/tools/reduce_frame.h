@@ -1,0 +1,264 @@
+// The frame of every reduction. The dimensions of x fall into those that stay and those that go;
+// each kind is merged into as few loops as its strides allow. Then either
+//
+//   rows     the innermost loop goes: every output is the reduction of rows in memory;
+//   columns  the innermost loop stays: a row of outputs is updated by one row of x after another.
+//
+// Elements meet in `Part`s, at most kBlock of them, and these in `Total`s, which may be wider. What
+// meets what depends on sizes alone, never on the number of threads.
+//
+// A reducer of elements T has the types Value (Compute<T>), Part and Total, the neutral Part
+// kFirst,
+//   add(Part, Value), merge(Part, Part), join(Total, Total), and
+//   repeat(Total, n), the total of n equal ones.
+// One that says kCentred is given a number of each output with every element:
+//   add(Part, Value, double centre).
+// One that has a faster way to the total of n contiguous values says block(values, n).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "backends/cpu/tools/lanes.h"
+#include "core/base/tensor.h"
+
+namespace tapegrad::backends::cpu {
+
+inline constexpr int64_t kBlock = 1024;                 // elements or columns taken at once
+inline constexpr int64_t kRowsAtOnce = 256;             // rows added up before the parts are joined
+inline constexpr int64_t kStripe = 64;                  // columns between two fetches
+inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements of one task, about
+inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements worth a second thread
+
+/// Rows that meet a part in one pass. For the common types alone: each more is code for every R.
+template <typename T>
+inline constexpr int kRowsTogether = std::is_floating_point_v<T> ? 4 : 1;
+
+struct Axis {
+  int64_t size, step, out_step;
+};
+
+/// Loops inside each other, the outermost first.
+struct Nest {
+  int rank = 0;
+  std::array<Axis, kMaxRank + 1> axes;
+
+  void push(Axis axis) { axes[rank++] = axis; }
+  Axis pop() { return axes[--rank]; }
+  const Axis& inner() const { return axes[rank - 1]; }
+  int64_t count() const {
+    int64_t count = 1;
+    for (int i = 0; i < rank; ++i) count *= axes[i].size;
+    return count;
+  }
+  struct Offsets {
+    int64_t in = 0, out = 0;
+  };
+  Offsets at(int64_t index) const {
+    Offsets offsets;
+    for (int i = rank - 1; i >= 0; --i) {
+      const int64_t here = i > 0 ? index % axes[i].size : index;
+      offsets.in += here * axes[i].step;
+      offsets.out += here * axes[i].out_step;
+      if (i > 0) index /= axes[i].size;
+    }
+    return offsets;
+  }
+};
+
+struct ReductionPlan {
+  Nest kept, reduced;   // neither has loops of size 1, unless nothing else is left
+  int64_t repeats = 1;  // how often each element counts, for reduced dimensions of stride 0
+  bool by_columns = false;
+};
+
+/// y has x's rank, and size 1 where x is reduced. Both have elements.
+ReductionPlan plan_reduction(const Tensor& x, const Tensor& y);
+
+template <typename R>
+concept Centred = requires {
+  requires R::kCentred;
+};
+
+template <typename R>
+typename R::Part add_value(const R& r, typename R::Part part, typename R::Value value,
+                           [[maybe_unused]] double centre) {
+  if constexpr (Centred<R>)
+    return r.add(part, value, centre);
+  else
+    return r.add(part, value);
+}
+
+/// The total of n contiguous values, n <= kBlock.
+template <typename R>
+typename R::Total reduce_block(const R& r, const typename R::Value* values, int64_t n,
+                               double centre = 0) {
+  using Part = typename R::Part;
+  using Total = typename R::Total;
+  constexpr int kWidth = 64;
+  if constexpr (requires { r.block(values, n); }) return r.block(values, n);
+  if (n < kWidth / 2) {
+    Part part = R::kFirst;
+    for (int64_t i = 0; i < n; ++i) part = add_value(r, part, values[i], centre);
+    return Total(part);
+  }
+  Part lanes[kWidth];
+  std::fill_n(lanes, kWidth, R::kFirst);
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    fetch_run(values + i + kFetchAhead / int64_t(sizeof(*values)), kWidth);
+    for (int j = 0; j < kWidth; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);
+  }
+  for (int j = 0; j < n - i; ++j) lanes[j] = add_value(r, lanes[j], values[i + j], centre);
+  for (int width = kWidth / 2; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) lanes[j] = r.merge(lanes[j], lanes[j + width]);
+  return Total(lanes[0]);
+}
+
+/// How many tasks share the work of one output (or row of outputs) of `size` elements, `most` at
+/// most: none is smaller than kPiece, and all outputs together have about 64.
+inline int64_t pieces_for(int64_t outputs, int64_t size, int64_t most) {
+  const int64_t enough = (63 + outputs) / outputs;
+  return std::clamp(size / kPiece, int64_t(1), std::min(most, enough));
+}
+
+template <typename R, typename T, typename Write>
+void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double* centres,
+                 Write write) {
+  using Total = typename R::Total;
+  Nest rows = plan.reduced;
+  const Axis row = rows.pop();
+  const int64_t outputs = plan.kept.count();
+  const int64_t blocks = (row.size + kBlock - 1) / kBlock;  // of one row
+  const int64_t units = rows.count() * blocks;
+  const int64_t pieces = pieces_for(outputs, rows.count() * row.size, units);
+  std::vector<Total> parts(pieces > 1 ? outputs * pieces : 0);
+  const auto total_of = [&](Nest::Offsets at, int64_t first, int64_t last) {
+    const double centre = Centred<R> ? centres[at.out] : 0.0;
+    typename R::Value buffer[kBlock];
+    Total total = Total(R::kFirst);
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t start = unit % blocks * kBlock;
+      const int64_t n = std::min(kBlock, row.size - start);
+      const T* from = x + at.in + rows.at(unit / blocks).in + start * row.step;
+      total = r.join(total, reduce_block(r, load_values(from, row.step, n, buffer), n, centre));
+    }
+    return r.repeat(total, plan.repeats);
+  };
+#pragma omp parallel for if (outputs * units * std::min(row.size, kBlock) > kParallel)
+  for (int64_t task = 0; task < outputs * pieces; ++task) {
+    const int64_t piece = task % pieces;
+    const auto at = plan.kept.at(task / pieces);
+    const Total total = total_of(at, piece * units / pieces, (piece + 1) * units / pieces);
+    if (pieces == 1)
+      write(at.out, total);
+    else
+      parts[task] = total;
+  }
+  if (pieces == 1) return;
+  for (int64_t output = 0; output < outputs; ++output) {
+    Total total = Total(R::kFirst);
+    for (int64_t i = 0; i < pieces; ++i) total = r.join(total, parts[output * pieces + i]);
+    write(plan.kept.at(output).out, total);
+  }
+}
+
+template <typename R, typename T, typename Write>
+void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const double* centres,
+                    Write write) {
+  using Total = typename R::Total;
+  using Part = typename R::Part;
+  Nest outer = plan.kept;
+  const Axis columns = outer.pop();
+  const int64_t rows = plan.reduced.count();
+  const int64_t blocks = (columns.size + kBlock - 1) / kBlock;
+  const int64_t strips = outer.count() * blocks;  // each up to kBlock columns wide
+  const int64_t width = std::min(columns.size, kBlock);
+  const int64_t pieces = pieces_for(strips, rows * width, (rows + kRowsAtOnce - 1) / kRowsAtOnce);
+  std::vector<Total> parts(pieces > 1 ? strips * pieces * width : 0);
+#pragma omp parallel for if (strips * rows * width > kParallel)
+  for (int64_t task = 0; task < strips * pieces; ++task) {
+    const int64_t piece = task % pieces, strip = task / pieces;
+    const int64_t first = strip % blocks * kBlock;
+    const int64_t n = std::min(kBlock, columns.size - first);
+    const auto at = outer.at(strip / blocks);
+    const int64_t end = (piece + 1) * rows / pieces;
+    typename R::Value buffer[kRowsTogether<T>][kBlock];
+    Part lanes[kBlock];
+    Total totals[kBlock];
+    double centre[Centred<R> ? kBlock : 1] = {};
+    if constexpr (Centred<R>)
+      for (int64_t j = 0; j < n; ++j) centre[j] = centres[at.out + (first + j) * columns.out_step];
+    std::fill_n(totals, n, Total(R::kFirst));
+    const auto row = [&](int64_t i) {
+      return x + at.in + first * columns.step + plan.reduced.at(i).in;
+    };
+    for (int64_t start = piece * rows / pieces; start < end; start += kRowsAtOnce) {
+      std::fill_n(lanes, n, R::kFirst);
+      const int64_t last = std::min(end, start + kRowsAtOnce);
+      const auto add_rows = [&]<int k>(int64_t i, std::integral_constant<int, k>) {
+        const typename R::Value* values[k];
+        const T* next[k];
+        unrolled<k>([&](auto l) {
+          values[l] = load_values(row(i + l), columns.step, n, buffer[l]);
+          next[l] = row(std::min(i + k + l, rows - 1));
+        });
+        const auto add = [&](int64_t j) {
+          unrolled<k>([&](auto l) {
+            lanes[j] = add_value(r, lanes[j], values[l][j], centre[Centred<R> ? j : 0]);
+          });
+        };
+        int64_t j = 0;
+        for (; j + kStripe <= n; j += kStripe) {
+          if (columns.step == 1) unrolled<k>([&](auto l) { fetch_run(next[l] + j, kStripe); });
+          for (int64_t m = j; m < j + kStripe; ++m) add(m);
+        }
+        for (; j < n; ++j) add(j);
+      };
+      int64_t i = start;
+      for (; i + kRowsTogether<T> <= last; i += kRowsTogether<T>)
+        add_rows(i, std::integral_constant<int, kRowsTogether<T>>());
+      for (; i < last; ++i) add_rows(i, std::integral_constant<int, 1>());
+      for (int64_t j = 0; j < n; ++j) totals[j] = r.join(totals[j], Total(lanes[j]));
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      totals[j] = r.repeat(totals[j], plan.repeats);
+      if (pieces == 1)
+        write(at.out + (first + j) * columns.out_step, totals[j]);
+      else
+        parts[task * width + j] = totals[j];
+    }
+  }
+  if (pieces == 1) return;
+  for (int64_t strip = 0; strip < strips; ++strip) {
+    const int64_t first = strip % blocks * kBlock;
+    const int64_t out = outer.at(strip / blocks).out;
+    for (int64_t j = 0; j < std::min(kBlock, columns.size - first); ++j) {
+      Total total = Total(R::kFirst);
+      for (int64_t i = 0; i < pieces; ++i)
+        total = r.join(total, parts[(strip * pieces + i) * width + j]);
+      write(out + (first + j) * columns.out_step, total);
+    }
+  }
+}
+
+/// Calls write(index in y, total) for every output; y gives the shape: x's rank, and size 1 where x
+/// is reduced. Calls come from several threads.
+template <typename T, typename R, typename Write>
+void reduce(const R& r, const Tensor& x, const Tensor& y, Write write,
+            const double* centres = nullptr) {
+  if (x.numel() == 0) {
+    for (int64_t i = 0; i < y.numel(); ++i) write(i, typename R::Total(R::kFirst));
+    return;
+  }
+  const ReductionPlan plan = plan_reduction(x, y);
+  if (plan.by_columns)
+    reduce_columns(r, x.data<T>(), plan, centres, write);
+  else
+    reduce_rows(r, x.data<T>(), plan, centres, write);
+}
+
+void register_reduce_along();  // of reduce_along.cpp
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,152 @@
+// Batches: the SIMD registers that float kernels compute in.
+//
+// The sixteen-bit floats are widened to batches of float when loaded and rounded back when stored,
+// bit for bit as core/base/float16.h does it. A value must not depend on the lane it sits in nor on
+// its neighbours. xsimd 8.1 breaks that in sin, cos and tan (all lanes choose the reduction
+// together) and has other faults: pow(0, 0) is 0, erf is off by 68 ulp in double, exp(-100f) is 0,
+// -x of +0 is +0, fma rounds twice and NaN != NaN is false with AVX-512: write !(x == x).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include <xsimd/xsimd.hpp>
+
+#include "core/base/float16.h"
+
+namespace tapegrad::backends::cpu {
+
+template <typename T>
+inline constexpr bool kIsFloat = std::is_floating_point_v<Compute<T>>;
+template <typename T>
+inline constexpr bool kIsHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+/// The batch in which arithmetic on T is done: of float for the sixteen-bit floats.
+template <typename T>
+using Batch = xsimd::batch<Compute<T>>;
+template <typename T>
+inline constexpr int64_t kLanes = int64_t(Batch<T>::size);
+
+/// The bits of a batch of float, and of as many bfloat16.
+using FloatBits [[gnu::vector_size(4 * kLanes<float>)]] = uint32_t;
+using BFloat16Bits [[gnu::vector_size(2 * kLanes<float>)]] = uint16_t;
+
+/// From bfloat16 to float and back, each lane by itself.
+inline xsimd::batch<float> decode_bfloat16(BFloat16Bits bits) {
+#if XSIMD_WITH_AVX512F  // g++ 12 makes four shuffles of the conversion below
+  const auto words =
+      std::bit_cast<FloatBits>(_mm512_maskz_cvtepu16_epi32(0xffff, std::bit_cast<__m256i>(bits)));
+#else
+  const auto words = __builtin_convertvector(bits, FloatBits);
+#endif
+  return std::bit_cast<xsimd::batch<float>::register_type>(words << 16);
+}
+inline BFloat16Bits encode_bfloat16(xsimd::batch<float> values) {
+  const auto words = std::bit_cast<FloatBits>(values.data);
+  const FloatBits rounded = words + 0x7fffu + (words >> 16 & 1u);
+  const FloatBits upper = values.data != values.data ? words | 0x400000u : rounded;  // NaN, quiet
+  return __builtin_convertvector(upper >> 16, BFloat16Bits);
+}
+
+/// Asks for a line of memory that will be read, or written. A hint, which may point anywhere: what
+/// the processor fetches by itself ends with a page, and the rest of a long loop is waiting.
+inline constexpr int64_t kFetchAhead = 2048;  // bytes
+inline void fetch(const void* address) { __builtin_prefetch(address); }
+inline void fetch_to_write(const void* address) { __builtin_prefetch(address, 1); }
+
+/// kLanes<T> elements; no alignment is asked for.
+template <typename T>
+Batch<T> load_batch(const T* from) {
+  if constexpr (!kIsHalf<T>) {
+    return Batch<T>::load_unaligned(from);
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    BFloat16Bits bits;
+    std::memcpy(&bits, from, sizeof bits);
+    return decode_bfloat16(bits);
+  } else {
+#if XSIMD_WITH_AVX512F  // the maskz forms: g++ 12 warns of its own headers for the plain ones
+    return Batch<T>(
+        _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+#elif XSIMD_WITH_AVX && defined(__F16C__)
+    return Batch<T>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#else
+    alignas(64) float wide[kLanes<T>];
+    for (int64_t i = 0; i < kLanes<T>; ++i) wide[i] = float(from[i]);
+    return Batch<T>::load_aligned(wide);
+#endif
+  }
+}
+
+template <typename T>
+void store_batch(T* to, Batch<T> values) {
+  if constexpr (!kIsHalf<T>) {
+    values.store_unaligned(to);
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    const BFloat16Bits bits = encode_bfloat16(values);
+    std::memcpy(to, &bits, sizeof bits);
+  } else {
+#if XSIMD_WITH_AVX512F
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtps_ph(0xffff, values, 0));
+#elif XSIMD_WITH_AVX && defined(__F16C__)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(values, 0));
+#else
+    alignas(64) float wide[kLanes<T>];
+    values.store_aligned(wide);
+    for (int64_t i = 0; i < kLanes<T>; ++i) to[i] = T(wide[i]);
+#endif
+  }
+}
+
+/// The first `count` elements, 0 < count < kLanes<T>; the other lanes repeat the first one.
+template <typename T>
+Batch<T> load_some(const T* from, int64_t count) {
+  if (count == 1) return Batch<T>(static_cast<Compute<T>>(from[0]));
+  alignas(64) T elements[kLanes<T>];
+  for (int64_t i = 0; i < kLanes<T>; ++i) elements[i] = from[i < count ? i : 0];
+  return load_batch(elements);
+}
+
+/// The first `count` lanes.
+template <typename T>
+void store_some(T* to, int64_t count, Batch<T> values) {
+  alignas(64) T elements[kLanes<T>];
+  store_batch(elements, values);
+  if (count == 1)
+    to[0] = elements[0];
+  else
+    std::memcpy(to, elements, size_t(count) * sizeof(T));
+}
+
+/// f of each lane by itself, for functions that have no vector form.
+template <typename T, typename F, typename... More>
+xsimd::batch<T> map_lanes(F f, xsimd::batch<T> first, More... more) {
+  constexpr size_t kCount = xsimd::batch<T>::size;
+  alignas(64) T lanes[1 + sizeof...(More)][kCount];
+  T* row = lanes[0];
+  first.store_aligned(row);
+  (more.store_aligned(row += kCount), ...);
+  alignas(64) T results[kCount];
+  for (size_t i = 0; i < kCount; ++i) results[i] = [&]<size_t... K>(std::index_sequence<K...>) {
+      return f(lanes[K][i]...);
+    }
+  (std::make_index_sequence<1 + sizeof...(More)>());
+  return xsimd::batch<T>::load_aligned(results);
+}
+
+/// Whole arrays of T to float or double and back, for kernels that work on converted copies.
+template <typename T>
+void widen(const T* from, int64_t count, Compute<T>* to) {
+  int64_t i = 0;
+  for (; i + kLanes<T> <= count; i += kLanes<T>) load_batch(from + i).store_unaligned(to + i);
+  for (; i < count; ++i) to[i] = static_cast<Compute<T>>(from[i]);
+}
+template <typename T>
+void narrow(const Compute<T>* from, int64_t count, T* to) {
+  int64_t i = 0;
+  for (; i + kLanes<T> <= count; i += kLanes<T>)
+    store_batch(to + i, Batch<T>::load_unaligned(from + i));
+  for (; i < count; ++i) to[i] = static_cast<T>(from[i]);
+}
+
+}  // namespace tapegrad::backends::cpu

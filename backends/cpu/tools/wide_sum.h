@@ -1,0 +1,77 @@
+// Sums of floats in registers of doubles.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "backends/cpu/tools/simd.h"
+
+namespace tapegrad::backends::cpu {
+
+inline constexpr int kFloats = int(kLanes<float>), kDoubles = kFloats / 2;
+using Floats [[gnu::vector_size(4 * kFloats)]] = float;
+using HalfFloats [[gnu::vector_size(2 * kFloats)]] = float;
+using Doubles [[gnu::vector_size(4 * kFloats)]] = double;
+
+template <typename Vector>
+Vector load_vector(const float* x) {
+  Vector values;
+  std::memcpy(&values, x, sizeof(values));
+  return values;
+}
+
+inline Doubles widen(HalfFloats x) {
+#if XSIMD_WITH_AVX512F  // g++ 12 converts quarters and joins them
+  return Doubles(_mm512_maskz_cvtps_pd(0xff, __m256(x)));
+#else
+  return __builtin_convertvector(x, Doubles);
+#endif
+}
+
+/// kFloats sums side by side.
+class WideSum {
+ public:
+  void add(const float* x) {
+    lower_ += widen(load_vector<HalfFloats>(x));
+    upper_ += widen(load_vector<HalfFloats>(x + kDoubles));
+  }
+  void add(Floats values) {
+    constexpr auto kLanesOfHalf = std::make_integer_sequence<int, kDoubles>();
+    lower_ += widen(half<0>(values, kLanesOfHalf));
+    upper_ += widen(half<kDoubles>(values, kLanesOfHalf));
+  }
+  double total() const {
+    Doubles sums = lower_ + upper_;
+    for (int width = kDoubles / 2; width > 0; width /= 2)
+      for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
+    return sums[0];
+  }
+
+ private:
+  /// The lanes from `first` on, half of all.
+  template <int first, int... i>
+  static HalfFloats half(Floats x, std::integer_sequence<int, i...>) {
+    return __builtin_shufflevector(x, x, (first + i)...);
+  }
+  Doubles lower_ = {}, upper_ = {};
+};
+
+/// The sum of n contiguous floats. So few instructions catch up with kFetchAhead: it is doubled.
+inline double sum_in_double(const float* x, int64_t n) {
+  WideSum a, b, c, d;
+  int64_t i = 0;
+  for (; i + 4 * kFloats <= n; i += 4 * kFloats) {
+    for (int line = 0; line < 4; ++line) fetch(x + i + line * kFloats + 2 * kFetchAhead / 4);
+    a.add(x + i);
+    b.add(x + i + kFloats);
+    c.add(x + i + 2 * kFloats);
+    d.add(x + i + 3 * kFloats);
+  }
+  for (; i + kFloats <= n; i += kFloats) a.add(x + i);
+  double total = (a.total() + b.total()) + (c.total() + d.total());
+  for (; i < n; ++i) total += double(x[i]);
+  return total;
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,99 @@
+// Attention in blocks, for the kernels of attention.cu and attention_backward.cu.
+//
+// A block of threads owns some rows of a head (queries, or for the gradients of keys and values
+// keys) and goes through the others a tile at a time. How a tile is multiplied is the business of
+// one of two classes with the same members:
+//
+//   ScalarTiles      attention_scalar.cuh   float and double, by multiply-adds
+//   TensorCoreTiles  attention_wmma.cuh     sixteen-bit floats, by tensor cores
+//
+// Each thread has kRows x kColumns of a tile's scores; row(i) and column(j) say which. The members
+// that move or multiply matrices are called by all threads of the block.
+#pragma once
+
+#include "backends/cuda/device/attention_scalar.cuh"
+#include "backends/cuda/device/attention_wmma.cuh"
+
+namespace tapegrad::backends::cuda::attention {
+
+inline constexpr int kWidest = 128;  // columns of an operand
+
+template <typename T, int kWidth, bool kTwo = false>
+using Tiles =
+    std::conditional_t<sizeof(T) == 2, TensorCoreTiles<T, kWidth, kTwo>, ScalarTiles<T, kWidth>>;
+
+/// Makes scores of products: the block's rows begin at `own`, those of the tile at `other`.
+template <bool kOwnsQueries, typename Tiles, typename T, typename V>
+__device__ void finish_scores(const Problem<T>& p, const Tiles& tiles, int64_t head, int64_t own,
+                              int64_t other, V (&scores)[Tiles::kRows][Tiles::kColumns]) {
+  const V scale = V(p.scale);
+#pragma unroll
+  for (int i = 0; i < Tiles::kRows; ++i)
+#pragma unroll
+    for (int j = 0; j < Tiles::kColumns; ++j) scores[i][j] *= scale;
+  const int64_t query = kOwnsQueries ? own : other, key = kOwnsQueries ? other : own;
+  const int64_t end_of_queries = query + (kOwnsQueries ? Tiles::kOwn : Tiles::kOther);
+  const int64_t end_of_keys = key + (kOwnsQueries ? Tiles::kOther : Tiles::kOwn);
+  const bool whole = end_of_queries <= p.queries && end_of_keys <= p.keys;
+  const bool all_seen =
+      p.mask.sight == Sight::kAll || (p.mask.sight == Sight::kCausal && end_of_keys <= query + 1);
+  if (whole && all_seen) return;
+  const int64_t at = p.offset(p.mask.steps, head);
+#pragma unroll
+  for (int i = 0; i < Tiles::kRows; ++i)
+#pragma unroll
+    for (int j = 0; j < Tiles::kColumns; ++j) {
+      const int row = tiles.row(i), column = tiles.column(j);
+      scores[i][j] = p.seen(scores[i][j], query + (kOwnsQueries ? row : column),
+                            key + (kOwnsQueries ? column : row), at);
+    }
+}
+
+/// What dropout leaves of shares, or of gradients in what it left.
+template <bool kOwnsQueries, typename Tiles, typename T, typename V>
+__device__ void drop(const Problem<T>& p, const Tiles& tiles, int64_t head, int64_t own,
+                     int64_t other, V (&shares)[Tiles::kRows][Tiles::kColumns]) {
+  if (p.dropped.below == 0) return;
+  constexpr int kShares = Tiles::kRows * Tiles::kColumns;
+  static_assert(kShares <= 64);
+  using Bits = std::conditional_t<kShares <= 32, uint32_t, uint64_t>;
+  const RandomState state = p.dropped.draw.now();
+  Bits kept = 0;
+  uint64_t counter = ~uint64_t(0);
+  std::array<uint32_t, 4> words{};
+#pragma unroll 1
+  for (int n = 0; n < kShares; ++n) {  // the words do not find registers for all at once
+    const int64_t row = own + tiles.row(n / Tiles::kColumns);
+    const int64_t column = other + tiles.column(n % Tiles::kColumns);
+    const bool keeps = p.keeps(head, kOwnsQueries ? row : column, kOwnsQueries ? column : row,
+                               state, counter, words);
+    kept |= Bits(keeps) << n;
+  }
+  const V scale = V(p.dropped.scale);
+#pragma unroll
+  for (int i = 0; i < Tiles::kRows; ++i)
+#pragma unroll
+    for (int j = 0; j < Tiles::kColumns; ++j)
+      shares[i][j] = kept >> (i * Tiles::kColumns + j) & 1 ? shares[i][j] * scale : V(0);
+}
+
+/// Blocks for so many rows of each head.
+template <typename Tiles>
+TG_HD int64_t parts_of(int64_t rows) {
+  return (rows + Tiles::kOwn - 1) / Tiles::kOwn;
+}
+template <typename Tiles>
+LaunchConfig blocks_for(int64_t heads, int64_t rows, const Tensor& y) {
+  constexpr int64_t kMostBlocks = 0x7fffffff;
+  return {unsigned(std::min(heads * parts_of<Tiles>(rows), kMostBlocks)), Tiles::kThreads,
+          stream_of(y)};
+}
+
+/// Calls run(std::integral_constant<int, width>) with a width that holds all columns.
+template <typename T, typename Run>
+void with_width(const Problem<T>& p, const Run& run) {
+  if (std::max(p.features, p.width) <= 64) return run(std::integral_constant<int, 64>{});
+  run(std::integral_constant<int, kWidest>{});
+}
+
+}  // namespace tapegrad::backends::cuda::attention

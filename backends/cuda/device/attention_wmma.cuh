@@ -1,0 +1,259 @@
+// Tiles of attention by tensor cores, for sixteen-bit floats. attention.cuh says what tiles are.
+//
+// A warp owns 16 rows. What it multiplies goes by fragments of 16 x 16 elements, of which nobody
+// says where a lane has which (CUDA C++ Programming Guide, "Warp Matrix Functions"): so scores go
+// through shared memory to be exponentiated, and so do the factors of rows that scale the sums.
+#pragma once
+
+#include <mma.h>
+
+#include "backends/cuda/device/attention_problem.cuh"
+#include "backends/cuda/device/team.cuh"
+
+namespace tapegrad::backends::cuda::attention {
+
+namespace wmma = nvcuda::wmma;
+
+template <typename T>
+using TensorCoreElement = std::conditional_t<std::is_same_v<T, float16>, __half, __nv_bfloat16>;
+
+template <typename Use, typename E, typename Layout>
+using Fragment = wmma::fragment<Use, 16, 16, 16, E, Layout>;
+
+/// The architecture that is compiled for multiplies such elements: bfloat16 since 8.0.
+template <typename E>
+inline constexpr bool kHasFragments = requires {
+  sizeof(Fragment<wmma::matrix_a, E, wmma::row_major>);
+};
+
+/// With kTwo a block holds rows of two operands.
+template <typename T, int kWidth, bool kTwo>
+class TensorCoreTiles {
+  using E = TensorCoreElement<T>;
+  static constexpr int kSide = 16;  // of a fragment
+  static constexpr int kWarps = 4;
+  static constexpr int kParts = kWidth / kSide;
+  static constexpr int kLine = kWidth + kEight;  // more than a row, for the sake of banks
+
+ public:
+  static constexpr bool kExists = kHasFragments<E>;
+  static constexpr int kThreads = kWarps * kWarp;
+  static constexpr int kBlocks = kWidth <= 64 ? 3 : 2;  // that a multiprocessor has registers for
+  /// All of a block's memory is 48 KB.
+  static constexpr int kOwn = kWarps * kSide, kOther = kWidth <= 64 ? 64 : 32;
+  /// Two lanes share a row.
+  static constexpr int kRows = 1, kColumns = kOther / 2;
+
+ private:
+  static constexpr int kScoreLine = kOther + 4, kWeightLine = kOther + kEight;
+  static constexpr int kWeightBytes = kSide * kWeightLine * int(sizeof(T));
+
+ public:
+  struct alignas(32) Memory {
+    T staged[2 * kOther * kLine];
+    T second[kTwo ? kOwn * kLine : kSide];
+    /// Of each warp: scores; when they have been read, weights, and behind them factors.
+    alignas(32) unsigned char scratch[kWarps][kSide * kScoreLine * sizeof(float)];
+  };
+  static_assert(sizeof(Memory) <= 48 * 1024);
+  static_assert(2 * kOther >= kOwn);
+  static_assert(kWeightBytes + kSide * kSide * int(sizeof(float)) <=
+                int(sizeof(Memory::scratch[0])));
+
+  using Left = Fragment<wmma::matrix_a, E, wmma::row_major>;
+  using Accumulator = wmma::fragment<wmma::accumulator, 16, 16, 16, float>;
+
+  /// The warp's rows of an operand, in registers.
+  struct Held {
+    Left parts[kParts];
+    __device__ const Left& operator()(int k) const { return parts[k]; }
+  };
+  /// The same in shared memory.
+  struct SecondHeld {
+    const E* rows;
+    __device__ Left operator()(int k) const {
+      Left part;
+      wmma::load_matrix_sync(part, rows + k * kSide, kLine);
+      return part;
+    }
+  };
+  struct Sums {
+    Accumulator part[kParts];
+  };
+
+  __device__ explicit TensorCoreTiles(Memory& memory)
+      : memory_(memory),
+        warp_(int(threadIdx.x) / kWarp),
+        row_(int(threadIdx.x) % kSide),
+        half_(int(threadIdx.x) % kWarp / kSide) {}
+
+  __device__ int row(int) const { return warp_ * kSide + row_; }
+  __device__ int column(int j) const { return half_ * kColumns + j; }
+  /// Of the threads that share rows, the one that speaks for them.
+  __device__ bool is_first() const { return half_ == 0; }
+  template <typename Merge>
+  __device__ static float across(float value, const Merge& merge) {
+    return merge(value, shuffle_xor(value, kSide));
+  }
+
+  __device__ Held hold(const Rows<T>& rows, int64_t first) {
+    load<kOwn>(rows, first, memory_.staged);
+    __syncthreads();
+    Held held;
+#pragma unroll
+    for (int k = 0; k < kParts; ++k)
+      wmma::load_matrix_sync(held.parts[k],
+                             elements(memory_.staged) + warp_ * kSide * kLine + k * kSide, kLine);
+    __syncthreads();
+    return held;
+  }
+  __device__ SecondHeld hold_second(const Rows<T>& rows, int64_t first) {
+    static_assert(kTwo);
+    load<kOwn>(rows, first, memory_.second);
+    __syncthreads();
+    return {elements(memory_.second) + warp_ * kSide * kLine};
+  }
+  __device__ void stage(int slot, const Rows<T>& rows, int64_t first) {
+    load<kOther>(rows, first, memory_.staged + slot * kOther * kLine);
+  }
+
+  /// Products of the rows that are held and those of a slot.
+  template <typename Own>
+  __device__ void multiply(const Own& own, int slot, int depth,
+                           float (&products)[kRows][kColumns]) {
+#pragma unroll
+    for (int n = 0; n < kOther / kSide; ++n) {
+      Accumulator sum;
+      wmma::fill_fragment(sum, 0.0f);
+#pragma unroll
+      for (int k = 0; k < kParts; ++k) {
+        if (k * kSide >= depth) continue;
+        Fragment<wmma::matrix_b, E, wmma::col_major> right;
+        wmma::load_matrix_sync(right, tile(slot) + n * kSide * kLine + k * kSide, kLine);
+        wmma::mma_sync(sum, own(k), right, sum);
+      }
+      wmma::store_matrix_sync(scores() + n * kSide, sum, kScoreLine, wmma::mem_row_major);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < kColumns; j += 4) {
+      const auto four =
+          *reinterpret_cast<const Pack<float, 4>*>(scores() + row_ * kScoreLine + column(j));
+#pragma unroll
+      for (int l = 0; l < 4; ++l) products[0][j + l] = four.v[l];
+    }
+    __syncwarp();
+  }
+
+  __device__ static void clear(Sums& sums) {
+#pragma unroll
+    for (int k = 0; k < kParts; ++k) wmma::fill_fragment(sums.part[k], 0.0f);
+  }
+  __device__ void scale(Sums& sums, const float (&factors)[kRows]) {
+    if (!__any_sync(kAllLanes, factors[0] != 1)) return;
+    float* matrix = reinterpret_cast<float*>(scratch() + kWeightBytes);
+#pragma unroll
+    for (int c = 0; c < kSide / 2; ++c) matrix[row_ * kSide + half_ * kSide / 2 + c] = factors[0];
+    __syncwarp();
+    Accumulator factor;
+    wmma::load_matrix_sync(factor, matrix, kSide, wmma::mem_row_major);
+#pragma unroll
+    for (int k = 0; k < kParts; ++k)
+#pragma unroll
+      for (int i = 0; i < Accumulator::num_elements; ++i) sums.part[k].x[i] *= factor.x[i];
+  }
+
+  /// The weights by which add() takes the rows of a slot.
+  __device__ void put(const float (&weights)[kRows][kColumns]) {
+#pragma unroll
+    for (int j = 0; j < kColumns; j += kEight) {
+      Pack<T, kEight> eight;
+#pragma unroll
+      for (int l = 0; l < kEight; ++l) eight.v[l] = narrow<T>(weights[0][j + l]);
+      *reinterpret_cast<Pack<T, kEight>*>(this->weights() + row_ * kWeightLine + column(j)) = eight;
+    }
+    __syncwarp();
+  }
+  /// sums += weights rows
+  __device__ void add(Sums& sums, int slot, int columns) {
+#pragma unroll
+    for (int k = 0; k < kOther / kSide; ++k) {
+      Left left;
+      wmma::load_matrix_sync(left, elements(weights()) + k * kSide, kWeightLine);
+#pragma unroll
+      for (int n = 0; n < kParts; ++n) {
+        if (n * kSide >= columns) continue;
+        Fragment<wmma::matrix_b, E, wmma::row_major> right;
+        wmma::load_matrix_sync(right, tile(slot) + k * kSide * kLine + n * kSide, kLine);
+        wmma::mma_sync(sums.part[n], left, right, sums.part[n]);
+      }
+    }
+  }
+
+  /// Writes sums, times a factor each row, to the block's rows from `first` on.
+  __device__ void store(const Sums& sums, const float (&factors)[kRows], const Rows<T>& rows,
+                        int64_t first, T* to) {
+    const int64_t at = first + row(0);
+#pragma unroll
+    for (int n = 0; n < kParts; n += kOther / kSide) {
+      if (n * kSide >= rows.columns) continue;
+      __syncwarp();  // what the scratch memory held has been read
+#pragma unroll
+      for (int k = 0; k < kOther / kSide; ++k)
+        wmma::store_matrix_sync(scores() + k * kSide, sums.part[n + k], kScoreLine,
+                                wmma::mem_row_major);
+      __syncwarp();
+      if (at >= rows.count) continue;
+      for (int j = 0; j < kColumns; j += kEight) {
+        const int number = n * kSide + column(j);
+        const float* from = scores() + row_ * kScoreLine + column(j);
+        Pack<T, kEight> eight;
+#pragma unroll
+        for (int l = 0; l < kEight; ++l) eight.v[l] = narrow<T>(from[l] * factors[0]);
+        T* place = to + at * rows.step + number;
+        if (rows.in_eights && number < rows.columns) {
+          *reinterpret_cast<Pack<T, kEight>*>(place) = eight;
+        } else {
+#pragma unroll
+          for (int l = 0; l < kEight; ++l)
+            if (number + l < rows.columns) place[l] = eight.v[l];
+        }
+      }
+    }
+  }
+
+ private:
+  __device__ static const E* elements(const T* x) { return reinterpret_cast<const E*>(x); }
+  __device__ const E* tile(int slot) const {
+    return elements(memory_.staged + slot * kOther * kLine);
+  }
+  __device__ unsigned char* scratch() const { return memory_.scratch[warp_]; }
+  __device__ float* scores() const { return reinterpret_cast<float*>(scratch()); }
+  __device__ T* weights() const { return reinterpret_cast<T*>(scratch()); }
+
+  /// kCount rows from `first` on, of zeros where there are none.
+  template <int kCount>
+  __device__ static void load(const Rows<T>& rows, int64_t first, T* to) {
+    constexpr int kPacks = kWidth / kEight;
+    for (int i = int(threadIdx.x); i < kCount * kPacks; i += kThreads) {
+      const int row = i / kPacks, column = i % kPacks * kEight;
+      Pack<T, kEight> eight = {};
+      if (first + row < rows.count && column < rows.columns) {
+        const T* from = rows.data + (first + row) * rows.step + column;
+        if (rows.in_eights) {
+          eight = *reinterpret_cast<const Pack<T, kEight>*>(from);
+        } else {
+#pragma unroll
+          for (int l = 0; l < kEight; ++l)
+            if (column + l < rows.columns) eight.v[l] = from[l];
+        }
+      }
+      *reinterpret_cast<Pack<T, kEight>*>(to + row * kLine + column) = eight;
+    }
+  }
+
+  Memory& memory_;
+  int warp_, row_, half_;
+};
+
+}  // namespace tapegrad::backends::cuda::attention

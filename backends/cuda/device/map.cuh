@@ -1,0 +1,104 @@
+// Elementwise kernels: a formula of backends/formulas.h applied to tensors that broadcast.
+//
+//   map<T>(formulas::LeakyRelu{slope}, y, x);
+//
+// Operands that lie one after another go through in packs of 16 bytes of the widest, others element
+// by element at offsets that are computed from the index. Operands broadcast to y's shape; y may be
+// one of them (the same layout), and must not overlap them otherwise. Where one is packed
+// (packed.h), so is y.
+#pragma once
+
+#include "backends/cuda/device/launch.cuh"
+#include "backends/cuda/device/numeric.cuh"
+#include "backends/cuda/layout/operands.h"
+
+namespace tapegrad::backends::cuda {
+
+/// Elements of 16 bytes of the widest type, at most 8.
+template <typename... Ts>
+constexpr int pack_size() {
+  return std::min<int>(8, int(16 / std::max({sizeof(Ts)...})));
+}
+
+template <typename To, typename F, int kPack, typename... From>
+__device__ Pack<To, kPack> evaluate(const F& f, const Pack<From, kPack>&... inputs) {
+  Pack<To, kPack> results;
+  for (int k = 0; k < kPack; ++k) results.v[k] = narrow<To>(f(widen(inputs.v[k])...));
+  return results;
+}
+
+template <typename F, typename To, typename... From, size_t N, size_t... I>
+__device__ void map_items(const F& f, const Operands<N>& o, std::index_sequence<I...>) {
+  constexpr int kPack = pack_size<To, From...>();
+  int64_t done = 0;
+  if (o.packed) {
+    done = o.count / kPack * kPack;
+    To* to = static_cast<To*>(o.data[0]);
+    for (int64_t i = first_item() * kPack; i < done; i += item_step() * kPack) {
+      auto results = evaluate<To, F, kPack, From...>(f, o.template pack<From, kPack>(I + 1, i)...);
+      *reinterpret_cast<Pack<To, kPack>*>(to + i) = results;
+    }
+  }
+#pragma unroll 1
+  for (int64_t i = done + first_item(); i < o.count; i += item_step())
+    o.template element<To>(0, i) =
+        narrow<To>(f(widen(o.template element<const From>(I + 1, i))...));
+}
+
+template <typename F, typename To, typename... From>
+__global__ void __launch_bounds__(kThreads) map_kernel(F f, Operands<1 + sizeof...(From)> o) {
+  map_items<F, To, From...>(f, o, std::index_sequence_for<From...>{});
+}
+
+/// y = f(inputs...) elementwise, each input with its own type.
+template <typename To, typename... From, typename F, std::same_as<Tensor>... Inputs>
+void map_types(Type<To>, TypeList<From...>, const F& f, Tensor& y, const Inputs&... inputs) {
+  static_assert(sizeof...(From) == sizeof...(Inputs));
+  constexpr size_t kOperands = 1 + sizeof...(Inputs);
+  constexpr int kPack = pack_size<To, From...>();
+  for_each_piece<kOperands>({&y, &inputs...}, {sizeof(To), sizeof(From)...}, kPack, &f,
+                            [](const void* formula, const Operands<kOperands>& o, const Tensor& y) {
+                              launch(threads_for(o.count, y, o.packed ? kPack : 1),
+                                     &map_kernel<F, To, From...>, *static_cast<const F*>(formula),
+                                     o);
+                            });
+}
+
+/// The same from one type to another.
+template <typename To, typename From, typename F, std::same_as<Tensor>... Inputs>
+void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    map_types(Type<To>{}, TypeList<std::enable_if_t<(I >= 0), From>...>{}, f, y, inputs...);
+  }
+  (std::index_sequence_for<Inputs...>());
+}
+
+/// The same with one type for all.
+template <typename T, typename F, std::same_as<Tensor>... Inputs>
+void map(const F& f, Tensor& y, const Inputs&... inputs) {
+  map_to<T, T>(f, y, inputs...);
+}
+
+/// How backends/elementwise/ runs formulas here.
+struct Cuda {
+  template <auto& kKernel, typename Types, typename F>
+  static void set(Types types, F function) {
+    cuda::set<kKernel>(types, function);
+    kKernel.set_takes_packed();
+  }
+  template <typename T, typename F, std::same_as<Tensor>... Inputs>
+  static void map(const F& f, Tensor& y, const Inputs&... inputs) {
+    cuda::map<T>(f, y, inputs...);
+  }
+  template <typename To, typename From, typename F, std::same_as<Tensor>... Inputs>
+  static void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
+    cuda::map_to<To, From>(f, y, inputs...);
+  }
+  template <typename To, typename... From, typename F, std::same_as<Tensor>... Inputs>
+  static void map_types(Type<To> to, TypeList<From...> from, const F& f, Tensor& y,
+                        const Inputs&... inputs) {
+    cuda::map_types(to, from, f, y, inputs...);
+  }
+};
+
+}  // namespace tapegrad::backends::cuda

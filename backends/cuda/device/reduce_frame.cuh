@@ -1,0 +1,88 @@
+// Reductions over any dimensions of strided tensors.
+//
+// A Reducer says what is reduced, by what and where to:
+//
+//   struct SumOf {
+//     using Part = float;
+//     const T* x;
+//     T* y;
+//     static Part first();                                          // of nothing
+//     Part add(Part part, int64_t at, int64_t output) const;        // and the element at x[at]
+//     static Part merge(Part a, Part b);                            // commutative
+//     void finish(int64_t output, Part part) const;                 // y[output] = part
+//   };
+//
+// Every output belongs to one warp (or thread), or, where there are few outputs and much to reduce,
+// to several whose parts are merged in order afterwards: the same bits on every run.
+#pragma once
+
+#include "backends/cuda/device/numeric.cuh"
+#include "backends/cuda/device/team.cuh"
+#include "backends/cuda/layout/reduce_plan.h"
+
+namespace tapegrad::backends::cuda {
+
+template <typename Reducer>
+struct Merge {
+  using Part = typename Reducer::Part;
+  __device__ Part operator()(Part a, Part b) const { return Reducer::merge(a, b); }
+};
+
+/// Piece p of output o is index o * pieces + p. A warp has one, or, where plan.lanes is 1, each of
+/// its threads: one body serves both, since there are many reducers to compile.
+template <typename Reducer>
+__global__ void __launch_bounds__(kThreads)
+    reduce_kernel(Reducer reducer, ReductionPlan plan, typename Reducer::Part* parts) {
+  const int64_t step = item_step() / plan.lanes, rank = threadIdx.x % plan.lanes;
+  for (int64_t i = first_item() / plan.lanes; i < plan.outputs * plan.pieces; i += step) {
+    const int64_t output = i / plan.pieces, piece = i % plan.pieces;
+    const int64_t base = plan.kept.offset(output);
+    const int64_t first = plan.reduced_count * piece / plan.pieces;
+    const int64_t last = plan.reduced_count * (piece + 1) / plan.pieces;
+    auto part = Reducer::first();
+#pragma unroll 1
+    for (int64_t k = first + rank; k < last; k += plan.lanes)
+      part = reducer.add(part, base + plan.reduced.offset(k), output);
+    if (plan.lanes == kWarp) part = warp_reduce(part, Merge<Reducer>{});
+    if (rank != 0) continue;
+    if (plan.pieces == 1)
+      reducer.finish(output, part);
+    else
+      parts[i] = part;
+  }
+}
+
+template <typename Reducer>
+__global__ void __launch_bounds__(kThreads)
+    merge_parts(Reducer reducer, int64_t outputs, int64_t pieces,
+                const typename Reducer::Part* parts) {
+  for (int64_t output = WarpTeam::first(); output < outputs; output += WarpTeam::step()) {
+    auto part = Reducer::first();
+    for (int64_t k = WarpTeam::rank(); k < pieces; k += kWarp)
+      part = Reducer::merge(part, parts[output * pieces + k]);
+    part = warp_reduce(part, Merge<Reducer>{});
+    if (WarpTeam::rank() == 0) reducer.finish(output, part);
+  }
+}
+
+/// Reduces x, whose layout and that of y (of x's rank, size 1 where it is reduced, contiguous) say
+/// what is reduced.
+template <typename Reducer>
+void reduce(const Reducer& reducer, const Tensor& x, const Tensor& y) {
+  using Part = typename Reducer::Part;
+  const ReductionPlan plan = plan_reduction(x, y);
+  if (plan.outputs == 0) return;
+  Tensor buffer;
+  Part* parts = nullptr;
+  if (plan.pieces > 1) {
+    buffer = Tensor::empty({plan.outputs * plan.pieces * int64_t(sizeof(Part))}, u8, y.device());
+    parts = reinterpret_cast<Part*>(buffer.data<uint8_t>());
+  }
+  launch(threads_for(plan.outputs * plan.pieces * plan.lanes, y), &reduce_kernel<Reducer>, reducer,
+         plan, parts);
+  if (plan.pieces > 1)
+    launch(teams_for<WarpTeam>(plan.outputs, y), &merge_parts<Reducer>, reducer, plan.outputs,
+           plan.pieces, parts);
+}
+
+}  // namespace tapegrad::backends::cuda

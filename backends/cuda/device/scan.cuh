@@ -1,0 +1,155 @@
+// Running results along rows: of each element and those before it.
+//
+// A Scan says what runs:
+//
+//   struct RunningSum {
+//     using State = double;                        // of some elements that follow each other
+//     static constexpr bool kOneByOne = false;     // whether only single elements may be merged
+//     __device__ State none() const;               // of no elements
+//     __device__ State load(int64_t at, int64_t i) const;  // of element i of a row, which lies
+//     there
+//     __device__ State merge(State before, State after) const;
+//     __device__ void store(int64_t at, State state) const;
+//   };
+//
+// What is merged with what depends on the sizes alone: always the same bits.
+#pragma once
+
+#include "backends/cuda/device/rows.cuh"
+#include "backends/cuda/device/team.cuh"
+
+namespace tapegrad::backends::cuda {
+
+/// The state of the threads in front of this one, and of all.
+template <typename State>
+struct Prefix {
+  State before, all;
+};
+
+template <typename Scan, typename State = typename Scan::State>
+__device__ Prefix<State> prefix_of(WarpTeam, const Scan& scan, State own) {
+  for (int lanes = 1; lanes < kWarp; lanes *= 2) {
+    const State other = shuffle_up(own, lanes);
+    if (WarpTeam::rank() >= lanes) own = scan.merge(other, own);
+  }
+  const State before = shuffle_up(own, 1);
+  return {WarpTeam::rank() > 0 ? before : scan.none(), shuffle_from(own, kWarp - 1)};
+}
+
+template <typename Scan, typename State = typename Scan::State>
+__device__ Prefix<State> prefix_of(BlockTeam, const Scan& scan, State own) {
+  constexpr int kWarps = kThreads / kWarp;
+  __shared__ __align__(16) unsigned char bytes[kWarps * sizeof(State)];
+  State* warps = reinterpret_cast<State*>(bytes);
+  const auto [before, all] = prefix_of(WarpTeam{}, scan, own);
+  __syncthreads();  // of a call before this one, warps have been read
+  if (WarpTeam::rank() == 0) warps[threadIdx.x / kWarp] = all;
+  __syncthreads();
+  State in_front = scan.none(), total = scan.none();
+  for (int warp = 0; warp < kWarps; ++warp) {
+    if (warp == int(threadIdx.x) / kWarp) in_front = total;
+    total = scan.merge(total, warps[warp]);
+  }
+  return {scan.merge(in_front, before), total};
+}
+
+/// Goes on along elements first ... last - 1 of a row, and stores what runs; gives the state of
+/// all.
+template <bool kStores, typename Team, typename Scan, typename State = typename Scan::State>
+__device__ State run_along(Team team, const Scan& scan, const Rows& rows, int64_t row,
+                           int64_t first, int64_t last, State state) {
+  const auto at = [begin = rows.begin(row), step = rows.step](int64_t i) {
+    return begin + i * step;
+  };
+  if constexpr (Team::kSize == 1) {
+    for (int64_t i = first; i < last; ++i) {
+      state = scan.merge(state, scan.load(at(i), i));
+      if (kStores) scan.store(at(i), state);
+    }
+  } else {
+    constexpr int kItems = 4;  // of a thread, side by side
+    for (int64_t i = first; i < last; i += Team::kSize * kItems) {
+      const int64_t begin = i + Team::rank() * kItems,
+                    end = begin + kItems < last ? begin + kItems : last;
+      State own = scan.none();
+      for (int64_t k = begin; k < end; ++k) own = scan.merge(own, scan.load(at(k), k));
+      const auto [before, all] = prefix_of(team, scan, own);
+      if (kStores) {
+        own = scan.merge(state, before);
+        for (int64_t k = begin; k < end; ++k) {
+          own = scan.merge(own, scan.load(at(k), k));
+          scan.store(at(k), own);
+        }
+      }
+      state = scan.merge(state, all);
+    }
+  }
+  return state;
+}
+
+/// A team for each row.
+template <typename Team, typename Scan>
+__global__ void __launch_bounds__(kThreads) scan_rows(Scan scan, Rows rows) {
+  for (int64_t row = Team::first(); row < rows.count; row += Team::step())
+    run_along<true>(Team{}, scan, rows, row, 0, rows.n, scan.none());
+}
+
+// Few long rows go in pieces, a block for each: the states of all pieces, what runs into each of
+// them, and then the pieces themselves.
+
+inline constexpr int64_t kPiece = 4096;
+
+template <bool kStores, typename Scan>
+__global__ void __launch_bounds__(kThreads)
+    scan_pieces(Scan scan, Rows rows, int64_t pieces, typename Scan::State* states) {
+  for (int64_t at = blockIdx.x; at < rows.count * pieces; at += gridDim.x) {
+    const int64_t first = at % pieces * kPiece;
+    const int64_t last = first + kPiece < rows.n ? first + kPiece : rows.n;
+    const auto state = run_along<kStores>(BlockTeam{}, scan, rows, at / pieces, first, last,
+                                          kStores ? states[at] : scan.none());
+    if (!kStores && threadIdx.x == 0) states[at] = state;
+  }
+}
+
+template <typename Scan>
+__global__ void __launch_bounds__(kThreads)
+    run_into_pieces(Scan scan, int64_t rows, int64_t pieces, typename Scan::State* states) {
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    auto state = scan.none();
+    for (int64_t i = 0; i < pieces; i += kThreads) {
+      const int64_t piece = i + int64_t(threadIdx.x), at = row * pieces + piece;
+      const auto own = piece < pieces ? states[at] : scan.none();
+      const auto [before, all] = prefix_of(BlockTeam{}, scan, own);
+      if (piece < pieces) states[at] = scan.merge(state, before);
+      state = scan.merge(state, all);
+    }
+  }
+}
+
+/// Along the middle one of x's three dimensions.
+template <typename Scan>
+void run_scan(const Scan& scan, const Tensor& x) {
+  using State = typename Scan::State;
+  constexpr int64_t kManyRows = 1024;  // that keep a device busy, a thread or a block for each
+  const Rows rows(x);
+  if (x.numel() == 0) return;
+  if (Scan::kOneByOne || rows.n <= 8 || (rows.step > 1 && rows.count >= kManyRows))
+    return launch(teams_for<ThreadTeam>(rows.count, x), &scan_rows<ThreadTeam, Scan>, scan, rows);
+  if constexpr (!Scan::kOneByOne) {
+    if (rows.n <= 1024)
+      return launch(teams_for<WarpTeam>(rows.count, x), &scan_rows<WarpTeam, Scan>, scan, rows);
+    if (rows.n <= kPiece || rows.count >= kManyRows)
+      return launch(teams_for<BlockTeam>(rows.count, x), &scan_rows<BlockTeam, Scan>, scan, rows);
+    const int64_t pieces = (rows.n + kPiece - 1) / kPiece;
+    const Tensor storage =
+        Tensor::empty({rows.count * pieces * int64_t(sizeof(State))}, u8, x.device());
+    State* states = reinterpret_cast<State*>(storage.data<uint8_t>());
+    const LaunchConfig each = teams_for<BlockTeam>(rows.count * pieces, x);
+    launch(each, &scan_pieces<false, Scan>, scan, rows, pieces, states);
+    launch(teams_for<BlockTeam>(rows.count, x), &run_into_pieces<Scan>, scan, rows.count, pieces,
+           states);
+    launch(each, &scan_pieces<true, Scan>, scan, rows, pieces, states);
+  }
+}
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,45 @@
+#include "backends/cuda/device/segments.h"
+
+#include <cub/device/device_radix_sort.cuh>
+
+#include <bit>
+
+#include "backends/cuda/device/each.cuh"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+struct Iota {
+  int64_t* y;
+  __device__ void operator()(int64_t i) const { y[i] = i; }
+};
+
+}  // namespace
+
+Sorted sort_again(const Tensor& keys, const Tensor& order, int bits) {
+  Sorted sorted{keys.empty_like(), order.empty_like()};
+  const int64_t count = keys.numel();
+  if (count == 0) return sorted;
+  const cudaStream_t stream = stream_of(keys);
+  const auto sort = [&](void* storage, size_t& bytes) {
+    TG_CUDA(cub::DeviceRadixSort::SortPairs(
+        storage, bytes, reinterpret_cast<const uint64_t*>(keys.data<int64_t>()),
+        reinterpret_cast<uint64_t*>(sorted.keys.data<int64_t>()), order.data<int64_t>(),
+        sorted.order.data<int64_t>(), count, 0, bits, stream));
+  };
+  size_t bytes = 0;
+  sort(nullptr, bytes);
+  const Tensor storage = Tensor::empty({int64_t(bytes)}, u8, keys.device());
+  sort(storage.data<uint8_t>(), bytes);
+  return sorted;
+}
+
+Sorted sort_keys(const Tensor& keys, int bits) {
+  const Tensor order = keys.empty_like();
+  for_each(order.numel(), order, Iota{order.data<int64_t>()});
+  return sort_again(keys, order, bits);
+}
+
+int bits_for(int64_t bound) { return std::max(1, int(std::bit_width(uint64_t(bound)))); }
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,70 @@
+// Elements that go to one place, combined there by one thread in their order.
+#pragma once
+
+#include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/numeric.cuh"
+#include "backends/cuda/device/segments.h"
+#include "backends/cuda/layout/reduce_plan.h"
+
+namespace tapegrad::backends::cuda {
+
+inline constexpr int64_t kNowhere = -1;  // a key: the element is left out
+
+/// Row-major index i of a shape as an offset: dimension dim does not count.
+inline Nest nest_without(const Shape& shape, const Strides& steps, int dim) {
+  Nest nest;
+  nest.rank = shape.rank();
+  for (int d = 0; d < shape.rank(); ++d) {
+    nest.sizes[d] = shape[d];
+    nest.steps[d] = d == dim ? 0 : steps[d];
+  }
+  return nest;
+}
+
+/// keys[i] = the element of y that index[i] along dim means.
+struct Targets {
+  const int64_t* index;
+  int64_t* keys;
+  Nest nest;
+  int64_t step, size;  // a graph checks indices beside their use: what leads outside is left out
+  __device__ void operator()(int64_t i) const {
+    const int64_t at = index[i];
+    keys[i] = at >= 0 && at < size ? nest.offset(i) + at * step : kNowhere;
+  }
+};
+inline Tensor targets_of(const Tensor& index, int dim, const Tensor& y) {
+  const Tensor keys = Tensor::empty({index.numel()}, i64, index.device());
+  for_each(
+      index.numel(), index,
+      Targets{index.data<int64_t>(), keys.data<int64_t>(),
+              nest_without(index.shape(), y.strides(), dim), y.strides()[dim], y.shape()[dim]});
+  return keys;
+}
+
+/// y[key] = rule(... rule(y[key], source of the first with that key) ..., of the last).
+template <typename T, typename Rule>
+struct CombineSegment {
+  const T* source;
+  const int64_t *keys, *order;
+  T* y;
+  int64_t count;
+  Rule rule;
+  __device__ void operator()(int64_t i) const {
+    const int64_t key = keys[i];
+    if (key == kNowhere || (i > 0 && keys[i - 1] == key)) return;
+    auto value = widen(y[key]);
+    for (; i < count && keys[i] == key; ++i) value = rule(value, widen(source[order[i]]));
+    y[key] = narrow<T>(value);
+  }
+};
+
+/// keys are elements of y's memory (from y's first on) below `bound`, or kNowhere.
+template <typename T, typename Rule>
+void combine(const Tensor& source, const Tensor& keys, int64_t bound, const Rule& rule, Tensor& y) {
+  const Sorted sorted = sort_keys(keys, bits_for(bound));
+  for_each(keys.numel(), y,
+           CombineSegment<T, Rule>{source.data<T>(), sorted.keys.data<int64_t>(),
+                                   sorted.order.data<int64_t>(), y.data<T>(), keys.numel(), rule});
+}
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,93 @@
+// What an elementwise kernel goes over: strided operands of one shape.
+#pragma once
+
+#include <array>
+
+#include "core/base/host_device.h"
+#include "core/base/tensor.h"
+
+namespace tapegrad::backends::cuda {
+
+/// As many elements as are loaded or stored at once.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T v[kCount];
+};
+
+/// Division by a number that is known at the launch, of n < 2^31 (Granlund and Montgomery 1994).
+class Divisor {
+ public:
+  Divisor() = default;
+  explicit Divisor(uint32_t by);
+  TG_HD uint32_t quotient(uint32_t n) const {
+    return (uint32_t(uint64_t(n) * multiplier_ >> 32) + n) >> shift_;
+  }
+  TG_HD uint32_t divisor() const { return by_; }
+
+ private:
+  uint32_t by_ = 1, shift_ = 0, multiplier_ = 1;
+};
+
+enum class Access : uint8_t {
+  kPacked,   // one after another, and aligned for Packs
+  kLinear,   // one after another
+  kSingle,   // one element for all
+  kRow,      // one row for all, of whole Packs
+  kStrided,  // at an offset that is computed from the index
+};
+
+/// What a map goes over; operand 0 is y.
+template <size_t N>
+struct Operands {
+  int64_t count = 0;
+  int rank = 0;
+  bool packed = true;    // no operand is read or written element by element
+  bool strided = false;  // one is kStrided or kRow
+  Access access[N] = {};
+  Divisor sizes[kMaxRank] = {};
+  int64_t strides[N][kMaxRank] = {};
+  void* data[N] = {};
+
+  TG_HD int64_t offset(int operand, int64_t index) const {
+    if (access[operand] == Access::kSingle) return 0;
+    if (access[operand] <= Access::kLinear) return index;
+    uint32_t rest = uint32_t(index);
+    int64_t at = 0;
+    for (int d = rank - 1; d > 0; --d) {
+      const uint32_t outer = sizes[d].quotient(rest);
+      at += int64_t(rest - outer * sizes[d].divisor()) * strides[operand][d];
+      rest = outer;
+    }
+    return at + int64_t(rest) * strides[operand][0];
+  }
+
+  template <typename T>
+  TG_HD T& element(int operand, int64_t index) const {
+    return static_cast<T*>(data[operand])[offset(operand, index)];
+  }
+  template <typename T, int kPack>
+  TG_HD Pack<T, kPack> pack(int operand, int64_t index) const {
+    const T* from = static_cast<const T*>(data[operand]);
+    if (access[operand] == Access::kRow) {
+      const Divisor& row = sizes[rank - 1];
+      index = uint32_t(index) - row.quotient(uint32_t(index)) * row.divisor();
+    }
+    if (access[operand] != Access::kSingle)
+      return *reinterpret_cast<const Pack<T, kPack>*>(from + index);
+    Pack<T, kPack> repeated;
+    for (int k = 0; k < kPack; ++k) repeated.v[k] = *from;
+    return repeated;
+  }
+};
+
+/// Calls run(formula, operands, y) for pieces of fewer than 2^31 elements, so that indices of
+/// strided operands need 32 bits; work without those is one piece. Operand 0 is y; all broadcast to
+/// its shape. element[i] is the size of one of operand i, and a pack has so many of them.
+///
+/// Not part of map(), which is compiled once a formula and type.
+template <size_t N>
+void for_each_piece(const std::array<const Tensor*, N>& operands,
+                    const std::array<int64_t, N>& element, int pack, const void* formula,
+                    void (*run)(const void* formula, const Operands<N>& o, const Tensor& y));
+
+}  // namespace tapegrad::backends::cuda

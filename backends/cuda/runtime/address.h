@@ -1,0 +1,13 @@
+// Where a tensor lies, whatever its dtype.
+#pragma once
+
+#include "core/base/tensor.h"
+
+namespace tapegrad::backends::cuda {
+
+/// Of the first element.
+inline std::byte* address_of(const Tensor& x) {
+  return x.storage().data() + x.layout().offset * size_of(x.dtype());
+}
+
+}  // namespace tapegrad::backends::cuda

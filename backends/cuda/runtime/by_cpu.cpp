@@ -1,0 +1,87 @@
+// Kernels that go by the CPU: operands are copied there and results back, around the CPU's own
+// kernel. For what is seldom in a training step: factorisations of matrices, Fourier transforms,
+// and draws and losses whose every element is a long story of its own.
+#include <tuple>
+
+#include "backends/cuda/register.h"
+#include "backends/cuda/runtime/api.h"
+#include "core/dispatch/kernels.h"
+#include "ops/ctc_loss.h"
+#include "ops/fft.h"
+#include "ops/linalg.h"
+#include "ops/noise.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+/// An argument while the CPU's kernel runs: itself, unless it is a tensor.
+template <typename A>
+struct OnCpu {
+  A value;
+  A get() { return value; }
+  void give_back() {}
+};
+template <>
+struct OnCpu<const Tensor&> {
+  Tensor host;
+  explicit OnCpu(const Tensor& x) : host(x ? x.to(cpu) : x) {}
+  const Tensor& get() { return host; }
+  void give_back() {}
+};
+/// Read, as well as written: many work in place.
+template <>
+struct OnCpu<Tensor&> {
+  Tensor& device;
+  Tensor host;
+  explicit OnCpu(Tensor& y) : device(y), host(y ? y.to(cpu) : y) {}
+  Tensor& get() { return host; }
+  void give_back() {
+    if (device) kernels::copy(host.to(device.device()), device);
+  }
+};
+
+template <auto& kKernel, typename Signature>
+struct ByCpu;
+template <auto& kKernel, typename... Arguments>
+struct ByCpu<kKernel, Kernel<void(Arguments...)>> {
+  template <typename T>
+  static void set() {
+    kKernel.template set_for<T>(DeviceType::kCuda, [](Type<T>, Arguments... arguments) {
+      const OpScope scope(kKernel);
+      std::tuple<OnCpu<Arguments>...> on_cpu{OnCpu<Arguments>{arguments}...};
+      std::apply(
+          [](auto&... each) {
+            kKernel.at(DeviceType::kCpu, kDTypeOf<T>)(each.get()...);
+            (each.give_back(), ...);
+          },
+          on_cpu);
+    });
+  }
+};
+
+template <auto& kKernel, typename... Ts>
+void set_by_cpu(TypeList<Ts...>) {
+  (ByCpu<kKernel, std::remove_cvref_t<decltype(kKernel)>>::template set<Ts>(), ...);
+}
+
+}  // namespace
+
+void register_by_cpu() {
+  constexpr TypeList<float, double> kReals{};
+  set_by_cpu<kernels::lu_factor>(kReals);
+  set_by_cpu<kernels::lu_solve>(kReals);
+  set_by_cpu<kernels::triangular_solve>(kReals);
+  set_by_cpu<kernels::cholesky>(kReals);
+  set_by_cpu<kernels::qr_factor>(kReals);
+  set_by_cpu<kernels::qr_form>(kReals);
+  set_by_cpu<kernels::svd>(kReals);
+  set_by_cpu<kernels::eigh>(kReals);
+  set_by_cpu<kernels::fft>(kReals);
+  set_by_cpu<kernels::rfft>(kReals);
+  set_by_cpu<kernels::irfft>(kReals);
+  set_by_cpu<kernels::ctc_loss>(kFloatTypes);
+  set_by_cpu<kernels::poisson>(kFloatTypes);
+  set_by_cpu<kernels::multinomial>(kFloatTypes);
+}
+
+}  // namespace tapegrad::backends::cuda

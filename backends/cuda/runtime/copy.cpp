@@ -1,0 +1,60 @@
+// Moves between devices.
+#include "backends/cuda/runtime/copy.h"
+
+#include "backends/cuda/runtime/address.h"
+#include "backends/cuda/runtime/api.h"
+#include "backends/cuda/runtime/pinned.h"
+#include "backends/cuda/runtime/stream.h"
+#include "core/dispatch/kernels.h"
+
+namespace tapegrad::backends::cuda {
+namespace {
+
+constexpr const char* kReads = "a value is copied to the CPU, which waits for the device";
+constexpr const char* kWrites = "values are copied from the CPU, as they are at that moment";
+
+void from_host(const Tensor& x, Tensor& y, size_t bytes) {
+  stop_recording(kWrites);
+  copy_to_device(x, address_of(y), bytes, y.device());
+}
+
+void to_peer(const Tensor& x, Tensor& y, size_t bytes) {
+  stop_recording("a value is copied to another device");
+  const std::byte* source = address_of(x);  // in order by now, and on x's device
+  const cudaStream_t from = stream_of(x), to = stream_of(y);
+  order(from, x.device(), to, y.device());
+  stream_of(y);
+  TG_CUDA(
+      cudaMemcpyPeerAsync(address_of(y), y.device().index, source, x.device().index, bytes, to));
+  order(to, y.device(), from, x.device());  // x's memory is not reused before
+}
+
+}  // namespace
+
+void copy_to_host(const Tensor& x, void* to) {
+  stop_recording(kReads);
+  const cudaStream_t stream = stream_of(x);
+  const size_t bytes = size_t(x.numel() * size_of(x.dtype()));
+  TG_CUDA(cudaMemcpyAsync(to, address_of(x), bytes, cudaMemcpyDeviceToHost, stream));
+  TG_CUDA(cudaStreamSynchronize(stream));
+}
+
+void copy_from_host(const void* from, Tensor& y) {
+  stop_recording(kWrites);
+  copy_to_device(from, address_of(y), size_t(y.numel() * size_of(y.dtype())), y.device());
+}
+
+void register_copy() {
+  set<kernels::transfer>(kAllTypes, [](auto, const Tensor& x, Tensor& y) {
+    const size_t bytes = size_t(x.numel() * size_of(x.dtype()));
+    if (bytes == 0) return;
+    if (y.device().type == DeviceType::kCpu)
+      copy_to_host(x, address_of(y));
+    else if (x.device().type == DeviceType::kCpu)
+      from_host(x, y, bytes);
+    else
+      to_peer(x, y, bytes);
+  });
+}
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,105 @@
+#include "core/autograd/anomaly.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr unsigned char kNan = 1, kInfinity = 2;
+
+using detail::NonFinite;
+
+/// The elements in row-major order, on the host; calls visit(T) until it returns false.
+template <typename Visit>
+void visit_floats(const Tensor& x, const Visit& visit) {
+  if (!x || !is_float(x.dtype())) return;
+  const Tensor here = x.to(cpu).contiguous();
+  with_type(here.dtype(), [&]<typename T>(Type<T>) {
+    const T* values = here.data<T>();
+    for (int64_t i = 0; i < here.numel(); ++i)
+      if (!visit(convert<double>(values[i]))) return;
+  });
+}
+
+/// "[1, 2] of [4, 5]"
+std::string place(int64_t element, const Shape& shape) {
+  Dims index = shape;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    index[i] = element % shape[i];
+    element /= shape[i];
+  }
+  detail::ErrorText text;
+  text.add(index);
+  text.add(" of ");
+  text.add(shape);
+  return text.text();
+}
+
+/// What y has and nothing before it had, with its place: "a NaN at [1] of [4]".
+std::optional<std::string> describe_made(NonFinite before, unsigned char wanted, const Tensor& y) {
+  std::optional<std::string> made;
+  const bool nan = (wanted & kNan) != 0 && !before.nan;
+  const bool infinity = (wanted & kInfinity) != 0 && !before.nan && !before.infinity;
+  int64_t element = 0;
+  visit_floats(y, [&](double value) {
+    if (nan && std::isnan(value)) made = "a NaN at " + place(element, y.shape());
+    if (infinity && std::isinf(value)) made = "an infinity at " + place(element, y.shape());
+    ++element;
+    return !made;
+  });
+  return made;
+}
+
+NonFinite both(NonFinite a, NonFinite b) { return {a.nan || b.nan, a.infinity || b.infinity}; }
+
+}  // namespace
+
+AnomalyMode::AnomalyMode(AnomalyOptions options)
+    : before_(std::exchange(detail::anomaly, kNan | (options.infinity ? kInfinity : 0))) {}
+AnomalyMode::~AnomalyMode() { detail::anomaly = before_; }
+
+NonFinite detail::find_non_finite(const Tensor& x) {
+  NonFinite found;
+  visit_floats(x, [&](double value) {
+    found.nan |= std::isnan(value);
+    found.infinity |= std::isinf(value);
+    return !found.nan || !found.infinity;
+  });
+  return found;
+}
+
+void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) {
+  const Node* running = running_node();
+  if (running != nullptr && !is_call_line(*running)) return;  // a rule: its gradients are looked at
+  const unsigned char wanted = running != nullptr ? anomaly & kNan : anomaly;
+  if (const auto made = describe_made(before, wanted, y))
+    fail<AutogradError>(op, ": made ", *made, ", from inputs without");
+}
+
+void check_made_by_rule(const Node& node, std::span<const Variable> incoming,
+                        std::span<const Variable> outgoing) {
+  // A saved infinity makes an infinite gradient by right. A NaN is told even if it comes from a
+  // saved one: here it entered the gradients.
+  struct Saved final : SavedVisitor {
+    NonFinite found;
+    void on_saved(const Tensor& value) override {
+      found = both(found, detail::find_non_finite(value));
+    }
+  } saved;
+  node.visit_saved(saved);
+  NonFinite before{false, saved.found.nan || saved.found.infinity};
+  for (const Variable& dy : incoming)
+    before = both(before, detail::find_non_finite(dy.value_or_empty()));
+  for (size_t i = 0; i < outgoing.size(); ++i)
+    if (const auto made = describe_made(before, detail::anomaly, outgoing[i].value_or_empty()))
+      fail<AutogradError>(node.name(), ": its gradient made ", *made, " for input ", i,
+                          saved.found.nan ? ", from a NaN that it saved" : ", from values without");
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,183 @@
+#include "core/autograd/checkpoint.h"
+
+#include <mutex>
+
+#include "core/base/error.h"
+#include "core/base/generator.h"
+#include "core/base/internal/scope.h"
+#include "core/tape/autocast.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
+
+namespace tapegrad {
+namespace {
+
+constinit thread_local bool recomputing = false;
+
+/// Sets a variable of this thread for a scope.
+template <typename T>
+class Exchanged {
+ public:
+  Exchanged(T& variable, T value) : variable_(variable), before_(std::exchange(variable, value)) {}
+  ~Exchanged() { variable_ = before_; }
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
+
+ private:
+  T& variable_;
+  T before_;
+};
+
+}  // namespace
+
+bool is_recomputing() { return recomputing; }
+
+/// A checkpointed call. It first notes what is saved and drawn, and later runs again to have it.
+class detail::CheckpointScope::Segment final : public SavedStore, public DrawObserver {
+ public:
+  Segment(const std::vector<Variable>& inputs, Run run)
+      : run_(std::move(run)),
+        scope_(current_scope()),
+        autocast_(is_autocast_enabled()),
+        autocast_dtype_(autocast_dtype()) {
+    for (const Variable& x : inputs) {
+      inputs_.emplace_back();
+      inputs_.back().requires_grad = x.requires_grad();
+      if (x) inputs_.back().value.keep(x.value());
+    }
+  }
+
+  void enter() {
+    store_before_ = std::exchange(saved_store, this);
+    observer_before_ = set_draw_observer(this);
+  }
+  void leave() {
+    saved_store = store_before_;
+    set_draw_observer(observer_before_);
+    observer_before_ = nullptr;
+  }
+
+  uint32_t keep(const Tensor& value) override {
+    Saved saved{value.shape(), value.dtype(), value.storage().version()};
+    if (!again_) {
+      saved_.push_back(std::move(saved));
+      return uint32_t(saved_.size() - 1);
+    }
+    const size_t number = values_.size();
+    if (number >= saved_.size() || saved_[number].shape != saved.shape ||
+        saved_[number].dtype != saved.dtype)
+      fail<AutogradError>("checkpoint: run again, the function saves other values: ", saved.shape,
+                          ", the ", number + 1, ". of ", saved_.size());
+    values_.push_back(value);
+    return uint32_t(number);
+  }
+
+  const Tensor& value(uint32_t number) override {
+    const std::lock_guard lock(mutex_);
+    if (!done_) run_again();
+    const Tensor& value = values_[number];
+    if (value.storage().version() != saved_[number].version)
+      fail<AutogradError>(running_node()->name(),
+                          ": a value saved for backward was changed in place in a checkpoint");
+    return value;
+  }
+
+  void on_input(const Tensor& input) override {
+    const uint32_t version = input.storage().version();
+    if (!again_) return read_.push_back(version);
+    if (next_read_ == read_.size())
+      fail<AutogradError>("checkpoint: run again, the function has more ops");
+    if (read_[next_read_++] != version)
+      fail<AutogradError>("checkpoint: a value of shape ", input.shape(),
+                          " that the function reads was changed in place since it ran");
+  }
+
+  bool repeat(RandomState& state) override {
+    if (!again_) {
+      if (observer_before_ == nullptr || !observer_before_->repeat(state)) return false;
+      draws_.push_back(state);
+      return true;
+    }
+    if (next_draw_ == draws_.size())
+      fail<AutogradError>("checkpoint: run again, the function draws more random numbers");
+    state = draws_[next_draw_++];
+    return true;
+  }
+  void on_draw(RandomState state) override {
+    draws_.push_back(state);
+    if (observer_before_ != nullptr) observer_before_->on_draw(state);
+  }
+
+ private:
+  struct Input {
+    SavedValue value;
+    bool requires_grad;
+  };
+  struct Saved {
+    Shape shape;
+    DType dtype;
+    uint32_t version;
+  };
+
+  void run_again() {
+    std::vector<Variable> xs;
+    for (const Input& input : inputs_) {
+      xs.emplace_back();
+      if (!input.value) continue;
+      xs.back() = Variable(input.value.value());
+      if (input.requires_grad) xs.back().requires_grad_();
+    }
+    const Recording on(true);
+    const Scope scope(scope_);
+    const Autocast autocast(autocast_dtype_, autocast_);
+    const Exchanged flag(recomputing, true);
+    struct Again {
+      Segment& segment;
+      explicit Again(Segment& segment) : segment(segment) {
+        segment.again_ = true;
+        segment.next_draw_ = segment.next_read_ = 0;
+        segment.values_.clear();
+        segment.enter();
+      }
+      ~Again() {
+        segment.leave();
+        segment.again_ = false;
+      }
+    } again(*this);
+    run_(xs);
+    if (values_.size() != saved_.size())
+      fail<AutogradError>("checkpoint: run again, the function saves ", values_.size(),
+                          " values, at first it saved ", saved_.size());
+    done_ = true;
+  }
+
+  const Run run_;
+  const std::string* const scope_;
+  const bool autocast_;
+  const DType autocast_dtype_;
+  std::vector<Input> inputs_;
+  std::vector<Saved> saved_;
+  std::vector<uint32_t> read_;  // versions of the inputs of the recorded ops, in their order
+  std::vector<RandomState> draws_;
+  SavedStore* store_before_ = nullptr;
+  DrawObserver* observer_before_ = nullptr;
+
+  std::mutex mutex_;  // two losses may need the values at once
+  std::vector<Tensor> values_;
+  size_t next_draw_ = 0, next_read_ = 0;
+  bool again_ = false, done_ = false;
+};
+
+detail::CheckpointScope::CheckpointScope(std::vector<Variable> inputs, Run run) {
+  if (!is_recording()) return;
+  segment_ = new Segment(inputs, std::move(run));
+  segment_->enter();
+}
+
+detail::CheckpointScope::~CheckpointScope() {
+  if (segment_ == nullptr) return;
+  segment_->leave();
+  if (segment_->drop_owner()) SavedStore::destroy(segment_);
+}
+
+}  // namespace tapegrad

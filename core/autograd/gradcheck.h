@@ -1,0 +1,54 @@
+// Gradient checks for any callable: backward passes against central differences, in float64, the
+// full Jacobian.
+//
+//   auto result = gradcheck([](const auto& in) { return tanh(in[0] * in[1]); }, {a, b}, {.order =
+//   2}); if (!result) std::cerr << result.message;
+#pragma once
+
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "core/tape/variable.h"
+
+namespace tapegrad {
+
+struct GradcheckOptions {
+  int order = 1;      // 2 also checks the gradient of the gradient, in the inputs and in the seed;
+                      // 3 that of this one too, which takes long for more than a few elements
+  double eps = 1e-6;  // half of the difference's width
+  double atol = 1e-5;
+  double rtol = 1e-3;
+};
+
+struct GradcheckResult {
+  bool ok = true;
+  /// Names the input, the element and both values of the first mismatch; empty when ok.
+  std::string message;
+
+  explicit operator bool() const { return ok; }
+};
+
+using GradcheckFunction = std::function<std::vector<Variable>(const std::vector<Variable>&)>;
+
+/// Checks f at the inputs. Those that require a gradient are varied; they must be float64, else a
+/// DTypeError. f must be deterministic; its integer outputs are ignored. The inputs are left as
+/// they were.
+GradcheckResult gradcheck_outputs(const GradcheckFunction& f, const std::vector<Variable>& inputs,
+                                  GradcheckOptions options = {});
+
+/// The same for an f that returns one Variable or several.
+template <typename F>
+GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
+  return gradcheck_outputs(
+      [&](const std::vector<Variable>& in) -> std::vector<Variable> {
+        if constexpr (std::is_convertible_v<std::invoke_result_t<F, decltype(in)>, Variable>)
+          return {f(in)};
+        else
+          return f(in);
+      },
+      inputs, options);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,249 @@
+#include "core/autograd/internal/capture.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/internal/backward.h"
+#include "core/tape/recording.h"
+
+namespace tapegrad {
+namespace {
+
+constinit thread_local Capture* current_capture = nullptr;
+constexpr size_t kAlign = 16;
+
+Leaf& leaf_of(const Ref<Node>& node) { return static_cast<Leaf&>(*node); }
+
+template <typename... Parts>
+std::string text_of(const Parts&... parts) {
+  detail::ErrorText text;
+  (text.add(parts), ...);
+  return text.text();
+}
+
+}  // namespace
+
+/// Makes a capture this thread's for a scope.
+class Capture::Current {
+ public:
+  explicit Current(Capture* capture) : before_(std::exchange(current_capture, capture)) {}
+  ~Current() { current_capture = before_; }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  Capture* before_;
+};
+
+Capture* Capture::current() { return current_capture; }
+int64_t Capture::current_number() { return current_capture ? current_capture->number_ : 0; }
+
+Capture::Capture()
+    : number_([] {
+        static std::atomic<int64_t> made{0};
+        return ++made;
+      }()) {}
+Capture::~Capture() = default;
+
+void Capture::record(const std::function<void()>& fn) {
+  if (current_capture != nullptr)
+    fail<ArgumentError>("GraphedStep: another one is recorded by this thread");
+  const Current scope(this);
+  begin();
+  recording_ = true;
+  struct Leave {
+    Capture& capture;
+    ~Leave() { capture.leave(); }
+  } leave{*this};
+  try {
+    fn();
+  } catch (...) {
+    execute();
+    throw;
+  }
+  if (recording_) finish();
+  if (!ready_ && !lost_) check_watched(/*wait=*/true);
+}
+
+/// fn has run to its end.
+void Capture::finish() {
+  settle();
+  if (!recording_) return;  // there was no memory for it
+  for (Gradient& gradient : gradients_) gradient.result = leaf_of(gradient.leaf).gradient();
+  for (Operand& operand : operands_) {
+    operand.is_written = operand.tensor.storage().version() != operand.version;
+    if (operand.tensor.storage().has_one_owner())
+      return give_up(text_of("the step reads a tensor of shape ", operand.tensor.shape(),
+                             " that it then replaces by another; copy_() writes into it"));
+  }
+  recording_ = false;
+  if (!end()) return lose();
+  for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
+  ready_ = true;
+}
+
+/// Runs what was recorded so far, and goes on without recording.
+void Capture::execute() {
+  if (!recording_) return;
+  recording_ = false;
+  current_capture = nullptr;
+  if (!end()) return lose();
+  for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
+  prepare();
+  launch(values_);
+}
+
+void Capture::lose() {
+  lost_ = true;
+  for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
+  for (const Gradient& gradient : gradients_)
+    if (!gradient.into) leaf_of(gradient.leaf).set_gradient({});
+}
+
+void Capture::give_up(std::string why) {
+  if (!recording_) return;
+  reason_ = std::move(why);
+  execute();
+  if (lost_) fail<Error>("GraphedStep: the recording was lost: ", reason_);
+}
+
+bool Capture::is_current() const {
+  for (const Gradient& gradient : gradients_)
+    if (!gradient.into && !gradient.cleared && leaf_of(gradient.leaf).gradient()) return false;
+  return std::none_of(operands_.begin(), operands_.end(), [](const Operand& operand) {
+    return operand.tensor.storage().has_one_owner();
+  });
+}
+
+void Capture::before_replay(std::function<void()> part) {
+  parts_.push_back({values_.size(), std::move(part)});
+}
+
+const void* Capture::live(const void* value, size_t bytes) {
+  const size_t at = preparing_ ? cursor_ : values_.size();
+  const size_t end = at + (bytes + kAlign - 1) / kAlign * kAlign;
+  if (end > kLiveBytes || (preparing_ && end > values_.size()))
+    fail<Error>("GraphedStep: too many values that change with each step");
+  if (preparing_)
+    cursor_ = end;
+  else
+    values_.resize(end);
+  std::memcpy(values_.data() + at, value, bytes);
+  return live_memory() + at;
+}
+
+void Capture::on_draw(Generator& generator, RandomState state, uint64_t counters) {
+  if (!recording_) return;
+  auto found = std::find_if(draws_.begin(), draws_.end(),
+                            [&](const Draws& draws) { return draws.generator == &generator; });
+  const bool is_reseeded =
+      found != draws_.end() &&
+      (found->start.seed != state.seed || found->start.offset + found->counters != state.offset);
+  const bool is_second = std::any_of(draws_.begin(), draws_.end(), [&](const Draws& draws) {
+    return draws.generator != &generator && draws.start.seed == state.seed;
+  });
+  if (is_reseeded || is_second) {
+    give_up(is_second ? "two generators have one seed" : "the step sets the seed of a generator");
+    return generator.set_state({state.seed, state.offset + counters});  // this draw is made
+  }
+  if (found == draws_.end()) {
+    const size_t at = values_.size();
+    const RandomState base{state.seed, 0};
+    live(&base, sizeof(base));
+    draws_.push_back({&generator, state, at, 0});
+    found = draws_.end() - 1;
+  }
+  found->counters += counters;
+}
+
+const RandomState* Capture::base_of(RandomState state) {
+  for (const Draws& draws : draws_)
+    if (recording_ && draws.start.seed == state.seed)
+      return reinterpret_cast<const RandomState*>(live_memory() + draws.place);
+  return nullptr;
+}
+
+void Capture::before_gradient(const Leaf& leaf, const Variable& gradient) {
+  if (recording_ && gradient && !is_own(gradient.value()) &&
+      (tapegrad::is_recording() || !gradient.is_sole_owner()))
+    give_up(text_of("a gradient of shape ", leaf.shape(), " is added to one that others hold too"));
+}
+
+Capture::Gradient* Capture::find(const Leaf& leaf) {
+  for (Gradient& known : gradients_)
+    if (known.leaf.get() == &leaf) return &known;
+  return nullptr;
+}
+
+void Capture::on_gradient(Leaf& leaf, bool had_one) {
+  if (!recording_ || find(leaf) != nullptr) return;
+  gradients_.push_back({Ref<Node>::share(&leaf), Tensor(), {}, false});
+  const Variable gradient = leaf.gradient();
+  if (had_one) gradients_.back().into = gradient.value();
+  if (gradient.device().type == DeviceType::kCpu) give_up("a gradient is on the CPU");
+}
+
+void Capture::on_clear(Leaf& leaf) {
+  if (recording_ && find(leaf) == nullptr)
+    gradients_.push_back({Ref<Node>::share(&leaf), Tensor(), {}, true});
+}
+
+void Capture::on_operand(const Tensor& x) {
+  if (!recording_ || !x || x.device().type == DeviceType::kCpu || is_own(x)) return;
+  for (const Operand& known : operands_)
+    if (known.tensor.shares_storage(x)) return;
+  operands_.push_back({x, x.storage().version()});
+}
+
+/// The host's part of a run.
+void Capture::prepare() {
+  struct Unobserved {  // draws of the past are not drawn again
+    DrawObserver* before = set_draw_observer(nullptr);
+    ~Unobserved() { set_draw_observer(before); }
+  } unobserved;
+  for (const Draws& draws : draws_) {
+    const RandomState now = draws.generator->draw(4 * draws.counters);
+    const RandomState base{now.seed, now.offset - draws.start.offset};
+    std::memcpy(values_.data() + draws.place, &base, sizeof(base));
+  }
+  const Current scope(this);
+  preparing_ = true;
+  struct Done {
+    bool& flag;
+    ~Done() { flag = false; }
+  } done{preparing_};
+  for (const Part& part : parts_) {
+    cursor_ = part.begin;
+    part.run();
+  }
+}
+
+void Capture::replay() {
+  check_watched(/*wait=*/false);
+  // A gradient that is added to has to lie where it did.
+  for (const Gradient& gradient : gradients_) {
+    if (!gradient.into) continue;
+    const Variable now = leaf_of(gradient.leaf).gradient();
+    Tensor into = gradient.into;
+    if (!now)
+      kernels::fill(into, 0);
+    else if (!now.value().shares_storage(into))
+      kernels::copy(now.value(), into);
+  }
+  prepare();
+  launch(values_);
+  for (const Gradient& gradient : gradients_) {
+    Leaf& leaf = leaf_of(gradient.leaf);
+    const Variable now = leaf.gradient();
+    if (bool(now) != bool(gradient.result) || (now && !now.is_same(gradient.result)))
+      leaf.set_gradient(gradient.result);
+  }
+  for (const Operand& operand : operands_)
+    if (operand.is_written) operand.tensor.storage().bump_version();
+}
+
+}  // namespace tapegrad

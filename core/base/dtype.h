@@ -1,0 +1,123 @@
+// Element types, as values (DType), as types (Type<T>) and as lists of types.
+//
+// A dtype is written by its short constant (`f32`), by NumPy's name ("float32") or by NumPy's short
+// code ("f4", "f"). Sixteen-bit floats store 16 bits and compute in float.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string_view>
+
+#include "core/base/float16.h"
+
+namespace tapegrad {
+
+enum class DType : uint8_t {
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUInt8,
+  kBool,
+};
+inline constexpr int kDTypeCount = 10;
+inline constexpr std::string_view kDTypeNames[kDTypeCount] = {
+    "float16", "bfloat16", "float32", "float64", "int8",
+    "int16",   "int32",    "int64",   "uint8",   "bool"};
+inline constexpr int64_t kDTypeSizes[kDTypeCount] = {2, 2, 4, 8, 1, 2, 4, 8, 1, 1};
+
+inline constexpr DType f16 = DType::kFloat16, bf16 = DType::kBFloat16;
+inline constexpr DType f32 = DType::kFloat32, f64 = DType::kFloat64;
+inline constexpr DType i8 = DType::kInt8, i16 = DType::kInt16;
+inline constexpr DType i32 = DType::kInt32, i64 = DType::kInt64;
+inline constexpr DType u8 = DType::kUInt8, boolean = DType::kBool;
+
+constexpr std::string_view name(DType dtype) { return kDTypeNames[int(dtype)]; }
+constexpr int64_t size_of(DType dtype) { return kDTypeSizes[int(dtype)]; }
+constexpr bool is_float(DType dtype) { return dtype <= DType::kFloat64; }
+constexpr bool is_integer(DType dtype) { return dtype > DType::kFloat64 && dtype < DType::kBool; }
+std::ostream& operator<<(std::ostream& out, DType dtype);  // float32
+
+/// From "float32", "f4", "f", "bf16", "?" ... DTypeError lists what is known.
+DType parse_dtype(std::string_view text);
+
+/// The type that holds values of both, by PyTorch's table: float16 with bfloat16 gives float32,
+/// a float with an integer gives the float, uint8 with int8 gives int16.
+DType promote(DType a, DType b);
+
+/// What creation functions make when no dtype is given: float32 at first.
+DType default_dtype();
+void set_default_dtype(DType dtype);  // DTypeError unless a float
+
+/// A type as an argument: `[]<typename T>(Type<T>, ...)` receives it.
+template <typename T>
+struct Type {};
+
+template <typename... Ts>
+struct TypeList {};
+inline constexpr TypeList<float16, bfloat16, float, double> kFloatTypes{};
+/// What arithmetic is defined for: int8, int16 and bool are stored, cast, copied, compared and
+/// indexed only.
+inline constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t>
+    kNumberTypes{};
+inline constexpr TypeList<float16, bfloat16, float, double, int8_t, int16_t, int32_t, int64_t,
+                          uint8_t, bool>
+    kAllTypes{};
+
+template <typename T>
+inline constexpr DType kDTypeOf = DType(-1);
+template <>
+inline constexpr DType kDTypeOf<float16> = f16;
+template <>
+inline constexpr DType kDTypeOf<bfloat16> = bf16;
+template <>
+inline constexpr DType kDTypeOf<float> = f32;
+template <>
+inline constexpr DType kDTypeOf<double> = f64;
+template <>
+inline constexpr DType kDTypeOf<int8_t> = i8;
+template <>
+inline constexpr DType kDTypeOf<int16_t> = i16;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = i32;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = i64;
+template <>
+inline constexpr DType kDTypeOf<uint8_t> = u8;
+template <>
+inline constexpr DType kDTypeOf<bool> = boolean;
+
+/// Calls visit(Type<T>{}) with the dtype's C++ type. For cold paths; kernels are chosen by the
+/// dispatch table.
+template <typename Visit>
+decltype(auto) with_type(DType dtype, Visit visit) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return visit(Type<float16>{});
+    case DType::kBFloat16:
+      return visit(Type<bfloat16>{});
+    case DType::kFloat32:
+      return visit(Type<float>{});
+    case DType::kFloat64:
+      return visit(Type<double>{});
+    case DType::kInt8:
+      return visit(Type<int8_t>{});
+    case DType::kInt16:
+      return visit(Type<int16_t>{});
+    case DType::kInt32:
+      return visit(Type<int32_t>{});
+    case DType::kInt64:
+      return visit(Type<int64_t>{});
+    case DType::kUInt8:
+      return visit(Type<uint8_t>{});
+    case DType::kBool:
+      break;
+  }
+  return visit(Type<bool>{});
+}
+
+}  // namespace tapegrad

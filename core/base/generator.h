@@ -1,0 +1,88 @@
+// Random numbers: Philox4x32-10, a counter-based generator. Element i of a draw depends on the
+// seed, the offset of the draw and i alone, so that any number of threads, and every device, give
+// the same stream.
+//
+//   manual_seed(42);
+//   Variable x = randn({3, 4});
+//   RandomState state = default_generator().state();   // later: set_state(state)
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/host_device.h"
+
+namespace tapegrad {
+
+/// Ten rounds of Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011):
+/// four words from a 64-bit key and a 128-bit counter, whose upper half is zero for our streams.
+TG_HD inline std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter, uint64_t upper = 0) {
+  uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
+  uint32_t c0 = uint32_t(counter), c1 = uint32_t(counter >> 32);
+  uint32_t c2 = uint32_t(upper), c3 = uint32_t(upper >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = uint64_t(0xD2511F53u) * c0, p1 = uint64_t(0xCD9E8D57u) * c2;
+    c0 = uint32_t(p1 >> 32) ^ c1 ^ k0;
+    c1 = uint32_t(p1);
+    c2 = uint32_t(p0 >> 32) ^ c3 ^ k1;
+    c3 = uint32_t(p0);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return {c0, c1, c2, c3};
+}
+
+/// What a generator will draw next; also what a draw was made from.
+struct RandomState {
+  uint64_t seed = 0;
+  uint64_t offset = 0;  // of the next counter; each holds four words
+
+  bool operator==(const RandomState&) const = default;
+};
+
+/// Word i of a draw is word i % 4 of counter offset + i / 4. A float in [0, 1) is the upper 24 bits
+/// of word i; a double is the upper 53 bits of words 2i (high) and 2i + 1 (low).
+TG_HD inline float uniform_float(uint32_t word) { return float(word >> 8) * 0x1p-24f; }
+TG_HD inline double uniform_double(uint32_t high, uint32_t low) {
+  return double((uint64_t(high) << 32 | low) >> 11) * 0x1p-53;
+}
+
+/// Sees the draws of a thread, from any generator, and may answer in its place: what a checkpoint
+/// computes again (core/autograd/checkpoint.h) draws the same numbers.
+class DrawObserver {
+ public:
+  /// True when it set the state; no generator moves then.
+  virtual bool repeat(RandomState& state) = 0;
+  virtual void on_draw(RandomState state) = 0;
+
+ protected:
+  ~DrawObserver() = default;
+};
+/// Of this thread; null for none. Returns the one before.
+DrawObserver* set_draw_observer(DrawObserver* observer);
+
+/// Hands out disjoint parts of one stream. Threads may share it.
+class Generator {
+ public:
+  explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
+
+  /// Reserves `words` 32-bit words and returns where they start.
+  RandomState draw(uint64_t words);
+
+  RandomState state() const;
+  void set_state(RandomState state);
+  void seed(uint64_t seed) { set_state({seed, 0}); }
+
+ private:
+  class Lock;
+
+  mutable std::atomic_flag busy_;  // <mutex> would be compiled by every user
+  RandomState state_;
+};
+
+/// What the random ops use when none is given. Its seed is 0 until set.
+Generator& default_generator();
+void manual_seed(uint64_t seed);
+
+}  // namespace tapegrad

@@ -1,0 +1,117 @@
+#include "core/base/shape.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ostream>
+
+#include "core/base/error.h"
+#include "core/base/internal/clash.h"
+
+namespace tapegrad {
+
+Dims::Dims(std::initializer_list<int64_t> values) : Dims() {
+  for (int64_t value : values) push_back(value);
+}
+
+Dims Dims::filled(int rank, int64_t value) {
+  Dims dims;
+  while (dims.rank_ < rank) dims.push_back(value);
+  return dims;
+}
+
+void Dims::push_back(int64_t value) {
+  if (rank_ == kMaxRank) fail<ShapeError>("shape: more than ", kMaxRank, " dimensions");
+  values_[rank_++] = value;
+}
+
+std::ostream& operator<<(std::ostream& out, const Dims& dims) {
+  out << '[';
+  for (int i = 0; i < dims.rank(); ++i) out << (i > 0 ? ", " : "") << dims[i];
+  return out << ']';
+}
+
+int64_t numel(const Shape& shape) {
+  // The product of the sizes that are not 0 must fit too: strides are made of them.
+  int64_t count = 1;
+  bool none = false;
+  for (int64_t size : shape) {
+    none |= size == 0;
+    if (size < 0 || __builtin_mul_overflow(count, size == 0 ? 1 : size, &count))
+      fail<ShapeError>("shape: negative or too many elements: ", shape);
+  }
+  return none ? 0 : count;
+}
+
+Strides contiguous_strides(const Shape& shape) {
+  Strides strides = shape;
+  int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= shape[i];
+  }
+  return strides;
+}
+
+bool is_contiguous(const Layout& layout) {
+  int64_t step = 1;
+  for (int i = layout.shape.rank() - 1; i >= 0; --i) {
+    if (layout.shape[i] != 1 && layout.strides[i] != step) return false;
+    step *= layout.shape[i];
+  }
+  return true;
+}
+
+bool overlaps_itself(const Layout& layout) {
+  // In a layout made of slices and permutations a step along one dimension passes everything that
+  // smaller steps can reach. Insertion sort: there are at most eight, and few are out of order.
+  std::array<int, kMaxRank> by_step;
+  int count = 0;
+  for (int i = layout.shape.rank() - 1; i >= 0; --i) {
+    if (layout.shape[i] == 0) return false;
+    if (layout.shape[i] == 1) continue;
+    int at = count++;
+    for (; at > 0 && std::abs(layout.strides[by_step[at - 1]]) > std::abs(layout.strides[i]); --at)
+      by_step[at] = by_step[at - 1];
+    by_step[at] = i;
+  }
+  int64_t reach = 0;  // of the steps so far
+  for (int k = 0; k < count; ++k) {
+    const int64_t step = std::abs(layout.strides[by_step[k]]);
+    if (step <= reach) return true;
+    reach += step * (layout.shape[by_step[k]] - 1);
+  }
+  return false;
+}
+
+Strides broadcast_strides(const Layout& from, const Shape& to) {
+  Strides strides = Dims::filled(to.rank(), 0);
+  const int missing = to.rank() - from.shape.rank();
+  for (int i = missing; i < to.rank(); ++i)
+    if (from.shape[i - missing] != 1) strides[i] = from.strides[i - missing];
+  return strides;
+}
+
+Shape broadcast(std::string_view op, const Shape& a, const Shape& b) {
+  if (a == b) return a;
+  const Shape& longer = a.rank() >= b.rank() ? a : b;
+  const Shape& shorter = a.rank() >= b.rank() ? b : a;
+  const int missing = longer.rank() - shorter.rank();
+  Shape result = longer;
+  for (int i = missing; i < longer.rank(); ++i) {
+    const int64_t other = shorter[i - missing];
+    if (result[i] == 1) result[i] = other;
+    if (other != 1 && other != result[i])
+      fail<ShapeError>(op, ": shapes do not broadcast: ", a, " and ", b,
+                       draw_clash({{"", a, i - longer.rank() + a.rank()},
+                                   {"", b, i - longer.rank() + b.rank()}}));
+  }
+  return result;
+}
+
+int normalize_dim(std::string_view op, int64_t dim, int rank) {
+  if (dim < -rank || dim >= rank)
+    fail<IndexError>(op, ": dim ", dim, " is outside a tensor of rank ", rank);
+  return int(dim < 0 ? dim + rank : dim);
+}
+
+}  // namespace tapegrad

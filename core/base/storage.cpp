@@ -1,0 +1,121 @@
+#include "core/base/storage.h"
+
+#include <memory>
+#include <mutex>
+#include <new>
+#include <unordered_set>
+
+#include "core/base/allocator.h"
+#include "core/base/free_list.h"
+#include "core/tape/recording.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr size_t kInlineBytes = 1024 - sizeof(Storage);
+
+// Of all storages: few are ever put in order. Held while memory is found for that, which may end a
+// recording (core/autograd/internal/capture.h) and with it other packed values.
+constinit std::recursive_mutex packing;
+
+/// Those that are packed, of all devices but the CPU. Never destroyed: tensors may outlive it.
+std::unordered_set<const Storage*>& packed_elsewhere() {
+  static auto& storages = *new std::unordered_set<const Storage*>;
+  return storages;
+}
+
+}  // namespace
+
+inline Storage::Storage(std::byte* data, size_t bytes, Device device)
+    : device_(device), inference_(is_inference_mode()), bytes_(bytes), data_(data) {}
+
+Ref<Storage> Storage::create(size_t bytes, Device device) {
+  if (device.type == DeviceType::kCpu && bytes <= kInlineBytes) [[likely]] {
+    void* block = pool_allocate(sizeof(Storage) + bytes);
+    auto* data = static_cast<std::byte*>(block) + sizeof(Storage);
+    return Ref<Storage>::adopt(new (block) Storage(data, bytes, device));
+  }
+  void* header = pool_allocate(sizeof(Storage));
+  std::byte* data = nullptr;
+  try {
+    data = static_cast<std::byte*>(allocator(device.type).allocate(bytes, device));
+  } catch (...) {
+    pool_free(header, sizeof(Storage));
+    throw;
+  }
+  return Ref<Storage>::adopt(new (header) Storage(data, bytes, device));
+}
+
+Ref<Storage> Storage::wrap(void* data, size_t bytes, Device device, std::function<void()> release) {
+  auto hook = release ? std::make_unique<std::function<void()>>(std::move(release)) : nullptr;
+  void* header = pool_allocate(sizeof(Storage));
+  auto* storage = new (header) Storage(static_cast<std::byte*>(data), bytes, device);
+  storage->wrapped_ = true;
+  storage->release_ = hook.release();
+  return Ref<Storage>::adopt(storage);
+}
+
+void Storage::set_packed(const Packing& order) {
+  void* header = pool_allocate(sizeof(Storage));
+  std::byte* data = data_.load(std::memory_order_relaxed);
+  try {
+    packed_ =
+        new PackedValues{Ref<Storage>::adopt(new (header) Storage(data, bytes_, device_)), order};
+  } catch (...) {
+    pool_free(header, sizeof(Storage));
+    throw;
+  }
+  const std::lock_guard lock(packing);  // of packed_elsewhere()
+  if (device_.type != DeviceType::kCpu) packed_elsewhere().insert(this);
+  data_.store(nullptr, std::memory_order_release);
+}
+
+std::optional<Storage::PackedValues> Storage::packed() const {
+  if (!is_packed()) return {};
+  const std::lock_guard lock(packing);
+  return packed_ != nullptr ? std::optional(*packed_) : std::nullopt;
+}
+
+std::byte* Storage::unpack() const {
+  const std::lock_guard lock(packing);
+  if (packed_ == nullptr) return data_.load(std::memory_order_acquire);
+  std::byte* plain = packed_->packing.unpack(packed_->packing, *packed_->buffer);
+  forget_packed();
+  data_.store(plain, std::memory_order_release);
+  return plain;
+}
+
+void Storage::unpack_all(const std::function<bool(const Storage& packed)>& is_chosen) {
+  const std::lock_guard lock(packing);
+  const std::unordered_set<const Storage*> all = packed_elsewhere();
+  for (const Storage* storage : all)
+    if (packed_elsewhere().contains(storage) && is_chosen(*storage->packed_->buffer))
+      storage->unpack();
+}
+
+void Storage::forget_packed() const {
+  if (device_.type != DeviceType::kCpu) packed_elsewhere().erase(this);
+  delete std::exchange(packed_, nullptr);
+}
+
+void Storage::destroy(Storage* storage) {
+  if (storage->is_inline()) [[likely]] {
+    const size_t bytes = sizeof(Storage) + storage->bytes_;
+    storage->~Storage();
+    return pool_free(storage, bytes);
+  }
+  if (storage->is_packed()) {
+    const std::lock_guard lock(packing);  // another thread's unpack_all() may know it
+    if (storage->packed_ != nullptr) storage->forget_packed();
+  }
+  if (storage->wrapped_) {
+    const std::unique_ptr<std::function<void()>> release(storage->release_);
+    if (release) (*release)();
+  } else if (std::byte* data = storage->data_.load(std::memory_order_relaxed); data != nullptr) {
+    allocator(storage->device_.type).deallocate(data, storage->bytes_, storage->device_);
+  }
+  storage->~Storage();
+  pool_free(storage, sizeof(Storage));
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,124 @@
+#include "core/base/tensor.h"
+
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/dispatch/kernels.h"
+
+namespace tapegrad {
+namespace {
+
+int64_t byte_size(int64_t numel, const Shape& shape, DType dtype) {
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(numel, size_of(dtype), &bytes)) [[unlikely]]
+    fail<ShapeError>("empty: too many bytes: ", shape, " of ", name(dtype));
+  return bytes;
+}
+
+/// Written in place: a temporary would be copied.
+void set_contiguous(Layout& layout, const Shape& shape) {
+  layout.shape = shape;
+  layout.strides = shape;
+  int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    layout.strides[i] = step;
+    step *= shape[i];
+  }
+}
+
+}  // namespace
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  Tensor tensor;
+  tensor.numel_ = tapegrad::numel(shape);
+  tensor.storage_ = Storage::create(size_t(byte_size(tensor.numel_, shape, dtype)), device);
+  tensor.dtype_ = dtype;
+  set_contiguous(tensor.layout_, shape);
+  return tensor;
+}
+
+Tensor Tensor::empty_like() const {
+  Tensor tensor;
+  tensor.numel_ = numel_;  // checked when this was made
+  tensor.storage_ = Storage::create(size_t(byte_size(numel_, shape(), dtype_)), device());
+  tensor.dtype_ = dtype_;
+  set_contiguous(tensor.layout_, shape());
+  return tensor;
+}
+
+Tensor Tensor::full(const Shape& shape, Number value, DType dtype, Device device) {
+  Tensor tensor = empty(shape, dtype, device);
+  if (tensor.numel_ == 1 && device.type == DeviceType::kCpu) {  // `x * 2`: no need of a kernel
+    with_type(dtype, [&]<typename T>(Type<T>) { *tensor.data<T>() = value.to<T>(); });
+    return tensor;
+  }
+  kernels::fill(tensor, value);
+  return tensor;
+}
+
+Tensor Tensor::from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype) {
+  Tensor tensor = empty(shape, dtype);
+  if (bytes.size() != tensor.storage_->bytes())
+    fail<ShapeError>("from: ", bytes.size() / size_of(dtype), " values for shape ", shape);
+  if (!bytes.empty()) std::memcpy(tensor.storage_->data(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+Tensor Tensor::with_layout(const Layout& layout) const {
+  Tensor view;
+  view.storage_ = storage_;
+  view.numel_ = tapegrad::numel(layout.shape);
+  view.dtype_ = dtype_;
+  view.contiguous_ = tapegrad::is_contiguous(layout);
+  view.layout_ = layout;
+  return view;
+}
+
+Tensor Tensor::clone() const {
+  Tensor copy = empty_like(shape());
+  kernels::copy(*this, copy);
+  return copy;
+}
+
+Tensor Tensor::contiguous() const { return contiguous_ ? *this : clone(); }
+
+Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, Device device,
+                    std::function<void()> release) {
+  Tensor tensor;
+  tensor.numel_ = tapegrad::numel(shape);
+  if (data == nullptr && tensor.numel_ > 0) fail<ArgumentError>("wrap: no data for ", shape);
+  tensor.storage_ = Storage::wrap(data, size_t(byte_size(tensor.numel_, shape, dtype)), device,
+                                  std::move(release));
+  tensor.dtype_ = dtype;
+  tensor.layout_.shape = shape;
+  tensor.layout_.strides = contiguous_strides(shape);
+  return tensor;
+}
+
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == dtype_) return *this;
+  Tensor converted = empty(shape(), dtype, device());
+  kernels::copy(*this, converted);
+  return converted;
+}
+
+Tensor Tensor::to(Device device) const {
+  if (device == this->device()) return *this;
+  const Tensor source = contiguous();
+  Tensor moved = empty(shape(), dtype_, device);
+  const Device accelerator = device.type == DeviceType::kCpu ? this->device() : device;
+  kernels::transfer.at(accelerator.type, dtype_)(source, moved);
+  return moved;
+}
+
+Number Tensor::number() const {
+  if (numel_ != 1) fail<ShapeError>("item: one element wanted, shape is ", shape());
+  const Tensor here = to(cpu);
+  return with_type(dtype_, [&]<typename T>(Type<T>) -> Number {
+    return static_cast<Compute<T>>(*here.data<T>());
+  });
+}
+
+double Tensor::item() const { return number().real(); }
+
+}  // namespace tapegrad

@@ -1,0 +1,141 @@
+// The dispatcher: a kernel is a table of function pointers, device x dtype.
+//
+//   extern Kernel<void(const Tensor& x, int dim, Tensor& y)> softmax;      // ops/softmax.h
+//   constinit Kernel<void(const Tensor&, int, Tensor&)> softmax{"softmax"};  // ops/softmax.cpp
+//
+//   set_kernel(kernels::softmax, DeviceType::kCpu, kFloatTypes,    // backends/cpu/softmax.cpp
+//              []<typename T>(Type<T>, const Tensor& x, int dim, Tensor& y) { ... });
+//
+// A backend's kernels are registered by plain calls when its first empty slot is met: nothing runs
+// before main, and nothing is lost from a static library. core/dispatch/dispatch_log.h says which
+// kernels ran.
+//
+// A kernel sees its tensors in order (core/base/storage.h), unless it says that it takes packed
+// ones.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/tensor.h"
+#include "core/inspect/profiler.h"
+
+namespace tapegrad {
+
+/// What a Kernel is without its signature.
+class KernelTable {
+ public:
+  using AnyFunction = void (*)();
+
+  constexpr explicit KernelTable(std::string_view name) : name_(name) {}
+  std::string_view name() const { return name_; }
+
+  void set(DeviceType device, DType dtype, AnyFunction function);
+  bool has(DeviceType device, DType dtype) const;
+  std::string registered() const;  // "cpu {float32, float64}", or "none"
+  void set_takes_packed() { takes_packed_ = true; }
+
+ protected:
+  AnyFunction find(DeviceType device, DType dtype) const {
+    AnyFunction function = slots_[int(device)][int(dtype)].load(std::memory_order_acquire);
+    return function != nullptr ? function : find_registered(device, dtype);
+  }
+
+  static bool is_packed(const Tensor& x) { return x && x.storage().is_packed(); }
+  template <typename T>
+  static bool is_packed(const T&) {
+    return false;
+  }
+  /// Here rather than inside the kernel: not on one of its threads.
+  [[gnu::cold]] void unpack(const Tensor& x) const {
+    if (x && !takes_packed_) x.storage().data();
+  }
+  template <typename T>
+  void unpack(const T&) const {}
+
+  /// Of the elements that a kernel sees: those of an expanded tensor once. An argument that holds
+  /// tensors may have bytes().
+  static int64_t bytes_of(const Tensor& x);
+  template <typename T>
+  static int64_t bytes_of(const T& argument) {
+    if constexpr (requires { argument.bytes(); })
+      return argument.bytes();
+    else
+      return 0;
+  }
+
+ private:
+  template <typename T>
+  using PerSlot = std::array<std::array<T, kDTypeCount>, kDeviceTypeCount>;
+
+  /// Loads the backend if need be, and fills the slot, unless dispatches are being logged: slots
+  /// that stay empty are how a log sees every call, and why none costs nothing.
+  [[gnu::cold, gnu::noinline]] AnyFunction find_registered(DeviceType, DType) const;
+
+  std::string_view name_;
+  bool takes_packed_ = false;
+  mutable PerSlot<std::atomic<AnyFunction>> slots_{};
+  PerSlot<AnyFunction> registered_{};  // under the lock of dispatcher.cpp
+};
+
+template <typename Signature>
+class Kernel;
+
+/// The first argument, a tensor, chooses the slot.
+template <typename First, typename... Rest>
+class Kernel<void(First, Rest...)> : public KernelTable {
+ public:
+  using Function = void (*)(First, Rest...);
+  using Flops = int64_t (*)(First, Rest...);
+
+  /// A kernel of multiply-adds says how many operations a call is, an addition and a multiplication
+  /// being two; the profiler asks.
+  constexpr explicit Kernel(std::string_view name, Flops flops = nullptr)
+      : KernelTable(name), flops_(flops) {}
+
+  void operator()(First first, Rest... rest) const {
+    if ((is_packed(first) || ... || is_packed(rest))) [[unlikely]]
+      unpack(first), (unpack(rest), ...);
+    if (detail::profile != nullptr) [[unlikely]]
+      return run_profiled(first, rest...);
+    run(first, rest...);
+  }
+
+  /// The function in a slot, for the few callers whose first argument does not choose the device.
+  Function at(DeviceType device, DType dtype) const {
+    return reinterpret_cast<Function>(find(device, dtype));
+  }
+
+  /// Fills one slot with a stateless callable that takes Type<T> first.
+  template <typename T, typename F>
+  void set_for(DeviceType device, F) {
+    const Function function = [](First first, Rest... rest) { F{}(Type<T>{}, first, rest...); };
+    set(device, kDTypeOf<T>, reinterpret_cast<AnyFunction>(function));
+  }
+
+ private:
+  void run(First first, Rest... rest) const {
+    reinterpret_cast<Function>(find(first.device().type, first.dtype()))(first, rest...);
+  }
+  [[gnu::cold, gnu::noinline]] void run_profiled(First first, Rest... rest) const {
+    const KernelSpan span({.flops = flops_ != nullptr ? flops_(first, rest...) : 0,
+                           .bytes = (bytes_of(first) + ... + bytes_of(rest))});
+    run(first, rest...);
+  }
+
+  Flops flops_;
+};
+
+/// Fills a slot for every type of the list.
+template <typename Signature, typename... Ts, typename F>
+void set_kernel(Kernel<Signature>& kernel, DeviceType device, TypeList<Ts...>, F function) {
+  (kernel.template set_for<Ts>(device, function), ...);
+}
+
+/// Names the function that registers a backend's kernels; for devices from outside the library.
+void set_backend_loader(DeviceType device, void (*loader)());
+
+}  // namespace tapegrad

@@ -1,0 +1,100 @@
+// How a Variable is printed: NumPy's brackets, six significant digits, long axes abbreviated.
+#include <algorithm>
+#include <ostream>
+#include <sstream>
+
+#include "core/tape/variable.h"
+
+namespace tapegrad {
+
+std::ostream& operator<<(std::ostream& out, const Number& number) {
+  return number.kind_ == f64 ? out << number.real_ : out << number.whole_;
+}
+namespace {
+
+constexpr int64_t kSummarizeAbove = 1000;  // elements
+constexpr int64_t kEdgeItems = 3;
+
+struct Printer {
+  std::ostream& out;
+  const Tensor& x;  // contiguous, on the CPU
+  bool summarize;
+  size_t width = 0;
+
+  std::string text(int64_t at) const {
+    return with_type(x.dtype(), [&]<typename T>(Type<T>) {
+      std::ostringstream stream;
+      if constexpr (std::is_same_v<T, bool>)
+        stream << (x.data<bool>()[at] ? "true" : "false");
+      else if constexpr (std::is_integral_v<T>)
+        stream << int64_t(x.data<T>()[at]);
+      else {
+        stream << Compute<T>(x.data<T>()[at]);
+        const std::string plain = stream.str();
+        if (plain.find_first_not_of("-0123456789") == plain.npos) stream << '.';
+      }
+      return stream.str();
+    });
+  }
+
+  /// Calls visit(i) for the indices shown of an axis, gap() where some are left out.
+  template <typename Visit, typename Gap>
+  void for_shown(int64_t size, Visit visit, Gap gap) const {
+    for (int64_t i = 0; i < size; ++i) {
+      if (summarize && size > 2 * kEdgeItems && i == kEdgeItems) {
+        gap();
+        i = size - kEdgeItems;
+      }
+      visit(i);
+    }
+  }
+
+  template <typename Visit>
+  void for_shown_elements(int dim, int64_t at, Visit visit) const {
+    if (dim == x.rank()) return visit(at);
+    for_shown(
+        x.shape()[dim],
+        [&](int64_t i) { for_shown_elements(dim + 1, at + i * x.strides()[dim], visit); }, [] {});
+  }
+
+  void print(int dim, int64_t at) {
+    if (dim == x.rank()) {
+      const std::string number = text(at);
+      out << std::string(width - std::min(width, number.size()), ' ') << number;
+      return;
+    }
+    const int below = x.rank() - 1 - dim;  // innermost: one line, else a line or more between
+    std::string between = ", ";
+    if (below > 0) {
+      between = ",";
+      between.append(size_t(below), '\n').append(size_t(dim) + 1, ' ');
+    }
+    out << '[';
+    bool first = true;
+    for_shown(
+        x.shape()[dim],
+        [&](int64_t i) {
+          out << (first ? "" : between);
+          first = false;
+          print(dim + 1, at + i * x.strides()[dim]);
+        },
+        [&] { out << between << "..."; });
+    out << ']';
+  }
+};
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Variable& x) {
+  if (!x) return out << "(empty)";
+  const Tensor here = x.value().to(cpu).contiguous();
+  const Tensor dense =
+      here.with_layout({here.shape(), contiguous_strides(here.shape()), here.layout().offset});
+  Printer printer{out, dense, dense.numel() > kSummarizeAbove};
+  printer.for_shown_elements(
+      0, 0, [&](int64_t at) { printer.width = std::max(printer.width, printer.text(at).size()); });
+  printer.print(0, 0);
+  return out;
+}
+
+}  // namespace tapegrad

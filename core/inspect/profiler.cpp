@@ -1,0 +1,255 @@
+#include "core/inspect/profiler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iomanip>
+#include <map>
+#include <ostream>
+#include <tuple>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/internal/scope.h"
+
+namespace tapegrad {
+
+constinit thread_local void* detail::profile = nullptr;
+
+namespace {
+
+double now() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+/// The names live as long as the program.
+struct Event {
+  std::string_view op;
+  const std::string* part;
+  Pass pass;
+  double begin = 0, end = 0;
+  KernelWork work = {};
+};
+
+struct Open {
+  Event event;
+  double inner = 0;  // seconds of the spans inside
+};
+
+void add(const KernelWork& work, KernelWork& sum) {
+  sum.flops += work.flops;
+  sum.bytes += work.bytes;
+}
+void add(const ProfileEntry& entry, ProfileEntry& sum) {
+  sum.calls += entry.calls;
+  sum.seconds += entry.seconds;
+  add(entry.work, sum.work);
+}
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+/// A part of the model: all its entries taken together, and each of them.
+struct Part {
+  ProfileEntry sum;
+  std::vector<ProfileEntry> entries;
+};
+
+/// Both in the order of their times, as the entries are.
+std::vector<Part> by_part(const std::vector<ProfileEntry>& entries) {
+  std::vector<Part> parts;
+  for (const ProfileEntry& entry : entries) {
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](const Part& p) { return p.sum.part == entry.part; });
+    if (part == parts.end()) part = parts.insert(part, Part{{.part = entry.part}, {}});
+    add(entry, part->sum);
+    part->entries.push_back(entry);
+  }
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part& a, const Part& b) { return a.sum.seconds > b.sum.seconds; });
+  return parts;
+}
+
+std::string fixed(double value, int digits) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+std::string left(std::string text, size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+std::string right(const std::string& text, size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+}  // namespace
+
+struct Profiler::Record {
+  ProfilerOptions options;
+  void* before = nullptr;
+  bool watching = true;
+  std::vector<Open> open = {};
+  int kernels = 0;  // that run, one within another
+  std::vector<Event> events = {};
+  std::map<std::tuple<const std::string*, std::string_view, Pass>, ProfileEntry> sums = {};
+
+  /// Rules and updates are seen as a whole.
+  bool is_closed() const { return !open.empty() && open.back().event.pass != Pass::kForward; }
+  void finish() {
+    Open done = open.back();
+    open.pop_back();
+    done.event.end = now();
+    const double whole = done.event.end - done.event.begin;
+    if (!open.empty()) open.back().inner += whole;
+    add({.calls = 1, .seconds = whole - done.inner, .work = done.event.work},
+        sums[{done.event.part, done.event.op, done.event.pass}]);
+    if (int64_t(events.size()) < options.max_events) events.push_back(done.event);
+  }
+};
+
+Profiler::Profiler(ProfilerOptions options)
+    : record_(new Record{.options = options, .before = detail::profile}) {
+  detail::profile = record_;
+}
+
+Profiler::~Profiler() {
+  stop();
+  delete record_;
+}
+
+void Profiler::stop() {
+  if (!std::exchange(record_->watching, false)) return;
+  while (!record_->open.empty()) record_->finish();
+  detail::profile = record_->before;
+}
+
+void OpSpan::begin(std::string_view op, Pass pass, const std::string* part) {
+  auto& record = *static_cast<Profiler::Record*>(detail::profile);
+  if (record.is_closed()) return;
+  if (part == nullptr) part = current_scope();
+  if (pass == Pass::kUpdate) op = *intern_scope(op);  // the optimizer may be gone by then
+  record.open.push_back({{.op = op, .part = part, .pass = pass, .begin = now()}});
+  record_ = &record;
+}
+
+void OpSpan::end() {
+  // The profiler may have been stopped, or another begun, while the op ran.
+  auto* record = static_cast<Profiler::Record*>(record_);
+  if (detail::profile == record_ && !record->open.empty()) record->finish();
+}
+
+KernelSpan::KernelSpan(const KernelWork& work) : record_(detail::profile) {
+  auto& record = *static_cast<Profiler::Record*>(record_);
+  if (record.kernels++ == 0 && !record.open.empty()) add(work, record.open.back().event.work);
+}
+
+KernelSpan::~KernelSpan() { --static_cast<Profiler::Record*>(record_)->kernels; }
+
+std::vector<ProfileEntry> Profiler::entries() const {
+  // Equal names need not be one string.
+  std::map<std::tuple<std::string, std::string, Pass>, ProfileEntry> merged;
+  for (const auto& [key, sum] : record_->sums) {
+    const auto& [part, op, pass] = key;
+    add(sum, merged[{part == nullptr ? std::string() : *part, std::string(op), pass}]);
+  }
+  std::vector<ProfileEntry> entries;
+  for (const auto& [key, sum] : merged) {
+    entries.push_back(sum);
+    std::tie(entries.back().part, entries.back().op, entries.back().pass) = key;
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  return entries;
+}
+
+double Profiler::seconds(Pass pass) const {
+  double total = 0;
+  for (const auto& [key, sum] : record_->sums)
+    if (std::get<Pass>(key) == pass) total += sum.seconds;
+  return total;
+}
+
+int64_t Profiler::steps() const {
+  int64_t most = 0;
+  for (const auto& [key, sum] : record_->sums)
+    if (std::get<Pass>(key) == Pass::kUpdate) most = std::max(most, sum.calls);
+  return most;
+}
+
+void Profiler::print(std::ostream& out, ProfileTable table) const {
+  std::vector<ProfileEntry> entries = this->entries();
+  if (table.pass)
+    std::erase_if(entries, [&](const ProfileEntry& entry) { return entry.pass != *table.pass; });
+  ProfileEntry all;
+  for (const ProfileEntry& entry : entries) add(entry, all);
+  const auto is_shown = [&](const ProfileEntry& entry) {
+    return entry.seconds * 1000 >= all.seconds;
+  };
+  size_t width = 28;
+  for (const ProfileEntry& entry : entries)
+    if (is_shown(entry)) width = std::max({width, entry.part.size(), 2 + entry.op.size()});
+
+  const int64_t steps = this->steps(), divisor = std::max<int64_t>(1, steps);
+  const auto row = [&](const std::string& name, std::string_view pass, const ProfileEntry& entry) {
+    out << left(name, width) << "  " << left(std::string(pass), 8)
+        << right(entry.op.empty() ? "" : std::to_string(entry.calls), 10)
+        << right(fixed(entry.seconds * 1e3 / double(divisor), 3), 11)
+        << right(fixed(all.seconds > 0 ? 100 * entry.seconds / all.seconds : 0, 1) + '%', 8)
+        << right(entry.work.flops > 0 ? fixed(entry.gflops_per_second(), 1) : "", 10)
+        << right(entry.work.bytes > 0 ? fixed(entry.gbytes_per_second(), 1) : "", 9) << '\n';
+  };
+  out << left("part, op", width) << "  pass         calls"
+      << (steps > 0 ? "    ms/step" : "         ms") << "   share   GFLOP/s     GB/s\n";
+  for (const Part& part : by_part(entries)) {
+    if (!is_shown(part.sum)) continue;
+    row(part.sum.part.empty() ? "(outside of modules)" : part.sum.part, "", part.sum);
+    for (const ProfileEntry& entry : part.entries)
+      if (is_shown(entry)) row("  " + entry.op, kPassNames[int(entry.pass)], entry);
+  }
+  for (const Pass pass : {Pass::kForward, Pass::kBackward, Pass::kUpdate}) {
+    ProfileEntry sum;
+    for (const ProfileEntry& entry : entries)
+      if (entry.pass == pass) add(entry, sum);
+    if (sum.calls > 0) row("all", kPassNames[int(pass)], sum);
+  }
+  if (table.steps_per_epoch > 0 && steps > 0 && !table.pass)
+    out << "an epoch of " << table.steps_per_epoch << " steps at "
+        << fixed(all.seconds * 1e3 / double(steps), 3)
+        << " ms: " << fixed(all.seconds * double(table.steps_per_epoch) / double(steps), 2)
+        << " s\n";
+}
+
+std::ostream& operator<<(std::ostream& out, const Profiler& profiler) {
+  profiler.print(out);
+  return out;
+}
+
+void Profiler::save_trace(const std::string& path) const {
+  std::ofstream out(path);
+  out << std::fixed << std::setprecision(3) << "{\"traceEvents\": [";
+  const char* separator = "\n";
+  const double origin = record_->events.empty() ? 0 : record_->events.front().begin;
+  for (const Event& event : record_->events) {
+    out << separator << "{\"ph\": \"X\", \"pid\": 0, \"tid\": 0, \"name\": \"" << escaped(event.op)
+        << "\", \"cat\": \"" << kPassNames[int(event.pass)]
+        << "\", \"ts\": " << (event.begin - origin) * 1e6
+        << ", \"dur\": " << (event.end - event.begin) * 1e6 << ", \"args\": {\"part\": \""
+        << escaped(event.part == nullptr ? std::string_view() : *event.part)
+        << "\", \"flops\": " << event.work.flops << ", \"bytes\": " << event.work.bytes << "}}";
+    separator = ",\n";
+  }
+  out << "\n]}\n";
+  out.close();
+  if (!out) fail<IoError>("save_trace: cannot write ", path);
+}
+
+}  // namespace tapegrad

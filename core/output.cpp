@@ -1,9 +1,0 @@
-#include "core/output.h"
-
-#include <iostream>
-
-namespace tapegrad {
-
-std::ostream& standard_output() { return std::cout; }
-
-}  // namespace tapegrad

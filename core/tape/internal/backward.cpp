@@ -1,0 +1,312 @@
+#include "core/tape/internal/backward.h"
+
+#include <algorithm>
+
+#include "core/autograd/anomaly.h"
+#include "core/autograd/internal/capture.h"
+#include "core/base/error.h"
+#include "core/dispatch/kernels.h"
+#include "core/inspect/profiler.h"
+#include "core/tape/autocast.h"
+#include "core/tape/internal/call_line.h"
+#include "core/tape/internal/node_hooks.h"
+#include "core/tape/op.h"
+#include "core/tape/view.h"
+
+namespace tapegrad {
+namespace {
+
+constinit thread_local bool recording = true;  // false in inference mode
+constinit thread_local Node* running = nullptr;
+
+/// sum += gradient, in place when nobody else can see the sum and nothing is recorded.
+void add_to(Variable& sum, Variable&& gradient) {
+  if (!sum) {
+    sum = std::move(gradient);
+  } else if (!recording && sum.is_sole_owner()) {
+    kernels::accumulate(gradient.value(), sum.writable());
+  } else {
+    sum = add_gradients(sum, gradient);
+  }
+}
+
+void check_like(std::string_view what, const Variable& gradient, const Shape& shape, DType dtype) {
+  if (gradient.shape() != shape || gradient.dtype() != dtype) [[unlikely]]
+    fail<AutogradError>(what, ": a gradient of ", gradient.shape(), ' ', name(gradient.dtype()),
+                        " for a value of ", shape, ' ', name(dtype));
+}
+
+Variable default_seed(const Variable& root) {
+  if (root.numel() != 1)
+    fail<AutogradError>("backward: a root of shape ", root.shape(), " needs a seed gradient");
+  return Variable(Tensor::full(root.shape(), 1.0, root.dtype(), root.value().device()));
+}
+
+}  // namespace
+
+bool is_recording() { return recording; }
+const Node* running_node() { return running; }
+
+CallLine::CallLine(Where where) : caller_(where), is_outermost_(running == nullptr) {
+  if (is_outermost_) running = &caller_;
+}
+CallLine::~CallLine() {
+  if (is_outermost_) running = nullptr;
+}
+
+constinit thread_local bool detail::inference_mode = false;
+
+Recording::Recording(bool on) : before_(std::exchange(recording, on && !is_inference_mode())) {}
+Recording::~Recording() { recording = before_; }
+
+InferenceMode::InferenceMode(bool on)
+    : recording_before_(std::exchange(recording, recording && !on)),
+      inference_before_(std::exchange(detail::inference_mode, on)) {}
+InferenceMode::~InferenceMode() {
+  recording = recording_before_;
+  detail::inference_mode = inference_before_;
+}
+
+Variable Leaf::gradient() const {
+  std::lock_guard lock(mutex_);
+  return gradient_;
+}
+
+void Leaf::clear_gradient() {
+  if (Capture* capture = Capture::current()) [[unlikely]]
+    capture->on_clear(*this);
+  set_gradient({});
+}
+
+void Leaf::set_gradient(Variable gradient) {
+  std::lock_guard lock(mutex_);
+  gradient_ = std::move(gradient);
+}
+
+void Leaf::add_gradient(Variable gradient) {
+  if (!gradient.is_sole_owner()) gradient = clone(gradient);
+  if (Capture* capture = Capture::current()) [[unlikely]]
+    capture->before_gradient(*this, gradient_);
+  bool had_one;
+  {
+    std::lock_guard lock(mutex_);
+    had_one = bool(gradient_);
+    add_to(gradient_, std::move(gradient));
+  }
+  if (Capture* capture = Capture::current()) [[unlikely]]
+    capture->on_gradient(*this, had_one);
+  if (!hooks_ || hooks_->accumulated.empty()) return;
+  const Variable sum = this->gradient();
+  hooks_->accumulated.each([&](const AccumulateHook& hook) { hook(sum); });
+}
+
+HookHandle Leaf::register_accumulate_hook(AccumulateHook hook) {
+  return hooks().accumulated.add(std::move(hook));
+}
+
+void BackwardPass::add_root(const Variable& root, Variable seed) {
+  if (!root || !root.edge()) fail<AutogradError>("backward: the root requires no gradient");
+  if (!seed) seed = default_seed(root);
+  check_like("backward: seed", seed, root.shape(), root.dtype());
+  if (seed.device() != root.device())
+    fail<AutogradError>("backward: seed: on ", seed.device(), " for a value on ", root.device());
+  roots_.push_back({root, std::move(seed)});
+}
+
+BackwardPass::~BackwardPass() {
+  for (const Pending& pending : heap_) {  // only after an error
+    for (Variable& gradient : pending.node->gradients()) gradient = {};
+    pending.node->pass_.store(nullptr, std::memory_order_release);
+  }
+}
+
+void BackwardPass::enqueue(Node& node) {
+  heap_.push_back({node.number(), &node});  // may fail, so it comes before the node is taken
+  BackwardPass* other = nullptr;
+  if (!node.pass_.compare_exchange_strong(other, this, std::memory_order_acquire)) {
+    heap_.pop_back();
+    fail<AutogradError>("backward: two passes at once through ", describe(node));
+  }
+  std::push_heap(heap_.begin(), heap_.end());
+}
+
+size_t BackwardPass::find(Leaf& leaf) const {
+  // The leaf's own note saves the search; another pass on another thread may have changed it.
+  const size_t noted = leaf.place_.load(std::memory_order_relaxed);
+  if (noted < leaves_.size() && leaves_[noted].leaf == &leaf) [[likely]]
+    return noted;
+  const auto found = places_.find(&leaf);
+  return found == places_.end() ? leaves_.size() : found->second;
+}
+
+void BackwardPass::append(Leaf& leaf, Variable&& sum) {
+  leaf.place_.store(leaves_.size(), std::memory_order_relaxed);
+  places_.emplace(&leaf, leaves_.size());
+  leaves_.push_back({&leaf, std::move(sum)});
+}
+
+void BackwardPass::send(const Edge& edge, Variable&& gradient) {
+  if (sent_ != nullptr) [[unlikely]]
+    return sent_->push_back(std::move(gradient));
+  if (!edge || !gradient || !wants(edge)) return;
+  if (edge.node->is_leaf()) {
+    Leaf& leaf = static_cast<Leaf&>(*edge.node);
+    check_like(running ? running->name() : "backward", gradient, leaf.shape(), leaf.dtype());
+    const size_t place = find(leaf);
+    if (place < leaves_.size()) return add_to(leaves_[place].sum, std::move(gradient));
+    return append(leaf, std::move(gradient));
+  }
+  if (edge.node->pass_.load(std::memory_order_relaxed) != this) enqueue(*edge.node);
+  add_to(edge.node->gradients()[edge.output], std::move(gradient));
+}
+
+bool Needs::is_wanted(const BackwardPass& pass, const Edge& edge) { return pass.wants(edge); }
+
+void send(BackwardPass& pass, const Edge& edge, Variable&& gradient) {
+  pass.send(edge, std::move(gradient));
+}
+
+void BackwardPass::capture(const Edge& edge, Variable* into) {
+  captures_.push_back({edge, into});
+  if (!edge.node->is_leaf()) return;
+  Leaf& leaf = static_cast<Leaf&>(*edge.node);
+  if (find(leaf) == leaves_.size()) append(leaf, Variable());
+}
+
+void BackwardPass::take_captures(Node& node, std::span<Variable> gradients) {
+  for (auto& [edge, into] : captures_)
+    if (edge.node.get() == &node) *into = gradients[edge.output];
+}
+
+/// Fills needed_. Every node is younger than its inputs, so that going through those the roots
+/// reach, oldest first, each node's inputs are decided before it; and one that is older than all
+/// captured nodes leads to none.
+void BackwardPass::find_needed() {
+  uint64_t oldest = UINT64_MAX;
+  for (const auto& capture : captures_) oldest = std::min(oldest, capture.first.node->number());
+  std::unordered_map<const Node*, bool> seen;
+  std::vector<const Node*> reached;
+  const auto reach = [&](const Edge& edge) {
+    if (edge && edge.node->number() >= oldest && seen.emplace(&*edge.node, false).second)
+      reached.push_back(&*edge.node);
+  };
+  for (const Root& root : roots_) reach(root.root.edge());
+  for (size_t next = 0; next < reached.size(); ++next)
+    for (const Edge& edge : reached[next]->edges()) reach(edge);
+  std::sort(reached.begin(), reached.end(),
+            [](const Node* a, const Node* b) { return a->number() < b->number(); });
+  for (const auto& capture : captures_) needed_.emplace(&*capture.first.node, false);
+  for (const Node* node : reached)
+    for (const Edge& edge : node->edges())
+      if (edge && needed_.contains(&*edge.node)) {
+        needed_[node] = true;
+        break;
+      }
+}
+
+void BackwardPass::run_rule(Node& node) {
+  if (!captures_.empty() && !needed_[&node]) {  // captured, and nothing else wanted beyond it
+    for (Variable& gradient : node.gradients()) gradient = {};
+    return;
+  }
+  const std::string_view name = detail::profile != nullptr ? node.name() : std::string_view();
+  const OpSpan span(name, Pass::kBackward, node.scope());
+  if ((node.hooks_ && !node.hooks_->after.empty() && !watch_) || detail::anomaly) [[unlikely]]
+    run_watched(node);
+  else
+    node.run(*this);  // sends to older nodes only: this one stays at the front
+  if (!options_.retain_graph && !options_.create_graph) node.free_saved();
+}
+
+/// Collects what the rule sends and shows it before it goes on its way.
+void BackwardPass::run_watched(Node& node) {
+  const std::vector<Variable> incoming(node.gradients().begin(), node.gradients().end());
+  std::vector<Variable> outgoing;
+  {
+    struct Collect {
+      BackwardPass& pass;
+      ~Collect() { pass.sent_ = nullptr; }
+    } collect{*this};
+    sent_ = &outgoing;
+    node.run(*this);
+  }
+  outgoing.resize(node.edges().size());
+  if (detail::anomaly) check_made_by_rule(node, incoming, outgoing);
+  if (node.hooks_ && !watch_)
+    node.hooks_->after.each([&](const NodeHook& hook) { hook(outgoing, incoming); });
+  for (size_t i = 0; i < outgoing.size(); ++i) send(node.edges()[i], std::move(outgoing[i]));
+}
+
+void BackwardPass::run() {
+  Recording mode(options_.create_graph);
+  const detail::AutocastOff as_recorded;
+  struct RestoreRunning {
+    Node* before = running;
+    ~RestoreRunning() { running = before; }
+  } restore;
+  if (!captures_.empty()) find_needed();
+  for (Root& root : roots_) send(root.root.edge(), std::move(root.seed));
+  while (!heap_.empty()) {
+    Node& node = *heap_.front().node;
+    running = &node;
+    if (watch_) [[unlikely]]
+      watch_(node, node.gradients());
+    else if (node.hooks_)
+      node.run_before_hooks(node.gradients());
+    take_captures(node, node.gradients());
+    run_rule(node);
+    node.pass_.store(nullptr, std::memory_order_release);
+    std::pop_heap(heap_.begin(), heap_.end());
+    heap_.pop_back();
+  }
+  running = nullptr;
+  if (watch_) return;
+  for (auto& [leaf, gradient] : leaves_) {
+    if (!gradient) continue;  // captured, and never reached
+    if (leaf->hooks_) leaf->run_before_hooks({&gradient, 1});
+    take_captures(*leaf, {&gradient, 1});
+  }
+}
+
+void BackwardPass::add_to_leaves() {
+  Recording mode(options_.create_graph);
+  for (auto& [leaf, gradient] : leaves_) leaf->add_gradient(std::move(gradient));
+}
+
+void Variable::backward(BackwardOptions options) const { backward(Variable(), options); }
+
+void Variable::backward(const Variable& seed, BackwardOptions options) const {
+  BackwardPass pass(options);
+  pass.add_root(*this, seed);
+  pass.run();
+  pass.add_to_leaves();
+}
+
+std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
+                           std::span<const Variable> seeds, GradOptions options) {
+  if (!seeds.empty() && seeds.size() != ys.size())
+    fail<AutogradError>("grad: ", seeds.size(), " seeds for ", ys.size(), " results");
+  std::vector<Variable> gradients(xs.size());
+  BackwardPass pass({options.retain_graph, options.create_graph});
+  for (size_t k = 0; k < ys.size(); ++k)
+    pass.add_root(ys[k], seeds.empty() ? Variable() : seeds[k]);
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (!xs[i].edge()) fail<AutogradError>("grad: input ", i, " requires no gradient");
+    pass.capture(xs[i].edge(), &gradients[i]);
+  }
+  pass.run();
+  for (size_t i = 0; i < xs.size() && !options.allow_unused; ++i)
+    if (!gradients[i]) fail<AutogradError>("grad: the result does not depend on input ", i);
+  return gradients;
+}
+
+std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const Variable& seed,
+                           GradOptions options) {
+  return grad({&y, 1}, xs, {&seed, 1}, options);
+}
+
+Variable grad(const Variable& y, const Variable& x, GradOptions options) {
+  return grad(y, {&x, 1}, {}, options).front();
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,85 @@
+#include "core/tape/node.h"
+
+#include "core/base/internal/scope.h"
+#include "core/tape/internal/node_hooks.h"
+#include "core/tape/variable.h"
+
+namespace tapegrad {
+namespace {
+
+constinit thread_local uint64_t last_number = 0;
+
+// The worklist of destroy(). Trivial types: valid while a thread shuts down.
+constinit thread_local Node* dying = nullptr;
+constinit thread_local bool destroying = false;
+
+std::atomic<int64_t> live_elsewhere{0};
+constinit thread_local int64_t live_here = 0;
+
+struct CountAtThreadEnd {
+  ~CountAtThreadEnd() {
+    live_elsewhere += live_here;
+    live_here = 0;
+  }
+};
+
+void count(int64_t change) {
+  if (live_here == 0) static thread_local CountAtThreadEnd at_end;
+  live_here += change;
+}
+
+}  // namespace
+
+Node::Node() : scope_(current_scope()) { count(1); }
+
+Node::Node(Where where) : where_(where), scope_(current_scope()) { count(1); }
+
+void Node::number_after(std::span<const Edge> inputs) {
+  uint64_t youngest = last_number;
+  for (const Edge& edge : inputs)
+    if (edge && edge.node->number_ > youngest) youngest = edge.node->number_;
+  last_number = number_ = youngest + 1;
+}
+
+Node::~Node() { count(-1); }
+
+void Node::destroy(Node* node) {
+  node->next_dying_ = dying;
+  dying = node;
+  if (destroying) return;
+  destroying = true;
+  while (Node* next = dying) {
+    dying = next->next_dying_;
+    delete next;
+  }
+  destroying = false;
+}
+
+int64_t Node::live() { return live_elsewhere + live_here; }
+
+Node::Hooks& Node::hooks() {
+  if (!hooks_) hooks_ = std::make_unique<Hooks>();
+  return *hooks_;
+}
+
+HookHandle Node::register_hook(uint32_t output, GradientHook hook) {
+  return hooks().gradient.add({output, std::move(hook)});
+}
+HookHandle Node::register_prehook(NodePreHook hook) { return hooks().before.add(std::move(hook)); }
+HookHandle Node::register_hook(NodeHook hook) { return hooks().after.add(std::move(hook)); }
+
+void Node::run_before_hooks(std::span<Variable> gradients) const {
+  hooks_->gradient.each([&](const Hooks::OutputHook& hook) {
+    Variable& gradient = gradients[hook.output];
+    if (!gradient) return;
+    if (Variable replaced = hook.run(gradient)) gradient = std::move(replaced);
+  });
+  hooks_->before.each([&](const NodePreHook& hook) { hook(gradients); });
+}
+
+std::string describe(const Node& node) {
+  return std::string(node.name()) + ", recorded at " + node.where().file_name() + ":" +
+         std::to_string(node.where().line());
+}
+
+}  // namespace tapegrad

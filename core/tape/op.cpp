@@ -1,0 +1,76 @@
+#include "core/tape/op.h"
+
+#include "core/tape/recording.h"
+
+namespace tapegrad {
+
+constinit thread_local SavedStore* detail::saved_store = nullptr;
+constinit thread_local unsigned char detail::anomaly = 0;
+
+SavedStore::~SavedStore() = default;
+
+void SavedValue::keep_elsewhere(const Tensor& value) {
+  if (value.storage().is_inference())
+    fail<AutogradError>(
+        "save: a tensor made in inference mode cannot be saved for backward; clone() it outside of "
+        "the mode");
+  version_ = detail::saved_store->keep(value);
+  store_ = Ref<SavedStore>::share(detail::saved_store);
+}
+
+const Tensor& SavedValue::find_value() const {
+  if (store_) return store_->value(version_);
+  if (!value_)
+    fail<AutogradError>(running_node()->name(), ": a value its rule reads was not saved");
+  fail<AutogradError>(running_node()->name(), ": a value saved for backward was changed in place (",
+                      value_.storage().version() - version_, " writes since)");
+}
+
+void SavedValue::visit(SavedVisitor& visitor) const {
+  if (value_) visitor.on_saved(value_);
+  if (store_) visitor.on_recomputed();
+}
+
+Variable SavedValue::restore(const Edge& history) const {
+  Variable restored(value());
+  if (is_recording()) restored.set_history(history);
+  return restored;
+}
+
+void require_first_order() {
+  if (is_recording())
+    fail<AutogradError>(running_node()->name(),
+                        ": not differentiable twice: its gradient cannot be recorded");
+}
+
+void detail::fail_freed() {
+  fail<AutogradError>(running_node()->name(),
+                      ": the graph was freed by an earlier backward; pass {.retain_graph = true} "
+                      "to the first");
+}
+
+void detail::fail_devices(std::string_view op, std::initializer_list<const Tensor*> tensors) {
+  std::string devices;
+  for (const Tensor* tensor : tensors)
+    if (*tensor) devices.append(devices.empty() ? "" : ", ").append(to_string(tensor->device()));
+  fail<DeviceError>(op, ": operands on different devices: ", devices);
+}
+
+void detail::fail_dtypes(std::string_view op, std::initializer_list<const Tensor*> tensors) {
+  std::string dtypes;
+  for (const Tensor* tensor : tensors)
+    if (*tensor) dtypes.append(dtypes.empty() ? "" : ", ").append(name(tensor->dtype()));
+  fail<DTypeError>(op, ": dtypes differ: ", dtypes);
+}
+
+void detail::check_writable(std::string_view op, const Variable& target) {
+  if (overlaps_itself(target.value().layout()))
+    fail<AutogradError>(op, ": writing in place to an expanded tensor of shape ", target.shape());
+  if (target.value().storage().is_inference() && !is_inference_mode())
+    fail<AutogradError>(op, ": writing in place to a tensor made in inference mode");
+  const Variable base = target.base();
+  if (is_recording() && base.requires_grad() && base.is_leaf())
+    fail<AutogradError>(op, ": writing in place to a leaf that requires a gradient");
+}
+
+}  // namespace tapegrad

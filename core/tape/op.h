@@ -1,0 +1,296 @@
+// apply(): run an op, and put it on the tape when an input needs a gradient.
+//
+// An op is a small struct. Its members are its attributes and what it saves; forward stands next to
+// backward, and backward is written with Variable ops, so that it can be differentiated again:
+//
+//   struct Exp {
+//     static constexpr std::string_view kName = "exp";
+//     SavedOutput<> y{};                            // dx = dy * y
+//     auto saved() { return std::tie(y); }
+//
+//     Tensor forward(const Tensor& x);
+//     Variable backward(const Variable& dy) const { return dy * y(); }
+//   };
+//   Variable exp(const Variable& x, Where where) { return apply(Exp{}, where, x); }
+//
+// An op whose result no gradient flows through says so, `static constexpr bool kDifferentiable =
+// false;`, and has no backward; without either it does not compile. Results of integer or bool type
+// have no history. An input may be an empty Variable (an optional one): forward sees an empty
+// Tensor.
+//
+// forward takes one Tensor an input, or std::span<const Variable> for a list; it returns a Tensor,
+// or a std::vector<Tensor> for several outputs. backward takes `const Variable& dy`, or
+// std::span<const Variable> for several outputs (an empty one means zero), and optionally Needs; it
+// returns a Variable, a std::array, or a std::vector, one gradient an input (empty means zero).
+//
+// Of several outputs some may have no gradient: `bool is_differentiable(size_t output) const` says
+// which; they have no history, and their place in backward's list stays empty. What backward needs
+// and only forward knows is a member. A member that depends on the inputs has no history: make it
+// one more output, saved as SavedOutput<k>, if the gradient is to be differentiated again. A large
+// one, a Tensor, is named by saved() too: reports on memory then count it.
+//
+// An op that writes its result over its first input has write() in place of forward, or besides,
+// and is run by apply_in_place(). An op that hands out an input, or a part of it, returns a Tensor
+// with the same storage: the output is then a view.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <optional>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "core/tape/recording.h"
+#include "core/tape/variable.h"
+
+namespace tapegrad {
+
+namespace detail {
+[[noreturn, gnu::cold]] void fail_devices(std::string_view op,
+                                          std::initializer_list<const Tensor*> tensors);
+[[noreturn, gnu::cold]] void fail_dtypes(std::string_view op,
+                                         std::initializer_list<const Tensor*> tensors);
+}  // namespace detail
+
+/// Which inputs' gradients are wanted.
+class Needs {
+ public:
+  explicit Needs(std::span<const Edge> edges, const BackwardPass* pass = nullptr)
+      : edges_(edges), pass_(pass) {}
+  bool operator[](size_t input) const {
+    return edges_[input] && (pass_ == nullptr || is_wanted(*pass_, edges_[input]));
+  }
+
+ private:
+  static bool is_wanted(const BackwardPass& pass, const Edge& edge);
+
+  std::span<const Edge> edges_;
+  const BackwardPass* pass_;  // one that may ask for less than was recorded
+};
+
+/// Sees what nodes have saved: for pictures and statistics.
+class SavedVisitor {
+ public:
+  virtual void on_saved(const Tensor& value) = 0;
+  virtual void on_recomputed() {}  // a value that is kept by a SavedStore
+
+ protected:
+  ~SavedVisitor() = default;
+};
+
+/// Keeps the values that rules need in place of the nodes, and finds them when they are asked for.
+/// core/autograd/checkpoint.h computes them again.
+class SavedStore : public Counted {
+ public:
+  virtual ~SavedStore();
+  /// Returns the number under which value() will find it.
+  virtual uint32_t keep(const Tensor& value) = 0;
+  virtual const Tensor& value(uint32_t number) = 0;
+  /// Sees each input of each recorded op, before the op's values are kept.
+  virtual void on_input(const Tensor& input) = 0;
+  static void destroy(SavedStore* store) { delete store; }
+};
+
+namespace detail {
+/// The store of this thread; null: nodes keep values themselves.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local SavedStore* saved_store;
+/// What AnomalyMode (core/autograd/anomaly.h) looks for on this thread; 0 when it is off.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local unsigned char anomaly;
+}  // namespace detail
+
+/// A value kept for backward, and the version of its storage when it was kept.
+class SavedValue {
+ public:
+  SavedValue() {}
+  explicit operator bool() const { return value_ || store_; }  // false also for an input left out
+  void keep(const Tensor& value) {
+    if (detail::saved_store != nullptr || value.storage().is_inference()) [[unlikely]]
+      return keep_elsewhere(value);
+    value_ = value;
+    version_ = value.storage().version();
+  }
+  /// The value without history, for a rule that is not being recorded. AutogradError, naming the
+  /// op, when its storage was written since.
+  const Tensor& value() const {
+    if (!value_ || value_.storage().version() != version_) [[unlikely]]
+      return find_value();
+    return value_;
+  }
+  void visit(SavedVisitor& visitor) const;
+
+ protected:
+  /// AutogradError, naming the op, when the storage was written since. The history is put back
+  /// only if the rule is being recorded.
+  Variable restore(const Edge& history) const;
+
+ private:
+  [[gnu::cold]] void keep_elsewhere(const Tensor& value);
+  [[gnu::cold]] const Tensor& find_value() const;
+
+  Tensor value_;
+  uint32_t version_ = 0;   // or the number in the store
+  Ref<SavedStore> store_;  // where the value is, if not here
+};
+
+/// Input I, kept only if the gradient of one of the inputs For is wanted (of any, if none is
+/// named). Its history is the node's own edge.
+template <int I, int... For>
+class SavedInput : public SavedValue {
+ public:
+  SavedInput() {}  // user-provided, so that `a{}` does not first clear 170 bytes
+  static bool is_needed([[maybe_unused]] Needs needs) {
+    return sizeof...(For) == 0 || (needs[For] || ...);
+  }
+  static constexpr int kInput = I;
+
+  Variable operator()() const { return restore(running_node()->edges()[I]); }
+};
+
+/// Output K. Its history would be a cycle; the running node stands in for it.
+template <int K = 0>
+class SavedOutput : public SavedValue {
+ public:
+  SavedOutput() {}
+  static constexpr int kOutput = K;
+
+  Variable operator()() const;
+};
+
+/// For a rule that runs kernels directly and so cannot be differentiated: AutogradError, naming the
+/// op, when the rule is being recorded.
+void require_first_order();
+
+/// The same device for all, else DeviceError. Empty tensors do not count.
+template <std::same_as<Tensor>... Tensors>
+void check_same_device(std::string_view op, const Tensor& first, const Tensors&... others) {
+  const auto differs = [&](const Tensor& other) {
+    return other && other.device() != first.device();
+  };
+  if ((differs(others) || ...)) [[unlikely]]
+    detail::fail_devices(op, {&first, &others...});
+}
+
+/// The same dtype for all, else DTypeError. Empty tensors do not count.
+template <std::same_as<Tensor>... Tensors>
+void check_same_dtype(std::string_view op, const Tensor& first, const Tensors&... others) {
+  if (((others && others.dtype() != first.dtype()) || ...)) [[unlikely]]
+    detail::fail_dtypes(op, {&first, &others...});
+}
+
+template <typename Op>
+constexpr bool is_differentiable() {
+  if constexpr (requires { Op::kDifferentiable; })
+    return Op::kDifferentiable;
+  else
+    return true;
+}
+
+template <typename Op, typename Gradient>
+concept HasBackward = requires(const Op op, Gradient dy, Needs needs) {
+  op.backward(dy, needs);
+}
+|| requires(const Op op, Gradient dy) { op.backward(dy); };
+
+/// For a node's rule: adds a gradient of one of its inputs. Empty means zero.
+void send(BackwardPass& pass, const Edge& edge, Variable&& gradient);
+
+namespace detail {
+template <typename Op, typename Visit>
+void for_each_saved(Op& op, Visit visit);
+inline void show(const SavedValue& saved, SavedVisitor& visitor) { saved.visit(visitor); }
+inline void show(const Tensor& kept, SavedVisitor& visitor) {
+  if (kept) visitor.on_saved(kept);
+}
+[[noreturn, gnu::cold]] void fail_freed();
+}  // namespace detail
+
+/// An op on the tape. Edges and Slots are arrays, or vectors for ops over lists.
+template <typename Op, typename Edges, typename Slots>
+class OpNode final : public Node {
+ public:
+  /// make_edges() gives the edges, built where they stay.
+  template <typename MakeEdges>
+  OpNode(Op&& op, Where where, const MakeEdges& make_edges, size_t outputs = 1)
+      : Node(where), edges_(make_edges()), op_(std::move(op)) {
+    if constexpr (!std::same_as<Slots, std::array<Variable, 1>>) slots_.resize(outputs);
+    number_after(edges_);
+  }
+
+  std::string_view name() const override { return Op::kName; }
+  std::span<const Edge> edges() const override { return edges_; }
+  std::span<Variable> gradients() override { return slots_; }
+  void free_saved() override { op_.reset(); }
+  bool is_freed() const override { return !op_; }
+  void visit_saved(SavedVisitor& visitor) const override {
+    if (op_)
+      detail::for_each_saved(const_cast<Op&>(*op_),
+                             [&](const auto& saved) { detail::show(saved, visitor); });
+  }
+  Op& op() { return *op_; }
+  /// For an op whose outputs are counted after it ran.
+  void set_outputs(size_t count) { slots_.resize(count); }
+
+  void run(BackwardPass& pass) override {
+    if (!op_) [[unlikely]]
+      detail::fail_freed();
+    Slots incoming = std::move(slots_);
+    if constexpr (!std::same_as<Slots, std::array<Variable, 1>>) slots_.resize(incoming.size());
+    auto outgoing = backward(incoming, pass);
+    incoming = {};  // a sole owner of dy may then add to it in place
+    if constexpr (std::same_as<decltype(outgoing), Variable>) {
+      send(pass, edges_[0], std::move(outgoing));
+    } else {
+      for (size_t i = 0; i < edges_.size(); ++i) send(pass, edges_[i], std::move(outgoing[i]));
+    }
+  }
+
+ private:
+  auto backward(const Slots& incoming, const BackwardPass& pass) const {
+    constexpr bool kOne = std::same_as<Slots, std::array<Variable, 1>>;
+    using Gradient = std::conditional_t<kOne, const Variable&, std::span<const Variable>>;
+    static_assert(HasBackward<Op, Gradient>,
+                  "this op has no backward(); write one, or do not record it");
+    auto call = [&](Gradient dy) {
+      if constexpr (requires { op_->backward(dy, Needs(edges_)); })
+        return op_->backward(dy, Needs(edges_, &pass));
+      else
+        return op_->backward(dy);
+    };
+    if constexpr (kOne)
+      return call(incoming[0]);
+    else
+      return call(incoming);
+  }
+
+  Edges edges_;
+  Slots slots_;
+  std::optional<Op> op_;
+};
+
+template <typename Op, typename Edges>
+Ref<Node> make_node(Op op, Where where, Edges edges) {
+  using Slots = std::array<Variable, 1>;
+  auto* node = new OpNode<Op, Edges, Slots>(std::move(op), where, [&] { return std::move(edges); });
+  return Ref<Node>::adopt(node);
+}
+
+/// Runs the op on its inputs. An error gets the line and the part of the model; in AnomalyMode a
+/// result is an error when it has a NaN or an infinity that no input has.
+template <typename Op, std::same_as<Variable>... Inputs>
+auto apply(Op op, Where where, const Inputs&... inputs);
+template <typename Op>
+auto apply(Op op, Where where, std::span<const Variable> inputs);
+
+/// Runs `op.write(inputs..., y)` with y = target, the first input: it reads y and writes over it
+/// (what PyTorch calls marking an input dirty). The target keeps its shape, gets a new history, and
+/// its storage counts a write. AutogradError, before anything is written, for a leaf that requires
+/// a gradient (or a view of one) while recording, and for a target that overlaps itself.
+///
+/// A write() that returns std::vector<Tensor> has further outputs, which come back as Variables:
+/// for the gradient's list, and for SavedOutput, the target is output 0 and they follow.
+template <typename Op, std::same_as<Variable>... Others>
+auto apply_in_place(Op op, Where where, Variable& target, const Others&... others);
+
+}  // namespace tapegrad
+
+#include "core/tape/op_impl.h"

@@ -1,0 +1,279 @@
+// The bodies of core/tape/op.h.
+#pragma once
+
+#include "core/inspect/profiler.h"
+#include "core/tape/op.h"
+
+namespace tapegrad::detail {
+
+template <size_t N>
+using InputPointers = std::array<const Variable*, N>;
+
+inline const Variable& at(std::span<const Variable> inputs, size_t i) { return inputs[i]; }
+template <size_t N>
+const Variable& at(const InputPointers<N>& inputs, size_t i) {
+  return *inputs[i];
+}
+
+template <size_t N>
+std::array<Edge, N> edges_of(const InputPointers<N>& inputs) {
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return std::array<Edge, N>{inputs[I]->edge()...};
+  }
+  (std::make_index_sequence<N>());
+}
+inline std::vector<Edge> edges_of(std::span<const Variable> inputs) {
+  std::vector<Edge> edges;
+  for (const Variable& input : inputs) edges.push_back(input.edge());
+  return edges;
+}
+
+template <size_t N>
+bool any_requires_grad(const InputPointers<N>& inputs) {
+  return [&]<size_t... I>(std::index_sequence<I...>) { return (inputs[I]->requires_grad() || ...); }
+  (std::make_index_sequence<N>());
+}
+inline bool any_requires_grad(std::span<const Variable> inputs) {
+  for (const Variable& input : inputs)
+    if (input.requires_grad()) return true;
+  return false;
+}
+
+inline const Tensor& output_at(const Tensor& output, size_t) { return output; }
+inline const Tensor& output_at(const std::vector<Tensor>& outputs, size_t k) { return outputs[k]; }
+
+template <typename Op, typename Visit>
+void for_each_saved(Op& op, Visit visit) {
+  if constexpr (requires { op.saved(); })
+    std::apply([&](auto&... saved) { (visit(saved), ...); }, op.saved());
+}
+
+template <typename Inputs>
+[[gnu::cold, gnu::noinline]] void show_inputs(const Inputs& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (at(inputs, i)) saved_store->on_input(at(inputs, i).value());
+}
+
+template <typename Op, typename Inputs>
+void keep_inputs(Op& op, const Inputs& inputs, Needs needs) {
+  if (saved_store != nullptr) [[unlikely]]
+    show_inputs(inputs);
+  for_each_saved(op, [&](auto& saved) {
+    if constexpr (requires { saved.kInput; })
+      if (saved.is_needed(needs) && at(inputs, saved.kInput))
+        saved.keep(at(inputs, saved.kInput).value());
+  });
+}
+
+template <typename Op, typename Values>
+void keep_outputs(Op& op, const Values& outputs) {
+  for_each_saved(op, [&](auto& saved) {
+    if constexpr (requires { saved.kOutput; }) saved.keep(output_at(outputs, saved.kOutput));
+  });
+}
+
+/// One result as a variable, several as tensors.
+template <typename Forward>
+auto run_forward(const Forward& forward) {
+  if constexpr (std::same_as<decltype(forward()), Tensor>)
+    return Variable::of_result(forward);
+  else
+    return forward();
+}
+
+/// Whether a gradient flows through one of several outputs.
+template <typename Op>
+bool is_differentiable_output(const Op& op, size_t output) {
+  if constexpr (requires { op.is_differentiable(output); })
+    return op.is_differentiable(output);
+  else
+    return true;
+}
+
+/// Which values that are not finite a tensor has.
+struct NonFinite {
+  bool nan = false;
+  bool infinity = false;
+};
+[[gnu::cold]] NonFinite find_non_finite(const Tensor& x);
+/// AutogradError when y has one that nothing before it had.
+[[gnu::cold]] void check_made(std::string_view op, NonFinite before, const Tensor& y);
+
+template <typename Inputs>
+[[gnu::cold, gnu::noinline]] NonFinite find_non_finite_inputs(const Inputs& inputs) {
+  NonFinite found;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const NonFinite here = find_non_finite(at(inputs, i).value_or_empty());
+    found = {found.nan || here.nan, found.infinity || here.infinity};
+  }
+  return found;
+}
+template <typename Inputs>
+[[gnu::cold, gnu::noinline]] void check_made_from(std::string_view op, const Inputs& inputs,
+                                                  const Tensor& y) {
+  const NonFinite made = find_non_finite(y);
+  if (made.nan || made.infinity) check_made(op, find_non_finite_inputs(inputs), y);
+}
+
+/// What a rule records belongs to the line that recorded the op.
+inline Where line_of(Where where) { return running_node() ? running_node()->where() : where; }
+
+template <typename Op, typename Inputs>
+Variable finish(Op&& op, Where where, const Inputs& inputs, Variable&& output) {
+  static_assert(!std::remove_reference_t<Op>::kName.empty());
+  if constexpr (is_differentiable<std::remove_reference_t<Op>>()) {
+    if (is_recording() && any_requires_grad(inputs) && is_float(output.dtype())) {
+      using Edges = decltype(edges_of(inputs));
+      using Slots = std::array<Variable, 1>;
+      auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
+          std::move(op), line_of(where), [&] { return edges_of(inputs); });
+      Edge history{Ref<Node>::adopt(node), 0};
+      keep_inputs(node->op(), inputs, Needs(node->edges()));
+      keep_outputs(node->op(), output.value());
+      output.set_history(std::move(history));
+    }
+  }
+  if (inputs.size() > 0 && output.value().shares_storage(at(inputs, 0).value_or_empty()))
+    output.set_view_of(at(inputs, 0));
+  if (anomaly) [[unlikely]]
+    check_made_from(std::remove_reference_t<Op>::kName, inputs, output.value());
+  return std::move(output);
+}
+
+template <typename Op, typename Inputs>
+std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
+                             std::vector<Tensor>&& values) {
+  std::vector<Variable> outputs;
+  for (const Tensor& value : values) outputs.emplace_back(value);
+  if constexpr (is_differentiable<std::remove_reference_t<Op>>()) {
+    if (is_recording() && any_requires_grad(inputs)) {
+      using Edges = decltype(edges_of(inputs));
+      using Slots = std::vector<Variable>;
+      auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
+          std::move(op), line_of(where), [&] { return edges_of(inputs); }, values.size());
+      const Ref<Node> owner = Ref<Node>::adopt(node);
+      keep_inputs(node->op(), inputs, Needs(node->edges()));
+      keep_outputs(node->op(), values);
+      for (uint32_t k = 0; k < outputs.size(); ++k)
+        if (is_float(outputs[k].dtype()) && is_differentiable_output(node->op(), k))
+          outputs[k].set_history({owner, k});
+    }
+  }
+  if (inputs.size() > 0)
+    for (Variable& output : outputs)
+      if (output.value().shares_storage(at(inputs, 0).value_or_empty()))
+        output.set_view_of(at(inputs, 0));
+  if (anomaly) [[unlikely]]
+    for (const Variable& output : outputs)
+      check_made_from(std::remove_reference_t<Op>::kName, inputs, output.value());
+  return outputs;
+}
+
+/// The checks of apply_in_place.
+void check_writable(std::string_view op, const Variable& target);
+template <typename Op, std::same_as<Variable>... Others>
+auto write_in_place(Op& op, Where where, Variable& target, const Others&... others);
+
+}  // namespace tapegrad::detail
+
+namespace tapegrad {
+
+template <int K>
+Variable SavedOutput<K>::operator()() const {
+  return restore({Ref<Node>::share(const_cast<Node*>(running_node())), uint32_t(K)});
+}
+
+template <typename Op, std::same_as<Variable>... Inputs>
+auto apply(Op op, Where where, const Inputs&... inputs) {
+  const detail::InputPointers<sizeof...(Inputs)> pointers{&inputs...};
+  const OpSpan span(Op::kName);
+  try {
+    return detail::finish(std::move(op), where, pointers, detail::run_forward([&] {
+                            return op.forward(inputs.value_or_empty()...);
+                          }));
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
+}
+
+template <typename Op>
+auto apply(Op op, Where where, std::span<const Variable> inputs) {
+  const OpSpan span(Op::kName);
+  try {
+    return detail::finish(std::move(op), where, inputs,
+                          detail::run_forward([&] { return op.forward(inputs); }));
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
+}
+
+template <typename Op, std::same_as<Variable>... Others>
+auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&... others) {
+  check_writable(Op::kName, target);
+  const InputPointers<1 + sizeof...(Others)> inputs{&target, &others...};
+  Tensor& y = target.writable();
+  NonFinite before;
+  if (anomaly) [[unlikely]]
+    before = find_non_finite_inputs(inputs);
+  const auto write = [&](Op& op) {
+    if constexpr (requires { op.write(y, others.value_or_empty()..., y).size(); }) {
+      std::vector<Tensor> more = op.write(y, others.value_or_empty()..., y);
+      y.storage().bump_version();
+      more.insert(more.begin(), y);
+      return more;
+    } else {
+      op.write(y, others.value_or_empty()..., y);
+      y.storage().bump_version();
+      return std::array<Tensor, 0>();
+    }
+  };
+  using Values = decltype(write(op));
+  constexpr bool kMore = std::same_as<Values, std::vector<Tensor>>;
+  Values values;
+  std::vector<Variable> more;
+  Edge made;
+  [[maybe_unused]] const Op* ran = &op;
+  if (!is_recording() || !any_requires_grad(inputs)) {
+    values = write(op);
+  } else {
+    using Edges = decltype(edges_of(inputs));
+    using Slots = std::conditional_t<kMore, std::vector<Variable>, std::array<Variable, 1>>;
+    auto* node =
+        new OpNode<Op, Edges, Slots>(std::move(op), where, [&] { return edges_of(inputs); });
+    made = {Ref<Node>::adopt(node), 0};
+    ran = &node->op();
+    keep_inputs(node->op(), inputs, Needs(node->edges()));
+    values = write(node->op());
+    if constexpr (kMore) {
+      node->set_outputs(values.size());
+      keep_outputs(node->op(), values);
+    } else {
+      keep_outputs(node->op(), y);
+    }
+  }
+  if constexpr (kMore)
+    for (uint32_t k = 1; k < values.size(); ++k) {
+      more.emplace_back(values[k]);
+      if (made && is_float(values[k].dtype()) && is_differentiable_output(*ran, k))
+        more.back().set_history({made.node, k});
+    }
+  if (made) target.rebase(std::move(made), where);
+  if (anomaly) [[unlikely]]
+    check_made(Op::kName, before, y);
+  if constexpr (kMore) return more;
+}
+
+template <typename Op, std::same_as<Variable>... Others>
+auto apply_in_place(Op op, Where where, Variable& target, const Others&... others) {
+  const OpSpan span(Op::kName);
+  try {
+    return detail::write_in_place(op, where, target, others...);
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,122 @@
+#include "core/tape/variable.h"
+
+#include "core/base/error.h"
+#include "core/tape/internal/backward.h"
+#include "core/tape/view.h"
+
+namespace tapegrad {
+
+Variable::Variable(const Tensor& value) : state_(Ref<State>::adopt(new State(value))) {}
+Variable::Variable(Tensor&& value) : state_(Ref<State>::adopt(new State(std::move(value)))) {}
+
+void Variable::State::destroy(State* state) { delete state; }
+
+const Tensor Variable::kEmptyTensor;
+const Edge Variable::kNoEdge;
+
+void Variable::fail_empty() { fail<ArgumentError>("variable: empty; it was never given a value"); }
+
+int64_t Variable::size(int dim) const { return shape()[normalize_dim("size", dim, rank())]; }
+
+Variable& Variable::requires_grad_(bool on) {
+  if (on && !is_float(dtype()))
+    fail<AutogradError>("requires_grad_: only floats have gradients, not ", name(dtype()));
+  if (!on && is_leaf()) {
+    set_history({});
+    return *this;
+  }
+  if (on && value().storage().is_inference() && !is_inference_mode())
+    fail<AutogradError>("requires_grad_: this tensor was made in inference mode; clone() it");
+  if (on && !edge()) set_history({Ref<Node>::adopt(new Leaf(shape(), dtype())), 0});
+  if (!is_leaf()) fail<AutogradError>("requires_grad_: the result of an op has its own history");
+  return *this;
+}
+
+bool Variable::is_leaf() const { return !edge() || edge().node->is_leaf(); }
+
+Variable Variable::grad() const {
+  if (edge() && is_leaf()) return static_cast<Leaf&>(*edge().node).gradient();
+  return state_ && state_->retained ? *state_->retained : Variable();
+}
+
+void Variable::retain_grad() const {
+  if (!edge()) fail<AutogradError>("retain_grad: this variable requires no gradient");
+  if (is_leaf() || state_->retained) return;
+  state_->retained = std::make_shared<Variable>();
+  register_hook([kept = state_->retained](const Variable& gradient) {
+    *kept = *kept ? add_gradients(*kept, gradient) : clone(gradient);
+    return Variable();
+  });
+}
+
+void Variable::rebind(Tensor value) const {
+  const bool leaf = requires_grad();
+  if (!is_leaf() || state_->base)
+    fail<AutogradError>("rebind: the result of an op, or a view, keeps its value");
+  if (leaf && !is_float(value.dtype()))
+    fail<AutogradError>("rebind: ", name(value.dtype()), " has no gradient");
+  state_->value = std::move(value);
+  if (!leaf) return;
+  const std::string* label = static_cast<Leaf&>(*state_->edge.node).label();
+  state_->edge = {Ref<Node>::adopt(new Leaf(shape(), dtype())), 0};
+  static_cast<Leaf&>(*state_->edge.node).set_label(label);
+}
+
+void Variable::zero_grad() const {
+  if (state_ && state_->retained) *state_->retained = {};
+  if (edge() && is_leaf()) static_cast<Leaf&>(*edge().node).clear_gradient();
+}
+
+HookHandle Variable::register_hook(GradientHook hook) const {
+  if (!edge()) fail<AutogradError>("register_hook: this variable requires no gradient");
+  return edge().node->register_hook(edge().output, std::move(hook));
+}
+
+HookHandle Variable::register_post_accumulate_grad_hook(AccumulateHook hook) const {
+  if (!edge() || !is_leaf())
+    fail<AutogradError>(
+        "register_post_accumulate_grad_hook: only a leaf that requires a gradient accumulates");
+  return static_cast<Leaf&>(*edge().node).register_accumulate_hook(std::move(hook));
+}
+
+Variable Variable::to(Device device, Where where) const {
+  return device == this->device() ? *this : move(*this, device, where);
+}
+Variable Variable::to(DType dtype, Where where) const {
+  return dtype == this->dtype() ? *this : cast(*this, dtype, where);
+}
+Variable operator|(const Variable& x, Device device) { return x.to(device_or_cpu(device)); }
+
+Variable Variable::detach() const { return Variable(value()); }
+
+void Variable::set_view_of(const Variable& input) {
+  state_->base = input.state_->base ? input.state_->base : input.state_;
+  state_->rewrites = state_->base->rewrites;
+}
+
+Variable Variable::base() const {
+  Variable base;
+  base.state_ = state_->base ? state_->base : state_;
+  return base;
+}
+
+void Variable::rebase(Edge made, Where where) {
+  Variable owner = base();
+  if (state_->base)
+    made = record_view_write(owner, relative_layout(*this, owner), std::move(made), where);
+  owner.set_history(std::move(made));
+  ++owner.state_->rewrites;
+}
+
+void Variable::derive_again() const {
+  const Variable owner = base();
+  state_->edge = owner.state_->edge ? record_view(owner, relative_layout(*this, owner)) : Edge{};
+  state_->rewrites = owner.state_->rewrites;
+}
+
+bool Variable::is_sole_owner() const {
+  return state_->has_one_owner() && value().storage().has_one_owner() && value().is_contiguous() &&
+         !state_->base && size_t(numel() * size_of(dtype())) == value().storage().bytes();
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,151 @@
+#include "core/tape/view.h"
+
+#include "core/base/error.h"
+#include "core/dispatch/kernels.h"
+#include "core/tape/op.h"
+
+namespace tapegrad {
+namespace {
+
+struct Clone {
+  static constexpr std::string_view kName = "clone";
+
+  Tensor forward(const Tensor& x) { return x.clone(); }
+  Variable backward(const Variable& dy) const { return dy; }
+};
+
+struct Cast {
+  static constexpr std::string_view kName = "cast";
+  DType to;
+  DType from{};
+
+  Tensor forward(const Tensor& x) {
+    from = x.dtype();
+    return x.to(to);
+  }
+  Variable backward(const Variable& dy) const { return cast(dy, from); }
+};
+
+struct Move {
+  static constexpr std::string_view kName = "to";
+  Device to;
+  Device from{};
+
+  Tensor forward(const Tensor& x) {
+    from = x.device();
+    return x.to(to);
+  }
+  Variable backward(const Variable& dy) const { return move(dy, from); }
+};
+
+struct AddGradients {
+  static constexpr std::string_view kName = "add_gradients";
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    if (a.shape() != b.shape())
+      fail<AutogradError>("backward: gradients of ", a.shape(), " and ", b.shape(),
+                          " for one value");
+    Tensor y = a.clone();
+    kernels::accumulate(b, y);
+    return y;
+  }
+  std::array<Variable, 2> backward(const Variable& dy) const { return {dy, dy}; }
+};
+
+// y = x seen through a layout. Stands for whatever chain of views led there.
+struct Strided {
+  static constexpr std::string_view kName = "view";
+  Layout layout;
+  Shape shape{};  // of x
+
+  Tensor forward(const Tensor& x) {
+    shape = x.shape();
+    const Tensor dense = x.contiguous();
+    Layout part = layout;
+    part.offset += dense.layout().offset;
+    return dense.with_layout(part);
+  }
+  Variable backward(const Variable& dy) const { return embed(dy, shape, layout); }
+};
+
+struct Embed {
+  static constexpr std::string_view kName = "embed";
+  Shape shape;
+  Layout layout;
+
+  Tensor forward(const Tensor& x) {
+    Tensor y = Tensor::full(shape, 0.0, x.dtype(), x.device());
+    Tensor target = y.with_layout(layout);
+    kernels::accumulate(x, target);
+    return y;
+  }
+  Variable backward(const Variable& dy) const { return strided(dy, layout); }
+};
+
+// y = x with zeros where the layout looks.
+struct Erase {
+  static constexpr std::string_view kName = "erase";
+  Layout layout;
+
+  Tensor forward(const Tensor& x) {
+    Tensor y = x.clone();
+    Tensor target = y.with_layout(layout);
+    kernels::fill(target, 0.0);
+    return y;
+  }
+  Variable backward(const Variable& dy) const { return apply(Erase{layout}, Where::current(), dy); }
+};
+
+// The base after a write through a view: inputs are the base before it and the written value.
+struct ViewWrite {
+  static constexpr std::string_view kName = "view_write";
+  Layout layout;
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = apply(Erase{layout}, Where::current(), dy);
+    if (needs[1]) dx[1] = strided(dy, layout);
+    return dx;
+  }
+};
+
+}  // namespace
+
+Variable clone(const Variable& x, Where where) { return apply(Clone{}, where, x); }
+
+Variable cast(const Variable& x, DType dtype, Where where) { return apply(Cast{dtype}, where, x); }
+Variable move(const Variable& x, Device device, Where where) {
+  return apply(Move{device}, where, x);
+}
+
+Variable add_gradients(const Variable& a, const Variable& b, Where where) {
+  return apply(AddGradients{}, where, a, b);
+}
+
+Variable embed(const Variable& x, const Shape& shape, const Layout& layout, Where where) {
+  return apply(Embed{shape, layout}, where, x);
+}
+
+Variable strided(const Variable& x, const Layout& layout, Where where) {
+  return apply(Strided{layout}, where, x);
+}
+
+Layout relative_layout(const Variable& view, const Variable& base) {
+  if (!base.value().is_contiguous())
+    fail<AutogradError>("view: the base of a view written in place must be contiguous; clone() it");
+  Layout layout = view.value().layout();
+  layout.offset -= base.value().layout().offset;
+  return layout;
+}
+
+Edge record_view(const Variable& base, const Layout& layout) {
+  return {
+      make_node(Strided{layout, base.shape()}, base.edge().node->where(), std::array{base.edge()}),
+      0};
+}
+
+Edge record_view_write(const Variable& base, const Layout& layout, Edge written, Where where) {
+  return {make_node(ViewWrite{layout}, where, std::array{base.edge(), std::move(written)}), 0};
+}
+
+}  // namespace tapegrad

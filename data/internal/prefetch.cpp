@@ -1,0 +1,77 @@
+#include "data/internal/prefetch.h"
+
+namespace tapegrad {
+
+Prefetch::Prefetch(std::function<Example(int64_t)> read, int64_t first, int64_t end, int workers,
+                   int prefetch_factor)
+    : read_(std::move(read)),
+      end_(end),
+      slots_(size_t(workers) * size_t(prefetch_factor)),
+      claimed_(first),
+      delivered_(first) {
+  const int64_t useful = std::min<int64_t>(workers, end - first);
+  try {
+    for (int64_t i = 0; i < useful; ++i) threads_.emplace_back([this] { work(); });
+  } catch (...) {  // no more threads to be had
+    stop();
+    throw;
+  }
+}
+
+Prefetch::~Prefetch() { stop(); }
+
+void Prefetch::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  room_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void Prefetch::work() {
+  for (;;) {
+    int64_t number;
+    {
+      std::unique_lock lock(mutex_);
+      room_.wait(lock, [&] {
+        return stopping_ || claimed_ == end_ || claimed_ < delivered_ + int64_t(slots_.size());
+      });
+      if (stopping_ || claimed_ == end_) return;
+      number = claimed_++;
+      if (claimed_ == end_) room_.notify_all();  // the others may go
+    }
+    Slot result;
+    try {
+      result.batch = read_(number);
+    } catch (...) {
+      result.error = std::current_exception();
+    }
+    result.ready = true;
+    {
+      const std::lock_guard lock(mutex_);
+      slots_[size_t(number) % slots_.size()] = std::move(result);
+    }
+    ready_.notify_one();
+  }
+}
+
+bool Prefetch::next(Example& batch) {
+  Slot taken;
+  {
+    std::unique_lock lock(mutex_);
+    if (delivered_ == end_) return false;
+    Slot& slot = slots_[size_t(delivered_) % slots_.size()];
+    ready_.wait(lock, [&] { return slot.ready; });
+    taken = std::move(slot);
+    slot = {};
+    ++delivered_;
+  }
+  room_.notify_one();
+  if (taken.error) std::rethrow_exception(taken.error);
+  batch = std::move(taken.batch);
+  return true;
+}
+
+}  // namespace tapegrad

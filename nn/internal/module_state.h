@@ -1,0 +1,35 @@
+// What all handles of a module share.
+#pragma once
+
+#include <atomic>
+
+#include "core/tape/hooks.h"
+#include "nn/module.h"
+
+namespace tapegrad::nn {
+
+struct Module::Hooks {
+  HookList<ForwardPreHook> before;
+  HookList<ForwardHook> after;
+  HookList<BackwardHook> backward;
+};
+
+struct Module::State {
+  /// What a clone starts without.
+  struct Own {
+    Own() = default;
+    Own(const Own&) {}
+    std::unique_ptr<Hooks> hooks;
+    std::atomic<const std::string*> name{nullptr};  // "Net.fc1", in the model it was called in
+    std::atomic<uint64_t> named_in{0};              // that model's id
+    std::atomic<uint64_t> id{0};                    // as an outermost module
+  };
+
+  bool training = true;
+  bool has_output = false;
+  Shape output;
+  Init init;
+  Own own;
+};
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,122 @@
+#include "ops/internal/attention_blocks.h"
+
+#include "core/autograd/functional.h"
+#include "core/tape/op.h"
+#include "core/tape/recording.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace kernels {
+
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, double,
+                      const ShareDropout&, Tensor&, Tensor&)>
+    attention{"attention"};
+constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                      bool, double, const ShareDropout&, const Tensor&, const Tensor&, Tensor&,
+                      Tensor&, Tensor&)>
+    attention_backward{"attention_backward"};
+constinit Kernel<void(const Tensor&, const Tensor&, bool&)> attention_takes{"attention_takes"};
+
+}  // namespace kernels
+
+using namespace detail;
+
+namespace {
+
+/// The first dimensions: all but the last `count`.
+Shape without_last(const Shape& shape, int count) {
+  Shape first;
+  for (int i = 0; i + count < shape.rank(); ++i) first.push_back(shape[i]);
+  return first;
+}
+
+bool has_kernel(const Tensor& q, const Tensor& v) {
+  const DeviceType device = q.device().type;
+  if (!kernels::attention.has(device, q.dtype())) return false;
+  bool takes = true;
+  if (kernels::attention_takes.has(device, q.dtype()))
+    kernels::attention_takes.at(device, q.dtype())(q, v, takes);  // nothing to be profiled
+  return takes;
+}
+
+struct BlockAttention {
+  static constexpr std::string_view kName = "scaled_dot_product_attention";
+  bool causal;
+  double scale;
+  kernels::ShareDropout dropout;
+  SavedInput<0> q{};
+  SavedInput<1> k{};
+  SavedInput<2> v{};
+  SavedInput<3> mask{};
+  SavedOutput<0> y{};
+  SavedOutput<1> log_sums{};
+  auto saved() { return std::tie(q, k, v, mask, y, log_sums); }
+
+  static bool is_differentiable(size_t output) { return output == 0; }
+
+  std::vector<Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const Tensor& mask) {
+    const Shape rows = without_last(q.shape(), 1);
+    Shape of_y = rows;
+    of_y.push_back(v.shape()[v.rank() - 1]);
+    const DType precise = size_of(q.dtype()) == 2 ? f32 : q.dtype();
+    Tensor y = q.empty_like(of_y), log_sums = Tensor::empty(rows, precise, q.device());
+    kernels::attention(q, k, v, mask, causal, scale, dropout, y, log_sums);
+    return {y, log_sums};
+  }
+
+  std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
+    if (is_recording()) return differentiable_backward(dy[0]);
+    const auto wanted = [&](int i, const Tensor& x) {
+      return needs[i] ? x.empty_like(x.shape()) : Tensor();
+    };
+    Tensor dq = wanted(0, q.value()), dk = wanted(1, k.value()), dv = wanted(2, v.value());
+    kernels::attention_backward(dy[0].value().contiguous(), q.value(), k.value(), v.value(),
+                                mask ? mask.value() : Tensor(), causal, scale, dropout, y.value(),
+                                log_sums.value(), dq, dk, dv);
+    return {Variable(dq), Variable(dk), Variable(dv), Variable()};
+  }
+
+  std::vector<Variable> differentiable_backward(const Variable& dy) const {
+    const AttentionOptions options{
+        .attn_mask = mask ? mask() : Variable(), .dropout_p = dropout.p, .is_causal = causal};
+    Generator generator;
+    generator.set_state(dropout.state);
+    auto products =
+        vjp(
+            [&](const std::vector<Variable>& xs) -> std::vector<Variable> {
+              return {attention_by_ops(xs[0], xs[1], xs[2], options, scale, generator)};
+            },
+            std::vector<Variable>{q(), k(), v()}, std::vector<Variable>{dy}, {.create_graph = true})
+            .products;
+    products.emplace_back();
+    return products;
+  }
+};
+
+}  // namespace
+
+Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
+                                     const Variable& value, const AttentionOptions& options,
+                                     double scale, Generator& generator, Where where) {
+  const Variable& mask = options.attn_mask;
+  const Shape batch = without_last(query.shape(), 2);
+  const bool fits =
+      options.dropout_p >= 0 && options.dropout_p < 1 && without_last(key.shape(), 2) == batch &&
+      without_last(value.shape(), 2) == batch && query.numel() > 0 && key.numel() > 0 &&
+      value.numel() > 0 && has_kernel(query.value(), value.value());
+  if (!fits || (mask && (mask.requires_grad() || mask.device() != query.device()))) return {};
+  Shape of_scores = without_last(query.shape(), 1);
+  of_scores.push_back(key.size(-2));
+  Variable whole;
+  if (mask) {
+    if (mask.dtype() != boolean && mask.dtype() != query.dtype()) return {};
+    whole = expand(mask, of_scores);  // a wrong shape is its error
+  }
+  kernels::ShareDropout dropout{.p = options.dropout_p};
+  if (dropout.p > 0) dropout.state = generator.draw(uint64_t(numel(of_scores)));
+  return apply(BlockAttention{options.is_causal, scale, dropout}, where, query, key, value,
+               whole)[0];
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,56 @@
+// Attention as one op that looks at a block of queries and a block of keys at a time: the scores,
+// [..., l, s], are never stored, neither for the gradient, which computes them again. (The way of
+// Dao et al., "FlashAttention", 2022.)
+#pragma once
+
+#include "core/base/generator.h"
+#include "core/dispatch/dispatcher.h"
+#include "core/tape/variable.h"
+#include "ops/attention.h"
+
+namespace tapegrad {
+namespace kernels {
+
+/// p of the shares are dropped, which are those that dropout() would drop of a tensor [..., l, s]
+/// with numbers drawn at this state; 0 <= p < 1.
+struct ShareDropout {
+  double p = 0;
+  RandomState state{};
+};
+
+/// y [..., l, v] = softmax(scale q k^T + mask) v, for q [..., l, e], k [..., s, e], v [..., s, v]
+/// with the same dimensions in front, and of any layout. The mask is empty, or [..., l, s] of q's
+/// dtype (added) or bool (false hides a key); a causal one hides keys j > i.
+/// log_sums [..., l]: the logarithm of the sum of exp(scores), infinite where no key is seen;
+/// float32 for sixteen-bit floats.
+extern constinit Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                             bool causal, double scale, const ShareDropout& dropout, Tensor& y,
+                             Tensor& log_sums)>
+    attention;
+/// The gradients that are not empty.
+extern constinit Kernel<void(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                             const Tensor& mask, bool causal, double scale,
+                             const ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
+                             Tensor& dq, Tensor& dk, Tensor& dv)>
+    attention_backward;
+
+/// Whether the two take such operands; where no device says, they do.
+extern constinit Kernel<void(const Tensor& q, const Tensor& v, bool& takes)> attention_takes;
+
+}  // namespace kernels
+
+namespace detail {
+
+/// Null where the blocks do not do: without a kernel that takes them, with a mask that wants a
+/// gradient, where dimensions in front broadcast, where there is nothing to see, and where all is
+/// dropped.
+Variable attention_in_blocks(const Variable& query, const Variable& key, const Variable& value,
+                             const AttentionOptions& options, double scale, Generator& generator,
+                             Where where);
+
+/// The same by ops that each have a gradient.
+Variable attention_by_ops(const Variable& query, const Variable& key, const Variable& value,
+                          const AttentionOptions& options, double scale, Generator& generator);
+
+}  // namespace detail
+}  // namespace tapegrad

@@ -1,0 +1,60 @@
+#include "ops/internal/operands.h"
+
+namespace tapegrad::detail {
+namespace {
+
+DType common_dtype(const Variable& a, const Variable& b) {
+  if (a.dtype() == b.dtype()) return a.dtype();
+  if ((a.rank() == 0) == (b.rank() == 0)) return promote(a.dtype(), b.dtype());
+  const DType high = a.rank() > 0 ? a.dtype() : b.dtype();
+  const DType low = a.rank() > 0 ? b.dtype() : a.dtype();
+  const bool low_kind_wins = is_float(low) > is_float(high) || high == boolean;
+  return low_kind_wins ? promote(high, low) : high;
+}
+
+}  // namespace
+
+DType common_dtype(std::string_view op, const Operand& a, const Operand& b) {
+  if (a.variable && b.variable) return common_dtype(*a.variable, *b.variable);
+  if (a.variable) return promote(a.variable->dtype(), b.number);
+  if (b.variable) return promote(b.variable->dtype(), a.number);
+  fail<ArgumentError>(op, ": one operand must be a variable");
+}
+
+void check_fits(std::string_view op, const Number& number, DType dtype) {
+  if (is_float(dtype) || dtype == boolean || number.kind() == f64) return;
+  const int64_t value = number.to<int64_t>();
+  const bool fits = with_type(
+      dtype, [&]<typename T>(Type<T>) { return convert<int64_t>(convert<T>(value)) == value; });
+  if (!fits) fail<ArgumentError>(op, ": ", value, " is not a value of ", name(dtype));
+}
+
+Variable as_variable(std::string_view op, const Operand& x, DType dtype, Device device) {
+  if (x.variable) return x.variable->to(dtype, x.where);
+  check_fits(op, x.number, dtype);
+  return Variable(Tensor::full({}, x.number, dtype, device));
+}
+
+Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b) {
+  check_same_device(kernel.name(), a, b);
+  check_same_dtype(kernel.name(), a, b);
+  const bool has_shape_of_a = b.rank() == 0 || a.shape() == b.shape();
+  Tensor y = has_shape_of_a ? a.empty_like()
+                            : a.empty_like(broadcast(kernel.name(), a.shape(), b.shape()));
+  kernel(a, b, y);
+  return y;
+}
+
+void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a) {
+  check_same_device(kernel.name(), a, b);
+  check_same_dtype(kernel.name(), a, b);
+  if (a.shape() != b.shape() && broadcast(kernel.name(), a.shape(), b.shape()) != a.shape())
+    fail<ShapeError>(kernel.name(), ": ", b.shape(), " does not fit in place into ", a.shape());
+  const bool same_layout = a.strides() == b.strides() && a.layout().offset == b.layout().offset &&
+                           a.shape() == b.shape();
+  // Elements of a would be overwritten before b's are read.
+  if (a.shares_storage(b) && !same_layout) return kernel(a, b.clone(), a);
+  kernel(a, b, a);
+}
+
+}  // namespace tapegrad::detail

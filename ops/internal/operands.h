@@ -1,0 +1,115 @@
+// What elementwise ops share: numbers become variables, dtypes become equal, and an op that is one
+// kernel needs a name and a backward only.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "core/tape/op.h"
+#include "ops/binary.h"
+#include "ops/internal/unbroadcast.h"
+#include "ops/unary.h"
+
+namespace tapegrad::detail {
+
+/// The type that both have together, as in PyTorch: a variable without dimensions only counts by
+/// its kind. ArgumentError unless one of them is a variable.
+DType common_dtype(std::string_view op, const Operand& a, const Operand& b);
+
+/// ArgumentError unless the type can hold the number.
+void check_fits(std::string_view op, const Number& number, DType dtype);
+
+/// The operand as a variable of the dtype.
+auto as_variable(std::string_view op, const Operand& x, DType dtype, Device device) -> Variable;
+
+inline Device device_of(const Operand& a, const Operand& b) {
+  return (a.variable ? a.variable : b.variable)->device();
+}
+
+/// x, or integers as floats.
+inline auto as_float(const Variable& x, Where where) -> Variable {
+  return is_float(x.dtype()) ? x : x.to(default_dtype(), where);
+}
+
+/// What ops of one operand and one kernel have in common.
+template <const kernels::Unary& kernel>
+struct UnaryOp {
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(x.shape());
+    kernel(x, y);
+    return y;
+  }
+  void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
+};
+
+/// The kernel's result as a new tensor.
+Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b);
+/// The kernel's result written over a.
+void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a);
+
+/// What every arithmetic op of two operands has.
+template <const kernels::Binary& kernel>
+struct BinaryOp {
+  Unbroadcast<2> reduce{};
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    if (a.shape() != b.shape())
+      reduce.remember(broadcast(kernel.name(), a.shape(), b.shape()), a, b);
+    return compute(kernel, a, b);
+  }
+  void write(const Tensor& a, const Tensor& b, Tensor& y) {
+    reduce.remember(y.shape(), a, b);
+    compute_in_place(kernel, b, y);
+  }
+};
+
+/// A string as a template argument.
+template <size_t N>
+struct Literal {
+  char text[N];
+  constexpr Literal(const char (&from)[N]) { std::copy_n(from, N, text); }
+};
+
+/// A comparison, or a logical op of two bools.
+template <const kernels::Binary& kernel, Literal name>
+struct Predicate {
+  static constexpr std::string_view kName = name.text;
+  static constexpr bool kDifferentiable = false;
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    check_same_device(kName, a, b);
+    check_same_dtype(kName, a, b);
+    Tensor y = Tensor::empty(broadcast(kName, a.shape(), b.shape()), boolean, a.device());
+    kernel(a, b, y);
+    return y;
+  }
+};
+
+/// Applies the op to the operands as variables of one dtype.
+template <typename Op>
+auto run_as(const Operand& a, const Operand& b, DType dtype) {
+  const Device device = device_of(a, b);
+  return apply(Op{}, a.where, as_variable(Op::kName, a, dtype, device),
+               as_variable(Op::kName, b, dtype, device));
+}
+
+template <typename Op>
+[[gnu::noinline]] auto run_mixed(const Operand& a, const Operand& b) {
+  return run_as<Op>(a, b, common_dtype(Op::kName, a, b));
+}
+
+template <typename Op>
+auto run(const Operand& a, const Operand& b) {
+  if (a.variable && b.variable && a.variable->dtype() == b.variable->dtype()) [[likely]]
+    return apply(Op{}, a.where, *a.variable, *b.variable);
+  return run_mixed<Op>(a, b);
+}
+
+/// The same for ops whose result is a float.
+template <typename Op>
+auto run_float(const Operand& a, const Operand& b) {
+  const DType dtype = common_dtype(Op::kName, a, b);
+  return is_float(dtype) ? run<Op>(a, b) : run_as<Op>(a, b, default_dtype());
+}
+
+}  // namespace tapegrad::detail

@@ -1,0 +1,61 @@
+// What pooling of one, two and three dimensions shares.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ops/catalog.h"
+#include "ops/internal/window.h"
+#include "ops/pool.h"
+
+namespace tapegrad::detail {
+
+/// Zeros of the spatial shape with x at the indices.
+Variable max_unpool(std::string_view op, const Variable& x, const Variable& indices,
+                    const Shape& spatial, Where where);
+
+// Rows of the catalog.
+
+inline constexpr std::string_view kMaxPool =
+    "(input, kernel_size: ints, stride: ints = none, padding: ints = 0, dilation: ints = 1, "
+    "ceil_mode: bool = false)";
+inline constexpr std::string_view kAvgPool =
+    "(input, kernel_size: ints, stride: ints = none, padding: ints = 0, ceil_mode: bool = false, "
+    "count_include_pad: bool = true)";
+
+inline std::string named(std::string_view name, std::string_view arguments) {
+  return std::string(name) + std::string(arguments);
+}
+
+/// size1d, size2d or size3d.
+template <typename Size>
+using SizeOf = Size (*)(const Arguments&, std::string_view);
+
+template <typename Size>
+std::optional<Size> optional_size(const Arguments& a, std::string_view name, SizeOf<Size> size) {
+  return a.has(name) ? std::optional(size(a, name)) : std::nullopt;
+}
+template <typename Size>
+MaxPoolOptions<Size> max_pool_options(const Arguments& a,
+                                      Size (*size)(const Arguments&, std::string_view)) {
+  return {.kernel_size = size(a, "kernel_size"),
+          .stride = optional_size<Size>(a, "stride", size),
+          .padding = size(a, "padding"),
+          .dilation = size(a, "dilation"),
+          .ceil_mode = a.flag("ceil_mode")};
+}
+template <typename Size>
+AvgPoolOptions<Size> avg_pool_options(const Arguments& a,
+                                      Size (*size)(const Arguments&, std::string_view)) {
+  return {.kernel_size = size(a, "kernel_size"),
+          .stride = optional_size<Size>(a, "stride", size),
+          .padding = size(a, "padding"),
+          .ceil_mode = a.flag("ceil_mode"),
+          .count_include_pad = a.flag("count_include_pad")};
+}
+
+inline std::vector<Variable> with_indices(ValuesIndices result) {
+  return {std::move(result.values), std::move(result.indices)};
+}
+
+}  // namespace tapegrad::detail

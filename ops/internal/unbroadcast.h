@@ -1,0 +1,45 @@
+// For ops whose operands broadcast: sums gradients of the result down to the operands' shapes.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "core/tape/recording.h"
+#include "ops/reduce.h"
+
+namespace tapegrad {
+
+/// A member of an op with N inputs. Costs no memory of its own when the operands have the shape of
+/// the result, or are single numbers without dimensions.
+template <size_t N>
+class Unbroadcast {
+ public:
+  Unbroadcast() {}
+
+  /// The operands' shapes, as forward saw them.
+  template <std::same_as<Tensor>... Tensors>
+  void remember(const Shape& result, const Tensors&... operands) {
+    size_t i = 0;
+    (remember_one(i++, operands.shape(), result), ...);
+  }
+  Variable operator()(size_t input, const Variable& dx) const {
+    if (how_[input] == kSame) [[likely]]
+      return dx;
+    return sum_to(dx, how_[input] == kNumber ? Shape() : (*shapes_)[input]);
+  }
+
+ private:
+  enum How : uint8_t { kSame, kNumber, kShaped };
+
+  void remember_one(size_t i, const Shape& shape, const Shape& result) {
+    how_[i] = shape == result ? kSame : shape.rank() == 0 ? kNumber : kShaped;
+    if (how_[i] != kShaped || !is_recording()) return;
+    if (!shapes_) shapes_ = std::make_unique<std::array<Shape, N>>();
+    (*shapes_)[i] = shape;
+  }
+
+  std::array<How, N> how_{};
+  std::unique_ptr<std::array<Shape, N>> shapes_;
+};
+
+}  // namespace tapegrad
