@@ -6,7 +6,7 @@
 #include <optional>
 
 #include <tapegrad/core/error.h>
-#include <tapegrad/core/tape.h>
+#include <tapegrad/core/recording.h>
 
 namespace tapegrad::tools {
 namespace {

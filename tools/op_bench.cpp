@@ -5,7 +5,7 @@
 
 #include <tapegrad/core/dispatch_log.h>
 #include <tapegrad/core/error.h>
-#include <tapegrad/core/random.h>
+#include <tapegrad/core/generator.h>
 
 #include "tools/commands.h"
 #include "tools/run_case.h"

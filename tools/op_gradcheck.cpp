@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include <tapegrad/core/error.h>
+#include <tapegrad/core/generator.h>
 #include <tapegrad/core/gradcheck.h>
-#include <tapegrad/core/random.h>
 #include <tapegrad/core/view.h>
 
 #include "tools/commands.h"

@@ -7,7 +7,7 @@
 
 #include <tapegrad/core/dispatch_log.h>
 #include <tapegrad/core/error.h>
-#include <tapegrad/core/random.h>
+#include <tapegrad/core/generator.h>
 
 namespace tapegrad::tools {
 namespace {
