@@ -14,20 +14,17 @@
 namespace tapegrad {
 
 namespace kernels {
-constinit Activation sigmoid{"sigmoid"}, relu{"relu"}, gelu_erf{"gelu"}, gelu_tanh{"gelu"},
-    silu{"silu"}, mish{"mish"}, hardsigmoid{"hardsigmoid"}, hardswish{"hardswish"},
-    log_sigmoid{"log_sigmoid"};
+constinit Unary sigmoid{"sigmoid"}, relu{"relu"}, gelu_erf{"gelu"}, gelu_tanh{"gelu"}, silu{"silu"},
+    mish{"mish"}, hardsigmoid{"hardsigmoid"}, hardswish{"hardswish"}, log_sigmoid{"log_sigmoid"};
 constinit ActivationGradient sigmoid_backward{"sigmoid_backward"}, relu_backward{"relu_backward"};
 constinit ActivationGradient gelu_erf_backward{"gelu_backward"},
     gelu_tanh_backward{"gelu_backward"}, silu_backward{"silu_backward"},
     mish_backward{"mish_backward"}, hardswish_backward{"hardswish_backward"};
-constinit Kernel<void(const Tensor&, double, Tensor&)> leaky_relu{"leaky_relu"};
-constinit Kernel<void(const Tensor&, double, double, Tensor&)> elu{"elu"};
-constinit Kernel<void(const Tensor&, const Tensor&, double, double, Tensor&)> elu_backward{
-    "elu_backward"};
-constinit Kernel<void(const Tensor&, double, double, Tensor&)> softplus{"softplus"};
-constinit Kernel<void(const Tensor&, const Tensor&, double, double, Tensor&)> softplus_backward{
-    "softplus_backward"};
+constinit decltype(leaky_relu) leaky_relu{"leaky_relu"};
+constinit decltype(elu) elu{"elu"};
+constinit decltype(elu_backward) elu_backward{"elu_backward"};
+constinit decltype(softplus) softplus{"softplus"};
+constinit decltype(softplus_backward) softplus_backward{"softplus_backward"};
 }  // namespace kernels
 
 using namespace detail;
@@ -36,7 +33,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-template <const kernels::Activation& kernel>
+template <const kernels::Unary& kernel>
 struct ActivationOp {
   Tensor forward(const Tensor& x) const {
     Tensor y = x.empty_like(x.shape());

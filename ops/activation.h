@@ -1,8 +1,8 @@
 // Activations: elementwise nonlinearities of networks. Floats only.
 #pragma once
 
-#include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
+#include "ops/unary.h"
 
 namespace tapegrad {
 
@@ -70,11 +70,9 @@ Tensor to_overwrite(const Variable& dy);
 namespace kernels {
 
 // Each gradient is dx from dy and x, or from dy and y where it says so.
-using Activation = Kernel<void(const Tensor& x, Tensor& y)>;
 using ActivationGradient = Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)>;
 
-extern Activation sigmoid, relu, gelu_erf, gelu_tanh, silu, mish, hardsigmoid, hardswish,
-    log_sigmoid;
+extern Unary sigmoid, relu, gelu_erf, gelu_tanh, silu, mish, hardsigmoid, hardswish, log_sigmoid;
 extern ActivationGradient sigmoid_backward, relu_backward;  // from y
 extern ActivationGradient gelu_erf_backward, gelu_tanh_backward, silu_backward, mish_backward,
     hardswish_backward;

@@ -14,7 +14,7 @@ constinit Binary remainder{"remainder"}, floor_divide{"floor_divide"};
 constinit Binary bitwise_and{"bitwise_and"}, bitwise_or{"bitwise_or"}, bitwise_xor{"bitwise_xor"},
     bitwise_left_shift{"bitwise_left_shift"}, bitwise_right_shift{"bitwise_right_shift"},
     gcd{"gcd"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> lerp{"lerp"};
+constinit decltype(lerp) lerp{"lerp"};
 
 }  // namespace kernels
 

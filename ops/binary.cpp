@@ -13,9 +13,8 @@ constinit Binary add{"add"}, sub{"sub"}, mul{"mul"}, div{"div"}, pow{"pow"}, max
     minimum{"minimum"}, atan2{"atan2"}, fmod{"fmod"};
 constinit Binary eq{"eq"}, ne{"ne"}, lt{"lt"}, le{"le"}, gt{"gt"}, ge{"ge"};
 constinit Binary logical_and{"logical_and"}, logical_or{"logical_or"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> larger_gradient{
-    "larger_gradient"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&)> where{"where"};
+constinit decltype(larger_gradient) larger_gradient{"larger_gradient"};
+constinit decltype(where) where{"where"};
 
 }  // namespace kernels
 

@@ -11,8 +11,8 @@
 namespace tapegrad {
 
 namespace kernels {
-constinit Kernel<void(Tensor&, Number, Number)> arange{"arange"};
-constinit Kernel<void(Tensor&, double, double)> linspace{"linspace"};
+constinit decltype(arange) arange{"arange"};
+constinit decltype(linspace) linspace{"linspace"};
 }  // namespace kernels
 
 namespace {

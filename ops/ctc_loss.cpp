@@ -15,8 +15,7 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const Tensor&, const CtcBatch&, Tensor&, Tensor&)> ctc_loss{
-    "ctc_loss"};
+constinit decltype(ctc_loss) ctc_loss{"ctc_loss"};
 
 }  // namespace kernels
 

@@ -11,9 +11,9 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, Tensor&)> amax{"amax"}, amin{"amin"};
-constinit Kernel<void(const Tensor&, bool, bool, Tensor&)> contains{"any"};
-constinit Kernel<void(const Tensor&, bool, Tensor&, Tensor&)> extreme{"max"};
+constinit decltype(amax) amax{"amax"}, amin{"amin"};
+constinit decltype(contains) contains{"any"};
+constinit decltype(extreme) extreme{"max"};
 
 }  // namespace kernels
 

@@ -15,8 +15,8 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, bool, double, Tensor&)> fft{"fft"};
-constinit Kernel<void(const Tensor&, double, Tensor&)> rfft{"rfft"}, irfft{"irfft"};
+constinit decltype(fft) fft{"fft"};
+constinit decltype(rfft) rfft{"rfft"}, irfft{"irfft"};
 
 }  // namespace kernels
 

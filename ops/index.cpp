@@ -14,12 +14,12 @@
 namespace tapegrad {
 
 namespace kernels {
-constinit Kernel<void(const Tensor&, int64_t, IndexScan&)> scan_index{"scan_index"};
-constinit Kernel<void(const Tensor&, const Tensor&, int, Tensor&)> index_select{"index_select"};
-constinit Kernel<void(const Tensor&, const Tensor&, int, Number, Tensor&)> index_add{"index_add"};
-constinit Kernel<void(const Tensor&, const Tensor&, int, Tensor&)> gather{"gather"};
-constinit Kernel<void(const Tensor&, const Tensor&, int, Tensor&)> scatter_add{"scatter_add"};
-constinit Kernel<void(const Tensor&, const Tensor&, Number, Tensor&)> masked_fill{"masked_fill"};
+constinit decltype(scan_index) scan_index{"scan_index"};
+constinit decltype(index_select) index_select{"index_select"};
+constinit decltype(index_add) index_add{"index_add"};
+constinit decltype(gather) gather{"gather"};
+constinit decltype(scatter_add) scatter_add{"scatter_add"};
+constinit decltype(masked_fill) masked_fill{"masked_fill"};
 }  // namespace kernels
 
 using namespace detail;

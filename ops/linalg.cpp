@@ -18,11 +18,10 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(Tensor&, Tensor&, Tensor&)> lu_factor{"linalg.lu_factor"};
-constinit Kernel<void(const Tensor&, const Tensor&, bool, Tensor&)> lu_solve{"linalg.lu_solve"};
-constinit Kernel<void(const Tensor&, Triangle, Tensor&)> triangular_solve{
-    "linalg.solve_triangular"};
-constinit Kernel<void(Tensor&, Tensor&)> cholesky{"linalg.cholesky"};
+constinit decltype(lu_factor) lu_factor{"linalg.lu_factor"};
+constinit decltype(lu_solve) lu_solve{"linalg.lu_solve"};
+constinit decltype(triangular_solve) triangular_solve{"linalg.solve_triangular"};
+constinit decltype(cholesky) cholesky{"linalg.cholesky"};
 
 }  // namespace kernels
 

@@ -19,10 +19,10 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(Tensor&, Tensor&)> qr_factor{"linalg.qr"};
-constinit Kernel<void(Tensor&, const Tensor&)> qr_form{"linalg.qr"};
-constinit Kernel<void(Tensor&, Tensor&, Tensor&, Tensor&, Tensor&)> svd{"linalg.svd"};
-constinit Kernel<void(Tensor&, bool, Tensor&, Tensor&)> eigh{"linalg.eigh"};
+constinit decltype(qr_factor) qr_factor{"linalg.qr"};
+constinit decltype(qr_form) qr_form{"linalg.qr"};
+constinit decltype(svd) svd{"linalg.svd"};
+constinit decltype(eigh) eigh{"linalg.eigh"};
 
 }  // namespace kernels
 

@@ -18,19 +18,12 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, std::string_view, int64_t, int64_t)> check_classes{
-    "check_classes"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropySpec&, Tensor&,
-                      Tensor&)>
-    cross_entropy{"cross_entropy"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropySpec&,
-                      const Tensor&, const Tensor&, const Tensor&, Tensor&)>
-    cross_entropy_backward{"cross_entropy_backward"};
-constinit Kernel<void(Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t, Tensor&)>
-    cross_entropy_reduce{"cross_entropy_reduce"};
-constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> binary_cross_entropy{
-    "binary_cross_entropy"};
-constinit Kernel<void(const Tensor&, std::string_view)> check_unit{"check_unit"};
+constinit decltype(check_classes) check_classes{"check_classes"};
+constinit decltype(cross_entropy) cross_entropy{"cross_entropy"};
+constinit decltype(cross_entropy_backward) cross_entropy_backward{"cross_entropy_backward"};
+constinit decltype(cross_entropy_reduce) cross_entropy_reduce{"cross_entropy_reduce"};
+constinit decltype(binary_cross_entropy) binary_cross_entropy{"binary_cross_entropy"};
+constinit decltype(check_unit) check_unit{"check_unit"};
 
 }  // namespace kernels
 

@@ -20,9 +20,9 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(Tensor&, double, RandomState)> exponential{"exponential_"};
-constinit Kernel<void(const Tensor&, RandomState, Tensor&)> poisson{"poisson"};
-constinit Kernel<void(const Tensor&, bool, RandomState, Tensor&)> multinomial{"multinomial"};
+constinit decltype(exponential) exponential{"exponential_"};
+constinit decltype(poisson) poisson{"poisson"};
+constinit decltype(multinomial) multinomial{"multinomial"};
 
 }  // namespace kernels
 

@@ -16,22 +16,12 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, Tensor&, Tensor&)> channel_moments{"batch_norm"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      Tensor&)>
-    batch_norm{"batch_norm"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, double, Tensor&, Tensor&,
-                      Tensor&, Tensor&, bool&)>
-    batch_norm_at_once{"batch_norm"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      bool, Tensor&, Tensor&, Tensor&)>
-    batch_norm_backward{"batch_norm_backward"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, double, Tensor&, Tensor&,
-                      Tensor&)>
-    layer_norm{"layer_norm"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      Tensor&, Tensor&, Tensor&)>
-    layer_norm_backward{"layer_norm_backward"};
+constinit decltype(channel_moments) channel_moments{"batch_norm"};
+constinit decltype(batch_norm) batch_norm{"batch_norm"};
+constinit decltype(batch_norm_at_once) batch_norm_at_once{"batch_norm"};
+constinit decltype(batch_norm_backward) batch_norm_backward{"batch_norm_backward"};
+constinit decltype(layer_norm) layer_norm{"layer_norm"};
+constinit decltype(layer_norm_backward) layer_norm_backward{"layer_norm_backward"};
 
 }  // namespace kernels
 

@@ -10,16 +10,12 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const MaximumWindows&, Tensor&, Tensor&)> max_pool2d{
-    "max_pool2d"};
-constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> pool_gather{"pool_gather"};
-constinit Kernel<void(const Tensor&, const Tensor&, const std::optional<MaximumWindows>&, Tensor&)>
-    pool_scatter{"pool_scatter"};
-constinit Kernel<void(const Tensor&, std::string_view, int64_t, Tensor&)> unpool_indices{
-    "max_unpool"};
-constinit Kernel<void(const Tensor&, const AverageWindows&, Tensor&)> avg_pool2d{"avg_pool2d"};
-constinit Kernel<void(const Tensor&, const AverageWindows&, Tensor&)> avg_pool2d_backward{
-    "avg_pool2d_backward"};
+constinit decltype(max_pool2d) max_pool2d{"max_pool2d"};
+constinit decltype(pool_gather) pool_gather{"pool_gather"};
+constinit decltype(pool_scatter) pool_scatter{"pool_scatter"};
+constinit decltype(unpool_indices) unpool_indices{"max_unpool"};
+constinit decltype(avg_pool2d) avg_pool2d{"avg_pool2d"};
+constinit decltype(avg_pool2d_backward) avg_pool2d_backward{"avg_pool2d_backward"};
 
 }  // namespace kernels
 

@@ -11,14 +11,13 @@
 namespace tapegrad {
 
 namespace kernels {
-constinit Kernel<void(Tensor&, double, double, RandomState)> uniform{"uniform"};
-constinit Kernel<void(Tensor&, double, double, RandomState)> normal{"normal"};
-constinit Kernel<void(Tensor&, int64_t, uint64_t, RandomState)> random_integers{"randint"};
-constinit Kernel<void(const Tensor&, Tensor&, RandomState)> bernoulli{"bernoulli"};
-constinit Kernel<void(const Tensor&, double, RandomState, Tensor&)> dropout{"dropout"};
-constinit Kernel<void(const Tensor&, const Tensor&, double, RandomState, Tensor&)> dropout_add{
-    "dropout_add"};
-constinit Kernel<void(Tensor&, RandomState)> permutation{"randperm"};
+constinit decltype(uniform) uniform{"uniform"};
+constinit decltype(normal) normal{"normal"};
+constinit decltype(random_integers) random_integers{"randint"};
+constinit decltype(bernoulli) bernoulli{"bernoulli"};
+constinit decltype(dropout) dropout{"dropout"};
+constinit decltype(dropout_add) dropout_add{"dropout_add"};
+constinit decltype(permutation) permutation{"randperm"};
 }  // namespace kernels
 
 namespace {

@@ -15,11 +15,11 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, double, Tensor&)> sum{"sum"};
-constinit Kernel<void(const Tensor&, Tensor&)> prod{"prod"};
-constinit Kernel<void(const Tensor&, double, bool, Tensor&)> var{"var"};
-constinit Kernel<void(const Tensor&, double, Tensor&)> norm{"norm"};
-constinit Kernel<void(const Tensor&, Tensor&)> cumsum{"cumsum"}, logsumexp{"logsumexp"};
+constinit decltype(sum) sum{"sum"};
+constinit decltype(prod) prod{"prod"};
+constinit decltype(var) var{"var"};
+constinit decltype(norm) norm{"norm"};
+constinit decltype(cumsum) cumsum{"cumsum"}, logsumexp{"logsumexp"};
 
 }  // namespace kernels
 

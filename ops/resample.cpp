@@ -20,9 +20,8 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const Taps&, Tensor&)> resample{"interpolate"};
-constinit Kernel<void(const Tensor&, const Taps&, Tensor&)> resample_adjoint{
-    "interpolate_backward"};
+constinit decltype(resample) resample{"interpolate"};
+constinit decltype(resample_adjoint) resample_adjoint{"interpolate_backward"};
 
 }  // namespace kernels
 

@@ -17,9 +17,9 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, Tensor&)> cumprod{"cumprod"}, logcumsumexp{"logcumsumexp"};
-constinit Kernel<void(const Tensor&, bool, Tensor&)> running_extreme{"cummax"};
-constinit Kernel<void(const Tensor&, const Tensor&, bool, Tensor&)> recurrence{"recurrence"};
+constinit decltype(cumprod) cumprod{"cumprod"}, logcumsumexp{"logcumsumexp"};
+constinit decltype(running_extreme) running_extreme{"cummax"};
+constinit decltype(recurrence) recurrence{"recurrence"};
 
 }  // namespace kernels
 

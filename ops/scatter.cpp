@@ -20,10 +20,9 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const Tensor&, int, Tensor&)> scatter{"scatter"};
-constinit Kernel<void(const Tensor&, const Tensor&, int, Reduce, Tensor&)> scatter_reduce{
-    "scatter_reduce"};
-constinit Kernel<void(const Tensor&, Tensor&)> nonzero{"nonzero"};
+constinit decltype(scatter) scatter{"scatter"};
+constinit decltype(scatter_reduce) scatter_reduce{"scatter_reduce"};
+constinit decltype(nonzero) nonzero{"nonzero"};
 
 }  // namespace kernels
 

@@ -13,8 +13,8 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, Tensor&)> softmax{"softmax"}, log_softmax{"log_softmax"};
-constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> softmax_backward{"softmax_backward"},
+constinit decltype(softmax) softmax{"softmax"}, log_softmax{"log_softmax"};
+constinit decltype(softmax_backward) softmax_backward{"softmax_backward"},
     log_softmax_backward{"log_softmax_backward"};
 
 }  // namespace kernels

@@ -18,8 +18,8 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, int64_t, bool, Tensor&)> order{"sort"};
-constinit Kernel<void(const Tensor&, const Tensor&, bool, Tensor&)> searchsorted{"searchsorted"};
+constinit decltype(order) order{"sort"};
+constinit decltype(searchsorted) searchsorted{"searchsorted"};
 
 }  // namespace kernels
 

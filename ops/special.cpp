@@ -16,8 +16,8 @@ namespace kernels {
 constinit Unary sinh{"sinh"}, cosh{"cosh"}, asin{"asin"}, acos{"acos"}, atan{"atan"};
 constinit Unary asinh{"asinh"}, acosh{"acosh"}, atanh{"atanh"};
 constinit Unary erfc{"erfc"}, erfinv{"erfinv"}, lgamma{"lgamma"}, digamma{"digamma"}, sinc{"sinc"};
-constinit Kernel<void(const Tensor&, int64_t, Tensor&)> polygamma{"polygamma"};
-constinit Kernel<void(const Tensor&, double, double, double, Tensor&)> nan_to_num{"nan_to_num"};
+constinit decltype(polygamma) polygamma{"polygamma"};
+constinit decltype(nan_to_num) nan_to_num{"nan_to_num"};
 
 }  // namespace kernels
 

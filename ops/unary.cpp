@@ -21,9 +21,9 @@ constinit Unary sqrt{"sqrt"}, rsqrt{"rsqrt"}, reciprocal{"reciprocal"};
 constinit Unary sin{"sin"}, cos{"cos"}, tan{"tan"}, tanh{"tanh"}, erf{"erf"};
 constinit Unary floor{"floor"}, ceil{"ceil"}, round{"round"}, trunc{"trunc"};
 constinit Unary isnan{"isnan"}, isfinite{"isfinite"};
-constinit Kernel<void(const Tensor&, Number, Number, Tensor&)> clamp{"clamp"};
-constinit Kernel<void(const Tensor&, const Tensor&, Tensor&)> tanh_backward{"tanh_backward"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Pieces&, Tensor&)> piecewise{"piecewise"};
+constinit decltype(clamp) clamp{"clamp"};
+constinit decltype(tanh_backward) tanh_backward{"tanh_backward"};
+constinit decltype(piecewise) piecewise{"piecewise"};
 }  // namespace kernels
 
 using namespace detail;

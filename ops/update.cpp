@@ -16,18 +16,13 @@ int64_t ParamUpdates::bytes() const {
 
 namespace tapegrad::kernels {
 
-constinit Kernel<void(const ParamUpdates&, const SgdStep&, const StepGuard&)> sgd_step{"sgd_step"};
-constinit Kernel<void(const ParamUpdates&, const AdamStep&, const StepGuard&)> adam_step{
-    "adam_step"};
-constinit Kernel<void(const ParamUpdates&, const AdagradStep&, const StepGuard&)> adagrad_step{
-    "adagrad_step"};
-constinit Kernel<void(const ParamUpdates&, const RmspropStep&, const StepGuard&)> rmsprop_step{
-    "rmsprop_step"};
-constinit Kernel<void(const ParamUpdates&, const AdadeltaStep&, const StepGuard&)> adadelta_step{
-    "adadelta_step"};
+constinit decltype(sgd_step) sgd_step{"sgd_step"};
+constinit decltype(adam_step) adam_step{"adam_step"};
+constinit decltype(adagrad_step) adagrad_step{"adagrad_step"};
+constinit decltype(rmsprop_step) rmsprop_step{"rmsprop_step"};
+constinit decltype(adadelta_step) adadelta_step{"adadelta_step"};
 
-constinit Kernel<void(const Gradients&, const Tensor&, Tensor&)> unscale{"unscale"};
-constinit Kernel<void(Tensor&, Tensor&, const Tensor&, const ScaleRule&)> update_scale{
-    "update_scale"};
+constinit decltype(unscale) unscale{"unscale"};
+constinit decltype(update_scale) update_scale{"update_scale"};
 
 }  // namespace tapegrad::kernels

@@ -1,7 +1,7 @@
 // The dispatcher: a kernel is a table of function pointers, device x dtype.
 //
 //   extern Kernel<void(const Tensor& x, int dim, Tensor& y)> softmax;      // ops/softmax.h
-//   constinit Kernel<void(const Tensor&, int, Tensor&)> softmax{"softmax"};  // ops/softmax.cpp
+//   constinit decltype(softmax) softmax{"softmax"};                        // ops/softmax.cpp
 //
 //   set_kernel(kernels::softmax, DeviceType::kCpu, kFloatTypes,    // backends/cpu/softmax.cpp
 //              []<typename T>(Type<T>, const Tensor& x, int dim, Tensor& y) { ... });

@@ -2,9 +2,9 @@
 
 namespace tapegrad::kernels {
 
-constinit Kernel<void(Tensor&, Number)> fill{"fill"};
-constinit Kernel<void(const Tensor&, Tensor&)> copy{"copy"};
-constinit Kernel<void(const Tensor&, Tensor&)> accumulate{"accumulate"};
-constinit Kernel<void(const Tensor&, Tensor&)> transfer{"transfer"};
+constinit decltype(fill) fill{"fill"};
+constinit decltype(copy) copy{"copy"};
+constinit decltype(accumulate) accumulate{"accumulate"};
+constinit decltype(transfer) transfer{"transfer"};
 
 }  // namespace tapegrad::kernels

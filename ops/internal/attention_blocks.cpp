@@ -8,14 +8,9 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, double,
-                      const ShareDropout&, Tensor&, Tensor&)>
-    attention{"attention"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      bool, double, const ShareDropout&, const Tensor&, const Tensor&, Tensor&,
-                      Tensor&, Tensor&)>
-    attention_backward{"attention_backward"};
-constinit Kernel<void(const Tensor&, const Tensor&, bool&)> attention_takes{"attention_takes"};
+constinit decltype(attention) attention{"attention"};
+constinit decltype(attention_backward) attention_backward{"attention_backward"};
+constinit decltype(attention_takes) attention_takes{"attention_takes"};
 
 }  // namespace kernels
 

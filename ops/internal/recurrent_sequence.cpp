@@ -15,16 +15,10 @@
 namespace tapegrad {
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&, Tensor&)>
-    lstm_cell{"lstm_cell"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      const Tensor&, Tensor&, Tensor&)>
-    lstm_cell_backward{"lstm_cell_backward"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&)> gru_cell{
-    "gru_cell"};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      Tensor&, Tensor&, Tensor&)>
-    gru_cell_backward{"gru_cell_backward"};
+constinit decltype(lstm_cell) lstm_cell{"lstm_cell"};
+constinit decltype(lstm_cell_backward) lstm_cell_backward{"lstm_cell_backward"};
+constinit decltype(gru_cell) gru_cell{"gru_cell"};
+constinit decltype(gru_cell_backward) gru_cell_backward{"gru_cell_backward"};
 
 }  // namespace kernels
 
