@@ -1,5 +1,5 @@
-// Activations as layers, for Sequential; the formulas stand in ops/activation.h. And the other
-// layers without parameters: Flatten, Identity, Lambda.
+// Activations as layers, for Sequential, and other layers without parameters: Flatten, Identity,
+// Lambda. The formulas are in ops/activation.h.
 #pragma once
 
 #include "nn/function.h"
@@ -22,7 +22,7 @@ struct Hardswish final : Function<Hardswish, hardswish> {};
 struct Tanh final : Function<Tanh, tapegrad::tanh> {};
 struct Tanhshrink final : Function<Tanhshrink, tanhshrink> {};
 struct Softsign final : Function<Softsign, softsign> {};
-/// 1 where x > 0, else 0; no gradient passes.
+/// Returns 1 where x > 0, else 0. Its gradient is 0.
 struct Step final : Function<Step, step> {};
 
 struct LeakyReLU final : Function<LeakyReLU, leaky_relu, double> {
@@ -66,7 +66,7 @@ struct Softmin final : Function<Softmin, softmin, int> {
   explicit Softmin(int dim = -1);
 };
 
-/// max(x, 0) + weight * min(x, 0) with a learned slope for all channels, or for each.
+/// max(x, 0) + weight * min(x, 0), with one learned slope, or one learned slope per channel.
 struct PReLU final : Model<PReLU> {
   Variable weight;  // [num_parameters]
   explicit PReLU(int64_t num_parameters = 1, double init = 0.25);
@@ -76,11 +76,11 @@ struct PReLU final : Model<PReLU> {
   }
 };
 
-/// Dimensions start_dim..end_dim become one: all but the batch.
+/// Flattens dimensions start_dim..end_dim into one; by default, all except the batch.
 struct Flatten final : Function<Flatten, flatten, int, int> {
   explicit Flatten(int start_dim = 1, int end_dim = -1);
 };
-/// The other way: dim becomes several, of which one size may be -1.
+/// Splits dimension `dim` into unflattened_size, in which one size may be -1.
 struct Unflatten final : Stateless<Unflatten> {
   int dim;
   Shape unflattened_size;
@@ -90,7 +90,7 @@ struct Unflatten final : Stateless<Unflatten> {
 struct Identity final : Stateless<Identity> {
   Variable forward(const Variable& x) const { return x; }
 };
-/// Any function as a layer: `nn::Lambda([](const Variable& x) { return 2 * x; })`.
+/// Makes a layer of any function: `nn::Lambda([](const Variable& x) { return 2 * x; })`.
 struct Lambda final : Stateless<Lambda> {
   std::function<Variable(const Variable&)> function;
   explicit Lambda(std::function<Variable(const Variable&)> function);

@@ -25,7 +25,7 @@ int64_t checked_width(const MultiheadAttentionOptions& o) {
   return o.embed_dim;
 }
 
-/// Both masks as one that is added: -inf where a key is left out.
+/// Combines both masks into one that is added to the scores: -inf for excluded keys.
 Variable added(const AttentionMasks& masks, const Variable& like) {
   const auto floats = [&](const Variable& mask) {
     if (mask.dtype() != boolean) return mask;
@@ -67,7 +67,8 @@ Variable MultiheadAttention::forward(const Variable& query, const Variable& key,
     if (x->rank() != 3 || x->size(2) != width)
       fail<ShapeError>(kName, ": sequences with ", width, " features wanted: ", query.shape(), ", ",
                        key.shape(), ", ", value.shape());
-  /// Part i of the input maps, as [batch, heads, length, features of a head].
+  /// Applies part i of the input projection (query, key or value). Returns [batch, heads, length,
+  /// features per head].
   const auto in_heads = [&](const Variable& x, int64_t i) {
     const Variable bias = in_proj_bias ? narrow(in_proj_bias, 0, i * width, width) : Variable();
     const Variable y = linear(x, narrow(in_proj_weight, 0, i * width, width), bias);

@@ -1,4 +1,4 @@
-// Attention with several heads, and the encoder layer of Vaswani et al. 2017.
+// Multi-head attention, and the encoder layer of Vaswani et al. 2017.
 #pragma once
 
 #include "nn/embedding.h"
@@ -10,22 +10,22 @@ namespace tapegrad::nn {
 
 struct MultiheadAttentionOptions {
   int64_t embed_dim = 0;  // features of query, key and value; required
-  int64_t num_heads = 0;  // divides embed_dim; required
-  double dropout = 0.0;   // of the shares, in training
+  int64_t num_heads = 0;  // must divide embed_dim; required
+  double dropout = 0.0;   // of the attention weights, in training
   bool bias = true;
   bool batch_first = false;  // [batch, length, features] instead of [length, batch, features]
 };
 
-/// Which keys are left out: bool masks are true where a key does NOT take part (as in PyTorch's
-/// layer, unlike its function), float masks are added to the scores.
+/// Masks that exclude keys. A bool mask is true where a key does NOT take part (like PyTorch's
+/// layer, unlike PyTorch's function). A float mask is added to the scores.
 struct AttentionMasks {
-  Variable attn_mask = {};         // [queries, keys], or anything that broadcasts to
-                                   // [batch, heads, queries, keys]
+  Variable attn_mask = {};         // [queries, keys], or any shape that broadcasts to [batch,
+                                   // heads, queries, keys]
   Variable key_padding_mask = {};  // [batch, keys], bool
 };
 
-/// Each head attends in embed_dim / num_heads features of linear maps of query, key and value; the
-/// heads' results are concatenated and mapped once more.
+/// Projects query, key and value, computes attention per head on embed_dim / num_heads features,
+/// concatenates the heads and projects the result.
 class MultiheadAttention final : public Model<MultiheadAttention> {
  public:
   static constexpr std::string_view kName = "MultiheadAttention";
@@ -38,7 +38,7 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
                    const AttentionMasks& masks = {}) const;
   std::string options() const override;
 
-  Variable in_proj_weight, in_proj_bias;  // of query, key and value, one under the other
+  Variable in_proj_weight, in_proj_bias;  // rows for query, key and value, concatenated
   Linear out_proj;
 
  private:
@@ -54,10 +54,10 @@ struct TransformerEncoderLayerOptions {
   FeedforwardActivation activation = FeedforwardActivation::kRelu;
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
-  bool norm_first = false;  // normalise what enters each part, not what leaves it
+  bool norm_first = false;  // normalise the input of each part instead of its output
 };
-/// x = norm1(x + attention(x)), x = norm2(x + linear2(activation(linear1(x)))), with dropout after
-/// each part.
+/// x = norm1(x + attention(x)), then x = norm2(x + linear2(activation(linear1(x)))), with dropout
+/// after each part.
 class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
  public:
   static constexpr std::string_view kName = "TransformerEncoderLayer";
@@ -75,7 +75,7 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   LayerNorm norm1, norm2;
 
  private:
-  /// The residual and what a part makes of x, some of it dropped.
+  /// Return the residual plus the attention (or feed-forward) part of x, after dropout.
   Variable add_attended(const Variable& residual, const Variable& x,
                         const AttentionMasks& masks) const;
   Variable add_fed_forward(const Variable& residual, const Variable& x) const;

@@ -1,4 +1,5 @@
-// LayerBuilder: a network from letters, each layer fitting the one before it.
+// LayerBuilder: builds a network from letters; each layer's input size is taken from the layer
+// before.
 //
 //   nn::LayerBuilder net({1, 28, 28});
 //   net.add('c', {.out = 10, .kernel_size = 3, .padding = 1});    // convolution
@@ -8,8 +9,8 @@
 //   net[-1].out_shape();                                          // [10]
 //   cross_entropy(net.model()(x), labels);                        // softmax and error in one
 //
-// Each layer is one entry of model(), so that it can be a parameter group of its own:
-// `{.params = net[0].parameters(), .lr = 0.1}`.
+// Each layer is one entry of model(), and can therefore be a parameter group of its own: `{.params
+// = net[0].parameters(), .lr = 0.1}`.
 #pragma once
 
 #include "nn/activation.h"
@@ -20,23 +21,26 @@
 namespace tapegrad::nn {
 
 struct LayerOptions {
-  int64_t out = 0;                           // channels of c, features of m and o; required there
-  Size2d kernel_size = 0;                    // of c and p; required there
-  Size2d stride = 0;                         // 0: 1 for c, the kernel's size for p
+  int64_t out = 0;                           // channels of c, features of m and o; required for
+                                             // these
+  Size2d kernel_size = 0;                    // of c and p; required for these
+  Size2d stride = 0;                         // 0: the default, 1 for c and kernel_size for p
   Size2d padding = 0;                        // of c and p
-  std::optional<AnyModule> activation = {};  // of c and m; ReLU when not given
-  double weight_range = 0.05;                // weights begin uniform in +-weight_range, biases 0
+  std::optional<AnyModule> activation = {};  // of c and m; ReLU by default
+  double weight_range = 0.05;                // initial weights are uniform in +-weight_range,
+                                             // biases 0
 };
 
 class LayerBuilder {
  public:
   explicit LayerBuilder(const Shape& input_shape) : input_shape_(input_shape) {}
 
-  /// c: convolution and activation; p: max pooling; m: dense and activation; o: dense. Images are
-  /// flattened before the first dense layer. ArgumentError for another letter.
+  /// Adds a layer. c: convolution and activation; p: max pooling; m: dense and activation; o:
+  /// dense. Images are flattened before the first dense layer. Throws ArgumentError for another
+  /// letter.
   LayerBuilder& add(char kind, LayerOptions options);
 
-  /// A layer; a negative index counts from the end.
+  /// Returns a layer; a negative index counts from the end.
   Module& operator[](int64_t index) const { return model_[index]; }
   int64_t size() const { return model_.size(); }
   Sequential& model() { return model_; }

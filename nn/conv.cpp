@@ -6,7 +6,7 @@
 namespace tapegrad::nn {
 namespace {
 
-/// One number when all are equal, else all of them: "3", "(3, 5)".
+/// Formats sizes: one number if all are equal, else all of them, "3" or "(3, 5)".
 std::string shown(const std::vector<int64_t>& sizes) {
   std::ostringstream text;
   if (std::all_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n == sizes[0]; })) {
@@ -35,7 +35,8 @@ void check_groups(std::string_view layer, int64_t in_channels, int64_t groups) {
                         " input channels");
 }
 
-/// Channels of an input [n, c] and one size for each of the kernel's dimensions.
+/// Returns the channels of an input [n, c, size...] whose rank must fit the kernel's number of
+/// dimensions.
 template <typename Size>
 int64_t channels_of(std::string_view layer, const Variable& x, Size kernel_size) {
   if (x.rank() != 2 + int(numbers(kernel_size).size()))
@@ -50,7 +51,7 @@ Shape with_kernel(Shape shape, Size kernel_size) {
   return shape;
 }
 
-/// The options that both kinds share; in_channels when it is known.
+/// Formats the options that Conv and ConvTranspose share; in_channels only when it is known.
 template <typename Options, typename Size>
 std::string conv_options(const Options& o, int64_t in_channels, bool has_bias,
                          const Size* output_padding) {
@@ -67,7 +68,7 @@ std::string conv_options(const Options& o, int64_t in_channels, bool has_bias,
   return text.str();
 }
 
-// The op of each number of dimensions.
+// Calls the op for the number of dimensions of Size.
 constexpr auto kConv = [](auto size, auto&&... arguments) {
   if constexpr (std::same_as<decltype(size), int64_t>)
     return conv1d(arguments...);

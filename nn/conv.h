@@ -1,5 +1,5 @@
-// Convolution and pooling of signals [batch, channels, length], images [batch, channels, height,
-// width] and volumes [batch, channels, depth, height, width].
+// Convolution and pooling layers for signals [batch, channels, length], images [batch, channels,
+// height, width] and volumes [batch, channels, depth, height, width].
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace tapegrad::nn {
 
-/// Size is int64_t, Size2d or Size3d, in one, two and three dimensions.
+/// Size is int64_t for one dimension, Size2d for two, Size3d for three.
 template <typename Size>
 struct ConvOptions {
-  int64_t in_channels = 0;   // may be left out: the first input tells
+  int64_t in_channels = 0;   // optional: taken from the first input
   int64_t out_channels = 0;  // required
   Size kernel_size = 0;      // required
   Size stride = 1;
@@ -27,7 +27,7 @@ using Conv1dOptions = ConvOptions<int64_t>;
 using Conv2dOptions = ConvOptions<Size2d>;
 using Conv3dOptions = ConvOptions<Size3d>;
 
-/// Cross-correlation; weight [out_channels, in_channels / groups, kernel_size].
+/// Cross-correlation. weight: [out_channels, in_channels / groups, kernel_size].
 template <typename Self, typename Size>
 class Conv : public Model<Self, Weighted> {
  public:
@@ -36,7 +36,7 @@ class Conv : public Model<Self, Weighted> {
 
  protected:
   explicit Conv(ConvOptions<Size> options);
-  /// Gives the weight its shape when this is the first input.
+  /// Allocates the weight when x is the first input.
   void infer_weight(const Variable& x) const;
   tapegrad::ConvOptions<Size> op_options() const;
 
@@ -76,7 +76,7 @@ struct ConvTransposeOptions {
   bool bias = true;
   Size dilation = 1;
 };
-/// The adjoint of Conv; weight [in_channels, out_channels / groups, kernel_size].
+/// Adjoint of Conv. weight: [in_channels, out_channels / groups, kernel_size].
 template <typename Self, typename Size>
 class ConvTranspose : public Model<Self, Weighted> {
  public:
@@ -108,16 +108,16 @@ class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
   explicit ConvTranspose3d(ConvTransposeOptions<Size3d> options);
 };
 
-/// Numbers of each dimension, to be shown.
+/// The size in each dimension, for printing.
 inline std::vector<int64_t> numbers(int64_t size) { return {size}; }
 inline std::vector<int64_t> numbers(Size2d size) { return {size.height, size.width}; }
 inline std::vector<int64_t> numbers(Size3d size) { return {size.depth, size.height, size.width}; }
-/// "kernel_size=3, stride=2, padding=1", without what is as usual.
+/// Formats "kernel_size=3, stride=2, padding=1" without the options that have their default.
 std::string pool_options(const std::vector<int64_t>& kernel_size,
                          const std::vector<int64_t>& stride, const std::vector<int64_t>& padding);
 std::string output_size_option(const std::vector<int64_t>& output_size);
 
-/// A pooling layer: its options are those of the function in ops/pool.h.
+/// Base of pooling layers; the options are those of the function in ops/pool.h.
 template <typename Self, typename Options>
 class Pool : public Stateless<Self> {
  public:
@@ -169,7 +169,7 @@ struct AvgPool3d final : Pool<AvgPool3d, AvgPool3dOptions> {
   using Pool::Pool;
 };
 
-/// (sum of x^p)^(1/p) over windows.
+/// (sum of x^p)^(1/p) over each window.
 template <typename Self, typename Size>
 class LPPool : public Stateless<Self> {
  public:
@@ -195,7 +195,8 @@ struct LPPool3d final : LPPool<LPPool3d, Size3d> {
   using LPPool::LPPool;
 };
 
-/// The partial inverse of max pooling, of values and the indices that max_pool*_with_indices gives.
+/// Partial inverse of max pooling: forward() takes the values and indices that
+/// max_pool*_with_indices returned.
 template <typename Self, typename Size>
 class MaxUnpool : public Stateless<Self> {
  public:
@@ -221,7 +222,7 @@ struct MaxUnpool3d final : MaxUnpool<MaxUnpool3d, Size3d> {
   using MaxUnpool::MaxUnpool;
 };
 
-/// Pooling to a given size.
+/// Pooling to a given output size.
 template <typename Self, typename Size>
 class AdaptivePool : public Stateless<Self> {
  public:

@@ -1,4 +1,5 @@
-// Embedding: rows of a table by number, alone or in bags; and the layers that drop at random.
+// Embedding and EmbeddingBag look up rows of a table. Dropout and related layers apply random
+// noise.
 #pragma once
 
 #include "nn/module.h"
@@ -9,12 +10,12 @@
 namespace tapegrad::nn {
 
 struct EmbeddingOptions {
-  int64_t num_embeddings = 0;  // rows; required
-  int64_t embedding_dim = 0;   // required
+  int64_t num_embeddings = 0;  // number of rows; required
+  int64_t embedding_dim = 0;   // length of a row; required
   int64_t padding_idx = -1;    // a row that stays 0 and receives no gradient; -1 for none
 };
-/// ids [...] -> [..., embedding_dim]. The weight [num_embeddings, embedding_dim] is standard normal
-/// at first.
+/// Maps ids [...] to rows [..., embedding_dim]. The weight [num_embeddings, embedding_dim] is
+/// initially standard normal.
 class Embedding final : public Model<Embedding> {
  public:
   static constexpr std::string_view kName = "Embedding";
@@ -37,8 +38,8 @@ struct EmbeddingBagOptions {
   bool include_last_offset = false;
   int64_t padding_idx = -1;
 };
-/// Sums, means or maxima of bags of rows, without the rows themselves: ids [bags, size], or [count]
-/// with offsets [bags] where each bag begins -> [bags, embedding_dim].
+/// Computes sums, means or maxima of bags of rows without storing the rows. Maps ids [bags, size],
+/// or ids [count] with offsets [bags] (the start of each bag), to [bags, embedding_dim].
 class EmbeddingBag final : public Model<EmbeddingBag> {
  public:
   static constexpr std::string_view kName = "EmbeddingBag";
@@ -48,7 +49,7 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
   Variable forward(const Variable& ids, Where where = Where::current()) const {
     return forward(ids, {}, {}, where);
   }
-  /// per_sample_weights, of ids' shape, are for sums.
+  /// per_sample_weights has the shape of ids, and requires mode sum.
   Variable forward(const Variable& ids, const Variable& offsets,
                    const Variable& per_sample_weights = {}, Where where = Where::current()) const;
 
@@ -58,7 +59,7 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
   EmbeddingBagOptions options_;
 };
 
-/// In training each element is 0 with probability p, else x / (1 - p); after eval() x itself.
+/// In training, each element is 0 with probability p, else x / (1 - p). After eval(), returns x.
 class Dropout final : public Stateless<Dropout> {
  public:
   static constexpr std::string_view kName = "Dropout";
@@ -73,7 +74,7 @@ class Dropout final : public Stateless<Dropout> {
   double p_;
 };
 
-/// A layer that draws: function(x, p, training).
+/// Base of random layers: function(x, p, training).
 template <typename Self, auto function>
 class Noise : public Stateless<Self> {
  public:
@@ -86,7 +87,7 @@ class Noise : public Stateless<Self> {
   double p_;
 };
 
-/// Whole channels are dropped.
+/// Zeroes whole channels instead of elements.
 struct Dropout1d final : Noise<Dropout1d, dropout1d> {
   using Noise::Noise;
 };
@@ -96,7 +97,7 @@ struct Dropout2d final : Noise<Dropout2d, dropout2d> {
 struct Dropout3d final : Noise<Dropout3d, dropout3d> {
   using Noise::Noise;
 };
-/// For SELU: mean and variance stay.
+/// Keeps mean and variance, for networks with SELU.
 struct AlphaDropout final : Noise<AlphaDropout, alpha_dropout> {
   using Noise::Noise;
 };

@@ -1,11 +1,11 @@
-// Layers that are one function of ops/, with some of its arguments kept:
+// Layers that call one function of ops/ with fixed trailing arguments:
 //
 //   struct Hardshrink final : Function<Hardshrink, hardshrink, double> {
 //     explicit Hardshrink(double lambd = 0.5);   // : Function(lambd) {}
 //   };
 //
-// The library's own layers are constructed in .cpp files: with an inline constructor every user
-// would compile a layer's virtual functions.
+// The library's layers define their constructors in .cpp files: an inline constructor would make
+// every user compile the layer's virtual functions.
 #pragma once
 
 #include "nn/module.h"
@@ -14,7 +14,7 @@ namespace tapegrad::nn {
 
 namespace detail {
 
-/// What a std::tuple is for. That one is long to compile, and every user compiles forty of these.
+/// A minimal std::tuple. std::tuple is slow to compile, and every user compiles forty of these.
 template <typename... Kept>
 struct Arguments {
   template <auto function, typename... Xs>
@@ -29,7 +29,7 @@ struct Arguments<First, Rest...> {
 
   explicit Arguments(First first, Rest... rest)
       : first(std::move(first)), rest(std::move(rest)...) {}
-  /// function(xs..., kept..., where).
+  /// Calls function(xs..., kept..., where).
   template <auto function, typename... Xs>
   Variable call(Where where, const Xs&... xs) const {
     return rest.template call<function>(where, xs..., first);
@@ -38,7 +38,7 @@ struct Arguments<First, Rest...> {
 
 }  // namespace detail
 
-/// forward(x) is function(x, kept...).
+/// Layer whose forward(x) is function(x, kept...).
 template <typename Self, auto function, typename... Kept>
 class Function : public Stateless<Self> {
  public:
@@ -51,7 +51,7 @@ class Function : public Stateless<Self> {
   detail::Arguments<Kept...> kept_;
 };
 
-/// forward(x, y) is function(x, y, kept...).
+/// Layer whose forward(x, y) is function(x, y, kept...).
 template <typename Self, auto function, typename... Kept>
 class Function2 : public Stateless<Self> {
  public:
@@ -64,7 +64,7 @@ class Function2 : public Stateless<Self> {
   detail::Arguments<Kept...> kept_;
 };
 
-/// forward(x, y, z) is function(x, y, z, kept...).
+/// Layer whose forward(x, y, z) is function(x, y, z, kept...).
 template <typename Self, auto function, typename... Kept>
 class Function3 : public Stateless<Self> {
  public:

@@ -1,4 +1,4 @@
-// Gradient checks of a whole module: in its inputs and in its parameters.
+// Gradient checks of a module, with respect to its inputs and its parameters.
 //
 //   auto result = nn::gradcheck(model.to(f64), {x}, {.order = 2});
 #pragma once
@@ -8,20 +8,20 @@
 
 namespace tapegrad::nn {
 
-/// The module's forward with other variables in the place of its parameters (in the order of
-/// named_parameters()), for as long as the call takes. ArgumentError when their number differs.
+/// Calls the module with `parameters` in place of its own (in the order of named_parameters()), for
+/// the duration of the call. Throws ArgumentError if their number differs.
 template <typename M, typename... Inputs>
 requires std::derived_from<M, Module>
 auto call_with(M& module, const std::vector<Variable>& parameters, const Inputs&... inputs);
 
-/// Checks a module of one input. Its parameters, and those inputs that require a gradient, are
-/// varied; all must be float64. The module must be deterministic: call eval() when it has Dropout.
+/// Checks a module of one input. Perturbs its parameters and the inputs that require a gradient;
+/// all must be float64. The module must be deterministic: call eval() if it has Dropout.
 GradcheckResult gradcheck(Module& module, const std::vector<Variable>& inputs,
                           GradcheckOptions options = {});
 
 namespace detail {
 
-/// Puts variables in the place of a module's parameters, and back at the end.
+/// Replaces a module's parameters, and restores them in the destructor.
 class Substitution {
  public:
   Substitution(Module& module, const std::vector<Variable>& parameters);

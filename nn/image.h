@@ -1,5 +1,5 @@
-// Layers that resize, rearrange and pad images and other signals; the formulas stand in
-// ops/image.h, ops/resample.h and ops/conv.h.
+// Layers that resize, rearrange and pad images and other signals. The formulas are in ops/image.h,
+// ops/resample.h and ops/conv.h.
 #pragma once
 
 #include "nn/function.h"
@@ -10,7 +10,7 @@
 
 namespace tapegrad::nn {
 
-/// Of [n, c, ...] with one to three further dimensions, to a size or by a factor.
+/// Resizes [n, c, ...] with one to three spatial dimensions, to a size or by a factor.
 struct Upsample final : Function<Upsample, interpolate, InterpolateOptions> {
   explicit Upsample(InterpolateOptions options);
 };
@@ -25,7 +25,7 @@ struct ChannelShuffle final : Function<ChannelShuffle, channel_shuffle, int64_t>
   explicit ChannelShuffle(int64_t groups);
 };
 
-/// im2col: patches as columns, and back.
+/// im2col (patches as columns), and its adjoint Fold.
 struct Unfold final : Stateless<Unfold> {
   UnfoldOptions with;
   explicit Unfold(UnfoldOptions options);
@@ -37,17 +37,17 @@ struct Fold final : Function<Fold, fold, Size2d, UnfoldOptions> {
   Fold(Size2d output_size, UnfoldOptions options);
 };
 
-/// How much to add on each side: one number for all, or before and after of the last dimension,
-/// then of the one before it, and so on. A negative amount cuts off.
+/// Amount of padding on each side: one number for all sides, or pairs (before, after), starting
+/// with the last dimension. A negative amount crops.
 struct Padding {
   std::vector<int64_t> amounts;
   Padding(int64_t all);
   Padding(std::initializer_list<int64_t> amounts);
-  /// Two amounts for each. ArgumentError when some are missing or too many.
+  /// Returns a pair for each dimension. Throws ArgumentError for a wrong number of amounts.
   std::vector<int64_t> of_dims(int dims) const;
 };
 
-/// Padding of the last `dims` dimensions of [n, c, ...].
+/// Pads the last `dims` dimensions of [n, c, ...].
 template <typename Self, int dims, PadMode mode>
 class Pad : public Stateless<Self> {
  public:

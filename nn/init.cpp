@@ -65,7 +65,8 @@ Variable& orthogonal_(Variable& x, double gain, Generator& generator) {
   if (x.numel() == 0) return x;
   const int64_t rows = x.size(0), columns = x.numel() / rows;
   const int64_t count = std::min(rows, columns), length = std::max(rows, columns);
-  // `count` normal vectors, made orthonormal by modified Gram-Schmidt; twice is enough (Kahan).
+  // `count` normal vectors, made orthonormal by modified Gram-Schmidt. Two passes are enough
+  // (Kahan).
   std::vector<double> v =
       randn({count, length}, {.dtype = f64, .device = cpu}, generator).to_vector<double>();
   const auto dot = [&](int64_t a, int64_t b) {

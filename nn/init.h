@@ -1,6 +1,8 @@
-// Initial values of parameters. Each function overwrites its argument and returns it; none records.
+// Initial values of parameters. Each function overwrites its argument and returns it, and does not
+// record.
 //
-// Fans are PyTorch's: of a weight [out, in, k...], fan_in is in * k... and fan_out is out * k....
+// Fans are defined as in PyTorch: for a weight [out, in, k...], fan_in is in * k... and fan_out is
+// out * k....
 #pragma once
 
 #include "core/base/generator.h"
@@ -18,15 +20,15 @@ Variable& uniform_(Variable& x, double low = 0.0, double high = 1.0,
 Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
                   Generator& generator = default_generator());
 
-/// Glorot and Bengio 2010: uniform in +-gain sqrt(6 / (fan_in + fan_out)), or normal with
-/// std = gain sqrt(2 / (fan_in + fan_out)).
+/// Glorot and Bengio 2010: uniform in +-gain sqrt(6 / (fan_in + fan_out)), or normal with std =
+/// gain sqrt(2 / (fan_in + fan_out)).
 Variable& xavier_uniform_(Variable& x, double gain = 1.0,
                           Generator& generator = default_generator());
 Variable& xavier_normal_(Variable& x, double gain = 1.0,
                          Generator& generator = default_generator());
 
 struct KaimingOptions {
-  double gain = 1.4142135623730951;  // of relu; see leaky_relu_gain
+  double gain = 1.4142135623730951;  // for relu; see leaky_relu_gain
   FanMode mode = FanMode::kFanIn;
 };
 /// He et al. 2015: uniform in +-gain sqrt(3 / fan), or normal with std = gain / sqrt(fan).
@@ -34,25 +36,25 @@ Variable& kaiming_uniform_(Variable& x, KaimingOptions options = {},
                            Generator& generator = default_generator());
 Variable& kaiming_normal_(Variable& x, KaimingOptions options = {},
                           Generator& generator = default_generator());
-/// sqrt(2 / (1 + slope^2)).
+/// Returns sqrt(2 / (1 + slope^2)).
 double leaky_relu_gain(double slope);
 
-/// gain times a matrix of orthonormal rows or columns, whichever are fewer (Saxe et al. 2013). The
-/// dimensions after the first count as one.
+/// gain times a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al. 2013).
+/// All dimensions after the first count as one.
 Variable& orthogonal_(Variable& x, double gain = 1.0, Generator& generator = default_generator());
 
 struct Fans {
   int64_t in, out;
 };
-/// ShapeError for fewer than two dimensions.
+/// Throws ShapeError for fewer than two dimensions.
 Fans fans(const Shape& weight);
 
-// Of a whole layer, for Module::initialize and the options of Sequential:
+// Initialisers of a whole layer, for Module::initialize and the options of Sequential:
 //   nn::initialize(model, nn::init::keras);
 
-/// PyTorch's: weight and bias uniform in +-1 / sqrt(fan_in).
+/// PyTorch's default: weight and bias uniform in +-1 / sqrt(fan_in).
 void torch(Variable& weight, Variable& bias);
-/// Keras's: weight by xavier_uniform_, bias 0.
+/// Keras's default: weight by xavier_uniform_, bias 0.
 void keras(Variable& weight, Variable& bias);
 /// Weight uniform in +-range, bias 0.
 Init uniform_range(double range);
@@ -61,8 +63,8 @@ Init uniform_range(double range);
 
 namespace tapegrad::nn {
 
-/// Initialises every layer of a model that has a weight so, also those whose sizes are not yet
-/// known.
+/// Initialises every layer of the model that has a weight. A layer whose sizes are not yet known is
+/// initialised when they are.
 void initialize(Module& model, const Init& init);
 
 }  // namespace tapegrad::nn

@@ -11,12 +11,12 @@ enum class Activation;
 namespace tapegrad::nn {
 
 struct LinearOptions {
-  int64_t in_features = 0;   // may be left out: the first input tells
+  int64_t in_features = 0;   // optional: taken from the first input
   int64_t out_features = 0;  // required
   bool bias = true;
 };
 
-/// x [..., in_features] -> [..., out_features]; weight [out_features, in_features].
+/// Maps x [..., in_features] to [..., out_features]. weight: [out_features, in_features].
 class Linear final : public Model<Linear, Weighted> {
  public:
   static constexpr std::string_view kName = "Linear";

@@ -1,4 +1,4 @@
-// Losses as modules, for code that is given one; the formulas stand in ops/loss.h.
+// Losses as modules, for code that takes a loss as an object. The formulas are in ops/loss.h.
 //
 //   nn::CrossEntropyLoss loss({.label_smoothing = 0.1});
 //   loss(model(x), targets).backward();
@@ -38,7 +38,7 @@ struct HuberLoss final : Stateless<HuberLoss> {
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 
-// Weights of classes and elements are buffers: they move with the loss.
+// Weights of classes and elements are buffers: they move to a device with the loss.
 
 struct CrossEntropyLoss final : Stateless<CrossEntropyLoss> {
   CrossEntropyOptions with;
@@ -74,7 +74,7 @@ struct KLDivOptions {
   bool log_target = false;
   Reduction reduction = Reduction::kMean;
 };
-/// The mean is over all elements, as PyTorch's default is.
+/// The mean is over all elements, like PyTorch's default.
 struct KLDivLoss final : Stateless<KLDivLoss> {
   KLDivOptions with;
   explicit KLDivLoss(KLDivOptions options = {});

@@ -1,5 +1,5 @@
-// Losses of margins, distributions and alignments as modules, beside nn/loss.h; the formulas stand
-// in ops/loss.h and ops/ctc_loss.h.
+// Losses of margins, distributions and alignments as modules; nn/loss.h has the others. The
+// formulas are in ops/loss.h and ops/ctc_loss.h.
 //
 //   nn::TripletMarginLoss loss({.margin = 0.2});
 //   loss(anchor, positive, negative).backward();
@@ -41,12 +41,12 @@ struct MultiLabelMarginLoss final
 struct PoissonNLLLoss final : Function2<PoissonNLLLoss, poisson_nll_loss, PoissonNllOptions> {
   explicit PoissonNLLLoss(PoissonNllOptions options = {});
 };
-/// Of x, target and variance.
+/// Takes x, target and variance.
 struct GaussianNLLLoss final : Function3<GaussianNLLLoss, gaussian_nll_loss, GaussianNllOptions> {
   explicit GaussianNLLLoss(GaussianNllOptions options = {});
 };
 
-// Weights of classes are buffers: they move with the loss.
+// Weights of classes are buffers: they move to a device with the loss.
 
 struct MultiMarginLoss final : Function2<MultiMarginLoss, multi_margin_loss, MultiMarginOptions> {
   explicit MultiMarginLoss(MultiMarginOptions options = {});

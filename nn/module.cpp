@@ -20,10 +20,10 @@ void check_name(std::string_view name) {
     fail<ArgumentError>("members: a name is not empty and has no dot: \"", name, "\"");
 }
 
-/// Every parameter and buffer under its first name.
+/// Collects every parameter and buffer under its first name.
 struct Collector final : MemberVisitor {
   std::vector<NamedVariable> parameters, buffers;
-  std::set<std::string> names;  // all, those of ties too
+  std::set<std::string> names;  // all names, including those of tied parameters
   std::string not_inferred;     // the first module whose sizes are unknown
 
   void on_module(const std::string& path, Module& module) override {
@@ -56,7 +56,7 @@ Collector collect_inferred(const Module& module) {
   return found;
 }
 
-/// Converts everything first, so that an error changes nothing.
+/// Converts all variables before it rebinds any, so that an error changes nothing.
 template <typename Convert>
 void rebind_all(const Module& module, Convert convert) {
   const Collector found = collect(module);
@@ -127,7 +127,7 @@ Module::Module(const Module&) = default;
 Module::~Module() = default;
 
 void Module::visit(MemberVisitor& visitor, const std::string& path) const {
-  Module& self = const_cast<Module&>(*this);  // members() only names what is there
+  Module& self = const_cast<Module&>(*this);  // members() does not modify the module here
   visitor.on_module(path, self);
   Members members(visitor, path);
   self.members(members);

@@ -1,4 +1,4 @@
-// Module: a part of a model, made of parameters, buffers and further modules.
+// Module: a part of a model, made of parameters, buffers and submodules.
 //
 //   struct Net : nn::Model<Net> {
 //     nn::Conv2d conv{{.in_channels = 1, .out_channels = 8, .kernel_size = 3}};
@@ -14,9 +14,9 @@
 //   net.head.weight.grad();               // named "head.weight"
 //   Net other = net.clone();              // shares nothing with net
 //
-// A module is a handle, as a Variable is: copies share parameters, buffers and mode. Members are
-// held by value. Two that are to share a weight are tied by assigning the handle, `head.weight =
-// embedding.weight`; it then counts, moves and is saved once, under its first name.
+// A module is a handle, like a Variable: copies share parameters, buffers and mode. Members are
+// held by value. To tie two weights, assign the handle: `head.weight = embedding.weight`. A tied
+// weight counts, moves and is saved once, under its first name.
 #pragma once
 
 #include <concepts>
@@ -40,20 +40,22 @@ namespace tapegrad::nn {
 
 class Module;
 
-/// Sees the Variables among a module's arguments before forward, and may replace them.
+/// Called before forward with the Variables among the module's arguments, which it may replace.
 using ForwardPreHook = std::function<void(Module& module, std::span<Variable> inputs)>;
-/// Sees them and the results after forward, and may replace the results.
+/// Called after forward with the Variables among the arguments and the results. May replace the
+/// results.
 using ForwardHook = std::function<void(Module& module, std::span<const Variable> inputs,
                                        std::span<Variable> outputs)>;
-/// Sees the gradients of the results and of the arguments (empty ones where there is none), and may
-/// replace those of the arguments.
+/// Called with the gradients of the results and of the arguments (empty variables for those without
+/// a gradient). May replace the gradients of the arguments.
 using BackwardHook = std::function<void(Module& module, std::span<Variable> grad_inputs,
                                         std::span<const Variable> grad_outputs)>;
 
-/// How a model initialises a layer's weight and bias (empty when there is none); see nn/init.h.
+/// Initialises a layer's weight and bias (empty if the layer has none); see nn/init.h.
 using Init = std::function<void(Variable& weight, Variable& bias)>;
 
-/// What walks through a model. Paths are dotted; the outermost module's is empty.
+/// Visitor of a model's modules, parameters and buffers. Paths are dotted; the outermost module's
+/// path is empty.
 struct MemberVisitor {
   virtual ~MemberVisitor() = default;
   virtual void on_module(const std::string&, Module&) {}
@@ -61,16 +63,16 @@ struct MemberVisitor {
   virtual void on_buffer(const std::string&, Variable&) {}
 };
 
-/// Takes the names of a module's members. Empty variables are left out.
+/// Receives the names of a module's members. Empty variables are left out.
 class Members {
  public:
   Members(MemberVisitor& visitor, const std::string& path) : visitor_(visitor), path_(path) {}
 
   Members& operator()(std::string_view name, Module& module);
   Members& operator()(std::string_view name, Variable& parameter);
-  /// Saved and moved with the model, but not trained.
+  /// A buffer is saved and moved with the model, but not trained.
   Members& buffer(std::string_view name, Variable& buffer);
-  /// name.0, name.1 ...
+  /// Names the modules name.0, name.1 ...
   template <std::derived_from<Module> M>
   Members& operator()(std::string_view name, std::vector<M>& modules) {
     for (size_t i = 0; i < modules.size(); ++i) visit(child(name, i), modules[i]);
@@ -91,69 +93,75 @@ struct NamedVariable {
   Variable variable;
 };
 
-/// What every part of a model can do. Derive from Model<Self>, below.
+/// Base of all modules. Derive from Model<Self>, below.
 class Module {
  public:
   virtual ~Module();
 
-  /// Names the parameters, buffers and modules this one consists of, in a fixed order.
+  /// Names the parameters, buffers and submodules in a fixed order.
   virtual void members(Members& m) = 0;
-  /// The layer's name, "Linear", and its options, "in_features=784, out_features=10".
+  /// Name of the layer, "Linear", and its options, "in_features=784, out_features=10".
   virtual std::string kind() const = 0;
   virtual std::string options() const { return {}; }
-  /// forward, for a module that takes one Variable and gives one; else an ArgumentError.
+  /// Calls forward of a module that takes one Variable and returns one. Throws ArgumentError for
+  /// other modules.
   virtual Variable call(const Variable& x, Where where) = 0;
-  /// Another handle to this module.
+  /// Returns another handle to this module.
   virtual std::unique_ptr<Module> copy() const = 0;
-  /// Whether the sizes of its own parameters are known.
+  /// Whether the sizes of the module's own parameters are known.
   virtual bool is_inferred() const { return true; }
-  /// Layers with a weight initialise it so, at once or when its size becomes known.
+  /// A layer with a weight initialises it with the given function, at once or when its size becomes
+  /// known.
   virtual void initialize(const Init&) {}
 
-  /// Parameters and buffers by dotted name, each once. ArgumentError when a size is not yet known.
+  /// Parameters and buffers by dotted name, each once. Throws ArgumentError while a size is
+  /// unknown.
   std::vector<NamedVariable> named_parameters() const;
   std::vector<NamedVariable> named_buffers() const;
   std::vector<Variable> parameters() const;
   int64_t parameter_count() const;
   void visit(MemberVisitor& visitor, const std::string& path = {}) const;
 
-  /// The mode of this module and all within: it matters to Dropout and BatchNorm.
+  /// Sets training or evaluation mode of this module and all submodules. Dropout and BatchNorm
+  /// depend on it.
   void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const;
 
-  /// Hooks of this module, whoever calls it, with its handle; a clone() has none. They see the
-  /// arguments that are Variables, and results that are a Variable or a vector or tuple of them.
+  /// Registers a hook that runs for every call through any handle; a clone() has no hooks. Hooks
+  /// see the arguments that are Variables, and results that are a Variable or a vector or tuple of
+  /// Variables.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
-  /// Called in a backward pass when the gradients of all arguments are there (of a module whose
-  /// arguments have none: of all results). Arguments and results must not be written in place.
+  /// Registers a hook that runs in a backward pass when the gradients of all arguments are complete
+  /// (if no argument has one: the gradients of all results). Arguments and results must not be
+  /// written in place.
   HookHandle register_full_backward_hook(BackwardHook hook);
 
   void zero_grad() const;
   void requires_grad_(bool on = true) const;  // of all parameters
-  /// Moves or converts all parameters and buffers (a dtype converts the floats) under their
-  /// handles; gradients are cleared. After an error nothing has changed.
+  /// Moves or converts all parameters and buffers under their existing handles, and clears
+  /// gradients. A dtype converts only floats. After an error nothing has changed.
   void to(Device device) const;
   void to(DType dtype) const;
 
-  /// Parameters and buffers by name; they share memory with the module.
+  /// Parameters and buffers by name, sharing memory with the module.
   TensorMap state_dict() const;
-  /// Copies values into the module. One ArgumentError lists all names that are missing, unknown, or
-  /// of another shape or dtype; the module is then unchanged.
+  /// Copies values into the module. Throws one ArgumentError that lists all names that are missing,
+  /// unknown, or of another shape or dtype; the module is then unchanged.
   void load_state_dict(const TensorMap& state);
 
-  /// Runs zeros of this shape through the model (the batch dimension left out), in evaluation mode
-  /// and unrecorded: sets the sizes that were left out, and every module's out_shape().
+  /// Runs zeros of this shape (without the batch dimension) through the model, in evaluation mode
+  /// and without recording. Sets the sizes that were left out, and every module's out_shape().
   Shape infer(const Shape& input_shape);
-  /// Whether hooks or infer() look at what this module gives: else it may be made part of another
-  /// op.
+  /// Whether hooks or infer() observe the result of this module. If not, the module may be fused
+  /// with another one.
   bool is_watched() const;
-  /// The shape that the last infer() saw this module give, without the batch dimension.
+  /// Shape of this module's result in the last infer(), without the batch dimension.
   const Shape& out_shape() const;
   bool has_out_shape() const;
 
-  /// This, as the layer it is. ArgumentError when it is another.
+  /// Casts to the layer's type. Throws ArgumentError if this is another layer.
   template <std::derived_from<Module> M>
   M& as() {
     M* module = dynamic_cast<M*>(this);
@@ -166,14 +174,14 @@ class Module {
   Module(const Module&);
   Module& operator=(const Module&) = default;
 
-  /// For infer().
+  /// Records the shape of y for infer().
   void note_output(const Variable& y);
   template <typename Y>
   void note_output(const Y&) {}
-  /// What initialize() was given last, empty before.
+  /// The function given to the last initialize(); empty before.
   const Init& init() const;
   void set_init(const Init& init);
-  /// Puts copies of everything behind the handles, ties kept.
+  /// Replaces all shared state by copies. Ties are kept.
   void unshare();
   static std::string kind_of(const std::type_info& type);
   [[noreturn]] void fail_inputs() const;
@@ -188,8 +196,8 @@ class Module {
   std::shared_ptr<State> state_;
 };
 
-/// While it lives, this thread works for the module: ops are recorded, and errors reported, under
-/// its name in the model that was called first, "Net.fc1".
+/// Marks a module as running on this thread. Ops are recorded, and errors reported, under the
+/// module's name in the outermost model, "Net.fc1".
 class [[nodiscard]] ModuleCall {
  public:
   ModuleCall(const Module& module, Where where);
@@ -198,7 +206,7 @@ class [[nodiscard]] ModuleCall {
   ModuleCall& operator=(const ModuleCall&) = delete;
 
   bool has_hooks() const { return has_hooks_; }
-  /// Where the module that runs on this thread was called: for a forward that takes no Where.
+  /// Line where the module that runs on this thread was called, for a forward() without a Where.
   static Where line() { return line_; }
 
  private:
@@ -230,7 +238,7 @@ class HookedCall {
   template <typename X>
   void add_input(const X&) {}
   void run_before();
-  /// What forward is to see instead.
+  /// Returns the argument that forward receives after the hooks.
   const Variable& input(const Variable& x) const;
   template <typename X>
   const X& input(const X& x) const {
@@ -261,12 +269,13 @@ class HookedCall {
   Parts* parts_;
 };
 
-/// What modules derive from, as `struct Net : nn::Model<Net>`. Self has members() and forward(), of
-/// any inputs and result, and may give itself a kName. Base is a Module that has the rest.
+/// Base of user modules: `struct Net : nn::Model<Net>`. Self has members() and forward(), of any
+/// arguments and result, and optionally a kName. Base is a class derived from Module.
 template <typename Self, typename Base = Module>
 class Model : public Base {
  public:
-  /// forward(...). A layer whose forward takes a Where last passes on the caller's line.
+  /// Calls forward(...). A forward that takes a Where as its last argument receives the caller's
+  /// line.
   template <typename X>
   auto operator()(const X& x, Where where = Where::current()) {
     return run(self(), where, x);
@@ -291,7 +300,8 @@ class Model : public Base {
   auto operator()(const X& x, const Y& y, const Z& z, Where where = Where::current()) const {
     return run(self(), where, x, y, z);
   }
-  /// Of more than three: an error names the module, and the line of the op that failed.
+  /// Calls with more than three arguments: an error names the module, and the line of the failing
+  /// op.
   template <detail::NotWhere... Xs>
   requires(sizeof...(Xs) > 3) auto operator()(const Xs&... xs) {
     return run(self(), Where(), xs...);
@@ -301,7 +311,7 @@ class Model : public Base {
     return run(self(), Where(), xs...);
   }
 
-  /// The same model with its own parameters, buffers and mode; ties are kept.
+  /// Returns a copy with its own parameters, buffers and mode. Ties are kept.
   Self clone() const {
     Self copy = self();
     static_cast<Model&>(copy).unshare();
@@ -335,7 +345,7 @@ class Model : public Base {
       this->fail_inputs();
   }
   std::unique_ptr<Module> copy() const override {
-    return std::unique_ptr<Module>(new Self(self()));  // no unique_ptr<Self>: compiles faster
+    return std::unique_ptr<Module>(new Self(self()));  // instead of make_unique: compiles faster
   }
 
  protected:
@@ -375,15 +385,15 @@ class Model : public Base {
   }
 };
 
-/// A model without parameters, buffers and parts.
+/// A model without parameters, buffers and submodules.
 template <typename Self>
 class Stateless : public Model<Self> {
  public:
   void members(Members&) override {}
 };
 
-/// Moves the model and gives it on, as `model | gpu`: a no-op with one notice without such a
-/// device.
+/// Moves the model and returns it: `model | gpu`. If there is no such device, prints one notice and
+/// does nothing.
 template <std::derived_from<Module> M>
 M& operator|(M& model, Device device) {
   model.to(device_or_cpu(device));
@@ -395,7 +405,7 @@ requires(!std::is_lvalue_reference_v<M>) M operator|(M&& model, Device device) {
   return std::move(model);
 }
 
-/// The modules, indented, each with its options.
+/// Prints the modules with their options, indented by depth.
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
 }  // namespace tapegrad::nn

@@ -26,8 +26,9 @@ ModuleCall::~ModuleCall() {
   line_ = line_before_;
 }
 
-/// Each module remembers its name and in which model it was called last. So a model's members are
-/// gone through when it is called first, and again when a module turns up that they did not name.
+/// Each module remembers its name and the model in which it was called last. Therefore members() of
+/// a model runs only at the model's first call, and again when a module is called that has no name
+/// yet.
 const std::string* ModuleCall::name_of(const Module& module) {
   Module::State::Own& own = module.state_->own;
   const std::string* outer = current_scope();
@@ -47,7 +48,7 @@ const std::string* ModuleCall::name_of(const Module& module) {
                : nullptr;
   };
   if (const std::string* known = name()) return known;
-  if (root_.module == nullptr) {  // a checkpoint runs again, without the modules around it
+  if (root_.module == nullptr) {  // a checkpoint recomputes without the surrounding modules
     const std::string* last = own.name.load(std::memory_order_relaxed);
     if (last != nullptr && outer != nullptr && last->starts_with(*outer)) return last;
   } else if (!root_.named_anew) {
@@ -72,7 +73,7 @@ void ModuleCall::name_parts(const Module& root, uint64_t id) {
     }
     void on_parameter(const std::string& path, Variable& x) override {
       if (!x.requires_grad() || !x.is_leaf()) return;
-      if (leaves.insert(x.edge().node.get()).second)  // tied weights go by their first name
+      if (leaves.insert(x.edge().node.get()).second)  // tied weights are named by their first name
         static_cast<Leaf&>(*x.edge().node).set_label(intern_scope(path));
     }
   } namer;
@@ -82,7 +83,7 @@ void ModuleCall::name_parts(const Module& root, uint64_t id) {
   const std::lock_guard lock(mutex);
   try {
     root.visit(namer);
-  } catch (const Error&) {  // members() will say so where its names matter
+  } catch (const Error&) {  // other functions report the errors of members()
   }
 }
 
@@ -103,8 +104,8 @@ HookHandle Module::register_full_backward_hook(BackwardHook hook) {
 
 namespace {
 
-/// y = x for each of a list: a node through which all gradients go at once. Those that are not
-/// wanted have no history.
+/// Identity of a list of variables: one node through which all their gradients pass together.
+/// Variables that are not wanted get no history.
 struct Pass {
   static constexpr std::string_view kName = "pass";
   std::vector<bool> wanted;
@@ -120,7 +121,8 @@ struct Pass {
   }
 };
 
-/// Replaces those that require a gradient by results of one node, which is returned; null for none.
+/// Replaces the variables that require a gradient by results of one Pass node. Returns the node, or
+/// null if there is none.
 Node* pass(std::span<Variable> xs) {
   Pass op;
   Node* node = nullptr;
@@ -141,9 +143,9 @@ Node* pass(std::span<Variable> xs) {
 }  // namespace
 
 struct HookedCall::Parts {
-  /// What the backward hooks will see.
+  /// State for the backward hooks.
   struct Gradients {
-    std::unique_ptr<Module> module;  // the caller's may be gone by then
+    std::unique_ptr<Module> module;  // a copy: the caller's module may have been destroyed
     size_t inputs = 0;
     bool has_input_gradient = false;
     std::vector<Variable> grad_outputs;
@@ -159,7 +161,7 @@ struct HookedCall::Parts {
   Module& module;
   std::vector<const Variable*> given = {};
   std::vector<Variable> inputs = {};
-  std::shared_ptr<Gradients> gradients = {};  // with backward hooks, while recording
+  std::shared_ptr<Gradients> gradients = {};  // set if there are backward hooks, while recording
 };
 
 HookedCall::HookedCall(const Module& module)

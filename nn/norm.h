@@ -1,4 +1,4 @@
-// Normalisation layers; the formulas stand in ops/norm.h.
+// Normalisation layers. The formulas are in ops/norm.h.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,18 @@
 namespace tapegrad::nn {
 
 struct BatchNormOptions {
-  int64_t num_features = 0;  // channels; may be left out: the first input tells
+  int64_t num_features = 0;  // channels; optional: taken from the first input
   double eps = 1e-5;
   double momentum = 0.1;
-  bool affine = true;               // a weight (1 at first) and a bias (0) per channel
-  bool track_running_stats = true;  // else every batch is normalised by itself, in eval() too
+  bool affine = true;               // with a weight (initially 1) and a bias (initially 0) per
+                                    // channel
+  bool track_running_stats = true;  // if false, uses the batch's statistics even after eval()
 };
 
-/// What normalises channels (dimension 1) by statistics: Self is one of the classes below.
+/// Base of the layers that normalise channels (dimension 1). Self is one of the classes below.
 ///
-/// Of batches: in training by the batch's mean and variance, towards which the
-/// buffers running_mean and running_var are moved; after eval() by the buffers.
+/// In training, batch normalisation uses the mean and variance of the batch, and moves the buffers
+/// running_mean and running_var towards them. After eval() it uses the buffers.
 template <typename Self>
 class BatchNorm : public Model<Self> {
  public:
@@ -39,7 +40,7 @@ class BatchNorm : public Model<Self> {
   BatchNormOptions options_;
 };
 
-/// Of [n, c] or [n, c, l].
+/// For [n, c] or [n, c, l].
 class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
  public:
   static constexpr std::string_view kName = "BatchNorm1d";
@@ -47,7 +48,7 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
-/// Of [n, c, h, w].
+/// For [n, c, h, w].
 class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
  public:
   static constexpr std::string_view kName = "BatchNorm2d";
@@ -55,7 +56,7 @@ class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
-/// Of [n, c, d, h, w].
+/// For [n, c, d, h, w].
 class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
  public:
   static constexpr std::string_view kName = "BatchNorm3d";
@@ -64,14 +65,14 @@ class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
 };
 
 struct InstanceNormOptions {
-  int64_t num_features = 0;  // channels; may be left out when there is nothing of their number
+  int64_t num_features = 0;  // channels; optional if no parameter or buffer needs the number
   double eps = 1e-5;
   double momentum = 0.1;
   bool affine = false;
-  bool track_running_stats = false;  // and use them after eval()
+  bool track_running_stats = false;  // maintain running statistics, and use them after eval()
 };
 
-/// Per channel of each example: of [n, c, l], [n, c, h, w] and [n, c, d, h, w].
+/// Normalises each channel of each example: for [n, c, l], [n, c, h, w] and [n, c, d, h, w].
 class InstanceNorm1d final : public BatchNorm<InstanceNorm1d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm1d";
@@ -93,11 +94,11 @@ class InstanceNorm3d final : public BatchNorm<InstanceNorm3d> {
 
 struct GroupNormOptions {
   int64_t num_groups = 0;    // required
-  int64_t num_channels = 0;  // required; a multiple of num_groups
+  int64_t num_channels = 0;  // required; must be a multiple of num_groups
   double eps = 1e-5;
   bool affine = true;
 };
-/// Over each group of channels of each example.
+/// Normalises each group of channels of each example.
 class GroupNorm final : public Model<GroupNorm> {
  public:
   static constexpr std::string_view kName = "GroupNorm";
@@ -114,8 +115,8 @@ class GroupNorm final : public Model<GroupNorm> {
 };
 
 struct RMSNormOptions {
-  Shape normalized_shape = {};     // the last dimensions' sizes; required
-  std::optional<double> eps = {};  // the distance from 1 to the next number when not given
+  Shape normalized_shape = {};     // sizes of the last dimensions; required
+  std::optional<double> eps = {};  // by default the machine epsilon of the dtype
   bool elementwise_affine = true;
 };
 class RMSNorm final : public Model<RMSNorm> {
@@ -132,7 +133,7 @@ class RMSNorm final : public Model<RMSNorm> {
   RMSNormOptions options_;
 };
 
-/// By the squares of `size` channels around each (Krizhevsky et al. 2012).
+/// Divides by a function of the squares of `size` neighbouring channels (Krizhevsky et al. 2012).
 class LocalResponseNorm final : public Stateless<LocalResponseNorm> {
  public:
   static constexpr std::string_view kName = "LocalResponseNorm";
@@ -145,7 +146,7 @@ class LocalResponseNorm final : public Stateless<LocalResponseNorm> {
 };
 
 struct LayerNormOptions {
-  Shape normalized_shape = {};  // the last dimensions' sizes; required
+  Shape normalized_shape = {};  // sizes of the last dimensions; required
   double eps = 1e-5;
   bool elementwise_affine = true;
   bool bias = true;

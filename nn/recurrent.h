@@ -1,4 +1,4 @@
-// Recurrent layers; the formulas stand in ops/recurrent.h.
+// Recurrent layers. The formulas are in ops/recurrent.h.
 //
 //   nn::LSTM lstm({.input_size = 8, .hidden_size = 32, .batch_first = true});
 //   std::vector<Variable> y = lstm(x);    // output, h_n and c_n
@@ -12,8 +12,8 @@
 namespace tapegrad::nn {
 
 struct RecurrentOptions {
-  int64_t input_size = 0;   // features of a step; required
-  int64_t hidden_size = 0;  // of a state; required
+  int64_t input_size = 0;   // features per time step; required
+  int64_t hidden_size = 0;  // features of the state; required
   int64_t num_layers = 1;
   bool bias = true;
   bool batch_first = false;  // [batch, time, features] instead of [time, batch, features]
@@ -22,11 +22,11 @@ struct RecurrentOptions {
 };
 
 /// The weights are named as in PyTorch: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
-/// weight_ih_l0_reverse ... All are uniform in +-1 / sqrt(hidden_size) at first.
+/// weight_ih_l0_reverse ... All are initially uniform in +-1 / sqrt(hidden_size).
 template <typename Self>
 class Recurrent : public Model<Self> {
  public:
-  std::vector<Variable> weights;  // in this order
+  std::vector<Variable> weights;  // in the order above
 
   void members(Members& m) override;
   std::string options() const override;
@@ -43,7 +43,7 @@ class LSTM final : public Recurrent<LSTM> {
  public:
   static constexpr std::string_view kName = "LSTM";
   explicit LSTM(RecurrentOptions options);
-  /// {output, h_n, c_n}; the first states are zeros when left out.
+  /// Returns {output, h_n, c_n}. Initial states that are left out are zeros.
   std::vector<Variable> forward(const Variable& x, const Variable& h0 = {},
                                 const Variable& c0 = {}) const {
     return lstm(x, h0, c0, weights, run_options(), ModuleCall::line());
@@ -54,7 +54,7 @@ class GRU final : public Recurrent<GRU> {
  public:
   static constexpr std::string_view kName = "GRU";
   explicit GRU(RecurrentOptions options);
-  /// {output, h_n}.
+  /// Returns {output, h_n}.
   std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
     return gru(x, h0, weights, run_options(), ModuleCall::line());
   }
@@ -65,7 +65,7 @@ class RNN final : public Recurrent<RNN> {
  public:
   static constexpr std::string_view kName = "RNN";
   explicit RNN(RecurrentOptions options, Nonlinearity nonlinearity = Nonlinearity::kTanh);
-  /// {output, h_n}.
+  /// Returns {output, h_n}.
   std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
     return nonlinearity_ == Nonlinearity::kTanh
                ? rnn_tanh(x, h0, weights, run_options(), ModuleCall::line())

@@ -11,7 +11,7 @@
 namespace tapegrad::nn {
 namespace {
 
-/// Whether layer i is a Layer, and nothing watches what it gives.
+/// Whether layer i is a Layer whose result nothing observes.
 template <typename Layer>
 bool is_plain(std::span<const AnyModule> layers, size_t i) {
   if (i >= layers.size()) return false;

@@ -22,7 +22,7 @@
 
 namespace tapegrad::nn {
 
-/// Any module, by value: a handle to a handle.
+/// Any module by value; holds a handle to the module.
 class AnyModule {
  public:
   AnyModule(const Module& module) : module_(module.copy()) {}
@@ -42,7 +42,7 @@ class AnyModule {
 
 struct SequentialOptions {
   std::optional<Shape> input_shape = {};  // without the batch dimension
-  Init init = {};                         // of all layers, as nn::init::keras
+  Init init = {};                         // initialiser of all layers, for example nn::init::keras
 };
 
 class Sequential final : public Model<Sequential> {
@@ -54,7 +54,7 @@ class Sequential final : public Model<Sequential> {
 
   void push_back(AnyModule layer) { layers_.push_back(std::move(layer)); }
   int64_t size() const { return int64_t(layers_.size()); }
-  /// A layer; a negative index counts from the end. IndexError.
+  /// Returns a layer; a negative index counts from the end. Throws IndexError.
   Module& operator[](int64_t index) const;
 
   void members(Members& m) override;

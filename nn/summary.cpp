@@ -38,7 +38,7 @@ struct Rows final : MemberVisitor {
   }
 };
 
-/// 1199882 as 1,199,882.
+/// Formats 1199882 as 1,199,882.
 std::string grouped(int64_t number) {
   const std::string digits = std::to_string(number);
   std::string text;

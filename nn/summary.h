@@ -1,4 +1,4 @@
-// A table of a model's layers, as Keras prints it.
+// A table of a model's layers, in the format of Keras.
 //
 //   std::cout << nn::summary(model, {1, 28, 28});
 #pragma once
@@ -7,8 +7,9 @@
 
 namespace tapegrad::nn {
 
-/// Layer, output shape and parameters of each part, and the totals. Runs infer(input_shape), the
-/// batch dimension left out. A part that forward() does not run has no shape.
+/// Returns layer, output shape and parameter count of each part, and the totals. Runs
+/// infer(input_shape), without the batch dimension. A part that forward() does not run has no
+/// shape.
 std::string summary(Module& model, const Shape& input_shape);
 
 }  // namespace tapegrad::nn

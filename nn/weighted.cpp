@@ -14,7 +14,7 @@ Weighted::Weighted(bool has_bias) : weight(Tensor::empty({0}, default_dtype(), d
   bias.requires_grad_();
 }
 
-// Here, not in the header: every model holds layers and would compile these for each.
+// Defined here, not in the header, since every model that holds layers would compile them again.
 Weighted::Weighted(const Weighted&) = default;
 Weighted::~Weighted() = default;
 

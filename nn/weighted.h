@@ -1,15 +1,15 @@
-// What layers with a weight and a bias share: sizes that may become known later.
+// Base of layers with a weight and a bias, whose sizes may become known at the first input.
 #pragma once
 
 #include "nn/init.h"
 
 namespace tapegrad::nn {
 
-/// ArgumentError, naming the option, unless it was given and makes sense.
+/// Throws ArgumentError, naming the option, if the value is missing (0) or negative.
 void require_option(std::string_view layer, std::string_view option, int64_t value);
 
-/// A layer with a weight, and a bias or an empty variable. Until the weight's shape is known both
-/// hold no elements. Derive from Model<Self, Weighted>.
+/// A layer with a weight and a bias, which may be an empty variable. Until the weight's shape is
+/// known, both hold no elements. Derive from Model<Self, Weighted>.
 class Weighted : public Module {
  public:
   Variable weight;
@@ -25,7 +25,7 @@ class Weighted : public Module {
   Weighted(const Weighted&);
   Weighted& operator=(const Weighted&) = default;
 
-  /// Gives the parameters their shape, under the same handles, and initial values.
+  /// Allocates the parameters under their existing handles and initialises them.
   void allocate(const Shape& weight_shape) const { allocate(weight_shape, weight_shape[0]); }
   void allocate(const Shape& weight_shape, int64_t bias_size) const;
 

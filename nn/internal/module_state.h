@@ -1,4 +1,4 @@
-// What all handles of a module share.
+// The state that all handles of a module share.
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,16 @@ struct Module::Hooks {
 };
 
 struct Module::State {
-  /// What a clone starts without.
+  /// State that clone() does not copy.
   struct Own {
     Own() = default;
     Own(const Own&) {}
     std::unique_ptr<Hooks> hooks;
-    std::atomic<const std::string*> name{nullptr};  // "Net.fc1", in the model it was called in
-    std::atomic<uint64_t> named_in{0};              // that model's id
-    std::atomic<uint64_t> id{0};                    // as an outermost module
+    std::atomic<const std::string*> name{nullptr};  // name in the model in which it was called
+                                                    // last, "Net.fc1"
+    std::atomic<uint64_t> named_in{0};              // id of that model
+    std::atomic<uint64_t> id{0};                    // as an outermost module; 0 if never called as
+                                                    // one
   };
 
   bool training = true;
