@@ -23,7 +23,7 @@ Variable stack_of(const std::vector<Example>& examples, Variable Example::*part)
   return stack(parts);
 }
 
-/// The rows of x, whose indices were checked.
+/// Returns rows of x. The indices must be valid.
 Variable rows(const Variable& x, std::span<const int64_t> indices) {
   if (!x) return {};
   const Tensor& from = x.value();
@@ -31,7 +31,7 @@ Variable rows(const Variable& x, std::span<const int64_t> indices) {
     const Tensor index = Tensor::from(indices, {int64_t(indices.size())});
     return index_select(x, 0, Variable(index.to(x.device())));
   }
-  // Plain copies: this runs on loader threads, which should not start thread teams of their own.
+  // Copies by hand: this function runs on loader threads, which should not start OpenMP teams.
   Shape shape = from.shape();
   shape[0] = int64_t(indices.size());
   Tensor to = from.empty_like(shape);
@@ -64,7 +64,7 @@ class Mapped final : public Dataset {
 }  // namespace
 
 Generator SampleRandom::at(int64_t index) const {
-  // Two rounds of mixing give every (seed, epoch, index) a stream of its own.
+  // Two rounds of mixing give every (seed, epoch, index) its own stream.
   const auto key = philox(seed, epoch);
   const auto mixed = philox(uint64_t(key[0]) << 32 | key[1], uint64_t(index));
   return Generator(uint64_t(mixed[0]) << 32 | mixed[1]);

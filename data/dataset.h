@@ -1,4 +1,4 @@
-// Data sets: a number of examples, read one by one or many at once.
+// Data sets: a number of examples, read one by one or in batches.
 //
 //   TensorDataset train(images, labels);                // [60000, 1, 28, 28] and [60000]
 //   auto noisy = map_dataset(train, [](Example e, Generator& random) {
@@ -15,14 +15,14 @@
 
 namespace tapegrad {
 
-/// One example, or a batch of them with a dimension in front. `auto& [x, y] = example;`
+/// One example, or a batch of examples with a leading dimension. `auto& [x, y] = example;`
 struct Example {
   Variable data;
-  Variable target;  // empty where there is none
+  Variable target;  // empty if the data set has no targets
 };
 
-/// The random numbers of one pass over the data: those for an example depend on seed, epoch and the
-/// example's index alone, whichever thread reads it and in whichever order.
+/// Random numbers of one pass over the data. Those of an example depend only on seed, epoch and
+/// index, not on the thread that reads the example or on the order.
 struct SampleRandom {
   uint64_t seed = 0;
   uint64_t epoch = 0;
@@ -30,14 +30,15 @@ struct SampleRandom {
   Generator at(int64_t index) const;
 };
 
-/// Loaders call get() and gather() from several threads at once.
+/// A data set. Loaders call get() and gather() from several threads at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  /// Example `index` of [0, size()). What it draws by chance it takes from `random`.
+  /// Returns example `index` of [0, size()). Random numbers must come from `random`.
   virtual Example get(int64_t index, Generator& random) const = 0;
-  /// The examples of these indices as a batch. By default each is read and the results are stacked.
+  /// Returns the examples of these indices as a batch. The default calls get() for each and stacks
+  /// the results.
   virtual Example gather(std::span<const int64_t> indices, const SampleRandom& random) const;
 
   Example get(int64_t index) const {
@@ -46,10 +47,10 @@ class Dataset {
   }
 };
 
-/// Tensors in memory, of one size along dimension 0. The target may be empty.
+/// Tensors in memory with equal sizes in dimension 0. The target may be empty.
 class TensorDataset final : public Dataset {
  public:
-  /// ShapeError when the sizes differ or a tensor has no dimensions.
+  /// Throws ShapeError if the sizes differ or a tensor has no dimensions.
   explicit TensorDataset(const Variable& data, const Variable& target = {});
 
   const Variable& data() const { return data_; }
@@ -58,16 +59,16 @@ class TensorDataset final : public Dataset {
   using Dataset::get;
   int64_t size() const override;
   Example get(int64_t index, Generator& random) const override;
-  /// IndexError for an index outside [0, size()).
+  /// Throws IndexError for an index outside [0, size()).
   Example gather(std::span<const int64_t> indices, const SampleRandom& random) const override;
-  /// The first `count` examples, or all when there are fewer; shares memory.
+  /// Returns the first `count` examples, or all if there are fewer. Shares memory.
   TensorDataset take(int64_t count) const;
 
  private:
   Variable data_, target_;
 };
 
-/// Another data set with `change` applied to every example as it is read.
+/// Returns a data set that applies `change` to every example when it is read.
 using ExampleMap = std::function<Example(Example, Generator&)>;
 std::shared_ptr<const Dataset> map_dataset(std::shared_ptr<const Dataset> dataset,
                                            ExampleMap change);

@@ -1,4 +1,4 @@
-// Digits drawn with a pen, for machines without a data set.
+// Synthetic digits drawn with a pen, for machines without a data set.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,7 +19,7 @@ struct Point {
 };
 using Stroke = std::vector<Point>;
 
-/// Points on an ellipse from one angle to another, in degrees; 0 is right, 90 is down.
+/// Points on an ellipse between two angles in degrees; 0 is right, 90 is down.
 Stroke arc(double x, double y, double rx, double ry, double from, double to) {
   Stroke points;
   const int steps = std::max(2, int(std::abs(to - from) / 20.0));
@@ -35,7 +35,7 @@ Stroke join(Stroke a, const Stroke& b) {
   return a;
 }
 
-/// The pen's way for each digit in a box of [-1, 1] x [-1, 1], y downwards.
+/// Strokes of each digit in a box [-1, 1] x [-1, 1]; y points down.
 const std::array<std::vector<Stroke>, 10>& digit_strokes() {
   static const std::array<std::vector<Stroke>, 10> strokes = {{
       {arc(0, 0, 0.6, 0.95, 0, 360)},
@@ -52,7 +52,7 @@ const std::array<std::vector<Stroke>, 10>& digit_strokes() {
   return strokes;
 }
 
-/// Uniform numbers of one image.
+/// Uniform random numbers of one image.
 class Chance {
  public:
   explicit Chance(uint64_t key) : key_(key) {}

@@ -16,10 +16,10 @@
 namespace tapegrad {
 namespace {
 
-/// Deflate makes at most 1032 bytes of one (two bits for 258 bytes).
+/// Deflate expands a byte to at most 1032 bytes (two bits for 258 bytes).
 constexpr int64_t kMostFromOneByte = 1032;
 
-/// A file read through zlib, which passes what is not gzipped through as it is.
+/// A file read through zlib, which passes plain files through unchanged.
 class Input {
  public:
   explicit Input(const std::string& path) : path_(path) {
@@ -42,7 +42,7 @@ class Input {
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
 
-  /// Up to `count` bytes; fewer only at the end of the file.
+  /// Reads up to `count` bytes; fewer only at the end of the file.
   int64_t read(void* into, int64_t count) {
     int64_t done = 0;
     while (done < count) {
@@ -52,7 +52,8 @@ class Input {
       if (got == 0) break;
       done += got;
     }
-    // A gzip stream that ends in its middle gives what it has, and only then says so.
+    // For a truncated gzip stream, gzread returns the available bytes first and reports the error
+    // in gzerror.
     int code = Z_OK;
     gzerror(file_, &code);
     if (done < count && code != Z_OK && code != Z_STREAM_END) fail_read();
@@ -140,7 +141,7 @@ Variable read_idx(const std::string& path) {
   if (got < bytes)
     input.fault("the sizes ", shape, " of ", *dtype, " need ", bytes, " bytes; only ", got,
                 " follow the header");
-  // Reading on to the end is also what makes zlib compare the checksum.
+  // Reading to the end also makes zlib verify the checksum.
   if (char more; input.read(&more, 1) == 1)
     input.fault("more follows the ", bytes, " bytes that the sizes ", shape, " need");
   if (size_of(*dtype) > 1) reverse_bytes(data, values.numel(), size_of(*dtype));

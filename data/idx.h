@@ -1,16 +1,16 @@
 // IDX, the format of the MNIST files: a big-endian header (two zero bytes, an element type, a rank,
-// the sizes) and the elements.
+// the sizes), then the elements.
 #pragma once
 
 #include "core/tape/variable.h"
 
 namespace tapegrad {
 
-/// The tensor in an IDX file, plain or gzipped, of the type and shape that its header says: uint8,
-/// int8, int16, int32, float32 or float64. Memory for the elements is taken only when the file can
-/// hold as many, and no more is read than the header promises.
-/// IoError when the file cannot be read; FormatError, naming the file and the fault, when it is no
-/// IDX file, is damaged, or ends too early or too late.
+/// Reads the tensor in an IDX file, plain or gzipped, with the type (uint8, int8, int16, int32,
+/// float32 or float64) and shape of its header. Allocates memory for the elements only if the file
+/// can hold as many, and reads no more than the header promises. Throws IoError if the file cannot
+/// be read. Throws FormatError, naming the file and the fault, if it is not an IDX file, is
+/// damaged, too short or too long.
 Variable read_idx(const std::string& path);
 
 }  // namespace tapegrad

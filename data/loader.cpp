@@ -35,7 +35,7 @@ class Order {
   std::vector<int64_t> order_;
 };
 
-/// Reads each batch when it is asked for.
+/// Reads each batch when it is requested.
 class Direct final : public BatchStream {
  public:
   Direct(std::function<Example(int64_t)> read, int64_t first, int64_t end)
@@ -97,7 +97,7 @@ Loader::Iterator::Iterator(Loader* loader, std::unique_ptr<BatchStream> stream)
 }
 
 Loader::Iterator& Loader::Iterator::operator++() {
-  batch_ = {};  // its memory serves the next one
+  batch_ = {};  // frees its memory for the next batch
   bool more = false;
   try {
     more = stream_->next(batch_);

@@ -4,8 +4,8 @@
 //   for (int epoch = 0; epoch < 12; ++epoch)
 //     for (auto& [x, y] : loader) ...
 //
-// The order of an epoch depends on the seed and the number of the epoch alone: not on the number
-// of workers, not on which loader is used, not on what else draws random numbers.
+// The order of an epoch depends only on the seed and the epoch number: not on the number of
+// workers, the kind of loader or other random numbers.
 #pragma once
 
 #include <future>
@@ -18,7 +18,7 @@
 
 namespace tapegrad {
 
-/// Where a loader stands: saved with a checkpoint, training goes on with the next batch.
+/// Position of a loader. Saved in a checkpoint, it lets training continue with the next batch.
 struct LoaderState {
   uint64_t epoch = 0;
   int64_t position = 0;  // batches of the epoch that were delivered
@@ -30,23 +30,24 @@ struct LoaderState {
 class BatchStream {
  public:
   virtual ~BatchStream() = default;
-  /// The next batch; false at the end of the epoch.
+  /// Stores the next batch, or returns false at the end of the epoch.
   virtual bool next(Example& batch) = 0;
 };
 
-/// What fit() and evaluate() take, and what range-for runs over.
+/// Interface of loaders for fit(), evaluate() and range-for.
 class Loader {
  public:
   virtual ~Loader() = default;
 
   virtual int64_t num_examples() const = 0;
   int64_t batch_size() const { return batch_size_; }
-  /// Batches of an epoch.
+  /// Number of batches per epoch.
   int64_t size() const;
 
-  /// The epoch that the next begin() delivers, or the unfinished one that was begun last.
+  /// The epoch that the next begin() delivers, or the unfinished epoch that was begun last.
   LoaderState state() const { return state_; }
-  /// The next begin() goes on from there. ArgumentError past the end of an epoch.
+  /// Sets where the next begin() continues. Throws ArgumentError for a position past the end of an
+  /// epoch.
   void set_state(LoaderState state);
   void set_epoch(uint64_t epoch) { set_state({epoch, 0}); }
 
@@ -66,8 +67,8 @@ class Loader {
     std::unique_ptr<BatchStream> stream_;  // empty at the end
     Example batch_;
   };
-  /// Begins the epoch of state(); at its end, or when another is begun, the next epoch's turn
-  /// comes.
+  /// Begins the epoch of state(). When the epoch ends or another begin() is called, the epoch
+  /// number increases.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
@@ -78,27 +79,28 @@ class Loader {
  private:
   int64_t batch_size_;
   bool drop_last_;
-  bool begun_ = false;  // state_ is that of an epoch under way
+  bool begun_ = false;  // whether state_ is in the middle of an epoch
   LoaderState state_;
 };
 
 struct DataLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
-  uint64_t seed = 0;        // of the order, and of the random numbers that examples draw
-  bool drop_last = false;   // leave out a last batch that is smaller than the others
-  int num_workers = 0;      // threads that read ahead; 0 reads when a batch is asked for
-  int prefetch_factor = 2;  // batches that each of them may be ahead
-  /// Batches lie in pinned memory (core/cuda.h), where those who read ahead put them. For the
-  /// default device, if that is a GPU, else for the first one; where there is none, as without.
+  uint64_t seed = 0;        // of the order, and of the random numbers of examples
+  bool drop_last = false;   // leave out the last batch if it is smaller than the others
+  int num_workers = 0;      // threads that read ahead; 0: batches are read when requested
+  int prefetch_factor = 2;  // batches that each worker may be ahead
+  /// Whether batches are put into pinned memory (core/cuda.h), by the workers if there are any. The
+  /// memory is pinned for the default device if it is a GPU, else for the first GPU. Without a GPU
+  /// the option has no effect.
   bool pin_memory = false;
 };
 
-/// Reads from any data set, ahead of time on threads if asked. What a data set throws comes out of
-/// the loop, in the place of the batch it spoiled. Leaving a loop early stops the threads.
+/// Reads batches from any data set, on worker threads if requested. An exception of the data set is
+/// rethrown in the loop in place of its batch. Leaving the loop early stops the workers.
 class DataLoader final : public Loader {
  public:
-  /// ArgumentError for a batch size below 1, or negative numbers of workers or batches.
+  /// Throws ArgumentError for a batch size below 1, or a negative number of workers or batches.
   DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options);
   DataLoader(const TensorDataset& dataset, DataLoaderOptions options);
 
@@ -116,12 +118,12 @@ struct DeviceLoaderOptions {
   bool shuffle = false;
   uint64_t seed = 0;
   bool drop_last = false;
-  std::optional<Device> device = {};  // where the tensors are kept; by default where they are
+  std::optional<Device> device = {};  // device of the tensors; by default, they are not moved
 };
 
-/// Tensors that stay on a device: a batch is gathered there by index, and without shuffling it is a
-/// view. Delivers the same batches as a DataLoader of equal options. A thread shuffles for the
-/// epoch that follows.
+/// Keeps tensors on a device. A batch is gathered there by index; without shuffling it is a view.
+/// Delivers the same batches as a DataLoader with equal options. A thread shuffles the following
+/// epoch.
 class DeviceLoader final : public Loader {
  public:
   DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options);
@@ -136,10 +138,10 @@ class DeviceLoader final : public Loader {
   Variable data_, target_;
   DeviceLoaderOptions options_;
   uint64_t next_epoch_ = 0;
-  std::future<std::vector<int64_t>> next_order_;  // found while an epoch goes on
+  std::future<std::vector<int64_t>> next_order_;  // computed during the current epoch
 };
 
-/// The order of an epoch: 0 ... n - 1, shuffled from (seed, epoch).
+/// The order of an epoch: 0 ... n - 1, shuffled by (seed, epoch).
 std::vector<int64_t> shuffled_order(int64_t n, uint64_t seed, uint64_t epoch);
 
 }  // namespace tapegrad

@@ -84,7 +84,7 @@ std::string fashion_mnist_class(int64_t id) {
 
 Variable scale_pixels(const Variable& pixels, double divisor) {
   Tensor x = pixels.value().to(f32);
-  // A new tensor of our own, unless it was float32 already.
+  // Never writes the caller's tensor: to() returns the same tensor if it was float32 already.
   if (x.shares_storage(pixels.value())) x = x.clone();
   const Tensor scaled = x.to(cpu);
   float* data = scaled.data<float>();

@@ -1,5 +1,5 @@
-// MNIST and its kin: 28 x 28 grey images of ten classes in four IDX files, and digits drawn here
-// for machines that have none.
+// MNIST and data sets in its format: 28 x 28 grey images of ten classes in four IDX files; and
+// synthetic digits for machines without a data set.
 //
 //   const auto [train, test] = load_mnist("/usr/share/datasets/fashion-mnist");
 //   DataLoader loader(train, {.batch_size = 128, .shuffle = true});
@@ -11,7 +11,7 @@
 
 namespace tapegrad {
 
-/// Where Debian's package dataset-fashion-mnist puts its files.
+/// Directory of Debian's package dataset-fashion-mnist.
 inline constexpr const char* kFashionMnistDir = "/usr/share/datasets/fashion-mnist";
 
 enum class ImageLayout {
@@ -31,9 +31,9 @@ struct Mnist {
 };
 
 /// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
-/// t10k-labels-idx1-ubyte, each also with ".gz" and with "." for the "-" before idx.
-/// IoError lists the paths tried for a file that is not there; FormatError when images and labels
-/// do not fit together or a label is above 9.
+/// t10k-labels-idx1-ubyte. Each name may end in ".gz" and may have "." instead of "-" before idx.
+/// Throws IoError with the tried paths if a file is missing; FormatError if images and labels do
+/// not fit together or a label is above 9.
 Mnist load_mnist(const std::string& dir = kFashionMnistDir, MnistOptions options = {});
 
 struct DigitsOptions {
@@ -42,17 +42,17 @@ struct DigitsOptions {
   uint64_t seed = 0;
   MnistOptions images = {};
 };
-/// Digits drawn with a pen: strokes of each digit, moved, turned, slanted, stretched and thickened
-/// by chance, with noise. Equal seeds draw equal digits; image i does not depend on how many are
-/// drawn.
+/// Draws synthetic digits: the strokes of each digit are shifted, rotated, slanted, scaled and
+/// thickened at random, with noise. Equal seeds draw equal digits. Image i does not depend on the
+/// number of images.
 Mnist make_digits(DigitsOptions options = {});
 
-/// The class names of Fashion-MNIST, "T-shirt/top" to "Ankle boot". IndexError outside [0, 10).
+/// Class names of Fashion-MNIST, "T-shirt/top" to "Ankle boot". Throws IndexError outside [0, 10).
 std::string fashion_mnist_class(int64_t id);
 
-/// Numbers / divisor as float32: bytes to [0, 1].
+/// Returns pixels / divisor as float32; by default, maps bytes to [0, 1].
 Variable scale_pixels(const Variable& pixels, double divisor = 255.0);
-/// Class ids [...] to float32 [..., num_classes] of zeros and a one. IndexError for other ids.
+/// Maps class ids [...] to one-hot float32 [..., num_classes]. Throws IndexError for invalid ids.
 Variable one_hot_targets(const Variable& ids, int64_t num_classes);
 
 }  // namespace tapegrad

@@ -19,7 +19,7 @@
 namespace tapegrad {
 namespace {
 
-/// The file that `path` stands for, also when it is a link to a file that is not there yet.
+/// Resolves symbolic links, also if the final target does not exist yet.
 std::string follow_links(const std::string& path) {
   std::filesystem::path target = path;
   for (int links = 0; links < 40; ++links) {
@@ -37,8 +37,8 @@ std::string folder_of(const std::string& target) {
   return folder.empty() ? "." : folder;
 }
 
-/// What every temporary file of a target begins with. Long names are cut: a file name holds 255
-/// bytes.
+/// Common prefix of all temporary files of a target. Long names are cut, since a file name holds at
+/// most 255 bytes.
 std::string temporary_stem(const std::string& target) {
   std::string stem = std::filesystem::path(target).filename().string().substr(0, 200);
   stem.insert(stem.begin(), '.');
@@ -52,8 +52,8 @@ bool is_temporary(std::string_view name, std::string_view stem) {
   return !name.empty() && name.find_first_not_of("0123456789-") == name.npos;
 }
 
-/// Writers hold a lock on their temporary file, which the system lifts when they end: one that can
-/// be locked has been left behind.
+/// Removes temporary files of processes that ended. A writer holds a lock on its temporary file,
+/// which the system releases when the process ends; so a file that can be locked is abandoned.
 void remove_abandoned(const std::string& folder, const std::string& stem) {
   DIR* entries = opendir(folder.c_str());
   if (!entries) return;
@@ -67,7 +67,7 @@ void remove_abandoned(const std::string& folder, const std::string& stem) {
   closedir(entries);
 }
 
-/// Holds back SIGXFSZ on this thread, so that a write past RLIMIT_FSIZE fails with EFBIG.
+/// Blocks SIGXFSZ on this thread, so that a write past RLIMIT_FSIZE fails with EFBIG.
 class HoldSizeSignal {
  public:
   HoldSizeSignal() {
@@ -109,14 +109,15 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(follow_li
     if (file_ < 0) fail_io("cannot create a file beside", errno);
     flock(file_, LOCK_EX);
     struct stat now {};
-    // Another writer may have taken it for an abandoned one before it was locked.
+    // Another process may have removed the file as abandoned before the lock was taken.
     if (fstat(file_, &now) == 0 && now.st_nlink == 0) {
       close(file_);
       file_ = -1;
     }
   }
   if (!exists) return;
-  // The owner first: changing it may clear bits of the mode. Only a privileged process can.
+  // Changes the owner first, since this may clear mode bits. Only a privileged process can change
+  // it.
   if ((old.st_uid != geteuid() || old.st_gid != getegid()) &&
       fchown(file_, old.st_uid, old.st_gid) != 0)
     errno = 0;
@@ -160,9 +161,10 @@ void AtomicFile::commit() {
   const int error = errno;
   file_ = -1;
   if (closed != 0) fail_io("cannot close", error);
-  // The folder holds the new name: without this a power cut may bring back the old file.
+  // Flushes the folder, which holds the new name. Without this, a power failure may restore the old
+  // file.
   const int folder = open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return;  // not readable: nothing more can be done
+  if (folder < 0) return;  // the folder is not readable, so it cannot be flushed
   const int flushed = fsync(folder);
   const int fault = errno;
   close(folder);

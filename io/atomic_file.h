@@ -1,5 +1,5 @@
-// Writing a file so that its path always holds either the old content or the new one: whatever
-// fails, and whenever the process or the machine stops.
+// Replaces a file atomically: its path always holds either the old content or the new content, also
+// if the write fails or the process or machine stops.
 #pragma once
 
 #include <cstddef>
@@ -9,35 +9,35 @@
 
 namespace tapegrad {
 
-/// A temporary file beside the target, ".<name>.<process>-<number>.tmp", is written and flushed to
-/// disk; commit() renames it over the target. A symbolic link stays, and the file it points to is
-/// replaced; an existing file's permissions stay. Temporary files that a killed process left beside
-/// the target are removed.
+/// Writes to a temporary file beside the target, ".<name>.<process>-<number>.tmp". commit() flushes
+/// it to disk and renames it over the target. If the target is a symbolic link, the link stays and
+/// the file it points to is replaced. An existing file's permissions are kept. Temporary files that
+/// a killed process left beside the target are removed.
 class AtomicFile {
  public:
-  /// IoError when the folder cannot be written, or the target is not a regular file.
+  /// Throws IoError if the folder cannot be written or the target is not a regular file.
   explicit AtomicFile(const std::string& path);
   ~AtomicFile();  // without commit(): removes the temporary file
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// IoError when the disk is full or the process's file size limit is reached; SIGXFSZ, which
-  /// would end the process, is held back.
+  /// Throws IoError if the disk is full or the process's file size limit is reached. SIGXFSZ, which
+  /// would end the process, is blocked.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
-  /// The new content is on disk and in place when this returns.
+  /// When commit() returns, the new content is on disk and in place.
   void commit();
 
  private:
   [[noreturn]] void fail_io(const char* what, int error) const;
 
   std::string path_;    // as given, for messages
-  std::string target_;  // with links followed
+  std::string target_;  // with links resolved
   std::string temporary_;
   int file_ = -1;
 };
 
-/// The whole content at once.
+/// Writes the whole content at once, atomically.
 void write_file(const std::string& path, std::string_view content);
 
 }  // namespace tapegrad

@@ -21,7 +21,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-/// A file to read, of a size that is known.
+/// An input file of known size.
 class InputFile {
  public:
   explicit InputFile(const std::string& path) : path_(path) {
@@ -58,7 +58,7 @@ class InputFile {
   int64_t size_ = 0;
 };
 
-/// Leaves the file at the beginning of the data.
+/// Reads the header. The file position is then the beginning of the data.
 SafetensorsHeader read_header(InputFile& file) {
   if (file.size() < 8)
     fail<FormatError>(file.path(), ": ", file.size(), " bytes are too few for a safetensors file");
@@ -75,7 +75,7 @@ SafetensorsHeader read_header(InputFile& file) {
   return parse_safetensors_header(file.path(), json, file.size() - 8 - int64_t(length));
 }
 
-/// The first element that is finite in `before` and not in `after`, or -1.
+/// Returns the first element that is finite in `before` and not finite in `after`, or -1.
 int64_t find_overflow(const Tensor& before, const Tensor& after) {
   const Tensor x = before.to(f64), y = after.to(f64);
   const double *from = x.data<double>(), *to = y.data<double>();
@@ -91,7 +91,7 @@ Tensor convert_float(const char* op, const std::string& name, const Tensor& x, D
   return converted;
 }
 
-/// The tensor as it will be stored: contiguous, on the CPU, of the type asked for.
+/// Converts a tensor for storage: contiguous, on the CPU, with the requested dtype.
 Tensor to_store(const std::string& name, const Tensor& tensor, std::optional<DType> dtype) {
   if (!tensor) fail<ArgumentError>("save: tensor '", name, "' is empty");
   const Tensor here = tensor.to(cpu).contiguous();
@@ -121,7 +121,7 @@ void save(const std::string& path, const TensorMap& tensors, SaveOptions options
       fail<ArgumentError>("save: a tensor cannot have the name '", name, "'");
     stored.push_back({&name, to_store(name, tensor, options.dtype)});
   }
-  // Larger elements first: then every tensor is aligned for its own.
+  // Sorts larger element types first, which aligns every tensor for its type.
   std::stable_sort(stored.begin(), stored.end(), [](const Stored& a, const Stored& b) {
     return size_of(a.tensor.dtype()) > size_of(b.tensor.dtype());
   });
@@ -134,7 +134,7 @@ void save(const std::string& path, const TensorMap& tensors, SaveOptions options
     nlohmann::ordered_json::object_t& fields = header.get_ref<nlohmann::ordered_json::object_t&>();
     for (const auto& [name, tensor] : stored) {
       const int64_t end = at + tensor.numel() * size_of(tensor.dtype());
-      // Pushed at the end: names are unique, and a look-up for each would take quadratic time.
+      // push_back avoids a look-up per name, which would take quadratic time; names are unique.
       fields.push_back(
           {*name,
            {{"dtype", safetensors_name(tensor.dtype())},
@@ -143,7 +143,8 @@ void save(const std::string& path, const TensorMap& tensors, SaveOptions options
       at = end;
     }
     text = header.dump();
-  } catch (const nlohmann::json::type_error& error) {  // the only one: a name that is not UTF-8
+  } catch (const nlohmann::json::type_error& error) {  // the only possible cause: a name that is
+                                                       // not UTF-8
     fail<ArgumentError>("save: a name or the metadata is not UTF-8: ", error.what());
   }
   text.append((8 - text.size() % 8) % 8, ' ');

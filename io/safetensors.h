@@ -1,9 +1,10 @@
-// safetensors: named tensors in one file, the format of Hugging Face. Eight bytes of header length,
-// a JSON header, the elements. Nothing in a file is ever executed, and every fault is an error.
+// safetensors, the format of Hugging Face for named tensors in one file: eight bytes with the
+// header length, a JSON header, the elements. Nothing in a file is ever executed, and every fault
+// is an error.
 //
 //   save("model.safetensors", model);                        // any model or optimizer with a state
 //   save("half.safetensors", model, {.dtype = f16});         // half the size
-//   load("half.safetensors", model);                         // back to the model's own types
+//   load("half.safetensors", model);                         // converts to the model's types
 //   TensorMap tensors = load("model.safetensors");
 #pragma once
 
@@ -16,7 +17,7 @@
 
 namespace tapegrad {
 
-/// What can give its tensors by name and take them back: a model, an optimizer.
+/// A type that returns its tensors by name and accepts them back: a model, an optimizer.
 template <typename M>
 concept HasState = requires(M& model, const TensorMap& state) {
   { model.state_dict() } -> std::convertible_to<TensorMap>;
@@ -24,32 +25,33 @@ concept HasState = requires(M& model, const TensorMap& state) {
 };
 
 struct SaveOptions {
-  /// Floating-point tensors are stored as this type; others as they are. ArgumentError for a value
-  /// that is finite and would not be: the largest float16 is 65504.
+  /// Floating-point tensors are converted to this dtype; others are stored unchanged. Throws
+  /// ArgumentError for a finite value that would become infinite: the largest float16 is 65504.
   std::optional<DType> dtype = {};
   std::map<std::string, std::string> metadata = {};
 };
 
-/// Written beside the target, flushed and renamed over it: the path holds the old file or the new
-/// one, whatever happens. IoError when that fails; the old file is then as it was.
+/// Writes a temporary file beside the target, flushes it and renames it over the target, so the
+/// path always holds the old file or the new one. Throws IoError on failure; the old file is then
+/// unchanged.
 void save(const std::string& path, const TensorMap& tensors, SaveOptions options = {});
 template <HasState M>
 void save(const std::string& path, const M& model, SaveOptions options = {}) {
   save(path, TensorMap(model.state_dict()), std::move(options));
 }
 
-/// The tensors of a file, on the CPU. IoError when it cannot be read; FormatError, naming the file
-/// and the fault, for anything but a whole and valid one. Types: F64 F32 F16 BF16 I64 I32 I16 I8 U8
-/// BOOL; at most 8 dimensions; a header of at most 8 MiB.
+/// Returns the tensors of a file, on the CPU. Throws IoError if it cannot be read; FormatError,
+/// naming the file and the fault, if it is invalid or incomplete. Types: F64 F32 F16 BF16 I64 I32
+/// I16 I8 U8 BOOL; at most 8 dimensions; a header of at most 8 MiB.
 TensorMap load(const std::string& path);
 std::map<std::string, std::string> load_metadata(const std::string& path);
 
-/// Each tensor converted to the type that `like` has under its name, when both are floats.
-/// ArgumentError for a finite value that would not be finite any more.
+/// Converts each floating-point tensor to the floating-point type that `like` has under its name.
+/// Throws ArgumentError for a finite value that would become infinite.
 TensorMap convert_like(TensorMap tensors, const TensorMap& like);
 
-/// Puts a file's tensors into a model; floats become the model's type. When names, shapes or types
-/// do not fit, one ArgumentError lists all that are wrong and the model is unchanged.
+/// Loads a file's tensors into a model; floats are converted to the model's type. If names, shapes
+/// or types do not fit, throws one ArgumentError that lists all faults, and the model is unchanged.
 template <HasState M>
 void load(const std::string& path, M& model) {
   model.load_state_dict(convert_like(load(path), model.state_dict()));

@@ -12,7 +12,8 @@ namespace tapegrad::optim {
 
 namespace {
 
-/// The norm of all gradients together, float64, where the first of them is; empty without any.
+/// Returns the norm of all gradients as one vector, in float64 on the device of the first gradient.
+/// Empty if there are no gradients.
 Variable total_norm(const std::vector<Variable>& params, double norm_type) {
   Variable total;
   for (const Variable& param : params) {
@@ -37,7 +38,8 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
   const NoGrad no_grad;
   const Variable total = total_norm(params, norm_type);
   if (!total) return 0;
-  // A recorded step does not wait: it multiplies in any case, with 1 at most.
+  // While a CUDA graph is recorded, the host must not wait for the norm. The factor, which is at
+  // most 1, is then applied in any case.
   const bool waits = error_if_nonfinite || Capture::current() == nullptr;
   const double size = waits ? total.item() : NAN;
   if (error_if_nonfinite && !std::isfinite(size))

@@ -71,7 +71,8 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   std::vector<Variable> grads;
   for (const Variable& param : params)
     if (Variable grad = param.grad()) grads.push_back(std::move(grad));
-  for (size_t i = 0; i < grads.size();) {  // neighbours of one device and dtype together
+  for (size_t i = 0; i < grads.size();) {  // consecutive gradients of one device and dtype in one
+                                           // call
     const size_t first = i;
     const Device where = grads[first].device();
     Gradients run;
@@ -147,7 +148,7 @@ void GradScaler::load_state_dict(const TensorMap& state) {
   check(loaded);
   if (tracker < 0) fail<ArgumentError>("GradScaler: load_state_dict: growth_tracker is ", tracker);
   options_ = loaded;
-  kernels::fill(scale_, loaded.init_scale);  // in place: a graph goes on with it
+  kernels::fill(scale_, loaded.init_scale);  // in place, since a recorded graph reads this memory
   kernels::fill(growth_tracker_, tracker);
   seen_.clear();
 }

@@ -130,7 +130,8 @@ std::vector<Optimizer::Run> Optimizer::runs() {
 void Optimizer::make_steps(const StepGuard& guard) {
   const NoGrad no_grad;
   const OpSpan span(kind_, Pass::kUpdate);
-  // A recorded step is not made yet: each run of the graph counts it, and hands its numbers over.
+  // A step recorded in a CUDA graph does not count when recorded. Each replay counts it and passes
+  // its numbers to the device.
   struct Recorded {
     StepGuard guard;
     std::vector<Run> runs;
@@ -157,7 +158,7 @@ void Optimizer::make_steps(const StepGuard& guard) {
     });
   }
   for (const Run& run : runs()) {
-    if (Capture::current() == nullptr) recorded.reset();  // also when it has just ended
+    if (Capture::current() == nullptr) recorded.reset();  // a capture may just have ended
     Group& group = groups_[run.group];
     ParamUpdates params;
     params.list.reserve(run.slots.size());
@@ -265,7 +266,7 @@ void Optimizer::load_state_dict(const TensorMap& state) {
       const auto steps = state.find(path + "step");
       slot.steps = 0;
       slot.state.clear();
-      if (steps == state.end()) continue;  // a parameter that had made no step
+      if (steps == state.end()) continue;  // this parameter has not made a step yet
       ++used;
       if (steps->second.numel() != 1)
         wrong << "\n  " << path << "step is not one number";

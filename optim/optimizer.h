@@ -1,4 +1,4 @@
-// Optimizer: moves parameters along their gradients.
+// Optimizer: updates parameters from their gradients.
 //
 //   optim::Adam opt(model, {.lr = 1e-3});      // or opt(model, 0.08), or opt(model.parameters())
 //   for (auto& [x, y] : batches) {
@@ -7,7 +7,7 @@
 //     opt.step();
 //   }
 //
-// Parameters may be in groups with a rate of their own:
+// Parameters may be in groups with their own learning rates:
 //
 //   optim::SGD opt({{.params = body.parameters()}, {.params = head.parameters(), .lr = 0.1}},
 //                  {.lr = 0.01, .momentum = 0.9});
@@ -33,20 +33,20 @@ struct StepGuard;
 
 namespace tapegrad::optim {
 
-/// Parameters with options of their own; what is left out is the optimizer's.
+/// Parameters with their own options. Options that are left out are the optimizer's.
 struct ParamGroup {
   std::vector<Variable> params;
   std::optional<double> lr = {};
   std::optional<double> weight_decay = {};
 };
 
-/// Anything with parameters(), as a module.
+/// Any type with parameters(), for example a module.
 template <typename Model>
 concept HasParameters = requires(const Model& model) {
   { model.parameters() } -> std::convertible_to<std::vector<Variable>>;
 };
 
-/// What an optimizer is built from: a model, a list of parameters, or groups.
+/// Constructor argument of optimizers: a model, a list of parameters, or groups.
 class Params {
  public:
   template <HasParameters Model>
@@ -70,79 +70,81 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update of every parameter that has a gradient. Not recorded.
+  /// Updates every parameter that has a gradient, once. Not recorded.
   void step();
   void zero_grad() const;
-  /// Those of all groups.
+  /// The parameters of all groups.
   std::vector<Variable> parameters() const;
 
-  /// The learning rate of all groups, or of one.
+  /// Sets the learning rate of all groups, or of one.
   void set_lr(double lr);
   void set_lr(int64_t group, double lr);
   double lr(int64_t group = 0) const;
   int64_t group_count() const { return int64_t(groups_.size()); }
 
-  /// The rates and weight decays of the groups ("groups.0.lr"), and each parameter's step count and
-  /// state ("state.3.step", "state.3.exp_avg"), numbered across the groups.
+  /// Learning rates and weight decays of the groups ("groups.0.lr"), and each parameter's step
+  /// count and state ("state.3.step", "state.3.exp_avg"). Parameters are numbered across groups.
   TensorMap state_dict() const;
-  /// What it keeps for the parameters so far: the tensors of their states themselves, no copies.
+  /// The state tensors themselves, not copies.
   std::vector<Tensor> state() const;
-  /// ArgumentError, and nothing changed, unless it fits the parameters.
+  /// Throws ArgumentError, and changes nothing, unless `state` fits the parameters.
   void load_state_dict(const TensorMap& state);
 
  protected:
   struct Slot {
     Variable param;
-    int64_t steps = 0;          // made
-    bool guarded = false;       // some of them perhaps left out
-    std::vector<Tensor> state;  // of each of state_names(); empty ones are not used
+    int64_t steps = 0;          // steps made
+    bool guarded = false;       // steps may include skipped ones; see settle()
+    std::vector<Tensor> state;  // one per state_names(); empty if not used
   };
   struct Group {
     double lr, weight_decay;
     std::vector<Slot> slots;
   };
 
-  /// `kind` names the optimizer in messages. ArgumentError for no parameters, one that is given
-  /// twice, one that requires no gradient or is not a leaf, and for a negative rate or decay.
+  /// `kind` names the optimizer in messages. Throws ArgumentError if there are no parameters, if a
+  /// parameter occurs twice, requires no gradient or is not a leaf, and for a negative learning
+  /// rate or decay.
   Optimizer(std::string_view kind, Params params, double lr, double weight_decay);
 
-  /// What state a parameter has, and how it starts: a value, or nullopt for a state not in use.
+  /// Name and initial value of one state per parameter; nullopt for a state that is not used.
   struct StateInfo {
     std::string name;
     std::optional<double> initial = 0.0;
   };
   virtual std::vector<StateInfo> state_info() const = 0;
-  /// Overwrites parameters of the group and their state, unless the guard forbids it, by one call
-  /// of a kernel that is given what may change from step to step (rate, numbers, guard).
+  /// Overwrites parameters of the group and their state, unless the guard forbids it. Makes one
+  /// kernel call, whose arguments hold everything that changes from step to step (learning rate,
+  /// step numbers, guard).
   virtual void update(const Group& group, const ParamUpdates& params, const StepGuard& guard) = 0;
 
  private:
   friend class GradScaler;
 
-  /// Slots of a group, by their numbers, whose parameters are of one device and dtype.
+  /// Slots of one group, by index, whose parameters have one device and dtype.
   struct Run {
     size_t group;
     std::vector<size_t> slots;
   };
-  /// Those with a gradient, their state prepared.
+  /// Slots of the parameters that have a gradient, with prepared state.
   std::vector<Run> runs();
   void prepare_state(Slot& slot);
   void make_steps(const StepGuard& guard);
-  /// In a recorded step (core/autograd/internal/capture.h): nothing is changed where *found_inf is
-  /// true.
+  /// For steps recorded in a CUDA graph (core/autograd/internal/capture.h): makes a step that
+  /// changes nothing if *found_inf is true.
   void step_unless(const Tensor& found_inf);
-  /// Where step_unless() counts; made by the first call that is not recorded.
+  /// Allocates the counter of skipped steps. Must first be called outside of a recording.
   void prepare_to_skip(Device device);
-  /// Takes steps that were left out from the counts; waits for the device.
+  /// Subtracts skipped steps from the step counts. Waits for the device.
   void settle() const;
 
   std::string kind_;
   mutable std::vector<Group> groups_;
-  mutable Tensor skipped_;            // on the device: steps left out since settle()
-  mutable bool has_guarded_ = false;  // steps were made that may have been left out
+  mutable Tensor skipped_;            // on the device: steps skipped since the last settle()
+  mutable bool has_guarded_ = false;  // steps were made that may have been skipped
 };
 
-/// ArgumentError unless low <= value < high.
+/// Throws ArgumentError unless low <= value < high.
 void check_range(std::string_view kind, std::string_view option, double value, double low,
                  double high);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// A state that is there only with an option.
+/// Initial value of a state that is used only with an option.
 std::optional<double> zero_if(bool used) {
   return used ? std::optional<double>(0.0) : std::nullopt;
 }

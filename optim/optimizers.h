@@ -1,5 +1,5 @@
-// The optimizers. Formulas, names and defaults are PyTorch's (ops/update.h has the formulas); a
-// step is one fused kernel a parameter. The state of sixteen-bit parameters is float32.
+// The optimizers. Formulas, names and defaults are PyTorch's; the formulas are in ops/update.h. A
+// step is one fused kernel per parameter. The state of 16-bit parameters is float32.
 #pragma once
 
 #include "optim/optimizer.h"
@@ -11,7 +11,7 @@ struct SGDOptions {
   double momentum = 0.0;
   double dampening = 0.0;
   double weight_decay = 0.0;
-  bool nesterov = false;  // needs a momentum, and no dampening
+  bool nesterov = false;  // requires momentum, and dampening 0
 };
 /// Stochastic gradient descent. State: momentum_buffer.
 class SGD final : public Optimizer {
@@ -31,10 +31,10 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0.0;  // added to the gradient
+  double weight_decay = 0.0;  // times the parameter, added to the gradient
   bool amsgrad = false;
 };
-/// State: exp_avg, exp_avg_sq, and with amsgrad max_exp_avg_sq.
+/// State: exp_avg, exp_avg_sq; with amsgrad also max_exp_avg_sq.
 class Adam : public Optimizer {
  public:
   explicit Adam(Params params, AdamOptions options = {});
@@ -56,7 +56,7 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 1e-2;  // times lr, off the parameter
+  double weight_decay = 1e-2;  // times lr and the parameter, subtracted from the parameter
   bool amsgrad = false;
 };
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2017).
@@ -68,7 +68,7 @@ class AdamW final : public Adam {
 
 struct AdagradOptions {
   double lr = 1e-2;
-  double lr_decay = 0.0;  // the rate at step t is lr / (1 + (t - 1) lr_decay)
+  double lr_decay = 0.0;  // the learning rate at step t is lr / (1 + (t - 1) lr_decay)
   double weight_decay = 0.0;
   double initial_accumulator_value = 0.0;
   double eps = 1e-10;
@@ -94,7 +94,7 @@ struct RMSpropOptions {
   double momentum = 0.0;
   bool centered = false;
 };
-/// State: square_avg, and with centered grad_avg, with momentum momentum_buffer.
+/// State: square_avg; with centered also grad_avg; with momentum also momentum_buffer.
 class RMSprop final : public Optimizer {
  public:
   explicit RMSprop(Params params, RMSpropOptions options = {});
@@ -113,7 +113,8 @@ struct AdadeltaOptions {
   double eps = 1e-6;
   double weight_decay = 0.0;
 
-  /// Keras's defaults: a thousandth of PyTorch's rate. `Adadelta(model, AdadeltaOptions::keras())`.
+  /// Keras's defaults. Its learning rate is a thousandth of PyTorch's. `Adadelta(model,
+  /// AdadeltaOptions::keras())`.
   static AdadeltaOptions keras() { return {.lr = 0.001, .rho = 0.95, .eps = 1e-7}; }
 };
 /// State: square_avg, acc_delta.
@@ -121,7 +122,7 @@ class Adadelta final : public Optimizer {
  public:
   explicit Adadelta(Params params, AdadeltaOptions options = {});
   Adadelta(Params params, double lr) : Adadelta(std::move(params), AdadeltaOptions{.lr = lr}) {}
-  /// The optimizer with Keras's defaults.
+  /// Makes the optimizer with Keras's defaults.
   static Adadelta keras(Params params) {
     return Adadelta(std::move(params), AdadeltaOptions::keras());
   }

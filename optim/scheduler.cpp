@@ -19,7 +19,7 @@ double cosine(double start, double end, double share) {
   return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * share));
 }
 
-/// The only element; ArgumentError when there is none of that name.
+/// Returns the single element of the entry `name`. Throws ArgumentError if there is no such entry.
 const Tensor& number_at(const TensorMap& state, const std::string& name) {
   const auto found = state.find(name);
   if (found == state.end() || found->second.numel() != 1)
@@ -132,7 +132,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
   require_positive("OneCycleLR", ".final_div_factor", options.final_div_factor);
   apply();
 }
-// The phases end at the steps pct_start * total_steps - 1 and total_steps - 1.
+// The phases end at steps pct_start * total_steps - 1 and total_steps - 1.
 double OneCycleLR::rate(double, int64_t t) const {
   const auto& o = options_;
   if (t >= o.total_steps)

@@ -1,5 +1,6 @@
-// Schedules of the learning rate, PyTorch's. Each changes the optimizer's rates when it is made and
-// at every step(), once an epoch or once a batch as its numbers mean.
+// Schedules of the learning rate, as in PyTorch. A scheduler sets the optimizer's learning rates in
+// its constructor and at every step(). Call step() once per epoch or per batch, in the unit of the
+// options.
 //
 //   optim::CosineAnnealingLR schedule(opt, {.T_max = 20});
 //   for (int epoch = 0; epoch < 20; ++epoch) {
@@ -7,8 +8,8 @@
 //     schedule.step();
 //   }
 //
-// Rates are computed from the step number and the rates at the beginning, so they do not drift.
-// `t` is the number of steps made.
+// Rates are computed from the step number and the initial rates, so they do not drift. `t` is the
+// number of steps made.
 #pragma once
 
 #include "optim/optimizer.h"
@@ -24,13 +25,13 @@ class Scheduler {
   void step();
   int64_t steps() const { return steps_; }
 
-  /// "step" and the rates at the beginning; load_state_dict also sets the optimizer's rates.
+  /// "step" and the initial rates. load_state_dict also sets the optimizer's rates.
   virtual TensorMap state_dict() const;
   virtual void load_state_dict(const TensorMap& state);
 
  protected:
   explicit Scheduler(Optimizer& optimizer);
-  /// The rate after t steps of a group that began with `base`.
+  /// Rate after t steps of a group whose initial rate is `base`.
   virtual double rate(double base, int64_t t) const = 0;
   void apply();
 
@@ -99,7 +100,8 @@ struct LinearLROptions {
   double end_factor = 1.0;
   int64_t total_iters = 5;
 };
-/// base times a factor that goes from start_factor to end_factor in total_iters steps: a warm-up.
+/// base times a factor that changes linearly from start_factor to end_factor in total_iters steps:
+/// a warm-up.
 class LinearLR final : public Scheduler {
  public:
   explicit LinearLR(Optimizer& optimizer, LinearLROptions options = {});
@@ -112,13 +114,13 @@ class LinearLR final : public Scheduler {
 enum class Anneal { kCosine, kLinear };
 struct OneCycleLROptions {
   double max_lr = 0;        // required
-  int64_t total_steps = 0;  // required; a further step is an ArgumentError
+  int64_t total_steps = 0;  // required; one more step throws ArgumentError
   double pct_start = 0.3;   // share of the steps in which the rate grows
   Anneal anneal_strategy = Anneal::kCosine;
-  double div_factor = 25.0;       // it begins with max_lr / div_factor
-  double final_div_factor = 1e4;  // and ends with that / final_div_factor
+  double div_factor = 25.0;       // the initial rate is max_lr / div_factor
+  double final_div_factor = 1e4;  // the last rate is the initial rate / final_div_factor
 };
-/// Smith and Topin 2017, in two phases; step() after every batch. Momentum stays.
+/// Smith and Topin 2017, in two phases. Call step() after every batch. The momentum is not changed.
 class OneCycleLR final : public Scheduler {
  public:
   OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
@@ -132,13 +134,13 @@ struct WarmupOptions {
   int64_t warmup_steps = 0;  // required
   double start_factor = 0.0;
 };
-/// Grows the rate linearly from start_factor of it over the first steps, then hands over to another
-/// schedule of the same optimizer, which begins at its own step 0:
+/// Increases the rate linearly from start_factor times the rate during the first steps, then runs
+/// another scheduler of the same optimizer from its step 0:
 ///
 ///   optim::CosineAnnealingLR cosine(opt, {.T_max = 90});
 ///   optim::WarmupLR schedule(opt, cosine, {.warmup_steps = 10});
 ///
-/// Only this one is stepped and saved; the other has no state of its own.
+/// Step and save only the WarmupLR; the other scheduler has no state of its own.
 class WarmupLR final : public Scheduler {
  public:
   WarmupLR(Optimizer& optimizer, Scheduler& after, WarmupOptions options);
@@ -151,14 +153,14 @@ class WarmupLR final : public Scheduler {
 
 enum class PlateauMode { kMin, kMax };
 struct ReduceLROnPlateauOptions {
-  PlateauMode mode = PlateauMode::kMin;  // whether less or more is better
+  PlateauMode mode = PlateauMode::kMin;  // whether a smaller or a larger measure is better
   double factor = 0.1;
-  int64_t patience = 10;    // steps without improvement that are waited for
-  double threshold = 1e-4;  // what counts as an improvement,
-  bool relative = true;     // as a share of the best value, or absolutely
-  int64_t cooldown = 0;     // steps after a reduction in which nothing is counted
+  int64_t patience = 10;    // steps without improvement before a reduction
+  double threshold = 1e-4;  // least change that counts as an improvement,
+  bool relative = true;     // as a share of the best value, or absolute
+  int64_t cooldown = 0;     // steps after a reduction that are not counted
   double min_lr = 0.0;
-  double eps = 1e-8;  // a smaller change of the rate is not made
+  double eps = 1e-8;  // smaller changes of the rate are not made
 };
 /// Multiplies the rates by `factor` when a measure has stopped improving: `schedule.step(loss)`.
 class ReduceLROnPlateau {

@@ -5,7 +5,7 @@
 
 namespace tapegrad {
 
-/// uint8 images [N, height, width] and labels [N] as the options want them.
+/// Converts uint8 images [N, height, width] and labels [N] to the layout of the options.
 TensorDataset arrange_mnist(const Variable& images, const Variable& labels,
                             const MnistOptions& options);
 

@@ -12,7 +12,7 @@ Prefetch::Prefetch(std::function<Example(int64_t)> read, int64_t first, int64_t 
   const int64_t useful = std::min<int64_t>(workers, end - first);
   try {
     for (int64_t i = 0; i < useful; ++i) threads_.emplace_back([this] { work(); });
-  } catch (...) {  // no more threads to be had
+  } catch (...) {  // no more threads are available
     stop();
     throw;
   }
@@ -40,7 +40,7 @@ void Prefetch::work() {
       });
       if (stopping_ || claimed_ == end_) return;
       number = claimed_++;
-      if (claimed_ == end_) room_.notify_all();  // the others may go
+      if (claimed_ == end_) room_.notify_all();  // wakes the other workers, which then end
     }
     Slot result;
     try {

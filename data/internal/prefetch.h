@@ -12,15 +12,15 @@
 
 namespace tapegrad {
 
-/// Workers take the numbers first, first + 1, ... in turn, and put what they read into slot
-/// number % capacity; the consumer takes the slots in order. A worker waits before it takes a
-/// number whose slot still holds, or waits for, an older batch: the oldest unread batch always has
-/// a worker or is ready, so nothing can wait in a circle.
+/// Workers claim the numbers first, first + 1, ... in order, and put batch `number` into slot
+/// number % capacity. The consumer takes the slots in order. A worker waits before it claims a
+/// number whose slot still belongs to an older batch. The oldest unread batch is therefore always
+/// ready or being read, so a deadlock is impossible.
 class Prefetch final : public BatchStream {
  public:
   Prefetch(std::function<Example(int64_t)> read, int64_t first, int64_t end, int workers,
            int prefetch_factor);
-  ~Prefetch() override;  // waits for the reads under way
+  ~Prefetch() override;  // waits for the reads in progress
 
   bool next(Example& batch) override;
 
@@ -39,8 +39,8 @@ class Prefetch final : public BatchStream {
   std::mutex mutex_;
   std::condition_variable room_, ready_;
   std::vector<Slot> slots_;
-  int64_t claimed_;    // the next number that a worker takes
-  int64_t delivered_;  // the next number that the consumer takes
+  int64_t claimed_;    // next number that a worker claims
+  int64_t delivered_;  // next number that the consumer takes
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

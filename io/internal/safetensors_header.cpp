@@ -14,8 +14,8 @@ namespace {
 constexpr std::array<std::string_view, kDTypeCount> kNames = {"F16", "BF16", "F32", "F64", "I8",
                                                               "I16", "I32",  "I64", "U8",  "BOOL"};
 
-/// Takes the header's JSON event by event: nothing is built but the entries, and the first event
-/// that does not fit ends the reading, whatever follows.
+/// Processes the JSON header event by event and stores only the entries. The first invalid event
+/// stops the parser.
 class Reader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   SafetensorsHeader header;
@@ -115,14 +115,14 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return unexpected("binary data"); }
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    // Without the library's own prefix; what it quotes of the text is cut.
+    // Removes the JSON library's prefix, and cuts the quoted text.
     std::string what = error.what();
     if (const size_t colon = what.find("] "); colon != what.npos) what.erase(0, colon + 2);
     return reject("the header is not valid JSON at byte " + std::to_string(position) + ": " +
                   what.substr(0, 160));
   }
 
-  /// Names come from the file: cut, and control characters made visible.
+  /// Quotes a name from the file: cut to 80 bytes, with control characters escaped.
   static std::string quoted(const std::string& name) {
     std::string text = "'";
     for (unsigned char c : name.substr(0, 80)) {
@@ -173,7 +173,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   int offsets_ = 0;
 };
 
-/// Empty when the entry's sizes and offsets agree.
+/// Returns an empty string if the entry's sizes and offsets agree, else the fault.
 std::string check_entry(const SafetensorsEntry& entry) {
   int64_t bytes = size_of(entry.dtype);
   bool is_empty = false, too_large = false;

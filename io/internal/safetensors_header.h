@@ -1,4 +1,4 @@
-// The header of a safetensors file. Not part of the public interface.
+// Header of a safetensors file. Not part of the public interface.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::kFloat32;
   Shape shape;
-  int64_t begin = 0, end = 0;  // in the data, in bytes
+  int64_t begin = 0, end = 0;  // offsets into the data, in bytes
 };
 
 struct SafetensorsHeader {
@@ -25,12 +25,12 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// FormatError, beginning with `file`, unless the header is valid for `data_bytes` bytes of data:
-/// the tensors cover them all, once.
+/// Parses the header. Throws FormatError, beginning with `file`, unless the header is valid for
+/// `data_bytes` bytes of data: the tensors must cover all bytes exactly once.
 SafetensorsHeader parse_safetensors_header(const std::string& file, std::string_view json,
                                            int64_t data_bytes);
 
-/// "F32", "BOOL" ...
+/// Name of the dtype in the format: "F32", "BOOL" ...
 std::string_view safetensors_name(DType dtype);
 
 }  // namespace tapegrad
