@@ -1,5 +1,6 @@
-// A build for every x86-64 processor holds backends/cpu twice, compiled for AVX2 and for AVX-512
-// (cmake/CpuLevels.cmake). This file, compiled for neither, chooses the one that runs.
+// Selection of the CPU level. A portable build contains backends/cpu twice, compiled for AVX2 and
+// for AVX-512 (cmake/CpuLevels.cmake). This file is compiled for neither and selects the level that
+// runs.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -28,8 +29,9 @@ struct Level {
   std::string (*describe)();
 };
 
-/// TAPEGRAD_CPU where it is set, else the highest level that the processor, and the system, run. Of
-/// what x86-64-v3 and v4 comprise, the newest is asked for: no processor has it without the rest.
+/// TAPEGRAD_CPU if set, otherwise the highest level that processor and operating system support. Of
+/// x86-64-v3 and v4 only the newest extensions are tested: no processor has them without the
+/// others.
 Level choose() {
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

@@ -1,4 +1,4 @@
-// Formulas of ops/activation.h, and of their gradients dx from dy and x (or y).
+// Formulas of ops/activation.h and their gradients dx, computed from dy and x or y.
 #pragma once
 
 #include "backends/formulas.h"
@@ -21,7 +21,7 @@ struct SigmoidBackward {
 
 struct Relu {
   template <typename V>
-  TG_HD V operator()(V x) const {  // NaN stays, -0 becomes 0
+  TG_HD V operator()(V x) const {  // NaN stays NaN, -0 becomes 0
     return select(x <= V(0), V(0), x);
   }
 };
@@ -44,7 +44,7 @@ struct Elu {
   double alpha, scale;
   template <typename V>
   TG_HD V operator()(V x) const {
-    const V low = select(x > V(0), V(0), x);  // NaN stays
+    const V low = select(x > V(0), V(0), x);  // NaN stays NaN
     return V(scale) * select(x > V(0), x, V(alpha) * Functions<V>::expm1(low));
   }
 };
@@ -57,7 +57,7 @@ struct EluBackward {
   }
 };
 
-/// x times the share of a normal distribution below x; 0 at -inf, the limit.
+/// x times the normal cumulative distribution at x; 0 at -inf, its limit.
 struct GeluErf {
   template <typename V>
   TG_HD V operator()(V x) const {
@@ -113,8 +113,8 @@ struct SiluBackward {
   }
 };
 
-/// tanh(softplus(x)) = n / (n + 2) with n = e (e + 2), e = exp(x): no logarithm is needed. Above 20
-/// it is 1.
+/// tanh(softplus(x)) = n / (n + 2) with n = e (e + 2) and e = exp(x), which needs no logarithm.
+/// Above x = 20 the gate is 1.
 struct Mish {
   template <typename V>
   TG_HD static V gate(V x) {
@@ -137,7 +137,7 @@ struct MishBackward {
   }
 };
 
-/// log(1 + exp(z)) = max(z, 0) + log(1 + exp(-|z|)), z = beta x.
+/// log(1 + exp(z)) = max(z, 0) + log(1 + exp(-|z|)) for z = beta x.
 struct Softplus {
   double beta, threshold;
   template <typename V>

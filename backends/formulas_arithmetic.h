@@ -1,4 +1,4 @@
-// Formulas of ops/arithmetic.h. See backends/formulas.h for how they are written.
+// Formulas of ops/arithmetic.h. backends/formulas.h explains how formulas are written.
 #pragma once
 
 #include <limits>
@@ -18,7 +18,7 @@ struct Xlogy {
   }
 };
 
-/// max + log(1 + exp(-|a - b|)); equal infinities are themselves.
+/// max + log(1 + exp(-|a - b|)); two equal infinities give this infinity.
 struct LogAddExp {
   template <typename V>
   TG_HD V operator()(V a, V b) const {
@@ -38,7 +38,7 @@ struct Hypot {
   }
 };
 
-/// The sign is that of b.
+/// The result has the sign of b.
 struct Remainder {
   static constexpr bool kScalar = true;
   template <typename V>
@@ -48,7 +48,7 @@ struct Remainder {
   }
 };
 
-/// (a - fmod(a, b)) / b is whole but for rounding; one less where the signs differ.
+/// (a - fmod(a, b)) / b is an integer except for rounding; subtract 1 if the signs differ.
 struct FloorDivide {
   static constexpr bool kScalar = true;
   template <typename V>
@@ -100,7 +100,7 @@ struct RightShift {
     return b < V(0) || b >= kBits ? V(a < V(0) ? -1 : 0) : V(a >> b);
   }
 };
-/// Of the magnitudes; that of the least number wraps around.
+/// Computed from magnitudes; the magnitude of the lowest integer wraps around.
 struct Gcd {
   template <typename V>
   TG_HD V operator()(V a, V b) const {
@@ -115,7 +115,7 @@ struct Gcd {
   }
 };
 
-/// From the nearer end, so that both ends are exact.
+/// Computed from the nearer end, so that both ends are exact.
 struct Lerp {
   template <typename V>
   TG_HD V operator()(V start, V end, V weight) const {

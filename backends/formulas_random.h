@@ -1,9 +1,10 @@
-// What random words become: normal numbers by the method of Box and Muller (1958), uniform ones,
-// what dropout keeps.
+// Conversion of random words to normal numbers (Box and Muller 1958), uniform numbers and dropout
+// masks.
 //
-// Every device must draw the same bits, so nothing here is left to a maths library or to the
-// compiler's contraction: IEEE operations only, and std::fma where a multiply-add is to be fused.
-// The polynomials are Chebyshev fits, their errors below a quarter of an ulp of the result.
+// All devices must produce the same bits. Therefore nothing here depends on a math library or on
+// the compiler's contraction of multiply-adds: only IEEE operations, and std::fma where a
+// multiply-add is fused. The polynomials are Chebyshev fits whose errors are below a quarter of an
+// ulp of the result.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ TG_HD inline R horner(const R (&coefficients)[N], R x) {
   return sum;
 }
 
-/// The constants. Tables stand inside functions, where a GPU finds them.
+/// Constants. Coefficient tables are inside functions, because a GPU finds them there.
 template <typename R>
 struct RandomMath;
 
@@ -99,8 +100,8 @@ struct CosSin {
   R cos, sin;
 };
 
-/// cos and sin of 2 pi u for u in [0, 1), within 2 ulp. The quadrant is exact, and so is what is
-/// left of it: an angle in [-pi/4, pi/4].
+/// cos and sin of 2 pi u for u in [0, 1), within 2 ulp. The quadrant is exact, and so is the
+/// remaining angle in [-pi/4, pi/4].
 template <typename R>
 TG_HD inline CosSin<R> random_turn(R u) {
   using M = RandomMath<R>;
@@ -114,7 +115,7 @@ TG_HD inline CosSin<R> random_turn(R u) {
   return {(quadrant + 1) & 2 ? -a : a, quadrant & 2 ? -b : b};
 }
 
-/// Two independent standard normals from u in (0, 1] and v in [0, 1).
+/// Two independent standard normal numbers from u in (0, 1] and v in [0, 1).
 template <typename R>
 TG_HD inline CosSin<R> box_muller(R u, R v) {
   const R radius = std::sqrt(R(-2) * random_log(u));
@@ -122,7 +123,7 @@ TG_HD inline CosSin<R> box_muller(R u, R v) {
   return {radius * turn.cos, radius * turn.sin};
 }
 
-/// For the logarithm: in (0, 1], all 32 or 64 bits used.
+/// A number in (0, 1] for the logarithm; uses all 32 or 64 random bits.
 TG_HD inline float positive_float(uint32_t word) {
   return std::fma(float(word), 0x1p-32f, 0x1p-33f);
 }
@@ -137,8 +138,8 @@ TG_HD inline uint64_t multiply_high(uint64_t a, uint64_t b) {
   return a1 * b1 + (middle >> 32) + ((uint32_t(middle) + a0 * b1) >> 32);
 }
 
-/// A whole number in [low, low + range), range > 0, from 64 random bits: each has probability
-/// 1 / range within 2^-64.
+/// A uniform integer in [low, low + range), range > 0, from 64 random bits. The probability of each
+/// is 1 / range to within 2^-64.
 TG_HD inline int64_t integer_in(uint64_t bits, int64_t low, uint64_t range) {
   return int64_t(uint64_t(low) + multiply_high(bits, range));
 }
@@ -162,7 +163,7 @@ T below(double bound) {
   }
 }
 
-/// Dropout with this p drops what has a word below it.
+/// The threshold of dropout with probability p: elements with a random word below it are dropped.
 inline uint32_t drop_below(double p) { return uint32_t(std::min(p * 0x1p32 + 0.5, 0xffffffffp0)); }
 
 }  // namespace tapegrad::formulas

@@ -1,11 +1,11 @@
-// One step of an LSTM or a GRU for one element of its state, and the gradient.
+// One step of an LSTM or GRU for one element of the state, and its gradient.
 #pragma once
 
 #include "backends/functions.h"
 
 namespace tapegrad::formulas {
 
-/// The gates i, f, g, o; or their gradients.
+/// The gates i, f, g and o, or their gradients.
 template <typename V>
 struct LstmGates {
   V i, f, g, o;
@@ -15,7 +15,7 @@ struct LstmState {
   V c, h;
 };
 
-/// Sigmoids of i, f and o, tanh of g.
+/// Applies sigmoid to i, f and o, and tanh to g.
 template <typename V>
 TG_HD LstmGates<V> activated(const LstmGates<V>& sums) {
   using F = Functions<V>;
@@ -28,7 +28,8 @@ TG_HD LstmState<V> lstm_step(const LstmGates<V>& gates, V c_before) {
   return {c, gates.o * Functions<V>::tanh(c)};
 }
 
-/// Gradients of the sums under the activations from those of h and c; dc becomes that of c_before.
+/// Returns the gradients of the gates before their activations, given those of h and c. Replaces dc
+/// by the gradient of c_before.
 template <typename V>
 TG_HD LstmGates<V> lstm_step_backward(const LstmGates<V>& gates, V c_before, V c, V dh, V& dc) {
   const V one(1), t = Functions<V>::tanh(c);
@@ -39,18 +40,18 @@ TG_HD LstmGates<V> lstm_step_backward(const LstmGates<V>& gates, V c_before, V c
           dg * (one - gates.g * gates.g), d_o * gates.o * (one - gates.o)};
 }
 
-/// What the input, or the state with its bias, gives to each gate.
+/// Contributions of the input, or of the state with its bias, to each gate.
 template <typename V>
 struct GruShares {
   V r, z, n;
 };
-/// The gates, and the state's share of n, which r scales; or their gradients.
+/// The gates and the state's contribution to n, which r scales; or their gradients.
 template <typename V>
 struct GruGates {
   V r, z, n, share;
 };
 
-/// Sigmoids for r and z, tanh for n.
+/// Applies sigmoid to r and z, and tanh to n.
 template <typename V>
 TG_HD GruGates<V> activated(const GruShares<V>& x, const GruShares<V>& h) {
   using F = Functions<V>;
@@ -63,8 +64,8 @@ TG_HD V gru_step(const GruGates<V>& gates, V h_before) {
   return gates.n + gates.z * (h_before - gates.n);
 }
 
-/// Gradients of the sums under the activations, and of the share, from that of h; dh becomes that
-/// of h_before outside of the shares.
+/// Returns the gradients of the gates before their activations, and of `share`, given that of h.
+/// Replaces dh by the direct gradient of h_before, without the part that flows through the gates.
 template <typename V>
 TG_HD GruGates<V> gru_step_backward(const GruGates<V>& gates, V h_before, V& dh) {
   const V one(1), dz = dh * (h_before - gates.n);

@@ -1,4 +1,5 @@
-// Formulas of ops/special.h. What has no vector form is computed in double and rounded once.
+// Formulas of ops/special.h. Functions without a vector form are computed in double and rounded
+// once.
 #pragma once
 
 #include <limits>
@@ -7,7 +8,7 @@
 
 namespace tapegrad::formulas {
 
-/// f for every float type.
+/// Applies a double-precision function to any float type.
 template <double (*f)(double)>
 struct InDouble {
   static constexpr bool kScalar = true;
@@ -44,12 +45,12 @@ TG_HD inline double log_gamma(double x) {
 #if defined(__CUDA_ARCH__)
   return ::lgamma(x);
 #else
-  int sign;  // lgamma itself would write it to a global
+  int sign;  // lgamma() would write the sign to a global
   return ::lgamma_r(x, &sign);
 #endif
 }
 
-/// x - n for the nearest whole number n: exact.
+/// x - n for the nearest integer n; exact.
 TG_HD inline double beside_whole(double x) { return x - std::nearbyint(x); }
 
 TG_HD inline double sinc(double x) {
@@ -58,8 +59,8 @@ TG_HD inline double sinc(double x) {
   return std::fmod(n, 2.0) == 0 ? y : -y;
 }
 
-/// Three of Halley's corrections of an approximation: the residue is taken of erf up to 1/2, of
-/// erfc above, where 1 - |x| is exact.
+/// Three Halley iterations from an approximation. The residual uses erf for |x| <= 1/2 and erfc
+/// above, where 1 - |x| is exact.
 TG_HD inline double erfinv(double x) {
   const double size = std::fabs(x);
   if (!(size < 1)) {
@@ -67,7 +68,7 @@ TG_HD inline double erfinv(double x) {
     return size == 1 ? x * kInf : std::numeric_limits<double>::quiet_NaN();
   }
   if (size < 1e-9) return x * 0.886226925452758013649;  // sqrt(pi) / 2
-  // Winitzki: erf(y)^2 is about 1 - exp(-y^2 (4/pi + a y^2) / (1 + a y^2)).
+  // Winitzki: erf(y)^2 is approximately 1 - exp(-y^2 (4/pi + a y^2) / (1 + a y^2)).
   constexpr double kA = 0.147;
   const double l = std::log1p(-size) + std::log1p(size), u = 2 / (kPi * kA) + l / 2;
   double y = std::sqrt(std::sqrt(u * u - l / kA) - u);
@@ -79,8 +80,8 @@ TG_HD inline double erfinv(double x) {
   return std::copysign(y, x);
 }
 
-/// psi(x) / (x - root) on [1, 2] in 2 x - 3: a Chebyshev fit, with the root as two numbers, so that
-/// psi is exact beside it.
+/// psi(x) / (x - root) on [1, 2] as a Chebyshev fit in 2 x - 3. The root is the sum of two numbers,
+/// so that psi is accurate near it.
 TG_HD inline double digamma_near_root(double x) {
   constexpr double kRootHigh = 1.4616321449683622, kRootLow = 9.549995429965697e-17;
   constexpr double kFit[] = {
@@ -101,7 +102,7 @@ TG_HD inline double digamma(double x) {
   double sum = 0;
   if (x < 0) {  // psi(x) = psi(1 - x) - pi / tan(pi x)
     const double r = beside_whole(x);
-    if (!(r != 0)) return std::numeric_limits<double>::quiet_NaN();  // also of -inf
+    if (!(r != 0)) return std::numeric_limits<double>::quiet_NaN();  // also for -inf
     const double near = std::fabs(r);
     const double cot = near < 0.25 ? 1 / std::tan(kPi * near) : std::tan(kPi * (0.5 - near));
     sum = -kPi * std::copysign(cot, r);
@@ -122,7 +123,8 @@ TG_HD inline double digamma(double x) {
   return sum + (std::log(x) - 0.5 / x - z * polynomial(kTail, z));
 }
 
-/// The sum of (q + k)^-s over k = 0, 1, ... for q > 0 and whole s > 1, by Euler and Maclaurin.
+/// The sum of (q + k)^-s over k = 0, 1, ... for q > 0 and integer s > 1, by the Euler-Maclaurin
+/// formula.
 TG_HD inline double zeta(double s, double q) {
   // B_2j / (2 j)!
   constexpr double kTail[] = {
@@ -141,13 +143,13 @@ TG_HD inline double zeta(double s, double q) {
   return power == 0 ? head : head + sum;
 }
 
-/// The same for any q: below 0 by the sum over all whole k, less that over the others.
+/// zeta for any q. For q < 0: the sum over all integers k minus the sum over k < 0.
 TG_HD inline double zeta_everywhere(double s, double q) {
   if (!(q <= 0.5)) return zeta(s, q);
   const double r = beside_whole(q), sign = std::fmod(s, 2.0) == 0 ? 1.0 : -1.0;
-  if (!(r == r)) return r;  // of -inf and NaN
+  if (!(r == r)) return r;  // -inf or NaN
   const double own = std::pow(r, -s);
-  if (q + 0.5 > 0) return own + zeta(s, 1 + r);  // r is q
+  if (q + 0.5 > 0) return own + zeta(s, 1 + r);  // here r equals q
   return own + zeta(s, 1 + r) + sign * (zeta(s, 1 - r) - zeta(s, 1 - q));
 }
 
@@ -158,7 +160,8 @@ struct Polygamma {
   static constexpr bool kScalar = true;
   double n, factor;
 
-  // The factorial as two numbers: 30! would else be off by some roundings.
+  // The factorial is accumulated as a sum of two numbers: otherwise 30! would have several
+  // roundings.
   TG_HD explicit Polygamma(int64_t order) : n(double(order)), factor(order % 2 == 0 ? -1 : 1) {
     double low = 0;
     for (int64_t i = 2; i <= order; ++i) {

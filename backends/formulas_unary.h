@@ -1,4 +1,4 @@
-// Formulas of ops/unary.h. See backends/formulas.h for how they are written.
+// Formulas of ops/unary.h. backends/formulas.h explains how formulas are written.
 #pragma once
 
 #include <type_traits>
@@ -12,7 +12,7 @@ struct Neg {
   template <typename V>
   TG_HD V operator()(V x) const {
     if constexpr (std::is_integral_v<V>)
-      return V(0u - std::make_unsigned_t<V>(x));  // wraps
+      return V(0u - std::make_unsigned_t<V>(x));  // wraps around
     else
       return Functions<V>::negative(x);
   }
@@ -28,7 +28,7 @@ struct Abs {
 };
 struct Sign {
   template <typename V>
-  TG_HD V operator()(V x) const {  // NaN stays
+  TG_HD V operator()(V x) const {  // NaN stays NaN
     return select(x > V(0), V(1), select(x < V(0), V(-1), x));
   }
 };
@@ -36,7 +36,7 @@ struct Square {
   template <typename V>
   TG_HD V operator()(V x) const {
     if constexpr (std::is_integral_v<V>)
-      return V(std::make_unsigned_t<V>(x) * std::make_unsigned_t<V>(x));  // wraps
+      return V(std::make_unsigned_t<V>(x) * std::make_unsigned_t<V>(x));  // wraps around
     else
       return x * x;
   }
@@ -171,7 +171,7 @@ struct IsFinite {
   }
 };
 
-/// NaN stays; low > high gives high.
+/// NaN stays NaN; low > high gives high.
 template <typename S>
 struct Clamp {
   S low, high;
@@ -183,12 +183,12 @@ struct Clamp {
   }
 };
 
-/// dy times a factor that is constant below, between and above two bounds. A factor 0 gives 0
-/// whatever dy is; NaN counts as between.
+/// dy times a factor that is constant below, between and above two bounds. A factor of 0 gives 0
+/// for any dy. NaN counts as between.
 template <typename S>
 struct Piecewise {
   S low, high, below, between, above;
-  bool closed;  // whether the bounds themselves are between
+  bool closed;  // whether the bounds belong to `between`
 
   template <typename V>
   TG_HD V operator()(V dy, V x) const {

@@ -1,6 +1,5 @@
-// Functions<V>: the mathematical functions that formulas call, for the V that a device computes in.
-// For numbers they are the C library's, or CUDA's; backends/cpu/tools/functions.h has those of
-// batches.
+// Functions<V>: the mathematical functions that formulas call, for a device's value type V. Scalars
+// use the C library or CUDA; backends/cpu/tools/functions.h specializes Functions for batches.
 #pragma once
 
 #include <cmath>
@@ -9,8 +8,8 @@
 
 namespace tapegrad::formulas {
 
-/// The standard normal distribution at x: |x|, or 40 where that is more and the tail is 0 in every
-/// type; the share beyond it; the density.
+/// The standard normal distribution at x. size: |x|, limited to 40, where the tail is 0 in every
+/// float type; tail: the probability beyond size; density: the density at x.
 template <typename V>
 struct Normal {
   V size, tail, density;
@@ -33,7 +32,7 @@ struct Functions {
     return {size, V(0.5) * std::erfc(size * V(0.70710678118654752440)),
             V(0.39894228040143267794) * std::exp(V(-0.5) * (size * size))};
   }
-  /// 1 / (1 + exp(-x)) by the exponential that does not overflow.
+  /// 1 / (1 + exp(-x)), using the exponential that does not overflow.
   TG_HD static V sigmoid(V x) {
     const V e = std::exp(-std::abs(x));
     return (x < V(0) ? e : V(1)) / (V(1) + e);

@@ -1,4 +1,4 @@
-// One loop nest over several strided operands, as short as it can be.
+// The shortest loop nest over several strided operands.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 
 namespace tapegrad::backends {
 
-/// N layouts over one shape, after dimensions of size 1 are dropped and neighbours that lie
-/// behind each other in every operand are joined. The last dimension is the innermost.
+/// N layouts of one shape, without dimensions of size 1, and with neighbouring dimensions merged if
+/// they are contiguous in every operand. The last dimension is the innermost.
 template <size_t N>
 struct JointLayout {
   int rank = 0;
@@ -17,7 +17,7 @@ struct JointLayout {
 
   void add_dim(int64_t size, const std::array<int64_t, N>& steps) {
     if (size == 1) return;
-    if (rank > 0) {  // does the dimension before continue this one?
+    if (rank > 0) {  // can this dimension be merged with the previous one?
       bool joins = true;
       for (size_t i = 0; i < N; ++i) joins &= strides[i][rank - 1] == steps[i] * size;
       if (joins) {

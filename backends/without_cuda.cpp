@@ -1,4 +1,4 @@
-// Stands in for backends/cuda/ in a build without a CUDA toolkit.
+// Definitions of the CUDA backend's entry points for a build without CUDA.
 #include "core/autograd/internal/capture.h"
 #include "core/base/allocator.h"
 #include "core/base/error.h"

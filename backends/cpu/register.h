@@ -1,9 +1,10 @@
-// Every kernel file of this backend ends in a register function; register.cpp calls them all.
+// Register functions of the CPU backend. Each kernel file ends with its register function;
+// register.cpp calls all of them.
 #pragma once
 
 namespace tapegrad::backends::cpu {
 
-void register_kernels();  // all of the below; the dispatcher calls it on first use
+void register_kernels();  // calls all functions below; called by the dispatcher on first use
 
 void register_memory();
 void register_create();

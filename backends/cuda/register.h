@@ -1,4 +1,5 @@
-// Every kernel file of this backend ends in a register function; register.cpp calls them all.
+// Register functions of the CUDA backend. Each kernel file ends with its register function;
+// register.cpp calls all of them.
 #pragma once
 
 namespace tapegrad::backends::cuda {

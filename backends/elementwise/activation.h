@@ -1,4 +1,4 @@
-// The kernels of ops/activation.h.
+// Registers the elementwise kernels of ops/activation.h.
 #pragma once
 
 #include "backends/elementwise/elementwise.h"

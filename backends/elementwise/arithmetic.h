@@ -1,4 +1,4 @@
-// The kernels of ops/arithmetic.h.
+// Registers the elementwise kernels of ops/arithmetic.h.
 #pragma once
 
 #include "backends/elementwise/elementwise.h"

@@ -1,4 +1,4 @@
-// The kernels of ops/binary.h.
+// Registers the elementwise kernels of ops/binary.h.
 #pragma once
 
 #include "backends/elementwise/elementwise.h"
@@ -7,13 +7,13 @@
 
 namespace tapegrad::backends {
 
-/// An integer as wide as T: what is only moved keeps its bits.
+/// An unsigned integer as wide as T: values that are only moved keep their bits.
 template <size_t kBytes>
 using WordOf = std::conditional_t<
     kBytes == 1, uint8_t,
     std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
 
-/// a > b is b < a: one loop serves both.
+/// Registers a > b as b < a, so that one loop serves both comparisons.
 template <typename Device, auto& kKernel, typename Formula>
 void register_mirrored() {
   Device::template set<kKernel>(

@@ -1,14 +1,14 @@
-// Elementwise kernels, registered alike on every device: backends/elementwise/ says which formula
-// serves which kernel, a Device how a formula is run.
+// Registration of elementwise kernels, shared by all devices. The files of backends/elementwise/
+// tell which formula computes which kernel; a Device tells how to run a formula.
 //
-// A Device has, all static,
+// A Device has these static members:
 //
 //   set<kernels::exp>(types, function)           fills the kernel's slots
 //   map<T>(formula, y, inputs...)                y = formula(inputs...), all of type T
-//   map_to<To, From>(formula, y, inputs...)      from one type to another
+//   map_to<To, From>(formula, y, inputs...)      inputs of type From, y of type To
 //   map_types(Type<To>{}, TypeList<From...>{}, formula, y, inputs...)
 //
-// where inputs broadcast to y's shape and y may be one of them.
+// Inputs broadcast to y's shape; y may alias an input.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"

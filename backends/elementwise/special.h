@@ -1,4 +1,4 @@
-// The kernels of ops/special.h.
+// Registers the elementwise kernels of ops/special.h.
 #pragma once
 
 #include "backends/elementwise/elementwise.h"

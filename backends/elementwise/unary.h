@@ -1,4 +1,4 @@
-// The kernels of ops/unary.h.
+// Registers the elementwise kernels of ops/unary.h.
 #pragma once
 
 #include "backends/elementwise/elementwise.h"

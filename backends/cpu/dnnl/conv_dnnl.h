@@ -1,14 +1,14 @@
-// Convolutions by oneDNN: of float32, and of bfloat16, summed in float, where the processor
-// multiplies that faster.
+// Convolutions by oneDNN, for float32, and for bfloat16 (accumulated in float32) where the
+// processor multiplies bfloat16 faster.
 #pragma once
 
 #include "ops/conv.h"
 
 namespace tapegrad::backends::cpu {
 
-// Signatures of kernels::conv2d and kernels::conv2d_backward. False, with nothing written, when
-// oneDNN has no implementation for the sizes, or fast_paths() are not wanted. No tensor that is
-// there is empty of elements.
+// Same arguments as kernels::conv2d and kernels::conv2d_backward. Return false, with nothing
+// written, if oneDNN has no implementation for the sizes or if fast_paths() is off. No tensor given
+// has zero elements.
 
 bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Conv2dOptions& options, Tensor& y);

@@ -1,4 +1,4 @@
-// What every use of oneDNN shares.
+// Shared infrastructure for oneDNN.
 #pragma once
 
 #include <list>
@@ -16,18 +16,18 @@
 namespace tapegrad::backends::cpu {
 
 const dnnl::engine& dnnl_engine();
-dnnl::stream& dnnl_stream();  // of this thread
+dnnl::stream& dnnl_stream();  // the stream of this thread
 
-/// Whether the processor has all that this level of oneDNN needs.
+/// Whether the processor has all instructions of this oneDNN ISA level.
 bool has(dnnl::cpu_isa level);
-/// Whether it multiplies bfloat16 faster than float32. Always when TAPEGRAD_CPU_BFLOAT16=1, which
-/// is for tests: any processor can, most of them slowly.
+/// Whether the processor multiplies bfloat16 faster than float32. TAPEGRAD_CPU_BFLOAT16=1 forces
+/// true for tests; oneDNN's bfloat16 runs on any processor, but is slow on most.
 bool multiplies_bfloat16();
 
-/// What a primitive works in while it runs. The owner keeps it.
+/// Returns a workspace for a primitive; `owner` owns the memory.
 dnnl::memory scratch_memory(const dnnl::memory::desc& desc, Tensor& owner);
 
-/// Runs f for the op of this name; oneDNN's exceptions become the library's.
+/// Runs f for the named op and translates oneDNN's exceptions to those of the library.
 template <typename F>
 auto with_dnnl(std::string_view op, F f) {
   respect_thread_limit();
@@ -39,12 +39,12 @@ auto with_dnnl(std::string_view op, F f) {
   }
 }
 
-/// Primitives with what is known of them, by the problem they solve: to make one takes longer than
-/// to run it. For all threads; when there are too many, the one not used for longest goes first.
+/// LRU cache of primitives and their descriptions, keyed by the problem that they solve. Creating a
+/// primitive takes longer than running it. Thread-safe.
 template <typename Problem, typename Plan>
 class PlanCache {
  public:
-  /// make(problem) gives the plan of a problem that was not seen before.
+  /// Returns the cached plan of a problem, or make(problem) if there is none.
   template <typename Make>
   std::shared_ptr<const Plan> find(const Problem& problem, Make make) {
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Kernels for sizes that are often met stand beside the one that takes any size.
+// Switch for fast paths: kernels for common sizes, next to the general kernels.
 #pragma once
 
 #include <cstdlib>
@@ -6,8 +6,8 @@
 
 namespace tapegrad::backends::cpu {
 
-/// False if the environment says TAPEGRAD_FAST_PATHS=0: only the general kernels are used then.
-/// Read once.
+/// Returns false if the environment variable TAPEGRAD_FAST_PATHS is 0: then only general kernels
+/// are used. The variable is read once.
 inline bool fast_paths() {
   static const bool on = [] {
     const char* text = std::getenv("TAPEGRAD_FAST_PATHS");

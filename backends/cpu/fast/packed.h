@@ -1,8 +1,9 @@
-// Tensors whose channels lie in blocks, as a convolution leaves them for the next layer: values in
-// another order (Packing, core/base/storage.h), which costs a pass over memory each way to change.
+// Packed layouts (Packing, core/base/storage.h) on the CPU: tensors whose channels are stored in
+// blocks, as convolutions produce them. Each conversion to or from row-major order costs a pass
+// over memory.
 //
-// A kernel that takes packed tensors treats the whole of one alike: elementwise, or channel by
-// channel. Others never see them.
+// A kernel that accepts packed tensors processes whole tensors elementwise or channel by channel.
+// Other kernels never see a packed tensor.
 #pragma once
 
 #include <optional>
@@ -13,20 +14,20 @@ namespace tapegrad::backends::cpu {
 
 using PackedValues = Storage::PackedValues;
 
-/// Smaller results are left in the plain order.
+/// Results with fewer elements are stored in row-major order.
 inline constexpr int64_t kPackedElements = int64_t(1) << 15;
 
-/// The values of a tensor that is the whole of a packed storage, with its batch and channels.
+/// The values of x with its batch and channels, if x is the whole of a packed storage.
 std::optional<PackedValues> packed_values(const Tensor& x);
-/// A packed copy of a contiguous tensor [batch, channels, ...] of four-byte elements.
+/// Returns a packed copy of a contiguous tensor [batch, channels, ...] with four-byte elements.
 PackedValues pack(const Tensor& x, const Packing& packing);
 
-/// Whether a result may be left packed: four-byte elements, the whole of its storage, large.
+/// Whether a result may be packed: it has four-byte elements, spans its storage, and is large.
 bool can_be_packed(const Tensor& y, int64_t block);
-/// [batch, channels, ...] in blocks.
+/// The packed layout of [batch, channels, ...] with the given block size.
 Packing packing_of(const Shape& shape, int64_t block);
 
-/// The elements of packed values.
+/// Pointer to the packed values.
 template <typename T>
 T* data(const PackedValues& x) {
   return reinterpret_cast<T*>(x.buffer->data());

@@ -1,4 +1,4 @@
-// Maxima of 2 x 2 windows side by side, as most nets have them: no borders to look at, no branches.
+// Max pooling with non-overlapping 2 x 2 windows, without borders or branches.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,15 @@ inline Planes planes_of(const Shape& x, const Shape& y) {
   return {x[0] * x[1], x[2], x[3], y[2], y[3]};
 }
 
-/// The running maximum of a window. A NaN is larger than all; the first of equals stays.
+/// Running maximum of a window. NaN counts as larger than all numbers; the first of equal elements
+/// is kept.
 template <typename T>
 struct Maximum {
   T value;
   int32_t index;
 
   void take(T other, int32_t at) {
-    const bool larger = !(value >= other) & (value == value);  // no branch
+    const bool larger = !(value >= other) & (value == value);  // branch-free
     value = larger ? other : value;
     index = larger ? at : index;
   }
@@ -39,7 +40,7 @@ inline bool are_halves(const MaximumWindows& windows, const Planes& p) {
          2 * p.out_height <= p.height && 2 * p.out_width <= p.width;
 }
 
-/// One row of windows, whose first element is at `first` of the plane.
+/// Pools one row of windows; the first element has index `first` in the plane.
 template <bool kIndices, typename T>
 void max_pool_row(const T* x, int32_t first, int32_t width, int64_t count, T* y,
                   [[maybe_unused]] int32_t* indices) {
@@ -56,7 +57,8 @@ void max_pool_row(const T* x, int32_t first, int32_t width, int64_t count, T* y,
   }
 }
 
-// Eight windows at a time. xsimd 8 cannot part even from odd lanes; the compilers' vectors can.
+// Pools eight windows at a time. Uses the compiler's vectors, because xsimd 8 cannot separate even
+// and odd lanes.
 inline constexpr int kWindows = 8;
 using Floats [[gnu::vector_size(4 * kWindows)]] = float;
 using Ints [[gnu::vector_size(4 * kWindows)]] = int32_t;
@@ -68,7 +70,7 @@ V load_vector(const T* from) {
   return v;
 }
 
-/// Lanes of Maximum.
+/// Maximum for each lane.
 struct Maxima {
   Floats values;
   Ints indices;
@@ -108,7 +110,8 @@ void max_pool_halves(const T* x, const Planes& p, T* y, int32_t* indices) {
     int32_t* at = kIndices ? indices + i * p.out_width : nullptr;
     if constexpr (std::is_same_v<T, float>) {
       if (p.out_width >= kWindows) {
-        for (int64_t j = 0; j < p.out_width; j += kWindows)  // the last eight may overlap others
+        for (int64_t j = 0; j < p.out_width; j += kWindows)  // the last eight may overlap the
+                                                             // previous
           max_pool_eight<kIndices>(x, first, width, std::min(j, p.out_width - kWindows), y, at);
         continue;
       }
@@ -117,7 +120,7 @@ void max_pool_halves(const T* x, const Planes& p, T* y, int32_t* indices) {
   }
 }
 
-/// Eight windows of dy, whose first element is at `first` of the plane.
+/// Writes the gradient of eight windows, whose first element has index `first` in the plane.
 inline void max_pool_eight_backward(const float* dy, const int32_t* indices, int32_t first,
                                     int32_t width, float* dx) {
   const auto gradients = load_vector<Floats>(dy);
@@ -125,7 +128,7 @@ inline void max_pool_eight_backward(const float* dy, const int32_t* indices, int
   const Ints at = Ints{0, 2, 4, 6, 8, 10, 12, 14} + first;
   const auto store_row = [&](const Ints& even, float* to) {
     const Floats zero{};
-    const Floats a = zero + (places == even ? gradients : zero);  // never -0, as a sum would be
+    const Floats a = zero + (places == even ? gradients : zero);  // turns -0 into 0, as a sum would
     const Floats b = zero + (places == even + 1 ? gradients : zero);
     const Floats left = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
     const Floats right = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
@@ -136,7 +139,7 @@ inline void max_pool_eight_backward(const float* dy, const int32_t* indices, int
   store_row(at + width, dx + first + width);
 }
 
-/// Every element of a plane of dx, in one pass; false where rows are too narrow for it.
+/// Writes all elements of a plane of dx in one pass. Returns false if rows are too narrow.
 template <typename T>
 bool max_pool_halves_backward(const T* dy, const int32_t* indices, const Planes& p, T* dx) {
   if constexpr (std::is_same_v<T, float>) {
@@ -144,7 +147,7 @@ bool max_pool_halves_backward(const T* dy, const int32_t* indices, const Planes&
     const int64_t covered = 2 * p.out_width;
     for (int64_t i = 0; i < p.out_height; ++i, dy += p.out_width, indices += p.out_width) {
       for (int64_t from = 0; from < p.out_width; from += kWindows) {
-        const int64_t j = std::min(from, p.out_width - kWindows);  // may overlap the eight before
+        const int64_t j = std::min(from, p.out_width - kWindows);  // may overlap the previous eight
         max_pool_eight_backward(dy + j, indices + j, int32_t(2 * (i * p.width + j)),
                                 int32_t(p.width), dx);
       }

@@ -1,12 +1,12 @@
-// Max pooling where the channels lie in blocks (packed.h): a block is pooled at once.
+// Max pooling of tensors with a packed layout (packed.h): pools a block of channels at a time.
 #pragma once
 
 #include "ops/pool.h"
 
 namespace tapegrad::backends::cpu {
 
-// As kernels::max_pool2d and kernels::pool_scatter. False, with nothing written, when
-// the operands do not lie so.
+// Same arguments as kernels::max_pool2d and kernels::pool_scatter. Return false, with nothing
+// written, if the operands do not have a matching packed layout.
 
 bool max_pool2d_packed(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices);
 bool pool_scatter_packed(const Tensor& dy, const Tensor& indices, Tensor& dx);

@@ -1,4 +1,4 @@
-// What softmax and attention do with a row: its largest number, and exp of what it lies below that.
+// Row primitives of softmax and attention: the maximum of a row, and exp of the shifted row.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace tapegrad::backends::cpu {
 
-/// e = exp(x - shift) for n contiguous values; gives their sum. e may be null. Meanwhile
-/// calls fetch_next(i), where i is where it is.
+/// e = exp(x - shift) for n contiguous values; returns their sum. e may be null. Calls
+/// fetch_next(i) at each position i, to prefetch other data.
 template <typename V, typename Fetch>
 V exp_shifted(const V* x, int64_t n, V shift, V* e, Fetch fetch_next) {
   using B = xsimd::batch<V>;
@@ -42,7 +42,7 @@ V exp_shifted(const V* x, int64_t n, V shift, V* e) {
   return exp_shifted(x, n, shift, e, [](int64_t) {});
 }
 
-/// None is NaN.
+/// The largest lane; no lane may be NaN.
 template <typename V>
 V largest_lane(xsimd::batch<V> lanes) {
 #if XSIMD_WITH_AVX512F
@@ -53,8 +53,8 @@ V largest_lane(xsimd::batch<V> lanes) {
   return *std::max_element(std::begin(each), std::end(each));
 }
 
-/// The largest of n contiguous values that is a number, -infinity where none is. What is subtracted
-/// from all before exp() need not be NaN for their sum to be.
+/// The largest of n contiguous values, ignoring NaN; -infinity if there is none. The shift of a
+/// softmax may ignore NaN: the sum of exponentials is NaN anyway.
 template <typename V>
 V largest_number(const V* x, int64_t n) {
   using B = xsimd::batch<V>;
@@ -63,7 +63,7 @@ V largest_number(const V* x, int64_t n) {
   int64_t i = 0;
   if (n >= 2 * kSize) {
     B even(largest), odd(largest);
-    // Of a NaN and a bound max gives the second.
+    // max() of a NaN and a second operand returns the second operand.
     for (; i + 2 * kSize <= n; i += 2 * kSize) {
       even = xsimd::max(B::load_unaligned(x + i), even);
       odd = xsimd::max(B::load_unaligned(x + i + kSize), odd);

@@ -1,7 +1,7 @@
-// How a discrete Fourier transform of one length is computed, for many signals side by side.
+// Discrete Fourier transforms of one length, for many signals side by side.
 //
-// Own code, since no library that may be linked does it: FFTW is under the GPL, and of kissfft the
-// distribution has float32 alone, where a prime length n takes n^2 steps.
+// Implemented here because no library is suitable: FFTW has the GPL, and the distribution's kissfft
+// supports float32 only and takes n^2 steps for a prime length n.
 #pragma once
 
 #include <complex>
@@ -12,7 +12,7 @@
 
 namespace tapegrad::backends::cpu {
 
-/// Element j of signal i lies at [j * lines + i], real and imaginary parts apart.
+/// Element j of signal i has index j * lines + i; real and imaginary parts are in separate arrays.
 template <typename T>
 struct Signals {
   T* re;
@@ -27,38 +27,38 @@ class UnitRoots {
 
  private:
   using Fine = std::complex<long double>;
-  int64_t low_;  // k = high * low_ + low: two short tables, whose products are the roots
+  int64_t low_;  // k = high * low_ + low: a root is the product of entries of two short tables
   std::vector<Fine> lows_, highs_;
 };
 
-/// n up to 2^32. A length whose prime factors are small is taken apart by Stockham's algorithm
-/// (radices 4, 2, 3, 5 and the primes to 31); any other is a convolution of a length that is
-/// (Bluestein 1970).
+/// Plan for lengths n up to 2^32. A length whose prime factors are at most 31 uses Stockham's
+/// algorithm with radices 4, 2, 3, 5 and the primes up to 31. Any other length becomes a
+/// convolution of such a length (Bluestein 1970).
 template <typename T>
 class FftPlan {
  public:
   explicit FftPlan(int64_t n);
 
-  /// The plan of n, kept for the next call.
+  /// Returns the plan of n from a cache.
   static std::shared_ptr<const FftPlan> of(int64_t n);
 
   int64_t length() const { return n_; }
-  /// How many elements of T run() needs beside the signals, for each of the lines.
+  /// Number of elements of T that run() needs as workspace, per line.
   int64_t workspace() const;
-  /// Transforms all lines, with exp(-2 pi i j k / n) and no factor, and says where the result is:
-  /// in x or in the workspace; both are overwritten. With real and imaginary parts exchanged, in x
-  /// and in the result, the exponent is positive.
+  /// Transforms all lines with exp(-2 pi i j k / n), without a scale factor. Returns the location
+  /// of the result, which is x or the workspace; both are overwritten. Exchange real and imaginary
+  /// parts, in x and in the result, for a positive exponent.
   Signals<T> run(Signals<T> x, int64_t lines, T* workspace) const;
 
-  /// exp(-pi i k / n) for k <= n: for transforms of twice as many reals.
+  /// exp(-pi i k / n) for k <= n, for transforms of 2 n reals.
   const std::vector<std::complex<T>>& half_steps() const;
 
  private:
   struct Stage {
     int radix;
-    int64_t parts, step;     // the length is radix * parts, behind `step` transforms of before
-    std::vector<T> twiddle;  // of output k > 0 of part p: pairs at [p][k - 1]
-    std::vector<T> roots;    // of radix itself, for the radices without a formula
+    int64_t parts, step;  // length of radix * parts, after previous stages of total length `step`
+    std::vector<T> twiddle;  // factor of output k > 0 of part p, as pairs at [p][k - 1]
+    std::vector<T> roots;    // roots of the radix itself, for radices without a formula
   };
 
   void make_stages();
@@ -67,9 +67,10 @@ class FftPlan {
 
   int64_t n_;
   std::vector<Stage> stages_;
-  std::shared_ptr<const FftPlan> convolution_;  // of Bluestein's algorithm, else empty
+  std::shared_ptr<const FftPlan> convolution_;  // Bluestein's convolution plan, else empty
   std::vector<std::complex<T>> chirp_;          // exp(-pi i j^2 / n)
-  std::vector<std::complex<T>> spectrum_;       // of its conjugate, divided by the length
+  std::vector<std::complex<T>> spectrum_;       // transform of the conjugate chirp, divided by the
+                                                // length
   mutable std::once_flag has_half_steps_;
   mutable std::vector<std::complex<T>> half_steps_;
 };

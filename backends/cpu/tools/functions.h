@@ -1,10 +1,10 @@
-// Functions of batches: exp, log, sin, tanh, erf ... as the formulas use them.
+// Vector functions for formulas: exp, log, sin, tanh, erf and others on batches.
 //
-// xsimd's own are not used: see backends/cpu/tools/simd.h for their faults. Every lane here is
-// computed by itself, subnormal results are kept, and the worst errors (tests/ops/unary_test.cpp)
-// are 1-3 ulp. The algorithms are the classical ones: an exact reduction, with multiply-adds that
-// are fused, and a Chebyshev fit on what is left. What has no such form for a type goes lane by
-// lane through the C library.
+// They replace those of xsimd, whose faults backends/cpu/tools/simd.h lists. Every lane is computed
+// independently, subnormal results are kept, and the largest errors (tests/ops/unary_test.cpp) are
+// 1-3 ulp. The algorithms are standard: exact argument reduction with fused multiply-adds, then a
+// Chebyshev fit of the reduced argument. Functions without such a form for a type call the C
+// library lane by lane.
 #pragma once
 
 #include <cmath>
@@ -53,14 +53,14 @@ struct Table<float> {
   using Word = uint32_t;
   static constexpr int kMantissa = 23;
   static constexpr Word kBias = 127, kSqrtHalf = 0x3f3504f3, kOneShifted = 0x4b000000;
-  static constexpr float kRound = 0x1.8p+23f;  // adding it rounds to a whole number
-  static constexpr float kShifted = 0x1p+23f;  // kOneShifted as a number
+  static constexpr float kRound = 0x1.8p+23f;  // adding it rounds to an integer
+  static constexpr float kShifted = 0x1p+23f;  // the value of kOneShifted
   static constexpr float kExpLow = -104.0f, kExpHigh = 89.0f;
   static constexpr float kExpm1Low = -20.0f, kTanhHigh = 12.0f, kTiny = 0x1p-14f;
   static constexpr float kSubnormalScale = 0x1p+24f, kSubnormalShift = 24.0f;
   static constexpr float kLog2E = 0x1.715476p+0f;
   static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
-  static constexpr float kTurnHigh = 8192.0f;  // where the reduction by pi / 2 ends being exact
+  static constexpr float kTurnHigh = 8192.0f;  // bound up to which the reduction by pi / 2 is exact
   static constexpr float kHalfPi[] = {0x1.921fb6p+0f, -0x1.777a5cp-25f, -0x1.ee59dap-50f};
   // (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2
   static constexpr float kExp[] = {0x1.000000p-1f, 0x1.555556p-3f,  0x1.5554e8p-5f,
@@ -128,14 +128,14 @@ Lanes<R> negative(Lanes<R> x) {
   return x ^ Lanes<R>(R(-0.0));
 }
 
-/// 2^n for whole n that give a normal number.
+/// 2^n for integer n for which the result is a normal number.
 template <typename R>
 Lanes<R> power_of_two(Lanes<R> n) {
   using T = Table<R>;
   return from_words<R>(words_of<R>(n + Lanes<R>(T::kRound + R(T::kBias))) << T::kMantissa);
 }
 
-/// x 2^n for whole n, rounded once: also where that is subnormal, or infinite.
+/// x 2^n for integer n, rounded once, including subnormal and infinite results.
 template <typename R>
 Lanes<R> scaled(Lanes<R> x, Lanes<R> n) {
 #if XSIMD_WITH_AVX512F
@@ -149,14 +149,15 @@ Lanes<R> scaled(Lanes<R> x, Lanes<R> n) {
 #endif
 }
 
-/// n of factor x = n log(2) + factor r, a whole number; the factor is a power of 2 or its negative.
+/// The integer n of factor x = n log(2) + factor r. `factor` is a power of 2 or the negative of
+/// one.
 template <typename R>
 Lanes<R> whole_log2s(Lanes<R> x, R factor = 1) {
   using T = Table<R>;
   const Lanes<R> round(T::kRound);
   return fused(x, Lanes<R>(factor * T::kLog2E), round) - round;
 }
-/// And its r.
+/// The remainder r for this n.
 template <typename R>
 Lanes<R> rest_of_log2s(Lanes<R> x, Lanes<R> n, R factor = 1) {
   using T = Table<R>;
@@ -164,7 +165,7 @@ Lanes<R> rest_of_log2s(Lanes<R> x, Lanes<R> n, R factor = 1) {
   return fused(n, Lanes<R>(-T::kLn2Low / factor), r);
 }
 
-/// x = n log(2) + r, and exp(r) - 1.
+/// x = n log(2) + r, with fraction = exp(r) - 1.
 template <typename R>
 struct Exponent {
   Lanes<R> n, fraction;
@@ -179,15 +180,16 @@ struct Exponent {
 template <typename R>
 Lanes<R> exp(Lanes<R> x) {
   using T = Table<R>;
-  // Zeros are chosen, not computed: the processor is slow at results that vanish. A masked softmax,
-  // half full of them, took five times as long. Of a NaN and a bound min gives the second.
+  // Zeros are selected rather than computed, because the processor is slow when results underflow:
+  // a masked softmax with half of its entries zero took five times as long. min() of a NaN and a
+  // second operand returns the second operand.
   const auto vanishes = x <= Lanes<R>(T::kExpLow);
   const Exponent<R> e(select(vanishes, Lanes<R>(R(0)), xsimd::min(Lanes<R>(T::kExpHigh), x)));
   return select(vanishes, Lanes<R>(R(0)), scaled(Lanes<R>(R(1)) + e.fraction, e.n));
 }
 
-/// exp(x) for x <= 0, which takes fewer steps where nothing vanishes: each lane's value is the
-/// same.
+/// exp(x) for x <= 0. Takes fewer steps if no lane underflows; the value of a lane is the same
+/// either way.
 inline Lanes<float> exp_of_negative(Lanes<float> x) {
   using T = Table<float>;
   static constexpr float kWhole[] = {1.0f,       1.0f,       T::kExp[0], T::kExp[1],
@@ -203,11 +205,11 @@ inline Lanes<float> exp_of_negative(Lanes<float> x) {
 }
 inline Lanes<double> exp_of_negative(Lanes<double> x) { return exp(x); }
 
-/// exp(x) - 1 for x from kExpm1Low to kExpHigh.
+/// exp(x) - 1 for x in [kExpm1Low, kExpHigh].
 template <typename R>
 Lanes<R> expm1_within(Lanes<R> x) {
   const Exponent<R> e(x);
-  // Half of the result, so that 2^n is finite; then doubled.
+  // Computes half of the result, so that 2^n is finite, and doubles it.
   const Lanes<R> scale = power_of_two(e.n - Lanes<R>(R(1)));
   const Lanes<R> y = fused(e.fraction, scale, scale - Lanes<R>(R(0.5)));
   return select(magnitude(x) < Lanes<R>(std::numeric_limits<R>::epsilon() / 4), x, y + y);
@@ -218,8 +220,8 @@ Lanes<R> expm1(Lanes<R> x) {
   return expm1_within(xsimd::min(Lanes<R>(T::kExpHigh), xsimd::max(Lanes<R>(T::kExpm1Low), x)));
 }
 
-/// log(u) + c for u > 0, as two parts whose sum it is: of log(1 + f) = f - f^2 / 2 + s (f^2 / 2 +
-/// s^2 P(s^2)) with u = 2^k (1 + f), 1 + f in [sqrt(1/2), sqrt(2)) and s = f / (2 + f).
+/// Parts of log(u) for u > 0: u = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), s = f / (2 + f),
+/// and log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + s^2 P(s^2)).
 template <typename R>
 struct Logarithm {
   Lanes<R> k, f, rest;  // log(u) = k log(2) + f - rest
@@ -242,7 +244,7 @@ struct Logarithm {
   }
 };
 
-/// What a logarithm is outside (0, inf).
+/// Replaces the results of a logarithm for arguments outside of (0, inf).
 template <typename R>
 Lanes<R> at_edges(Lanes<R> u, Lanes<R> y) {
   constexpr R kInf = std::numeric_limits<R>::infinity();
@@ -264,7 +266,7 @@ Lanes<R> log2(Lanes<R> x) {
   const Logarithm<R> l(x);
   constexpr R kLow = std::is_same_v<R, float> ? R(0x1.4ae0cp-26) : R(0x1.777d0ffda0d24p-56);
   const Lanes<R> natural = l.f - l.rest;
-  const Lanes<R> error = (l.f - natural) - l.rest;  // of that rounding
+  const Lanes<R> error = (l.f - natural) - l.rest;  // rounding error of `natural`
   const Lanes<R> low = fused(error, Lanes<R>(Table<R>::kLog2E), natural * Lanes<R>(kLow));
   return at_edges(x, l.k + fused(natural, Lanes<R>(Table<R>::kLog2E), low));
 }
@@ -274,7 +276,7 @@ Lanes<R> log1p(Lanes<R> x) {
   using T = Table<R>;
   const Lanes<R> one(R(1)), u = one + x;
   const Logarithm<R> l(u);
-  // What the rounding of 1 + x lost, relative to u.
+  // The rounding error of 1 + x, relative to u.
   const Lanes<R> lost = select(x > one, one - (u - x), x - (u - one)) / u;
   const Lanes<R> low = fused(l.k, Lanes<R>(T::kLn2Low), lost - l.rest);
   const Lanes<R> y = at_edges(u, fused(l.k, Lanes<R>(T::kLn2High), l.f + low));
@@ -295,7 +297,7 @@ Lanes<R> sigmoid(Lanes<R> x) {
   return select(x < Lanes<R>(R(0)), e, one) / (one + e);
 }
 
-/// sin and cos of x less n pi / 2, and the last bits of n.
+/// sin and cos of x - n pi / 2, and the low bits of n.
 template <typename R>
 struct Turn {
   Lanes<R> sin, cos;
@@ -314,18 +316,18 @@ struct Turn {
     cos = fused(z * z, polynomial(T::kCos, z), fused(z, Lanes<R>(R(-0.5)), Lanes<R>(R(1))));
   }
   auto is_odd() const { return (n & Words<R>(1)) != Words<R>(0); }
-  /// The sign bit where bit 1 of n + more is set.
+  /// The sign bit, set if bit 1 of n + more is set.
   Lanes<R> sign(typename Table<R>::Word more) const {
     constexpr int kTop = int(sizeof(R)) * 8 - 2;
     return from_words<R>(((n + Words<R>(more)) & Words<R>(2)) << kTop);
   }
   Lanes<R> pick(Lanes<R> odd, Lanes<R> even) const {
-    // Masks of words and of numbers are different types; the words choose.
+    // Masks of words and of floats have different types; select on words.
     return from_words<R>(select(is_odd(), words_of<R>(odd), words_of<R>(even)));
   }
 };
 
-/// The fast result where the reduction is exact, else f of the lane.
+/// The fast result where the reduction is exact, else f applied to the lane.
 template <typename R, typename F>
 Lanes<R> or_by_lane(Lanes<R> x, Lanes<R> fast, F f) {
   const auto far = !(magnitude(x) <= Lanes<R>(Table<R>::kTurnHigh));
@@ -352,8 +354,8 @@ Lanes<R> tan(Lanes<R> x) {
   return or_by_lane(x, y, [](R v) { return std::tan(v); });
 }
 
-/// In float: an odd polynomial below 1, then 1 - exp(Q) with a fit of Q = log(erfc), whose error
-/// erfc <= 0.16 scales down.
+/// In float: an odd polynomial for |x| < 1, else 1 - exp(Q), where Q fits log(erfc). Since erfc <=
+/// 0.16 there, the error of the fit is scaled down.
 inline Lanes<float> erf(Lanes<float> x) {
   static constexpr float kNear[] = {0x1.06eba8p-3f,  -0x1.812746p-2f, 0x1.ce2f08p-4f,
                                     -0x1.b829c8p-6f, 0x1.562a60p-8f,  -0x1.bccf66p-11f,
@@ -372,8 +374,8 @@ inline Lanes<double> erf(Lanes<double> x) {
   return map_lanes([](double v) { return std::erf(v); }, x);
 }
 
-/// The density in float is exp_of_negative(-x^2 / 2) with its constants for x^2. The tail is
-/// exp(-x^2 / 2) t Q(t) with t = 1 / (1 + p |x|): a fit of erfcx, 2.4e-8 relative.
+/// The density in float is exp_of_negative(-x^2 / 2) with constants for x^2. The tail is exp(-x^2 /
+/// 2) t Q(t) with t = 1 / (1 + p |x|): a fit of erfcx with relative error 2.4e-8.
 inline formulas::Normal<Lanes<float>> normal(Lanes<float> x) {
   using T = Table<float>;
   // exp(-r / 2) for |r| <= log(2)
@@ -409,7 +411,7 @@ inline formulas::Normal<Lanes<double>> normal(Lanes<double> x) {
 
 namespace tapegrad::formulas {
 
-/// What the formulas call when V is a batch.
+/// The functions that formulas call if V is a batch.
 template <typename R, typename A>
 struct Functions<xsimd::batch<R, A>> {
   using V = xsimd::batch<R, A>;

@@ -1,4 +1,4 @@
-// Patches of one image plane, written out as rows and summed back.
+// Conversion between an image plane and a matrix of its windows.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace tapegrad::backends::cpu {
 
 /// A plane and the windows that slide over it.
 struct Patches {
-  Size2d size;   // of the plane
-  Size2d count;  // of windows
+  Size2d size;   // size of the plane
+  Size2d count;  // number of windows
   Size2d kernel;
   Size2d stride, padding, dilation;
 
@@ -19,7 +19,8 @@ struct Patches {
   int64_t number() const { return count.height * count.width; }
 };
 
-/// The windows along one dimension whose element at `offset` lies inside: [first, last).
+/// The range [first, last) of windows along one dimension whose element at `offset` is inside the
+/// plane.
 struct Inside {
   Inside(int64_t offset, int64_t stride, int64_t size, int64_t count)
       : first(std::min(count, offset >= 0 ? 0 : (-offset + stride - 1) / stride)),
@@ -28,7 +29,7 @@ struct Inside {
   int64_t first, last;
 };
 
-/// Row (u, v) of `columns` holds element (u, v) of every window; 0 where it lies in the padding.
+/// Row (u, v) of `columns` receives element (u, v) of every window; 0 in the padding.
 template <typename T>
 void im2col(const T* plane, const Patches& p, T* columns) {
   for (int64_t u = 0; u < p.kernel.height; ++u)
@@ -50,7 +51,8 @@ void im2col(const T* plane, const Patches& p, T* columns) {
     }
 }
 
-/// plane += every window's elements, in the order of the rows; what lies in the padding is dropped.
+/// Adds every window's elements to the plane, in the order of the rows. Elements in the padding are
+/// dropped.
 template <typename T, typename Sum>
 void col2im(const T* columns, const Patches& p, Sum* plane) {
   for (int64_t u = 0; u < p.kernel.height; ++u)

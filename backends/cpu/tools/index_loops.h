@@ -1,4 +1,4 @@
-// What kernels that follow indices share. Indices come contiguous, int64 and checked.
+// Loops of indexing kernels. Indices are contiguous, int64 and already checked.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 namespace tapegrad::backends::cpu {
 
 inline constexpr int64_t kParallelAbove = 1 << 15;  // elements
-inline constexpr int64_t kColumns = 256;            // columns that a task takes
+inline constexpr int64_t kColumns = 256;            // columns per task
 
-/// An integer of as many bytes: what is only moved keeps its bits.
+/// An unsigned integer of the given size: values that are only moved keep their bits.
 template <size_t kBytes>
 using Word = std::conditional_t<
     kBytes == 1, uint8_t,
     std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
 
-/// The offsets of all indices in dimensions begin..end of a layout, in row-major order.
+/// The offsets of all elements in dimensions [begin, end) of a layout, in row-major order.
 inline std::vector<int64_t> offsets_of(const Layout& layout, int begin, int end) {
   std::vector<int64_t> offsets{0};
   for (int dim = begin; dim < end; ++dim) {
@@ -32,8 +32,9 @@ inline std::vector<int64_t> offsets_of(const Layout& layout, int begin, int end)
   return offsets;
 }
 
-/// Calls visit(p, q) for every element of a contiguous index: p is its place in the index, q the
-/// element of x it means. Elements that differ only along dim are visited by one thread, in order.
+/// Calls visit(p, q) for every element of a contiguous index: p is the position in the index, q the
+/// offset of the element of x that it refers to. One thread visits, in order, the elements that
+/// differ only along dim.
 template <typename Visit>
 void for_each_meant(const Tensor& x, const Tensor& index, int dim, Visit visit) {
   const int64_t* which = index.data<int64_t>();

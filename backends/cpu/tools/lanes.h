@@ -1,4 +1,4 @@
-// Runs of elements as contiguous values of the type that is computed in.
+// Runs of elements as contiguous values of the compute type.
 #pragma once
 
 #include <type_traits>
@@ -10,8 +10,8 @@
 
 namespace tapegrad::backends::cpu {
 
-/// f(0), ..., f(n - 1), each with its number as a constant: arrays that are
-/// indexed so stay in registers.
+/// Calls f(0), ..., f(n - 1) with constants as arguments, so that arrays indexed by them stay in
+/// registers.
 template <int n, typename F>
 [[gnu::always_inline]] inline void unrolled(const F& f) {
   [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
@@ -20,7 +20,7 @@ template <int n, typename F>
   (std::make_integer_sequence<int, n>());
 }
 
-/// fetch() and fetch_to_write() for each line of `count` elements.
+/// Prefetches each cache line of `count` elements, for reading or for writing.
 template <typename T>
 void fetch_run(const T* x, int64_t count) {
   for (int64_t i = 0; i < count; i += 64 / int64_t(sizeof(T))) fetch(x + i);
@@ -31,8 +31,8 @@ void fetch_run_to_write(T* y, int64_t count) {
   for (int64_t i = 0; i < count; i += 64 / int64_t(sizeof(T))) fetch_to_write(y + i);
 }
 
-/// The n elements from x on, `step` apart, as contiguous Compute<T>: x itself where it is that,
-/// else the buffer they were converted into.
+/// Returns n elements of x with stride `step` as contiguous Compute<T>: x itself if possible, else
+/// `buffer`, into which they are converted.
 template <typename T>
 const Compute<T>* load_values(const T* x, int64_t step, int64_t n, Compute<T>* buffer) {
   if constexpr (!kIsHalf<T>) {
@@ -45,7 +45,7 @@ const Compute<T>* load_values(const T* x, int64_t step, int64_t n, Compute<T>* b
   return buffer;
 }
 
-/// Where n results for y are to be written: y itself, or a buffer that store_values() rounds from.
+/// Where to write n results for y: y itself, or `buffer`, from which store_values() rounds to y.
 template <typename T>
 Compute<T>* place_values(T* y, Compute<T>* buffer) {
   if constexpr (kIsHalf<T>)
@@ -58,7 +58,7 @@ void store_values(const Compute<T>* values, int64_t n, T* y) {
   if constexpr (kIsHalf<T>) narrow(values, n, y);
 }
 
-/// `count` elements of a contiguous tensor, or `standard` for each when it was left out.
+/// `count` elements of a contiguous tensor, or `standard` for each if the tensor is empty.
 template <typename T>
 std::vector<Compute<T>> numbers_of(const Tensor& x, int64_t count, double standard) {
   std::vector<Compute<T>> numbers(count, Compute<T>(standard));

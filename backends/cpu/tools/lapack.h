@@ -1,5 +1,5 @@
-// The routines of LAPACK that linear algebra calls, by one name for both types. OpenBLAS's headers
-// declare no LAPACK.
+// The LAPACK routines used by linear algebra, under one name for float and double. OpenBLAS's
+// headers do not declare LAPACK.
 #pragma once
 
 #include <cstddef>

@@ -1,21 +1,22 @@
-// Elementwise loops: a formula of backends/formulas.h applied to tensors that broadcast.
+// Elementwise loops: apply a formula of backends/formulas.h to tensors that broadcast.
 //
 //   set_kernel(kernels::leaky_relu, DeviceType::kCpu, kFloatTypes,
 //              []<typename T>(Type<T>, const Tensor& x, double slope, Tensor& y) {
 //                map<T>(formulas::LeakyRelu{slope}, y, x);
 //              });
 //
-// backends/elementwise/ registers most of them.
+// backends/elementwise/ registers most elementwise kernels.
 //
-// Floats go through batches always: a tail or a strided operand is first gathered into one. So a
-// value depends neither on its position nor on layout or thread. A formula sees V = a batch of
-// float or double for float tensors (float for the sixteen-bit types), the element itself for
-// integers and bool. Where types differ (comparisons), and for a formula that says
-// `static constexpr bool kScalar = true`, it sees single numbers: with no vector form beside it, or
-// exact, it too gives one value everywhere.
+// Floats are always computed in batches: tails and strided operands are first gathered into a
+// batch, so a value does not depend on its position, layout or thread. A formula sees V = a batch
+// of float or double for float tensors (float for sixteen-bit types), and V = the element type for
+// integers and bool. Formulas with different element types (comparisons), and formulas that declare
+// `static constexpr bool kScalar = true`, see scalars. Such formulas have no vector form or are
+// exact, so they give one value everywhere, too.
 //
-// Operands broadcast to y's shape and may have any layout. y may be one of them (the same layout),
-// and must not overlap them otherwise. When all are packed alike (packed.h), so is y.
+// Operands broadcast to y's shape and may have any layout. y may be one of the operands (with the
+// same layout) and must not overlap them otherwise. If all operands have the same packed layout
+// (packed.h), y gets this layout.
 #pragma once
 
 #include <array>
@@ -26,11 +27,11 @@
 
 namespace tapegrad::backends::cpu {
 
-/// Elements that one thread takes at a time. Work of less than two blocks stays on one thread; a
-/// block is the same whatever the number of threads.
+/// Elements per task. Work of less than two blocks stays on one thread. The block size does not
+/// depend on the number of threads.
 inline constexpr int64_t kMapBlock = 16384;
 
-/// Calls run(first, last) over [0, count) in blocks of `block`, on several threads when there is
+/// Calls run(first, last) over [0, count) in blocks of size `block`, on several threads if there is
 /// more than one block. run must not throw.
 template <typename Run>
 void for_each_block(int64_t count, int64_t block, const Run& run) {
@@ -45,12 +46,13 @@ void for_each_block(int64_t count, int64_t block, const Run& run) {
 
 namespace detail {
 
-/// Runs a formula over `count` elements of contiguous memory.
+/// Applies a formula to `count` elements of contiguous memory.
 using Evaluate = void (*)(const void* formula, std::byte* y, int64_t count,
                           const std::byte* const* inputs);
 inline constexpr int kMaxInputs = 4;
 
-/// Cuts the work into contiguous pieces (gathering and scattering what is not) and threads.
+/// Splits the work into contiguous pieces (gathering and scattering strided operands) and
+/// distributes them to threads.
 [[gnu::noinline]] void map_pieces(Evaluate evaluate, const void* formula, Tensor& y,
                                   std::span<const Tensor* const> inputs);
 
@@ -62,8 +64,8 @@ constexpr bool is_scalar() {
     return false;
 }
 
-/// kFromMemory: asks for what lies ahead. Worth it where operands do not lie in a cache; small ones
-/// that come in pieces, because they broadcast, have a few hints for nothing.
+/// kFromMemory prefetches ahead. This pays off for operands outside of the caches; for small pieces
+/// of broadcast operands it costs a few useless hints.
 template <bool kFromMemory, typename To, typename From, typename F, typename... More>
 void evaluate(const F& f, To* y, int64_t count, const From* x, const More*... more) {
   if constexpr (kIsFloat<To> && !is_scalar<F>() && std::is_same_v<To, From> &&
@@ -88,7 +90,7 @@ void evaluate(const F& f, To* y, int64_t count, const From* x, const More*... mo
 
 }  // namespace detail
 
-/// y = f(inputs...) elementwise, each input with its own type.
+/// y = f(inputs...) elementwise; each input has its own type.
 template <typename To, typename... From, typename F, std::same_as<Tensor>... Inputs>
 void map_types(Type<To>, TypeList<From...>, const F& f, Tensor& y, const Inputs&... inputs) {
   static_assert(sizeof...(From) == sizeof...(Inputs));
@@ -108,7 +110,7 @@ void map_types(Type<To>, TypeList<From...>, const F& f, Tensor& y, const Inputs&
       &f, y, pointers);
 }
 
-/// The same from one type to another.
+/// map_types() with inputs of type From and y of type To.
 template <typename To, typename From, typename F, std::same_as<Tensor>... Inputs>
 void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
   [&]<size_t... I>(std::index_sequence<I...>) {
@@ -117,13 +119,13 @@ void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
   (std::index_sequence_for<Inputs...>());
 }
 
-/// The same with one type for all.
+/// map_types() with one type T.
 template <typename T, typename F, std::same_as<Tensor>... Inputs>
 void map(const F& f, Tensor& y, const Inputs&... inputs) {
   map_to<T, T>(f, y, inputs...);
 }
 
-/// How backends/elementwise/ runs formulas here.
+/// The CPU as a Device of backends/elementwise/elementwise.h.
 struct Cpu {
   template <auto& kKernel, typename Types, typename F>
   static void set(Types types, F function) {
@@ -145,8 +147,8 @@ struct Cpu {
   }
 };
 
-/// Calls inner(offsets, steps, count) for every row along the last dimension of the shape, where
-/// offsets and steps are in elements, one for each of the N operands.
+/// Calls inner(offsets, steps, count) for every row along the last dimension of the shape. offsets
+/// and steps are in elements, one for each of the N operands.
 template <size_t N, typename Inner>
 void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, Inner inner) {
   if (numel(shape) == 0) return;

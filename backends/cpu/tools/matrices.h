@@ -1,4 +1,4 @@
-// The matrices in the last two dimensions of tensors.
+// Matrices in the last two dimensions of tensors.
 #pragma once
 
 #include "backends/cpu/tools/gemm.h"
@@ -6,7 +6,7 @@
 
 namespace tapegrad::backends::cpu {
 
-/// The tensor, or a contiguous copy when gemm cannot read its last two dimensions.
+/// Returns x, or a contiguous copy if gemm() does not accept the layout of its last two dimensions.
 inline Tensor plain(const Tensor& x) {
   const int r = x.rank();
   return is_plain(x.shape()[r - 2], x.shape()[r - 1], x.strides()[r - 2], x.strides()[r - 1])
@@ -19,7 +19,7 @@ Matrix<T> matrix(const Tensor& x, int64_t offset = 0) {
   return {x.data<T>() + offset, x.strides()[x.rank() - 2], x.strides()[x.rank() - 1]};
 }
 
-/// Where matrix `index` of the batch begins.
+/// The offset of matrix `index` of the batch.
 inline int64_t batch_offset(const Tensor& x, int64_t index) {
   int64_t offset = 0;
   for (int dim = x.rank() - 3; dim >= 0; --dim) {

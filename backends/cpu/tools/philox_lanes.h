@@ -1,4 +1,4 @@
-// Random words, many at a time: philox() (core/base/generator.h) in each lane of a vector.
+// Vectorised random words: philox() (core/base/generator.h) in each lane of a vector.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace tapegrad::backends::cpu {
 
-inline constexpr int kWords = 256;  // drawn together
+inline constexpr int kWords = 256;  // words drawn at a time
 using Words = uint32_t[kWords];
 
 using Row [[gnu::vector_size(4 * kLanes<float>)]] = uint32_t;
 using WideRow [[gnu::vector_size(4 * kLanes<float>)]] = uint64_t;
 inline constexpr int kRow = int(kLanes<float>);
 
-/// The products of the lower halves of wide lanes. (Of a plain product the compiler does not see
-/// that the upper halves are zero.)
+/// The products of the lower halves of the lanes. For a plain product, the compiler does not see
+/// that the upper halves are zero.
 inline WideRow multiply_lower(WideRow a, WideRow b) {
 #if XSIMD_WITH_AVX512F
   return std::bit_cast<WideRow>(
@@ -42,24 +42,24 @@ inline RowProduct multiply(Row x, uint32_t factor) {
           std::bit_cast<Row>((even & kLower) | (odd << 32))};
 }
 
-/// Of four lanes each, the lower or upper pairs: a0 b0 a1 b1, or a2 b2 a3 b3.
+/// Interleaves within groups of four lanes: a0 b0 a1 b1 (lower), or a2 b2 a3 b3 (upper).
 template <bool upper, int... i>
 Row zip_words(Row a, Row b, std::integer_sequence<int, i...>) {
   return __builtin_shufflevector(a, b, (i / 4 * 4 + 2 * upper + i % 4 / 2 + i % 2 * kRow)...);
 }
-/// The same for two words together: a0 a1 b0 b1, or a2 a3 b2 b3.
+/// Interleaves pairs within groups of four lanes: a0 a1 b0 b1 (lower), or a2 a3 b2 b3 (upper).
 template <bool upper, int... i>
 Row zip_pairs(Row a, Row b, std::integer_sequence<int, i...>) {
   return __builtin_shufflevector(a, b, (i / 4 * 4 + 2 * upper + i % 2 + i % 4 / 2 * kRow)...);
 }
 
-/// Such that the four words of each counter, put together, lie in the order of the counters.
+/// The order of counters in lanes for which the zips yield the words in the order of the counters.
 template <int... i>
 Row order_of_counters(std::integer_sequence<int, i...>) {
   return Row{uint32_t(i % 4 * (kRow / 4) + i / 4)...};
 }
 
-/// Words `first` and following of a draw, in their order; first is a multiple of 4.
+/// Computes words `first`, first + 1, ... of a draw, in order; first is a multiple of 4.
 inline void draw_words(RandomState state, int64_t first, Words& words) {
   constexpr auto kIndices = std::make_integer_sequence<int, kRow>();
   for (int at = 0; at < kWords; at += 4 * kRow) {

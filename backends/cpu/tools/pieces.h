@@ -1,4 +1,4 @@
-// Reading and writing strided tensors in contiguous pieces of their row-major order.
+// Copies between strided tensors and contiguous pieces of their row-major order.
 #pragma once
 
 #include "backends/joint_layout.h"
@@ -6,8 +6,9 @@
 
 namespace tapegrad::backends::cpu {
 
-/// Copies `count` elements of one operand, from position `start` in row-major order, to or from
-/// contiguous memory. `sizes` and `strides` (in elements) have `rank` entries.
+/// Copy `count` elements of a tensor, starting at row-major position `start`, to or from contiguous
+/// memory. `sizes` and `strides` (in elements) have `rank` entries; `element` is the element size
+/// in bytes.
 void gather(std::byte* to, const std::byte* from, int64_t element, const int64_t* sizes,
             const int64_t* strides, int rank, int64_t start, int64_t count);
 void scatter(const std::byte* from, std::byte* to, int64_t element, const int64_t* sizes,

@@ -1,19 +1,20 @@
-// The frame of every reduction. The dimensions of x fall into those that stay and those that go;
-// each kind is merged into as few loops as its strides allow. Then either
+// Common frame of all reductions. The dimensions of x are kept or reduced; each kind is merged into
+// as few loops as its strides allow. There are two loop orders:
 //
-//   rows     the innermost loop goes: every output is the reduction of rows in memory;
-//   columns  the innermost loop stays: a row of outputs is updated by one row of x after another.
+//   rows     The innermost loop is reduced: every output reduces rows of memory.
+//   columns  The innermost loop is kept: a row of outputs is updated by successive rows of x.
 //
-// Elements meet in `Part`s, at most kBlock of them, and these in `Total`s, which may be wider. What
-// meets what depends on sizes alone, never on the number of threads.
+// Elements are combined in `Part`s of at most kBlock elements; Parts are combined in `Total`s,
+// which may have a wider type. The order of combination depends only on the sizes, never on the
+// number of threads.
 //
 // A reducer of elements T has the types Value (Compute<T>), Part and Total, the neutral Part
-// kFirst,
+// kFirst, and
 //   add(Part, Value), merge(Part, Part), join(Total, Total), and
 //   repeat(Total, n), the total of n equal ones.
-// One that says kCentred is given a number of each output with every element:
+// A reducer that declares kCentred receives, with every element, a number of its output:
 //   add(Part, Value, double centre).
-// One that has a faster way to the total of n contiguous values says block(values, n).
+// A reducer may have block(values, n), a faster way to the total of n contiguous values.
 #pragma once
 
 #include <algorithm>
@@ -25,13 +26,14 @@
 
 namespace tapegrad::backends::cpu {
 
-inline constexpr int64_t kBlock = 1024;                 // elements or columns taken at once
-inline constexpr int64_t kRowsAtOnce = 256;             // rows added up before the parts are joined
-inline constexpr int64_t kStripe = 64;                  // columns between two fetches
-inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements of one task, about
-inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements worth a second thread
+inline constexpr int64_t kBlock = 1024;                 // elements or columns per block
+inline constexpr int64_t kRowsAtOnce = 256;             // rows reduced before Parts join Totals
+inline constexpr int64_t kStripe = 64;                  // columns between two prefetches
+inline constexpr int64_t kPiece = int64_t(1) << 16;     // elements per task, approximately
+inline constexpr int64_t kParallel = int64_t(1) << 15;  // elements that justify a second thread
 
-/// Rows that meet a part in one pass. For the common types alone: each more is code for every R.
+/// Rows that are added to a Part in one pass. Only for common types, because every further instance
+/// adds code for every R.
 template <typename T>
 inline constexpr int kRowsTogether = std::is_floating_point_v<T> ? 4 : 1;
 
@@ -39,7 +41,7 @@ struct Axis {
   int64_t size, step, out_step;
 };
 
-/// Loops inside each other, the outermost first.
+/// Nested loops, the outermost first.
 struct Nest {
   int rank = 0;
   std::array<Axis, kMaxRank + 1> axes;
@@ -68,12 +70,12 @@ struct Nest {
 };
 
 struct ReductionPlan {
-  Nest kept, reduced;   // neither has loops of size 1, unless nothing else is left
-  int64_t repeats = 1;  // how often each element counts, for reduced dimensions of stride 0
+  Nest kept, reduced;   // without loops of size 1, unless there is no other
+  int64_t repeats = 1;  // how often each element counts: reduced dimensions of stride 0
   bool by_columns = false;
 };
 
-/// y has x's rank, and size 1 where x is reduced. Both have elements.
+/// y has x's rank, with size 1 where x is reduced. Neither is empty.
 ReductionPlan plan_reduction(const Tensor& x, const Tensor& y);
 
 template <typename R>
@@ -116,8 +118,8 @@ typename R::Total reduce_block(const R& r, const typename R::Value* values, int6
   return Total(lanes[0]);
 }
 
-/// How many tasks share the work of one output (or row of outputs) of `size` elements, `most` at
-/// most: none is smaller than kPiece, and all outputs together have about 64.
+/// The number of tasks, at most `most`, that share one output (or row of outputs) of `size`
+/// elements: no task is smaller than kPiece, and all outputs together have about 64 tasks.
 inline int64_t pieces_for(int64_t outputs, int64_t size, int64_t most) {
   const int64_t enough = (63 + outputs) / outputs;
   return std::clamp(size / kPiece, int64_t(1), std::min(most, enough));
@@ -130,7 +132,7 @@ void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double
   Nest rows = plan.reduced;
   const Axis row = rows.pop();
   const int64_t outputs = plan.kept.count();
-  const int64_t blocks = (row.size + kBlock - 1) / kBlock;  // of one row
+  const int64_t blocks = (row.size + kBlock - 1) / kBlock;  // blocks per row
   const int64_t units = rows.count() * blocks;
   const int64_t pieces = pieces_for(outputs, rows.count() * row.size, units);
   std::vector<Total> parts(pieces > 1 ? outputs * pieces : 0);
@@ -173,7 +175,7 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
   const Axis columns = outer.pop();
   const int64_t rows = plan.reduced.count();
   const int64_t blocks = (columns.size + kBlock - 1) / kBlock;
-  const int64_t strips = outer.count() * blocks;  // each up to kBlock columns wide
+  const int64_t strips = outer.count() * blocks;  // strips of up to kBlock columns
   const int64_t width = std::min(columns.size, kBlock);
   const int64_t pieces = pieces_for(strips, rows * width, (rows + kRowsAtOnce - 1) / kRowsAtOnce);
   std::vector<Total> parts(pieces > 1 ? strips * pieces * width : 0);
@@ -243,8 +245,8 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
   }
 }
 
-/// Calls write(index in y, total) for every output; y gives the shape: x's rank, and size 1 where x
-/// is reduced. Calls come from several threads.
+/// Calls write(index in y, total) for every output, from several threads. y provides the shape: x's
+/// rank, with size 1 where x is reduced.
 template <typename T, typename R, typename Write>
 void reduce(const R& r, const Tensor& x, const Tensor& y, Write write,
             const double* centres = nullptr) {
@@ -259,6 +261,6 @@ void reduce(const R& r, const Tensor& x, const Tensor& y, Write write,
     reduce_rows(r, x.data<T>(), plan, centres, write);
 }
 
-void register_reduce_along();  // of reduce_along.cpp
+void register_reduce_along();  // defined in reduce_along.cpp
 
 }  // namespace tapegrad::backends::cpu

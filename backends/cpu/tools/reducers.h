@@ -1,4 +1,4 @@
-// What elements are reduced by; the form is explained in reduce_frame.h.
+// Reducers for reduce_frame.h, which explains their interface.
 #pragma once
 
 #include <cmath>
@@ -10,8 +10,8 @@
 
 namespace tapegrad::backends::cpu {
 
-/// Sums in double of short sums in float: 2^24 + 8 ones are exact, and a sixteen-bit sum rounds
-/// once. Integers wrap around, in 64 bits.
+/// Sums short partial sums of float in double: the sum of 2^24 + 8 ones is exact, and a sixteen-bit
+/// sum is rounded once. Integers wrap around in 64 bits.
 template <typename T, typename Lane = std::conditional_t<kIsFloat<T>, Compute<T>, uint64_t>>
 struct SumOf {
   using Value = Compute<T>;
@@ -24,13 +24,13 @@ struct SumOf {
   Total join(Total a, Total b) const { return a + b; }
   Total repeat(Total total, int64_t n) const { return n == 1 ? total : total * Total(n); }
 };
-/// A mean of equal floats is exactly their value.
+/// Sums in double throughout, so that the mean of equal floats is exactly their value.
 template <typename T>
 struct WideSumOf : SumOf<T, double> {
   static double block(const float* values, int64_t n) { return sum_in_double(values, n); }
 };
 
-/// The sum of the squared distances from the centre.
+/// The sum of squared distances from the centre.
 template <typename T>
 struct SquaresOf : SumOf<T, double> {
   static constexpr bool kCentred = true;
@@ -40,7 +40,7 @@ struct SquaresOf : SumOf<T, double> {
   }
 };
 
-/// The sum of |x|^p; kPower 0 takes p at run time.
+/// The sum of |x|^p; if kPower is 0, p is given at run time.
 template <typename T, int kPower>
 struct PowersOf : SumOf<T, double> {
   double p = kPower;
@@ -76,7 +76,7 @@ bool holds_against(Value a, Value b) {
   return (kLargest ? a >= b : a <= b) || a != a;
 }
 
-/// The largest or smallest; NaN if there is one.
+/// The largest or smallest element; NaN if any element is NaN.
 template <typename T, bool kLargest>
 struct ExtremeOf {
   using Value = Compute<T>;
@@ -94,7 +94,7 @@ struct ExtremeOf {
   Total repeat(Total total, int64_t) const { return total; }
 };
 
-/// Whether there is an element that is zero, or one that is not.
+/// Whether any element is zero (`zero` is true) or nonzero (`zero` is false).
 template <typename T>
 struct Contains {
   using Value = Compute<T>;

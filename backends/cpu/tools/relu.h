@@ -1,4 +1,4 @@
-// ReLU inside of other kernels.
+// ReLU gradient for use inside other kernels.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace tapegrad::backends::cpu {
 
-/// dz = dy where y, the result of a ReLU, is not 0; else 0. dz may be dy.
+/// dz = dy where y, the result of a ReLU, is not 0, else 0. dz may alias dy.
 inline void mask_by_result(const float* dy, const float* y, int64_t count, float* dz) {
   using B = Batch<float>;
   constexpr int64_t kLane = kLanes<float>;
@@ -18,7 +18,7 @@ inline void mask_by_result(const float* dy, const float* y, int64_t count, float
     return;
   }
   for (int64_t i = 0; i < count; i += kLane) {
-    const int64_t at = std::min(i, count - kLane);  // the last vector may overlap another
+    const int64_t at = std::min(i, count - kLane);  // the last vector may overlap the previous
     kBackward(B::load_unaligned(dy + at), B::load_unaligned(y + at)).store_unaligned(dz + at);
   }
 }

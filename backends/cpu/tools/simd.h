@@ -1,10 +1,10 @@
-// Batches: the SIMD registers that float kernels compute in.
+// Batches: the SIMD registers in which float kernels compute.
 //
-// The sixteen-bit floats are widened to batches of float when loaded and rounded back when stored,
-// bit for bit as core/base/float16.h does it. A value must not depend on the lane it sits in nor on
-// its neighbours. xsimd 8.1 breaks that in sin, cos and tan (all lanes choose the reduction
-// together) and has other faults: pow(0, 0) is 0, erf is off by 68 ulp in double, exp(-100f) is 0,
-// -x of +0 is +0, fma rounds twice and NaN != NaN is false with AVX-512: write !(x == x).
+// Sixteen-bit floats are converted to batches of float when loaded, and rounded when stored, bit
+// for bit as in core/base/float16.h. A value must not depend on its lane or on the other lanes.
+// xsimd 8.1 violates this in sin, cos and tan (all lanes choose the reduction together) and has
+// further faults: pow(0, 0) is 0, erf has an error of 68 ulp in double, exp(-100f) is 0, -x of +0
+// is +0, fma rounds twice, and NaN != NaN is false with AVX-512: write !(x == x).
 #pragma once
 
 #include <bit>
@@ -22,17 +22,17 @@ inline constexpr bool kIsFloat = std::is_floating_point_v<Compute<T>>;
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-/// The batch in which arithmetic on T is done: of float for the sixteen-bit floats.
+/// The batch used for arithmetic on T: a batch of float for sixteen-bit floats.
 template <typename T>
 using Batch = xsimd::batch<Compute<T>>;
 template <typename T>
 inline constexpr int64_t kLanes = int64_t(Batch<T>::size);
 
-/// The bits of a batch of float, and of as many bfloat16.
+/// The bits of a batch of float, and of the same number of bfloat16.
 using FloatBits [[gnu::vector_size(4 * kLanes<float>)]] = uint32_t;
 using BFloat16Bits [[gnu::vector_size(2 * kLanes<float>)]] = uint16_t;
 
-/// From bfloat16 to float and back, each lane by itself.
+/// Conversions between bfloat16 and float, lane by lane.
 inline xsimd::batch<float> decode_bfloat16(BFloat16Bits bits) {
 #if XSIMD_WITH_AVX512F  // g++ 12 makes four shuffles of the conversion below
   const auto words =
@@ -45,17 +45,17 @@ inline xsimd::batch<float> decode_bfloat16(BFloat16Bits bits) {
 inline BFloat16Bits encode_bfloat16(xsimd::batch<float> values) {
   const auto words = std::bit_cast<FloatBits>(values.data);
   const FloatBits rounded = words + 0x7fffu + (words >> 16 & 1u);
-  const FloatBits upper = values.data != values.data ? words | 0x400000u : rounded;  // NaN, quiet
+  const FloatBits upper = values.data != values.data ? words | 0x400000u : rounded;  // quiet NaN
   return __builtin_convertvector(upper >> 16, BFloat16Bits);
 }
 
-/// Asks for a line of memory that will be read, or written. A hint, which may point anywhere: what
-/// the processor fetches by itself ends with a page, and the rest of a long loop is waiting.
+/// Prefetch a cache line for reading or writing. The address may be invalid. The hardware
+/// prefetcher stops at the end of a page, so a long loop without these hints mostly waits.
 inline constexpr int64_t kFetchAhead = 2048;  // bytes
 inline void fetch(const void* address) { __builtin_prefetch(address); }
 inline void fetch_to_write(const void* address) { __builtin_prefetch(address, 1); }
 
-/// kLanes<T> elements; no alignment is asked for.
+/// Loads kLanes<T> elements; `from` need not be aligned.
 template <typename T>
 Batch<T> load_batch(const T* from) {
   if constexpr (!kIsHalf<T>) {
@@ -65,7 +65,7 @@ Batch<T> load_batch(const T* from) {
     std::memcpy(&bits, from, sizeof bits);
     return decode_bfloat16(bits);
   } else {
-#if XSIMD_WITH_AVX512F  // the maskz forms: g++ 12 warns of its own headers for the plain ones
+#if XSIMD_WITH_AVX512F  // maskz forms: g++ 12 warns about its own headers for the others
     return Batch<T>(
         _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 #elif XSIMD_WITH_AVX && defined(__F16C__)
@@ -98,7 +98,7 @@ void store_batch(T* to, Batch<T> values) {
   }
 }
 
-/// The first `count` elements, 0 < count < kLanes<T>; the other lanes repeat the first one.
+/// Loads `count` elements, 0 < count < kLanes<T>; the remaining lanes repeat the first element.
 template <typename T>
 Batch<T> load_some(const T* from, int64_t count) {
   if (count == 1) return Batch<T>(static_cast<Compute<T>>(from[0]));
@@ -107,7 +107,7 @@ Batch<T> load_some(const T* from, int64_t count) {
   return load_batch(elements);
 }
 
-/// The first `count` lanes.
+/// Stores the first `count` lanes.
 template <typename T>
 void store_some(T* to, int64_t count, Batch<T> values) {
   alignas(64) T elements[kLanes<T>];
@@ -118,7 +118,7 @@ void store_some(T* to, int64_t count, Batch<T> values) {
     std::memcpy(to, elements, size_t(count) * sizeof(T));
 }
 
-/// f of each lane by itself, for functions that have no vector form.
+/// Applies f to each lane; for functions without a vector form.
 template <typename T, typename F, typename... More>
 xsimd::batch<T> map_lanes(F f, xsimd::batch<T> first, More... more) {
   constexpr size_t kCount = xsimd::batch<T>::size;
@@ -134,7 +134,7 @@ xsimd::batch<T> map_lanes(F f, xsimd::batch<T> first, More... more) {
   return xsimd::batch<T>::load_aligned(results);
 }
 
-/// Whole arrays of T to float or double and back, for kernels that work on converted copies.
+/// Convert arrays between T and Compute<T>, for kernels that work on converted copies.
 template <typename T>
 void widen(const T* from, int64_t count, Compute<T>* to) {
   int64_t i = 0;

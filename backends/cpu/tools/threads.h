@@ -1,13 +1,14 @@
-// How many threads there may be.
+// Thread limits for vendor libraries.
 #pragma once
 
 #include <omp.h>
 
 namespace tapegrad::backends::cpu {
 
-/// Before every use of oneDNN and OpenBLAS. They count on as many threads as omp_get_max_threads()
-/// promises: where OMP_THREAD_LIMIT allows fewer they wait for ever, where OMP_DYNAMIC gives fewer
-/// oneDNN leaves out parts of the result. So this thread asks for what it will get.
+/// Call before every use of oneDNN and OpenBLAS. They expect as many threads as
+/// omp_get_max_threads() returns: with a smaller OMP_THREAD_LIMIT they wait forever, and with
+/// OMP_DYNAMIC oneDNN omits parts of the result. This function makes the calling thread request
+/// only threads that it will get.
 inline void respect_thread_limit() {
   if (omp_get_max_threads() > omp_get_thread_limit()) [[unlikely]]
     omp_set_num_threads(omp_get_thread_limit());

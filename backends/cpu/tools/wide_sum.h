@@ -1,4 +1,4 @@
-// Sums of floats in registers of doubles.
+// Sums of floats accumulated in vectors of double.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ inline Doubles widen(HalfFloats x) {
 #endif
 }
 
-/// kFloats sums side by side.
+/// kFloats partial sums side by side.
 class WideSum {
  public:
   void add(const float* x) {
@@ -49,7 +49,7 @@ class WideSum {
   }
 
  private:
-  /// The lanes from `first` on, half of all.
+  /// Half of the lanes, starting at `first`.
   template <int first, int... i>
   static HalfFloats half(Floats x, std::integer_sequence<int, i...>) {
     return __builtin_shufflevector(x, x, (first + i)...);
@@ -57,7 +57,7 @@ class WideSum {
   Doubles lower_ = {}, upper_ = {};
 };
 
-/// The sum of n contiguous floats. So few instructions catch up with kFetchAhead: it is doubled.
+/// The sum of n contiguous floats. The loop is so short that kFetchAhead is doubled.
 inline double sum_in_double(const float* x, int64_t n) {
   WideSum a, b, c, d;
   int64_t i = 0;
