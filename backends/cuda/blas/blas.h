@@ -1,4 +1,4 @@
-// Matrix products, all through one call of cuBLAS.
+// Matrix products by cuBLAS; all use the same cuBLAS function.
 #pragma once
 
 #include <cublas_v2.h>
@@ -7,7 +7,7 @@
 
 namespace tapegrad::backends::cuda {
 
-/// A batch of row-major matrices: element (i, j) of matrix q lies at q * step + i * ld + j, or, if
+/// A batch of row-major matrices. Element (i, j) of matrix q is at q * step + i * ld + j, or, if
 /// transposed, at q * step + j * ld + i.
 struct Matrices {
   const void* data;
@@ -15,27 +15,27 @@ struct Matrices {
   int64_t ld, step;
 };
 
-/// What is multiplied: c = a b, or c += a b, for every matrix of the batch.
+/// A product c = a b, or c += a b, for every matrix of a batch.
 struct Product {
   int64_t m, n, k;
   int64_t batch = 1;
-  DType dtype;   // of a and b: a float type
-  DType result;  // of c: the same, or float32 for the sixteen-bit types
+  DType dtype;   // float dtype of a and b
+  DType result;  // dtype of c: `dtype`, or float32 for sixteen-bit types
   bool accumulate = false;
 };
 
-/// On the device of `where`, in its current stream. c is row-major. An empty sum is 0. Sums are
-/// made in float, of float64 in double.
+/// Runs on the device of `where`, in its current stream. c is row-major. The product for k = 0 is
+/// 0. Sums are float32, or float64 for float64 operands.
 void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64_t ldc,
           int64_t c_step, const Tensor& where);
 
-// What cuBLAS and cuBLASLt (blas_lt.h) share.
+// Shared by cuBLAS and cuBLASLt (blas_lt.h).
 
-inline constexpr size_t kWorkspace = size_t(32) << 20;  // what NVIDIA advises for Hopper
-/// Of kWorkspace bytes, for products in the stream.
+inline constexpr size_t kWorkspace = size_t(32) << 20;  // NVIDIA's recommendation for Hopper
+/// A workspace of kWorkspace bytes for products in the stream.
 Tensor workspace_of(tapegrad::Device device, cudaStream_t stream);
 cudaDataType_t data_type(DType dtype);
-/// What sums of products are made in.
+/// The type in which products are summed.
 cublasComputeType_t compute_type(DType dtype);
 
 }  // namespace tapegrad::backends::cuda

@@ -1,4 +1,4 @@
-// Tensors as cuBLAS reads them.
+// Tensors as matrices for cuBLAS.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Whether cuBLAS reads the last two dimensions: one step is 1 and the other does not overlap.
+/// Whether cuBLAS can read the last two dimensions: one stride is 1, and with the other nothing
+/// overlaps.
 inline bool is_plain(const Tensor& x) {
   const int r = x.rank();
   const int64_t rows = x.shape()[r - 2], columns = x.shape()[r - 1];
@@ -18,7 +19,7 @@ inline bool is_plain(const Tensor& x) {
 }
 inline Tensor plain(const Tensor& x) { return is_plain(x) ? x : x.clone(); }
 
-/// The step of a dimension of size 1 means nothing.
+/// The stride of a dimension of size 1 is ignored.
 inline Matrices matrices_of(const Tensor& x, int64_t offset, int64_t step) {
   const int r = x.rank();
   const int64_t rows = x.shape()[r - 2], columns = x.shape()[r - 1];

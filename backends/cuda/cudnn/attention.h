@@ -5,15 +5,15 @@
 
 namespace tapegrad::backends::cuda {
 
-// The two of ops/internal/attention_blocks.h, without a mask of one's own and without dropout, for
-// sixteen-bit floats and kFewestScores or more. Each is false, with nothing done, where cuDNN is
-// not there or not wanted, and where it has no plan (graph.h).
+// Fast paths for the kernels of ops/internal/attention_blocks.h: sixteen-bit floats, at least
+// kFewestScores scores, no explicit mask, no dropout. Return false, with nothing done, if cuDNN is
+// missing or turned off, or has no plan (graph.h).
 
 inline constexpr int64_t kFewestScores = int64_t{1} << 20;
 
 bool cudnn_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale,
                      Tensor& y, Tensor& log_sums);
-/// The gradients that are not empty.
+/// Computes the gradients that are not empty.
 bool cudnn_attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                               bool causal, double scale, const Tensor& y, const Tensor& log_sums,
                               Tensor& dq, Tensor& dk, Tensor& dv);

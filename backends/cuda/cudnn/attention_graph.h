@@ -1,6 +1,7 @@
-// The graphs of attention that cuDNN has kernels for: products, a softmax by its parts and a
-// comparison of places, in just this order of operations. (What it recognises is told by NVIDIA's
-// cudnn-frontend, which composes the same.) The formulas are those of attention_backward.cu.
+// Attention as graphs for which cuDNN has kernels: matrix products, a softmax composed of its
+// parts, and a comparison of positions, in exactly this order of operations. NVIDIA's
+// cudnn-frontend composes the same graphs; cuDNN's documentation does not list the patterns. The
+// formulas are those of attention_backward.cu.
 #pragma once
 
 #include <optional>
@@ -9,15 +10,16 @@
 
 namespace tapegrad::backends::cuda {
 
-/// How q, k and v lie: [examples, heads, length, columns]. What else there is lies densely.
+/// Layouts of q, k and v: [examples, heads, length, columns]. All other tensors are contiguous.
 struct AttentionProblem {
   Graph::Form q, k, v;
-  bool causal;  // then run() also takes, last, the address of what a hidden score is
+  bool causal;  // if true, run() takes the address of the score of a hidden key as last address
 };
 
 /// run() takes the addresses of q, k, v, y, log_sums and the scale.
 std::optional<GraphPlan> plan_attention(const AttentionProblem& p, GraphTarget target);
-/// q, k, v, y, dy, log_sums, memory for as many numbers, dq, dk, dv, the scale and a one.
+/// run() takes the addresses of q, k, v, y, dy, log_sums, a workspace with the shape of log_sums,
+/// dq, dk, dv, the scale and a 1.
 std::optional<GraphPlan> plan_attention_backward(const AttentionProblem& p, GraphTarget target);
 
 }  // namespace tapegrad::backends::cuda

@@ -1,4 +1,4 @@
-// Whether cuDNN, which is opened at its first use, computes anything.
+// Availability of cuDNN, which is loaded at its first use.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Why cuDNN computes nothing on the device; empty where it does.
+/// The reason why cuDNN is unavailable on the device; empty if it is available.
 std::string why_no_cudnn(tapegrad::Device device);
 /// "cuDNN 9.19", or "no cuDNN (libcudnn.so.9 could not be opened)".
 std::string describe_cudnn();
 
-/// For tests that compare. Returns what was set before: at first true, unless the environment says
-/// TAPEGRAD_FAST_PATHS=0.
+/// Turns cuDNN on or off, for tests that compare. Returns the previous setting, which is initially
+/// true unless TAPEGRAD_FAST_PATHS is 0.
 bool use_cudnn(bool on);
 
 }  // namespace tapegrad::backends::cuda

@@ -5,19 +5,19 @@
 
 namespace tapegrad::backends::cuda {
 
-/// How images lie, [n, c, h, w] or [n, h, w, c], and weights in the same way.
+/// Layout of images, [n, c, h, w] or [n, h, w, c], and of weights in the same order.
 enum class ImageLayout { kChannelsFirst, kChannelsLast };
 
-// Tensors are contiguous, of shapes in the order that the layout says. Each is false, with nothing
-// done, where cuDNN is not there or not wanted, and where it knows no way that is fit: one that
-// gives the same bits each time, has the memory that it needs besides, and multiplies float32 in
-// full unless set_matmul_precision() allows TF32. Nor are empty tensors its affair, those of 2^31
-// elements, or that begin at no multiple of 16 bytes.
+// Tensors are contiguous, with shapes in the order of the layout. The functions return false, with
+// nothing done, if cuDNN is missing or turned off, or has no suitable algorithm. A suitable
+// algorithm is deterministic, has the memory for its workspace, and multiplies float32 in full
+// precision unless set_matmul_precision() allows TF32. Also not supported: empty tensors, tensors
+// of 2^31 elements or more, and addresses that are not aligned to 16 bytes.
 
 /// y = conv2d(x, weight), without bias.
 bool cudnn_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y,
                   ImageLayout layout = ImageLayout::kChannelsFirst);
-/// Its gradient in x, and in the weight.
+/// The gradients of conv2d with respect to x and to the weight.
 bool cudnn_conv2d_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
                         Tensor& dx, ImageLayout layout = ImageLayout::kChannelsFirst);
 bool cudnn_conv2d_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& options,

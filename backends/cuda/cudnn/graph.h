@@ -1,5 +1,5 @@
-// Computations given to cuDNN as graphs of small operations. It has kernels for the patterns that
-// it recognises, which compute such a graph at once, and says so of others.
+// cuDNN's graph interface: computations described as graphs of small operations. cuDNN has fused
+// kernels for the patterns that it recognises, and rejects others.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace tapegrad::backends::cuda {
 
-/// One of the descriptors that the graph interface is made of.
+/// A descriptor of the graph interface.
 class Backend {
  public:
   explicit Backend(cudnnBackendDescriptorType_t type);
@@ -38,9 +38,10 @@ class Backend {
   void set_addresses(cudnnBackendAttributeName_t name, std::span<void* const> addresses) {
     set(name, CUDNN_TYPE_VOID_PTR, int64_t(addresses.size()), addresses.data());
   }
-  /// CudaError unless it is complete.
+  /// Throws CudaError if the descriptor is incomplete.
   void finalize();
-  /// Whether cuDNN can do what it says; CudaError where it makes no sense.
+  /// Whether cuDNN supports the described computation. Throws CudaError if the descriptor is
+  /// invalid.
   bool is_supported();
 
  private:
@@ -80,18 +81,19 @@ class Backend {
   cudnnBackendDescriptor_t native_ = nullptr;
 };
 
-/// What a graph is for: this handle's device; or, to ask what cuDNN would do there, one that is
-/// described.
+/// The target of a plan: the device of a handle, or a described device for which cuDNN is only
+/// queried.
 struct GraphTarget {
   cudnnHandle_t handle = nullptr;
   const Backend* device = nullptr;
 };
 
-/// A graph whose kernels were found.
+/// A graph with the kernels that execute it.
 class GraphPlan {
  public:
-  /// Addresses of the graph's tensors and numbers, in the order in which they were made. False,
-  /// with nothing done, where there is no memory for a workspace, or cuDNN cannot do it after all.
+  /// Runs the graph. `addresses` are those of its tensors and numbers, in the order of their
+  /// creation. Returns false, with nothing done, if there is no memory for the workspace or cuDNN
+  /// rejects the call.
   bool run(const CudnnUse& use, std::span<const void* const> addresses) const;
 
  private:
@@ -103,51 +105,52 @@ class GraphPlan {
   int64_t workspace_ = 0;
 };
 
-/// Operations on tensors of four dimensions, computed in float32. An operation gives what it makes
-/// to `into`, or to a float32 tensor that is not stored, and returns which it was.
+/// Operations on four-dimensional tensors, computed in float32. An operation writes to `into`, or
+/// to a new float32 tensor that is not stored, and returns this value.
 class Graph {
  public:
   using Sizes = std::array<int64_t, 4>;
   struct Form {
-    Sizes sizes, steps;  // elements from one to the next along each dimension
+    Sizes sizes, steps;  // steps: strides in elements
     cudnnDataType_t type;
   };
-  /// One element after another.
+  /// Contiguous layout.
   static Form dense(const Sizes& sizes, cudnnDataType_t type = CUDNN_DATA_FLOAT);
-  /// Images [n, channels, h, w] whose channels lie side by side.
+  /// Images [n, channels, h, w] stored channels-last.
   static Form channels_last(const Sizes& sizes, cudnnDataType_t type);
-  /// With each other's place for the last two dimensions.
+  /// Exchanges the last two dimensions.
   static Form transposed(Form form);
 
   using Value = int64_t;
   static constexpr Value kNew = -1;
 
-  /// On the device, at an address that run() is given.
+  /// A tensor on the device; run() takes its address.
   Value tensor(const Form& form);
-  /// A float32 on the host, at an address that run() is given.
+  /// A float32 number on the host; run() takes its address.
   Value number();
-  /// Not stored.
+  /// An intermediate result that is not stored.
   Value between(const Form& form);
   const Sizes& sizes(Value x) const { return form(x).sizes; }
 
   Value map(cudnnPointwiseMode_t mode, Value x);
   Value map(cudnnPointwiseMode_t mode, Value x, Value y, Value into = kNew);
-  /// x where the condition holds, else y.
+  /// x where the condition is true, else y.
   Value select(Value condition, Value x, Value y);
   Value compare(cudnnPointwiseMode_t mode, Value x, Value y);
-  /// Where along a dimension each element of x is.
+  /// The index of each element of x along a dimension.
   Value place(Value x, int64_t dimension);
-  /// Over the last dimension.
+  /// Reduces the last dimension.
   Value reduce(cudnnReduceTensorOp_t op, Value x);
   Value matmul(Value x, Value y, Value into = kNew);
-  /// Not computed, but read so; of a type.
+  /// x read as its transpose, with the given type; computes nothing.
   Value transpose(Value x, cudnnDataType_t type);
 
-  /// What batch_norm() reads and writes: images x and y [n, channels, h, w], two numbers, and
-  /// float32 tensors [1, channels, 1, 1].
+  /// Operands of batch_norm(): images x and y [n, channels, h, w], two numbers, and float32 tensors
+  /// [1, channels, 1, 1].
   struct BatchNorm {
     Value x, weight, bias, eps, y, mean, invstd;
-    /// next = (1 - momentum) * running + momentum * the batch's, whose variance is unbiased.
+    /// next = (1 - momentum) * running + momentum * (the batch's statistic); the variance is
+    /// unbiased.
     Value momentum, running_mean, running_var, next_mean, next_var;
   };
   void batch_norm(const BatchNorm& n);
@@ -156,18 +159,18 @@ class Graph {
   };
   void batch_norm_backward(const BatchNormBackward& n);
 
-  /// Windows of images [n, channels, h, w] that are pooled. A NaN is the largest of all, padding
-  /// the smallest.
+  /// Pooling windows of images [n, channels, h, w]. NaN is the largest of all values, padding the
+  /// smallest.
   struct Windows {
     cudnnResampleMode_t mode;
     std::array<int64_t, 2> size, stride, padding;
   };
   void pool(const Windows& windows, Value x, Value y);
-  /// The gradient of a mean, which does not depend on x and y; there are kernels that want them.
+  /// The gradient of average pooling. It does not depend on x and y, but some kernels require them.
   void pool_backward(const Windows& windows, Value x, Value y, Value dy, Value dx);
 
-  /// How it is computed: the first way in cuDNN's own order that gives the same bits each time and
-  /// wants no more than kMostWorkspace. None where cuDNN knows no such way.
+  /// Returns the first engine, in cuDNN's order of preference, that is deterministic and needs a
+  /// workspace of at most kMostWorkspace; nullopt if there is none.
   std::optional<GraphPlan> plan(GraphTarget target) const;
 
  private:
@@ -175,7 +178,7 @@ class Graph {
   const Backend& of(Value x) const { return tensors_[size_t(x)]; }
   Value add(const Form& form, bool is_stored, bool is_number);
   void add(Backend operation);
-  const Backend& keep(Backend mode);  // until the plan is made
+  const Backend& keep(Backend mode);  // keeps the descriptor alive until the plan is made
   Value pointwise(Backend mode, Value x, Value y, Value condition, Value into);
   static Backend pointwise_mode(cudnnPointwiseMode_t mode,
                                 cudnnDataType_t computed = CUDNN_DATA_FLOAT);
@@ -187,7 +190,7 @@ class Graph {
   std::vector<Backend> modes_, operations_;
 };
 
-/// What is computed by graphs.
+/// The computations that use graphs.
 enum class GraphKind : int64_t {
   kAttention,
   kAttentionBackward,
@@ -197,7 +200,7 @@ enum class GraphKind : int64_t {
   kPoolBackward
 };
 
-/// What a plan depends on: which computation, and sizes, steps and types of it.
+/// Cache key of a plan: the computation, and its sizes, strides and types.
 class GraphKey {
  public:
   explicit GraphKey(GraphKind kind) : numbers_{int64_t(kind)} {}
@@ -213,11 +216,12 @@ class GraphKey {
   std::vector<int64_t> numbers_;
 };
 
-/// As cuDNN compiles a kernel for most new sets of sizes, in half a second, those that come after
-/// so many others of their kind on a device have no plan.
+/// Maximum number of plans per kind and device. cuDNN compiles a kernel for most new sizes, which
+/// takes half a second; sizes beyond this number have no plan.
 inline constexpr size_t kMostGraphs = 128;
 
-/// The plan of this key on the device, by `make` at its first use. Null where there is none.
+/// Returns the cached plan of a key on the device; the first use calls `make`. Null if there is no
+/// plan.
 const GraphPlan* plan_of(const CudnnUse& use, const GraphKey& key,
                          const std::function<std::optional<GraphPlan>(GraphTarget)>& make);
 

@@ -1,5 +1,5 @@
-// cuDNN's functions, its handles, and how its calls are checked. For files that are compiled with
-// its header; the others look in available.h.
+// cuDNN's functions, handles and error checks. Only for files that are compiled with cuDNN's
+// header; others use available.h.
 #pragma once
 
 #include <cudnn.h>
@@ -14,7 +14,7 @@
 
 namespace tapegrad::backends::cuda {
 
-/// A function of cuDNN with the prototype of its header.
+/// A cuDNN function with the prototype of its header.
 #define TG_CUDNN(name) \
   const Found<decltype(::name)> name { find_in_cudnn(#name) }
 struct Cudnn {
@@ -55,9 +55,9 @@ struct Cudnn {
 #undef TG_CUDNN
 const Cudnn& dnn();
 
-/// What cuDNN says of a failure.
+/// cuDNN's description of an error.
 std::string describe(cudnnStatus_t status);
-/// CudaError, "conv2d: cudnnConvolutionForward: ...", unless it succeeded.
+/// Throws CudaError, for example "conv2d: cudnnConvolutionForward: ...", unless the call succeeded.
 void check(cudnnStatus_t status, std::string_view call);
 #define TG_DNN(call, ...) \
   ::tapegrad::backends::cuda::check(::tapegrad::backends::cuda::dnn().call(__VA_ARGS__), #call)
@@ -68,10 +68,10 @@ inline bool is_category(cudnnStatus_t status, cudnnStatus_t category) {
 
 cudnnDataType_t cudnn_type(DType dtype);
 
-/// What cuDNN's kernels may use of memory besides their operands.
+/// Maximum workspace of cuDNN's kernels, in bytes.
 inline constexpr size_t kMostWorkspace = size_t(1) << 30;
 
-/// Not empty, fewer than 2^31 elements, and loaded by 16 bytes.
+/// Whether x is not empty, has fewer than 2^31 elements, and is aligned to 16 bytes.
 inline bool is_fit_for_cudnn(const Tensor& x) {
   return x.numel() > 0 && x.numel() <= std::numeric_limits<int>::max() &&
          reinterpret_cast<uintptr_t>(address_of(x)) % 16 == 0;
@@ -79,16 +79,16 @@ inline bool is_fit_for_cudnn(const Tensor& x) {
 
 bool is_cudnn_wanted();
 
-/// cuDNN on a device, for one thread at a time for as long as this lives.
+/// Exclusive use of cuDNN on a device, for the lifetime of the object.
 class CudnnUse {
  public:
-  /// Work goes to this thread's stream there.
+  /// Sets cuDNN's stream to this thread's current stream on the device.
   explicit CudnnUse(tapegrad::Device device);
-  /// False where cuDNN is not there.
+  /// False if cuDNN is unavailable.
   explicit operator bool() const { return handle_ != nullptr; }
   cudnnHandle_t handle() const { return handle_; }
   tapegrad::Device device() const { return device_; }
-  /// Why it is not there.
+  /// The reason why cuDNN is unavailable.
   const std::string& reason() const { return reason_; }
 
  private:

@@ -1,4 +1,4 @@
-// Pooling by cuDNN's kernels.
+// Pooling by cuDNN.
 #pragma once
 
 #include "backends/cuda/cudnn/conv.h"
@@ -6,12 +6,12 @@
 
 namespace tapegrad::backends::cuda {
 
-// Images are contiguous in their layout, of float32 or sixteen-bit floats. Each is false, with
-// nothing done, where cuDNN is not there or not wanted, where it has no plan (graph.h), and
-// for windows that it does not have: dilated ones, those that divide an image unevenly, and last
-// ones that reach beyond the padding. Images have kFewestPooled elements or more, for fewer a call
-// of cuDNN is longer than a kernel; or, where their channels lie last, and it compiles one,
-// kFewestPooledLast.
+// Images are contiguous in their layout, of float32 or sixteen-bit floats. The functions return
+// false, with nothing done, if cuDNN is missing or turned off, or has no plan (graph.h), and for
+// unsupported windows: dilated ones, ones that divide an image unevenly, and last windows that
+// extend beyond the padding. Images must have at least kFewestPooled elements, because for fewer a
+// cuDNN call takes longer than a kernel; channels-last images for which cuDNN compiles a kernel
+// must have kFewestPooledLast.
 
 inline constexpr int64_t kFewestPooled = int64_t{1} << 14;
 inline constexpr int64_t kFewestPooledLast = int64_t{1} << 20;

@@ -1,14 +1,14 @@
-// Attention in blocks, for the kernels of attention.cu and attention_backward.cu.
+// Blockwise attention, for the kernels of attention.cu and attention_backward.cu.
 //
-// A block of threads owns some rows of a head (queries, or for the gradients of keys and values
-// keys) and goes through the others a tile at a time. How a tile is multiplied is the business of
-// one of two classes with the same members:
+// A thread block owns some rows of a head (queries; or keys, for the gradients of keys and values)
+// and iterates over the other rows in tiles. One of two classes with the same members multiplies
+// tiles:
 //
 //   ScalarTiles      attention_scalar.cuh   float and double, by multiply-adds
 //   TensorCoreTiles  attention_wmma.cuh     sixteen-bit floats, by tensor cores
 //
-// Each thread has kRows x kColumns of a tile's scores; row(i) and column(j) say which. The members
-// that move or multiply matrices are called by all threads of the block.
+// Each thread has kRows x kColumns of a tile's scores; row(i) and column(j) are their positions.
+// All threads of the block call the members that move or multiply matrices.
 #pragma once
 
 #include "backends/cuda/device/attention_scalar.cuh"
@@ -16,13 +16,14 @@
 
 namespace tapegrad::backends::cuda::attention {
 
-inline constexpr int kWidest = 128;  // columns of an operand
+inline constexpr int kWidest = 128;  // maximum columns of an operand
 
 template <typename T, int kWidth, bool kTwo = false>
 using Tiles =
     std::conditional_t<sizeof(T) == 2, TensorCoreTiles<T, kWidth, kTwo>, ScalarTiles<T, kWidth>>;
 
-/// Makes scores of products: the block's rows begin at `own`, those of the tile at `other`.
+/// Converts products to scores: applies scale and mask. The block's rows begin at `own`, those of
+/// the tile at `other`.
 template <bool kOwnsQueries, typename Tiles, typename T, typename V>
 __device__ void finish_scores(const Problem<T>& p, const Tiles& tiles, int64_t head, int64_t own,
                               int64_t other, V (&scores)[Tiles::kRows][Tiles::kColumns]) {
@@ -49,7 +50,7 @@ __device__ void finish_scores(const Problem<T>& p, const Tiles& tiles, int64_t h
     }
 }
 
-/// What dropout leaves of shares, or of gradients in what it left.
+/// Applies dropout to attention weights, or to the gradients of dropped weights.
 template <bool kOwnsQueries, typename Tiles, typename T, typename V>
 __device__ void drop(const Problem<T>& p, const Tiles& tiles, int64_t head, int64_t own,
                      int64_t other, V (&shares)[Tiles::kRows][Tiles::kColumns]) {
@@ -62,7 +63,8 @@ __device__ void drop(const Problem<T>& p, const Tiles& tiles, int64_t head, int6
   uint64_t counter = ~uint64_t(0);
   std::array<uint32_t, 4> words{};
 #pragma unroll 1
-  for (int n = 0; n < kShares; ++n) {  // the words do not find registers for all at once
+  for (int n = 0; n < kShares; ++n) {  // not unrolled: registers do not suffice for all words at
+                                       // once
     const int64_t row = own + tiles.row(n / Tiles::kColumns);
     const int64_t column = other + tiles.column(n % Tiles::kColumns);
     const bool keeps = p.keeps(head, kOwnsQueries ? row : column, kOwnsQueries ? column : row,
@@ -77,7 +79,7 @@ __device__ void drop(const Problem<T>& p, const Tiles& tiles, int64_t head, int6
       shares[i][j] = kept >> (i * Tiles::kColumns + j) & 1 ? shares[i][j] * scale : V(0);
 }
 
-/// Blocks for so many rows of each head.
+/// Number of blocks for `rows` rows of each head.
 template <typename Tiles>
 TG_HD int64_t parts_of(int64_t rows) {
   return (rows + Tiles::kOwn - 1) / Tiles::kOwn;
@@ -89,7 +91,8 @@ LaunchConfig blocks_for(int64_t heads, int64_t rows, const Tensor& y) {
           stream_of(y)};
 }
 
-/// Calls run(std::integral_constant<int, width>) with a width that holds all columns.
+/// Calls run(std::integral_constant<int, width>) with a width that is at least the number of
+/// columns.
 template <typename T, typename Run>
 void with_width(const Problem<T>& p, const Run& run) {
   if (std::max(p.features, p.width) <= 64) return run(std::integral_constant<int, 64>{});

@@ -1,4 +1,4 @@
-// What the kernels of attention work on: matrices of many heads, and which keys a query sees.
+// Operands of the attention kernels: the matrices of all heads, and the mask.
 #pragma once
 
 #include <algorithm>
@@ -18,23 +18,22 @@ namespace tapegrad::backends::cuda::attention {
 inline constexpr int kMostInFront = kMaxRank - 2;  // dimensions before those of a matrix
 inline constexpr int kEight = 8;                   // elements of a row that are loaded at once
 
-/// A matrix of one head; an element of a row lies behind the one before.
+/// The matrix of one head; rows are contiguous.
 template <typename T>
 struct Rows {
   const T* data;
-  int64_t count, step;  // rows, and from one to the next
+  int64_t count, step;  // number of rows, and stride between rows
   int columns;
-  bool in_eights;  // every row is whole aligned Packs of kEight elements
+  bool in_eights;  // every row consists of aligned Packs of kEight elements
 };
 
-/// The matrix of a head where matrices lie one after another in a tensor of their own: those of y
-/// and of the gradients that are written.
+/// The matrix of a head in a contiguous tensor: y and the gradients that are written.
 template <typename T>
 __device__ Rows<T> dense(const T* data, int64_t head, int64_t count, int columns) {
   return {data + head * count * columns, count, columns, columns, columns % kEight == 0};
 }
 
-/// How the matrices of all heads lie.
+/// Layout of the matrices of all heads.
 template <typename T>
 struct Matrices {
   const T* data;
@@ -45,7 +44,7 @@ struct Matrices {
 
 enum class Sight : int { kAll, kCausal, kBool, kAdded };
 
-/// Which keys a query sees, or what is added to their scores.
+/// Which keys a query sees, or what is added to the scores.
 struct Mask {
   Sight sight;
   const void* data;
@@ -53,7 +52,8 @@ struct Mask {
   int64_t steps[kMostInFront];
 };
 
-/// Shares whose words lie below a number are dropped, the others are scaled.
+/// Dropout: weights whose random word is below `below` are dropped, the others are multiplied by
+/// `scale`.
 struct Dropped {
   uint32_t below = 0;
   double scale = 1;
@@ -63,11 +63,11 @@ struct Dropped {
 template <typename T>
 struct Problem {
   int64_t heads, queries, keys;
-  int features, width;  // columns of q and k, and of v
-  int in_front;         // dimensions; their product is heads
+  int features, width;  // columns of q and k; columns of v
+  int in_front;         // leading dimensions; the product of their sizes is heads
   int64_t sizes[kMostInFront];
   double scale;
-  Matrices<T> q, k, v, dy;  // dy: of the gradient only
+  Matrices<T> q, k, v, dy;  // dy: for the gradient only
   Mask mask;
   Dropped dropped;
 
@@ -87,8 +87,8 @@ struct Problem {
   __device__ Rows<T> values_of(int64_t head) const { return rows(v, head, keys, width); }
   __device__ Rows<T> gradients_of(int64_t head) const { return rows(dy, head, queries, width); }
 
-  /// Whether dropout leaves what lies at such a place of the scores; `counter` and `words` are
-  /// those of the place before.
+  /// Whether dropout keeps the weight at a position. `counter` and `words` cache the random words
+  /// of the previous position.
   __device__ bool keeps(int64_t head, int64_t query, int64_t key, const RandomState& state,
                         uint64_t& counter, std::array<uint32_t, 4>& words) const {
     const uint64_t place = uint64_t((head * queries + query) * keys + key);
@@ -101,16 +101,15 @@ struct Problem {
     return (place % 4 < 2 ? lower : upper) >= dropped.below;
   }
 
-  /// Keys that one of the queries [.., end) may see lie before this one.
+  /// The keys that the queries before `end` may see are below the returned key.
   __device__ int64_t last_key(int64_t end) const {
     return mask.sight == Sight::kCausal ? std::min(end, keys) : keys;
   }
-  /// The first query that may see one of the keys [key, ..).
+  /// The first query that may see one of the keys from `key` on.
   __device__ int64_t first_query(int64_t key) const {
     return mask.sight == Sight::kCausal ? key : 0;
   }
-  /// The score as the softmax takes it, -inf where there is none; `at` is where the head's mask
-  /// begins.
+  /// The masked score, -inf for a hidden or missing key. `at` is the offset of the head's mask.
   __device__ Compute<T> seen(Compute<T> score, int64_t query, int64_t key, int64_t at) const {
     constexpr Compute<T> kHidden = -std::numeric_limits<Compute<T>>::infinity();
     if (query >= queries || key >= keys) return kHidden;
@@ -123,7 +122,7 @@ struct Problem {
   }
 };
 
-/// Itself, or a copy where elements of a row do not lie side by side.
+/// Returns x, or a copy if its rows are not contiguous.
 inline Tensor by_rows(const Tensor& x) {
   const int last = x.rank() - 1;
   return x.strides()[last] == 1 || x.shape()[last] == 1 ? x : x.clone();
@@ -154,7 +153,7 @@ inline Mask mask_of(const Tensor& mask, bool causal) {
   return m;
 }
 
-/// Of operands that lie by_rows(); they have to live until the kernels are launched.
+/// Describes operands returned by by_rows(), which must live until the kernels are launched.
 template <typename T>
 Problem<T> problem_of(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                       bool causal, double scale, const kernels::ShareDropout& dropout) {

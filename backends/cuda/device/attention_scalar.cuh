@@ -1,4 +1,4 @@
-// Tiles of attention by multiply-adds, for float and double. attention.cuh says what tiles are.
+// Attention tiles by multiply-adds, for float and double. attention.cuh explains tiles.
 #pragma once
 
 #include "backends/cuda/device/attention_problem.cuh"
@@ -6,33 +6,35 @@
 
 namespace tapegrad::backends::cuda::attention {
 
-/// 16 x 16 threads, of which each has a square of the scores as wide as what is loaded at once from
-/// shared memory: 16 bytes. Operands are not kept there but go through it in pieces.
+/// 16 x 16 threads. Each thread computes a square of scores whose side is a 16-byte load from
+/// shared memory. Operands pass through shared memory in pieces.
 template <typename T, int kWidth>
 class ScalarTiles {
   static constexpr int kSide = 16;   // threads
-  static constexpr int kPiece = 32;  // columns, or rows, of what is in shared memory at a time
+  static constexpr int kPiece = 32;  // columns or rows in shared memory at a time
   static constexpr int kPack = 16 / sizeof(T);
-  static constexpr int kLine = kSide * kPack + kPack;  // more than a tile, for the sake of banks
+  static constexpr int kLine = kSide * kPack + kPack;  // longer than a tile, to avoid bank
+                                                       // conflicts
 
  public:
-  static constexpr bool kExists = true;  // for the architecture that is compiled for
+  static constexpr bool kExists = true;  // supported by the target architecture
   static constexpr int kThreads = kSide * kSide;
-  static constexpr int kBlocks = kWidth <= 64 ? 2 : 1;  // that a multiprocessor has registers for
+  static constexpr int kBlocks = kWidth <= 64 ? 2 : 1;  // blocks for which a multiprocessor has
+                                                        // registers
   static constexpr int kOwn = kSide * kPack, kOther = kOwn;
   static constexpr int kRows = kPack, kColumns = kPack;
 
   struct alignas(16) Memory {
     T pieces[std::max(2 * kPiece * kLine, kPiece* kWidth)];
-    T weights[kOther * kLine];  // of the tile, a line for each of its rows
+    T weights[kOther * kLine];  // of the tile, one line for each of its rows
   };
-  /// Rows of an operand from `first` on.
+  /// Rows of an operand, starting at `first`.
   struct Held {
     Rows<T> rows;
     int64_t first;
   };
   using SecondHeld = Held;
-  /// kRows rows of sums.
+  /// kRows rows of partial sums.
   struct Sums {
     T part[kRows][kWidth / kSide];
   };
@@ -42,7 +44,7 @@ class ScalarTiles {
 
   __device__ int row(int i) const { return y_ * kRows + i; }
   __device__ int column(int j) const { return x_ * kColumns + j; }
-  /// Of the threads that share rows, the one that speaks for them.
+  /// Whether this thread represents the threads that share its rows.
   __device__ bool is_first() const { return x_ == 0; }
   template <typename Merge>
   __device__ static T across(T value, const Merge& merge) {
@@ -57,7 +59,7 @@ class ScalarTiles {
     staged_[slot] = {rows, first};
   }
 
-  /// Products of the rows that are held and those of a slot.
+  /// Products of the held rows with the rows of a slot.
   __device__ void multiply(const Held& own, int slot, int depth, T (&products)[kRows][kColumns]) {
     T *a = memory_.pieces, *b = memory_.pieces + kPiece * kLine;
 #pragma unroll
@@ -94,7 +96,7 @@ class ScalarTiles {
       for (int c = 0; c < kWidth / kSide; ++c) sums.part[i][c] *= factors[i];
   }
 
-  /// The weights by which add() takes the rows of a slot.
+  /// Stores the weights with which add() multiplies the rows of a slot.
   __device__ void put(const T (&weights)[kRows][kColumns]) {
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
@@ -104,7 +106,7 @@ class ScalarTiles {
       *reinterpret_cast<Pack<T, kPack>*>(memory_.weights + column(j) * kLine + y_ * kPack) = line;
     }
   }
-  /// sums += weights rows
+  /// sums += weights * rows of the slot.
   __device__ void add(Sums& sums, int slot, int) {
     for (int first = 0; first < kOther; first += kPiece) {
       load_rows(staged_[slot], first);
@@ -125,7 +127,8 @@ class ScalarTiles {
     }
   }
 
-  /// Writes sums, times a factor each row, to the block's rows from `first` on.
+  /// Writes the sums, multiplied by a factor for each row, to the block's rows, which start at
+  /// `first`.
   __device__ void store(const Sums& sums, const T (&factors)[kRows], const Rows<T>& rows,
                         int64_t first, T* to) {
 #pragma unroll
@@ -147,14 +150,14 @@ class ScalarTiles {
   __device__ static T element(const Rows<T>& rows, int64_t row, int column) {
     return row < rows.count && column < rows.columns ? rows.data[row * rows.step + column] : T(0);
   }
-  /// Columns [column, column + kPiece) of a tile, each a line.
+  /// Loads columns [column, column + kPiece) of a tile, each as a line.
   __device__ static void load_columns(const Held& tile, int column, T* to) {
     for (int i = int(threadIdx.x); i < kOwn * kPiece; i += kThreads) {
       const int l = i % kPiece, row = i / kPiece;
       to[l * kLine + row] = element(tile.rows, tile.first + row, column + l);
     }
   }
-  /// Rows [row, row + kPiece) of a tile.
+  /// Loads rows [row, row + kPiece) of a tile.
   __device__ void load_rows(const Held& tile, int row) {
     for (int i = int(threadIdx.x); i < kPiece * kWidth; i += kThreads)
       memory_.pieces[i] = element(tile.rows, tile.first + row + i / kWidth, i % kWidth);

@@ -1,8 +1,8 @@
-// Tiles of attention by tensor cores, for sixteen-bit floats. attention.cuh says what tiles are.
+// Attention tiles by tensor cores, for sixteen-bit floats. attention.cuh explains tiles.
 //
-// A warp owns 16 rows. What it multiplies goes by fragments of 16 x 16 elements, of which nobody
-// says where a lane has which (CUDA C++ Programming Guide, "Warp Matrix Functions"): so scores go
-// through shared memory to be exponentiated, and so do the factors of rows that scale the sums.
+// A warp owns 16 rows and multiplies fragments of 16 x 16 elements. The mapping of fragment
+// elements to lanes is unspecified (CUDA C++ Programming Guide, "Warp Matrix Functions"), so scores
+// pass through shared memory for the softmax, and so do the factors that scale rows of the sums.
 #pragma once
 
 #include <mma.h>
@@ -20,26 +20,28 @@ using TensorCoreElement = std::conditional_t<std::is_same_v<T, float16>, __half,
 template <typename Use, typename E, typename Layout>
 using Fragment = wmma::fragment<Use, 16, 16, 16, E, Layout>;
 
-/// The architecture that is compiled for multiplies such elements: bfloat16 since 8.0.
+/// Whether the target architecture multiplies such elements; bfloat16 requires compute capability
+/// 8.0.
 template <typename E>
 inline constexpr bool kHasFragments = requires {
   sizeof(Fragment<wmma::matrix_a, E, wmma::row_major>);
 };
 
-/// With kTwo a block holds rows of two operands.
+/// With kTwo, a block holds rows of two operands.
 template <typename T, int kWidth, bool kTwo>
 class TensorCoreTiles {
   using E = TensorCoreElement<T>;
-  static constexpr int kSide = 16;  // of a fragment
+  static constexpr int kSide = 16;  // side of a fragment
   static constexpr int kWarps = 4;
   static constexpr int kParts = kWidth / kSide;
-  static constexpr int kLine = kWidth + kEight;  // more than a row, for the sake of banks
+  static constexpr int kLine = kWidth + kEight;  // longer than a row, to avoid bank conflicts
 
  public:
   static constexpr bool kExists = kHasFragments<E>;
   static constexpr int kThreads = kWarps * kWarp;
-  static constexpr int kBlocks = kWidth <= 64 ? 3 : 2;  // that a multiprocessor has registers for
-  /// All of a block's memory is 48 KB.
+  static constexpr int kBlocks = kWidth <= 64 ? 3 : 2;  // blocks for which a multiprocessor has
+                                                        // registers
+  /// A block uses at most 48 KB of shared memory.
   static constexpr int kOwn = kWarps * kSide, kOther = kWidth <= 64 ? 64 : 32;
   /// Two lanes share a row.
   static constexpr int kRows = 1, kColumns = kOther / 2;
@@ -52,7 +54,7 @@ class TensorCoreTiles {
   struct alignas(32) Memory {
     T staged[2 * kOther * kLine];
     T second[kTwo ? kOwn * kLine : kSide];
-    /// Of each warp: scores; when they have been read, weights, and behind them factors.
+    /// Scratch memory of each warp: scores; after they are read, weights followed by factors.
     alignas(32) unsigned char scratch[kWarps][kSide * kScoreLine * sizeof(float)];
   };
   static_assert(sizeof(Memory) <= 48 * 1024);
@@ -68,7 +70,7 @@ class TensorCoreTiles {
     Left parts[kParts];
     __device__ const Left& operator()(int k) const { return parts[k]; }
   };
-  /// The same in shared memory.
+  /// The warp's rows of the second operand, in shared memory.
   struct SecondHeld {
     const E* rows;
     __device__ Left operator()(int k) const {
@@ -89,7 +91,7 @@ class TensorCoreTiles {
 
   __device__ int row(int) const { return warp_ * kSide + row_; }
   __device__ int column(int j) const { return half_ * kColumns + j; }
-  /// Of the threads that share rows, the one that speaks for them.
+  /// Whether this thread represents the threads that share its rows.
   __device__ bool is_first() const { return half_ == 0; }
   template <typename Merge>
   __device__ static float across(float value, const Merge& merge) {
@@ -117,7 +119,7 @@ class TensorCoreTiles {
     load<kOther>(rows, first, memory_.staged + slot * kOther * kLine);
   }
 
-  /// Products of the rows that are held and those of a slot.
+  /// Products of the held rows with the rows of a slot.
   template <typename Own>
   __device__ void multiply(const Own& own, int slot, int depth,
                            float (&products)[kRows][kColumns]) {
@@ -163,7 +165,7 @@ class TensorCoreTiles {
       for (int i = 0; i < Accumulator::num_elements; ++i) sums.part[k].x[i] *= factor.x[i];
   }
 
-  /// The weights by which add() takes the rows of a slot.
+  /// Stores the weights with which add() multiplies the rows of a slot.
   __device__ void put(const float (&weights)[kRows][kColumns]) {
 #pragma unroll
     for (int j = 0; j < kColumns; j += kEight) {
@@ -174,7 +176,7 @@ class TensorCoreTiles {
     }
     __syncwarp();
   }
-  /// sums += weights rows
+  /// sums += weights * rows of the slot.
   __device__ void add(Sums& sums, int slot, int columns) {
 #pragma unroll
     for (int k = 0; k < kOther / kSide; ++k) {
@@ -190,14 +192,15 @@ class TensorCoreTiles {
     }
   }
 
-  /// Writes sums, times a factor each row, to the block's rows from `first` on.
+  /// Writes the sums, multiplied by a factor for each row, to the block's rows, which start at
+  /// `first`.
   __device__ void store(const Sums& sums, const float (&factors)[kRows], const Rows<T>& rows,
                         int64_t first, T* to) {
     const int64_t at = first + row(0);
 #pragma unroll
     for (int n = 0; n < kParts; n += kOther / kSide) {
       if (n * kSide >= rows.columns) continue;
-      __syncwarp();  // what the scratch memory held has been read
+      __syncwarp();  // the previous content of the scratch memory has been read
 #pragma unroll
       for (int k = 0; k < kOther / kSide; ++k)
         wmma::store_matrix_sync(scores() + k * kSide, sums.part[n + k], kScoreLine,
@@ -231,7 +234,7 @@ class TensorCoreTiles {
   __device__ float* scores() const { return reinterpret_cast<float*>(scratch()); }
   __device__ T* weights() const { return reinterpret_cast<T*>(scratch()); }
 
-  /// kCount rows from `first` on, of zeros where there are none.
+  /// Loads kCount rows, starting at `first`; missing rows are zeros.
   template <int kCount>
   __device__ static void load(const Rows<T>& rows, int64_t first, T* to) {
     constexpr int kPacks = kWidth / kEight;

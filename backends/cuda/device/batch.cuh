@@ -1,4 +1,4 @@
-// Many tensors in one launch: cut into pieces that the blocks share.
+// Many tensors in one launch: they are cut into pieces, which the blocks share.
 #pragma once
 
 #include <algorithm>
@@ -9,21 +9,21 @@
 
 namespace tapegrad::backends::cuda {
 
-inline constexpr size_t kMostOfABatch = 48;  // as arguments of a kernel may have 4 KB
-inline constexpr int64_t kPiece = 2048;  // elements of a tensor that a block goes through at a time
+inline constexpr size_t kMostOfABatch = 48;  // kernel arguments are limited to 4 KB
+inline constexpr int64_t kPiece = 2048;      // elements that a block processes at a time
 
 /// Elements [first, end) of a tensor.
 struct Piece {
   int64_t first, end;
 };
 
-/// Item is where a tensor lies, and what belongs to it.
+/// Item holds the addresses of a tensor and its parameters.
 template <typename Item>
 struct Batch {
   int64_t count;
   Item items[kMostOfABatch];
   int64_t numel[kMostOfABatch];
-  int64_t ends[kMostOfABatch];  // pieces of a tensor and of all before it
+  int64_t ends[kMostOfABatch];  // number of pieces of a tensor and all before it
 
   void add(const Item& item, int64_t size) {
     items[count] = item;
@@ -32,7 +32,8 @@ struct Batch {
     ++count;
   }
   TG_HD int64_t pieces() const { return count > 0 ? ends[count - 1] : 0; }
-  /// Of all pieces, in order; k becomes the number of its tensor, from that of one before.
+  /// Piece `number`. k is increased from the tensor of an earlier piece to the tensor of this
+  /// piece.
   __device__ Piece piece(int64_t number, int& k) const {
     while (ends[k] <= number) ++k;
     const int64_t first = (number - (k > 0 ? ends[k - 1] : 0)) * kPiece;
@@ -40,7 +41,7 @@ struct Batch {
   }
 };
 
-/// run(span of as many as a batch takes) for all.
+/// Calls run() with spans of `all`, each as long as a Batch allows.
 template <typename T, typename Run>
 void for_each_batch(std::span<const T> all, const Run& run) {
   while (!all.empty()) {

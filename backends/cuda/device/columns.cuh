@@ -1,7 +1,7 @@
-// Reductions of a matrix's columns: of the channels of images whose channels lie last (packed.h).
-// Neighbouring threads take neighbouring columns, and a few threads of a block share one. Their
-// parts, and then those of the pieces that the rows are cut into, are merged in order: the same
-// bits on every run. The form of a Reducer is explained in reduce_frame.cuh.
+// Reductions of a matrix's columns: the channels of channels-last images (packed.h). Neighbouring
+// threads process neighbouring columns, and several threads of a block share a column. Their parts,
+// and then the parts of the row pieces, are merged in a fixed order, so results are deterministic.
+// reduce_frame.cuh explains the interface of a Reducer.
 #pragma once
 
 #include "backends/cuda/device/reduce_frame.cuh"
@@ -36,17 +36,17 @@ __global__ void __launch_bounds__(kThreads)
       else
         parts[column * pieces + piece] = part;
     }
-    __syncthreads();  // parts have been read before the next ones are written
+    __syncthreads();  // parts are read before the next ones are written
   }
 }
 
-/// Reduces the columns of a contiguous x, whose last dimension they are, on its device.
+/// Reduces the columns (the last dimension) of a contiguous x on its device.
 template <typename Reducer>
 void reduce_columns(const Reducer& reducer, const Tensor& x) {
   using Part = typename Reducer::Part;
   const int64_t columns = x.shape()[x.rank() - 1], rows = x.numel() / columns;
   const int64_t strips = (columns + kWarp - 1) / kWarp;
-  // Enough blocks to fill the device, each with some dozen rows a thread.
+  // Enough blocks to fill the device, with at least 32 rows per thread.
   const int64_t enough = int64_t(devices().multiprocessors[x.device().index]) * 8 / strips;
   const int64_t pieces = std::clamp<int64_t>(std::min(enough, rows / (32 * kColumnRows)), 1, 1024);
   Tensor buffer;

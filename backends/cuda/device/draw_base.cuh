@@ -1,4 +1,4 @@
-// Where the numbers of a draw begin, also in a graph, which finds that in memory for each run.
+// The random state of a draw. In a graph, each run reads the seed and offset from memory.
 #pragma once
 
 #include "backends/cuda/device/launch.cuh"
@@ -8,7 +8,7 @@ namespace tapegrad::backends::cuda {
 
 struct DrawState {
   RandomState state;
-  const RandomState* base = nullptr;  // null: the state is what it says
+  const RandomState* base = nullptr;  // null: `state` is absolute
 
   DrawState() = default;
   explicit DrawState(RandomState state) : state(state), base(live_base(state)) {}

@@ -1,5 +1,5 @@
-// Whether elements are what an op takes: the first that is not. Waits for the device; while a graph
-// is recorded the check becomes a part of it, whose result is looked at before a later run.
+// Search for the first invalid element of an argument. Waits for the device. While a graph is
+// recorded, the check becomes part of the graph, and its result is examined before a later run.
 #pragma once
 
 #include "backends/cuda/device/reduce_frame.cuh"
@@ -7,12 +7,12 @@
 
 namespace tapegrad::backends::cuda {
 
-/// The first place where wrong(x[i]) holds.
+/// Reducer for the first position where wrong(x[i]) holds.
 template <typename T, typename Wrong>
 struct FirstOf {
   using Part = int64_t;
   const T* x;
-  int64_t* y;  // the place and the bits of the element there
+  int64_t* y;  // output: the position and the bits of the element there
   int64_t count;
   Wrong wrong;
   bool only_if_found;
@@ -35,11 +35,11 @@ struct FirstOf {
 
 template <typename V>
 struct Offender {
-  int64_t index = -1;  // -1: there is none
+  int64_t index = -1;  // -1: no such element
   V value{};
 };
 
-/// x is contiguous.
+/// Returns the first element of a contiguous x for which wrong(x[i]) holds.
 template <typename T, typename Wrong>
 Offender<Compute<T>> find_first(const Tensor& x, const Wrong& wrong) {
   Offender<Compute<T>> found;

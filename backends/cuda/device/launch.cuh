@@ -1,5 +1,5 @@
-// The only way to launch a kernel. (Not <<<>>>, so that a plain C++ compiler can parse every .cu
-// file: the tests run them on the CPU.)
+// Kernel launches. All kernels are launched by launch() rather than by <<<>>>, so that a C++
+// compiler can parse every .cu file; the tests run them on the CPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 
 namespace tapegrad::backends::cuda {
 
-inline constexpr int kThreads = 256;  // of a block, unless there is a reason
+inline constexpr int kThreads = 256;  // default threads per block
 
 struct LaunchConfig {
   dim3 grid, block;
@@ -28,13 +28,13 @@ void launch(const LaunchConfig& c, void (*kernel)(P...), std::type_identity_t<P>
         "cudaLaunchKernel");
 }
 
-/// Threads for so many items, if they fit into one block.
+/// The number of threads, in whole warps, of a single block for `items` items.
 inline unsigned whole_warps(int64_t items) {
   return unsigned(std::clamp<int64_t>((items + 31) / 32 * 32, 32, kThreads));
 }
 
-/// For kernels that go through `count` items in steps of the grid: blocks of kThreads for
-/// `per_block` items each, but not more than fill the device a few times over.
+/// Launch configuration for kernels that process `count` items in grid-stride loops: blocks of
+/// kThreads for `per_block` items each, limited to a small multiple of the device's capacity.
 inline LaunchConfig grid_for(int64_t count, int64_t per_block, const Tensor& y) {
   const cudaStream_t stream = stream_of(y);
   const int64_t enough = int64_t(devices().multiprocessors[y.device().index]) * 32;
@@ -42,14 +42,14 @@ inline LaunchConfig grid_for(int64_t count, int64_t per_block, const Tensor& y) 
   return {unsigned(blocks), kThreads, stream};
 }
 
-/// The same where a thread takes `per_thread` items; a single block is as small as it can be.
+/// grid_for() with `per_thread` items per thread. A single block is made as small as possible.
 inline LaunchConfig threads_for(int64_t count, const Tensor& y, int per_thread = 1) {
   LaunchConfig config = grid_for(count, int64_t(kThreads) * per_thread, y);
   if (config.grid.x == 1) config.block = whole_warps((count + per_thread - 1) / per_thread);
   return config;
 }
 
-/// The first item of this thread, and the step to the next, where a thread takes one item.
+/// The first item of this thread, and the stride to the next, for one item per thread.
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }
 

@@ -1,11 +1,11 @@
-// Elementwise kernels: a formula of backends/formulas.h applied to tensors that broadcast.
+// Elementwise kernels: apply a formula of backends/formulas.h to tensors that broadcast.
 //
 //   map<T>(formulas::LeakyRelu{slope}, y, x);
 //
-// Operands that lie one after another go through in packs of 16 bytes of the widest, others element
-// by element at offsets that are computed from the index. Operands broadcast to y's shape; y may be
-// one of them (the same layout), and must not overlap them otherwise. Where one is packed
-// (packed.h), so is y.
+// Contiguous operands are processed in packs, of 16 bytes for the widest type; other operands
+// element by element at offsets computed from the index. Operands broadcast to y's shape. y may be
+// one of the operands (with the same layout) and must not overlap them otherwise. If an operand has
+// a packed layout (packed.h), so has y.
 #pragma once
 
 #include "backends/cuda/device/launch.cuh"
@@ -14,7 +14,7 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Elements of 16 bytes of the widest type, at most 8.
+/// Number of elements in 16 bytes of the widest type, at most 8.
 template <typename... Ts>
 constexpr int pack_size() {
   return std::min<int>(8, int(16 / std::max({sizeof(Ts)...})));
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) map_kernel(F f, Operands<1 + sizeof.
   map_items<F, To, From...>(f, o, std::index_sequence_for<From...>{});
 }
 
-/// y = f(inputs...) elementwise, each input with its own type.
+/// y = f(inputs...) elementwise; each input has its own type.
 template <typename To, typename... From, typename F, std::same_as<Tensor>... Inputs>
 void map_types(Type<To>, TypeList<From...>, const F& f, Tensor& y, const Inputs&... inputs) {
   static_assert(sizeof...(From) == sizeof...(Inputs));
@@ -64,7 +64,7 @@ void map_types(Type<To>, TypeList<From...>, const F& f, Tensor& y, const Inputs&
                             });
 }
 
-/// The same from one type to another.
+/// map_types() with inputs of type From and y of type To.
 template <typename To, typename From, typename F, std::same_as<Tensor>... Inputs>
 void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
   [&]<size_t... I>(std::index_sequence<I...>) {
@@ -73,13 +73,13 @@ void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
   (std::index_sequence_for<Inputs...>());
 }
 
-/// The same with one type for all.
+/// map_types() with one type T.
 template <typename T, typename F, std::same_as<Tensor>... Inputs>
 void map(const F& f, Tensor& y, const Inputs&... inputs) {
   map_to<T, T>(f, y, inputs...);
 }
 
-/// How backends/elementwise/ runs formulas here.
+/// CUDA as a Device of backends/elementwise/elementwise.h.
 struct Cuda {
   template <auto& kKernel, typename Types, typename F>
   static void set(Types types, F function) {

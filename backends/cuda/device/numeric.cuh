@@ -1,5 +1,5 @@
-// Elements and the numbers that kernels compute with: float for the sixteen-bit floats, converted
-// where they are loaded and stored and nowhere else.
+// Conversion between elements and compute types. Sixteen-bit floats are computed in float and
+// converted only where they are loaded and stored.
 #pragma once
 
 #include <cuda_bf16.h>

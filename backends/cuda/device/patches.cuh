@@ -1,4 +1,4 @@
-// Patches of image planes, written out as columns and summed back.
+// Conversion between image planes and columns of their windows.
 #pragma once
 
 #include "backends/cuda/device/each.cuh"
@@ -15,14 +15,17 @@ struct Extent {
 
 /// A plane and the windows that slide over it.
 struct Patches {
-  Extent size;   // of the plane
-  Extent count;  // of windows
+  Extent size;   // size of the plane
+  Extent count;  // number of windows
   Extent kernel, stride, padding, dilation;
 
-  TG_HD int64_t rows() const { return kernel.numel() * count.numel(); }  // columns of one plane
+  TG_HD int64_t rows() const {
+    return kernel.numel() * count.numel();
+  }  // rows of columns for one
+     // plane
 };
 
-/// Element i of [planes, kernel, windows]: 0 where it lies in the padding.
+/// Writes element i of [planes, kernel, windows]; 0 in the padding.
 template <typename T>
 struct ToColumns {
   const T* x;
@@ -44,14 +47,15 @@ struct ToColumns {
   }
 };
 
-/// The window whose tap u meets a position along one dimension, or -1.
+/// The window whose tap u reads a position along one dimension, or -1.
 TG_HD inline int64_t window_of(int64_t position, int64_t u, int64_t stride, int64_t padding,
                                int64_t dilation, int64_t count) {
   const int64_t start = position + padding - u * dilation;
   return start >= 0 && start % stride == 0 && start / stride < count ? start / stride : -1;
 }
 
-/// Element i of the planes: the sum of all that the windows hold of it, in the order of the taps.
+/// Writes element i of the planes: the sum over all windows that contain the element, in the order
+/// of taps.
 template <typename From, typename To>
 struct FromColumns {
   const From* columns;

@@ -1,19 +1,20 @@
 // Reductions over any dimensions of strided tensors.
 //
-// A Reducer says what is reduced, by what and where to:
+// A Reducer defines the elements, the operation and the destination:
 //
 //   struct SumOf {
 //     using Part = float;
 //     const T* x;
 //     T* y;
-//     static Part first();                                          // of nothing
-//     Part add(Part part, int64_t at, int64_t output) const;        // and the element at x[at]
+//     static Part first();                                          // the neutral element
+//     Part add(Part part, int64_t at, int64_t output) const;        // adds the element x[at]
 //     static Part merge(Part a, Part b);                            // commutative
 //     void finish(int64_t output, Part part) const;                 // y[output] = part
 //   };
 //
-// Every output belongs to one warp (or thread), or, where there are few outputs and much to reduce,
-// to several whose parts are merged in order afterwards: the same bits on every run.
+// Each output is computed by one warp (or thread). If there are few outputs with many elements,
+// several warps compute parts, which are then merged in a fixed order, so results are
+// deterministic.
 #pragma once
 
 #include "backends/cuda/device/numeric.cuh"
@@ -28,8 +29,8 @@ struct Merge {
   __device__ Part operator()(Part a, Part b) const { return Reducer::merge(a, b); }
 };
 
-/// Piece p of output o is index o * pieces + p. A warp has one, or, where plan.lanes is 1, each of
-/// its threads: one body serves both, since there are many reducers to compile.
+/// Piece p of output o has index o * pieces + p. A piece is processed by a warp, or by one thread
+/// if plan.lanes is 1. One body serves both cases, to limit compile time: there are many reducers.
 template <typename Reducer>
 __global__ void __launch_bounds__(kThreads)
     reduce_kernel(Reducer reducer, ReductionPlan plan, typename Reducer::Part* parts) {
@@ -65,8 +66,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Reduces x, whose layout and that of y (of x's rank, size 1 where it is reduced, contiguous) say
-/// what is reduced.
+/// Reduces x. y, which has x's rank and size 1 where x is reduced, and is contiguous, defines the
+/// reduced dimensions.
 template <typename Reducer>
 void reduce(const Reducer& reducer, const Tensor& x, const Tensor& y) {
   using Part = typename Reducer::Part;

@@ -1,4 +1,4 @@
-// What elements are reduced by; the form is explained in reduce_frame.cuh.
+// Reducers for reduce_frame.cuh, which explains their interface.
 #pragma once
 
 #include <limits>
@@ -7,10 +7,10 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Sums are made in float, of float64 in double, of integers in 64 bits, wrapping around.
+/// The type of sums: float, double for float64, and 64 bits with wrap-around for integers.
 template <typename T>
 using Accumulator = std::conditional_t<kIsFloat<T>, Compute<T>, uint64_t>;
-/// What a sum or product of T is stored as.
+/// The dtype of the result of a sum or product of T.
 template <typename T>
 using SumType = std::conditional_t<kIsFloat<T>, T, int64_t>;
 
@@ -59,7 +59,7 @@ __device__ V least_extreme() {
     return kLargest ? Limits::lowest() : Limits::max();
 }
 
-/// Moved between lanes in words of four bytes.
+/// V in words of at least four bytes, as lanes exchange it.
 template <typename V>
 using Lane = std::conditional_t<sizeof(V) >= 4, V, int32_t>;
 
@@ -71,7 +71,7 @@ struct ExtremeOf {
 
   __device__ static Part first() { return least_extreme<kLargest, Part>(); }
   __device__ Part add(Part part, int64_t at, int64_t) const { return merge(part, widen(x[at])); }
-  /// Commutative also of NaN and of zeros, but for their payload and sign.
+  /// Commutative, even for NaN and zeros, except for the payload of NaN and the sign of zero.
   __device__ static Part merge(Part a, Part b) { return holds_against<kLargest>(a, b) ? a : b; }
   __device__ void finish(int64_t output, Part part) const { y[output] = narrow<T>(part); }
 };
@@ -91,7 +91,7 @@ struct Contains {
   __device__ void finish(int64_t output, Part part) const { y[output] = (part != 0) == yes; }
 };
 
-/// (sum |x|^p)^(1/p); for p = 0 the number of elements that are not 0.
+/// (sum |x|^p)^(1/p); for p = 0 the number of nonzero elements.
 template <typename T>
 struct NormOf {
   using Part = Compute<T>;
@@ -114,8 +114,8 @@ struct NormOf {
   }
 };
 
-/// Number, mean and sum of the squared distances from it, merged by the formula of Chan, Golub and
-/// LeVeque (1979).
+/// Count, mean and sum of squared deviations; merged by the formula of Chan, Golub and LeVeque
+/// (1979).
 template <typename V>
 struct Moments {
   V count, mean, squares;
@@ -133,7 +133,7 @@ struct MomentsOf {
     const V mean = part.mean + distance / count;
     return {count, mean, part.squares + distance * (value - mean)};
   }
-  /// Commutative: the mean is weighed from both sides.
+  /// Commutative, because the mean is weighted symmetrically.
   __device__ static Part merge(Part a, Part b) {
     if (a.count == V(0)) return b;
     if (b.count == V(0)) return a;
@@ -143,7 +143,7 @@ struct MomentsOf {
   }
 };
 
-/// Of the variance, or its root.
+/// The variance or the standard deviation.
 template <typename T>
 struct VarianceOf : MomentsOf<T> {
   using V = Compute<T>;

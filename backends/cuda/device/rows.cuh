@@ -8,7 +8,7 @@ namespace tapegrad::backends::cuda {
 
 struct Rows {
   int64_t count, n;
-  int64_t step;  // from an element of a row to the next; 1 where rows are contiguous
+  int64_t step;  // stride of a row's elements; 1 if rows are contiguous
 
   explicit Rows(const Tensor& x)
       : count(x.shape()[0] * x.shape()[2]), n(x.shape()[1]), step(x.shape()[2]) {}

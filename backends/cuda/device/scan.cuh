@@ -1,18 +1,17 @@
-// Running results along rows: of each element and those before it.
+// Scans (cumulative ops) along rows.
 //
-// A Scan says what runs:
+// A Scan defines the operation:
 //
 //   struct RunningSum {
-//     using State = double;                        // of some elements that follow each other
-//     static constexpr bool kOneByOne = false;     // whether only single elements may be merged
+//     using State = double;                        // of a range of elements
+//     static constexpr bool kOneByOne = false;     // true: `after` must be a single element
 //     __device__ State none() const;               // of no elements
-//     __device__ State load(int64_t at, int64_t i) const;  // of element i of a row, which lies
-//     there
+//     __device__ State load(int64_t at, int64_t i) const;  // of element i of a row, at offset `at`
 //     __device__ State merge(State before, State after) const;
 //     __device__ void store(int64_t at, State state) const;
 //   };
 //
-// What is merged with what depends on the sizes alone: always the same bits.
+// The order of merges depends only on the sizes, so results are deterministic.
 #pragma once
 
 #include "backends/cuda/device/rows.cuh"
@@ -20,7 +19,7 @@
 
 namespace tapegrad::backends::cuda {
 
-/// The state of the threads in front of this one, and of all.
+/// The merged state of all preceding threads, and of all threads.
 template <typename State>
 struct Prefix {
   State before, all;
@@ -42,7 +41,7 @@ __device__ Prefix<State> prefix_of(BlockTeam, const Scan& scan, State own) {
   __shared__ __align__(16) unsigned char bytes[kWarps * sizeof(State)];
   State* warps = reinterpret_cast<State*>(bytes);
   const auto [before, all] = prefix_of(WarpTeam{}, scan, own);
-  __syncthreads();  // of a call before this one, warps have been read
+  __syncthreads();  // warps[] of a previous call has been read
   if (WarpTeam::rank() == 0) warps[threadIdx.x / kWarp] = all;
   __syncthreads();
   State in_front = scan.none(), total = scan.none();
@@ -53,8 +52,8 @@ __device__ Prefix<State> prefix_of(BlockTeam, const Scan& scan, State own) {
   return {scan.merge(in_front, before), total};
 }
 
-/// Goes on along elements first ... last - 1 of a row, and stores what runs; gives the state of
-/// all.
+/// Continues a scan over elements [first, last) of a row and stores the running results. Returns
+/// the final state.
 template <bool kStores, typename Team, typename Scan, typename State = typename Scan::State>
 __device__ State run_along(Team team, const Scan& scan, const Rows& rows, int64_t row,
                            int64_t first, int64_t last, State state) {
@@ -67,7 +66,7 @@ __device__ State run_along(Team team, const Scan& scan, const Rows& rows, int64_
       if (kStores) scan.store(at(i), state);
     }
   } else {
-    constexpr int kItems = 4;  // of a thread, side by side
+    constexpr int kItems = 4;  // consecutive items per thread
     for (int64_t i = first; i < last; i += Team::kSize * kItems) {
       const int64_t begin = i + Team::rank() * kItems,
                     end = begin + kItems < last ? begin + kItems : last;
@@ -87,15 +86,15 @@ __device__ State run_along(Team team, const Scan& scan, const Rows& rows, int64_
   return state;
 }
 
-/// A team for each row.
+/// Scans each row with one team.
 template <typename Team, typename Scan>
 __global__ void __launch_bounds__(kThreads) scan_rows(Scan scan, Rows rows) {
   for (int64_t row = Team::first(); row < rows.count; row += Team::step())
     run_along<true>(Team{}, scan, rows, row, 0, rows.n, scan.none());
 }
 
-// Few long rows go in pieces, a block for each: the states of all pieces, what runs into each of
-// them, and then the pieces themselves.
+// Few long rows are cut into pieces, with a block for each: scan_pieces<false> computes the state
+// of each piece, run_into_pieces the state before each piece, and scan_pieces<true> the results.
 
 inline constexpr int64_t kPiece = 4096;
 
@@ -126,11 +125,11 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Along the middle one of x's three dimensions.
+/// Scans along the middle of x's three dimensions.
 template <typename Scan>
 void run_scan(const Scan& scan, const Tensor& x) {
   using State = typename Scan::State;
-  constexpr int64_t kManyRows = 1024;  // that keep a device busy, a thread or a block for each
+  constexpr int64_t kManyRows = 1024;  // rows that keep a device busy with a thread or block each
   const Rows rows(x);
   if (x.numel() == 0) return;
   if (Scan::kOneByOne || rows.n <= 8 || (rows.step > 1 && rows.count >= kManyRows))

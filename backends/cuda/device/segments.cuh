@@ -1,4 +1,4 @@
-// Elements that go to one place, combined there by one thread in their order.
+// Combination of elements with equal destination, by one thread, in order.
 #pragma once
 
 #include "backends/cuda/device/each.cuh"
@@ -8,9 +8,9 @@
 
 namespace tapegrad::backends::cuda {
 
-inline constexpr int64_t kNowhere = -1;  // a key: the element is left out
+inline constexpr int64_t kNowhere = -1;  // key of an element that is left out
 
-/// Row-major index i of a shape as an offset: dimension dim does not count.
+/// Maps row-major index i of a shape to an offset, with stride 0 for dimension dim.
 inline Nest nest_without(const Shape& shape, const Strides& steps, int dim) {
   Nest nest;
   nest.rank = shape.rank();
@@ -21,12 +21,12 @@ inline Nest nest_without(const Shape& shape, const Strides& steps, int dim) {
   return nest;
 }
 
-/// keys[i] = the element of y that index[i] along dim means.
+/// keys[i] = the offset in y of the element that index[i] refers to along dim.
 struct Targets {
   const int64_t* index;
   int64_t* keys;
   Nest nest;
-  int64_t step, size;  // a graph checks indices beside their use: what leads outside is left out
+  int64_t step, size;  // indices out of range are left out: a graph checks indices without waiting
   __device__ void operator()(int64_t i) const {
     const int64_t at = index[i];
     keys[i] = at >= 0 && at < size ? nest.offset(i) + at * step : kNowhere;
@@ -41,7 +41,7 @@ inline Tensor targets_of(const Tensor& index, int dim, const Tensor& y) {
   return keys;
 }
 
-/// y[key] = rule(... rule(y[key], source of the first with that key) ..., of the last).
+/// Applies rule to y[key] and each source with this key, in order: y[key] = rule(y[key], source).
 template <typename T, typename Rule>
 struct CombineSegment {
   const T* source;
@@ -58,7 +58,7 @@ struct CombineSegment {
   }
 };
 
-/// keys are elements of y's memory (from y's first on) below `bound`, or kNowhere.
+/// keys are offsets from y's first element, below `bound`, or kNowhere.
 template <typename T, typename Rule>
 void combine(const Tensor& source, const Tensor& keys, int64_t bound, const Rule& rule, Tensor& y) {
   const Sorted sorted = sort_keys(keys, bits_for(bound));

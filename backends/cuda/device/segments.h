@@ -1,23 +1,23 @@
-// Sorting by keys, and what follows from it: sums over elements that go to one place, in the order
-// of the elements, so that the result is always the same.
+// Sorting by keys, and sums of elements with equal keys, in the order of the elements, so that
+// results are deterministic.
 #pragma once
 
 #include "core/base/tensor.h"
 
 namespace tapegrad::backends::cuda {
 
-/// Keys in order, and where each stood.
+/// Sorted keys and their original positions.
 struct Sorted {
-  Tensor keys;   // int64: bits of unsigned numbers
+  Tensor keys;   // int64 with the bits of unsigned numbers
   Tensor order;  // int64
 };
 
-/// Stable, by the lowest `bits` of contiguous keys, as unsigned numbers.
+/// Sorts contiguous keys, as unsigned numbers, by their lowest `bits`. Stable.
 Sorted sort_keys(const Tensor& keys, int bits);
-/// Sorts anew what is sorted already: keys[i] belongs to what stands at sorted.order[i].
+/// Sorts again by further keys, where keys[i] belongs to the element at order[i].
 Sorted sort_again(const Tensor& keys, const Tensor& order, int bits);
 
-/// Bits of numbers below `bound`.
+/// Number of bits needed for numbers below `bound`.
 int bits_for(int64_t bound);
 
 }  // namespace tapegrad::backends::cuda

@@ -1,4 +1,5 @@
-// Threads that share one row of work: one, a warp or a block. The same kernel body serves all.
+// Teams: the threads that share a row of work, which are one thread, a warp or a block. One kernel
+// body serves all kinds.
 //
 //   template <typename Team> __global__ void row_sums(...) {
 //     for (int64_t row = Team::first(); row < rows; row += Team::step()) {
@@ -8,7 +9,7 @@
 //     }
 //   }
 //
-// A result is combined in a fixed order, whatever the device does: always the same bits.
+// Values are merged in a fixed order, so results are deterministic.
 #pragma once
 
 #include "backends/cuda/device/launch.cuh"
@@ -18,7 +19,7 @@ namespace tapegrad::backends::cuda {
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr int kWarp = 32;
 
-/// Another lane's value, of any trivial type; shuffle(word) gives a word of it.
+/// Exchanges a value of any trivial type between lanes; shuffle(word) exchanges a word of it.
 template <typename V, typename Shuffle>
 __device__ V shuffle_words(V value, const Shuffle& shuffle) {
   static_assert(std::is_trivially_copyable_v<V> && sizeof(V) % 4 == 0);
@@ -34,7 +35,7 @@ template <typename V>
 __device__ V shuffle_xor(V value, int lanes) {
   return shuffle_words(value, [=](auto word) { return __shfl_xor_sync(kAllLanes, word, lanes); });
 }
-/// That of so many lanes in front; the first lanes keep their own.
+/// The value of the lane `lanes` below; the lowest lanes keep their own value.
 template <typename V>
 __device__ V shuffle_up(V value, int lanes) {
   return shuffle_words(value, [=](auto word) { return __shfl_up_sync(kAllLanes, word, lanes); });
@@ -44,7 +45,7 @@ __device__ V shuffle_from(V value, int lane) {
   return shuffle_words(value, [=](auto word) { return __shfl_sync(kAllLanes, word, lane); });
 }
 
-/// The same in every lane; merge must be commutative.
+/// Returns the merged value in every lane; merge must be commutative.
 template <typename V, typename Merge>
 __device__ V warp_reduce(V value, const Merge& merge) {
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2)
@@ -52,7 +53,7 @@ __device__ V warp_reduce(V value, const Merge& merge) {
   return value;
 }
 
-/// A thread for each row; neighbours have neighbouring rows.
+/// One thread per row; neighbouring threads have neighbouring rows.
 struct ThreadTeam {
   static constexpr int kSize = 1;
   __device__ static int rank() { return 0; }
@@ -75,7 +76,7 @@ struct WarpTeam {
   }
 };
 
-/// A block of kThreads.
+/// A block of kThreads per row.
 struct BlockTeam {
   static constexpr int kSize = kThreads;
   __device__ static int rank() { return int(threadIdx.x); }
@@ -87,7 +88,7 @@ struct BlockTeam {
     __shared__ __align__(16) unsigned char bytes[kWarps * sizeof(V)];
     V* parts = reinterpret_cast<V*>(bytes);
     value = warp_reduce(value, merge);
-    __syncthreads();  // of a reduction before this one, parts have been read
+    __syncthreads();  // parts[] of a previous reduction has been read
     if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = value;
     __syncthreads();
     value = parts[0];
@@ -96,8 +97,8 @@ struct BlockTeam {
   }
 };
 
-/// Calls run(Team{}) with the smallest team that is worth it for rows of n elements which lie
-/// `step` apart: where rows lie side by side, neighbouring threads take neighbouring rows.
+/// Calls run(Team{}) with the smallest team that suits rows of n elements with stride `step`. If
+/// rows are interleaved (step > 1), neighbouring threads process neighbouring rows.
 template <typename Run>
 void with_team(int64_t n, int64_t step, const Run& run) {
   if (n <= 4 || step > 1) return run(ThreadTeam{});
@@ -105,7 +106,7 @@ void with_team(int64_t n, int64_t step, const Run& run) {
   run(BlockTeam{});
 }
 
-/// A grid with a team for every row.
+/// A grid with one team per row.
 template <typename Team>
 LaunchConfig teams_for(int64_t rows, const Tensor& y) {
   constexpr int kTeams = kThreads / Team::kSize;

@@ -1,20 +1,22 @@
-// Convolutions of sixteen-bit images whose channels lie last (packed.h), by cuDNN, which would turn
-// others round before and after its kernels for tensor cores. They take images that are in order
-// too, and turn them round once.
+// Convolutions of sixteen-bit channels-last images (packed.h) by cuDNN. For row-major images cuDNN
+// would convert before and after its tensor core kernels; these functions convert row-major
+// operands once and leave their results channels-last.
 #pragma once
 
 #include "ops/conv.h"
 
 namespace tapegrad::backends::cuda {
 
-/// Whether convolutions leave images of the type and number of channels packed.
+/// Whether convolutions leave images of this dtype and number of channels packed.
 bool are_packed(DType dtype, int64_t channels, tapegrad::Device device);
 
-/// y = conv2d(x, weight), without bias, left packed. False, with nothing done, where cuDNN does not
-/// do it, y may not be packed, or channels come in no eights (so in a first layer).
+/// y = conv2d(x, weight), without bias; y is left packed. Returns false, with nothing done, if
+/// cuDNN does not support it, y may not be packed, or the channels are no multiple of eight (as in
+/// a first layer).
 bool conv2d_packed(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y);
 
-/// Its gradients; which of the wanted ones were computed. dx is left packed.
+/// Gradients of conv2d_packed(). Tells which of the requested gradients were computed. dx is left
+/// packed.
 struct PackedGradients {
   bool x = false, weight = false;
 };

@@ -1,4 +1,4 @@
-// What an elementwise kernel goes over: strided operands of one shape.
+// Operands of an elementwise kernel: strided tensors of one shape.
 #pragma once
 
 #include <array>
@@ -8,13 +8,13 @@
 
 namespace tapegrad::backends::cuda {
 
-/// As many elements as are loaded or stored at once.
+/// A vector of elements that is loaded or stored at once.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
   T v[kCount];
 };
 
-/// Division by a number that is known at the launch, of n < 2^31 (Granlund and Montgomery 1994).
+/// Division of n < 2^31 by a divisor known at launch (Granlund and Montgomery 1994).
 class Divisor {
  public:
   Divisor() = default;
@@ -29,20 +29,20 @@ class Divisor {
 };
 
 enum class Access : uint8_t {
-  kPacked,   // one after another, and aligned for Packs
-  kLinear,   // one after another
-  kSingle,   // one element for all
-  kRow,      // one row for all, of whole Packs
-  kStrided,  // at an offset that is computed from the index
+  kPacked,   // contiguous, and aligned for Packs
+  kLinear,   // contiguous
+  kSingle,   // one element, repeated
+  kRow,      // one row of whole Packs, repeated
+  kStrided,  // at an offset computed from the index
 };
 
-/// What a map goes over; operand 0 is y.
+/// The operands of a map; operand 0 is y.
 template <size_t N>
 struct Operands {
   int64_t count = 0;
   int rank = 0;
-  bool packed = true;    // no operand is read or written element by element
-  bool strided = false;  // one is kStrided or kRow
+  bool packed = true;    // no operand is accessed element by element
+  bool strided = false;  // some operand is kStrided or kRow
   Access access[N] = {};
   Divisor sizes[kMaxRank] = {};
   int64_t strides[N][kMaxRank] = {};
@@ -80,11 +80,12 @@ struct Operands {
   }
 };
 
-/// Calls run(formula, operands, y) for pieces of fewer than 2^31 elements, so that indices of
-/// strided operands need 32 bits; work without those is one piece. Operand 0 is y; all broadcast to
-/// its shape. element[i] is the size of one of operand i, and a pack has so many of them.
+/// Calls run(formula, operands, y) for pieces of fewer than 2^31 elements, so that 32-bit indices
+/// suffice for strided operands; work without strided operands is one piece. Operand 0 is y; the
+/// others broadcast to its shape. element[i] is the element size of operand i; `pack` is the number
+/// of elements of a Pack.
 ///
-/// Not part of map(), which is compiled once a formula and type.
+/// Separate from map(), which is compiled for every formula and type.
 template <size_t N>
 void for_each_piece(const std::array<const Tensor*, N>& operands,
                     const std::array<int64_t, N>& element, int pack, const void* formula,

@@ -1,18 +1,20 @@
-// Images whose channels lie last, as cuDNN's kernels for tensor cores want them: a convolution of
-// sixteen-bit images leaves its result so for the next layer (Packing of core/base/storage.h, with
-// one block). A kernel that takes them sees a plain tensor over the packed values, their pixels:
-// [n, h, w, channels] for [n, channels, h, w]. To all others they are in order.
+// Channels-last images for cuDNN's tensor core kernels. A convolution of sixteen-bit images leaves
+// its result in this packed layout (Packing of core/base/storage.h with one block) for the next
+// layer. A kernel that accepts packed tensors sees a plain tensor of their pixels,
+// [n, h, w, channels] for [n, channels, h, w]. For other kernels the values are first converted to
+// row-major order.
 //
-// Streams: packed values are written and read in the stream that their memory was made for, and no
-// other. So they can be put in order, which frees that memory, at any time: what reads it was given
-// to the stream before. Who asks for them in another stream has them put in order first, in theirs,
-// and waits for it. Once the program has made a stream of its own the host waits too (and a
-// recording ends), since a third stream may read them, which knows when they were computed but not
-// that they were put in order since.
+// Streams: packed values are written and read only in the stream that their memory was allocated
+// for. Unpacking, which frees this memory, is therefore safe at any time: earlier readers precede
+// it in the stream. If another stream asks for the values, they are unpacked in the original stream
+// and the other stream waits. Once the program has created a stream of its own, the host waits, too
+// (and a recording ends): a third stream may know when the values were computed, but not that they
+// were unpacked since.
 //
-// Graphs: what is recorded packs its own results only, which lie in its pool. They are put in order
-// in the recording, at the latest at its end (Capture::settle). What lay packed before it is put in
-// order before it too, outside, and not again by its runs (note_operand of api.h).
+// Graphs: a recording packs only its own results, whose memory is in its pool. They are unpacked
+// within the recording, at the latest at its end (Capture::settle). Tensors packed before the
+// recording are unpacked before it, so that its runs do not repeat the conversion (note_operand()
+// of api.h).
 #pragma once
 
 #include <optional>
@@ -21,25 +23,25 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Smaller results are left in order: their kernels are too short for it to matter.
+/// Smaller results stay in row-major order, because their kernels are too short to profit.
 inline constexpr int64_t kPackedElements = int64_t(1) << 13;
 
-/// Over the packed values of a tensor that is all of them, and has their channels.
+/// The pixels of a tensor that spans its packed storage and has its channels.
 std::optional<Tensor> pixels_of(const Tensor& x);
-/// The same, or a copy of a contiguous tensor.
+/// The pixels of a packed tensor, or a converted copy of a contiguous tensor.
 Tensor pixels_or_copy(const Tensor& x);
 
-/// Whether y may be left packed: elements of two or four bytes, all of its memory, large.
+/// Whether y may be packed: it has elements of two or four bytes, spans its storage, and is large.
 bool can_be_packed(const Tensor& y);
-/// The memory of such a tensor, to write the pixels of its values to; then set_packed().
+/// The memory of such a tensor as pixels to be written; call set_packed() afterwards.
 Tensor pixels_to_write(const Tensor& y);
 void set_packed(const Tensor& y);
 
 /// A view with the channels last.
 Tensor channels_last(const Tensor& x);
 
-/// y [batch, columns, rows] = x [batch, rows, columns], of elements of two or four bytes; in x's
-/// current stream.
+/// Writes y [batch, columns, rows], the transpose of x [batch, rows, columns], with elements of two
+/// or four bytes, in the current stream of x's device.
 void transpose(const std::byte* x, std::byte* y, int64_t batch, int64_t rows, int64_t columns,
                int64_t element, tapegrad::Device device);
 

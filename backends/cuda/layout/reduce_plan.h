@@ -1,4 +1,4 @@
-// Which elements of a strided tensor meet in which result.
+// Plan of a reduction: maps elements of a strided tensor to results.
 #pragma once
 
 #include "core/base/host_device.h"
@@ -6,7 +6,7 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Where index i of a loop nest lies.
+/// A loop nest; offset(i) is the offset of its i-th element.
 struct Nest {
   int rank = 0;
   int64_t sizes[kMaxRank] = {};
@@ -25,11 +25,11 @@ struct Nest {
 struct ReductionPlan {
   Nest kept, reduced;
   int64_t outputs = 0, reduced_count = 0;
-  int64_t pieces = 1;  // parts of what is reduced
-  int lanes = 1;       // threads for a piece: a warp, or 1 for few elements or for columns
+  int64_t pieces = 1;  // parts of the reduced elements
+  int lanes = 1;       // threads per piece: a warp, or 1 for few elements or for columns
 };
 
-/// y has x's rank, and size 1 where x is reduced.
+/// y has x's rank, with size 1 where x is reduced.
 ReductionPlan plan_reduction(const Tensor& x, const Tensor& y);
 
 }  // namespace tapegrad::backends::cuda

@@ -1,11 +1,11 @@
-// Where a tensor lies, whatever its dtype.
+// The address of a tensor of any dtype.
 #pragma once
 
 #include "core/base/tensor.h"
 
 namespace tapegrad::backends::cuda {
 
-/// Of the first element.
+/// The address of the first element.
 inline std::byte* address_of(const Tensor& x) {
   return x.storage().data() + x.layout().offset * size_of(x.dtype());
 }

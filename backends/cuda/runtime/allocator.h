@@ -1,5 +1,4 @@
-// Pools of device memory. Pool 0 is everybody's; any other number is a pool that its first use
-// makes.
+// Pools of device memory. Pool 0 is the default pool; any other pool is created at its first use.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,23 +7,24 @@
 
 namespace tapegrad::backends::cuda {
 
-/// TAPEGRAD_CUDA_ALLOCATOR=direct: every block is a cudaMalloc, for tools that watch those, and
-/// there are no pools.
+/// Whether TAPEGRAD_CUDA_ALLOCATOR=direct is set: every block is then a cudaMalloc, for tools that
+/// observe those calls, and there are no pools.
 bool is_direct();
 
-/// What this thread allocates comes from this pool.
+/// The pool from which this thread allocates.
 int64_t pool_in_use();
-/// From now on from another. Returns the one before.
+/// Sets the pool of this thread and returns the previous one.
 int64_t use_pool(int64_t pool);
 
-/// Where a tensor's memory is from, and the stream it was made for.
+/// The pool of a tensor's memory and the stream that it was allocated for.
 struct Home {
   int64_t pool = 0;
   cudaStream_t stream = nullptr;
 };
 Home home_of(const Storage& x);
 bool is_from_pool(int64_t pool, const Tensor& x);
-/// Its memory becomes pool 0's, used in the stream; the device must be done with it.
+/// Moves the pool's memory to pool 0, for use in the stream. The device must have finished using
+/// it.
 void release_pool(int64_t pool, tapegrad::Device device, cudaStream_t stream);
 
 }  // namespace tapegrad::backends::cuda

@@ -1,4 +1,4 @@
-// Calls of the CUDA libraries. Every one is checked; an error names the op and the call.
+// Checked calls of the CUDA libraries. Errors name the op and the call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,35 +10,39 @@
 
 namespace tapegrad::backends::cuda {
 
-/// CudaError, "softmax: cudaLaunchKernel: invalid configuration argument", unless it succeeded.
+/// Throws CudaError, for example "softmax: cudaLaunchKernel: invalid configuration argument",
+/// unless the call succeeded.
 void check(cudaError_t status, std::string_view call);
 
 #define TG_CUDA(call) ::tapegrad::backends::cuda::check((call), #call)
 
-// While a graph is recorded (core/autograd/internal/capture.h, which nvcc is spared).
+// Graph recording. core/autograd/internal/capture.h has the interface, which nvcc need not compile.
 
-/// Whether this thread records, or prepares a run.
+/// Whether this thread records a graph or prepares a run.
 bool is_recording_graph();
-/// For calls that wait for the device, or that it could not repeat: what is recorded by this thread
-/// is executed instead, and the call can be made.
+/// Call before waiting for the device and before calls that a graph cannot repeat: executes the
+/// work that this thread has recorded so far and ends the recording.
 void stop_recording(std::string_view why);
 void note_operand(const Tensor& x);
 template <typename T>
 void note_operand(const T&) {}
-/// Where a check of values leaves its result in each run; null when none is recorded.
+/// The address to which a check of values writes its result in each run; null if no graph is
+/// recorded.
 int64_t* recorded_verdict();
-/// Capture::base_of(), or null.
+/// Capture::base_of(), or null if no graph is recorded.
 const RandomState* live_base(RandomState state);
-/// Capture::live(), or null; and whether nothing is to be launched: a run is prepared.
+/// Capture::live(), or null if no graph is recorded. is_preparing_run() tells that nothing must be
+/// launched.
 const void* live_value(const void* value, size_t bytes);
 bool is_preparing_run();
 
-/// The kernel that this thread is in, for messages; "cuda" outside of any.
+/// The name of the kernel that this thread runs, for messages; "cuda" outside of kernels.
 std::string_view current_op();
 bool is_in_kernel();
 
-/// Names the kernel for as long as it lives. With TAPEGRAD_CUDA_BLOCKING=1 in the environment
-/// finish() waits for the device, so that an error comes from the op that made it.
+/// Sets the name of the running kernel for the lifetime of the object. With
+/// TAPEGRAD_CUDA_BLOCKING=1, finish() waits for the device, so that an error is reported by the op
+/// that caused it.
 class OpScope {
  public:
   explicit OpScope(const KernelTable& kernel);
@@ -52,7 +56,7 @@ class OpScope {
   const KernelTable* outer_;
 };
 
-/// Fills the slots of a kernel for CUDA, as set_kernel() does.
+/// Fills the CUDA slots of a kernel, as set_kernel() does.
 template <auto& kKernel, typename... Ts, typename F>
 void set(TypeList<Ts...> types, F) {
   set_kernel(kKernel, DeviceType::kCuda, types,

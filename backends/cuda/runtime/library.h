@@ -1,19 +1,20 @@
-// Libraries of CUDA that are opened at their first use: linked, they would be loaded by every
-// program, for 50 ms and more, also where there is no GPU.
+// CUDA libraries that are loaded at their first use. If they were linked, every program would load
+// them, which takes 50 ms or more, even without a GPU.
 #pragma once
 
 #include <string_view>
 
 namespace tapegrad::backends::cuda {
 
-/// The address of a function of cuBLAS. CudaError when there is no such library or function.
+/// The address of a cuBLAS function. Throws CudaError if the library or the function does not
+/// exist.
 void* find_in_cublas(const char* function);
-/// The same of cuBLASLt; null where it is not there.
+/// The address of a cuBLASLt function; null if it does not exist.
 void* find_in_cublas_lt(const char* function);
-/// The same of cuDNN 9.
+/// The address of a cuDNN 9 function; null if it does not exist.
 void* find_in_cudnn(const char* function);
 
-/// A function that was found, with the prototype of its header.
+/// A loaded function with the prototype of its header.
 template <typename F>
 class Found {
  public:

@@ -1,5 +1,4 @@
-// Copies to a device that nobody waits for: by way of memory that the system may not move, from
-// which the device reads by itself.
+// Asynchronous copies to a device through pinned memory, which the device reads directly.
 #pragma once
 
 #include "core/base/allocator.h"
@@ -7,16 +6,17 @@
 
 namespace tapegrad::backends::cuda {
 
-/// Copies to the device, in its current stream. `from` may change as soon as this returns.
+/// Copies to the device, in its current stream. `from` may be modified as soon as this function
+/// returns.
 void copy_to_device(const void* from, void* to, size_t bytes, tapegrad::Device device);
-/// The same of a contiguous tensor; one that was pinned for the device is read by the device
-/// itself.
+/// Copies a contiguous tensor. If the tensor was pinned for the device, the device reads it
+/// directly.
 void copy_to_device(const Tensor& from, void* to, size_t bytes, tapegrad::Device device);
 
-/// Of the memory between and of pinned tensors, of all devices: in use until the device has read
-/// it, or the tensor lives.
+/// Statistics of staging memory and pinned tensors, for all devices. Memory is in use until the
+/// device has read it, or while the tensor lives.
 MemoryStats pinned_stats();
-/// Gives back what no copy uses.
+/// Frees the pinned memory that no copy uses.
 void empty_pinned(tapegrad::Device device);
 
 }  // namespace tapegrad::backends::cuda

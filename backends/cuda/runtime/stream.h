@@ -1,4 +1,4 @@
-// Devices and the streams that this thread works in.
+// Devices, and the current streams of a thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,37 +14,38 @@ namespace tapegrad::backends::cuda {
 
 inline constexpr int kMaxDevices = 16;
 
-/// What was found when CUDA was first asked for.
+/// The devices found at the first use of CUDA.
 struct Devices {
   int count = 0;
-  std::string reason;                // why there is none
-  int multiprocessors[kMaxDevices];  // of each
-  int generation[kMaxDevices];       // the first number of the compute capability
+  std::string reason;                // why there are none
+  int multiprocessors[kMaxDevices];  // of each device
+  int generation[kMaxDevices];       // major compute capability
 };
 const Devices& devices();
 
-/// Makes the device this thread's and gives the thread's current stream on it. DeviceError when
-/// there is no such device.
+/// Makes the device current for this thread and returns the thread's current stream on it. Throws
+/// DeviceError if the device does not exist.
 cudaStream_t stream_of(tapegrad::Device device);
 inline cudaStream_t stream_of(const Tensor& x) { return stream_of(x.device()); }
 
-/// DeviceError, naming `who`, unless there is such a CUDA device, which becomes this thread's.
+/// Makes the CUDA device current for this thread. Throws DeviceError, naming `who`, if it does not
+/// exist.
 void require_cuda(tapegrad::Device device, std::string_view who);
 
-/// Makes a stream this thread's current one on the device. Returns the one before.
+/// Sets this thread's current stream on the device and returns the previous one.
 cudaStream_t set_stream(tapegrad::Device device, cudaStream_t stream);
 
-/// Whether the program has made streams of its own on the device.
+/// Whether the program has created streams on the device.
 bool has_side_streams(tapegrad::Device device);
 
-/// The one stream of the device that graphs are recorded in, and its lock.
+/// The stream of a device in which graphs are recorded, and its lock.
 struct RecordingStream {
   cudaStream_t stream = nullptr;
   std::mutex mutex;
 };
 RecordingStream& recording_stream(tapegrad::Device device);
 
-/// Makes what is given to `later` from now on wait for what was given to `earlier`.
+/// Makes work enqueued in `later` after this call wait for the work already enqueued in `earlier`.
 void order(cudaStream_t earlier, tapegrad::Device device, cudaStream_t later,
            tapegrad::Device later_device);
 
