@@ -33,12 +33,12 @@ NamedValues values_of(const EpochResult& result) {
                                                {"train_accuracy", result.train_accuracy},
                                                {"val_loss", result.val_loss},
                                                {"val_accuracy", result.val_accuracy}})
-    // A loss is shown even when it has become NaN.
+    // The loss is shown even if it is NaN.
     if (!std::isnan(value) || name == "loss") values.emplace_back(name, value);
   return values;
 }
 
-/// The sums of a pass over data.
+/// Running means of loss and accuracy over one pass.
 struct Sums {
   RunningMean loss, accuracy;
 
@@ -50,7 +50,7 @@ struct Sums {
   }
 };
 
-/// Restores the mode of every module at the end.
+/// Restores the mode of every module in the destructor.
 struct ModeKeeper final : nn::MemberVisitor {
   explicit ModeKeeper(nn::Module& model) { model.visit(*this); }
   void on_module(const std::string&, nn::Module& module) override {
@@ -59,7 +59,7 @@ struct ModeKeeper final : nn::MemberVisitor {
   std::vector<std::pair<nn::Module*, bool>> modes;
 };
 
-/// Outer modules come first, and train() reaches all within: the inner ones' own modes come later.
+/// Outer modules come first. train() sets the mode of all submodules, whose own entries follow.
 void restore(const std::vector<std::pair<nn::Module*, bool>>& modes) {
   for (const auto& [module, training] : modes) module->train(training);
 }
@@ -83,7 +83,7 @@ History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOpt
   StepTimer& times = history.times;
   times.skip();
   const KeepMode keep(model);
-  // In a model that trains, a part that was put into evaluation mode stays in it: it is frozen.
+  // If the model is in training mode, submodules in evaluation mode are frozen and stay so.
   if (!model.is_training()) model.train();
   GraphedStep step(
       [&](const Variable& x, const Variable& target) {

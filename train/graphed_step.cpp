@@ -21,7 +21,7 @@ std::vector<Variable> copies(const std::vector<Variable>& results) {
   return values;
 }
 
-/// A fixed place for the values of an input.
+/// Memory at a fixed address for the values of an input.
 class FixedInput {
  public:
   explicit FixedInput(const Variable& x) : fixed_(x.value().empty_like()) {}
@@ -30,7 +30,7 @@ class FixedInput {
     return x.shape() == fixed_.shape() && x.dtype() == fixed_.dtype() &&
            x.device() == fixed_.device();
   }
-  /// What has not changed since the last time is not copied again.
+  /// Skips the copy if the same unchanged tensor was copied last time.
   void set(const Variable& x) {
     const Tensor& value = x.value();
     if (last_ && last_.shares_storage(value) && last_.layout().offset == value.layout().offset &&
@@ -49,20 +49,20 @@ class FixedInput {
   uint32_t version_ = 0;
 };
 
-/// What is known of inputs of one set of shapes.
+/// State for inputs of one set of shapes and dtypes.
 struct Shapes {
   std::vector<FixedInput> inputs;
-  int64_t calls = 0;  // that ran the function
+  int64_t calls = 0;  // calls that ran the function
   std::unique_ptr<Capture> graph;
-  std::vector<Variable> results;  // of the graph
-  std::string reason;             // why there is none
+  std::vector<Variable> results;  // results of the graph
+  std::string reason;             // why there is no graph
 
   bool take(GraphedStep::Inputs given) const {
     bool all = given.size() == inputs.size();
     for (size_t i = 0; all && i < given.size(); ++i) all = inputs[i].takes(given[i]);
     return all;
   }
-  /// The fixed places, with these values.
+  /// Copies the given values to the fixed addresses.
   std::vector<Variable> fix(GraphedStep::Inputs given) {
     std::vector<Variable> fixed;
     for (size_t i = 0; i < given.size(); ++i) {
@@ -144,10 +144,11 @@ std::vector<Variable> GraphedStep::Impl::run(Inputs given) {
   if (shapes->graph && !shapes->graph->is_current()) {
     shapes->results.clear();
     shapes->graph.reset();
-    shapes->calls = options.warmup - 1;  // what was replaced may have to be made anew
+    shapes->calls = options.warmup - 1;  // replaced tensors may need new warm-up work
   }
   if (shapes->graph) return repeat(*shapes, given);
-  // In the places of the recording: what libraries choose by layout and alignment is then known.
+  // Warm-up uses the fixed inputs, so that libraries choose algorithms for the layout and alignment
+  // of the recording.
   if (shapes->calls++ < options.warmup) return copies(eagerly(shapes->fix(given), ""));
   return record(*shapes, given);
 }

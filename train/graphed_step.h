@@ -1,6 +1,6 @@
-// GraphedStep: a training step that a GPU repeats by itself, as one CUDA graph. A step of a small
-// model is some hundred kernels of a few microseconds, which a CPU cannot give out fast enough; a
-// graph is given out at once. On the CPU the same call just runs the step.
+// GraphedStep: records a training step as a CUDA graph and replays it. A step of a small model
+// consists of some hundred kernels of a few microseconds, which a CPU cannot launch fast enough; a
+// graph is one launch. On the CPU the same call just runs the step.
 //
 //   GraphedStep step([&](const Variable& x, const Variable& y) {
 //     optimizer.zero_grad();
@@ -12,29 +12,30 @@
 //   for (auto& [x, y] : batches) mean.add(step(x, y));
 //   if (!step.reason().empty()) std::cout << "not graphed: " << step.reason() << '\n';
 //
-// The first calls run the function as it is (they are steps of the training like all others), on
-// inputs that are copied to where a graph will read them; the next one records what it gives to the
-// device, and from then on that is repeated with the values of the inputs at hand. Repeated calls
-// give the very bits of calls that are not. Each set of shapes and types of the inputs has a graph
-// of its own, so that a last batch may be smaller.
+// The first calls run the function (they are ordinary training steps) on inputs that are copied to
+// fixed addresses. The next call records the GPU work of the function. Further calls copy their
+// inputs to the fixed addresses and replay the graph, with results bit-identical to those of the
+// function. Each set of shapes and dtypes of the inputs has its own graph, so a last batch may be
+// smaller.
 //
-// Repeated is what the device does. What the function does on the host happens only while it runs:
-// numbers that it computes there stay as they were, branches as they were taken, lines it prints
-// appear once. These are taken anew in each call all the same: random numbers (dropout), the rate
-// and the step number of an optimizer (so a scheduler works, outside of the function), the scale of
-// a GradScaler, whose decision to leave a step out the device makes by itself.
+// A replay repeats only the GPU work. Host code of the function runs only when the function runs:
+// numbers that it computes keep their values, branches keep their direction, printed lines appear
+// once. The exceptions, which change in each replay, are random numbers (dropout), the learning
+// rate and step number of an optimizer (so a scheduler works, if stepped outside of the function),
+// and the scale of a GradScaler, whose decision to skip a step is made on the device.
 //
-// What cannot be repeated is found while it is recorded. The function then runs as if it had not
-// been, now and in later calls, and reason() says why:
+// A step that cannot be replayed is detected while it is recorded. The function then runs normally
+// in this and in later calls, and reason() says why:
 //
-//   - it waits for the device: item(), to(cpu), printing, nonzero() and whatever else has a result
-//     whose size depends on values; values that it brings from the CPU
-//   - it reads a tensor and then puts another in its place (h = f(h)): use copy_(h, f(h))
-//   - TAPEGRAD_CUDA_BLOCKING, TAPEGRAD_CUDA_ALLOCATOR=direct
+//   - the function waits for the device: item(), to(cpu), printing, nonzero() and other ops whose
+//     result size depends on values; or it copies values from the CPU
+//   - the function reads a tensor and then replaces it (h = f(h)); use copy_(h, f(h))
+//   - TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set
 //
-// Tensors that the function reads without being given them are read where they were: writing into
-// them is seen. When one is replaced (load_state_dict, to()), the step is recorded again. Class ids
-// and indices are checked in each repeat too, but the error comes with a later call.
+// Tensors that the function reads beside its inputs are read at their address in each replay, so
+// writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the step is
+// recorded again. Class ids and indices are checked in each replay too, but the error is thrown by
+// a later call.
 #pragma once
 
 #include <concepts>
@@ -50,9 +51,9 @@
 namespace tapegrad {
 
 struct GraphedStepOptions {
-  bool enabled = true;     // else every call runs the function
-  int64_t warmup = 3;      // calls with inputs of new shapes that run the function; at least 1
-  int64_t max_graphs = 4;  // sets of shapes that get one; calls with others run the function
+  bool enabled = true;     // if false, every call runs the function
+  int64_t warmup = 3;      // calls that run the function for new input shapes; at least 1
+  int64_t max_graphs = 4;  // sets of shapes with a graph; calls with other shapes run the function
 };
 
 class GraphedStep {
@@ -60,9 +61,10 @@ class GraphedStep {
   using Inputs = std::span<const Variable>;
   using Function = std::function<std::vector<Variable>(Inputs)>;
 
-  /// fn takes its inputs one by one, up to three, or as Inputs, and returns a Variable, a
-  /// std::vector of them, or nothing. What it uses (model, optimizers, generators) outlives this.
-  /// `inputs` are what a call without any takes. ArgumentError for a warmup or max_graphs below 1.
+  /// fn takes up to three inputs, or Inputs, and returns a Variable, a std::vector of Variables, or
+  /// nothing. Everything that fn uses (model, optimizers, generators) must outlive this object.
+  /// `inputs` are used by calls without arguments. Throws ArgumentError for a warmup or max_graphs
+  /// below 1.
   template <typename Fn>
   explicit GraphedStep(Fn fn, std::vector<Variable> inputs = {}, GraphedStepOptions options = {})
       : GraphedStep(Wrapped(), wrap(std::move(fn)), std::move(inputs), options) {}
@@ -70,19 +72,20 @@ class GraphedStep {
   GraphedStep(GraphedStep&&) noexcept;
   GraphedStep& operator=(GraphedStep&&) noexcept;
 
-  /// One step; its first result, or an empty variable. Results have no history, and are the
-  /// caller's: a later step does not change them. Gradients of leaves it does.
+  /// Makes one step and returns its first result, or an empty variable. Results have no history and
+  /// belong to the caller: a later step does not change them, but it does change the gradients of
+  /// leaves.
   template <std::same_as<Variable>... Xs>
   Variable operator()(const Xs&... inputs) {
     const Variable list[] = {inputs..., Variable()};
     return run_first({list, sizeof...(Xs)});
   }
-  /// One step; all results.
+  /// Makes one step and returns all results.
   std::vector<Variable> run_all(Inputs inputs);
 
-  /// Whether the last call was a repeat.
+  /// Whether the last call replayed a graph.
   bool is_graphed() const;
-  /// Why the last call was not, for good; empty while it was, or is still to be.
+  /// Why the step cannot be replayed; empty if the last call replayed a graph or a later call may.
   const std::string& reason() const;
 
  private:

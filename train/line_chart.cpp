@@ -23,7 +23,7 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  /// Never empty, never of no length.
+  /// Adds a margin, and makes the range non-empty with a length above zero.
   void settle(double margin) {
     if (!(low <= high)) low = 0, high = 1;
     double room = (high - low) * margin;
@@ -47,7 +47,8 @@ class Chart {
           y_.add(height(curve.y[i]));
         }
     }
-    // Errors and losses begin at zero: there the axis is, unless it would flatten the curves.
+    // The y axis starts at zero if the data is close to zero and the curves are not flattened too
+    // much.
     if (!options.log_y && y_.low > 0 && y_.low < 0.4 * y_.high) y_.low = 0;
     const bool from_zero = !options.log_y && y_.low == 0 && y_.high > 0;
     x_.settle(0.02);
@@ -102,7 +103,7 @@ class Chart {
     return svg;
   }
 
-  /// About `count` places on an axis, and what stands there.
+  /// Positions and labels of about `count` ticks of an axis.
   static std::vector<std::pair<double, std::string>> ticks(const Range& range, bool log,
                                                            int count) {
     std::vector<std::pair<double, std::string>> ticks;
@@ -111,7 +112,7 @@ class Chart {
         ticks.emplace_back(tick, tick_text(tick));
       return ticks;
     }
-    // Powers of ten; within few of them also 2 and 5 times each.
+    // Powers of ten; for a short range also 2 and 5 times each power.
     const double span = range.high - range.low;
     const int every = std::max(1, int(span / 7));
     for (int power = int(std::floor(range.low)); power <= int(std::ceil(range.high)); ++power)
@@ -178,7 +179,7 @@ class Chart {
 
   std::span<const Series> curves_;
   const ChartOptions& options_;
-  Range x_, y_;  // on the scales that are drawn
+  Range x_, y_;  // in plot coordinates, logarithmic if requested
   double left_, right_, top_, bottom_;
 };
 

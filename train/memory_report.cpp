@@ -15,12 +15,12 @@
 namespace tapegrad {
 namespace {
 
-/// Gives each buffer of the device to the first who asks.
+/// Assigns each buffer of the device to the first claimant.
 class Claims {
  public:
   explicit Claims(Device device) : device_(device) {}
 
-  /// The bytes of its buffer, 0 if it was claimed before.
+  /// Returns the bytes of the tensor's buffer, or 0 if it was claimed before.
   int64_t claim(const Tensor& x) {
     if (!x || x.device() != device_ || !seen_.insert(&x.storage()).second) return 0;
     const auto bytes = int64_t(x.storage().bytes());

@@ -1,4 +1,4 @@
-// What memory is used for, at the moment of the call.
+// Reports what memory is used for at the moment of the call.
 //
 //   Variable loss = cross_entropy(net(x), y);
 //   std::cout << memory_report({.model = &net, .optimizer = &adam, .tape = loss, .data = {x, y}});
@@ -35,17 +35,18 @@ namespace optim {
 class Optimizer;
 }
 
-/// What to tell apart; what is left out counts as other.
+/// The objects to report. Memory of objects that are left out counts as other.
 struct MemoryReportOptions {
   const nn::Module* model = nullptr;
   const optim::Optimizer* optimizer = nullptr;
-  Variable tape = {};  // a result, as the loss: what its history has saved for backward()
+  Variable tape = {};  // a result, for example the loss; reports the tensors that its history has
+                       // saved
   std::vector<Variable> data = {};
   Device device = default_device();
 };
 
-/// Bytes. Each buffer counts once, in the first of the categories that it belongs to: a weight that
-/// a rule keeps is a weight.
+/// Numbers of bytes. Each buffer counts once, in the first category that contains it: a weight that
+/// a node has saved counts as weight.
 struct MemoryReport {
   struct Part {
     std::string name = {};  // "Net.fc1"; empty outside of modules
@@ -54,23 +55,24 @@ struct MemoryReport {
 
   int64_t weights = 0;    // parameters and buffers
   int64_t gradients = 0;  // of the parameters
-  int64_t optimizer = 0;  // its state
+  int64_t optimizer = 0;  // state of the optimizer
   int64_t data = 0;
-  std::vector<Part> saved;  // by the ops of each part, in the order in which they ran
-  int64_t other = 0;        // further tensors, and what the allocator rounds up
+  std::vector<Part> saved;  // by the ops of each part, in execution order
+  int64_t other = 0;        // other tensors, and rounding by the allocator
 
-  int64_t in_use = 0;     // all of it
-  int64_t outside = 0;    // of it not from the allocator: less than a kilobyte each, or wrapped
-  int64_t workspace = 0;  // how much more was in use at the peak, since reset_peak_memory()
-  int64_t cached = 0;     // freed, kept by the allocator for reuse
+  int64_t in_use = 0;     // total
+  int64_t outside = 0;    // part of in_use that is not from the allocator: tensors below a
+                          // kilobyte, or wrapped memory
+  int64_t workspace = 0;  // additional memory in use at the peak since reset_peak_memory()
+  int64_t cached = 0;     // freed, and kept by the allocator for reuse
 
   int64_t saved_bytes() const;
 };
-/// The table above, in units of 2^20 bytes.
+/// Prints the table above, in units of 2^20 bytes.
 std::ostream& operator<<(std::ostream& out, const MemoryReport& report);
 
-/// in_use - outside is what memory_stats() says. AutogradError when the tape has no history; a part
-/// of it that a backward() has freed saves nothing.
+/// in_use - outside equals memory_stats().in_use. Throws AutogradError if the tape has no history.
+/// Nodes that a backward pass has freed save nothing.
 MemoryReport memory_report(const MemoryReportOptions& options = {});
 
 }  // namespace tapegrad

@@ -1,4 +1,4 @@
-// Numbers that say how well a model does.
+// Measures of a model's quality.
 #pragma once
 
 #include <iosfwd>
@@ -11,16 +11,16 @@
 
 namespace tapegrad {
 
-/// What was not computed.
+/// Stands for a value that was not computed.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// The mean of what was added, each number with its weight. Sums are kept on the device in float64,
-/// so that adding waits for nothing; reading does.
+/// Weighted mean of the added numbers. The sums are float64 on the device, so add() does not wait
+/// for the device; value() does.
 class RunningMean {
  public:
-  /// A variable of one element.
+  /// Adds a variable of one element.
   void add(const Variable& value, double weight = 1.0);
-  double value() const;  // NaN before anything was added
+  double value() const;  // NaN if nothing was added
   double weight() const { return weight_; }
 
  private:
@@ -28,12 +28,13 @@ class RunningMean {
   double weight_ = 0;
 };
 
-/// The class that an output [N, C] rates highest, [N] int64; of an output [N] or [N, 1] whether it
-/// is above 0.5.
+/// Returns the class with the largest output, [N] int64, for an output [N, C]; for an output [N] or
+/// [N, 1], whether it is above 0.5.
 Variable predicted_classes(const Variable& output);
-/// The class ids [N] int64 that a target means: ids [N], one-hot rows or probabilities [N, C].
+/// Returns class ids [N] int64 of a target: ids [N], or one-hot rows or probabilities [N, C].
 Variable target_classes(const Variable& target);
-/// How many predictions are right, one int64 element. ShapeError unless both have N classes.
+/// Returns the number of correct predictions, one int64 element. Throws ShapeError unless output
+/// and target have N rows.
 Variable count_correct(const Variable& output, const Variable& target);
 
 /// Prints the first 16 true and predicted labels and `accuracy rate: 87.64 % (8764/10000)`.
@@ -45,7 +46,7 @@ Variable count_correct(const Variable& output, const Variable& target);
 void print_predictions(const std::string& title, const std::vector<int64_t>& labels,
                        const std::vector<int64_t>& predictions,
                        std::ostream& out = standard_output());
-/// The same from outputs [N, C] and targets.
+/// Prints the same lines for outputs [N, C] and targets.
 void print_predictions(const std::string& title, const Variable& targets, const Variable& outputs,
                        std::ostream& out = standard_output());
 

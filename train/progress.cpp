@@ -27,13 +27,13 @@ std::string repeat_text(std::string_view text, int64_t times) {
   return all;
 }
 
-/// Keras's form: small numbers by their exponent.
+/// Formats a value like Keras: small numbers with an exponent.
 std::string value_text(double value) {
   return std::abs(value) > 1e-3 || value == 0 || std::isnan(value) ? format("%.4f", value)
                                                                    : format("%.4e", value);
 }
 
-/// What a terminal shows of it: escape sequences and continuation bytes take no room.
+/// Number of columns on a terminal; escape sequences and UTF-8 continuation bytes take none.
 int64_t visible_length(std::string_view text) {
   int64_t length = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -110,7 +110,7 @@ std::string Progress::line(int64_t step, const NamedValues& values, double secon
   }
   for (const auto& [name, value] : values) {
     const std::string part = format(" - %s: %s", name.c_str(), value_text(value).c_str());
-    // A line that wraps cannot be redrawn: what has no room is left out until the end.
+    // A line that wraps cannot be redrawn, so values that do not fit are left out until the end.
     if (!finished && columns_ > 0 && visible_length(text + part) >= columns_) break;
     text += part;
   }

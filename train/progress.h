@@ -1,4 +1,4 @@
-// The line that shows how an epoch goes.
+// Progress line of an epoch.
 //
 //   469/469 ━━━━━━━━━━━━━━━━━━━━ 12s 25ms/step - loss: 0.5311 - accuracy: 0.8123
 //   [##################################################] 12.3/12.3 s - loss: 0.5311
@@ -17,18 +17,19 @@ namespace tapegrad {
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
 enum class ProgressStyle {
-  kKeras,  // steps, a bar of 20, seconds (time left while it runs), time per step, values
-  kMarks,  // a bar of 50 marks, elapsed / estimated total seconds, values
+  kKeras,  // steps, a bar of 20 characters, seconds (while running: remaining), time per step,
+           // values
+  kMarks,  // a bar of 50 characters, elapsed / estimated total seconds, values
   kNone,
 };
 
 struct ProgressOptions {
   ProgressStyle style = ProgressStyle::kKeras;
   std::ostream* out = &standard_output();
-  /// Whether the line is redrawn as it changes, at most ten times a second. Otherwise each epoch
-  /// writes one whole line. By default: whether `out` is std::cout or std::cerr on a terminal.
+  /// Whether the line is redrawn while it changes, at most ten times a second. Otherwise each epoch
+  /// prints one line. Default: whether `out` is std::cout or std::cerr on a terminal.
   std::optional<bool> live = {};
-  std::optional<int> columns = {};  // of the terminal; by default it is asked
+  std::optional<int> columns = {};  // width of the terminal; detected by default
 };
 
 class Progress {
@@ -36,17 +37,18 @@ class Progress {
   Progress(int64_t steps, ProgressOptions options);
 
   bool is_live() const { return live_; }
-  /// Whether an update now would be shown: values need not be computed for one that would not.
+  /// Whether an update would be drawn now. If not, the caller need not compute values.
   bool wants_update() const;
   void update(int64_t step, const NamedValues& values);
-  /// Training is over: the clock of the line stops. Without this, finish() stops it.
+  /// Stops the clock of the line at the end of training. Without this call, finish() stops the
+  /// clock.
   void stop_clock();
-  /// The whole line with its end.
+  /// Prints the final line.
   void finish(int64_t step, const NamedValues& values);
 
   double seconds() const;  // until now, or until stop_clock()
 
-  /// The line, as `finished` or after so many seconds under way.
+  /// Returns the line, finished or after `seconds` of progress.
   std::string line(int64_t step, const NamedValues& values, double seconds, bool finished) const;
 
  private:

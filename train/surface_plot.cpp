@@ -40,7 +40,7 @@ struct Grid {
   }
 };
 
-/// Parallel projection of the box [-1, 1]^3, flattened a little, onto a rectangle of the page.
+/// Parallel projection of the box [-1, 1]^3, with a reduced height, onto a rectangle of the page.
 class Camera {
  public:
   Camera(double azimuth, double elevation) {
@@ -49,7 +49,7 @@ class Camera {
     up_ = {-std::cos(a) * std::sin(e), -std::sin(a) * std::sin(e), std::cos(e)};
     near_ = {std::cos(a) * std::cos(e), std::sin(a) * std::cos(e), std::sin(e)};
   }
-  /// Makes the box as large as fits.
+  /// Scales the box to the largest size that fits.
   void fit(double left, double top, double width, double height) {
     double x_low = 1e9, x_high = -1e9, y_low = 1e9, y_high = -1e9;
     for (double x : {-1.0, 1.0})
@@ -66,12 +66,12 @@ class Camera {
   double across(Point p) const { return x_ + scale_ * dot(right_, p); }
   double down(Point p) const { return y_ - scale_ * dot(up_, p); }
   double nearness(Point p) const { return dot(near_, p); }
-  /// The side of the box, -1 or 1, that is turned away from the viewer.
+  /// The side of the box, -1 or 1, that faces away from the viewer.
   double far_x() const { return near_.x > 0 ? -1 : 1; }
   double far_y() const { return near_.y > 0 ? -1 : 1; }
 
  private:
-  static constexpr double kFlat = 0.9;  // of the height of the box to its width
+  static constexpr double kFlat = 0.9;  // height of the box relative to its width
   static double dot(Point a, Point b) { return a.x * b.x + a.y * b.y + a.z * b.z * kFlat; }
 
   Point right_{}, up_{}, near_{};
@@ -104,7 +104,7 @@ class Panel {
                     width);
   }
 
-  /// The floor and the two walls behind, with a grid at the ticks.
+  /// The floor and the two rear walls, with a grid at the ticks.
   std::string walls() const {
     const double fx = camera_.far_x(), fy = camera_.far_y();
     constexpr const char* kWall = "fill=\"#f4f4f6\" stroke=\"#c4c4c8\" stroke-width=\"0.7\"";
@@ -131,7 +131,7 @@ class Panel {
     return svg;
   }
 
-  /// Numbers along the near edges of the floor and the upright edge on the left.
+  /// Numbers along the near edges of the floor and along the left vertical edge.
   std::string labels() const {
     const double nx = -camera_.far_x(), ny = -camera_.far_y();
     std::string svg;
@@ -156,7 +156,7 @@ class Panel {
     return svg;
   }
 
-  /// The painter's algorithm: cells from back to front, each hiding what it covers.
+  /// Painter's algorithm: draws cells from back to front, so that near cells hide far ones.
   std::string patches() const {
     struct Patch {
       std::array<Point, 4> corners;
@@ -171,7 +171,7 @@ class Panel {
       for (size_t j = 0; j + 1 < columns; ++j) {
         Patch patch{{corner(i, j), corner(i, j + 1), corner(i + 1, j + 1), corner(i + 1, j)}, 0, 0};
         for (const Point& p : patch.corners) {
-          // Cells over a plane are in order by where they stand on it.
+          // The position on the floor alone decides the drawing order of cells.
           patch.nearness += camera_.nearness({p.x, p.y, 0});
           patch.height += (p.z + 1) / 8;
         }

@@ -104,7 +104,7 @@ Timing timeit(const std::function<void()>& call, TimeitOptions options) {
   Timing timing{.loops = options.loops, .runs = options.runs};
   if (timing.loops == 0) {
     constexpr int64_t kMost = 1'000'000'000;
-    time_of(1);  // which fills caches
+    time_of(1);  // fills caches
     for (int64_t power = 1; timing.loops == 0; power *= 10)
       for (const int64_t loops : {power, 2 * power, 5 * power})
         if (timing.loops == 0 && (time_of(loops) >= options.min_seconds || loops >= kMost))

@@ -26,7 +26,7 @@ void set_random_state(const TensorMap& state) {
   default_generator().set_state({integer_at(state, "seed"), integer_at(state, "offset")});
 }
 
-/// The tensors whose names begin with "part.", without it.
+/// Returns the tensors whose names begin with "part.", without this prefix.
 TensorMap part_of(const TensorMap& all, const std::string& part) {
   const std::string prefix = part + '.';
   TensorMap found;
@@ -62,7 +62,7 @@ TrainingState& TrainingState::add(Part part) {
   return *this;
 }
 
-/// Copies: a part's own tensors change when it is restored.
+/// Returns copies, since a part's own tensors change when it is restored.
 std::vector<TensorMap> TrainingState::snapshot() const {
   std::vector<TensorMap> states;
   for (const Part& part : parts_) {

@@ -1,4 +1,4 @@
-// A run of training in one file, from which another process goes on bit for bit.
+// The whole state of a training run in one file, from which another process continues bit for bit.
 //
 //   TrainingState run;
 //   run("model", net)("optimizer", adam)("schedule", warmup)("batches", loader);
@@ -8,8 +8,8 @@
 //     run.save("run.safetensors");   // every epoch, or every hundred steps
 //   }
 //
-// The parts are named, not copied: they must outlive it. The default generator of random numbers is
-// a part of every run, "random".
+// Parts are held by reference and must outlive this object. The default random generator is a part
+// of every run, "random".
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class TrainingState {
  public:
   TrainingState();
 
-  /// ArgumentError for a name that is there already, is empty, or holds a point.
+  /// Adds a part. Throws ArgumentError if the name exists, is empty, or contains a dot.
   template <HasState Part>
   TrainingState& operator()(const std::string& name, Part& part) {
     return add({name, [&part] { return TensorMap(part.state_dict()); },
@@ -33,11 +33,12 @@ class TrainingState {
   }
   TrainingState& operator()(const std::string& name, Loader& loader);
 
-  /// Every part's tensors, "part.tensor". IoError, and the old file as it was, when it cannot be
-  /// written.
+  /// Saves every part's tensors as "part.tensor". Throws IoError if the file cannot be written; the
+  /// old file is then unchanged.
   void save(const std::string& path) const;
-  /// ArgumentError that names the part when something is missing or does not fit; every part is
-  /// then as it was before. IoError and FormatError as load() of io/safetensors.h.
+  /// Restores every part. If something is missing or does not fit, throws ArgumentError that names
+  /// the part; no part is changed then. Throws IoError and FormatError like load() of
+  /// io/safetensors.h.
   void load(const std::string& path);
 
  private:

@@ -1,5 +1,6 @@
-// The hunt for a bottleneck: a small network learns, slowly; the profiler finds the layer, then the
-// op within its gradient; two better ways follow. See README.md beside this file.
+// Finds a bottleneck: trains a small slow network, uses the profiler to find the slow layer and
+// then the slow op in its gradient, and compares two faster implementations. See README.md beside
+// this file.
 #include <array>
 #include <iomanip>
 #include <iostream>
@@ -25,18 +26,17 @@ using tg::Variable;
 
 namespace {
 
-// ---- Three ways back through max-pooling of 2 x 2 blocks
-// -----------------------------------------
+// ---- Three gradients of 2 x 2 max pooling -----------------------------------------------------
 
-/// The four pixels of each block as a row: [n, c, h, w] -> [n c h/2 w/2, 4].
+/// Returns the four pixels of each block as a row: [n, c, h, w] -> [n c h/2 w/2, 4].
 Variable rows_of_blocks(const Variable& x) {
   const int64_t n = x.size(0), c = x.size(1), blocks = x.size(2) * x.size(3) / 4;
   const Variable columns = tg::unfold(x, {.kernel_size = 2, .stride = 2});
   return tg::reshape(tg::transpose(tg::reshape(columns, {n, c, 4, blocks}), 2, 3), {-1, 4});
 }
 
-/// As textbooks write it: a matrix of zeros, each gradient written to where its maximum was, and
-/// the rows folded back into an image.
+/// The textbook method: writes each gradient into a matrix of zeros at the position of its maximum,
+/// then folds the rows back into an image.
 Variable spread_by_index(const Variable& dy, const Variable& winners, const tg::Shape& shape) {
   const int64_t n = shape[0], c = shape[1], blocks = shape[2] * shape[3] / 4;
   Variable rows = tg::zeros({dy.numel(), 4});
@@ -46,7 +46,7 @@ Variable spread_by_index(const Variable& dy, const Variable& winners, const tg::
   return tg::fold(columns, {shape[2], shape[3]}, {.kernel_size = 2, .stride = 2});
 }
 
-/// Every pixel that equals its block's maximum gets the gradient: a product with zeros and ones.
+/// Gives the gradient to every pixel that equals its block's maximum: a product with a 0/1 mask.
 Variable spread_by_mask(const Variable& dy, const Variable& x, const Variable& y) {
   const int64_t n = x.size(0), c = x.size(1), h = y.size(2), w = y.size(3);
   const auto in_blocks = [&](const Variable& v) { return tg::reshape(v, {n, c, h, 1, w, 1}); };
@@ -54,7 +54,8 @@ Variable spread_by_mask(const Variable& dy, const Variable& x, const Variable& y
   return tg::reshape(mask.to(dy.dtype()) * in_blocks(dy), x.shape());
 }
 
-/// The largest of each block. The winners' places are found with the values, as a book has it.
+/// Maximum of each block, computed as in textbooks: the positions of the maxima are found together
+/// with the values.
 struct PoolByIndex {
   static constexpr std::string_view kName = "pool_by_index";
   tg::Shape shape{};
@@ -133,11 +134,11 @@ void train(Net& net, tg::Loader& batches, int64_t steps) {
     loss.backward();
     sgd.step();
   }
-  if (loss) loss.item();  // waits for a GPU, so that times are those of the steps
+  if (loss) loss.item();  // waits for a GPU, so that only the steps are timed
 }
 
-// ---- The hunt
-// ------------------------------------------------------------------------------------
+// ---- The search
+// ----------------------------------------------------------------------------------
 
 void title(const std::string& text) { std::cout << "\n== " << text << "\n\n"; }
 
@@ -152,7 +153,7 @@ tg::Mnist load() {
   }
 }
 
-/// The error rate of a test set costs least in batches of some size.
+/// Times the error rate of a test set for several batch sizes.
 void time_evaluation(const tg::TensorDataset& test) {
   title("1. What evaluation costs");
   Net net(pool);
@@ -166,7 +167,7 @@ void time_evaluation(const tg::TensorDataset& test) {
   }
 }
 
-/// Shows the ops of the rule as the ops of a layer.
+/// Shows the ops inside the rule as the ops of a layer.
 struct InsideTheRule : nn::Stateless<InsideTheRule> {
   static constexpr std::string_view kName = "pooling's rule";
   Variable forward(const Variable& dy, const Variable& winners, const tg::Shape& shape) const {
@@ -234,7 +235,7 @@ void run() {
 
   title("2. A training step, and the epoch that it foretells");
   Net slow(pool_by_index);
-  train(slow, batches, 5);  // which fills caches
+  train(slow, batches, 5);  // fills caches
   tg::Profiler profiler;
   train(slow, batches, steps);
   profiler.stop();

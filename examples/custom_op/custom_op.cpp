@@ -1,8 +1,8 @@
-// An op of one's own, with its kernel and its gradient: log_cosh(x) = log(cosh(x)), a smooth |x|.
+// A custom op with its kernel and its gradient: log_cosh(x) = log(cosh(x)), a smooth |x|.
 //
-// An op is a struct: what it saves, how it computes, and its derivative, written with ops so that
-// it can be differentiated again. Its kernel is registered for each dtype and device; that of a GPU
-// is in custom_op.cu.
+// An op is a struct with its saved tensors, its forward function, and its derivative, which is
+// written with ops and therefore differentiable. A kernel is registered for each dtype and device;
+// the GPU kernel is in custom_op.cu.
 #include <cmath>
 #include <iostream>
 #include <string>
@@ -26,7 +26,7 @@ namespace {
 void register_log_cosh() {
   tg::set_kernel(log_cosh_kernel, tg::DeviceType::kCpu, tg::kFloatTypes,
                  []<typename T>(tg::Type<T>, const tg::Tensor& x, tg::Tensor& y) {
-                   using C = tg::Compute<T>;  // float for the sixteen-bit types
+                   using C = tg::Compute<T>;  // float for the 16-bit types
                    const T* in = x.data<T>();
                    T* out = y.data<T>();
                    for (int64_t i = 0; i < y.numel(); ++i) {

@@ -1,4 +1,4 @@
-// The kernel of log_cosh on a GPU, for float32 and float64.
+// GPU kernel of log_cosh, for float32 and float64.
 #include <cuda_runtime.h>
 
 #include <tapegrad/core/cuda.h>
@@ -22,7 +22,8 @@ __global__ void log_cosh_of(const T* x, T* y, int64_t n) {
 void register_log_cosh_cuda() {
   tg::set_kernel(log_cosh_kernel, tg::DeviceType::kCuda, tg::TypeList<float, double>{},
                  []<typename T>(tg::Type<T>, const tg::Tensor& x, tg::Tensor& y) {
-                   // In the stream of this thread: behind what x comes from, before what reads y.
+                   // The stream of the calling thread orders this kernel after the producer of x
+                   // and before the readers of y.
                    const auto stream =
                        static_cast<cudaStream_t>(tg::cuda::current_stream(x.device()).native());
                    const T* in = x.data<T>();
@@ -33,8 +34,8 @@ void register_log_cosh_cuda() {
                    const unsigned blocks = n < kThreads * kMostBlocks
                                                ? unsigned(n + kThreads - 1) / kThreads
                                                : kMostBlocks;
-                   // log_cosh_of<T><<<blocks, kThreads, 0, stream>>>(in, out, n), as a call that
-                   // says how it went.
+                   // Like log_cosh_of<T><<<blocks, kThreads, 0, stream>>>(in, out, n), but returns
+                   // a status.
                    void* arguments[] = {&in, &out, &n};
                    const cudaError_t status = cudaLaunchKernel<void(const T*, T*, int64_t)>(
                        log_cosh_of<T>, dim3(blocks), dim3(kThreads), arguments, 0, stream);

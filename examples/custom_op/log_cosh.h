@@ -1,4 +1,4 @@
-// What the two kernels of log_cosh share.
+// Declarations shared by the two kernels of log_cosh.
 #pragma once
 
 #include <tapegrad/core/dispatcher.h>

@@ -1,5 +1,5 @@
-// Trains a small network on 28 x 28 images: Fashion-MNIST as the distribution packages it, or any
-// folder of IDX files. See README.md beside this file.
+// Trains a small network on 28 x 28 images: Debian's Fashion-MNIST package or any folder of IDX
+// files. See README.md beside this file.
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -32,7 +32,7 @@ namespace {
 
 struct Net {
   nn::Sequential layers;
-  int64_t parameters;  // as counted by hand
+  int64_t parameters;  // expected number, counted by hand
 };
 
 Net make_net(const std::string& name) {

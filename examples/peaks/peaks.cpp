@@ -1,4 +1,4 @@
-// Regression of MATLAB's peaks surface by a network of 171 parameters, 2 -> 20 -> 5 -> 1: full
+// Regression of MATLAB's peaks surface with a network of 171 parameters, 2 -> 20 -> 5 -> 1; full
 // batch, Adam. See README.md beside this file.
 #include <algorithm>
 #include <filesystem>
@@ -37,7 +37,7 @@ tg::Variable peaks(const tg::Variable& x, const tg::Variable& y) {
          exp(-square(x + 1.0) - square(y)) / 3.0;
 }
 
-/// n * n rows (x, y) of a grid over [-3, 3]^2; x changes fastest.
+/// n * n rows (x, y) of a grid over [-3, 3]^2; x varies fastest.
 tg::Variable grid(int64_t n) {
   const tg::Variable axis = tg::linspace(-3, 3, n);
   return tg::stack({tg::repeat(axis, {n}), tg::repeat_interleave(axis, n, 0)}, 1);
@@ -47,8 +47,8 @@ tg::Variable column(const tg::Variable& rows, int64_t which) {
   return tg::narrow(rows, 1, which, 1);
 }
 
-/// Normal rather than uniform: fewer seeds end in the valleys where units of the narrow layer have
-/// died. See README.md.
+/// Normal rather than uniform: fewer seeds end in a local minimum with dead units in the narrow
+/// layer. See README.md.
 void glorot(tg::Variable& weight, tg::Variable& bias) {
   nn::init::xavier_normal_(weight);
   nn::init::zeros_(bias);
@@ -88,7 +88,8 @@ double train(nn::Sequential& model, const tg::Variable& x, const tg::Variable& y
   return tg::mse_loss(model(x), y).item();
 }
 
-/// Milliseconds of an epoch for some numbers of rows: where another device would begin to pay.
+/// Prints milliseconds per epoch for several numbers of rows, to find where another device pays
+/// off.
 void sweep(const tg::Variable& x, const tg::Variable& y) {
   std::cout << "  rows    ms per epoch\n";
   for (int64_t rows : {100, 200, 400, 1000, 4000, 10'000, 40'000}) {

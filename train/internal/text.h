@@ -1,4 +1,4 @@
-// printf into a string, for the sources of train/; not part of the public interface.
+// printf into a std::string, for the sources of train/. Not part of the public interface.
 #pragma once
 
 #include <cstdio>
