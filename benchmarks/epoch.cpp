@@ -1,5 +1,5 @@
-// An epoch of Fashion-MNIST, real images: its seconds, and the accuracy on the test set after it.
-// peers/torch_epoch.cpp is the same of libtorch.
+// Trains one epoch of Fashion-MNIST; prints its time and the accuracy on the test set.
+// peers/torch_epoch.cpp does the same with libtorch.
 //
 //   epoch [directory of the data]
 #include <iostream>

@@ -1,13 +1,13 @@
-// What a GPU does, in lines that scripts/gpu_check.sh reads: name, value, unit.
+// Measures a GPU and prints lines of name, value and unit for scripts/gpu_check.sh.
 //
-//   gpu bandwidth                  kernels beside a copy of 256 MiB, in GB/s
-//   gpu products                   of matrices, beside cuBLAS alone, and layers, in TFLOP/s
-//   gpu attention                  as one op and by ops, in TFLOP/s
-//   gpu loading                    an epoch of batches that a DeviceLoader gathers, in milliseconds
-//   gpu steps [workload...]        milliseconds of a training step, eager and graphed
+//   gpu bandwidth                  memory-bound kernels and a copy of 256 MiB, in GB/s
+//   gpu products                   matrix products, cuBLAS alone, and layers, in TFLOP/s
+//   gpu attention                  as one op and composed of ops, in TFLOP/s
+//   gpu loading                    an epoch of batches from a DeviceLoader, in milliseconds
+//   gpu steps [workload...]        a training step, eager and graphed, in milliseconds
 //
-// Runs on the default device (TAPEGRAD_DEVICE=cuda); times are those of the device, by events.
-// Loading and steps can be timed on a CPU too.
+// Runs on the default device (TAPEGRAD_DEVICE=cuda). Times are measured with device events. Loading
+// and steps also run on a CPU.
 #include "benchmarks/gpu.h"
 
 #include <iostream>

@@ -1,4 +1,4 @@
-// The parts of the program gpu. They print lines of name, value and unit.
+// The parts of the program `gpu`. They print lines of name, value and unit.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 
 namespace tapegrad::bench {
 
-/// The median milliseconds of a call on the device, over 20 after 5.
+/// Returns the median milliseconds of 20 calls on the device, after 5 warm-up calls.
 double device_ms(const std::function<void()>& call);
 
 void measure_bandwidth();
@@ -14,7 +14,7 @@ void measure_products();
 void measure_attention();
 void measure_loading();
 bool is_workload(const std::string& name);
-/// Milliseconds of a training step.
+/// Prints the milliseconds of a training step.
 void measure_steps(const std::string& workload, bool graph);
 
 }  // namespace tapegrad::bench

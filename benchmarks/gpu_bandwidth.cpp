@@ -1,4 +1,4 @@
-// Kernels that have little to compute, by the bytes that they read and write.
+// Bandwidth of memory-bound kernels, from the bytes that they read and write.
 #include "benchmarks/gpu.h"
 #include "benchmarks/measure.h"
 #include "core/tape/recording.h"
@@ -27,7 +27,7 @@ void measure_bandwidth() {
     const Variable x = rand({rows, columns}, options), y = rand({rows, columns}, options);
     const Variable scale = ones({columns}, options), shift = zeros({columns}, options);
     Variable to = zeros({rows, columns}, options);
-    // The tensors that are read or written, of 256 MiB each.
+    // Prints the bandwidth of a call that reads or writes `tensors` tensors of 256 MiB.
     const auto line = [&](const char* name, double tensors, const std::function<void()>& call) {
       const double ms = device_ms(call);
       print_line(std::string(name) + '.' + std::string(tapegrad::name(dtype)),
@@ -43,7 +43,7 @@ void measure_bandwidth() {
     line("softmax", 2, [&] { softmax(x, 1); });
     line("layer_norm", 2, [&] { layer_norm(x, {columns}, scale, shift); });
 
-    // As a convolution leaves them: of sixteen bits with their channels last, where cuDNN is there.
+    // Images as a convolution returns them: with 16 bits and cuDNN, in the channels-last layout.
     const Shape shape{n / (64 * 128 * 128), 64, 128, 128};
     const Variable images = conv2d(rand(shape, options), rand({64, 64, 1, 1}, options));
     const Variable mean = zeros({64}), var = ones({64}), weight = ones({64}), bias = zeros({64});
@@ -59,8 +59,8 @@ void measure_bandwidth() {
     line("batch_norm_gradient", 3,
          [&] { grad(normal, std::vector{leaf}, dy, {.retain_graph = true}); });
 
-    // The gradient of the largest of each window goes by their places; by a mask, which is wrong
-    // where two are the largest, it is a comparison and a product.
+    // The gradient of max pooling uses the saved indices of the maxima. The mask method (a
+    // comparison and a product) is timed beside it; it is wrong where two elements are equal.
     const MaxPool2dOptions pairs{.kernel_size = 2};
     const Variable pooled = max_pool2d(leaf, pairs), d_pooled = pooled.detach();
     line("max_pool2d_gradient", 1.5,

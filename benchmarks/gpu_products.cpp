@@ -1,4 +1,4 @@
-// Kernels that multiply matrices, by the multiplications and additions that they make.
+// Speed of kernels that multiply matrices, from their number of multiplications and additions.
 #include <cublas_v2.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ namespace {
 
 using ::bench::print_line;
 
-/// cuBLAS alone: the product of two square matrices, without what is ours around it.
+/// The product of two square matrices by cuBLAS alone, without this library's overhead.
 class Cublas {
  public:
   Cublas() {
@@ -47,7 +47,7 @@ class Cublas {
  private:
   template <typename F>
   using Found = backends::cuda::Found<F>;
-  /// Of the two functions of this name in the header.
+  /// Selects one of two overloads in the header.
   using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n,
                               int k, const void* alpha, const void* a, cudaDataType, int lda,
                               const void* b, cudaDataType, int ldb, const void* beta, void* c,
@@ -61,14 +61,14 @@ class Cublas {
   cublasHandle_t handle_ = nullptr;
 };
 
-/// TFLOP/s of `products` products of [n, n] x [n, n].
+/// Prints the TFLOP/s of a call with `products` products of [n, n] x [n, n].
 void print_products(const std::string& name, int64_t n, double products,
                     const std::function<void()>& call) {
   print_line(name + '.' + std::to_string(n),
              products * 2e-9 * double(n) * double(n) * double(n) / device_ms(call), "TFLOP/s");
 }
 
-/// One layer with what cuBLASLt does on its way, and three with the gradients of their weights.
+/// One layer with cuBLASLt's epilogues, and three layers with the gradients of their weights.
 void measure_layers(int64_t n) {
   const TensorOptions options{.dtype = bf16};
   const Variable x = randn({n, n}, options), bias = randn({n}, options);
@@ -118,7 +118,7 @@ void measure_products() {
   for (const int64_t n : {1024, 4096}) measure_layers(n);
 }
 
-/// Sixteen heads, causal and not; forward alone, and with the gradient of all three operands.
+/// Attention with 16 heads, causal and not; forward, and with the gradients of all three operands.
 void measure_attention() {
   const auto line = [](DType dtype, int64_t length, int64_t features, bool causal, bool blocks) {
     const Variable x = randn({16, length, features}, {.dtype = dtype}).requires_grad_();
@@ -128,7 +128,7 @@ void measure_attention() {
       return blocks ? scaled_dot_product_attention(x, x, x, options)
                     : detail::attention_by_ops(x, x, x, options, scale, default_generator());
     };
-    // Two products forward and five for the gradient, however many are computed.
+    // Counts two products forward and five for the gradient, even if a kernel computes more.
     const double product =
         16 * 2e-9 * double(length) * double(length) * double(features) / (causal ? 2 : 1);
     const std::string name = std::string(blocks ? "attention." : "attention_by_ops.") +

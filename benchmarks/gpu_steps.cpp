@@ -1,4 +1,4 @@
-// Steps of training, eager and graphed, and what their batches cost.
+// Training steps, eager and graphed, and the cost of loading batches.
 #include <cmath>
 #include <iostream>
 #include <optional>
@@ -117,7 +117,8 @@ std::optional<Workload> make(const std::string& name) {
 
 bool is_workload(const std::string& name) { return bool(make(name)); }
 
-/// Milliseconds a step, over all of them: what is given to the device while it works costs nothing.
+/// Average milliseconds per step over all steps, so that host work that overlaps the device costs
+/// nothing.
 void measure_steps(const std::string& name, bool graph) {
   manual_seed(1);
   Workload work = *make(name);
@@ -152,8 +153,8 @@ void measure_steps(const std::string& name, bool graph) {
     std::cerr << name << " is not graphed: " << step.reason() << '\n';
 }
 
-/// 40,000 rows that stay on the device: all at once, and in shuffled batches of 1000; and the same
-/// without a loader, where every batch is the first.
+/// Loads 40,000 rows that are on the device: in one batch, in shuffled batches of 1000, and without
+/// a loader, where every batch is the first one.
 void measure_loading() {
   constexpr int64_t kRows = 40'000;
   const Variable x = rand({kRows, 2}), y = rand({kRows, 1});

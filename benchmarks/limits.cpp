@@ -1,5 +1,5 @@
-// What this machine can do at most: float32 multiply-adds and copies of memory, with as many
-// threads as OpenMP has.
+// Measures the limits of this machine: float32 multiply-adds and memory copies, with all OpenMP
+// threads.
 #include <omp.h>
 
 #include <cstring>
@@ -15,7 +15,7 @@ constexpr int kLanes = 8;
 #endif
 using Vector [[gnu::vector_size(kLanes * sizeof(float))]] = float;
 
-/// Enough independent sums to hide the latency of an addition.
+/// Number of independent sums that hides the latency of an addition.
 constexpr int kSums = 12;
 constexpr int64_t kRounds = 20'000'000;
 
@@ -25,7 +25,7 @@ double multiply_adds() {
   for (int64_t round = 0; round < kRounds; ++round) {
 #pragma GCC unroll 12
     for (Vector& sum : sums) sum = sum * factor + term;
-    asm volatile("" : "+v"(factor));  // or the loop would be folded
+    asm volatile("" : "+v"(factor));  // prevents constant folding of the loop
   }
   double total = 0;
   for (const Vector& sum : sums) total += double(sum[0]);
@@ -54,7 +54,7 @@ int main() {
   const double operations = 2.0 * kLanes * kSums * double(kRounds) * threads;
   bench::print_line("limit.multiply_add", operations / time * 1e-9 + 0 * sink, "GFLOP/s");
 
-  constexpr int64_t kBytes = 40'000'000;  // ten million floats, as ops.cpp has them
+  constexpr int64_t kBytes = 40'000'000;  // ten million floats, as in ops.cpp
   std::vector<char> from(kBytes, 1), to(kBytes, 2);
   const double copy = best_of(30, [&] {
 #pragma omp parallel for

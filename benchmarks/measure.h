@@ -1,4 +1,5 @@
-// What the benchmark programs share, peers included: medians, and lines that scripts read.
+// Helpers of the benchmark programs, including those of peers: medians, and lines that scripts
+// parse.
 //
 //   keras_cnn.step	23.41	ms
 #pragma once
@@ -37,7 +38,7 @@ inline double peak_resident_mib() {
   return double(usage.ru_maxrss) / 1024;
 }
 
-/// The median seconds of a call: at least 7 of them and 0.3 s, after 3 that do not count.
+/// Median seconds of a call, over at least 7 calls and 0.3 s, after 3 warm-up calls.
 template <typename Call>
 double time_of(Call&& call) {
   for (int i = 0; i < 3; ++i) call();
@@ -50,8 +51,8 @@ double time_of(Call&& call) {
   return median(std::move(times));
 }
 
-/// Steps of training: zero_grad(), loss(), backward(), step(), value(), each timed. A fifth of
-/// `steps`, at least two, come first and do not count.
+/// Times the phases of training steps: zero_grad(), loss(), backward(), step(), value(). A fifth of
+/// `steps`, at least two, are warm-up steps.
 template <typename Step>
 void time_training(const std::string& name, int64_t steps, Step&& step) {
   std::vector<double> forward, backward, update, whole;

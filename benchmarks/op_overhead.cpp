@@ -1,5 +1,5 @@
-// What an op costs beside its arithmetic: the chain y = y * a + b on one float32 element. Times are
-// per op; a link of the chain is two.
+// Overhead of an op: the chain y = y * a + b on one float32 element. Times are per op; a link of
+// the chain has two ops.
 #include <benchmark/benchmark.h>
 
 #include "core/tape/recording.h"
@@ -42,7 +42,7 @@ void forward_with_numbers(benchmark::State& state) {
 }
 BENCHMARK(forward_with_numbers);
 
-/// Recorded, and the graph released again.
+/// Records the graph and frees it.
 void recorded(benchmark::State& state) {
   const Variable x = one_element(1).requires_grad_();
   const Variable a = one_element(0.999), b = one_element(0.001);

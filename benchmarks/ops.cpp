@@ -1,5 +1,5 @@
-// What single ops cost: their overhead on one element, and the bandwidth of large ones with a fresh
-// result. peers/torch_ops.cpp measures the same of libtorch, under the same names.
+// Cost of single ops: the overhead on one element, and the bandwidth of large ops with a new
+// result. peers/torch_ops.cpp measures the same ops of libtorch under the same names.
 #include "benchmarks/measure.h"
 #include "core/tape/recording.h"
 #include "ops/activation.h"
@@ -18,7 +18,7 @@ namespace {
 using ::bench::print_line;
 using ::bench::time_of;
 
-constexpr int kLinks = 1000;  // of a chain, two ops each
+constexpr int kLinks = 1000;  // of a chain; a link has two ops
 
 Variable chain(Variable y, const Variable& a, const Variable& b) {
   for (int i = 0; i < kLinks; ++i) y = y * a + b;

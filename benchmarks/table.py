@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 
-# What the ratio to libtorch should be at 2 threads, or the value itself; more is better.
+# Goals: the ratio to libtorch with 2 threads, or the value itself. Larger ratios are better.
 GOALS = {
     "peaks.step": 4, "keras_cnn.step": 2.2, "article_cnn_8.step": 3, "article_cnn_128.step": 3.6,
     "fashion_epoch": 1.83, "lstm_lm.step": 1.6, "gpt.step": 1.6, "resnet18.step": 1.5,
@@ -18,7 +18,7 @@ GOALS = {
 VALUE_GOALS = {"peaks.memory": "40 MiB", "keras_cnn.memory": "150 MiB", "gpt.memory": "80 MiB"}
 BIGGER_IS_BETTER = {"GB/s", "GFLOP/s", "%"}
 
-# Multiply-adds of a step, forward and backward, in billions: what bounds the large models.
+# Billions of multiply-adds of a step, forward and backward. They bound the large models.
 STEP_GFLOP = {"keras_cnn.step": 9.2, "lstm_lm.step": 15.1, "gpt.step": 4.0, "resnet18.step": 213,
               "peaks.step": 0.0316, "article_cnn_128.step": 0.19}
 
@@ -62,7 +62,7 @@ def ratio_to(peer, ours, unit):
 
 
 def table(values, units, threads, newer):
-    limits = {name: max(values["machine", threads, name])  # what it can do, undisturbed
+    limits = {name: max(values["machine", threads, name])  # the highest measured value
               for name in ("limit.multiply_add", "limit.copy")}
     print(f"\n## {threads} thread{'s' * (threads > 1)}\n")
     print(f"Measured limits: {number(limits['limit.multiply_add'])} GFLOP/s of float32 multiply-adds, "

@@ -1,9 +1,9 @@
-// Writes docs/precision_and_parallelism.md and its plots: what fewer bits, wider instructions, more
-// threads and a GPU are worth here.
+// Writes docs/precision_and_parallelism.md and its plots: the effect of lower precision, vector
+// instructions, threads and a GPU on this machine.
 //
-//   tables docs 0123abc       the folder, and the revision to be named
+//   tables docs 0123abc       the folder, and the revision to print
 //
-// scripts/benchmark.sh --tables runs it. A minute, on a machine that does nothing else.
+// scripts/benchmark.sh --tables runs this program. It takes a minute on an idle machine.
 #include <omp.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ double seconds_of(const std::function<void()>& call, Device device = cpu) {
   return timeit(call, {.runs = 3, .min_seconds = 0.05, .device = device}).seconds;
 }
 
-/// Three digits: "0.0123", "1.23", "12.3", "123".
+/// Formats three digits: "0.0123", "1.23", "12.3", "123".
 std::string number(double value) {
   const int digits = value > 0 ? std::max(0, 2 - int(std::floor(std::log10(value)))) : 0;
   char text[40];
@@ -151,14 +151,15 @@ cannot be foretold; over vectors it waits for memory alone, which more threads m
   line("GPU", seconds_of([&] { relu(there); }, gpu), seconds_of([&] { sigmoid(there); }, gpu));
 }
 
-/// Seconds by size, on one device.
+/// Seconds by size on one device.
 using Curve = std::function<double(int64_t size)>;
 struct Contender {
   std::string name;
   Curve seconds;
 };
 
-/// A table and a plot of times against sizes, and where the first contender is overtaken for good.
+/// Writes a table and a plot of times by size, and the size from which on another contender is
+/// faster than the first.
 void crossover(Document& doc, const std::string& folder, const std::string& plot,
                const std::string& of, const std::vector<int64_t>& sizes,
                const std::vector<Contender>& contenders, double calls = 1) {
@@ -202,7 +203,7 @@ double product_seconds(Device device, int64_t n) {
   return seconds_of([&] { matmul(a, b); }, device);
 }
 
-/// A step of examples/peaks: all rows at once, Adam.
+/// Seconds of a step of examples/peaks: all rows in one batch, Adam.
 double step_seconds(Device device, bool graph, int64_t rows) {
   nn::Sequential model({nn::Linear({.in_features = 2, .out_features = 20}), nn::ReLU(),
                         nn::Linear({.in_features = 20, .out_features = 5}), nn::ReLU(),
@@ -253,7 +254,7 @@ All rows at once: forward, backward and Adam, for a network of 171 parameters. A
             steps, 2000);
 }
 
-/// The lines of runtime_info() that matter to times.
+/// The lines of runtime_info() that affect times.
 std::string machine() {
   std::string found, info = runtime_info();
   for (size_t begin = 0; begin < info.size();) {

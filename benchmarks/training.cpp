@@ -1,12 +1,12 @@
-// Milliseconds of a training step, by phase: medians over the steps. The memory is the largest
-// resident size of the process so far: run one workload alone for its own.
+// Milliseconds of a training step by phase: medians over the steps. The memory is the largest
+// resident size of the process so far; run a single workload to get the memory of that workload.
 //
 //   training                      all workloads
-//   training gpt resnet18         some
-//   training --steps=100 peaks    more of them
-//   training --profile gpt        and which ops they spend it in
+//   training gpt resnet18         some workloads
+//   training --steps=100 peaks    more steps
+//   training --profile gpt        also profiles the ops
 //
-// Beside other work OpenMP's threads wait for one another: measure on a quiet machine, or with
+// On a busy machine OpenMP's threads wait for each other: measure on an idle machine, or with
 // OMP_NUM_THREADS=1.
 #include <cstdlib>
 #include <iostream>

@@ -28,13 +28,13 @@
 namespace tapegrad::bench {
 namespace {
 
-/// The closures below share the model.
+/// Returns a shared model, which several closures can hold.
 template <typename Model>
 std::shared_ptr<Model> shared(Model model) {
   return std::make_shared<Model>(std::move(model));
 }
 
-/// 40,000 rows in one batch through 171 parameters; the rows' values do not change the time.
+/// 40,000 rows in one batch through 171 parameters. The values of the rows do not affect the time.
 Workload peaks() {
   const auto net =
       shared(nn::Sequential({nn::Linear({.in_features = 2, .out_features = 20}), nn::ReLU(),
@@ -142,7 +142,7 @@ Workload gpt() {
 struct Basic : nn::Model<Basic> {
   nn::Conv2d conv1, conv2, shortcut;
   nn::BatchNorm2d norm1, norm2, shortcut_norm;
-  bool direct;  // the input itself is the shortcut
+  bool direct;  // whether the shortcut is the input itself
 
   Basic(int64_t in, int64_t out, int64_t stride)
       : conv1(conv(in, out, 3, stride)),

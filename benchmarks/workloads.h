@@ -1,4 +1,4 @@
-// Training steps that are measured: models on made-up data.
+// Training steps for benchmarks: models with synthetic data.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace tapegrad::bench {
 
 struct Workload {
-  int64_t steps = 0;  // that are enough for a median
+  int64_t steps = 0;  // number of steps for a stable median
   std::function<Variable()> loss;
   std::unique_ptr<optim::Optimizer> optimizer;
 };
@@ -25,7 +25,7 @@ struct WorkloadInfo {
 };
 const std::vector<WorkloadInfo>& workloads();
 
-/// As residual networks have them: without bias, and padded, so that stride 1 keeps the size.
+/// A convolution of a residual network: without bias, and padded, so that stride 1 keeps the size.
 nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel, int64_t stride);
 
 /// The Keras net of examples/mnist_cnn, with new weights.

@@ -143,8 +143,7 @@ void save(const std::string& path, const TensorMap& tensors, SaveOptions options
       at = end;
     }
     text = header.dump();
-  } catch (const nlohmann::json::type_error& error) {  // the only possible cause: a name that is
-                                                       // not UTF-8
+  } catch (const nlohmann::json::type_error& error) {  // a name is not valid UTF-8
     fail<ArgumentError>("save: a name or the metadata is not UTF-8: ", error.what());
   }
   text.append((8 - text.size() % 8) % 8, ' ');

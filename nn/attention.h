@@ -19,8 +19,7 @@ struct MultiheadAttentionOptions {
 /// Masks that exclude keys. A bool mask is true where a key does NOT take part (like PyTorch's
 /// layer, unlike PyTorch's function). A float mask is added to the scores.
 struct AttentionMasks {
-  Variable attn_mask = {};         // [queries, keys], or any shape that broadcasts to [batch,
-                                   // heads, queries, keys]
+  Variable attn_mask = {};         // broadcasts to [batch, heads, queries, keys]
   Variable key_padding_mask = {};  // [batch, keys], bool
 };
 

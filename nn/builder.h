@@ -21,14 +21,12 @@
 namespace tapegrad::nn {
 
 struct LayerOptions {
-  int64_t out = 0;                           // channels of c, features of m and o; required for
-                                             // these
+  int64_t out = 0;                           // channels (c) or features (m, o); required for these
   Size2d kernel_size = 0;                    // of c and p; required for these
   Size2d stride = 0;                         // 0: the default, 1 for c and kernel_size for p
   Size2d padding = 0;                        // of c and p
   std::optional<AnyModule> activation = {};  // of c and m; ReLU by default
-  double weight_range = 0.05;                // initial weights are uniform in +-weight_range,
-                                             // biases 0
+  double weight_range = 0.05;                // weights uniform in +-weight_range, biases 0
 };
 
 class LayerBuilder {

@@ -11,8 +11,7 @@ struct BatchNormOptions {
   int64_t num_features = 0;  // channels; optional: taken from the first input
   double eps = 1e-5;
   double momentum = 0.1;
-  bool affine = true;               // with a weight (initially 1) and a bias (initially 0) per
-                                    // channel
+  bool affine = true;               // with weight (initially 1) and bias (0) per channel
   bool track_running_stats = true;  // if false, uses the batch's statistics even after eval()
 };
 

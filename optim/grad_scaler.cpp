@@ -71,8 +71,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   std::vector<Variable> grads;
   for (const Variable& param : params)
     if (Variable grad = param.grad()) grads.push_back(std::move(grad));
-  for (size_t i = 0; i < grads.size();) {  // consecutive gradients of one device and dtype in one
-                                           // call
+  for (size_t i = 0; i < grads.size();) {  // one call per run of equal device and dtype
     const size_t first = i;
     const Device where = grads[first].device();
     Gradients run;

@@ -23,12 +23,10 @@ namespace tapegrad::optim {
 
 struct GradScalerOptions {
   double init_scale = 65536.0;
-  double growth_factor = 2.0;      // multiplies the scale after growth_interval successful steps in
-                                   // a row
+  double growth_factor = 2.0;      // of the scale, after growth_interval successful steps
   double backoff_factor = 0.5;     // multiplies the scale after a skipped step
   int64_t growth_interval = 2000;  // number of steps without an infinity or NaN
-  bool enabled = true;             // if false, scale() and unscale_() do nothing and step() always
-                                   // steps
+  bool enabled = true;             // if false, step() always steps and nothing is scaled
 };
 
 class GradScaler {

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Parses one line; a key that stands twice in an object is an error too.
+/// Parses one line. A duplicate key in an object is an error too.
 Json parse_line(const std::string& text) {
   std::vector<std::set<std::string>> keys;
   const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
@@ -40,7 +40,7 @@ std::string text_of(std::string_view what, const Json& value) {
   return value.get<std::string>();
 }
 
-/// From a JSON number of the type, or from a string that holds one.
+/// Parses a value of type T from a JSON number, or from a string that holds one.
 template <typename T>
 T parse(std::string_view what, std::string_view text) {
   T value{};
@@ -95,8 +95,9 @@ Attribute attribute_of(const AttributeInfo& info, const Json& value) {
     if (value.is_array()) return integers_of(what, value);
     return integer_of<int64_t>(what, value);
   }
-  if (info.type == "str" && value.is_number()) return value.dump();  // a norm's ord may be either
-  return text_of(what, value);                                       // str, dtype
+  if (info.type == "str" && value.is_number())
+    return value.dump();        // the `ord` of a norm may be a number
+  return text_of(what, value);  // types str and dtype
 }
 
 Layout view_of(std::string_view what, const Json& value) {
@@ -145,7 +146,8 @@ std::vector<std::optional<TensorRef>> input_of(const InputInfo& info, const Json
   return items;
 }
 
-/// The values of the inputs in the order of declaration, null for those left out before another.
+/// Returns the inputs in the order of declaration; null for an input that is left out before a
+/// given one.
 std::vector<Json> in_order(const OpInfo& op, const Json& inputs) {
   std::vector<Json> values;
   if (inputs.is_array()) {

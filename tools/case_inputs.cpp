@@ -7,7 +7,8 @@
 namespace tapegrad::tools {
 namespace {
 
-/// ArgumentError unless every element of the view is one of the buffer's `count`.
+/// Throws ArgumentError unless all elements of the view are among the `count` elements of the
+/// buffer.
 void check_inside(const TensorRef& ref, const Layout& view, int64_t count) {
   const auto outside = [&](const char* why) {
     fail<ArgumentError>("view of \"", ref.name, "\": ", why, ": shape ", view.shape, ", strides ",

@@ -1,4 +1,4 @@
-// The Variables of a case, made from the tensors of the file.
+// Makes the Variables of a case from the tensors of the file.
 #pragma once
 
 #include <map>
@@ -12,32 +12,32 @@
 
 namespace tapegrad::tools {
 
-/// What is done to the tensors of the file on their way to an op.
+/// How tensors of the file are converted before they are passed to an op.
 struct InputOptions {
   Device device = cpu;
-  bool for_gradcheck = false;  // floats as float64, and no two Variables or elements share memory
+  bool for_gradcheck = false;  // floats as float64; no shared memory
 };
 
 struct CaseInputs {
   Arguments arguments;
-  /// The inputs flattened: null and every element of a list count one.
+  /// Inputs, flattened: null counts one, and so does each element of a list.
   std::vector<Variable> flat;
-  std::vector<bool> wants_gradient;  // as the case says, of each of `flat`
+  std::vector<bool> wants_gradient;  // of each of `flat`, by the case
 
-  /// Each Variable whose gradient is wanted, once, in order.
+  /// Returns each Variable whose gradient is requested, once, in order.
   std::vector<Variable> leaves() const;
 };
 
-/// Makes the inputs of one case, from copies of the file's tensors: an op that writes changes
-/// nothing for the next case. Two inputs of one tensor and the same view are the same Variable;
-/// other views of one tensor share its storage.
+/// Makes the inputs of one case from copies of the file's tensors, so that an op that writes to
+/// them does not affect the next case. Inputs with the same tensor and view are the same Variable;
+/// different views of one tensor share its storage.
 class InputMaker {
  public:
-  /// ArgumentError for a tensor that the file does not have.
+  /// Throws ArgumentError for a tensor that is not in the file.
   InputMaker(const TensorMap& file, InputOptions options) : file_(file), options_(options) {}
 
   CaseInputs make(const Case& c);
-  /// Seeds are Variables of their own, whatever tensor they name.
+  /// Makes the seeds. Each is a separate Variable, even if two name the same tensor.
   std::vector<Variable> make_seeds(const std::vector<TensorRef>& refs);
 
  private:

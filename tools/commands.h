@@ -1,4 +1,4 @@
-// The commands of `tapegrad op`. Each prints its data on stdout and its diagnostics on stderr.
+// The commands of `tapegrad op`. Each prints its data to stdout and its diagnostics to stderr.
 #pragma once
 
 #include "tools/options.h"

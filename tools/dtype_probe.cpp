@@ -11,22 +11,23 @@
 namespace tapegrad::tools {
 namespace {
 
-/// More calls than this are not worth it; the row should give an example.
+/// Limit of calls per op. If it is reached, the catalog row should give an `.example`.
 constexpr int kMaxCalls = 30'000;
 
-/// What stands in an input's place: a shape and a dtype, nullopt for the one that is asked about.
+/// Shape and dtype of a guessed input; nullopt stands for the dtype that is probed.
 struct Operand {
   Shape shape;
   std::optional<DType> fixed = {};
 };
 
 struct Guess {
-  std::vector<std::optional<Operand>> inputs;  // as declared; of a list, each of two elements
+  std::vector<std::optional<Operand>> inputs;  // a list gets two elements
   Attributes attributes;
   bool only_ones = false;
 };
 
-/// 2 on the diagonal and 1 elsewhere: invertible, positive definite, indices within a size of 3.
+/// A tensor with 2 on the diagonal and 1 elsewhere: invertible, positive definite, and a valid
+/// index into a dimension of size 3.
 Variable make_operand(const Operand& operand, DType asked, const Guess& guess, Device device) {
   std::vector<double> values(size_t(numel(operand.shape)), 1.0);
   for (size_t i = 0; i < values.size() && !guess.only_ones; ++i)
@@ -61,7 +62,7 @@ bool runs(const OpInfo& op, const Arguments& arguments) {
   }
 }
 
-/// Calls visit() for each combination of choices, first choices first, until it returns true.
+/// Calls visit() for each combination of choices, in order, until it returns true.
 bool search(const std::vector<std::vector<std::function<void()>>>& places,
             const std::function<bool()>& visit, size_t at = 0) {
   if (at == places.size()) return visit();
@@ -93,9 +94,8 @@ std::vector<Attribute> values_of(const AttributeInfo& info) {
   return {1.0};
 }
 
-/// The first arguments that the op accepts, with `asked` as the dtype. The further the effort, the
-/// more of what may be left out is given: 1 the optional inputs, 2 also one attribute after
-/// another.
+/// Returns the first arguments that the op accepts with dtype `asked`. A higher effort passes more
+/// of the optional arguments: 1 the optional inputs, 2 also each attribute in turn.
 std::optional<Guess> find_guess(const OpInfo& op, DType asked, Device device, int effort,
                                 bool only_ones) {
   Guess guess;
@@ -129,7 +129,7 @@ std::optional<Guess> find_guess(const OpInfo& op, DType asked, Device device, in
       places.back().push_back([&, i, operand] {
         guess.inputs[i] = operand;
         for (size_t k = i + 1; op.inputs[i].optional && k < op.inputs.size(); ++k)
-          guess.inputs[k] = operand;  // all optional ones alike
+          guess.inputs[k] = operand;  // all optional inputs get the same operand
       });
   }
   int calls = 0;

@@ -31,7 +31,7 @@ void write_all(int file, const std::string& text) {
   }
 }
 
-/// All that comes through the pipe until it is closed; false when that takes too long.
+/// Reads the pipe until it is closed. Returns false on timeout.
 bool read_all(int file, double seconds, std::string& text) {
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(

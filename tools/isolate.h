@@ -1,4 +1,5 @@
-// A case in a process of its own, so that its crash, or its never ending, hides no other case.
+// Runs a case in a separate process, so that a crash or an endless loop does not affect other
+// cases.
 #pragma once
 
 #include <functional>
@@ -8,10 +9,10 @@
 
 namespace tapegrad::tools {
 
-/// A folder that is removed with all it holds.
+/// A temporary folder, removed with its content by the destructor.
 class TemporaryFolder {
  public:
-  TemporaryFolder();  // IoError when none can be made
+  TemporaryFolder();  // throws IoError if it cannot be created
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -22,9 +23,10 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// Runs `run` in a forked child, whose results come back in a file of the folder. The outcome is
-/// `crash` when the child is killed or ends without an answer, `timeout` when it has none after so
-/// many seconds. This process must not have run an op before: threads do not survive a fork.
+/// Runs `run` in a forked child, which returns its results in a file of the folder. The outcome is
+/// `crash` if the child is killed or ends without an answer, `timeout` if it takes more than
+/// `timeout` seconds. This process must not have run an op before, since threads do not survive a
+/// fork.
 Outcome run_isolated(const CaseLine& line, double timeout, const TemporaryFolder& folder,
                      const std::function<Outcome(TensorMap& results)>& run, TensorMap& results);
 

@@ -67,7 +67,8 @@ case in a process of its own; without, a case is only found late after it has en
 
 using Arguments = std::vector<std::string_view>;
 
-/// OpenMP reads its number of threads when a program is loaded: so the program is loaded again.
+/// Sets the number of threads and executes the program again, since OpenMP reads the number when a
+/// program starts.
 void use_threads(int threads, char** argv) {
   const std::string count = std::to_string(threads);
   const char* now = std::getenv("OMP_NUM_THREADS");

@@ -1,4 +1,4 @@
-// tapegrad op bench: how long the cases take.
+// tapegrad op bench: measures the time of the cases.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -17,12 +17,12 @@ namespace {
 constexpr int kRounds = 10;
 
 struct Timing {
-  int64_t iterations = 0;  // of all rounds
-  double ns = 0;           // of one iteration, in the median round
-  double ns_min = 0;       // in the fastest
+  int64_t iterations = 0;  // in all rounds
+  double ns = 0;           // per iteration, in the median round
+  double ns_min = 0;       // per iteration, in the fastest round
 };
 
-/// Runs `body` in rounds of equal length, for about so many seconds.
+/// Runs `body` in rounds of equal length for about `seconds`.
 template <typename Body>
 Timing measure(double seconds, Body body) {
   using Clock = std::chrono::steady_clock;

@@ -1,4 +1,4 @@
-// tapegrad op gradcheck: the cases' derivatives against central differences.
+// tapegrad op gradcheck: compares the derivatives of the cases with central differences.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -17,7 +17,7 @@ namespace {
 
 using Variables = std::vector<Variable>;
 
-/// The op as a function of the flattened inputs, which it leaves as they are.
+/// Returns the op as a function of the flattened inputs. The function does not change its inputs.
 GradcheckFunction function_of(const Case& c, const CaseInputs& inputs) {
   return [&c, &inputs](const Variables& flat) {
     Arguments arguments{.attributes = inputs.arguments.attributes};
@@ -42,7 +42,7 @@ void check(const CaseLine& line, const Selection& selection, Device device,
   const CaseInputs inputs = maker.make(c);
   const GradcheckFunction f = function_of(c, inputs);
   if (inputs.leaves().empty()) {
-    f(inputs.flat);  // an error that the case expects may still come
+    f(inputs.flat);  // may throw an error that the case expects
     outcome.status = "skipped";
     outcome.message = "no input has grad";
     return;

@@ -1,4 +1,4 @@
-// tapegrad op list: the catalog as text, as JSON, and as docs/ops.md.
+// tapegrad op list: prints the catalog as text, as JSON, or as docs/ops.md.
 #include <algorithm>
 #include <cmath>
 #include <concepts>
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// An op and its dtypes on the devices that `list` speaks of.
+/// An op and its dtypes on each device.
 struct Row {
   const OpInfo* op;
   std::vector<DType> on_cpu;
@@ -47,7 +47,7 @@ Json to_json(const Attribute& value) {
       [](const auto& x) -> Json {
         using T = std::decay_t<decltype(x)>;
         if constexpr (std::same_as<T, std::monostate>) return nullptr;
-        if constexpr (std::same_as<T, double>)  // JSON has no nan and no infinity
+        if constexpr (std::same_as<T, double>)  // JSON has no NaN and no infinity
           if (!std::isfinite(x)) return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
         if constexpr (!std::same_as<T, std::monostate>) return x;
       },
@@ -76,7 +76,7 @@ std::vector<DType> list_of(TypeList<Ts...>) {
   return {kDTypeOf<Ts>...};
 }
 
-/// "float", "number" and "all" for the lists that most ops take.
+/// Returns "float", "number" or "all" for the most common lists.
 std::string short_names(const std::vector<DType>& dtypes) {
   const auto same = [&](std::vector<DType> list) {
     return std::is_permutation(list.begin(), list.end(), dtypes.begin(), dtypes.end());
@@ -101,7 +101,7 @@ void print_text(const std::vector<Row>& rows) {
   }
 }
 
-/// For a cell of a table, where formulas must not become emphasis or columns.
+/// Escapes text for a Markdown table cell, in which formulas must not create emphasis or columns.
 std::string escape(const std::string& text) {
   return absl::StrReplaceAll(
       text, {{"|", "\\|"}, {"*", "\\*"}, {"_", "\\_"}, {"<", "&lt;"}, {"[", "\\["}, {"`", "\\`"}});

@@ -1,4 +1,4 @@
-// tapegrad op run: the cases' results and what became of each.
+// tapegrad op run: writes the results and the status of the cases.
 #include <fstream>
 #include <memory>
 
@@ -27,7 +27,7 @@ ExitStatus run_cases(const OpOptions& options) {
                           ? run_isolated(line, options.case_timeout, *folder, run, results)
                           : run(results);
     if (outcome.ms > options.case_timeout * 1000) outcome.status = "timeout";
-    status << to_line(to_json(outcome)) << std::endl;  // flushed: a crash keeps the lines before it
+    status << to_line(to_json(outcome)) << std::endl;  // flushed: survives a crash
     tally.add(line, outcome);
   }
   if (!status) fail<IoError>("cannot write ", options.status);

@@ -1,4 +1,4 @@
-// What stands on the command line of `tapegrad op`.
+// Command line options of `tapegrad op`.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@
 
 namespace tapegrad::tools {
 
-/// The process's exit status; the worst of all cases counts.
+/// Exit status of the process; the highest status of all cases.
 enum ExitStatus {
   kAsExpected = 0,
   kNotAsExpected = 1,
-  kUsage = 2,      // a wrong command line, or a file that cannot be opened or written
-  kMalformed = 3,  // an input file that is not what its format says
+  kUsage = 2,      // invalid command line, or a file that cannot be opened or written
+  kMalformed = 3,  // malformed input file
   kCrashed = 4,    // with --isolate: a case crashed or timed out
 };
 
-/// A command line that cannot be meant.
+/// Invalid command line.
 struct UsageError : Error {
   using Error::Error;
 };
@@ -31,20 +31,19 @@ struct OpOptions {
   std::string out;
   std::string status;
   std::string device = "cpu";
-  std::string filter;        // of ids; a part of the id is enough
-  int threads = 0;           // 0: as OpenMP likes
-  std::optional<int> order;  // at most this order; of cases that name none, this one
+  std::string filter;        // regular expression, searched for in the id
+  int threads = 0;           // 0: OpenMP's default
+  std::optional<int> order;  // highest order of derivatives; the order of cases that have none
   double min_time = 0.5;     // seconds
   double case_timeout = 30;  // seconds
   bool isolate = false;
 };
 
-/// Reads --name=value. UsageError for a name that is not among `known`, or a value that does not
-/// fit.
+/// Parses --name=value. Throws UsageError for a name that is not in `known` or an invalid value.
 OpOptions parse_options(const std::vector<std::string_view>& arguments,
                         const std::vector<std::string_view>& known);
 
-/// UsageError unless every one of these has a value.
+/// Throws UsageError unless each of these options has a value.
 void require_options(const OpOptions& options, const std::vector<std::string_view>& names);
 
 }  // namespace tapegrad::tools

@@ -21,7 +21,8 @@ void check_seed(std::string_view what, size_t k, const Variable& seed, const Var
     fail<DTypeError>(what, ": seed ", k, " is ", seed.dtype(), ", not ", y.dtype());
 }
 
-/// Gradients of the sum of <seeds, ys> in xs; those of ys without history are not part of it.
+/// Returns gradients of the sum of <seeds, ys> with respect to xs, without the ys that have no
+/// history.
 Variables gradients(const Variables& ys, const Variables& seeds, const Variables& xs,
                     bool create_graph) {
   Variables roots, root_seeds;
@@ -34,7 +35,7 @@ Variables gradients(const Variables& ys, const Variables& seeds, const Variables
   return grad(roots, xs, root_seeds, {.create_graph = create_graph, .allow_unused = true});
 }
 
-/// Of each position, the gradient of the leaf that stands there.
+/// For each flattened input, returns the gradient of the leaf at its position.
 Variables by_position(const CaseInputs& inputs, const Variables& leaves, const Variables& values) {
   Variables result(inputs.flat.size());
   for (size_t i = 0; i < result.size(); ++i)
@@ -107,7 +108,7 @@ void guard(Outcome& outcome, const std::function<void()>& body) {
   const auto failed = [&](const char* kind, const std::exception& error) {
     outcome.status = "error";
     outcome.kind = kind;
-    const auto* ours = dynamic_cast<const Error*>(&error);  // whose place is in the catalog
+    const auto* ours = dynamic_cast<const Error*>(&error);  // omit the place, which is in this tool
     outcome.message = ours != nullptr ? ours->message() : error.what();
   };
   try {
@@ -154,12 +155,12 @@ Outcome run_case(const CaseLine& line, const TensorMap& tensors, Device device,
   using Clock = std::chrono::steady_clock;
   Outcome outcome{.id = line.id};
   guard(outcome, [&] {
-    expected_error(line);  // a fault there is the case's
+    expected_error(line);  // throws if the line is invalid, as an error of the case
     const Case c = parse_case(line);
     InputMaker maker(tensors, {.device = device});
     const CaseInputs inputs = maker.make(c);
     const int to_order = order_of(c, order, 0);
-    InputMaker seed_maker(tensors, {.device = device});  // copies that no op writes to
+    InputMaker seed_maker(tensors, {.device = device});  // makes copies that no op writes to
     const Variables seeds = seed_maker.make_seeds(c.seeds);
     const Variables seeds2 = seed_maker.make_seeds(c.seeds2);
     manual_seed(c.rng_seed);

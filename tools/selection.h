@@ -1,4 +1,4 @@
-// The cases that a command works on, and the tensors they name.
+// The selected cases of a command, and the tensors that they name.
 #pragma once
 
 #include <vector>
@@ -16,14 +16,15 @@ struct Selection {
   TensorMap tensors;
 };
 
-/// Reads both files, and keeps the cases that --filter asks for. UsageError for a wrong expression.
+/// Reads both files and keeps the cases that match --filter. Throws UsageError for an invalid
+/// regular expression.
 Selection select_cases(const OpOptions& options);
 
-/// Counts how the cases ended and says on stderr which did not end as expected.
+/// Counts the results of cases, and reports cases with an unexpected result on stderr.
 class Tally {
  public:
   void add(const CaseLine& line, const Outcome& outcome);
-  ExitStatus finish() const;  // prints the count
+  ExitStatus finish() const;  // prints the counts
 
  private:
   int count_ = 0;

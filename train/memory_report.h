@@ -39,8 +39,7 @@ class Optimizer;
 struct MemoryReportOptions {
   const nn::Module* model = nullptr;
   const optim::Optimizer* optimizer = nullptr;
-  Variable tape = {};  // a result, for example the loss; reports the tensors that its history has
-                       // saved
+  Variable tape = {};  // a result, for example the loss, whose saved tensors are reported
   std::vector<Variable> data = {};
   Device device = default_device();
 };
@@ -61,8 +60,7 @@ struct MemoryReport {
   int64_t other = 0;        // other tensors, and rounding by the allocator
 
   int64_t in_use = 0;     // total
-  int64_t outside = 0;    // part of in_use that is not from the allocator: tensors below a
-                          // kilobyte, or wrapped memory
+  int64_t outside = 0;    // part of in_use that the allocator does not count
   int64_t workspace = 0;  // additional memory in use at the peak since reset_peak_memory()
   int64_t cached = 0;     // freed, and kept by the allocator for reuse
 

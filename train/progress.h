@@ -17,8 +17,7 @@ namespace tapegrad {
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
 enum class ProgressStyle {
-  kKeras,  // steps, a bar of 20 characters, seconds (while running: remaining), time per step,
-           // values
+  kKeras,  // steps, a bar, seconds (while running: remaining), time per step, values
   kMarks,  // a bar of 50 characters, elapsed / estimated total seconds, values
   kNone,
 };

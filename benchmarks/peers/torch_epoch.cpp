@@ -1,5 +1,5 @@
-// benchmarks/epoch.cpp of libtorch: the same net, batches, optimizer and files. The images stay in
-// one tensor; a batch is gathered from it by index.
+// benchmarks/epoch.cpp with libtorch: the same net, batches, optimizer and files. The images stay
+// in one tensor, from which batches are gathered by index.
 //
 //   torch_epoch [directory of the data]
 #include <zlib.h>
@@ -15,7 +15,7 @@ namespace {
 
 using torch::Tensor;
 
-/// The bytes behind the header of an IDX file, gzipped or not.
+/// Returns the bytes after the header of an IDX file, gzipped or not.
 Tensor read_idx(const std::string& path, int64_t header, int64_t count) {
   const gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr) throw std::runtime_error("cannot open " + path);

@@ -1,4 +1,4 @@
-// The Keras net of examples/mnist_cnn and its optimizer, of libtorch.
+// The Keras net of examples/mnist_cnn and its optimizer, with libtorch.
 #pragma once
 
 #include <torch/torch.h>
@@ -14,7 +14,8 @@ inline torch::nn::Sequential keras_net() {
                         nn::ReLU(), nn::Dropout(0.5), nn::Linear(128, 10));
 }
 
-/// libtorch's C++ interface has none; in place, as its Python one is.
+/// Adadelta with in-place ops, like PyTorch's Python implementation; libtorch's C++ interface has
+/// none.
 struct Adadelta {
   std::vector<torch::Tensor> parameters, squares, deltas;
 

@@ -1,4 +1,4 @@
-// benchmarks/ops.cpp of libtorch.
+// benchmarks/ops.cpp with libtorch.
 #include <torch/torch.h>
 
 #include "benchmarks/measure.h"

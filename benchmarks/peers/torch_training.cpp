@@ -1,7 +1,7 @@
-// benchmarks/training.cpp of libtorch: the same models, batches and optimizers.
+// benchmarks/training.cpp with libtorch: the same models, batches and optimizers.
 //
 //   torch_training                     all workloads
-//   torch_training --steps=100 gpt     more steps of one
+//   torch_training --steps=100 gpt     more steps of one workload
 #include <torch/torch.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ struct Step {
   void read() { value.item<float>(); }
 };
 
-/// Of any optimizer of libtorch's.
+/// Makes a workload with any of libtorch's optimizers.
 template <typename Optimizer>
 Workload make(int64_t steps, std::function<Tensor()> loss, Optimizer optimizer) {
   const auto shared = std::make_shared<Optimizer>(std::move(optimizer));

@@ -100,8 +100,7 @@ struct Way {
 constexpr std::array<Way, 3> kWays = {
     {{"by index", pool_by_index}, {"by mask", pool_by_mask}, {"tapegrad's", pool}}};
 
-// ---- The network
-// ---------------------------------------------------------------------------------
+// ---- The network ------------------------------------------------------------------------------
 
 struct PoolLayer : nn::Stateless<PoolLayer> {
   Pooling pooling;
@@ -137,8 +136,7 @@ void train(Net& net, tg::Loader& batches, int64_t steps) {
   if (loss) loss.item();  // waits for a GPU, so that only the steps are timed
 }
 
-// ---- The search
-// ----------------------------------------------------------------------------------
+// ---- The search -------------------------------------------------------------------------------
 
 void title(const std::string& text) { std::cout << "\n== " << text << "\n\n"; }
 

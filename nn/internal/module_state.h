@@ -20,11 +20,9 @@ struct Module::State {
     Own() = default;
     Own(const Own&) {}
     std::unique_ptr<Hooks> hooks;
-    std::atomic<const std::string*> name{nullptr};  // name in the model in which it was called
-                                                    // last, "Net.fc1"
+    std::atomic<const std::string*> name{nullptr};  // "Net.fc1", in the last calling model
     std::atomic<uint64_t> named_in{0};              // id of that model
-    std::atomic<uint64_t> id{0};                    // as an outermost module; 0 if never called as
-                                                    // one
+    std::atomic<uint64_t> id{0};                    // as an outermost module, or 0
   };
 
   bool training = true;
