@@ -98,19 +98,18 @@ def main():
 
 Written by `scripts/benchmark.sh` at commit {sys.argv[2]}: {cpu}, {flags}, g++ {compiler.strip()}.
 
-{f"Each number is the median of {least if least == most else f'{least} to {most}'} processes, with the least and the largest"
- if most > 1 else "Each number comes from one process, so nothing is said of its spread"}; each process gives the
-median of its own repetitions. Ours and the distribution's libtorch took turns, and libtorch ran with
-OpenMP's OpenBLAS, the machine's widest vectors and an allocator that keeps its memory. The ratio says
-how many times faster (for memory: smaller) tapegrad is. Absolute times hold for this machine and this
-hour; ratios carry further.{newer and f" {newer} is what pip installs, with the same allocator and its own libraries."}
+{f"Each number is the median of {least if least == most else f'{least} to {most}'} processes, with the minimum and the maximum"
+ if most > 1 else "Each number comes from one process, so its spread is unknown"}; each process gives the
+median of its own repetitions. Processes of tapegrad and of the distribution's libtorch alternate. libtorch uses
+OpenBLAS with OpenMP, the widest vector instructions of the machine, and an allocator that keeps its memory. The
+ratio says how many times faster (for memory: smaller) tapegrad is. Absolute times vary between machines and with
+other load; ratios are more stable.{newer and f" {newer} is the package from pip, with its own libraries and the same allocator."}
 
-`op.*` are nanoseconds per op of a chain `y = y * a + b` on one element: without recording, recorded,
-and with the backward pass. `large.*` are ten million elements, or matrices of 4096 x 4096
-(softmax and layer_norm: 4096 x 1024), each with a fresh result. The models are those of
-`benchmarks/workloads.cpp`. `fashion_epoch` is an epoch of Fashion-MNIST with the Keras net and batches
-of 128, `fashion_accuracy` what it then says of the test set. The limit is that of multiply-adds for models and of copies for the rest,
-the highest that was seen.""")
+`op.*` is the time per op of a chain `y = y * a + b` on one element: without recording, recorded, and with the
+backward pass. `large.*` are ops on ten million elements, or on matrices of 4096 x 4096 (softmax and layer_norm:
+4096 x 1024), each with a new result. The models are defined in `benchmarks/workloads.cpp`. `fashion_epoch` is an
+epoch of Fashion-MNIST with the Keras net and batches of 128, and `fashion_accuracy` the accuracy on the test set
+after it. The last column is the share of the measured limit: multiply-adds for models, copies for other rows.""")
     for threads in (2, 1):
         if ("machine", threads, "limit.copy") in values:
             table(values, units, threads, newer)

@@ -82,16 +82,16 @@ std::vector<Device> devices() {
 void precisions(Document& doc) {
   constexpr int64_t kCount = int64_t(1) << 22, kSide = 1024;
   doc.text(R"(
-## Fewer bits
+## Precision
 
-A tensor of 2^22 numbers: its size; milliseconds for a copy of it (on a GPU: from the host), a sum and
-a hyperbolic tangent; and a product of two matrices of 1024 x 1024. Half the bits are half the memory
-and half the time on the way to it. On the CPU, arithmetic gains from float64 to float32 as twice as
-many numbers fit a register; float16 and bfloat16 are widened to float32, computed and rounded again:
-what they gain on the way to memory, that may cost. A GPU has units for them, and some processors have
-instructions for products of bfloat16 (AVX512-BF16, AMX).
+For a tensor of 2^22 numbers: its size, and milliseconds for a copy (on a GPU: from the host), an addition and
+a hyperbolic tangent; and for a product of two 1024 x 1024 matrices, milliseconds and GFLOP/s. Half the bits need
+half the memory and half the memory bandwidth. On the CPU, float32 arithmetic is also faster than float64, since
+twice as many numbers fit into a register. float16 and bfloat16 are widened to float32, computed and rounded,
+which may cost more time than the bandwidth saves. GPUs have 16-bit units, and some processors have instructions for
+bfloat16 products (AVX512-BF16, AMX).
 )");
-  doc.header({"device", "type", "MiB", "copy", "add", "tanh", "product", "GFLOP/s of it"});
+  doc.header({"device", "type", "MiB", "copy", "add", "tanh", "product", "GFLOP/s of product"});
   const NoGrad no_grad;
   for (const Device device : devices())
     for (const DType dtype : {f64, f32, f16, bf16}) {
@@ -120,11 +120,11 @@ void scalar_loop(const Variable& x, Variable& y, Function f) {
 void activations(Document& doc) {
   constexpr int64_t kCount = int64_t(1) << 22;
   doc.text(R"(
-## One function, more and more at once
+## Vectors, threads and a GPU
 
-An activation of 2^22 random float32: a loop over scalars, one thread with vector instructions, all
-threads, and a GPU. What costs much a number gains most. A ReLU over scalars may be a branch that
-cannot be foretold; over vectors it waits for memory alone, which more threads make little faster.
+An activation of 2^22 random float32 numbers: a scalar loop, one thread with vector instructions, all threads, and a
+GPU. The most expensive function gains most. A scalar ReLU may compile to a branch that cannot be predicted. A vector
+ReLU is bounded by memory bandwidth, so more threads gain less.
 )");
   doc.header({"", "ReLU, ms", "", "sigmoid, ms", ""});
   const NoGrad no_grad;
@@ -228,9 +228,9 @@ double step_seconds(Device device, bool graph, int64_t rows) {
 
 void sizes(Document& doc, const std::string& folder) {
   doc.text(R"(
-## Small and large
+## Problem size
 
-A GPU takes longer to begin and less time to do: it pays from some size on.
+A GPU has a higher overhead per op and a higher throughput, so it is faster from some size on.
 
 ### A product of two n x n matrices
 )");
@@ -248,7 +248,7 @@ A GPU takes longer to begin and less time to do: it pays from some size on.
   doc.text(R"(
 ### A training step of `examples/peaks`
 
-All rows at once: forward, backward and Adam, for a network of 171 parameters. An epoch is one step.
+Forward, backward and Adam with all rows in one batch, for a network of 171 parameters. An epoch is one step.
 )");
   crossover(doc, folder, "crossover_step", "rows", {100, 200, 400, 1000, 4000, 10'000, 40'000},
             steps, 2000);
@@ -270,10 +270,9 @@ std::string machine() {
 int write(const std::string& folder, const std::string& revision) {
   const std::string path = folder + "/precision_and_parallelism.md";
   Document doc(path);
-  doc.text(
-      "# Precision and parallelism\n\nWritten by `scripts/benchmark.sh --tables`, at revision " +
-      revision + ", on\n\n" + machine() +
-      "\nTimes are the best of three runs, `timeit` in `train/timer.h`.");
+  doc.text("# Precision and parallelism\n\nWritten by `scripts/benchmark.sh --tables` at commit " +
+           revision + " on\n\n" + machine() +
+           "\nTimes are the best of three runs of `timeit` (`train/timer.h`).");
   precisions(doc);
   activations(doc);
   sizes(doc, folder);

@@ -109,19 +109,19 @@ std::string escape(const std::string& text) {
 
 constexpr const char* kIntroduction = R"(# Every op
 
-This page is printed by `tapegrad op list --format=markdown >docs/ops.md`; a test fails when it is
-out of date.
+`tapegrad op list --format=markdown >docs/ops.md` writes this page. A test fails if the page is out
+of date.
 
-An argument marked `?` may be left out, one marked `*` is a list; what has a type is an attribute,
-and what has a default may be left out. Names, arguments and defaults are PyTorch's. Shapes and
-errors of an op are described in the header beside its source.
+Arguments without a type are inputs: `?` marks an optional input, `*` a list. Arguments with a type
+are attributes; those with a default are optional. Names, arguments and defaults are PyTorch's. The
+header beside the source describes the shapes and errors of an op.
 
-- **dtypes** are those with which the op runs on the CPU, of the inputs that have a choice (of the
-  result, for ops without inputs), found by running it: *float* is float16, bfloat16, float32 and
-  float64; *number* is these, uint8, int32 and int64; *all* is every type. [CUDA](gpu.md)
-  has all but a few.
-- **derivatives** is the highest order: *none* where the op has no derivative, or none is defined.
-- An op whose name ends in `_` writes its first input.
+- **dtypes** lists the dtypes with which the op runs on the CPU, as found by running it, for those
+  inputs that have a choice (for the result, if the op has no inputs). *float* is float16, bfloat16,
+  float32 and float64; *number* is *float*, uint8, int32 and int64; *all* is every dtype.
+  [CUDA](gpu.md) supports all but a few of them.
+- **derivatives** is the highest order of derivatives; *none* if the op has no derivative.
+- An op whose name ends in `_` writes to its first input.
 )";
 
 void print_markdown(const std::vector<Row>& rows) {

@@ -109,15 +109,16 @@ Result run_case(const fs::path& folder, const Operators& table) {
 }
 
 void print_markdown(const std::vector<Result>& results, const std::array<int, 3>& counts) {
-  std::cout << "# ONNX's node tests\n\n"
-            << "Printed by `onnx_conformance --format=markdown`: the " << results.size()
-            << " cases of Debian's libonnx-testdata 1.12\nthrough public ops, within 1e-3 of the "
-               "expected values and 1e-7.\n\n"
-            << "| passed | failed | unsupported |\n|---|---|---|\n| " << counts[0] << " | "
-            << counts[1] << " | " << counts[2] << " |\n\n## Unsupported\n\n"
-            << "There is no dtype for unsigned integers of 16 bits and more, for strings, and for "
-               "sequences; control\nflow is C++'s. \"No operator\" means that the interpreter has "
-               "none, since no public op does it.\n\n";
+  std::cout
+      << "# ONNX's node tests\n\n"
+      << "Printed by `onnx_conformance --format=markdown`. The " << results.size()
+      << " cases of Debian's libonnx-testdata 1.12 run\nthrough public ops, with a relative "
+         "tolerance of 1e-3 and an absolute tolerance of 1e-7.\n\n"
+      << "| passed | failed | unsupported |\n|---|---|---|\n| " << counts[0] << " | " << counts[1]
+      << " | " << counts[2] << " |\n\n## Unsupported\n\n"
+      << "There is no dtype for unsigned integers of 16 bits and more, for strings and for "
+         "sequences. Control\nflow is written in C++. \"No operator\" means that no public op "
+         "computes the operator.\n\n";
   std::map<std::string, std::string> by_reason;
   for (const Result& result : results) {
     if (result.outcome == Outcome::kPassed) continue;

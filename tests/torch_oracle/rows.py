@@ -231,7 +231,7 @@ def linear_algebra():
         row("linalg.pinv", N(*shape), torch_function=torch.linalg.pinv, **exact)
         row("linalg.qr", N(*shape), torch_function=torch.linalg.qr, **exact)
         row("linalg.svdvals", N(*shape), torch_function=torch.linalg.svdvals, **exact)
-    row("linalg.lstsq", N(4, 2), N(4, 3), order=0, why="one of its results alone; `linalg.pinv` is compared to second order",
+    row("linalg.lstsq", N(4, 2), N(4, 3), order=0, why="only one of its results is compared; `linalg.pinv` is compared to second order",
         torch_function=lambda a, b: torch.linalg.lstsq(a, b).solution, **exact)
     for upper in (False, True):
         row("linalg.solve_triangular", N(3, 3), N(3, 2), upper=upper, torch_function=torch.linalg.solve_triangular, **exact)
@@ -410,7 +410,7 @@ def losses():
     row("multi_margin_loss", N(3, 4), I(4, 3))
     row("multilabel_margin_loss", N(3, 4), I(4, 3, 4))
     row("ctc_loss", N(6, 2, 5), In("label", 2, 3, bound=5), input_lengths=[6, 5], target_lengths=[3, 2], order=0,
-        why="PyTorch's derivative holds behind `log_softmax` only; there the module's is compared")
+        why="PyTorch's derivative is valid only for inputs from `log_softmax`; the module's derivative is compared there")
     row("multilabel_soft_margin_loss", N(3, 4), U(3, 4))
     row("poisson_nll_loss", N(3, 4), P(3, 4))
     row("gaussian_nll_loss", N(3, 4), N(3, 4), P(3, 4))
@@ -421,9 +421,9 @@ def known_faults():
     row("prod", In("zeros", 3, 4), dim=1, torch_function=lambda x, dim: x[:, 0] * x[:, 1] * x[:, 2] * x[:, 3])
     row("mean", In("large", 4), dtypes=("F64", "F32", "F16"))  # overflows in its float16, not in the reference
     row("layer_norm", In("constant", 2, 8), P(8), N(8), normalized_shape=[8], order=0,
-        why="a row of equal numbers: exactly the bias; its derivatives are divided by sqrt(eps)",
+        why="for a row of equal numbers, the result is exactly the bias, and derivatives are divided by sqrt(eps)",
         torch_function=lambda x, w, b, normalized_shape: b.expand(2, 8))
-    row("gelu", In("infinite", 6), order=0, why="at -inf: 0; PyTorch gives NaN",
+    row("gelu", In("infinite", 6), order=0, why="the value at -inf is 0; PyTorch returns NaN",
         torch_function=lambda x: torch.where(torch.isinf(x), 0.0, F.gelu(x)))
 
 

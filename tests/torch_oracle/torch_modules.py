@@ -122,13 +122,13 @@ def print_table(cases, worst, count, wrong):
     print(f"""## Modules
 
 Printed by `tests/torch_oracle/torch_modules.py build/tests/torch_oracle/torch_oracle_modules --format=markdown` with PyTorch
-{torch.__version__}: {len(cases)} cases of {len(count)} modules, {len(wrong)} wrong. Each runs in float64, float32, bfloat16 and float16; the reference is
-PyTorch's module in float64, which takes our module's state (strictly: by the same names) and the same rounded inputs.
-Compared are results, buffers after the call, and gradients in every parameter and input. Errors are the worst of all
-dtypes, in units in the last place of the largest magnitude; limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients. Gradients of
-`Hardsigmoid` and `CELU` in float64 are measured in float32's units: PyTorch 1.13 has 1 / 6 and 1 / alpha there in
-float32. `RMSNorm`, which it lacks, and `ChannelShuffle`, which it cannot differentiate, are written out in the script.
-Not compared: `Step`, `LPPool3d` and `Lambda`, which it lacks, and what dropout draws.
+{torch.__version__}: {len(cases)} cases of {len(count)} modules, {len(wrong)} wrong. Each runs in float64, float32, bfloat16 and float16. The reference is
+PyTorch's module in float64 with our module's state (loaded strictly, so names must be equal) and the same rounded inputs.
+Results, buffers after the call, and gradients of every parameter and input are compared. Errors are the maximum over all
+dtypes, in units in the last place of the largest magnitude. Limits: {LIMITS['out']} for results, {LIMITS['grad']} for gradients. Gradients of
+`Hardsigmoid` and `CELU` in float64 are measured in units of float32, because PyTorch 1.13 computes 1 / 6 and 1 / alpha
+in float32. PyTorch lacks `RMSNorm` and a derivative of `ChannelShuffle`; the script defines both by their formulas. Not
+compared: `Step`, `LPPool3d` and `Lambda`, which PyTorch lacks, and the random numbers of dropout.
 
 | module | cases | results | gradients |
 |---|---|---|---|""")

@@ -268,13 +268,13 @@ def main():
 
 def print_markdown(cases, worst, count, wrong, catalog):
     orders = sum(1 + case.line.get("order", 0) for case in cases)
-    print(f"""# Against PyTorch
+    print(f"""# Comparison with PyTorch
 
 Printed by `tests/torch_oracle/torch_oracle.py build/tools/tapegrad --format=markdown` with PyTorch {torch.__version__}: {len(cases)} cases of
-{len(count)} ops ({orders} comparisons of values, gradients and gradients of gradients), {len(wrong)} wrong. Each op runs in its dtypes and in
-four memory layouts; the reference is PyTorch in float64 from the same rounded inputs. Errors are the worst of all dtypes, in
-units in the last place of the largest magnitude. Limits: 4 elementwise, 16 reductions and products, 32 convolutions and norms,
-64 linear algebra; for gradients at least 16, for second ones four times that.
+{len(count)} ops ({orders} comparisons of values, gradients and gradients of gradients), {len(wrong)} wrong. Each op runs in all its dtypes and in
+four memory layouts. The reference is PyTorch in float64 on the same rounded inputs. Errors are the maximum over all dtypes, in
+units in the last place of the largest magnitude. Limits: 4 for elementwise ops, 16 for reductions and products, 32 for
+convolutions and norms, 64 for linear algebra; at least 16 for gradients; four times as much for second-order gradients.
 
 | op | cases | values | gradients | second |
 |---|---|---|---|---|""")
@@ -286,8 +286,8 @@ units in the last place of the largest magnitude. Limits: 4 elementwise, 16 redu
         print("\n## Wrong\n")
         print("\n".join(f"- {line}" for line in wrong))
     rest = [op for op in catalog if op not in count]
-    print("\n## Not compared\n\nRandom ops, ops that write or create, and those that PyTorch 1.13 lacks or has in another form; their cases "
-          "in tests/cases have plain\nreferences.\n")
+    print("\n## Not compared\n\nRandom ops, in-place ops, ops that create tensors, and ops that PyTorch 1.13 lacks or defines differently. "
+          "Their cases in tests/cases\nhave plain reference implementations.\n")
     print(", ".join(f"`{op}`" for op in rest))
 
 
@@ -299,8 +299,8 @@ def print_empty_cells(cases):
             reasons["PyTorch has no derivative" if case.missing == 1 else "PyTorch has no second derivative"].add(case.row.op)
         if case.row.why:
             reasons[case.row.why].add(case.row.op)
-    print("\n## Left out\n\nWhole numbers and truth values are equal, or the case is wrong; what makes them, and what has no derivative by "
-          "docs/ops.md,\nhas empty cells. So have, for all of their cases or for some:\n")
+    print("\n## Empty cells\n\nResults of integer or bool type must be equal; their cells are empty, and so are the cells of derivatives that "
+          "do not exist\n(docs/ops.md). Cells of the following ops are empty, or lack some cases:\n")
     for reason, ops in reasons.items():
         print(f"- {reason}: " + ", ".join(f"`{op}`" for op in sorted(ops)))
 
