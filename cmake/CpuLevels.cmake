@@ -1,10 +1,11 @@
-# A build for every x86-64 processor (TAPEGRAD_NATIVE off) holds backends/cpu twice, compiled for AVX2
-# and for AVX-512; backends/cpu_level.cpp chooses at run time. The kernels know nothing of it. Each
-# level is linked into one object that gives nothing away but data and its entry points: a function
-# of a header that both levels and other files compile has the same name in all, and the linker would
-# keep whichever it meets first, for everybody.
+# A portable build (TAPEGRAD_NATIVE off) contains backends/cpu twice, compiled for AVX2 and for
+# AVX-512; backends/cpu_level.cpp chooses at run time. The kernels' sources are the same for both
+# levels. Each level is linked into one object that exports only data and its entry points.
+# Otherwise a header function that both levels and other files compile would have one name in all of
+# them, and the linker would keep the first version for the whole program.
 #
-# Sets TAPEGRAD_CPU_LEVELS, empty where there is only one level, and TAPEGRAD_CPU_MARCH, its flag.
+# Sets TAPEGRAD_CPU_LEVELS, which is empty for a single level, and TAPEGRAD_CPU_MARCH, the -march
+# flag of a single level.
 set(TAPEGRAD_CPU_LEVELS "")
 set(TAPEGRAD_CPU_MARCH "")
 if(TAPEGRAD_NATIVE)
@@ -32,8 +33,8 @@ endif()
 set(tapegrad_march_avx2 x86-64-v3)
 set(tapegrad_march_avx512 x86-64-v4)
 
-# tapegrad_add_cpu_levels(sources): an object of each level. They are TAPEGRAD_CPU_LEVEL_OBJECTS, which
-# TAPEGRAD_CPU_LEVEL_TARGET makes.
+# tapegrad_add_cpu_levels(sources): adds one object per level, listed in TAPEGRAD_CPU_LEVEL_OBJECTS
+# and made by the target TAPEGRAD_CPU_LEVEL_TARGET.
 function(tapegrad_add_cpu_levels sources)
   set(isolate ${PROJECT_SOURCE_DIR}/cmake/isolate_cpu_level.sh)
   set(isolated "")
@@ -42,7 +43,7 @@ function(tapegrad_add_cpu_levels sources)
     add_library(${objects} OBJECT ${sources})
     target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR})
     tapegrad_compile_options(${objects})
-    # A symbol that is unique in the process could be neither local, nor there at both levels.
+    # A symbol that is unique in the process can neither be made local nor exist at both levels.
     target_compile_options(${objects} PRIVATE -march=${tapegrad_march_${level}} -fno-lto
                            $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
     set(isolated_object ${PROJECT_BINARY_DIR}/cpu_${level}.o)

@@ -1,11 +1,12 @@
-# Public headers are written as the tree shows them, #include "core/base/tensor.h". Consumers see them
-# under tapegrad/ with that prefix in their own include lines, so that a consumer may have a
-# core/tensor.h of its own.
+# Public headers include each other by their path in the tree, "core/base/tensor.h". Consumers
+# include them as <tapegrad/core/tensor.h>. Staging copies the headers below tapegrad/ and rewrites
+# their include lines, so that a consumer may have its own core/tensor.h.
 #
-# As a script (cmake -P) with SOURCE, DESTINATION and HEADERS (relative to SOURCE, between spaces) it stages
-# them; included, it offers tapegrad_stage_headers(header...).
+# When run as a script (cmake -P) with SOURCE, DESTINATION and HEADERS (relative to SOURCE,
+# separated by spaces), stages the headers. When included, defines
+# tapegrad_stage_headers(header...).
 
-# core/base/tensor.h -> tapegrad/core/tensor.h
+# Maps core/base/tensor.h to tapegrad/core/tensor.h.
 function(tapegrad_staged_path header result)
   string(REGEX REPLACE "^([a-z]+/)([a-z_]+/)*" "tapegrad/\\1" staged ${header})
   if(NOT header MATCHES "/")
@@ -18,7 +19,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   separate_arguments(HEADERS)
   foreach(header IN LISTS HEADERS)
     file(READ ${SOURCE}/${header} text)
-    # A list separator inside the text would be lost.
+    # Escapes semicolons, which are list separators.
     string(REPLACE ";" "\\;" text "${text}")
     string(REGEX REPLACE "#include \"(core|ops|nn|optim|data|io|train)/([a-z_]+/)*"
            "#include \"tapegrad/\\1/" text "${text}")
@@ -38,7 +39,7 @@ endif()
 
 set(TAPEGRAD_STAGE_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 
-# Makes the target tapegrad_headers, which stages into TAPEGRAD_STAGED_INCLUDE.
+# Makes the target tapegrad_headers, which stages the headers into TAPEGRAD_STAGED_INCLUDE.
 set(TAPEGRAD_STAGED_INCLUDE ${PROJECT_BINARY_DIR}/include)
 function(tapegrad_stage_headers)
   set(stamp ${PROJECT_BINARY_DIR}/headers.stamp)
@@ -52,7 +53,7 @@ function(tapegrad_stage_headers)
     endif()
     list(APPEND staged ${TAPEGRAD_STAGED_INCLUDE}/${path})
   endforeach()
-  # As byproducts, so that what includes them is compiled again in the same run.
+  # The headers are byproducts, so that files that include them are recompiled in the same run.
   add_custom_command(
     OUTPUT ${stamp}
     BYPRODUCTS ${staged}

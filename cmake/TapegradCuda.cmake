@@ -1,9 +1,9 @@
-# The CUDA backend: tapegrad_cuda_objects, which is backends/cuda/ where a toolkit is found and
-# backends/without_cuda.cpp where there is none.
+# The CUDA backend: the target tapegrad_cuda_objects consists of backends/cuda/ if a toolkit is
+# found, otherwise of backends/without_cuda.cpp.
 set(TAPEGRAD_CUDA AUTO CACHE STRING "AUTO: the CUDA backend where a toolkit is found; ON; OFF")
 set_property(CACHE TAPEGRAD_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-# Sets TAPEGRAD_NO_CUDA to the reason why the backend is not built, or to nothing.
+# Sets TAPEGRAD_NO_CUDA to the reason why the backend is not built; empty if it is built.
 set(TAPEGRAD_NO_CUDA "")
 if(NOT TAPEGRAD_CUDA)
   set(TAPEGRAD_NO_CUDA "TAPEGRAD_CUDA is ${TAPEGRAD_CUDA}")
@@ -23,7 +23,7 @@ if(TAPEGRAD_NO_CUDA)
   endif()
   message(STATUS "tapegrad: without the CUDA backend: ${TAPEGRAD_NO_CUDA}")
 else()
-  # One architecture compiles in a third of the time of all; releases set "75-real;80-real;86-real;90".
+  # One architecture takes a third of the time of all. Releases set "75-real;80-real;86-real;90".
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90-real CACHE STRING "GPU architectures of the CUDA backend")
   endif()
@@ -34,13 +34,13 @@ else()
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${TAPEGRAD_CCACHE})
   endif()
   enable_language(CUDA)
-  # CMake 3.25.1 does not know nvcc's flag for C++20; later ones do.
+  # CMake 3.25.1 does not know nvcc's flag for C++20.
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
-  # The runtime is linked in, where it can be: programs need no toolkit to start. Other libraries are
-  # opened at their first use (backends/cuda/runtime/library.h).
+  # Links the CUDA runtime statically if possible, so that programs start without a toolkit. Other
+  # libraries are loaded at their first use (backends/cuda/runtime/library.h).
   if(CUDA_cudart_static_LIBRARY)
     set(TAPEGRAD_CUDA_LIBRARIES ${CUDA_cudart_static_LIBRARY} dl rt)
   else()
@@ -50,8 +50,8 @@ else()
                  "${CMAKE_CUDA_ARCHITECTURES})")
 endif()
 
-# tapegrad_cuda_sources(result): the files of the backend. Where there is a header of cuDNN 9, those
-# that want it are among them, and TAPEGRAD_CUDNN_INCLUDE_DIR is where.
+# tapegrad_cuda_sources(result): the source files of the backend. If a header of cuDNN 9 is found,
+# includes the files that need it and sets TAPEGRAD_CUDNN_INCLUDE_DIR.
 function(tapegrad_cuda_sources result)
   find_path(TAPEGRAD_CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   mark_as_advanced(TAPEGRAD_CUDNN_INCLUDE_DIR)
@@ -90,14 +90,14 @@ function(tapegrad_add_cuda_objects)
   set_source_files_properties(${with_cudnn} PROPERTIES
     INCLUDE_DIRECTORIES "${TAPEGRAD_CUDNN_INCLUDE_DIR}")
   tapegrad_compile_options(tapegrad_cuda_objects)
-  # Host functions that are constexpr (of std::numeric_limits, std::array) serve on the device too.
-  # nvcc does not know the attribute in core/base/free_list.h (1835), which -ftls-model replaces, and warns of
-  # comparisons with 0 in what is compiled for unsigned types too (186).
+  # The relaxed constexpr flag lets kernels call constexpr host functions (std::numeric_limits,
+  # std::array). Diagnostic 1835 reports an unknown attribute in core/base/free_list.h, which
+  # -ftls-model replaces; 186 reports comparisons of unsigned types with 0 in templates.
   set(host_flags -Wall,-Wextra,-ftls-model=initial-exec,-fno-semantic-interposition)
   target_compile_options(tapegrad_cuda_objects PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186,1835;-Xcompiler=${host_flags}>"
     "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TAPEGRAD_WERROR}>>:--Werror=all-warnings>")
-  # The CPU's bits: a product and a sum that are written apart are rounded apart.
+  # No contraction of a * b + c, so that results are bit-identical to the CPU's.
   set_source_files_properties(backends/cuda/random.cu backends/cuda/noise.cu backends/cuda/update.cu
     PROPERTIES COMPILE_OPTIONS --fmad=false)
 endfunction()

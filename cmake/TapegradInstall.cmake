@@ -1,4 +1,4 @@
-# cmake --install, and the files that find_package(tapegrad CONFIG) reads.
+# Rules for cmake --install, and the files that find_package(tapegrad CONFIG) reads.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

@@ -1,4 +1,4 @@
-# Options of the build and the flags that follow from them.
+# Build options and the compiler flags that depend on them.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -27,19 +27,20 @@ if(TAPEGRAD_SANITIZE)
   add_link_options(-fsanitize=${TAPEGRAD_SANITIZE})
 endif()
 
-# Debian's dnnl-config.cmake asks for OpenCL, which the CPU engine does not need.
+# Finds the library directly, since Debian's dnnl-config.cmake requires OpenCL, which the CPU engine
+# does not need.
 find_library(TAPEGRAD_DNNL NAMES dnnl REQUIRED)
 find_path(TAPEGRAD_DNNL_INCLUDE NAMES dnnl.hpp REQUIRED)
 find_path(TAPEGRAD_XSIMD_INCLUDE NAMES xsimd/xsimd.hpp REQUIRED)
 
-# float64 products: OpenBLAS's OpenMP build shares its threads with oneDNN; the pthread build would
-# be a second pool.
+# OpenBLAS computes float64 products. Its OpenMP build shares its threads with oneDNN; the pthread
+# build would create a second thread pool.
 find_library(TAPEGRAD_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-openmp NO_CACHE REQUIRED)
 find_path(TAPEGRAD_OPENBLAS_INCLUDE NAMES cblas.h PATH_SUFFIXES openblas-openmp
           HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE} REQUIRED)
 
-# What the library is compiled with. The last two flags serve the shared library: half of a small
-# op's time there would be calls through its own PLT and TLS.
+# Compile options of the library. The last two flags are for the shared library, where calls through
+# its own PLT and TLS would take half of a small op's time.
 function(tapegrad_compile_options target)
   set(flags -Wall -Wextra -Wpedantic -ffp-contract=off $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>
             -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>
@@ -47,7 +48,7 @@ function(tapegrad_compile_options target)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
 endfunction()
 
-# tapegrad_library(static STATIC): one of the two libraries, from the same objects.
+# tapegrad_library(static STATIC): adds one of the two libraries, which share their objects.
 function(tapegrad_library kind type)
   add_library(tapegrad_${kind} ${type} $<TARGET_OBJECTS:tapegrad_objects>
                                ${TAPEGRAD_CPU_LEVEL_OBJECTS} $<TARGET_OBJECTS:tapegrad_cuda_objects>)
@@ -65,24 +66,25 @@ function(tapegrad_library kind type)
   target_link_options(tapegrad_${kind} PRIVATE $<$<STREQUAL:${type},SHARED>:-Wl,-Bsymbolic-functions>)
 endfunction()
 
-# The kernels alone are compiled for the machine, so that nothing inline leaks to other files.
+# Only the kernels are compiled for the native processor, so that their inline functions do not end
+# up in other files.
 function(tapegrad_cpu_backend_options sources)
   set(vendor ${TAPEGRAD_OPENBLAS_INCLUDE} ${TAPEGRAD_DNNL_INCLUDE} ${TAPEGRAD_XSIMD_INCLUDE})
   list(REMOVE_DUPLICATES vendor)
   list(REMOVE_ITEM vendor ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
   list(TRANSFORM vendor PREPEND -isystem)
   set(flags ${TAPEGRAD_CPU_MARCH})
-  # Nobody reads errno or the exception flags of arithmetic; without them sqrt and conditionals
-  # become vectors. No value changes.
+  # The kernels read neither errno nor floating-point exception flags. Without them sqrt and
+  # conditionals can be vectorised. No value changes.
   list(APPEND flags -fno-math-errno -fno-trapping-math $<$<CONFIG:Release>:-O3>)
-  # g++ 12 warns of the undefined registers in its own AVX-512 header.
+  # g++ 12 warns about undefined registers in its own AVX-512 header.
   list(APPEND flags $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>
        $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   # xsimd's AVX-512 shifts do not compile without optimisation.
   list(APPEND flags $<$<CONFIG:Debug>:-O1>)
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${flags};-fopenmp;${vendor}")
   if(TAPEGRAD_SANITIZE MATCHES address)
-    # Checks of the stack made these files compile seven times slower.
+    # Stack checks of the sanitizers made these files compile seven times slower.
     set(no_stack $<IF:$<CXX_COMPILER_ID:GNU>,--param,-mllvm>
                  $<IF:$<CXX_COMPILER_ID:GNU>,asan-stack=0,-asan-stack=0>)
     set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS "${no_stack}")

@@ -1,19 +1,21 @@
 #!/bin/sh
-# Links the objects of backends/cpu into one that other objects cannot take code from:
+# Links the objects of backends/cpu into one object from which the linker cannot take functions:
 #   isolate_cpu_level.sh LEVEL OUT OBJECTS...
-# Its entry points, core/dispatch/internal/backends.h, move to a namespace: tapegrad::backends::cpu::LEVEL. What else
-# stays visible is the data that the process has once: inline variables, statics of inline functions,
-# types as exceptions compare them. All functions become local, and what holds pointers to them: the
-# tables of virtual functions. So does the data of backends::cpu itself.
+# The entry points (core/dispatch/internal/backends.h) are renamed into the namespace
+# tapegrad::backends::cpu::LEVEL. All other functions become local, and so do virtual tables, which
+# point to functions, and the data of backends::cpu. The remaining data must exist once per process
+# and stays visible: inline variables, statics of inline functions, and the type information that
+# exceptions compare.
 set -eu
 level=$1 out=$2
 shift 2
 entry='^_ZN8tapegrad8backends3cpu(16register_kernels|8describe)'
 moved="3cpu${#level}$level"
 
-# Groups dissolve: a group that is kept once in the program would have its local symbols thrown away.
+# Dissolves section groups. Otherwise the linker would keep one copy of a group per program and drop
+# the local symbols of the others.
 "$LD" -r --force-group-allocation -o "$out.all" "$@"
-# readelf: number, value, size, type, binding, visibility, section, name.
+# Columns of readelf: number, value, size, type, binding, visibility, section, name.
 "$READELF" -Ws "$out.all" | awk -v entry="$entry" -v moved="$moved" \
   -v keep="$out.keep" -v rename="$out.rename" '
   $5 == "LOCAL" || $7 == "UND" { next }

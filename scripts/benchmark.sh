@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures ours beside the distribution's libtorch, and writes docs/benchmarks.md.
+# Measures tapegrad beside the distribution's libtorch, and writes docs/benchmarks.md.
 #   scripts/benchmark.sh [--rounds=N] [--more] [workload...]
-#   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead, in a minute
-# Each workload is a process of its own; ours and libtorch's take turns, N rounds (3) with 1 and with
-# 2 threads. libtorch gets what makes it fast: OpenMP's OpenBLAS, AVX-512 where the machine has it,
-# and an allocator that keeps its memory. A newer PyTorch is a further column where pip has installed
-# one for $PYTHON (python3). "epoch" is one of Fashion-MNIST, with 2 threads only. The machine should
-# do nothing else meanwhile. --more keeps what the run before measured, and adds to it.
+#   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead (one minute)
+# Each workload runs in its own process. Processes of tapegrad and libtorch alternate, N rounds
+# (default 3) with 1 and with 2 threads. libtorch uses OpenBLAS with OpenMP, AVX-512 if available,
+# and an allocator that keeps its memory. If pip has installed a newer PyTorch for $PYTHON
+# (python3), it is a further column. The workload "epoch" is an epoch of Fashion-MNIST, with 2
+# threads only. The machine should be idle. --more adds to the measurements of the previous run.
 set -eu
 cd "$(dirname "$0")/.."
 rounds=3 more=false workloads=() tables=false cuda=OFF
@@ -39,7 +39,7 @@ if $tables; then
   echo "docs/precision_and_parallelism.md is written"
   exit
 fi
-# The folder of a PyTorch that is not the distribution's, and its version.
+# The folder and version of a PyTorch that is not the distribution's.
 newer=$("${PYTHON:-python3}" -c 'import importlib.util as util
 print(util.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) || newer=
 case $newer in /usr/lib/*) newer= ;; esac
@@ -55,7 +55,8 @@ grep -q avx512f /proc/cpuinfo && peer+=(OPENBLAS_CORETYPE=SkylakeX ATEN_CPU_CAPA
 
 lines=$build/lines.tsv
 $more || : >"$lines"
-# record PROGRAM THREADS COMMAND...: its lines, with who and how many threads before them.
+# record PROGRAM THREADS COMMAND...: runs the command and prefixes its lines with program and
+# threads.
 record() {
   local program=$1 threads=$2
   shift 2
@@ -66,7 +67,7 @@ for threads in 2 1; do
     record machine "$threads" $build/benchmarks/limits
     for workload in "${workloads[@]}"; do
       printf '%d threads, round %d of %d: %s\n' "$threads" "$round" "$rounds" "$workload" >&2
-      [ "$threads-$workload" = 1-epoch ] && continue  # as long as all the others together
+      [ "$threads-$workload" = 1-epoch ] && continue  # takes as long as all others together
       command=(training "$workload")
       case $workload in ops | epoch) command=("$workload") ;; esac
       record ours "$threads" $build/benchmarks/"${command[@]}"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Formats the tree with clang-format; with --check only says what would change, and fails.
+# Formats all sources with clang-format. With --check, prints the differences and fails if there are
+# any.
 set -eu
 cd "$(dirname "$0")/.."
 mapfile -t files < <(git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Everything that needs a real GPU, in what is meant to be under 8 minutes, and docs/gpu_results.md from it:
-#   1  all tests of the device        2  random numbers, bit for bit the CPU's
-#   3  what cuDNN computes beside what own kernels do
-#   4  every op in every dtype        5  graphs against eager steps
+# Runs everything that needs a real GPU, in about 8 minutes, and writes docs/gpu_results.md:
+#   1  all tests of the device        2  random numbers, bit-identical to the CPU's
+#   3  cuDNN compared with our own kernels
+#   4  every op in every dtype        5  graphs compared with eager steps
 #   6  bandwidths                     7  matrix products beside cuBLAS alone, attention, batches
-#   8  training steps, eager and graphed, beside PyTorch's where python3 has torch; ResNet-50 without
-#      cuDNN too
-#   9  what the CPU takes: a step, an epoch for several numbers of rows and sizes of batches
-# From a checkout it builds first; from the bundle of scripts/make_bundle.sh nothing but an NVIDIA
-# driver and cuBLAS is needed, and cuDNN is used where there is one. Without a GPU it says so, and changes nothing.
+#   8  training steps, eager and graphed, beside PyTorch's if python3 has torch; ResNet-50 also
+#      without cuDNN
+#   9  times on the CPU: a step; an epoch for several numbers of rows and batch sizes
+# From a checkout, builds first. From the bundle of scripts/make_bundle.sh, needs only an NVIDIA
+# driver and cuBLAS, and uses cuDNN if present. Without a GPU, says so and changes nothing.
 set -u
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -16,7 +16,7 @@ begin=$SECONDS
 say() { printf '== %3d s  %s\n' $((SECONDS - begin)) "$*" >&2; }
 left() { echo $((${GPU_CHECK_SECONDS:-470} - SECONDS + begin)); }
 
-if [ -d bin ] && [ -f COMMIT ]; then # the bundle
+if [ -d bin ] && [ -f COMMIT ]; then  # in the bundle
   tests=bin gpu=bin/gpu examples=bin commit=$(cat COMMIT) out=gpu_results.md peers=peers
   images=--data_dir=data
 else
@@ -30,7 +30,7 @@ else
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_CUDA=ON \
     -DTAPEGRAD_BUILD_BENCHMARKS=ON >/dev/null || exit 1
   cmake --build "$build" --target gpu_test op_cases_test gpu mnist_cnn peaks >&2 || exit 1
-  begin=$SECONDS # the build does not count
+  begin=$SECONDS  # the time of the build does not count
   tests=$build/bin gpu=$build/benchmarks/gpu examples=$build/examples images=
   commit=$(git rev-parse --short HEAD)
   out=docs/gpu_results.md peers=benchmarks/peers
@@ -38,7 +38,7 @@ else
   ln -sf "$root/$build/tests/gpu/gpu_test" "$root/$build/tests/op_cases_test" "$tests/"
 fi
 
-# cuBLAS and cuDNN of a toolkit, or of PyTorch's packages.
+# Adds cuBLAS and cuDNN of a toolkit, or of PyTorch's packages, to the library path.
 for folder in /usr/local/cuda/lib64 $(python3 -c 'import glob, site
 for s in site.getsitepackages() + [site.getusersitepackages()]:
     print(*glob.glob(s + "/nvidia/*/lib"))' 2>/dev/null); do
@@ -50,13 +50,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$tests/gpu_test" --gtest_list_tests >"$work/list" 2>&1
 status=$?
-if [ $status -ne 0 ]; then # 77: no GPU
+if [ $status -ne 0 ]; then  # 77: there is no GPU
   echo "gpu_check: $(tail -1 "$work/list"); nothing was run, $out is as it was" >&2
   exit $status
 fi
 
 failed=0
-# part NAME COMMAND...: its verdict; what it printed is shown where it fails.
+# part NAME COMMAND...: runs the command and records its verdict. Prints its output if it fails.
 part() {
   local name=$1 seconds=$(left)
   shift
@@ -73,7 +73,7 @@ part() {
     grep -aE 'Failure|FAILED|rror' "$work/log" | head -40 | tee -a "$work/failures" >&2
   fi
 }
-# lines SED COMMAND...: of the lines of a measurement, what sed prints is kept.
+# lines SED COMMAND...: runs a measurement and stores those output lines that the sed script prints.
 lines() {
   local sed=$1 seconds=$(left)
   shift
@@ -88,7 +88,7 @@ value() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$work/lines" | sort
 part "tests of the device" "$tests/gpu_test" --gtest_filter='-CudaRandom*:GraphedStep*:CudaConvolution*:*Cudnn*'
 part "random numbers" "$tests/gpu_test" --gtest_filter='CudaRandom*'
 part "by cuDNN, and without" "$tests/gpu_test" --gtest_filter='CudaConvolution*:*Cudnn*'
-grep -a -A1 'Skipped$' "$work/log" | tail -1 >>"$work/failures" # why, where there is no cuDNN
+grep -a -A1 'Skipped$' "$work/log" | tail -1 >>"$work/failures"  # the reason, if cuDNN is missing
 part "convolutions by columns" env TAPEGRAD_DEVICE=cuda TAPEGRAD_FAST_PATHS=0 \
   "$tests/op_cases_test" --gtest_filter='conv*'
 part "every op" env TAPEGRAD_DEVICE=cuda "$tests/op_cases_test" \
@@ -164,7 +164,7 @@ done
       "$(value "$workload.graph")" "$(value "$workload.torch")"
   done | awk -F'\t' '{ printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4 == "" ? "" : $4,
     ($3 > 0 && $4 > 0 ? sprintf("%.2f", $4 / $3) : "") }'
-  # across TITLE PREFIX COLUMN...: lines of PREFIX.row.column as a table.
+  # across TITLE PREFIX COLUMN...: prints the lines PREFIX.row.column as a table.
   across() {
     local title=$1 prefix=$2 row column
     shift 2

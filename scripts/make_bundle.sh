@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Makes tapegrad-gpu.tar.xz: what scripts/gpu_check.sh needs on a machine that has an NVIDIA driver,
-# cuBLAS and nothing else of ours. It runs from any folder.
+# Makes tapegrad-gpu.tar.xz, with which scripts/gpu_check.sh runs on a machine that has only an
+# NVIDIA driver and cuBLAS. The bundle can be unpacked in any folder.
 #   scripts/make_bundle.sh [file]        builds in build-bundle
 set -eu
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-tapegrad-gpu.tar.xz}")
 build=${BUNDLE_BUILD:-build-bundle}
 data=${DATA_DIR:-/usr/share/datasets/fashion-mnist}
-images=2000 # of each set
+images=2000  # of each of the two data sets
 
 scripts/setup.sh xz-utils
-# One copy of the library for all programs. RPATH, not RUNPATH: it serves the libraries' own needs.
+# All programs share one copy of the library. RPATH instead of RUNPATH, since it also applies to the
+# dependencies of libraries.
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_CUDA=ON \
   -DBUILD_SHARED_LIBS=ON -DTAPEGRAD_NATIVE=OFF -DTAPEGRAD_BUILD_BENCHMARKS=ON \
   -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib' \
@@ -25,7 +26,8 @@ mkdir -p "$bundle"/{bin,lib,data,scripts,peers}
 programs=("$build"/{tests/gpu/gpu_test,tests/op_cases_test,benchmarks/gpu}
           "$build"/{examples/mnist_cnn,examples/peaks,tools/tapegrad})
 cp "${programs[@]}" "$bundle/bin"
-# glibc's come from the machine: they belong to its loader. CUDA's are opened at run time.
+# glibc's libraries must match the loader of the target machine. CUDA's libraries are loaded at run
+# time.
 LD_LIBRARY_PATH=$(realpath "$build") ldd "${programs[@]}" | awk '$3 ~ /^\// { print $3 }' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/libcu|/libnv' |
   xargs cp -L -t "$bundle/lib"
@@ -34,7 +36,8 @@ cp scripts/gpu_check.sh "$bundle/scripts"
 cp benchmarks/peers/torch_gpu.py "$bundle/peers"
 git rev-parse --short HEAD >"$bundle/COMMIT"
 
-# shorten NAME HEADER ITEM: the first images of an IDX file; bytes of its header and of an item.
+# shorten NAME HEADER ITEM: keeps the first images of an IDX file; HEADER and ITEM are sizes in
+# bytes.
 shorten() {
   {
     zcat "$data/$1.gz" | head -c 4

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what tapegrad builds with from the distribution's packages (Debian 12), and says what.
-# Sourced or run; does nothing when everything is there.
+# Installs the distribution packages (Debian 12) that tapegrad needs, and prints them. Can be
+# sourced or run; does nothing if everything is installed.
 set -eu
 
 packages=(g++ cmake ninja-build pkg-config libabsl-dev libgtest-dev libbenchmark-dev libxsimd-dev
