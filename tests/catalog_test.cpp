@@ -1,4 +1,4 @@
-// Every op that ops/*.h declares has a row in the catalog, and the catalog refuses wrong arguments.
+// Every op that ops/*.h declares has a row in the catalog, and the catalog rejects wrong arguments.
 #include "ops/catalog.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// The names of functions declared at the start of a line with one of the result types of ops;
-/// "linalg.inv" inside a namespace of their own.
+/// Returns the names of functions declared at the start of a line with a result type of ops;
+/// "linalg.inv" for functions in a nested namespace.
 std::set<std::string> declared_ops(const std::string& header) {
   std::set<std::string> names;
   std::istringstream lines(header);
@@ -46,7 +46,8 @@ std::set<std::string> declared_ops(const std::string& header) {
     const std::string_view name = rest.substr(0, open);
     const bool is_identifier =
         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == name.npos;
-    if (is_identifier) names.insert(inside + std::string(name));  // not operators, nor data members
+    // excludes operators and data members
+    if (is_identifier) names.insert(inside + std::string(name));
   }
   return names;
 }
@@ -68,7 +69,8 @@ TEST(Catalog, TheParserSeesDeclarations) {
 }
 
 TEST(Catalog, EveryDeclaredOpHasARow) {
-  // Not ops of their own: the caller's values and memory as they are; a part of other ops' rules.
+  // Functions that are not ops: they wrap the caller's values or memory, or are parts of other ops'
+  // rules.
   const std::set<std::string> exempt = {"tensor",           "scalar",
                                         "from_blob",        "piecewise",
                                         "reduced",          "max_unpool",
@@ -91,7 +93,8 @@ TEST(Catalog, EveryDeclaredOpHasARow) {
 }
 
 TEST(Catalog, EveryRowIsADeclaredOp) {
-  // core/tape/view.h and Variable::to; the view among two functions called unfold.
+  // Ops declared elsewhere: in core/tape/view.h, Variable::to, and the view that is one of two
+  // functions called unfold.
   std::set<std::string> declared = {"clone", "cast", "to", "tensor.unfold"};
   for (const auto& entry : std::filesystem::directory_iterator(TAPEGRAD_SOURCE_DIR "/ops"))
     if (entry.path().extension() == ".h") declared.merge(declared_ops(read(entry.path())));
@@ -114,7 +117,7 @@ TEST(Catalog, RowsSayWhatOpsDo) {
   }
 }
 
-/// The message of the ArgumentError that a call gives.
+/// Returns the message of the ArgumentError that a call throws.
 std::string error_of(const char* op, Arguments arguments) {
   try {
     catalog().find(op).call(std::move(arguments));

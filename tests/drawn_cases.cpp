@@ -14,11 +14,11 @@ constexpr Draw kDraws[] = {
     draw_view,        draw_image,   draw_sample,   draw_attention, draw_recurrent, draw_fft,
     draw_solving,     draw_factors, draw_functions};
 
-/// The rows of one or two inputs whose reference is elementwise(), which takes any shapes.
+/// Rows with one or two inputs whose reference is elementwise(), which accepts any shape.
 const std::vector<const OpCase*>& elementwise_rows() {
   static const std::vector<const OpCase*> all = [] {
     const std::set<std::string> families{"unary", "activation", "special", "binary"};
-    // What has a slow reference, and what has a third input.
+    // Excluded: ops with a slow reference, and ops with a third input.
     const std::set<std::string> others{"polygamma", "erfinv", "digamma", "where"};
     std::vector<const OpCase*> rows;
     for (const CaseFamily& family : case_families())

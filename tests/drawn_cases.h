@@ -1,9 +1,9 @@
-// Rows of the case table that nobody wrote down: their shapes and attributes are drawn, their
-// references are those of the written rows, beside which each family draws. tests/fuzz/drawn.cpp
-// runs them.
+// Rows of the case table with random shapes and attributes. Their references are those of the
+// written rows, and each family draws its rows beside the written ones. tests/fuzz/drawn.cpp runs
+// them.
 //
-// Linear ops draw whole numbers, of which any order of additions makes the same sum: their
-// tolerance is 0. Inputs whose op has corners in their way are drawn with grad = false.
+// Linear ops draw whole numbers, for which any order of additions gives the same sum; their
+// tolerance is 0. Inputs that may be near a point without a derivative have grad = false.
 #pragma once
 
 #include "tests/fuzz/fuzz.h"
@@ -13,14 +13,14 @@ namespace tapegrad::testing {
 
 using fuzz::Choices;
 
-/// Sizes of 1 to `most`.
+/// Draws sizes of 1 to `most`.
 Shape draw_shape(Choices& choices, int rank, int64_t most);
-/// The dimension, counted from the front or from the back.
+/// Returns the dimension, counted from the front or from the back.
 int64_t draw_sign(Choices& choices, int dim, int rank);
-/// Every size of the shape, or 1, without some of those in front.
+/// Returns the shape with some sizes replaced by 1 and some leading dimensions removed.
 Shape draw_broadcast(Choices& choices, const Shape& shape);
 
-// Each adds a row, or several of the same numbers.
+// Each function adds a row, or several rows with equal random numbers.
 void draw_elementwise(OpCases& cases, Choices& choices);
 void draw_reduce(OpCases& cases, Choices& choices);
 void draw_softmax(OpCases& cases, Choices& choices);
@@ -43,7 +43,7 @@ void draw_solving(OpCases& cases, Choices& choices);
 void draw_factors(OpCases& cases, Choices& choices);
 void draw_functions(OpCases& cases, Choices& choices);
 
-/// Of any of them.
+/// Draws from any of the families.
 OpCases draw_cases(Choices& choices);
 
 }  // namespace tapegrad::testing

@@ -1,4 +1,4 @@
-// Reads the source files themselves: imports point one way, vendor headers stay in backends/, files
+// Reads the source files: includes point in one direction, vendor headers stay in backends/, files
 // stay small. The rules are those of docs/architecture.md.
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@ const fs::path kRoot = TAPEGRAD_SOURCE_DIR;
 const std::vector<std::string> kFolders = {"core", "ops", "backends", "nn",   "optim",
                                            "data", "io",  "train",    "tools"};
 
-/// What each folder may include of the others. ops/ is written "ops" for its headers; no folder
-/// includes sources.
+/// The folders that each folder may include. "ops" means the headers of ops/; no folder includes
+/// sources.
 const std::map<std::string, Names> kAllowed = {
     {"core", {"core"}},
     {"ops", {"core", "ops"}},
@@ -29,15 +29,15 @@ const std::map<std::string, Names> kAllowed = {
     {"data", {"core", "ops", "data", "io"}},
     {"io", {"core", "ops", "nn", "io"}},
     {"train", {"core", "ops", "nn", "optim", "data", "io", "train"}},
-    {"tools", {"tools"}}};  // and what users include, <tapegrad/...>
+    {"tools", {"tools"}}};  // and the public headers, <tapegrad/...>
 
 struct Source {
-  fs::path path;  // from the root
+  fs::path path;  // relative to the root
   std::vector<std::string> lines;
 
   std::string folder() const { return path.begin()->string(); }
   bool is_header() const { return path.extension() == ".h" || path.extension() == ".cuh"; }
-  /// The operands of its #include lines, with their brackets or quotes.
+  /// Returns the operands of the #include lines, with their brackets or quotes.
   std::vector<std::string> includes() const {
     std::vector<std::string> found;
     for (const std::string& line : lines)

@@ -18,7 +18,7 @@ Reference elementwise(double (*f)(double, double)) {
   return [f](const std::vector<Array>& inputs) {
     const Array &a = inputs.at(0), &b = inputs.at(1);
     const int rank = std::max(a.shape.rank(), b.shape.rank());
-    // The size of x in dimension i of the result; missing ones in front count as 1.
+    // Returns the size of x in dimension i of the result; missing leading dimensions count as 1.
     const auto size = [rank](const Array& x, int i) {
       const int own = i - (rank - x.shape.rank());
       return own < 0 ? 1 : x.shape[own];

@@ -1,7 +1,7 @@
-// The table of op cases. One row drives everything that is asked of an op: its value against a
-// plain double computation, in every dtype and memory layout; its gradient and second gradient;
-// empty inputs. The rows stand in tests/cases/, one file a family; op_cases_test runs them, and
-// fails for a catalog op that has none.
+// The case table of ops. One row drives every generic test of an op: its value against a plain
+// computation in double, in every dtype and memory layout; its gradient and second derivative;
+// empty inputs. The rows are in tests/cases/, one file per family. op_cases_test runs them, and
+// fails for a catalog op without a row.
 #pragma once
 
 #include <functional>
@@ -13,13 +13,13 @@
 
 namespace tapegrad::testing {
 
-/// How an input is filled (always from a fixed seed).
+/// Values of an input, always from a fixed seed.
 enum class Fill {
-  kNormal,    // in [-2, 2], no value closer than 0.05 to 0
+  kNormal,    // in [-2, 2], at least 0.05 away from 0
   kPositive,  // in [0.2, 2.2]
   kUnit,      // in [0.05, 0.95]
   kAboveOne,  // in [1.2, 3.2]
-  kDistinct,  // in [-2, 2], no two closer than 3 / count: for maxima and sorting
+  kDistinct,  // in [-2, 2], distances of at least 3 / count, for maxima and sorting
   kIntegers,  // whole numbers in [-4, 4]
   kBool,      // dtype bool
   kIndices,   // int64 in [0, bound)
@@ -28,36 +28,36 @@ enum class Fill {
 struct Input {
   Shape shape;
   Fill fill = Fill::kNormal;
-  int64_t bound = 0;  // of kIndices
-  bool grad = true;   // whether gradients in it are checked; never for kBool and kIndices
+  int64_t bound = 0;  // for kIndices
+  bool grad = true;   // whether its gradient is checked; never for kBool and kIndices
 };
 
-/// A dense row-major array of doubles, which references take and give.
+/// A dense row-major array of doubles, the argument and result of references.
 struct Array {
   Shape shape;
   std::vector<double> values;
 };
-/// Receives the inputs in their order (one that is left out has no values), then the list.
+/// Receives the inputs in order (an input that is left out has no values), then the list.
 using Reference = std::function<Array(const std::vector<Array>& inputs)>;
 
 struct OpCase {
-  std::string op;                              // its name in the catalog
-  std::vector<std::optional<Input>> inputs{};  // nullopt: an optional input left out
-  std::vector<Input> list{};                   // of an input that takes several
+  std::string op;                              // name in the catalog
+  std::vector<std::optional<Input>> inputs{};  // nullopt: an optional input is left out
+  std::vector<Input> list{};                   // the operands of an input that is a list
   Attributes attributes{};
-  Reference reference{};   // of the first output, written without the library
+  Reference reference{};   // computes the first output without the library
   double tolerance = 4;    // in units of eps(dtype) * max|reference|
-  bool same_bits = false;  // elementwise: every layout gives the same bits
-  std::vector<DType> dtypes{f64, f32, bf16, f16};  // of the floating inputs
+  bool same_bits = false;  // whether every layout must give the same bits, as for elementwise ops
+  std::vector<DType> dtypes{f64, f32, bf16, f16};  // of the floating-point inputs
 
-  /// For ops of special matrices, and results whose signs are free: what is done to the inputs
-  /// before the op sees them, and to its results. Differentiable; the reference knows of it.
+  /// Differentiable functions applied to the inputs before the op, and to its results. For ops on
+  /// special matrices, and for results with arbitrary signs. The reference takes them into account.
   std::vector<Variable> (*before)(std::vector<Variable> inputs) = nullptr;
   std::vector<Variable> (*after)(std::vector<Variable> results) = nullptr;
 };
 using OpCases = std::vector<OpCase>;
 
-/// References for elementwise ops: f applied to each element, or to two that broadcast.
+/// References of elementwise ops: apply f to each element, or to two broadcast operands.
 Reference elementwise(double (*f)(double));
 Reference elementwise(double (*f)(double, double));
 
@@ -66,7 +66,7 @@ void for_each_index(const Shape& shape,
                     const std::function<void(int64_t, const std::vector<int64_t>&)>& visit);
 int64_t flat_index(const Shape& shape, const std::vector<int64_t>& index);
 
-// The families' rows.
+// Functions that add the rows of a family.
 void create_cases(OpCases& cases);
 void random_cases(OpCases& cases);
 void noise_cases(OpCases& cases);

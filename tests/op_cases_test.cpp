@@ -1,15 +1,15 @@
-// Runs every row of the case table through every question. Tests are called
-// <family>.<op>/<number of the case>/<question>, as in --gtest_filter='unary.exp/0/*'.
+// Runs every generic test on every row of the case table. Tests are named <family>.<op>/<number of
+// the case>/<test>; for example --gtest_filter='unary.exp/0/*'.
 //
-//   values     the result against the reference, in every dtype
-//   layouts    strided inputs give what contiguous ones give, also in the gradient (T05)
+//   values     the result equals the reference, in every dtype
+//   layouts    strided inputs give the results and gradients of contiguous ones (T05)
 //   gradients  gradcheck to the order that the catalog states; each dtype against float64 (T21)
-//   third      of some ops: gradcheck to order 3 (T21)
+//   third      for some ops: gradcheck to order 3 (T21)
 //   empties    sizes set to 0: a result or a typed error, and gradients of the right shape
 //   operands   a call changes no operand and leaves no node behind
-//   autocast   in a scope of bfloat16 the same, as accurate as that
+//   autocast   in a bfloat16 scope, results are as accurate as with bfloat16 operands
 //
-// They run on the default device: with TAPEGRAD_DEVICE=cuda on a GPU, or on what stands in for one
+// The tests run on the default device: with TAPEGRAD_DEVICE=cuda on a GPU, or on the stand-in
 // (tests/cuda_on_host).
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ namespace {
 
 using Variables = std::vector<Variable>;
 
-/// One row: its inputs and list in one sequence of slots.
+/// One row, with its inputs and its list in one sequence of slots.
 class Case {
  public:
   explicit Case(const OpCase& row) : row_(row), info_(catalog().find(row.op)) {}
@@ -47,7 +47,8 @@ class Case {
     const Input* input = slot(i);
     return input && input->grad && input->fill != Fill::kBool && input->fill != Fill::kIndices;
   }
-  /// A batch's running statistics are updated by a call; anything else is left alone.
+  /// Whether the op updates slot i: the target of an in-place op, or running statistics of
+  /// batch_norm.
   bool is_updated(size_t i) const {
     if (info_.traits.inplace && i == 0) return true;
     return i < info_.inputs.size() && info_.inputs[i].name.starts_with("running_");
@@ -71,7 +72,7 @@ class Case {
     return {{in.begin(), list}, {list, in.end()}, row_.attributes};
   }
 
-  /// The op on these inputs, with the same random numbers each time. An in-place op writes a copy.
+  /// Calls the op with fixed random numbers. An in-place op writes to a copy.
   Variables call(const Variables& in) const {
     Arguments arguments = this->arguments(in);
     for (size_t i = 0; i < arguments.inputs.size(); ++i)
@@ -98,7 +99,7 @@ Variables constants(const std::vector<Tensor>& tensors) {
   return variables;
 }
 
-/// With the inputs that want a gradient as leaves.
+/// Returns variables in which the inputs whose gradient is checked are leaves.
 Variables leaves(const Case& c, const std::vector<Tensor>& tensors) {
   Variables variables = constants(tensors);
   for (size_t i = 0; i < variables.size(); ++i)
@@ -108,10 +109,10 @@ Variables leaves(const Case& c, const std::vector<Tensor>& tensors) {
 
 struct Results {
   std::vector<Tensor> values;
-  std::vector<Tensor> gradients;  // of the slots that want one
+  std::vector<Tensor> gradients;  // of the slots whose gradient is checked
 };
 
-/// The values, and the gradients of <seed, values> for a fixed seed.
+/// Returns the values, and the gradients of <seed, values> for a fixed seed.
 Results run(const Case& c, const std::vector<Tensor>& tensors, bool create_graph = false) {
   Results results;
   const Variables in = leaves(c, tensors);
@@ -164,7 +165,7 @@ void expect_same(const Case& c, const std::vector<Tensor>& got, const std::vecto
   for (size_t k = 0; k < got.size(); ++k) {
     if (same_bits(got[k], expected[k])) continue;
     const double allowed = c.row().same_bits ? 0 : c.row().tolerance * epsilon(got[k].dtype());
-    // A sum that cancels leaves noise, whose size says nothing.
+    // The scale has a lower bound, since a sum that cancels leaves only rounding errors.
     const double scale = std::max(largest(to_array(expected[k])), 1e-6);
     EXPECT_EQ(mismatch(to_array(got[k]), to_array(expected[k]), allowed, scale), "")
         << what << ' ' << k;
@@ -189,7 +190,7 @@ void test_layouts(const Case& c) {
           repeated[i] = strided[i].clone();
           try {
             expected = run(c, repeated);
-          } catch (const ArgumentError&) {  // a matrix of equal rows may have no answer
+          } catch (const ArgumentError&) {  // a matrix with equal rows may have no result
             EXPECT_THROW(run(c, strided), ArgumentError);
             continue;
           }
@@ -202,7 +203,7 @@ void test_layouts(const Case& c) {
   }
 }
 
-/// An in-place op writes the view it is given, and nothing around it.
+/// An in-place op writes to the given view and nothing around it.
 void test_layouts_of_target(const Case& c) {
   const NoGrad off;
   for (DType dtype : c.row().dtypes) {
@@ -221,7 +222,7 @@ void test_layouts_of_target(const Case& c) {
         EXPECT_THROW(info.call(arguments), AutogradError);
         continue;
       }
-      if (is_expanded(arrangement)) continue;  // along a dimension of size 1
+      if (is_expanded(arrangement)) continue;  // stride 0 in a dimension of size 1
       const Variable y = info.call(arguments)[0];
       EXPECT_TRUE(y.value().shares_storage(target));
       EXPECT_TRUE(same_bits(target, expected));
@@ -260,7 +261,8 @@ void test_gradients(const Case& c) {
       if (x && is_float(x.dtype())) x = x.to(f64);
     const Results got = run(c, operands), expected = run(c, wide);
     ASSERT_EQ(got.gradients.size(), expected.gradients.size());
-    double scale = 0;  // of all gradients: in the sum for one that was broadcast, terms may cancel
+    // over all gradients, since terms may cancel in the gradient of a broadcast operand
+    double scale = 0;
     for (const Tensor& dx : expected.gradients) scale = std::max(scale, largest(to_array(dx)));
     for (size_t k = 0; k < got.gradients.size(); ++k)
       EXPECT_EQ(mismatch(to_array(got.gradients[k]), to_array(expected.gradients[k]),
@@ -270,8 +272,8 @@ void test_gradients(const Case& c) {
   }
 }
 
-/// Ops of every kind, whose first case is checked to the third order: elementwise, with results in
-/// their rules, reductions, products, windows, norms, picked elements, factorisations, transforms.
+/// Ops of every kind whose first case is checked to third order: elementwise ops, rules that use
+/// results, reductions, products, windows, norms, indexing, factorisations, transforms.
 constexpr std::string_view kToThirdOrder[] = {"tanh",
                                               "sigmoid",
                                               "gelu",
@@ -306,7 +308,7 @@ void test_third(const Case& c) {
   EXPECT_TRUE(result) << result.message;
 }
 
-/// The sizes `changes` has set to 0: a result or a typed error, never anything else.
+/// Runs the op with the given shapes, of which some sizes are 0. Expects a result or a typed error.
 void run_empty(const Case& c, const std::vector<Shape>& shapes) {
   std::vector<Tensor> operands;
   for (size_t i = 0; i < c.slots(); ++i) {
@@ -353,7 +355,8 @@ void test_empties(const Case& c) {
       SCOPED_TRACE(trace(changed));
       run_empty(c, changed);
     }
-  for (int64_t size : sizes) {  // all dimensions of one size: shapes go on to match
+  // sets all dimensions with this size to 0, so that shapes still match
+  for (int64_t size : sizes) {
     std::vector<Shape> changed = shapes;
     for (Shape& shape : changed)
       for (int d = 0; d < shape.rank(); ++d)
@@ -398,7 +401,7 @@ void test_autocast(const Case& c) {
   }
 }
 
-/// Kernels that CUDA does not have yet, and all of linear algebra. An op that needs one says so.
+/// Kernels that CUDA lacks, and linear algebra. Ops that need them throw KernelError.
 constexpr std::string_view kNotOnCuda[] = {"poisson", "multinomial", "ctc_loss",
                                            "fft",     "rfft",        "irfft"};
 
@@ -455,7 +458,7 @@ TEST(CaseTable, EveryOpHasACase) {
   EXPECT_EQ(missing, "");
 }
 
-/// The part of docs/gpu.md between its two marks.
+/// Returns the part of docs/gpu.md between its two marks.
 std::string documented_gaps() {
   std::ifstream in(TAPEGRAD_SOURCE_DIR "/docs/gpu.md");
   std::string text, line;
@@ -469,7 +472,7 @@ std::string documented_gaps() {
 
 TEST(CaseTable, GapsOfCudaAreDocumented) {
   if (default_device().type != DeviceType::kCuda) return;
-  std::map<std::string, std::string> missing;  // of an op: kernels
+  std::map<std::string, std::string> missing;  // kernels by op
   for (const CaseFamily& family : case_families())
     for (const OpCase& row : family.cases) {
       const Case c(row);
@@ -488,7 +491,7 @@ TEST(CaseTable, GapsOfCudaAreDocumented) {
 }
 
 TEST(CaseTable, EveryDifferentiableOpIsRecorded) {
-  if (default_device() != cpu) return;  // the same on every device
+  if (default_device() != cpu) return;  // one device is enough
   std::map<std::string, bool> recorded;
   for (const CaseFamily& family : case_families())
     for (const OpCase& row : family.cases) {

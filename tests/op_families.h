@@ -9,7 +9,7 @@ struct CaseFamily {
   const char* name;
   OpCases cases;
 };
-/// All of them; the rows stay where they are.
+/// Returns all families; the rows are not copied.
 const std::vector<CaseFamily>& case_families();
 
 }  // namespace tapegrad::testing

@@ -62,7 +62,7 @@ Tensor repeat_first_entry(const Tensor& x, int dim) {
   return entry.with_layout(wide);
 }
 
-/// A tensor of the layout inside `base` elements, filled with x.
+/// Copies x into a tensor with the given layout in a buffer of `base` elements.
 Tensor embed(const Tensor& x, int64_t base, const Layout& layout) {
   const Number around = is_float(x.dtype()) ? Number(std::numeric_limits<double>::quiet_NaN())
                                             : Number(std::numeric_limits<int64_t>::max());
@@ -78,7 +78,7 @@ Tensor embed(const Tensor& x, int64_t base, const Layout& layout) {
   return y;
 }
 
-/// Dense in memory, with dimension order[0] outermost.
+/// Copies x into dense memory in which dimension order[0] is outermost.
 Tensor in_order(const Tensor& x, const std::vector<int>& order) {
   Layout layout{x.shape(), x.shape(), 0};
   int64_t step = 1;

@@ -1,4 +1,4 @@
-// The inputs of op cases: their values, and the same values in every memory layout.
+// Inputs of op cases: their values, and copies in every memory layout.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace tapegrad::testing {
 
-/// An input's values, as the dtype holds them; the same for the same seed. Bool and index inputs
-/// have their own dtype.
+/// Returns the values of an input, rounded to the dtype; equal seeds give equal values. Bool and
+/// index inputs have their own dtype.
 Tensor make_operand(const Input& input, DType dtype, uint64_t seed);
 
-/// What the reference takes: the values as doubles. An empty tensor gives an Array without values.
+/// Converts to doubles for the reference. An empty tensor gives an Array without values.
 Array to_array(const Tensor& x);
 
 enum class Arrangement {
-  kTransposed,     // the last two dimensions exchanged in memory
+  kTransposed,     // the last two dimensions are exchanged in memory
   kStepTwo,        // every second element along the last dimension
-  kOffset,         // the inside of something larger in every dimension
+  kOffset,         // the inside of a tensor that is larger in every dimension
   kReversed,       // all dimensions in reverse order
   kExpandedFirst,  // stride 0 along the first dimension
   kExpandedLast,   // stride 0 along the last dimension
@@ -31,25 +31,26 @@ inline bool is_expanded(Arrangement arrangement) {
   return arrangement >= Arrangement::kExpandedFirst;
 }
 
-/// The values of x in this arrangement, NaN (or the largest integer) around them; an expanded one
-/// repeats x's first entry along its dimension. Empty when x has too few dimensions for it.
+/// Copies x into the arrangement, surrounded by NaN (or the largest integer). An expanded
+/// arrangement repeats x's first entry along its dimension. Returns an empty tensor if x has too
+/// few dimensions.
 Tensor arrange(const Tensor& x, Arrangement arrangement);
 
-/// x on the device, in the same layout: Tensor::to makes it contiguous.
+/// Moves x to the device and keeps its layout; Tensor::to would make it contiguous.
 Tensor move_to(Device device, const Tensor& x);
 
-/// The same shape, dtype and bits; any NaN equals any other.
+/// Whether shape, dtype and bits are equal. Any two NaN are equal.
 bool same_bits(const Tensor& a, const Tensor& b);
 
-/// The spacing of a float type's numbers at 1; 0 for integers and bool.
+/// Distance from 1 to the next number of a float type; 0 for integers and bool.
 double epsilon(DType dtype);
 
-/// The largest finite magnitude; 0 of nothing.
+/// The largest finite magnitude; 0 if there is none.
 double largest(const Array& x);
 
-/// "" when `got` is within tolerance * scale of expected everywhere; otherwise the first element
-/// that is not. The scale is max|expected| unless it is given. NaN matches NaN, infinities match
-/// themselves.
+/// Returns "" if all elements of `got` are within tolerance * scale of `expected`, otherwise
+/// describes the first that is not. The default scale is max|expected|. NaN equals NaN, and
+/// infinities of the same sign are equal.
 std::string mismatch(const Array& got, const Array& expected, double tolerance);
 std::string mismatch(const Array& got, const Array& expected, double tolerance, double scale);
 

@@ -1,4 +1,4 @@
-// A folder of a test's own, removed at its end.
+// A temporary folder for a test, removed at its end.
 #pragma once
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ inline std::string contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// What the call's exception says; empty when it throws none of this type.
+/// Returns the message of the exception of type E that the call throws; empty if it throws none.
 template <typename E, typename Call>
 std::string message_of(Call call) {
   try {

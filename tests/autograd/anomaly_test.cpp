@@ -1,4 +1,4 @@
-// AnomalyMode: the first op that made a NaN or an infinity, with the user's line.
+// AnomalyMode names the first op that made a NaN or an infinity, with the user's line.
 #include "core/autograd/anomaly.h"
 
 #include <cmath>
@@ -78,7 +78,7 @@ TEST(Anomaly, InPlace) {
 }
 
 TEST(Anomaly, OpsComposedOfOthers) {
-  // A mask of infinities within an op is its own affair.
+  // Infinities inside an op, such as an attention mask, are not reported.
   const Variable q = randn({1, 2, 4}), mask = make({1, 0, 1, 1}, {2, 2}) > 0.5;
   const AnomalyMode anomaly;
   EXPECT_NO_THROW(scaled_dot_product_attention(q, q, q, {.attn_mask = mask}));

@@ -1,5 +1,5 @@
-// Autocast: which types ops give (torch.autocast's lists for CUDA), that its casts are those one
-// would write, and that gradients of float32 parameters are float32.
+// Autocast: result types (torch.autocast's lists for CUDA), equality with explicit casts, and
+// float32 gradients of float32 parameters.
 #include "core/tape/autocast.h"
 
 #include <gtest/gtest.h>
@@ -179,7 +179,7 @@ TEST(Autocast, OthersFollowTheirOperands) {
   const int64_t live = Node::live();
   const Variable y = batch_norm(images, mean, var, w, bias, {.training = true});
   EXPECT_EQ(Node::live() - live, 1);  // float32 parameters are not cast
-  // A composed op is one op: what it consists of is not cast.
+  // A composed op is one op: the ops inside it are not cast.
   EXPECT_EQ(linalg::matrix_power(matmul(wide, t(wide)).to(f32), 3).dtype(), f32);
 }
 
@@ -203,7 +203,7 @@ TEST(Autocast, CastsAsOneWould) {
   EXPECT_EQ(values(dw), values(w.grad()));
   EXPECT_EQ(values(db), values(b.grad()));
 
-  // Within the scope the backward pass is the same.
+  // A backward pass inside the scope gives equal gradients.
   w.zero_grad(), b.zero_grad();
   const Autocast amp(bf16);
   cross_entropy(relu(linear(x, w, b)), ids).backward();
@@ -221,7 +221,7 @@ TEST(Autocast, CastsAParameterOnce) {
   (sum(first) + sum(second)).backward();
   const std::vector<double> twice = values(w.grad());
 
-  // After a backward pass has freed it, and after a write, it is cast again.
+  // The parameter is cast again after a backward pass has freed its cast, and after a write.
   w.zero_grad();
   sum(linear(x, w, {})).backward();
   const std::vector<double> once = values(w.grad());

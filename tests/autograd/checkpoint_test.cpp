@@ -1,4 +1,4 @@
-// checkpoint(): the same values, gradients of every order and random numbers, with less memory.
+// checkpoint(): equal values, gradients of every order and random numbers, with less memory.
 #include "core/autograd/checkpoint.h"
 
 #include "core/autograd/gradcheck.h"
@@ -57,7 +57,7 @@ TEST(Checkpoint, ParametersOfTheFunctionGetTheirGradients) {
   EXPECT_EQ(layer.weight.grad().to_vector<float>(), dw);
   EXPECT_EQ(x.grad().to_vector<float>(), dx);
   layer.zero_grad();
-  sum(checkpoint(f, x.detach())).backward();  // an input that wants none
+  sum(checkpoint(f, x.detach())).backward();  // an input that requires no gradient
   EXPECT_EQ(layer.weight.grad().to_vector<float>(), dw);
 }
 
@@ -73,7 +73,7 @@ TEST(Checkpoint, TheSameRandomNumbers) {
   const Variable y = checkpoint(noisy, x);
   EXPECT_EQ(values(y), values(plain));
   const RandomState before = default_generator().state();
-  randn({3});  // others draw between forward and backward
+  randn({3});  // other code draws random numbers between forward and backward
   const RandomState after = default_generator().state();
   const Variable dx = grad(sum(y), x, {.create_graph = true});
   EXPECT_EQ(values(dx), gradient);
@@ -85,11 +85,11 @@ TEST(Checkpoint, TheSameRandomNumbers) {
 }
 
 TEST(Checkpoint, KeepsLessMemory) {
-  const int64_t n = 1 << 18;  // a megabyte a tensor
+  const int64_t n = 1 << 18;  // a megabyte per tensor
   const Variable x = Variable(Tensor::full({n}, 0.5, f32)).requires_grad_();
   const auto segment = [](const Variable& x) {
     Variable y = x;
-    for (int i = 0; i < 8; ++i) y = sin(y);  // each saves its input
+    for (int i = 0; i < 8; ++i) y = sin(y);  // each op saves its input
     return y;
   };
   struct Memory {
@@ -201,7 +201,7 @@ TEST(Checkpoint, T12_WhatChangedInBetweenIsAnError) {
 
 TEST(Checkpoint, T12_ABiasThatChangedInBetweenIsAnErrorToo) {
   const Variable x = leaf({1, 2});
-  Variable bias = leaf({3, 4});  // read, and not saved by any op
+  Variable bias = leaf({3, 4});  // captured, but not saved by any op
   const Variable y = checkpoint([&](const Variable& x) { return exp(x + bias); }, x);
   {
     const NoGrad off;
@@ -247,7 +247,7 @@ TEST(Checkpoint, AnErrorInTheFunctionLeavesNothingBehind) {
                    x),
                ShapeError);
   const Variable y = sum(exp(x));
-  y.backward();  // saved and freed by the nodes again
+  y.backward();  // the nodes have freed their saved tensors
   EXPECT_THROW(y.backward(), AutogradError);
 }
 

@@ -1,4 +1,4 @@
-// Errors say where: the clashing sizes drawn, the user's line, the part of the model.
+// Errors contain the drawn sizes, the user's line and the part of the model.
 #include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
@@ -92,7 +92,7 @@ TEST(ErrorPlace, TheFirstLineKeepsTheGrammar) {
 
 struct Block : nn::Model<Block> {
   nn::Linear fc1{{.in_features = 3, .out_features = 4}};
-  nn::Linear fc2{{.in_features = 5, .out_features = 1}};  // 4 would be right
+  nn::Linear fc2{{.in_features = 5, .out_features = 1}};  // wrong; 4 would be right
   void members(nn::Members& m) override { m("fc1", fc1)("fc2", fc2); }
   Variable forward(const Variable& x) const { return fc2(fc1(x)); }
 };

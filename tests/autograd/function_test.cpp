@@ -1,5 +1,5 @@
-// Ops of a user's own: saved values, several outputs, outputs without a gradient, inputs that are
-// written in place, inputs that are handed on.
+// User-defined ops: saved tensors, several outputs, outputs without a gradient, in-place ops, and
+// outputs that are inputs.
 #include <cmath>
 
 #include "core/autograd/gradcheck.h"
@@ -17,7 +17,7 @@ namespace {
 
 const Where kHere = Where::current();
 
-// exp(x), written with ops on constants: nothing of it is recorded.
+// exp(x), written with ops on constants, which are not recorded.
 struct Exp {
   static constexpr std::string_view kName = "my_exp";
   SavedOutput<> y{};
@@ -34,8 +34,8 @@ TEST(Function, ForwardWithOps) {
   EXPECT_TRUE(checked) << checked.message;
 }
 
-// The largest element and its place: a gradient for the one, none for the other, and a third output
-// that is a float but has none either.
+// Returns the largest element, which has a gradient, its index, which has none, and a float output
+// without a gradient.
 struct Largest {
   static constexpr std::string_view kName = "largest";
   SavedOutput<1> index{};
@@ -73,7 +73,7 @@ TEST(Function, OutputsWithoutGradient) {
   EXPECT_THROW(out[2].backward(), AutogradError);
 }
 
-// x = x * scale in place, with the largest magnitude before it as a further output.
+// x = x * scale in place. Also returns the largest magnitude of x before the call.
 struct Scale {
   static constexpr std::string_view kName = "scale_";
   double scale;
@@ -126,7 +126,7 @@ TEST(Function, T12_ADirtyValueThatWasSavedIsAnError) {
   expect_error<AutogradError>([&] { sum(y).backward(); }, {"exp", "changed in place"});
 }
 
-// Hands its input on.
+// Returns its input.
 struct Identity {
   static constexpr std::string_view kName = "identity";
   Tensor forward(const Tensor& x) const { return x; }
@@ -145,7 +145,7 @@ TEST(Function, AnInputHandedOnIsAView) {
   EXPECT_EQ(values(x.grad()), (Values{10, 10}));
 }
 
-// x / |x|: the norm is one more output, so that the gradient has a history of its own.
+// x / |x|. The norm is a second output, so that the gradient is differentiable.
 struct Direction {
   static constexpr std::string_view kName = "direction";
   SavedInput<0> x{};

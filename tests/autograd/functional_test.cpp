@@ -1,4 +1,4 @@
-// vjp, jvp, jacobian, hessian, hvp: closed forms, and values recorded from
+// vjp, jvp, jacobian, hessian and hvp, compared with closed forms and with values of
 // torch.autograd.functional of PyTorch 1.13 in float64.
 #include "core/autograd/functional.h"
 
@@ -25,7 +25,7 @@ void expect_near(const Variable& x, const Shape& shape, const Values& wanted) {
     EXPECT_NEAR(got[i], wanted[i], 1e-12 * std::max(1.0, std::abs(wanted[i]))) << "element " << i;
 }
 
-// The example of the recorded values: two inputs, two outputs.
+// The function of the recorded values: two inputs, two outputs.
 const Variable kX = make({0.5, -1.0, 2.0});
 const Variable kY = make({1.0, 2.0, -0.5, 0.25, -1.5, 3.0}, {2, 3});
 const Variable kAlongX = make({1.0, 0.5, -1.0});
@@ -110,7 +110,7 @@ TEST(Functional, ClosedFormsOfOneVariable) {
   const auto cubes = [](const Variable& x) { return sum(x * x * x); };
   expect_near(hessian(cubes, x), {2, 2}, {6 * 0.3, 0, 0, 6 * -0.7});
   expect_near(hvp(cubes, x, make({1.0, 2.0})).product, {2}, {1.8, -8.4});
-  expect_near(vjp(cubes, x).product, {2}, {3 * 0.09, 3 * 0.49});  // v may be left out
+  expect_near(vjp(cubes, x).product, {2}, {3 * 0.09, 3 * 0.49});  // v is optional
 
   // d softmax_i / d x_j = s_i (delta_ij - s_j)
   const Variable s = softmax(x, 0);
@@ -186,7 +186,7 @@ TEST(Functional, ResultsCanBeDifferentiatedAgain) {
   EXPECT_FALSE(jacobian(cubes, x).requires_grad());
 }
 
-// Rows are independent: one pass for each element of a row, however many rows there are.
+// Independent rows need one pass per element of a row, for any number of rows.
 TEST(Functional, BatchedOverRows) {
   const Variable x = make({0.1, 0.2, 0.3, 0.4, 0.5, 0.6}, {3, 2});
   const Variable w = make({1.0, -2.0, 0.5, 3.0, 1.5, -1.0, 2.0, 0.25}, {2, 4});

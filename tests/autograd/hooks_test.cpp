@@ -1,4 +1,4 @@
-// Hooks on variables, on nodes, on leaves that have accumulated, and on modules.
+// Hooks on variables, nodes, leaves (after accumulation) and modules.
 #include "core/tape/recording.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
@@ -99,7 +99,7 @@ TEST(Hooks, AfterAccumulation) {
   EXPECT_THROW((x * x).register_post_accumulate_grad_hook([](const Variable&) {}), AutogradError);
   EXPECT_THROW(make({1}).register_post_accumulate_grad_hook([](const Variable&) {}), AutogradError);
 
-  // A step in the pass itself: the gradient never waits for the others.
+  // Steps the optimizer inside the backward pass, so that only one gradient exists at a time.
   Variable p = leaf({10});
   p.register_post_accumulate_grad_hook([&p](const Variable& g) {
     const NoGrad off;
@@ -167,7 +167,7 @@ TEST(ModuleHooks, SeveralResults) {
   EXPECT_EQ(sum(y[1]).item(), 0);
 }
 
-/// Of three and of five arguments, not all of them variables.
+/// Modules with three and five arguments, of which not all are Variables.
 struct Sum : nn::Stateless<Sum> {
   Variable forward(const Variable& a, const Variable& b, double c) const { return a + b + c; }
   Variable forward(const Variable& a, const Variable& b, const Variable& c, double d, int e) const {

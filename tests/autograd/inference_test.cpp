@@ -1,4 +1,4 @@
-// InferenceMode: no tape, no version counting, and no way for such a tensor into a gradient.
+// InferenceMode: no tape, no version counting, and errors when its tensors would enter a gradient.
 #include "core/autograd/checkpoint.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
@@ -75,14 +75,14 @@ TEST(Inference, OrdinaryTensorsAreStillCounted) {
   EXPECT_THROW(sum(y).backward(), AutogradError) << "the saved value was changed";
 }
 
-// The rules and messages of PyTorch's inference tensors.
+// The rules and messages are those of PyTorch's inference tensors.
 TEST(Inference, SuchATensorCannotBeSaved) {
   const Variable x = made_in_inference_mode();
   const Variable w = leaf({4, 5, 6});
   expect_error<AutogradError>(
       [&] { w* x; }, {"inference mode", "saved for backward", "clone()", "inference_test.cpp"});
   expect_error<AutogradError>([&] { w* slice(x, 0, 0, 3); }, {"inference mode"});
-  sum(w + x).backward();  // nothing of x is saved
+  sum(w + x).backward();  // x is not saved
   EXPECT_EQ(values(w.grad()), (Values{1, 1, 1}));
   w.zero_grad();
   sum(w * clone(x)).backward();

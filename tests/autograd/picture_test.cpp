@@ -1,4 +1,4 @@
-// Pictures of the tape: what is in them, and that they are well formed.
+// Pictures of the tape: their content, and that they are well-formed XML.
 #include "core/inspect/tape_picture.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 namespace tapegrad::testing {
 namespace {
 
-// The README's network.
+// The network of the README.
 struct Net : nn::Model<Net> {
   nn::Conv2d conv1{{.in_channels = 1, .out_channels = 32, .kernel_size = 3}};
   nn::Conv2d conv2{{.in_channels = 32, .out_channels = 64, .kernel_size = 3}};
@@ -53,7 +53,8 @@ size_t count(const std::string& text, std::string_view part) {
   return found;
 }
 
-/// Tags are closed in the right order, and text and attributes hold no bare markup.
+/// Expects tags that are closed in the right order, and text and attributes without raw markup
+/// characters.
 void expect_well_formed(const std::string& xml) {
   std::vector<std::string> open;
   for (size_t at = xml.find('<'); at != xml.npos; at = xml.find('<', at + 1)) {
@@ -152,7 +153,7 @@ TEST(Picture, NothingOverlaps) {
   Net net;
   const Variable x = leaf({1, 2});
   Variable skip = x;
-  for (int i = 0; i < 5; ++i) skip = tanh(skip) * x + skip;  // edges that pass ranks
+  for (int i = 0; i < 5; ++i) skip = tanh(skip) * x + skip;  // edges that skip ranks
   for (const Variable& root : {readme_loss(net), sum(skip)}) {
     const TapeGraph graph = collect_tape(root);
     const std::vector<TapeLayout::Box> sizes(graph.vertices.size(), {0, 0, 80, 40});
@@ -190,7 +191,7 @@ TEST(Picture, FilesAndErrors) {
   EXPECT_THROW(write_svg(make({1}), svg), AutogradError);
   y.backward();
   expect_error<AutogradError>([&] { tape_svg(y); }, {"freed", "retain_graph"});
-  expect_well_formed(tape_svg(x));  // a leaf alone
+  expect_well_formed(tape_svg(x));  // a leaf without a graph
 }
 
 TEST(Picture, HooksDoNotSeeTheDrawing) {

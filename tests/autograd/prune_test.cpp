@@ -1,4 +1,4 @@
-// grad() runs only the rules on the way to what it is asked for.
+// grad() runs only the rules on paths to the requested inputs.
 #include "core/dispatch/dispatch_log.h"
 #include "core/tape/recording.h"
 #include "nn/linear.h"
@@ -12,7 +12,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// The kernels that a call dispatches.
+/// Counts the calls of a kernel that the action dispatches.
 template <typename Action>
 int64_t calls_of(std::string_view kernel, Action action) {
   const DispatchLog log;
@@ -22,7 +22,7 @@ int64_t calls_of(std::string_view kernel, Action action) {
 
 TEST(Prune, RulesOffTheWayAreNotRun) {
   const Variable x = leaf({1, 2}), w = leaf({3, 4});
-  const Variable left = exp(exp(exp(x)));  // three rules, one multiplication each
+  const Variable left = exp(exp(exp(x)));  // three rules with one multiplication each
   const Variable right = tanh(tanh(w));
   const Variable y = sum(left + right);
   EXPECT_EQ(calls_of("mul", [&] { grad(y, x, {.retain_graph = true}); }), 3);
@@ -50,7 +50,8 @@ TEST(Prune, BeyondAnInnerResultNothingRuns) {
   Variable gradient;
   EXPECT_EQ(calls_of("mul", [&] { gradient = grad(y, middle, {.retain_graph = true}); }), 2);
   EXPECT_EQ(gradient.item(), 2 * middle.item());
-  const std::vector<Variable> both{middle, x};  // the inner one, and through it
+  // an inner variable, and an input reached through it
+  const std::vector<Variable> both{middle, x};
   const auto gradients = grad(y, both, {}, {.retain_graph = true});
   EXPECT_EQ(gradients[0].item(), 2 * middle.item());
   EXPECT_NEAR(gradients[1].item(), 2 * middle.item() * middle.item() * exp(x).item(),
@@ -95,7 +96,7 @@ TEST(Prune, HigherOrdersAgreeWithBackward) {
   EXPECT_EQ(values(dxw), values(w.grad()));
 }
 
-// A million rules: the walk is a loop, as the pass is.
+// A million rules: neither the walk nor the pass is recursive.
 TEST(Prune, T50_LongChains) {
   const Variable x = leaf<float>({1});
   Variable y = x;

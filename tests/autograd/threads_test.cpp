@@ -1,4 +1,4 @@
-// What is promised to threads; run under ThreadSanitizer too (docs/autograd.md says how).
+// Guarantees to threads. Also run under ThreadSanitizer (docs/robustness.md).
 #include <atomic>
 #include <barrier>
 #include <cmath>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kThreads = 8;
 
-/// Runs action(i) on eight threads that begin together.
+/// Runs action(i) on eight threads that start together.
 void on_threads(const std::function<void(int)>& action) {
   std::barrier start(kThreads);
   std::vector<std::thread> crew;
@@ -47,7 +47,8 @@ nn::Sequential some_model() {
                          nn::Linear({.in_features = 16, .out_features = 3})});
 }
 
-// T47: concurrent backward passes into shared leaves lose nothing. Small integers: exact.
+// T47: concurrent backward passes into shared leaves lose no update. Small integers make the sums
+// exact.
 TEST(Threads, T47_BackwardIntoSharedLeaves) {
   const Variable w = leaf({1, 2, 3}), u = leaf({4, 5, 6});
   constexpr int kRounds = 100;
@@ -59,7 +60,7 @@ TEST(Threads, T47_BackwardIntoSharedLeaves) {
   EXPECT_EQ(values(u.grad()), (Values{n * 1, n * 2, n * 3}));
 }
 
-// T47: the same module trained on by every thread at once, each with its own graph.
+// T47: all threads train one module at once, each with its own graph.
 TEST(Threads, T47_OneModulesGraphsOnManyThreads) {
   nn::Linear layer({.in_features = 4, .out_features = 2});
   const Variable x = ones({3, 4});
@@ -69,7 +70,7 @@ TEST(Threads, T47_OneModulesGraphsOnManyThreads) {
   for (const float d : layer.weight.grad().to_vector<float>()) EXPECT_EQ(d, 3 * 20 * kThreads);
 }
 
-// T47: two passes through one node at once: each either runs or is an error, never a wrong sum.
+// T47: two passes through one node at once: each either runs or throws, and no sum is wrong.
 TEST(Threads, T47_TwoPassesThroughOneGraph) {
   const Variable x = leaf({2}), inner = exp(x), y = inner * inner;
   std::atomic<int> done{0}, refused{0};
@@ -86,13 +87,13 @@ TEST(Threads, T47_TwoPassesThroughOneGraph) {
   EXPECT_NEAR(x.grad().item() / done, 2 * std::exp(4.0), 1e-9 * std::exp(4.0));
 }
 
-// T48: inference on one module, bit-identical to serial.
+// T48: inference on one module is bit-identical to a single thread.
 TEST(Threads, T48_InferenceOnOneModule) {
   nn::Sequential model = some_model();
   model.eval();
   const Variable x = randn({5, 6});
   const auto serial = model(x).to_vector<float>();
-  nn::Sequential fresh = model.clone();  // its parts are named by the threads' first calls
+  nn::Sequential fresh = model.clone();  // the threads' first calls name its parts
   std::atomic<int> wrong{0};
   on_threads([&](int i) {
     for (int k = 0; k < 30; ++k) {
@@ -108,7 +109,7 @@ TEST(Threads, T48_InferenceOnOneModule) {
   EXPECT_EQ(wrong, 0);
 }
 
-// T48: a layer that is part of two models, which name it in turns.
+// T48: a layer that is part of two models, which name it alternately.
 TEST(Threads, T48_APartOfTwoModels) {
   nn::Linear shared({.in_features = 4, .out_features = 4});
   nn::Sequential a({shared, nn::ReLU()}), b({nn::ReLU(), shared});
@@ -128,7 +129,7 @@ TEST(Threads, T48_APartOfTwoModels) {
   EXPECT_EQ(unnamed, 0);
 }
 
-// T48: the modes belong to their thread, also across an exception.
+// T48: modes are per thread, also when an exception is thrown.
 TEST(Threads, T48_ModesAreThreadLocal) {
   const Variable w = leaf({1, 2});
   std::atomic<int> wrong{0};
@@ -151,13 +152,13 @@ TEST(Threads, T48_ModesAreThreadLocal) {
       } catch (const Error&) {
       }
       wrong += !is_recording() || is_inference_mode() || !(w * w).requires_grad();
-      log(w.detach() - w.detach());  // no anomaly looked for
+      log(w.detach() - w.detach());  // anomaly mode is off on this thread
     }
   });
   EXPECT_EQ(wrong, 0);
 }
 
-// T49: the errors of the engine on every thread at once leave the shared leaf as it was.
+// T49: errors of the engine on all threads at once leave the shared leaf unchanged.
 TEST(Threads, T49_Errors) {
   const Variable x = leaf({1, 2}), z = leaf({3});
   std::atomic<int> caught{0};

@@ -1,5 +1,5 @@
-// The caching CPU allocator and its public statistics. Every size here is above a kilobyte: smaller
-// buffers live in the small-object pool and are not counted.
+// The caching CPU allocator and its public statistics. All sizes are above a kilobyte: smaller
+// buffers come from the small-object pool and are not counted.
 #include "core/base/allocator.h"
 
 #include "core/base/generator.h"
@@ -107,7 +107,7 @@ TEST_F(CpuMemory, BytesThatNobodyOwnsAreMarked) {
 #endif
 
 TEST(Random, T68_PhiloxKnownAnswers) {
-  // Random123's known-answer file, philox4x32-10, for a zero upper half of the counter.
+  // From Random123's known-answer file, philox4x32-10, where the upper half of the counter is zero.
   EXPECT_EQ(philox(0, 0),
             (std::array<uint32_t, 4>{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
 }

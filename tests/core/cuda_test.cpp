@@ -1,4 +1,4 @@
-// What every build says of CUDA: one without it, one on a machine without a GPU, and one that can.
+// The CUDA interface in every build: without CUDA, on a machine without a GPU, and with one.
 #include "core/cuda.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(Cuda, IsThereOrSaysWhyNot) {
 }
 
 TEST(Cuda, WithoutItATensorThereIsADeviceError) {
-  if (cuda::is_available()) return;  // tests/cuda_on_host has more to say
+  if (cuda::is_available()) return;  // covered by tests/cuda_on_host
   const std::string reason = cuda::why_unavailable();
   EXPECT_NE(runtime_info().find("cuda: not available (" + reason + ")"), std::string::npos);
   const auto expect_reason = [&](auto f) {

@@ -1,4 +1,4 @@
-// TAPEGRAD_DEVICE, read once by a process: each case is a process of its own.
+// TAPEGRAD_DEVICE, which a process reads once. Each case therefore runs in its own process.
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct NoMemory final : Allocator {
   void empty_cache(Device) override {}
 };
 
-/// Ends the process with what the variable led to: 0 for the expected device.
+/// Ends the process with status 0 if the variable selects the expected device.
 [[noreturn]] void exit_with(const char* variable, Device expected) {
   static NoMemory memory;
   set_allocator(DeviceType::kPrivate1, &memory);

@@ -1,4 +1,4 @@
-// A log names the kernels that ran while it lived, whether or not they had run before.
+// A log names the kernels that ran during its lifetime, whether or not they ran before.
 #include "core/dispatch/dispatch_log.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 TEST(DispatchLog, NamesEachKernelOnceInOrder) {
-  Tensor::full({2}, 1, f32);  // its slot is filled before the log begins
+  Tensor::full({2}, 1, f32);  // the kernel is looked up before the log begins
   DispatchLog log;
   EXPECT_EQ(log.kernels(), Names{});
   const Tensor x = Tensor::full({2, 3}, 1, f32);

@@ -1,4 +1,4 @@
-// gradcheck itself, on ops defined here: right ones pass, and each kind of wrong one is found.
+// gradcheck itself: correct ops pass, and each kind of wrong op is found.
 #include "core/autograd/gradcheck.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ Tensor elementwise(const Tensor& a, const Tensor& b, double (*f)(double, double)
 
 Variable times(const Variable& a, const Variable& b);
 
-// a * b, whose gradient in a can be made wrong by a factor.
+// a * b. A factor makes its gradient with respect to a wrong.
 struct Times {
   static constexpr std::string_view kName = "times";
   double wrong = 1;
@@ -45,7 +45,7 @@ Variable times(const Variable& a, const Variable& b) {
   return apply(Times{}, Where::current(), a, b);
 }
 
-// a^3 with a right gradient whose own gradient is wrong: it treats a as a constant.
+// a^3 with a right gradient and a wrong second derivative: the gradient treats a as a constant.
 struct Cube {
   static constexpr std::string_view kName = "cube";
   SavedInput<0> a{};
@@ -60,7 +60,7 @@ struct Cube {
   }
 };
 
-// Gives a gradient only without recording.
+// Returns a gradient only when not recording.
 struct Once {
   static constexpr std::string_view kName = "once";
   Tensor forward(const Tensor& a) { return a.clone(); }

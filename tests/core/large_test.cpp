@@ -1,5 +1,5 @@
-// Tensors of more than 2^31 elements: sizes, strides and positions need 64 bits. About 5 GB of
-// memory, hence only with `ctest -C large -L large`.
+// Tensors of more than 2^31 elements: sizes, strides and offsets need 64 bits. Needs about 5 GB of
+// memory and runs only with `ctest -C large -L large`.
 #include <gtest/gtest.h>
 
 #include "core/base/allocator.h"
@@ -24,7 +24,7 @@ class Large : public ::testing::Test {
     set_memory_limit(-1);
     empty_cache();
   }
-  /// Zeros, and 1, 2, 3 at the end.
+  /// Returns zeros that end with 1, 2, 3.
   static Variable bytes() {
     Variable x = zeros({kCount}, {.dtype = u8});
     for (int64_t i = 1; i <= 3; ++i) {

@@ -1,5 +1,5 @@
-// What an op costs beside its arithmetic, in instructions: a number that does not depend on what
-// else the machine does. The parent runs a child step by step (ptrace) and counts the steps.
+// Cost of an op beside its arithmetic, in instructions, which do not depend on the load of the
+// machine. The parent process single-steps a child (ptrace) and counts the steps.
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = kAddressSanitizer;
 #endif
 
-/// The steps that a process takes between its two stops, or -1 where it may not be traced.
+/// Returns the steps of a process between its two stops, or -1 if tracing is not permitted.
 int64_t steps_of(const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {
@@ -46,8 +46,8 @@ int64_t steps_of(const std::function<void()>& work) {
   return steps;
 }
 
-/// Instructions of one op of the chain y = y * a + b: those of 40 ops less those of 20, so that the
-/// rest cancels. A first chain, of more, fills the caches of memory.
+/// Returns the instructions per op of the chain y = y * a + b: the difference of 40 ops and 20 ops,
+/// divided by 20, which cancels constant costs. A longer chain first fills the memory caches.
 double instructions_per_op(const std::function<void(int links)>& chain) {
   chain(40);
   const int64_t longer = steps_of([&] { chain(20); }), shorter = steps_of([&] { chain(10); });
@@ -65,13 +65,13 @@ struct OpCost : ::testing::Test {
     for (int i = 0; i < links; ++i) y = y * a + b;
     return y;
   }
-  /// The limit is a fifth above what g++ 12 makes of it.
+  /// Each limit is a fifth above the count of g++ 12.
   void check(double limit, const std::function<void(int links)>& chain) {
     const double count = instructions_per_op(chain);
     if (count < 0) GTEST_SKIP() << "this process may not trace another";
     RecordProperty("instructions", std::to_string(count));
     EXPECT_LE(count, limit);
-    EXPECT_GT(count, 20);  // or nothing was counted
+    EXPECT_GT(count, 20);  // otherwise nothing was counted
   }
 };
 

@@ -1,5 +1,5 @@
 // A device from outside the library: kPrivate1 with an allocator, a loader and kernels that are
-// defined here. Its memory is the host's, its kernels count their calls.
+// defined here. It uses the host's memory, and its kernels count their calls.
 #include <cstdlib>
 #include <cstring>
 
@@ -51,7 +51,7 @@ void for_each(const Layout& layout, Visit visit) {
   }
 }
 
-/// "double_it" has no CPU kernel at all.
+/// "double_it" has no CPU kernel.
 constinit Kernel<void(const Tensor&, Tensor&)> double_it{"double_it"};
 
 void register_kernels() {

@@ -54,7 +54,7 @@ TEST(Profiler, SeesOpsRulesAndUpdatesByPart) {
   Profiler profiler;
   for (int i = 0; i < 3; ++i) step(net, *sgd);
   profiler.stop();
-  step(net, *sgd);  // unseen
+  step(net, *sgd);  // before the profiler starts
   sgd.reset();
   const std::vector<ProfileEntry> entries = profiler.entries();
   for (const auto& [part, op, pass] : std::vector<std::tuple<const char*, const char*, Pass>>{
@@ -77,7 +77,7 @@ TEST(Profiler, SeesOpsRulesAndUpdatesByPart) {
   EXPECT_DOUBLE_EQ(profiler.seconds(Pass::kBackward), backward);
 }
 
-/// An op that is made of others.
+/// A composed op.
 struct Outer {
   static constexpr std::string_view kName = "outer";
   static constexpr bool kDifferentiable = false;
@@ -102,10 +102,11 @@ TEST(Profiler, InnerOpsAreNotCountedTwice) {
   ASSERT_TRUE(outer != nullptr && inner != nullptr);
   EXPECT_EQ(outer->calls, 1);
   EXPECT_EQ(inner->calls, 200);
-  EXPECT_LE(outer->seconds + inner->seconds, 1.1 * elapsed);  // however long they were kept waiting
+  // however long the thread was descheduled
+  EXPECT_LE(outer->seconds + inner->seconds, 1.1 * elapsed);
 }
 
-/// What an op did while `run` ran, in one pass.
+/// Returns the work of an op while `run` ran, in one pass.
 KernelWork work_of(std::string_view op, Pass pass, const std::function<void()>& run) {
   Profiler profiler;
   run();
@@ -124,7 +125,7 @@ TEST(Profiler, CountsTheWorkOfProducts) {
     return [x, weight, b] { sum(linear(x, weight, b)).backward(); };
   };
   EXPECT_EQ(work_of("linear", Pass::kBackward, backward(w)).flops, 2 * 5 * 3 * 4) << "dx";
-  // The rule's kernel has others do it, which do not count again.
+  // The kernel of linear's rule calls other kernels, which must not be counted again.
   const Variable trained = ones({4, 3}, {.requires_grad = true});
   EXPECT_EQ(work_of("linear", Pass::kBackward, backward(trained)).flops, 2 * 2 * 5 * 3 * 4);
   EXPECT_EQ(work_of("matmul", Pass::kForward,
@@ -167,7 +168,7 @@ TEST(Profiler, CountsBytesOfAnUpdate) {
   optim::SGD sgd({w}, 0.1);
   EXPECT_EQ(work_of("SGD", Pass::kUpdate, [&] { sgd.step(); }).bytes, 4 * 100 * 2);
   optim::Adam adam({w}, 0.1);
-  adam.step();  // which makes its state
+  adam.step();  // allocates its state
   EXPECT_EQ(work_of("Adam", Pass::kUpdate, [&] { adam.step(); }).bytes, 4 * 100 * 4);
 }
 

@@ -1,4 +1,4 @@
-// Short ways to make variables and to look at errors, for the engine's tests.
+// Short ways to make variables and to test errors, for tests of the engine.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ Variable leaf(const std::vector<T>& values) {
 using Values = std::vector<double>;
 inline Values values(const Variable& x) { return x.to_vector<double>(); }
 
-/// The message of the E that the action throws; a failure when it throws nothing or another type.
+/// Returns the message of the E that the action throws. Fails if the action throws nothing or
+/// another type.
 template <typename E, typename Action>
 std::string message_of(Action action) {
   try {
@@ -44,7 +45,7 @@ std::string message_of(Action action) {
   return {};
 }
 
-/// The action throws an E whose message holds every part.
+/// Expects the action to throw an E whose message contains every part.
 template <typename E, typename Action>
 void expect_error(Action action, std::initializer_list<std::string_view> parts) {
   const std::string message = message_of<E>(action);

@@ -1,4 +1,4 @@
-// The tape at its limits: depth, width, threads.
+// Limits of the tape: depth, width, threads.
 #include <pthread.h>
 
 #include <cmath>
@@ -133,7 +133,8 @@ TEST(Stress, AGraphMadeByTwoThreadsAndRunByAThird) {
   std::thread([&] {
     for (int i = 0; i < 9; ++i) made = sum(exp(w));
   }).join();
-  const Variable mixed = made * made;  // node numbers of this thread are behind the other's
+  // this thread's node numbers are behind those of the other thread
+  const Variable mixed = made * made;
   std::thread([&] { mixed.backward(); }).join();
   const double e1 = std::exp(1), e2 = std::exp(2);
   EXPECT_NEAR(values(w.grad())[0], 2 * (e1 + e2) * e1, 1e-12);

@@ -1,4 +1,4 @@
-// The tape: gradients, their errors, writes in place, views, hooks, orders.
+// The tape: gradients, errors, in-place writes, views, hooks, higher orders.
 #include "core/tape/recording.h"
 
 #include <cmath>
@@ -387,7 +387,8 @@ TEST(Tape, FailedOpsLeaveOperandsAlone) {
   EXPECT_EQ(x.value().storage().version(), 0u);
 }
 
-// y = [a[0] + b[0] + ..., product]: a list of inputs, two outputs, written by a user.
+// Returns y = [a[0] + b[0] + ..., product]: a user-defined op with a list of inputs and two
+// outputs.
 struct SumAndLast {
   static constexpr std::string_view kName = "sum_and_last";
   size_t count = 0;
@@ -414,7 +415,7 @@ TEST(Tape, AUsersOpWithAListAndSeveralOutputs) {
   EXPECT_EQ(xs[0].grad().item(), 3);
   EXPECT_EQ(xs[2].grad().item(), 3 + 6);
   const auto again = apply(SumAndLast{}, Where::current(), std::span<const Variable>(xs));
-  again[1].backward();  // the other output receives nothing
+  again[1].backward();  // the other output receives no gradient
   EXPECT_EQ(xs[2].grad().item(), 3 + 6 + 1);
   EXPECT_EQ(xs[0].grad().item(), 3) << "an empty gradient is zero";
 }

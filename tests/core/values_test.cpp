@@ -1,4 +1,4 @@
-// What a value is: dtypes, devices, shapes, tensors.
+// Values: dtypes, devices, shapes, tensors.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -80,7 +80,7 @@ TEST(DType, DefaultIsSettable) {
   expect_error<DTypeError>([] { set_default_dtype(i32); }, {"set_default_dtype", "int32"});
 }
 
-/// Nearest sixteen-bit value, ties to even, by search among all of them; bits of a finite value.
+/// Returns the bits of the nearest 16-bit value, ties to even, by a search among all finite values.
 template <typename T>
 uint16_t nearest(double value) {
   const auto at = [](uint32_t bits) { return double(float(std::bit_cast<T>(uint16_t(bits)))); };
@@ -88,7 +88,7 @@ uint16_t nearest(double value) {
   const double size = std::abs(value);
   const uint32_t infinity = std::is_same_v<T, float16> ? 0x7c00 : 0x7f80;
   uint32_t low = 0, high = infinity;
-  // Past the largest finite value the next one would lie one spacing further on.
+  // The value that would follow the largest finite value, by its spacing.
   const double beyond = 2 * at(infinity - 1) - at(infinity - 2);
   const auto bound = [&](uint32_t bits) { return bits == infinity ? beyond : at(bits); };
   if (size >= beyond) return uint16_t(sign | infinity);
@@ -120,7 +120,7 @@ TYPED_TEST(Sixteen, RoundsToNearestEven) {
   while (checked < 20000) {
     const float value = std::bit_cast<float>(uint32_t(random()));
     if (!std::isfinite(value)) continue;
-    // Half of the draws near the range of float16.
+    // Half of the numbers are in or near the range of float16.
     const float x =
         ++checked % 2 ? value : std::ldexp(value, -std::ilogb(value) + int(random() % 46) - 27);
     ASSERT_EQ(TypeParam(x).bits, nearest<TypeParam>(x)) << std::hexfloat << x;
@@ -135,8 +135,8 @@ TYPED_TEST(Sixteen, RoundsToNearestEven) {
   }
 }
 
-/// Floats that are hard to round, with both signs: random bits, every value of T with what lies
-/// close to it and half way to the next, NaN of all payloads.
+/// Floats that are hard to round, with both signs: random bits; every value of T, its neighbours
+/// and the midpoints to the next value; NaN with all payloads.
 template <typename T>
 std::vector<float> hard_to_round() {
   std::vector<float> values;
@@ -174,7 +174,7 @@ TYPED_TEST(Sixteen, ManyAtOnceAreConvertedAsOneIs) {
   EXPECT_EQ((bits_of<float, uint32_t>(values.to(f32))), wide);
 
   std::vector<float> floats = hard_to_round<TypeParam>();
-  for (const size_t rest : {0, 1, 7}) {  // elements that fill no register
+  for (const size_t rest : {0, 1, 7}) {  // elements that do not fill a register
     floats.resize(floats.size() / 64 * 64 - rest);
     std::vector<uint16_t> narrow;
     for (const float x : floats) narrow.push_back(TypeParam(x).bits);
@@ -275,7 +275,7 @@ TEST(Shape, ContiguityIgnoresStridesOfSizeOne) {
 }
 
 TEST(Tensor, TransposedCopiesAreThoseOfSingleElements) {
-  // Squares of one register a row, and what is left of them on both sides; words of every size.
+  // Squares with one register per row, and remainders on both sides; elements of every size.
   for (const Shape& shape : {Shape{64, 48}, Shape{33, 71}, Shape{5, 300}, Shape{2, 19, 40}})
     for (DType dtype : {u8, f16, f32, i64}) {
       std::vector<double> numbers;

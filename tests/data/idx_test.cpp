@@ -103,7 +103,7 @@ TEST(Idx, T56_DamagedGzipIsAnError) {
   const std::string packed = contents(dir / "whole.gz");
   ASSERT_NO_THROW(read_idx(dir / "whole.gz"));
   for (size_t at = 12; at < packed.size();
-       at += 7) {  // after the gzip header, which has free fields
+       at += 7) {  // skips the gzip header, which has unused fields
     std::string damaged = packed;
     damaged[at] ^= 0x10;
     put(dir / "damaged.gz", damaged);
@@ -124,14 +124,15 @@ TEST(Idx, T56_HostileHeaders) {
   const uint32_t most = 0xFFFFFFFF;
   EXPECT_NE(message(header(0x0E, {most, most, most})).find("overflow"), std::string::npos);
   EXPECT_NE(message(header(0x0E, {0, most, most, most})).find("overflow"), std::string::npos);
-  // Sizes that memory could not hold are refused before any is taken.
+  // Sizes that do not fit into memory are rejected before anything is allocated.
   reset_peak_memory();
   const int64_t before = memory_stats().peak;
   EXPECT_NE(message(header(0x08, {most, 4096}) + "x").find("need"), std::string::npos);
   put_gz(dir / "bad.gz", header(0x08, {most, 4096}) + "x");
   EXPECT_NE(message_of<FormatError>([&] { read_idx(dir / "bad.gz"); }).find("cannot hold"),
             std::string::npos);
-  // A small header before a large gzipped rest: no more is unpacked than the header promises.
+  // A small header followed by a large gzipped rest: only as much as the header promises is
+  // unpacked.
   put_gz(dir / "bomb.gz", header(0x08, {10}) + std::string(50'000'000, '\0'));
   EXPECT_LT(std::filesystem::file_size(dir / "bomb.gz"), 100'000u);
   EXPECT_NE(message_of<FormatError>([&] { read_idx(dir / "bomb.gz"); }).find("more follows"),

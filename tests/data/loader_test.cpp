@@ -22,7 +22,7 @@ Variable column(int64_t n) {
   return Variable(Tensor::from<int64_t>(values, {n}));
 }
 
-/// Calls back for every example that is read.
+/// Calls a function for every example that is read.
 class Watched final : public Dataset {
  public:
   Watched(int64_t size, std::function<void(int64_t)> on_read)
@@ -39,7 +39,7 @@ class Watched final : public Dataset {
   std::function<void(int64_t)> on_read_;
 };
 
-/// Gives the first random word of each example.
+/// Returns the first random word of each example.
 class Drawn final : public Dataset {
  public:
   explicit Drawn(int64_t size) : size_(size) {}
@@ -111,7 +111,7 @@ TEST(DataLoader, T57_OrderComesFromSeedAndEpochAlone) {
   const auto first = batches_of(loader), second = batches_of(loader);
   EXPECT_NE(first, second);
   DataLoader other(data, {.batch_size = 10, .shuffle = true, .seed = 3, .num_workers = 3});
-  manual_seed(99);  // other random numbers have no part in it
+  manual_seed(99);  // other random numbers have no influence
   other.set_epoch(1);
   EXPECT_EQ(batches_of(other), second);
   other.set_epoch(0);
@@ -121,7 +121,8 @@ TEST(DataLoader, T57_OrderComesFromSeedAndEpochAlone) {
 }
 
 TEST(DataLoader, ShuffleIsUniform) {
-  // Each of 6 values in each of 6 places over 6000 epochs: 1000 times, sigma 29.
+  // Counts each of 6 values in each of 6 places over 6000 epochs; the expected count is 1000, sigma
+  // 29.
   int count[6][6] = {};
   for (uint64_t epoch = 0; epoch < 6000; ++epoch) {
     const auto order = shuffled_order(6, 1, epoch);
@@ -172,7 +173,7 @@ TEST(DataLoader, T57_LeavingEarlyNeverHangs) {
                              .prefetch_factor = 1 + round % 3});
     int left = round % 7;
     if (round % 10 == 9) {
-      auto unused = loader.begin();  // destroyed with batches waiting
+      auto unused = loader.begin();  // destroyed with unread batches
       continue;
     }
     for (auto& [x, y] : loader) {
@@ -281,7 +282,8 @@ TEST(DeviceLoader, GivesTheBatchesOfADataLoader) {
     }
 }
 
-// Of many examples, the order of the epoch that follows is found ahead; another may be asked for.
+// For many examples, the order of the following epoch is computed ahead; another epoch may be
+// requested instead.
 TEST(DeviceLoader, KnowsEveryEpochsOrder) {
   const TensorDataset data(column(5000), column(5000));
   DataLoader expected(data, {.batch_size = 600, .shuffle = true, .seed = 3});
@@ -291,7 +293,7 @@ TEST(DeviceLoader, KnowsEveryEpochsOrder) {
     EXPECT_EQ(batches_of(loader), batches_of(expected)) << epoch;
   }
   EXPECT_EQ(batches_of(loader), batches_of(expected));
-  loader.begin();  // and left
+  loader.begin();  // begun, then abandoned
   loader.set_state({5, 2}), expected.set_state({5, 2});
   EXPECT_EQ(batches_of(loader), batches_of(expected));
 }

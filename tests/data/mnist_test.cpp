@@ -100,7 +100,7 @@ TEST(Digits, AreTheSameForTheSameSeed) {
 }
 
 TEST(Digits, CanBeToldApart) {
-  // The nearest of ten class means: far from what a network reaches, far above chance.
+  // Classification by the nearest of ten class means: far below a network, far above chance.
   const Mnist digits = make_digits({.train = 3000, .test = 500});
   const auto images = digits.train.data().to_vector<float>();
   const auto labels = digits.train.target().to_vector<int64_t>();

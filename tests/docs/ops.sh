@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/ops.md is what the tool prints: ops.sh TOOL SOURCE
+# docs/ops.md must equal the tool's output: ops.sh TOOL SOURCE
 set -eu
 "$1" op list --format=markdown | diff -u "$2/docs/ops.md" - && exit 0
 echo "docs/ops.md is out of date. Renew it:"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Each number of the table in docs/robustness.md stands in a test, and each T-number of a test in the
-# table: promises.sh SOURCE
+# Each number of the table in docs/robustness.md must be in a test, and each T-number of a test in
+# the table: promises.sh SOURCE
 set -eu
 cd "$1"
 numbers() { grep -oE '\bT[0-9]{2}(_|\b)' | tr -d _ | sort -u; }

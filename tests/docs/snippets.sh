@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles every ```cpp block of the README and docs/: snippets.sh SOURCE INCLUDE COMPILER
-# A block with a main() is a whole program; any other is put into a function, after
-# `using namespace tapegrad;`. Blocks of one file see the names of those above them.
+# A block with a main() is a program. Any other block is put into a function, after
+# `using namespace tapegrad;`. Blocks of one file can use the names of earlier blocks.
 set -eu
 source=$1 include=$2 compiler=$3
 work=$(mktemp -d)

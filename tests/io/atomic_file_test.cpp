@@ -111,7 +111,7 @@ TEST(AtomicFile, T54_FullDiskKeepsTheOldFile) {
 }
 
 TEST(AtomicFile, T54_FullFileSystemKeepsTheOldFile) {
-  // A file system of 64 KiB, where the system lets us have one.
+  // Mounts a file system of 64 KiB, if the system permits it.
   const TempDir dir;
   const std::string command =
       "mount -t tmpfs -o size=64k none " + dir.path().string() + " 2>/dev/null";

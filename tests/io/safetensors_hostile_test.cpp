@@ -1,4 +1,4 @@
-// Files that are damaged, or made to do damage.
+// Damaged and malicious files.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -35,13 +35,14 @@ constexpr double kSeconds = 10;
 constexpr double kSeconds = kAddressSanitizer ? 10 : 1;
 #endif
 
-/// What load() says about a file of these bytes; it must be quick and small.
+/// Returns the error of load() for a file with these bytes. load() must take little time and
+/// memory.
 std::string fault(const std::string& bytes) {
   const TempDir dir;
   put(dir / "bad.safetensors", bytes);
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
-  const std::clock_t start = std::clock();  // of this process alone: the machine may be busy
+  const std::clock_t start = std::clock();  // of this process, since the machine may be busy
   std::string text = message_of<FormatError>([&] { load(dir / "bad.safetensors"); });
   EXPECT_LT(double(std::clock() - start), kSeconds * CLOCKS_PER_SEC);
   getrusage(RUSAGE_SELF, &after);
@@ -82,7 +83,7 @@ TEST(HostileSafetensors, T56_EveryByteFlipInTheHeader) {
       std::string bytes = whole;
       bytes[at] ^= char(1 << bit);
       put(dir / "flipped", bytes);
-      try {  // a letter of a name may become another; all else is a FormatError, nothing else
+      try {  // a letter of a name may have changed; any other change must throw FormatError
         const TensorMap tensors = load(dir / "flipped");
         ASSERT_EQ(tensors.size(), 1u);
         EXPECT_EQ(tensors.begin()->second.numel(), 6);
@@ -199,13 +200,13 @@ TEST(HostileSafetensors, T56_DepthAndSize) {
   expect_fault(file_of(objects), "");
   EXPECT_NE(fault(file_of(objects)), "");
   EXPECT_NE(fault(file_of(R"({"a":{"dtype":"U8","shape":)" + deep)), "");
-  // A million tensors: the header is refused before it is read.
+  // A million tensors: the header is rejected before it is parsed.
   std::string many = "{";
   for (int i = 0; i < 1'000'000; ++i)
     many += (i ? ",\"" : "\"") + std::to_string(i) +
             R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   expect_fault(file_of(many + "}"), "at most 8388608");
-  // The largest header that is read, full of tensors, ended by a fault.
+  // The largest accepted header, full of tensors, with an error at the end.
   many.resize(size_t(8) << 20);
   expect_fault(file_of(many), "not valid JSON");
   expect_fault(file_of("{\"" + std::string(8'000'000, 'n') + "\":3}"), "not an object");

@@ -122,7 +122,7 @@ TEST(Safetensors, RefusesWhatTheFormatCannotHold) {
   EXPECT_THROW(load(dir.path()), IoError);
 }
 
-/// A stand-in for a model.
+/// Stands in for a model.
 struct Pair {
   TensorMap values;
   TensorMap state_dict() const { return values; }

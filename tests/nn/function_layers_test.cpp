@@ -1,5 +1,5 @@
-// Layers that are a function, and those of norms, images, bags and noise: each against its op,
-// whose values are tested elsewhere; defaults are PyTorch's.
+// Layers that call one function, and layers of norms, images, bags and noise. Each is compared with
+// its op, whose values are tested elsewhere. Defaults are PyTorch's.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -29,7 +29,7 @@ Variable noise(const Shape& shape) {
   return randn(shape, {.dtype = f64}, generator);
 }
 
-/// Through the module interface, as Sequential calls it.
+/// Calls the layer through the module interface, like Sequential.
 void expect_layer(Module&& layer, const Variable& x, const Variable& expected) {
   const Variable y = layer.call(x, Where::current());
   EXPECT_EQ(y.shape(), expected.shape()) << layer.kind();

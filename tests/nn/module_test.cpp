@@ -52,7 +52,7 @@ std::vector<std::string> names(const std::vector<NamedVariable>& list) {
   return result;
 }
 
-/// The text of the ArgumentError that f throws.
+/// Returns the message of the ArgumentError that f throws.
 template <typename F>
 std::string error_of(F f) {
   try {
@@ -128,7 +128,7 @@ TEST(Module, TiedWeightsAreOneParameter) {
   EXPECT_EQ(model.parameter_count(), 15);
   const Variable ids = tensor({0, 3, 3}, {.dtype = i64});
   sum(square(model(ids))).backward();
-  // The same gradient by two separate weights, added.
+  // The expected gradient: two separate weights, whose gradients are added.
   const Variable e(model.embedding.weight.value().clone()), h(e.value().clone());
   Variable(e).requires_grad_(), Variable(h).requires_grad_();
   sum(square(linear(embedding(ids, e), h))).backward();
@@ -276,7 +276,7 @@ TEST(Sequential, MakesOneOpOfALayerAndItsRelu) {
   for (size_t i = 0; i < parameters.size(); ++i)
     EXPECT_EQ(of_fused[i].to_vector<float>(), of_layers[i].to_vector<float>()) << i;
 
-  // Who watches a layer sees its results.
+  // A hook observes the result of a layer, which is therefore not fused.
   int seen = 0;
   const HookHandle hook = model[-2].register_forward_hook(
       [&](Module&, std::span<const Variable>, std::span<Variable> results) {
@@ -311,7 +311,7 @@ TEST(Sequential, MakesOneOpOfALinearAndItsTanhGelu) {
     return std::string(model(x).grad_fn()->name());
   };
   EXPECT_EQ(last_op({model[0], model[1]}), "linear_gelu");
-  EXPECT_EQ(last_op({model[0], GELU()}), "gelu");  // the other formula
+  EXPECT_EQ(last_op({model[0], GELU()}), "gelu");  // GELU with the other formula
   {
     const NoGrad off;
     EXPECT_EQ(model(x).to_vector<float>(), fused.to_vector<float>());
@@ -326,7 +326,8 @@ TEST(Sequential, RectifiesWhatAMaxPoolLeaves) {
   manual_seed(4);
   const Sequential model{Conv2d({.in_channels = 1, .out_channels = 3, .kernel_size = 3}), ReLU(),
                          MaxPool2d({.kernel_size = 3, .stride = 2, .padding = 1})};
-  Variable x = round(randn({4, 1, 12, 12}) * 2);  // with windows of zeros, and with equal ones
+  // has windows of zeros, and windows with equal elements
+  Variable x = round(randn({4, 1, 12, 12}) * 2);
   x.requires_grad_();
   const Variable pooled = model(x);
   EXPECT_EQ(std::string(pooled.grad_fn()->name()), "relu");
@@ -382,7 +383,7 @@ TEST(Module, T48_ThreadsRunOneModuleAsOneDoes) {
                   BatchNorm2d({.num_features = 4}), ReLU(), Flatten(), Dropout(0.5),
                   Linear({.in_features = 64, .out_features = 5})});
   const Variable x = randn({3, 2, 6, 6});
-  net(x);  // statistics that are not the initial ones
+  net(x);  // makes running statistics differ from the initial ones
   net.eval();
   const std::vector<float> expected = net(x).to_vector<float>();
   std::vector<int> wrong(8);

@@ -1,4 +1,4 @@
-// Recurrent and attention layers against PyTorch 1.13 with the same parameters.
+// Recurrent and attention layers, compared with PyTorch 1.13 with equal parameters.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ Variable wave(const Shape& shape, double scale = 1) {
   return tensor(numbers, shape, {.dtype = f64});
 }
 
-/// Parameter k becomes a wave of height 0.5 + 0.1 k.
+/// Sets parameter k to a wave of height 0.5 + 0.1 k.
 void fill(const Module& module) {
   module.to(f64);
   const std::vector<Variable> parameters = module.parameters();
