@@ -220,9 +220,9 @@ class [[nodiscard]] ModuleCall {
   static const std::string* name_of(const Module& module);
   static void name_parts(const Module& root, uint64_t id);
 
-  const std::string* scope_before_;
   Root root_before_;
   Where line_before_;
+  detail::Set<&detail::Context::scope> scope_;
   bool has_hooks_;
 };
 

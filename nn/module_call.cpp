@@ -15,13 +15,11 @@ constinit thread_local ModuleCall::Root ModuleCall::root_{0, nullptr, false};
 constinit thread_local Where ModuleCall::line_;
 
 ModuleCall::ModuleCall(const Module& module, Where where)
-    : scope_before_(current_scope()), root_before_(root_), line_before_(line_) {
-  detail::scope = name_of(module);
+    : root_before_(root_), line_before_(line_), scope_(name_of(module)) {
   if (where.line() != 0) line_ = where;
   has_hooks_ = module.state_->own.hooks != nullptr;
 }
 ModuleCall::~ModuleCall() {
-  detail::scope = scope_before_;
   root_ = root_before_;
   line_ = line_before_;
 }

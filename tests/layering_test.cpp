@@ -2,11 +2,13 @@
 // stay small. The rules are those of docs/architecture.md.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -30,6 +32,17 @@ const std::map<std::string, Names> kAllowed = {
     {"io", {"core", "ops", "nn", "io"}},
     {"train", {"core", "ops", "nn", "optim", "data", "io", "train"}},
     {"tools", {"tools"}}};  // and the public headers, <tapegrad/...>
+
+/// The wings of core from the ground up. A wing includes itself and the wings below; autograd and
+/// inspect, and core/cuda.h above all, stand side by side.
+const std::vector<std::string> kWings = {"base", "dispatch", "tape", "autograd", "inspect"};
+
+/// The units of the tape proper, which include one another: node, variable, view, op, backward ...
+constexpr size_t kTapeUnits = 8;
+
+/// Includes that point up between wings, each with its reason in docs/architecture.md.
+const std::set<std::pair<std::string, std::string>> kUpward = {
+    {"core/base/allocator.cpp", "core/dispatch/internal/backends.h"}};
 
 struct Source {
   fs::path path;  // relative to the root
@@ -82,6 +95,64 @@ TEST(Layering, ImportsPointOneWay) {
       EXPECT_TRUE(fs::exists(kRoot / include.substr(1, include.find('"', 1) - 1)))
           << source.path << " includes " << include << ", not written from the root";
     }
+}
+
+TEST(Layering, WingsOfCoreStandOnEachOther) {
+  const auto wing_of = [](const fs::path& path) {
+    const auto part = std::next(path.begin());
+    const auto found = std::find(kWings.begin(), kWings.end(), part->string());
+    EXPECT_TRUE(found != kWings.end() || path == "core/cuda.h") << path << " is in no wing of core";
+    return found - kWings.begin();
+  };
+  std::set<std::pair<std::string, std::string>> upward;
+  for (const Source& source : sources()) {
+    if (source.folder() != "core") continue;
+    for (const std::string& include : source.includes()) {
+      if (!include.starts_with("\"core/")) continue;
+      const std::string target = include.substr(1, include.size() - 2);
+      if (wing_of(target) > wing_of(source.path)) upward.emplace(source.path.string(), target);
+    }
+  }
+  EXPECT_EQ(upward, kUpward);
+}
+
+/// Units of core (a header with its source) that include one another in a circle.
+TEST(Layering, CirclesInCoreStaySmall) {
+  std::map<std::string, Names> reached;  // what a unit includes, then what it leads to
+  const auto unit_of = [](const fs::path& path) {
+    std::string unit = fs::path(path).replace_extension().string();
+    return unit.ends_with("_impl") ? unit.substr(0, unit.size() - 5) : unit;
+  };
+  for (const Source& source : sources()) {
+    if (source.folder() != "core") continue;
+    Names& includes = reached[unit_of(source.path)];
+    for (const std::string& include : source.includes())
+      if (include.starts_with("\"core/"))
+        includes.insert(unit_of(include.substr(1, include.size() - 2)));
+  }
+  for (const auto& [middle, unused] : reached)
+    for (auto& [unit, leads_to] : reached)
+      if (leads_to.contains(middle))
+        leads_to.insert(reached[middle].begin(), reached[middle].end());
+  for (const auto& [unit, leads_to] : reached) {
+    Names circle;
+    for (const std::string& other : leads_to)
+      if (reached[other].contains(unit)) circle.insert(other);
+    std::string members;
+    for (const std::string& member : circle) members += ' ' + member;
+    EXPECT_LE(circle.size(), kTapeUnits) << members;
+  }
+}
+
+TEST(Layering, PrivateHeadersAreIncludedByPrivateFilesOnly) {
+  for (const Source& source : sources()) {
+    const std::string path = source.path.string();
+    if (source.folder() == "backends" || source.folder() == "tools" || !source.is_header() ||
+        path.find("/internal/") != path.npos)
+      continue;
+    for (const std::string& include : source.includes())
+      EXPECT_EQ(include.find("/internal/"), include.npos) << path << " includes " << include;
+  }
 }
 
 TEST(Layering, VendorHeadersStayInBackends) {

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <optional>
-#include <utility>
 
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
@@ -61,8 +60,7 @@ NonFinite both(NonFinite a, NonFinite b) { return {a.nan || b.nan, a.infinity ||
 }  // namespace
 
 AnomalyMode::AnomalyMode(AnomalyOptions options)
-    : before_(std::exchange(detail::anomaly, kNan | (options.infinity ? kInfinity : 0))) {}
-AnomalyMode::~AnomalyMode() { detail::anomaly = before_; }
+    : wanted_(kNan | (options.infinity ? kInfinity : 0)) {}
 
 NonFinite detail::find_non_finite(const Tensor& x) {
   NonFinite found;
@@ -77,27 +75,25 @@ NonFinite detail::find_non_finite(const Tensor& x) {
 void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) {
   const Node* running = running_node();
   if (running != nullptr && !is_call_line(*running)) return;  // a rule: its gradients are looked at
-  const unsigned char wanted = running != nullptr ? anomaly & kNan : anomaly;
+  const unsigned char wanted = running != nullptr ? context.anomaly & kNan : context.anomaly;
   if (const auto made = describe_made(before, wanted, y))
     fail<AutogradError>(op, ": made ", *made, ", from inputs without");
 }
 
-void check_made_by_rule(const Node& node, std::span<const Variable> incoming,
-                        std::span<const Variable> outgoing) {
+void detail::check_made_by_rule(const Node& node, std::span<const Variable> incoming,
+                                std::span<const Variable> outgoing) {
   // A saved infinity makes an infinite gradient by right. A NaN is told even if it comes from a
   // saved one: here it entered the gradients.
   struct Saved final : SavedVisitor {
     NonFinite found;
-    void on_saved(const Tensor& value) override {
-      found = both(found, detail::find_non_finite(value));
-    }
+    void on_saved(const Tensor& value) override { found = both(found, find_non_finite(value)); }
   } saved;
   node.visit_saved(saved);
   NonFinite before{false, saved.found.nan || saved.found.infinity};
   for (const Variable& dy : incoming)
     before = both(before, detail::find_non_finite(dy.value_or_empty()));
   for (size_t i = 0; i < outgoing.size(); ++i)
-    if (const auto made = describe_made(before, detail::anomaly, outgoing[i].value_or_empty()))
+    if (const auto made = describe_made(before, context.anomaly, outgoing[i].value_or_empty()))
       fail<AutogradError>(node.name(), ": its gradient made ", *made, " for input ", i,
                           saved.found.nan ? ", from a NaN that it saved" : ", from values without");
 }

@@ -26,16 +26,9 @@ struct AnomalyOptions {
 class [[nodiscard]] AnomalyMode {
  public:
   explicit AnomalyMode(AnomalyOptions options = {});
-  ~AnomalyMode();
-  AnomalyMode(const AnomalyMode&) = delete;
-  AnomalyMode& operator=(const AnomalyMode&) = delete;
 
  private:
-  unsigned char before_;
+  detail::Set<&detail::Context::anomaly> wanted_;
 };
-
-/// For the backward pass: AutogradError when the rule of a node made one.
-void check_made_by_rule(const Node& node, std::span<const Variable> incoming,
-                        std::span<const Variable> outgoing);
 
 }  // namespace tapegrad

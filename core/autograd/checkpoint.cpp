@@ -1,6 +1,7 @@
 #include "core/autograd/checkpoint.h"
 
 #include <mutex>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/generator.h"
@@ -10,28 +11,6 @@
 #include "core/tape/recording.h"
 
 namespace tapegrad {
-namespace {
-
-constinit thread_local bool recomputing = false;
-
-/// Sets a variable of this thread for a scope.
-template <typename T>
-class Exchanged {
- public:
-  Exchanged(T& variable, T value) : variable_(variable), before_(std::exchange(variable, value)) {}
-  ~Exchanged() { variable_ = before_; }
-  Exchanged(const Exchanged&) = delete;
-  Exchanged& operator=(const Exchanged&) = delete;
-
- private:
-  T& variable_;
-  T before_;
-};
-
-}  // namespace
-
-bool is_recomputing() { return recomputing; }
-
 /// A checkpointed call. It first notes what is saved and drawn, and later runs again to have it.
 class detail::CheckpointScope::Segment final : public SavedStore, public DrawObserver {
  public:
@@ -47,14 +26,16 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     }
   }
 
+  /// Between the two, this thread's ops save here and its draws are noted or answered here.
   void enter() {
-    store_before_ = std::exchange(saved_store, this);
-    observer_before_ = set_draw_observer(this);
+    store_.emplace(this);
+    observer_.emplace(this);
+    outer_observer_ = observer_->before();
   }
   void leave() {
-    saved_store = store_before_;
-    set_draw_observer(observer_before_);
-    observer_before_ = nullptr;
+    store_.reset();
+    observer_.reset();
+    outer_observer_ = nullptr;
   }
 
   uint32_t keep(const Tensor& value) override {
@@ -94,7 +75,7 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
 
   bool repeat(RandomState& state) override {
     if (!again_) {
-      if (observer_before_ == nullptr || !observer_before_->repeat(state)) return false;
+      if (outer_observer_ == nullptr || !outer_observer_->repeat(state)) return false;
       draws_.push_back(state);
       return true;
     }
@@ -105,7 +86,7 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
   }
   void on_draw(RandomState state) override {
     draws_.push_back(state);
-    if (observer_before_ != nullptr) observer_before_->on_draw(state);
+    if (outer_observer_ != nullptr) outer_observer_->on_draw(state);
   }
 
  private:
@@ -130,7 +111,7 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     const Recording on(true);
     const Scope scope(scope_);
     const Autocast autocast(autocast_dtype_, autocast_);
-    const Exchanged flag(recomputing, true);
+    const Set<&Context::is_recomputing> recomputing(true);
     struct Again {
       Segment& segment;
       explicit Again(Segment& segment) : segment(segment) {
@@ -159,8 +140,9 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
   std::vector<Saved> saved_;
   std::vector<uint32_t> read_;  // versions of the inputs of the recorded ops, in their order
   std::vector<RandomState> draws_;
-  SavedStore* store_before_ = nullptr;
-  DrawObserver* observer_before_ = nullptr;
+  std::optional<Set<&Context::saved_store>> store_;
+  std::optional<Set<&Context::draw_observer>> observer_;
+  DrawObserver* outer_observer_ = nullptr;
 
   std::mutex mutex_;  // two losses may need the values at once
   std::vector<Tensor> values_;

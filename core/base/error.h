@@ -90,7 +90,8 @@ class ErrorText {
   std::string text_;
 };
 
-/// Adds the place of the rule that runs, or of the op composed of others, where there is one.
+/// Adds the place of the rule or of the composed op that runs, if any. Defined by the tape, in
+/// core/tape/internal/call_line.cpp.
 void locate_call(Error& error);
 /// Adds the user's line, unless `where` is empty, and the part of the model that runs.
 [[gnu::cold]] void locate(Error& error, std::source_location where);

@@ -1,19 +1,9 @@
 #include "core/base/generator.h"
 
-#include <utility>
-
-#include "core/autograd/internal/capture.h"
+#include "core/base/context.h"
+#include "core/base/internal/step_observer.h"
 
 namespace tapegrad {
-namespace {
-
-constinit thread_local DrawObserver* draw_observer = nullptr;
-
-}  // namespace
-
-DrawObserver* set_draw_observer(DrawObserver* observer) {
-  return std::exchange(draw_observer, observer);
-}
 
 class Generator::Lock {
  public:
@@ -31,15 +21,16 @@ class Generator::Lock {
 
 RandomState Generator::draw(uint64_t words) {
   RandomState start;
-  if (draw_observer != nullptr && draw_observer->repeat(start)) return start;
+  DrawObserver* observer = detail::context.draw_observer;
+  if (observer != nullptr && observer->repeat(start)) return start;
   {
     const Lock lock(busy_);
     start = state_;
     state_.offset += (words + 3) / 4;
   }
-  if (Capture* capture = Capture::current()) [[unlikely]]
-    capture->on_draw(*this, start, (words + 3) / 4);
-  if (draw_observer != nullptr) draw_observer->on_draw(start);
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    step->on_draw(*this, start, (words + 3) / 4);
+  if (observer != nullptr) observer->on_draw(start);
   return start;
 }
 

@@ -59,9 +59,6 @@ class DrawObserver {
  protected:
   ~DrawObserver() = default;
 };
-/// Of this thread; null for none. Returns the one before.
-DrawObserver* set_draw_observer(DrawObserver* observer);
-
 /// Hands out disjoint parts of one stream. Threads may share it.
 class Generator {
  public:

@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "core/base/allocator.h"
+#include "core/base/context.h"
 #include "core/base/free_list.h"
-#include "core/tape/recording.h"
 
 namespace tapegrad {
 namespace {
@@ -27,7 +27,7 @@ std::unordered_set<const Storage*>& packed_elsewhere() {
 }  // namespace
 
 inline Storage::Storage(std::byte* data, size_t bytes, Device device)
-    : device_(device), inference_(is_inference_mode()), bytes_(bytes), data_(data) {}
+    : device_(device), inference_(detail::context.is_inference), bytes_(bytes), data_(data) {}
 
 Ref<Storage> Storage::create(size_t bytes, Device device) {
   if (device.type == DeviceType::kCpu && bytes <= kInlineBytes) [[likely]] {

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/dispatch/kernels.h"
 
 namespace tapegrad {
 namespace {
@@ -46,16 +45,6 @@ Tensor Tensor::empty_like() const {
   return tensor;
 }
 
-Tensor Tensor::full(const Shape& shape, Number value, DType dtype, Device device) {
-  Tensor tensor = empty(shape, dtype, device);
-  if (tensor.numel_ == 1 && device.type == DeviceType::kCpu) {  // `x * 2`: no need of a kernel
-    with_type(dtype, [&]<typename T>(Type<T>) { *tensor.data<T>() = value.to<T>(); });
-    return tensor;
-  }
-  kernels::fill(tensor, value);
-  return tensor;
-}
-
 Tensor Tensor::from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype) {
   Tensor tensor = empty(shape, dtype);
   if (bytes.size() != tensor.storage_->bytes())
@@ -74,12 +63,6 @@ Tensor Tensor::with_layout(const Layout& layout) const {
   return view;
 }
 
-Tensor Tensor::clone() const {
-  Tensor copy = empty_like(shape());
-  kernels::copy(*this, copy);
-  return copy;
-}
-
 Tensor Tensor::contiguous() const { return contiguous_ ? *this : clone(); }
 
 Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, Device device,
@@ -93,22 +76,6 @@ Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, Device device,
   tensor.layout_.shape = shape;
   tensor.layout_.strides = contiguous_strides(shape);
   return tensor;
-}
-
-Tensor Tensor::to(DType dtype) const {
-  if (dtype == dtype_) return *this;
-  Tensor converted = empty(shape(), dtype, device());
-  kernels::copy(*this, converted);
-  return converted;
-}
-
-Tensor Tensor::to(Device device) const {
-  if (device == this->device()) return *this;
-  const Tensor source = contiguous();
-  Tensor moved = empty(shape(), dtype_, device);
-  const Device accelerator = device.type == DeviceType::kCpu ? this->device() : device;
-  kernels::transfer.at(accelerator.type, dtype_)(source, moved);
-  return moved;
 }
 
 Number Tensor::number() const {

@@ -21,7 +21,7 @@
 #include <utility>
 
 #include "core/base/tensor.h"
-#include "core/inspect/profiler.h"
+#include "core/dispatch/span.h"
 
 namespace tapegrad {
 
@@ -99,7 +99,7 @@ class Kernel<void(First, Rest...)> : public KernelTable {
   void operator()(First first, Rest... rest) const {
     if ((is_packed(first) || ... || is_packed(rest))) [[unlikely]]
       unpack(first), (unpack(rest), ...);
-    if (detail::profile != nullptr) [[unlikely]]
+    if (detail::context.profile != nullptr) [[unlikely]]
       return run_profiled(first, rest...);
     run(first, rest...);
   }

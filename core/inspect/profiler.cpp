@@ -15,8 +15,6 @@
 
 namespace tapegrad {
 
-constinit thread_local void* detail::profile = nullptr;
-
 namespace {
 
 double now() {
@@ -117,8 +115,8 @@ struct Profiler::Record {
 };
 
 Profiler::Profiler(ProfilerOptions options)
-    : record_(new Record{.options = options, .before = detail::profile}) {
-  detail::profile = record_;
+    : record_(new Record{.options = options, .before = detail::context.profile}) {
+  detail::context.profile = record_;
 }
 
 Profiler::~Profiler() {
@@ -129,11 +127,11 @@ Profiler::~Profiler() {
 void Profiler::stop() {
   if (!std::exchange(record_->watching, false)) return;
   while (!record_->open.empty()) record_->finish();
-  detail::profile = record_->before;
+  detail::context.profile = record_->before;
 }
 
 void OpSpan::begin(std::string_view op, Pass pass, const std::string* part) {
-  auto& record = *static_cast<Profiler::Record*>(detail::profile);
+  auto& record = *static_cast<Profiler::Record*>(detail::context.profile);
   if (record.is_closed()) return;
   if (part == nullptr) part = current_scope();
   if (pass == Pass::kUpdate) op = *intern_scope(op);  // the optimizer may be gone by then
@@ -144,10 +142,10 @@ void OpSpan::begin(std::string_view op, Pass pass, const std::string* part) {
 void OpSpan::end() {
   // The profiler may have been stopped, or another begun, while the op ran.
   auto* record = static_cast<Profiler::Record*>(record_);
-  if (detail::profile == record_ && !record->open.empty()) record->finish();
+  if (detail::context.profile == record_ && !record->open.empty()) record->finish();
 }
 
-KernelSpan::KernelSpan(const KernelWork& work) : record_(detail::profile) {
+KernelSpan::KernelSpan(const KernelWork& work) : record_(detail::context.profile) {
   auto& record = *static_cast<Profiler::Record*>(record_);
   if (record.kernels++ == 0 && !record.open.empty()) add(work, record.open.back().event.work);
 }

@@ -2,14 +2,12 @@
 
 #include <unordered_map>
 
-#include "core/autograd/internal/capture.h"
 #include "core/base/error.h"
+#include "core/base/internal/step_observer.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/op.h"
 
 namespace tapegrad {
-
-constinit thread_local detail::AutocastScope* detail::autocast = nullptr;
 
 /// The type, and the casts of parameters so far.
 class detail::AutocastScope {
@@ -19,11 +17,11 @@ class detail::AutocastScope {
   Variable cast(const Variable& x, Where where) {
     // A checkpoint has to see the same casts again, and what is not recorded has no history to
     // share.
-    if (!x.is_leaf() || !x.requires_grad() || !is_recording() || saved_store != nullptr)
+    if (!x.is_leaf() || !x.requires_grad() || !is_recording() || context.saved_store != nullptr)
       return x.to(dtype, where);
     Cast& known = casts_[x.edge().node.get()];
     if (!known.is_valid_for(x))
-      known = {x, x.value(), x.value().storage().version(), Capture::current_number(),
+      known = {x, x.value(), x.value().storage().version(), StepObserver::current_number(),
                x.to(dtype, where)};
     return known.result;
   }
@@ -39,37 +37,37 @@ class detail::AutocastScope {
     Variable result;
 
     bool is_valid_for(const Variable& x) const {
-      return result && recorded == Capture::current_number() && value.shares_storage(x.value()) &&
-             value.shape() == x.shape() && version == x.value().storage().version() &&
-             !result.grad_fn()->is_freed();
+      return result && recorded == StepObserver::current_number() &&
+             value.shares_storage(x.value()) && value.shape() == x.shape() &&
+             version == x.value().storage().version() && !result.grad_fn()->is_freed();
     }
   };
   std::unordered_map<const Node*, Cast> casts_;
 };
 
-Autocast::Autocast(DType dtype, bool on) : own_(nullptr), before_(detail::autocast) {
-  if (on && dtype != bf16 && dtype != f16)
+static detail::AutocastScope* make_scope(DType dtype, bool on) {
+  if (!on) return nullptr;
+  if (dtype != bf16 && dtype != f16)
     fail<DTypeError>("Autocast: bfloat16 or float16 wanted, not ", dtype);
-  if (on) own_ = new detail::AutocastScope(dtype);
-  detail::autocast = own_;
-}
-Autocast::~Autocast() {
-  detail::autocast = before_;
-  delete own_;
+  return new detail::AutocastScope(dtype);
 }
 
-DType autocast_dtype() { return detail::autocast ? detail::autocast->dtype : f32; }
+Autocast::Autocast(DType dtype, bool on) : own_(make_scope(dtype, on)), scope_(own_) {}
+Autocast::~Autocast() { delete own_; }
+
+DType autocast_dtype() { return is_autocast_enabled() ? detail::context.autocast->dtype : f32; }
 
 namespace detail {
 
 Variable low(const Variable& x, Where where) {
-  if (!autocast || !x || !is_float(x.dtype()) || x.dtype() == f64 || x.dtype() == autocast->dtype)
+  AutocastScope* scope = context.autocast;
+  if (!scope || !x || !is_float(x.dtype()) || x.dtype() == f64 || x.dtype() == scope->dtype)
     return x;
-  return autocast->cast(x, where);
+  return scope->cast(x, where);
 }
 
 Variable wide(const Variable& x, Where where) {
-  if (!autocast || !x || (x.dtype() != f16 && x.dtype() != bf16)) return x;
+  if (!is_autocast_enabled() || !x || (x.dtype() != f16 && x.dtype() != bf16)) return x;
   return x.to(f32, where);
 }
 

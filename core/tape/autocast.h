@@ -22,27 +22,15 @@
 // of a scope or outside.
 #pragma once
 
-#include <utility>
-
+#include "core/base/context.h"
 #include "core/base/dtype.h"
 
 namespace tapegrad {
 
 namespace detail {
-class AutocastScope;
-/// The scope of this thread; null: nothing is cast.
-[[gnu::tls_model("initial-exec")]] extern constinit thread_local AutocastScope* autocast;
-
 /// Casts nothing: for what an op consists of.
-class [[nodiscard]] AutocastOff {
- public:
-  AutocastOff() : before_(std::exchange(autocast, nullptr)) {}
-  ~AutocastOff() { autocast = before_; }
-  AutocastOff(const AutocastOff&) = delete;
-  AutocastOff& operator=(const AutocastOff&) = delete;
-
- private:
-  AutocastScope* before_;
+struct [[nodiscard]] AutocastOff : Set<&Context::autocast> {
+  AutocastOff() : Set(nullptr) {}
 };
 }  // namespace detail
 
@@ -55,11 +43,11 @@ class [[nodiscard]] Autocast {
   Autocast& operator=(const Autocast&) = delete;
 
  private:
-  detail::AutocastScope* own_;
-  detail::AutocastScope* before_;
+  detail::AutocastScope* own_;  // null when off
+  detail::Set<&detail::Context::autocast> scope_;
 };
 
-inline bool is_autocast_enabled() { return detail::autocast != nullptr; }
+inline bool is_autocast_enabled() { return detail::context.autocast != nullptr; }
 /// The type of this thread's scope; float32 outside.
 DType autocast_dtype();
 

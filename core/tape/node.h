@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/context.h"
 #include "core/base/free_list.h"
 #include "core/base/ref.h"
 #include "core/tape/hooks.h"
@@ -99,6 +100,6 @@ class Node : public Counted, public Pooled {
 std::string describe(const Node& node);
 
 /// The node whose rule runs on this thread, or null.
-const Node* running_node();
+inline const Node* running_node() { return detail::context.running; }
 
 }  // namespace tapegrad

@@ -4,9 +4,6 @@
 
 namespace tapegrad {
 
-constinit thread_local SavedStore* detail::saved_store = nullptr;
-constinit thread_local unsigned char detail::anomaly = 0;
-
 SavedStore::~SavedStore() = default;
 
 void SavedValue::keep_elsewhere(const Tensor& value) {
@@ -14,8 +11,9 @@ void SavedValue::keep_elsewhere(const Tensor& value) {
     fail<AutogradError>(
         "save: a tensor made in inference mode cannot be saved for backward; clone() it outside of "
         "the mode");
-  version_ = detail::saved_store->keep(value);
-  store_ = Ref<SavedStore>::share(detail::saved_store);
+  SavedStore* store = detail::context.saved_store;
+  version_ = store->keep(value);
+  store_ = Ref<SavedStore>::share(store);
 }
 
 const Tensor& SavedValue::find_value() const {

@@ -91,20 +91,13 @@ class SavedStore : public Counted {
   static void destroy(SavedStore* store) { delete store; }
 };
 
-namespace detail {
-/// The store of this thread; null: nodes keep values themselves.
-[[gnu::tls_model("initial-exec")]] extern constinit thread_local SavedStore* saved_store;
-/// What AnomalyMode (core/autograd/anomaly.h) looks for on this thread; 0 when it is off.
-[[gnu::tls_model("initial-exec")]] extern constinit thread_local unsigned char anomaly;
-}  // namespace detail
-
 /// A value kept for backward, and the version of its storage when it was kept.
 class SavedValue {
  public:
   SavedValue() {}
   explicit operator bool() const { return value_ || store_; }  // false also for an input left out
   void keep(const Tensor& value) {
-    if (detail::saved_store != nullptr || value.storage().is_inference()) [[unlikely]]
+    if (detail::context.saved_store != nullptr || value.storage().is_inference()) [[unlikely]]
       return keep_elsewhere(value);
     value_ = value;
     version_ = value.storage().version();

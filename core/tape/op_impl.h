@@ -1,7 +1,7 @@
 // The bodies of core/tape/op.h.
 #pragma once
 
-#include "core/inspect/profiler.h"
+#include "core/dispatch/span.h"
 #include "core/tape/op.h"
 
 namespace tapegrad::detail {
@@ -51,12 +51,12 @@ void for_each_saved(Op& op, Visit visit) {
 template <typename Inputs>
 [[gnu::cold, gnu::noinline]] void show_inputs(const Inputs& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (at(inputs, i)) saved_store->on_input(at(inputs, i).value());
+    if (at(inputs, i)) context.saved_store->on_input(at(inputs, i).value());
 }
 
 template <typename Op, typename Inputs>
 void keep_inputs(Op& op, const Inputs& inputs, Needs needs) {
-  if (saved_store != nullptr) [[unlikely]]
+  if (context.saved_store != nullptr) [[unlikely]]
     show_inputs(inputs);
   for_each_saved(op, [&](auto& saved) {
     if constexpr (requires { saved.kInput; })
@@ -98,6 +98,10 @@ struct NonFinite {
 [[gnu::cold]] NonFinite find_non_finite(const Tensor& x);
 /// AutogradError when y has one that nothing before it had.
 [[gnu::cold]] void check_made(std::string_view op, NonFinite before, const Tensor& y);
+/// AutogradError when the rule of a node made one that neither its gradients nor its saved values
+/// had.
+[[gnu::cold]] void check_made_by_rule(const Node& node, std::span<const Variable> incoming,
+                                      std::span<const Variable> outgoing);
 
 template <typename Inputs>
 [[gnu::cold, gnu::noinline]] NonFinite find_non_finite_inputs(const Inputs& inputs) {
@@ -135,7 +139,7 @@ Variable finish(Op&& op, Where where, const Inputs& inputs, Variable&& output) {
   }
   if (inputs.size() > 0 && output.value().shares_storage(at(inputs, 0).value_or_empty()))
     output.set_view_of(at(inputs, 0));
-  if (anomaly) [[unlikely]]
+  if (context.anomaly) [[unlikely]]
     check_made_from(std::remove_reference_t<Op>::kName, inputs, output.value());
   return std::move(output);
 }
@@ -163,7 +167,7 @@ std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
     for (Variable& output : outputs)
       if (output.value().shares_storage(at(inputs, 0).value_or_empty()))
         output.set_view_of(at(inputs, 0));
-  if (anomaly) [[unlikely]]
+  if (context.anomaly) [[unlikely]]
     for (const Variable& output : outputs)
       check_made_from(std::remove_reference_t<Op>::kName, inputs, output.value());
   return outputs;
@@ -215,7 +219,7 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
   const InputPointers<1 + sizeof...(Others)> inputs{&target, &others...};
   Tensor& y = target.writable();
   NonFinite before;
-  if (anomaly) [[unlikely]]
+  if (context.anomaly) [[unlikely]]
     before = find_non_finite_inputs(inputs);
   const auto write = [&](Op& op) {
     if constexpr (requires { op.write(y, others.value_or_empty()..., y).size(); }) {
@@ -260,7 +264,7 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
         more.back().set_history({made.node, k});
     }
   if (made) target.rebase(std::move(made), where);
-  if (anomaly) [[unlikely]]
+  if (context.anomaly) [[unlikely]]
     check_made(Op::kName, before, y);
   if constexpr (kMore) return more;
 }

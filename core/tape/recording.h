@@ -1,54 +1,44 @@
-// The switches of the tape, each for a scope and for this thread: recording, inference. The
-// backward pass itself is in core/tape/internal/backward.h.
+// Switches of the tape, each for a scope and for this thread: recording and inference mode.
 #pragma once
+
+#include "core/base/context.h"
 
 namespace tapegrad {
 
 /// Whether ops on this thread are recorded; true at first.
-bool is_recording();
+inline bool is_recording() { return detail::context.is_recording; }
+inline bool is_inference_mode() { return detail::context.is_inference; }
+/// Whether this thread runs a part of a model again, for a checkpoint (core/autograd/checkpoint.h).
+/// Layers that count or average, such as BatchNorm, have then seen the batch already.
+inline bool is_recomputing() { return detail::context.is_recomputing; }
 
-/// Turns recording on or off for a scope, on this thread. On has no effect in InferenceMode.
+/// Turns recording on or off for a scope. On has no effect in InferenceMode.
 class [[nodiscard]] Recording {
  public:
-  explicit Recording(bool on);
-  ~Recording();
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
+  explicit Recording(bool on) : recording_(on && !is_inference_mode()) {}
 
  private:
-  bool before_;
+  detail::Set<&detail::Context::is_recording> recording_;
 };
 
 struct [[nodiscard]] NoGrad : Recording {
   NoGrad() : Recording(false) {}
 };
 
-namespace detail {
-[[gnu::tls_model("initial-exec")]] extern constinit thread_local bool inference_mode;
-}
-
-/// NoGrad, and more: tensors made in it do not count the writes in place. So none can take part in
-/// a gradient later: when a rule would save one, when one is written in place or is to require a
-/// gradient outside of the mode, that is an AutogradError; clone() makes an ordinary tensor of it.
+/// NoGrad, and more: tensors made in this mode do not count writes in place, so that none can take
+/// part in a gradient later. AutogradError when a rule would save such a tensor, and when one is
+/// written in place or set to require a gradient outside of the mode; clone() makes an ordinary
+/// tensor.
 ///
 ///   const InferenceMode inference;
 ///   Variable scores = model(images);
 class [[nodiscard]] InferenceMode {
  public:
-  explicit InferenceMode(bool on = true);
-  ~InferenceMode();
-  InferenceMode(const InferenceMode&) = delete;
-  InferenceMode& operator=(const InferenceMode&) = delete;
+  explicit InferenceMode(bool on = true) : recording_(is_recording() && !on), inference_(on) {}
 
  private:
-  bool recording_before_, inference_before_;
+  detail::Set<&detail::Context::is_recording> recording_;
+  detail::Set<&detail::Context::is_inference> inference_;
 };
-
-inline bool is_inference_mode() { return detail::inference_mode; }
-
-/// Whether this thread computes a part of a model again, for its gradient
-/// (core/autograd/checkpoint.h). What counts or averages, as BatchNorm's statistics, has then seen
-/// the batch already.
-bool is_recomputing();
 
 }  // namespace tapegrad

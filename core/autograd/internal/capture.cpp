@@ -13,7 +13,7 @@
 namespace tapegrad {
 namespace {
 
-constinit thread_local Capture* current_capture = nullptr;
+using CurrentStep = detail::Set<&detail::Context::step_observer>;
 constexpr size_t kAlign = 16;
 
 Leaf& leaf_of(const Ref<Node>& node) { return static_cast<Leaf&>(*node); }
@@ -27,21 +27,6 @@ std::string text_of(const Parts&... parts) {
 
 }  // namespace
 
-/// Makes a capture this thread's for a scope.
-class Capture::Current {
- public:
-  explicit Current(Capture* capture) : before_(std::exchange(current_capture, capture)) {}
-  ~Current() { current_capture = before_; }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
- private:
-  Capture* before_;
-};
-
-Capture* Capture::current() { return current_capture; }
-int64_t Capture::current_number() { return current_capture ? current_capture->number_ : 0; }
-
 Capture::Capture()
     : number_([] {
         static std::atomic<int64_t> made{0};
@@ -50,9 +35,9 @@ Capture::Capture()
 Capture::~Capture() = default;
 
 void Capture::record(const std::function<void()>& fn) {
-  if (current_capture != nullptr)
+  if (current() != nullptr)
     fail<ArgumentError>("GraphedStep: another one is recorded by this thread");
-  const Current scope(this);
+  const CurrentStep step(this);
   begin();
   recording_ = true;
   struct Leave {
@@ -90,7 +75,7 @@ void Capture::finish() {
 void Capture::execute() {
   if (!recording_) return;
   recording_ = false;
-  current_capture = nullptr;
+  detail::context.step_observer = nullptr;
   if (!end()) return lose();
   for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
   prepare();
@@ -201,16 +186,13 @@ void Capture::on_operand(const Tensor& x) {
 
 /// The host's part of a run.
 void Capture::prepare() {
-  struct Unobserved {  // draws of the past are not drawn again
-    DrawObserver* before = set_draw_observer(nullptr);
-    ~Unobserved() { set_draw_observer(before); }
-  } unobserved;
+  const detail::Set<&detail::Context::draw_observer> unobserved(nullptr);  // draws of the past
   for (const Draws& draws : draws_) {
     const RandomState now = draws.generator->draw(4 * draws.counters);
     const RandomState base{now.seed, now.offset - draws.start.offset};
     std::memcpy(values_.data() + draws.place, &base, sizeof(base));
   }
-  const Current scope(this);
+  const CurrentStep step(this);
   preparing_ = true;
   struct Done {
     bool& flag;

@@ -10,14 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "core/base/generator.h"
+#include "core/base/internal/step_observer.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
 
-class Leaf;
-
-class Capture {
+class Capture : public StepObserver {
  public:
   /// DeviceError when there is no such device, or it has no graphs.
   static std::unique_ptr<Capture> create(Device device);
@@ -45,9 +43,8 @@ class Capture {
   // For what runs in fn.
 
   /// What this thread records, or prepares to run; null nearly always.
-  static Capture* current();
-  /// Its number, from 1; 0 for none.
-  static int64_t current_number();
+  static Capture* current() { return static_cast<Capture*>(StepObserver::current()); }
+  int64_t number() const override { return number_; }
   bool is_preparing() const { return preparing_; }
 
   /// Called before every run, the first one too.
@@ -55,13 +52,12 @@ class Capture {
   /// Where the device finds a value of the host, in a part of before_replay() set anew: its calls
   /// are matched with those that were recorded after it was handed over, in their order.
   const void* live(const void* value, size_t bytes);
-  void on_draw(Generator& generator, RandomState state, uint64_t counters);
+  void on_draw(Generator& generator, RandomState start, uint64_t counters) override;
   /// Where the device finds what a run adds to a draw: its seed, and how much to the offset.
   const RandomState* base_of(RandomState state);
-  /// Before something is added to the gradient of a leaf; after; and when it is cleared.
-  void before_gradient(const Leaf& leaf, const Variable& gradient);
-  void on_gradient(Leaf& leaf, bool had_one);
-  void on_clear(Leaf& leaf);
+  void before_gradient(const Leaf& leaf, const Variable& gradient) override;
+  void on_gradient(Leaf& leaf, bool had_one) override;
+  void on_clear(Leaf& leaf) override;
   /// Of a kernel that is recorded.
   void on_operand(const Tensor& x);
   /// Host memory that a check on the device writes to: {-1, 0, ...} as long as all is well.
@@ -108,7 +104,6 @@ class Capture {
     uint32_t version;
     bool is_written = false;
   };
-  class Current;
 
   void finish();
   void execute();

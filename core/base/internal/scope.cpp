@@ -6,8 +6,6 @@
 
 namespace tapegrad {
 
-constinit thread_local const std::string* detail::scope = nullptr;
-
 const std::string* intern_scope(std::string_view text) {
   static std::mutex& mutex = *new std::mutex;  // never destroyed: nodes may outlive everything
   static auto& names = *new std::set<std::string, std::less<>>;

@@ -1,36 +1,26 @@
-// Which part of a model is running on this thread: what errors and pictures of the tape call
-// "Net.fc1". Modules name themselves when they are called (nn/module.h).
+// The part of a model that runs on this thread, as errors and pictures of the tape name it:
+// "Net.fc1". A module sets it when it is called (nn/module.h).
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "core/base/context.h"
+
 namespace tapegrad {
 
-namespace detail {
-
-// Trivial type and a fixed offset, as the lists of core/base/free_list.h: every op that is recorded
-// reads it.
-[[gnu::tls_model("initial-exec")]] extern constinit thread_local const std::string* scope;
-
-}  // namespace detail
-
 /// Null outside of every module.
-inline const std::string* current_scope() { return detail::scope; }
+inline const std::string* current_scope() { return detail::context.scope; }
 
-/// One string for equal texts, for as long as the program runs.
+/// Returns one string for equal texts. The string is never destroyed.
 const std::string* intern_scope(std::string_view text);
 
-/// Enters a part for as long as it lives.
-class [[nodiscard]] Scope {
- public:
-  explicit Scope(const std::string* name) : before_(detail::scope) { detail::scope = name; }
-  ~Scope() { detail::scope = before_; }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
+/// Enters a part for as long as the object lives.
+using Scope = detail::Set<&detail::Context::scope>;
 
- private:
-  const std::string* before_;
-};
+/// ", in Net.fc1", or nothing.
+inline std::string in_scope(const std::string* scope) {
+  return scope != nullptr ? ", in " + *scope : std::string();
+}
 
 }  // namespace tapegrad

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include "core/autograd/anomaly.h"
-#include "core/autograd/internal/capture.h"
 #include "core/base/error.h"
+#include "core/base/internal/step_observer.h"
 #include "core/dispatch/kernels.h"
-#include "core/inspect/profiler.h"
+#include "core/dispatch/span.h"
 #include "core/tape/autocast.h"
-#include "core/tape/internal/call_line.h"
 #include "core/tape/internal/node_hooks.h"
 #include "core/tape/op.h"
 #include "core/tape/view.h"
@@ -16,14 +14,11 @@
 namespace tapegrad {
 namespace {
 
-constinit thread_local bool recording = true;  // false in inference mode
-constinit thread_local Node* running = nullptr;
-
 /// sum += gradient, in place when nobody else can see the sum and nothing is recorded.
 void add_to(Variable& sum, Variable&& gradient) {
   if (!sum) {
     sum = std::move(gradient);
-  } else if (!recording && sum.is_sole_owner()) {
+  } else if (!is_recording() && sum.is_sole_owner()) {
     kernels::accumulate(gradient.value(), sum.writable());
   } else {
     sum = add_gradients(sum, gradient);
@@ -44,37 +39,14 @@ Variable default_seed(const Variable& root) {
 
 }  // namespace
 
-bool is_recording() { return recording; }
-const Node* running_node() { return running; }
-
-CallLine::CallLine(Where where) : caller_(where), is_outermost_(running == nullptr) {
-  if (is_outermost_) running = &caller_;
-}
-CallLine::~CallLine() {
-  if (is_outermost_) running = nullptr;
-}
-
-constinit thread_local bool detail::inference_mode = false;
-
-Recording::Recording(bool on) : before_(std::exchange(recording, on && !is_inference_mode())) {}
-Recording::~Recording() { recording = before_; }
-
-InferenceMode::InferenceMode(bool on)
-    : recording_before_(std::exchange(recording, recording && !on)),
-      inference_before_(std::exchange(detail::inference_mode, on)) {}
-InferenceMode::~InferenceMode() {
-  recording = recording_before_;
-  detail::inference_mode = inference_before_;
-}
-
 Variable Leaf::gradient() const {
   std::lock_guard lock(mutex_);
   return gradient_;
 }
 
 void Leaf::clear_gradient() {
-  if (Capture* capture = Capture::current()) [[unlikely]]
-    capture->on_clear(*this);
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    step->on_clear(*this);
   set_gradient({});
 }
 
@@ -85,16 +57,16 @@ void Leaf::set_gradient(Variable gradient) {
 
 void Leaf::add_gradient(Variable gradient) {
   if (!gradient.is_sole_owner()) gradient = clone(gradient);
-  if (Capture* capture = Capture::current()) [[unlikely]]
-    capture->before_gradient(*this, gradient_);
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    step->before_gradient(*this, gradient_);
   bool had_one;
   {
     std::lock_guard lock(mutex_);
     had_one = bool(gradient_);
     add_to(gradient_, std::move(gradient));
   }
-  if (Capture* capture = Capture::current()) [[unlikely]]
-    capture->on_gradient(*this, had_one);
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    step->on_gradient(*this, had_one);
   if (!hooks_ || hooks_->accumulated.empty()) return;
   const Variable sum = this->gradient();
   hooks_->accumulated.each([&](const AccumulateHook& hook) { hook(sum); });
@@ -151,7 +123,8 @@ void BackwardPass::send(const Edge& edge, Variable&& gradient) {
   if (!edge || !gradient || !wants(edge)) return;
   if (edge.node->is_leaf()) {
     Leaf& leaf = static_cast<Leaf&>(*edge.node);
-    check_like(running ? running->name() : "backward", gradient, leaf.shape(), leaf.dtype());
+    check_like(running_node() != nullptr ? running_node()->name() : "backward", gradient,
+               leaf.shape(), leaf.dtype());
     const size_t place = find(leaf);
     if (place < leaves_.size()) return add_to(leaves_[place].sum, std::move(gradient));
     return append(leaf, std::move(gradient));
@@ -209,9 +182,11 @@ void BackwardPass::run_rule(Node& node) {
     for (Variable& gradient : node.gradients()) gradient = {};
     return;
   }
-  const std::string_view name = detail::profile != nullptr ? node.name() : std::string_view();
+  const std::string_view name =
+      detail::context.profile != nullptr ? node.name() : std::string_view();
   const OpSpan span(name, Pass::kBackward, node.scope());
-  if ((node.hooks_ && !node.hooks_->after.empty() && !watch_) || detail::anomaly) [[unlikely]]
+  if ((node.hooks_ && !node.hooks_->after.empty() && !watch_) || detail::context.anomaly)
+      [[unlikely]]
     run_watched(node);
   else
     node.run(*this);  // sends to older nodes only: this one stays at the front
@@ -231,7 +206,7 @@ void BackwardPass::run_watched(Node& node) {
     node.run(*this);
   }
   outgoing.resize(node.edges().size());
-  if (detail::anomaly) check_made_by_rule(node, incoming, outgoing);
+  if (detail::context.anomaly) detail::check_made_by_rule(node, incoming, outgoing);
   if (node.hooks_ && !watch_)
     node.hooks_->after.each([&](const NodeHook& hook) { hook(outgoing, incoming); });
   for (size_t i = 0; i < outgoing.size(); ++i) send(node.edges()[i], std::move(outgoing[i]));
@@ -240,15 +215,12 @@ void BackwardPass::run_watched(Node& node) {
 void BackwardPass::run() {
   Recording mode(options_.create_graph);
   const detail::AutocastOff as_recorded;
-  struct RestoreRunning {
-    Node* before = running;
-    ~RestoreRunning() { running = before; }
-  } restore;
+  detail::Set<&detail::Context::running> running(nullptr);
   if (!captures_.empty()) find_needed();
   for (Root& root : roots_) send(root.root.edge(), std::move(root.seed));
   while (!heap_.empty()) {
     Node& node = *heap_.front().node;
-    running = &node;
+    detail::context.running = &node;
     if (watch_) [[unlikely]]
       watch_(node, node.gradients());
     else if (node.hooks_)
@@ -259,7 +231,7 @@ void BackwardPass::run() {
     std::pop_heap(heap_.begin(), heap_.end());
     heap_.pop_back();
   }
-  running = nullptr;
+  detail::context.running = nullptr;
   if (watch_) return;
   for (auto& [leaf, gradient] : leaves_) {
     if (!gradient) continue;  // captured, and never reached

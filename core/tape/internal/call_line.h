@@ -1,5 +1,5 @@
-// For ops composed of others: what they record belongs to the line that called them, so that errors
-// point at the user's source although the body is written with plain operators.
+// For ops that are composed of others: what such an op records belongs to the line that called it,
+// so that errors point at the user's source although the body is written with plain operators.
 //
 //   Variable softmin(const Variable& x, int dim, Where where) {
 //     const CallLine line(where);
@@ -7,18 +7,19 @@
 //   }
 #pragma once
 
+#include "core/base/context.h"
 #include "core/tape/autocast.h"
 #include "core/tape/node.h"
 
 namespace tapegrad {
 
-/// The outermost one that lives on this thread counts; within a rule, the rule's own line does.
+/// Makes a line the place of all that the thread records, unless an outer CallLine or a rule of a
+/// backward pass has done so.
 class CallLine {
  public:
-  explicit CallLine(Where where);
-  CallLine(const CallLine&) = delete;
-  CallLine& operator=(const CallLine&) = delete;
-  ~CallLine();
+  explicit CallLine(Where where)
+      : caller_(where),
+        running_(detail::context.running != nullptr ? detail::context.running : &caller_) {}
 
  private:
   struct Caller final : Node {
@@ -31,26 +32,25 @@ class CallLine {
   };
 
   Caller caller_;
-  bool is_outermost_;
-  detail::AutocastOff as_called_;  // the op that was called is what Autocast casts for
+  detail::Set<&detail::Context::running> running_;
+  detail::AutocastOff as_called_;  // Autocast has cast the operands of the op that was called
 };
 
-/// For ops that check their arguments before they run: errors get this line. Records nothing, so
-/// that an op of one node stays one. The outermost counts.
+/// Gives errors a line in ops that check their arguments before they run. Records nothing, so that
+/// an op of one node stays one. The outermost ErrorLine counts.
 class ErrorLine {
  public:
-  explicit ErrorLine(Where where);
-  ErrorLine(const ErrorLine&) = delete;
-  ErrorLine& operator=(const ErrorLine&) = delete;
-  ~ErrorLine();
+  explicit ErrorLine(Where where)
+      : where_(where),
+        line_(detail::context.error_line != nullptr ? detail::context.error_line : &where_) {}
 
  private:
   Where where_;
-  bool is_outermost_;
+  detail::Set<&detail::Context::error_line> line_;
 };
 
-/// Whether running_node() stands for an op composed of others, not for a rule. A leaf never runs,
-/// and a Caller has no number, as a leaf.
+/// Whether a running node stands for a composed op, not for a rule. A leaf never runs, and the node
+/// of a CallLine has no number, as a leaf.
 inline bool is_call_line(const Node& running) { return running.is_leaf(); }
 
 }  // namespace tapegrad

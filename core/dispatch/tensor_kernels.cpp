@@ -1,0 +1,38 @@
+// The methods of Tensor that run kernels.
+#include "core/dispatch/kernels.h"
+
+namespace tapegrad {
+
+Tensor Tensor::full(const Shape& shape, Number value, DType dtype, Device device) {
+  Tensor tensor = empty(shape, dtype, device);
+  if (tensor.numel_ == 1 && device.type == DeviceType::kCpu) {  // `x * 2`: no need of a kernel
+    with_type(dtype, [&]<typename T>(Type<T>) { *tensor.data<T>() = value.to<T>(); });
+    return tensor;
+  }
+  kernels::fill(tensor, value);
+  return tensor;
+}
+
+Tensor Tensor::clone() const {
+  Tensor copy = empty_like(shape());
+  kernels::copy(*this, copy);
+  return copy;
+}
+
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == dtype_) return *this;
+  Tensor converted = empty(shape(), dtype, device());
+  kernels::copy(*this, converted);
+  return converted;
+}
+
+Tensor Tensor::to(Device device) const {
+  if (device == this->device()) return *this;
+  const Tensor source = contiguous();
+  Tensor moved = empty(shape(), dtype_, device);
+  const Device accelerator = device.type == DeviceType::kCpu ? this->device() : device;
+  kernels::transfer.at(accelerator.type, dtype_)(source, moved);
+  return moved;
+}
+
+}  // namespace tapegrad
