@@ -11,7 +11,7 @@ double elu(double x) { return x > 0 ? x : std::exp(x) - 1; }
 double log_sigmoid(double x) { return std::fmin(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
 double hardsigmoid(double x) { return std::fmin(std::fmax(x / 6 + 0.5, 0.0), 1.0); }
 
-/// x where x > 0, else times the weight: the only one, or the one of its channel.
+/// Returns x where x > 0, else x times the weight: the only weight, or the weight of the channel.
 Array prelu(const std::vector<Array>& in) {
   Array y = in[0];
   for_each_index(y.shape, [&](int64_t flat, const std::vector<int64_t>& index) {

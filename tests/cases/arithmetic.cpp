@@ -6,7 +6,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// f of three operands of one shape, or of single numbers.
+/// Applies f to three operands, each of a common shape or a single number.
 Reference ternary(double (*f)(double, double, double)) {
   return [f](const std::vector<Array>& in) {
     Array y = in[0];
@@ -73,7 +73,7 @@ void arithmetic_cases(OpCases& cases) {
                    .same_bits = true,
                    .dtypes = integers});
 
-  // The tolerances are numbers of every dtype, and no difference of fills comes near to them.
+  // The tolerances are exact in every dtype, and no difference between inputs is close to them.
   const Attributes tolerances{{"rtol", 0.25}, {"atol", 1.5}};
   add("isclose", kIntegers, kIntegers, close, {f64, f32, bf16, f16, i64, u8}, 0, tolerances);
   cases.push_back({.op = "allclose",

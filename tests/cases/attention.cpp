@@ -41,7 +41,7 @@ Reference attention(Mask mask, double scale) {
   };
 }
 
-/// Bags of `size` indices each, or offsets that give all to the last bag.
+/// Bags of `size` indices each; or, with offsets, all indices in the last bag.
 Reference bags(const std::string& mode, int64_t padding) {
   return [=](const std::vector<Array>& in) {
     const bool one = in[0].shape.rank() == 1;

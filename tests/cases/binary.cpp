@@ -6,7 +6,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// where(condition, a, b), the three broadcast to the shape of the result.
+/// where(condition, a, b) with the three operands broadcast to the result's shape.
 Array reference_where(const std::vector<Array>& inputs) {
   size_t rank = 0;
   for (const Array& input : inputs) rank = std::max(rank, size_t(input.shape.rank()));
@@ -52,7 +52,7 @@ void binary_cases(OpCases& cases) {
   both("atan2", kNormal, kNormal, [](double a, double b) { return std::atan2(a, b); });
   both("fmod", kNormal, kPositive, [](double a, double b) { return std::fmod(a, b); });
 
-  constexpr Fill kIntegers = Fill::kIntegers;  // so that some are equal
+  constexpr Fill kIntegers = Fill::kIntegers;  // so that some elements are equal
   both("eq", kIntegers, kIntegers, [](double a, double b) { return double(a == b); });
   both("ne", kIntegers, kIntegers, [](double a, double b) { return double(a != b); });
   both("lt", kIntegers, kIntegers, [](double a, double b) { return double(a < b); });
@@ -76,7 +76,8 @@ void binary_cases(OpCases& cases) {
                      .reference = reference_where,
                      .same_bits = true});
 
-  // A product or quotient in place overwrites the value that the other operand's gradient needs.
+  // A product or quotient in place overwrites the value that the gradient of the other operand
+  // needs.
   const auto in_place = [&](const char* op, Fill b, bool grad, double (*f)(double, double)) {
     for (const Shape& other : {Shape{3, 4}, Shape{4}, Shape{}})
       cases.push_back({.op = op,

@@ -5,7 +5,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// Height and width of what a window does.
+/// A number for the height and one for the width of a window.
 struct Pair {
   int64_t height, width;
 };
@@ -26,7 +26,7 @@ struct Setting {
   }
 };
 
-/// The element of an image that window (i, j) sees at (u, v); 0 in the padding.
+/// The element of an image that window (i, j) reads at (u, v); 0 in the padding.
 double seen(const Array& x, const Setting& s, int64_t n, int64_t c, int64_t i, int64_t j, int64_t u,
             int64_t v) {
   const int64_t row = i * s.stride.height + u * s.dilation.height - s.padding.height;
@@ -70,7 +70,7 @@ Reference unfold(const Setting& s, Pair kernel) {
   };
 }
 
-/// Adds every patch element to where unfold took it from.
+/// Adds every element of a patch to the position that unfold read it from.
 Reference fold(const Setting& s, Pair kernel, Pair size) {
   return [s, kernel, size](const std::vector<Array>& in) {
     const Shape& from = in[0].shape;
@@ -116,7 +116,7 @@ void conv_cases(OpCases& cases) {
   cases.push_back(conv_case({.stride = {2, 2}, .padding = {1, 1}, .groups = 2}, {1, 4, 4, 4},
                             {4, 2, 3, 3}, true));
   cases.push_back(conv_case({.padding = {1, 1}, .groups = 3}, {1, 3, 3, 3}, {6, 1, 3, 3}, false));
-  // As wide as the CPU's kernel for a few channels wants its images, and for other kernels.
+  // Image widths for which the CPU has a kernel for few channels, and others.
   for (const Shape& x : {Shape{2, 1, 3, 9}, Shape{1, 2, 4, 4}})
     for (const bool bias : {true, false}) {
       OpCase row = conv_case({.padding = {1, 1}}, x, {3, x[1], 3, 3}, bias);

@@ -6,11 +6,11 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// Of 1 to 3 dimensions; one number of each kind for each.
+/// Options of a convolution in 1 to 3 dimensions, one number per dimension.
 struct Setting {
   Index stride, padding, dilation;
   int64_t groups = 1;
-  Index output_padding = {};  // of a transposed one
+  Index output_padding = {};  // for transposed convolutions
 
   int dims() const { return int(stride.size()); }
   Attributes attributes() const {
@@ -21,7 +21,8 @@ struct Setting {
   }
 };
 
-/// Calls visit(x at, y at, weight at) for every product of a convolution from x to y.
+/// Calls visit(index in x, index in y, index in weight) for every product of a convolution from x
+/// to y.
 template <typename Visit>
 void for_each_product(const Setting& s, const Shape& x, const Shape& y, const Shape& weight,
                       Visit visit) {
@@ -65,7 +66,7 @@ Reference convolution(const Setting& s) {
   };
 }
 
-/// Products go the other way: from what would be the result of a convolution to its input.
+/// A transposed convolution computes the products of a convolution from its result to its input.
 Reference transposed(const Setting& s) {
   return [s](const std::vector<Array>& in) {
     Array y{{in[0].shape[0], in[1].shape[1] * s.groups}, {}};
@@ -104,7 +105,7 @@ void draw_conv(OpCases& cases, Choices& choices) {
   const bool back = choices.flag();
   Setting s;
   s.groups = choices.of({1, 1, 2, 3});
-  const int64_t in = choices.between(1, 3), out = choices.between(1, 3);  // channels of a group
+  const int64_t in = choices.between(1, 3), out = choices.between(1, 3);  // channels per group
   Shape x{choices.between(1, 2), s.groups * in};
   Shape weight{back ? s.groups * in : s.groups * out, back ? out : in};
   for (int d = 0; d < dims; ++d) {
@@ -115,7 +116,8 @@ void draw_conv(OpCases& cases, Choices& choices) {
     s.stride.push_back(choices.between(1, 3));
     if (back) {
       s.output_padding.push_back(choices.between(0, std::max(s.stride.back(), dilation) - 1));
-      s.padding.push_back(choices.between(0, (reach - 1) / 2));  // so that something is left
+      // keeps the result from being empty
+      s.padding.push_back(choices.between(0, (reach - 1) / 2));
       x.push_back(choices.between(1, most));
     } else {
       s.padding.push_back(choices.between(0, 3));

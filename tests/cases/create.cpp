@@ -5,7 +5,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// f(i) for each element, in row-major order.
+/// Returns f(i) for each element i in row-major order.
 Reference counted(const Shape& shape, double (*f)(int64_t)) {
   return [shape, f](const std::vector<Array>&) {
     Array y{shape, {}};
@@ -51,7 +51,7 @@ void create_cases(OpCases& cases) {
       counted({7}, [](int64_t i) { return -1.0 + 0.5 * double(i); }));
   add("eye", {{"n", int64_t(2)}, {"m", int64_t(3)}},
       counted({2, 3}, [](int64_t i) { return i % 4 == 0 ? 1.0 : 0.0; }));
-  // Without elements: they would not be initialised.
+  // An empty tensor, since elements would be uninitialised.
   cases.push_back({.op = "empty_like", .inputs = {Input{{0, 3}}}, .dtypes = {f32}});
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// The labels that a path of classes spells: repeats once, blanks not at all.
+/// The labels of a path of classes: repeated classes count once, blanks are removed.
 Index spelled(const Index& path, int64_t blank) {
   Index labels;
   for (size_t t = 0; t < path.size(); ++t)
@@ -15,7 +15,7 @@ Index spelled(const Index& path, int64_t blank) {
   return labels;
 }
 
-/// The sum over every path there is.
+/// Sums over all paths.
 double loss(const Array& log_probs, int64_t example, int64_t steps, const Index& target,
             int64_t blank) {
   const Shape& s = log_probs.shape;

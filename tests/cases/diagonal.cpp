@@ -16,7 +16,7 @@ Reference triangle(int64_t diagonal, bool lower) {
   };
 }
 
-/// x[..., i + down, ..., i + right, ...] with the dimensions in the order dim1, dim2.
+/// Returns x[..., i + down, ..., i + right, ...] with the two dimensions dim1 and dim2.
 Reference diagonal_of(int64_t down, int64_t right, int dim1, int dim2, const Shape& to) {
   return [=](const std::vector<Array>& in) {
     Array y{to, {}};

@@ -9,7 +9,7 @@ namespace {
 
 const std::vector<DType> kTypes{f64, f32};
 
-/// A complex array: its values without the last dimension of 2.
+/// A complex array: shape without the last dimension of 2.
 struct Complex {
   Shape shape;
   std::vector<double> re, im;
@@ -35,9 +35,9 @@ Array to_pairs(const Complex& x) {
 }
 Array to_real(const Complex& x) { return {x.shape, x.re}; }
 
-/// How one transform is asked for.
+/// Arguments of one transform.
 struct Ask {
-  int64_t n;  // of the transform
+  int64_t n;  // length of the transform
   int dim;
   std::string norm;
 
@@ -47,7 +47,8 @@ struct Ask {
   }
 };
 
-/// The sums, of the first n entries along dim, or as many as there are; the first `kept` of them.
+/// The defining sums over the first n entries along dim (fewer if there are fewer); returns the
+/// first `kept`.
 Complex transformed(const Complex& x, const Ask& ask, bool inverse, int64_t kept) {
   Complex y;
   y.shape = x.shape;
@@ -70,7 +71,7 @@ Complex transformed(const Complex& x, const Ask& ask, bool inverse, int64_t kept
   return y;
 }
 
-/// The other half of the frequencies, as conjugates.
+/// Appends the other half of the frequencies, which are the conjugates.
 Complex extended(const Complex& x, const Ask& ask) {
   Complex y;
   y.shape = x.shape;
@@ -94,7 +95,7 @@ Complex irfft_of(const Complex& x, const Ask& ask) {
   return transformed(extended(x, ask), ask, true, ask.n);
 }
 
-/// One case of each op over a line of `size` complex (or real) numbers in the shape at dim.
+/// Adds one case of each op along dim of a complex (or real) array of the given shape.
 void add_lines(OpCases& cases, Shape shape, int dim, std::optional<int64_t> n, std::string norm) {
   Attributes attributes{{"dim", int64_t(dim)}, {"norm", norm}};
   if (n) attributes["n"] = *n;
@@ -189,7 +190,7 @@ void draw_fft(OpCases& cases, Choices& choices) {
     const int64_t second = (first + 1 + int64_t(choices.below(size_t(rank - 1)))) % rank;
     std::vector<int64_t> s;
     if (choices.flag()) s = {choices.between(1, 12), choices.between(1, 12)};
-    if (s.empty() && shape[int(second)] < 2) return;  // of which irfft2 makes nothing
+    if (s.empty() && shape[int(second)] < 2) return;  // irfft2 would have an empty result
     return add_planes(cases, shape, {first, second}, s, norm);
   }
   if (kind == 3) {
@@ -212,8 +213,8 @@ void fft_cases(OpCases& cases) {
     add_lines(cases, {2, 3, 2}, 1, {}, norm);
     add_planes(cases, {3, 4}, {-2, -1}, {}, norm);
   }
-  add_lines(cases, {2, 5}, 1, 4, "backward");   // cut off
-  add_lines(cases, {2, 3}, -1, 7, "backward");  // with zeros behind
+  add_lines(cases, {2, 5}, 1, 4, "backward");   // truncated
+  add_lines(cases, {2, 3}, -1, 7, "backward");  // padded with zeros
   add_lines(cases, {2, 37}, -1, {}, "backward");
   add_planes(cases, {2, 3, 2}, {0, 1}, {}, "backward");
   add_planes(cases, {3, 3}, {1, 0}, {2, 5}, "ortho");

@@ -6,7 +6,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// y of the shape, each element the one of x that `from` points at.
+/// Returns an array of the shape whose elements are those of x at the indices that `from` returns.
 Reference moved(const Shape& shape, Index (*from)(Index, int64_t), int64_t argument) {
   return [=](const std::vector<Array>& in) {
     Array y{shape, {}};

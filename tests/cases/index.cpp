@@ -9,13 +9,14 @@ const std::vector<DType> kMoved{f64, f32, bf16, f16, i64, u8, boolean};
 
 Input indices(const Shape& shape, int64_t bound) { return {shape, Fill::kIndices, bound}; }
 
-/// The index with what the element of `which` names in place of i[dim].
+/// Returns the index with its entry of dimension dim replaced by the element of `which` at `at`.
 Index meant(Index index, const Array& which, int dim, const Index& at) {
   index[size_t(dim)] = int64_t(which.values[size_t(flat_index(which.shape, at))]);
   return index;
 }
 
-/// y[...] = x[..., index[i], ...]; for gather the index has all the coordinates, else only dim's.
+/// y[...] = x[..., index[i], ...]. The index of gather has all coordinates; other indices have only
+/// that of dim.
 Reference selected(int dim, bool gather) {
   return [=](const std::vector<Array>& in) {
     Array y{gather ? in[1].shape : in[0].shape, {}};

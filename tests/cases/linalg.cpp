@@ -77,7 +77,7 @@ OpCase triangular_case(Shape a, Shape b, bool upper, bool unit, bool left) {
           .before = shift_first};
 }
 
-/// triangular_solve, whose operands stand the other way round.
+/// triangular_solve, which takes its operands in the opposite order.
 OpCase older_triangular_case(Shape b, Shape a, bool upper, bool transpose) {
   return {.op = "triangular_solve",
           .inputs = {Input{b}, Input{a}},
@@ -131,8 +131,7 @@ void draw_solving(OpCases& cases, Choices& choices) {
                                     {{"upper", upper}}));
     case 5: {
       const bool unit = choices.flag();
-      if (unit && n > 4)
-        return;  // large entries beside a diagonal of ones: far from well conditioned
+      if (unit && n > 4) return;  // large entries beside a diagonal of ones: badly conditioned
       return cases.push_back(triangular_case(a, other ? b : turned, upper, unit, other));
     }
     case 6:

@@ -1,4 +1,4 @@
-// Factorisations and what is made of them: qr, svd, eigh, pinv, lstsq.
+// Factorisations and ops based on them: qr, svd, eigh, pinv, lstsq.
 #include "ops/diagonal.h"
 #include "ops/unary.h"
 #include "tests/cases/linalg_parts.h"
@@ -6,7 +6,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// By Gram and Schmidt: R has a positive diagonal.
+/// Gram-Schmidt, which makes the diagonal of R positive.
 Matrix q_of(const Matrix& x) {
   Matrix q{x.rows, std::min(x.rows, x.columns)};
   for (int64_t j = 0; j < q.columns; ++j) {
@@ -42,7 +42,7 @@ void draw_factors(OpCases& cases, Choices& choices) {
     case 0:
       row.op = "linalg.qr";
       row.attributes = {{"mode", std::string(choices.flag() ? "reduced" : "complete")}};
-      row.inputs[0]->grad = false;  // the columns may be close to dependent
+      row.inputs[0]->grad = false;  // the columns may be nearly dependent
       row.reference = itself;
       row.after = [](Variables y) { return Variables{matmul(y[0], y[1])}; };
       break;
@@ -64,7 +64,7 @@ void draw_factors(OpCases& cases, Choices& choices) {
       };
       break;
     case 3:
-      row.op = "linalg.svdvals";  // squared, as the reference has them
+      row.op = "linalg.svdvals";  // squared, like the reference's values
       row.reference = of_matrices(
           [](const Matrices& in) {
             std::vector<double> values = singular_values(in[0]);

@@ -1,4 +1,4 @@
-// Functions of matrices, products of many, and norms.
+// Matrix functions, products of several matrices, and norms.
 #include <limits>
 
 #include "tests/cases/linalg_parts.h"
@@ -75,7 +75,7 @@ double vector_norm(double ord, const std::vector<double>& x) {
   return std::isinf(ord) || ord == 0 ? y : std::pow(y, 1 / ord);
 }
 
-/// Of the rows, whose dimension is kept.
+/// Norm of the rows, with keepdim.
 OpCase rows_case(Shape shape, double ord) {
   return {.op = "linalg.vector_norm",
           .inputs = {Input{shape, Fill::kDistinct}},
@@ -160,7 +160,8 @@ void draw_functions(OpCases& cases, Choices& choices) {
     default: {
       const std::string ord = choices.of({"fro", "inf", "-inf", "1", "-1", "2"});
       cases.push_back(norm_case(any, ord));
-      cases.back().inputs[0]->grad = ord == "fro" || ord == "2";  // the others have corners
+      // the other norms have points without a derivative
+      cases.back().inputs[0]->grad = ord == "fro" || ord == "2";
     }
   }
 }

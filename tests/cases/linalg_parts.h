@@ -1,5 +1,5 @@
-// What the rows of linear algebra share: references made of plain matrices, and what is done to the
-// inputs before an op sees them.
+// Shared by the rows of linear algebra: references based on plain matrices, and changes of inputs
+// before an op.
 #pragma once
 
 #include "ops/binary.h"
@@ -17,8 +17,9 @@ inline constexpr double kShift = 6;  // makes random matrices well conditioned
 
 inline const std::vector<DType> kMatrixTypes{f64, f32};
 
-/// f of the matrices at the same place of each input; as many as the largest batch. A result of one
-/// row or column drops it (dropped = 1), a number both (2).
+/// Reference that applies f to the matrices at one batch index of each input. The batch is that of
+/// the largest input. Results that are a row or column drop that dimension (dropped = 1), numbers
+/// drop both (2).
 inline Reference of_matrices(std::function<Matrix(const Matrices&)> f, int dropped = 0) {
   return [=](const std::vector<Array>& inputs) {
     const Array* largest = &inputs[0];
@@ -49,7 +50,7 @@ inline Matrix shifted(const Matrix& x) { return x + identity(x.rows) * kShift; }
 inline Matrix gram(const Matrix& x) { return x * transposed(x) + identity(x.rows); }
 inline Matrix symmetric(const Matrix& x) { return (x + transposed(x)) * 0.5; }
 
-// The same, before the op.
+// Changes of inputs, written with ops.
 
 inline Variable eye_like(const Variable& x) { return eye(x.size(-1), {}, {.dtype = x.dtype()}); }
 inline Variables shift_first(Variables in) {
@@ -69,13 +70,13 @@ inline Variables of_rank_one(Variables in) {
   return {matmul(narrow(in[0], -1, 0, 1), narrow(in[0], -2, 0, 1))};
 }
 
-/// Vectors as columns of x, seen without their signs: the sum of k x_k x_k^T.
+/// sum of k x_k x_k^T over the columns x_k of x, which does not depend on their signs.
 inline Variable without_signs(const Variable& x) {
   const Variable weights = arange(1, x.size(-1) + 1).to(x.dtype());
   return matmul(x * weights, transpose(x, -2, -1));
 }
 
-/// The shape of a matrix, or of a batch of that many.
+/// Shape of a matrix, or of a batch of matrices.
 inline Shape matrices(int64_t batch, int64_t rows, int64_t columns) {
   return batch == 0 ? Shape{rows, columns} : Shape{batch, rows, columns};
 }

@@ -7,7 +7,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// What becomes of element losses; `divisor` is of the mean.
+/// Reduces the losses of elements; `divisor` is the divisor of the mean.
 Array reduced(const Shape& shape, const Values& losses, const std::string& reduction,
               double divisor) {
   if (reduction == "none") return {shape, losses};
@@ -16,7 +16,7 @@ Array reduced(const Shape& shape, const Values& losses, const std::string& reduc
   return {{}, {reduction == "sum" ? sum : sum / divisor}};
 }
 
-/// A loss of each pair of elements, times the weight if there is one of the same shape.
+/// A loss of each pair of elements, times the weight if there is one; all of one shape.
 template <typename F>
 Reference pairwise(const std::string& reduction, F f) {
   return [=](const std::vector<Array>& in) {
@@ -30,7 +30,7 @@ Reference pairwise(const std::string& reduction, F f) {
   };
 }
 
-/// Log probabilities along dimension 1 (0 of a vector), or the input itself.
+/// Log probabilities along dimension 1 (0 for a vector). If `already`, the input is returned.
 Values log_probabilities(const Array& x, bool already, int64_t& outer, int64_t& classes,
                          int64_t& inner) {
   const Shape& shape = x.shape;
@@ -52,7 +52,7 @@ Values log_probabilities(const Array& x, bool already, int64_t& outer, int64_t& 
 }
 
 struct ClassLoss {
-  bool log_input = false;  // nll_loss
+  bool log_input = false;  // true for nll_loss
   bool soft = false;       // targets are probabilities
   int64_t ignore_index = -100;
   double smoothing = 0;
@@ -191,11 +191,11 @@ void class_cases(OpCases& cases) {
   for (const Shapes& shapes : {Shapes{{4, 5}, {4}}, Shapes{{2, 5, 2, 3}, {2, 2, 3}},
                                Shapes{{5}, {}}, Shapes{{0, 5}, {0}}}) {
     for (const std::string reduction : {"mean", "sum", "none"}) {
-      if (shapes.x[0] == 0 && reduction == "mean") continue;  // NaN; in loss_test
+      if (shapes.x[0] == 0 && reduction == "mean") continue;  // the result is NaN; see loss_test
       for (const bool weighted : {false, true})
         for (const double smoothing : {0.0, 0.2})
           for (const int64_t ignore : {int64_t(-100), int64_t(1)}) {
-            if (shapes.x.rank() == 1 && ignore == 1) continue;  // may be NaN
+            if (shapes.x.rank() == 1 && ignore == 1) continue;  // the result may be NaN
             const std::optional<Input> w = weighted ? std::optional(weight) : std::nullopt;
             cases.push_back(
                 {.op = "cross_entropy",
@@ -225,7 +225,7 @@ void class_cases(OpCases& cases) {
            .attributes = {{"label_smoothing", smoothing}},
            .reference = class_loss({.soft = true, .smoothing = smoothing}),
            .tolerance = 16});
-  // More classes than a batch has lanes.
+  // More classes than a vector register has lanes.
   cases.push_back({.op = "cross_entropy",
                    .inputs = {Input{.shape = {3, 37}}, ids({3}, 37)},
                    .reference = class_loss({}),

@@ -15,7 +15,7 @@ Array reduced(const Shape& shape, const Values& losses, const std::string& reduc
   return {{}, {reduction == "sum" ? sum : sum / double(losses.size())}};
 }
 
-/// A loss of each element and the ones at its place in the other inputs.
+/// A loss of each element and the corresponding elements of the other inputs.
 template <typename F>
 Reference each(const std::string& reduction, F f) {
   return [=](const std::vector<Array>& in) {
@@ -29,7 +29,7 @@ Reference each(const std::string& reduction, F f) {
   };
 }
 
-/// A loss of each row of `size`: f(the inputs, where the row begins, its number).
+/// A loss of each row of `size` elements: f(inputs, start of the row, index of the row).
 template <typename F>
 Reference rows(const std::string& reduction, F f) {
   return [=](const std::vector<Array>& in) {
@@ -167,7 +167,8 @@ void likelihood_cases(OpCases& cases, const std::string& reduction) {
 }  // namespace
 
 void margin_loss_cases(OpCases& cases) {
-  // Of targets that are 1 or -1 the rows hold any number: what is neither is asked of the tests.
+  // Targets are meant to be 1 or -1. The rows use arbitrary numbers, and the references define the
+  // result for other targets.
   for (const std::string reduction : {"mean", "sum", "none"}) {
     const Attributes with{{"margin", 0.5}, {"reduction", reduction}};
     triplet_cases(cases, reduction);

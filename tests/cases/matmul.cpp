@@ -8,7 +8,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// NumPy's matmul by three loops over each pair of matrices.
+/// NumPy's matmul: three loops for each pair of matrices.
 Array matmul(const std::vector<Array>& in) {
   Shape a = in[0].shape, b = in[1].shape;
   const bool row = a.rank() == 1, column = b.rank() == 1;
@@ -135,7 +135,7 @@ void matmul_cases(OpCases& cases) {
   cases.push_back(product("bmm", {3, 2, 4}, {3, 4, 3}, matmul));
   cases.push_back(product("dot", {5}, {5}, matmul));
   cases.push_back(product("outer", {3}, {4}, outer));
-  // Eighteen rows are enough for the CPU's kernel of layers of a few columns.
+  // The CPU's kernel for narrow layers needs at least eighteen rows.
   for (const Shape& x : {Shape{4, 3}, Shape{3}, Shape{2, 2, 3}, Shape{18, 3}})
     for (const auto& [op, reference] : std::vector<std::pair<std::string, Reference>>{
              {"linear", linear}, {"linear_relu", linear_relu}, {"linear_gelu", linear_gelu}})
@@ -146,7 +146,7 @@ void matmul_cases(OpCases& cases) {
                          .tolerance = 16});
         if (!bias) cases.back().inputs[2] = std::nullopt;
       }
-  // Sizes that cuBLASLt has algorithms for.
+  // Sizes for which cuBLASLt has algorithms.
   cases.push_back({.op = "linear_gelu",
                    .inputs = {Input{{3, 8}}, Input{{16, 8}}, Input{{16}}},
                    .reference = linear_gelu,

@@ -47,7 +47,7 @@ inline Matrix operator*(Matrix a, double factor) {
   return a;
 }
 
-/// X with A X = B, by Gauss and Jordan with row exchanges; and det A.
+/// X with A X = B by Gauss-Jordan elimination with row exchanges; and det A.
 struct Solved {
   Matrix x;
   double determinant = 1;
@@ -84,7 +84,7 @@ inline Solved solved(Matrix a, Matrix b) {
 }
 inline Matrix inverse(const Matrix& x) { return solved(x, identity(x.rows)).x; }
 
-/// The eigenvalues of a symmetric matrix, rising, and the vectors as columns, by Jacobi's
+/// Eigenvalues of a symmetric matrix in ascending order, and eigenvectors as columns, by Jacobi
 /// rotations.
 struct Spectrum {
   std::vector<double> values;
@@ -117,7 +117,7 @@ inline Spectrum spectrum(Matrix a) {
   return sorted;
 }
 
-/// The singular values, falling.
+/// Singular values in descending order.
 inline std::vector<double> singular_values(const Matrix& x) {
   const Matrix gram = x.rows < x.columns ? x * transposed(x) : transposed(x) * x;
   std::vector<double> values = spectrum(gram).values;
@@ -126,7 +126,7 @@ inline std::vector<double> singular_values(const Matrix& x) {
   return values;
 }
 
-/// Matrix `index` of an array, where a batch that has fewer is repeated.
+/// Matrix `index` of an array; a smaller batch is repeated.
 inline Matrix matrix_at(const Array& x, int64_t index) {
   const int r = x.shape.rank();
   Matrix y{x.shape[r - 2], x.shape[r - 1]};

@@ -2,7 +2,7 @@
 
 namespace tapegrad::testing {
 
-// What the numbers are is tested in tests/ops/noise_test.cpp.
+// tests/ops/noise_test.cpp tests the distributions.
 void noise_cases(OpCases& cases) {
   const auto same = elementwise([](double x) { return x; });
   cases.push_back({.op = "normal", .inputs = {Input{{3, 4}}, Input{{4}, Fill::kPositive}}});

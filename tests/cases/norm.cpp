@@ -6,8 +6,8 @@
 namespace tapegrad::testing {
 namespace {
 
-/// (x - mean) / sqrt(var + eps) * weight + bias, where group(index) names what is normalised
-/// together, and parameter(index) the element of weight and bias; these may be left out.
+/// (x - mean) / sqrt(var + eps) * weight + bias. group(index) returns the group that is normalised
+/// together, and parameter(index) the index into weight and bias, which are optional.
 Array normalized(const Array& x, int64_t groups,
                  const std::function<int64_t(const std::vector<int64_t>&)>& group,
                  const std::function<int64_t(const std::vector<int64_t>&)>& parameter,
@@ -62,8 +62,8 @@ Reference layer_norm_reference(int dims, bool affine, double eps) {
   };
 }
 
-/// Groups of consecutive channels of each example; one channel each is instance_norm. weight and
-/// bias are inputs `first` and the next.
+/// Normalises groups of consecutive channels of each example; instance_norm has one channel per
+/// group. Inputs `first` and `first` + 1 are weight and bias.
 Reference group_norm_reference(int64_t groups, bool affine, size_t first, double eps) {
   return [=](const std::vector<Array>& inputs) {
     const Array& x = inputs[0];
@@ -76,7 +76,7 @@ Reference group_norm_reference(int64_t groups, bool affine, size_t first, double
   };
 }
 
-/// x / sqrt(the mean of x^2 over the last `size` elements + eps) * weight.
+/// x / sqrt(mean of x^2 over the last `size` elements + eps) * weight.
 Reference rms_norm_reference(int64_t size, double eps) {
   return [=](const std::vector<Array>& inputs) {
     Array y = inputs[0];
@@ -118,7 +118,7 @@ OpCase group_norm(Shape shape, int64_t groups, bool affine) {
   return row;
 }
 
-/// batch_norm or instance_norm, whose inputs are the same.
+/// A case of batch_norm or instance_norm, which have equal inputs.
 OpCase of_channels(const char* op, Shape shape, bool running, bool affine) {
   OpCase row{.op = op, .inputs = {Input{shape}}};
   row.inputs.resize(5);
@@ -143,7 +143,7 @@ OpCase batch_norm(Shape shape, bool training, bool running, bool affine) {
   return row;
 }
 
-/// As a model in mixed precision has it: parameters and statistics of float32.
+/// Like a model in mixed precision: parameters and statistics are float32.
 OpCase with_float_parameters(OpCase row) {
   row.dtypes = {bf16, f16};
   row.before = [](std::vector<Variable> inputs) {
@@ -154,7 +154,7 @@ OpCase with_float_parameters(OpCase row) {
   return row;
 }
 
-/// layer_norm (which has a bias too) or rms_norm of the last dimensions.
+/// A case of layer_norm (which also has a bias) or rms_norm over the last dimensions.
 OpCase of_last(const char* op, Shape shape, int dims, bool affine) {
   const std::vector<int64_t> sizes(shape.end() - dims, shape.end());
   Shape parameters;
@@ -185,7 +185,7 @@ OpCase response_norm(Shape shape, int64_t size) {
 void draw_norm(OpCases& cases, Choices& choices) {
   const bool affine = choices.flag(), running = choices.flag();
   Shape shape = draw_shape(choices, int(choices.between(3, 5)), 5);
-  shape[2] += 1;  // more than one value in a channel
+  shape[2] += 1;  // at least two values per channel
   switch (choices.below(6)) {
     case 0:
       shape[1] *= choices.between(1, 3);

@@ -11,7 +11,7 @@ struct Setting {
   bool ceil_mode = false, count_include_pad = true;
 
   int64_t windows(int64_t size) const {
-    int64_t n = 0;  // windows that begin early enough and, unless in ceil_mode, end inside
+    int64_t n = 0;  // number of windows: they start inside, and end inside unless in ceil_mode
     for (int64_t begin = -padding; begin < size; begin += stride) {
       const int64_t end = begin + dilation * (kernel - 1) + 1;
       if (end - size - padding > (ceil_mode ? stride - 1 : 0)) break;
@@ -32,7 +32,7 @@ struct Setting {
   }
 };
 
-/// Calls window(n, c, i, j) for every output; its results are the values.
+/// Calls window(n, c, i, j) for every output; the results of the calls are the values.
 template <typename Window>
 Array pooled(const Shape& x, int64_t rows, int64_t columns, Window window) {
   Array y{{x[0], x[1], rows, columns}, {}};

@@ -9,19 +9,19 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// Of one, two or three dimensions; one number of each kind for each.
+/// Options of pooling in one, two or three dimensions, one number per dimension.
 struct Setting {
   Index kernel = {}, stride = {}, padding = {}, dilation = {};
   bool ceil_mode = false, count_include_pad = true;
   int dims() const { return int(kernel.size()); }
 };
 
-/// The elements of one window along one dimension, and how many it counts for.
+/// The elements of a window along one dimension, and the count that the mean divides by.
 struct Elements {
   Index inside;
   int64_t padded = 0;
 };
-using Windows = std::vector<std::vector<Elements>>;  // of each dimension
+using Windows = std::vector<std::vector<Elements>>;  // per dimension
 
 Windows sliding(const Setting& s, const Shape& x) {
   Windows all(size_t(s.dims()));
@@ -59,7 +59,7 @@ Windows even(const Index& sizes, const Shape& x) {
 
 enum class Kind { kMax, kAverage, kAverageInside, kPower };
 
-/// One result of all windows.
+/// Computes one result per window.
 Array pooled(const Array& x, const Windows& windows, Kind kind, double p = 0) {
   Array y{{x.shape[0], x.shape[1]}, {}};
   for (const auto& along : windows) y.shape.push_back(int64_t(along.size()));
@@ -198,7 +198,7 @@ void draw_pool(OpCases& cases, Choices& choices) {
 
 void pool_nd_cases(OpCases& cases) {
   const auto add = [&](const std::string& d, Shape shape, const Setting& s) {
-    if (d != "2d") cases.push_back(max_case("max_pool" + d, shape, s));  // that is in pool.cpp
+    if (d != "2d") cases.push_back(max_case("max_pool" + d, shape, s));  // covered by pool.cpp
     cases.push_back(max_case("max_pool" + d + "_with_indices", shape, s));
     if (d != "2d" && s.dilation.empty()) cases.push_back(average_case(d, shape, s));
   };

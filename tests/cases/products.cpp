@@ -8,8 +8,8 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// The sum over all letters of the product, one letter after another in plain loops. The equation
-/// is explicit and has no dots.
+/// Sums the product over all letters in nested loops. The equation must be explicit and without
+/// dots.
 Reference summed(const std::string& equation, size_t first_operand = 0, double scale = 1) {
   return [=](const std::vector<Array>& in) {
     const std::string left = equation.substr(0, equation.find("->"));
@@ -50,7 +50,7 @@ Reference summed(const std::string& equation, size_t first_operand = 0, double s
   };
 }
 
-/// beta x + alpha times the product of the rest.
+/// beta x + alpha times the product of the other inputs.
 Reference added(const std::string& equation, double beta, double alpha) {
   return [=](const std::vector<Array>& in) {
     Array y = summed(equation, 1, alpha)(in);
@@ -64,7 +64,7 @@ Reference added(const std::string& equation, double beta, double alpha) {
   };
 }
 
-/// a x b along dim of equal shapes.
+/// Cross product along dim of arrays of equal shape.
 Reference crossed(int dim) {
   return [dim](const std::vector<Array>& in) {
     Array y = in[0];
@@ -119,7 +119,7 @@ void draw_einsum(OpCases& cases, Choices& choices) {
     }
   }
   equation += "->";
-  for (char letter : seen)  // some of them, in another order
+  for (char letter : seen)  // some of the letters, in another order
     if (choices.flag())
       equation.insert(equation.size() - choices.below(equation.size() - equation.find('>')), 1,
                       letter);

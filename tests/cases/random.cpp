@@ -2,7 +2,7 @@
 
 namespace tapegrad::testing {
 
-// What the numbers are is tested in tests/ops/random_test.cpp.
+// tests/ops/random_test.cpp tests the distributions.
 void random_cases(OpCases& cases) {
   const std::vector<int64_t> size{3, 4};
   cases.push_back({.op = "rand", .attributes = {{"size", size}}});

@@ -10,7 +10,7 @@ using Values = std::vector<double>;
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// w x + b, where the bias may be left out.
+/// w x + b; the bias is optional.
 Values affine(const Array& w, const Array* b, const Values& x) {
   Values y(size_t(w.shape[0]));
   for (size_t i = 0; i < y.size(); ++i) {
@@ -28,7 +28,7 @@ struct Setting {
   int gates() const { return op == "lstm" ? 4 : op == "gru" ? 3 : 1; }
   int directions() const { return bidirectional ? 2 : 1; }
 
-  /// The next h, and c in place, from the two shares of the gates.
+  /// Returns the next h and updates c, from the input part and the state part of the gates.
   Values step(const Values& x, const Values& h_part, const Values& h, Values& c) const {
     const size_t n = h.size();
     Values next(n);
@@ -47,7 +47,7 @@ struct Setting {
     return next;
   }
 
-  /// The states of the last layer at every step of one example.
+  /// States of the last layer at every step of one example.
   std::vector<Values> run(std::vector<Values> x, size_t example, size_t batch,
                           const std::vector<Array>& in) const {
     const size_t fixed = op == "lstm" ? 3 : 2, per_cell = bias ? 4 : 2;
@@ -128,7 +128,8 @@ OpCase recurrence(Shape x, const Setting& s, int64_t hidden = 2) {
 }  // namespace
 
 void draw_recurrent(OpCases& cases, Choices& choices) {
-  const Setting s{.op = choices.of({"lstm", "gru", "rnn_tanh"}),  // rnn_relu has a corner
+  // rnn_relu has points without a derivative
+  const Setting s{.op = choices.of({"lstm", "gru", "rnn_tanh"}),
                   .layers = int(choices.between(1, 3)),
                   .bidirectional = choices.flag(),
                   .batch_first = choices.flag(),

@@ -10,7 +10,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// f of the elements that meet in each output, in row-major order; all dims when none is named.
+/// Applies f to the elements that are reduced to each output, in row-major order. No dims means
+/// all.
 Reference over(std::vector<int64_t> dims, bool keepdim, std::function<double(const Values&)> f) {
   return [=](const std::vector<Array>& inputs) {
     const Array& x = inputs[0];
@@ -34,7 +35,7 @@ Reference over(std::vector<int64_t> dims, bool keepdim, std::function<double(con
   };
 }
 
-/// A double of more digits: of drawn shapes, hundreds of terms may cancel to less than one.
+/// Sums in long double, since with drawn shapes hundreds of terms may cancel to less than one.
 double sum_of(const Values& xs) {
   long double sum = 0;
   for (double x : xs) sum += x;
@@ -151,7 +152,7 @@ void reduce_cases(OpCases& cases) {
     add({3, 4}, {0}, true);
     add({2, 3, 4}, {0, -1}, false);
     add({2, 3, 2}, {1}, false);
-    add({0, 3}, {1}, false);  // nothing comes out
+    add({0, 3}, {1}, false);  // the result is empty
     if (of.op == "sum" || of.op == "mean") add({70, 37}, {1}, false), add({70, 37}, {0}, false);
   }
   cases.push_back({.op = "sum",

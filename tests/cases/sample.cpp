@@ -10,7 +10,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// The weight of a pixel at this distance.
+/// Weight of a pixel at distance d.
 double linear(double d) { return std::max(0.0, 1 - std::abs(d)); }
 double cubic(double d) {
   d = std::abs(d);
@@ -23,7 +23,7 @@ struct Resize {
   std::string mode;
   bool align = false;
   Index size = {};
-  double factor = 0;  // or this
+  double factor = 0;  // used if size is not given
   bool recompute = false;
 
   int64_t result(const Shape& x, int dim) const {
@@ -31,7 +31,7 @@ struct Resize {
     return size.size() == 1 ? size[0] : size[size_t(dim - 2)];
   }
 
-  /// Weights of all pixels of a row of n for result i of m.
+  /// Weights of all n pixels of a row for result i of m.
   std::vector<double> weights(int64_t i, int64_t n, int64_t m) const {
     const double ratio = factor > 0 && !recompute ? 1 / factor : double(n) / double(m);
     std::vector<double> w(n);
@@ -43,7 +43,7 @@ struct Resize {
     double at = (double(i) + 0.5) * ratio - 0.5;
     if (align) at = m > 1 ? double(i * (n - 1)) / double(m - 1) : 0;
     if (mode != "bicubic") at = std::clamp(at, 0.0, double(n - 1));
-    // Pixels beyond the border are the border's.
+    // Pixels outside the image take the value of the border.
     for (int64_t p = -3; p < n + 3; ++p)
       w[size_t(std::clamp<int64_t>(p, 0, n - 1))] +=
           mode == "bicubic" ? cubic(at - double(p)) : linear(at - double(p));
@@ -75,7 +75,8 @@ struct Grid {
   double pixel(double g, int64_t n) const {
     return align ? (g + 1) / 2 * double(n - 1) : ((g + 1) * double(n) - 1) / 2;
   }
-  /// Back into the image: mirrored until it is inside, and no further than the outermost centres.
+  /// Maps a coordinate into the image: reflects it until it is inside, then clamps it to the
+  /// outermost pixel centres.
   double inside(double p, int64_t n) const {
     if (padding == "zeros") return p;
     const double low = align ? 0 : -0.5, high = align ? double(n - 1) : double(n) - 0.5;
@@ -83,7 +84,7 @@ struct Grid {
       p = p < low ? 2 * low - p : 2 * high - p;
     return std::clamp(p, 0.0, double(n - 1));
   }
-  /// Weights of the n pixels of a row, for the position g.
+  /// Weights of the n pixels of a row for the coordinate g.
   std::vector<double> weights(double g, int64_t n) const {
     std::vector<double> w(n);
     const auto add = [&](double p, double weight) {
@@ -220,7 +221,7 @@ void draw_sample(OpCases& cases, Choices& choices) {
     const std::string mode = dims == 2 && choices.flag() ? "bicubic" : "bilinear";
     cases.push_back(
         sampling(shape, grid, {mode, choices.of({"zeros", "border", "reflection"}), align}));
-    cases.back().inputs[1]->grad = false;  // a corner at every pixel
+    cases.back().inputs[1]->grad = false;  // no derivative at pixel centres
   }
 }
 

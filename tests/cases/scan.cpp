@@ -9,7 +9,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-/// f of all elements along dim up to each one.
+/// Applies f to the elements along dim up to each element.
 Reference running(int dim, double (*f)(const std::vector<double>& so_far)) {
   return [=](const std::vector<Array>& in) {
     Array y = in[0];
@@ -37,7 +37,7 @@ double log_sum(const std::vector<double>& x) {
 double largest(const std::vector<double>& x) { return *std::max_element(x.begin(), x.end()); }
 double smallest(const std::vector<double>& x) { return *std::min_element(x.begin(), x.end()); }
 
-/// n differences of rows of in[1] (before), in[0] and in[2] (behind).
+/// n-th differences along rows of in[1] (prepended), in[0] and in[2] (appended).
 Reference differences(int n) {
   return [n](const std::vector<Array>& in) {
     const int64_t rows = in[0].shape[0];

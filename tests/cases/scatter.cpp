@@ -13,7 +13,7 @@ Input indices(const Shape& shape, int64_t bound) {
   return {.shape = shape, .fill = Fill::kIndices, .bound = bound};
 }
 
-/// y = x, and visit(y at the index, source) in row-major order of the index.
+/// y = x; then calls visit(element of y at the index, source) in row-major order of the index.
 Reference scattered(int dim, void (*visit)(double& y, double source)) {
   return [=](const std::vector<Array>& in) {
     Array y = in[0];
@@ -27,7 +27,7 @@ Reference scattered(int dim, void (*visit)(double& y, double source)) {
   };
 }
 
-/// All that meets in one place, combined; x's own element first, if it counts.
+/// Combines all elements with one destination; x's element comes first if include_self.
 Reference reduced(int dim, bool include_self, double (*f)(const std::vector<double>&)) {
   return [=](const std::vector<Array>& in) {
     Array y = in[0];
@@ -122,7 +122,7 @@ void draw_scatter(OpCases& cases, Choices& choices) {
     row.tolerance = 16;
     row.attributes["reduce"] = std::string(reduce.name);
     row.attributes["include_self"] = include_self;
-    // One value may stand in both inputs: an extreme of two has a corner.
+    // A value may occur in both inputs, where an extreme has no derivative.
     const bool corner = std::string_view(reduce.name).starts_with("am");
     row.inputs[0]->grad = row.inputs[2]->grad = !corner;
   }

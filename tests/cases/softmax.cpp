@@ -6,7 +6,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// f(x, sum of exp) of each element, the sum along dim.
+/// f(x, sum of exp along dim) for each element.
 Reference along(int dim, double (*f)(double x, double sum)) {
   return [=](const std::vector<Array>& inputs) {
     const Array& x = inputs[0];
@@ -54,7 +54,7 @@ void softmax_cases(OpCases& cases) {
     add({3, 5}, 1);
     add({3, 5}, 0);
     add({2, 4, 3}, 1);
-    if (!log) add({2, 1, 3}, 1);  // each the only one: its logarithm is 0
+    if (!log) add({2, 1, 3}, 1);  // rows of one element, whose logarithm is 0
     add({4}, 0);
     add({0, 3}, 1);
     add({3, 0}, 1);

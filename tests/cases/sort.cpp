@@ -11,7 +11,7 @@ namespace {
 using Index = std::vector<int64_t>;
 using Values = std::vector<double>;
 
-/// f of each column along dim; as many numbers as the result has along it.
+/// Applies f to each column along dim; the result along dim has as many numbers as f returns.
 Reference columns(int dim, const std::function<Values(const Values&)>& f, bool keep = true) {
   return [=](const std::vector<Array>& in) {
     const Shape& from = in[0].shape;

@@ -5,7 +5,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// By its defining sum, with the tail as an integral: slow, and right to 1e-15 for n >= 2.
+/// The defining sum, with an integral for the tail: slow, and accurate to 1e-15 for n >= 2.
 double polygamma_sum(int n, double x) {
   double sum = 0, factorial = 1;
   for (int i = 2; i <= n; ++i) factorial *= i;
@@ -16,14 +16,14 @@ double polygamma_sum(int n, double x) {
   return (n % 2 == 0 ? -1 : 1) * factorial * sum;
 }
 
-/// By psi(x) = psi(x + 1) - 1 / x up to where the asymptotic series is exact.
+/// psi(x) = psi(x + 1) - 1 / x until the asymptotic series is exact.
 double digamma_sum(double x) {
   long double sum = 0, y = x;
   for (; y < 1000; ++y) sum -= 1 / y;
   return double(sum + std::log(y) - 1 / (2 * y) - 1 / (12 * y * y) + 1 / (120 * y * y * y * y));
 }
 
-/// By bisection of erf.
+/// Bisection of erf.
 double erfinv_bisect(double x) {
   double low = -6, high = 6;
   for (int i = 0; i < 200; ++i) {

@@ -8,7 +8,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// f of the rows of a matrix: one number each.
+/// Applies f to each row of a matrix.
 Reference of_rows(double (*f)(const Values&)) {
   return [f](const std::vector<Array>& in) {
     const int64_t rows = in[0].shape[0], n = in[0].shape[1];
@@ -42,7 +42,7 @@ double nonzero(const Values& x) {
   return count;
 }
 
-/// The covariances of rows; weights of the observations in in[1] and in[2].
+/// Covariances of rows; in[1] and in[2] are weights of the observations.
 Reference covariance(double correction, bool correlation = false) {
   return [=](const std::vector<Array>& in) {
     const int64_t v = in[0].shape.rank() == 2 ? in[0].shape[0] : 1;

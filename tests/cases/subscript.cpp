@@ -9,7 +9,8 @@ Input indices(const Shape& shape, int64_t bound) {
   return {.shape = shape, .fill = Fill::kIndices, .bound = bound};
 }
 
-/// Where element `index` of the result comes from; number(k, i) is element i of tensor k.
+/// Returns the source index of element `index` of the result; number(k, i) is element i of tensor
+/// k.
 using Source = std::function<Index(const Index& index,
                                    const std::function<int64_t(size_t k, int64_t i)>& number)>;
 
@@ -25,7 +26,7 @@ Reference read(const Shape& to, const Source& source) {
   };
 }
 
-/// The places that a read of shape `to` would read are written, in its order.
+/// Writes to the elements that a read of shape `to` would read, in the order of the read.
 Reference written(const Shape& to, bool accumulate, const Source& source) {
   return [=](const std::vector<Array>& in) {
     Array y = in[0];

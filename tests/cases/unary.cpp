@@ -56,7 +56,7 @@ void unary_cases(OpCases& cases) {
       "sqrt_", [](double x) { return std::sqrt(x); }, Fill::kPositive);
   add("tanh_", [](double x) { return std::tanh(x); });
 
-  // 0.75 and -0.5 are numbers of every dtype.
+  // 0.75 and -0.5 are exact in every dtype.
   for (const char* op : {"clamp", "clamp_"}) {
     cases.push_back(
         {.op = op,

@@ -7,7 +7,7 @@ namespace {
 using Index = std::vector<int64_t>;
 const std::vector<DType> kMoved{f64, f32, bf16, f16, i64, u8, boolean};
 
-/// y[index] = x[source(index)], in a shape.
+/// y[index] = x[source(index)] for a result of the given shape.
 Reference moved(const Shape& to, std::function<Index(Index)> source) {
   return [to, source](const std::vector<Array>& in) {
     Array y{to, std::vector<double>(size_t(numel(to)))};
@@ -18,12 +18,12 @@ Reference moved(const Shape& to, std::function<Index(Index)> source) {
   };
 }
 
-/// The same elements in the same order.
+/// Equal elements in equal order.
 Reference reshaped(const Shape& to) {
   return [to](const std::vector<Array>& in) { return Array{to, in[0].values}; };
 }
 
-/// Those of the list, of rank 2, one after another along dim.
+/// Concatenates the list's arrays of rank 2 along dim.
 Reference joined(int dim) {
   return [dim](const std::vector<Array>& in) {
     Array y{in[0].shape, {}};
@@ -41,7 +41,7 @@ Reference joined(int dim) {
   };
 }
 
-/// x inside `value`: `before` of it ahead of each dimension, or, if negative, cut off.
+/// x surrounded by `value`: before[d] elements precede dimension d; a negative number crops.
 Reference padded(const Shape& to, const Index& before, double value) {
   return [=](const std::vector<Array>& in) {
     Array y{to, std::vector<double>(size_t(numel(to)), value)};
@@ -62,10 +62,10 @@ Reference filled(double value) {
   };
 }
 
-/// What a view or a copy of x shows of one dimension.
+/// The elements that a view or a copy of x shows along one dimension.
 struct Line {
   int64_t size;                             // of the result
-  std::function<int64_t(int64_t)> element;  // that it shows at a place
+  std::function<int64_t(int64_t)> element;  // element at a position
 };
 
 }  // namespace
@@ -265,7 +265,7 @@ void view_cases(OpCases& cases) {
   add("zero_", {2, 3}, {}, filled(0));
   add("fill_", {2, 3}, {{"value", int64_t(1)}}, filled(1));
 
-  cases.push_back({.op = "view",  // of any layout it is an error
+  cases.push_back({.op = "view",  // other layouts are errors
                    .inputs = {Input{{4}}},
                    .attributes = {{"shape", Index{2, -1}}},
                    .reference = reshaped({2, 2}),

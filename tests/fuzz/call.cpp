@@ -12,7 +12,7 @@ namespace {
 using testing::Input;
 using testing::OpCase;
 
-/// Larger operands say no more and take longer.
+/// Limit of operand sizes; larger operands take longer and find no more.
 constexpr int64_t kMostElements = 20'000;
 
 constexpr int64_t kSizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65};
@@ -83,7 +83,7 @@ Attribute make_attribute(const AttributeInfo& info, const Attribute& now, Choice
       values[choices.below(values.size())] = choices.of(kIntegers);
     return values;
   }
-  // Words that other rows use for an attribute of this name, or none of them.
+  // Strings that other rows use for an attribute of this name, and invalid ones.
   std::vector<std::string> words = {"", "no such word"};
   for (const OpCase* row : rows())
     if (const auto found = row->attributes.find(info.name); found != row->attributes.end())
@@ -185,7 +185,7 @@ void Call::change(Choices& choices) {
   const int rank = input.shape.rank();
   switch (kind) {
     case 3:
-    case 4: {  // a size, wherever it stands, so that shapes go on to match
+    case 4: {  // changes a size in all inputs, so that shapes still match
       if (rank == 0) return;
       const int64_t old = input.shape[int(choices.below(size_t(rank)))], size = choices.of(kSizes);
       for (Input* slot : slots) {
@@ -195,10 +195,10 @@ void Call::change(Choices& choices) {
       }
       return;
     }
-    case 5:  // one size, alone
+    case 5:  // changes one size only
       if (rank > 0) input.shape[int(choices.below(size_t(rank)))] = choices.of(kSizes);
       return;
-    case 6: {  // a dimension more, or one less
+    case 6: {  // adds or removes a dimension
       Shape shape;
       const int at = int(choices.below(size_t(rank) + 1));
       const bool more = choices.below(2) == 1 && rank < kMaxRank;

@@ -1,5 +1,5 @@
-// The case file of `tapegrad op`, line by line up to the inputs of each case, which are never
-// called: errors of the library, or inputs that lie inside of their tensors.
+// Parses a case file of `tapegrad op` line by line and makes the inputs of each case without
+// calling the op. The result must be an error of the library, or inputs inside of their tensors.
 #include "tools/case_file.h"
 
 #include <span>

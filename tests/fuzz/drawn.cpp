@@ -1,8 +1,8 @@
-// Rows of the case table with drawn shapes, attributes, dtypes and layouts (tests/drawn_cases.h):
+// Rows of the case table with random shapes, attributes, dtypes and layouts (tests/drawn_cases.h):
 //
-//   values     are those of plain loops in float64; of linear ops exactly
-//   gradients  along a drawn direction are what differences give
-//   again      and so are the gradients of those
+//   values     equal those of plain loops in float64; exactly for linear ops
+//   gradients  along a random direction equal finite differences
+//   again      gradients of the gradients do so too
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -25,7 +25,7 @@ namespace {
 using Variables = std::vector<Variable>;
 using Tensors = std::vector<Tensor>;
 
-/// A drawn row, its operands and what it is called.
+/// A drawn row with its operands and a description.
 class Drawn {
  public:
   Drawn(const OpCase& row, fuzz::Choices& choices)
@@ -56,7 +56,7 @@ class Drawn {
       all.push_back(slots_[i] ? make_operand(*slots_[i], dtype, seed_ + 31 * i) : Tensor());
     return all;
   }
-  /// The same in the drawn layouts; dense where there is no such layout.
+  /// Returns the tensors in the drawn layouts; dense if the layout does not exist.
   Tensors arranged(Tensors all) const {
     for (size_t i = 0; i < slots(); ++i)
       if (all[i] && arrangements_[i] < 4)
@@ -98,7 +98,7 @@ class Drawn {
   DType dtype_;
   uint64_t seed_;
   std::vector<const Input*> slots_;
-  std::vector<size_t> arrangements_;  // beyond the first four: dense
+  std::vector<size_t> arrangements_;  // layouts; operands beyond the first four are dense
 };
 
 Variables constants(const Tensors& tensors) {
@@ -114,14 +114,14 @@ void check_values(const Drawn& drawn, const OpCase& row) {
   const Array expected = row.reference(arrays);
   const NoGrad off;
   const Tensor got = drawn.call(constants(drawn.arranged(dense)))[0].value();
-  // A result of few elements may cancel to less than its terms.
+  // A result of few elements may cancel to less than its terms, so the scale has a lower bound.
   const double scale = std::max(largest(expected), 0.25);
   const std::string fault =
       mismatch(to_array(got), expected, 4 * row.tolerance * epsilon(got.dtype()), scale);
   if (!fault.empty()) drawn.finding(fault);
 }
 
-/// sum(v . y) of all float results, for fixed v.
+/// sum(v . y) over all float results y, for fixed v.
 Variable along(const Variables& ys, uint64_t seed) {
   Variable total;
   for (size_t k = 0; k < ys.size(); ++k) {
@@ -133,7 +133,7 @@ Variable along(const Variables& ys, uint64_t seed) {
   return total;
 }
 
-/// The derivatives of <v, y> and of <u, its gradient> in a direction d, where x is at x + t d.
+/// Derivatives of <v, y> and of <u, its gradient> in direction d, at x + t d.
 struct Slopes {
   double value, first, gradient, second;
 };

@@ -1,4 +1,4 @@
-// A file in memory with a path, for readers that take one.
+// An in-memory file with a path, for readers that take a path.
 #pragma once
 
 #include <sys/mman.h>

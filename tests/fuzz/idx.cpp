@@ -1,5 +1,5 @@
-// read_idx() of any bytes, of which the first says whether the others are the file, or are to be
-// gzipped before: a FormatError, or a tensor with as many elements as there were bytes for.
+// read_idx() of arbitrary bytes. The first byte decides whether the others are gzipped first. The
+// result must be a FormatError, or a tensor with as many elements as the file has bytes for.
 #include "data/idx.h"
 
 #include <zlib.h>
@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const FormatError&) {
     return 0;
   }
-  // A file that came gzipped may hold more than its own size.
+  // A gzipped file may contain more bytes than its own size.
   const bool is_gzipped = !pack && size > 1 && data[0] == 0x1f && data[1] == 0x8b;
   const size_t bytes = size_t(x.numel() * size_of(x.dtype()));
   if (!is_gzipped && bytes + 4 + 4 * size_t(x.rank()) != size)

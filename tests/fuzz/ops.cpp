@@ -1,10 +1,10 @@
-// Calls of the catalog's ops: a row of the case table whose shapes, attributes, dtypes and layouts
-// the bytes change. Whatever is asked, the answer is a result or an error of the library, and
+// Calls of the catalog's ops: rows of the case table with shapes, attributes, dtypes and layouts
+// changed by the input bytes. The result must always be a value or an error of the library, and
 //
-//   operands   a call changes none of its inputs, unless it is there to
-//   layouts    strided inputs give what contiguous ones give, values and gradients: the same bits
-//              of elementwise ops, nearly the same of others
-//   dtypes     float32 gives nearly what float64 gives
+//   operands   a call changes none of its inputs, unless the op is in place
+//   layouts    strided inputs give the values and gradients of contiguous ones: equal bits for
+//              elementwise ops, nearly equal values for other ops
+//   dtypes     float32 results are close to float64 results
 //   gradients  have the shape and dtype of their inputs
 #include <algorithm>
 #include <cmath>
@@ -35,9 +35,10 @@ struct Results {
   std::vector<Tensor> values, gradients;
 };
 
-/// The call on these inputs, and the gradients of the sum of its results' elements.
+/// Runs the call on these inputs; returns the results, and the gradients of the sum of their
+/// elements.
 Results run(const Call& call, const std::vector<Tensor>& tensors) {
-  constexpr int64_t kMemory = int64_t(32) << 20;  // larger results say no more and take longer
+  constexpr int64_t kMemory = int64_t(32) << 20;  // larger results take longer and find no more
   Variables in;
   for (const Tensor& x : tensors) in.push_back(x ? Variable(x) : Variable());
   Results results;
@@ -77,8 +78,8 @@ Results run(const Call& call, const std::vector<Tensor>& tensors) {
   return results;
 }
 
-/// Ops whose results jump where a rounding error moves their arguments across a border, or that
-/// amplify it without bound.
+/// Ops that are discontinuous, so that a rounding error may change the result, or that amplify
+/// rounding errors without bound.
 bool jumps(const std::string& op) {
   static const std::set<std::string, std::less<>> all = {
       "floor_divide", "remainder", "fmod",     "histc",       "quantile", "grid_sample",
@@ -88,12 +89,12 @@ bool jumps(const std::string& op) {
          op.find("triangular") != op.npos;
 }
 
-/// Ops that use the same weights at every step, so that each step enlarges what was rounded before.
+/// Ops that use the same weights at every step, so that each step amplifies rounding errors.
 bool recurs(const std::string& op) {
   return op == "lstm" || op == "gru" || op == "rnn_tanh" || op == "rnn_relu";
 }
 
-/// The largest difference, in the unit and of the scale of expect_close.
+/// The largest difference, in the unit and scale of expect_close.
 double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b, double unit) {
   double most = 0, scale = 1;
   for (size_t k = 0; k < a.size(); ++k) {
@@ -105,7 +106,7 @@ double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b, do
   return most / (unit * scale);
 }
 
-/// The largest magnitude among the results; infinity if one is not finite.
+/// The largest magnitude of the results; infinity if a result is not finite.
 double largest(const Results& results) {
   double most = 0;
   for (const auto& list : {results.values, results.gradients})
@@ -115,18 +116,19 @@ double largest(const Results& results) {
   return most;
 }
 
-/// What a recurrence may add to the tolerances of its values and gradients.
+/// Additional tolerance for values and gradients of a recurrence.
 struct Growth {
   double values = 0, gradients = 0;
 };
 
-/// A step enlarges an error by as much as the norm of its weights, or, where tanh and the gates are
-/// flat, not at all; the product of the norms, of eight steps of 33 drawn rows about 30^8, would
-/// allow everything. So it is measured: roundings on the way are changes of the weights, another
-/// one at every step, and of the other inputs, by about an epsilon. What such changes, up or down
-/// at random, do to the results in float64 is how much they grow. Of 25,000 results none was
-/// further from float64 than 1.7 times the largest of four changes. Nothing is known where memory
-/// ends, and near the end of a dtype's range, where a sum's order says whether it is inf or NaN.
+/// Measures how much a recurrence amplifies rounding errors. A step multiplies an error by up to
+/// the norm of its weights, but by less where tanh and the gates are flat; the product of the norms
+/// (about 30^8 for eight steps of 33 drawn rows) would be a useless bound. Rounding errors act like
+/// changes of the weights (different at every step) and of the other inputs by about an epsilon.
+/// The growth is therefore measured as the effect of random changes of this size on the float64
+/// results. Of 25,000 results none was further from float64 than 1.7 times the largest effect of
+/// four changes. Returns nothing if memory is exhausted, or near the end of a dtype's range, where
+/// the order of a sum decides between inf and NaN.
 std::optional<Growth> growth(const Call& call, const std::vector<Tensor>& dense) {
   constexpr int kChanges = 4;
   constexpr double kMargin = 8;
@@ -160,8 +162,8 @@ std::optional<Growth> growth(const Call& call, const std::vector<Tensor>& dense)
   return Growth{kMargin * most.values, kMargin * most.gradients};
 }
 
-/// Of results that were computed in the same order of operations, more or less. Where rounding
-/// errors are amplified, as of a matrix that is nearly singular, large results say how much.
+/// Expects results that are close, for computations in about the same order. Where rounding errors
+/// are amplified, for example by a nearly singular matrix, large results raise the tolerance.
 void expect_close(const Call& call, const std::vector<Tensor>& got,
                   const std::vector<Tensor>& expected, double tolerance, const std::string& what) {
   if (got.size() != expected.size()) fuzz::finding(call.text() + ", " + what + ": other results");
@@ -196,7 +198,7 @@ void check_layouts(const Call& call, const std::vector<Tensor>& dense, const Res
   const Results got = run(call, strided);
   if (got.out_of_memory) return;
   if (got.failed) {
-    if (call.row().op == "view") return;  // that of most layouts is an error
+    if (call.row().op == "view") return;  // view is an error for most layouts
     fuzz::finding(call.text() + ',' + arranged + ": an error, which contiguous inputs are not");
   }
   const double tolerance = call.row().same_bits ? 0 : 4 * call.row().tolerance;
@@ -205,7 +207,7 @@ void check_layouts(const Call& call, const std::vector<Tensor>& dense, const Res
                arranged + ": gradient");
 }
 
-/// Whether an attribute is a number that float32 does not have.
+/// Whether an attribute is a number outside of the range of float32.
 bool overflows_float(const Attributes& attributes) {
   return std::any_of(attributes.begin(), attributes.end(), [](const auto& attribute) {
     const auto* value = std::get_if<double>(&attribute.second);
@@ -225,7 +227,7 @@ void check_dtypes(const Call& call, const std::vector<Tensor>& dense, const Resu
   const Results expected = run(call, wide);
   if (expected.failed) return;
   for (const Tensor& y : expected.values)
-    if (!is_float(y.dtype()) || largest(to_array(y)) > 1e6) return;  // rounding decides
+    if (!is_float(y.dtype()) || largest(to_array(y)) > 1e6) return;  // rounding decides the result
   const double tolerance = std::max(200.0, 10 * call.row().tolerance);
   expect_close(call, plain.values, expected.values, tolerance + growth.values,
                "against float64: result");

@@ -1,9 +1,9 @@
-// Runs a fuzz target without libFuzzer, the same inputs every time:
+// Runs a fuzz target without libFuzzer, with reproducible inputs:
 //
 //   fuzz_idx_replay <changed inputs to run> <files and folders>...
 //
-// first the files as they are, then changes of them: bytes set, cut, copied and put in. After a
-// crash it says which input it was.
+// First the files unchanged, then mutations: bytes set, removed, copied and inserted. After a crash
+// it prints the number of the input.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -37,7 +37,8 @@ std::vector<Bytes> read_corpus(int count, char** paths) {
   return corpus;
 }
 
-/// std::uniform_int_distribution differs between libraries; this does not.
+/// A uniform distribution that is equal in all standard libraries, unlike
+/// std::uniform_int_distribution.
 class Random {
  public:
   explicit Random(uint64_t seed) : bits_(seed) {}
@@ -83,7 +84,7 @@ void change(Bytes& bytes, const std::vector<Bytes>& corpus, Random& random) {
   }
 }
 
-/// The input that runs: files count below 0.
+/// Number of the current input; files have negative numbers.
 volatile int running = 0;
 
 void say_which(int signal) {

@@ -1,5 +1,5 @@
-// load() and load_metadata() of any bytes: a FormatError, or tensors whose bytes are the file's
-// last ones, each once.
+// load() and load_metadata() of arbitrary bytes: the result must be a FormatError, or tensors whose
+// bytes are the last bytes of the file, each used once.
 #include "io/safetensors.h"
 
 #include "core/base/error.h"

@@ -76,8 +76,7 @@ const Row kRows[] = {
 
 const Values kPoints{-20, -6.5, -3, -2.25, -1, -0.125, 0, 0.0625, 0.5, 1, 2.5, 3, 4.75, 6, 9, 30};
 
-// While recording a rule is composed of ops, otherwise it is one kernel; and both are the
-// derivative.
+// A rule is composed of ops while recording, otherwise one kernel; both must equal the derivative.
 TEST(Activation, FusedAndComposedGradientsAgree) {
   for (const Row& row : kRows) {
     const Variable x = tensor(kPoints, {.dtype = f64, .requires_grad = true});
@@ -165,7 +164,7 @@ TEST(Activation, T33_Subgradients) {
             (Values{0.5, 0.5, 1}));
 }
 
-// What relu drops stays dropped, whatever arrives from behind.
+// Where relu is 0, its gradient is 0, even if the incoming gradient is infinite or NaN.
 TEST(Activation, ReluStopsInfinityAndNan) {
   for (bool create_graph : {false, true}) {
     const Variable x = tensor<double>({-1, -1, 2}, {.dtype = f64, .requires_grad = true});
@@ -205,8 +204,8 @@ TEST(Activation, Errors) {
   EXPECT_THROW(sigmoid_(leaf), AutogradError);
 }
 
-// gelu in float32: 4 eps of the largest value of the neighbourhood, and relative ones for its tail,
-// which grow with the rounding of x^2.
+// gelu in float32: an absolute tolerance of 4 eps of the largest value nearby, and a relative
+// tolerance for the tail, which grows with the rounding error of x^2.
 TEST(Activation, FloatAccuracy) {
   Values xs;
   for (int i = -4000; i <= 4000; ++i) xs.push_back(double(float(i * 0.005)));
@@ -217,7 +216,8 @@ TEST(Activation, FloatAccuracy) {
   for (size_t i = 0; i < xs.size(); ++i) {
     const double v = xs[i];
     ASSERT_NEAR(gelu_y[i], v * Phi(v), 4 * eps * std::max(0.1, std::fabs(v))) << v;
-    const double of_tail = (6 + v * v / 2) * eps * Phi(v) + 0x1p-149;  // whose least step that is
+    // including the smallest subnormal
+    const double of_tail = (6 + v * v / 2) * eps * Phi(v) + 0x1p-149;
     ASSERT_NEAR(gelu_y[i], v * Phi(v), of_tail * std::fabs(v)) << v;
     ASSERT_NEAR(silu_y[i], v * sigmoid_of(v), 4 * eps * std::fabs(v * sigmoid_of(v))) << v;
     const double m = v * std::tanh(std::log1p(std::exp(v))), s = std::log1p(std::exp(v));
@@ -227,7 +227,7 @@ TEST(Activation, FloatAccuracy) {
   EXPECT_TRUE(std::signbit(gelu(tensor({-0.0})).item()));
 }
 
-// Neighbours for which there is another way do not matter.
+// An element's result does not depend on neighbours that take another code path.
 TEST(Activation, GeluOfEachElementAlone) {
   Values xs;
   for (int i = -100; i <= 100; ++i)
@@ -242,7 +242,7 @@ TEST(Activation, GeluOfEachElementAlone) {
   }
 }
 
-// Values and gradients as PyTorch 1.13 gives them, but for NaN, which softshrink keeps here.
+// Values and gradients equal PyTorch 1.13's, except for NaN, which softshrink returns here.
 TEST(Activation, ComposedOnesAtTheirCorners) {
   const double nan = std::nan(""), inf = INFINITY;
   struct Row {
@@ -297,7 +297,8 @@ TEST(Activation, ComposedOnesAtTheirCorners) {
     const auto values = y.to_vector<double>(), gradients = x.grad().to_vector<double>();
     for (size_t i = 0; i < values.size(); ++i) {
       expect_close(values[i], row.values[i], i);
-      if (i > 0) expect_close(gradients[i], row.gradients[i], i);  // a NaN's is nobody's business
+      // the gradient at NaN is not specified
+      if (i > 0) expect_close(gradients[i], row.gradients[i], i);
     }
   }
 }
@@ -319,7 +320,7 @@ TEST(Activation, ComposedOnesRefuseWhatCannotBeMeant) {
     EXPECT_THROW(f(ids), DTypeError);
 }
 
-// The nodes of a composed op belong to the line that called it.
+// The nodes of a composed op have the line of the caller.
 TEST(Activation, ComposedOnesKeepTheCallersLine) {
   const Variable x = tensor({1.0, 2.0}, {.requires_grad = true});
   const Variable y = tanhshrink(x);

@@ -1,4 +1,4 @@
-// Expected values of edges are PyTorch's unless it says otherwise.
+// Expected values of corner cases are PyTorch's unless stated otherwise.
 #include "ops/arithmetic.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace tapegrad {
 namespace {
 
-/// Of the type that is written, not of the default one.
+/// Makes a tensor of type T, not of the default type.
 template <typename T>
 Variable make(const std::vector<T>& values) {
   return Variable(Tensor::from<T>(values, {int64_t(values.size())}));
@@ -122,7 +122,7 @@ TEST(Arithmetic, Bits) {
   EXPECT_EQ(bitwise_xor(make({true, false}), make({true, true})).dtype(), boolean);
   EXPECT_EQ(bitwise_or(make<int32_t>({1}), make<int64_t>({int64_t(1) << 40})).dtype(), i64);
   EXPECT_THROW(bitwise_and(make<double>({1}), make<double>({1})), KernelError);
-  // NumPy's: all bits leave at once.
+  // As in NumPy: a shift by the width or more gives 0 or -1.
   EXPECT_EQ(bitwise_left_shift(make<int32_t>({1, 1, 1, -1}), make<int32_t>({31, 32, -1, 4}))
                 .to_vector<int64_t>(),
             (Ints{-2147483648LL, 0, 0, -16}));
@@ -141,7 +141,7 @@ TEST(Arithmetic, Close) {
   expect_exactly(isclose(a, b, {.equal_nan = true}), {1, 0, 0, 1, 1});
   EXPECT_EQ(allclose(a, b).item(), 0);
   EXPECT_EQ(allclose(b, b, {.equal_nan = true}).item(), 1);
-  // b is what the tolerance is relative to.
+  // The tolerance is relative to b.
   EXPECT_EQ(isclose(make<double>({10}), make<double>({9}), {.rtol = 0.105}).item(), 0);
   EXPECT_EQ(isclose(make<double>({9}), make<double>({10}), {.rtol = 0.105}).item(), 1);
   EXPECT_EQ(isclose(make<uint8_t>({uint8_t(2)}), make<uint8_t>({uint8_t(3)}), {.atol = 1}).item(),

@@ -27,7 +27,7 @@ Variable leaf(const std::vector<double>& values, const Shape& shape) {
 Variable ints(const std::vector<int64_t>& values) {
   return make<int64_t>(values, {int64_t(values.size())});
 }
-/// 0.3, -1.1, 1.7 ...: neither equal nor near whole numbers.
+/// 0.3, -1.1, 1.7 ...: distinct, and not close to whole numbers.
 std::vector<double> spread(int64_t count, double start) {
   std::vector<double> values;
   for (int64_t i = 0; i < count; ++i) values.push_back(std::fmod(start + double(i) * 0.737, 2) - 1);
@@ -140,7 +140,7 @@ TEST(Binary, SpecialValues) {
             (Doubles{1, 0, 1}));
 }
 
-// Whether a value sits in the middle of a long row, in a tail, or behind a stride: the same bits.
+// A value gives the same bits in the middle of a long row, in the remainder, and with a stride.
 TEST(Binary, T05_ValuesDoNotDependOnPosition) {
   for (const DType dtype : {f32, f64, f16, bf16}) {
     for (Variable (*op)(const Operand&, const Operand&) : {add, div, pow, atan2, fmod, maximum}) {
@@ -169,7 +169,7 @@ TEST(Binary, ErrorsNameOpAndFacts) {
 
 // ---- Gradients ----------------------------------------------------------------------------------
 
-// Against the same op on operands that were repeated beforehand.
+// Compares with the op on operands that were expanded before.
 TEST(Binary, T01_BroadcastGradients) {
   using Op = Variable (*)(const Variable&, const Variable&);
   const Op ops[] = {
@@ -261,19 +261,19 @@ TEST(Binary, T33_ZeroToTheZero) {
     y.backward(make({1, 1}));
     EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{0, 0}));
   }
-  // In the exponent: 0 at base 0, log(base) elsewhere.
+  // Derivative with respect to the exponent: 0 at base 0, log(base) elsewhere.
   const Variable b = leaf({0, 2, 3});
   pow(make({0, 0, 2}), b).backward(make({1, 1, 1}));
   EXPECT_EQ(b.grad().to_vector<double>(), (Doubles{0, 0, 8 * std::log(2.0)}));
-  // x^2 at 0, twice.
+  // Second derivative of x^2 at 0.
   const Variable x = leaf({0});
   const Variable slope = grad(pow(x, make({2})), x, {.create_graph = true});
   EXPECT_EQ(slope.item(), 0);
   EXPECT_EQ(grad(slope, x).item(), 2);
 }
 
-// The side that was not chosen has gradient 0, and 0 * inf behind it is NaN, as in PyTorch; with a
-// finite value put in first there is no NaN.
+// The side that was not chosen has gradient 0, and 0 * inf behind it is NaN, as in PyTorch. With a
+// finite value inserted first there is no NaN.
 TEST(Binary, T34_WhereAndItsSafeForm) {
   const Variable x = leaf({-1, 4});
   where(x > 0, pow(x, 0.5), 0).backward(make({1, 1}));
@@ -288,7 +288,7 @@ TEST(Binary, FmodGradientCountsWholeQuotients) {
   const Variable a = leaf({7.5, -7.5, 0.5}), b = leaf({2, 2, 0.1});
   fmod(a, b).backward(make({1, 1, 1}));
   EXPECT_EQ(a.grad().to_vector<double>(), (Doubles{1, 1, 1}));
-  // 0.5 / 0.1 rounds to 5, yet fmod(0.5, 0.1) is just below 0.1: the quotient is 4.
+  // 0.5 / 0.1 rounds to 5, but fmod(0.5, 0.1) is just below 0.1, so the quotient is 4.
   EXPECT_EQ(b.grad().to_vector<double>(), (Doubles{-3, 3, -4}));
 }
 
@@ -300,7 +300,7 @@ TEST(Binary, NothingIsSavedThatNoGradientNeeds) {
   EXPECT_THROW(y.backward(make({1, 1})), AutogradError);
   Variable v = make({3, 4});
   const Variable z = (v + x) * 2;
-  v += 1;  // a sum saves nothing
+  v += 1;  // an addition saves nothing
   z.backward(make({1, 1}));
   EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{2, 2}));
 }
@@ -364,7 +364,7 @@ TEST(BinaryInPlace, T12_SavedValuesAreGuarded) {
   sum += 1;
   sum.backward(make({1, 1}));
   EXPECT_EQ(x.grad().to_vector<double>(), (Doubles{1, 1}));
-  // The factor's gradient needs what the product overwrites.
+  // The gradient of the factor needs the value that the product overwrites.
   const Variable w = leaf({3, 4});
   Variable product = x * 1;
   product *= w;

@@ -1,4 +1,4 @@
-// Results that stay in blocks of channels are the same numbers as plain ones, whoever reads them.
+// Results in the packed layout equal results in the plain layout for every reader.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-/// What f gives with each layout.
+/// Returns f's results with each layout.
 template <typename F>
 auto both(F f) {
   set_conv_layout(ConvLayout::kPlain);
@@ -41,7 +41,7 @@ Variable uniform(const Shape& shape, uint64_t seed) {
   return (rand(shape, {.dtype = f32}) - 0.5).detach();
 }
 
-/// [4, 32, 24, 24]: large enough to stay in blocks.
+/// [4, 32, 24, 24]: large enough for the packed layout.
 Variable convolved() { return conv2d(uniform({4, 16, 26, 26}, 1), uniform({32, 16, 3, 3}, 2)); }
 
 bool is_packed(const Variable& x) { return x.value().storage().is_packed(); }
@@ -51,7 +51,7 @@ TEST(ConvLayout, StaysInBlocksUntilSomeoneReads) {
   if (!is_packed(y)) GTEST_SKIP() << "oneDNN does not choose blocks of channels on this CPU";
   const Variable z = max_pool2d(relu(y), {.kernel_size = 2});
   EXPECT_TRUE(is_packed(relu(y)));
-  EXPECT_FALSE(is_packed(z));  // few elements
+  EXPECT_FALSE(is_packed(z));  // too few elements
   EXPECT_TRUE(is_packed(y));
   y.to_vector<float>();
   EXPECT_FALSE(is_packed(y));
@@ -79,7 +79,7 @@ TEST(ConvLayout, ReadersSeePlainValues) {
   EXPECT_EQ(plain, blocked);
 }
 
-/// Values and gradients of layers that all keep the blocks, and of some that do not.
+/// Values and gradients of layers that keep the packed layout, and of some that do not.
 TEST(ConvLayout, LayersAgreeToTheBit) {
   const auto train = [] {
     Variable x = uniform({4, 16, 26, 26}, 1), w1 = uniform({32, 16, 3, 3}, 2);
@@ -102,7 +102,7 @@ TEST(ConvLayout, LayersAgreeToTheBit) {
 }
 
 TEST(ConvLayout, PoolingKeepsItsRules) {
-  // Small whole numbers, many of them equal, and pixels that are NaN in all channels.
+  // Small whole numbers with many ties, and pixels that are NaN in all channels.
   const auto whole = [](const Shape& shape, uint64_t seed, bool nan) {
     Values values = round(uniform(shape, seed) * 3).to_vector<float>();
     for (size_t i = 100; nan && i < values.size(); i += 501) values[i] = NAN;
@@ -149,7 +149,7 @@ TEST(ConvLayout, BatchNormAgreesToRounding) {
   }
 }
 
-/// Other channels over the same memory.
+/// Reshaping a packed tensor gives other channels over the same memory.
 TEST(ConvLayout, ReshapedOnesAreOtherTensors) {
   const auto read = [] {
     const Shape shape{8, 16, 24, 24};

@@ -1,5 +1,5 @@
 // Convolution and pooling in one and three dimensions, transposed convolution and unpooling: exact
-// values and errors. Numbers that are not by hand are PyTorch 1.13's.
+// values and errors. Numbers that are not computed by hand are PyTorch 1.13's.
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(ConvTranspose, T27_OutputPadding) {
   const Variable x = ramp({1, 1, 4}), w = ones({1, 1, 2}, {.dtype = f64});
   EXPECT_EQ(values(conv_transpose1d(x, w, {}, {.stride = 2, .output_padding = 1})),
             (Doubles{1, 1, 2, 2, 3, 3, 4, 4, 0}));
-  // As large as the stride, but less than the dilation.
+  // An output padding equal to the stride, but smaller than the dilation.
   EXPECT_EQ(values(conv_transpose1d(x, w, {}, {.output_padding = 2, .dilation = 3})),
             (Doubles{1, 2, 3, 5, 2, 3, 4, 0, 0}));
   EXPECT_THROW(conv_transpose1d(x, w, {}, {.output_padding = 1}), ArgumentError);
@@ -55,7 +55,7 @@ TEST(ConvTranspose, T27_OutputPadding) {
                ArgumentError);
 }
 
-// <conv(x), y> = <x, conv_transpose(y)>, exactly on whole numbers.
+// <conv(x), y> = <x, conv_transpose(y)>, exactly for whole numbers.
 TEST(ConvTranspose, T27_IsTheAdjoint) {
   const auto inner = [](const Variable& a, const Variable& b) {
     double sum = 0;

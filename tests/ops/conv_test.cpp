@@ -38,7 +38,7 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-/// y, and the gradients for dy, by seven loops over whole numbers.
+/// Computes y, and the gradients for dy, by seven loops over whole numbers.
 Results naive(const Variable& x, const Variable& w, const Variable& b, const Variable& dy,
               const Conv2dOptions& o) {
   const auto xs = x.to_vector<int64_t>(), ws = w.to_vector<int64_t>(), bs = b.to_vector<int64_t>(),
@@ -71,7 +71,7 @@ Results naive(const Variable& x, const Variable& w, const Variable& b, const Var
   return r;
 }
 
-/// y and gradients by the library; dy is filled here.
+/// Computes y and gradients by the library, and fills dy.
 Results library(Variable x, Variable w, Variable b, const Conv2dOptions& o, Variable* dy) {
   x.requires_grad_(), w.requires_grad_(), b.requires_grad_();
   const Variable y = conv2d(x, w, b, o);
@@ -92,7 +92,7 @@ void sweep(DType dtype, const std::vector<int64_t>& all_channels) {
             for (int64_t dilation : {1, 2})
               for (int64_t size : {7, 12}) {
                 if (size + 2 * padding < dilation * (kernel - 1) + 1) continue;
-                if (kernel == 1 && dilation == 2) continue;  // the same as dilation 1
+                if (kernel == 1 && dilation == 2) continue;  // equal to dilation 1
                 if (channels == 1 && depthwise) continue;
                 const int64_t groups = depthwise ? channels : 1;
                 const Conv2dOptions o{
@@ -139,10 +139,10 @@ TEST(Conv2d, FewChannelsAreExact) {
       }
 }
 
-// A window's sum has its own pixels only: no zero times infinity of those beside it.
+// A window's sum contains only its own pixels: no zero times a neighbouring infinity.
 TEST(Conv2d, FewChannelsKeepAnInfinityInItsWindows) {
   std::vector<float> pixels(18 * 18, 1);
-  pixels[17] = INFINITY;  // the end of the first row
+  pixels[17] = INFINITY;  // at the end of the first row
   Variable x(Tensor::from<float>(pixels, {1, 1, 18, 18}));
   Variable w = ones({3, 1, 3, 3}, {.requires_grad = true});
   const Variable y = conv2d(x, w);
@@ -158,7 +158,7 @@ TEST(Conv2d, T08_StridedImageAndWeightAreExact) {
   for (DType dtype : {f32, f64}) {
     const Variable x = integers({2, 3, 8, 7}, dtype, 1), w = integers({4, 3, 3, 2}, dtype, 2);
     const Variable b = integers({8}, dtype, 3);
-    // The same numbers in other places: channels last, and every second of a wider one.
+    // The same values in other layouts: channels last, and every second element of a wider tensor.
     const Variable last = permute(clone(permute(x, {0, 2, 3, 1})), {0, 3, 1, 2});
     const Variable transposed = permute(clone(permute(w, {3, 2, 1, 0})), {3, 2, 1, 0});
     const Variable spread = slice(b, 0, 0, kEnd, 2);
@@ -279,7 +279,7 @@ TEST(Conv2d, ThreadsShareThePrimitives) {
   for (const auto& result : got) EXPECT_EQ(result, want);
 }
 
-/// The largest difference, as a part of the largest element.
+/// The largest difference, relative to the largest element.
 double difference(const Variable& a, const Variable& b) {
   const auto as = a.to_vector<double>(), bs = b.to_vector<double>();
   double most = 0, largest = 0;
@@ -324,8 +324,8 @@ TEST(Conv2d, DirectIsExactForManyChannels) {
             conv2d(Variable(x.value().to(f64)), Variable(w.value().to(f64))).to_vector<double>());
 }
 
-/// The sums of whole numbers are exact in float, and so rounded once: on processors with products
-/// of bfloat16 of their own too.
+/// Sums of whole numbers are exact in float and rounded once, also by a processor's bfloat16
+/// instructions.
 TEST(Conv2d, BFloat16IsSummedInFloat) {
   set_conv_algorithm(ConvAlgorithm::kDirect);
   for (int64_t in : {1, 3, 16, 48})
@@ -373,7 +373,8 @@ TEST(Unfold, IsConvolutionWithProducts) {
 
 TEST(Conv2d, ReluBehindChangesNoBitAndKeepsNaN) {
   manual_seed(7);
-  // A few channels, as many as fill vectors, and more of them than stay in order.
+  // Few channels, numbers of channels that fill vectors, and results large enough for the packed
+  // layout.
   for (const auto& [in, out, size] :
        std::vector<std::array<int64_t, 3>>{{1, 10, 28}, {3, 10, 9}, {4, 16, 9}, {32, 32, 24}}) {
     Variable x = randn({8, in, size, size}), w = randn({out, in, 3, 3}), b = randn({out});
@@ -397,7 +398,7 @@ TEST(Fold, CountsHowOftenAPixelIsSeen) {
 }
 
 TEST(Fold, SixteenBitSumsInFloat) {
-  // The pixel in the middle is seen by 400 windows; adding ones in bfloat16 would stop at 256.
+  // 400 windows read the pixel in the middle. Adding ones in bfloat16 would stop at 256.
   const Variable ones(Tensor::full({1, 400, 441}, 1, bf16));
   const Variable y = fold(ones, 20, {.kernel_size = 20, .padding = 10});
   EXPECT_EQ(y.to_vector<float>()[10 * 20 + 10], 400.0f);
@@ -406,9 +407,10 @@ TEST(Fold, SixteenBitSumsInFloat) {
 TEST(Fold, ErrorsNameTheOp) {
   const Variable columns = integers({1, 12, 9});
   EXPECT_EQ(fold(columns, 4, {.kernel_size = 2}).shape(), (Shape{1, 3, 4, 4}));
-  EXPECT_THROW(fold(columns, 4, {.kernel_size = {5, 1}}), ShapeError);       // does not fit
-  EXPECT_THROW(fold(columns, 5, {.kernel_size = 2}), ShapeError);            // 16 patches, not 9
-  EXPECT_THROW(fold(columns, {7, 3}, {.kernel_size = {5, 1}}), ShapeError);  // 12 is not 5 c
+  EXPECT_THROW(fold(columns, 4, {.kernel_size = {5, 1}}), ShapeError);  // does not fit
+  EXPECT_THROW(fold(columns, 5, {.kernel_size = 2}), ShapeError);       // 16 patches instead of 9
+  // 12 is not a multiple of 5
+  EXPECT_THROW(fold(columns, {7, 3}, {.kernel_size = {5, 1}}), ShapeError);
   EXPECT_THROW(fold(integers({12, 9}), 4, {.kernel_size = 2}), ShapeError);
   EXPECT_THROW(fold(columns, 0, {.kernel_size = 2}), ArgumentError);
   constexpr int64_t kHuge = int64_t(1) << 62, kMost = (int64_t(1) << 31) - 1;

@@ -97,12 +97,12 @@ TEST(Create, ArangeCountsAsNumPy) {
   EXPECT_EQ(arange(3, 3).numel(), 0);
   EXPECT_EQ(arange(0.0, 1.0, 0.1).numel(), 10);
   EXPECT_EQ(arange(0.0, 0.3, 0.1).numel(), 3);  // 0.3 / 0.1 is below 3
-  EXPECT_EQ(arange(1.0, 1.3, 0.1).numel(), 4);  // NumPy's known surprise
+  EXPECT_EQ(arange(1.0, 1.3, 0.1).numel(), 4);  // as in NumPy
   EXPECT_EQ(arange(2.5).to_vector<float>(), (std::vector<float>{0, 1, 2}));
   EXPECT_EQ(arange(0.0, 1.0, 0.25, {.dtype = f64}).to_vector<double>(),
             (Doubles{0, 0.25, 0.5, 0.75}));
   EXPECT_EQ(arange(4, {.dtype = f16}).to_vector<float>(), (std::vector<float>{0, 1, 2, 3}));
-  // Every element from its index, not by repeated addition.
+  // Every element is computed from its index, not by repeated addition.
   const auto long_row = arange(0.0, 10000.0, 0.1, {.dtype = f64}).to_vector<double>();
   for (size_t i = 0; i < long_row.size(); ++i) ASSERT_EQ(long_row[i], double(i) * 0.1);
 }
@@ -183,13 +183,14 @@ TEST(Create, T38_AbsurdSizes) {
   EXPECT_THROW(empty({kHuge, kHuge}), ShapeError);
   EXPECT_THROW(empty({0, kHuge, kHuge}), ShapeError);
   EXPECT_THROW(empty({kHuge, kHuge, 0}), ShapeError);
-  EXPECT_THROW(empty({int64_t(1) << 61}, {.dtype = f64}), ShapeError);  // bytes overflow
+  // the number of bytes overflows
+  EXPECT_THROW(empty({int64_t(1) << 61}, {.dtype = f64}), ShapeError);
   EXPECT_THROW(empty({int64_t(1) << 60}, {.dtype = f32}), OutOfMemory);
   EXPECT_THROW(zeros({-1}), ShapeError);
   EXPECT_THROW(ones({2, -3}), ShapeError);
   EXPECT_THROW(arange(int64_t(1) << 59), OutOfMemory);
   EXPECT_THROW(eye(kHuge), ShapeError);
-  EXPECT_EQ(values(ones({2})), (Doubles{1, 1}));  // and the process goes on
+  EXPECT_EQ(values(ones({2})), (Doubles{1, 1}));  // the process still works
 }
 
 }  // namespace

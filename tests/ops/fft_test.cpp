@@ -1,4 +1,4 @@
-// Every length, long transforms, and errors. The reference is the definition, in long double.
+// All lengths, long transforms, and errors. The reference is the definition in long double.
 #include "ops/fft.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-/// The largest error of pairs against the definition, in units of max|y| of the frequencies `at`.
+/// The largest error against the definition at the frequencies `at`, in units of max|y|.
 double error_of(const Doubles& x, const Doubles& y, int64_t n, const std::vector<int64_t>& at) {
   long double worst = 0, scale = 0;
   std::vector<long double> cosines, sines;
@@ -69,7 +69,7 @@ TEST(Fft, EveryLengthIsAccurate) {
 
 TEST(Fft, LongLengths) {
   manual_seed(4);
-  // Powers, products of small primes, of large ones, and primes.
+  // Powers of primes, products of small and of large primes, and primes.
   for (int64_t n : {65536, 60060, 29791, 46189, 10007, 99991, 131071})
     for (DType dtype : {f32, f64}) {
       const Variable x = randn({n, 2}, {.dtype = dtype}), y = fft::fft(x);
@@ -98,7 +98,7 @@ TEST(Fft, AValueDoesNotDependOnItsNeighbours) {
 TEST(Fft, ExactValues) {
   const auto reals = [](const Variable& x) { return x.to_vector<double>(); };
   EXPECT_EQ(reals(fft::rfft(tensor({1, 2, 3, 4}))), (Doubles{10, 0, -2, 2, -2, 0}));
-  EXPECT_EQ(fft::rfft(tensor({1, 2, 3, 4})).dtype(), f32);  // of whole numbers
+  EXPECT_EQ(fft::rfft(tensor({1, 2, 3, 4})).dtype(), f32);  // whole numbers as input
   EXPECT_EQ(reals(fft::irfft(tensor({10.0, 5.0, -2.0, 2.0, -2.0, 7.0}, {3, 2}))),
             (Doubles{1, 2, 3, 4}));
   EXPECT_EQ(reals(fft::fftshift(tensor({0, 1, 2, -2, -1}))), (Doubles{-2, -1, 0, 1, 2}));

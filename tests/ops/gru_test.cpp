@@ -1,5 +1,5 @@
-// The GRU as one op a layer and direction: exact values, by PyTorch 1.13, and which gradients are
-// asked for. tests/cases/recurrent.cpp has the rest.
+// The GRU as one op per layer and direction: exact values of PyTorch 1.13, and subsets of
+// gradients. tests/cases/recurrent.cpp has the other tests.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ Variable wave(const Shape& shape, double sign = 1) {
     numbers[i] = sign * std::sin(double(i * i % 97) + 0.5);
   return tensor(numbers, shape, {.dtype = f64, .requires_grad = true});
 }
-/// Of one layer in both directions, for two features and states of two numbers.
+/// Weights of one bidirectional layer for two features and two hidden numbers.
 Variables weights() {
   Variables list;
   for (const double sign : {1, -1})
@@ -57,7 +57,7 @@ TEST(Gru, ValuesAndGradientsInBothDirections) {
                             -0.0573269107483023, 0.023070089822348122, 0.0652550938470632,
                             0.05849697607516601, 0.14976536825117098, 0.08587218172468734,
                             0.1953288211354219, 0.24826175895493013, 0.5003845497874415});
-  // The biases differ for n only: r scales that of the state.
+  // The gradients of the two biases differ only for n, where r scales the state's bias.
   expect_near(w[2].grad(), {-0.006574005970644363, -0.057640191185467364, 0.04342680773048131,
                             0.13570769526604876, 0.2088257078661269, 0.6959418115510426});
   expect_near(w[3].grad(), {-0.006574005970644363, -0.05764019118546736, 0.04342680773048131,

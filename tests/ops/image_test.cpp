@@ -1,5 +1,5 @@
-// Rearranged, padded, resized and sampled images: exact values, errors and corners. Numbers that
-// are not by hand are PyTorch 1.13's.
+// Rearranged, padded, resized and sampled images: exact values, errors and corner cases. Numbers
+// that are not computed by hand are PyTorch 1.13's.
 #include "ops/image.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,8 @@ TEST(Image, PadModes) {
   EXPECT_THROW(pad(x, {0, 4}, PadMode::kCircular), ShapeError);
   EXPECT_THROW(pad(x, {-2, -2}, PadMode::kReplicate), ShapeError);
   EXPECT_THROW(pad(zeros({0}), {1, 0}, PadMode::kReplicate), ShapeError);
-  for (const int64_t many : {int64_t(1) << 62, INT64_MAX})  // bytes, and elements, that overflow
+  // overflow of the number of bytes and of elements
+  for (const int64_t many : {int64_t(1) << 62, INT64_MAX})
     EXPECT_THROW(pad(x, {many, many}, PadMode::kReplicate), ShapeError);
   EXPECT_THROW(pad(x, {0, int64_t(1) << 62}, PadMode::kReplicate), ShapeError);
   EXPECT_THROW(pad(x, {1, 0, 1, 0}, PadMode::kReflect), ArgumentError);

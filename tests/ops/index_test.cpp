@@ -27,7 +27,8 @@ Variable leaf(const Shape& shape) {
   Variable x = counted(shape).detach();
   return x.requires_grad_();
 }
-/// What the error of type E that f throws says, without its place; empty when it throws none.
+/// Returns the message, without its place, of the error of type E that f throws; empty if it throws
+/// none.
 template <typename E, typename F>
 std::string message(F f) {
   try {
@@ -49,7 +50,7 @@ TEST(Index, SelectsRowsAndColumns) {
 TEST(IndexSelect, CopiesRowsOfEveryWidth) {
   for (const DType dtype : {f32, f64, u8})
     for (int64_t width = 1; width <= 9; ++width)
-      for (const int64_t rows : {3, 20'000}) {  // the many by several threads
+      for (const int64_t rows : {3, 20'000}) {  // several threads process the larger number
         const Variable x = reshape(arange(2 * 7 * (width + 1)), {2, 7, width + 1}).to(dtype);
         const Variable part = narrow(x, 2, 1, width), all = fmod(arange(rows), tensor({7}));
         const Variable y = index_select(part, 1, all);
@@ -89,7 +90,7 @@ TEST(Index, EveryTypeOfElementAndIndex) {
 TEST(Index, T05_EveryLayoutGivesTheSameBits) {
   const Variable x = counted({3, 4, 5}, f32);
   const Variable index = tensor({1, 0, 1, 2, 0, 2}, {2, 3});  // [2, 3]
-  // The same values seen through other layouts.
+  // The same values in other layouts.
   const std::vector<Variable> layouts = {
       x,
       permute(clone(permute(x, {2, 1, 0})), {2, 1, 0}),
@@ -174,7 +175,7 @@ TEST(Index, MaskedFillTakesTheMaskFromValueAndGradient) {
   EXPECT_THROW(masked_fill(x, tensor({true, false, true}), 0), ShapeError);
   EXPECT_THROW(masked_fill(zeros({1, 2}), mask, 0), ShapeError);
   EXPECT_THROW(masked_fill(tensor({1, 2}), tensor({true, false}), 0.5), DTypeError);
-  EXPECT_THROW(masked_fill_(x, mask, 0), AutogradError);  // a leaf
+  EXPECT_THROW(masked_fill_(x, mask, 0), AutogradError);  // x is a leaf
 }
 
 TEST(Index, OneHot) {
@@ -194,7 +195,7 @@ TEST(Index, OneHot) {
 
 TEST(Index, T41_DuplicatesAreExactForAnyNumberOfThreads) {
   constexpr int64_t kCount = 100000;
-  // Whole numbers: the sums are exact in float32 whatever the order.
+  // Whole numbers, whose sums are exact in float32 in any order.
   const Variable ids = fmod(arange(kCount), 7);
   const Variable whole =
       expand(reshape(fmod(arange(kCount, {.dtype = f32}), 5), {kCount, 1}), {kCount, 3});
@@ -224,7 +225,7 @@ TEST(Index, T41_DuplicatesAreExactForAnyNumberOfThreads) {
   omp_set_num_threads(before);
   for (const std::vector<float>& bits : seen) EXPECT_EQ(bits, seen[0]);
 
-  // One place for all of them, and sixteen bits, where 2048 + 1 is 2048.
+  // One destination for all elements, in 16 bits, where 2048 + 1 is 2048.
   const Variable nowhere = zeros({kCount}, {.dtype = i64});
   const Variable ones_f16 = ones({32768}, {.dtype = f16});
   EXPECT_EQ(scatter_add(zeros({1}), 0, nowhere, ones({kCount})).item(), double(kCount));
@@ -263,7 +264,7 @@ TEST(Index, T42_OutOfRange) {
             }),
             "index_select: index 0 at position [0] is outside [0, 0)");
   EXPECT_EQ(values(x), (Doubles{0, 1, 2, 3, 4, 5}));
-  // The first of many, found by several threads.
+  // The first of many, searched by several threads.
   std::vector<int64_t> many(200000, 1);
   many[150000] = 9;
   many[190000] = 8;
@@ -294,7 +295,7 @@ TEST(Index, IndicesMayBeChangedOnlyUntilTheyAreSaved) {
 }
 
 TEST(Index, T40_LargeStrides) {
-  // 2^33 places, all in four floats.
+  // 2^33 elements in four floats.
   const Variable x = expand(tensor({1.0, 2.0, 3.0, 4.0}, {1, 4}), {int64_t(1) << 31, 4});
   EXPECT_EQ(values(gather(x, 0, tensor({(int64_t(1) << 31) - 1, int64_t(0)}, {1, 2}))),
             (Doubles{1, 2}));

@@ -1,4 +1,4 @@
-// Errors, exact values, large matrices and degenerate ones. Values are closed forms.
+// Errors, exact values, large matrices and degenerate matrices. Expected values are closed forms.
 #include "ops/linalg.h"
 
 #include <gtest/gtest.h>
@@ -129,18 +129,19 @@ TEST(Linalg, ExactValues) {
   const auto nothing = linalg::slogdet(matrix({1, 2, 2, 4}, {2, 2}));
   EXPECT_EQ(nothing.sign.item(), 0);
   EXPECT_EQ(nothing.logabsdet.item(), -std::numeric_limits<double>::infinity());
-  // A rotation by a right angle, and exp of its generator.
+  // A rotation by a right angle as the exponential of its generator.
   const double half_pi = std::acos(0.0);
   expect_near(linalg::matrix_exp(matrix({0, -half_pi, half_pi, 0}, {2, 2})), {0, -1, 1, 0});
   expect_near(linalg::matrix_exp(matrix({0, 1, 0, 0}, {2, 2})), {1, 1, 0, 1}, 1e-15);
   expect_near(linalg::matrix_exp(matrix({-700, 0, 0, 1}, {2, 2})), {std::exp(-700), 0, 0, M_E});
   expect_near(linalg::svdvals(matrix({3, 0, 0, -4}, {2, 2})), {4, 3});
-  expect_near(linalg::eigvalsh(matrix({2, 9, 1, 2}, {2, 2})), {1, 3});  // the lower triangle
+  expect_near(linalg::eigvalsh(matrix({2, 9, 1, 2}, {2, 2})), {1, 3});  // reads the lower triangle
   EXPECT_DOUBLE_EQ(linalg::matrix_norm(matrix({3, 0, 0, -4}, {2, 2}), "nuc").item(), 7);
 }
 
 TEST(Linalg, LeastSquaresSaysRankAndResidual) {
-  // y = 1 + 2 t through (0, 1), (1, 3), (2, 5) and 0.5 beside: residuals of the fit by hand.
+  // y = 1 + 2 t through (0, 1), (1, 3), (2, 5), and a second fit with a residual, both computed by
+  // hand.
   const Variable a = matrix({1, 0, 1, 1, 1, 2}, {3, 2});
   const auto fit = linalg::lstsq(a, matrix({1, 3, 5, 1, 4, 4}, {3, 2}).detach());
   EXPECT_EQ(values(fit.rank), (Values{2}));
@@ -151,7 +152,7 @@ TEST(Linalg, LeastSquaresSaysRankAndResidual) {
   EXPECT_LT(std::abs(exact.residuals.item()), 1e-24);
   const auto deficient = linalg::lstsq(matrix({1, 1, 1, 1, 1, 1}, {3, 2}), matrix({2, 2, 2}, {3}));
   EXPECT_EQ(deficient.rank.item(), 1);
-  expect_near(deficient.solution, {1, 1});  // the shortest
+  expect_near(deficient.solution, {1, 1});  // the solution of minimal norm
   EXPECT_EQ(deficient.residuals.numel(), 0);
   expect_near(linalg::pinv(matrix({1, 1, 1, 1}, {2, 2})), {0.25, 0.25, 0.25, 0.25});
   expect_near(linalg::pinv(matrix({4, 0, 0, 1}, {2, 2}), {.atol = 2}), {0.25, 0, 0, 0});
@@ -172,7 +173,7 @@ TEST(Linalg, DetOfASingularMatrixHasItsCofactorsAsGradient) {
       }
     expect_near(grad(y, x), cofactors, 1e-13);
   }
-  // To second order where the singular values differ.
+  // To second order, if the singular values differ.
   const Variable x = matrix({1, 2, 3, 2, 4, 6, 1, 0, 1}, {3, 3}).requires_grad_();
   const auto det = [](const std::vector<Variable>& in) { return linalg::det(in[0]); };
   const GradcheckResult result = gradcheck(det, {x}, {.order = 2});

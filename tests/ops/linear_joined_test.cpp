@@ -34,7 +34,7 @@ Variable joined(const std::vector<Variable>& in, const Two& two) {
   const Activated second = linear_joined(first, in[3], in[4], two[1]);
   return linear_joined(second, in[5], {}, Activation::kNone).y;
 }
-/// Where the first one's result is used besides.
+/// The result of the first layer has a second use.
 Variable joined_with_more(const std::vector<Variable>& in) {
   const Activated first = linear_joined({in[0]}, in[1], in[2], Activation::kGelu);
   return linear_joined(first, in[3], in[4], Activation::kNone).y + sum(square(first.y));

@@ -1,4 +1,4 @@
-// Losses: errors, exact values and the corners that the case table does not hold.
+// Losses: errors, exact values, and corner cases that the case table does not cover.
 #include "ops/loss.h"
 
 #include <gtest/gtest.h>

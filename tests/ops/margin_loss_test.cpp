@@ -1,5 +1,4 @@
-// Exact values, errors and corners of the losses of margins and likelihoods. Numbers by
-// PyTorch 1.13.
+// Exact values of PyTorch 1.13, errors and corner cases of losses of margins and likelihoods.
 #include <gtest/gtest.h>
 
 #include <cmath>

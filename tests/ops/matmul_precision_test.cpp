@@ -1,6 +1,6 @@
 // set_matmul_precision. On the CPU kMedium rounds operands to bfloat16 if the processor has
-// instructions for it, or by order of the environment (a second run of this file); else it changes
-// no bit.
+// instructions for it, or if the environment demands it (a second run of this file); otherwise it
+// changes no bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 
-// OpenMP's own; the library links it.
+// OpenMP functions, which the library links.
 extern "C" void omp_set_num_threads(int count);
 extern "C" int omp_get_max_threads();
 
@@ -108,7 +108,8 @@ TEST(MatmulPrecision, HighIsHighestOnTheCpu) {
   }
 }
 
-// Each operand is off by 2^-8 of itself at most, so a sum is by 2^-7 of its terms' sizes.
+// Each operand has an error of at most 2^-8 of its value, so a sum has an error of at most 2^-7 of
+// the sum of its terms' magnitudes.
 TEST(MatmulPrecision, MediumIsAsNearAsBFloat16) {
   manual_seed(2);
   int rounded = 0;
@@ -129,8 +130,8 @@ TEST(MatmulPrecision, MediumIsAsNearAsBFloat16) {
   EXPECT_TRUE(!rounds() || rounded > 20) << rounded;
 }
 
-// The sums are float's, and what is rounded is just the operands: large products are those of the
-// rounded matrices.
+// Sums are float32, and only the operands are rounded: large products equal those of the rounded
+// matrices.
 TEST(MatmulPrecision, MediumRoundsOperandsOnly) {
   if (!rounds()) return;
   manual_seed(3);
@@ -148,7 +149,7 @@ TEST(MatmulPrecision, MediumRoundsOperandsOnly) {
   expect_near(matmul(transpose(dy, 0, 1), a), matmul(transpose(bits(dy), 0, 1), bits(a)));
 }
 
-// float16 has more bits than that, bfloat16 is rounded as it is: neither is concerned.
+// The setting affects neither float16, which has more bits, nor bfloat16.
 TEST(MatmulPrecision, SixteenBitTypesKeepEveryBit) {
   manual_seed(6);
   for (const DType dtype : {f16, bf16, f64}) {
@@ -162,7 +163,7 @@ TEST(MatmulPrecision, SixteenBitTypesKeepEveryBit) {
   }
 }
 
-// Sums of bfloat16 are float's, rounded once: on processors with products of their own for it too.
+// Sums of bfloat16 products are float32, rounded once, also by a processor's bfloat16 instructions.
 TEST(MatmulPrecision, BFloat16IsSummedInFloat) {
   manual_seed(7);
   const auto rounded = [](const Shape& shape) { return randn(shape).to(bf16); };
@@ -174,7 +175,7 @@ TEST(MatmulPrecision, BFloat16IsSummedInFloat) {
       EXPECT_EQ(got[i].dtype(), bf16);
       const auto x = got[i].to_vector<double>(), y = exact[i].to_vector<double>(),
                  size = sizes[i].to_vector<double>();
-      if (i == 2 && std::string_view(c.name).ends_with("layer")) continue;  // b is a bias too
+      if (i == 2 && std::string_view(c.name).ends_with("layer")) continue;  // b is also a bias
       for (size_t k = 0; k < x.size(); ++k)
         ASSERT_NEAR(x[k], y[k], 0x1p-8 * std::abs(y[k]) + 0x1p-17 * size[k]) << c.name << i;
     }
@@ -201,7 +202,7 @@ TEST(MatmulPrecision, ABackwardPassGoesByItsOwnMoment) {
   EXPECT_EQ(gradients(kHighest, kHighest) != gradients(kHighest, kMedium), rounds());
 }
 
-// bfloat16 holds whole numbers up to 256, and the sums are exact.
+// bfloat16 represents whole numbers up to 256, and the sums are exact.
 TEST(MatmulPrecision, WholeNumbersStayExactForAnyNumberOfThreads) {
   const int before = omp_get_max_threads();
   for (const int threads : {1, 2, 3}) {

@@ -21,7 +21,7 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 
-// OpenMP's own; the library links it.
+// OpenMP functions, which the library links.
 extern "C" void omp_set_num_threads(int count);
 extern "C" int omp_get_max_threads();
 extern "C" void omp_set_dynamic(int on);
@@ -30,7 +30,7 @@ extern "C" void GOMP_parallel(void (*run)(void*), void* data, unsigned threads, 
 namespace tapegrad {
 namespace {
 
-/// Whole numbers in [-3, 3], so that float32 products are exact.
+/// Whole numbers in [-3, 3], whose float32 products are exact.
 Variable integers(const Shape& shape, DType dtype = f32, int seed = 1) {
   std::vector<double> values;
   uint32_t state = uint32_t(seed) * 2654435761u;
@@ -57,7 +57,7 @@ std::vector<double> naive(const Variable& a, const Variable& b) {
   return y;
 }
 
-/// A matrix (or batch) of this shape in memory that is laid out in one of several ways.
+/// A matrix (or batch) of this shape in one of several memory layouts.
 enum class Form { kDense, kTransposed, kWideRows, kEveryOther, kGarbage };
 constexpr Form kForms[] = {Form::kDense, Form::kTransposed, Form::kWideRows, Form::kEveryOther,
                            Form::kGarbage};
@@ -81,7 +81,7 @@ Variable laid_out(const Shape& shape, Form form, DType dtype, int seed) {
     case Form::kEveryOther:
       step[r - 2] = 2 * columns, step[r - 1] = 2, matrix = 2 * rows * columns;
       break;
-    case Form::kGarbage:  // sizes of 1 do not care about their stride
+    case Form::kGarbage:  // the stride of a dimension of size 1 is irrelevant
       if (rows == 1) step[r - 2] = -7777;
       if (columns == 1) step[r - 1] = 99999;
       break;
@@ -108,7 +108,7 @@ TEST(Matmul, T07_EveryLayoutOfBothOperandsIsExact) {
 }
 
 TEST(Matmul, T07_TransposedOperandsAndGradientsAreExact) {
-  // All 16: each operand and its gradient's use, plain or transposed, single and batched.
+  // All 16 combinations of plain and transposed operands and gradients, single and batched.
   for (bool batched : {false, true})
     for (int bits = 0; bits < 16; ++bits) {
       const auto shape = [&](int64_t rows, int64_t columns) {
@@ -162,7 +162,7 @@ TEST(Linear, T03_BatchOfNothingHasZeroWeightGradients) {
   EXPECT_EQ(x.grad().shape(), (Shape{0, 3}));
   EXPECT_EQ(w.grad().to_vector<float>(), std::vector<float>(12, 0.0f));
   EXPECT_EQ(b.grad().to_vector<float>(), std::vector<float>(4, 0.0f));
-  // No inner elements: the bias alone.
+  // No inner elements: the result is the bias.
   EXPECT_EQ(linear(integers({2, 0}), integers({4, 0}), b).to_vector<float>(), [&] {
     std::vector<float> twice = b.to_vector<float>();
     twice.insert(twice.end(), twice.begin(), twice.begin() + 4);
@@ -187,7 +187,7 @@ TEST(Linear, FusedAndRecordedBackwardAgreeExactly) {
 }
 
 TEST(Linear, SixteenBitRoundsOnce) {
-  // 256 + 1 + 1: bfloat16 cannot hold 257, so rounding the product first would lose both ones.
+  // 256 + 1 + 1: bfloat16 cannot represent 257, so rounding the product first would lose both ones.
   const Variable x(Tensor::from<float>({{256.0f, 1.0f}}, {1, 2}).to(bf16));
   const Variable w(Tensor::from<float>({{1.0f, 1.0f}}, {1, 2}).to(bf16));
   const Variable b(Tensor::from<float>({{1.0f}}, {1}).to(bf16));
@@ -204,7 +204,7 @@ TEST(Matmul, IntegersWrapAround) {
 }
 
 TEST(Matmul, T40_ExpandedOperandsAreReadInPlace) {
-  // One row seen a million times costs a copy of one row, and the strides of 0 are respected.
+  // One row expanded to many rows costs a copy of one row, and strides of 0 are respected.
   const Variable row = integers({1, 3});
   const Variable y = matmul(expand(row, {1000, 3}), integers({3, 2}, f32, 2));
   const std::vector<double> once = naive(row, integers({3, 2}, f32, 2));
@@ -213,7 +213,7 @@ TEST(Matmul, T40_ExpandedOperandsAreReadInPlace) {
 }
 
 TEST(Matmul, ThirdOrder) {
-  // d^3/dt^3 of sum((A t)(A t)(A t)) entries: matmul is linear in each use of t.
+  // d^3/dt^3 of the sum of the entries of (A t)(A t)(A t): matmul is linear in each use of t.
   Variable a = integers({3, 3}, f64, 1), t = integers({3, 3}, f64, 2);
   t.requires_grad_();
   const Variable y = sum(matmul(matmul(matmul(a, t), t), t));
@@ -234,7 +234,7 @@ TEST(Matmul, T04_ErrorsNameTheOpAndTheShapes) {
       f();
     } catch (const ShapeError& error) {
       const std::string text = error.message();
-      return text.substr(0, text.find("\n"));  // the shapes are drawn below
+      return text.substr(0, text.find("\n"));  // the drawing of the shapes follows
     }
     return std::string("no ShapeError");
   };
@@ -264,7 +264,7 @@ TEST(Matmul, T04_ErrorsNameTheOpAndTheShapes) {
   EXPECT_THROW(linear(integers({2, 2}), integers({2, 2}), integers({2}, f64)), DTypeError);
 }
 
-/// The sum of the results times `factor`, and its gradients, of linear or of linear_relu.
+/// The sum of the results of linear or linear_relu times `factor`, and its gradients.
 std::vector<Variable> run_linear(bool relu, const std::vector<Variable>& in,
                                  const Variable& factor) {
   const Variable y = relu ? linear_relu(in[0], in[1], in[2]) : linear(in[0], in[1], in[2]);
@@ -273,8 +273,8 @@ std::vector<Variable> run_linear(bool relu, const std::vector<Variable>& in,
   return results;
 }
 
-// Layers of a few columns have a kernel of their own on the CPU: exact on whole numbers, with any
-// number of rows before or behind its tiles, and in every operand's layout.
+// Narrow layers have their own kernel on the CPU. It is exact on whole numbers, for any number of
+// rows before or after its tiles, and for every layout of an operand.
 TEST(Linear, NarrowLayersAreExact) {
   for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{
            {1, 1}, {2, 20}, {20, 5}, {5, 1}, {16, 16}, {17, 33}, {64, 64}, {3, 63}})
@@ -323,9 +323,8 @@ TEST(Linear, ReluBehindChangesNoBitAndKeepsNaN) {
     EXPECT_TRUE(std::isnan(value));
 }
 
-// Layers of some rows are computed by other means than large and small ones (on the CPU, in
-// float32): exact on whole numbers for sizes on either side of the borders, with any number of
-// threads.
+// On the CPU in float32, layers with a medium number of rows use another algorithm. It is exact on
+// whole numbers for sizes on both sides of the limits, with any number of threads.
 TEST(Linear, LayersOfSomeRowsAreExact) {
   struct Sizes {
     int64_t rows, in, out;
@@ -367,7 +366,7 @@ TEST(Linear, RowsThatAreNotFiniteStayByThemselves) {
   fill_(last, -1);
   const std::vector<float> finite = linear_relu(x, w, b).to_vector<float>();
   x.value().data<float>()[7 * kIn + 3] = std::nanf("");
-  x.value().data<float>()[31 * kIn - 1] = kInfinity;  // the last one of row 30
+  x.value().data<float>()[31 * kIn - 1] = kInfinity;  // the last element of row 30
   const std::vector<float> sums = linear(x, w, b).to_vector<float>(),
                            got = linear_relu(x, w, b).to_vector<float>();
   for (size_t i = 0; i < got.size(); ++i) {
@@ -380,8 +379,8 @@ TEST(Linear, RowsThatAreNotFiniteStayByThemselves) {
   }
 }
 
-/// Layers of several sizes, run by several threads at once or from within a parallel region, give
-/// the same as one after the other.
+/// Layers of several sizes give equal results one after the other, on several threads at once, and
+/// inside of a parallel region.
 TEST(Linear, ManyThreadsMayUseTheSameLayers) {
   std::vector<Variable> x, w, b;
   std::vector<std::vector<float>> wanted;
@@ -396,7 +395,7 @@ TEST(Linear, ManyThreadsMayUseTheSameLayers) {
   const auto run_all = [&] {
     for (int k = 0; k < 5; ++k)
       for (size_t i = 0; i < x.size(); ++i) {
-        full({x[i].size(0), w[i].size(0)}, 55);  // in the memory that the result will have
+        full({x[i].size(0), w[i].size(0)}, 55);  // in memory that the result will reuse
         differing += linear(x[i], w[i], b[i]).to_vector<float>() != wanted[i];
       }
   };
@@ -409,14 +408,15 @@ TEST(Linear, ManyThreadsMayUseTheSameLayers) {
   EXPECT_EQ(differing, 0);
 }
 
-// A product counts on the threads that it was promised; with OMP_DYNAMIC there may be fewer.
+// The kernel relies on the number of threads that it requested; with OMP_DYNAMIC there may be
+// fewer.
 TEST(Matmul, ExactWhenOpenMPGivesFewerThreads) {
   const int before = omp_get_max_threads();
   for (const int64_t rows : {64, 600})
     for (const DType dtype : {f32, f64}) {
       omp_set_dynamic(1), omp_set_num_threads(before * 4);
       const Variable x = integers({rows, 300}, dtype), w = integers({200, 300}, dtype, 2);
-      full({rows, 200}, 55, {.dtype = dtype});  // in the memory that the result will have
+      full({rows, 200}, 55, {.dtype = dtype});  // in memory that the result will reuse
       EXPECT_EQ(linear(x, w).to_vector<double>(), naive(x, transpose(w, 0, 1)));
     }
   omp_set_dynamic(0), omp_set_num_threads(before);

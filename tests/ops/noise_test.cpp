@@ -1,5 +1,5 @@
-// The distributions and dropouts of ops/noise.h: what the numbers are, and errors. Seeds are fixed,
-// so that a test cannot fail by chance; the bounds are five standard deviations of the statistic.
+// Distributions and dropouts of ops/noise.h: statistics and errors. Seeds are fixed, so a test
+// cannot fail by chance. The bounds are five standard deviations of the statistic.
 #include "ops/noise.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(Noise, PoissonOnBothSidesOfTheSwitch) {
     const Variable x = poisson(full({kCount}, rate, {.dtype = f64}), generator);
     const Moments m = moments(x);
     EXPECT_NEAR(m.mean, rate, 5 * std::sqrt(rate / double(kCount))) << rate;
-    const double fourth = rate + 3 * rate * rate;  // central moment
+    const double fourth = rate + 3 * rate * rate;  // fourth central moment
     EXPECT_NEAR(m.var, rate, 5 * std::sqrt((fourth - rate * rate) / double(kCount)) + 1e-12)
         << rate;
     EXPECT_EQ(sum(abs(x - round(x))).item(), 0);
@@ -78,7 +78,7 @@ TEST(Noise, PoissonOnBothSidesOfTheSwitch) {
     EXPECT_THROW(poisson(full({2}, rate)), ArgumentError);
 }
 
-// Frequencies of small counts against the probability function.
+// Frequencies of small counts, compared with the probability function.
 TEST(Noise, PoissonProbabilities) {
   for (const double rate : {2.0, 12.0}) {
     Generator generator(4);
@@ -116,7 +116,7 @@ TEST(Noise, MultinomialWithoutReplacement) {
     EXPECT_NE(ids[2 * row + 1], 1);
     first += ids[2 * row] == 3 && ids[2 * row + 1] == 2;
   }
-  const double p = 0.6 * 3 / 4;  // 3, then 2 of the rest
+  const double p = 0.6 * 3 / 4;  // first 3, then 2 of the remaining weights
   EXPECT_NEAR(first / 20000, p, 5 * std::sqrt(p * (1 - p) / 20000));
   EXPECT_THROW(multinomial(tensor({1.0, 0.0, 1.0}), 3), ArgumentError);
   EXPECT_THROW(multinomial(tensor({1.0, 1.0}), 3), ArgumentError);
@@ -167,7 +167,7 @@ TEST(Noise, GumbelSoftmaxSamplesTheClasses) {
   }
   for (const double value : hard.to_vector<double>()) EXPECT_TRUE(value == 0 || value == 1);
 
-  // The gradient of hard samples is that of the soft ones with the same noise.
+  // The gradient of hard samples equals that of soft samples with the same noise.
   Doubles gradients[2];
   for (const bool is_hard : {false, true}) {
     Generator same(10);

@@ -55,7 +55,7 @@ TEST(BatchNorm, T44_EvaluationUsesAndKeepsThem) {
   EXPECT_EQ(values(y), (Doubles{4, 5.5, 6, 8.5}));
   EXPECT_EQ(values(mean), (Doubles{1, 2}));
   EXPECT_EQ(values(var), (Doubles{4, 16}));
-  zero_(const_cast<Variable&>(mean));  // changes afterwards do not reach backward
+  zero_(const_cast<Variable&>(mean));  // later changes do not affect backward
   sum(y).backward();
   EXPECT_EQ(values(x.grad()), (Doubles{1, 0.75, 1, 0.75}));
   EXPECT_EQ(values(weight.grad()), (Doubles{0, 0}));
@@ -88,7 +88,7 @@ TEST(BatchNorm, Errors) {
   EXPECT_THROW(batch_norm(x.to(i64), three, three), DTypeError);
 }
 
-/// Values and gradients of larger inputs against the definition, composed of other ops.
+/// Values and gradients of larger inputs, compared with the definition composed of other ops.
 TEST(BatchNorm, AgreesWithItsDefinition) {
   for (const Shape& shape : {Shape{50, 300}, Shape{6, 5, 1200}, Shape{8, 3, 7, 9}, Shape{4, 1100}})
     for (bool training : {true, false}) {
@@ -136,7 +136,7 @@ TEST(BatchNorm, SecondOrder) {
 }
 
 TEST(BatchNorm, SixteenBitsKeepFloatStatistics) {
-  Variable x = full({512, 2}, 300.0, {.dtype = f16});  // the sum is not a float16
+  Variable x = full({512, 2}, 300.0, {.dtype = f16});  // the sum exceeds float16
   const Variable mean = zeros({2}), var = ones({2});
   const Variable y = batch_norm(x, mean, var, {}, {}, {.training = true, .momentum = 1.0});
   EXPECT_EQ(values(mean), (Doubles{300, 300}));
@@ -144,7 +144,7 @@ TEST(BatchNorm, SixteenBitsKeepFloatStatistics) {
   for (double value : values(y)) EXPECT_EQ(value, 0);
 }
 
-// A model in mixed precision: parameters and statistics are float32. Values by PyTorch 1.13.
+// A model in mixed precision: parameters and statistics are float32. Values of PyTorch 1.13.
 TEST(BatchNorm, SixteenBitsWithFloatParameters) {
   struct Expected {
     bool training;
@@ -233,7 +233,8 @@ void expect_normalised_floats(const Variable& x, double offset) {
   for (const double distance : values(abs(y.to(f64) - exact))) ASSERT_LE(distance, tolerance);
 }
 
-/// Squares of floats that vanish or overflow in float, and means far from the values' distances.
+/// Floats whose squares underflow or overflow, and means that are large relative to the
+/// differences.
 TEST(LayerNorm, FloatsOfAnySize) {
   for (int64_t n : {2, 31, 32, 100, 1024, 2500})
     for (double size : {1.0, 1e-25, 1e-35, 1e25, 1e38})
@@ -244,7 +245,8 @@ TEST(LayerNorm, FloatsOfAnySize) {
       }
 }
 
-/// A row is summed around the mean of its first elements, unless that is far from all others.
+/// A row is summed around the mean of its first elements, unless that mean is far from the other
+/// elements.
 TEST(LayerNorm, FirstElementsUnlikeTheOthers) {
   for (int64_t n : {5, 64, 1024, 40000})
     for (double ahead : {0.5, 3.0, 100.0, 1e6}) {
@@ -282,7 +284,7 @@ TEST(LayerNorm, ErrorsAndEmptyBatch) {
   EXPECT_EQ(values(w.grad()), (Doubles{0, 0, 0}));
 }
 
-// x[i] = i^1.5 in [1, 4, 3]; expected values by PyTorch 1.13.
+// x[i] = i^1.5 in [1, 4, 3]; expected values of PyTorch 1.13.
 Variable powers() {
   Doubles numbers(12);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::pow(double(i), 1.5);

@@ -28,7 +28,7 @@ Variable counted(const Shape& shape, DType dtype = f32) {
   return Variable(Tensor::from<double>(values, shape).to(dtype));
 }
 
-/// The gradient of the sum of the maxima, each weighted 1, 2, 3, ...
+/// The gradient of the sum of the maxima with weights 1, 2, 3, ...
 std::vector<float> weighted_gradient(Variable x, MaxPool2dOptions options) {
   x.requires_grad_();
   const Variable y = max_pool2d(x, options);
@@ -80,7 +80,7 @@ TEST(MaxPool, MinusInfinityIsAnElementLikeAnyOther) {
 }
 
 TEST(MaxPool, AWindowInThePaddingAloneIsMinusInfinityWithoutGradient) {
-  // Rows -1 and 2 of an image of 2 rows.
+  // Windows over rows -1 and 2 of an image of 2 rows.
   const MaxPool2dOptions o{.kernel_size = 2, .stride = 1, .padding = 1, .dilation = 3};
   Variable x = image({1, 2, 3, 4}, 2, 2);
   EXPECT_EQ(max_pool2d(x, o).item(), -double(kInf));
@@ -88,7 +88,8 @@ TEST(MaxPool, AWindowInThePaddingAloneIsMinusInfinityWithoutGradient) {
 }
 
 TEST(MaxPool, VectorPathAgreesWithTheGeneralOne) {
-  // 2 x 2 windows by stride; the same windows by asking for padding and cutting it off.
+  // 2 x 2 windows with stride 2; and the same windows by padding the image and removing the outer
+  // results.
   for (const Shape& shape : {Shape{3, 5, 24, 24}, Shape{2, 3, 37, 51}, Shape{1, 1, 2, 3}})
     for (DType dtype : {f32, f64, bf16}) {
       Variable x = counted(shape, dtype), z = counted(shape, dtype);
@@ -125,7 +126,8 @@ TEST(AvgPool, DividesByWhatItCounts) {
   EXPECT_EQ(avg_pool2d(x, {.kernel_size = 2, .stride = 2, .padding = 1, .count_include_pad = false})
                 .to_vector<float>(),
             (std::vector<float>{1, 2, 3, 4}));
-  // The last window of ceil_mode counts the padded image, not the whole kernel.
+  // In ceil_mode the last window divides by its size inside the padded image, not by the kernel's
+  // size.
   EXPECT_EQ(avg_pool2d(image({1, 2, 4}, 1, 3), {.kernel_size = {1, 2}, .ceil_mode = true})
                 .to_vector<float>(),
             (std::vector<float>{1.5, 4}));

@@ -1,4 +1,4 @@
-// Expected values are worked out by hand, or PyTorch's where it says so.
+// Expected values are computed by hand, or PyTorch's where stated.
 #include "ops/products.h"
 
 #include <cmath>
@@ -58,7 +58,7 @@ TEST(Einsum, WholeNumbersStayWhole) {
   EXPECT_EQ(einsum("ij->", {a}).item(), 10);
 }
 
-// Ten matrices in a chain: more than are planned together. The wrong order would need 64^5 numbers.
+// Ten matrices in a chain, more than are planned together. The wrong order would need 64^5 numbers.
 TEST(Einsum, ManyOperands) {
   std::string left, letters = "abcdefghijk";
   std::vector<Variable> matrices;
@@ -136,7 +136,7 @@ TEST(Statistics, NanIsLeftOut) {
 }
 
 TEST(Statistics, Histc) {
-  // PyTorch's: both ends are inside, NaN and what is beyond is not.
+  // As in PyTorch: both ends are included; NaN and values outside are not.
   const Variable x = make({0, 0.5, 1, 2, 3, -1, kNaN});
   EXPECT_EQ(histc(x, 2, 0, 2).to_vector<double>(), (Doubles{2, 2}));
   EXPECT_EQ(histc(make({1, 1, 1}), 2).to_vector<double>(), (Doubles{0, 3}));

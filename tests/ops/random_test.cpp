@@ -25,8 +25,8 @@ uint32_t word(RandomState state, uint64_t i) {
   return philox(state.seed, state.offset + i / 4)[i % 4];
 }
 
-/// The largest distance between the values' distribution and the given one, times sqrt(n): above
-/// 1.95 with probability 0.001 (Kolmogorov and Smirnov).
+/// The largest distance between the empirical and the given distribution, times sqrt(n); above 1.95
+/// with probability 0.001 (Kolmogorov-Smirnov).
 template <typename Distribution>
 double kolmogorov_smirnov(std::vector<double> values, Distribution cdf) {
   std::sort(values.begin(), values.end());
@@ -50,9 +50,9 @@ TEST(Random, T68_KnownAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// Elements depend on seed, offset and index alone, in any block and on any thread.
+// Elements depend only on seed, offset and index, in any block and on any thread.
 TEST(Random, T67_EveryElementIsItsWord) {
-  // The second counts past 2^32.
+  // The second state counts past 2^32.
   for (const RandomState state : {RandomState{7, 11}, RandomState{~0ull / 3, 0xffffffffu - 5000}}) {
     Generator generator;
     generator.set_state(state);
@@ -67,8 +67,8 @@ TEST(Random, T67_EveryElementIsItsWord) {
   }
 }
 
-// The kernels' vectors against the same formula one number at a time: fused multiply-adds make the
-// bits equal.
+// The vectorised kernels equal the same formula for one number at a time; fused multiply-adds make
+// the bits equal.
 TEST(Random, T68_NormalsAreTheScalarFormulaBitForBit) {
   const RandomState state{123, 5};
   Generator generator;
@@ -140,7 +140,7 @@ TEST(Random, NormalMoments) {
   for (size_t i = 0; i < z.size(); ++i) {
     sum += z[i];
     squares += z[i] * z[i];
-    products += z[i] * z[i ^ 1];  // of the pairs of Box and Muller
+    products += z[i] * z[i ^ 1];  // of the pairs of the Box-Muller transform
   }
   EXPECT_NEAR(sum / 1e6, 0.0, 5e-3);
   EXPECT_NEAR(squares / 1e6, 1.0, 7.1e-3);
@@ -223,7 +223,7 @@ TEST(Random, Permutation) {
   EXPECT_EQ(randperm(7, {.dtype = i32}).dtype(), i32);
   EXPECT_THROW(randperm(-1), ArgumentError);
   EXPECT_THROW(randperm(300, {.dtype = u8}), ArgumentError);
-  // Each order of three has its turn.
+  // Each order of three elements occurs.
   std::array<int, 27> counts{};
   for (int i = 0; i < 6000; ++i) {
     const auto p = randperm(3, {}, generator).to_vector<int64_t>();
@@ -362,7 +362,7 @@ TEST(Dropout, Arguments) {
   EXPECT_THROW(dropout(ones({2}, {.dtype = i64}), 0.5), DTypeError);
 }
 
-/// The op, and what it stands for, of the same numbers.
+/// Compares the op with its definition, with equal random numbers.
 void expect_same_bits(const Variable& x, const Variable& residual, double p, bool training = true) {
   manual_seed(5);
   const Variable together = dropout_add(x, residual, p, training);
@@ -399,7 +399,7 @@ TEST(DropoutAdd, Gradients) {
       },
       {x, residual}, {.order = 2});
   EXPECT_TRUE(result) << result.message;
-  const Variable same = leaf();  // both operands at once
+  const Variable same = leaf();  // both operands are one variable
   dropout_add(same, same, 0.25).backward(ones({5, 3}, {.dtype = f64}));
   for (const double dy : same.grad().to_vector<double>())
     EXPECT_TRUE(dy == 1.0 || dy == 1 + 1 / 0.75) << dy;

@@ -16,7 +16,7 @@
 #include "ops/unary.h"
 #include "ops/view.h"
 
-// OpenMP's own; the library links it.
+// OpenMP functions, which the library links.
 extern "C" void omp_set_num_threads(int count);
 extern "C" int omp_get_max_threads();
 
@@ -37,7 +37,7 @@ Variable make(const Doubles& numbers, DType dtype = f64) {
 }
 Variable leaf(const Doubles& numbers) { return make(numbers).requires_grad_(); }
 
-/// Whole numbers that differ from place to place: sums of them are exact.
+/// Different whole numbers, whose sums are exact.
 Variable counted(const Shape& shape, DType dtype) {
   Doubles numbers(numel(shape));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = double(int64_t(i * 37 % 23) - 11);
@@ -132,8 +132,8 @@ TEST(Reduce, T30_Ties) {
   EXPECT_EQ(argmax(make(Doubles(3000, 1.0), f32)).item(), 0);
 }
 
-/// Rows of up to 64 elements are looked at side by side: the first of ties, or the first NaN, is
-/// found in any row of any block.
+/// Rows of up to 64 elements are processed side by side: the first of ties, or the first NaN, is
+/// found in every row of every block.
 TEST(Reduce, ShortRowsHaveTheirFirstExtreme) {
   for (const DType dtype : {f32, f64, bf16, i64, u8})
     for (const int64_t columns : {1, 2, 10, 63, 64, 65})
@@ -177,7 +177,7 @@ TEST(Reduce, T33_NormAtZero) {
   EXPECT_EQ(norm(x, kInf).item(), 4);
   EXPECT_EQ(norm(x, -kInf).item(), 0);
   EXPECT_EQ(norm(x, 1.0).item(), 7);
-  EXPECT_EQ(norm(make({3e30, 4e30}, f32)).item(), 5e30f);  // the squares are not float32s
+  EXPECT_EQ(norm(make({3e30, 4e30}, f32)).item(), 5e30f);  // the squares exceed float32
 }
 
 TEST(Reduce, T35_AccurateSums) {
@@ -187,7 +187,7 @@ TEST(Reduce, T35_AccurateSums) {
   const Variable x = make({32000, 32000, 32000, 32000, -32000, -32000, -32000, -32000}, f16);
   EXPECT_EQ(sum(x).item(), 0);
   EXPECT_EQ(values(sum(reshape(x, {8, 1}), {0})), Doubles{0});
-  EXPECT_EQ(mean(make({60000, 60000}, f16)).item(), 60000);  // the sum is not a float16
+  EXPECT_EQ(mean(make({60000, 60000}, f16)).item(), 60000);  // the sum exceeds float16
   EXPECT_EQ(sum(ones({1024}, {.dtype = bf16})).item(), 1024);
   EXPECT_EQ(values(sum(ones({1024, 3}, {.dtype = bf16}), {0})), Doubles(3, 1024));
 }
@@ -199,7 +199,7 @@ TEST(Reduce, T37_VarianceFarFromZero) {
     EXPECT_EQ(var(x).item(), dtype == f32 ? double(float(5.0 / 3)) : 5.0 / 3);
     EXPECT_EQ(values(var(reshape(x, {4, 1}), {0}, {.correction = 0})), Doubles{1.25});
   }
-  // Neighbours of 1e7 in float32, whose mean is not one.
+  // Neighbours of 1e7 in float32, whose mean is not a float32.
   EXPECT_EQ(var(make({1e7, 1e7 + 1}, f32), {.correction = 0}).item(), 0.25);
   EXPECT_TRUE(std::isnan(var(make({1})).item()));
   Variable flat = leaf({2, 2, 2});
@@ -238,7 +238,7 @@ TEST(Reduce, IntegersSumInSixtyFourBits) {
   EXPECT_EQ(any(mask).dtype(), boolean);
 }
 
-/// Every way through the frame against plain loops: rows and columns, many sizes, layouts.
+/// Every code path, compared with plain loops: rows and columns, many sizes, layouts.
 TEST(Reduce, SumOfEveryLayout) {
   const std::vector<Shape> shapes{{1, 1},     {7, 5},        {3, 100},     {100, 3},  {1500, 17},
                                   {17, 1500}, {2, 3000},     {3000, 2},    {5, 7, 9}, {2, 33, 40},
@@ -248,7 +248,7 @@ TEST(Reduce, SumOfEveryLayout) {
       for (int mask = 1; mask < 1 << shape.rank(); ++mask)
         for (bool reversed : {false, true}) {
           Variable x = counted(shape, dtype);
-          if (reversed) {  // the same values, the strides the other way round
+          if (reversed) {  // the same values with strides in reverse order
             Dims back;
             for (int i = shape.rank() - 1; i >= 0; --i) back.push_back(i);
             x = permute(clone(permute(x, back)), back);
@@ -299,7 +299,7 @@ TEST(Reduce, SameForAnyNumberOfThreads) {
   omp_set_num_threads(before);
 }
 
-/// The first of equals, over rows and columns of several blocks and pieces.
+/// The first of equal extremes, in rows and columns of several blocks and pieces.
 TEST(Reduce, ExtremesOfLargeTensors) {
   for (const Shape& shape : {Shape{3, 1500, 1}, Shape{2, 1500, 3}, Shape{1, 200000, 1},
                              Shape{1, 90000, 2}, Shape{2, 40, 1100}}) {
@@ -337,7 +337,7 @@ TEST(Reduce, ProductWithZeros) {
   check({0, 3, 0}, {0, 0, 0});
   check({0, 0, 0, 2}, {0, 0, 0, 0});
   check({7}, {1});
-  // The second derivative in the two zeros is the product of the others.
+  // The mixed second derivative for the two zeros is the product of the other elements.
   Variable x = leaf({0, 3, 0});
   const Variable first = grad(prod(x), x, {.create_graph = true});
   EXPECT_EQ(values(grad(sum(select(first, 0, 0)), x)), (Doubles{0, 0, 3}));

@@ -1,5 +1,5 @@
 // Attention, bags of embeddings, recurrent networks and ctc_loss: exact values and errors. Numbers
-// that are not by hand are PyTorch 1.13's.
+// that are not computed by hand are PyTorch 1.13's.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -69,13 +69,13 @@ TEST(Attention, Refuses) {
   EXPECT_THROW(scaled_dot_product_attention(q, q.to(f32), v), DTypeError);
 }
 
-/// softmax(scale q k^T + mask) v by ops, of which each has a test of its own.
+/// softmax(scale q k^T + mask) v, composed of ops that are tested elsewhere.
 Variable by_ops(const Variable& q, const Variable& k, const Variable& v, const Variable& added) {
   const double scale = 1 / std::sqrt(double(q.size(-1)));
   return matmul(softmax(matmul(q * scale, transpose(k, -2, -1)) + added, -1), v);
 }
 
-// Blocks of 128 queries and 512 keys, or parts of them; heads that lie as a network's do.
+// Full and partial blocks of 128 queries and 512 keys; heads in the layout of a network.
 TEST(Attention, BlocksGiveWhatOpsGive) {
   enum class Mask { kNone, kCausal, kBool, kAdded };
   manual_seed(3);
@@ -205,7 +205,7 @@ TEST(Recurrent, DropoutBetweenLayersOnly) {
   const std::vector<Variable> weights{wave({2, 3}), wave({2, 2}), wave({2, 2}), wave({2, 2})};
   const Variable x = wave({3, 1, 3});
   const RecurrentOptions all{.num_layers = 2, .dropout = 1.0, .training = true};
-  // The second layer sees zeros, and so stays at its first state, 0.
+  // The second layer receives zeros and therefore stays at its initial state 0.
   EXPECT_EQ(rnn_tanh(x, {}, weights, all)[0].to_vector<double>(), Doubles(6, 0));
   const std::vector<Variable> one{weights[0], weights[1]};
   EXPECT_NE(rnn_tanh(x, {}, one, {.dropout = 1.0, .training = true})[0].to_vector<double>(),

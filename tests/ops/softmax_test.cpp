@@ -27,7 +27,7 @@ Variable make(const Doubles& numbers, const Shape& shape, DType dtype) {
 
 TEST(Softmax, T31_Extremes) {
   for (DType dtype : {f32, f64, bf16, f16})
-    for (int dim : {0, 1}) {  // side by side, and in a row
+    for (int dim : {0, 1}) {  // rows side by side, and contiguous rows
       const Shape shape = dim == 0 ? Shape{2, 1} : Shape{1, 2};
       const auto row = [&](double a, double b) { return make({a, b}, shape, dtype); };
       EXPECT_EQ(values(softmax(row(1e4, 0), dim)), (Doubles{1, 0}));
@@ -40,7 +40,7 @@ TEST(Softmax, T31_Extremes) {
     }
 }
 
-/// One NaN spoils its row, wherever it is and whatever infinities are beside it, and no other.
+/// A NaN makes its whole row NaN, for any position and beside infinities, and affects no other row.
 TEST(Softmax, NaNAnywhere) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (DType dtype : {f32, f64, bf16, f16})
@@ -64,7 +64,7 @@ TEST(Softmax, NaNAnywhere) {
         }
 }
 
-/// Rows of several blocks and strips, of every dtype, against plain loops in double.
+/// Rows of several blocks and strips, in every dtype, compared with plain loops in double.
 TEST(Softmax, LongRows) {
   for (DType dtype : {f32, f64, bf16, f16})
     for (const Shape& shape : {Shape{3, 2500, 1}, Shape{2, 30, 300}, Shape{1, 1, 5},
@@ -107,7 +107,8 @@ TEST(Softmax, LongRows) {
     }
 }
 
-/// Rows along dim: random, random and wide, with an exp that vanishes, with a mask's infinity.
+/// Rows along dim: random, random with a wide range, with an exp that underflows, with a mask's
+/// -inf.
 Variable different_rows(int64_t rows, int64_t n, int dim, DType dtype) {
   Doubles numbers(size_t(rows * n));
   for (int64_t row = 0; row < rows; ++row)
@@ -132,8 +133,8 @@ std::vector<Variable> all_results(const Variable& rows, const Variable& weights,
   return results;
 }
 
-/// A row's results have the same bits whatever rows are beside it: none, and where rows lie side by
-/// side (which adds up in another order) any other one.
+/// A row's results have the same bits for any neighbouring rows: alone, and (with another order of
+/// summation) side by side with any other row.
 TEST(Softmax, RowsDoNotKnowEachOther) {
   constexpr int64_t kRows = 19;
   for (DType dtype : {f32, f64, bf16, f16})
@@ -155,7 +156,7 @@ TEST(Softmax, RowsDoNotKnowEachOther) {
       }
 }
 
-/// Equal elements of a row have equal results, wherever they stand.
+/// Equal elements of a row have equal results at any position.
 TEST(Softmax, EqualElements) {
   for (DType dtype : {f32, f64, bf16, f16})
     for (int64_t n = 3; n <= 70; ++n) {
@@ -185,7 +186,7 @@ TEST(Softmax, FusedAndRecordedGradientsAgree) {
     }
 }
 
-/// No work, and none that grows with how many or how long the rows would be.
+/// Empty tensors take no time, however many or long the rows would be.
 TEST(Softmax, T03_NothingButWide) {
   const Shape shape{0, int64_t(1) << 31, int64_t(1) << 31};
   for (auto f : {softmax, log_softmax})

@@ -88,7 +88,7 @@ TEST(Sort, Quantile) {
   EXPECT_EQ(quantile(x, 0.5).item(), 2.5);
   expect_values(quantile(x, make({0, 0.5, 1})), {1, 2.5, 10});
   EXPECT_EQ(quantile(x, 0.4, {.interpolation = Interpolation::kNearest}).item(), 2);
-  // One row with a NaN does not spoil the other.
+  // A NaN in one row does not affect the other.
   expect_values(quantile(make({1, kNaN, 3, 4}, {2, 2}), 0.5, {.dim = 1}), {kNaN, 3.5});
   EXPECT_EQ(quantile(zeros({2, 3, 4}), make({0.1, 0.2}), {.dim = 1, .keepdim = true}).shape(),
             (Shape{2, 2, 1, 4}));
@@ -130,7 +130,7 @@ TEST(Scan, CumprodGradientWithZeros) {
   expect_values(zeros.grad(), {1, 0, 0});
 }
 
-TEST(Scan, RunningExtremesTakeTheLastOfEqualOnes) {  // as PyTorch does
+TEST(Scan, RunningExtremesTakeTheLastOfEqualOnes) {  // as in PyTorch
   const auto up = cummax(make({1, 1, 0, kNaN, 5}), 0);
   expect_values(up.values, {1, 1, 1, kNaN, kNaN});
   EXPECT_EQ(ints(up.indices), (Ints{0, 1, 1, 3, 3}));

@@ -1,4 +1,4 @@
-// Values that are not said to be PyTorch's were computed with mpmath to 40 digits.
+// Values that are not marked as PyTorch's were computed with mpmath to 40 digits.
 #include "ops/special.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace tapegrad {
 namespace {
 
-/// Of the type that is written, not of the default one.
+/// Makes a tensor of type T, not of the default type.
 template <typename T>
 Variable make(const std::vector<T>& values) {
   return Variable(Tensor::from<T>(values, {int64_t(values.size())}));
@@ -28,7 +28,7 @@ struct Point {
   double x, y;
 };
 
-/// Within 4 units of the last place of each value by itself, in float64 and float32.
+/// Expects each value within 4 units in the last place, in float64 and float32.
 template <typename F>
 void expect_values(const char* name, F f, const std::vector<Point>& points) {
   for (const auto& [x, y] : points) {
@@ -45,7 +45,7 @@ void expect_values(const char* name, Function f, const std::vector<Point>& point
       name, [f](const Variable& x) { return f(x, Where::current()); }, points);
 }
 
-/// NaN equals NaN, and zeros have signs.
+/// NaN equals NaN, and the signs of zeros are compared.
 void expect_exactly(const Variable& got, const Doubles& expected) {
   const Doubles values = got.to_vector<double>();
   ASSERT_EQ(values.size(), expected.size());
@@ -109,7 +109,7 @@ TEST(Special, GammaFunctionsOverTheWholeRange) {
   expect_values("digamma", digamma,
                 {{0.001, -1000.5755719318103},
                  {0.5, -1.9635100260214235},
-                 {1.4616321449683622, -9.241265521729427e-17},  // beside its zero
+                 {1.4616321449683622, -9.241265521729427e-17},  // close to its zero
                  {1.46, -0.0015805619870834522},
                  {1.7, 0.2085478748734939},
                  {2.5, 0.7031566406452432},
@@ -145,7 +145,7 @@ TEST(Special, GammaFunctionsOverTheWholeRange) {
                  {-0.25, 492198.7533428746},
                  {-0.75, 492226.7524508089},
                  {-7.6, 31893.173701512314}});
-  // By the defining sum in decimals of 60 digits.
+  // The defining sum in decimals of 60 digits.
   expect_values(
       "polygamma(30)", order(30),
       {{0.7, -1.681205625310475e+37}, {2.5, -1.2232990235199246e+20}, {9.9, -38.18758617538602}});
@@ -155,7 +155,7 @@ TEST(Special, GammaFunctionsOverTheWholeRange) {
                  {9.9, -1.5404873732348295e+21}});
 }
 
-// As PyTorch gives them, but for polygamma(1, -1), whose pole PyTorch reaches only nearly.
+// Values of PyTorch, except polygamma(1, -1), where PyTorch does not reach the pole exactly.
 TEST(Special, EdgeValues) {
   expect_exactly(digamma(make<double>({0.0, -0.0, -1, kInf, -kInf, kNaN})),
                  {-kInf, kInf, kNaN, kInf, kNaN, kNaN});

@@ -25,7 +25,7 @@ Ints ints(const Variable& x) { return x.to_vector<int64_t>(); }
 /// 0, 1, 2 ...
 Variable count(const Shape& shape) { return reshape(arange(numel(shape)), shape); }
 
-// Shapes and values as NumPy gives them.
+// Shapes and values are NumPy's.
 TEST(Subscript, Views) {
   Variable x = count({3, 4});
   EXPECT_EQ(ints(at(x, {1})), (Ints{4, 5, 6, 7}));
@@ -42,7 +42,8 @@ TEST(Subscript, IndexTensors) {
   const Variable i = tensor<int64_t>({0, -1}), j = tensor<int64_t>({2, 0}, {2, 1});
   EXPECT_EQ(at(x, {Slice{}, i}).shape(), (Shape{2, 2, 4}));
   EXPECT_EQ(at(x, {Slice{}, Slice{}, j}).shape(), (Shape{2, 3, 2, 1}));
-  EXPECT_EQ(at(x, {i, Slice{}, j}).shape(), (Shape{2, 2, 3}));  // not neighbours: in front
+  // not neighbours, so their dimensions come first
+  EXPECT_EQ(at(x, {i, Slice{}, j}).shape(), (Shape{2, 2, 3}));
   EXPECT_EQ(ints(at(x, {i, j, 1})), (Ints{9, 21, 1, 13}));
   EXPECT_EQ(at(x, {i, newaxis}).shape(), (Shape{2, 1, 3, 4}));
   EXPECT_EQ(at(x, {scalar(1)}).shape(), (Shape{3, 4}));
@@ -87,7 +88,7 @@ TEST(Subscript, Assignment) {
   EXPECT_THROW(index_put_(x, {0}, 0.5), DTypeError);
 }
 
-// Only the value that stayed has a gradient.
+// Only the value that was written last has a gradient.
 TEST(Subscript, GradientOfRepeatedIndices) {
   const Variable x = make({1, 2, 3}).requires_grad_();
   const Variable values = make({10, 20}).requires_grad_();
@@ -122,7 +123,7 @@ TEST(Scatter, ProductOverZeros) {
   EXPECT_EQ(source.grad().to_vector<double>(), (Doubles{8, 0, 0, 6}));
 }
 
-// Values of PyTorch 1.13, which refuses the last: there by hand.
+// Values of PyTorch 1.13, except the last, which PyTorch rejects and which is computed by hand.
 TEST(Scatter, SecondDerivativesOfAProductOverZeros) {
   const auto check = [](const Doubles& own, const Doubles& from, const Doubles& in_x,
                         const Doubles& in_source) {

@@ -22,7 +22,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 using Op = Variable (*)(const Variable&, Where);
 using Exact = long double (*)(long double);
 
-/// |got - expected| in units of the last place of expected; 0 where both are NaN or equal.
+/// |got - expected| in units in the last place of expected; 0 if both are NaN or equal.
 template <typename R>
 double ulps(R got, long double expected) {
   if (std::isnan(expected) || std::isnan(got))
@@ -37,7 +37,7 @@ double ulps(R got, long double expected) {
 
 struct Range {
   double low, high;
-  bool logarithmic = false;  // spread over the exponents, with both signs unless low stays positive
+  bool logarithmic = false;  // spread over the exponents, with both signs unless low is positive
   bool negative = false;
 };
 
@@ -73,7 +73,7 @@ struct Row {
   const char* name;
   Op op;
   Exact exact;
-  double allowed;  // in ulp; the worst seen on AVX2 and AVX-512 is next to it
+  double allowed;  // in ulp; the comment is the largest error on AVX2 and AVX-512
 };
 
 const Row kRows[] = {
@@ -224,7 +224,7 @@ TEST(Unary, Clamp) {
   EXPECT_EQ(target.to_vector<int64_t>()[0], -5);
 }
 
-// Every order of the gradient by the same rule: the n-th derivative of exp(2x) is 2^n exp(2x).
+// The same rule gives gradients of every order: the n-th derivative of exp(2x) is 2^n exp(2x).
 TEST(Unary, FifthDerivative) {
   const Variable x = tensor<double>({0.3}, {.dtype = f64, .requires_grad = true});
   Variable y = exp(x * 2);
@@ -302,7 +302,7 @@ TEST(Unary, T16_InPlaceOnALeaf) {
   EXPECT_THROW(exp_(k), DTypeError);
 }
 
-// A result does not depend on where in a tensor its element lies, nor on its neighbours.
+// A result does not depend on the position of its element in the tensor, nor on its neighbours.
 TEST(Unary, SameBitsAtEveryPosition) {
   for (DType dtype : {f32, f64}) {
     Generator generator(5);

@@ -19,7 +19,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 Doubles values(const Variable& x) { return x.to_vector<double>(); }
-/// 0, 1, 2, ... of a shape.
+/// 0, 1, 2, ... in the given shape.
 Variable counted(const Shape& shape, DType dtype = f64) {
   return reshape(arange(numel(shape), {.dtype = dtype}), shape);
 }
@@ -57,7 +57,7 @@ TEST(View, T09_ReshapeCopiesWhereViewCannot) {
   EXPECT_THROW(view(x, {6}), ShapeError);
   EXPECT_EQ(values(reshape(x, {6})), (Doubles{0, 3, 1, 4, 2, 5}));
   EXPECT_FALSE(shares(x, reshape(x, {6})));
-  // What strides allow is a view, also of what is not contiguous.
+  // If the strides permit, the result is a view, also for tensors that are not contiguous.
   EXPECT_TRUE(shares(x, view(x, {3, 1, 2, 1})));
   EXPECT_EQ(values(view(x, {3, 1, 2, 1})), values(x));
   const Variable wide = slice(counted({4, 6}), 0, 0, kEnd, 2);  // rows 0 and 2
@@ -152,7 +152,7 @@ TEST(View, SqueezeAndUnsqueeze) {
   EXPECT_THROW(unsqueeze(x, 4), IndexError);
   EXPECT_THROW(squeeze(x, 3), IndexError);
   EXPECT_THROW(unsqueeze(zeros({1, 1, 1, 1, 1, 1, 1, 1}), 0), ShapeError);  // a ninth
-  // Of a transposed tensor too they are views.
+  // Also views for a transposed tensor.
   const Variable y = transpose(counted({2, 3}), 0, 1);
   EXPECT_TRUE(shares(y, unsqueeze(y, 1)));
   EXPECT_EQ(values(squeeze(unsqueeze(y, 1))), values(y));
@@ -194,7 +194,7 @@ TEST(View, CatPromotesAndSkipsEmptyVectors) {
   EXPECT_EQ(values(stack({scalar(1.0), scalar(2.0)})), (Doubles{1, 2}));
   EXPECT_EQ(stack({x, x}, -1).shape(), (Shape{2, 3, 2}));
 
-  // Each gradient has its own dtype and shape.
+  // Each gradient has the dtype and shape of its input.
   Variable a = counted({2}, f32).requires_grad_(), b = counted({3}, f64).requires_grad_();
   Variable none = zeros({0}, {.requires_grad = true});
   sum(mul(cat({a, none, b}), counted({5}))).backward();
@@ -215,7 +215,8 @@ TEST(View, SplitAndChunk) {
   EXPECT_EQ(sizes(split(x, 3)), (Sizes{3, 3, 1}));
   EXPECT_EQ(sizes(split(x, std::vector<int64_t>{0, 5, 2})), (Sizes{0, 5, 2}));
   EXPECT_EQ(sizes(chunk(x, 3)), (Sizes{3, 3, 1}));
-  EXPECT_EQ(sizes(chunk(x, 5)), (Sizes{2, 2, 2, 1}));  // at most five
+  // chunk returns at most as many pieces as requested
+  EXPECT_EQ(sizes(chunk(x, 5)), (Sizes{2, 2, 2, 1}));
   EXPECT_EQ(sizes(chunk(x, 100)), Sizes(7, 1));
   EXPECT_EQ(sizes(split(zeros({0}), 3)), Sizes{0});
   EXPECT_THROW(split(x, 0), ArgumentError);
@@ -245,7 +246,7 @@ TEST(View, FlipRollPadRepeatErrors) {
   EXPECT_EQ(repeat(x, {0, 2}).shape(), (Shape{0, 6}));
   EXPECT_EQ(roll(zeros({0}), {3}, {0}).shape(), Shape{0});
   EXPECT_THROW(repeat_interleave(x, -1, 0), ArgumentError);
-  // Copies all: never the storage of x, and a place for every element.
+  // These ops always copy: the result never shares x's storage and has memory for every element.
   for (const Variable& y : {flip(x, {}), roll(x, {0}, {0}), repeat(x, {1, 1}), repeat(x, {3, 1}),
                             repeat_interleave(x, 1, 0), tile(x, {}), pad(x, {0, 0})}) {
     EXPECT_FALSE(shares(x, y));
@@ -267,7 +268,7 @@ TEST(View, CopyConvertsAndBroadcasts) {
   EXPECT_THROW(fill_(y, 0.5), DTypeError);
   zero_(y);
   EXPECT_EQ(values(y), Doubles(6, 0));
-  // A source that overlaps the target is read first.
+  // A source that overlaps the target is read before it is written.
   Variable x = counted({5});
   Variable tail = slice(x, 0, 1);
   copy_(tail, slice(x, 0, 0, 4));
@@ -337,7 +338,7 @@ TEST(View, T13_SavedValuesChangedThroughViews) {
   EXPECT_EQ(write([](const Variable& z) { return slice(z, 0, 1); }).find(named), 0u);
   EXPECT_EQ(write([](const Variable& z) { return z.detach(); }).find(named), 0u);
   EXPECT_EQ(write([](const Variable& z) { return select(slice(z, 0, 1), 0, 1); }).find(named), 0u);
-  EXPECT_EQ(write([](const Variable& z) { return clone(z); }), "");  // not the same storage
+  EXPECT_EQ(write([](const Variable& z) { return clone(z); }), "");  // separate storage
 }
 
 TEST(View, T15_WritesThroughViewsReachTheBase) {
@@ -358,7 +359,7 @@ TEST(View, T15_WritesThroughViewsReachTheBase) {
     sum(y).backward();
     EXPECT_EQ(values(x.grad()), (Doubles{1, 5, 1, 1, 5, 1}));
   }
-  {  // a value that requires a gradient, into a buffer that does not
+  {  // a value that requires a gradient is written into a buffer that does not
     const Variable v = tensor({1.0, 2.0}, {.requires_grad = true});
     Variable buffer = zeros({4});
     Variable part = slice(buffer, 0, 1, 3);
@@ -367,7 +368,7 @@ TEST(View, T15_WritesThroughViewsReachTheBase) {
     sum(mul(buffer, tensor({1.0, 2.0, 3.0, 4.0}))).backward();
     EXPECT_EQ(values(v.grad()), (Doubles{2, 3}));
   }
-  {  // what is overwritten receives 0
+  {  // overwritten elements receive gradient 0
     const Variable x = ones({4}, {.requires_grad = true}), v = ones({2}, {.requires_grad = true});
     const Variable y = mul(x, 3.0);
     Variable part = slice(y, 0, 0, 2);
@@ -376,7 +377,7 @@ TEST(View, T15_WritesThroughViewsReachTheBase) {
     EXPECT_EQ(values(x.grad()), (Doubles{0, 0, 3, 3}));
     EXPECT_EQ(values(v.grad()), (Doubles{1, 1}));
   }
-  {  // broadcast, and of another dtype
+  {  // a broadcast value of another dtype
     const Variable v = tensor({2.0}, {.requires_grad = true});
     Variable buffer = zeros({2, 3}, {.dtype = f64});
     copy_(buffer, v);
@@ -387,7 +388,7 @@ TEST(View, T15_WritesThroughViewsReachTheBase) {
 }
 
 TEST(View, T15_GradientsOfWritesThatComeFromTheMiddleOfATensor) {
-  // The gradient of y is itself a slice, which starts inside its storage.
+  // The gradient of y is itself a slice that starts inside of its storage.
   const Variable x = ones({3}, {.dtype = f64, .requires_grad = true});
   const Variable v = ones({2}, {.dtype = f64, .requires_grad = true});
   const Variable y = mul(x, 1.0);

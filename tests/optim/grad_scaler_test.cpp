@@ -1,4 +1,4 @@
-// The rule of torch.cuda.amp.GradScaler, whose numbers here follow from powers of two.
+// The algorithm of torch.cuda.amp.GradScaler. Expected numbers follow from powers of two.
 #include "optim/grad_scaler.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct Model {
   Variable p = tensor({1.0, 2.0}, {.dtype = f32, .requires_grad = true});
   SGD optimizer{{p}, 0.5};
 
-  /// A backward pass of which p's gradient is {g, 1} times the scale.
+  /// Runs a backward pass after which p's gradient is {g, 1} times the scale.
   void backward(const GradScaler& scaler, double g) {
     optimizer.zero_grad();
     scaler.scale(sum(p * tensor({g, 1.0}, {.dtype = f32}))).backward();
@@ -42,7 +42,7 @@ TEST(GradScaler, UnscalesForClipping) {
   model.backward(scaler, 3);
   scaler.unscale_(model.optimizer);
   EXPECT_EQ(model.p.grad().to_vector<float>(), (std::vector<float>{3, 1}));
-  EXPECT_TRUE(scaler.step(model.optimizer));  // not divided again
+  EXPECT_TRUE(scaler.step(model.optimizer));  // does not divide again
   EXPECT_EQ(model.p.to_vector<float>(), (std::vector<float>{-0.5, 1.5}));
 }
 

@@ -1,4 +1,4 @@
-// Each optimizer against its published formula, written out over doubles.
+// Compares each optimizer with its published formula in double.
 #include "optim/optimizers.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ double start(int i) { return std::sin(0.7 * i) + 0.1; }
 /// A gradient that depends on the step and the parameter.
 double slope(int step, int i, double p) { return std::cos(0.3 * i + step) + 0.5 * p; }
 
-/// What a formula keeps of one element.
+/// A formula's state of one element.
 struct Element {
   double p, a = 0, b = 0, c = 0;
 };
@@ -29,13 +29,13 @@ Variable parameter(DType dtype = f64) {
   return tensor(values, {.dtype = dtype, .requires_grad = true});
 }
 
-/// Gives the parameter a gradient by backward(): d sum(p g) / dp = g.
+/// Gives the parameter the gradient g by backward(): d sum(p g) / dp = g.
 void set_gradient(const Variable& p, const std::vector<double>& g) {
   p.zero_grad();
   p.backward(Variable(Tensor::from<double>(g, p.shape()).to(p.dtype())));
 }
 
-/// Runs both and compares.
+/// Runs the optimizer and the formula, and compares the parameters.
 void expect_follows(Optimizer& optimizer, const Variable& p,
                     const std::function<void(Element&, double g, int t)>& formula) {
   std::vector<Element> expected;
@@ -177,7 +177,8 @@ TEST(Optimizer, SixteenBitParametersKeepFloatState) {
   for (const DType dtype : {f16, bf16}) {
     const Variable p = parameter(dtype);
     Adam optimizer({p}, 0.1);
-    // The square, 1e-10, is 0 in float16; with such a state the step would be 0.1 / eps.
+    // The square, 1e-10, underflows to 0 in float16; with a float16 state the step would be 0.1 /
+    // eps.
     p.backward(Variable(Tensor::full({kSize}, 1e-5, dtype)));
     const std::vector<double> before = p.to_vector<double>();
     optimizer.step();

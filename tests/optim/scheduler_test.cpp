@@ -1,4 +1,4 @@
-// Schedules against PyTorch's closed forms, and clipping.
+// Schedules, compared with PyTorch's closed forms; and clipping.
 #include "optim/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 Variable parameter() { return zeros({3}, {.dtype = f64, .requires_grad = true}); }
 
-/// The rates of steps 0, 1, ... count - 1.
+/// Returns the learning rates of steps 0 to count - 1.
 template <typename S>
 std::vector<double> rates(Optimizer& optimizer, S& schedule, int count) {
   std::vector<double> result{optimizer.lr()};
@@ -65,7 +65,7 @@ TEST(Scheduler, OneCycle) {
                                   .anneal_strategy = Anneal::kLinear,
                                   .div_factor = 10,
                                   .final_div_factor = 100});
-  // 0.1 up to 1 at step 2, down to 0.001 at step 9.
+  // From 0.1 up to 1 at step 2, then down to 0.001 at step 9.
   std::vector<double> expected{0.1, 0.55};
   for (int t = 2; t < 10; ++t) expected.push_back(1 - 0.999 * (t - 2) / 7.0);
   expect_near(rates(optimizer, schedule, 10), expected);

@@ -1,6 +1,6 @@
-// Training steps in which one allocation fails: each in turn of those by operator new, and each
-// amount of tensor memory. What comes out is an error; nothing leaks, no gradient is half written,
-// and the next step succeeds.
+// Training steps in which one allocation fails: each allocation by operator new in turn, and each
+// amount of tensor memory. The step must throw an error, nothing may leak, no gradient may be
+// written in part, and the next step must succeed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 
 namespace {
 
-/// Allocations of this thread until one fails; negative for none.
+/// Number of allocations of this thread until one fails; negative for none.
 thread_local int64_t until_failure = -1;
 
 void* allocate(size_t bytes, size_t alignment) {
@@ -78,9 +78,9 @@ class Training {
     }
   }
 
-  /// Where step() was when it threw.
+  /// Returns the phase in which step() threw.
   std::string phase() { return std::exchange(phase_, "forward"); }
-  /// Gradients are all there or none is.
+  /// Expects all gradients, or none.
   void expect_whole_gradients() const {
     size_t present = 0;
     for (const Variable& p : model_.parameters()) present += bool(p.grad());
@@ -99,7 +99,7 @@ class Training {
 TEST(AllocationFault, T52_EveryAllocationOfATrainingStep) {
   manual_seed(1);
   Training training;
-  for (int i = 0; i < 3; ++i) training.step();  // what is made once
+  for (int i = 0; i < 3; ++i) training.step();  // allocates everything that is allocated once
   const int64_t live = Node::live(), held = memory_stats().in_use;
   std::map<std::string, int> failed;
   for (int64_t k = 1;; ++k) {

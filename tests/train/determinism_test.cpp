@@ -1,5 +1,5 @@
-// T67: a training run, once more from the same seed, ends in the same bits; linear ops of whole
-// numbers are exact for any number of threads.
+// T67: two training runs from the same seed end in identical bits. Linear ops on whole numbers are
+// exact for any number of threads.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -24,15 +24,15 @@
 #include "ops/reduce.h"
 #include "optim/optimizers.h"
 
-// OpenMP's own; the library links it.
+// OpenMP functions, which the library links.
 extern "C" void omp_set_num_threads(int count);
 extern "C" int omp_get_max_threads();
 
 namespace tapegrad {
 namespace {
 
-/// All parameters, buffers and gradients after an epoch with shuffling, dropout and a worker
-/// thread.
+/// Returns all parameters, buffers and gradients after an epoch with shuffling, dropout and a
+/// worker thread.
 std::vector<float> trained(uint64_t seed) {
   manual_seed(seed);
   nn::Sequential model({nn::Conv2d({.in_channels = 3, .out_channels = 8, .kernel_size = 3}),
@@ -71,7 +71,7 @@ TEST(Determinism, T67_ATrainingRunIsTheSameAgain) {
   omp_set_num_threads(before);
 }
 
-/// Values and gradients of products, convolutions and sums; float32 holds all of them.
+/// Values and gradients of products, convolutions and sums, which are exact in float32.
 std::vector<double> linear_ops() {
   const auto whole = [](const Shape& shape, int64_t range) {
     Generator generator(uint64_t(numel(shape)));

@@ -23,7 +23,7 @@
 namespace tapegrad {
 namespace {
 
-/// Two classes, left and right of a line, with a margin.
+/// Two classes on the left and right of a line, with a margin.
 TensorDataset two_classes(int64_t n, uint64_t seed) {
   Generator generator(seed);
   const NoGrad no_grad;
@@ -77,7 +77,7 @@ TEST(Fit, S316_LearnsAndPrintsItsEpochs) {
 }
 
 TEST(Fit, TheMeanLossCountsExamplesNotBatches) {
-  // 5 examples in batches of 4 and 1, evaluated: the mean over all five.
+  // Evaluates 5 examples in batches of 4 and 1: the mean is over all five.
   nn::Sequential model = small_net();
   const TensorDataset data = two_classes(5, 3);
   DataLoader loader(data, {.batch_size = 4});
@@ -117,7 +117,7 @@ TEST(Fit, ModesComeBack) {
   nn::Sequential model({nn::Linear({.in_features = 2, .out_features = 4}), nn::Dropout(),
                         nn::Linear({.in_features = 4, .out_features = 2})});
   DataLoader loader(two_classes(8, 1), {.batch_size = 4});
-  model[1].eval();  // frozen by hand
+  model[1].eval();  // frozen explicitly
   evaluate(model, loader);
   EXPECT_TRUE(model.is_training());
   EXPECT_FALSE(model[1].is_training());

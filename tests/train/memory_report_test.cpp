@@ -19,7 +19,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// Its tensors are as large as the allocator's blocks, but for the biases, which are too small.
+/// The tensors have the sizes of the allocator's blocks, except the biases, which are too small.
 struct Net : nn::Model<Net> {
   nn::Linear fc1{{.in_features = 64, .out_features = 128}};
   nn::Linear fc2{{.in_features = 128, .out_features = 32}};

@@ -18,7 +18,7 @@ TEST(Metrics, RunningMeanWeighs) {
   mean.add(tensor({5.0}), 1);
   EXPECT_DOUBLE_EQ(mean.value(), 2.0);
   EXPECT_THROW(mean.add(tensor({1.0, 2.0})), ShapeError);
-  // float32 losses are added up in float64.
+  // float32 losses are summed in float64.
   RunningMean many;
   for (int i = 0; i < 100'000; ++i) many.add(full({}, 0.1, {.dtype = f32}));
   EXPECT_NEAR(many.value(), double(0.1f), 1e-12);

@@ -32,7 +32,7 @@ TEST(Progress, S317_TheLineOfAnEpoch) {
 TEST(Progress, TimeLeftWhileItRuns) {
   std::ostringstream out;
   const Progress progress(469, {.out = &out, .live = true});
-  // 100 of 469 steps in 20 s: 369 more take 73.8 s.
+  // 100 of 469 steps took 20 s, so the other 369 take 73.8 s.
   const std::string line = progress.line(100, {{"loss", 0.5}}, 20.0, false);
   EXPECT_EQ(line,
             "100/469 \x1b[32m━━━━\x1b[37m━━━━━━━━━━━━━━━━\x1b[0m 1:14 200ms/step - loss: 0.5000");

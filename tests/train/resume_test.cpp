@@ -1,4 +1,4 @@
-// T53: ten steps in one process against five, a file, and five in a new process.
+// T53: ten steps in one process equal five steps, a file, and five steps in a new process.
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -29,11 +29,11 @@ namespace {
 
 constexpr int kSteps = 10;
 constexpr int64_t kRows = 28,
-                  kBatch = 4;  // seven steps an epoch: the second half begins within one
+                  kBatch = 4;  // seven steps per epoch, so the second half starts within an epoch
 
 using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(nn::Sequential&)>;
 
-/// The first layer has a rate of its own.
+/// The first layer has its own learning rate.
 std::vector<optim::ParamGroup> groups_of(const nn::Sequential& net) {
   std::vector<Variable> all = net.parameters();
   return {{.params = {all[0], all[1]}, .lr = 0.003},
@@ -54,7 +54,8 @@ const std::map<std::string, MakeOptimizer> kOptimizers = {
      [](nn::Sequential& net) { return std::make_unique<optim::RMSprop>(groups_of(net), 0.01); }},
 };
 
-/// A run with a batch norm's statistics, dropout's random numbers, a warm-up and a shuffled loader.
+/// A run with the statistics of a batch norm, the random numbers of dropout, a warm-up and a
+/// shuffled loader.
 struct TrainingRun {
   nn::Sequential net{nn::Linear({.in_features = 6, .out_features = 16}),
                      nn::BatchNorm1d({.num_features = 16}), nn::ReLU(), nn::Dropout(0.3),
@@ -73,7 +74,7 @@ struct TrainingRun {
     state("model", net)("optimizer", *optimizer)("schedule", warmup)("batches", batches);
   }
 
-  /// Weights that differ from run to run: what is equal afterwards came from the file.
+  /// Different initial weights for each run, so that equal weights must come from the file.
   static nn::Sequential& seeded(nn::Sequential& net, uint64_t seed) {
     manual_seed(seed);
     NoGrad off;
@@ -102,7 +103,7 @@ struct TrainingRun {
 
 class Resume : public ::testing::TestWithParam<std::string> {};
 
-/// Runs one test of this program, disabled ones too, in a process of its own.
+/// Runs one test of this program in a new process, even if it is disabled.
 int run_in_new_process(const std::string& filter) {
   std::string program = "/proc/self/exe", only = "--gtest_filter=" + filter,
               disabled = "--gtest_also_run_disabled_tests";
@@ -140,7 +141,7 @@ TEST_P(Resume, T53_GoesOnInANewProcessBitForBit) {
   }
 }
 
-/// The other half of the test above, which starts it.
+/// The second half of the test above, which starts it.
 TEST_P(Resume, DISABLED_SecondHalf) {
   const std::filesystem::path dir = std::getenv("TAPEGRAD_RESUME_DIR");
   TrainingRun run(GetParam(), 2);
