@@ -1,6 +1,6 @@
-// Attention, a block of queries and a block of keys at a time: what is made of a block's scores
-// stays in the second cache. A softmax over keys that come in blocks keeps the largest score of a
-// row so far, and multiplies what was summed before by exp(the old largest - the new one).
+// Blockwise attention: processes a block of queries and a block of keys at a time, whose scores
+// stay in the second-level cache. The softmax over blocks of keys is computed online: it keeps the
+// largest score of a row so far and multiplies earlier sums by exp(old maximum - new maximum).
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -20,7 +20,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kQueries = 128, kKeys = 512;  // of a block
+constexpr int64_t kQueries = 128, kKeys = 512;  // block sizes
 
 struct Sizes {
   int64_t batch, queries, keys, features, width;  // width: of the values
@@ -44,17 +44,17 @@ Matrix<T> from_row(const Matrix<T>& x, int64_t i) {
   return {x.data + i * x.row, x.row, x.column};
 }
 
-/// How scores become those of the softmax.
+/// Converts products to scores: applies scale and mask.
 template <typename T>
 class Scores {
  public:
   Scores(const Tensor& mask, bool causal, double scale)
       : mask_(mask), causal_(causal), scale_(T(scale)) {}
 
-  /// Keys that one of the queries [.., end) may see lie before this one.
+  /// The keys that the queries before `end` may see are below the returned key.
   int64_t last_key(int64_t end, int64_t keys) const { return causal_ ? std::min(end, keys) : keys; }
 
-  /// scores [rows, keys] of matrix `head` of the batch, the first of query i and key j.
+  /// scores [rows, keys] of matrix `head` of the batch, starting at query i and key j.
   void finish(int64_t head, int64_t i, int64_t j, int64_t rows, int64_t keys, T* scores) const {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
     for (int64_t r = 0; r < rows; ++r, scores += keys) {
@@ -74,7 +74,7 @@ class Scores {
       }
     }
   }
-  /// A row that sees nothing is 0 then, else NaN.
+  /// Whether a row may see no key. Such a row gives 0; without a bool mask it gives NaN.
   bool may_see_nothing() const { return mask_ && mask_.dtype() == boolean; }
 
  private:
@@ -83,7 +83,7 @@ class Scores {
   T scale_;
 };
 
-/// What dropout leaves of shares, or of gradients in what it left.
+/// Applies dropout to attention weights, or to the gradients of dropped weights.
 template <typename T>
 class Dropout {
  public:
@@ -97,7 +97,7 @@ class Dropout {
 
   explicit operator bool() const { return p_ > 0; }
 
-  /// shares [rows, keys] of matrix `head` of the batch, the first of query i and key j.
+  /// shares [rows, keys] of matrix `head` of the batch, starting at query i and key j.
   void apply(int64_t head, int64_t i, int64_t j, int64_t rows, int64_t keys, T* shares) const {
     alignas(64) Words words;
     const T scale = scale_;
@@ -107,7 +107,7 @@ class Dropout {
       const int64_t begin = (head * queries_ + i + r) * keys_ + j, end = begin + length;
       for (int64_t first = begin / 4 * 4; first < end; first += kWords) {
         draw_words(state_, first, words);
-        T* at = shares + (first - begin);  // of the first word
+        T* at = shares + (first - begin);  // position of the first word
         for (int64_t w = std::max(begin - first, int64_t(0));
              w < std::min(end - first, int64_t(kWords)); ++w)
           at[w] = words[w] >= below ? at[w] * scale : T(0);
@@ -123,8 +123,9 @@ class Dropout {
   int64_t queries_, keys_;
 };
 
-/// Calls run(i, memory) for i in [0, count), each with so many values of memory: on many threads,
-/// or where they are not that many on one, that leaves the threads to the products inside.
+/// Calls run(i, workspace) for i in [0, count), each with a workspace of `values` elements. Uses
+/// many threads if count suffices, otherwise one thread, which leaves the other threads to the
+/// products inside.
 template <typename T, typename Run>
 void for_each_part(int64_t count, int64_t values, const Run& run) {
   const int threads = omp_get_max_threads();
@@ -172,7 +173,7 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
       for (int64_t r = 0; r < rows; ++r) {
         T* row = block + r * count;
         const T before = largest[r], now = std::max(before, largest_number(row, count));
-        const T shift = std::isinf(now) && now < 0 ? T(0) : now;  // nothing seen yet
+        const T shift = std::isinf(now) && now < 0 ? T(0) : now;  // no key seen yet
         const T kept = std::exp(before - shift);
         largest[r] = now;
         sums[r] = sums[r] * kept + exp_shifted(row, count, shift, row);
@@ -193,8 +194,9 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
   });
 }
 
-// With P = exp(scores - log_sums) and D what dropout multiplies it by: dV = (P * D)^T dy,
-// dP = dy V^T * D, dS = P * (dP - rows' sums of y * dy), dQ = scale dS K, dK = scale dS^T Q.
+// With P = exp(scores - log_sums) and D the dropout factors:
+//   dV = (P * D)^T dy, dP = dy V^T * D, dS = P * (dP - row sums of y * dy),
+//   dQ = scale dS K, dK = scale dS^T Q.
 template <typename T>
 void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor& v0,
               const Tensor& mask, bool causal, double scale, const kernels::ShareDropout& dropout,
@@ -270,7 +272,7 @@ Tensor wide_like(const Tensor& y) { return y ? Tensor::empty(y.shape(), f32) : y
 }  // namespace
 
 void register_attention() {
-  if (!fast_paths()) return;  // it is made of other ops then
+  if (!fast_paths()) return;  // attention is then composed of other ops
   constexpr TypeList<float, double> kTypes{};
   constexpr TypeList<float16, bfloat16> kSixteenBit{};
   set_kernel(kernels::attention, DeviceType::kCpu, kTypes,
@@ -286,7 +288,7 @@ void register_attention() {
                             const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
                backward<T>(dy, q, k, v, mask, causal, scale, dropout, y, log_sums, dq, dk, dv);
              });
-  // Sixteen-bit floats: all in float, rounded once.
+  // Sixteen-bit floats are computed in float32 and rounded once.
   set_kernel(kernels::attention, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v,
                             const Tensor& mask, bool causal, double scale,

@@ -1,4 +1,4 @@
-// layer_norm over rows of x [rows, n].
+// layer_norm over the rows of x [rows, n].
 #include <cmath>
 
 #include "backends/cpu/tools/lanes.h"
@@ -13,7 +13,7 @@ struct Moments {
   double mean, var;
 };
 
-/// The sum of the distances from the centre.
+/// The sum of deviations from the centre.
 template <typename T>
 struct DistanceOf : SumOf<T, double> {
   static constexpr bool kCentred = true;
@@ -22,12 +22,12 @@ struct DistanceOf : SumOf<T, double> {
   }
 };
 
-/// Of n numbers: the sums of their distances from a centre, and of the squares of these.
+/// The sum of the deviations of n numbers from a centre, and the sum of their squares.
 struct Distances {
   double sum = 0, squares = 0;
 };
 
-/// Four at a time are added as floats, and these sums as doubles.
+/// Adds four vectors at a time in float, and their sums in double.
 Distances distances(const float* x, int64_t n, float centre) {
   WideSum sum, squares;
   const auto away = [&](int64_t i) { return load_vector<Floats>(x + i) - centre; };
@@ -52,7 +52,7 @@ Distances distances(const float* x, int64_t n, float centre) {
   return all;
 }
 
-/// The sum over a row, of which sum_of() gives that of a part, divided by n.
+/// The mean of a row; sum_of() returns the sum of a part.
 template <typename T, typename Sum>
 double mean_of(const T* x, int64_t n, const Sum& sum_of) {
   Compute<T> buffer[kBlock];
@@ -64,8 +64,8 @@ double mean_of(const T* x, int64_t n, const Sum& sum_of) {
   return sum / double(n);
 }
 
-/// By two passes in double. The mean of equal elements is exactly their value: a sum of floats is
-/// exact, and one of doubles is corrected by what is left over.
+/// Mean and variance by two passes in double. The mean of equal elements is exactly their value: a
+/// sum of floats is exact, and a sum of doubles is corrected by its residual.
 template <typename T>
 Moments exact_moments(const T* x, int64_t n) {
   const auto total = [&](const auto& reducer, double centre) {
@@ -78,9 +78,9 @@ Moments exact_moments(const T* x, int64_t n) {
   return {mean, total(SquaresOf<T>{}, mean)};
 }
 
-/// The same to a few units in the last place of a float, by one pass around the mean of the first
-/// four elements. Not where that lies so far from the mean of all that the difference of the
-/// squares would lose digits, nor where squares vanish or overflow in float.
+/// Mean and variance, accurate to a few ulp of a float, by one pass around the mean of the first
+/// four elements. Falls back to exact_moments() if this centre is so far from the mean that the
+/// difference of squares would lose digits, or if squares underflow or overflow in float.
 template <typename T>
 Moments moments_of(const T* x, int64_t n) {
   if constexpr (!std::is_same_v<T, double>) {
@@ -107,7 +107,7 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
   const int64_t rows = x.shape()[0], n = x.shape()[1];
-  if (rows == 0) return;  // of any length
+  if (rows == 0) return;  // n may be anything
   const std::vector<V> scale = numbers_of<T>(weight, n, 1), shift = numbers_of<T>(bias, n, 0);
   const V *w = scale.data(), *b = shift.data();
   T* to = y.data<T>();
@@ -128,8 +128,9 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
         return (value - mean) * invstd * factor + offset;
       };
       int64_t j = 0;
-      for (; j + kSize <= count; j += kSize) {  // the compiler takes half a register
-        fetch_to_write(into + n + j);           // of the next row
+      for (; j + kSize <= count; j += kSize) {  // by whole registers, because the compiler uses
+                                                // half of each
+        fetch_to_write(into + n + j);           // the next row
         normalise(B::load_unaligned(xs + j), B::load_unaligned(w + i + j),
                   B::load_unaligned(b + i + j))
             .store_unaligned(ys + j);
@@ -140,14 +141,14 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   }
 }
 
-/// dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight, of one row. Adds dy to
-/// dbias and dy * x_hat to dweight where these are not null.
+/// Gradient of one row: dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight.
+/// Adds dy to dbias and dy * x_hat to dweight unless these are null.
 template <typename T>
 void row_backward(const T* x, const T* dy, int64_t n, Compute<T> mean, Compute<T> invstd,
                   const Compute<T>* weight, T* dx, double* dweight, double* dbias) {
   using V = Compute<T>;
   V x_buffer[kBlock], dy_buffer[kBlock], x_hat[kBlock], g[kBlock];
-  const auto load = [&](int64_t i, int64_t count) {  // x_hat; gives dy
+  const auto load = [&](int64_t i, int64_t count) {  // computes x_hat and returns dy
     const V* xs = load_values(x + i, 1, count, x_buffer);
     for (int64_t j = 0; j < count; ++j) x_hat[j] = (xs[j] - mean) * invstd;
     return load_values(dy + i, 1, count, dy_buffer);
@@ -187,7 +188,8 @@ void layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
   using V = Compute<T>;
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   const std::vector<V> scale = rows > 0 ? numbers_of<T>(weight, n, 1) : std::vector<V>();
-  // Rows fall into pieces by size alone; each has sums of its own, which are added in order.
+  // The number of pieces depends on the size only; each piece has its own sums, which are added in
+  // order.
   const int64_t pieces =
       std::clamp<int64_t>(x.numel() / (kParallel / 2), 1, std::clamp<int64_t>(rows, 1, 64));
   std::vector<double> dweights(dweight ? pieces * n : 0), dbiases(dbias ? pieces * n : 0);

@@ -13,17 +13,17 @@ namespace {
 
 using dnnl::memory;
 
-// With fewer rows the blocks are not worth their making; with more, sgemm has enough to cut.
+// With fewer rows, conversion to blocks does not pay off; with more rows, sgemm can split the work.
 constexpr int64_t kMinRows = 16, kMaxRows = 512;
-// With fewer multiplications the call is not worth it: it takes 4 us.
+// With fewer multiplications, a call is too expensive: it takes 4 us.
 constexpr int64_t kMinMultiplications = int64_t(1) << 16;
-// Larger results leave the caches, and sgemm writes them faster.
+// Larger results exceed the caches, and sgemm writes them faster.
 constexpr int64_t kMaxResult = int64_t(1) << 20;
 
-/// Of operands and results. kRounded: operands that are rounded to bfloat16 give float.
+/// Types of operands and results. kRounded: float32 operands rounded to bfloat16 give float32.
 enum class Numbers { kFloat, kRounded, kBFloat16 };
 
-/// Everything a primitive depends on; also the key of the cache.
+/// Everything that a primitive depends on; the key of the cache.
 struct Problem {
   int64_t m, n, k;
   int64_t a_row, a_column, b_row, b_column;
@@ -34,7 +34,7 @@ struct Problem {
   auto operator<=>(const Problem&) const = default;
 };
 
-/// A primitive for one problem. Shared by threads: it is not changed by being run.
+/// A primitive for one problem. Threads share it; running does not modify it.
 struct Plan {
   memory::desc a, b, bias, c, scratch;
   dnnl::matmul primitive;
@@ -80,8 +80,8 @@ void run(const Problem& problem, const void* a, const void* b, const void* bias,
   dnnl_stream().wait();
 }
 
-/// An operand as the primitive takes it: the matrix itself or, rounded to bfloat16, a copy whose
-/// rows (columns, if those lie together) have no gaps between them.
+/// An operand for the primitive: the matrix itself, or a copy rounded to bfloat16 without gaps
+/// between rows (or columns, if columns are contiguous).
 class Operand {
  public:
   Operand(const Matrix<float>& x, int64_t rows, int64_t columns, bool rounded)

@@ -15,27 +15,27 @@ namespace {
 
 using B = Batch<float>;
 constexpr int64_t kLane = kLanes<float>;
-constexpr int64_t kMaxVectors = 4;  // of a row
+constexpr int64_t kMaxVectors = 4;  // vectors per row
 constexpr int64_t kMaxColumns = kMaxVectors * kLane;
 constexpr int64_t kAhead = kFetchAhead / int64_t(sizeof(float));
-constexpr int64_t kTile = 64;                    // rows done at once; they stay in the first cache
-constexpr int64_t kMaxPieces = 64;               // of all rows, each with sums of its own
-constexpr int64_t kParallel = int64_t(1) << 17;  // products that are worth a second thread
+constexpr int64_t kTile = 64;       // rows per tile; a tile stays in the first-level cache
+constexpr int64_t kMaxPieces = 64;  // parts of the rows, each with its own sums
+constexpr int64_t kParallel = int64_t(1) << 17;  // products that justify a second thread
 
-/// How many sums of so many vectors each are kept side by side: those that fit the registers.
+/// How many sums of kVectors vectors each are kept in registers.
 template <int kVectors>
 inline constexpr int kSumsOfOne = std::min(8, int(kLane) / kVectors);
 
-// Rows lie one behind the other, and vectors run over the end of a row into the next one: what is
-// read there is not used, what is written there is written again. The last rows of a piece, where
-// there is no room for that, are written from a copy, and the last rows of all are read from one.
+// Rows are contiguous, and vectors extend beyond the end of a row into the next: values read there
+// are unused, and values written there are overwritten. The last rows of a piece, which lack this
+// space, are computed in a buffer; the last rows of all are read from a padded copy.
 struct alignas(64) Tile {
   float rows[kTile * kMaxColumns + kMaxColumns];
 };
 
 int64_t vectors_of(int64_t columns) { return (columns + kLane - 1) / kLane; }
 
-/// Calls run(std::integral_constant<int, n>), n from kLeast to kMost.
+/// Calls run(std::integral_constant<int, n>) for n in [kLeast, kMost].
 template <int kMost, int kLeast = 1, typename Run>
 void with_count(int64_t n, const Run& run) {
   if constexpr (kMost > kLeast) {
@@ -44,10 +44,10 @@ void with_count(int64_t n, const Run& run) {
   run(std::integral_constant<int, kMost>());
 }
 
-/// A small matrix [rows, columns] in whole vectors, and one row of start values.
+/// A small matrix [rows, columns] padded to whole vectors, and one row of start values.
 class Factor {
  public:
-  /// b[k, j] = from[k row + j column]; zeros behind the last column. No start is zeros.
+  /// b[k, j] = from[k row + j column], with zeros beyond the last column. A null start means zeros.
   Factor(const float* from, int64_t rows, int64_t columns, int64_t row, int64_t column,
          const float* start)
       : rows_(rows), columns_(columns), step_(vectors_of(columns) * kLane) {
@@ -58,8 +58,8 @@ class Factor {
       for (int64_t j = 0; j < columns; ++j) values_[k * step_ + j] = from[k * row + j * column];
   }
 
-  /// y[i, :] = start + a[i, :] times the matrix, then max(y, 0) if kRelu, for so many rows. Behind
-  /// them there is room for rows up to `end`, that will be written later.
+  /// y[i, :] = start + a[i, :] times the matrix, followed by max(y, 0) if kRelu, for `rows` rows.
+  /// There is space for rows up to `end`, which are written later.
   template <bool kRelu>
   void multiply(const float* a, int64_t rows, int64_t end, float* y) const {
     with_count<kMaxVectors>(step_ / kLane, [&]<int n>(std::integral_constant<int, n>) {
@@ -108,13 +108,13 @@ class Factor {
   alignas(64) float values_[kMaxColumns * kMaxColumns];
 };
 
-/// Rows of floats, `step` apart.
+/// Rows of floats with stride `step`.
 struct Rows {
   const float* data;
   int64_t step;
 };
 
-/// The rows themselves, or their copy with zeros behind each one's last column.
+/// Returns the rows, or a copy with zeros beyond each row's last column.
 Rows in_whole_vectors(const float* from, int64_t rows, int64_t columns, bool copied, Tile& copy) {
   if (!copied) return {from, columns};
   const int64_t step = vectors_of(columns) * kLane;
@@ -125,12 +125,12 @@ Rows in_whole_vectors(const float* from, int64_t rows, int64_t columns, bool cop
   return {copy.rows, step};
 }
 
-/// sums[k, :] += the sum over i of a[i, k] b[i, :], in whole vectors of b; in a row of its own
-/// behind them the sum of b[i, :] if kTotal.
+/// sums[k, :] += the sum over i of a[i, k] b[i, :], in whole vectors of b. If kTotal, a further row
+/// receives the sum of b[i, :].
 template <int kGroup, bool kTotal, int kVectors>
 void add_group(int64_t rows, Rows a, Rows b, double* sums) {
   constexpr int kSums = kGroup + int(kTotal);
-  constexpr int kChains = std::max(1, 8 / (kSums * kVectors));  // rows whose sums go side by side
+  constexpr int kChains = std::max(1, 8 / (kSums * kVectors));  // rows that are summed in parallel
   B group[kChains][kSums][kVectors];
   unrolled<kChains>([&](auto c) {
     unrolled<kSums>([&](auto k) { unrolled<kVectors>([&](auto v) { group[c][k][v] = B(0.0f); }); });
@@ -182,7 +182,7 @@ void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vec
   });
 }
 
-/// visit(piece, first row, rows, rows from there to the piece's end), pieces on many threads.
+/// Calls visit(piece, first row, rows, rows up to the piece's end); pieces run on many threads.
 int64_t tiles_of(int64_t rows) { return (rows + kTile - 1) / kTile; }
 int64_t pieces_of(int64_t rows) { return std::min(tiles_of(rows), kMaxPieces); }
 template <typename Visit>
@@ -228,7 +228,7 @@ void linear_narrow_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
   std::optional<Factor> factor;
   if (dx) factor.emplace(weight.data<float>(), out, in, in, 1, nullptr);
 
-  // dw or its transpose, whichever fills the vectors better; then db.
+  // The sums are dw or its transpose, whichever uses vectors better, followed by db.
   const int64_t in_vectors = vectors_of(in), out_vectors = vectors_of(out);
   const bool along_in = out * in_vectors <= in * out_vectors;
   const int64_t bias_at = !dw ? 0 : along_in ? out * in_vectors * kLane : in * out_vectors * kLane;
@@ -245,7 +245,7 @@ void linear_narrow_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
     }
     if (to != nullptr) factor->multiply<false>(dz, count, end, to + first * in);
     if (sums == 0) return;
-    const auto runs_over = [&](int64_t columns) {  // the last row's vectors, the end of all rows
+    const auto runs_over = [&](int64_t columns) {  // whether vectors exceed the end of all rows
       return (rows - first - count + 1) * columns < vectors_of(columns) * kLane;
     };
     const Rows up =

@@ -7,7 +7,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kRows = 256;  // added up in float before the sums are joined in double
+constexpr int64_t kRows = 256;  // rows summed in float before sums are joined in double
 
 template <typename Run>
 void with_block(const Packing& p, const Run& run) {
@@ -17,7 +17,7 @@ void with_block(const Packing& p, const Run& run) {
     run(std::integral_constant<int, 8>());
 }
 
-/// Calls run(first channel, offset of its block, rows), each channel's images in order.
+/// Calls run(first channel, offset of its block, rows) with each channel's images in order.
 template <typename Run>
 void for_each_channel_block(const Packing& p, const Run& run) {
   const int64_t blocks = p.channels / p.block;
@@ -27,7 +27,7 @@ void for_each_channel_block(const Packing& p, const Run& run) {
       run(c * p.block, (n * blocks + c) * p.size * p.block, p.size);
 }
 
-/// The same in any order.
+/// Calls run() for image blocks in any order.
 template <typename Run>
 void for_each_image_block(const Packing& p, const Run& run) {
   const int64_t blocks = p.channels / p.block;

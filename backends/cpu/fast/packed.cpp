@@ -15,7 +15,7 @@ memory::desc description(const Packing& p, bool packed) {
   return memory::desc({p.batch, p.channels, p.size, 1}, memory::data_type::f32, tag);
 }
 
-/// oneDNN moves four-byte words: integers too.
+/// oneDNN moves four-byte words, which may also be integers.
 void reorder(const memory::desc& from, const std::byte* source, const memory::desc& to,
              std::byte* target) {
   with_dnnl("conv2d", [&] {

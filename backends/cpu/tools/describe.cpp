@@ -1,4 +1,4 @@
-// What runtime_info() says of the CPU backend.
+// The CPU backend's part of runtime_info().
 #include <omp.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-/// The processor's name as Linux tells it.
+/// The processor's name, from Linux.
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)

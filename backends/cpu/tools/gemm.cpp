@@ -14,9 +14,9 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kMaxStride = std::numeric_limits<int>::max();  // OpenBLAS counts in 32 bits
+constexpr int64_t kMaxStride = std::numeric_limits<int>::max();  // OpenBLAS uses 32-bit integers
 
-/// How a BLAS sees a plain matrix: its rows are `ld` apart, or its columns if it is transposed.
+/// A plain matrix for BLAS: its rows, or its columns if transposed, have stride `ld`.
 struct Blas {
   bool plain = false, transposed = false;
   int64_t ld = 1;
@@ -34,7 +34,7 @@ Blas blas(int64_t rows, int64_t columns, int64_t row, int64_t column) {
   return {};
 }
 
-/// The same with strides that can be relied on.
+/// The matrix with valid strides.
 template <typename T>
 Matrix<T> matrix(const T* data, Blas x) {
   return x.transposed ? Matrix<T>{data, 1, x.ld} : Matrix<T>{data, x.ld, 1};
@@ -65,7 +65,7 @@ void multiply(int64_t m, int64_t n, int64_t k, const double* a, Blas at, const d
 template <typename T>
 void multiply_integers(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
                        bool accumulate) {
-  using U = std::make_unsigned_t<T>;  // wraps where T would overflow
+  using U = std::make_unsigned_t<T>;  // unsigned wraps around where T would overflow
 #pragma omp parallel for if (m * n * k > 32768)
   for (int64_t i = 0; i < m; ++i) {
     T* row = c + i * ldc;

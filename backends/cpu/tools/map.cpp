@@ -14,8 +14,8 @@ std::byte* first_byte(const Tensor& x) {
   return x.storage().data() + x.layout().offset * size_of(x.dtype());
 }
 
-/// Walks the rows of a strided operand from a row-major position on: visit(offset, step, length)
-/// for each run along the last dimension.
+/// Calls visit(offset, step, length) for each run along the last dimension of a strided operand,
+/// starting at a row-major position.
 template <typename Visit>
 void for_each_run(const int64_t* sizes, const int64_t* strides, int rank, int64_t start,
                   int64_t count, Visit visit) {
@@ -103,10 +103,10 @@ void scatter(const std::byte* from, std::byte* to, int64_t element, const int64_
 
 namespace {
 
-/// One operand of map_pieces.
+/// One operand of map_pieces().
 struct Operand {
   std::byte* data;
-  int64_t element;  // bytes
+  int64_t element;  // element size in bytes
   bool linear;      // contiguous in y's row-major order
   bool single;      // one element for all
 };
@@ -146,7 +146,7 @@ class Pieces {
   }
 
  private:
-  /// When all inputs but single numbers are packed alike: values meet where they lie.
+  /// Takes packed operands if all inputs, except for single numbers, have the same packed layout.
   bool take_packed(Tensor& y, std::span<const Tensor* const> inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor& x = *inputs[i];
@@ -187,12 +187,12 @@ class Pieces {
   void run_block(int64_t first, int64_t last) const {
     if (all_linear()) return run_piece(first, last - first, nullptr);
     alignas(64) std::byte buffers[kMaxOperands][kGathered * 8];
-    for (int i = 1; i < operands_; ++i)  // the same for every piece
+    for (int i = 1; i < operands_; ++i)  // once for all pieces
       if (!operand_[i].linear && operand_[i].single)
         gather(buffers[i], operand_[i].data, operand_[i].element, nullptr, nullptr, 0, 0,
                std::min(last - first, kGathered));
     while (first < last) {
-      // Long rows are taken one by one, so that contiguous ones need no gathering.
+      // Long rows are processed one by one, so that contiguous ones need no gathering.
       int64_t count = std::min(last - first, kGathered);
       if (row_ >= kGathered / 4) count = std::min(count, row_ - first % row_);
       run_piece(first, count, buffers);
@@ -216,7 +216,7 @@ class Pieces {
     if (x.linear) return x.data + first * x.element;
     if (x.single) return buffers[i];
     const int64_t* strides = joint_.strides[i].data();
-    if (strides[joint_.rank - 1] == 1 && first % row_ + count <= row_) {  // inside a row
+    if (strides[joint_.rank - 1] == 1 && first % row_ + count <= row_) {  // within a row
       int64_t rest = first, offset = 0;
       for (int dim = joint_.rank - 1; dim >= 0; --dim) {
         offset += rest % joint_.sizes[dim] * strides[dim];
@@ -236,7 +236,7 @@ class Pieces {
   std::array<Operand, kMaxOperands> operand_;
   Joint joint_;
   std::optional<Packing> packing_;                       // of all operands and y
-  std::array<Ref<Storage>, detail::kMaxInputs> packed_;  // kept meanwhile
+  std::array<Ref<Storage>, detail::kMaxInputs> packed_;  // keeps the packed operands alive
 };
 
 }  // namespace
