@@ -1,7 +1,7 @@
-// Attention in blocks: y, and the logarithms of the sums that the gradient wants.
+// Blockwise attention: computes y, and the logarithms of the sums for the gradient.
 //
-// A softmax over keys that come in tiles keeps the largest score of a row so far, and multiplies
-// what was summed before by exp(the old largest - the new one).
+// The softmax over tiles of keys is computed online: it keeps the largest score of a row so far and
+// multiplies earlier sums by exp(old maximum - new maximum).
 #include "backends/cuda/cudnn/attention.h"
 #include "backends/cuda/device/attention.cuh"
 #include "backends/cuda/register.h"
@@ -17,15 +17,15 @@ struct Plus {
     return a + b;
   }
 };
-struct Larger {  // of numbers: NaN shows in the sum
+struct Larger {  // ignores NaN, which shows up in the sum
   template <typename V>
   __device__ V operator()(V a, V b) const {
     return a < b ? b : a;
   }
 };
 
-/// Replaces scores by exp(score - largest), raises `largest` and adds to the thread's part of the
-/// sums. kept: the factors of what was summed before.
+/// Replaces scores by exp(score - largest), updates `largest`, and adds to the thread's part of the
+/// sums. `kept` receives the factors of earlier sums.
 template <typename Tiles, typename V>
 __device__ void take(V (&scores)[Tiles::kRows][Tiles::kColumns], V (&largest)[Tiles::kRows],
                      V (&sums)[Tiles::kRows], V (&kept)[Tiles::kRows]) {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks)
     Tiles tiles(memory);
     const int64_t parts = parts_of<Tiles>(p.queries);
     for (int64_t part = blockIdx.x; part < parts * p.heads; part += gridDim.x) {
-      // A causal mask gives the last queries the most work: they begin.
+      // With a causal mask the last queries have the most work, so they start first.
       const int64_t head = part / parts, first = (parts - 1 - part % parts) * Tiles::kOwn;
       const Rows<T> keys = p.keys_of(head), values = p.values_of(head);
       const auto own = tiles.hold(p.queries_of(head), first);
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks)
 #pragma unroll
       for (int i = 0; i < Tiles::kRows; ++i) {
         const V total = tiles.across(totals[i], Plus{});
-        // A row that sees nothing is 0 by a mask of bools, else NaN.
+        // A row that sees no key gives 0 with a bool mask, otherwise NaN.
         const bool nothing = p.mask.sight == Sight::kBool && total == 0;
         factors[i] = nothing ? V(0) : 1 / total;
         const int64_t row = first + tiles.row(i);

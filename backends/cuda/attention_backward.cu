@@ -1,10 +1,11 @@
-// The gradients of attention, in blocks. With P = exp(scores - log_sums), computed again, and
-// dS = P * (D * dy v^T - rows' sums of y * dy), where D is what dropout multiplies P by:
+// The gradients of blockwise attention. With P = exp(scores - log_sums), recomputed here, D the
+// dropout factors and dS = P * (D * dy v^T - row sums of y * dy):
 //
 //   dv = (P * D)^T dy      dq = scale dS k      dk = scale dS^T q
 //
-// Each is summed by the blocks that own its rows, always in the same order. That computes P three
-// times; two gradients in one kernel would save one, but not find registers for both.
+// Each gradient is summed by the thread blocks that own its rows, in a fixed order. P is therefore
+// computed three times; computing two gradients in one kernel would save one of these but exceed
+// the registers.
 #include "backends/cuda/cudnn/attention.h"
 #include "backends/cuda/device/attention.cuh"
 #include "backends/cuda/register.h"
@@ -21,13 +22,13 @@ struct Plus {
   }
 };
 
-/// Of each query: the logarithm of the sum of its exp(scores), and the sum of y * dy.
+/// For each query: the logarithm of the sum of exp(scores), and the sum of y * dy.
 template <typename V>
 struct OfQueries {
   const V *log_sums, *totals;
 };
 
-/// Copies what kCount queries from `first` on have to shared memory.
+/// Copies the values of kCount queries, starting at `first`, to shared memory.
 template <int kCount, typename T, typename V>
 __device__ void load(const Problem<T>& p, int64_t head, int64_t first, const V* from, V* to) {
   for (int64_t i = threadIdx.x; i < kCount; i += blockDim.x)
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks)
   }
 }
 
-/// dq where blocks own queries, else dk.
+/// Computes dq if blocks own queries, else dk.
 template <bool kOwnsQueries, typename Tiles, typename T>
 __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks)
     scores_kernel(Problem<T> p, OfQueries<Compute<T>> of, T* dx) {

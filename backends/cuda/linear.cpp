@@ -1,4 +1,5 @@
-// Layers: products by cuBLAS, with what is around them by cuBLASLt's epilogues where it can.
+// Linear layers: products by cuBLAS, fused with surrounding work by cuBLASLt's epilogues where
+// possible.
 #include "ops/linear.h"
 
 #include "backends/cuda/blas/blas_lt.h"
@@ -16,7 +17,8 @@ namespace {
 
 using detail::transposed;
 
-/// y = x w^T with the epilogue, to which the bias is added. False with nothing done.
+/// y = x w^T with the epilogue, to which the bias is added. Returns false, with nothing done, if
+/// not supported.
 bool product_with(Epilogue epilogue, const Tensor& x, const Tensor& w, const Tensor& bias,
                   Tensor& y) {
   const Tensor dense = bias ? bias.contiguous() : bias;
@@ -64,7 +66,7 @@ void linear_relu_masked(const Tensor& x0, const Tensor& w0, const Tensor& bias, 
   linear(x, w, bias, /*relu=*/true, y);
 }
 
-/// db is summed on the way to dw, from the operand that both read.
+/// db is computed by the product for dw, which reads the same operand.
 void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
                      Tensor& dx, Tensor& dw, Tensor& db) {
   Tensor dz = dy;
@@ -80,8 +82,8 @@ void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const T
   kernels::linear_backward_by_products(dz, {}, x, weight, dx, other_dw, other_db);
 }
 
-/// dx = dy weight with the epilogue, which is the gradient of an activation in front. False with
-/// nothing done.
+/// dx = dy weight, where the epilogue applies the gradient of the preceding activation. Returns
+/// false, with nothing done, if not supported.
 bool gradient_with(const Epilogue& epilogue, const Tensor& dy, const Tensor& weight, Tensor& dx) {
   const Tensor a = plain(dy), b = plain(weight);
   const Product p{dx.shape()[0], dx.shape()[1], dy.shape()[1], 1, dx.dtype(), dx.dtype()};

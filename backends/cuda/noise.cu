@@ -9,7 +9,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// The very bits that the CPU draws: not to be contracted (-fmad=false).
+/// Draws the same bits as the CPU: must not be contracted (-fmad=false).
 template <typename T, typename R = Compute<T>>
 struct Exponential {
   T* y;
@@ -26,7 +26,7 @@ struct Exponential {
       u = formulas::positive_double(word(2 * uint64_t(i)), word(2 * uint64_t(i) + 1));
     else
       u = formulas::positive_float(word(uint64_t(i)));
-    // Half of the smallest step below 1 stands for 1 itself, whose logarithm is 0.
+    // For u = 1 the logarithm is 0; half of the smallest step below 1 is used instead.
     constexpr R kLeast = std::numeric_limits<R>::epsilon() / 4;
     const R e = -formulas::random_log(u);
     y[i] = narrow<T>((e < kLeast ? kLeast : e) / rate);

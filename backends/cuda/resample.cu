@@ -1,4 +1,4 @@
-// Resampling along the middle one of three dimensions.
+// Resampling along the middle of three dimensions.
 #include "ops/resample.h"
 
 #include "backends/cuda/device/each.cuh"
@@ -9,7 +9,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// For every result the elements it is the weighed sum of: [first[i], first[i + 1]) of two lists.
+/// Each result i is the weighted sum of elements first[i] ... first[i + 1] - 1 of the two lists.
 struct WeightedSums {
   std::vector<int64_t> first, index;
   std::vector<double> weight;
@@ -27,7 +27,7 @@ WeightedSums sums_of(const Taps& taps) {
   return sums;
 }
 
-/// The adjoint's: for every element the results that it went into, in their order.
+/// For the adjoint: lists, for every element, the results that it contributes to, in order.
 WeightedSums adjoint_of(const Taps& taps, int64_t n) {
   std::vector<std::vector<std::pair<int64_t, double>>> of(static_cast<size_t>(n));
   for (int64_t i = 0; i < taps.results(); ++i)

@@ -1,4 +1,5 @@
-// Matrices turned round, by way of tiles in shared memory: both sides see whole rows of a tile.
+// Matrix transposition through tiles in shared memory: reads and writes both access whole rows of a
+// tile.
 #include "backends/cuda/device/launch.cuh"
 #include "backends/cuda/layout/packed.h"
 
@@ -6,12 +7,12 @@ namespace tapegrad::backends::cuda {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kLines = kThreads / kTile;  // that a block moves at once
+constexpr int kLines = kThreads / kTile;  // lines that a block moves at once
 
 template <typename Word>
 __global__ void __launch_bounds__(kThreads)
     transpose_kernel(const Word* x, Word* y, int64_t batch, int64_t rows, int64_t columns) {
-  __shared__ Word tile[kTile][kTile + 1];  // one more: columns of a tile lie in different banks
+  __shared__ Word tile[kTile][kTile + 1];  // padded to avoid bank conflicts
   const int lane = int(threadIdx.x) % kTile, line = int(threadIdx.x) / kTile;
   const int64_t down = (rows + kTile - 1) / kTile, across = (columns + kTile - 1) / kTile;
   for (int64_t i = blockIdx.x; i < batch * down * across; i += gridDim.x) {
@@ -26,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = line; k < kTile; k += kLines)
       if (column + k < columns && row + lane < rows)
         to[(column + k) * rows + row + lane] = tile[lane][k];
-    __syncthreads();  // before the next tile is written over this one
+    __syncthreads();  // before the next tile overwrites this one
   }
 }
 

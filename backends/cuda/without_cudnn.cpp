@@ -1,4 +1,4 @@
-// In place of the files that are compiled with the header of cuDNN, where there is none.
+// Definitions for a build without cuDNN's header.
 #include "backends/cuda/cudnn/attention.h"
 #include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/cudnn/conv.h"

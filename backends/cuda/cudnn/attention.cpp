@@ -7,15 +7,15 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// Of queries and of keys that cuDNN looks at together. Where a part of a tile lies beyond the last
-/// key, versions up to 9.26 gave NaN as gradients of large negative scores (pytorch/pytorch issue
-/// 196678, NVIDIA/cudnn-frontend issues 160 and 1072).
+/// Tile size of queries and keys in cuDNN. If a tile extends beyond the last key, versions up to
+/// 9.26 return NaN gradients for large negative scores (pytorch/pytorch issue 196678,
+/// NVIDIA/cudnn-frontend issues 160 and 1072).
 constexpr int64_t kTile = 128;
-/// 9.10 had faults that cudnn-frontend refuses it for.
+/// cudnn-frontend rejects 9.10 because of its bugs.
 constexpr size_t kOldest = 91100;
 
-/// None where cuDNN does not read it: with more dimensions than four, columns that do not lie side
-/// by side or are no multiple of eight, or rows that do not begin at multiples of 16 bytes.
+/// The form of x; nullopt if cuDNN does not support it: more than four dimensions, columns that are
+/// not contiguous or not a multiple of eight, or rows that are not aligned to 16 bytes.
 std::optional<Graph::Form> form_of(const Tensor& x) {
   const int rank = x.rank();
   if (rank > 4 || x.shape()[rank - 1] % 8 != 0 || x.strides()[rank - 1] != 1 ||

@@ -18,12 +18,12 @@ namespace {
 constexpr size_t kMostPlans = 1024;
 constexpr int kMostAnswers = 32;
 
-/// Dies with its owner; *descriptor is what cuDNN takes.
+/// An owned cuDNN descriptor; *descriptor is the native handle.
 template <typename T, auto kCreate, auto kDestroy>
 class Descriptor {
  public:
   Descriptor() { check((dnn().*kCreate)(&native_), "the creation of a descriptor"); }
-  ~Descriptor() { (dnn().*kDestroy)(native_); }  // may fail
+  ~Descriptor() { (dnn().*kDestroy)(native_); }  // errors are ignored
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   T operator*() const { return native_; }
@@ -41,12 +41,13 @@ using ConvolutionDescriptor =
 
 enum class Result { kY, kX, kWeight };
 
-/// What the choice of an algorithm depends on.
+/// Everything that the choice of an algorithm depends on.
 struct Problem {
   Result result;
   DType dtype;
-  bool tf32;      // allowed
-  bool winograd;  // likewise; never of sixteen bits, which it would round on the way
+  bool tf32;      // whether TF32 is allowed
+  bool winograd;  // whether Winograd's algorithm is allowed; never for sixteen bits, because it
+                  // rounds intermediate results
   std::array<int, 4> x, weight, y;  // channels first
   std::array<int, 2> padding, stride, dilation;
   int groups;
@@ -57,14 +58,15 @@ struct Problem {
   bool is_exact() const { return dtype == f32 && !tf32; }
 };
 
-/// An algorithm, and how it is to be called.
+/// An algorithm with its math type and workspace.
 struct Way {
   int algorithm;
   cudnnMathType_t math;
   size_t workspace;
 };
 
-/// A NaN or an infinity would come out at places whose windows do not hold it, in the whole image.
+/// Fourier algorithms would spread a NaN or an infinity over the whole image, beyond the windows
+/// that contain it.
 bool is_fourier(cudnnConvolutionFwdAlgo_t a) {
   return a == CUDNN_CONVOLUTION_FWD_ALGO_FFT || a == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING;
 }
@@ -89,8 +91,8 @@ bool is_winograd(cudnnConvolutionBwdFilterAlgo_t a) {
          a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
 }
 
-/// How a problem is computed: descriptors, and the ways that are fit, the fastest first. That is
-/// what cuDNN thinks: nothing is measured, so that a program run again takes the same way.
+/// Descriptors of a problem and the suitable algorithms, the fastest first according to cuDNN's
+/// heuristic. Nothing is measured, so that a second run of a program uses the same algorithm.
 class Plan {
  public:
   Plan(cudnnHandle_t handle, const Problem& p) : problem_(p) {
@@ -108,7 +110,7 @@ class Plan {
     find(handle);
   }
 
-  /// False where there is no way, or too little memory for any.
+  /// Returns false if no algorithm is suitable or none has enough memory.
   bool run(cudnnHandle_t handle, const Tensor& x, const Tensor& weight, const Tensor& y) {
     for (auto way = ways_.begin(); way != ways_.end();) {
       Tensor workspace;
@@ -160,7 +162,7 @@ class Plan {
     int count = 0;
     const cudnnStatus_t status = ask(handle, descriptors..., kMostAnswers, &count, answers);
     if (is_category(status, CUDNN_STATUS_NOT_SUPPORTED) ||
-        is_category(status, CUDNN_STATUS_BAD_PARAM))  // it takes fewer geometries than there are
+        is_category(status, CUDNN_STATUS_BAD_PARAM))  // cuDNN does not support every geometry
       return;
     check(status, "cudnnGetConvolution...Algorithm_v7");
     for (const Answer& a : std::span(answers, size_t(count))) {
@@ -219,7 +221,7 @@ class Plan {
   std::vector<Way> ways_;
 };
 
-/// Of each device; looked up while its cuDNN is in use. Never destroyed.
+/// The cached plan of a problem on a device. Used while cuDNN is locked. Never destroyed.
 Plan& plan_for(const Problem& problem, tapegrad::Device device, cudnnHandle_t handle) {
   static auto* all = new std::map<Problem, Plan>[kMaxDevices];
   auto& plans = all[device.index];

@@ -14,7 +14,7 @@ Backend::Backend(cudnnBackendDescriptorType_t type) {
   TG_DNN(cudnnBackendCreateDescriptor, type, &native_);
 }
 Backend::~Backend() {
-  if (native_ != nullptr) dnn().cudnnBackendDestroyDescriptor(native_);  // may fail
+  if (native_ != nullptr) dnn().cudnnBackendDestroyDescriptor(native_);  // errors are ignored
 }
 void Backend::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                   const void* values) {
@@ -78,7 +78,7 @@ Backend Graph::pointwise_mode(cudnnPointwiseMode_t mode, cudnnDataType_t compute
   made.set(CUDNN_ATTR_POINTWISE_MATH_PREC, computed);
   return made;
 }
-/// y and the condition may be kNew: there is none.
+/// y and condition may be kNew, which means none.
 Graph::Value Graph::pointwise(Backend mode, Value x, Value y, Value condition, Value into) {
   if (into == kNew) into = between(dense(form(x).sizes));
   Backend operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
@@ -218,7 +218,7 @@ void Graph::pool_backward(const Windows& windows, Value x, Value y, Value dy, Va
 
 namespace {
 
-/// The configurations of engines that cuDNN names for a graph, the best first.
+/// The engine configurations that cuDNN proposes for a graph, the best first.
 std::vector<Backend> configurations(const Backend& graph, cudnnBackendHeurMode_t mode,
                                     GraphTarget target) {
   Backend heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -313,7 +313,7 @@ GraphKey& GraphKey::add(const Graph::Form& form) {
 const GraphPlan* plan_of(const CudnnUse& use, const GraphKey& key,
                          const std::function<std::optional<GraphPlan>(GraphTarget)>& make) {
   using Plans = std::map<GraphKind, std::map<GraphKey, std::optional<GraphPlan>>>;
-  static auto* all = new Plans[kMaxDevices];  // looked up while in use; never destroyed
+  static auto* all = new Plans[kMaxDevices];  // used while cuDNN is locked; never destroyed
   auto& plans = all[use.device().index][key.kind()];
   auto known = plans.find(key);
   if (known == plans.end()) {
@@ -323,7 +323,7 @@ const GraphPlan* plan_of(const CudnnUse& use, const GraphKey& key,
     try {
       known->second = make({.handle = use.handle()});
     } catch (const tapegrad::cuda::CudaError&) {
-      // What this cuDNN does not understand is not computed by it.
+      // This version of cuDNN does not know the pattern: there is no plan.
     }
   }
   return known->second ? &*known->second : nullptr;

@@ -16,17 +16,17 @@ std::atomic<bool>& is_wanted() {
   static std::atomic<bool> wanted{cpu::fast_paths()};
   return wanted;
 }
-/// Why no device goes by cuDNN.
+/// The reason why cuDNN is unavailable on all devices; empty if it is available.
 std::string why_none() {
   if (!is_wanted()) return "cuDNN is not wanted";
   return dnn().cudnnCreate ? "" : "libcudnn.so.9 could not be opened";
 }
 
-/// One for each device. Never destroyed.
+/// The cuDNN handle of a device. Never destroyed.
 struct Handle {
   std::mutex mutex;
   cudnnHandle_t native = nullptr;
-  std::string reason;  // why there is none, once one was wanted in vain
+  std::string reason;  // the error of the first attempt to create the handle
 
   void open() {
     if (native != nullptr || !reason.empty()) return;
@@ -76,7 +76,7 @@ bool is_cudnn_wanted() { return is_wanted(); }
 
 CudnnUse::CudnnUse(tapegrad::Device device) : device_(device), reason_(why_none()) {
   if (!reason_.empty()) return;
-  const cudaStream_t stream = stream_of(device);  // makes the device this thread's
+  const cudaStream_t stream = stream_of(device);  // also makes the device current for this thread
   Handle& handle = handle_of(device);
   lock_ = std::unique_lock(handle.mutex);
   handle.open();

@@ -40,8 +40,9 @@ bool cudnn_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
   if (!use) return false;
   const GraphPlan* plan = plan_for(*problem, /*backward=*/false, use);
   if (plan == nullptr) return false;
-  // The variance is to be had as a running one, which was zero and takes the unbiased one with this
-  // momentum. (As 1 / invstd^2 - eps it would be lost where it is smaller than eps.)
+  // The population variance is obtained as a running variance: it starts at zero and is updated
+  // with the unbiased variance by this momentum. Computing it as 1 / invstd^2 - eps would lose it
+  // where it is smaller than eps.
   const double count = double(x.numel() / mean.numel());
   const float margin = float(eps), momentum = float((count - 1) / count);
   const Tensor zeros = all_of(0, mean), next_mean = mean.empty_like(mean.shape());

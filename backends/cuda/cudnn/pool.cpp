@@ -37,7 +37,8 @@ Graph::Sizes sizes_of(const Tensor& x, ImageLayout layout) {
                                               : Graph::Sizes{s[0], s[1], s[2], s[3]};
 }
 
-/// None where cuDNN is not to be asked. x is what is pooled, or its gradient.
+/// The pooling problem, or nullopt if cuDNN should not be used. x is the pooled tensor or its
+/// gradient.
 template <typename Windows>
 std::optional<PoolProblem> problem_of(const Tensor& x, const Windows& windows, const Tensor& y,
                                       ImageLayout layout) {
@@ -100,7 +101,7 @@ bool cudnn_avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, 
   const CudnnUse use(dx.device());
   if (!use) return false;
   const GraphPlan* plan = plan_for(*problem, /*backward=*/true, use);
-  // The memory of the gradients stands for x and y, which no mean depends on.
+  // The gradients' memory stands in for x and y, which average pooling does not read.
   const void* const addresses[] = {address_of(dx), address_of(dy), address_of(dy), address_of(dx)};
   return plan != nullptr && plan->run(use, addresses);
 }

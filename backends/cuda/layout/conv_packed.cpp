@@ -16,10 +16,10 @@ bool is_fit(DType dtype, const Shape& weight, const Conv2dOptions& options,
          are_packed(dtype, weight[0], device);
 }
 
-/// [out, kh, kw, in], for the shape of a weight.
+/// The channels-last shape [out, kh, kw, in] of a weight.
 Shape filter_shape(const Shape& weight) { return {weight[0], weight[2], weight[3], weight[1]}; }
 
-/// The same order with one pixel.
+/// Whether row-major and channels-last order are equal, because the kernel is 1 x 1.
 bool is_filter(const Shape& weight) { return weight[2] * weight[3] == 1; }
 Tensor as_filter(const Tensor& weight) {
   const Shape shape = filter_shape(weight.shape());
@@ -47,7 +47,7 @@ bool weight_gradient(const Tensor& dy, const Tensor& x, const Conv2dOptions& opt
 
 }  // namespace
 
-/// Eight channels are the 16 bytes that its kernels load at once.
+/// Eight channels are the 16 bytes that cuDNN's kernels load at once.
 bool are_packed(DType dtype, int64_t channels, tapegrad::Device device) {
   return (dtype == f16 || dtype == bf16) && channels % 8 == 0 && why_no_cudnn(device).empty();
 }
@@ -65,7 +65,7 @@ PackedGradients conv2d_backward_packed(const Tensor& dy, const Tensor& x, const 
   PackedGradients done;
   if (!is_fit(dy.dtype(), dw ? dw.shape() : weight.shape(), options, dy.device())) return done;
   const std::optional<Tensor> known_x = dw ? pixels_of(x) : std::nullopt, known_dy = pixels_of(dy);
-  // Images that are all in order are left to cuDNN, which then turns round what it wants to.
+  // If all images are row-major, cuDNN converts them itself.
   const bool wants_dx = dx && can_be_packed(dx), wants_dw = dw && (known_x || known_dy || wants_dx);
   if (!wants_dx && !wants_dw) return done;
   const Tensor gradient = known_dy ? *known_dy : pixels_or_copy(dy);

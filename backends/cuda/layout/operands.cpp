@@ -1,4 +1,4 @@
-// The part of an elementwise kernel that depends on its operands' layouts alone.
+// The layout-dependent part of elementwise kernels.
 #include "backends/cuda/layout/operands.h"
 
 #include <optional>
@@ -26,7 +26,8 @@ bool is_single(const JointLayout<N>& joint, size_t operand) {
   return joint.rank > 0;
 }
 
-/// As of channels beside images whose channels lie last, or of a bias beside a matrix.
+/// Whether the operand repeats one row: channel values with channels-last images, or a bias with a
+/// matrix.
 template <size_t N>
 bool is_row(const JointLayout<N>& joint, size_t operand, int pack) {
   const int last = joint.rank - 1;
@@ -35,7 +36,7 @@ bool is_row(const JointLayout<N>& joint, size_t operand, int pack) {
   return last > 0 && joint.strides[operand][last] == 1 && joint.sizes[last] % pack == 0;
 }
 
-/// A pack of 0: it is not aligned for any.
+/// A pack of 0 means that the operand is not aligned for packs.
 template <size_t N>
 Access access_of(const JointLayout<N>& joint, size_t operand, int pack) {
   if (is_linear<N>(joint, operand)) return pack > 0 ? Access::kPacked : Access::kLinear;
@@ -97,9 +98,8 @@ namespace {
 template <size_t N>
 using Views = std::array<Tensor, N>;
 
-/// Pixels in place of operands, where an image among them is packed and y may be too: if it is
-/// new, or packed as well. Images that are not are copied; what broadcasts is seen with its
-/// channels last.
+/// Replaces operands by their pixels, if one of them is a packed image and y may be packed: y is
+/// new or packed, too. Other images are copied; operands that broadcast are viewed channels-last.
 template <size_t N>
 std::optional<Views<N>> as_pixels(const std::array<const Tensor*, N>& operands) {
   const Tensor& y = *operands[0];

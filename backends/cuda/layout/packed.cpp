@@ -10,7 +10,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// This thread's memory and stream are those of a block of memory, for as long as it lives.
+/// Makes this thread use the pool and stream of a block of memory, for the lifetime of the object.
 class AtHome {
  public:
   AtHome(const Home& home, tapegrad::Device device)
@@ -28,7 +28,7 @@ class AtHome {
   const cudaStream_t stream_;
 };
 
-/// In this thread's memory and stream.
+/// Unpacks in this thread's pool and stream.
 std::byte* put_in_order(const Packing& p, const Storage& packed) {
   Allocator& memory = tapegrad::allocator(DeviceType::kCuda);
   const size_t bytes = packed.bytes();
@@ -46,7 +46,7 @@ std::byte* put_in_order(const Packing& p, const Storage& packed) {
 std::byte* unpack(const Packing& packing, const Storage& packed) {
   const tapegrad::Device device = packed.device();
   const Home home = home_of(packed);
-  // Of a graph that is recorded, or was given up and is at its end: what this thread does is it.
+  // The memory belongs to a graph that this thread records, or that was given up and is ending.
   if (home.pool != 0) return put_in_order(packing, packed);
   const bool others = has_side_streams(device);
   if (others) stop_recording("images are put in order, and the host waits for that");

@@ -34,11 +34,11 @@ ReductionPlan plan_reduction(const Tensor& x, const Tensor& y) {
   }
   plan.kept = nest_of(kept);
   plan.reduced = nest_of(reduced);
-  // Where neighbouring outputs are neighbours in memory, neighbouring threads take them.
+  // If neighbouring outputs are adjacent in memory, neighbouring threads compute them.
   const bool by_columns = plan.kept.rank > 0 && plan.reduced.rank > 0 &&
                           innermost_step(plan.kept) == 1 && innermost_step(plan.reduced) != 1;
-  // Enough pieces to occupy the device, each of at least some hundred elements (some dozen of a
-  // column, since one thread takes them all).
+  // Enough pieces to occupy the device, each with at least about a thousand elements (64 for
+  // columns, because a single thread processes a piece).
   const int64_t least = by_columns ? 64 : 1024;
   const int64_t enough =
       int64_t(devices().multiprocessors[y.device().index]) * (by_columns ? 512 : 32);

@@ -25,7 +25,7 @@ bool is_blocking() {
 void check(cudaError_t status, std::string_view call) {
   if (status == cudaSuccess) [[likely]]
     return;
-  cudaGetLastError();  // an error that can be recovered from is not to be met twice
+  cudaGetLastError();  // clears a recoverable error, so that it is not reported twice
   fail<tapegrad::cuda::CudaError>(current_op(), ": ", call.substr(0, call.find('(')), ": ",
                                   cudaGetErrorString(status));
 }
@@ -37,8 +37,8 @@ void stop_recording(std::string_view why) {
     capture->give_up(std::string(current_op()) + ": " + std::string(why));
 }
 
-/// A graph bakes in where values lie, and in which order: those that it did not make itself are put
-/// in order before it, and stay so.
+/// A graph contains addresses and layouts. Operands that it did not make itself are unpacked before
+/// it runs and never packed again.
 void note_operand(const Tensor& x) {
   if (x && x.device().type == DeviceType::kCuda && !is_from_pool(pool_in_use(), x)) {
     x.storage().data();

@@ -1,6 +1,6 @@
-// Kernels that go by the CPU: operands are copied there and results back, around the CPU's own
-// kernel. For what is seldom in a training step: factorisations of matrices, Fourier transforms,
-// and draws and losses whose every element is a long story of its own.
+// Kernels that run on the CPU: operands are copied to the host, and results back, around the CPU's
+// kernel. Used for work that is rare in a training step (matrix factorizations, Fourier
+// transforms), and for draws and losses whose elements take many sequential steps.
 #include <tuple>
 
 #include "backends/cuda/register.h"
@@ -14,7 +14,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// An argument while the CPU's kernel runs: itself, unless it is a tensor.
+/// An argument for the CPU's kernel: itself, unless it is a tensor.
 template <typename A>
 struct OnCpu {
   A value;
@@ -28,7 +28,7 @@ struct OnCpu<const Tensor&> {
   const Tensor& get() { return host; }
   void give_back() {}
 };
-/// Read, as well as written: many work in place.
+/// Copied in both directions, because many kernels work in place.
 template <>
 struct OnCpu<Tensor&> {
   Tensor& device;

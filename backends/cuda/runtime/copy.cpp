@@ -1,4 +1,4 @@
-// Moves between devices.
+// Copies between devices.
 #include "backends/cuda/runtime/copy.h"
 
 #include "backends/cuda/runtime/address.h"
@@ -20,13 +20,13 @@ void from_host(const Tensor& x, Tensor& y, size_t bytes) {
 
 void to_peer(const Tensor& x, Tensor& y, size_t bytes) {
   stop_recording("a value is copied to another device");
-  const std::byte* source = address_of(x);  // in order by now, and on x's device
+  const std::byte* source = address_of(x);  // unpacked by now, and on x's device
   const cudaStream_t from = stream_of(x), to = stream_of(y);
   order(from, x.device(), to, y.device());
   stream_of(y);
   TG_CUDA(
       cudaMemcpyPeerAsync(address_of(y), y.device().index, source, x.device().index, bytes, to));
-  order(to, y.device(), from, x.device());  // x's memory is not reused before
+  order(to, y.device(), from, x.device());  // x's memory must not be reused before the copy
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// CUDA graphs, as core/autograd/internal/capture.h has them.
+// CUDA graphs, the implementation of core/autograd/internal/capture.h.
 #include <atomic>
 #include <mutex>
 
@@ -13,7 +13,7 @@ namespace tapegrad {
 namespace backends::cuda {
 namespace {
 
-/// Memory of the CPU that the device writes to.
+/// Host memory that the device writes to.
 class PinnedWords {
  public:
   explicit PinnedWords(size_t count) {
@@ -21,7 +21,7 @@ class PinnedWords {
     TG_CUDA(cudaHostAlloc(&data, count * sizeof(int64_t), cudaHostAllocDefault));
     words_ = static_cast<int64_t*>(data);
   }
-  ~PinnedWords() { cudaFreeHost(words_); }  // may fail
+  ~PinnedWords() { cudaFreeHost(words_); }  // errors are ignored
   PinnedWords(const PinnedWords&) = delete;
   PinnedWords& operator=(const PinnedWords&) = delete;
 
@@ -44,10 +44,10 @@ class Graph final : public Capture {
   ~Graph() override {
     try {
       const cudaStream_t stream = stream_of(device_);
-      if (last_ != nullptr) cudaStreamSynchronize(last_);             // may fail
-      if (executable_ != nullptr) cudaGraphExecDestroy(executable_);  // may fail
+      if (last_ != nullptr) cudaStreamSynchronize(last_);             // errors are ignored
+      if (executable_ != nullptr) cudaGraphExecDestroy(executable_);  // errors are ignored
       release_pool(pool_, device_, stream);
-    } catch (const Error&) {  // of a device that can no longer be used
+    } catch (const Error&) {  // the device can no longer be used
     }
   }
 
@@ -82,7 +82,7 @@ class Graph final : public Capture {
     cudaError_t status = cudaStreamEndCapture(stream_, &graph);
     if (status == cudaSuccess && graph != nullptr) {
       status = cudaGraphInstantiate(&executable_, graph, 0);
-      cudaGraphDestroy(graph);  // may fail
+      cudaGraphDestroy(graph);  // errors are ignored
     }
     if (status != cudaSuccess) {
       executable_ = nullptr;
@@ -131,7 +131,7 @@ class Graph final : public Capture {
   std::vector<std::string> watched_;
   int64_t pool_, pool_before_ = 0;
   cudaStream_t stream_ = nullptr, caller_ = nullptr;
-  cudaStream_t last_ = nullptr;  // that it ran in
+  cudaStream_t last_ = nullptr;  // the stream of the last run
   cudaGraphExec_t executable_ = nullptr;
   std::unique_lock<std::mutex> lock_;
 };

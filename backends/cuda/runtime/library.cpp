@@ -12,8 +12,8 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// The first of these versions that there is, from where the system looks, and from where a toolkit
-/// is by default. Null, with what the system said, when there is none.
+/// Opens the first available version of a library, from the system's search path and the default
+/// toolkit folder. Returns null, with the system's message, if there is none.
 void* open_library(const std::string& name, const std::vector<std::string>& versions,
                    std::string* why = nullptr) {
   for (const std::string& version : versions)
@@ -25,7 +25,7 @@ void* open_library(const std::string& name, const std::vector<std::string>& vers
   return nullptr;
 }
 
-/// The version that this was compiled with, then others with the same functions.
+/// The version that this file was compiled with, then others with the same functions.
 std::vector<std::string> versions_of_cublas() {
   return {std::to_string(CUBLAS_VER_MAJOR), "13", "12"};
 }
