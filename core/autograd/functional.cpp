@@ -12,7 +12,8 @@ Variable full_like(const Variable& x, double value) {
   return Variable(Tensor::full(x.shape(), value, x.dtype(), x.device()));
 }
 
-/// What the function is called with: distinct leaves, or results of ops that lead to xs.
+/// Returns the arguments for the function: distinct leaves, or results of ops on xs if
+/// create_graph.
 Variables prepare(std::string_view op, const Variables& xs, bool create_graph) {
   Variables prepared;
   for (const Variable& x : xs) {
@@ -24,7 +25,8 @@ Variables prepare(std::string_view op, const Variables& xs, bool create_graph) {
   return prepared;
 }
 
-/// The entries of v, each like one of the values; none for one element each means ones.
+/// Checks that the entries of v match `like`. If v is empty and all entries of `like` have one
+/// element, returns ones.
 Variables complete(std::string_view op, const Variables& v, const Variables& like) {
   Variables completed = v;
   for (size_t i = 0; i < like.size() && v.empty(); ++i) {
@@ -43,7 +45,7 @@ Variables complete(std::string_view op, const Variables& v, const Variables& lik
   return completed;
 }
 
-/// Gradients in xs of the sum of <seeds, ys>, zeros where nothing depends on an x.
+/// Gradients with respect to xs of the sum of <seeds, ys>; zeros for an x that no y depends on.
 Variables gradients(std::string_view op, const Variables& ys, const Variables& seeds,
                     const Variables& xs, GradOptions options, bool strict) {
   Variables roots, root_seeds, result(xs.size());
@@ -77,12 +79,12 @@ Shape joined(const Shape& a, const Shape& b, int from) {
   return both;
 }
 
-/// The derivatives of the elements of an output, one after another (in each row, if batched).
+/// Stacks the derivatives of an output's elements (of its rows, if batched) into one tensor.
 struct StackDerivatives {
   static constexpr std::string_view kName = "stack_derivatives";
-  Shape shape;     // of the result
-  Layout element;  // of the first element's derivatives in it
-  int64_t step;    // from element to element
+  Shape shape;     // shape of the result
+  Layout element;  // layout of the first element's derivatives in the result
+  int64_t step;    // stride between elements
   size_t count = 0;
 
   Layout at(size_t j) const {
@@ -105,7 +107,8 @@ struct StackDerivatives {
   }
 };
 
-/// The derivatives of y in xs, by as many passes as y, or a row of it, has elements.
+/// The derivatives of y with respect to xs, by one backward pass per element of y (per element of a
+/// row, if batched).
 Variables jacobian_of(const Variable& y, const Variables& xs, JacobianOptions options) {
   const bool batched = options.batched;
   if (batched && y.rank() == 0) fail<ShapeError>("jacobian: batched, and an output has no rows");
@@ -143,7 +146,7 @@ Variables jacobian_of(const Variable& y, const Variables& xs, JacobianOptions op
   return result;
 }
 
-/// The function's value, one element, or one a row.
+/// Checks that the function returned one element, or one element per row, and returns it.
 Variable scalar_of(std::string_view op, const Variables& ys, bool batched) {
   if (ys.size() != 1 || (batched ? ys[0].rank() != 1 : ys[0].numel() != 1))
     fail<ShapeError>(op, ": the function must return one element",

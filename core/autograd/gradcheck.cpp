@@ -12,7 +12,7 @@ namespace {
 
 using Names = std::function<std::string(size_t)>;
 
-/// One element of a tensor on any device, which gets its value back when the scope ends.
+/// One element of a tensor on any device. The destructor restores its value.
 class Nudge {
  public:
   Nudge(const Tensor& x, const Dims& index) {
@@ -42,7 +42,7 @@ Dims index_of(int64_t element, const Shape& shape) {
   return index;
 }
 
-/// The floating outputs.
+/// Calls f and returns its floating-point outputs.
 std::vector<Variable> evaluate(const GradcheckFunction& f, const std::vector<Variable>& inputs) {
   std::vector<Variable> outputs;
   for (Variable& y : f(inputs)) {
@@ -63,7 +63,7 @@ std::vector<double> flat_values(const std::vector<Variable>& outputs) {
   return values;
 }
 
-/// Gradients in xs of the sum of <seeds, ys>; zeros where nothing depends on an x.
+/// Gradients with respect to xs of the sum of <seeds, ys>; zeros for an x that no y depends on.
 std::vector<Variable> gradients(const std::vector<Variable>& ys, const std::vector<Variable>& seeds,
                                 const std::vector<Variable>& xs, GradOptions options) {
   std::vector<Variable> roots, root_seeds, result(xs.size());
@@ -79,7 +79,7 @@ std::vector<Variable> gradients(const std::vector<Variable>& ys, const std::vect
   return result;
 }
 
-/// Row by row: the derivatives of one output element in all elements of all xs.
+/// The Jacobian, one row per output element: derivatives with respect to all elements of xs.
 std::vector<std::vector<double>> jacobian(const std::vector<Variable>& ys,
                                           const std::vector<Variable>& xs) {
   std::vector<std::vector<double>> rows;
@@ -93,7 +93,7 @@ std::vector<std::vector<double>> jacobian(const std::vector<Variable>& ys,
   return rows;
 }
 
-/// "output 0, element [1, 2]" of the value at `at` in the flat list.
+/// Name of the element with flat index `at` in the list, such as "output 0, element [1, 2]".
 std::string place(const std::vector<Variable>& values, const Names& names, size_t at) {
   size_t k = 0;
   for (; at >= size_t(values[k].numel()); ++k) at -= size_t(values[k].numel());
@@ -109,7 +109,7 @@ bool same(const std::vector<double>& a, const std::vector<double>& b) {
   return true;
 }
 
-/// The derivatives of f in each of xs, which are among its inputs.
+/// Compares the derivatives of f with respect to xs, which are among its inputs, with differences.
 GradcheckResult check(const GradcheckFunction& f, const std::vector<Variable>& inputs,
                       const std::vector<Variable>& xs, const Names& input_names,
                       const Names& output_names, const GradcheckOptions& options) {
@@ -162,8 +162,8 @@ Variable some_seed(const Variable& y, double phase) {
   return Variable(Tensor::from<double>(values, y.shape()).to(y.device())).requires_grad_();
 }
 
-/// check(), and for higher orders the gradient in the same way, as a function of the inputs and of
-/// the seeds, which come after them.
+/// Runs check(). For higher orders, also checks the gradient as a function of the inputs followed
+/// by the seeds.
 GradcheckResult check_orders(const GradcheckFunction& f, const std::vector<Variable>& inputs,
                              const std::vector<Variable>& xs, const Names& input_names,
                              const Names& output_names, const GradcheckOptions& options) {

@@ -46,7 +46,7 @@ DType promote(DType a, DType b) {
   if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
   if (is_float(a)) {
     if (size_of(a) != size_of(b)) return size_of(a) > size_of(b) ? a : b;
-    return f32;  // float16 and bfloat16
+    return f32;  // float16 with bfloat16
   }
   if (a == u8 || b == u8) {
     const DType other = a == u8 ? b : a;

@@ -11,13 +11,15 @@ constinit thread_local PoolList pool_lists[kPoolClasses];
 
 namespace {
 
-// Blocks a thread keeps per class: at most 16 MiB in the largest.
+// Maximum number of blocks that a thread keeps per class: at most 16 MiB in the largest class.
 constexpr uint32_t kMaxKept = 16384;
 
-// A recycled block would hide a use after free, a rounded one a write beyond its end.
+// Under AddressSanitizer, recycled blocks would hide a use after free, and rounded sizes a write
+// beyond the end.
 constexpr bool kPooling = !kAddressSanitizer;
 
-/// Without it the lists have no room, and every block goes back to the system.
+/// Opens the lists of a thread until the thread ends. Closed lists have no room, so that every
+/// block returns to the system.
 struct OpenUntilThreadEnd {
   OpenUntilThreadEnd() {
     for (detail::PoolList& list : detail::pool_lists) list.room = kMaxKept;

@@ -31,7 +31,7 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
 }
 
 int64_t numel(const Shape& shape) {
-  // The product of the sizes that are not 0 must fit too: strides are made of them.
+  // The product of the nonzero sizes must fit, too, because strides are computed from it.
   int64_t count = 1;
   bool none = false;
   for (int64_t size : shape) {
@@ -62,8 +62,8 @@ bool is_contiguous(const Layout& layout) {
 }
 
 bool overlaps_itself(const Layout& layout) {
-  // In a layout made of slices and permutations a step along one dimension passes everything that
-  // smaller steps can reach. Insertion sort: there are at most eight, and few are out of order.
+  // In a layout made by slices and permutations, a step along a dimension passes everything that
+  // smaller steps can reach. Insertion sort: there are at most eight steps, mostly in order.
   std::array<int, kMaxRank> by_step;
   int count = 0;
   for (int i = layout.shape.rank() - 1; i >= 0; --i) {
@@ -74,7 +74,7 @@ bool overlaps_itself(const Layout& layout) {
       by_step[at] = by_step[at - 1];
     by_step[at] = i;
   }
-  int64_t reach = 0;  // of the steps so far
+  int64_t reach = 0;  // the reach of the previous steps
   for (int k = 0; k < count; ++k) {
     const int64_t step = std::abs(layout.strides[by_step[k]]);
     if (step <= reach) return true;

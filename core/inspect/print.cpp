@@ -1,4 +1,4 @@
-// How a Variable is printed: NumPy's brackets, six significant digits, long axes abbreviated.
+// Printing of Variables: NumPy's brackets, six significant digits, long axes abbreviated.
 #include <algorithm>
 #include <ostream>
 #include <sstream>
@@ -37,7 +37,7 @@ struct Printer {
     });
   }
 
-  /// Calls visit(i) for the indices shown of an axis, gap() where some are left out.
+  /// Calls visit(i) for the indices of an axis that are shown, and gap() where indices are omitted.
   template <typename Visit, typename Gap>
   void for_shown(int64_t size, Visit visit, Gap gap) const {
     for (int64_t i = 0; i < size; ++i) {
@@ -63,7 +63,8 @@ struct Printer {
       out << std::string(width - std::min(width, number.size()), ' ') << number;
       return;
     }
-    const int below = x.rank() - 1 - dim;  // innermost: one line, else a line or more between
+    // The innermost axis is printed in one line; entries of other axes are separated by line ends.
+    const int below = x.rank() - 1 - dim;
     std::string between = ", ";
     if (below > 0) {
       between = ",";

@@ -16,7 +16,7 @@ using Point = TapeLayout::Point;
 
 constexpr double kLine = 15, kMargin = 10, kTop = 44;
 
-/// Safe in XML and, quotes apart, in DOT's strings.
+/// Escapes text for XML and, except for quotes, for DOT strings.
 std::string escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) {
@@ -28,7 +28,7 @@ std::string escaped(const std::string& text) {
       safe += "&gt;";
     else if (c == '"')
       safe += "&quot;";
-    else if (static_cast<unsigned char>(c) >= ' ')  // others are not allowed in XML
+    else if (static_cast<unsigned char>(c) >= ' ')  // other characters are not allowed in XML
       safe += c;
   }
   return safe;
@@ -53,7 +53,7 @@ std::string summary(const TapeGraph& graph) {
   return text.str();
 }
 
-/// Of text in the pictures' font, on the wide side.
+/// Upper estimate of the width of text in the picture's font.
 double text_width(const std::string& text, double size) {
   return 0.58 * size * double(text.size());
 }
@@ -71,7 +71,8 @@ Box size_of(const TapeGraph::Vertex& vertex) {
   return box;
 }
 
-/// Down, with vertical ends; between two points of a pass that is a straight line.
+/// Draws a curve downwards with vertical ends; between two points of a passing edge it is a
+/// straight line.
 void draw_edge(std::ostream& out, const std::vector<Point>& points) {
   out << "<path d=\"M" << points[0].x << ' ' << points[0].y;
   for (size_t i = 1; i < points.size(); ++i) {
@@ -177,7 +178,7 @@ std::string tape_dot(const Variable& root) {
     }
     return safe;
   };
-  // A group is written where its first member stands; those inside it follow their parent.
+  // A group is written where its first member occurs; nested groups follow their parent.
   const auto write_group = [&](const auto& self, int g, std::string indent) -> void {
     for (size_t v = 0; v < graph.vertices.size(); ++v) {
       const TapeGraph::Vertex& vertex = graph.vertices[v];

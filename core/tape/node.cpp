@@ -9,7 +9,7 @@ namespace {
 
 constinit thread_local uint64_t last_number = 0;
 
-// The worklist of destroy(). Trivial types: valid while a thread shuts down.
+// The worklist of destroy(). Trivial types, which are valid while a thread shuts down.
 constinit thread_local Node* dying = nullptr;
 constinit thread_local bool destroying = false;
 

@@ -52,11 +52,11 @@ struct AddGradients {
   std::array<Variable, 2> backward(const Variable& dy) const { return {dy, dy}; }
 };
 
-// y = x seen through a layout. Stands for whatever chain of views led there.
+// y = x viewed through a layout; replaces the chain of views that produced the layout.
 struct Strided {
   static constexpr std::string_view kName = "view";
   Layout layout;
-  Shape shape{};  // of x
+  Shape shape{};  // shape of x
 
   Tensor forward(const Tensor& x) {
     shape = x.shape();
@@ -82,7 +82,7 @@ struct Embed {
   Variable backward(const Variable& dy) const { return strided(dy, layout); }
 };
 
-// y = x with zeros where the layout looks.
+// y = x with zeros at the layout.
 struct Erase {
   static constexpr std::string_view kName = "erase";
   Layout layout;
@@ -96,7 +96,8 @@ struct Erase {
   Variable backward(const Variable& dy) const { return apply(Erase{layout}, Where::current(), dy); }
 };
 
-// The base after a write through a view: inputs are the base before it and the written value.
+// The base after a write through a view. Its inputs are the base before the write and the written
+// value.
 struct ViewWrite {
   static constexpr std::string_view kName = "view_write";
   Layout layout;

@@ -44,7 +44,7 @@ struct CountSaved final : SavedVisitor {
   void on_recomputed() override { ++vertex->recomputed; }
 };
 
-/// Gradients are like the outputs they arrive at.
+/// Learns dtypes and shapes of outputs from the gradients that arrive at them.
 void learn_values(const Variable& root, const Places& places, TapeGraph& graph) {
   BackwardPass pass({.retain_graph = true});
   pass.add_root(root, Variable(Tensor::full(root.shape(), 1.0, root.dtype(), root.device())));
@@ -55,7 +55,7 @@ void learn_values(const Variable& root, const Places& places, TapeGraph& graph) 
   });
   try {
     pass.run();
-  } catch (const Error&) {  // a graph that cannot be run can still be drawn, without these shapes
+  } catch (const Error&) {  // a graph that cannot be run is drawn without shapes
   }
 }
 
@@ -69,7 +69,7 @@ std::vector<std::string> split(const std::string* scope) {
   return parts;
 }
 
-/// Ops that follow each other with a common part of their path ran within one call of it.
+/// Groups consecutive ops by module path: consecutive ops with a common prefix belong to one call.
 class Grouping {
  public:
   explicit Grouping(TapeGraph& graph) : graph_(graph) { graph_.groups.push_back({}); }
@@ -93,7 +93,7 @@ class Grouping {
   std::vector<int> open_;
 };
 
-/// A leaf stands in the smallest group that all its users are in.
+/// Places a leaf in the smallest group that contains all its consumers.
 void place_leaves(TapeGraph& graph) {
   for (TapeGraph::Vertex& vertex : graph.vertices)
     if (vertex.is_leaf) vertex.group = -1;
@@ -107,7 +107,7 @@ void place_leaves(TapeGraph& graph) {
   for (TapeGraph::Vertex& vertex : graph.vertices) vertex.group = std::max(vertex.group, 0);
 }
 
-/// "weight" within fc1, which says "fc1.weight" elsewhere.
+/// Shortens the name of a leaf within its module's box: "fc1.weight" becomes "weight" inside fc1.
 void shorten_leaves(TapeGraph& graph) {
   for (TapeGraph::Vertex& leaf : graph.vertices) {
     if (!leaf.is_leaf || leaf.group == 0) continue;
@@ -165,7 +165,7 @@ TapeGraph collect_tape(const Variable& root) {
     for (const Edge& edge : node->edges()) {
       if (!edge) continue;
       const TapeGraph::Edge found{places.at(&*edge.node), places.at(node)};
-      auto known = graph.edges.rbegin();  // those to this node are the last ones
+      auto known = graph.edges.rbegin();  // edges to this node are the last ones
       while (known != graph.edges.rend() && known->to == found.to && *known != found) ++known;
       if (known == graph.edges.rend() || known->to != found.to) graph.edges.push_back(found);
     }

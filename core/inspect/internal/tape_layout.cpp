@@ -10,25 +10,27 @@ namespace {
 
 constexpr double kPadding = 14, kTitle = 18;  // of a group
 constexpr double kGapX = 22, kGapY = 34;      // between boxes
-constexpr double kPassWidth = 8;              // of a line that passes a rank
+constexpr double kPassWidth = 8;              // width of an edge that passes a rank
 constexpr int kOrderSweeps = 8, kPlaceSweeps = 24;
 
 using Box = TapeLayout::Box;
 using Point = TapeLayout::Point;
 
-/// A box in a rank of its group: a vertex, a group, or a place where a long edge passes.
+/// An item in a rank of its group: a vertex, a group, or the place where a long edge passes the
+/// rank.
 struct Item {
   int vertex = -1, group = -1;
   double width = 0, height = 0;
-  double x = 0, y = 0;  // the middle; the upper edge
+  double x = 0, y = 0;  // x of the centre, y of the upper edge
   int rank = 0;
   std::vector<size_t> above = {}, below = {};
 
   bool is_pass() const { return vertex < 0 && group < 0; }
 };
 
-/// The places nearest to those wanted (weighted least squares) that keep the order and the
-/// distances: neighbours that would overlap move as one block, to their mean.
+/// Positions items as close as possible to the wanted positions (weighted least squares), keeping
+/// order and distances: neighbours that would overlap move as one block, to the mean of their
+/// wanted positions.
 void place_row(std::vector<Item>& items, const std::vector<size_t>& row,
                const std::vector<double>& wanted) {
   struct Block {
@@ -37,7 +39,7 @@ void place_row(std::vector<Item>& items, const std::vector<size_t>& row,
     double mean() const { return sum / weight; }
   };
   std::vector<Block> blocks;
-  std::vector<double> offsets;  // of an item from its row's beginning, packed
+  std::vector<double> offsets;  // offset of each item from the start of its densely packed row
   double offset = 0;
   for (size_t i = 0; i < row.size(); ++i) {
     const Item& item = items[row[i]];
@@ -70,22 +72,23 @@ class Layouter {
   TapeLayout run() {
     collect_items();
     collect_ways();
-    for (size_t g = parts_.size(); g-- > 0;) lay_out_group(g);  // parts before what they are in
+    for (size_t g = parts_.size(); g-- > 0;) lay_out_group(g);  // inner groups first
     place_group(0, {0, 0});
     draw_edges();
     return std::move(layout_);
   }
 
  private:
-  /// A way through one group: between two of its items, or in from a vertex outside, or out.
+  /// The part of an edge within one group: between two items, from a vertex outside, or to the
+  /// outside.
   struct Way {
     int from_item = -1, from_outside = -1;
-    int to_item = -1;  // -1: out at the bottom
+    int to_item = -1;  // -1: leaves at the bottom
     auto operator<=>(const Way&) const = default;
   };
   struct Part {
     std::vector<Item> items;
-    std::map<Way, std::vector<size_t>> ways;  // the passes of each, from top to bottom
+    std::map<Way, std::vector<size_t>> ways;  // the passing items of each way, from top to bottom
     std::vector<std::vector<size_t>> ranks;
   };
 
@@ -94,7 +97,7 @@ class Layouter {
     group_items_.resize(graph_.groups.size());
     std::vector<bool> entered(graph_.groups.size());
     entered[0] = true;
-    // Leaves come first, so groups get their place by their oldest op.
+    // Leaves come first in the graph, so groups are ordered by their oldest op.
     for (int pass = 0; pass < 2; ++pass)
       for (size_t i = 0; i < graph_.vertices.size(); ++i) {
         const TapeGraph::Vertex& vertex = graph_.vertices[i];
@@ -115,8 +118,8 @@ class Layouter {
     return parts_[group].items.size() - 1;
   }
 
-  /// An edge goes out of the groups of its source, through the smallest group that both its ends
-  /// are in, and into those of its target.
+  /// An edge leaves the groups of its source, crosses the smallest group that contains both ends,
+  /// and enters the groups of its target.
   void collect_ways() {
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       const TapeGraph::Edge& edge = graph_.edges[e];
@@ -163,8 +166,8 @@ class Layouter {
   }
 
   static void set_ranks(Part& part) {
-    // Items are in the order of their oldest op, each group is a stretch of the tape, and edges go
-    // from older to younger: one pass does.
+    // Items are ordered by their oldest op, groups are contiguous on the tape, and edges lead from
+    // older to younger items, so that one pass suffices.
     for (Item& item : part.items)
       for (const size_t above : item.above)
         item.rank = std::max(item.rank, part.items[above].rank + 1);
@@ -172,7 +175,7 @@ class Layouter {
       if (!item.above.empty() || item.below.empty()) continue;
       int rank = part.items[item.below[0]].rank;
       for (const size_t below : item.below) rank = std::min(rank, part.items[below].rank);
-      item.rank = rank - 1;  // next to what uses it
+      item.rank = rank - 1;  // directly above its consumer
     }
   }
 
@@ -205,7 +208,7 @@ class Layouter {
     for (size_t i = 0; i < part.items.size(); ++i) {
       const size_t rank = size_t(part.items[i].rank);
       if (part.ranks.size() <= rank) part.ranks.resize(rank + 1);
-      std::vector<size_t>& row = part.ranks[rank];  // passes at first in the middle
+      std::vector<size_t>& row = part.ranks[rank];  // passing items start in the middle
       row.insert(
           part.items[i].is_pass() ? row.begin() + std::ptrdiff_t(row.size() + 1) / 2 : row.end(),
           i);
@@ -318,7 +321,7 @@ class Layouter {
         }
       incoming[size_t(graph_.edges[e].to)].push_back(e);
     }
-    for (size_t v = 0; v < incoming.size(); ++v) {  // side by side, in the order they come in
+    for (size_t v = 0; v < incoming.size(); ++v) {  // spread entering edges side by side, in order
       std::vector<size_t>& edges = incoming[v];
       std::stable_sort(edges.begin(), edges.end(), [&](size_t a, size_t b) {
         return layout_.edges[a].back().x < layout_.edges[b].back().x;
@@ -336,7 +339,8 @@ class Layouter {
   TapeLayout layout_;
   std::vector<Part> parts_;
   std::vector<size_t> vertex_items_, group_items_;
-  std::vector<std::vector<std::pair<size_t, Way>>> routes_;  // of each edge: groups, and ways there
+  std::vector<std::vector<std::pair<size_t, Way>>> routes_;  // for each edge: the groups it crosses
+                                                             // and its way in each
 };
 
 }  // namespace
