@@ -1,4 +1,4 @@
-// The activations of ops/activation.h that are composed of other ops.
+// Composed activations of ops/activation.h.
 #include "core/base/error.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"

@@ -24,7 +24,7 @@ using namespace detail;
 
 namespace {
 
-/// Whether query i may see key j: [l, s], bool.
+/// [l, s], bool: whether query i may see key j.
 Variable causal_mask(int64_t l, int64_t s, Device device) {
   const TensorOptions options{.device = device};
   return unsqueeze(arange(l, options), 1) >= arange(s, options);
@@ -69,7 +69,8 @@ Variable detail::attention_by_ops(const Variable& query, const Variable& key, co
     scores = scores + options.attn_mask;
   Variable shares;
   if (seen) {
-    // A row of nothing but -inf would be NaN: it is left alone, and its shares dropped.
+    // softmax of a row that is entirely -inf would be NaN: such a row is not masked, and its
+    // weights become 0.
     const Variable some = any(seen, {-1}, /*keepdim=*/true);
     const Variable hidden = logical_and(logical_not(seen), some);
     scores = tapegrad::where(hidden, -INFINITY, scores);
@@ -82,7 +83,7 @@ Variable detail::attention_by_ops(const Variable& query, const Variable& key, co
 
 namespace {
 
-/// Where bags begin and end among `count` indices.
+/// The bounds of the bags among `count` indices.
 std::vector<int64_t> bag_bounds(const Variable& offsets, bool include_last, int64_t count) {
   constexpr std::string_view kName = "embedding_bag";
   if (offsets.rank() != 1 || !is_integer(offsets.dtype()))
@@ -125,7 +126,7 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
   const int64_t bags = int64_t(bounds.size()) - 1, width = weight.shape()[1];
   if (bags < 0) fail<ArgumentError>(kName, ": no offsets");
 
-  // The places that count, and the bag of each.
+  // The positions that count, and the bag of each.
   const std::vector<int64_t> ids = flatten(indices).to_vector<int64_t>();
   std::vector<int64_t> places, owners;
   std::vector<double> sizes(static_cast<size_t>(bags));

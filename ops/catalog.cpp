@@ -16,7 +16,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-/// The parts between commas that are not inside brackets.
+/// Splits at commas outside of brackets.
 std::vector<std::string_view> split_at_commas(std::string_view text) {
   std::vector<std::string_view> parts;
   size_t start = 0;
@@ -40,7 +40,7 @@ T parse_number(std::string_view text) {
   return value;
 }
 
-/// A default as it is written in a signature.
+/// Parses a default value of a signature.
 Attribute parse_literal(std::string_view text, std::string_view type) {
   if (text == "none") return {};
   if (type == "bool") return text == "true";
@@ -90,7 +90,7 @@ std::string print(const Attribute& value) {
   return std::visit(Visitor{}, value);
 }
 
-/// "ops/softmax.cpp", from wherever the sources were compiled.
+/// Path relative to the repository, such as "ops/softmax.cpp", wherever the sources were compiled.
 std::string source_of(Where where) {
   const std::string_view file = where.file_name();
   const size_t folder = file.rfind("ops/");

@@ -1,5 +1,5 @@
-// The convolutions of signals and volumes in ops/conv.h, by those of images: a signal is an image
-// of height 1; and the slices that a window of a volume covers become channels of one image.
+// Convolutions of signals and volumes (ops/conv.h) by those of images. A signal is an image of
+// height 1. For a volume, the slices that a window covers become channels of an image.
 #include <algorithm>
 #include <string>
 
@@ -29,7 +29,7 @@ void check_ranks(std::string_view op, const Variable& x, const Variable& weight,
                      weight.shape());
 }
 
-/// Where slice u of window i lies, for every i and u.
+/// The index of slice u of window i, for every i and u.
 Variable slices_of_windows(int64_t windows, int64_t kernel, int64_t stride, int64_t dilation,
                            Device device) {
   std::vector<int64_t> index;
@@ -38,7 +38,7 @@ Variable slices_of_windows(int64_t windows, int64_t kernel, int64_t stride, int6
   return tensor(index, {.device = device});
 }
 
-/// [o, i, kd, kh, kw] as the weight of an image whose channels are the slices too.
+/// [o, i, kd, kh, kw] as the weight for an image whose channels include the slices.
 Variable flat_weight(const Variable& weight) {
   const Shape& w = weight.shape();
   return reshape(weight, {w[0], w[1] * w[2], w[3], w[4]});

@@ -21,7 +21,8 @@ Device device_of(const TensorOptions& options) {
   return options.device ? *options.device : default_device();
 }
 
-/// Uninitialised, as the options say. AutogradError before anything is allocated.
+/// Allocates uninitialised memory as described by the options. Throws AutogradError before
+/// allocating if the dtype cannot require a gradient.
 Variable make(const Shape& shape, DType standard, const TensorOptions& options) {
   const DType dtype = options.dtype.value_or(standard);
   if (options.requires_grad && !is_float(dtype))
@@ -41,7 +42,7 @@ DType dtype_of(const Number& number) {
   return number.kind() == f64 ? default_dtype() : number.kind();
 }
 
-/// The values as a CPU tensor of `stored`, the type that reads them.
+/// Copies the values to a CPU tensor of type `Stored`, which has their representation.
 template <typename Stored, typename T>
 Variable from_values(const std::vector<T>& values, const Shape& shape, DType standard,
                      const TensorOptions& options) {
@@ -62,7 +63,7 @@ Variable from_values(const std::vector<T>& values, const Shape& shape, DType sta
   return y;
 }
 
-/// How many of start, start + step, ... come before end.
+/// The number of elements of start, start + step, ... before end.
 int64_t count_of(Number start, Number end, Number step) {
   const auto refuse = [&](const char* why) {
     fail<ArgumentError>("arange: ", why, ": from ", start, " to ", end, " by ", step);
@@ -80,7 +81,7 @@ int64_t count_of(Number start, Number end, Number step) {
   if (by == 0) refuse("step is 0");
   if (from == to) return 0;
   if ((from < to) != (by > 0)) refuse("the step leads away from the end");
-  // Distances up to 2^64, so without a sign.
+  // Unsigned, because distances may be up to 2^64.
   const uint64_t distance = by > 0 ? uint64_t(to) - uint64_t(from) : uint64_t(from) - uint64_t(to);
   const uint64_t stride = by > 0 ? uint64_t(by) : 0 - uint64_t(by);
   const uint64_t count = (distance - 1) / stride + 1;
@@ -156,7 +157,7 @@ Variable linspace(double start, double end, int64_t steps, TensorOptions options
 Variable eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options) {
   const int64_t width = columns.value_or(rows);
   Variable y = make_full({rows, width}, 0, default_dtype(), options);
-  if (y.numel() == 0) return y;  // of any width
+  if (y.numel() == 0) return y;  // the width may be anything
   Tensor diagonal = y.value().with_layout({{std::min(rows, width)}, {width + 1}, 0});
   kernels::fill(diagonal, 1);
   return y;

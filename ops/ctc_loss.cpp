@@ -27,7 +27,7 @@ struct CtcLoss {
   static constexpr std::string_view kName = "ctc_loss";
   Tensor labels;  // int64
   CtcBatch batch;
-  Tensor gradients{};  // of each example's loss; found with the loss, when recording
+  Tensor gradients{};  // gradient of each example's loss, computed with the loss when recording
 
   Tensor forward(const Tensor& log_probs) {
     Tensor losses = Tensor::empty({log_probs.shape()[1]}, f64, log_probs.device());
@@ -38,11 +38,12 @@ struct CtcLoss {
   Variable backward(const Variable& dy) const {
     require_first_order();
     const Variable along = reshape(dy, {1, dy.size(0), 1});
-    return where(along == 0, 0, along * Variable(gradients));  // also where a gradient is NaN
+    return where(along == 0, 0, along * Variable(gradients));  // 0 even where the gradient is NaN
   }
 };
 
-/// The labels in one vector, and where each example's begin; everything is checked.
+/// Checks the arguments and returns the batch description, with the position of each example's
+/// labels.
 CtcBatch check(const Variable& log_probs, const Variable& targets,
                const std::vector<int64_t>& input_lengths,
                const std::vector<int64_t>& target_lengths, int64_t blank) {

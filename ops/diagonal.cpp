@@ -16,10 +16,10 @@
 namespace tapegrad {
 namespace {
 
-/// Beyond every matrix; sizes may be added to it.
+/// Larger than any matrix; sizes can be added without overflow.
 constexpr int64_t kFar = int64_t(1) << 62;
 
-/// Two dimensions of a tensor, and a diagonal through them.
+/// Two dimensions of a tensor and a diagonal in their plane.
 struct Plane {
   int64_t offset;
   int rows, columns;
@@ -30,7 +30,7 @@ struct Plane {
         columns(normalize_dim(op, dim2, rank)) {
     if (rows == columns) fail<ArgumentError>(op, ": dim1 and dim2 are both ", rows);
   }
-  /// The diagonal behind the other dimensions.
+  /// The layout of the diagonal, after the remaining dimensions.
   Layout look(const Layout& whole) const {
     const int64_t down = offset < 0 ? -offset : 0, right = offset > 0 ? offset : 0;
     const int64_t length =
@@ -88,7 +88,7 @@ struct DiagEmbed {
   }
 };
 
-/// 0 where column - row is beyond the diagonal.
+/// Sets elements to 0 where column - row is beyond the diagonal.
 Variable triangle(std::string_view op, const Variable& x, int64_t diagonal, bool lower,
                   Where where) {
   const ErrorLine line(where);

@@ -1,4 +1,5 @@
-// The einsum of ops/products.h: parse, reduce every operand to distinct letters, contract in pairs.
+// einsum of ops/products.h: parses the equation, reduces every operand to distinct labels, and
+// contracts operands in pairs.
 #include <algorithm>
 #include <bit>
 #include <cctype>
@@ -16,13 +17,13 @@
 namespace tapegrad {
 namespace {
 
-// A label is a number: A-Z, a-z, then the dimensions that ... stands for, counted from the right.
+// A label is a number: A-Z, a-z, then the dimensions of ..., counted from the right.
 using Label = int;
 using Labels = std::vector<Label>;
 using Set = uint64_t;
 constexpr Label kEllipsis = 52;
 constexpr int kLabels = kEllipsis + kMaxRank;
-constexpr size_t kExhaustive = 6;  // operands whose every order is tried
+constexpr size_t kExhaustive = 6;  // maximum number of operands for which all orders are tried
 
 Set set_of(const Labels& labels) {
   Set set = 0;
@@ -57,7 +58,7 @@ struct Equation {
   }
 };
 
-/// The labels of a term; ... stands for `dots` dimensions.
+/// Parses the labels of a term; ... stands for `dots` dimensions.
 Labels parse(std::string_view term, int dots) {
   Labels labels;
   bool seen = false;
@@ -151,7 +152,8 @@ class Contraction {
       }
   }
 
-  /// A size of 1 where the label is larger goes away; a label that occurs twice becomes one.
+  /// Drops dimensions of size 1 whose label has a larger size, and merges dimensions with equal
+  /// labels into a diagonal.
   void take_diagonals(Term& term) {
     for (size_t i = term.labels.size(); i-- > 0;)
       if (term.x.shape()[int(i)] != sizes_[size_t(term.labels[i])]) {
@@ -171,7 +173,7 @@ class Contraction {
     }
   }
 
-  /// Sums over the labels that nobody else wants.
+  /// Sums over labels that are not in `wanted`.
   void reduce(Term& term, Set wanted) {
     Dims dims;
     Labels left;
@@ -186,7 +188,7 @@ class Contraction {
     term.labels = std::move(left);
   }
 
-  /// The labels of the result and of all terms but two.
+  /// The labels of the result and of all terms except the two given.
   Set outside(std::pair<size_t, size_t> inside) const {
     Set set = set_of(result_);
     for (size_t i = 0; i < terms_.size(); ++i)
@@ -213,7 +215,8 @@ class Contraction {
     terms_.erase(terms_.begin() + std::ptrdiff_t(best.second));
   }
 
-  /// For every subset of the terms the cheapest way to contract it: one half of its last step.
+  /// Finds the cheapest contraction of every subset of terms; half_ stores one half of its last
+  /// step.
   void plan() {
     const size_t subsets = size_t(1) << terms_.size();
     half_.assign(subsets, 0);
@@ -231,7 +234,7 @@ class Contraction {
     }
   }
 
-  /// What is left of a subset's labels once it is contracted.
+  /// The labels that remain after contracting a subset.
   Set labels_of(size_t subset) const {
     Set inside = 0, wanted = set_of(result_);
     for (size_t i = 0; i < terms_.size(); ++i)
@@ -245,8 +248,8 @@ class Contraction {
     return contract(contract(half), contract(subset ^ half), labels_of(subset));
   }
 
-  /// A batched matrix product: batches are what both have and others want, the inner size is what
-  /// both have and nobody else wants.
+  /// Contracts two terms by a batched matrix product. Common labels are batch dimensions if wanted
+  /// elsewhere, and inner dimensions otherwise.
   Term contract(const Term& a, const Term& b, Set wanted) {
     Labels batch, inner, rows, columns;
     for (Label label : a.labels)
@@ -272,7 +275,8 @@ class Contraction {
     return size;
   }
 
-  /// The term with its dimensions in the groups' order, each group as one.
+  /// Permutes the term's dimensions to the order of the groups and merges each group into one
+  /// dimension.
   Variable arranged(const Term& term, std::initializer_list<Labels> groups, const Shape& shape) {
     Dims order;
     for (const Labels& group : groups)

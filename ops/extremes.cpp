@@ -1,4 +1,4 @@
-// The part of ops/reduce.h that chooses among elements.
+// The extremes of ops/reduce.h.
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
@@ -35,7 +35,7 @@ struct Amax {
     (kLargest ? kernels::amax : kernels::amin)(x, y);
     return extent.finish(y);
   }
-  // Equal extremes share: dx = dy / count where x == y.
+  // Equal extremes share the gradient: dx = dy / count where x = y.
   Variable backward(const Variable& dy) const {
     const Variable x = this->x(), y = this->y();
     const Variable chosen = eq(x, extent.keep(y)).to(x.dtype());
@@ -58,7 +58,7 @@ struct MaxAlong {
     kernels::extreme(around(x, dim), name == kName, values, indices);
     return {values, indices};
   }
-  // The chosen element alone receives the gradient.
+  // Only the chosen element receives the gradient.
   Variable backward(std::span<const Variable> dy) const {
     if (!dy[0]) return {};
     const Variable zeros(Tensor::full(extent.from, 0.0, dy[0].dtype(), dy[0].device()));
@@ -72,7 +72,7 @@ struct ArgMax {
   static constexpr bool kDifferentiable = false;
   std::string_view name;  // argmax or argmin
   Extent extent;
-  int dim;  // -1: in the flattened tensor
+  int dim;  // -1: flattened tensor
 
   Tensor forward(const Tensor& x) {
     require_elements(name, extent);

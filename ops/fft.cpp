@@ -25,9 +25,9 @@ namespace {
 
 using namespace detail;
 
-// The three transforms are linear, and each other's adjoints: a complex one that with the other
-// sign of the exponent, rfft that of irfft but for the weight of the frequencies that irfft counts
-// twice, as themselves and as their conjugates.
+// The transforms are linear and adjoint to each other: the adjoint of a complex transform has the
+// opposite sign of the exponent; the adjoint of rfft is irfft, except for the weight of the
+// frequencies that irfft counts twice, as themselves and as their conjugates.
 
 struct Complex {
   static constexpr std::string_view kName = "fft";
@@ -45,7 +45,8 @@ struct Complex {
   }
 };
 
-/// `factor` for the frequencies that stand for two, 1 for 0 and for n / 2 of an even n.
+/// Multiplies by `factor` the frequencies that stand for two, which are all except 0 and, for even
+/// n, n / 2.
 Variable weighted(const Variable& x, int dim, int64_t n, double factor) {
   const NoGrad off;
   const Variable k = arange(n / 2 + 1, {.device = x.device()});
@@ -101,7 +102,7 @@ Variable to_real(const Variable& x, int dim, int64_t n, double scale) {
   return apply(ToReal{dim, n, scale}, Where::current(), x);
 }
 
-/// x as a float, and its dimensions that count checked.
+/// Converts x to a float dtype and checks its shape.
 Variable checked(std::string_view op, const Variable& x, bool is_complex) {
   if (is_complex && (x.rank() < 2 || x.size(-1) != 2))
     fail<ShapeError>(op, ": complex numbers are pairs, [..., n, 2], not ", x.shape());
@@ -111,7 +112,7 @@ Variable checked(std::string_view op, const Variable& x, bool is_complex) {
   return as_float(x, Where::current());
 }
 
-/// Cut off, or followed by zeros, to n entries along dim.
+/// Truncates or zero-pads x to n entries along dim.
 Variable with_length(std::string_view op, const Variable& x, int dim, int64_t n) {
   if (n < 1) fail<ArgumentError>(op, ": a length of 1 or more is wanted, not ", n);
   if (n < x.size(dim)) return narrow(x, dim, 0, n);
@@ -136,7 +137,7 @@ Variable complex_transform(std::string_view op, const Variable& input, Options o
   return apply(Complex{dim, inverse, scale_of(options.norm, n, inverse)}, where, sized);
 }
 
-/// The dimensions and lengths of a transform over several, of a complex or a real x.
+/// The dimensions and lengths of a multidimensional transform of a complex or real x.
 struct Axes {
   std::vector<Options> each;
 
@@ -158,7 +159,7 @@ struct Axes {
   }
 };
 
-/// x rolled by its size / 2 along the dimensions, rounded down, or up.
+/// Rolls x along the dimensions by its size / 2, rounded up or down.
 Variable rolled(const Variable& x, const Dims& dims, bool up, Where where) {
   Dims all = dims, shifts;
   if (dims.rank() == 0)

@@ -14,7 +14,7 @@
 namespace tapegrad {
 namespace {
 
-/// [..., c, h, w] as [n, c, h, w].
+/// Views [..., c, h, w] as [n, c, h, w].
 struct Images {
   int64_t n = 1, c, h, w;
 
@@ -33,7 +33,7 @@ Shape with_images(Shape shape, int64_t c, int64_t h, int64_t w) {
   return shape;
 }
 
-/// Where each padded element of a dimension comes from.
+/// The source index of each padded element along a dimension.
 Tensor sources(int64_t size, int64_t before, int64_t after, PadMode mode, int dim,
                const Shape& shape) {
   const int64_t least = mode == PadMode::kReflect ? 1 : 0, most = std::max(before, after);
@@ -104,7 +104,7 @@ Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadMode mod
   if (amounts.size() % 2 != 0 || int64_t(amounts.size() / 2) > x.rank())
     fail<ArgumentError>("pad: ", amounts.size(), " amounts are not two for each of at most ",
                         x.rank(), " dimensions");
-  std::vector<std::pair<int, Tensor>> indices;  // checked before anything is made
+  std::vector<std::pair<int, Tensor>> indices;  // all are checked before anything is computed
   for (size_t i = 0; i < amounts.size(); i += 2) {
     const int dim = x.rank() - 1 - int(i / 2);
     if (amounts[i] != 0 || amounts[i + 1] != 0)

@@ -26,7 +26,7 @@ using namespace detail;
 
 namespace {
 
-/// A vector of indices, checked, and dim normalized.
+/// Checks a vector of indices and normalizes dim.
 Tensor check_vector(std::string_view op, const Shape& x, int& dim, const Tensor& index) {
   dim = normalize_dim(op, dim, x.rank());
   if (index.rank() != 1)
@@ -36,7 +36,7 @@ Tensor check_vector(std::string_view op, const Shape& x, int& dim, const Tensor&
   return whole;
 }
 
-/// y = the entries of x along dim that the index names.
+/// y = the entries of x along dim at the index.
 struct IndexSelect {
   static constexpr std::string_view kName = "index_select";
   int dim;
@@ -57,7 +57,7 @@ struct IndexSelect {
   std::array<Variable, 2> backward(const Variable& dy) const;
 };
 
-/// y = x + alpha * source at the index; an x left out stands for zeros.
+/// y = x + alpha * source at the index; an empty x means zeros.
 struct IndexAdd {
   static constexpr std::string_view kName = "index_add";
   int dim;
@@ -119,7 +119,7 @@ struct Gather {
   std::array<Variable, 2> backward(const Variable& dy) const;
 };
 
-/// y = x with source added at the index; an x left out stands for zeros.
+/// y = x with source added at the index; an empty x means zeros.
 struct ScatterAdd {
   static constexpr std::string_view kName = "scatter_add";
   int dim;
@@ -138,7 +138,7 @@ struct ScatterAdd {
     check_fits(kName, index, source_shape, -1, "the source");
     const Tensor which = as_index(kName, index);
     check_index(kName, which, shape[dim]);
-    // Sixteen-bit sums are made in float: in float16 2048 + 1 is 2048.
+    // Sixteen-bit values are summed in float32: in float16, 2048 + 1 is 2048.
     const DType dtype = source.dtype();
     const DType sum_dtype = size_of(dtype) == 2 && is_float(dtype) ? f32 : dtype;
     Tensor y = Tensor::empty(shape, sum_dtype, source.device());
@@ -153,7 +153,7 @@ struct ScatterAdd {
     if (needs[0]) dx[0] = dy;
     if (needs[2]) {
       dx[2] = gather(dy, dim, index());
-      std::vector<int64_t> unread;  // of the source, last dimension first
+      std::vector<int64_t> unread;  // unread part of the source, last dimension first
       for (int i = source_shape.rank() - 1; i >= 0; --i) {
         unread.push_back(0);
         unread.push_back(source_shape[i] - dx[2].shape()[i]);
@@ -202,7 +202,7 @@ struct MaskedFillInPlace {
 
   void write(const Tensor& x, const Tensor& mask, Tensor& y) {
     check_mask(kName, x, mask, value);
-    // A mask in x's own storage would change while it is read.
+    // A mask that shares x's storage would change while it is read.
     if (y.numel() > 0)
       kernels::masked_fill(x, mask.shares_storage(y) ? mask.clone() : mask, value, y);
   }
@@ -211,8 +211,8 @@ struct MaskedFillInPlace {
   }
 };
 
-/// The rows that numbers name. Not index_select with shapes around it: the message of an id that is
-/// outside should name its own position, and this op.
+/// Rows of the weight. Not composed of index_select and reshape, so that an error names the id's
+/// own position and this op.
 struct Embedding {
   static constexpr std::string_view kName = "embedding";
   int64_t padding_idx;

@@ -1,4 +1,4 @@
-// Powers, exponentials, chains and norms of matrices.
+// Composed ops of ops/linalg.h: matrix powers, exponentials, chains and norms.
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -27,8 +27,8 @@ Variable identity_like(const Variable& x) {
   return expand(eye(x.size(-1), {}, {.dtype = x.dtype(), .device = x.device()}), x.shape());
 }
 
-/// The coefficients of the [q/q] Pade approximant of exp, scaled so that the last is 1, and the
-/// 1-norm up to which it is as accurate as the type (Higham 2005, table 2.3).
+/// The coefficients of the [q/q] Pade approximant of exp, scaled so that the last one is 1, and the
+/// 1-norm up to which the approximant has the accuracy of the dtype (Higham 2005, table 2.3).
 struct Pade {
   std::array<double, 14> b;
   int degree;
@@ -42,7 +42,7 @@ constexpr Pade kDouble{
 constexpr Pade kSingle{
     {17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1}, 7, 3.925724783138660};
 
-/// How often each matrix is halved before the approximant holds, all [..., 1, 1].
+/// The number of halvings after which the approximant holds for each matrix; [..., 1, 1].
 struct Halvings {
   Variable times, scale;
   int64_t most = 0;
@@ -58,7 +58,7 @@ struct Halvings {
   }
 };
 
-/// (V + U) / (V - U) with the odd and the even powers.
+/// (V + U) / (V - U), where U and V are the sums of the odd and even powers.
 Variable approximant(const Variable& x, const Pade& pade) {
   const Variable identity = identity_like(x), square = matmul(x, x);
   Variable power, odd = identity * pade.b[1], even = identity * pade.b[0];
@@ -71,7 +71,8 @@ Variable approximant(const Variable& x, const Pade& pade) {
   return solve(even - odd, even + odd);
 }
 
-/// The cheapest splits of the chain sizes[i] x sizes[i + 1]: split[i][j] of factors i..j.
+/// The cheapest order for a chain of matrices sizes[i] x sizes[i + 1]; split[i][j] is for factors
+/// i..j.
 class Chain {
  public:
   Chain(std::span<const Variable> factors) : factors_(factors), n_(factors.size()) {
@@ -104,7 +105,7 @@ class Chain {
   std::vector<std::vector<size_t>> split_;
 };
 
-/// The two dimensions of a matrix norm, counted from the front.
+/// The two dimensions of a matrix norm, as nonnegative numbers.
 struct Plane {
   int rows, columns;
 
@@ -116,14 +117,14 @@ struct Plane {
     columns = normalize_dim(kName, dims[1], x.rank());
     if (rows == columns) fail<ArgumentError>(kName, ": dim ", dims[0], " is named twice");
   }
-  /// Of the norms themselves, [...], where keepdim wants ones.
+  /// Inserts dimensions of size 1 into the norms [...] if keepdim.
   Variable keep(const Variable& y, bool keepdim) const {
     if (!keepdim) return y;
     return unsqueeze(unsqueeze(y, std::min(rows, columns)), std::max(rows, columns));
   }
 };
 
-/// Of each matrix of the plane, [..., k].
+/// The singular values of each matrix of the plane, [..., k].
 Variable values_of(const Variable& x, const Plane& plane) {
   Dims order;
   for (int i = 0; i < x.rank(); ++i)
@@ -155,7 +156,7 @@ Variable matrix_exp(const Variable& x, Where where) {
   const Halvings halvings(x, pade.theta);
   Variable y = approximant(x * halvings.scale, pade);
   for (int64_t i = 0; i < halvings.most; ++i) {
-    // A matrix that is done is kept out of the product, where it might overflow.
+    // A finished matrix is excluded from the product, where it could overflow.
     const Variable goes_on = gt(halvings.times, double(i));
     const Variable factor = tapegrad::where(goes_on, y, 0.0);
     y = tapegrad::where(goes_on, matmul(factor, factor), y);
@@ -207,7 +208,7 @@ Variable matrix_norm(const Variable& x, double ord, const Dims& dims, bool keepd
   if (std::abs(ord) == 2) return plane.keep(extreme(values_of(x, plane), -1), keepdim);
   if (std::abs(ord) != 1 && !std::isinf(ord))
     fail<ArgumentError>("linalg.matrix_norm: ord: fro, nuc, 1, -1, 2, -2, inf or -inf, not ", ord);
-  const bool of_columns = std::abs(ord) == 1;  // sums over rows, then the extreme column
+  const bool of_columns = std::abs(ord) == 1;  // column norms
   const int summed = of_columns ? plane.rows : plane.columns;
   const int chosen = of_columns ? plane.columns : plane.rows;
   const Variable sums = sum(abs(x), {summed}, /*keepdim=*/true);

@@ -1,4 +1,5 @@
-// Orthogonal factors: QR, singular values, eigenvalues; and what is made of singular values.
+// Factorizations of ops/linalg.h: QR, singular values, eigenvalues; and ops composed of singular
+// values.
 #include <limits>
 
 #include "core/tape/autocast.h"
@@ -33,19 +34,19 @@ using namespace detail;
 
 constexpr std::string_view kNoConvergence = "a value is not finite, or no convergence";
 
-/// Where the diagonal of a square matrix is.
+/// The diagonal of a square matrix, as a mask.
 Variable diagonal_mask(int64_t n, Device device) {
   return eye(n, n, {.dtype = boolean, .device = device});
 }
 
-/// v_j - v_i, and 1 on the diagonal.
+/// v_j - v_i, with 1 on the diagonal.
 Variable gaps(const Variable& v) {
   return where(diagonal_mask(v.size(-1), v.device()), 1.0, as_row(v) - as_column(v));
 }
 
 Variable skew(const Variable& x) { return x - mT(x); }
 
-/// The sum, where an empty one counts as zero.
+/// The sum, where an empty operand counts as zero.
 Variable plus(const Variable& a, const Variable& b) { return !a ? b : !b ? a : a + b; }
 
 struct QrFactors {
@@ -74,7 +75,7 @@ struct QrFactors {
     kernels::qr_form(q, scales);
     return {by_rows(q, with_matrix(x.shape(), m, width)), r};
   }
-  // Of a wide A = [X Y], with X = Q U and R = [U V], V = Q^T Y gives its share of dQ first.
+  // For a wide A = [X Y] with X = Q U and R = [U V]: V = Q^T Y contributes to dQ first.
   Variable backward(std::span<const Variable> dy) const {
     const Variable q = this->q(), r = this->r();
     const int64_t rows = r.size(-2), n = r.size(-1);
@@ -126,12 +127,12 @@ struct SvdFactors {
             by_rows(vh, with_matrix(x.shape(), height, n))};
   }
   // dA = U (diag(dS) + P / E S + S Q / E) V^T, where P = skew(U^T dU), Q = skew(V^T dV) and
-  // E_ij = s_j^2 - s_i^2; what lies beyond U's columns adds (1 - U U^T) dU S^-1 V^T, and beyond V's
-  // the same (Townsend 2016).
+  // E_ij = s_j^2 - s_i^2. The space outside of U's columns adds (1 - U U^T) dU S^-1 V^T; V's is
+  // analogous (Townsend 2016).
   Variable backward(std::span<const Variable> dy) const {
     const Variable s = this->s();
     const int64_t k = s.size(-1);
-    const auto first = [&](const Variable& x, int dim) {  // the rest is any basis
+    const auto first = [&](const Variable& x, int dim) {  // further vectors are an arbitrary basis
       return x && x.size(dim) > k ? narrow(x, dim, 0, k) : x;
     };
     const Variable u = first(this->u(), -1), vh = first(this->vh(), -2);
@@ -164,7 +165,7 @@ struct SingularValues {
   }
 };
 
-/// The eigenvalues, and the vectors where they are wanted.
+/// The eigenvalues and, if requested, the eigenvectors.
 std::vector<Tensor> symmetric(std::string_view op, const Tensor& x, bool upper, bool vectors) {
   require_square(op, x);
   Tensor a = by_columns(upper ? mT(Variable(x)).value() : x), info = info_for(a);
@@ -203,11 +204,11 @@ struct Eigenvalues {
   Tensor forward(const Tensor& x) const { return symmetric(kName, x, upper, false)[0]; }
 };
 
-/// A matrix by its singular values, those left out that count as zero.
+/// The singular value decomposition of a matrix, with small singular values treated as zero.
 struct Spectrum {
   Svd factors;
-  Variable kept;     // which are not zero, [..., k]
-  Variable inverse;  // 1 / s, or 0
+  Variable kept;     // whether each singular value is nonzero, [..., k]
+  Variable inverse;  // 1 / s, or 0 for zero singular values
 
   Spectrum(const Tensor& x, double atol, std::optional<double> rtol) {
     const NoGrad off;
@@ -222,8 +223,8 @@ struct Spectrum {
   }
 };
 
-/// The gradient of the pseudoinverse Y of A at constant rank: that of
-/// dY = -Y dA Y + Y Y^T dA^T (1 - A Y) + (1 - Y A) dA^T Y^T Y.
+/// The gradient of the pseudoinverse Y of A at constant rank, from
+///   dY = -Y dA Y + Y Y^T dA^T (1 - A Y) + (1 - Y A) dA^T Y^T Y.
 Variable pinv_gradient(const Variable& a, const Variable& y, const Variable& dy) {
   const Variable yt = mT(y), dyt = mT(dy);
   const Variable left = matmul(dyt, matmul(y, yt)), right = matmul(matmul(yt, y), dyt);

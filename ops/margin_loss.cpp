@@ -1,4 +1,4 @@
-// The losses of ops/loss.h that weigh margins and likelihoods; all are composed of other ops.
+// Margin and likelihood losses of ops/loss.h; all are composed ops.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -25,7 +25,7 @@ namespace {
 
 Variable positive_part(const Variable& x) { return clamp(x, {.min = 0.0}); }
 
-/// DTypeError unless all are floats.
+/// Throws DTypeError unless all are float tensors.
 template <std::same_as<Variable>... Variables>
 void check_all_floats(std::string_view op, const Variables&... xs) {
   (check_floats(op, xs), ...);
@@ -149,7 +149,7 @@ Variable multilabel_margin_loss(const Variable& x, const Variable& target, Reduc
   const int64_t classes = x.size(-1);
   const bool one = x.rank() == 1;
   const Variable rows = one ? unsqueeze(x, 0) : x;
-  // Which ids count: those before the first -1; and which classes they name.
+  // Valid ids are those before the first -1. `named` marks the classes that they name.
   const Variable given = one ? unsqueeze(target, 0) : target;
   const Variable counts = cumsum((given == -1).to(i64), 1) == 0;
   const Variable ids = tapegrad::where(counts, given, 0).to(i64);
@@ -254,7 +254,7 @@ void catalog_margin_loss(Catalog& catalog) {
       "sum over i != t of weight[t] max(margin - x[t] + x[i], 0)^p / C", [](const Arguments& a) {
         return multi_margin_loss(
             a[0], a[1],
-            {.p = int(std::clamp<int64_t>(a.integer("p"), 0, 3)),  // 1 and 2 are allowed
+            {.p = int(std::clamp<int64_t>(a.integer("p"), 0, 3)),  // others throw
              .margin = a.real("margin"),
              .weight = a[2],
              .reduction = reduction_of(a)});

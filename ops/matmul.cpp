@@ -32,7 +32,7 @@ constinit std::atomic<MatmulPrecision> precision_now{MatmulPrecision::kHighest};
       draw_clash({{"input", a, a.rank() - 1}, {"other", b, std::max(0, b.rank() - 2)}}));
 }
 
-/// Products of two batches of matrices of the same rank and with the same dimensions in front.
+/// Products of two batches of matrices with equal rank and equal leading dimensions.
 struct Matmul {
   static constexpr std::string_view kName = "matmul";
   SavedInput<0, /*for*/ 1> a{};
@@ -63,7 +63,7 @@ void require_ranks(std::string_view op, const Variable& a, const Variable& b, in
     fail<ShapeError>(op, ": rank ", rank, " wanted: ", a.shape(), " x ", b.shape());
 }
 
-/// Batches of any dimensions in front, which broadcast. Both ranks are at least 2.
+/// Products of batches whose leading dimensions broadcast. Both ranks are at least 2.
 Variable batched(const Variable& a, const Variable& b, Where where) {
   const Shape& left = a.shape();
   const Shape& right = b.shape();
@@ -96,7 +96,8 @@ Variable matmul(const Variable& a, const Variable& b, Where where) {
   if (a.rank() > 1 && b.rank() > 1) return batched(a, b, where);
   if (a.shape()[a.rank() - 1] != b.shape()[b.rank() == 1 ? 0 : b.rank() - 2])
     fail_inner("matmul", a.shape(), b.shape());
-  // A vector is a row at the left, a column at the right; that dimension is dropped again.
+  // A vector is a row on the left and a column on the right; the added dimension is removed from
+  // the result.
   const Variable left = a.rank() == 1 ? unsqueeze(a, 0, where) : a;
   const Variable right = b.rank() == 1 ? unsqueeze(b, 1, where) : b;
   Variable y = batched(left, right, where);

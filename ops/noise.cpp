@@ -88,13 +88,13 @@ void check_dropout(std::string_view op, const Variable& x, double p) {
   require_float(op, x.value());
 }
 
-/// Ones of the shape that dropout went over: 0, or 1 / (1 - p).
+/// A dropout mask of the given shape: elements are 0 or 1 / (1 - p).
 Variable mask(const Shape& shape, const Variable& like, double p, Generator& generator) {
   const NoGrad off;
   return dropout(ones(shape, {.dtype = like.dtype(), .device = like.device()}), p, true, generator);
 }
 
-/// x's shape up to its channels, with 1 for every dimension after them.
+/// x's shape with size 1 for all dimensions after the channels.
 Shape channels_of(const Variable& x, int channel_dim) {
   Shape shape = x.shape();
   for (int i = channel_dim + 1; i < shape.rank(); ++i) shape[i] = 1;

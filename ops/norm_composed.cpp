@@ -1,4 +1,4 @@
-// The norms of ops/norm.h that are composed of other ops.
+// Composed ops of ops/norm.h.
 #include "core/base/error.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
@@ -30,7 +30,7 @@ void check_parameter(std::string_view op, const Variable& x, const Variable& par
   check_same_dtype(op, x.value(), parameter.value());
 }
 
-/// Channels along dimension 1 of x, to broadcast.
+/// Reshapes a parameter of the channels (dimension 1 of x) to broadcast with x.
 Variable per_channel(const Variable& parameter, const Variable& x) {
   Shape along = Dims::filled(x.rank(), 1);
   along[1] = x.shape()[1];
@@ -77,7 +77,7 @@ Variable instance_norm(const Variable& x, const Variable& running_mean, const Va
   if (options.use_input_stats && x.numel() > 0 && x.numel() == batch * channels)
     fail<ArgumentError>(kName, ": more than one value per channel wanted: ", x.shape());
   if (batch == 0) return x * 1;
-  // Every channel of every example becomes a channel of one example.
+  // Every channel of every example becomes a channel of a single example.
   const auto repeated = [&](const Variable& each) { return each ? repeat(each, {batch}) : each; };
   Shape shape = x.shape();
   shape[0] = 1, shape[1] = batch * channels;

@@ -41,19 +41,19 @@ Shape pooled_shape(std::string_view op, const Shape& x, const Windows& windows) 
   return {x[0], x[1], size.height, size.width};
 }
 
-/// The elements that are the maxima, and whose.
+/// The positions of maxima, and the windows they come from.
 struct Maxima {
   Tensor indices;
-  std::optional<MaximumWindows> windows{};  // none: no element is meant twice
+  std::optional<MaximumWindows> windows{};  // empty: no position occurs twice
 };
 Variable gather(const Variable& x, const Maxima& maxima);
 Variable scatter(const Variable& dy, const Maxima& maxima, const Shape& shape);
 
-/// Takes the elements that were the maxima.
+/// y = the elements of x at the positions of the maxima.
 struct PoolGather {
   static constexpr std::string_view kName = "max_pool2d_gather";
   Maxima maxima;
-  Shape shape{};  // of x
+  Shape shape{};  // shape of x
   auto saved() { return std::tie(maxima.indices); }
 
   Tensor forward(const Tensor& x) {
@@ -65,11 +65,11 @@ struct PoolGather {
   Variable backward(const Variable& dy) const { return scatter(dy, maxima, shape); }
 };
 
-/// Puts each gradient where its maximum was: the adjoint of PoolGather.
+/// Adds each gradient at the position of its maximum: the adjoint of PoolGather.
 struct PoolScatter {
   static constexpr std::string_view kName = "max_pool2d_backward";
   Maxima maxima;
-  Shape shape;  // of the result
+  Shape shape;  // shape of the result
   auto saved() { return std::tie(maxima.indices); }
 
   Tensor forward(const Tensor& dy) {
@@ -91,8 +91,8 @@ struct MaxPool2d {
   static constexpr std::string_view kName = "max_pool2d";
   MaximumWindows windows;
   Shape to;
-  Tensor indices{};  // of the maxima; only when recording, or when they are wanted
-  Shape shape{};     // of x
+  Tensor indices{};  // positions of the maxima; if recording or requested
+  Shape shape{};     // shape of x
   auto saved() { return std::tie(indices); }
 
   Tensor forward(const Tensor& x) {
@@ -105,7 +105,7 @@ struct MaxPool2d {
   Variable backward(const Variable& dy) const { return scatter(dy, {indices, windows}, shape); }
 };
 
-/// What max_pool2d and its form with indices share.
+/// Describes a max_pool2d, with or without indices.
 MaxPool2d max_pool(std::string_view op, const Variable& x, MaxPool2dOptions options) {
   if (!options.stride) options.stride = options.kernel_size;
   return {.windows = {.options = options},
@@ -139,7 +139,7 @@ struct AvgPool {
   Variable backward(const Variable& dy) const { return spread(dy, windows, from); }
 };
 
-/// Its adjoint: a gradient in equal parts to the elements of its window.
+/// The adjoint of AvgPool: distributes each gradient equally over its window.
 struct AvgPoolBackward {
   static constexpr std::string_view kName = "avg_pool2d_backward";
   AverageWindows windows;

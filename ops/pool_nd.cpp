@@ -1,5 +1,5 @@
-// The pooling of signals and volumes in ops/pool.h, by that of images: a signal is an image of
-// height 1; and a window of a volume is pooled in its planes first, then across them.
+// Pooling of signals and volumes (ops/pool.h) by that of images. A signal is an image of height 1.
+// A window of a volume is pooled within its planes first, then across planes.
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/binary.h"
@@ -24,7 +24,7 @@ void check_volumes(std::string_view op, const Variable& x) {
     fail<ShapeError>(op, ": [batch, channels, depth, height, width] wanted: ", x.shape());
 }
 
-/// The same options of images of height 1.
+/// The options for images of height 1.
 MaxPool2dOptions flat(const MaxPool1dOptions& o) {
   return {.kernel_size = {1, o.kernel_size},
           .stride = Size2d(1, o.stride.value_or(o.kernel_size)),
@@ -40,14 +40,15 @@ AvgPool2dOptions flat(const AvgPool1dOptions& o) {
           .count_include_pad = o.count_include_pad};
 }
 
-/// A window of a volume in its planes, and across them: along the rows of [depth, height * width].
+/// Window sizes of a volume within planes, and across planes: along the rows of
+/// [depth, height * width].
 struct Split {
   Size2d in_planes, across;
 };
 Split split(Size3d size, int64_t idle) { return {size.plane(), {size.depth, idle}}; }
 
-/// [n, c, d, h, w] with its planes as channels, and a result of them [n, c d, h', w'] with the
-/// planes as rows [n, c, d, h' w'].
+/// planes(): [n, c, d, h, w] with planes as channels, [n, c d, h, w]. rows_of(): pooled planes
+/// [n, c d, h', w'] with planes as rows, [n, c, d, h' w'].
 Variable planes(const Variable& x) {
   const Shape& s = x.shape();
   return reshape(x, {s[0], s[1] * s[2], s[3], s[4]});
@@ -56,13 +57,13 @@ Variable rows_of(const Variable& y, const Shape& x) {
   return reshape(y, {x[0], x[1], x[2], y.size(2) * y.size(3)});
 }
 
-/// The result of rows [n, c, d', h' w'] as a volume.
+/// Reshapes pooled rows [n, c, d', h' w'] to a volume.
 Variable volume(const Variable& rows, const Variable& pooled_planes) {
   return reshape(rows, {rows.size(0), rows.size(1), rows.size(2), pooled_planes.size(2),
                         pooled_planes.size(3)});
 }
 
-/// Pools planes, then across.
+/// Pools within planes, then across planes.
 template <typename Planes, typename Across>
 Variable pool_volume(const Variable& x, Planes in_planes, Across across) {
   const Variable pooled = in_planes(planes(x));
@@ -83,7 +84,7 @@ struct SplitMaxPool {
   }
 };
 
-/// Averages of averages round twice: sixteen-bit floats as floats.
+/// Averages of averages would round sixteen-bit floats twice; float32 avoids this.
 DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
 
 }  // namespace
@@ -117,7 +118,8 @@ ValuesIndices max_pool3d_with_indices(const Variable& x, MaxPool3dOptions option
   const Shape& s = x.shape();
   const ValuesIndices in_planes = max_pool2d_with_indices(planes(x), pool.in_planes);
   const ValuesIndices across = max_pool2d_with_indices(rows_of(in_planes.values, s), pool.across);
-  // Where the maximum of each plane lies in the volume; of these, the ones of the chosen planes.
+  // The positions of each plane's maxima in the volume, from which the selected planes' maxima are
+  // taken.
   const Variable starts = reshape(arange(s[2]).to(x.device()) * (s[3] * s[4]), {s[2], 1});
   const Variable places = flatten(rows_of(in_planes.indices, s) + starts, 2);
   const Variable chosen =
@@ -127,7 +129,7 @@ ValuesIndices max_pool3d_with_indices(const Variable& x, MaxPool3dOptions option
 
 namespace {
 
-/// The size of one dimension that a pooling of `n` results had.
+/// The input size of a pooling with n results, along one dimension.
 int64_t unpooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding) {
   return (n - 1) * stride - 2 * padding + kernel;
 }
@@ -206,7 +208,7 @@ Variable lp_pool1d(const Variable& x, LpPoolOptions<int64_t> o, Where where) {
                  2);
 }
 
-/// By the means over the windows, each of `count` elements.
+/// Computes lp pooling from the means over windows of `count` elements each.
 template <typename Size, typename Mean>
 static Variable lp_pool(std::string_view op, const Variable& x, const LpPoolOptions<Size>& o,
                         double count, Mean mean) {

@@ -16,7 +16,7 @@ using namespace detail;
 
 namespace {
 
-/// The dimensions of a tensor that are not among those named.
+/// The dimensions of a tensor that are not in `named`.
 Dims others(int rank, const Dims& named) {
   Dims rest;
   for (int i = 0; i < rank; ++i)
@@ -46,7 +46,7 @@ Dims normalized(const Dims& dims, int rank) {
   return out;
 }
 
-/// beta input + alpha product, of the product's shape.
+/// beta input + alpha product, with the product's shape.
 Variable plus(std::string_view op, const Variable& input, const Variable& product,
               AddOptions options, Where where) {
   if (broadcast(op, input.shape(), product.shape()) != product.shape())

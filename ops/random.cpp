@@ -27,7 +27,7 @@ void check_float(std::string_view op, DType dtype) {
     fail<DTypeError>(op, ": floats only, not ", dtype);
 }
 
-/// Words that the elements of a float draw take.
+/// The number of random words for the elements of a float draw.
 uint64_t float_words(int64_t numel, DType dtype) {
   return uint64_t(numel) * (dtype == f64 ? 2 : 1);
 }
@@ -42,7 +42,7 @@ Variable finish(Tensor&& value, const TensorOptions& options) {
   return result;
 }
 
-/// Runs draw(y) with a contiguous y of x's shape, and puts the numbers into x.
+/// Runs draw(y) for a contiguous y of x's shape, and copies the numbers to x.
 template <typename Draw>
 void draw_into(Tensor& x, Draw draw) {
   if (x.is_contiguous()) return draw(x);
@@ -51,7 +51,7 @@ void draw_into(Tensor& x, Draw draw) {
   kernels::copy(y, x);
 }
 
-/// x receives numbers that do not depend on it.
+/// Overwrites x with numbers that do not depend on x.
 struct Uniform {
   static constexpr std::string_view kName = "uniform_";
   double low, high;
@@ -87,7 +87,7 @@ struct Bernoulli {
   }
 };
 
-/// Linear in x, and so its own gradient: the same mask and scale on dy.
+/// Linear in x; the gradient applies the same mask and scale to dy.
 struct Dropout {
   static constexpr std::string_view kName = "dropout";
   double p;
@@ -142,7 +142,7 @@ Variable randn(const Shape& shape, TensorOptions options, Generator& generator) 
   return finish(std::move(y), options);
 }
 
-/// Whether every whole number between the two is a number of the dtype.
+/// Whether the dtype represents every integer from low to high.
 static bool holds(DType dtype, int64_t low, int64_t high) {
   return with_type(dtype, [&]<typename T>(Type<T>) {
     if constexpr (std::is_integral_v<T>) {

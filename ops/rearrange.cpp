@@ -1,4 +1,4 @@
-// The ops of ops/view.h that copy: joining, turning, padding, repeating, and writing in place.
+// Ops of ops/view.h that copy: concatenation, flips, padding, repetition and in-place writes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,7 +19,7 @@ namespace tapegrad {
 using namespace detail;
 namespace {
 
-/// Entries start, start + step, ... of a layout along dim: `size` of them.
+/// The layout of `size` entries start, start + step, ... along dim.
 Layout part(Layout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
   if (size > 0) layout.offset += start * layout.strides[dim];
   if (size > 1) layout.strides[dim] *= step;
@@ -30,13 +30,13 @@ Layout part(Layout layout, int dim, int64_t start, int64_t size, int64_t step = 
 struct Cat {
   static constexpr std::string_view kName = "cat";
   int dim;
-  std::vector<int64_t> sizes{};  // along dim; 0 for inputs that were skipped
+  std::vector<int64_t> sizes{};  // along dim; 0 for skipped inputs
   std::vector<Shape> shapes{};
   std::vector<DType> dtypes{};
 
   Tensor forward(std::span<const Variable> inputs) {
     if (inputs.empty()) fail<ArgumentError>(kName, ": no inputs");
-    // As in PyTorch an empty vector may stand among tensors of any rank.
+    // As in PyTorch, an empty vector may occur among tensors of any rank.
     const auto skipped = [](const Variable& input) { return input.shape() == Shape{0}; };
     const auto model = std::find_if_not(inputs.begin(), inputs.end(), skipped);
     const Variable& first = model == inputs.end() ? inputs[0] : *model;
@@ -74,7 +74,7 @@ struct Cat {
     for (size_t i = 0; i < sizes.size(); at += sizes[i++])
       if (needs[i]) {
         dx[i] = slice(dy, dim, at, at + sizes[i]).to(dtypes[i]);
-        if (dx[i].shape() != shapes[i]) dx[i] = reshape(dx[i], shapes[i]);  // skipped ones
+        if (dx[i].shape() != shapes[i]) dx[i] = reshape(dx[i], shapes[i]);  // skipped inputs
       }
     return dx;
   }
@@ -135,7 +135,7 @@ struct Pad {
                           x.rank(), " dimensions");
     Shape shape = x.shape();
     Layout kept = x.layout();
-    std::array<int64_t, kMaxRank> starts{};  // of what is kept, in y
+    std::array<int64_t, kMaxRank> starts{};  // position of the kept part in y
     for (size_t i = 0; i < amounts.size(); i += 2) {
       const int dim = x.rank() - 1 - int(i / 2);
       const int64_t before = amounts[i], after = amounts[i + 1];
@@ -172,7 +172,7 @@ struct Copy {
   void write(const Tensor&, const Tensor& x, Tensor& y) {
     from = x.shape();
     dtype = x.dtype();
-    // A source that overlaps the target is read before anything is written.
+    // A source that shares the target's storage is copied before anything is written.
     kernels::copy(x.shares_storage(y) ? x.clone() : x, y);
   }
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
@@ -203,13 +203,13 @@ int64_t product(const Shape& shape, int begin, int end) {
   return count;
 }
 
-/// y itself if it has storage of its own, with a place for each element; else a copy.
+/// Returns y if it is contiguous and has its own storage, otherwise a copy.
 Variable own_copy(const Variable& y, const Variable& x, Where where) {
   const bool own = !y.value().shares_storage(x.value()) && y.value().is_contiguous();
   return own ? y : clone(y, where);
 }
 
-/// Each block of dimensions dim.. this many times in a row.
+/// Repeats each block of dimensions dim, dim + 1, ... this number of times.
 Variable repeat_blocks(const Variable& x, int dim, int64_t times, const Shape& to, Where where) {
   numel(to);
   const int64_t outer = product(x.shape(), 0, dim), inner = product(x.shape(), dim, x.rank());

@@ -28,18 +28,18 @@ struct Weights {
   Variable w_ih, w_hh, b_ih, b_hh;
 };
 
-/// What is carried from step to step; c is of lstm only.
+/// The state carried from step to step; c is used by lstm only.
 struct State {
   Variable h, c;
 };
 
-/// The sequences as [time, batch, features], the states and weights; all of them checked.
+/// The checked arguments: sequences as [time, batch, features], states and weights.
 struct Network {
   std::string_view op;
   RecurrentOptions options;
-  bool single;  // one example
+  bool single;  // a single sequence without batch dimension
   Variable x;
-  std::vector<Weights> weights;  // layer by layer, direction by direction
+  std::vector<Weights> weights;  // by layer, then by direction
   int64_t hidden = 0;
 
   Network(std::string_view op, const Variable& input, std::span<const Variable> list, int gates,
@@ -60,7 +60,7 @@ struct Network {
   int64_t directions() const { return options.bidirectional ? 2 : 1; }
   int64_t cells() const { return options.num_layers * directions(); }
 
-  /// The state of every cell at the start: [batch, hidden].
+  /// The initial state of every cell: [batch, hidden].
   std::vector<Variable> first_states(const Variable& given, std::string_view name) const {
     const Shape each{x.size(1), hidden};
     if (!given) {
@@ -119,7 +119,7 @@ struct Network {
   }
 };
 
-// A layer in one direction takes a sequence and gives the states; `state` becomes the last one.
+// A layer maps a sequence, in one direction, to its states and leaves the final state in `state`.
 
 struct LstmLayer {
   static constexpr int kGates = 4;
@@ -149,7 +149,7 @@ struct PlainLayer {
   static constexpr int kGates = 1;
 
   Variable operator()(const Variable& x, const Weights& w, bool backwards, State& state) const {
-    const Variable from_input = linear(x, w.w_ih, w.b_ih);  // of all steps at once
+    const Variable from_input = linear(x, w.w_ih, w.b_ih);  // for all steps at once
     const int64_t steps = x.size(0);
     std::vector<Variable> states(static_cast<size_t>(steps));
     for (int64_t i = 0; i < steps; ++i) {
@@ -233,7 +233,7 @@ static RecurrentOptions recurrent_options(const Arguments& a) {
           .training = a.flag("train")};
 }
 
-/// Of one feature and a state of one number.
+/// Example arguments with one feature and a state of one number.
 template <int64_t gates>
 static Arguments example(DType dtype) {
   const Variable x(Tensor::full({1, 1, 1}, 1, dtype)), w(Tensor::full({gates, 1}, 1, dtype));

@@ -52,7 +52,7 @@ struct Mean {
   Variable backward(const Variable& dy) const { return extent.spread(dy / double(extent.count)); }
 };
 
-/// The variance, or with `root` the standard deviation.
+/// The variance, or the standard deviation if `root`.
 struct Var {
   static constexpr std::string_view kName = "var";
   Extent extent;
@@ -68,7 +68,7 @@ struct Var {
     kernels::var(x, divisor, root, y);
     return extent.finish(y);
   }
-  // dx = 2 (x - mean) / divisor dy; of the root divided by 2 y, and 0 where that is 0.
+  // dx = 2 (x - mean) / divisor dy. For the root, divided by 2 y, and 0 where y is 0.
   Variable backward(const Variable& dy) const {
     const Variable x = this->x();
     Variable scale = dy * (2.0 / divisor);
@@ -83,11 +83,12 @@ struct Var {
   }
 };
 
-/// dx[i] = dy * the product of all x but x[i], along dim, without a division: products of halves
-/// going up, and the way back down. Any number of zeros is right, and any order.
+/// dx[i] = dy * the product of all elements except x[i], along dim. Computed without division, from
+/// products of halves on the way up and the remaining factors on the way down, so it is exact for
+/// any number of zeros and any derivative order.
 Variable prod_gradient(const Variable& x, int dim, const Variable& dy) {
   struct Level {
-    Variable low, high, rest;  // rest: the last one of an odd number
+    Variable low, high, rest;  // rest: the last element of an odd number
   };
   std::vector<Level> levels;
   for (Variable level = x; level.size(dim) > 1;) {
@@ -125,7 +126,7 @@ struct Prod {
   Variable backward(const Variable& dy) const {
     const Variable x = this->x();
     if (x.numel() == 0) return Variable(Tensor::full(x.shape(), 0.0, x.dtype(), x.device()));
-    const DType wide = size_of(x.dtype()) == 2 ? f32 : x.dtype();  // rounds once
+    const DType wide = size_of(x.dtype()) == 2 ? f32 : x.dtype();  // rounded once at the end
     return prod_gradient(x.to(wide), dim, extent.keep(dy).to(wide)).to(x.dtype());
   }
 };
@@ -169,7 +170,7 @@ struct CumSum {
     kernels::cumsum(from, to);
     return y;
   }
-  // Each element is in all sums from its own on.
+  // Each element contributes to all sums from its own position on.
   Variable backward(const Variable& dy) const { return flip(cumsum(flip(dy, {dim}), dim), {dim}); }
 };
 
@@ -182,7 +183,7 @@ struct LogSumExp {
 
   Tensor forward(const Tensor& x) {
     require_float(kName, x);
-    // The reduced dimensions move to the end, as one.
+    // Merges the reduced dimensions into one and moves it to the end.
     Layout layout{{}, {}, x.layout().offset};
     for (bool reduced : {false, true})
       for (int i = 0; i < x.rank(); ++i)
@@ -197,7 +198,7 @@ struct LogSumExp {
                        y);
     return y;
   }
-  // dx = exp(x - y) dy; a row of -inf gets 0.
+  // dx = exp(x - y) dy; 0 for a row that is entirely -inf.
   Variable backward(const Variable& dy) const {
     const Variable y = extent.keep(this->y());
     const Variable finite = where(eq(y, -std::numeric_limits<double>::infinity()), 0.0, y);

@@ -31,14 +31,14 @@ namespace {
 
 DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
 
-/// Dimension dim replaced by sums of its entries; linear, and so is its adjoint.
+/// Replaces dimension dim by weighted sums of its entries. Linear, and so is its adjoint.
 struct Resample {
   static constexpr std::string_view kName = "interpolate";
   int dim;
-  int64_t size;  // of the result along dim
+  int64_t size;  // size of the result along dim
   Taps taps;
   bool adjoint = false;
-  int64_t from{};  // of the input along dim
+  int64_t from{};  // size of the input along dim
 
   Tensor forward(const Tensor& x) {
     from = x.shape()[dim];
@@ -54,8 +54,8 @@ struct Resample {
   }
 };
 
-/// Keys' cubic convolution with a = -0.75: the factors of the pixels at floor - 1 ... floor + 2
-/// for the fraction t, number or Variable.
+/// Weights of Keys' cubic convolution (a = -0.75) for the pixels floor - 1 ... floor + 2 at
+/// fraction t, which is a number or a Variable.
 template <typename T>
 std::array<T, 4> cubic_weights(const T& t) {
   constexpr double a = -0.75;
@@ -64,7 +64,7 @@ std::array<T, 4> cubic_weights(const T& t) {
   return {far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)};
 }
 
-/// How `out` results are made of `in` pixels; scale is pixels a result.
+/// The taps for `out` results from `in` pixels; `scale` is the number of pixels per result.
 Taps make_taps(int64_t in, int64_t out, double scale, const InterpolateOptions& o) {
   Taps taps;
   taps.count = o.mode == SampleMode::kLinear ? 2 : o.mode == SampleMode::kCubic ? 4 : 1;
@@ -106,7 +106,7 @@ Taps make_taps(int64_t in, int64_t out, double scale, const InterpolateOptions& 
   return taps;
 }
 
-/// The sizes of the result, and the scale in each dimension.
+/// The output sizes and the scale in each dimension.
 struct Resizing {
   std::vector<int64_t> sizes;
   std::vector<double> scales;
@@ -199,7 +199,7 @@ Variable affine_grid(const Variable& theta, const Shape& size, bool align_corner
 
 namespace {
 
-/// One coordinate of a grid: from [-1, 1] to pixels, and back into the image by the padding.
+/// One coordinate of a grid: converts from [-1, 1] to pixels and applies the padding mode.
 struct Axis {
   int64_t size;
   GridSampleOptions options;
@@ -209,7 +209,7 @@ struct Axis {
     return ((g + 1) * double(size) - 1) * 0.5;
   }
 
-  /// Strictly inside the gradient passes, at the border and beyond it does not.
+  /// The gradient passes strictly inside, but not at the border or beyond.
   Variable clipped(const Variable& p) const { return hardtanh(p, 0.0, double(size - 1)); }
 
   Variable mirrored(const Variable& p) const {
@@ -235,7 +235,7 @@ struct Axis {
   }
 };
 
-/// Whole positions along one axis, and what each counts for.
+/// Integer positions along one axis, with their weights.
 struct Corner {
   Variable position, weight;
 };
@@ -295,11 +295,11 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
   const DType dtype = wide(x.dtype());
   const Variable pixels = reshape(x.to(dtype), {n, c, pixel_count});
   const Variable places = reshape(grid.to(dtype), {n, 1, count, dims});
-  struct Corners {  // one corner of each axis so far
+  struct Corners {  // a corner of the axes processed so far
     Variable index, weight, inside;
   };
   std::vector<Corners> all(1);
-  for (int i = 0; i < dims; ++i) {  // the coordinate of the first dimension is the last
+  for (int i = 0; i < dims; ++i) {  // the first dimension's coordinate is the last one
     const int64_t size = from[2 + i];
     std::vector<Corners> longer;
     for (const Corner& here : corners({size, options}, select(places, 3, dims - 1 - i))) {

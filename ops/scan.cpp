@@ -27,8 +27,8 @@ using namespace detail;
 
 namespace {
 
-/// x moved by one along dim: y[i] = x[i - 1] forward, x[i + 1] backward, and `edge` where there is
-/// none.
+/// Shifts x by one along dim: y[i] = x[i - 1] if forward, else x[i + 1]; `edge` where there is no
+/// element.
 Variable shifted(const Variable& x, int dim, bool forward, double edge) {
   const int64_t n = x.size(dim);
   if (n == 0) return x;
@@ -39,8 +39,8 @@ Variable shifted(const Variable& x, int dim, bool forward, double edge) {
                  : cat({narrow(x, dim, 1, n - 1), end}, dim);
 }
 
-/// y[i] = a[i] y[i + 1] + b[i] (reversed), or a[i] y[i - 1] + b[i]: what the gradients of running
-/// products are made of, and its own gradient too.
+/// y[i] = a[i] y[i + 1] + b[i] if reversed, else a[i] y[i - 1] + b[i]. The gradients of cumulative
+/// products are composed of this recurrence, and so is its own gradient.
 struct Recurrence {
   static constexpr std::string_view kName = "recurrence";
   int dim;
@@ -55,7 +55,7 @@ struct Recurrence {
     kernels::recurrence(around(b, dim), around(a, dim), reversed, rows);
     return y;
   }
-  // db[i] = dy[i] + a[i + 1] db[i + 1] (of the forward one), da[i] = db[i] y[i - 1]
+  // For the forward recurrence: db[i] = dy[i] + a[i + 1] db[i + 1], da[i] = db[i] y[i - 1].
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     const Variable factor = shifted(a(), dim, reversed, 0.0);
     const Variable db = apply(Recurrence{dim, !reversed}, Where::current(), dy, factor);
@@ -65,7 +65,7 @@ struct Recurrence {
   }
 };
 
-/// Half precision runs in float: its sums have many terms.
+/// Sixteen-bit floats are computed in float32, because the sums have many terms.
 Variable reversed_recurrence(const Variable& b, const Variable& a, int dim) {
   const DType dtype = size_of(b.dtype()) == 2 ? f32 : b.dtype();
   return apply(Recurrence{dim, /*reversed=*/true}, Where::current(), b.to(dtype), a.to(dtype));
@@ -84,8 +84,8 @@ struct CumProd {
     kernels::cumprod(around(x, dim), rows);
     return y;
   }
-  // dx[i] = y[i - 1] r[i] with r[i] = dy[i] + x[i + 1] r[i + 1]: no division, so zeros do not
-  // matter.
+  // dx[i] = y[i - 1] r[i] with r[i] = dy[i] + x[i + 1] r[i + 1]. There is no division, so zeros are
+  // exact.
   Variable backward(const Variable& dy) const {
     const DType dtype = size_of(dy.dtype()) == 2 ? f32 : dy.dtype();
     const Variable x = this->x().to(dtype);

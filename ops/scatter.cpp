@@ -30,7 +30,7 @@ using namespace detail;
 
 namespace {
 
-/// What scatters check: dim is normalized, the index comes back contiguous, int64 and in range.
+/// Checks the arguments and normalizes dim. Returns the index as contiguous int64, in range.
 Tensor check_scatter(std::string_view op, const Tensor& x, int& dim, const Tensor& index,
                      const Tensor& source) {
   check_same_device(op, x, index, source);
@@ -43,7 +43,7 @@ Tensor check_scatter(std::string_view op, const Tensor& x, int& dim, const Tenso
   return which;
 }
 
-/// A gradient of the part that an index covers, with zeros for the rest.
+/// Pads the gradient of the part that an index covers with zeros.
 Variable padded(const Variable& part, const Shape& shape) {
   if (part.shape() == shape) return part;
   std::vector<int64_t> behind;  // last dimension first
@@ -76,7 +76,7 @@ struct Scatter {
     std::array<Variable, 3> dx;
     if (needs[0]) dx[0] = scatter(dy, dim, which, 0);
     if (needs[2]) {
-      // Of several that went to one place the last stayed.
+      // If several elements were written to one place, the last one remained.
       const Variable numbers =
           reshape(arange(which.numel(), {.dtype = i64, .device = dy.device()}), which.shape());
       const Variable places = zeros(from, {.dtype = i64, .device = dy.device()});
@@ -87,7 +87,7 @@ struct Scatter {
   }
 };
 
-/// Products and extremes; x takes part.
+/// Products and extremes, with include_self.
 struct ScatterReduce {
   static constexpr std::string_view kName = "scatter_reduce";
   int dim;
@@ -118,15 +118,15 @@ struct ScatterReduce {
   }
 
  private:
-  // Each of the n equal extremes receives dy / n.
+  // Each of n equal extremes receives dy / n.
   std::array<Variable, 3> of_extreme(const Variable& dy, const Variable& part) const {
     const Variable own = eq(x(), y()).to(dy.dtype());
     const Variable others = eq(part, gather(y(), dim, index())).to(dy.dtype());
     const Variable share = dy / scatter_add(own, dim, index(), others);
     return {own * share, Variable(), padded(others * gather(share, dim, index()), source_shape)};
   }
-  // dy times the product of the other factors: product / factor without zeros, the product of the
-  // rest for the only zero, 0 beside another zero.
+  // dy times the product of the other factors: product / factor if there is no zero, the product of
+  // the others for the only zero, and 0 if another factor is zero.
   std::array<Variable, 3> of_product(const Variable& dy, const Variable& part) const {
     const Variable zero_x = eq(x(), 0), zero_part = eq(part, 0);
     if (is_recording() && (any(zero_x).item() != 0 || any(zero_part).item() != 0))
@@ -144,9 +144,9 @@ struct ScatterReduce {
     return {gradient(zero_x, own, dy, product, zeros), Variable(),
             padded(gradient(zero_part, others, at(dy), at(product), at(zeros)), source_shape)};
   }
-  // The same without a division, so that it can be differentiated over zeros: a layer of its own
-  // for each position along dim, whose elements all go to different places, and the products of
-  // the layers below and above.
+  // of_product() without division, which can be differentiated over zeros. Each position along dim
+  // is a layer, whose elements all go to different places; the products of lower and higher layers
+  // are combined.
   std::array<Variable, 3> of_product_in_layers(const Variable& dy, const Variable& part) const {
     const Variable one = ones_like(x());
     std::vector<Variable> layers{x()}, parts;
@@ -176,7 +176,7 @@ struct Nonzero {
   }
 };
 
-/// The row-major numbers of what is not 0.
+/// The row-major positions of nonzero elements.
 Variable positions_of(const Variable& x, Where where) {
   return apply(Nonzero{count_nonzero(x).value().number().to<int64_t>()}, where, x);
 }
@@ -185,7 +185,7 @@ void check_mask(std::string_view op, const Variable& mask) {
   if (mask.dtype() != boolean) fail<DTypeError>(op, ": the mask is bool, not ", mask.dtype());
 }
 
-/// What leaves a combination as it is.
+/// The neutral element of a reduction.
 Number neutral(Reduce reduce, DType dtype) {
   if (reduce == Reduce::kSum || reduce == Reduce::kMean) return 0;
   if (reduce == Reduce::kProd) return 1;

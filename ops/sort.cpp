@@ -27,7 +27,7 @@ using namespace detail;
 
 namespace {
 
-/// The last two exchanged with each other: dim and the last one.
+/// Exchanges dim with the last dimension.
 Tensor swapped(const Tensor& x, int dim) {
   Layout layout = x.layout();
   std::swap(layout.shape[dim], layout.shape[x.rank() - 1]);
@@ -35,19 +35,19 @@ Tensor swapped(const Tensor& x, int dim) {
   return x.with_layout(layout);
 }
 
-/// Contiguous, with the last dimension as rows.
+/// A contiguous matrix with the last dimension as rows.
 Tensor as_rows(const Tensor& x, int64_t size) {
   const Tensor dense = x.contiguous();
   const Shape shape{size == 0 ? 0 : x.numel() / size, size};
   return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
 }
 
-/// A number has one element along its dimension.
+/// A tensor of rank 0 has one element along its only dimension.
 Variable with_dimension(const Variable& x, Where where) {
   return x.rank() == 0 ? reshape(x, {1}, where) : x;
 }
 
-/// The indices of the first k in order along dim.
+/// The indices of the first k elements in sorted order along dim.
 struct Order {
   static constexpr std::string_view kName = "sort";
   static constexpr bool kDifferentiable = false;
@@ -69,7 +69,7 @@ struct Order {
   }
 };
 
-/// dim and k checked; x has a dimension.
+/// Checks dim and k; x has rank 1 or more.
 Variable first_in_order(std::string_view op, const Variable& x, int64_t k, int& dim,
                         bool descending, Where where) {
   dim = normalize_dim(op, dim, x.rank());
@@ -78,7 +78,7 @@ Variable first_in_order(std::string_view op, const Variable& x, int64_t k, int& 
   return apply(Order{k, dim, descending}, where, x);
 }
 
-/// The elements at one index each along dim, [.., 1, ..].
+/// The elements at one index each along dim, [..., 1, ...].
 ValuesIndices taken(const Variable& x, const Variable& index, int dim, bool keepdim, bool number,
                     Where where) {
   const auto shaped = [&](const Variable& y) {
@@ -126,7 +126,7 @@ ValuesIndices median(const Variable& input, int dim, bool keepdim, Where where) 
   if (n == 0) fail<ArgumentError>("median: nothing to choose from in ", x.shape());
   const Variable order = first_in_order("median", x, n, dim, /*descending=*/false, where);
   Variable position = narrow(order, dim, (n - 1) / 2, 1);
-  if (is_float(x.dtype())) {  // the first NaN, where there is one
+  if (is_float(x.dtype())) {  // the first NaN, if there is one
     const Variable wrong = sum(isnan(x), {dim}, /*keepdim=*/true);
     position = gather(order, dim, tapegrad::where(wrong > 0, n - wrong, (n - 1) / 2));
   }
@@ -146,12 +146,13 @@ Variable quantile(const Variable& input, const Variable& q, QuantileOptions opti
   const int dim = normalize_dim("quantile", options.dim.value_or(0), x.rank());
   const int64_t n = x.size(dim);
   if (n == 0) fail<ArgumentError>("quantile: nothing to choose from in ", input.shape());
-  // Along a last dimension, with q behind it; then q comes first.
+  // Sorts along the last dimension and appends q's dimension, which is moved to the front at the
+  // end.
   const Variable ordered = sort(transpose(x, dim, -1, where), -1, false, where).values;
   Shape shape = ordered.shape();
   shape[shape.rank() - 1] = q.numel();
   const DType fine = size_of(x.dtype()) == 2 ? f32 : x.dtype();
-  // In double, which names every element.
+  // In double, which represents every position.
   const Variable position = flatten(q.to(f64, where)) * double(n - 1);
   const Variable wrong = any(isnan(x), {dim}, /*keepdim=*/true);
   const Variable rank =
@@ -181,8 +182,8 @@ Variable quantile(const Variable& input, const Variable& q, QuantileOptions opti
   }
   Dims to_front{y.rank() - 1};
   for (int i = 0; i < y.rank() - 1; ++i) to_front.push_back(i);
-  y = permute(y, to_front, where);  // [q, ..., what stood last at dim, ...]
-  // unsqueezed where the dimension was, with what was exchanged put back
+  y = permute(y, to_front, where);  // [q, ..., the dimension exchanged with dim, ...]
+  // undo the exchange of dim with the last dimension
   y = transpose(unsqueeze(y, -1, where), 1 + dim, -1, where);
   if (!options.dim) {
     y = reshape(y, {q.numel()}, where);
@@ -200,7 +201,7 @@ Variable quantile(const Variable& x, const Variable& q, const Dims& dims, Quanti
                   Where where) {
   const CallLine line(where);
   const Extent extent("quantile", x.shape(), dims, options.keepdim);
-  Dims order, reduced;  // what stays comes first
+  Dims order, reduced;  // kept dimensions come first
   for (int i = 0; i < x.rank(); ++i) {
     const bool is_named = std::any_of(dims.begin(), dims.end(), [&](int64_t dim) {
       return normalize_dim("quantile", dim, x.rank()) == i;
@@ -218,7 +219,8 @@ Variable quantile(const Variable& x, const Variable& q, const Dims& dims, Quanti
   return reshape(y, shape);
 }
 
-/// What begins a run of equal ones (bool [n], n > 0) in the order says which is which.
+/// Makes the result from runs of equal elements: `starts` (bool [n], n > 0) marks the first element
+/// of each run in sorted order.
 static Unique runs(const Variable& sorted, const Variable& order, const Variable& starts,
                    const Shape& shape) {
   const int64_t n = order.numel();
@@ -233,7 +235,7 @@ static Unique runs(const Variable& sorted, const Variable& order, const Variable
           spread(count, group, ones({n}, whole))};
 }
 
-/// Where a slice differs from the one before; the first does.
+/// Whether each slice differs from the previous one; true for the first slice.
 static Variable starts_of(const Variable& sorted) {
   const int64_t n = sorted.size(0);
   Variable differs = ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1));
@@ -258,7 +260,8 @@ Unique unique(const Variable& x, int dim, Where where) {
   if (n == 0) return {x.detach(), zeros({0}, whole), zeros({0}, whole)};
   const Variable slices = transpose(x.detach(), 0, dim, where);
   const Variable rows = reshape(slices, {n, x.numel() / n}, where);
-  Variable order = arange(n, whole);  // sorted by the last column first: equal ones stay in order
+  Variable order = arange(n, whole);  // sorts by the last column first, which a stable sort
+                                      // preserves
   for (int64_t column = rows.size(1) - 1; column >= 0; --column) {
     const Variable keys = index_select(select(rows, 1, column), 0, order);
     order = index_select(order, 0, argsort(keys, 0, false, where));

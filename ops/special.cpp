@@ -25,7 +25,7 @@ using namespace detail;
 
 namespace {
 
-/// An op whose derivative is a formula in x: slope(x).
+/// An op whose derivative is a function slope(x).
 template <const kernels::Unary& kernel, Literal name, Variable (*slope)(const Variable& x)>
 struct Smooth : UnaryOp<kernel> {
   static constexpr std::string_view kName = name.text;
@@ -34,7 +34,7 @@ struct Smooth : UnaryOp<kernel> {
   Variable backward(const Variable& dy) const { return dy * slope(x()); }
 };
 
-// 1 - x^2 and x^2 - 1 as products: exact beside 1.
+// 1 - x^2 and x^2 - 1 as products, which are accurate near 1.
 Variable asin_slope(const Variable& x) { return rsqrt((1 - x) * (1 + x)); }
 Variable acos_slope(const Variable& x) { return neg(asin_slope(x)); }
 Variable acosh_slope(const Variable& x) { return rsqrt((x - 1) * (x + 1)); }
@@ -49,7 +49,7 @@ Variable erfc_slope(const Variable& x) {
 Variable lgamma_slope(const Variable& x) { return digamma(x); }
 Variable digamma_slope(const Variable& x) { return polygamma(1, x); }
 
-/// (cos(pi x) - sinc(x)) / x; where the difference cancels, its Taylor series.
+/// (cos(pi x) - sinc(x)) / x, or its Taylor series where the difference cancels.
 Variable sinc_slope(const Variable& x) {
   constexpr double kNear = 0.25, kPi = std::numbers::pi;
   constexpr int kTerms = 9;

@@ -17,8 +17,7 @@ using namespace detail;
 
 namespace {
 
-/// A view, and the index tensors that are still to be applied: one for each of its dimensions, or
-/// an empty one.
+/// A view and the index tensors that remain to be applied: one per dimension of the view, or empty.
 struct Located {
   Variable view;
   std::vector<Variable> indices;
@@ -30,7 +29,7 @@ struct Located {
 
 using Kind = Subscript::Kind;
 
-/// How many dimensions of x a subscript stands for.
+/// The number of dimensions of x that a subscript indexes.
 int width_of(const Subscript& subscript) {
   if (subscript.kind() == Kind::kEllipsis || subscript.kind() == Kind::kNewAxis) return 0;
   if (subscript.kind() != Kind::kTensor || subscript.tensor().dtype() != boolean) return 1;
@@ -81,8 +80,8 @@ Located locate(std::string_view op, const Variable& x, const Subscripts& subscri
   return located;
 }
 
-/// The elements that the index tensors name: the dimensions they index become one, in which every
-/// element has a number.
+/// Gathers the elements at the index tensors. The indexed dimensions are merged into one, in which
+/// every element has a number.
 Variable pick(std::string_view op, const Located& located, Where where) {
   const Variable& x = located.view;
   Dims order, rest;
@@ -114,7 +113,7 @@ Variable pick(std::string_view op, const Located& located, Where where) {
   const Variable y = index_select(rows, 0, which, where);
   picked = shape;
   for (int64_t i : rest) picked.push_back(x.shape()[int(i)]);
-  // The picked dimensions move from the front to their place.
+  // Moves the indexed dimensions from the front to their place.
   Dims back;
   for (int i = 0; i < place; ++i) back.push_back(shape.rank() + i);
   for (int i = 0; i < shape.rank(); ++i) back.push_back(i);
@@ -122,7 +121,7 @@ Variable pick(std::string_view op, const Located& located, Where where) {
   return permute(reshape(y, picked, where), back, where);
 }
 
-/// The values as x's type; a fraction does not become a whole number silently.
+/// Converts values to x's dtype. Throws DTypeError rather than truncate fractions.
 Variable values_for(std::string_view op, const Variable& x, const Operand& values) {
   if (common_dtype(op, x, values) != x.dtype())
     fail<DTypeError>(op, ": values of another kind do not fit into ", x.dtype());
@@ -141,7 +140,7 @@ Variable index_put(const Variable& x, const Subscripts& subscripts, const Operan
   constexpr std::string_view kName = "index_put";
   const Where where = values.where;
   const Variable source = values_for(kName, x, values);
-  // What the subscripts name, as row-major numbers.
+  // The row-major positions of the elements that the subscripts select.
   const Variable numbers =
       reshape(arange(x.numel(), {.dtype = i64, .device = x.device()}), x.shape());
   const Located located = locate(kName, numbers, subscripts, where);
@@ -197,7 +196,7 @@ Subscript parse_subscript(std::string_view text, const std::vector<Variable>& te
   return Slice{parts[0], parts[1], parts[2].value_or(1)};
 }
 
-/// "1:, ..., None, -1, t", where each t takes the next tensor.
+/// Parses "1:, ..., None, -1, t", where each t takes the next tensor.
 Subscripts parse_subscripts(const Arguments& a) {
   std::string text = a.text("index");
   std::erase(text, ' ');

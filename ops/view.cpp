@@ -19,7 +19,7 @@ namespace {
 
 Layout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape)}; }
 
-/// Entries start, start + step, ... of a layout along dim: `size` of them.
+/// The layout of `size` entries start, start + step, ... along dim.
 Layout part(Layout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
   if (size > 0) layout.offset += start * layout.strides[dim];
   if (size > 1) layout.strides[dim] *= step;
@@ -27,14 +27,14 @@ Layout part(Layout layout, int dim, int64_t start, int64_t size, int64_t step = 
   return layout;
 }
 
-/// Strides that read the elements of `from` in row-major order as if it had shape `to`, of the same
-/// count; none when no strides do.
+/// Strides that read the elements of `from`, in row-major order, with shape `to` of equal size;
+/// nullopt if no strides do.
 std::optional<Strides> strides_as(const Layout& from, const Shape& to) {
   Strides strides = contiguous_strides(to);
   if (std::find(to.begin(), to.end(), 0) != to.end()) return strides;
   int at = to.rank() - 1;
   for (int dim = from.shape.rank() - 1; dim >= 0;) {
-    // Dimensions that follow one another in memory make one block; the new ones are cut from it.
+    // Dimensions that are contiguous in memory form a block, which the new dimensions divide.
     int64_t step = from.strides[dim], count = from.shape[dim];
     --dim;
     if (count == 1) continue;
@@ -50,7 +50,7 @@ std::optional<Strides> strides_as(const Layout& from, const Shape& to) {
   return strides;
 }
 
-/// The shape with its -1, if there is one, replaced by what gives `count` elements.
+/// Replaces the -1 in a shape, if any, so that the shape has `count` elements.
 Shape complete_shape(std::string_view op, Shape shape, const Shape& from, int64_t count) {
   int unknown = -1;
   int64_t known = 1;
@@ -428,7 +428,7 @@ void catalog_view(Catalog& catalog) {
               [](A a) { return a.has("dim") ? squeeze(a[0], a.int32("dim")) : squeeze(a[0]); });
   catalog.add("unsqueeze(input, dim: int)", "a new dimension of size 1",
               [](A a) { return unsqueeze(a[0], a.int32("dim")); });
-  // PyTorch's Tensor.unfold; "unfold" is torch.nn.functional's, of images.
+  // PyTorch's Tensor.unfold; "unfold" is torch.nn.functional.unfold, for images.
   catalog.add("tensor.unfold(input, dimension: int, size: int, step: int)",
               "y[..., i, ..., j] = x[..., i * step + j, ...]", [](A a) {
                 return unfold(a[0], a.int32("dimension"), a.integer("size"), a.integer("step"));

@@ -12,7 +12,7 @@ Tensor as_index(std::string_view op, const Tensor& index) {
   return index.to(i64).contiguous();
 }
 
-// There are no negative indices: they would hide the errors that make them.
+// Negative indices are rejected, because they would hide errors in index computations.
 void check_index(std::string_view op, const Tensor& index, int64_t size) {
   kernels::IndexScan scan;
   kernels::scan_index(index, size, scan);
