@@ -1,5 +1,5 @@
-"""The table of docs/benchmarks.md: table.py LINES COMMIT, where LINES is what scripts/benchmark.sh
-collected: program, threads, name, value and unit on every line."""
+"""Prints docs/benchmarks.md: table.py LINES COMMIT. LINES is a file with the measurements of
+scripts/benchmark.sh: program, threads, name, value and unit on every line."""
 import collections
 import re
 import statistics
@@ -54,7 +54,7 @@ def share_of_limit(name, unit, ours, limits):
 
 
 def ratio_to(peer, ours, unit):
-    """How many times faster (or smaller) ours is, by medians."""
+    """Returns how many times faster (or smaller) tapegrad is, by medians."""
     if not peer:
         return ""
     ratio = statistics.median(peer) / statistics.median(ours)

@@ -1,4 +1,4 @@
-"""benchmarks/gpu.cpp's training steps in PyTorch, eager: lines of name, value and unit.
+"""Runs the training steps of benchmarks/gpu.cpp in eager PyTorch; prints lines of name, value and unit.
 
     torch_gpu.py [workload...]
 """

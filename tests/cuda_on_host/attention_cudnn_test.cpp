@@ -1,4 +1,4 @@
-// Attention by cuDNN beside attention in blocks.
+// Attention by cuDNN, compared with our blocked attention.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,13 +20,13 @@ namespace {
 
 using namespace backends::cuda;
 
-/// In memory as a network has them: [examples, length, heads, columns].
+/// A tensor in the layout of a network: [examples, length, heads, columns] in memory.
 Tensor heads(int64_t examples, int64_t length, int64_t columns, DType dtype) {
   return transpose(randn({examples, length, 2, columns}).to(dtype).to(gpu), 1, 2).value();
 }
 std::vector<double> values_of(const Tensor& x) { return Variable(x).to(f64).to_vector<double>(); }
 
-/// All but `tolerance` of the largest, which is what rounding may take.
+/// Expects equality up to `tolerance` times the largest element, for rounding errors.
 void expect_near(const Tensor& x, const Tensor& y, double tolerance, const char* name) {
   const std::vector<double> a = values_of(x), b = values_of(y);
   double largest = 0, difference = 0;
@@ -77,7 +77,7 @@ TEST_F(CudaAttentionCudnn, GivesWhatBlocksGive) {
                                   b.dv);
       use_cudnn(before);
       expect_near(a.log_sums, b.log_sums, 1e-5, "log_sums");
-      // Weights are rounded before they are multiplied, y before the gradient reads it.
+      // Weights are rounded before they are multiplied, and y before the gradient reads it.
       const double tolerance = dtype == bf16 ? 4 * 0x1p-8 : 4 * 0x1p-11;
       expect_near(a.y, b.y, tolerance, "y");
       expect_near(a.dq, b.dq, tolerance, "dq");
@@ -87,7 +87,7 @@ TEST_F(CudaAttentionCudnn, GivesWhatBlocksGive) {
 }
 
 TEST_F(CudaAttentionCudnn, LargeScoresDoNotOverflow) {
-  // Scores of -2^14 up to 2^14, of which each query sees but the largest.
+  // Scores from -2^14 to 2^14, of which each query effectively sees only the largest.
   const Variable position = (arange(1024) - 511.5).to(f32);
   const Variable k = expand(reshape(position, {1, 1, 1024, 1}), {1, 1, 1024, 8}).to(f16).to(gpu);
   const Variable y = scaled_dot_product_attention(k * 0 + 4, k, k, {.scale = 1.0});
@@ -95,8 +95,8 @@ TEST_F(CudaAttentionCudnn, LargeScoresDoNotOverflow) {
 }
 
 TEST_F(CudaAttentionCudnn, LargeNegativeScores) {
-  // By the first column all are about -120: exp of the negative of their sum's logarithm is more
-  // than a float.
+  // The first column makes all scores about -120, where exp of the negated logarithm of their sum
+  // overflows float.
   const auto heads = [](double first) {
     const Variable others = randn({1, 1, 1024, 7});
     return cat({full({1, 1, 1024, 1}, first), others}, -1).to(bf16).to(gpu);
@@ -107,7 +107,8 @@ TEST_F(CudaAttentionCudnn, LargeNegativeScores) {
     const Variable y = scaled_dot_product_attention(q, k, v, {.scale = 0.125});
     const Variable dq = grad(sum(y * y), q);
     use_cudnn(before);
-    return narrow(dq, -1, 1, 7).value();  // the first is what rounding left of terms that cancel
+    // the first column is the rounding error of terms that cancel
+    return narrow(dq, -1, 1, 7).value();
   };
   expect_near(gradient(true), gradient(false), 4 * 0x1p-8, "dq");
 }

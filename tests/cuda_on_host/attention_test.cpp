@@ -1,4 +1,4 @@
-// Attention in blocks on a device beside the same by ops, in double on the CPU.
+// Blocked attention on a device, compared with composed ops in double on the CPU.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ std::ostream& operator<<(std::ostream& out, const Sizes& s) {
 
 Variable drawn(const Shape& shape, DType dtype) { return randn(shape).to(dtype); }
 
-/// Two examples of two heads, in memory as a network has them: [2, length, 2, columns].
+/// Two examples with two heads, in the layout of a network: [2, length, 2, columns] in memory.
 struct Heads {
   Variable q, k, v, dy;  // dy [2, 2, length, columns]
   AttentionOptions options;
@@ -49,7 +49,7 @@ struct Heads {
   }
 };
 
-/// y, and the gradients of q, k and v, computed in a dtype on a device.
+/// Returns y and the gradients of q, k and v, computed in a dtype on a device.
 std::vector<Variable> run(const Heads& heads, DType dtype, Device device, bool by_ops) {
   const auto there = [&](const Variable& x) { return x.to(dtype).to(device); };
   std::vector<Variable> inputs;
@@ -69,9 +69,9 @@ std::vector<Variable> run(const Heads& heads, DType dtype, Device device, bool b
   return results;
 }
 
-/// Of eps(dtype), and of the largest element. Of sixteen-bit floats each weight is rounded before
-/// it is multiplied, by half an eps at most, y again before the gradient reads it, and the result:
-/// what that makes of a gradient, where terms cancel each other, is a few times as much.
+/// Tolerance in units of eps(dtype) times the largest element. With 16-bit floats each weight is
+/// rounded before it is multiplied (by at most half an eps), y before the gradient reads it, and
+/// the result once more. In a gradient whose terms cancel, the error is a few times as large.
 double tolerance(DType dtype) { return size_of(dtype) == 2 ? 4 : 32; }
 
 void expect_what_ops_give(const Sizes& sizes, Masked mask, DType dtype, double dropout_p = 0) {
@@ -91,7 +91,8 @@ void expect_what_ops_give(const Sizes& sizes, Masked mask, DType dtype, double d
         << kNames[i] << ", " << name(dtype) << ", " << sizes << ", mask " << int(mask);
 }
 
-// Tiles are 64 or 32 long, and rows of 64 or 128 numbers, which are loaded by eights or one by one.
+// Tiles have 64 or 32 rows, and rows of 64 or 128 numbers are loaded in groups of eight or one by
+// one.
 constexpr Sizes kSizes[] = {{1, 1, 1, 1},      {17, 65, 8, 5},    {65, 17, 40, 40},
                             {64, 64, 64, 64},  {129, 70, 64, 32}, {33, 130, 20, 128},
                             {70, 97, 128, 77}, {2, 200, 128, 128}};
@@ -122,7 +123,7 @@ TEST(CudaAttention, OtherLayouts) {
                    q = drawn({2, 40, 17}, dtype);
     const auto attention = [&](DType type, Device device, bool by_ops) {
       const auto there = [&](const Variable& x) { return x.to(type).to(device); };
-      // Rows that begin at odd places, elements that do not lie side by side, one head for two.
+      // Rows with odd offsets, elements that are not adjacent, one head broadcast to two.
       const Variable queries = narrow(there(q), -1, 1, 16), keys = transpose(there(k), 1, 2),
                      values = expand(there(v), {2, 70, 16});
       return by_ops ? detail::attention_by_ops(queries, keys, values, {}, 0.25, default_generator())
@@ -169,7 +170,7 @@ TEST(CudaAttention, RowsThatSeeNothing) {
 
 TEST(CudaAttention, LargeScoresDoNotOverflow) {
   for (const DType dtype : {f16, bf16, f32}) {
-    // Scores of -900 up to 900, the largest in the last tile.
+    // Scores from -900 to 900, with the largest in the last tile.
     const Variable x = (arange(100) - 49.5).to(f32);
     const Variable k = unsqueeze(x * 0.5, 1).to(dtype).to(gpu),
                    v = unsqueeze(x, 1).to(dtype).to(gpu);

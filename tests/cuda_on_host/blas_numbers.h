@@ -1,4 +1,4 @@
-// Elements of the matrices that the stand-ins for cuBLAS and cuBLASLt multiply, as double.
+// Loads and stores elements of the matrices of the cuBLAS and cuBLASLt stand-ins as double.
 #pragma once
 
 #include <cublas_v2.h>
@@ -42,7 +42,7 @@ inline void store(void* p, cudaDataType type, std::int64_t i, double value) {
   }
 }
 
-/// What the libraries support of what the backend asks.
+/// Whether the libraries support a combination of types that the backend uses.
 inline bool is_supported(cudaDataType a, cudaDataType b, cudaDataType c,
                          cublasComputeType_t compute) {
   if (a != b) return false;
@@ -51,7 +51,7 @@ inline bool is_supported(cudaDataType a, cudaDataType b, cudaDataType c,
          (compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_FAST_TF32);
 }
 
-/// Where element (row, column) of op(x) lies; column-major.
+/// Position of element (row, column) of op(x) in column-major storage.
 inline std::int64_t place(cublasOperation_t operation, std::int64_t row, std::int64_t column,
                           std::int64_t ld) {
   return operation == CUBLAS_OP_N ? row + column * ld : column + row * ld;

@@ -1,4 +1,4 @@
-// Images whose channels lie last, in recorded steps and in streams of the program's own.
+// Channels-last images in recorded steps and in streams of the program.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/cudnn/available.h"
@@ -37,14 +37,14 @@ Variable convolved(uint64_t seed = 1) {
   return conv2d(uniform({4, 16, 11, 12}, seed), uniform({32, 16, 3, 3}, 2));
 }
 
-/// New values, and steps without inputs, are on the GPU while one lives.
+/// Makes the GPU the default device during its lifetime.
 struct OnGpu {
   Device before = default_device();
   OnGpu() { set_default_device(gpu); }
   ~OnGpu() { set_default_device(before); }
 };
 
-/// Only cuDNN makes them.
+/// Channels-last images are made by cuDNN only.
 class CudaChannelsLastGraph : public testing::Test {
  protected:
   void SetUp() override {
@@ -107,7 +107,7 @@ TEST_F(CudaChannelsLastGraph, RepeatsAreTheBitsOfEagerSteps) {
   EXPECT_EQ(train(true), train(false));
 }
 
-/// Results, and what a step leaves elsewhere, are images too. So are its inputs.
+/// Results and side effects of a step, and its inputs, may be channels-last images.
 TEST_F(CudaChannelsLastGraph, WhatLeavesItIsInOrder) {
   const auto run = [](bool graph) {
     Variable kept;
@@ -134,7 +134,8 @@ TEST_F(CudaChannelsLastGraph, WhatLeavesItIsInOrder) {
   EXPECT_EQ(run(true), run(false));
 }
 
-/// An image that lay packed before is read where it is put in order, and stays there.
+/// A step reads an image that was packed before the recording; the conversion happens at the
+/// image's address.
 TEST_F(CudaChannelsLastGraph, ReadsWhatWasThereBefore) {
   const auto run = [](bool graph) {
     const OnGpu on_gpu;
@@ -155,7 +156,7 @@ TEST_F(CudaChannelsLastGraph, ReadsWhatWasThereBefore) {
   EXPECT_EQ(run(true), run(false));
 }
 
-/// Memory for that may have to be made while the step is recorded.
+/// Memory for the conversion may have to be allocated during the recording.
 TEST_F(CudaChannelsLastGraph, MakesRoomForWhatWasThereBefore) {
   const OnGpu on_gpu;
   const Variable weight = uniform({64, 8, 1, 1}, 5);
@@ -171,7 +172,7 @@ TEST_F(CudaChannelsLastGraph, MakesRoomForWhatWasThereBefore) {
   EXPECT_TRUE(step.is_graphed()) << step.reason();
 }
 
-/// Of a leaf that is an image, in its own memory and added to another.
+/// Gradients of a leaf that is an image: stored in new memory, and accumulated.
 TEST_F(CudaChannelsLastGraph, GradientsOfImages) {
   const auto run = [](bool graph) {
     const OnGpu on_gpu;
@@ -196,7 +197,7 @@ TEST_F(CudaChannelsLastGraph, GradientsOfImages) {
   EXPECT_EQ(run(true), run(false));
 }
 
-/// The recording ends in the middle: what was packed until then is as good as before.
+/// The recording ends early: tensors that were packed before stay valid.
 TEST_F(CudaChannelsLastGraph, MayBeGivenUp) {
   const auto run = [](bool graph) {
     const Variable weight = uniform({32, 32, 1, 1}, 5);
@@ -211,7 +212,7 @@ TEST_F(CudaChannelsLastGraph, MayBeGivenUp) {
         {}, {.enabled = graph});
     std::vector<Values> results;
     for (uint64_t i = 0; i < 6; ++i) {
-      image = convolved(i + 7);  // another stream's than the recording's
+      image = convolved(i + 7);  // produced in another stream than the recording's
       results.push_back(values_of(step(convolved(i))));
       results.push_back(values_of(relu(kept)));
     }
@@ -222,7 +223,7 @@ TEST_F(CudaChannelsLastGraph, MayBeGivenUp) {
   EXPECT_EQ(run(true), run(false));
 }
 
-// From here on there are streams of the program's own.
+// The following tests create streams of the program.
 
 TEST_F(CudaChannelsLastStreams, ReadInAnother) {
   const Values expected = values_of(convolved()), next = values_of(relu(convolved()));
@@ -236,14 +237,14 @@ TEST_F(CudaChannelsLastStreams, ReadInAnother) {
       const cuda::StreamGuard guard(side);
       side.wait(made);
       copy = relu(y);
-      EXPECT_FALSE(is_packed(y));  // whose memory is the first stream's
+      EXPECT_FALSE(is_packed(y));  // its memory belongs to the first stream
       EXPECT_EQ(values_of(copy), next);
     }
-    EXPECT_EQ(values_of(y), expected);  // without an event: it was only read
+    EXPECT_EQ(values_of(y), expected);  // needs no event, since it was only read
   }
 }
 
-/// Put in order in its own stream, while another one that waited for the values themselves reads.
+/// Converted in its own stream while another stream, which waited for the values, reads.
 TEST_F(CudaChannelsLastStreams, ReadInTwoAtOnce) {
   const Values expected = values_of(convolved());
   const cuda::Stream side = cuda::Stream::create();
@@ -256,7 +257,7 @@ TEST_F(CudaChannelsLastStreams, ReadInTwoAtOnce) {
   EXPECT_EQ(values_of(y), expected);
 }
 
-/// Changed in another, which then asks for them in order.
+/// Written in another stream, which then requests contiguous values.
 TEST_F(CudaChannelsLastStreams, WrittenInAnother) {
   const Values expected = values_of(convolved());
   const cuda::Stream side = cuda::Stream::create();

@@ -1,5 +1,5 @@
-// Sixteen-bit images that stay with their channels last from layer to layer are the same numbers as
-// those in order, whoever reads them.
+// 16-bit images that stay in the channels-last layout between layers equal contiguous ones for
+// every reader.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-/// What f gives with images in order, and with the channels last.
+/// Returns f's results with contiguous images and with channels-last images.
 template <typename F>
 auto both(F f) {
   set_conv_layout(ConvLayout::kPlain);
@@ -45,20 +45,20 @@ Variable uniform(const Shape& shape, uint64_t seed, DType dtype = bf16) {
   manual_seed(seed);
   return (rand(shape, {.dtype = f32}) - 0.5).to(dtype).to(gpu).detach();
 }
-/// Small whole numbers: their sums are exact.
+/// Small whole numbers, whose sums are exact.
 Variable whole(const Shape& shape, uint64_t seed, DType dtype = bf16) {
   manual_seed(seed);
   return randint(-2, 3, shape).to(dtype).to(gpu).detach();
 }
 Values values_of(const Variable& x) { return x.to(f32).to(cpu).to_vector<float>(); }
 
-/// [4, 32, 9, 10]: large enough to stay as it is.
+/// [4, 32, 9, 10]: large enough for the channels-last layout.
 Variable convolved(DType dtype = bf16) {
   return conv2d(uniform({4, 16, 11, 12}, 1, dtype), uniform({32, 16, 3, 3}, 2, dtype));
 }
 bool is_packed(const Variable& x) { return x.value().storage().is_packed(); }
 
-/// All but `tolerance` of the largest.
+/// Expects equality up to `tolerance` times the largest element.
 void expect_near(const std::vector<Values>& a, const std::vector<Values>& b, float tolerance) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
@@ -83,8 +83,8 @@ TEST(CudaChannelsLast, StayUntilSomeoneReads) {
           conv2d(y, uniform({40, 32, 1, 1}, 4, dtype), uniform({40}, 5, dtype))})
       EXPECT_TRUE(is_packed(z));
     EXPECT_FALSE(is_packed(adaptive_avg_pool2d(y, 1)));
-    EXPECT_FALSE(is_packed(max_pool2d(y, {.kernel_size = 2})));  // few elements
-    EXPECT_FALSE(is_packed(y > 0.0));                            // of one byte
+    EXPECT_FALSE(is_packed(max_pool2d(y, {.kernel_size = 2})));  // too few elements
+    EXPECT_FALSE(is_packed(y > 0.0));                            // one-byte elements
   }
   const Variable y = convolved();
   EXPECT_FALSE(is_packed(adaptive_avg_pool2d(y, 1)));
@@ -101,10 +101,10 @@ TEST(CudaChannelsLast, OnlyWhereItPays) {
   EXPECT_TRUE(stays({2, 8, 18, 18}, {16, 8, 3, 3}, bf16));
   EXPECT_FALSE(stays({2, 8, 18, 18}, {16, 8, 3, 3}, f32));
   EXPECT_FALSE(stays({2, 3, 18, 18}, {16, 3, 3, 3}, bf16));  // a first layer
-  EXPECT_FALSE(stays({2, 8, 18, 18}, {20, 8, 3, 3}, bf16));  // no eights
+  EXPECT_FALSE(stays({2, 8, 18, 18}, {20, 8, 3, 3}, bf16));  // channels not a multiple of eight
   EXPECT_FALSE(stays({2, 16, 18, 18}, {16, 8, 3, 3}, bf16, {.groups = 2}));
-  EXPECT_FALSE(stays({2, 8, 18, 18}, {16, 8, 2, 3}, bf16));  // cuDNN knows no way
-  EXPECT_FALSE(stays({2, 8, 6, 6}, {16, 8, 3, 3}, bf16));    // small
+  EXPECT_FALSE(stays({2, 8, 18, 18}, {16, 8, 2, 3}, bf16));  // not supported by cuDNN
+  EXPECT_FALSE(stays({2, 8, 6, 6}, {16, 8, 3, 3}, bf16));    // too small
   set_conv_layout(ConvLayout::kPlain);
   EXPECT_FALSE(stays({2, 8, 18, 18}, {16, 8, 3, 3}, bf16));
   EXPECT_FALSE(coh::cudnn_used_channels_last());
@@ -128,7 +128,7 @@ TEST(CudaChannelsLast, ReadersSeeThemInOrder) {
   EXPECT_EQ(plain, last);
 }
 
-/// Images of odd sizes, turned round and back.
+/// Images of odd sizes, transposed and back.
 TEST(CudaChannelsLast, OrderIsTurnedRound) {
   namespace cuda = backends::cuda;
   for (const Shape& shape : {Shape{3, 5, 7, 9}, Shape{1, 33, 65}, Shape{2, 64, 1, 32},
@@ -143,11 +143,11 @@ TEST(CudaChannelsLast, OrderIsTurnedRound) {
     }
 }
 
-/// Operands of all kinds beside one whose channels lie last.
+/// A channels-last operand combined with operands of other layouts.
 TEST(CudaChannelsLast, OperandsMeet) {
   const auto meet = [] {
     const Variable y = convolved(), other = uniform(y.shape(), 3);
-    const Variable turned = transpose(uniform({10, 32, 9, 4}, 4), 0, 3);  // of strides of its own
+    const Variable turned = transpose(uniform({10, 32, 9, 4}, 4), 0, 3);  // has arbitrary strides
     const auto each = [&](const Variable& x) {
       return std::vector{values_of(convolved() + x), values_of(x - convolved()),
                          values_of(where(x > 0.0, x, convolved())),
@@ -167,7 +167,7 @@ TEST(CudaChannelsLast, OperandsMeet) {
   EXPECT_EQ(plain, last);
 }
 
-/// A row that all others meet: of whole packs and not, aligned and not, on both sides.
+/// One row broadcast to all others: multiples of a pack and not, aligned and not, on both sides.
 TEST(CudaChannelsLast, OneRowForAll) {
   for (const DType dtype : {bf16, f32, f64, i32})
     for (const int64_t columns : {8, 12, 16, 17, 24}) {
@@ -187,12 +187,12 @@ TEST(CudaChannelsLast, OnAnotherDevice) {
   const Variable y =
       conv2d(uniform({4, 16, 11, 12}, 1).to(second), uniform({32, 16, 3, 3}, 2).to(second));
   EXPECT_TRUE(is_packed(y));
-  EXPECT_EQ(values_of(relu(convolved())), expected);  // the first is this thread's
+  EXPECT_EQ(values_of(relu(convolved())), expected);  // the first result is of this thread
   EXPECT_EQ(values_of(relu(y)), expected);
   EXPECT_EQ(values_of(convolved().to(second)), values_of(y));
 }
 
-/// Values and gradients of layers that all keep the order. Gradients of biases are float sums.
+/// Values and gradients of layers that all keep the layout. Gradients of biases are float sums.
 TEST(CudaChannelsLast, LayersAgree) {
   const auto train = [](std::vector<Values>& exact) -> std::vector<Values> {
     Variable x = uniform({4, 16, 11, 12}, 1), w1 = uniform({32, 16, 3, 3}, 2);
@@ -202,7 +202,8 @@ TEST(CudaChannelsLast, LayersAgree) {
     const Variable second = conv2d(first, w2, b, {.padding = 1});
     const Variable both = tanh(second + first) * 0.5;  // a residual
     const Variable pooled = max_pool2d(both, {.kernel_size = 3, .stride = 1, .padding = 1});
-    // Of four: images in order are pooled by cuDNN, and not each quotient is rounded as ours.
+    // Averages of four, since cuDNN pools contiguous images and does not round every quotient like
+    // ours.
     const Variable smooth = avg_pool2d(pooled, {.kernel_size = 2, .stride = 1, .padding = 1});
     const Variable third = sigmoid(conv2d(smooth, w2, {}, {.padding = 1}));
     Variable last = third * 2;
@@ -223,7 +224,7 @@ TEST(CudaChannelsLast, LayersAgree) {
   expect_near(plain_sums, last_sums, 8e-3f);
 }
 
-/// Exact in every order of sums.
+/// Exact for every order of summation.
 TEST(CudaChannelsLast, WholeNumbersAgreeToTheBit) {
   const auto train = [] {
     std::vector<Values> results;
@@ -278,7 +279,7 @@ TEST(CudaChannelsLast, GradientsStayToo) {
   EXPECT_TRUE(is_packed_gradient([](const Variable& x) { return x.to(f32); }));
   EXPECT_TRUE(is_packed_gradient([](const Variable& x) { return adaptive_avg_pool2d(x, 1); }));
 
-  // Behind a first layer, whose images are in order, so are those of the gradient.
+  // After a first layer, whose images are contiguous, the gradient is contiguous too.
   const Variable x = uniform({4, 32, 9, 10}, 1).requires_grad_();
   const Variable y = max_pool2d(x, {.kernel_size = 3, .stride = 1, .padding = 1});
   y.backward(convolved());
@@ -339,13 +340,13 @@ TEST(CudaChannelsLast, BatchNormAgreesToRounding) {
     for (const bool training : {false, true}) {
       const auto [plain, last] = both([&] { return train(training, channels); });
       expect_near(plain, last, 8e-3f);
-      // What is float32 is not rounded so far.
+      // float32 results have a smaller rounding error.
       expect_near({plain[4]}, {last[4]}, 1e-6f);
       expect_near({plain[2], plain[3]}, {last[2], last[3]}, training ? 2e-3f : 1e-5f);
     }
 }
 
-/// One of the two gradients is in order.
+/// One of the two gradients is contiguous.
 TEST(CudaChannelsLast, BatchNormTakesOneOfEach) {
   const auto train = [](bool image_is_last) {
     Variable x = image_is_last ? convolved() : uniform({4, 32, 9, 10}, 1);
@@ -360,7 +361,7 @@ TEST(CudaChannelsLast, BatchNormTakesOneOfEach) {
   }
 }
 
-/// Other channels over the same memory.
+/// Reshaping gives other channels over the same memory.
 TEST(CudaChannelsLast, ReshapedOnesAreOtherTensors) {
   const auto read = [] {
     const Shape shape{8, 16, 9, 10};
@@ -390,7 +391,7 @@ TEST(CudaChannelsLast, WritesInPlace) {
     y *= 2.0;
     y += uniform(y.shape(), 5);
     in_order += z;
-    EXPECT_FALSE(is_packed(in_order));  // others know where its values lie
+    EXPECT_FALSE(is_packed(in_order));  // other aliases see where the values are
     Variable row = select(z, 1, 3);
     zero_(row);
     Variable copied = uniform(y.shape(), 6), filled = convolved(), over = convolved();
@@ -424,7 +425,7 @@ TEST(CudaChannelsLast, NoMemoryToPutThemInOrder) {
   empty_cache(gpu);
   const MemoryStats before = memory_stats(gpu);
   set_memory_limit(before.in_use + before.cached, gpu);
-  try {  // until there is less than an image
+  try {  // until less than an image is left
     while (true) taken.push_back(zeros({512}, {.dtype = f32, .device = gpu}));
   } catch (const OutOfMemory&) {
   }

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN beside those by columns.
+// Convolutions by cuDNN, compared with im2col.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace backends::cuda;
 
-/// Convolutions as they are with cuDNN, or without, for as long as it lives.
+/// Runs convolutions with or without cuDNN during its lifetime.
 class ByCudnn {
  public:
   explicit ByCudnn(bool on) : before_(use_cudnn(on)) {}
@@ -45,7 +45,8 @@ const Geometry kGeometries[] = {
 Tensor draw(const Shape& shape, DType dtype) { return randn(shape).to(dtype).to(gpu).value(); }
 std::vector<double> values_of(const Tensor& x) { return Variable(x).to(f64).to_vector<double>(); }
 
-/// All but `tolerance` of the largest, which is what rounding may take from sums in another order.
+/// Expects equality up to `tolerance` times the largest element, for rounding errors of sums in
+/// another order.
 void expect_near(const Tensor& x, const Tensor& y, double tolerance) {
   const std::vector<double> a = values_of(x), b = values_of(y);
   double largest = 0, difference = 0;
@@ -67,7 +68,7 @@ TEST(CudaConvolution, CudnnAndColumnsAgree) {
   manual_seed(8);
   for (const Case& c :
        {Case{f32, ConvAlgorithm::kDirect, 1e-5},
-        Case{f32, ConvAlgorithm::kAuto, 5e-5},  // Winograd's rounding
+        Case{f32, ConvAlgorithm::kAuto, 5e-5},  // Winograd's rounding error
         Case{f64, ConvAlgorithm::kAuto, 1e-14}, Case{f16, ConvAlgorithm::kAuto, 2e-3},
         Case{bf16, ConvAlgorithm::kAuto, 1.6e-2}}) {
     const DType dtype = c.dtype;

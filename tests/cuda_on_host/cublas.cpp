@@ -1,4 +1,4 @@
-// The cuBLAS calls that the backend makes: the toolkit's own prototypes over plain loops.
+// The cuBLAS calls of the backend: the toolkit's prototypes, implemented by plain loops.
 // Column-major, sums in double.
 #include <cublas_v2.h>
 
@@ -57,7 +57,7 @@ cublasStatus_t cublasGemmStridedBatchedEx(
             sum += coh::load(a, a_type, q * a_step + coh::place(ta, i, l, lda)) *
                    coh::load(b, b_type, q * b_step + coh::place(tb, l, j, ldb));
           const std::int64_t at = q * c_step + i + std::int64_t{j} * ldc;
-          // beta 0 must not read c
+          // c must not be read if beta is 0
           coh::store(c, c_type, at,
                      times * sum + (keep == 0 ? 0 : keep * coh::load(c, c_type, at)));
         }

@@ -1,6 +1,6 @@
-// The cuBLASLt calls that the backend makes: the toolkit's own prototypes over plain loops. It
-// keeps the conditions of the header, and gives no algorithm for what lies at no multiple of 16
-// bytes, as tensor cores want it.
+// The cuBLASLt calls of the backend: the toolkit's prototypes, implemented by plain loops. Checks
+// the requirements of the header, and offers no algorithm for operands that are not aligned to 16
+// bytes, which tensor cores require.
 #include <cublasLt.h>
 
 #include <cmath>
@@ -47,7 +47,7 @@ std::int64_t bytes_of(cudaDataType type) {
   return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
 }
 
-/// Sizes that fit each other.
+/// Whether the sizes match.
 bool fits(const Operation& o, const Layout& a, const Layout& b, const Layout& d) {
   const bool ta = o.a == CUBLAS_OP_T, tb = o.b == CUBLAS_OP_T;
   return (ta ? a.columns : a.rows) == d.rows && (tb ? b.rows : b.columns) == d.columns &&
@@ -63,7 +63,7 @@ bool reads_beside(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_DGELU); 
 bool writes_mask(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_RELU_AUX); }
 bool reads_mask(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_DRELU); }
 
-/// The byte and the bit in it, in an order that nobody else could count on.
+/// Byte and bit of element i, in an order on which the backend must not depend.
 std::uint8_t& byte_of(void* mask, std::int64_t i) {
   return static_cast<std::uint8_t*>(mask)[(i / 8) ^ 5];
 }

@@ -1,15 +1,15 @@
-// How often cuBLASLt multiplied, for tests of who asks it to.
+// Counts the products of the cuBLASLt stand-in, for tests.
 #pragma once
 
 namespace coh {
 
 int cublaslt_calls();
-int cublaslt_gelus();           // of them, with a GELU
-int cublaslt_gelu_gradients();  // with the gradient of one
-int cublaslt_relu_gradients();  // with that of a ReLU
-/// Whether its mask lets gradients through where the sum is 0.
+int cublaslt_gelus();           // products with a GELU
+int cublaslt_gelu_gradients();  // products with the gradient of a GELU
+int cublaslt_relu_gradients();  // products with the gradient of a ReLU
+/// Sets whether the mask passes gradients where the sum is 0.
 void cublaslt_mask_has_zero(bool has);
-/// Whether its max(NaN, 0) is 0, as fmaxf has it.
+/// Sets whether max(NaN, 0) is 0, like fmaxf.
 void cublaslt_relu_drops_nan(bool drops);
 
 }  // namespace coh

@@ -1,4 +1,4 @@
-// Products with an epilogue, and without one where cuBLASLt has no algorithm.
+// Products with an epilogue, and without one if cuBLASLt has no algorithm.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@
 namespace tapegrad {
 namespace {
 
-/// Small whole numbers: sums are exact in every type.
+/// Small whole numbers, whose sums are exact in every type.
 Variable whole(const Shape& shape, DType dtype = f32) {
   return randint(-2, 3, shape).to(dtype).to(gpu);
 }
@@ -62,7 +62,7 @@ TEST(CudaLinear, GoesWithoutWhereThereIsNoAlgorithm) {
 TEST(CudaLinear, CutsAtZeroOnTheWay) {
   manual_seed(4);
   const Variable x = whole({6, 24}), weight = whole({16, 24}), bias = whole({16});
-  linear_relu(x, weight);  // which may try what becomes of NaN
+  linear_relu(x, weight);  // may run the trial with NaN
   const int before = coh::cublaslt_calls();
   for (const Variable& b : {bias, Variable()})
     EXPECT_EQ(values_of(linear_relu(x, weight, b)),
@@ -70,8 +70,8 @@ TEST(CudaLinear, CutsAtZeroOnTheWay) {
   EXPECT_EQ(coh::cublaslt_calls() - before, 2);
 }
 
-// What NVIDIA's library does with NaN is not said anywhere: it is tried, once for each device and
-// type, and where NaN is lost our own pass cuts at zero.
+// NVIDIA does not document how the epilogues treat NaN. The backend tests it once per device and
+// type; if NaN is lost, our own pass applies the ReLU.
 TEST(CudaLinear, CutsByItselfWhereCublasLtLosesNaN) {
   const Device second{DeviceType::kCuda, 1};
   const TensorOptions there{.dtype = f16, .device = second};
@@ -84,7 +84,7 @@ TEST(CudaLinear, CutsByItselfWhereCublasLtLosesNaN) {
       for (const double got : values_of(y))
         EXPECT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected))) << got;
     }
-  EXPECT_EQ(coh::cublaslt_calls() - before, 1 + 3);  // the trial, and three sums with a bias
+  EXPECT_EQ(coh::cublaslt_calls() - before, 1 + 3);  // the trial, and three products with a bias
   coh::cublaslt_relu_drops_nan(false);
 }
 
@@ -103,7 +103,7 @@ TEST(CudaLinear, TakesGeluOnTheWay) {
       if (leaf) results.push_back(values_of(leaf.grad()));
     return results;
   };
-  // How many epilogues with a GELU there are; the results are those of the CPU.
+  // Counts the GELU epilogues; the results must be those of the CPU.
   const auto gelus = [&](const Variable& x, const Variable& weight, const Variable& bias,
                          double eps) {
     const int before = coh::cublaslt_gelus();
@@ -127,13 +127,14 @@ TEST(CudaLinear, TakesGeluOnTheWay) {
     EXPECT_EQ(gelus(x, weight, drawn({16}, dtype), eps), 2);
     EXPECT_EQ(gelus(x, weight, {}, eps), 2);
     EXPECT_EQ(gelus(drawn({2, 3, 24}, dtype), weight, drawn({16}, dtype), eps), 2);
-    EXPECT_EQ(gelus(x, drawn({12, 24}, dtype), {}, eps), 0);  // results of 24 bytes a row
+    EXPECT_EQ(gelus(x, drawn({12, 24}, dtype), {}, eps), 0);  // rows of 24 bytes
   }
   const Variable x = drawn({6, 24}, f32), weight = drawn({16, 24}, f32), bias = drawn({16}, f32);
-  EXPECT_EQ(gelus(x, weight, bias, 0x1p-23), 0);  // cuBLASLt's is not as exact
+  EXPECT_EQ(gelus(x, weight, bias, 0x1p-23), 0);  // cuBLASLt's GELU is less exact
   set_matmul_precision(MatmulPrecision::kHigh);
   EXPECT_EQ(gelus(x, weight, bias, 0x1p-10), 2);
-  // Rows of 12 numbers: none where the sums are wanted too, for which it asks for multiples of 8.
+  // Rows of 12 numbers: no epilogue if the input of the GELU is stored too, which requires
+  // multiples of 8.
   EXPECT_EQ(gelus(x, drawn({12, 24}, f32), drawn({12}, f32), 0x1p-10), 1);
   set_matmul_precision(MatmulPrecision::kHighest);
   EXPECT_EQ(gelus(drawn({6, 24}, f64), drawn({16, 24}, f64), {}, 0x1p-50), 0);
@@ -167,8 +168,8 @@ TEST(CudaLinear, TakesGelusGradientOnTheWay) {
   }
 }
 
-/// How many products took the gradient of a ReLU along, in a model of three layers; all results are
-/// the CPU's.
+/// Counts the products that included the gradient of a ReLU in a model of three layers; all results
+/// must be those of the CPU.
 int relu_gradients(Device device, DType dtype, int64_t outputs) {
   const int before = coh::cublaslt_relu_gradients();
   const auto run = [&](Device device) {
@@ -194,14 +195,14 @@ int relu_gradients(Device device, DType dtype, int64_t outputs) {
 
 TEST(CudaLinear, TakesRelusGradientOnTheWay) {
   for (const DType dtype : {f32, bf16}) {
-    relu_gradients(gpu, dtype, 8);  // which may try what the mask lets through
+    relu_gradients(gpu, dtype, 8);  // may run the trial of the mask
     EXPECT_EQ(relu_gradients(gpu, dtype, 8), 2);
     EXPECT_EQ(relu_gradients(gpu, dtype, 5), 1);  // rows of 5 numbers have no algorithm
   }
   EXPECT_EQ(relu_gradients(gpu, f64, 8), 0);
 }
 
-// Nor is it said where the mask lets gradients through.
+// NVIDIA does not document either where the mask passes gradients.
 TEST(CudaLinear, UsesNoMaskThatTakesZeroForPositive) {
   coh::cublaslt_mask_has_zero(true);
   const Device second{DeviceType::kCuda, 1};

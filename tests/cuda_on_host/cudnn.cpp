@@ -1,7 +1,7 @@
-// The cuDNN calls that the backend makes: the toolkit's own prototypes over plain loops. Its
-// answers to who asks for an algorithm are a trap: before the two that are fit come some that are
-// not, whose use is an error, and of those two the first says for some problems, when called, that
-// it does not support them. For kernels of even height it knows none.
+// The cuDNN calls of the backend: the toolkit's prototypes, implemented by plain loops. The list of
+// algorithms contains traps: unsuitable algorithms, whose use is an error, come before the two
+// suitable ones, and for some problems the first suitable one reports when called that it is not
+// supported. Kernels of even height are not supported at all.
 #include <cstring>
 #include <span>
 
@@ -13,10 +13,10 @@ using namespace coh;
 
 namespace {
 
-/// Of a tensor or a filter.
+/// Sizes of a tensor or a filter.
 struct Sizes {
   cudnnDataType_t type = CUDNN_DATA_INT8;
-  int n[4] = {};  // channels are the second
+  int n[4] = {};  // dimension 1 is channels
   bool channels_last = false;
 
   std::int64_t numel() const { return std::int64_t(n[0]) * n[1] * n[2] * n[3]; }
@@ -59,7 +59,7 @@ cudnnStatus_t set_sizes(Sizes& sizes, cudnnTensorFormat_t format, cudnnDataType_
                                                : CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND;
 }
 
-/// The three of a convolution, y = w * x.
+/// The three operands of a convolution, y = w * x.
 struct Operands {
   Sizes x, w, y;
   Convolution c;
@@ -77,12 +77,13 @@ struct Operands {
         return false;
     return true;
   }
-  /// Channels last for sixteen bits alone, in eights.
+  /// Channels last requires 16-bit types and channels in multiples of eight.
   bool is_known() const {
     return !x.channels_last ||
            (bytes_of(x) == 2 * x.numel() && w.n[0] % 8 == 0 && w.n[1] % 8 == 0 && c.groups == 1);
   }
-  /// Of the first fit algorithm. With a stride of 3 it is too much for a small device.
+  /// Workspace of the first suitable algorithm. With a stride of 3 it exceeds the memory of a small
+  /// device.
   std::size_t workspace() const {
     return c.stride[0] == 3 ? std::size_t{16} << 20 : 128 + std::size_t(x.n[1]);
   }
@@ -90,7 +91,7 @@ struct Operands {
 
 constexpr std::size_t kTooMuch = std::size_t(1) << 40;
 
-/// kPlain and kFast are fit; kFast is Winograd's for the gradients.
+/// kPlain and kFast are suitable; kFast stands for Winograd in the gradients.
 enum Algorithm { kPlain, kFast, kUnfit, kFourier, kHuge };
 template <typename T>
 struct Names;
@@ -170,7 +171,7 @@ void store_all(void* p, const Sizes& s, const std::vector<double>& values) {
     store(p, of_cuda(s.type), std::int64_t(i), values[i]);
 }
 
-/// Calls visit with the places in x, w and y of every product.
+/// Calls visit with the positions in x, w and y of every product.
 template <typename Visit>
 void for_each_product(const Operands& o, const Visit& visit) {
   const int out = o.w.n[0] / o.c.groups, in = o.w.n[1];
@@ -192,7 +193,7 @@ void for_each_product(const Operands& o, const Visit& visit) {
 int calls = 0;
 bool used_tensor_cores = false, used_winograd = false, used_channels_last = false;
 
-/// result is one of the three, the others are read.
+/// Computes `result`, one of the three operands, from the other two.
 template <typename Name>
 cudnnStatus_t convolve(cudnnHandle_t handle, const Operands& o, Name name, const void* alpha,
                        const void* beta, const void* x, const void* w, const void* y,

@@ -1,13 +1,13 @@
-// What the stand-in for cuDNN was asked, for tests of who asks it.
+// Counts the calls of the cuDNN stand-in, for tests.
 #pragma once
 
 namespace coh {
 
-int cudnn_calls();       // convolutions that were computed
-int cudnn_graphs_run();  // graphs that were
+int cudnn_calls();       // convolutions computed
+int cudnn_graphs_run();  // graphs computed
 
-// Of the last convolution:
-bool cudnn_used_tensor_cores();  // whether the math type allows them
+// Properties of the last convolution:
+bool cudnn_used_tensor_cores();  // whether its math type allowed tensor cores
 bool cudnn_used_winograd();
 bool cudnn_used_channels_last();
 

@@ -1,9 +1,9 @@
-// cuDNN's graph interface: descriptors, engines and execution. Every graph whose operations make
-// sense and are known (cudnn_operations.cpp) is supported, but for those with rows of 24 numbers;
-// rows of 40 want a workspace that is too much for a small device, and of rows of 56 it says when
-// it is to compute them that it cannot. Of the engines that it offers, those before the last are
-// traps: one whose results vary, one that in the end does not support the graph, and one that wants
-// more memory than there is.
+// cuDNN's graph interface: descriptors, engines and execution. Every valid graph of known
+// operations (cudnn_operations.cpp) is supported, with three exceptions for tests: graphs with rows
+// of 24 numbers are not supported; rows of 40 need a workspace that exceeds the memory of a small
+// device; rows of 56 fail when executed. All engines before the last are traps: one has
+// irreproducible results, one does not support the graph when finalised, and one needs more memory
+// than there is.
 #include <cstring>
 
 #include "cudnn_calls.h"
@@ -45,7 +45,7 @@ std::int64_t size_of(cudnnBackendAttributeType_t type) {
   }
 }
 
-/// The type of an attribute that the backend sets.
+/// Returns the type of an attribute that the backend sets.
 cudnnBackendAttributeType_t type_of(cudnnBackendAttributeName_t name) {
   switch (name) {
     case CUDNN_ATTR_POINTWISE_MODE:
@@ -98,7 +98,7 @@ cudnnBackendAttributeType_t type_of(cudnnBackendAttributeName_t name) {
   }
 }
 
-/// All tensors of a graph's operations.
+/// Returns all tensors of a graph's operations.
 std::map<std::int64_t, TensorForm> tensors_of(const Bag& graph) {
   std::map<std::int64_t, TensorForm> tensors;
   for (const auto& operation : graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).parts)
@@ -210,7 +210,7 @@ cudnnStatus_t give(std::initializer_list<T> values, std::int64_t wanted, std::in
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// The addresses that a pack gives, by the tensors' numbers.
+/// Returns the addresses of a variant pack by the tensors' numbers.
 std::map<std::int64_t, void*> addresses_of(const Bag& pack) {
   const auto ids = pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);

@@ -1,4 +1,4 @@
-// Who goes by cuDNN's graphs, and that its stand-in notices what is wrong.
+// Which ops use cuDNN's graphs, and that the stand-in detects invalid graphs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,16 +23,16 @@ namespace {
 
 using namespace backends::cuda;
 
-/// The examples, heads, queries, keys, columns of q and k, and of v.
+/// Numbers of examples, heads, queries and keys; columns of q and k, and of v.
 struct Sizes {
   int64_t examples, heads, queries, keys, features, width;
 };
-constexpr Sizes kEnough{2, 2, 512, 512, 8, 16};  // of scores, for cuDNN
+constexpr Sizes kEnough{2, 2, 512, 512, 8, 16};  // enough scores for cuDNN
 
 struct Heads {
   Variable q, k, v;
 
-  /// In memory as a network has them, or dense.
+  /// In the layout of a network, or dense.
   explicit Heads(const Sizes& s, DType dtype = bf16, bool in_order = false) {
     const auto draw = [&](int64_t length, int64_t columns) {
       return in_order
@@ -58,17 +58,19 @@ TEST(CudaCudnnGraph, BlocksDoWhatItDoesNot) {
   EXPECT_FALSE(goes_by_cudnn(heads, {.attn_mask = randn({512, 512}).to(bf16).to(gpu)}));
   EXPECT_FALSE(goes_by_cudnn(heads, {.dropout_p = 0.5}));
   EXPECT_FALSE(goes_by_cudnn(Heads(kEnough, f32)));
-  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 64, 64, 8, 8})));    // few scores
-  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 576, 8, 8})));  // keys in no multiples of 128
+  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 64, 64, 8, 8})));  // too few scores
+  // the number of keys is not a multiple of 128
+  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 576, 8, 8})));
   EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 576, 512, 8, 8})));
-  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 12, 8})));  // columns in no eights
-  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 24, 8})));  // cuDNN knows no way
-  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 56, 8})));  // not when it comes to it
+  // the number of columns is not a multiple of eight
+  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 12, 8})));
+  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 24, 8})));  // not supported by cuDNN
+  EXPECT_FALSE(goes_by_cudnn(Heads({2, 2, 512, 512, 56, 8})));  // fails when executed
   Heads other(kEnough);
   const auto columns = [](int64_t first) {
     return transpose(narrow(randn({2, 512, 2, 12}).to(bf16).to(gpu), 3, first, 8), 1, 2);
   };
-  for (const int64_t first : {0, 4}) {  // rows that begin at no multiples of 16 bytes
+  for (const int64_t first : {0, 4}) {  // rows that are not aligned to 16 bytes
     other.q = columns(first);
     EXPECT_FALSE(goes_by_cudnn(other)) << first;
   }
@@ -84,7 +86,7 @@ TEST(CudaCudnnGraph, PlansAreToldApart) {
     return std::pair{row(0), row(511)};
   };
   const auto all = first_and_last_row(false), causal = first_and_last_row(true);
-  EXPECT_EQ(all.second, causal.second);  // which sees all keys either way
+  EXPECT_EQ(all.second, causal.second);  // sees all keys in both cases
   EXPECT_NE(all.first, causal.first);
 }
 
@@ -96,7 +98,7 @@ TEST(CudaCudnnGraph, AGradientThatBeginsAnywhere) {
   const Variable numbers = randn({1 + y.numel()}).to(bf16).to(gpu);
   const int before = coh::cudnn_graphs_run();
   y.backward(reshape(narrow(numbers, 0, 1, y.numel()), y.shape()));
-  EXPECT_EQ(coh::cudnn_graphs_run(), before);  // by blocks
+  EXPECT_EQ(coh::cudnn_graphs_run(), before);  // our blocked kernel ran
 }
 
 TEST(CudaCudnnGraph, OnlyWantedGradients) {
@@ -150,8 +152,8 @@ TEST(CudaCudnnGraph, PlantedMistakesAreNoticed) {
   const Graph::Value y = g.tensor(Graph::dense({1, 1, 2, 4}));
   EXPECT_THROW(g.tensor(Graph::dense({1, 0, 2, 4})), CudaError);
   EXPECT_THROW(g.matmul(x, x), CudaError);
-  EXPECT_THROW(g.map(CUDNN_POINTWISE_MUL, half, x), CudaError);  // of the form of a number
-  EXPECT_THROW(g.map(CUDNN_POINTWISE_EXP, x, half), CudaError);  // has one operand
+  EXPECT_THROW(g.map(CUDNN_POINTWISE_MUL, half, x), CudaError);  // half has the shape of a number
+  EXPECT_THROW(g.map(CUDNN_POINTWISE_EXP, x, half), CudaError);  // exp has one operand
   g.map(CUDNN_POINTWISE_MUL, x, half, y);
   const CudnnUse use(gpu);
   const auto plan = g.plan({.handle = use.handle()});

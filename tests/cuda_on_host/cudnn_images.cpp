@@ -1,5 +1,5 @@
-// The operations of cuDNN's graphs on images: batch normalisation in training, and pooling. In
-// double, rounded to the type of what they write.
+// Operations of cuDNN's graphs on images: batch normalisation in training, and pooling. Computed in
+// double and rounded to the type of the result.
 #include <cmath>
 #include <limits>
 
@@ -19,7 +19,7 @@ void round_all(GraphValues& values, const TensorForm& form) {
 }
 
 bool is_image(const TensorForm& x) { return x.is_stored && !x.is_number && is_float(x.type); }
-/// What float32 arithmetic sees of them.
+/// Rounds to float32, the type of the arithmetic.
 std::vector<double> in_float(std::vector<double> values) {
   for (double& value : values) value = float(value);
   return values;
@@ -28,7 +28,8 @@ bool are_alike(const TensorForm& x, const TensorForm& y) {
   return x.sizes == y.sizes && x.steps == y.steps && x.type == y.type;
 }
 
-/// Elements of images in the order of their dimensions: calls visit with each and its channel.
+/// Calls visit with each element of an image tensor, in the order of the dimensions, and its
+/// channel.
 template <typename Visit>
 void for_each_element(const TensorForm& x, const Visit& visit) {
   const std::size_t plane = std::size_t(x.sizes[2] * x.sizes[3]);
@@ -188,8 +189,8 @@ struct Windows {
             both.at(1).numerator / both.at(1).denominator};
   }
 
-  /// Calls visit with every element of x, in a plane, that is in a window of y, and how many
-  /// elements the window counts for.
+  /// Calls visit with every element of x in a plane that is in a window of y, and the number of
+  /// elements that the window's mean divides by.
   template <typename Visit>
   void for_each_element(const TensorForm& x, const TensorForm& y, const Visit& visit) const {
     for (std::int64_t to = 0; to < y.numel(); ++to) {
@@ -217,7 +218,7 @@ const char* why_not_windows(const Bag& resampling, const TensorForm& x, const Te
   for (std::size_t d = 0; d < 2; ++d)
     if (y.sizes[2 + d] != (x.sizes[2 + d] + w.before[d] + w.after[d] - w.size[d]) / w.stride[d] + 1)
       return "sizes of pooling";
-  // In order, or with the channels last; of one pixel it is the same.
+  // Contiguous or channels last, which are equal for images of one pixel.
   const auto is_last = [](const TensorForm& form) { return form.steps[3] == form.sizes[1]; };
   const bool has_order = x.sizes[1] > 1 && y.sizes[2] * y.sizes[3] > 1;
   if (has_order && is_last(x) != is_last(y)) return "layouts of pooling";

@@ -1,5 +1,5 @@
-// Which batch norms and poolings go by cuDNN's graphs, and that its stand-in notices what is wrong
-// in them.
+// Which batch normalisations and poolings use cuDNN's graphs, and that the stand-in detects invalid
+// graphs.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/cudnn/available.h"
@@ -25,14 +25,14 @@ const Shape kEnough{2, 64, 128, 64};
 Variable images(const Shape& shape, DType dtype = bf16) {
   return randn(shape).to(dtype).to(gpu).detach();
 }
-/// With their channels last.
+/// Returns a channels-last image.
 Variable packed(const Shape& shape, DType dtype = bf16) {
   const Variable x = images(shape, dtype);
   set_packed(x.value());
   return x;
 }
 
-/// How many graphs cuDNN computes in f().
+/// Counts the graphs that cuDNN computes in f().
 template <typename F>
 int graphs(const F& f) {
   const int before = coh::cudnn_graphs_run();
@@ -49,12 +49,12 @@ TEST(CudaCudnnImages, BatchNormOfLargePackedImages) {
   EXPECT_EQ(in_batch_norm(packed(kEnough)), 1);
   EXPECT_EQ(in_batch_norm(packed(kEnough, f16)), 1);
   EXPECT_EQ(in_batch_norm(packed(kEnough), {}, /*training=*/false), 0);
-  EXPECT_EQ(in_batch_norm(images(kEnough)), 0);           // in order
-  EXPECT_EQ(in_batch_norm(packed(kEnough, f32)), 0);      // no sixteen bits
-  EXPECT_EQ(in_batch_norm(packed({2, 64, 128, 63})), 0);  // few
-  EXPECT_EQ(in_batch_norm(packed({2, 68, 128, 64})), 0);  // channels in no eights
+  EXPECT_EQ(in_batch_norm(images(kEnough)), 0);           // contiguous
+  EXPECT_EQ(in_batch_norm(packed(kEnough, f32)), 0);      // not a 16-bit type
+  EXPECT_EQ(in_batch_norm(packed({2, 64, 128, 63})), 0);  // too few elements
+  EXPECT_EQ(in_batch_norm(packed({2, 68, 128, 64})), 0);  // channels not a multiple of eight
   const Variable numbers = ones({65}).to(gpu);
-  EXPECT_EQ(in_batch_norm(packed(kEnough), narrow(numbers, 0, 1, 64)), 0);  // begins anywhere
+  EXPECT_EQ(in_batch_norm(packed(kEnough), narrow(numbers, 0, 1, 64)), 0);  // not aligned
   EXPECT_EQ(in_batch_norm(packed(kEnough), narrow(numbers, 0, 0, 64)), 1);
   const bool before = use_cudnn(false);
   EXPECT_EQ(in_batch_norm(packed(kEnough)), 0);
@@ -76,9 +76,10 @@ TEST(CudaCudnnImages, GradientsOfBatchNorm) {
   };
   EXPECT_EQ(in(trained, {x, weight}), 1);
   EXPECT_EQ(in(trained, {x}), 1);
-  EXPECT_EQ(in(trained, {weight}), 0);  // sums alone
+  EXPECT_EQ(in(trained, {weight}), 0);  // only sums are needed
   EXPECT_EQ(in(used, {x, weight}), 0);
-  EXPECT_EQ(in(trained, {x, weight}, {.create_graph = true}), 0);  // by ops
+  // the recorded rule is composed of ops
+  EXPECT_EQ(in(trained, {x, weight}, {.create_graph = true}), 0);
 }
 
 TEST(CudaCudnnImages, Pooling) {
@@ -94,29 +95,29 @@ TEST(CudaCudnnImages, Pooling) {
   EXPECT_EQ(mean(x, {.kernel_size = 3, .stride = 2, .padding = 1}), 1);
   EXPECT_EQ(maximum(x, {.kernel_size = 2, .dilation = 2}), 0);
   EXPECT_EQ(maximum(x, {.kernel_size = 3, .stride = 2, .ceil_mode = true}), 0);
-  EXPECT_EQ(maximum(x, {.kernel_size = 2, .ceil_mode = true}), 1);  // not needed
+  EXPECT_EQ(maximum(x, {.kernel_size = 2, .ceil_mode = true}), 1);  // indices are not needed
   EXPECT_EQ(mean(x, {.kernel_size = 5, .stride = 3, .padding = 2, .ceil_mode = true}), 0);
-  // It takes these too, and computes them in float32.
+  // cuDNN accepts float64 too, but computes in float32.
   EXPECT_EQ(maximum(x.to(f64), {.kernel_size = 2}), 0);
   EXPECT_EQ(mean(x.to(f64), {.kernel_size = 2}), 0);
   EXPECT_EQ(graphs([&] { max_pool2d_with_indices(x, {.kernel_size = 2}); }), 0);
   EXPECT_EQ(graphs([&] { adaptive_avg_pool2d(x, {4, 5}); }), 1);
   EXPECT_EQ(graphs([&] { adaptive_avg_pool2d(x, {5, 5}); }), 0);
   EXPECT_EQ(graphs([&] { adaptive_max_pool2d(x, {1, 1}); }), 1);
-  EXPECT_EQ(mean(images({64, 3, 12, 24}), {.kernel_size = 2}), 0);  // cuDNN knows no way
+  EXPECT_EQ(mean(images({64, 3, 12, 24}), {.kernel_size = 2}), 0);  // not supported by cuDNN
   EXPECT_EQ(mean(images({0, 3, 12, 10}), {.kernel_size = 2}), 0);
-  EXPECT_EQ(mean(images({45, 3, 12, 10}), {.kernel_size = 2}), 0);  // few
+  EXPECT_EQ(mean(images({45, 3, 12, 10}), {.kernel_size = 2}), 0);  // too few elements
 
   EXPECT_EQ(maximum(packed(kEnough), {.kernel_size = 2}), 1);
   EXPECT_EQ(mean(packed(kEnough, f32), {.kernel_size = 2}), 1);
-  EXPECT_EQ(mean(packed({2, 64, 128, 63}), {.kernel_size = 2}), 0);  // few
+  EXPECT_EQ(mean(packed({2, 64, 128, 63}), {.kernel_size = 2}), 0);  // too few elements
   EXPECT_EQ(graphs([&] { adaptive_avg_pool2d(packed(kEnough), 1); }), 1);
 }
 
 TEST(CudaCudnnImages, GradientsOfPooling) {
   const Variable x = images({64, 3, 12, 10}, f32).requires_grad_();
   EXPECT_EQ(graphs([&] { grad(sum(avg_pool2d(x, {.kernel_size = 2})), x); }), 2);
-  EXPECT_EQ(graphs([&] { grad(sum(max_pool2d(x, {.kernel_size = 2})), x); }), 0);  // has indices
+  EXPECT_EQ(graphs([&] { grad(sum(max_pool2d(x, {.kernel_size = 2})), x); }), 0);  // needs indices
 }
 
 TEST(CudaCudnnImages, PlantedMistakesAreNoticed) {

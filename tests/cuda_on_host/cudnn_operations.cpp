@@ -1,4 +1,4 @@
-// The operations of cuDNN's graphs, in double, rounded to the type of what they write.
+// Operations of cuDNN's graphs, computed in double and rounded to the type of the result.
 #include <cmath>
 #include <limits>
 
@@ -41,13 +41,13 @@ TensorForm form(const Bag& operation, cudnnBackendAttributeName_t name) {
   return TensorForm(operation.part(name));
 }
 
-/// Each size is the other's, or one.
+/// Whether each size of x equals that of `to` or is 1.
 bool broadcasts(const TensorForm& x, const TensorForm& to) {
   for (std::size_t d = 0; d < 4; ++d)
     if (x.sizes[d] != to.sizes[d] && x.sizes[d] != 1) return false;
   return true;
 }
-/// Where element `index` of `to` is found in x.
+/// Position in x of element `index` of `to`.
 std::size_t source(std::int64_t index, const TensorForm& to, const TensorForm& x) {
   std::int64_t at = 0, step = 1;
   for (std::size_t d = 4; d-- > 0; index /= to.sizes[d]) {
@@ -193,7 +193,7 @@ const char* why_not_reshape(const Bag& operation) {
   const TensorForm y = form(operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
   return x.numel() == y.numel() && x.extent() == y.extent() ? nullptr : "a reshape";
 }
-/// The same elements, at the same places.
+/// Copies the elements; their order does not change.
 void run_reshape(const Bag& operation, const TensorForm& y, GraphValues& values) {
   const TensorForm x = form(operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
   const std::vector<double>& from = values.at(x.id);

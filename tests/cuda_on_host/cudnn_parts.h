@@ -1,4 +1,4 @@
-// What the parts of the stand-in for cuDNN share.
+// Shared by the parts of the cuDNN stand-in.
 #pragma once
 
 #include <cudnn.h>
@@ -38,7 +38,7 @@ inline cudaDataType of_cuda(cudnnDataType_t type) {
 inline std::int64_t size_of(cudnnDataType_t type) {
   return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
 }
-/// Aborts unless all of an operand is in device memory, or there is none of it.
+/// Aborts unless the whole operand is in device memory, or the operand is null.
 inline void check_operand(const void* p, std::int64_t bytes, const char* what) {
   for (const char* end : {static_cast<const char*>(p), static_cast<const char*>(p) + bytes})
     check_argument(&end, sizeof(end), what);
@@ -46,7 +46,7 @@ inline void check_operand(const void* p, std::int64_t bytes, const char* what) {
 
 // ---------------------------------------------------------------------------------------- graphs
 
-/// A descriptor of the graph interface: what was set of it.
+/// A descriptor of the graph interface with its attributes.
 struct Bag {
   struct Attribute {
     cudnnBackendAttributeType_t type;
@@ -73,7 +73,7 @@ struct Bag {
   }
 };
 
-/// What the descriptor of a tensor says.
+/// A tensor descriptor.
 struct TensorForm {
   std::int64_t id;
   cudnnDataType_t type;
@@ -82,23 +82,24 @@ struct TensorForm {
 
   explicit TensorForm(const Bag& tensor);
   std::int64_t numel() const { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
-  /// In memory, from the first element to the last.
+  /// Distance in memory from the first element to the last.
   std::int64_t extent() const;
-  std::int64_t place(std::int64_t index) const;  // of an element, in the order of the dimensions
+  // position of element `index`, counted in the order of the dimensions
+  std::int64_t place(std::int64_t index) const;
 };
 
-/// The values of a graph's tensors, by their numbers.
+/// Values of a graph's tensors by the tensors' numbers.
 using GraphValues = std::map<std::int64_t, std::vector<double>>;
 
-/// What an operation says of its operands: null, or why cuDNN would not take it.
+/// Checks an operation and its operands. Returns null, or why cuDNN would reject the operation.
 const char* why_not(const Bag& operation);
-/// Computes an operation that was taken. Returns which tensors it gave values.
+/// Computes a valid operation. Returns the tensors that received values.
 std::vector<std::int64_t> run_operation(const Bag& operation, GraphValues& values);
-/// The same for operations on images (cudnn_images.cpp), and for how windows lie.
+/// Likewise for operations on images (cudnn_images.cpp) and for descriptors of windows.
 const char* why_not_of_images(const Bag& operation);
 std::vector<std::int64_t> run_of_images(const Bag& operation, GraphValues& values);
 const char* why_not_resampling(const Bag& resampling);
-/// As a tensor of such a type keeps it.
+/// Rounds to the tensor type.
 double rounded(double value, cudnnDataType_t type);
 
 }  // namespace coh

@@ -1,4 +1,4 @@
-// Who goes by cuDNN, and that its stand-in notices what is wrong.
+// Which convolutions use cuDNN, and that the stand-in detects invalid calls.
 #include <cudnn.h>
 #include <gtest/gtest.h>
 
@@ -17,13 +17,13 @@
 namespace tapegrad {
 namespace {
 
-/// Small whole numbers: sums are exact in every type.
+/// Small whole numbers, whose sums are exact in every type.
 Variable whole(const Shape& shape, DType dtype = f32) {
   return randint(-2, 3, shape).to(dtype).to(gpu);
 }
 std::vector<double> values_of(const Variable& x) { return x.to(f64).to_vector<double>(); }
 
-/// The convolutions that cuDNN computes in a step; the values must be the CPU's.
+/// Counts the convolutions that cuDNN computes in a step; the values must be the CPU's.
 int calls_of(const Variable& x, const Variable& weight, const Variable& bias = {},
              const Conv2dOptions& options = {}) {
   const auto step = [&](Device device) {
@@ -48,12 +48,13 @@ TEST(CudaCudnn, ComputesTheResultAndBothGradients) {
           << dtype;
   const Variable x = whole({1, 4, 5, 6}), weight = whole({6, 2, 3, 1});
   EXPECT_EQ(calls_of(x, weight, {}, {.stride = {2, 1}, .padding = {1, 0}, .groups = 2}), 3);
-  EXPECT_EQ(calls_of(x, weight, {}, {.dilation = {1, 2}, .groups = 2}), 3);  // not by the first way
+  // the first algorithm is not supported
+  EXPECT_EQ(calls_of(x, weight, {}, {.dilation = {1, 2}, .groups = 2}), 3);
 }
 
 TEST(CudaCudnn, ColumnsDoWhatItDoesNot) {
   manual_seed(3);
-  EXPECT_EQ(calls_of(whole({1, 2, 4, 4}), whole({3, 2, 2, 3})), 0);  // knows no way
+  EXPECT_EQ(calls_of(whole({1, 2, 4, 4}), whole({3, 2, 2, 3})), 0);  // no supported algorithm
   EXPECT_EQ(calls_of(zeros({0, 2, 4, 4}), whole({3, 2, 3, 3})), 0);
   EXPECT_EQ(calls_of(whole({2, 2, 4, 4}), zeros({0, 2, 3, 3})), 0);
   const Variable shifted = reshape(narrow(whole({33}), 0, 1, 32), {1, 2, 4, 4});
@@ -76,7 +77,7 @@ TEST(CudaCudnn, TakesAWayThatTheMemoryIsEnoughFor) {
   const MemoryStats before = memory_stats(gpu);
   set_memory_limit(before.in_use + before.cached + (4 << 20), gpu);
   EXPECT_EQ(calls_of(x, weight, {}, {.stride = 3}), 3);
-  EXPECT_FALSE(coh::cudnn_used_winograd());  // which wants 16 MiB
+  EXPECT_FALSE(coh::cudnn_used_winograd());  // Winograd would need 16 MiB
   set_memory_limit(-1, gpu);
   EXPECT_EQ(calls_of(x, weight, {}, {.stride = 3}), 3);
   EXPECT_TRUE(coh::cudnn_used_winograd());
@@ -107,7 +108,8 @@ TEST(CudaCudnn, Float32IsNotRoundedUnlessAllowed) {
   EXPECT_TRUE(coh::cudnn_used_tensor_cores());
 }
 
-/// 1 x 1 x 4 x 4 images, a 3 x 3 kernel, 1 x 1 x 2 x 2 results: right until it is changed.
+/// A convolution of 1 x 1 x 4 x 4 images with a 3 x 3 kernel to 1 x 1 x 2 x 2 results; valid until
+/// a test changes it.
 struct Call {
   cudnnHandle_t handle = nullptr;
   cudnnTensorDescriptor_t x = nullptr, y = nullptr;
@@ -153,13 +155,13 @@ TEST(CudaCudnn, PlantedMistakesAreNoticed) {
   EXPECT_TRUE(is_noticed([](Call& c) {
     cudnnSetTensor4dDescriptor(c.x, CUDNN_TENSOR_NCHW, CUDNN_DATA_HALF, 1, 1, 4, 4);
   }));
-  EXPECT_TRUE(is_noticed([](Call& c) {  // channels first and last
+  EXPECT_TRUE(is_noticed([](Call& c) {  // mixed channels first and last
     cudnnSetTensor4dDescriptor(c.x, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1, 1, 4, 4);
   }));
   EXPECT_TRUE(is_noticed([](Call& c) {
     cudnnSetFilter4dDescriptor(c.weight, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, 1, 1, 3, 3);
   }));
-  EXPECT_TRUE(is_noticed([](Call& c) {  // no eights
+  EXPECT_TRUE(is_noticed([](Call& c) {  // channels not a multiple of eight
     cudnnSetTensor4dDescriptor(c.x, CUDNN_TENSOR_NHWC, CUDNN_DATA_HALF, 1, 1, 4, 4);
     cudnnSetTensor4dDescriptor(c.y, CUDNN_TENSOR_NHWC, CUDNN_DATA_HALF, 1, 1, 2, 2);
     cudnnSetFilter4dDescriptor(c.weight, CUDNN_DATA_HALF, CUDNN_TENSOR_NHWC, 1, 1, 3, 3);
@@ -173,7 +175,7 @@ TEST(CudaCudnn, PlantedMistakesAreNoticed) {
     cudnnSetConvolution2dDescriptor(c.convolution, 0, 0, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION,
                                     CUDNN_DATA_DOUBLE);
   }));
-  EXPECT_TRUE(is_noticed([](Call& c) {  // without its workspace
+  EXPECT_TRUE(is_noticed([](Call& c) {  // no workspace
     c.algorithm = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
   }));
   EXPECT_TRUE(is_noticed([](Call& c) { c.algorithm = CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING; }));

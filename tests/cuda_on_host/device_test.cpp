@@ -1,4 +1,4 @@
-// Random numbers, products and gradients of one device.
+// Random numbers, products and gradients on one device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -99,7 +99,7 @@ TEST(CudaPinned, MayBeReadInTwoStreams) {
     here.push_back(x.to(gpu));
     const cuda::StreamGuard guard(side);
     there.push_back(x.to(gpu));
-    side.synchronize();  // the other copy may still be under way
+    side.synchronize();  // the other copy may still be running
   }
   for (size_t i = 0; i < here.size(); ++i) {
     EXPECT_EQ(min(here[i]).item(), double(i));
@@ -111,7 +111,7 @@ TEST(CudaLinear, ExactSumsAreTheCpus) {
   struct Sizes {
     int64_t rows, in, out;
   };
-  // cuBLASLt has algorithms for the first ones; the numbers are exact in every type.
+  // cuBLASLt has algorithms for the first two sizes; the numbers are exact in every type.
   for (const auto& [rows, in, out] : {Sizes{32, 64, 48}, Sizes{128, 32, 16}, Sizes{5, 7, 3}})
     for (const DType dtype : {f32, bf16, f16}) {
       const auto run = [&](Device device) {
@@ -131,7 +131,7 @@ TEST(CudaLinear, ExactSumsAreTheCpus) {
     }
 }
 
-// Whoever computes it: a scaler looks for them.
+// NaN must be kept by every implementation, since a GradScaler looks for it.
 TEST(CudaLinear, ActivationsKeepNaN) {
   for (const DType dtype : {f32, bf16, f16})
     for (const int64_t out : {16, 3, 64, 256}) {
@@ -171,8 +171,8 @@ TEST(CudaLinear, GeluAndItsGradientAreTheCpus) {
   }
 }
 
-/// Three layers of small whole numbers with a ReLU between, whose first result may be used besides:
-/// what comes out, and gradients of the first and second order.
+/// Runs three layers of small whole numbers with ReLU in between; the first result may have a
+/// second use. Returns the result and gradients of first and second order.
 std::vector<std::vector<double>> run_relu_layers(Device device, DType dtype, int64_t width,
                                                  bool besides) {
   manual_seed(17);
@@ -217,7 +217,7 @@ TEST(CudaMaxPool, GradientsAreTheBitsOfTheCpu) {
     for (const MaxPool2dOptions& o : options) {
       const auto gradient = [&](Device device) {
         manual_seed(6);
-        // Of few values, so that many are equal.
+        // Few different values, so that many elements are equal.
         const Variable x = randint(0, 4, {2, 3, 13, 11}).to(dtype).to(device).requires_grad_();
         const Variable y = max_pool2d(x, o);
         sum(y * randn(y.shape(), {.device = device}).to(dtype)).backward();

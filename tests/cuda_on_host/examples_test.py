@@ -1,9 +1,9 @@
-"""Runs an example on the CPU and on the GPU, and compares what both print.
+"""Runs an example on the CPU and on the GPU, and compares the output.
 
     examples_test.py LINES PROGRAM [ARGUMENT...]
 
-LINES is a regular expression: of the lines that it finds, of which there are some, the words have to
-be the same and the numbers nearly so. {images} in an argument stands for a folder of small images.
+LINES is a regular expression that must match at least one line. Words of matching lines must be equal,
+and numbers nearly equal. {images} in an argument is replaced by a folder of small images.
 """
 import gzip
 import os
@@ -18,7 +18,7 @@ NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 
 
 def write_images(folder):
-    """32 and 16 images of 28 x 28 with their labels, as IDX files."""
+    """Writes 32 and 16 images of 28 x 28 with their labels as IDX files."""
     draw = random.Random(1)
     for name, count in (("train", 32), ("t10k", 16)):
         for kind, header, size, below in (("images-idx3", (0x803, count, 28, 28), 784, 256),

@@ -32,7 +32,7 @@ __global__ void shuffle_kernel(float* x) {
   x[threadIdx.x] = __shfl_xor_sync(0xffffffffu, x[threadIdx.x], 1);
 }
 
-/// A block-wide maximum, used twice with one buffer.
+/// A block-wide maximum, computed twice in one buffer.
 __global__ void exchange_kernel(float* x, bool forget_barrier) {
   __shared__ float part[2];
   const unsigned warp = threadIdx.x / 32;
@@ -44,7 +44,7 @@ __global__ void exchange_kernel(float* x, bool forget_barrier) {
   }
 }
 
-/// x[0..256) = a b of two matrices of ones, with a mistake.
+/// x[0..256) = a b for two matrices of ones, with a mistake.
 __global__ void product_kernel(float* x, Mistake mistake) {
   namespace wmma = nvcuda::wmma;
   __shared__ __align__(32) __half ones[16 * 24];

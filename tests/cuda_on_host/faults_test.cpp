@@ -1,5 +1,5 @@
-// The stand-in itself: mistakes that are planted are found, and what is right is not complained of.
-// Run with the allocator direct, so that every tensor is a buffer with a guard behind it.
+// Tests of the stand-in: planted mistakes are found, and correct kernels pass. Run with the direct
+// allocator, so that every tensor is a buffer with a guard page behind it.
 #include "faults.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(Faults, AForgottenBarrier) {
   faults::reverse(x.data<float>(), true, stream());
   int wrong = 0;
   const std::vector<float> twice = values_of(x);
-  for (size_t i = 0; i < 64; ++i) wrong += !(twice[i] == float(i));  // NaN counts
+  for (size_t i = 0; i < 64; ++i) wrong += !(twice[i] == float(i));  // also counts NaN
   EXPECT_GT(wrong, 0);
 }
 
@@ -61,7 +61,7 @@ TEST(Faults, AWriteBehindABuffer) {
   const Tensor x = numbers(60);
   faults::write_numbers(x.data<float>(), 60, stream());
   EXPECT_EQ(values_of(x)[59], 59);
-  // Into the padding: found when the buffer is freed.
+  // A write into the padding is found when the buffer is freed.
   EXPECT_DEATH(
       {
         Tensor y = numbers(60);
@@ -69,7 +69,7 @@ TEST(Faults, AWriteBehindABuffer) {
         y = {};
       },
       "past the end");
-  // Onto the guard page.
+  // A write onto the guard page.
   EXPECT_DEATH(faults::write_numbers(x.data<float>(), 1024, stream()), "");
 }
 
@@ -84,7 +84,7 @@ TEST(Faults, AHostPointer) {
 TEST(Faults, MemoryOfAnotherDevice) {
   const Tensor x = numbers(4);
   const Tensor other = numbers(4).to(Device{DeviceType::kCuda, 1});
-  cuda::current_stream();  // makes device 0 this thread's again
+  cuda::current_stream();  // makes device 0 current on this thread
   EXPECT_DEATH(faults::read_through(x.data<float>(), other.data<float>(), stream()), "device 1");
 }
 
@@ -100,7 +100,7 @@ TEST(Faults, ProductsOfAWarp) {
     const Tensor x = numbers(256);
     faults::multiply_ones(x.data<float>(), mistake, stream());
     int wrong = 0;
-    for (const float value : values_of(x)) wrong += !(value == 16);  // NaN counts
+    for (const float value : values_of(x)) wrong += !(value == 16);  // also counts NaN
     return wrong;
   };
   EXPECT_EQ(wrong_of(Mistake::kNone), 0);
@@ -141,7 +141,7 @@ TEST(Faults, MemoryThatNobodyWrote) {
 }
 
 TEST(Faults, HostCodeThatReadsDeviceMemory) {
-  if (std::getenv("COH_PROTECT") == nullptr) return;  // one of the runs has it
+  if (std::getenv("COH_PROTECT") == nullptr) return;  // one of the test entries sets this variable
   const Tensor x = numbers(4);
   EXPECT_DEATH(
       {

@@ -1,5 +1,5 @@
-// GraphedStep where there are graphs: repeats give the bits of calls that run the function, and
-// what cannot be repeated runs as ever and says why.
+// GraphedStep with graphs: replays give the bits of calls that run the function. A step that cannot
+// be replayed runs the function and gives the reason.
 #include "train/graphed_step.h"
 
 #include <cuda_runtime_api.h>
@@ -40,7 +40,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// New values are on the GPU while one lives.
+/// Makes the GPU the default device during its lifetime.
 struct OnGpu {
   Device before = default_device();
   OnGpu() { set_default_device(gpu); }
@@ -56,7 +56,7 @@ nn::Sequential make_model() {
   return model;
 }
 
-/// All that a training leaves behind.
+/// Everything that a training leaves behind.
 struct Outcome {
   Values losses, parameters, state, draws;
   bool graphed = false;
@@ -79,7 +79,7 @@ void expect_same(const Outcome& graphed, const Outcome& eager) {
 
 using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(const nn::Module&)>;
 
-/// 100 steps with dropout, batch normalisation, clipping and a rate that changes.
+/// 100 steps with dropout, batch normalisation, clipping and a changing learning rate.
 Outcome train(const MakeOptimizer& make_optimizer, bool graph) {
   const OnGpu on_gpu;
   manual_seed(5);
@@ -138,7 +138,7 @@ TEST(GraphedStep, RepeatsAreTheBitsOfEagerSteps) {
   }
 }
 
-/// 100 steps under autocast, in which some gradients are infinite; then some that are not graphed.
+/// 100 steps under autocast with some infinite gradients, then some steps that are not graphed.
 Outcome train_scaled(bool graph) {
   const OnGpu on_gpu;
   manual_seed(3);
@@ -189,7 +189,7 @@ TEST(GraphedStep, EverySetOfShapesHasItsGraph) {
     nn::Sequential model = make_model();
     optim::Adam adam(model, 0.01);
     const TensorDataset set(randn({22, 4}), randint(0, 3, {22}));
-    DeviceLoader loader(set, {.batch_size = 8, .shuffle = true});  // 8, 8 and 6
+    DeviceLoader loader(set, {.batch_size = 8, .shuffle = true});  // batches of 8, 8 and 6
     History history =
         fit(model, loader, adam,
             {.epochs = 8, .graph = graph, .progress = {.style = ProgressStyle::kNone}});
@@ -209,7 +209,7 @@ TEST(GraphedStep, EverySetOfShapesHasItsGraph) {
       EXPECT_EQ(step.is_graphed(), i > 0 && n < 3);
     }
   EXPECT_NE(step.reason().find("max_graphs"), std::string::npos) << step.reason();
-  EXPECT_EQ(step(ones({1}).to(f64)).item(), 2.0);  // another type is another set
+  EXPECT_EQ(step(ones({1}).to(f64)).item(), 2.0);  // another dtype needs another graph
   EXPECT_FALSE(step.is_graphed());
   EXPECT_THROW(step(), ArgumentError);
 }
@@ -222,7 +222,7 @@ TEST(GraphedStep, ResultsAndInputsAreTheCallersOwn) {
   for (int i = 0; i < 4; ++i) {
     results.push_back(step(x));
     Variable to = x;
-    copy_(to, x + 1.0);  // seen, though it is the same variable
+    copy_(to, x + 1.0);  // the write is seen, although the variable is unchanged
   }
   EXPECT_TRUE(step.is_graphed());
   for (int i = 0; i < 4; ++i) EXPECT_EQ(results[size_t(i)].to_vector<double>()[2], 2.0 * (i + 1));
@@ -235,7 +235,7 @@ TEST(GraphedStep, ResultsAndInputsAreTheCallersOwn) {
   GraphedStep same([](const Variable& x) { return x; });
   const Variable first = same(ones({3}));
   same(zeros({3}));
-  EXPECT_EQ(first.to_vector<double>()[0], 1);  // not where the inputs of all calls are
+  EXPECT_EQ(first.to_vector<double>()[0], 1);  // results are not in the memory of the inputs
 }
 
 /// A parameter of one element whose gradient is 2 in each call.
@@ -262,7 +262,7 @@ TEST(GraphedStep, GradientsAddUpAsEver) {
     EXPECT_EQ(weight.gradient(), 4);
   }
   {
-    const Weight weight;  // cleared outside
+    const Weight weight;  // gradients are cleared outside of the function
     GraphedStep step([&] { weight.backward(); }, {}, {.warmup = 1});
     for (int i = 0; i < 5; ++i) {
       weight.w.zero_grad();
@@ -270,7 +270,7 @@ TEST(GraphedStep, GradientsAddUpAsEver) {
       EXPECT_EQ(weight.gradient(), 2);
     }
     EXPECT_TRUE(step.is_graphed());
-    step();  // for once not
+    step();  // one call without clearing
     EXPECT_EQ(weight.gradient(), 4);
   }
 }
@@ -305,7 +305,8 @@ TEST(GraphedStep, WhatIsReplacedIsRecordedAgain) {
   EXPECT_TRUE(step.is_graphed());
 }
 
-/// The reason of a step that cannot be repeated; its values are those of one that is not graphed.
+/// Returns the reason why a step cannot be replayed. Its values must be those of a step that is not
+/// graphed.
 std::string reason_of(const std::function<Variable()>& fn, const Values& expected) {
   GraphedStep step(fn, {}, {.warmup = 1});
   Values got;
@@ -324,7 +325,7 @@ TEST(GraphedStep, SaysWhyItIsNotGraphed) {
     Variable total = zeros({});
     contains(reason_of(
                  [&] {
-                   add_(total, 1.0);  // once a call, also in the one that was to be recorded
+                   add_(total, 1.0);  // once per call, also in the call that tried to record
                    const double now = total.item();
                    return total * now;
                  },
@@ -397,7 +398,7 @@ TEST(GraphedStep, ALostRecordingLeavesTheStepAsItIs) {
       [&] {
         sgd.zero_grad();
         weight.backward();
-        void* memory = nullptr;  // as another library might
+        void* memory = nullptr;  // allocates like another library
         if (cudaMalloc(&memory, 64) == cudaSuccess) cudaFree(memory);
         sgd.step();
         return weight.w + sum(rand({2})) * 0.0;
@@ -419,8 +420,8 @@ TEST(GraphedStep, ErrorsOfTheFunctionArrive) {
       {}, {.warmup = 1});
   EXPECT_EQ(step().item(), 1);
   wrong = true;
-  EXPECT_THROW(step(), ShapeError);  // while it was to be recorded
-  EXPECT_EQ(total.item(), 2);        // what came before was done
+  EXPECT_THROW(step(), ShapeError);  // thrown during the recording
+  EXPECT_EQ(total.item(), 2);        // the work before the error was done
   wrong = false;
   for (int i = 3; i < 6; ++i) EXPECT_EQ(step().item(), i);
   EXPECT_TRUE(step.is_graphed());
@@ -439,7 +440,8 @@ TEST(GraphedStep, ValuesAreCheckedALittleLater) {
   const double loss = step(target).item();
   EXPECT_EQ(step(target).item(), loss);
   EXPECT_TRUE(step.is_graphed());
-  step(full({4}, 3, {.dtype = i64})).item();  // the device is done: the next call sees it
+  // the device has finished, so the next call sees the error
+  step(full({4}, 3, {.dtype = i64})).item();
   try {
     step(target);
     FAIL();
@@ -462,7 +464,7 @@ TEST(GraphedStep, ItsMemoryIsItsOwnAndIsGivenBack) {
     EXPECT_EQ(cuda::pool_stats(gpu).size(), 2u);
     EXPECT_GT(cuda::pool_stats(gpu)[1].in_use + cuda::pool_stats(gpu)[1].cached, 0);
     EXPECT_NE(cuda::memory_summary(gpu).find("(pools: 1)"), std::string::npos);
-    std::vector<Variable> others;  // what is made now lies elsewhere
+    std::vector<Variable> others;  // new memory has other addresses
     for (int i = 0; i < 8; ++i) others.push_back(full({1 << 18}, 7.0));
     for (int i = 0; i < 3; ++i) EXPECT_EQ(step().item(), expected);
     for (const Variable& other : others) EXPECT_EQ(sum(other).item(), 7.0 * (1 << 18));

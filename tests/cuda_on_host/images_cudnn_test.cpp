@@ -1,4 +1,4 @@
-// Batch normalisation and pooling by cuDNN beside our own kernels.
+// Batch normalisation and pooling by cuDNN, compared with our own kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ using Values = std::vector<double>;
 
 Values values_of(const Variable& x) { return x.to(f64).to_vector<double>(); }
 
-/// All but `tolerance` of the largest, which is what rounding may take. NaN is where NaN is.
+/// Expects equality up to `tolerance` times the largest element, for rounding errors, and equal
+/// positions of NaN.
 void expect_near(const Values& a, const Values& b, double tolerance, const std::string& name) {
   ASSERT_EQ(a.size(), b.size());
   double largest = 0, difference = 0;
@@ -41,10 +42,10 @@ void expect_near(const Values& a, const Values& b, double tolerance, const std::
   EXPECT_LE(difference, tolerance * largest) << name;
 }
 
-/// Half of an eps is what rounding a result takes, and the other half what both add in float32.
+/// Half an eps for rounding the result, and half for sums in float32.
 double epsilon(DType dtype) { return dtype == bf16 ? 0x1p-7 : dtype == f16 ? 0x1p-10 : 0x1p-21; }
 
-/// What f gives with cuDNN, and without.
+/// Returns f's results with cuDNN and without.
 template <typename F>
 auto both(const F& f) {
   const bool before = use_cudnn(true);
@@ -55,7 +56,7 @@ auto both(const F& f) {
   return std::pair(std::move(with), std::move(without));
 }
 
-/// Images whose channels lie last, as a convolution leaves them.
+/// Returns channels-last images, as from a convolution.
 Variable packed(const Variable& images) {
   const Tensor x = images.value().clone();
   const Variable pixels(pixels_or_copy(x));
@@ -76,10 +77,10 @@ class CudaImagesCudnn : public ::testing::Test {
 TEST_F(CudaImagesCudnn, BatchNormGivesWhatOursDoes) {
   struct Case {
     Shape shape;
-    DType dtype, parameters;  // u8: none
+    DType dtype, parameters;  // u8 stands for no parameters
     double middle, scale;
   };
-  // The second is far from zero, with a variance that eps is large beside.
+  // The second case is far from zero, with a variance that is small relative to eps.
   for (const Case& c :
        {Case{{8, 16, 90, 92}, bf16, f32, 0.5, 2}, Case{{2, 64, 128, 65}, f16, u8, 4, 0.01},
         Case{{4, 256, 33, 32}, f16, f16, 600, 8}}) {
@@ -121,7 +122,7 @@ struct Windows {
   bool ceil_mode = false;
 };
 
-/// y and, of means, the gradient.
+/// Returns y and, for average pooling, the gradient.
 std::vector<Values> pool(const Variable& images, bool last, const Windows& w, int mode) {
   const Variable x = (last ? packed(images) : images.detach()).requires_grad_();
   if (mode == 0) {
@@ -148,7 +149,7 @@ TEST_F(CudaImagesCudnn, PoolingGivesWhatOursDoes) {
       {{31, 5, 12, 9}, {5, 5}, {3, 4}, {2, 2}},        {{183, 1, 9, 10}, {1, 3}, {3, 5}, {0, 1}},
       {{75, 2, 10, 11}, {3, 3}, {2, 2}, {1, 1}, true}, {{29, 4, 12, 12}, {4, 6}, {4, 6}, {0, 0}},
       {{29, 4, 12, 12}, {12, 12}, {1, 1}, {0, 0}},     {{68, 3, 9, 9}, {3, 3}, {3, 3}, {0, 0}},
-      {{68, 3, 9, 9}, {3, 3}, {3, 3}, {1, 1}}};  // as many
+      {{68, 3, 9, 9}, {3, 3}, {3, 3}, {1, 1}}};  // as many elements
   const Windows last[] = {{{2, 32, 130, 126}, {3, 3}, {2, 2}, {1, 1}},
                           {{8, 256, 28, 28}, {7, 7}, {7, 7}, {0, 0}}};
   const auto compare = [](const Windows& w, DType dtype, bool is_last) {
@@ -166,7 +167,7 @@ TEST_F(CudaImagesCudnn, PoolingGivesWhatOursDoes) {
   compare(last[1], f16, /*is_last=*/true);
 }
 
-/// Rows of 256, pooled by twos, whose first pairs are these.
+/// Rows of 256, pooled in pairs; the values of the first pairs.
 TEST_F(CudaImagesCudnn, ANaNIsTheLargest) {
   const NoGrad off;
   const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
@@ -189,7 +190,7 @@ TEST_F(CudaImagesCudnn, ANaNIsTheLargest) {
     }
 }
 
-/// A step over images whose channels lie last.
+/// A training step on channels-last images.
 TEST_F(CudaImagesCudnn, AGraphRepeatsTheBits) {
   const auto train = [](bool graph) {
     manual_seed(6);

@@ -1,4 +1,4 @@
-// In place of backends/cuda/runtime/library.cpp: the functions of cublas.cpp and cublaslt.cpp.
+// Replaces backends/cuda/runtime/library.cpp: returns the functions of cublas.cpp and cublaslt.cpp.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 

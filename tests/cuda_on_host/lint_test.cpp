@@ -1,5 +1,5 @@
-// The rules that let one source serve nvcc, a plain C++ compiler and graph capture, read from the
-// files of backends/cuda/. docs/gpu.md says what they are for.
+// Rules that let one source serve nvcc, a plain C++ compiler and graph capture, checked on the
+// files of backends/cuda/. docs/gpu.md explains them.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Rule {
-  std::string text;             // that must not occur
-  std::set<std::string> where;  // but in these files
+  std::string text;             // forbidden text
+  std::set<std::string> where;  // files in which it is allowed
 };
 
 const Rule kRules[] = {
@@ -43,7 +43,7 @@ const Rule kRules[] = {
     {"iostream", {}},
     {"absl/", {}},
     {"gtest", {}},
-    {"atomicAdd", {}},  // the order of the sums would be another each time
+    {"atomicAdd", {}},  // the order of sums would not be reproducible
     {"cub/", {"device/segments.cu"}},
     {"cudaLaunchKernel(", {"device/launch.cuh"}},
     {"cudaMalloc(", {"runtime/allocator.cpp"}},
@@ -89,7 +89,8 @@ TEST(CudaSources, CallsAreChecked) {
     std::string line, before;
     for (; std::getline(in, line); before = line) {
       ++number;
-      // A statement that begins with a call drops its status; an argument does not.
+      // A call at the beginning of a statement drops its status; a call inside of an argument does
+      // not.
       if (before.ends_with('(') || before.ends_with(',')) continue;
       const size_t first = line.find_first_not_of(' ');
       if (first == line.npos) continue;

@@ -1,4 +1,5 @@
-// Rows and reductions long enough for a block, or for several parts: the case table has short ones.
+// Rows and reductions that are long enough for a block, or for several pieces; the case table has
+// short ones.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +22,7 @@
 namespace tapegrad::testing {
 namespace {
 
-/// f on the device gives what f gives on the CPU: value, and gradient of the sum of its cubes.
+/// Compares f on the device with f on the CPU: the value, and the gradient of the sum of its cubes.
 template <typename F>
 void expect_same(const Shape& shape, const F& f, double tolerance) {
   const Tensor x = make_operand({shape}, f32, 5);
@@ -86,7 +87,7 @@ TEST(CudaLongRows, PartsAreMerged) {
       1e-5);
 }
 
-/// Rows for a thread, a warp, a block, and several blocks; side by side and behind each other.
+/// Rows for a thread, a warp, a block and several blocks; contiguous and side by side.
 const Shape kScanned[] = {{1, 20011, 1}, {2, 4097, 3}, {3, 4096, 1}, {5, 700, 1}, {2, 130, 7},
                           {40, 70, 1},   {20, 9, 60},  {1, 9000, 2}, {4, 8, 1}};
 
@@ -102,7 +103,7 @@ TEST(CudaLongRows, Run) {
   }
 }
 
-/// Whole numbers, with what is not a number or infinite among them: exact.
+/// Whole numbers, NaN and infinities, for which results are exact.
 TEST(CudaLongRows, RunExactly) {
   manual_seed(3);
   constexpr double kInf = std::numeric_limits<double>::infinity();

@@ -1,5 +1,5 @@
-// Device memory in host memory: a guard page behind every buffer, NaN bytes in it, its padding
-// checked when it is freed, and faults for host code that touches it (COH_PROTECT).
+// Device memory in host memory: every buffer is filled with NaN bytes and followed by a guard page;
+// its padding is checked when it is freed; host code that touches it faults (COH_PROTECT).
 #include <sys/mman.h>
 
 #include <cstdio>
@@ -52,7 +52,7 @@ cudaError_t allocate(void** p, std::size_t size) {
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (m == MAP_FAILED) return cudaErrorMemoryAllocation;
   mprotect(m + map - kPage, kPage, PROT_NONE);
-  char* q = m + map - kPage - body;  // ends at the guard
+  char* q = m + map - kPage - body;  // ends at the guard page
   poison(q, body);
   allocations[q] = {size, m, map, device};
   used[device] += size;
@@ -89,7 +89,7 @@ int device_of(const void* p) {
   const std::lock_guard lock(device_lock);
   auto it = allocations.upper_bound(static_cast<char*>(const_cast<void*>(p)));
   if (it == allocations.begin()) return -1;
-  --it;  // one past the end still means this buffer
+  --it;  // a pointer one past the end belongs to this buffer
   return p <= it->first + it->second.size ? it->second.device : -1;
 }
 
@@ -183,7 +183,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, cudaMemcp
     });
   }
   const cudaError_t result = enqueue(stream, [=] { std::memcpy(to, from, n); });
-  // ... and written before it returns.
+  // Pageable memory is written before the call returns.
   if (kind == cudaMemcpyDeviceToHost && !is_pinned(to) && !to_stream(stream).capture)
     return cudaStreamSynchronize(stream);
   return result;

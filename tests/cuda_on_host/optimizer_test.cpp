@@ -1,4 +1,4 @@
-// Optimizer steps that a GPU makes for many parameters at once.
+// Optimizer steps on a GPU that update many parameters in one launch.
 #include "optim/optimizers.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ const std::pair<const char*, Make> kOptimizers[] = {
     {"Adadelta", [](const Params& p) { return std::make_unique<optim::Adadelta>(p, 1.0); }},
 };
 
-/// More than one launch holds; of several pieces, of one element and of none.
+/// More parameters than one launch takes; some with several pieces, with one element and with none.
 Params make_params() {
   manual_seed(4);
   Params params;
@@ -63,7 +63,7 @@ Params make_params() {
   return params;
 }
 
-/// Gradients for the parameters of which `wants` says so.
+/// Gives gradients to the parameters for which `wants` returns true.
 template <typename Wants>
 void give_gradients(const Params& params, const Wants& wants) {
   for (size_t i = 0; i < params.size(); ++i) {
@@ -90,7 +90,7 @@ TEST(CudaOptimizers, ManyParametersTogetherAreTheBitsOfEachAlone) {
         optimizers.push_back(make(params));
       else
         for (const Variable& p : params) optimizers.push_back(make({p}));
-      for (int step = 0; step < 3; ++step) {  // in the second some have no gradient
+      for (int step = 0; step < 3; ++step) {  // in the second step some have no gradient
         give_gradients(params, [&](size_t i) { return step != 1 || i % 3 != 0; });
         for (const auto& optimizer : optimizers) optimizer->step();
       }
@@ -152,7 +152,7 @@ TEST(CudaOptimizers, AGraphCountsTheStepsOfEachParameter) {
           {}, {.enabled = graph});
       const Variable x = full({}, 0.5, {.device = gpu});
       for (int i = 0; i < 8; ++i) {
-        if (i % 3 == 2) {  // a step of some beside the graph's
+        if (i % 3 == 2) {  // a step of some parameters outside of the graph
           give_gradients(params, [](size_t p) { return p % 2 == 0; });
           optimizer->step();
           optimizer->zero_grad();

@@ -1,4 +1,4 @@
-// Fibers, and blocks of threads made of them.
+// Fibers, and thread blocks made of them.
 #include <sys/mman.h>
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -20,8 +20,8 @@ extern char __stop_coh_shared[] __attribute__((weak));
 }
 
 #if defined(__x86_64__)
-// Saves the callee-saved registers on the old stack and takes up the new one. (ucontext does the
-// same with two system calls a switch.)
+// Saves the callee-saved registers on the old stack and switches to the new stack. (ucontext needs
+// two system calls per switch.)
 struct Context {
   void* sp;
 };
@@ -49,9 +49,9 @@ coh_switch:
 .size coh_switch,.-coh_switch
 )");
 static void make_context(Context* c, char* stack, std::size_t size, void (*entry)()) {
-  auto* top = reinterpret_cast<void**>(stack + size) - 2;  // rsp % 16 is 8 at the entry
+  auto* top = reinterpret_cast<void**>(stack + size) - 2;  // rsp % 16 is 8 at function entry
   *top = reinterpret_cast<void*>(entry);
-  c->sp = top - 6;  // six registers, whatever they hold
+  c->sp = top - 6;  // six registers with any content
 }
 static void switch_context(Context* from, Context* to) { coh_switch(from, to); }
 #else
@@ -73,12 +73,12 @@ constexpr std::size_t kStack = 128 * 1024, kGuard = 4096;
 
 struct Fiber {
   Context context;
-  char* stack = nullptr;  // the guard page first
+  char* stack = nullptr;  // starts with the guard page
 };
 enum class State : std::uint8_t { kNew, kReady, kWaiting, kDone };
 struct Thread {
   State state = State::kNew;
-  long ready_sweep = 0;  // the first sweep in which it may run again
+  long ready_sweep = 0;  // first sweep in which the thread may run again
   Fiber* fiber = nullptr;
   Exchange x;
 };
@@ -89,10 +89,10 @@ struct Runner {
   std::vector<Fiber*> idle;
   std::vector<int> order;
   Context scheduler;
-  std::size_t cursor = 0;  // place in order
+  std::size_t cursor = 0;  // position in order
   long sweep = 0;
   int current = -1, total = 0, alive = 0, at_barrier = 0, sum = 0, barrier_sum = 0;
-  int waiting[32] = {};  // lanes of each warp in a collective of all lanes
+  int waiting[32] = {};  // for each warp, the lanes in a collective of all lanes
   const std::function<void()>* body = nullptr;
   const char* name = "";
   bool running = false;
@@ -123,7 +123,7 @@ std::mt19937& engine() {
 }
 
 // A released thread waits for the next sweep, so that "forward" and "reverse" are strict lockstep
-// orders: what one warp reads too early shows in one of them.
+// orders: a read that comes too early fails in one of the two orders.
 void make_ready(Thread& t) {
   t.state = State::kReady;
   t.ready_sweep = r.sweep + 1;
@@ -159,7 +159,7 @@ void release_block_if_complete() {
     if (t.state == State::kWaiting && t.x.op == Op::kBlock) make_ready(t);
 }
 
-// A warp collective completes when every lane that its mask names waits in it.
+// A warp collective completes when every lane in its mask waits in it.
 void release_warp_if_complete(int warp, unsigned mask) {
   const int base = warp * 32, lanes = std::min(32, r.total - base);
   if (mask == ~0u) {
@@ -168,7 +168,7 @@ void release_warp_if_complete(int warp, unsigned mask) {
   }
   unsigned ballot = 0;
   Op op = Op::kNone;
-  for (int l = 0; l < lanes; ++l) {  // lanes that a partial last warp lacks count as absent
+  for (int l = 0; l < lanes; ++l) {  // lanes missing from a partial last warp count as absent
     if (!(mask >> l & 1)) continue;
     Thread& t = r.threads[base + l];
     if (t.state == State::kDone) fail("a warp collective names a lane that has returned");
@@ -183,7 +183,7 @@ void release_warp_if_complete(int warp, unsigned mask) {
     t.x.result = ballot;
     if (op == Op::kShuffle) {
       if (t.x.source < 0 || t.x.source >= lanes || !(mask >> t.x.source & 1))
-        poison(t.x.out, 16);  // to read an absent lane is undefined
+        poison(t.x.out, 16);  // reading an absent lane is undefined
       else
         std::memcpy(t.x.out, r.threads[base + t.x.source].x.in, 16);
     }
@@ -206,7 +206,7 @@ void fiber_main() {
           (r.threads[i].x.mask >> (r.current % 32) & 1))
         fail("a lane returned although a waiting warp collective names it");
     release_block_if_complete();
-    // Carry the next fresh thread on this fiber: kernels without barriers run as a plain loop.
+    // Runs the next new thread on this fiber, so that kernels without barriers run as a plain loop.
     if (r.cursor + 1 < r.order.size()) {
       const int next = r.order[r.cursor + 1];
       if (r.threads[next].state == State::kNew) {
@@ -229,7 +229,7 @@ Fiber* take_fiber() {
   auto f = std::make_unique<Fiber>();
   f->stack = static_cast<char*>(mmap(nullptr, kStack + kGuard, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  mprotect(f->stack, kGuard, PROT_NONE);  // a stack that overflows faults
+  mprotect(f->stack, kGuard, PROT_NONE);  // a stack overflow faults
   make_context(&f->context, f->stack + kGuard, kStack, fiber_main);
   r.all.push_back(std::move(f));
   return r.all.back().get();
@@ -265,7 +265,8 @@ void run_block() {
       if (t.state == State::kNew) t.fiber = take_fiber();
       set_thread(i);
       switch_to(&r.scheduler, &t.fiber->context, t.fiber->stack + kGuard, kStack);
-      Thread& last = r.threads[r.current];  // not t, where the fiber carried on
+      // may differ from t, if the fiber continued with other threads
+      Thread& last = r.threads[r.current];
       if (last.state == State::kDone) r.idle.push_back(std::exchange(last.fiber, nullptr));
     }
     if (!progress) fail("deadlock: some threads wait at a barrier that others never reach");

@@ -19,8 +19,8 @@ struct Event {
 
 thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
-thread_local cudaStream_t capturing = nullptr;  // by this thread, one at a time
-thread_local bool broken = false;               // by a call that a capture does not allow
+thread_local cudaStream_t capturing = nullptr;  // at most one capture per thread
+thread_local bool broken = false;               // by a call that is illegal during capture
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
 std::vector<std::unique_ptr<Stream>>& streams() {
@@ -117,7 +117,7 @@ cudaError_t launch(void (*kernel)(), Call call, const Parameter* parameters, int
     offsets.push_back(end);
     end += parameters[i].size;
   }
-  std::vector<Line> copy((end + 63) / 64);  // as the driver does at the call
+  std::vector<Line> copy((end + 63) / 64);  // copied at the call, as the driver does
   auto* bytes = reinterpret_cast<unsigned char*>(copy.data());
   for (int i = 0; i < count; ++i) std::memcpy(bytes + offsets[i], arguments[i], parameters[i].size);
   return enqueue(stream, [=, copy = std::move(copy), offsets = std::move(offsets)]() mutable {

@@ -71,7 +71,7 @@ TEST(CudaCopies, GoEveryWay) {
   const Variable x = randn({3, 5}, {.device = cpu});
   const auto values = x.to_vector<float>();
   EXPECT_EQ(x.to(gpu).to(kSecond).to(gpu).to(cpu).to_vector<float>(), values);
-  // A strided view goes as its values.
+  // A strided view is copied by value.
   const Tensor t = x.to(gpu).value();
   const Tensor transposed = t.with_layout({{5, 3}, {1, 5}, 0});
   const Variable back{transposed.to(cpu)};
@@ -94,7 +94,7 @@ TEST(CudaCopies, NobodyWaitsForThem) {
   empty_cache(kSecond);
   cuda::synchronize(kSecond);
   const MemoryStats start = cuda::pinned_memory_stats();
-  // The host's memory is written over at once, and so is what the copies go by way of.
+  // The source, and the staging memory of the copies, are overwritten at once.
   std::vector<Tensor> copies;
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < 8; ++i) {
@@ -131,26 +131,26 @@ TEST(CudaCopies, WaitWhenTooMuchIsUnderWay) {
 
 TEST(CudaPinned, GoesByNoOtherMemory) {
   const bool lazy = std::getenv("COH_LAZY") != nullptr;
-  const int64_t bytes = 80 << 20;  // more than goes by way of other memory
+  const int64_t bytes = 80 << 20;  // more than the staging memory
   cuda::synchronize();
   const MemoryStats start = cuda::pinned_memory_stats();
   Variable x = cuda::pin_memory(full({bytes / 4}, 1.0, {.device = cpu}));
   EXPECT_EQ(cuda::pinned_memory_stats().in_use - start.in_use, bytes);
   const Variable y = x.to(gpu);
   EXPECT_EQ(cuda::pinned_memory_stats().allocations - start.allocations, 1);
-  // The device reads the values themselves, when it comes to it.
+  // The device reads the values later, directly from the tensor.
   EXPECT_EQ(cuda::current_stream().is_idle(), !lazy);
   Tensor values = x.value();
   kernels::fill(values, 7);
   EXPECT_EQ(narrow(y, 0, 0, 3).to_vector<float>(), std::vector<float>(3, lazy ? 7 : 1));
-  // For another device it is like any tensor.
+  // For another device, a pinned tensor is an ordinary tensor.
   EXPECT_FALSE(cuda::is_pinned(x, kSecond));
   const Variable part = narrow(x, 0, 5, 100), elsewhere = part.to(kSecond);
   kernels::fill(values, 8);
   EXPECT_EQ(elsewhere.to_vector<float>(), std::vector<float>(100, 7));
 
   values = {}, x = {};
-  EXPECT_EQ(cuda::pinned_memory_stats().in_use - start.in_use, bytes);  // held by `part`
+  EXPECT_EQ(cuda::pinned_memory_stats().in_use - start.in_use, bytes);  // kept alive by `part`
 }
 
 TEST(CudaPinned, IsKeptForFurtherTensors) {
@@ -236,7 +236,7 @@ TEST(CudaMemory, BlocksAreReusedCutAndJoined) {
   }
   std::vector<Tensor> parts;
   for (int i = 0; i < 4; ++i) parts.push_back(Tensor::empty({2 << 20}, u8, kSecond));
-  EXPECT_EQ(segments() - before, 1);  // all from the block that was freed
+  EXPECT_EQ(segments() - before, 1);  // all fit into the freed block
   for (int i : {1, 3, 0, 2}) parts[size_t(i)] = {};
   const Tensor again = Tensor::empty({8 << 20}, u8, kSecond);
   EXPECT_EQ(again.data<uint8_t>(), address);
@@ -264,7 +264,7 @@ TEST(CudaMemory, ALimitIsKept) {
   EXPECT_TRUE(contains(text, "limit ")) << text;
   EXPECT_TRUE(contains(text, "\n  kernels' workspaces  ")) << text;
   { const Tensor x = Tensor::empty({8 << 20}, u8, kSecond); }
-  // What is cached in parts of another size is given back before an error.
+  // Cached blocks of another size are returned to the system before an error is thrown.
   { const Tensor x = Tensor::empty({6 << 20}, u8, kSecond); }
   EXPECT_NO_THROW(Tensor::empty({8 << 20}, u8, kSecond));
   set_memory_limit(-1, kSecond);

@@ -1,8 +1,9 @@
-// What the parts of cuda_on_host share.
+// Shared by the parts of cuda_on_host.
 //
 // Environment: COH_ORDER=forward|reverse|random[:seed], the order in which the threads of a block
 // run between two barriers; COH_LAZY=1, stream work waits for a synchronisation; COH_PROTECT=1,
-// host code that touches device memory faults; COH_DEVICES (2) and COH_MEMORY (bytes of each).
+// host code that touches device memory faults; COH_DEVICES, the number of devices (2); COH_MEMORY,
+// bytes per device.
 #pragma once
 
 #include <deque>
@@ -27,18 +28,18 @@ struct Stream {
 Stream& to_stream(cudaStream_t stream);  // null is the device's default stream
 
 extern std::recursive_mutex device_lock;
-bool is_capturing();    // this thread
-bool breaks_capture();  // whether a call that is not recorded does so
+bool is_capturing();    // whether this thread is capturing
+bool breaks_capture();  // reports a call that is illegal during capture
 bool in_kernel();
 void drain_all();
 
 int device_count();
 int current_device();
-/// The device whose memory this is, or -1 for host memory.
+/// Device that owns this memory, or -1 for host memory.
 int device_of(const void* p);
 bool is_pinned(const void* p);
 
-/// While one lives, device memory may be touched.
+/// Permits access to device memory during its lifetime.
 class Access {
  public:
   Access();

@@ -1,4 +1,4 @@
-// Models trained on the CPU and on the device by one program: the same losses.
+// Trains models on the CPU and on the device by the same code, and compares the losses.
 #include <gtest/gtest.h>
 
 #include "nn/activation.h"
@@ -20,7 +20,7 @@ namespace {
 
 using Losses = std::vector<double>;
 
-/// The losses of `train` with the device as the default one.
+/// Returns the losses of `train` with the given default device.
 template <typename Train>
 Losses on(Device device, const Train& train) {
   const Device before = default_device();
@@ -54,7 +54,7 @@ Losses steps(int count, optim::Optimizer& optimizer, const Loss& loss_of) {
   return losses;
 }
 
-TEST(CudaTraining, ASurface) {  // as examples/peaks
+TEST(CudaTraining, ASurface) {  // like examples/peaks
   expect_same_losses(
       [] {
         const Variable xy = rand({64, 2}) * 4.0 - 2.0;
@@ -70,7 +70,7 @@ TEST(CudaTraining, ASurface) {  // as examples/peaks
       1e-4);
 }
 
-TEST(CudaTraining, Images) {  // as examples/mnist_cnn, with batch normalisation
+TEST(CudaTraining, Images) {  // like examples/mnist_cnn, with batch normalisation
   expect_same_losses(
       [] {
         const Variable x = rand({16, 1, 10, 10});

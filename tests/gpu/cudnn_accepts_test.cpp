@@ -1,6 +1,6 @@
-// Whether cuDNN itself has kernels for the graphs that are made for it. It can be asked without a
-// device, if one is described to it, and then compiles its kernels; what it needs of a driver is
-// there in the toolkit's stub.
+// Tests whether cuDNN itself has kernels for our graphs. cuDNN can be asked without a device if it
+// is given the description of one, and then compiles its kernels. The toolkit's stub library
+// provides the symbols of the driver.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-// An H200. Which of this is asked for depends on the version.
+// Description of an H200. The fields that are needed depend on the version.
 constexpr char kDevice[] = R"({
   "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
   "multiProcessorCount": 132, "smCountOrigin": 0, "warpSize": 32,
@@ -42,7 +42,7 @@ class CudnnAccepts : public ::testing::Test {
       GTEST_SKIP() << "this cuDNN wants to know something else of a device: " << describe(status);
   }
 
-  /// A plan was made, or its kernel compiled, and only then was there no driver to load it.
+  /// Whether a plan was made, or its kernel compiled, and only loading failed for lack of a driver.
   template <typename Plan>
   bool has_kernel(const Plan& plan) {
     try {
@@ -65,7 +65,7 @@ TEST_F(CudnnAccepts, Attention) {
     for (const bool causal : {false, true})
       for (const Sizes& s :
            {Sizes{1024, 1024, 64, 64}, Sizes{640, 896, 128, 128}, Sizes{512, 512, 8, 40}}) {
-        // In memory as a network has them: [examples, length, heads, columns].
+        // In the layout of a network: [examples, length, heads, columns] in memory.
         const auto form = [&](int64_t length, int64_t columns) {
           Graph::Form x = Graph::dense({4, 12, length, columns}, type);
           x.steps = {length * 12 * columns, columns, 12 * columns, 1};
@@ -102,7 +102,7 @@ TEST_F(CudnnAccepts, Pooling) {
           const Graph::Sizes sizes{32, 64, height, width};
           return last ? Graph::channels_last(sizes, type) : Graph::dense(sizes, type);
         };
-        // A kernel for channels that lie last takes a while to be compiled.
+        // Kernels for channels last take a while to compile, so fewer are tested.
         const size_t enough = last && type != CUDNN_DATA_HALF ? 1 : 3;
         const PoolProblem problems[] = {
             {{mode, {3, 3}, {2, 2}, {1, 1}}, form(56, 56), form(28, 28)},
@@ -120,7 +120,7 @@ TEST_F(CudnnAccepts, Pooling) {
 }
 
 TEST_F(CudnnAccepts, NotEveryGraph) {
-  EXPECT_FALSE(has_kernel([&](GraphTarget to) {  // a softmax of a logarithm: no one's attention
+  EXPECT_FALSE(has_kernel([&](GraphTarget to) {  // a softmax of a logarithm, which is not attention
     Graph g;
     const Graph::Value q = g.tensor(Graph::dense({1, 1, 64, 64}, CUDNN_DATA_HALF));
     const Graph::Value scores = g.map(CUDNN_POINTWISE_LOG, g.matmul(q, q));

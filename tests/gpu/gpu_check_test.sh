@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts/gpu_check.sh as in the bundle, with programs that only print: what it makes of their lines.
+# Runs scripts/gpu_check.sh as in the bundle, with programs that print prepared output, and checks
+# its report.
 #   gpu_check_test.sh SOURCE_FOLDER
 set -eu
 folder=$(mktemp -d)
@@ -7,7 +8,7 @@ trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder"/{bin,scripts,data}
 cp "$1/scripts/gpu_check.sh" "$folder/scripts"
 echo abc1234 >"$folder/COMMIT"
-program() { # NAME: a script from the standard input
+program() {  # NAME: writes a script from standard input
   { echo '#!/usr/bin/env bash' && cat; } >"$folder/bin/$1"
   chmod +x "$folder/bin/$1"
 }
@@ -42,7 +43,7 @@ status=0
 (cd "$folder" && scripts/gpu_check.sh) 2>"$folder/log" || status=$?
 results=$folder/gpu_results.md
 expect() { grep -qFx -- "$1" "$results" || { echo "not found: $1" && cat "$results" "$folder/log" && exit 1; }; }
-[ "$status" -eq 1 ] # of the part that failed
+[ "$status" -eq 1 ]  # because one part failed
 expect '| tests of the device | **failed** |'
 expect '| random numbers | passed:  PASSED 3 tests. |'
 expect '| max_pool2d.float32 | 2000 | 50 % |'

@@ -1,4 +1,4 @@
-// Tests that want a GPU: skipped, with the reason, where there is none.
+// Runs the tests that need a GPU. Without a GPU they are skipped, with the reason.
 #include <gtest/gtest.h>
 
 #include <iostream>

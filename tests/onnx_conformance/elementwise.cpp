@@ -1,4 +1,4 @@
-// Operators of one element, or of several at one place.
+// Elementwise operators.
 #include <cmath>
 #include <limits>
 
@@ -15,17 +15,18 @@ namespace {
 
 using N = const Node&;
 
-/// int8 and int16, which have no arithmetic, as int32.
+/// Converts int8 and int16, which have no arithmetic, to int32.
 Variable computed(const Variable& x) { return x.dtype() == i8 || x.dtype() == i16 ? x.to(i32) : x; }
 
-/// f of the first two inputs, in a type that has arithmetic; the result in the first one's.
+/// Applies f to the first two inputs in a type with arithmetic, and converts the result to the type
+/// of the first input.
 std::function<Variable(N)> arithmetic(Variable (*f)(const Operand&, const Operand&)) {
   return [f](N n) { return f(computed(n[0]), computed(n[1])).to(n[0].dtype()); };
 }
 std::function<Variable(N)> predicate(Variable (*f)(const Operand&, const Operand&)) {
   return [f](N n) { return f(computed(n[0]), computed(n[1])); };
 }
-/// f from left to right.
+/// Applies f to all inputs from left to right.
 std::function<Variable(N)> folded(Variable (*f)(const Operand&, const Operand&)) {
   return [f](N n) {
     Variable y = computed(n[0]);
@@ -121,7 +122,7 @@ void add_elementwise(Operators& table) {
   add(table, "Div", [](N n) {
     const Variable a = computed(n[0]), b = computed(n[1]);
     if (is_float(a.dtype())) return a / b;
-    const Variable exact = (a - fmod(a, b)) / b;  // towards 0
+    const Variable exact = (a - fmod(a, b)) / b;  // rounds towards 0
     return exact.to(n[0].dtype());
   });
   add(table, "Mod", [](N n) {

@@ -17,14 +17,14 @@ Message parse(const std::string& path) {
   return message;
 }
 
-/// The values of a typed field of a TensorProto, bit by bit in elements of the dtype.
+/// Converts a typed field of a TensorProto bit by bit to elements of the dtype.
 template <typename Stored, typename Field>
 Tensor from_field(const Field& field, const Shape& shape) {
   std::vector<Stored> values(field.begin(), field.end());
   return Tensor::from<Stored>(values, shape);
 }
 
-/// Sixteen bits each in 32.
+/// Converts 16-bit values that are stored in 32 bits each.
 template <typename T, typename Field>
 Tensor from_bits(const Field& field, const Shape& shape) {
   std::vector<T> values;

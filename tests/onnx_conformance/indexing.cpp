@@ -13,7 +13,7 @@ namespace {
 
 using N = const Node&;
 
-/// As int64, a negative one counted from the end.
+/// Converts to int64; negative indices count from the end.
 Variable counted(const Variable& index, int64_t size) {
   const Variable i = index.to(i64);
   return where(i < 0, i + size, i);
@@ -47,7 +47,7 @@ Variable scattered(N n) {
   return written(n[0], axis, counted(n[1], n[0].size(axis)), n[2], reduction_of(n));
 }
 
-/// Indices [..., k] into the first k dimensions from `first` on, as one number each.
+/// Converts indices [..., k] into the k dimensions from `first` on to one flat index each.
 Variable flat_index(const Variable& x, const Variable& indices, int first) {
   Variable flat;
   for (int64_t k = 0; k < indices.size(-1); ++k) {
@@ -119,7 +119,7 @@ Values different(N n) {
   Variable first =
       scatter_reduce(full({count}, inverse.numel()), 0, inverse, places, Reduce::kAmin);
   Variable position = inverse;
-  if (!n.flag("sorted", true)) {  // in the order of their first places
+  if (!n.flag("sorted", true)) {  // in the order of first occurrence
     const Variable order = argsort(first);
     found.values = index_select(found.values, n.has("axis") ? n.axis(0) : 0, order);
     found.counts = index_select(found.counts, 0, order);

@@ -1,10 +1,11 @@
-// Runs ONNX's node tests through public ops, and says which pass:
+// Runs ONNX's node tests through public ops:
 //
-//   onnx_conformance [folder of the cases]              a line for each that does not pass; counts
-//   onnx_conformance --format=markdown [folder]         docs/onnx_conformance.md
+//   onnx_conformance [folder of the cases]              prints each case that does not pass; counts
+//   onnx_conformance --format=markdown [folder]         prints docs/onnx_conformance.md
 //
-// Fails when a case gives another result than the one beside it, or fewer than kLeast pass. Results
-// have the dtype and shape of the expected ones, and are within 1e-3 of them, and 1e-7.
+// Fails if a case gives a wrong result, or if fewer than kLeast cases pass. Results must have the
+// dtype and shape of the expected ones, and equal values within a relative tolerance of 1e-3 and an
+// absolute tolerance of 1e-7.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -37,7 +38,7 @@ Operators all_operators() {
   return table;
 }
 
-/// Cases whose expected values do not follow from the case.
+/// Cases whose expected values do not follow from their inputs.
 constexpr const char* kCutOff = "expected values cut off where a cast rounds to the nearest";
 const std::map<std::string, std::string> kFaulty = {
     {"test_adam_multiple",
@@ -46,7 +47,7 @@ const std::map<std::string, std::string> kFaulty = {
     {"test_castlike_FLOAT_to_BFLOAT16", kCutOff},
     {"test_castlike_FLOAT_to_BFLOAT16_expanded", kCutOff}};
 
-/// input_0.pb, input_1.pb ... of a folder.
+/// Reads input_0.pb, input_1.pb ... of a folder.
 Values numbered(const fs::path& folder, const std::string& name,
                 const std::vector<int64_t>& types) {
   Values values;
@@ -58,7 +59,7 @@ Values numbered(const fs::path& folder, const std::string& name,
   return values;
 }
 
-/// "" when both are equal within the tolerance.
+/// Returns "" if both are equal within the tolerance.
 std::string difference(const Variable& got, const Variable& expected) {
   std::ostringstream text;
   if (got.dtype() != expected.dtype() || got.shape() != expected.shape()) {

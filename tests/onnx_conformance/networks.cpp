@@ -31,7 +31,7 @@ Variable transposed_convolution(N n) {
   Variable y =
       run_op("conv_transpose", w.dims(), {n[0], n[1]},
              {{"stride", w.stride}, {"dilation", w.dilation}, {"groups", n.integer("group", 1)}});
-  // Without padding; then cut off, or zeros added, at both ends.
+  // Computes without padding, then crops or pads with zeros at both ends.
   Ints extra = n.ints("output_padding", Ints(w.dims(), 0)), wanted = n.ints("output_shape");
   Ints pads = n.ints("pads", Ints(2 * w.dims(), 0)), amounts;
   const std::string automatic = n.text("auto_pad", "NOTSET");
@@ -40,7 +40,7 @@ Variable transposed_convolution(N n) {
     if (!wanted.empty() || automatic.starts_with("SAME")) {
       const int64_t size = wanted.empty() ? n[0].size(2 + int(i)) * w.stride[i] : wanted[i];
       const int64_t total = full - size;
-      const int64_t down = total >> 1;  // rounded down also when it is negative
+      const int64_t down = total >> 1;  // rounds down also if it is negative
       const int64_t half = automatic == "SAME_UPPER" ? down : total - down;
       pads[i] = half;
       pads[i + w.dims()] = total - half;
@@ -58,7 +58,7 @@ Values batch_normalized(N n) {
   Dims dims;
   for (int i = 0; i < n[0].rank(); ++i)
     if (i != 1) dims.push_back(i);
-  // Unlike PyTorch's, the running variance moves towards the population's.
+  // ONNX's running variance uses the population variance, unlike PyTorch's.
   const Variable y = batch_norm(n[0], {}, {}, n[1], n[2], {.training = true, .eps = eps});
   const auto moved = [&](const Variable& running, const Variable& here) {
     return running * momentum + here * (1 - momentum);
@@ -127,7 +127,7 @@ Variable sampled(N n) {
                       .align_corners = n.flag("align_corners", false)});
 }
 
-// Steps of optimizers: the rate, the step's number, then parameters, gradients and their states.
+// Steps of optimizers. Inputs: the rate, the step number, then parameters, gradients and states.
 
 Values momentum_step(N n) {
   const double alpha = n.real("alpha", 0), beta = n.real("beta", 0);

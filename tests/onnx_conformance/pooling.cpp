@@ -1,4 +1,4 @@
-// Windows, convolutions and pools.
+// Pooling with its windows.
 #include <limits>
 
 #include "ops/arithmetic.h"
@@ -71,7 +71,7 @@ namespace {
 
 using N = const Node&;
 
-/// Sums over windows by means, with padding that counts or does not.
+/// Average pooling by sums over windows, where padding counts or does not.
 Variable averaged(N n) {
   const Windows w(n, n[0]);
   const Attributes windows{{"kernel_size", w.kernel}, {"stride", w.stride}};
@@ -80,7 +80,7 @@ Variable averaged(N n) {
   if (n.flag("count_include_pad", false)) counted = pad(counted, w.amounts(n[0], false), 1.0);
   Ints rest = w.amounts(n[0], true);
   const Variable x = pad(n[0], rest);
-  for (size_t i = 0; i < w.dims(); ++i) {  // from counted's sizes to those of x
+  for (size_t i = 0; i < w.dims(); ++i) {  // from the padded sizes to those of x
     const int dim = x.rank() - 1 - int(i);
     if (counted.size(dim) != n[0].size(dim) || n.flag("count_include_pad", false)) rest[2 * i] = 0;
     rest[2 * i + 1] = x.size(dim) - counted.size(dim) - rest[2 * i];
@@ -91,14 +91,14 @@ Variable averaged(N n) {
 Values largest(N n) {
   const Windows w(n, n[0]);
   const bool exact = is_float(n[0].dtype());
-  const Variable wide = exact ? n[0] : n[0].to(f32);  // 8 bits fit
+  const Variable wide = exact ? n[0] : n[0].to(f32);  // 8-bit values are exact
   const double low = -std::numeric_limits<double>::infinity();
   const Variable x = pad(wide, w.amounts(n[0], true), low);
   const Attributes windows{
       {"kernel_size", w.kernel}, {"stride", w.stride}, {"dilation", w.dilation}};
   Values y{run_op("max_pool", w.dims(), {x}, windows).to(n[0].dtype())};
   if (n.outputs < 2) return y;
-  // Positions in the whole of n[0], by those in a padded plane.
+  // Converts positions in a padded plane to positions in the whole of n[0].
   if (w.dims() != 2) throw Unsupported("MaxPool's indices of other than images");
   const Variable at = max_pool2d_with_indices(x, {.kernel_size = {w.kernel[0], w.kernel[1]},
                                                   .stride = Size2d(w.stride[0], w.stride[1]),
@@ -115,7 +115,7 @@ Values largest(N n) {
   return y;
 }
 
-/// To the first positions of a larger result, where output_shape asks for one.
+/// Writes to the first positions of a larger result, if output_shape requests one.
 Variable unpooled(N n) {
   const Ints kernel = n.ints("kernel_shape"), stride = n.ints("strides", Ints(kernel.size(), 1));
   const Ints pads = n.ints("pads", Ints(2 * kernel.size(), 0));

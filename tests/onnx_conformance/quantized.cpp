@@ -1,4 +1,5 @@
-// Operators of 8-bit integers: numbers (q - zero point) * scale. Computed in float64, exactly.
+// Operators on 8-bit integers that stand for (q - zero point) * scale. Computed exactly, in
+// float64.
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/matmul.h"
@@ -12,7 +13,7 @@ namespace {
 
 using N = const Node&;
 
-/// Of one axis: along it, so that it broadcasts to x.
+/// Reshapes a factor per axis so that it broadcasts to x.
 Variable along(const Variable& factor, const Variable& x, int64_t axis) {
   if (factor.numel() == 1) return reshape(factor, {});
   Shape shape = Dims::filled(x.rank(), 1);
@@ -20,7 +21,7 @@ Variable along(const Variable& factor, const Variable& x, int64_t axis) {
   return reshape(factor, shape);
 }
 
-/// x without its zero point, in float64.
+/// Returns x minus its zero point in float64.
 Variable centred(N n, size_t x, size_t zero_point, int64_t axis) {
   const Variable wide = n[x].to(f64);
   return n.has(zero_point) ? wide - along(n[zero_point].to(f64), wide, axis) : wide;

@@ -1,4 +1,4 @@
-// LSTM, GRU and RNN, in the standard's order of gates, one step after another.
+// LSTM, GRU and RNN with ONNX's order of gates, step by step.
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -12,7 +12,7 @@ namespace {
 
 using N = const Node&;
 
-/// The weights of one direction, and what came before the first step.
+/// Weights and initial states of one direction.
 struct Cell {
   Variable w, r, input_bias, state_bias, h, c, peephole;
 
@@ -32,7 +32,7 @@ struct Cell {
 
 using Step = std::function<void(Cell&, const Variable& x)>;
 
-/// Y, Y_h and Y_c of all directions.
+/// Returns Y, Y_h and Y_c of all directions.
 Values unrolled(N n, int64_t gates, const Step& step, bool has_c) {
   if (n.has("activations") || n.has("clip")) throw Unsupported(n.op + " with other activations");
   if (n.has(4)) {
@@ -68,7 +68,7 @@ Values unrolled(N n, int64_t gates, const Step& step, bool has_c) {
   return results;
 }
 
-/// Of all gates, w x + b and r h + b beside each other.
+/// w x + b and r h + b for all gates, concatenated.
 Variable from_input(const Cell& cell, const Variable& x) {
   return matmul(x, cell.w) + cell.input_bias;
 }

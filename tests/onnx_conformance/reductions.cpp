@@ -1,4 +1,4 @@
-// Operators over dimensions: sums and their like, positions, products of matrices.
+// Operators over dimensions: sums and other reductions, positions of extremes, matrix products.
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/index.h"
@@ -23,7 +23,7 @@ Dims to_dims(const Ints& values) {
   return dims;
 }
 
-/// f(x, dims, keepdim) over the axes, which are an attribute or the second input.
+/// Calls f(x, dims, keepdim) with the axes from an attribute or from the second input.
 std::function<Variable(N)> reduction(
     std::function<Variable(const Variable&, const Dims&, bool)> f) {
   return [f = std::move(f)](N n) {

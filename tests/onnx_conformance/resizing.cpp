@@ -1,4 +1,5 @@
-// Resize and Upsample: along each dimension a matrix of weights, by the formulas of the standard.
+// Resize and Upsample: multiplies each dimension by a matrix of weights, from the formulas of the
+// standard.
 #include <cmath>
 
 #include "ops/create.h"
@@ -11,11 +12,11 @@ namespace {
 
 using N = const Node&;
 
-/// How one dimension is resized.
+/// Resizing of one dimension.
 struct Resampling {
   int64_t from, to;
-  double scale;               // wanted size / given size, where `to` may be rounded down
-  double start = 0, end = 1;  // the part of a crop
+  double scale;               // requested size / given size; `to` may be rounded down
+  double start = 0, end = 1;  // range of a crop
   std::string mode, nearest, coordinates;
   double cubic = -0.75;
   bool exclude_outside = false;
@@ -43,7 +44,7 @@ struct Resampling {
     return std::ceil(position - 0.5);
   }
 
-  /// [to, from]; a row of zeros for a position outside a crop.
+  /// Returns weights [to, from]; zeros for a position outside of a crop.
   std::vector<double> weights() const {
     std::vector<double> matrix(size_t(to * from));
     for (int64_t i = 0; i < to; ++i) {

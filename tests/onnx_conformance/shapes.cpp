@@ -1,4 +1,4 @@
-// Operators that rearrange, cut and join.
+// Operators that rearrange, slice and concatenate.
 #include "core/tape/view.h"
 
 #include "ops/binary.h"
@@ -38,7 +38,7 @@ Variable flattened(N n) {
   return reshape(n[0], {rows, columns});
 }
 
-/// Of a result with the axes put in, sorted.
+/// Returns sorted axes of a result that includes the inserted axes.
 Ints sorted_axes(Ints axes, int rank) {
   for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
   std::sort(axes.begin(), axes.end());
@@ -100,7 +100,7 @@ Values split_up(N n) {
 Variable padded(N n) {
   const Ints pads = n.ints_at(1);
   const size_t rank = size_t(n[0].rank());
-  Ints amounts;  // the last dimension first, before and after
+  Ints amounts;  // pairs (before, after), starting with the last dimension
   for (size_t i = rank; i-- > 0;) amounts.insert(amounts.end(), {pads[i], pads[i + rank]});
   const std::string mode = n.text("mode", "constant");
   const double value = n.has(2) ? n[2].item() : 0;

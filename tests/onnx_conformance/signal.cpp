@@ -1,4 +1,4 @@
-// Windows of signals and their transforms.
+// Windows and transforms of signals.
 #include <cmath>
 #include <numbers>
 
@@ -15,7 +15,7 @@ namespace {
 
 using N = const Node&;
 
-/// sum of a_k cos(2 pi k i / n), of n - 1 if it is not periodic.
+/// sum of a_k cos(2 pi k i / n); with n - 1 instead of n if the window is not periodic.
 std::function<Variable(N)> window(std::vector<double> coefficients) {
   return [=](N n) {
     const int64_t size = n.ints_at(0).at(0);
@@ -28,20 +28,20 @@ std::function<Variable(N)> window(std::vector<double> coefficients) {
   };
 }
 
-/// Reals as complex numbers without imaginary parts.
+/// Converts real numbers to complex numbers.
 Variable as_pairs(const Variable& x) { return x.size(-1) == 2 ? x : cat({x, zeros_like(x)}, -1); }
 
 Variable transformed(N n) {
   const int axis = normalize_dim("DFT", n.axis(1), n[0].rank());
   fft::Options options{.dim = axis};
   if (n.has(1)) options.n = n.ints_at(1).at(0);
-  const Variable x = as_pairs(n[0]).to(f64);  // the expected values were computed so
+  const Variable x = as_pairs(n[0]).to(f64);  // like the expected values
   const Variable y = n.flag("inverse", false) ? fft::ifft(x, options) : fft::fft(x, options);
   return (n.flag("onesided", false) ? narrow(y, axis, 0, y.size(axis) / 2 + 1) : y)
       .to(n[0].dtype());
 }
 
-/// The transforms of windows every frame_step: [batch, frames, frequencies, 2].
+/// Transforms a window every frame_step: [batch, frames, frequencies, 2].
 Variable of_frames(N n) {
   const Variable x = n[0].size(-1) == 1 ? squeeze(n[0], -1) : Variable();
   if (!x) throw Unsupported("STFT of complex signals");

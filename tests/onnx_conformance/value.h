@@ -1,5 +1,5 @@
-// What the interpreter of ONNX graphs works with: nodes with their inputs at hand, and the table of
-// operators, each a function of a node through public ops.
+// Types of the ONNX interpreter: nodes with their inputs, and the table of operators. An operator
+// is a function of a node that calls public ops.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@
 
 namespace tapegrad::onnx_conformance {
 
-using Values = std::vector<Variable>;  // an empty one: left out
+using Values = std::vector<Variable>;  // an empty Variable is an input that is left out
 using Ints = std::vector<int64_t>;
 using Reals = std::vector<double>;
 
-/// What is missing, in words for docs/onnx_conformance.md.
+/// Thrown for a missing feature; its text appears in docs/onnx_conformance.md.
 struct Unsupported : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -33,7 +33,7 @@ struct Node {
   int64_t opset = 0;
 
   bool has(size_t input) const { return input < inputs.size() && inputs[input]; }
-  const Variable& operator[](size_t input) const;  // Unsupported when it was left out
+  const Variable& operator[](size_t input) const;  // throws Unsupported if it was left out
   Ints ints_at(size_t input) const { return (*this)[input].to_vector<int64_t>(); }
   Ints ints_at(size_t input, const Ints& otherwise) const {
     return has(input) ? ints_at(input) : otherwise;
@@ -53,7 +53,7 @@ struct Node {
 using Operator = std::function<Values(const Node&)>;
 using Operators = std::map<std::string, Operator, std::less<>>;
 
-// One family each.
+// Functions that add the operators of a family.
 void add_elementwise(Operators& table);
 void add_reductions(Operators& table);
 void add_shapes(Operators& table);
@@ -65,13 +65,13 @@ void add_recurrent(Operators& table);
 void add_quantized(Operators& table);
 void add_signal(Operators& table);
 
-/// For operators of one result.
+/// Adds an operator with one result.
 inline void add(Operators& table, const std::string& name,
                 std::function<Variable(const Node&)> one) {
   table[name] = [one = std::move(one)](const Node& node) -> Values { return {one(node)}; };
 }
 
-/// An ONNX type number as a dtype; Unsupported when there is none.
+/// Converts an ONNX type number to a dtype. Throws Unsupported if there is none.
 DType dtype_of(int64_t onnx_type);
 
 }  // namespace tapegrad::onnx_conformance

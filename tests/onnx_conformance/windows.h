@@ -1,4 +1,4 @@
-// What convolutions and pools of one to three dimensions share: kernels, strides and padding.
+// Kernel sizes, strides and padding of convolutions and pooling in one to three dimensions.
 #pragma once
 
 #include "ops/catalog.h"
@@ -6,7 +6,7 @@
 
 namespace tapegrad::onnx_conformance {
 
-/// The first result of "conv2d" for "conv" and 2, and so on.
+/// Calls an op, for example "conv2d" for name "conv" and dims 2; returns its first result.
 Variable run_op(const std::string& name, size_t dims, Values inputs, Attributes attributes);
 
 struct Windows {
@@ -14,17 +14,17 @@ struct Windows {
   Ints before, after;  // padding
   Ints sizes;          // of the results
 
-  /// For the images x and a weight, or an attribute kernel_shape without one.
+  /// For images x and a weight, or without a weight for the attribute kernel_shape.
   Windows(const Node& node, const Variable& x, const Variable& weight = {});
 
   size_t dims() const { return kernel.size(); }
   bool is_padded() const;
-  /// x with its padding (the last dimension first, as pad() has it), and `extended` to the full
+  /// Padding of x in the order of pad() (last dimension first). If `extended`, includes the whole
   /// last window where sizes were rounded up.
   Ints amounts(const Variable& x, bool extended) const;
 };
 
-/// Of images x with a weight and an optional bias; the node has the windows.
+/// Convolution of images x with a weight and an optional bias; the options are those of the node.
 Variable convolution(const Node& node, const Variable& x, const Variable& weight,
                      const Variable& bias);
 

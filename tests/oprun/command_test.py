@@ -1,4 +1,4 @@
-"""The commands of `tapegrad op` beside run: isolation, exit codes, list, gradcheck, bench."""
+"""Commands of `tapegrad op` other than run: isolation, exit codes, list, gradcheck, bench."""
 
 import json
 import resource
@@ -18,7 +18,7 @@ WRONG = {"id": "wrong", "op": "exp", "inputs": [{"t": "nowhere"}]}
 
 
 def big_matmul(size):
-    """Seconds of work on a buffer of one element."""
+    """A case that takes seconds and needs a buffer of one element."""
     whole = {"t": "one", "view": {"shape": [size, size], "strides": [0, 0]}}
     return {"id": "big", "op": "matmul", "inputs": [whole, whole]}
 
@@ -35,7 +35,7 @@ class Isolation(OpTest):
             self.assertEqual({**alone.status[key], "ms": 0}, {**line, "ms": 0})
 
     def test_a_crash_hides_no_other_case(self):
-        def one_second():  # more processor time is deadly
+        def one_second():  # the process is killed after more processor time
             resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
         answer = self.run_cases([FINE, big_matmul(4000), {**FINE, "id": "after"}], TENSORS, "--isolate",
                                 "--threads=1", code=4, preexec_fn=one_second)

@@ -1,4 +1,4 @@
-"""Writes cases and tensors, runs `tapegrad op`, reads what it wrote. Python's library and NumPy only."""
+"""Writes cases and tensors, runs `tapegrad op` and reads its results. Uses only Python's standard library and NumPy."""
 
 import json
 import os
@@ -18,7 +18,7 @@ NAMES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int6
 
 
 class BFloat16:
-    """Sixteen bits of a float32, rounded to nearest even; NumPy has no such type."""
+    """Returns the upper 16 bits of a float32 (bfloat16), rounded to nearest even; NumPy has no such type."""
 
     def __init__(self, values):
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
@@ -43,7 +43,7 @@ def write_safetensors(path, tensors):
 
 
 def read_safetensors(path):
-    """Arrays by name, bfloat16 as float32; and the names of their types."""
+    """Returns arrays by name, with bfloat16 as float32, and the names of their types."""
     raw = pathlib.Path(path).read_bytes()
     length = struct.unpack("<Q", raw[:8])[0]
     header, data = json.loads(raw[8:8 + length]), raw[8 + length:]
@@ -60,7 +60,7 @@ def read_safetensors(path):
 
 
 class Answer:
-    """What a run of the tool left behind."""
+    """Results of a run of the tool."""
 
     def __init__(self, process, folder):
         self.code, self.stdout, self.stderr = process.returncode, process.stdout, process.stderr
@@ -85,7 +85,7 @@ class OpTest(unittest.TestCase):
         return subprocess.run([TOOL, *arguments], capture_output=True, text=True, timeout=300, **options)
 
     def op(self, command, cases, tensors, *flags, raw_cases=None, raw_tensors=None, **options):
-        """Runs a command on these cases; a case may lack its id, which is then its number."""
+        """Runs a command on these cases. The default id of a case is its number."""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             lines = [json.dumps({"id": str(i), **case}) for i, case in enumerate(cases)]
@@ -106,7 +106,7 @@ class OpTest(unittest.TestCase):
         return answer
 
     def close(self, got, expected, eps=1e-12, what=""):
-        """Within eps of the largest expected magnitude, everywhere."""
+        """Expects all elements within eps times the largest expected magnitude."""
         expected = np.asarray(expected)
         self.assertEqual(got.shape, expected.shape, what)
         np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=0,

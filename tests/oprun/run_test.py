@@ -1,4 +1,4 @@
-"""`tapegrad op run` against NumPy: values, layouts, gradients of both orders, errors."""
+"""Compares `tapegrad op run` with NumPy: values, layouts, first and second gradients, errors."""
 
 import unittest
 

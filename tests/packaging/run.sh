@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds and runs the consumer against what was built: run.sh WAY SHARED SOURCE BUILD
+# Builds and runs the consumer: run.sh WAY SHARED SOURCE BUILD
 #   WAY     find: from an installed prefix that was moved; subdirectory, fetch: from the sources
 #   SHARED  ON or OFF
 set -eu
 way=$1 shared=$2 source=$3 build=$4
-# A sibling of the build folder: sources then have the same relative paths, and a compile cache serves.
+# A sibling of the build folder, so that sources have the same relative paths and ccache finds them.
 work=$(mktemp -d "$(dirname "$build")/build-packaging.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DWAY="$way" -DBUILD_SHARED_LIBS="$shared")
@@ -18,7 +18,8 @@ if [ "$way" = find ]; then
   mv "$work/first" "$work/moved"
   options+=(-DCMAKE_PREFIX_PATH="$work/moved")
 else
-  # Without CUDA: nvcc would compile the backend anew for each. So this is also the trial of such a build.
+  # Without CUDA, since nvcc would compile the backend again each time. This also tests a build
+  # without CUDA.
   options+=(-DTAPEGRAD_SOURCE="$source" -DTAPEGRAD_CUDA=OFF)
   options+=(-DTAPEGRAD_WERROR="$(sed -n 's/^TAPEGRAD_WERROR:[^=]*=//p' "$build/CMakeCache.txt")")
 fi
@@ -32,7 +33,7 @@ if [ "$shared" = ON ]; then
   size=$(stat -c %s "$work/stripped")
   echo "stripped shared library: $size bytes"
   limit=10000000
-  [ "$way" = find ] && [ -f "$build/cpu_avx512.o" ] && limit=15000000  # kernels twice
-  readelf -S "$library" | grep -q nv_fatbin && limit=40000000  # machine code of the GPU kernels
+  [ "$way" = find ] && [ -f "$build/cpu_avx512.o" ] && limit=15000000  # has the kernels twice
+  readelf -S "$library" | grep -q nv_fatbin && limit=40000000  # has machine code of GPU kernels
   [ "$size" -lt "$limit" ] || { echo "over $limit bytes"; exit 1; }
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# level_test on processors that this one is not: emulated.sh PROCESSOR LEVEL LEVEL_TEST [FILTER]
-# Needs qemu-user, of 7.2 or newer for AVX2.
+# Runs level_test on emulated processors: emulated.sh PROCESSOR LEVEL LEVEL_TEST [FILTER]
+# Needs qemu-user 7.2 or newer for AVX2.
 set -eu
 processor=$1 level=$2 test=$3 filter=${4:-*}
 command -v qemu-x86_64 >/dev/null || { echo "skipped: no qemu-x86_64 (Debian's qemu-user)"; exit 77; }

@@ -1,5 +1,5 @@
-// A little of every kind of kernel against plain loops, at whichever level the kernels run: the
-// same program runs at each, and on emulated processors.
+// Tests a little of every kind of kernel against plain loops. The same program runs at each level,
+// and on emulated processors.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +37,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// avx512, avx2 or none: what the environment says, or else what the processor runs.
+/// Returns avx512, avx2 or none: the level that the environment requests, else the highest that the
+/// processor supports.
 std::string expected_level() {
   for (const char* name : {"TAPEGRAD_TEST_LEVEL", "TAPEGRAD_CPU"})
     if (const char* text = std::getenv(name)) return text;
@@ -55,7 +56,7 @@ void expect_refused(const std::string& message) {
   EXPECT_NE(runtime_info().find('\n' + message + '\n'), std::string::npos) << runtime_info();
 }
 
-// The first test: a choice that can be made is made once.
+// Must be the first test, since the level is chosen once.
 TEST(Level, IsTheOneExpected) {
   const std::string level = expected_level();
   const char* forced = std::getenv("TAPEGRAD_CPU");
@@ -71,7 +72,7 @@ TEST(Level, IsTheOneExpected) {
   if (level == "none") {
     const std::string message = "cpu: the kernels need a processor with AVX2, FMA and BMI2";
     expect_refused<DeviceError>(message);
-    expect_refused<DeviceError>(message);  // every call says so
+    expect_refused<DeviceError>(message);  // every call throws
     return;
   }
   const std::string arch = level == "avx512" ? "avx512bw" : "fma3+avx2";
@@ -79,7 +80,7 @@ TEST(Level, IsTheOneExpected) {
       << runtime_info();
 }
 
-/// Not a multiple of any vector's size, and more than a few.
+/// Sizes that are not multiples of a vector's size.
 constexpr int64_t kRows = 13, kInner = 37, kColumns = 29;
 
 TEST(Level, Matmul) {
@@ -200,7 +201,7 @@ TEST(Level, Training) {
   EXPECT_LT(losses.back(), 0.2 * losses.front());
 }
 
-// Thrown by kernels, caught here by type: the types are the same on both sides.
+// Exceptions thrown by kernels are caught here by type, so the type information must be shared.
 TEST(Level, ErrorsOfKernels) {
   const Variable scores = rand({2, 3});
   EXPECT_THROW(cross_entropy(scores, tensor(std::vector<int64_t>{0, 7})), IndexError);

@@ -1,7 +1,7 @@
-"""The cases: for each op of the catalog its inputs, attributes, and what PyTorch computes instead.
+"""The cases: for each op of the catalog its inputs, its attributes and the PyTorch function that it is compared with.
 
-A row without a function calls PyTorch's of the same name, found in torch, torch.nn.functional,
-torch.special or torch.Tensor, with the same arguments. A row of an order below 2 says why.
+A row without a function calls the PyTorch function with the op's name, from torch, torch.nn.functional,
+torch.special or torch.Tensor, with equal arguments. A row with an order below 2 gives the reason.
 """
 
 import math
@@ -14,7 +14,7 @@ ROWS = []
 
 
 class In:
-    """An input: its shape and how it is filled."""
+    """An input: its shape and the kind of its values."""
 
     def __init__(self, kind, *shape, bound=None):
         self.kind, self.shape, self.bound = kind, shape, bound
@@ -42,7 +42,7 @@ class In:
             x = rng.uniform(0.5, 2, self.shape)
             x[..., 1:3] = 0
             return x
-        if self.kind == "large":  # whose sum is no float16
+        if self.kind == "large":  # their sum exceeds float16
             return np.full(self.shape, 60000.0)
         if self.kind == "constant":
             return np.full(self.shape, 1e4)
@@ -51,7 +51,7 @@ class In:
         if self.kind == "distinct":
             return (rng.permutation(n).reshape(self.shape) + rng.uniform(0.3, 0.7, self.shape)) * (4 / max(n, 1)) - 2
         u = rng.random(self.shape)
-        if self.kind == "normal":  # not near 0, where many functions have a corner
+        if self.kind == "normal":  # not near 0, where many functions have no derivative
             return np.where(u < 0.5, -2 + 3.9 * u, 0.05 + 3.9 * (u - 0.5))
         low, high = {"positive": (0.2, 2.2), "unit": (0.05, 0.95), "above": (1.2, 3.2)}[self.kind]
         return low + (high - low) * u
@@ -85,7 +85,7 @@ def row(op, *inputs, torch_function=None, limit=16, dtypes=None, order=2, why=No
     ROWS.append(Row(op, list(inputs), attrs, torch_function, limit, dtypes, order, why))
 
 
-POINT = 4  # units in the last place of the largest, of elementwise ops
+POINT = 4  # ulp of the largest element; for elementwise ops
 
 
 def elementwise():
@@ -94,7 +94,7 @@ def elementwise():
                "tanhshrink softsign sinh cosh atan asinh erfc sinc nan_to_num isnan isfinite leaky_relu").split():
         row(op, N(3, 4), limit=POINT)
         row(op, D(2, 5, 3), limit=POINT)
-    # PyTorch's own derivative has 1 / 6 as a float32.
+    # PyTorch's own derivative uses 1 / 6 in float32.
     row("hardsigmoid", N(3, 4), torch_function=lambda x: torch.clamp(x / 6 + 0.5, 0, 1), limit=POINT)
     for op in "log log1p log2 sqrt rsqrt reciprocal".split():
         row(op, P(3, 4), limit=POINT)
@@ -237,7 +237,7 @@ def linear_algebra():
         row("linalg.solve_triangular", N(3, 3), N(3, 2), upper=upper, torch_function=torch.linalg.solve_triangular, **exact)
         row("triangular_solve", N(3, 2), N(3, 3), upper=upper,
             torch_function=lambda b, a, upper: torch.triangular_solve(b, a, upper).solution, **exact)
-        # PyTorch's derivative is not zero in the triangle that is not read.
+        # PyTorch's derivative is not zero in the triangle that the op does not read.
         row("cholesky_solve", N(3, 2), A(3, 3), upper=upper, **exact, torch_function=lambda b, t, upper:
             torch.cholesky_solve(b, t.triu() if upper else t.tril(), upper))
     for shape in ((3, 3), (2, 3, 2), (2, 4)):
@@ -417,9 +417,10 @@ def losses():
 
 
 def known_faults():
-    """Where PyTorch 1.13 itself is wrong: there the reference is written out."""
+    """Ops for which PyTorch 1.13 is wrong; their references are written by formulas."""
     row("prod", In("zeros", 3, 4), dim=1, torch_function=lambda x, dim: x[:, 0] * x[:, 1] * x[:, 2] * x[:, 3])
-    row("mean", In("large", 4), dtypes=("F64", "F32", "F16"))  # overflows in its float16, not in the reference
+    # overflows in PyTorch's float16, but not in the reference
+    row("mean", In("large", 4), dtypes=("F64", "F32", "F16"))
     row("layer_norm", In("constant", 2, 8), P(8), N(8), normalized_shape=[8], order=0,
         why="for a row of equal numbers, the result is exactly the bias, and derivatives are divided by sqrt(eps)",
         torch_function=lambda x, w, b, normalized_shape: b.expand(2, 8))

@@ -2,10 +2,9 @@
 
     torch_modules.py build/tests/torch_oracle/torch_oracle_modules [--format=markdown]
 
-The program runs our modules and writes down what they were given and what came of it; the same modules of PyTorch, in
-float64 with the same rounded state and inputs, are the reference. The state must fit by name, shape and strictly. An
-error is counted in units in the last place of the largest expected magnitude, of the gradients of a case together.
-Exit status 1 when a case is wrong.
+The program runs our modules and records their inputs and results. The reference is PyTorch's module in float64 with the
+same rounded state and inputs. Names and shapes of the state must be equal (strict loading). Errors are in units in the last
+place of the largest expected magnitude; the gradients of a case share one scale. Exit status 1 if a case is wrong.
 """
 
 import argparse
@@ -26,12 +25,13 @@ import harness
 warnings.filterwarnings("ignore")
 EPS = {"float64": 2.0 ** -52, "float32": 2.0 ** -23, "float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
 LIMITS = {"out": 16, "grad": 32}
-# PyTorch 1.13 has a factor of their gradients in float32 alone, float64 or not: 1 / 6, and 1 / alpha.
+# Modules for which PyTorch 1.13 has a factor of the gradient in float32, also for float64: 1 / 6
+# and 1 / alpha.
 FLOAT_GRADIENT = ("Hardsigmoid", "CELU")
 
 
 class RMSNorm(torch.nn.Module):
-    """PyTorch 1.13 has none; this is the formula of later versions."""
+    """The formula of later versions; PyTorch 1.13 lacks this module."""
 
     def __init__(self, shape, eps):
         super().__init__()
@@ -42,7 +42,7 @@ class RMSNorm(torch.nn.Module):
 
 
 class ChannelShuffle(torch.nn.Module):
-    """PyTorch 1.13's has no derivative."""
+    """PyTorch 1.13's module has no derivative."""
 
     def __init__(self, groups):
         super().__init__()
@@ -74,7 +74,7 @@ class Case:
         return {key[len(prefix):]: as_torch(x) for key, x in self.got.items() if key.startswith(prefix)}
 
     def expected(self):
-        """Results and buffers, and gradients, under the names that ours have."""
+        """Returns results and buffers, and gradients, under the names that our recorder uses."""
         m = eval(self.line["torch"], dict(NAMES)).double()
         m.train(self.line["training"])
         m.load_state_dict(self.part("state/"), strict=True)
@@ -94,7 +94,7 @@ class Case:
         return out, grad
 
     def compare(self):
-        """The worst error in ulp of results and of gradients; and what is wrong."""
+        """Returns the largest errors of results and of gradients in ulp, and a description of a fault."""
         out, grad = self.expected()
         worst = {}
         ours = {key for key in self.got if key.split("/")[0] in ("y", "after")}

@@ -2,8 +2,8 @@
 
     torch_oracle.py build/tools/tapegrad [--format=markdown] [--filter=REGEX]
 
-What PyTorch computes in float64 from the same rounded inputs is the reference. An error is counted in units in the last
-place of the largest expected magnitude: max|got - expected| / (eps max|expected|). Exit status 1 when a case is wrong.
+The reference is PyTorch in float64 on the same rounded inputs. Errors are in units in the last place of the largest
+expected magnitude: max|got - expected| / (eps max|expected|). Exit status 1 if a case is wrong.
 """
 
 import argparse
@@ -31,10 +31,11 @@ LAYOUTS = ("contiguous", "transposed", "step 2", "offset")
 
 
 def rounded(values, dtype):
-    """As stored, and as float64."""
+    """Returns the values as stored, and as float64."""
     if dtype == "BF16":
         stored = harness.BFloat16(values)
-        exact = stored.values().astype(np.float64).reshape(np.shape(values))  # a number stays one
+        # a number stays a number
+        exact = stored.values().astype(np.float64).reshape(np.shape(values))
         stored.bits = stored.bits.reshape(np.shape(values))
         return stored, exact
     stored = np.asarray(values).astype(harness.NAMES[dtype])
@@ -42,7 +43,7 @@ def rounded(values, dtype):
 
 
 def arranged(array, layout):
-    """The values somewhere in a buffer with NaN (or 1) around them, and the view that shows them; None if impossible."""
+    """Returns a buffer that contains the values, surrounded by NaN (or 1), and the view of the values; None if impossible."""
     shape = array.shape
     if layout == "contiguous":
         return array, None
@@ -66,13 +67,13 @@ def arranged(array, layout):
 
 
 def dense(gradient, x):
-    """As an array. PyTorch's lazy zeros, which numpy() shows as other memory, are added to real ones."""
+    """Converts to an array, zeros for None. The sum replaces PyTorch's lazy zeros, for which numpy() shows other memory."""
     zeros = torch.zeros_like(x)
     return (zeros if gradient is None else zeros + gradient).detach().numpy()
 
 
 class Case:
-    """One row in one dtype and layout: what the tool is asked, and what is expected."""
+    """One row in one dtype and layout: the case for the tool, and the expected results."""
 
     def __init__(self, name, row, dtype, layout, about, tensors):
         self.name, self.row, self.dtype, self.layout = name, row, dtype, layout
@@ -80,7 +81,7 @@ class Case:
         about_row = f"{row.op} {row.attrs} {[getattr(i, 'shape', 0) for i in row.inputs]}"
         rng = np.random.default_rng(zlib.crc32(about_row.encode()))
         self.leaves, inputs, arguments = [], [], []
-        self.missing = None  # the order of derivative that PyTorch does not have
+        self.missing = None  # lowest order of derivative that PyTorch lacks
         self.varied = any(i.differentiable for i in self.flat() if i is not None)
         for slot in row.inputs:
             if slot is None:
@@ -177,7 +178,7 @@ class Case:
 
 
 def compare(case, answer):
-    """The worst error in ulp of outputs, first and second gradients; and what is wrong."""
+    """Returns the largest errors of outputs, first and second gradients in ulp, and a description of a fault."""
     status = answer.status.get(case.name)
     if status is None or status["status"] != "ok":
         return {}, f"{status and status['message']}"
@@ -292,7 +293,7 @@ convolutions and norms, 64 for linear algebra; at least 16 for gradients; four t
 
 
 def print_empty_cells(cases):
-    """Why columns are empty, or leave out a row of their op."""
+    """Prints why cells are empty or lack some cases of their op."""
     reasons = defaultdict(set)
     for case in cases:
         if case.missing:

@@ -1,12 +1,12 @@
-// cuda_on_host: kernels run on the CPU, for tests. This header stands in front of the toolkit's
+// cuda_on_host runs kernels on the CPU, for tests. This header is included instead of the toolkit's
 // <cuda_runtime.h> when a .cu file is compiled as plain C++.
 //
-// One kernel runs at a time, its blocks one after another; the threads of a block are fibers that
-// switch only at __syncthreads and at warp collectives. So plain code and atomics need no locks,
-// and what is found wrong is found every time.
+// One kernel runs at a time, one block after another. The threads of a block are fibers that switch
+// only at __syncthreads and warp collectives. Plain code and atomics therefore need no locks, and
+// every fault is found reproducibly.
 #pragma once
 #define CUDA_ON_HOST 1
-#include <cuda_runtime_api.h>  // the toolkit's: plain C prototypes
+#include <cuda_runtime_api.h>  // the toolkit's header with plain C prototypes
 #include <vector_functions.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@
 #define __global__
 #define __device__
 #define __host__
-// All shared variables lie in one linker section, so that the runner can fill them with NaN bytes
-// before each block. (g++ drops the attribute on those of templates, clang++ keeps it.)
+// All shared variables are in one linker section, so that the runner can fill them with NaN bytes
+// before each block. (g++ drops the attribute on shared variables of templates, clang++ keeps it.)
 #define __shared__ static __attribute__((section("coh_shared")))
 #define __launch_bounds__(...)
 
@@ -39,21 +39,21 @@ namespace coh {
 
 enum class Op : std::uint8_t { kNone, kBlock, kWarpSync, kShuffle, kBallot };
 
-/// What one lane brings to, and takes from, a collective.
+/// Arguments and results of one lane in a collective.
 struct Exchange {
   Op op = Op::kNone;
   unsigned mask = 0, size = 0, result = 0;
-  int source = 0;  // the lane to read, or the predicate of a vote
+  int source = 0;  // lane to read, or predicate of a vote
   alignas(16) unsigned char in[16], out[16];
 };
 
-/// Puts work into a stream: it runs now, later (lazy mode), or is recorded (capture).
+/// Submits work to a stream: it runs now, later (lazy mode), or is recorded (capture).
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
-/// Ends the process when a word of the argument is the address of host memory, or of memory of
-/// another device: a GPU could not follow it.
+/// Aborts if a word of the argument is an address of host memory or of another device's memory,
+/// which a GPU could not access.
 void check_argument(const void* bytes, std::size_t size, const char* what);
 [[noreturn]] void fail(const char* what);
-void poison(void* p, std::size_t n);  // bytes that are NaN in every float format
+void poison(void* p, std::size_t n);  // fills with bytes that are NaN in every float format
 
 int block_barrier(int predicate);  // returns the sum over the block
 Exchange& exchange(Op op, unsigned mask, int source, const void* in, unsigned size);
@@ -72,7 +72,7 @@ T shuffle(unsigned mask, T v, int source) {
 
 struct Parameter {
   std::size_t size, align;
-  bool is_clean;  // every byte means something: it can be looked through for addresses
+  bool is_clean;  // has no padding, so all bytes can be searched for addresses
 };
 using Call = void (*)(void (*kernel)(), void* const* arguments);
 
@@ -85,7 +85,7 @@ template <class... P>
 void call_kernel(void (*kernel)(), void* const* a) {
   call_unpacked<P...>(kernel, a, std::index_sequence_for<P...>{});
 }
-/// Sets to 0 what lies between the members of an argument, where the compiler can.
+/// Sets the padding between the members of an argument to 0, if the compiler can.
 template <class P>
 constexpr bool clear_padding([[maybe_unused]] void* argument) {
 #if __has_builtin(__builtin_clear_padding)
@@ -115,7 +115,7 @@ cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, void** args,
 
 }  // namespace coh
 
-/// The toolkit's template, for kernels by the type of their function.
+/// The toolkit's template, which selects a kernel by the type of its function.
 template <class T>
 cudaError_t cudaLaunchKernel(const T* kernel, dim3 grid, dim3 block, void** args,
                              std::size_t shared_bytes, cudaStream_t stream) {

@@ -1,9 +1,9 @@
-// The part of CUDA's <mma.h> that the backend uses: products of 16 x 16 x 16 by the lanes of a warp
-// together, of sixteen-bit floats, summed in float. What a GPU demands is demanded here: pointers
-// at multiples of 32 bytes, steps at multiples of 16, and all lanes with the same call.
+// The part of CUDA's <mma.h> that the backend uses: 16 x 16 x 16 matrix products of 16-bit floats
+// by the lanes of a warp, summed in float. Checks the requirements of a GPU: pointers aligned to 32
+// bytes, strides in multiples of 16, and identical calls by all lanes.
 //
-// Which lane has which elements is nobody's business, and so it is a scrambled order here. Elements
-// of operands, which a program could only guess at, cannot be reached.
+// The assignment of elements to lanes is unspecified in CUDA, and therefore scrambled here.
+// Elements of operands, whose position a program could only guess, are not accessible.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -31,19 +31,19 @@ inline float number(__half x) { return __half2float(x); }
 inline float number(__nv_bfloat16 x) { return __bfloat162float(x); }
 inline float number(float x) { return x; }
 
-/// A lane's part of a matrix; NaN until something is put there.
+/// A lane's part of a matrix; NaN until it is written.
 template <int kFactor>
 struct Part {
   float values[kPerLane];
 
   Part() { poison(values, sizeof(values)); }
-  /// The place, row * 16 + column, of a lane's element i.
+  /// Position, row * 16 + column, of a lane's element i.
   static int place(unsigned lane, int i) {
     return (int(lane) * kPerLane + i) * kFactor % (kSide * kSide);
   }
 };
 
-/// What the lanes of a warp have to agree in.
+/// Arguments in which the lanes of a warp must agree.
 struct WarpCall {
   const void* memory;
   unsigned step, what;
@@ -61,8 +61,8 @@ void check_place(const T* memory, unsigned step) {
     fail("the step of a matrix is no multiple of 16 bytes, or too short");
 }
 
-/// Each lane reads before it meets the others: so it is seen whether a barrier was forgotten
-/// between their writing and this.
+/// Each lane reads before it synchronises with the others, so that a missing barrier after their
+/// writes is detected.
 template <int kFactor, typename T>
 void load(Part<kFactor>& part, const T* memory, unsigned step, bool by_rows) {
   check_place(memory, step);
@@ -89,12 +89,12 @@ Matrix gathered(const void* const (&lanes)[32]) {
   return m;
 }
 
-/// The lanes' parts of a product that a warp is about.
+/// The lanes' parts of a product in progress.
 struct Product {
   const void *a[32], *b[32], *c[32];
   void* d[32];
 };
-inline Product products[32];  // of each warp of the block
+inline Product products[32];  // one per warp of the block
 
 }  // namespace coh
 
@@ -149,12 +149,12 @@ inline void store_matrix_sync(float* memory, const Sums& from, unsigned step, la
   }
 }
 
-/// d = a b + c. One lane computes for all.
+/// d = a b + c, computed by one lane for all.
 template <typename T, typename LayoutA, typename LayoutB>
 void mma_sync(Sums& d, const fragment<matrix_a, 16, 16, 16, T, LayoutA>& a,
               const fragment<matrix_b, 16, 16, 16, T, LayoutB>& b, const Sums& c) {
   const unsigned lane = coh::lane_id();
-  coh::Product& product = coh::products[threadIdx.x / 32];  // blocks of one dimension
+  coh::Product& product = coh::products[threadIdx.x / 32];  // for one-dimensional blocks
   product.a[lane] = &a.part;
   product.b[lane] = &b.part;
   product.c[lane] = &c.part;

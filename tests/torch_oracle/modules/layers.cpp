@@ -1,4 +1,4 @@
-// Activations, dense layers, norms and what rearranges.
+// Activations, dense layers, norms and rearranging layers.
 #include "nn/activation.h"
 #include "nn/embedding.h"
 #include "nn/image.h"
@@ -74,7 +74,7 @@ void dense(Recorder& record) {
            record.ids(0, 7, {4, 5}));
 }
 
-/// In training and after it, with and without parameters and running statistics.
+/// In training and evaluation mode, with and without parameters and running statistics.
 template <typename Norm>
 void running(Recorder& record, const std::string& torch, const Shape& shape) {
   record(torch + "(3, affine=True, track_running_stats=True)",

@@ -1,4 +1,4 @@
-// Losses, each with its usual and with other options, and distances.
+// Distances, and losses with default and other options.
 #include "nn/image.h"
 #include "nn/loss.h"
 #include "nn/margin_loss.h"

@@ -1,5 +1,5 @@
-// Runs every module in every floating type and writes what happened to <prefix>.json and
-// <prefix>.safetensors, for torch_modules.py to do the same with PyTorch.
+// Runs every module in every floating-point type and writes inputs and results to <prefix>.json and
+// <prefix>.safetensors, which torch_modules.py compares with PyTorch.
 #include <fstream>
 #include <iostream>
 

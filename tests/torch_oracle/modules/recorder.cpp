@@ -25,7 +25,7 @@ Variable Recorder::ids(int64_t low, int64_t high, const Shape& shape) {
   return randint(low, high, shape, {}, generator_);
 }
 
-/// Every parameter and buffer gets values of its own: a layer whose bias is 0 would hide a mistake.
+/// Gives every parameter and buffer different values; a bias of 0 would hide a mistake.
 void Recorder::fill(const nn::Module& module) {
   module.to(dtype_);
   for (const auto& [name, parameter] : module.named_parameters())

@@ -1,5 +1,5 @@
-// Runs modules and writes down what PyTorch needs to do the same: the module as PyTorch constructs
-// it, its state, the inputs; and what came of it here: results, gradients, buffers.
+// Runs modules and records everything that PyTorch needs to repeat the run (the expression that
+// constructs the module, its state, the inputs) and our results, gradients and buffers.
 #pragma once
 
 #include <functional>
@@ -18,21 +18,21 @@ using Variables = std::vector<Variable>;
 
 class Recorder {
  public:
-  /// Modules and inputs are of the dtype; what is recorded is added to `tensors` and `lines`.
+  /// Modules and inputs have the given dtype. Records are added to `tensors` and `lines`.
   Recorder(DType dtype, TensorMap& tensors, nlohmann::json& lines)
       : dtype_(dtype), tensors_(tensors), lines_(lines) {}
 
   DType dtype() const { return dtype_; }
 
-  // Inputs, new ones every time. The floats want a gradient unless they are detached.
+  // Random inputs, different in every call. Floats require a gradient unless they are detached.
   Variable normal(const Shape& shape);
   Variable positive(const Shape& shape);                        // in [0.2, 2.2]
   Variable unit(const Shape& shape);                            // in [0.05, 0.95]
   Variable sign(const Shape& shape);                            // 1 or -1
   Variable ids(int64_t low, int64_t high, const Shape& shape);  // int64 in [low, high)
 
-  /// Records module(x), module(x, y) or module(x, y, z). `torch` constructs the module, in the
-  /// namespace of torch.nn. It is compared in the mode it is in.
+  /// Records module(x), module(x, y) or module(x, y, z). `torch` is the expression that constructs
+  /// PyTorch's module, in the namespace of torch.nn. The module is run in its current mode.
   void operator()(const std::string& torch, const nn::Module& module, const Variable& x);
   template <typename M>
   void operator()(const std::string& torch, const M& module, const Variable& x, const Variable& y) {
@@ -43,7 +43,8 @@ class Recorder {
                   const Variable& z) {
     compare(torch, "m(*x)", module, {x, y, z}, [&] { return as_list(module(x, y, z)); });
   }
-  /// Any other call of a module m with a list of inputs x; `call` is how PyTorch writes it.
+  /// Records any other call of a module with a list of inputs x; `call` is the call in PyTorch,
+  /// with m for the module.
   void compare(const std::string& torch, const std::string& call, const nn::Module& module,
                const Variables& x, const std::function<Variables()>& forward);
 
@@ -59,7 +60,7 @@ class Recorder {
   Generator generator_{7};
 };
 
-/// The module, set to evaluation.
+/// Returns the module in evaluation mode.
 template <typename M>
 M evaluated(M module) {
   module.eval();

@@ -7,7 +7,7 @@
 namespace tapegrad::torch_oracle {
 namespace {
 
-/// Without and with first states, and all options at once.
+/// Without and with initial states, and with all options at once.
 template <typename Layer, typename... More>
 void recurrent(Recorder& record, const std::string& name, const std::string& options,
                const More&... more) {

@@ -1,4 +1,4 @@
-// Stands in for CUB's header of the same name: the same two-call protocol, stable as there.
+// Stand-in for CUB's header with this name: the two-call protocol, with a stable sort.
 #pragma once
 #include <cuda_runtime.h>
 
