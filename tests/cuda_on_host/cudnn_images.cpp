@@ -170,7 +170,7 @@ std::vector<std::int64_t> run_norm_backward(const Bag& operation, GraphValues& v
 }
 
 // ------------------------------------------------------------------------------------ pooling
-// Of double images too, in float32 all the same.
+// cuDNN accepts double images too, but computes in float32.
 
 struct Windows {
   cudnnResampleMode_t mode;

@@ -1,4 +1,4 @@
-// What the plots share; not part of the public interface.
+// Helpers shared by the plots. Not part of the public interface.
 #pragma once
 
 #include <string>
@@ -18,7 +18,8 @@ std::string svg_text(double x, double y, std::string_view text, int size, TextAn
 std::string svg_line(double x1, double y1, double x2, double y2, std::string_view stroke,
                      double width = 1);
 
-/// Round numbers (1, 2 or 5 times a power of ten apart), about `count` of them, inside [low, high].
+/// Returns about `count` round numbers inside [low, high], at distances of 1, 2 or 5 times a power
+/// of ten.
 std::vector<double> nice_ticks(double low, double high, int count);
 std::string tick_text(double value);
 
