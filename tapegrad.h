@@ -1,5 +1,6 @@
-// Everything of tapegrad's public interface: #include <tapegrad/tapegrad.h>.
-// Larger programs include what they use, <tapegrad/nn/linear.h> say, and compile faster.
+// Includes the whole public interface: #include <tapegrad/tapegrad.h>.
+// Larger programs compile faster if they include single headers, for example
+// <tapegrad/nn/linear.h>.
 #pragma once
 
 #include "core/autograd/anomaly.h"

@@ -1,6 +1,6 @@
 # The CUDA backend: the target tapegrad_cuda_objects consists of backends/cuda/ if a toolkit is
 # found, otherwise of backends/without_cuda.cpp.
-set(TAPEGRAD_CUDA AUTO CACHE STRING "AUTO: the CUDA backend where a toolkit is found; ON; OFF")
+set(TAPEGRAD_CUDA AUTO CACHE STRING "CUDA backend: AUTO (if there is a toolkit), ON or OFF")
 set_property(CACHE TAPEGRAD_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 # Sets TAPEGRAD_NO_CUDA to the reason why the backend is not built; empty if it is built.
@@ -80,7 +80,7 @@ function(tapegrad_add_cuda_objects)
   if(sources MATCHES "/without_cudnn.cpp")
     message(STATUS "tapegrad: without cuDNN: its header, of version 9, was not found")
   else()
-    message(STATUS "tapegrad: with cuDNN 9, where it is found at run time")
+    message(STATUS "tapegrad: with cuDNN 9, if it is found at run time")
   endif()
   add_library(tapegrad_cuda_objects OBJECT ${sources})
   target_include_directories(tapegrad_cuda_objects PRIVATE ${PROJECT_SOURCE_DIR})

@@ -33,14 +33,14 @@ const std::map<std::string, Names> kAllowed = {
     {"train", {"core", "ops", "nn", "optim", "data", "io", "train"}},
     {"tools", {"tools"}}};  // and the public headers, <tapegrad/...>
 
-/// The wings of core from the ground up. A wing includes itself and the wings below; autograd and
-/// inspect, and core/cuda.h above all, stand side by side.
+/// The wings of core, lowest first. A wing may include itself and lower wings. core/cuda.h may
+/// include all wings.
 const std::vector<std::string> kWings = {"base", "dispatch", "tape", "autograd", "inspect"};
 
-/// The units of the tape proper, which include one another: node, variable, view, op, backward ...
+/// Number of units of the tape that include each other: node, variable, view, op, backward ...
 constexpr size_t kTapeUnits = 8;
 
-/// Includes that point up between wings, each with its reason in docs/architecture.md.
+/// The permitted includes of a higher wing; docs/architecture.md gives the reasons.
 const std::set<std::pair<std::string, std::string>> kUpward = {
     {"core/base/allocator.cpp", "core/dispatch/internal/backends.h"}};
 
@@ -116,9 +116,9 @@ TEST(Layering, WingsOfCoreStandOnEachOther) {
   EXPECT_EQ(upward, kUpward);
 }
 
-/// Units of core (a header with its source) that include one another in a circle.
+/// Units of core (a header with its source) with circular includes form small groups.
 TEST(Layering, CirclesInCoreStaySmall) {
-  std::map<std::string, Names> reached;  // what a unit includes, then what it leads to
+  std::map<std::string, Names> reached;  // direct includes of a unit, then all reachable units
   const auto unit_of = [](const fs::path& path) {
     std::string unit = fs::path(path).replace_extension().string();
     return unit.ends_with("_impl") ? unit.substr(0, unit.size() - 5) : unit;

@@ -7,7 +7,7 @@
 //   third      for some ops: gradcheck to order 3 (T21)
 //   empties    sizes set to 0: a result or a typed error, and gradients of the right shape
 //   operands   a call changes no operand and leaves no node behind
-//   autocast   in a bfloat16 scope, results are as accurate as with bfloat16 operands
+//   autocast   in a bfloat16 scope, results equal those without it up to the rounding of bfloat16
 //
 // The tests run on the default device: with TAPEGRAD_DEVICE=cuda on a GPU, or on the stand-in
 // (tests/cuda_on_host).

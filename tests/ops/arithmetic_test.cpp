@@ -122,7 +122,7 @@ TEST(Arithmetic, Bits) {
   EXPECT_EQ(bitwise_xor(make({true, false}), make({true, true})).dtype(), boolean);
   EXPECT_EQ(bitwise_or(make<int32_t>({1}), make<int64_t>({int64_t(1) << 40})).dtype(), i64);
   EXPECT_THROW(bitwise_and(make<double>({1}), make<double>({1})), KernelError);
-  // As in NumPy: a shift by the width or more gives 0 or -1.
+  // As in NumPy: a shift by the width or more, or by a negative number, gives 0 or -1.
   EXPECT_EQ(bitwise_left_shift(make<int32_t>({1, 1, 1, -1}), make<int32_t>({31, 32, -1, 4}))
                 .to_vector<int64_t>(),
             (Ints{-2147483648LL, 0, 0, -16}));

@@ -34,7 +34,7 @@ TEST(ConvTranspose, T27_OutputPadding) {
   const Variable x = ramp({1, 1, 4}), w = ones({1, 1, 2}, {.dtype = f64});
   EXPECT_EQ(values(conv_transpose1d(x, w, {}, {.stride = 2, .output_padding = 1})),
             (Doubles{1, 1, 2, 2, 3, 3, 4, 4, 0}));
-  // An output padding equal to the stride, but smaller than the dilation.
+  // An output padding larger than the stride, but smaller than the dilation.
   EXPECT_EQ(values(conv_transpose1d(x, w, {}, {.output_padding = 2, .dilation = 3})),
             (Doubles{1, 2, 3, 5, 2, 3, 4, 0, 0}));
   EXPECT_THROW(conv_transpose1d(x, w, {}, {.output_padding = 1}), ArgumentError);
