@@ -16,7 +16,7 @@
 namespace tapegrad::tools {
 namespace {
 
-constexpr std::string_view kHelp = R"(tapegrad op: any op, run from a file
+constexpr std::string_view kHelp = R"(tapegrad op: runs ops that a file describes
 
   tapegrad op list      [--format=text|json|markdown]
   tapegrad op run       --cases=C.jsonl --tensors=T.safetensors --out=R.safetensors --status=S.jsonl
@@ -27,17 +27,19 @@ constexpr std::string_view kHelp = R"(tapegrad op: any op, run from a file
                         [--min_time=0.5s]
   tapegrad --version
 
-list       the catalog. JSON: [{"name", "inputs": [{"name", "optional", "list"}], "attributes":
-           [{"name", "type", "default"}], "dtypes": {"cpu": [...], "cuda": [...]}, "max_order",
-           "random", "inplace"}]. An attribute that must be given has no "default"; max_order 2
-           means any order. dtypes are those with which the op runs on tiny inputs.
-run        each case of C on tensors of T; results to R, a line for each case to S: {"id", "status":
-           "ok|error|unsupported|crash|timeout", "kind", "message", "ms", "kernels", "out": [{"dtype",
-           "shape"}], "null_grads"}. kernels are those that ran; unsupported: there was none;
-           null_grads are the inputs whose first gradient is undefined.
-gradcheck  backward passes against central differences, in float64, the full Jacobian. An in-place
-           op gets a copy of its first input. One JSON line a case.
-bench      the time of a case, with its gradients when it has an order. One JSON line a case.
+list       prints the catalog. JSON: [{"name", "inputs": [{"name", "optional", "list"}],
+           "attributes": [{"name", "type", "default"}], "dtypes": {"cpu": [...], "cuda": [...]},
+           "max_order", "random", "inplace"}]. A required attribute has no "default". max_order 2
+           means any order. dtypes are found by running the op on tiny inputs.
+run        runs each case of C on tensors of T. Writes results to R, and one line per case to S:
+           {"id", "status": "ok|error|unsupported|crash|timeout", "kind", "message", "ms",
+           "kernels", "out": [{"dtype", "shape"}], "null_grads"}. "kernels" lists the kernels that
+           ran; "unsupported" means that a kernel is missing; "null_grads" lists the inputs whose
+           first gradient is undefined.
+gradcheck  compares the full Jacobian in float64 with central differences. An in-place op gets a
+           copy of its first input. Prints one JSON line per case.
+bench      measures the time of each case, including gradients if its order is above 0. Prints one
+           JSON line per case.
 
 A case is one line of C:
 
@@ -48,21 +50,21 @@ A case is one line of C:
    "attrs": {"stride": [2, 2], "groups": 24}, "order": 2, "seeds": ["v"], "seeds2": ["s0", "s1"],
    "rng_seed": "42", "expect": "ok"}
 
-  inputs     by position, or an object by name; null is one left out, {"list": [...]} an argument
-             that takes several. "t" names a tensor of T; "view" applies to its flat buffer, in
-             elements. The same "t" with the same view is the same Variable.
-  attrs      numbers too wide for JSON, nan and inf are strings; dtypes are NumPy's names.
-  order      0 outputs <id>/out/k; 1 also gradients <id>/g1/i of sum <seeds_k, y_k>; 2 also
-             <id>/g2/i and <id>/g2/seed/k of sum <seeds2_i, g1_i>. --order lowers it, and stands in
-             where a case has none. i counts flattened inputs, seeds the floating outputs, seeds2
-             the inputs with grad.
-  rng_seed   of the default generator; 0 when absent.
+  inputs     an array in order, or an object by name. null is an input that is left out, and
+             {"list": [...]} an input that is a list. "t" names a tensor of T. "view" applies to
+             its flat buffer and counts elements. Equal "t" and view give the same Variable.
+  attrs      numbers too wide for JSON, nan and inf are strings; dtypes have NumPy's names.
+  order      0 writes outputs <id>/out/k; 1 also gradients <id>/g1/i of sum <seeds_k, y_k>; 2 also
+             <id>/g2/i and <id>/g2/seed/k of sum <seeds2_i, g1_i>. --order is an upper limit, and
+             the default for cases without an order. i counts flattened inputs. There is one of
+             seeds per floating-point output, and one of seeds2 per input with grad.
+  rng_seed   seed of the default generator; the default is 0.
   expect     "ok", or {"error": KIND}: argument, shape, dtype, index, device, autograd, kernel,
              out_of_memory. Shape, dtype and index errors are argument errors too.
 
-Exit status: 0 every case ended as it expects; 1 some did not; 2 a wrong command line, or a file
-that cannot be opened; 3 a malformed input file; 4 a case crashed or timed out (with --isolate, each
-case in a process of its own; without, a case is only found late after it has ended).
+Exit status: 0 all cases ended as expected; 1 some did not; 2 invalid command line, or a file that
+cannot be opened; 3 malformed input file; 4 a case crashed or timed out. With --isolate each case
+runs in its own process; without it, a timeout is detected only after the case has ended.
 )";
 
 using Arguments = std::vector<std::string_view>;
