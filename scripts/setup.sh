@@ -3,9 +3,9 @@
 # sourced or run; does nothing if everything is installed.
 set -eu
 
-packages=(g++ cmake ninja-build pkg-config libabsl-dev libgtest-dev libbenchmark-dev libxsimd-dev
-          libdnnl-dev libopenblas-openmp-dev zlib1g-dev nlohmann-json3-dev dataset-fashion-mnist
-          "$@")
+packages=(g++ cmake ninja-build ccache pkg-config libabsl-dev libgtest-dev libbenchmark-dev
+          libxsimd-dev libdnnl-dev libopenblas-openmp-dev zlib1g-dev nlohmann-json3-dev
+          dataset-fashion-mnist "$@")
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

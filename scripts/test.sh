@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything and runs all tests. Arguments go to ctest.
+# Installs missing packages, builds everything and runs all tests. Arguments go to ctest.
+# WERROR=ON makes warnings errors. A build folder that demo.sh made without the CUDA backend stays
+# so; TAPEGRAD_CUDA=AUTO adds the backend where there is a toolkit.
 set -eu
 cd "$(dirname "$0")/.."
-# The packaging tests build the library again inside other projects; ccache reuses the objects.
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
-scripts/setup.sh python3-numpy ccache
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_BUILD_TESTS=ON -DTAPEGRAD_WERROR="${WERROR:-OFF}"
+. scripts/configure.sh
+scripts/setup.sh python3-numpy
+configure ${WERROR:+-DTAPEGRAD_WERROR="$WERROR"} ${TAPEGRAD_CUDA:+-DTAPEGRAD_CUDA="$TAPEGRAD_CUDA"}
 cmake --build build
 export OMP_WAIT_POLICY=passive  # tests run in parallel, so idle threads must not spin
 ctest --test-dir build --output-on-failure -j"$(nproc)" "$@"

@@ -1,0 +1,10 @@
+# Sourced by demo.sh and test.sh, so that both build the same objects with the same commands and the
+# second one of them compiles only what the first one has not compiled.
+
+# The packaging tests build the library as a part of other projects: they reuse its objects.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+
+# configure [-DNAME=VALUE...]: configures build/. A later call keeps the options of an earlier one.
+configure() {
+  cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_BUILD_TESTS=ON "$@"
+}
