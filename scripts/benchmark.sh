@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures tapegrad beside the distribution's libtorch, and writes docs/benchmarks.md.
+# Measures tapegrad beside the distribution's libtorch, and writes docs/benchmarks.md and its picture.
 #   scripts/benchmark.sh [--rounds=N] [--more] [workload...]
 #   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead (one minute)
 # Each workload runs in its own process. Processes of tapegrad and libtorch alternate, N rounds
@@ -82,4 +82,5 @@ for threads in 2 1; do
   done
 done
 python3 benchmarks/table.py "$lines" "$(git rev-parse --short HEAD)" >docs/benchmarks.md
-echo "docs/benchmarks.md is written"
+python3 benchmarks/picture.py docs/benchmarks.md >docs/images/benchmarks.svg
+echo "docs/benchmarks.md and docs/images/benchmarks.svg are written"
