@@ -27,23 +27,38 @@ ABSL_FLAG(std::string, progress, "keras", "keras, marks (fifty of them) or none"
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
 namespace optim = tapegrad::optim;
+using tapegrad::Variable;
+
+// The network of --net=keras, which README.md prints; tests/docs/readme.sh compares both texts.
+struct Net : nn::Model<Net> {
+  nn::Conv2d conv1{{.out_channels = 32, .kernel_size = 3}};
+  nn::Conv2d conv2{{.out_channels = 64, .kernel_size = 3}};
+  nn::Linear fc1{{.out_features = 128}};
+  nn::Linear fc2{{.out_features = 10}};
+
+  Net() {
+    nn::initialize(*this, nn::init::keras);
+    infer({1, 28, 28});  // sets the input sizes that the layers leave out
+  }
+  void members(nn::Members& m) override {
+    m("conv1", conv1)("conv2", conv2)("fc1", fc1)("fc2", fc2);
+  }
+  Variable forward(const Variable& x) const {
+    Variable y = max_pool2d(relu(conv2(relu(conv1(x)))), {.kernel_size = 2});
+    y = flatten(dropout(y, 0.25, is_training()), 1);
+    return fc2(dropout(relu(fc1(y)), 0.5, is_training()));
+  }
+};
 
 namespace {
 
-struct Net {
-  nn::Sequential layers;
+struct NetChoice {
+  nn::AnyModule net;
   int64_t parameters;  // expected number, counted by hand
 };
 
-Net make_net(const std::string& name) {
-  if (name == "keras")
-    return {nn::Sequential({nn::Conv2d({.out_channels = 32, .kernel_size = 3}), nn::ReLU(),
-                            nn::Conv2d({.out_channels = 64, .kernel_size = 3}), nn::ReLU(),
-                            nn::MaxPool2d({.kernel_size = 2}), nn::Dropout(0.25), nn::Flatten(),
-                            nn::Linear({.out_features = 128}), nn::ReLU(), nn::Dropout(0.5),
-                            nn::Linear({.out_features = 10})},
-                           {.input_shape = {{1, 28, 28}}, .init = nn::init::keras}),
-            320 + 18'496 + 1'179'776 + 1'290};
+NetChoice make_net(const std::string& name) {
+  if (name == "keras") return {Net(), 320 + 18'496 + 1'179'776 + 1'290};
   if (name == "scratch")
     return {nn::Sequential(
                 {nn::Conv2d({.out_channels = 10, .kernel_size = 3, .padding = 1}), nn::ReLU(),
@@ -71,7 +86,7 @@ Net make_net(const std::string& name) {
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, double lr,
-                                                 const nn::Sequential& model) {
+                                                 const nn::Module& model) {
   std::unique_ptr<optim::Optimizer> made;
   if (name == "adam")
     made = std::make_unique<optim::Adam>(model);
@@ -108,7 +123,8 @@ void run() {
             << train.size() << " train samples\n"
             << test.size() << " test samples\n\n";
 
-  auto [model, parameters] = make_net(absl::GetFlag(FLAGS_net));
+  const auto [net, parameters] = make_net(absl::GetFlag(FLAGS_net));
+  nn::Module& model = *net;
   if (model.parameter_count() != parameters)
     throw tg::Error("the net has " + std::to_string(model.parameter_count()) + " parameters, not " +
                     std::to_string(parameters));

@@ -26,7 +26,7 @@
 namespace tapegrad::testing {
 namespace {
 
-// The network of the README.
+// The network of docs/tape.svg.
 struct Net : nn::Model<Net> {
   nn::Conv2d conv1{{.in_channels = 1, .out_channels = 32, .kernel_size = 3}};
   nn::Conv2d conv2{{.in_channels = 32, .out_channels = 64, .kernel_size = 3}};
@@ -42,7 +42,7 @@ struct Net : nn::Model<Net> {
   }
 };
 
-Variable readme_loss(Net& net) {
+Variable network_loss(Net& net) {
   return cross_entropy(net(zeros({4, 1, 28, 28})), zeros({4}, {.dtype = i64}));
 }
 
@@ -79,7 +79,7 @@ void expect_well_formed(const std::string& xml) {
 
 TEST(Picture, S4_05_TheReadmesModel) {
   Net net;
-  const Variable loss = readme_loss(net);
+  const Variable loss = network_loss(net);
   const std::string svg = tape_svg(loss);
   expect_well_formed(svg);
   for (const char* part :
@@ -97,7 +97,7 @@ TEST(Picture, S4_05_TheReadmesModel) {
 
 TEST(Picture, Dot) {
   Net net;
-  const std::string dot = tape_dot(readme_loss(net));
+  const std::string dot = tape_dot(network_loss(net));
   EXPECT_TRUE(dot.starts_with("digraph tape {") && dot.ends_with("}\n"));
   EXPECT_EQ(count(dot, "subgraph cluster_"), 5u);
   EXPECT_EQ(count(dot, "{"), count(dot, "}"));
@@ -154,7 +154,7 @@ TEST(Picture, NothingOverlaps) {
   const Variable x = leaf({1, 2});
   Variable skip = x;
   for (int i = 0; i < 5; ++i) skip = tanh(skip) * x + skip;  // edges that skip ranks
-  for (const Variable& root : {readme_loss(net), sum(skip)}) {
+  for (const Variable& root : {network_loss(net), sum(skip)}) {
     const TapeGraph graph = collect_tape(root);
     const std::vector<TapeLayout::Box> sizes(graph.vertices.size(), {0, 0, 80, 40});
     const TapeLayout layout = lay_out(graph, sizes);
