@@ -87,9 +87,9 @@ value() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$work/lines" | sort
 : >"$work/failures"
 part "tests of the device" "$tests/gpu_test" --gtest_filter='-CudaRandom*:GraphedStep*:CudaConvolution*:*Cudnn*'
 part "random numbers" "$tests/gpu_test" --gtest_filter='CudaRandom*'
-part "by cuDNN, and without" "$tests/gpu_test" --gtest_filter='CudaConvolution*:*Cudnn*'
+part "with and without cuDNN" "$tests/gpu_test" --gtest_filter='CudaConvolution*:*Cudnn*'
 grep -a -A1 'Skipped$' "$work/log" | tail -1 >>"$work/failures"  # the reason, if cuDNN is missing
-part "convolutions by columns" env TAPEGRAD_DEVICE=cuda TAPEGRAD_FAST_PATHS=0 \
+part "convolutions by im2col" env TAPEGRAD_DEVICE=cuda TAPEGRAD_FAST_PATHS=0 \
   "$tests/op_cases_test" --gtest_filter='conv*'
 part "every op" env TAPEGRAD_DEVICE=cuda "$tests/op_cases_test" \
   --gtest_filter='*/values:*/layouts:*/operands:*/gradients-reduce.sum/6/gradients:reduce.mean/6/gradients'
@@ -125,7 +125,7 @@ TAPEGRAD_FAST_PATHS=0 lines s/^resnet50/resnet50_columns/p "$gpu" steps resnet50
 workloads+=(resnet50_columns)
 
 export OMP_NUM_THREADS=2
-say "on the CPU too"
+say "on the CPU"
 TAPEGRAD_DEVICE=cpu lines 's/^peaks[.]eager/peaks.cpu/p' "$gpu" steps peaks
 for device in cpu cuda graph; do
   switch=(--device=$device)
@@ -139,7 +139,7 @@ for device in cpu cuda graph; do
 done
 
 {
-  echo "# On a GPU"
+  echo "# Results on a GPU"
   echo
   echo "Written by scripts/gpu_check.sh on $(date -u +%F), commit $commit."
   echo
@@ -157,7 +157,7 @@ done
     if ($1 ~ /^cublas[.]/) alone[what] = $2
     printf "| %s | %.1f | %s |\n", $1, $2, (alone[what] > 0 ? sprintf("%.0f %%", 100 * $2 / alone[what]) : "") }' \
     "$work/lines"
-  printf '\n| ms a step, the better of two rounds | eager | graphed | PyTorch eager | PyTorch / graphed |\n'
+  printf '\n| ms per step, minimum of two rounds | eager | graphed | PyTorch eager | PyTorch / graphed |\n'
   printf '|---|---|---|---|---|\n'
   for workload in "${workloads[@]}"; do
     printf '%s\t%s\t%s\t%s\n' "$workload" "$(value "$workload.eager")" \
@@ -176,13 +176,13 @@ done
       echo
     done
   }
-  across "peaks: ms an epoch of so many rows" rows cpu cuda graph
-  across "a small CNN: s an epoch in batches of" batch cpu cuda graph
-  across "40,000 rows: ms an epoch in batches of" epoch device_loader without_loader
+  across "peaks: ms per epoch, by number of rows" rows cpu cuda graph
+  across "small CNN: s per epoch, by batch size" batch cpu cuda graph
+  across "40,000 rows: ms per epoch, by batch size" epoch device_loader without_loader
   awk -v cpu="$(value peaks.cpu)" -v graph="$(value peaks.graph)" 'BEGIN { if (cpu > 0 && graph > 0)
     printf "\nThe step of peaks on two threads of the CPU: %s ms, %.1f times the graphed one.\n", cpu, cpu / graph }'
   if [ -s "$work/failures" ]; then
-    printf '\nWhat failed, or was said:\n\n```\n'
+    printf '\nFailures and messages:\n\n```\n'
     cat "$work/failures"
     echo '```'
   fi
