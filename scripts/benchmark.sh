@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures tapegrad beside the distribution's libtorch, and writes docs/benchmarks.md and its picture.
+# Compares tapegrad with the distribution's libtorch, and writes docs/benchmarks.md and its picture.
 #   scripts/benchmark.sh [--rounds=N] [--more] [workload...]
 #   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead (one minute)
 # Each workload runs in its own process. Processes of tapegrad and libtorch alternate, N rounds

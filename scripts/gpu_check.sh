@@ -3,8 +3,8 @@
 #   1  all tests of the device        2  random numbers, bit-identical to the CPU's
 #   3  cuDNN compared with our own kernels
 #   4  every op in every dtype        5  graphs compared with eager steps
-#   6  bandwidths                     7  matrix products beside cuBLAS alone, attention, batches
-#   8  training steps, eager and graphed, beside PyTorch's if python3 has torch; ResNet-50 also
+#   6  bandwidths                     7  matrix products and cuBLAS alone, attention, batches
+#   8  training steps, eager and graphed, and PyTorch's if python3 has torch; ResNet-50 also
 #      without cuDNN
 #   9  times on the CPU: a step; an epoch for several numbers of rows and batch sizes
 # From a checkout, builds first. From the bundle of scripts/make_bundle.sh, needs only an NVIDIA

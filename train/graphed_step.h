@@ -32,10 +32,10 @@
 //   - the function reads a tensor and then replaces it (h = f(h)); use copy_(h, f(h))
 //   - TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set
 //
-// Tensors that the function reads beside its inputs are read at their address in each replay, so
-// writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the step is
-// recorded again. Class ids and indices are checked in each replay too, but the error is thrown by
-// a later call.
+// Tensors that the function reads in addition to its inputs are read at their address in each
+// replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
+// step is recorded again. Class ids and indices are checked in each replay too, but the error is
+// thrown by a later call.
 #pragma once
 
 #include <concepts>

@@ -1,5 +1,5 @@
-// Cost of an op beside its arithmetic, in instructions, which do not depend on the load of the
-// machine. The parent process single-steps a child (ptrace) and counts the steps.
+// Cost of an op in addition to its arithmetic, in instructions, which do not depend on the load of
+// the machine. The parent process single-steps a child (ptrace) and counts the steps.
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
