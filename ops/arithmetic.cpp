@@ -131,7 +131,7 @@ struct Lerp {
 
   Tensor forward(const Tensor& start, const Tensor& end, const Tensor& weight) {
     check_same_device(kName, start, end, weight);
-    check_same_dtype(kName, start, end, weight);
+    check_same_dtype(kName, start, end, is_wide_number(weight, start) ? Tensor() : weight);
     const Shape shape =
         broadcast(kName, broadcast(kName, start.shape(), end.shape()), weight.shape());
     reduce.remember(shape, start, end, weight);
@@ -141,8 +141,8 @@ struct Lerp {
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 3> dx;
-    if (needs[0]) dx[0] = reduce(0, dy * (1 - weight()));
-    if (needs[1]) dx[1] = reduce(1, dy * weight());
+    if (needs[0]) dx[0] = reduce(0, (dy * (1 - weight())).to(dy.dtype()));
+    if (needs[1]) dx[1] = reduce(1, (dy * weight()).to(dy.dtype()));
     if (needs[2]) dx[2] = reduce(2, dy * (end() - start()));
     return dx;
   }
@@ -169,7 +169,8 @@ Variable floor_divide(const Operand& a, const Operand& b) { return run<FloorDivi
 Variable lerp(const Variable& start, const Variable& end, const Operand& weight) {
   const DType dtype = common_dtype("lerp", start, end);
   return apply(Lerp{}, weight.where, start.to(dtype, weight.where), end.to(dtype, weight.where),
-               as_variable("lerp", weight, dtype, start.device()));
+               weight.variable ? weight.variable->to(dtype, weight.where)
+                               : as_factor("lerp", weight, dtype, start.device()));
 }
 
 Variable addcmul(const Variable& input, const Variable& a, const Variable& b, Number value,

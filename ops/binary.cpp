@@ -114,7 +114,8 @@ struct PowNumber {
   Tensor forward(const Tensor& x) {
     if (exponent.real() == 1) return x.clone();
     if (exponent.real() == 2) return compute(kernels::mul, x, x);
-    return compute(kernels::pow, x, Tensor::full({}, exponent, x.dtype(), x.device()));
+    return compute(kernels::pow, x,
+                   Tensor::full({}, exponent, compute_dtype(x.dtype()), x.device()));
   }
   Variable backward(const Variable& dy) const {
     if (exponent.real() == 0) return {};
@@ -146,6 +147,7 @@ Variable larger_gradient(const Variable& dy, const Variable& a, const Variable& 
 
 struct Maximum : BinaryOp<kernels::maximum> {
   static constexpr std::string_view kName = "maximum";
+  static constexpr bool kTakesWideNumber = false;  // ties are of what the dtype can hold
   SavedInput<0> a{};
   SavedInput<1> b{};
   auto saved() { return std::tie(a, b); }
@@ -160,6 +162,7 @@ struct Maximum : BinaryOp<kernels::maximum> {
 
 struct Minimum : BinaryOp<kernels::minimum> {
   static constexpr std::string_view kName = "minimum";
+  static constexpr bool kTakesWideNumber = false;
   SavedInput<0> a{};
   SavedInput<1> b{};
   auto saved() { return std::tie(a, b); }
@@ -181,9 +184,11 @@ struct Atan2 : BinaryOp<kernels::atan2> {
   // d/dy = x / (x^2 + y^2), d/dx = -y / (x^2 + y^2)
   std::array<Variable, 2> backward(const Variable& dz, Needs needs) const {
     std::array<Variable, 2> dx;
-    const Variable scaled = dz / (x() * x() + y() * y());
-    if (needs[0]) dx[0] = reduce(0, scaled * x());
-    if (needs[1]) dx[1] = reduce(1, -scaled * y());
+    const DType wide = compute_dtype(dz.dtype());  // a square may not fit in 16 bits
+    const Variable x = this->x().to(wide), y = this->y().to(wide);
+    const Variable scaled = dz.to(wide) / (x * x + y * y);
+    if (needs[0]) dx[0] = reduce(0, scaled * x);
+    if (needs[1]) dx[1] = reduce(1, -scaled * y);
     return dx;
   }
 };
@@ -201,7 +206,9 @@ struct Fmod : BinaryOp<kernels::fmod> {
     if (needs[1]) {
       const Variable quotient = [&] {
         NoGrad constant;  // rounded: a / b may round up to the next whole number
-        return round((a() - fmod(a(), b())) / b());
+        const DType wide = compute_dtype(dy.dtype());
+        const Variable a = this->a().to(wide), b = this->b().to(wide);
+        return round((a - fmod(a, b)) / b);
       }();
       dx[1] = reduce(1, -dy * quotient);
     }
@@ -249,7 +256,7 @@ Variable& run_in_place(Variable& a, const Operand& b) {
   if (dtype != a.dtype())
     fail<DTypeError>(Op::kName, ": the result is ", name(dtype),
                      ", which does not fit in place into ", name(a.dtype()));
-  apply_in_place(Op{}, b.where, a, as_variable(Op::kName, b, dtype, a.device()));
+  apply_in_place(Op{}, b.where, a, as_factor(Op::kName, b, dtype, a.device()));
   return a;
 }
 

@@ -4,8 +4,10 @@
 // Dtypes are promoted as in PyTorch (core/base/dtype.h). Of two Variables, one without dimensions
 // counts like a number of its kind: float32 [2, 3] * float64 [] stays float32. A number takes the
 // type of the other operand unless it is of a higher kind; one that an integer type cannot hold is
-// an ArgumentError. Arithmetic on int8, int16 and bool is a KernelError: cast them. Integers wrap
-// around.
+// an ArgumentError. Arithmetic applies a number to sixteen-bit floats in float32 and rounds only
+// the result, so 1e-8 is not 0 beside float16; comparisons, maximum and minimum round the number
+// first. The same holds for a wider Variable without dimensions. Arithmetic on int8, int16 and bool
+// is a KernelError: cast them. Integers wrap around.
 //
 //   y = 2 * x - 1;
 //   y = maximum(x, 0.0);

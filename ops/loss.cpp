@@ -10,6 +10,7 @@
 #include "ops/catalog.h"
 #include "ops/index.h"
 #include "ops/internal/loss_reduction.h"
+#include "ops/internal/operands.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
@@ -94,8 +95,6 @@ Variable huber_loss(const Variable& x, const Variable& target, double delta, Red
 }
 
 namespace {
-
-DType compute_dtype(DType dtype) { return dtype == f16 || dtype == bf16 ? f32 : dtype; }
 
 /// The dimension of the classes: 1, or 0 of a single example.
 int class_dim(const Shape& shape) { return shape.rank() == 1 ? 0 : 1; }
@@ -216,7 +215,7 @@ struct CrossEntropy {
       ignored = unsqueeze(ignored, dim);
     }
     Variable g = reduction == Reduction::kNone ? unsqueeze(dy, dim) : dy;
-    if (scale) g = g * Variable(scale.to(x.dtype()));
+    if (scale) g = (g * Variable(scale)).to(x.dtype());
     const Variable dx = (softmax(x, dim) * sum(q, {dim}, /*keepdim=*/true) - q) * g;
     return where(ignored, 0, dx);
   }
@@ -283,8 +282,11 @@ Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions opti
   losses = tapegrad::where(ignored, {0, where}, {losses, where});
   if (options.reduction != Reduction::kMean) return reduced(losses, options.reduction, where);
   const Variable kept = logical_not(ignored, where).to(x.dtype(), where);
-  const Variable total = sum(weights ? times(kept, weights, where) : kept, where);
-  return div({sum(losses, where), where}, {total, where});
+  // Sums of many sixteen-bit values may not fit in sixteen bits; their quotient does.
+  const DType dtype = compute_dtype(x.dtype());
+  const Variable all = (weights ? times(kept, weights, where) : kept).to(dtype, where);
+  const Variable total = sum(losses.to(dtype, where), where);
+  return div({total, where}, {sum(all, where), where}).to(x.dtype(), where);
 }
 
 namespace {
@@ -306,11 +308,14 @@ struct BinaryCrossEntropy {
   }
 
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
-    const Variable x = this->x();
+    const DType dtype = compute_dtype(dy.dtype());  // float16 has no 1e-12
+    const Variable x = this->x().to(dtype), g = dy.to(dtype);
     std::array<Variable, 2> gradients;
-    if (needs[0]) gradients[0] = dy * (x - target()) / maximum((1 - x) * x, 1e-12);
+    if (needs[0]) gradients[0] = g * (x - target().to(dtype)) / maximum((1 - x) * x, 1e-12);
     if (needs[1])
-      gradients[1] = dy * (clamp(log1p(-x), {.min = -100.0}) - clamp(log(x), {.min = -100.0}));
+      gradients[1] = g * (clamp(log1p(-x), {.min = -100.0}) - clamp(log(x), {.min = -100.0}));
+    for (Variable& gradient : gradients)
+      if (gradient) gradient = gradient.to(dy.dtype());
     return gradients;
   }
 };

@@ -35,7 +35,7 @@ Variable nansum(const Variable& x, const Dims& dims, bool keepdim, Where where) 
 Variable nanmean(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   const ErrorLine line(where);
   if (!is_float(x.dtype())) fail<DTypeError>("nanmean: a float type is wanted, not ", x.dtype());
-  const DType dtype = size_of(x.dtype()) == 2 ? f32 : x.dtype();  // the sum may not fit in 16 bits
+  const DType dtype = compute_dtype(x.dtype());  // the sum may not fit in 16 bits
   const Variable count = sum(eq(x, x), dims, keepdim, where).to(dtype);
   return div({nansum(x.to(dtype), dims, keepdim, where), where}, {count, where}).to(x.dtype());
 }
@@ -79,6 +79,10 @@ Variable cov(const Variable& input, CovOptions options, Where where) {
     return in_float32(cov, where, input, options);
   const ErrorLine line(where);
   if (input.rank() > 2) fail<ShapeError>("cov: at most a matrix is wanted, not ", input.shape());
+  if (compute_dtype(input.dtype()) != input.dtype()) {
+    const DType wide = compute_dtype(input.dtype());  // counts and sums may not fit in 16 bits
+    return cov(input.to(wide, where), options, where).to(input.dtype(), where);
+  }
   const Variable floats = as_float(input, where);
   const Variable x = input.rank() == 2 ? floats : reshape(floats, {1, input.numel()}, where);
   const int64_t count = x.size(1);

@@ -47,7 +47,7 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
   if (waits && max_norm / (size + 1e-6) >= 1) return size;
   const Variable scale = minimum(max_norm / (total + 1e-6), 1.0);
   for (const Variable& param : params)
-    if (Variable grad = param.grad()) mul_(grad, scale.to(grad.device()).to(grad.dtype()));
+    if (Variable grad = param.grad()) mul_(grad, scale.to(grad.device()));
   return size;
 }
 

@@ -12,11 +12,11 @@ void register_arithmetic_kernels() {
   using D = Elementwise<Device>;
   constexpr TypeList<int8_t, int16_t, int32_t, int64_t, uint8_t> kIntegers{};
   constexpr TypeList<int8_t, int16_t, int32_t, int64_t, uint8_t, bool> kBits{};
-  D::template binary<kernels::xlogy, formulas::Xlogy>(kFloatTypes);
-  D::template binary<kernels::logaddexp, formulas::LogAddExp>(kFloatTypes);
-  D::template binary<kernels::hypot, formulas::Hypot>(kFloatTypes);
-  D::template binary<kernels::remainder, formulas::Remainder>(kNumberTypes);
-  D::template binary<kernels::floor_divide, formulas::FloorDivide>(kNumberTypes);
+  D::template arithmetic<kernels::xlogy, formulas::Xlogy>(kFloatTypes);
+  D::template arithmetic<kernels::logaddexp, formulas::LogAddExp>(kFloatTypes);
+  D::template arithmetic<kernels::hypot, formulas::Hypot>(kFloatTypes);
+  D::template arithmetic<kernels::remainder, formulas::Remainder>(kNumberTypes);
+  D::template arithmetic<kernels::floor_divide, formulas::FloorDivide>(kNumberTypes);
   D::template binary<kernels::bitwise_and, formulas::BitwiseAnd>(kBits);
   D::template binary<kernels::bitwise_or, formulas::BitwiseOr>(kBits);
   D::template binary<kernels::bitwise_xor, formulas::BitwiseXor>(kBits);
@@ -26,6 +26,9 @@ void register_arithmetic_kernels() {
   Device::template set<kernels::lerp>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& start, const Tensor& end,
                                   const Tensor& weight, Tensor& y) {
+        if (weight.dtype() != y.dtype())  // a number beside sixteen-bit floats
+          return Device::map_types(Type<T>{}, TypeList<T, T, Compute<T>>{}, formulas::Lerp{}, y,
+                                   start, end, weight);
         Device::template map<T>(formulas::Lerp{}, y, start, end, weight);
       });
 }

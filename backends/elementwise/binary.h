@@ -25,15 +25,15 @@ void register_mirrored() {
 template <typename Device>
 void register_binary_kernels() {
   using D = Elementwise<Device>;
-  D::template binary<kernels::add, formulas::Add>(kNumberTypes);
-  D::template binary<kernels::sub, formulas::Sub>(kNumberTypes);
-  D::template binary<kernels::mul, formulas::Mul>(kNumberTypes);
-  D::template binary<kernels::div, formulas::Div>(kFloatTypes);
-  D::template binary<kernels::pow, formulas::Pow>(kNumberTypes);
+  D::template arithmetic<kernels::add, formulas::Add>(kNumberTypes);
+  D::template arithmetic<kernels::sub, formulas::Sub>(kNumberTypes);
+  D::template arithmetic<kernels::mul, formulas::Mul>(kNumberTypes);
+  D::template arithmetic<kernels::div, formulas::Div>(kFloatTypes);
+  D::template arithmetic<kernels::pow, formulas::Pow>(kNumberTypes);
   D::template binary<kernels::maximum, formulas::Maximum>(kNumberTypes);
   D::template binary<kernels::minimum, formulas::Minimum>(kNumberTypes);
-  D::template binary<kernels::atan2, formulas::Atan2>(kFloatTypes);
-  D::template binary<kernels::fmod, formulas::Fmod>(kNumberTypes);
+  D::template arithmetic<kernels::atan2, formulas::Atan2>(kFloatTypes);
+  D::template arithmetic<kernels::fmod, formulas::Fmod>(kNumberTypes);
 
   D::template binary_predicate<kernels::eq, formulas::Eq>(kAllTypes);
   D::template binary_predicate<kernels::ne, formulas::Ne>(kAllTypes);

@@ -30,6 +30,23 @@ struct Elementwise {
           Device::template map<T>(Formula{}, y, a, b);
         });
   }
+  /// Beside sixteen-bit y one operand may be a float32 number, which is not rounded first. A kernel
+  /// is chosen by its first operand: that of float32 serves a number in front.
+  template <auto& kKernel, typename Formula, typename Types>
+  static void arithmetic(Types types) {
+    Device::template set<kKernel>(
+        types, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
+          if constexpr (std::is_same_v<T, float>) {
+            if (y.dtype() == f16) [[unlikely]]
+              return mixed<Formula, float16, float, float16>(a, b, y);
+            if (y.dtype() == bf16) [[unlikely]]
+              return mixed<Formula, bfloat16, float, bfloat16>(a, b, y);
+          } else if constexpr (std::is_same_v<Compute<T>, float>) {
+            if (b.dtype() == f32) return mixed<Formula, T, T, float>(a, b, y);
+          }
+          Device::template map<T>(Formula{}, y, a, b);
+        });
+  }
   /// y is bool.
   template <auto& kKernel, typename Formula, typename Types>
   static void unary_predicate(Types types) {
@@ -43,6 +60,12 @@ struct Elementwise {
         types, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
           Device::template map_to<bool, T>(Formula{}, y, a, b);
         });
+  }
+
+ private:
+  template <typename Formula, typename To, typename A, typename B>
+  [[gnu::noinline]] static void mixed(const Tensor& a, const Tensor& b, Tensor& y) {
+    Device::map_types(Type<To>{}, TypeList<A, B>{}, Formula{}, y, a, b);
   }
 };
 

@@ -35,19 +35,40 @@ Variable as_variable(std::string_view op, const Operand& x, DType dtype, Device 
   return Variable(Tensor::full({}, x.number, dtype, device));
 }
 
+Variable as_factor(std::string_view op, const Operand& x, DType dtype, Device device) {
+  const DType wide = compute_dtype(dtype);
+  if (wide == dtype) return as_variable(op, x, dtype, device);
+  const bool is_wide = !x.variable || (x.variable->rank() == 0 && is_float(x.variable->dtype()) &&
+                                       x.variable->dtype() != dtype);
+  return as_variable(op, x, is_wide ? wide : dtype, device);
+}
+
+namespace {
+
+/// Of operands of two dtypes: whether the result has that of b. DTypeError unless one is a float32
+/// number beside sixteen-bit floats.
+[[gnu::cold]] bool has_type_of_b(std::string_view op, const Tensor& a, const Tensor& b) {
+  if (!is_wide_number(a, b) && !is_wide_number(b, a)) check_same_dtype(op, a, b);
+  return is_wide_number(a, b);
+}
+
+}  // namespace
+
+// One return: the result is built where the caller wants it.
 Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b) {
   check_same_device(kernel.name(), a, b);
-  check_same_dtype(kernel.name(), a, b);
+  const bool is_like_b = a.dtype() != b.dtype() && has_type_of_b(kernel.name(), a, b);
   const bool has_shape_of_a = b.rank() == 0 || a.shape() == b.shape();
-  Tensor y = has_shape_of_a ? a.empty_like()
-                            : a.empty_like(broadcast(kernel.name(), a.shape(), b.shape()));
+  Tensor y = is_like_b        ? b.empty_like()
+             : has_shape_of_a ? a.empty_like()
+                              : a.empty_like(broadcast(kernel.name(), a.shape(), b.shape()));
   kernel(a, b, y);
   return y;
 }
 
 void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a) {
   check_same_device(kernel.name(), a, b);
-  check_same_dtype(kernel.name(), a, b);
+  if (!is_wide_number(b, a)) check_same_dtype(kernel.name(), a, b);
   if (a.shape() != b.shape() && broadcast(kernel.name(), a.shape(), b.shape()) != a.shape())
     fail<ShapeError>(kernel.name(), ": ", b.shape(), " does not fit in place into ", a.shape());
   const bool same_layout = a.strides() == b.strides() && a.layout().offset == b.layout().offset &&

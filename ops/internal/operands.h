@@ -22,6 +22,19 @@ void check_fits(std::string_view op, const Number& number, DType dtype);
 /// The operand as a variable of the dtype.
 auto as_variable(std::string_view op, const Operand& x, DType dtype, Device device) -> Variable;
 
+/// The operand as a variable that arithmetic with a result of the dtype takes: of the dtype, or,
+/// beside sixteen-bit floats, a number or a wider variable without dimensions as float32, the type
+/// they are computed in. 1e-8 is 0 in float16 and 70000 is infinite.
+auto as_factor(std::string_view op, const Operand& x, DType dtype, Device device) -> Variable;
+
+/// The type that values of the dtype are computed in: float32 for sixteen-bit floats, else itself.
+inline DType compute_dtype(DType dtype) { return dtype == f16 || dtype == bf16 ? f32 : dtype; }
+
+/// Whether x is such a float32 number beside sixteen-bit floats.
+inline bool is_wide_number(const Tensor& x, const Tensor& other) {
+  return x.rank() == 0 && x.dtype() == f32 && other.dtype() != compute_dtype(other.dtype());
+}
+
 inline Device device_of(const Operand& a, const Operand& b) {
   return (a.variable ? a.variable : b.variable)->device();
 }
@@ -42,7 +55,7 @@ struct UnaryOp {
   void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
 };
 
-/// The kernel's result as a new tensor.
+/// The kernel's result as a new tensor. One operand may be a float32 number (is_wide_number).
 Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b);
 /// The kernel's result written over a.
 void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a);
@@ -50,16 +63,28 @@ void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a)
 /// What every arithmetic op of two operands has.
 template <const kernels::Binary& kernel>
 struct BinaryOp {
-  Unbroadcast<2> reduce{};
+  static constexpr bool kTakesWideNumber = true;
+  Unbroadcast<2> shapes;
+  DType dtypes[2];  // of the operands
+
+  BinaryOp() {}  // user-provided: else `Mul{}` clears all of a Mul first
 
   Tensor forward(const Tensor& a, const Tensor& b) {
+    dtypes[0] = a.dtype(), dtypes[1] = b.dtype();
     if (a.shape() != b.shape())
-      reduce.remember(broadcast(kernel.name(), a.shape(), b.shape()), a, b);
+      shapes.remember(broadcast(kernel.name(), a.shape(), b.shape()), a, b);
     return compute(kernel, a, b);
   }
   void write(const Tensor& a, const Tensor& b, Tensor& y) {
-    reduce.remember(y.shape(), a, b);
+    dtypes[0] = a.dtype(), dtypes[1] = b.dtype();
+    shapes.remember(y.shape(), a, b);
     compute_in_place(kernel, b, y);
+  }
+  /// The gradient of an operand from that of all elements: of the operand's shape and type.
+  Variable reduce(size_t input, const Variable& dx) const {
+    if (dx.dtype() != dtypes[input]) [[unlikely]]
+      return shapes(input, dx.to(dtypes[input]));
+    return shapes(input, dx);
   }
 };
 
@@ -85,12 +110,21 @@ struct Predicate {
   }
 };
 
-/// Applies the op to the operands as variables of one dtype.
+template <typename Op>
+constexpr bool takes_wide_number() {
+  if constexpr (requires { Op::kTakesWideNumber; })
+    return Op::kTakesWideNumber;
+  else
+    return false;
+}
+
+/// Applies the op to the operands as variables for a result of the dtype.
 template <typename Op>
 auto run_as(const Operand& a, const Operand& b, DType dtype) {
   const Device device = device_of(a, b);
-  return apply(Op{}, a.where, as_variable(Op::kName, a, dtype, device),
-               as_variable(Op::kName, b, dtype, device));
+  constexpr auto convert = takes_wide_number<Op>() ? as_factor : as_variable;
+  return apply(Op{}, a.where, convert(Op::kName, a, dtype, device),
+               convert(Op::kName, b, dtype, device));
 }
 
 template <typename Op>

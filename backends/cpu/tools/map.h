@@ -10,7 +10,7 @@
 // Floats are always computed in batches: tails and strided operands are first gathered into a
 // batch, so a value does not depend on its position, layout or thread. A formula sees V = a batch
 // of float or double for float tensors (float for sixteen-bit types), and V = the element type for
-// integers and bool. Formulas with different element types (comparisons), and formulas that declare
+// integers and bool. Formulas whose V differ (comparisons), and formulas that declare
 // `static constexpr bool kScalar = true`, see scalars. Such formulas have no vector form or are
 // exact, so they give one value everywhere, too.
 //
@@ -68,8 +68,8 @@ constexpr bool is_scalar() {
 /// of broadcast operands it costs a few useless hints.
 template <bool kFromMemory, typename To, typename From, typename F, typename... More>
 void evaluate(const F& f, To* y, int64_t count, const From* x, const More*... more) {
-  if constexpr (kIsFloat<To> && !is_scalar<F>() && std::is_same_v<To, From> &&
-                (std::is_same_v<To, More> && ...)) {
+  if constexpr (kIsFloat<To> && !is_scalar<F>() && std::is_same_v<Compute<To>, Compute<From>> &&
+                (std::is_same_v<Compute<To>, Compute<More>> && ...)) {
     int64_t i = 0;
     for (; i + kLanes<To> <= count; i += kLanes<To>) {
       if constexpr (kFromMemory) {
