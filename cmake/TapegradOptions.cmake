@@ -42,10 +42,12 @@ find_path(TAPEGRAD_OPENBLAS_INCLUDE NAMES cblas.h PATH_SUFFIXES openblas-openmp
 # Compile options of the library. The last two flags are for the shared library, where calls through
 # its own PLT and TLS would take half of a small op's time.
 function(tapegrad_compile_options target)
-  set(flags -Wall -Wextra -Wpedantic -ffp-contract=off $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>
+  set(flags -Wall -Wextra -Wpedantic $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>
+            -ffp-contract=off $<$<BOOL:${TAPEGRAD_WERROR}>:-Werror>
             -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>
             $<$<CONFIG:Release>:-O2>)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
+  target_link_libraries(${target} PRIVATE absl::core_headers)
 endfunction()
 
 # tapegrad_library(static STATIC): adds one of the two libraries, which share their objects.

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #endif
 
 #include "core/base/error.h"
+#include "core/base/internal/mutex.h"
 #include "core/base/internal/sanitizer.h"
 #include "core/dispatch/internal/backends.h"
 
@@ -47,9 +47,9 @@ void system_free(void* block, size_t size) {
 class CpuAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, Device) override {
+    const MutexLock lock(mutex_);
     if (bytes > size_t(1) << 62) out_of_memory(bytes);
     const size_t size = size_class(bytes);
-    std::lock_guard lock(mutex_);
     void* block = take(size);
     stats_.in_use += int64_t(size);
     stats_.peak = std::max(stats_.peak, stats_.in_use);
@@ -61,7 +61,7 @@ class CpuAllocator final : public Allocator {
 
   void deallocate(void* block, size_t bytes, Device) noexcept override {
     const size_t size = size_class(bytes);
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stats_.in_use -= int64_t(size);
     try {
       free_[size].push_back(block);
@@ -73,24 +73,24 @@ class CpuAllocator final : public Allocator {
   }
 
   MemoryStats stats(Device) const override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return stats_;
   }
   void reset_peak(Device) override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stats_.peak = stats_.in_use;
   }
   void set_limit(int64_t bytes, Device) override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stats_.limit = bytes;
   }
   void empty_cache(Device) override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     release_cache();
   }
 
  private:
-  void* take(size_t size) {
+  void* take(size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (auto found = free_.find(size); found != free_.end() && !found->second.empty()) {
       void* block = found->second.back();
       found->second.pop_back();
@@ -108,25 +108,25 @@ class CpuAllocator final : public Allocator {
     return block;
   }
 
-  bool fits(size_t size) const {
+  bool fits(size_t size) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return stats_.limit < 0 || stats_.in_use + stats_.cached + int64_t(size) <= stats_.limit;
   }
 
-  void release_cache() {
+  void release_cache() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (auto& [size, blocks] : free_)
       for (void* block : blocks) system_free(block, size);
     free_.clear();
     stats_.cached = 0;
   }
 
-  [[noreturn]] void out_of_memory(size_t bytes) const {
+  [[noreturn]] void out_of_memory(size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     fail<OutOfMemory>("cpu: out of memory: ", bytes, " bytes wanted, ", stats_.in_use,
                       " in use, peak ", stats_.peak, ", limit ", stats_.limit);
   }
 
-  mutable std::mutex mutex_;
-  std::unordered_map<size_t, std::vector<void*>> free_;
-  MemoryStats stats_;
+  mutable Mutex mutex_;
+  std::unordered_map<size_t, std::vector<void*>> free_ ABSL_GUARDED_BY(mutex_);
+  MemoryStats stats_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// Never destroyed: tensors in static variables may die after everything else.

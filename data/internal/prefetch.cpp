@@ -22,7 +22,7 @@ Prefetch::~Prefetch() { stop(); }
 
 void Prefetch::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   room_.notify_all();
@@ -34,10 +34,9 @@ void Prefetch::work() {
   for (;;) {
     int64_t number;
     {
-      std::unique_lock lock(mutex_);
-      room_.wait(lock, [&] {
-        return stopping_ || claimed_ == end_ || claimed_ < delivered_ + int64_t(slots_.size());
-      });
+      const MutexLock lock(mutex_);
+      while (!stopping_ && claimed_ < end_ && claimed_ >= delivered_ + int64_t(slots_.size()))
+        room_.wait(mutex_);
       if (stopping_ || claimed_ == end_) return;
       number = claimed_++;
       if (claimed_ == end_) room_.notify_all();  // wakes the other workers, which then end
@@ -50,7 +49,7 @@ void Prefetch::work() {
     }
     result.ready = true;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       slots_[size_t(number) % slots_.size()] = std::move(result);
     }
     ready_.notify_one();
@@ -60,10 +59,10 @@ void Prefetch::work() {
 bool Prefetch::next(Example& batch) {
   Slot taken;
   {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (delivered_ == end_) return false;
     Slot& slot = slots_[size_t(delivered_) % slots_.size()];
-    ready_.wait(lock, [&] { return slot.ready; });
+    while (!slot.ready) ready_.wait(mutex_);
     taken = std::move(slot);
     slot = {};
     ++delivered_;

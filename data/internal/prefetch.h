@@ -4,10 +4,10 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "core/base/internal/mutex.h"
 #include "data/loader.h"
 
 namespace tapegrad {
@@ -36,12 +36,12 @@ class Prefetch final : public BatchStream {
 
   std::function<Example(int64_t)> read_;
   const int64_t end_;
-  std::mutex mutex_;
-  std::condition_variable room_, ready_;
-  std::vector<Slot> slots_;
-  int64_t claimed_;    // next number that a worker claims
-  int64_t delivered_;  // next number that the consumer takes
-  bool stopping_ = false;
+  Mutex mutex_;
+  std::condition_variable_any room_, ready_;
+  std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
+  int64_t claimed_ ABSL_GUARDED_BY(mutex_);    // next number that a worker claims
+  int64_t delivered_ ABSL_GUARDED_BY(mutex_);  // next number that the consumer takes
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

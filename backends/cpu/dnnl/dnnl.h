@@ -4,13 +4,13 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "backends/cpu/tools/threads.h"
 #include "core/base/error.h"
+#include "core/base/internal/mutex.h"
 #include "core/base/tensor.h"
 
 namespace tapegrad::backends::cpu {
@@ -47,7 +47,7 @@ class PlanCache {
   /// Returns the cached plan of a problem, or make(problem) if there is none.
   template <typename Make>
   std::shared_ptr<const Plan> find(const Problem& problem, Make make) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = by_problem_.find(problem); found != by_problem_.end()) {
       order_.splice(order_.begin(), order_, found->second);
       return found->second->second;
@@ -64,9 +64,10 @@ class PlanCache {
  private:
   static constexpr size_t kCapacity = 512;
 
-  std::mutex mutex_;
-  std::list<std::pair<Problem, std::shared_ptr<const Plan>>> order_;
-  std::map<Problem, typename decltype(order_)::iterator> by_problem_;
+  using Order = std::list<std::pair<Problem, std::shared_ptr<const Plan>>>;
+  Mutex mutex_;
+  Order order_ ABSL_GUARDED_BY(mutex_);
+  std::map<Problem, typename Order::iterator> by_problem_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tapegrad::backends::cpu

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <list>
-#include <mutex>
 #include <numbers>
+
+#include "core/base/internal/mutex.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -237,10 +238,11 @@ void FftPlan<T>::make_chirp() {
 template <typename T>
 std::shared_ptr<const FftPlan<T>> FftPlan<T>::of(int64_t n) {
   constexpr size_t kKept = 16;
-  static std::mutex mutex;
-  static std::list<std::shared_ptr<const FftPlan>> plans;  // the latest first
+  static Mutex mutex;
+  // The plan used last is the first.
+  static std::list<std::shared_ptr<const FftPlan>> plans ABSL_GUARDED_BY(mutex);
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     for (auto plan = plans.begin(); plan != plans.end(); ++plan)
       if ((*plan)->length() == n) {
         plans.splice(plans.begin(), plans, plan);
@@ -248,7 +250,7 @@ std::shared_ptr<const FftPlan<T>> FftPlan<T>::of(int64_t n) {
       }
   }
   const auto plan = std::make_shared<const FftPlan>(n);
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   plans.push_front(plan);
   if (plans.size() > kKept) plans.pop_back();
   return plan;

@@ -3,13 +3,13 @@
 #include <cublas_v2.h>
 
 #include <limits>
-#include <mutex>
 #include <unordered_map>
 
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/library.h"
 #include "backends/cuda/runtime/stream.h"
 #include "core/base/error.h"
+#include "core/base/internal/mutex.h"
 #include "core/cuda.h"
 #include "ops/matmul.h"
 
@@ -47,11 +47,12 @@ void check(cublasStatus_t status, std::string_view call) {
 
 /// One for each device, used by one thread at a time. Never destroyed.
 struct Library {
-  std::mutex mutex;
-  cublasHandle_t handle = nullptr;
-  std::unordered_map<cudaStream_t, Tensor> workspaces;
+  Mutex mutex;
+  cublasHandle_t handle ABSL_GUARDED_BY(mutex) = nullptr;
+  std::unordered_map<cudaStream_t, Tensor> workspaces ABSL_GUARDED_BY(mutex);
 
-  const Tensor& workspace(tapegrad::Device device, cudaStream_t stream) {
+  const Tensor& workspace(tapegrad::Device device, cudaStream_t stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     Tensor& workspace = workspaces[stream];
     if (!workspace) workspace = Tensor::empty({int64_t(kWorkspace)}, u8, device);
     return workspace;
@@ -59,7 +60,8 @@ struct Library {
 };
 
 /// Ready for work in the stream. The workspace is ours, so that cuBLAS allocates nothing itself.
-void prepare(Library& library, cudaStream_t stream, tapegrad::Device device) {
+void prepare(Library& library, cudaStream_t stream, tapegrad::Device device)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(library.mutex) {
   if (library.handle == nullptr) check(cublas().create(&library.handle), "cublasCreate");
   check(cublas().set_stream(library.handle, stream), "cublasSetStream");
   check(cublas().set_workspace(library.handle, library.workspace(device, stream).data<uint8_t>(),
@@ -82,7 +84,7 @@ int checked_int(int64_t size) {
 
 Tensor workspace_of(tapegrad::Device device, cudaStream_t stream) {
   Library& library = library_of(device);
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   return library.workspace(device, stream);
 }
 
@@ -123,7 +125,7 @@ void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64
   const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   // cuBLAS is column-major: what it sees is c^T = b^T a^T.
   Library& library = library_of(where.device());
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   prepare(library, stream, where.device());
   check(
       cublas().gemm(library.handle, operation(b), operation(a), checked_int(p.n), checked_int(p.m),

@@ -10,7 +10,6 @@
 #include <compare>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "backends/cuda/runtime/address.h"
@@ -18,6 +17,7 @@
 #include "backends/cuda/runtime/library.h"
 #include "backends/cuda/runtime/stream.h"
 #include "core/base/error.h"
+#include "core/base/internal/mutex.h"
 #include "core/cuda.h"
 
 namespace tapegrad::backends::cuda {
@@ -160,12 +160,12 @@ class Preference {
 struct Library {
   static constexpr size_t kMostPlans = 1024;
 
-  std::mutex mutex;
-  cublasLtHandle_t handle = nullptr;
-  std::map<Problem, Plan> plans;
+  Mutex mutex;
+  cublasLtHandle_t handle ABSL_GUARDED_BY(mutex) = nullptr;
+  std::map<Problem, Plan> plans ABSL_GUARDED_BY(mutex);
 
   /// The plan, with the pointers of its epilogue set.
-  Plan& plan_for(const Problem& p, const Beside& beside) {
+  Plan& plan_for(const Problem& p, const Beside& beside) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (const auto known = plans.find(p); known != plans.end()) {
       if (known->second.is_found) known->second.set_pointers(beside);
       return known->second;
@@ -287,7 +287,7 @@ bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, co
   const cudaStream_t stream = stream_of(where);
   const Tensor workspace = workspace_of(where.device(), stream);
   Library& library = library_of(where.device());
-  const std::lock_guard lock(library.mutex);
+  const MutexLock lock(library.mutex);
   if (library.handle == nullptr) check(lt().create(&library.handle), "cublasLtCreate");
   Plan& plan = library.plan_for(problem, beside);
   if (!plan.is_found) return false;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <set>
 #include <sstream>
 #include <unordered_map>
@@ -16,6 +15,7 @@
 #include "backends/cuda/runtime/pinned.h"
 #include "backends/cuda/runtime/stream.h"
 #include "core/base/error.h"
+#include "core/base/internal/mutex.h"
 #include "core/cuda.h"
 #include "core/dispatch/internal/backends.h"
 
@@ -72,8 +72,8 @@ class Memory {
  public:
   void* allocate(size_t bytes, tapegrad::Device device) {
     const cudaStream_t stream = stream_of(device);
+    const MutexLock lock(mutex_);
     if (bytes > size_t(1) << 62) out_of_memory(bytes, device);
-    const std::lock_guard lock(mutex_);
     Block* block = is_direct() ? take_segment(std::max<size_t>(bytes, 1), stream, false, device)
                                : take(round_up(std::max<size_t>(bytes, 1), kRound), stream, device);
     block->free = false;
@@ -86,7 +86,7 @@ class Memory {
   }
 
   void deallocate(void* data) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = taken_.find(data);
     Block* block = found->second;
     taken_.erase(found);
@@ -104,14 +104,14 @@ class Memory {
   }
 
   Home home_of(void* data) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = taken_.find(data);
     return found != taken_.end() ? Home{found->second->pool, found->second->stream} : Home{-1};
   }
 
   /// All that it has is as other memory, in the stream: nothing uses it any more.
   void release_pool(int64_t pool, cudaStream_t stream) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto& [data, block] : taken_)
       if (block->pool == pool) block->pool = 0, block->stream = stream;
     for (FreeBlocks* blocks : {&small_, &large_})
@@ -129,36 +129,39 @@ class Memory {
   }
 
   MemoryStats stats() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return stats_;
   }
   std::vector<PoolStats> pools() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return count_pools();
   }
   std::string summary() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return describe();
   }
   void reset_peak() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stats_.peak = stats_.in_use;
   }
   void set_limit(int64_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stats_.limit = bytes;
   }
   void empty_cache(tapegrad::Device device) {
     stream_of(device);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     release_segments();
   }
 
  private:
-  FreeBlocks& free_of(const Block& block) { return block.small ? small_ : large_; }
+  FreeBlocks& free_of(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return block.small ? small_ : large_;
+  }
 
   /// The smallest free block that is large enough, cut to size.
-  Block* take(size_t size, cudaStream_t stream, tapegrad::Device device) {
+  Block* take(size_t size, cudaStream_t stream, tapegrad::Device device)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const bool small = size <= kSmall;
     FreeBlocks& blocks = small ? small_ : large_;
     Block wanted;
@@ -178,7 +181,7 @@ class Memory {
     return block;
   }
 
-  void cut(Block* block, size_t size) {
+  void cut(Block* block, size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto* rest = new Block(*block);
     rest->data += size;
     rest->size -= size;
@@ -200,7 +203,7 @@ class Memory {
   }
 
   /// The block and what is free beside it, as one.
-  Block* join(Block* block) {
+  Block* join(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (Block* behind = block->behind; behind != nullptr && behind->free) {
       free_of(*behind).erase(behind);
       unite(block, behind);
@@ -213,7 +216,8 @@ class Memory {
     return block;
   }
 
-  Block* take_segment(size_t size, cudaStream_t stream, bool small, tapegrad::Device device) {
+  Block* take_segment(size_t size, cudaStream_t stream, bool small, tapegrad::Device device)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     void* data = fits(size) ? system_allocate(size) : nullptr;
     if (data == nullptr) {
       stop_recording("memory ran out");
@@ -247,12 +251,12 @@ class Memory {
     return data;
   }
 
-  bool fits(size_t size) const {
+  bool fits(size_t size) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return stats_.limit < 0 || stats_.in_use + stats_.cached + int64_t(size) <= stats_.limit;
   }
 
   /// Gives segments that are free from end to end back to the device.
-  void release_segments() {
+  void release_segments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     TG_CUDA(cudaDeviceSynchronize());
     for (FreeBlocks* blocks : {&small_, &large_})
       for (auto i = blocks->begin(); i != blocks->end();) {
@@ -268,19 +272,20 @@ class Memory {
       }
   }
 
-  [[noreturn]] void out_of_memory(size_t bytes, tapegrad::Device device) const {
+  [[noreturn]] void out_of_memory(size_t bytes, tapegrad::Device device) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     fail<OutOfMemory>(current_op(), ": ", device, " is out of memory: ", bytes, " bytes wanted\n",
                       describe());
   }
 
   template <typename Visit>
-  void for_each_block(const Visit& visit) const {
+  void for_each_block(const Visit& visit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (const auto& [data, block] : taken_) visit(*block);
     for (const FreeBlocks* blocks : {&small_, &large_})
       for (const Block* block : *blocks) visit(*block);
   }
 
-  std::vector<PoolStats> count_pools() const {
+  std::vector<PoolStats> count_pools() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::map<int64_t, PoolStats> pools;
     for_each_block([&](const Block& block) {
       PoolStats& pool = pools[block.pool];
@@ -294,7 +299,7 @@ class Memory {
   }
 
   /// The device must be this thread's.
-  std::string describe() const {
+  std::string describe() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     int64_t tensors = 0, workspaces = 0, graphs = 0, pools = 0, largest = 0;
     for_each_block([&](const Block& block) {
       if (block.free)
@@ -321,10 +326,10 @@ class Memory {
     return text.str();
   }
 
-  mutable std::mutex mutex_;
-  FreeBlocks small_, large_;
-  std::unordered_map<void*, Block*> taken_;
-  MemoryStats stats_;
+  mutable Mutex mutex_;
+  FreeBlocks small_ ABSL_GUARDED_BY(mutex_), large_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<void*, Block*> taken_ ABSL_GUARDED_BY(mutex_);
+  MemoryStats stats_ ABSL_GUARDED_BY(mutex_);
 };
 
 class DeviceAllocator final : public Allocator {

@@ -6,10 +6,10 @@
 #include <limits>
 #include <list>
 #include <map>
-#include <mutex>
 
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/stream.h"
+#include "core/base/internal/mutex.h"
 #include "core/cuda.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/op.h"
@@ -52,7 +52,7 @@ class Pool {
 
   /// By way of a block.
   void copy(const void* from, void* to, size_t bytes, cudaStream_t stream) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Blocks one = take(size_of_block(bytes));
     std::memcpy(one.front().data, from, bytes);
     const cudaError_t status = read(one.front(), to, bytes, stream);
@@ -62,26 +62,26 @@ class Pool {
 
   /// A block for somebody who gives it back with release().
   std::byte* lend(size_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Blocks one = take(size_of_block(bytes));
     std::byte* data = one.front().data;
     lent_[data].swap(one);
     return data;
   }
   void release(std::byte* data) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = lent_.find(data);
     put_back(it->second);
     lent_.erase(it);
   }
   bool has_lent(const std::byte* data) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return lent_.contains(data);
   }
   /// From within a lent block, if `data` is one.
   bool copy_lent(const std::byte* data, const void* from, void* to, size_t bytes,
                  cudaStream_t stream) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = lent_.find(data);
     if (it == lent_.end()) return false;
     const Block& block = it->second.front();
@@ -91,7 +91,7 @@ class Pool {
   }
 
   MemoryStats stats() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     MemoryStats stats = stats_;
     for (const auto& [size, blocks] : blocks_)
       for (const Block& block : blocks)
@@ -101,10 +101,11 @@ class Pool {
   }
 
   void empty() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto& [size, blocks] : blocks_)
-      std::erase_if(blocks,
-                    [&](const Block& block) { return block.is_read() && give_back(block); });
+      std::erase_if(blocks, [&](const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return block.is_read() && give_back(block);
+      });
   }
 
  private:
@@ -117,7 +118,7 @@ class Pool {
   }
 
   /// A block whose copy is done. The one used longest ago is done first, nearly always.
-  Blocks take(size_t size) {
+  Blocks take(size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ++stats_.allocations;
     Blocks& blocks = blocks_[size];
     if (blocks.empty() || !blocks.front().is_read()) {
@@ -128,12 +129,12 @@ class Pool {
     one.splice(one.begin(), blocks, blocks.begin());
     return one;
   }
-  void put_back(Blocks& one) noexcept {
+  void put_back(Blocks& one) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Blocks& blocks = blocks_.find(one.front().size)->second;
     blocks.splice(blocks.end(), one);
   }
 
-  Blocks create(size_t size) {
+  Blocks create(size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Blocks one{Block{.size = size}};
     Block& block = one.front();
     TG_CUDA(cudaEventCreateWithFlags(&block.read, cudaEventDisableTiming));
@@ -146,7 +147,7 @@ class Pool {
     return one;
   }
 
-  bool give_back(const Block& block) {
+  bool give_back(const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     total_ -= int64_t(block.size);
     TG_CUDA(cudaFreeHost(block.data));
     TG_CUDA(cudaEventDestroy(block.read));
@@ -154,11 +155,13 @@ class Pool {
   }
 
   const int64_t most_;
-  mutable std::mutex mutex_;
-  std::map<size_t, Blocks> blocks_;          // by size; the one used last is the last
-  std::map<const std::byte*, Blocks> lent_;  // one each, which nothing need be allocated to return
-  int64_t total_ = 0;
-  MemoryStats stats_;  // without in_use and cached
+  mutable Mutex mutex_;
+  /// Free blocks by size; the block used last is the last.
+  std::map<size_t, Blocks> blocks_ ABSL_GUARDED_BY(mutex_);
+  /// Lists of one block each, so that returning a block allocates nothing.
+  std::map<const std::byte*, Blocks> lent_ ABSL_GUARDED_BY(mutex_);
+  int64_t total_ ABSL_GUARDED_BY(mutex_) = 0;
+  MemoryStats stats_ ABSL_GUARDED_BY(mutex_);  // without in_use and cached
 };
 
 /// What values go by way of, and what pinned tensors lie in.

@@ -1,10 +1,9 @@
 #include "backends/cuda/runtime/stream.h"
 
-#include <mutex>
-
 #include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/runtime/api.h"
 #include "core/base/error.h"
+#include "core/base/internal/mutex.h"
 #include "core/cuda.h"
 #include "core/dispatch/internal/backends.h"
 
@@ -51,10 +50,10 @@ cudaStream_t create_stream() {
 
 /// The streams of one device. Never destroyed: tensors may die after everything else.
 struct Streams {
-  std::mutex mutex;
-  cudaStream_t shared = nullptr;  // what every thread begins with
-  cudaStream_t side[kSideStreams] = {};
-  int next = 0;
+  Mutex mutex;
+  cudaStream_t shared ABSL_GUARDED_BY(mutex) = nullptr;  // what every thread begins with
+  cudaStream_t side[kSideStreams] ABSL_GUARDED_BY(mutex) = {};
+  int next ABSL_GUARDED_BY(mutex) = 0;
   RecordingStream recording;
 };
 Streams& streams(int device) {
@@ -65,7 +64,7 @@ Streams& streams(int device) {
 /// The device must be this thread's.
 cudaStream_t shared_stream(int device) {
   Streams& s = streams(device);
-  const std::lock_guard lock(s.mutex);
+  const MutexLock lock(s.mutex);
   if (s.shared == nullptr) s.shared = create_stream();
   return s.shared;
 }
@@ -122,14 +121,14 @@ cudaStream_t set_stream(tapegrad::Device device, cudaStream_t stream) {
 
 bool has_side_streams(tapegrad::Device device) {
   Streams& s = streams(device.index);
-  const std::lock_guard lock(s.mutex);
+  const MutexLock lock(s.mutex);
   return s.side[0] != nullptr;
 }
 
 RecordingStream& recording_stream(tapegrad::Device device) {
   use(device);
   Streams& s = streams(device.index);
-  const std::lock_guard lock(s.mutex);
+  const MutexLock lock(s.mutex);
   if (s.recording.stream == nullptr) s.recording.stream = create_stream();
   return s.recording;
 }
@@ -193,7 +192,7 @@ void synchronize(Device device) {
 Stream Stream::create(Device device) {
   require_cuda(device, "cuda::Stream");
   Streams& s = streams(device.index);
-  const std::lock_guard lock(s.mutex);
+  const MutexLock lock(s.mutex);
   cudaStream_t& side = s.side[s.next++ % kSideStreams];
   if (side == nullptr) side = create_stream();
   return Stream(device, side);
