@@ -14,7 +14,7 @@ Variable leaky_relu(const Variable& x, double negative_slope = 0.01,
                     Where where = Where::current());
 /// x where x > 0, else alpha * (exp(x) - 1).
 Variable elu(const Variable& x, double alpha = 1.0, Where where = Where::current());
-/// scale * elu(x, alpha) with the two constants of Klambauer et al. 2017.
+/// scale * elu(x, alpha) with the constants of Klambauer et al. 2017.
 Variable selu(const Variable& x, Where where = Where::current());
 
 enum class Gelu { kErf, kTanh };
@@ -37,7 +37,7 @@ Variable logsigmoid(const Variable& x, Where where = Where::current());
 Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0,
                   Where where = Where::current());
 
-// Composed of other ops, in ops/activation_composed.cpp.
+// Composed ops, defined in ops/activation_composed.cpp.
 
 /// x where x > 0, else weight * x. weight has one element, or one for each channel (dimension 1).
 Variable prelu(const Variable& x, const Variable& weight, Where where = Where::current());
@@ -55,7 +55,7 @@ Variable softsign(const Variable& x, Where where = Where::current());    // x / 
 /// a * sigmoid(b) for the two halves of x along dim. ShapeError when its size is odd.
 Variable glu(const Variable& x, int dim = -1, Where where = Where::current());
 
-/// Written into x.
+/// In-place variants.
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
@@ -69,11 +69,11 @@ Tensor to_overwrite(const Variable& dy);
 
 namespace kernels {
 
-// Each gradient is dx from dy and x, or from dy and y where it says so.
+// Gradients dx are computed from dy and x, except where marked.
 using ActivationGradient = Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)>;
 
 extern Unary sigmoid, relu, gelu_erf, gelu_tanh, silu, mish, hardsigmoid, hardswish, log_sigmoid;
-extern ActivationGradient sigmoid_backward, relu_backward;  // from y
+extern ActivationGradient sigmoid_backward, relu_backward;  // from dy and y
 extern ActivationGradient gelu_erf_backward, gelu_tanh_backward, silu_backward, mish_backward,
     hardswish_backward;
 extern Kernel<void(const Tensor& x, double slope, Tensor& y)> leaky_relu;

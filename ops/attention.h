@@ -1,4 +1,4 @@
-// Attention, and sums over bags of embeddings.
+// Scaled dot-product attention and embedding bags.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,21 @@
 namespace tapegrad {
 
 struct AttentionOptions {
-  Variable attn_mask = {};  // [..., l, s], broadcast: bool, true where a key takes part; or added
-  double dropout_p = 0.0;   // of the shares; always applied, so 0 unless training
-  bool is_causal = false;   // query i sees keys 0 ... i; not together with attn_mask
-  std::optional<double> scale = {};  // 1 / sqrt(e) when not given
+  /// [..., l, s], broadcast. A bool mask is true where a key takes part; a float mask is added to
+  /// the scores.
+  Variable attn_mask = {};
+  /// Dropout probability of the attention weights. Always applied: pass 0 in evaluation.
+  double dropout_p = 0.0;
+  bool is_causal = false;            // query i sees keys 0 ... i; excludes attn_mask
+  std::optional<double> scale = {};  // default 1 / sqrt(e)
 };
-/// softmax(query key^T scale + mask) value. query [..., l, e], key [..., s, e], value [..., s, v];
-/// the dimensions in front broadcast; the result is [..., l, v]. A query that a bool mask lets see
-/// no key gives 0.
-/// The l x s scores are not stored, but made a block at a time, and again for the gradient: unless
-/// a mask wants a gradient, dimensions in front broadcast, or a GPU's kernel does not take them.
+/// Returns softmax(query key^T scale + mask) value, with shape [..., l, v]. query is [..., l, e],
+/// key [..., s, e] and value [..., s, v]; the leading dimensions broadcast. A query for which a
+/// bool mask hides every key gives 0.
+///
+/// Usually the [l, s] scores are computed block by block and never stored; the backward pass
+/// computes them again. They are stored if the mask requires a gradient, if leading dimensions
+/// broadcast, or if the GPU has no blockwise kernel for the operands.
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, AttentionOptions options = {},
                                       Generator& generator = default_generator(),
@@ -27,14 +32,14 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
 enum class BagMode { kSum, kMean, kMax };
 struct EmbeddingBagOptions {
   BagMode mode = BagMode::kMean;
-  Variable per_sample_weights = {};  // of indices' shape; with kSum only
-  bool include_last_offset = false;  // the last offset is the end of the last bag
-  int64_t padding_idx = -1;          // a row that does not count, if not negative
+  Variable per_sample_weights = {};  // same shape as indices; kSum only
+  bool include_last_offset = false;  // the last entry of offsets is the end of the last bag
+  int64_t padding_idx = -1;          // index that is skipped; negative: none
 };
-/// Rows of weight [n, d], summed (averaged, or the largest of each column) over bags: [bags, d].
-/// indices [bags, size]; or [count], with offsets [bags] where each bag begins. An empty bag gives
-/// 0. IndexError for an index outside [0, n); ArgumentError for offsets that do not begin at 0 or
-/// fall.
+/// Looks up rows of weight [n, d] and reduces the rows of each bag by sum, mean or columnwise
+/// maximum. Returns [bags, d]. indices is [bags, size], or [count] together with offsets [bags],
+/// which holds the position where each bag begins. An empty bag gives 0. Throws IndexError for an
+/// index outside [0, n), and ArgumentError unless offsets begin at 0 and never decrease.
 Variable embedding_bag(const Variable& indices, const Variable& weight,
                        const Variable& offsets = {}, EmbeddingBagOptions options = {},
                        Where where = Where::current());

@@ -18,7 +18,7 @@
 
 namespace tapegrad {
 
-/// An argument of a binary op: a variable or a number, and the line that wrote it.
+/// An operand of a binary op: a Variable or a number, and the source location of the call.
 struct Operand {
   Operand(const Variable& variable, Where where = Where::current())
       : variable(&variable), where(where) {}
@@ -26,7 +26,7 @@ struct Operand {
   requires std::is_arithmetic_v<T> Operand(T number, Where where = Where::current())
       : number(number), where(where) {}
 
-  const Variable* variable = nullptr;  // of the caller; null for a number
+  const Variable* variable = nullptr;  // owned by the caller; null for a number
   Number number = 0;
   Where where;
 };
@@ -34,18 +34,20 @@ struct Operand {
 Variable add(const Operand& a, const Operand& b);
 Variable sub(const Operand& a, const Operand& b);
 Variable mul(const Operand& a, const Operand& b);
-/// True division: integers give the default float type.
+/// True division. Integers are converted to the default float dtype.
 Variable div(const Operand& a, const Operand& b);
-/// a to the power b. 0^0 is 1, with derivative 0 in a; in b it is 0 at a = 0. Integers stay
-/// integers and wrap around: a negative exponent truncates 1 / a^-b (0^-1 is 0 too), and as a plain
-/// number is an ArgumentError.
+/// a to the power b. 0^0 is 1, and its gradient with respect to a is 0; the gradient with respect
+/// to b is 0 wherever a = 0. Integer powers are integers and wrap around. A negative integer
+/// exponent truncates 1 / a^-b towards zero (0^-1 gives 0) if it is an element of a tensor, and
+/// throws ArgumentError if it is a number.
 Variable pow(const Operand& a, const Operand& b);
-/// The larger; NaN if either is NaN. A tie sends half of the gradient to each.
+/// The larger element; NaN if either is NaN. Equal elements share the gradient equally.
 Variable maximum(const Operand& a, const Operand& b);
 Variable minimum(const Operand& a, const Operand& b);
-/// The angle of the point (x, y), in (-pi, pi].
+/// The angle of the point (x, y) in radians, in (-pi, pi].
 Variable atan2(const Operand& y, const Operand& x);
-/// The remainder of C's fmod: it has the sign of a. Of a division by 0 it is NaN, for integers 0.
+/// The remainder of C's fmod, with the sign of a. Division by 0 gives NaN for floats and 0 for
+/// integers.
 Variable fmod(const Operand& a, const Operand& b);
 
 Variable operator+(const Operand& a, const Operand& b);
@@ -54,7 +56,7 @@ Variable operator*(const Operand& a, const Operand& b);
 Variable operator/(const Operand& a, const Operand& b);
 Variable operator-(const Operand& x);
 
-/// Comparisons give bool and have no gradient.
+/// Comparisons return bool and have no gradient.
 Variable eq(const Operand& a, const Operand& b);
 Variable ne(const Operand& a, const Operand& b);
 Variable lt(const Operand& a, const Operand& b);
@@ -68,18 +70,19 @@ Variable operator<=(const Operand& a, const Operand& b);
 Variable operator>(const Operand& a, const Operand& b);
 Variable operator>=(const Operand& a, const Operand& b);
 
-/// Of the truth of each element (not zero); give bool.
+/// Logical ops treat nonzero elements as true and return bool.
 Variable logical_and(const Operand& a, const Operand& b);
 Variable logical_or(const Operand& a, const Operand& b);
 Variable logical_xor(const Operand& a, const Operand& b);
 Variable logical_not(const Variable& x, Where where = Where::current());
 
-/// a where the condition (bool) holds, else b; the three broadcast. Only the chosen side receives a
-/// gradient, but 0 * inf is NaN further back: keep the side that is not chosen finite.
+/// Takes a where condition (bool) is true and b elsewhere; all three broadcast. Only the selected
+/// operand receives a gradient. An infinite derivative further back still gives 0 * inf = NaN, so
+/// keep the operand that is not selected finite.
 Variable where(const Variable& condition, const Operand& a, const Operand& b);
 
-/// Written into the first operand, whose shape and dtype stay: a result of another shape or dtype
-/// is a ShapeError or DTypeError, and nothing is written.
+/// In-place variants: the result is written into a, which keeps its shape and dtype. If the result
+/// has another shape or dtype they throw ShapeError or DTypeError and leave a unchanged.
 Variable& add_(Variable& a, const Operand& b);
 Variable& sub_(Variable& a, const Operand& b);
 Variable& mul_(Variable& a, const Operand& b);
@@ -91,16 +94,16 @@ Variable& operator/=(Variable& a, const Operand& b);
 
 namespace kernels {
 
-// Operands of one dtype that broadcast to y's shape; y may be one of them.
+// The operands have one dtype and broadcast to y's shape; y may alias an operand.
 using Binary = Kernel<void(const Tensor& a, const Tensor& b, Tensor& y)>;
 extern Binary add, sub, mul, div, pow, maximum, minimum, atan2, fmod;
 // y is bool.
 extern Binary eq, ne, lt, le, gt, ge;
-// All are bool.
+// a, b and y are bool.
 extern Binary logical_and, logical_or;
-/// dx = dy where a > b, dy / 2 where they are equal, dy where either is NaN, else 0.
+/// dx = dy where a > b, dy / 2 where a = b, dy where either is NaN, else 0.
 extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& dx)> larger_gradient;
-/// y = a where the condition (bool) holds, else b.
+/// y = a where condition (bool) is true, else b.
 extern Kernel<void(const Tensor& a, const Tensor& b, const Tensor& condition, Tensor& y)> where;
 
 }  // namespace kernels

@@ -1,17 +1,17 @@
-// The catalog: every public op once, by PyTorch's name, with its arguments. It can call an op by
-// name; tests, the coverage table and importers use it.
+// The catalog lists every public op once, under PyTorch's name, with its arguments, and can call an
+// op by name. The tests, the coverage table, the tapegrad command and importers read it.
 //
 //   const OpInfo& info = catalog().find("conv2d");
 //   info.call({.inputs = {x, w, {}}, .attributes = {{"stride", std::vector<int64_t>{2, 2}}}});
 //
-// A family's file in ops/ ends in its rows:
+// Each source in ops/ ends with the rows of its ops:
 //
 //   void catalog_softmax(Catalog& catalog) {
 //     catalog.add("softmax(input, dim: int)", "exp(x) / sum(exp(x)) along dim",
 //                 [](const Arguments& a) { return softmax(a[0], a.integer("dim")); });
 //   }
 //
-// docs/ops.md is printed from it, by `tapegrad op list --format=markdown`.
+// `tapegrad op list --format=markdown` prints docs/ops.md from the catalog.
 #pragma once
 
 #include <map>
@@ -24,28 +24,29 @@
 
 namespace tapegrad {
 
-/// A value of an attribute. A dtype is its name; none is an optional one that was left out.
+/// The value of an attribute. A dtype is given by its name. std::monostate (none) stands for an
+/// optional attribute that was left out.
 using Attribute =
     std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
-/// What an op is called with.
+/// The arguments of a call.
 struct Arguments {
-  std::vector<Variable> inputs = {};  // as declared; an optional one may be empty or left off
-  std::vector<Variable> list = {};    // of the input that takes several
-  Attributes attributes = {};         // after call() has added the defaults
+  std::vector<Variable> inputs = {};  // as declared; optional ones may be empty or omitted
+  std::vector<Variable> list = {};    // the tensors of a list input
+  Attributes attributes = {};         // call() adds the defaults
 
-  /// Input i, empty when it was left out.
+  /// Input i, or an empty Variable if it was omitted.
   const Variable& operator[](size_t i) const;
 
-  // Attributes by name. ArgumentError when the value is of another type.
-  bool has(std::string_view name) const;  // given and not none
+  // Attributes by name. They throw ArgumentError if the value has another type.
+  bool has(std::string_view name) const;  // present and not none
   int64_t integer(std::string_view name) const;
-  int int32(std::string_view name) const;    // one of 32 bits
-  double real(std::string_view name) const;  // an integer will do
+  int int32(std::string_view name) const;    // must fit in 32 bits
+  double real(std::string_view name) const;  // also accepts an integer
   bool flag(std::string_view name) const;
   std::string text(std::string_view name) const;
-  std::vector<int64_t> integers(std::string_view name) const;  // one integer counts as a list
+  std::vector<int64_t> integers(std::string_view name) const;  // also accepts one integer
   Dims dims(std::string_view name) const;
   DType dtype(std::string_view name) const;
   Number number(std::string_view name) const;
@@ -61,17 +62,16 @@ struct AttributeInfo {
   std::string name;
   std::string type;  // int, float, bool, str, ints, dtype, number
   bool required = true;
-  Attribute standard = {};  // the default, when not required
+  Attribute standard = {};  // the default value; used if not required
 };
 
-/// What a row says beside its signature.
+/// Properties of an op that its signature does not show.
 struct OpTraits {
-  int max_order = 2;     // of derivatives: 0 not differentiable, 2 any order
+  int max_order = 2;     // highest derivative order: 0 not differentiable, 2 any order
   bool random = false;   // draws from the default generator
-  bool inplace = false;  // writes its first input
-  /// Arguments that the op takes, with this dtype where it has a choice. Only for an op whose
-  /// arguments are not easily guessed: `tapegrad op list` runs each op to see which dtypes it
-  /// takes.
+  bool inplace = false;  // writes its first input in place
+  /// Returns valid arguments of the given dtype. Needed only if `tapegrad op list`, which runs each
+  /// op to find the dtypes that it supports, cannot guess the arguments.
   Arguments (*example)(DType) = nullptr;
 };
 
@@ -82,19 +82,20 @@ struct OpInfo {
   std::vector<AttributeInfo> attributes;
   OpTraits traits;
   std::vector<Variable> (*run)(const Arguments&);
-  std::string source;  // the file of its row and of its struct, "ops/softmax.cpp"
+  std::string source;  // of the op's struct and its row, e.g. "ops/softmax.cpp"
 
-  /// Runs the op after checking names and completing defaults. ArgumentError for an input too many
-  /// or too few, an unknown attribute, or one that is missing.
+  /// Checks the argument names, adds the defaults and runs the op. Throws ArgumentError for a wrong
+  /// number of inputs, an unknown attribute or a missing required attribute.
   std::vector<Variable> call(Arguments arguments) const;
-  /// "conv2d(input, weight, bias?, stride: ints = 1, ...)"
+  /// For example "conv2d(input, weight, bias?, stride: ints = 1, ...)".
   std::string signature() const;
 };
 
 class Catalog {
  public:
-  /// The signature is `name(inputs..., attributes...)`: an input is a bare name, an attribute is
-  /// `name: type` or `name: type = default`, where the default is a literal of the type, or none.
+  /// Adds an op. The signature is `name(inputs..., attributes...)`. An input is a bare name; an
+  /// attribute is `name: type` or `name: type = default`, where the default is a literal of the
+  /// type or none.
   template <typename Run>
   void add(std::string_view signature, std::string_view formula, Run, OpTraits traits = {},
            Where where = Where::current()) {
@@ -105,7 +106,7 @@ class Catalog {
 
   const std::vector<OpInfo>& ops() const { return ops_; }
   const OpInfo* find_or_null(std::string_view name) const;
-  const OpInfo& find(std::string_view name) const;  // ArgumentError when there is none
+  const OpInfo& find(std::string_view name) const;  // throws ArgumentError if unknown
 
  private:
   static std::vector<Variable> as_list(Variable y) { return {std::move(y)}; }
@@ -116,10 +117,10 @@ class Catalog {
   std::vector<OpInfo> ops_;
 };
 
-/// All ops of the library, in the order of their families.
+/// All ops of the library, grouped by source file.
 const Catalog& catalog();
 
-// Each at the end of its family's file.
+// Each function is defined at the end of the source of its family.
 void catalog_create(Catalog& catalog);
 void catalog_random(Catalog& catalog);
 void catalog_noise(Catalog& catalog);

@@ -1,5 +1,5 @@
-// Convolution, and the unfolding it can be computed by. Images are [batch, channels, height,
-// width]; signals have one dimension after the channels, volumes have three.
+// Convolution, transposed convolution, and unfolding into columns. Images are
+// [batch, channels, height, width]; signals have one spatial dimension, volumes three.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -81,22 +81,23 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
                           ConvTransposeOptions<Size3d> options = {},
                           Where where = Where::current());
 
-/// How the CPU computes float32 convolutions with 3 x 3 kernels, stride 1 and at least 32 channels
-/// on either side. kAuto: Winograd's algorithm where it is judged faster (up to twice as fast). Its
-/// results are not exact on integers, its rounding error is larger (about 1e-6 of the largest
-/// result instead of 2e-7), and since the judgement looks at the sizes and the threads too, an
-/// image alone and the same in a batch may differ by that much. kDirect: the sum as it stands.
+/// Algorithm for float32 convolutions on the CPU with 3 x 3 kernels, stride 1 and at least 32 input
+/// and output channels. kAuto uses Winograd's algorithm where a heuristic expects it to be faster
+/// (up to twice as fast). Winograd's algorithm is not exact for integer values, and its rounding
+/// error is larger (about 1e-6 of the largest result instead of 2e-7). The heuristic considers
+/// sizes and threads, so the result for an image may differ by this error between batch sizes.
+/// kDirect always sums directly.
 enum class ConvAlgorithm { kAuto, kDirect };
-/// For the whole process; kAuto at the start.
+/// Process-wide setting; initially kAuto.
 void set_conv_algorithm(ConvAlgorithm algorithm);
 ConvAlgorithm conv_algorithm();
 
-/// Whether large results of convolutions, and of the layers after them, stay as the next
-/// convolution wants them until someone asks for their elements (core/base/storage.h): float32 on
-/// the CPU in blocks of channels, sixteen bits on a GPU with the channels last. kPlain puts each in
-/// order at once.
+/// Whether large results of convolutions, and of the layers after them, keep a packed layout until
+/// their elements are read (core/base/storage.h): blocks of channels for float32 on the CPU,
+/// channels-last for sixteen-bit floats on a GPU. kPlain converts each result to row-major order at
+/// once.
 enum class ConvLayout { kBlocked, kPlain };
-/// For the whole process; kBlocked at the start.
+/// Process-wide setting; initially kBlocked.
 void set_conv_layout(ConvLayout layout);
 ConvLayout conv_layout();
 
@@ -108,13 +109,13 @@ struct UnfoldOptions {
 };
 /// Patches as columns (im2col): [n, c, h, w] -> [n, c kh kw, number of patches].
 Variable unfold(const Variable& x, UnfoldOptions options, Where where = Where::current());
-/// The adjoint (col2im): overlapping patches add up into [n, c, output_size].
+/// The adjoint of unfold (col2im): sums overlapping windows into [n, c, output_size].
 Variable fold(const Variable& columns, Size2d output_size, UnfoldOptions options,
               Where where = Where::current());
 
 namespace kernels {
 
-// All tensors are contiguous. An empty bias, dx, dw or db is not there, or not wanted.
+// Tensors are contiguous. An empty bias means none; an empty dx, dw or db is not computed.
 
 /// Then max(y, 0) if `relu`.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,

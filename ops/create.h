@@ -1,5 +1,5 @@
-// New tensors. Where no dtype or device is given the defaults serve: default_dtype() (float32),
-// default_device(); whole numbers make int64.
+// Functions that create tensors. The default dtype is default_dtype() (float32), or int64 where the
+// values are integers; the default device is default_device().
 #pragma once
 
 #include <functional>
@@ -17,8 +17,9 @@ struct TensorOptions {
   bool requires_grad = false;
 };
 
-/// The values, of their own C++ type unless a dtype is given (double gives the default dtype, int
-/// gives int64). ShapeError when their count is not the shape's.
+/// Creates a tensor from values in row-major order. Unless a dtype is given, the result has the
+/// dtype of the values' C++ type, except that double gives the default float dtype and int gives
+/// int64. Throws ShapeError if the number of values does not match the shape.
 ///
 ///   Variable x = tensor({1.0, 2.0, 3.0});
 ///   Variable y = tensor(pixels, {28, 28});    // std::vector<float>
@@ -36,11 +37,12 @@ template <typename T>
 Variable tensor(std::initializer_list<T> values, const Shape& shape, TensorOptions options = {}) {
   return tensor(std::vector<T>(values), shape, options);
 }
-/// One number: a tensor without dimensions.
+/// Creates a tensor of rank 0.
 Variable scalar(Number value, TensorOptions options = {});
 
-/// The caller's memory, not copied: both see writes. It must outlive every view of the result, or
-/// `release` must keep it alive until it is called.
+/// Wraps memory of the caller without copying; the tensor and the caller see each other's writes.
+/// The memory must outlive every view of the result. If `release` is given, it is called when the
+/// memory is no longer used.
 template <typename T>
 Variable from_blob(T* data, const Shape& shape, std::function<void()> release = {}) {
   return Variable(Tensor::wrap(data, shape, kDTypeOf<T>, cpu, std::move(release)));
@@ -55,10 +57,11 @@ Variable ones_like(const Variable& x);
 Variable full_like(const Variable& x, Number value);
 Variable empty_like(const Variable& x);
 
-/// 0, 1, ... below end; or start, start + step, ... before end. int64 for whole numbers.
+/// 0, 1, ... up to but excluding end; or start, start + step, ... up to but excluding end. Integer
+/// arguments give int64.
 Variable arange(Number end, TensorOptions options = {});
 Variable arange(Number start, Number end, Number step = 1, TensorOptions options = {});
-/// `steps` numbers from start to end, both included.
+/// `steps` evenly spaced numbers from start to end, both included.
 Variable linspace(double start, double end, int64_t steps, TensorOptions options = {});
 Variable eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {});
 

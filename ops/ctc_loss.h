@@ -1,5 +1,5 @@
-// Connectionist temporal classification (Graves et al. 2006): the loss of sequences whose alignment
-// to their labels is not known.
+// Connectionist temporal classification (Graves et al. 2006): a loss for sequences whose alignment
+// with their labels is unknown.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,35 @@
 namespace tapegrad {
 
 struct CtcLossOptions {
-  int64_t blank = 0;           // the class that stands for no label
-  bool zero_infinity = false;  // a target too long for its input gives 0 instead of infinity
+  int64_t blank = 0;           // class that means "no label"
+  bool zero_infinity = false;  // an infinite loss (target too long for its input) becomes 0
   Reduction reduction = Reduction::kMean;
 };
-/// -log of the probability of each target: the sum over all ways to write it along the input, where
-/// a label may be repeated and blanks may stand anywhere, and must stand between equal labels.
+/// The negative log probability of each target, summed over all alignments: a label may be
+/// repeated, and blanks may be inserted anywhere and must separate equal labels.
 ///
-/// log_probs [t, n, classes] are log probabilities, as log_softmax gives them (or [t, classes] of
-/// one example); targets are labels [n, longest], or all of them in one vector; each example uses
-/// as many steps and labels as its lengths say. The mean is over the batch, each loss divided by
-/// its target's length. The gradient is that of the formula in log_probs as they are; it cannot be
-/// differentiated again.
+/// log_probs is [t, n, classes], or [t, classes] for one example, and holds log probabilities as
+/// returned by log_softmax. targets holds labels as [n, longest], or concatenated in one vector.
+/// Example i uses the first input_lengths[i] steps and target_lengths[i] labels. kMean divides each
+/// loss by the length of its target and averages over the batch. The gradient is taken with respect
+/// to log_probs as given; it cannot be differentiated again.
 Variable ctc_loss(const Variable& log_probs, const Variable& targets,
                   const std::vector<int64_t>& input_lengths,
                   const std::vector<int64_t>& target_lengths, CtcLossOptions options = {},
                   Where where = Where::current());
 
-/// What the kernel knows of a batch beside the tensors.
+/// The arguments of the kernel that are not tensors.
 struct CtcBatch {
   std::vector<int64_t> input_lengths, target_lengths;
-  std::vector<int64_t> first_labels;  // where each example's begin
+  std::vector<int64_t> first_labels;  // position of each example's first label in labels
   int64_t blank;
 };
 
 namespace kernels {
 
-/// losses [n] (float64) of log_probs [t, n, classes] and int64 labels; all are contiguous. Unless
-/// it is empty, gradients (of log_probs' shape and type) receives those of the losses, NaN where a
-/// loss is infinite.
+/// Writes losses [n] (float64) for log_probs [t, n, classes] and int64 labels; all tensors are
+/// contiguous. If gradients is not empty, it has the shape and dtype of log_probs and receives the
+/// gradient of each loss, or NaN where the loss is infinite.
 extern Kernel<void(const Tensor& log_probs, const Tensor& labels, const CtcBatch& batch,
                    Tensor& losses, Tensor& gradients)>
     ctc_loss;

@@ -1,26 +1,28 @@
-// Diagonals and triangles of matrices. Diagonal k runs k columns to the right of the main one, or
-// -k rows below it; one that lies outside is empty.
+// Diagonals and triangles of matrices. Diagonal k > 0 is k columns to the right of the main
+// diagonal; k < 0 is -k rows below the main diagonal. A diagonal outside the matrix is empty.
 #pragma once
 
 #include "core/tape/variable.h"
 
 namespace tapegrad {
 
-/// Each matrix (the last two dimensions) on and below the diagonal, 0 elsewhere.
+/// The lower triangle of each matrix (the last two dimensions): elements above the given diagonal
+/// become 0.
 Variable tril(const Variable& x, int64_t diagonal = 0, Where where = Where::current());
-/// On and above it.
+/// The upper triangle of each matrix: elements below the given diagonal become 0.
 Variable triu(const Variable& x, int64_t diagonal = 0, Where where = Where::current());
 
-/// The diagonal of dimensions dim1 and dim2, as a new last dimension in their place; a view.
+/// The diagonal of dimensions dim1 and dim2, as a view. These dimensions are removed, and the
+/// diagonal becomes the last dimension.
 Variable diagonal(const Variable& x, int64_t offset = 0, int dim1 = 0, int dim2 = 1,
                   Where where = Where::current());
-/// Matrices of zeros with x's last dimension on the diagonal; they lie in dimensions dim1 and dim2
-/// of the result.
+/// Creates matrices of zeros with x's last dimension on the diagonal. The matrices occupy
+/// dimensions dim1 and dim2 of the result.
 Variable diag_embed(const Variable& x, int64_t offset = 0, int dim1 = -2, int dim2 = -1,
                     Where where = Where::current());
-/// A vector to a matrix with that diagonal, a matrix to a copy of its diagonal.
+/// For a vector, the matrix with this diagonal; for a matrix, a copy of its diagonal.
 Variable diag(const Variable& x, int64_t diagonal = 0, Where where = Where::current());
-/// The sum of a matrix's main diagonal.
+/// The sum of the main diagonal of a matrix.
 Variable trace(const Variable& x, Where where = Where::current());
 
 }  // namespace tapegrad

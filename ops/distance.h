@@ -1,17 +1,19 @@
-// Distances and directions. p is the norm's, as in ops/reduce.h; the gradient at distance 0 is 0.
+// Distances, cosine similarity and normalization. p selects the norm as in ops/reduce.h. The
+// gradient at distance 0 is 0.
 #pragma once
 
 #include "core/tape/variable.h"
 
 namespace tapegrad {
 
-/// The p-norm of all of a - b, which broadcast.
+/// The p-norm over all elements of a - b, after broadcasting.
 Variable dist(const Variable& a, const Variable& b, double p = 2.0, Where where = Where::current());
-/// Between every row of a and every row of b: [..., m, d] and [..., n, d] -> [..., m, n]; what is
-/// in front broadcasts. The differences are made, m n d numbers: exact where a and b are close.
+/// Distances between every row of a and every row of b: [..., m, d] and [..., n, d] give
+/// [..., m, n]; leading dimensions broadcast. All m n d differences are computed and stored, so the
+/// result is accurate even where a and b are close.
 Variable cdist(const Variable& a, const Variable& b, double p = 2.0,
                Where where = Where::current());
-/// Between rows one by one, the p-norm of a - b + eps along the last dimension.
+/// The p-norm of a - b + eps along the last dimension.
 Variable pairwise_distance(const Variable& a, const Variable& b, double p = 2.0, double eps = 1e-6,
                            bool keepdim = false, Where where = Where::current());
 

@@ -1,14 +1,15 @@
-// Discrete Fourier transforms of any length, by the names of torch.fft.
+// Discrete Fourier transforms of any length, named as in torch.fft.
 //
-// A complex number is a pair of reals: a complex tensor has a last dimension of 2, real and
-// imaginary part, as torch.view_as_real gives it. `dim` does not count that dimension: -1 is the
-// last one of the complex tensor. float32 and float64, integers as the default float type.
+// A complex tensor stores each number as a pair of reals: its last dimension has size 2 and holds
+// the real and the imaginary part, as in torch.view_as_real. `dim` does not count this dimension:
+// -1 is the last dimension of complex numbers. The dtype is float32 or float64; integers are
+// converted to the default float dtype.
 //
-// n, if given, is the length of the transform: a longer input is cut off at its end, a shorter one
-// followed by zeros. ArgumentError for a length below 1.
+// n, if given, is the length of the transform: a longer input is truncated, a shorter input is
+// padded with zeros at the end. Throws ArgumentError for a length below 1.
 //
-//   Variable spectrum = fft::rfft(signal);                        // [..., n] -> [..., n / 2 + 1,
-//   2] Variable again = fft::irfft(spectrum, {.n = signal.size(-1)});
+//   Variable spectrum = fft::rfft(signal);  // [..., n] -> [..., n / 2 + 1, 2]
+//   Variable again = fft::irfft(spectrum, {.n = signal.size(-1)});
 #pragma once
 
 #include <optional>
@@ -20,58 +21,60 @@ namespace tapegrad {
 
 namespace fft {
 
-/// Where the factor 1 / n is.
+/// Which transform is scaled by 1 / n.
 enum class Norm {
-  kBackward,  // in the inverse transform
-  kOrtho,     // 1 / sqrt(n) in both: they are unitary
-  kForward,   // in the forward transform
+  kBackward,  // the inverse transform
+  kOrtho,     // both, by 1 / sqrt(n), which makes them unitary
+  kForward,   // the forward transform
 };
 
 struct Options {
-  std::optional<int64_t> n = {};  // of the longer, real side in rfft and irfft
+  std::optional<int64_t> n = {};  // for rfft and irfft the length of the real side
   int dim = -1;
   Norm norm = Norm::kBackward;
 };
 
-/// y[k] = sum over j of x[j] exp(-2 pi i j k / n), of complex numbers.
+/// Forward transform of complex numbers: y[k] = sum over j of x[j] exp(-2 pi i j k / n).
 Variable fft(const Variable& x, Options options = {}, Where where = Where::current());
-/// With exp(+2 pi i j k / n); the inverse of fft with the same norm.
+/// Inverse of fft with the same norm: the exponent is +2 pi i j k / n.
 Variable ifft(const Variable& x, Options options = {}, Where where = Where::current());
-/// Of real numbers, the n / 2 + 1 frequencies k <= n / 2: the others are their conjugates.
+/// Forward transform of real numbers. Returns the n / 2 + 1 frequencies k <= n / 2; the remaining
+/// ones are their complex conjugates.
 Variable rfft(const Variable& x, Options options = {}, Where where = Where::current());
-/// Its inverse: n real numbers, 2 (m - 1) of m frequencies when n is not given. The imaginary parts
-/// at frequency 0, and at n / 2 of an even n, count as 0.
+/// Inverse of rfft. Returns n real numbers; by default n = 2 (m - 1) for m frequencies. The
+/// imaginary parts at frequency 0, and at frequency n / 2 if n is even, are ignored.
 Variable irfft(const Variable& x, Options options = {}, Where where = Where::current());
 
 struct Options2d {
-  Dims s = {};          // the lengths; none: those of x
-  Dims dim = {-2, -1};  // rfft2 and irfft2 halve the last of them
+  Dims s = {};          // lengths of the transforms; default: the sizes of x
+  Dims dim = {-2, -1};  // rfft2 and irfft2 store half of the last one
   Norm norm = Norm::kBackward;
 };
-/// The transform over two dimensions (or any others, each once).
+/// Transforms over several dimensions, two by default; each may be named once.
 Variable fft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 Variable ifft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 Variable rfft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 Variable irfft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 
-/// Rolled by half of the size, so that frequency 0 comes to the middle; over the dimensions, or
-/// all. Of any tensor: here every dimension counts, that of the pairs too.
+/// Rolls x by half of its size along dims (default: all dimensions), so that frequency 0 is in the
+/// centre. Accepts any tensor; here dims counts every dimension, including the pairs of a complex
+/// tensor.
 Variable fftshift(const Variable& x, const Dims& dims = {}, Where where = Where::current());
-/// Back.
+/// Inverse of fftshift.
 Variable ifftshift(const Variable& x, const Dims& dims = {}, Where where = Where::current());
 
 }  // namespace fft
 
 namespace kernels {
 
-// Contiguous, along the middle dimension: complex [outer, n, 2 inner], real [outer, n, inner]. The
-// results are multiplied by scale.
+// Tensors are contiguous and transformed along the middle dimension: complex ones are
+// [outer, n, 2 inner], real ones [outer, n, inner]. Results are multiplied by scale.
 
-/// Of complex numbers; the exponent is positive if inverse.
+/// Complex to complex. The exponent is positive if inverse.
 extern Kernel<void(const Tensor& x, bool inverse, double scale, Tensor& y)> fft;
-/// x is real, y complex with n / 2 + 1.
+/// Real x to complex y with n / 2 + 1 frequencies.
 extern Kernel<void(const Tensor& x, double scale, Tensor& y)> rfft;
-/// The other way, with the positive exponent; y's n tells whether it is even.
+/// Complex x to real y, with a positive exponent. The size of y tells whether n is even.
 extern Kernel<void(const Tensor& x, double scale, Tensor& y)> irfft;
 
 }  // namespace kernels

@@ -1,4 +1,4 @@
-// Rearranging and padding images and other signals.
+// Pixel and channel shuffling, and padding, for images and other signals.
 #pragma once
 
 #include <vector>
@@ -7,23 +7,24 @@
 
 namespace tapegrad {
 
-/// [..., c r^2, h, w] -> [..., c, h r, w r]: each pixel's r^2 channels become a block of pixels.
-/// ShapeError when r^2 does not divide the channels.
+/// [..., c r^2, h, w] -> [..., c, h r, w r] for r = upscale_factor: r^2 channels become a block of
+/// r x r pixels. Throws ShapeError if r^2 does not divide the number of channels.
 Variable pixel_shuffle(const Variable& x, int64_t upscale_factor, Where where = Where::current());
-/// The inverse: [..., c, h r, w r] -> [..., c r^2, h, w].
+/// Inverse of pixel_shuffle: [..., c, h r, w r] -> [..., c r^2, h, w] for r = downscale_factor.
 Variable pixel_unshuffle(const Variable& x, int64_t downscale_factor,
                          Where where = Where::current());
-/// Channels (dimension 1) dealt out anew: channel i of group g becomes channel g of group i.
+/// Permutes channels (dimension 1) across groups: channel i of group g becomes channel g of group
+/// i.
 Variable channel_shuffle(const Variable& x, int64_t groups, Where where = Where::current());
 
 enum class PadMode {
-  kConstant,   // a value
-  kReflect,    // mirrored, without repeating the border: less padding than elements
-  kReplicate,  // the border repeated
-  kCircular,   // the other end: no more padding than elements
+  kConstant,   // a constant value
+  kReflect,    // mirrors x without repeating the border; padding < size
+  kReplicate,  // repeats the border
+  kCircular,   // wraps around to the other end; padding <= size
 };
-/// Padding as ops/view.h's pad takes it, by what x itself holds; `value` is of kConstant. A
-/// negative amount cuts off. ShapeError when there are too few elements.
+/// Pads x with the given mode. `amounts` has the order of pad in ops/view.h; negative amounts crop.
+/// `value` applies to kConstant only. Throws ShapeError if x is too small for the mode.
 Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadMode mode,
              double value = 0.0, Where where = Where::current());
 

@@ -1,7 +1,7 @@
-// Reading and writing by index. Indices are int32 or int64; one outside [0, size), so also a
-// negative one, is an IndexError that names the first offender and its position, before anything is
-// written. Sums over repeated indices are made in a fixed order, the same for any number of
-// threads. Gradients flow to values, never to indices.
+// Ops that read and write by index. Indices are int32 or int64 and must lie in [0, size): negative
+// indices are not allowed. Otherwise IndexError names the first invalid index and its position, and
+// nothing is written. Repeated indices are summed in a fixed order, so results do not depend on the
+// number of threads. Gradients flow to values, never to indices.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -9,54 +9,57 @@
 
 namespace tapegrad {
 
-/// Rows of weight [n, d] by number: [...] -> [..., d]. The row padding_idx, if not negative,
-/// receives no gradient.
+/// Looks up rows of weight [n, d]: indices [...] give [..., d]. The row padding_idx, if not
+/// negative, receives no gradient.
 Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx = -1,
                    Where where = Where::current());
 
-/// y = x with dimension dim replaced by the entries that the vector index names.
+/// Selects entries along dim: y has the size of the vector index in dimension dim.
 Variable index_select(const Variable& x, int dim, const Variable& index,
                       Where where = Where::current());
-/// x + alpha * source, added where the vector index points along dim; repeats add up.
+/// Returns x with alpha * source added at the positions of the vector index along dim.
+/// Contributions of repeated indices are summed.
 Variable index_add(const Variable& x, int dim, const Variable& index, const Variable& source,
                    double alpha = 1.0, Where where = Where::current());
 
-/// y[i][j] = x[index[i][j]][j] for dim 0, and so on; y has index's shape, which may be smaller than
-/// x's in the other dimensions.
+/// For dim 0, y[i][j] = x[index[i][j]][j]; likewise for other dims and ranks. y has the shape of
+/// index, which may be smaller than x in the other dimensions.
 Variable gather(const Variable& x, int dim, const Variable& index, Where where = Where::current());
-/// x with y[index[i][j]][j] += source[i][j] for dim 0, and so on.
+/// Returns x with source[i][j] added to element [index[i][j]][j] for dim 0; likewise for other dims
+/// and ranks.
 Variable scatter_add(const Variable& x, int dim, const Variable& index, const Variable& source,
                      Where where = Where::current());
 
-/// x with `value` where the mask (bool, broadcasts to x) holds.
+/// Replaces elements of x by `value` where mask (bool, broadcasts to x) is true.
 Variable masked_fill(const Variable& x, const Variable& mask, Number value,
                      Where where = Where::current());
 Variable& masked_fill_(Variable& x, const Variable& mask, Number value,
                        Where where = Where::current());
 
-/// int64 rows of zeros with a one at each id: [...] -> [..., num_classes]. num_classes = -1 takes
-/// one more than the largest id.
+/// One-hot encoding: ids [...] give int64 [..., num_classes]. num_classes = -1 means one more than
+/// the largest id.
 Variable one_hot(const Variable& ids, int64_t num_classes = -1, Where where = Where::current());
 
 namespace kernels {
 
 struct IndexScan {
-  int64_t outside = -1;  // where the first one outside [0, size) stands, or -1
-  int64_t value = 0;     // that one
+  int64_t outside = -1;  // position of the first index outside [0, size), or -1
+  int64_t value = 0;     // the value of this index
   int64_t largest = -1;
 };
 
-// For all of these the index is contiguous, int64 and, but for the first, known to be in range.
+// The index is contiguous int64. Every kernel except scan_index requires an index in range.
 extern Kernel<void(const Tensor& index, int64_t size, IndexScan& scan)> scan_index;
 extern Kernel<void(const Tensor& x, const Tensor& index, int dim, Tensor& y)> index_select;
-/// y += alpha * source at the index; source and y are contiguous.
+/// Adds alpha * source to y at the index; source and y are contiguous.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Number alpha, Tensor& y)>
     index_add;
-/// y has the shape of index, x too but along dim.
+/// y has the shape of index; x has the same shape except along dim.
 extern Kernel<void(const Tensor& x, const Tensor& index, int dim, Tensor& y)> gather;
-/// y += source at the index; source is contiguous and has its shape, y too but along dim.
+/// Adds source to y at the index. source is contiguous and has the shape of index; y has the same
+/// shape except along dim.
 extern Kernel<void(const Tensor& source, const Tensor& index, int dim, Tensor& y)> scatter_add;
-/// y = value where the mask holds, else x. y may be x.
+/// y = value where mask is true, else x. y may alias x.
 extern Kernel<void(const Tensor& x, const Tensor& mask, Number value, Tensor& y)> masked_fill;
 
 }  // namespace kernels

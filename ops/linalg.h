@@ -1,14 +1,13 @@
-// Linear algebra, by the names of torch.linalg: solving, factorisations, norms, functions of
-// matrices.
+// Linear algebra, named as in torch.linalg: solvers, factorizations, norms and matrix functions.
 //
-// A matrix is the last two dimensions; the ones in front are a batch, and broadcast where there are
-// two operands. float32 and float64, else a DTypeError. A matrix that has no answer (singular, not
-// positive definite, not finite) is a LinAlgError that says which of the batch it is. Computed by
-// LAPACK.
+// A matrix is the last two dimensions of a tensor; leading dimensions are batches, and broadcast if
+// there are two operands. The dtype must be float32 or float64, else DTypeError is thrown. If a
+// matrix has no solution (singular, not positive definite, not finite), LinAlgError names its
+// position in the batch. LAPACK does the computation.
 //
-// Gradients are right to any order. Those of factors exist where the factors are unique but for
-// signs: a gradient through the vectors of svd and eigh is not finite where two singular values or
-// eigenvalues are equal; what depends on the values only is always fine.
+// Gradients are exact to any order. Gradients of factors exist where the factors are unique except
+// for signs: a gradient through the vectors of svd and eigh is not finite if two singular values or
+// eigenvalues are equal. Results that depend on the values only are not affected.
 //
 //   Variable x = linalg::solve(a, b);
 //   auto [u, s, vh] = linalg::svd(a, /*full_matrices=*/false);
@@ -23,41 +22,43 @@
 
 namespace tapegrad {
 
-/// A matrix for which the question has no answer.
+/// A matrix for which the problem has no solution.
 struct LinAlgError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
 
 namespace linalg {
 
-/// X with A X = B, or X A = B with left = false, for square A [..., n, n] by LU factors. B is a
-/// matrix [..., n, k]; it is taken as a batch of vectors when it is [n], or when its shape is A's
-/// without the last dimension. LinAlgError when A is singular.
+/// Solves A X = B, or X A = B if left = false, for square A [..., n, n] by LU factorization. B is a
+/// matrix [..., n, k]; or vectors, if B is [n] or has A's shape without the last dimension. Throws
+/// LinAlgError if A is singular.
 Variable solve(const Variable& a, const Variable& b, bool left = true,
                Where where = Where::current());
-/// LinAlgError when x is singular. solve() is faster and more accurate than a product with it.
+/// The inverse. Throws LinAlgError if x is singular. solve() is faster and more accurate than a
+/// product with the inverse.
 Variable inv(const Variable& x, Where where = Where::current());
-/// 1 of an empty matrix. The gradient is the matrix of cofactors, also of a singular matrix.
+/// The determinant; 1 for an empty matrix. The gradient is the cofactor matrix, also for a singular
+/// matrix.
 Variable det(const Variable& x, Where where = Where::current());
 struct Slogdet {
   Variable sign, logabsdet;
 };
-/// The determinant as sign and logarithm of its magnitude, which cannot overflow: 0 and -inf of a
-/// singular matrix. The gradient of that is a LinAlgError.
+/// Sign and logarithm of the magnitude of the determinant, which cannot overflow. A singular matrix
+/// gives 0 and -inf, for which the gradient throws LinAlgError.
 Slogdet slogdet(const Variable& x, Where where = Where::current());
 
 struct TriangularOptions {
   bool upper;                  // which triangle of A is read
-  bool left = true;            // A X = B, else X A = B
-  bool unitriangular = false;  // the diagonal counts as ones
+  bool left = true;            // solve A X = B, else X A = B
+  bool unitriangular = false;  // assume ones on the diagonal
 };
-/// X with A X = B for a triangular A; a zero on the diagonal gives inf or NaN.
+/// Solves A X = B for triangular A. A zero on the diagonal gives inf or NaN.
 Variable solve_triangular(const Variable& a, const Variable& b, TriangularOptions options,
                           Where where = Where::current());
 
-/// Lower triangular L, with positive diagonal, of A = L L^T; or upper U of A = U^T U. Only that
-/// triangle of x is read; the gradient is symmetric, as x is. LinAlgError unless x is positive
-/// definite.
+/// Cholesky factorization: lower triangular L of A = L L^T, or upper triangular U of A = U^T U,
+/// with a positive diagonal. Reads only this triangle of x; the gradient is symmetric. Throws
+/// LinAlgError unless x is positive definite.
 Variable cholesky(const Variable& x, bool upper = false, Where where = Where::current());
 
 enum class QrMode {
@@ -136,36 +137,37 @@ Variable matrix_norm(const Variable& x, double ord, const Dims& dims = {-2, -1},
 
 }  // namespace linalg
 
-/// X with A X = B, given the Cholesky factor of A: lower, or upper.
+/// Solves A X = B, given the lower (or upper) Cholesky factor of A.
 Variable cholesky_solve(const Variable& b, const Variable& factor, bool upper = false,
                         Where where = Where::current());
 
 struct TriangularSolveOptions {
   bool upper = true;
-  bool transpose = false;  // A^T X = B
+  bool transpose = false;  // solve A^T X = B
   bool unitriangular = false;
 };
-/// linalg::solve_triangular in the older form: X with A X = B.
+/// The legacy form of linalg::solve_triangular: solves A X = B.
 Variable triangular_solve(const Variable& b, const Variable& a, TriangularSolveOptions options = {},
                           Where where = Where::current());
 
 namespace kernels {
 
-// Matrices are stored by columns, as LAPACK has them: a matrix [m, n] is a contiguous tensor
-// [batch, n, m]. All of one dtype, but pivots and info, which are int32; info is [batch], and 0 for
-// a matrix that has an answer.
+// Matrices are stored by columns, as in LAPACK: a matrix [m, n] is a contiguous tensor
+// [batch, n, m]. All tensors have one dtype, except pivots and info, which are int32. info is
+// [batch] and 0 for success.
 
-/// a = P L U in place, square. pivots [batch, n], from 1: row i was exchanged with row pivots[i].
-/// info: the first zero on U's diagonal.
+/// Factorizes a = P L U in place, for square a. pivots [batch, n] start at 1: row i was exchanged
+/// with row pivots[i]. info: the first zero on U's diagonal.
 extern Kernel<void(Tensor& a, Tensor& pivots, Tensor& info)> lu_factor;
-/// b = A^-1 b in place, or A^-T b, from these factors.
+/// b = A^-1 b in place, or A^-T b, given the LU factors.
 extern Kernel<void(const Tensor& lu, const Tensor& pivots, bool transposed, Tensor& b)> lu_solve;
-/// b = A^-1 b, or A^-T b, for one triangle of a.
+/// b = A^-1 b, or A^-T b, for a triangle of a.
 struct Triangle {
   bool upper, transposed, unit;
 };
 extern Kernel<void(const Tensor& a, Triangle triangle, Tensor& b)> triangular_solve;
-/// The lower triangle of a = L L^T in place; above it 0. info: the minor that is not positive.
+/// Computes the lower triangular L of a = L L^T in place, with zeros above. info: the minor that is
+/// not positive.
 extern Kernel<void(Tensor& a, Tensor& info)> cholesky;
 /// a becomes R in the upper triangle, below it and in scales [batch, min(m, n)] the reflections.
 extern Kernel<void(Tensor& a, Tensor& scales)> qr_factor;

@@ -1,7 +1,7 @@
-// Losses. `reduction` says what becomes of the element losses; the default is their mean.
+// Loss functions. `reduction` selects the mean of the element losses (default), their sum, or none.
 //
-// Where x and target are compared element by element their shapes must be equal: a ShapeError
-// otherwise, since broadcasting [n, 1] against [n] would give n x n losses.
+// Losses that compare x and target elementwise require equal shapes and otherwise throw ShapeError:
+// broadcasting [n, 1] against [n] would give n x n losses.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -15,23 +15,23 @@ Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction
                   Where where = Where::current());  // (x - t)^2
 Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction = Reduction::kMean,
                  Where where = Where::current());  // |x - t|
-/// With d = |x - t|: d^2 / (2 beta) below beta, d - beta / 2 above.
+/// With d = |x - t|: d^2 / (2 beta) where d < beta, else d - beta / 2.
 Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta = 1.0,
                         Reduction reduction = Reduction::kMean, Where where = Where::current());
-/// d^2 / 2 below delta, delta (d - delta / 2) above.
+/// With d = |x - t|: d^2 / 2 where d < delta, else delta (d - delta / 2).
 Variable huber_loss(const Variable& x, const Variable& target, double delta = 1.0,
                     Reduction reduction = Reduction::kMean, Where where = Where::current());
 
 struct CrossEntropyOptions {
-  Variable weight = {};          // of each class, [C]
-  int64_t ignore_index = -100;   // a target that is left out
+  Variable weight = {};          // weight of each class, [C]
+  int64_t ignore_index = -100;   // targets with this id are ignored
   double label_smoothing = 0.0;  // this share of the target is spread over all classes
   Reduction reduction = Reduction::kMean;
 };
-/// -log_softmax(x)[target]. x is [N, C] or [N, C, ...] or [C]; target holds class ids (an integer
-/// type, x's shape without C) or class probabilities (x's shape, a float type). The mean is
-/// weighted by the targets' class weights; over no targets at all it is NaN, as in PyTorch.
-/// IndexError for an id outside [0, C) that is not ignore_index.
+/// Cross entropy -log_softmax(x)[target]. x is [N, C], [N, C, ...] or [C]. target holds class ids
+/// (integer dtype, x's shape without C) or class probabilities (float dtype, x's shape). The mean
+/// is weighted by the class weights of the targets; over no targets it is NaN, as in PyTorch.
+/// Throws IndexError for an id outside [0, C) other than ignore_index.
 Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOptions options = {},
                        Where where = Where::current());
 
@@ -40,12 +40,13 @@ struct NllLossOptions {
   int64_t ignore_index = -100;
   Reduction reduction = Reduction::kMean;
 };
-/// -x[target] for log probabilities x; shapes and errors as cross_entropy's.
+/// Negative log likelihood -x[target] of log probabilities x. Shapes and errors are those of
+/// cross_entropy.
 Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions options = {},
                   Where where = Where::current());
 
-/// -(t log(x) + (1 - t) log(1 - x)) for probabilities x in [0, 1]; logarithms are at least -100.
-/// weight, if given, multiplies the element losses and broadcasts. ArgumentError when an x is
+/// -(t log(x) + (1 - t) log(1 - x)) for probabilities x; logarithms are limited to at least -100.
+/// weight, if given, broadcasts and multiplies the element losses. Throws ArgumentError for an x
 /// outside [0, 1].
 Variable binary_cross_entropy(const Variable& x, const Variable& target,
                               const Variable& weight = {}, Reduction reduction = Reduction::kMean,
@@ -53,21 +54,21 @@ Variable binary_cross_entropy(const Variable& x, const Variable& target,
 
 struct BceWithLogitsOptions {
   Variable weight = {};
-  Variable pos_weight = {};  // of positive examples, broadcast
+  Variable pos_weight = {};  // weight of positive examples, broadcast
   Reduction reduction = Reduction::kMean;
 };
-/// binary_cross_entropy(sigmoid(x), t), without overflow. The weights broadcast.
+/// binary_cross_entropy(sigmoid(x), t) without overflow. The weights broadcast.
 Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
                                           BceWithLogitsOptions options = {},
                                           Where where = Where::current());
 
-/// t (log t - x) for log probabilities x; t log t is 0 at t = 0. With log_target t is a log too.
-/// The mean is over all elements (PyTorch's "mean"; its "batchmean" is the sum over the batch
-/// size).
+/// Kullback-Leibler divergence t (log t - x) for log probabilities x; t log t is 0 at t = 0. With
+/// log_target, t is a log probability, too. kMean averages over all elements (PyTorch's "mean";
+/// PyTorch's "batchmean" is the sum divided by the batch size).
 Variable kl_div(const Variable& x, const Variable& target, bool log_target = false,
                 Reduction reduction = Reduction::kMean, Where where = Where::current());
 
-// Of margins, in ops/margin_loss.cpp.
+// Margin losses, defined in ops/margin_loss.cpp.
 
 struct TripletMarginOptions {
   double margin = 1.0;
@@ -146,7 +147,7 @@ struct GaussianNllOptions {
 Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Variable& var,
                            GaussianNllOptions options = {}, Where where = Where::current());
 
-/// What the kernels of cross_entropy know beside the tensors.
+/// The arguments of cross_entropy kernels that are not tensors.
 struct CrossEntropySpec {
   int64_t ignore_index;
   double label_smoothing;
@@ -154,32 +155,32 @@ struct CrossEntropySpec {
 
 namespace kernels {
 
-/// IndexError, naming op, for the first target (int64) outside [0, classes) that is not
+/// Throws IndexError, naming op, for the first target (int64) outside [0, classes) other than
 /// ignore_index.
 extern Kernel<void(const Tensor& target, std::string_view op, int64_t classes,
                    int64_t ignore_index)>
     check_classes;
 
-// x is [rows, classes], target int64 [rows]; both contiguous. Of the type that x is computed in are
-// weight ([classes] or empty), losses ([rows]), statistics ([2, rows]: each row's maximum and
-// log sum exp(x - maximum)) and scale (one element).
+// x is [rows, classes] and target int64 [rows]; both are contiguous. The following have the compute
+// type of x: weight ([classes] or empty), losses ([rows]), statistics ([2, rows]: each row's
+// maximum and log sum exp(x - maximum)) and scale (one element).
 
 extern Kernel<void(const Tensor& x, const Tensor& target, const Tensor& weight,
                    const CrossEntropySpec&, Tensor& losses, Tensor& statistics)>
     cross_entropy;
-/// dx for dy of one element or [rows], times scale unless it is empty.
+/// dx for dy of one element or [rows], multiplied by scale unless scale is empty.
 extern Kernel<void(const Tensor& x, const Tensor& target, const Tensor& weight,
                    const CrossEntropySpec&, const Tensor& statistics, const Tensor& dy,
                    const Tensor& scale, Tensor& dx)>
     cross_entropy_backward;
-/// y = the sum of the losses, or with `scale` (set to 1 / the sum of the targets' weights) the
-/// mean.
+/// y = the sum of the losses; or, if scale is given, their mean, and scale = 1 / the sum of the
+/// targets' weights.
 extern Kernel<void(Tensor& y, const Tensor& losses, const Tensor& target, const Tensor& weight,
                    int64_t ignore_index, Tensor& scale)>
     cross_entropy_reduce;
 
 extern Kernel<void(const Tensor& x, const Tensor& target, Tensor& y)> binary_cross_entropy;
-/// ArgumentError, naming op, for an element outside [0, 1].
+/// Throws ArgumentError, naming op, for an element outside [0, 1].
 extern Kernel<void(const Tensor& x, std::string_view op)> check_unit;
 
 }  // namespace kernels

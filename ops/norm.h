@@ -1,4 +1,4 @@
-// Normalisation. Statistics are computed by two passes, in double.
+// Normalization. Statistics are computed in two passes, in double.
 #pragma once
 
 #include <optional>
@@ -9,25 +9,26 @@
 namespace tapegrad {
 
 struct BatchNormOptions {
-  bool training = false;  // normalise by the batch, and update the running statistics
+  bool training = false;  // normalize by batch statistics, and update running statistics
   double momentum = 0.1;  // running = (1 - momentum) * running + momentum * batch
   double eps = 1e-5;
 };
-/// (x - mean) / sqrt(var + eps) * weight + bias per channel (dimension 1), over all others. In
-/// training the batch's statistics serve, and the running ones (may be empty) are moved towards
-/// them in place, the variance unbiased; a batch of 0 leaves them alone, one value per channel is
-/// an ArgumentError. weight and bias may be empty; where given they have x's dtype, or are float32
-/// for an x of sixteen bits. Running statistics are of any float type.
+/// (x - mean) / sqrt(var + eps) * weight + bias, with statistics per channel (dimension 1) over all
+/// other dimensions. In training these are the statistics of the batch, and the running statistics
+/// (may be empty) are updated in place, with the unbiased variance; an empty batch leaves them
+/// unchanged, and a single value per channel throws ArgumentError. weight and bias may be empty;
+/// otherwise they have x's dtype, or float32 for sixteen-bit x. Running statistics may have any
+/// float dtype.
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight = {}, const Variable& bias = {},
                     BatchNormOptions options = {}, Where where = Where::current());
 
-/// (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, whose sizes
-/// normalized_shape repeats. weight and bias have that shape or are empty.
+/// (x - mean) / sqrt(var + eps) * weight + bias, with statistics over the last dimensions, whose
+/// sizes must equal normalized_shape. weight and bias have this shape or are empty.
 Variable layer_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight = {},
                     const Variable& bias = {}, double eps = 1e-5, Where where = Where::current());
 
-// Composed of other ops, in ops/norm_composed.cpp. Sixteen-bit floats are computed in float.
+// Composed ops, defined in ops/norm_composed.cpp. Sixteen-bit floats are computed in float32.
 
 /// (x - mean) / sqrt(var + eps) * weight + bias, where mean and variance are over each of
 /// num_groups groups of consecutive channels (dimension 1) of each example. weight and bias are
@@ -64,8 +65,9 @@ Variable local_response_norm(const Variable& x, int64_t size, LocalResponseNormO
 
 namespace kernels {
 
-// Tensors are contiguous. Statistics are float32, or float64 for float64. weight and bias may be
-// empty, and gradients that are not wanted. Those of batch_norm have the type of the statistics.
+// Tensors are contiguous. Statistics are float32, or float64 for float64 x. weight and bias may be
+// empty, and so may gradients that are not needed. weight and bias of batch_norm have the dtype of
+// the statistics.
 
 /// The mean and the population variance of each channel of x [n, channels, size].
 extern Kernel<void(const Tensor& x, Tensor& mean, Tensor& var)> channel_moments;
@@ -78,12 +80,12 @@ extern Kernel<void(const Tensor& x, const Tensor& mean, const Tensor& invstd, co
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                    Tensor& mean, Tensor& var, Tensor& invstd, bool& done)>
     batch_norm_at_once;
-/// In training mean and invstd depend on x, else they are constants.
+/// In training mean and invstd depend on x; otherwise they are constants.
 extern Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& mean, const Tensor& invstd,
                    const Tensor& weight, bool training, Tensor& dx, Tensor& dweight, Tensor& dbias)>
     batch_norm_backward;
 
-/// x is [rows, n]; mean and invstd [rows] are written.
+/// x is [rows, n]; writes mean and invstd [rows].
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                    Tensor& mean, Tensor& invstd)>
     layer_norm;

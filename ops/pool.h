@@ -1,5 +1,5 @@
-// Pooling of images [batch, channels, height, width], of signals [batch, channels, length] and of
-// volumes [batch, channels, depth, height, width].
+// Pooling of signals [batch, channels, length], images [batch, channels, height, width] and volumes
+// [batch, channels, depth, height, width].
 #pragma once
 
 #include <optional>
@@ -97,10 +97,10 @@ Variable adaptive_max_pool1d(const Variable& x, int64_t output_size,
 Variable adaptive_max_pool2d(const Variable& x, Size2d output_size, Where where = Where::current());
 Variable adaptive_max_pool3d(const Variable& x, Size3d output_size, Where where = Where::current());
 
-/// Which elements meet in one.
+/// The windows of a pooling op.
 template <typename Options>
 struct PoolWindows {
-  bool adaptive = false;  // windows that divide the image evenly; the rest is then not used
+  bool adaptive = false;  // windows divide the image evenly; `options` are then ignored
   Options options{.kernel_size = 1};
 };
 using MaximumWindows = PoolWindows<MaxPool2dOptions>;
@@ -108,21 +108,22 @@ using AverageWindows = PoolWindows<AvgPool2dOptions>;
 
 namespace kernels {
 
-// All tensors are contiguous. Indices are int32: positions in a plane, -1 for a window that lies in
-// the padding altogether.
+// Tensors are contiguous. Indices are int32 positions in a plane, or -1 for a window that lies
+// entirely in the padding.
 
-/// Indices may be empty: not wanted.
+/// indices may be empty, and is then not computed.
 extern Kernel<void(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices)>
     max_pool2d;
-/// y[i] = x[indices[i]] in every plane, and its adjoint. An element may be meant by several indices
-/// where they are those of max_pool2d with the windows; without windows, by one at most.
+/// pool_gather: y[i] = x[indices[i]] in every plane; pool_scatter is its adjoint. With windows, an
+/// element may occur in several indices, which come from max_pool2d; without windows, in at most
+/// one.
 extern Kernel<void(const Tensor& x, const Tensor& indices, Tensor& y)> pool_gather;
 extern Kernel<void(const Tensor& dy, const Tensor& indices,
                    const std::optional<MaximumWindows>& windows, Tensor& dx)>
     pool_scatter;
 
-/// Positions (int64) of x for `size` places in each plane, without those that a later one has too:
-/// -1 instead. IndexError, naming op, for one outside [0, size).
+/// Converts positions (int64) of x to indices. A position that a later element of the plane repeats
+/// becomes -1. Throws IndexError, naming op, for a position outside [0, size).
 extern Kernel<void(const Tensor& positions, std::string_view op, int64_t size, Tensor& indices)>
     unpool_indices;
 

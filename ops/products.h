@@ -1,4 +1,4 @@
-// Products of tensors beyond matmul.
+// Further tensor products: cross, kron, tensordot, einsum, and products with addition.
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 
 namespace tapegrad {
 
-/// The cross product of vectors of 3 along dim, which broadcast; without dim along the first
-/// dimension of size 3.
+/// The cross product of 3-vectors along dim (default: the first dimension of size 3). a and b
+/// broadcast.
 Variable cross(const Variable& a, const Variable& b, std::optional<int> dim = {},
                Where where = Where::current());
-/// Every element of a times all of b: [m, n] and [p, q] -> [m p, n q]; missing dimensions in front
-/// count as 1.
+/// The Kronecker product: [m, n] and [p, q] give [m p, n q]. Missing leading dimensions count as
+/// size 1.
 Variable kron(const Variable& a, const Variable& b, Where where = Where::current());
 
-/// Sums over the last `dims` dimensions of a with the first of b; or over the listed ones in pairs.
-/// What is left of a comes first.
+/// Sums over the last `dims` dimensions of a and the first of b, or over the listed dimensions in
+/// pairs. The result has the remaining dimensions of a, then those of b.
 Variable tensordot(const Variable& a, const Variable& b, int dims = 2,
                    Where where = Where::current());
 Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, const Dims& dims_b,
@@ -40,23 +40,23 @@ inline Variable einsum(std::string_view equation, std::initializer_list<Variable
   return einsum(equation, std::span<const Variable>(operands.begin(), operands.size()), where);
 }
 
-// beta input + alpha times a product, which input broadcasts to. With beta = 0 input is not read: a
-// NaN in it does not matter.
+// beta input + alpha times a product; input broadcasts to the product. With beta = 0, input is not
+// read, so NaN in it has no effect.
 
 struct AddOptions {
   double beta = 1.0;
   double alpha = 1.0;
 };
-/// [m, k] [k, n]
+/// beta input + alpha a b, for matrices [m, k] and [k, n].
 Variable addmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options = {},
                Where where = Where::current());
-/// [m, k] [k]
+/// beta input + alpha a b, for a matrix [m, k] and a vector [k].
 Variable addmv(const Variable& input, const Variable& a, const Variable& b, AddOptions options = {},
                Where where = Where::current());
-/// The outer product of [m] and [n].
+/// beta input + alpha times the outer product of vectors [m] and [n].
 Variable addr(const Variable& input, const Variable& a, const Variable& b, AddOptions options = {},
               Where where = Where::current());
-/// [b, m, k] [b, k, n]
+/// beta input + alpha a b, for batches of matrices [b, m, k] and [b, k, n].
 Variable baddbmm(const Variable& input, const Variable& a, const Variable& b,
                  AddOptions options = {}, Where where = Where::current());
 

@@ -1,10 +1,10 @@
-// Recurrent networks over whole sequences. Sequences are [time, batch, features], or with
-// batch_first [batch, time, features]; or [time, features] of one example, whose states then lack
-// the batch too.
+// Recurrent networks over whole sequences. A batch of sequences is [time, batch, features], or
+// [batch, time, features] with batch_first. A single sequence is [time, features]; its states then
+// have no batch dimension either.
 //
-// The weights stand in PyTorch's order: for every layer, and in it for every direction, w_ih
-// [g hidden, features], w_hh [g hidden, hidden] and, in a network with biases, b_ih and b_hh
-// [g hidden]. g is the number of gates; those of one cell follow each other along dimension 0.
+// The weights have PyTorch's order: for every layer, and within the layer for every direction, w_ih
+// [g hidden, features], w_hh [g hidden, hidden] and, with biases, b_ih and b_hh [g hidden]. g is
+// the number of gates; the gates of a cell are concatenated along dimension 0.
 #pragma once
 
 #include <span>
@@ -16,27 +16,29 @@
 namespace tapegrad {
 
 struct RecurrentOptions {
-  int64_t num_layers = 1;      // each after the first reads the states of the one before
-  bool bidirectional = false;  // a second network reads backwards; features are concatenated
+  int64_t num_layers = 1;      // each layer reads the states of the previous layer
+  bool bidirectional = false;  // adds a network that reads backwards; its features are appended
   bool batch_first = false;
-  double dropout = 0.0;  // between layers, in training
+  double dropout = 0.0;  // between layers, only when training
   bool training = false;
 };
 
-/// Gates i, f, g, o: c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c').
-/// {output, h_n, c_n}: the last layer's states at every step [time, batch, directions * hidden],
-/// and the last states [layers * directions, batch, hidden]. h0 and c0 are zeros when empty.
-/// ShapeError for weights or states that do not fit; ArgumentError for too many or too few.
+/// Long short-term memory. Gates i, f, g, o: c' = sigmoid(f) c + sigmoid(i) tanh(g), h' =
+/// sigmoid(o) tanh(c'). Returns {output, h_n, c_n}: the states of the last layer at every step
+/// [time, batch, directions * hidden], and the final states [layers * directions, batch, hidden].
+/// Empty h0 and c0 mean zeros. Throws ShapeError for weights or states of a wrong shape, and
+/// ArgumentError for a wrong number of weights.
 std::vector<Variable> lstm(const Variable& x, const Variable& h0, const Variable& c0,
                            std::span<const Variable> weights, RecurrentOptions options = {},
                            Where where = Where::current());
 
-/// Gates r, z, n: n = tanh(x_n + sigmoid(r) h_n), h' = (1 - sigmoid(z)) n + sigmoid(z) h, where h_n
-/// has its bias inside the product. {output, h_n}.
+/// Gated recurrent unit. Gates r, z, n: n = tanh(x_n + sigmoid(r) h_n), h' = (1 - sigmoid(z)) n +
+/// sigmoid(z) h, where h_n includes its bias. Returns {output, h_n} as lstm does.
 std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const Variable> weights,
                           RecurrentOptions options = {}, Where where = Where::current());
 
-/// h' = tanh(w_ih x + b_ih + w_hh h + b_hh), or relu of it. {output, h_n}.
+/// Elman networks: h' = tanh(w_ih x + b_ih + w_hh h + b_hh), or relu in place of tanh. Return
+/// {output, h_n} as lstm does.
 std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
                                std::span<const Variable> weights, RecurrentOptions options = {},
                                Where where = Where::current());

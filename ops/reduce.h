@@ -1,8 +1,9 @@
-// Reductions over any dimensions. A negative dim counts from the end; a dim given twice is an
-// ArgumentError, one out of range an IndexError. With keepdim a reduced dimension stays with
-// size 1.
+// Reductions over any dimensions. A negative dim counts from the end. Throws ArgumentError for a
+// dim given twice and IndexError for a dim out of range. With keepdim, reduced dimensions remain
+// with size 1.
 //
-// Sums accumulate in float or double in a fixed order: the same result for any number of threads.
+// Sums accumulate in float or double in a fixed order, so results do not depend on the number of
+// threads.
 #pragma once
 
 #include <optional>
@@ -13,34 +14,34 @@
 
 namespace tapegrad {
 
-/// The sum over the dimensions, or over all when none is named. Integers and bool sum to int64.
+/// The sum over dims, or over all dimensions if none is given. Integers and bool give int64.
 Variable sum(const Variable& x, Where where = Where::current());
 Variable sum(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
-/// Sums x down to a shape that broadcasts to x's; x itself when the shapes are equal.
+/// Sums x to a shape that broadcasts to x's shape. Returns x if the shapes are equal.
 Variable sum_to(const Variable& x, const Shape& shape, Where where = Where::current());
 
-/// The mean. Of nothing it is NaN. Floats only.
+/// The mean; NaN for no elements. Floats only.
 Variable mean(const Variable& x, Where where = Where::current());
 Variable mean(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
 
 struct VarOptions {
   struct ByName {};
-  ByName by_name = {};  // never given: it keeps var(x, {0}) for the dimension 0
-  int correction = 1;   // the divisor is n - correction: 1 unbiased, 0 for the population
+  ByName by_name = {};  // never set; it makes var(x, {0}) mean dimension 0
+  int correction = 1;   // the divisor is n - correction: 1 unbiased, 0 population variance
   bool keepdim = false;
 };
-/// The variance, by two passes: exact for large offsets.
+/// The variance, computed in two passes and therefore accurate for a large mean.
 Variable var(const Variable& x, VarOptions options = {}, Where where = Where::current());
 Variable var(const Variable& x, const Dims& dims, VarOptions options = {},
              Where where = Where::current());
-/// The square root of var.
+/// The standard deviation, the square root of var.
 Variable std(const Variable& x, VarOptions options = {}, Where where = Where::current());
 Variable std(const Variable& x, const Dims& dims, VarOptions options = {},
              Where where = Where::current());
 
-/// The product; of nothing it is 1. Its gradient is right with any number of zeros.
+/// The product; 1 for no elements. The gradient is exact for any number of zeros.
 Variable prod(const Variable& x, Where where = Where::current());
 Variable prod(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 
@@ -77,24 +78,24 @@ Variable all(const Variable& x, Where where = Where::current());
 Variable all(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
 
-/// log(sum(exp(x))), shifted by the maximum so that it never overflows.
+/// log(sum(exp(x))), computed after subtracting the maximum so that it never overflows.
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim = false,
                    Where where = Where::current());
 
-/// The p-norm (sum |x|^p)^(1/p) of the elements; p = infinity is the largest magnitude, p = 0
-/// counts what is not zero. Its gradient at zero is 0.
+/// The p-norm (sum |x|^p)^(1/p). p = infinity gives the largest magnitude, p = 0 the number of
+/// nonzero elements. The gradient at zero is 0.
 Variable norm(const Variable& x, double p = 2.0, Where where = Where::current());
 Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
 
-/// Sums of the elements up to and including each, along dim.
+/// The cumulative sum along dim.
 Variable cumsum(const Variable& x, int dim, Where where = Where::current());
 
 namespace kernels {
 
-// y has x's rank, and size 1 where x is reduced; y is contiguous, x need not be.
+// y is contiguous and has x's rank, with size 1 in reduced dimensions. x may be strided.
 
-/// y = sum of x / divisor. Integers and bool give int64, and are not divided.
+/// y = sum of x / divisor. Integers and bool give int64 and are not divided.
 extern Kernel<void(const Tensor& x, double divisor, Tensor& y)> sum;
 /// Integers give int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> prod;
@@ -103,7 +104,7 @@ extern Kernel<void(const Tensor&x, Tensor&y)> amax, amin;
 extern Kernel<void(const Tensor& x, bool zero, bool yes, Tensor& y)> contains;
 /// y = sum of (x - mean)^2 / divisor, or the root of that.
 extern Kernel<void(const Tensor& x, double divisor, bool root, Tensor& y)> var;
-/// y = (sum |x|^p)^(1/p), p finite.
+/// y = (sum |x|^p)^(1/p) for finite p.
 extern Kernel<void(const Tensor& x, double p, Tensor& y)> norm;
 
 // x is contiguous, [outer, n, inner]; values and indices are [outer, inner].

@@ -1,5 +1,5 @@
-// softmax and log_softmax along one dimension. A row of which every element is -inf gives NaN, as
-// in PyTorch.
+// softmax, log_softmax and softmin along one dimension. A row whose elements are all -inf gives
+// NaN, as in PyTorch.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -7,18 +7,19 @@
 
 namespace tapegrad {
 
-/// exp(x) / sum(exp(x)) along dim, shifted by the maximum so that it never overflows.
+/// exp(x) / sum(exp(x)) along dim, computed after subtracting the maximum so that it never
+/// overflows.
 Variable softmax(const Variable& x, int dim, Where where = Where::current());
 
-/// x - log(sum(exp(x))) along dim, shifted likewise.
+/// x - log(sum(exp(x))) along dim, computed without overflow.
 Variable log_softmax(const Variable& x, int dim, Where where = Where::current());
 
-/// softmax(-x): the smallest element has the largest share.
+/// softmax(-x): the smallest element has the largest probability.
 Variable softmin(const Variable& x, int dim, Where where = Where::current());
 
 namespace kernels {
 
-// All are contiguous, [outer, n, inner]; rows run along n.
+// Tensors are contiguous, [outer, n, inner]; rows are along n.
 
 extern Kernel<void(const Tensor&x, Tensor&y)> softmax, log_softmax;
 /// dx = y * (dy - sum(y * dy))

@@ -1,5 +1,5 @@
-// Elementwise functions beyond those of ops/unary.h: inverse and hyperbolic ones, and those of
-// probability. Integers are computed in the default float type.
+// Inverse, hyperbolic and special functions, elementwise. Integers are converted to the default
+// float dtype. ops/unary.h has the common functions.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@ namespace tapegrad {
 
 Variable sinh(const Variable& x, Where where = Where::current());
 Variable cosh(const Variable& x, Where where = Where::current());
-/// NaN outside their domains: |x| <= 1 for asin, acos and atanh (infinite at the ends), x >= 1 for
-/// acosh.
+/// NaN outside the domain, which is |x| <= 1 for asin, acos and atanh, and x >= 1 for acosh. atanh
+/// is infinite at -1 and 1.
 Variable asin(const Variable& x, Where where = Where::current());
 Variable acos(const Variable& x, Where where = Where::current());
 Variable atan(const Variable& x, Where where = Where::current());
@@ -20,41 +20,41 @@ Variable asinh(const Variable& x, Where where = Where::current());
 Variable acosh(const Variable& x, Where where = Where::current());
 Variable atanh(const Variable& x, Where where = Where::current());
 
-/// 1 - erf(x), exact where that would be lost.
+/// 1 - erf(x), computed without cancellation.
 Variable erfc(const Variable& x, Where where = Where::current());
-/// The y with erf(y) = x: infinite at -1 and 1, NaN beyond.
+/// The inverse of erf: infinite at -1 and 1, NaN outside [-1, 1].
 Variable erfinv(const Variable& x, Where where = Where::current());
 
 /// log|gamma(x)|; inf at 0, -1, -2 ...
 Variable lgamma(const Variable& x, Where where = Where::current());
-/// The derivative of lgamma. At 0 it is -inf, at -0 inf; NaN at -1, -2 ... Beside its roots below 0
-/// (-0.504, -1.573 ...) the error is a few roundings of pi / tan(pi x), which cancels there; beside
-/// the one above 0, 1.46163, a few of the result.
+/// The derivative of lgamma. -inf at 0, inf at -0, NaN at -1, -2 ... Near its negative roots
+/// (-0.504, -1.573 ...) the error is a few roundings of pi / tan(pi x), which cancels there; near
+/// its positive root 1.46163 it is a few roundings of the result.
 Variable digamma(const Variable& x, Where where = Where::current());
 /// The n-th derivative of digamma, 0 <= n <= 170.
 Variable polygamma(int64_t n, const Variable& x, Where where = Where::current());
 
-/// x - trunc(x), with x's sign.
+/// x - trunc(x), with the sign of x.
 Variable frac(const Variable& x, Where where = Where::current());
 /// sin(pi x) / (pi x), and 1 at 0.
 Variable sinc(const Variable& x, Where where = Where::current());
 
 struct NanToNumOptions {
   double nan = 0.0;
-  std::optional<double> posinf = {};  // the largest number of the type, unless given
-  std::optional<double> neginf = {};  // the smallest
+  std::optional<double> posinf = {};  // default: the largest finite number of the dtype
+  std::optional<double> neginf = {};  // default: the lowest finite number of the dtype
 };
-/// x with other numbers for NaN and the infinities. The gradient passes where x is finite.
+/// Replaces NaN and infinities by the given numbers. The gradient passes where x is finite.
 Variable nan_to_num(const Variable& x, NanToNumOptions options = {},
                     Where where = Where::current());
 
 namespace kernels {
 
-// y has x's shape and dtype, a float.
+// x and y have the same shape and float dtype.
 extern Kernel<void(const Tensor&x, Tensor&y)> sinh, cosh, asin, acos, atan, asinh, acosh, atanh;
 extern Kernel<void(const Tensor&x, Tensor&y)> erfc, erfinv, lgamma, digamma, sinc;
 extern Kernel<void(const Tensor& x, int64_t n, Tensor& y)> polygamma;
-/// An infinity as a replacement is what it says.
+/// An infinite replacement is written as it is.
 extern Kernel<void(const Tensor& x, double nan, double posinf, double neginf, Tensor& y)>
     nan_to_num;
 

@@ -1,14 +1,15 @@
-// Statistics made of the reductions of ops/reduce.h, whose rules for dimensions hold here too.
+// Statistics composed of the reductions of ops/reduce.h. The rules of ops/reduce.h for dimensions
+// apply.
 #pragma once
 
 #include "ops/reduce.h"
 
 namespace tapegrad {
 
-/// How many elements are not 0 (int64); NaN counts.
+/// The number of nonzero elements (int64). NaN counts as nonzero.
 Variable count_nonzero(const Variable& x, const Dims& dims = {}, Where where = Where::current());
 
-/// The sum, or the mean, of what is not NaN. The mean of nothing is NaN.
+/// The sum or mean of the elements that are not NaN. The mean of no elements is NaN.
 Variable nansum(const Variable& x, const Dims& dims = {}, bool keepdim = false,
                 Where where = Where::current());
 Variable nanmean(const Variable& x, const Dims& dims = {}, bool keepdim = false,
@@ -17,7 +18,7 @@ Variable nanmean(const Variable& x, const Dims& dims = {}, bool keepdim = false,
 struct MinMax {
   Variable min, max;
 };
-/// amin and amax, along dim or over all.
+/// The minimum and maximum along dim or over all elements.
 MinMax aminmax(const Variable& x, Where where = Where::current());
 MinMax aminmax(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 
@@ -34,21 +35,22 @@ VarMean var_mean(const Variable& x, const Dims& dims = {}, VarOptions options = 
 
 struct CovOptions {
   int correction = 1;
-  Variable fweights = {};  // how often each observation counts, whole numbers [n]
-  Variable aweights = {};  // how much each observation counts, [n]
+  Variable fweights = {};  // number of repetitions of each observation: integers [n]
+  Variable aweights = {};  // weight of each observation: [n]
 };
-/// The covariances of variables (rows) over observations (columns): [v, n] -> [v, v], [n] -> [].
-/// Integers are computed in the default float type.
+/// Covariance matrix of variables (rows) over observations (columns): [v, n] -> [v, v], [n] -> [].
+/// Integers are converted to the default float dtype.
 Variable cov(const Variable& x, CovOptions options = {}, Where where = Where::current());
-/// cov[i][j] / sqrt(cov[i][i] cov[j][j]), kept in [-1, 1].
+/// Correlation coefficients cov[i][j] / sqrt(cov[i][i] cov[j][j]), clamped to [-1, 1].
 Variable corrcoef(const Variable& x, Where where = Where::current());
 
-/// How often each of 0, 1, ... is among the whole numbers of a vector (int64), or the sum of their
-/// weights. At least minlength entries. ArgumentError for a negative number.
+/// Counts the occurrences of 0, 1, ... in a vector of integers (int64), or sums the weights of the
+/// occurrences. The result has at least minlength entries. Throws ArgumentError for a negative
+/// number.
 Variable bincount(const Variable& x, const Variable& weights = {}, int64_t minlength = 0,
                   Where where = Where::current());
-/// How many elements lie in each of `bins` parts of [min, max], the last one closed, in x's type;
-/// others and NaN are left out. min = max stands for the extremes of x.
+/// Histogram: the number of elements in each of `bins` equal parts of [min, max], in x's dtype. The
+/// last part includes max. Elements outside and NaN are ignored. min = max selects the range of x.
 Variable histc(const Variable& x, int64_t bins = 100, double min = 0, double max = 0,
                Where where = Where::current());
 

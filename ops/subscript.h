@@ -1,15 +1,15 @@
-// x[...] as in NumPy and PyTorch.
+// Subscripts x[...] as in NumPy and PyTorch.
 //
 //   at(x, {0})                              x[0]
 //   at(x, {Slice{1, {}, 2}, ellipsis, -1})  x[1::2, ..., -1]
 //   at(x, {newaxis, Slice{}})               x[None, :]
 //   at(x, {mask})                           x[mask], a vector for a mask of x's shape
-//   at(x, {rows, columns})                  x[rows, columns] of index tensors, which broadcast
+//   at(x, {rows, columns})                  x[rows, columns] with index tensors, which broadcast
 //
-// Numbers, slices, ellipsis and newaxis give views. Masks and index tensors pick elements: their
-// broadcast shape stands in place of the dimensions they index where these are neighbours, else in
-// front. A mask counts for as many dimensions as it has. Negative indices count from the end;
-// IndexError for one outside.
+// Integers, slices, ellipsis and newaxis give views. Masks and index tensors copy elements; their
+// broadcast shape replaces the dimensions that they index if these are adjacent, otherwise it comes
+// first. A mask indexes as many dimensions as its rank. Negative indices count from the end. Throws
+// IndexError for an index out of range.
 #pragma once
 
 #include <concepts>
@@ -20,19 +20,19 @@
 
 namespace tapegrad {
 
-/// start, start + step, ... before stop, as Python's; step is at least 1.
+/// start, start + step, ... up to but excluding stop, as in Python; step >= 1.
 struct Slice {
   std::optional<int64_t> start = {}, stop = {};
   int64_t step = 1;
 };
-/// As many whole dimensions as are left over.
+/// Stands for all dimensions that the other subscripts do not index.
 struct Ellipsis {};
 inline constexpr Ellipsis ellipsis;
-/// A new dimension of size 1.
+/// Inserts a dimension of size 1.
 struct NewAxis {};
 inline constexpr NewAxis newaxis;
 
-/// One entry between the brackets. Not a std::variant, which is slow to compile for every user.
+/// One entry between the brackets. Not a std::variant, which every user would compile slowly.
 class Subscript {
  public:
   enum class Kind { kIndex, kSlice, kEllipsis, kNewAxis, kTensor };
@@ -59,11 +59,11 @@ using Subscripts = std::vector<Subscript>;
 
 Variable at(const Variable& x, const Subscripts& subscripts, Where where = Where::current());
 
-/// x with x[subscripts] = values, which broadcast, or += values with accumulate. Where one element
-/// is named several times the last value stays, or all are added.
+/// Returns x with x[subscripts] = values (values broadcast), or += values if accumulate. Where an
+/// element is indexed several times, the last value remains, or all values are added.
 Variable index_put(const Variable& x, const Subscripts& subscripts, const Operand& values,
                    bool accumulate = false);
-/// Written into x.
+/// In-place variant of index_put.
 Variable& index_put_(Variable& x, const Subscripts& subscripts, const Operand& values,
                      bool accumulate = false);
 

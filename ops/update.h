@@ -1,5 +1,5 @@
-// Steps of optimizers: each overwrites parameters and their optimizer state in one pass over
-// memory; a GPU does it for many parameters at once. No autograd; the caller bumps the parameters'
+// Optimizer steps. Each step overwrites parameters and their optimizer state in one pass over
+// memory; a GPU updates many parameters at once. Not recorded; the caller bumps the parameters'
 // versions.
 #pragma once
 
@@ -11,25 +11,25 @@
 
 namespace tapegrad {
 
-/// What a step overwrites of one parameter, and by what. All are contiguous. State tensors have the
-/// parameter's shape and the type the step is computed in: float32 for sixteen-bit parameters, else
-/// the parameter's.
+/// The operands of a step for one parameter. All tensors are contiguous. State tensors have the
+/// shape of the parameter and the dtype in which the step is computed: float32 for sixteen-bit
+/// parameters, otherwise the parameter's dtype.
 struct ParamUpdate {
-  Tensor param, grad;       // of one dtype
-  std::span<Tensor> state;  // in the order of the formula; one that an option leaves out is empty
-  int64_t t;                // the number of the parameter's step, from 1
+  Tensor param, grad;       // same dtype
+  std::span<Tensor> state;  // in the order of the formula; unused ones are empty
+  int64_t t;                // number of this step of the parameter, from 1
 };
 
-/// At least one parameter, all of one device and dtype.
+/// At least one parameter; all have the same device and dtype.
 struct ParamUpdates {
   std::vector<ParamUpdate> list;
 
   Device device() const { return list.front().param.device(); }
   DType dtype() const { return list.front().param.dtype(); }
-  int64_t bytes() const;  // of all of them
+  int64_t bytes() const;  // total size
 };
 
-/// At least one gradient, all contiguous and of one device and dtype.
+/// At least one gradient; all are contiguous and have the same device and dtype.
 struct Gradients {
   std::vector<Tensor> list;
 
@@ -37,13 +37,13 @@ struct Gradients {
   DType dtype() const { return list.front().dtype(); }
 };
 
-/// Decides on the device whether a step is made; empty where it always is.
+/// A condition that the device evaluates; empty if the step is always made.
 struct StepGuard {
-  Tensor found_inf;  // bool: true leaves everything as it is
-  Tensor skipped;    // int64: how many of the t steps of each were left out before
+  Tensor found_inf;  // bool; true skips the step
+  Tensor skipped;    // int64; number of earlier steps that were skipped
 };
 
-/// base^t by products alone: std::pow has other bits on a GPU.
+/// base^t by multiplications only, because std::pow gives other bits on a GPU.
 TG_HD inline double power(double base, int64_t t) {
   double result = 1;
   for (; t > 0; t /= 2, base *= base)
@@ -51,36 +51,37 @@ TG_HD inline double power(double base, int64_t t) {
   return result;
 }
 
-/// g += weight_decay p; b = momentum b + (1 - dampening) g (at first b = g);
-/// p -= lr (nesterov ? g + momentum b : b), without momentum p -= lr g.
+/// Stochastic gradient descent. g += weight_decay p; b = momentum b + (1 - dampening) g (initially
+/// b = g); p -= lr (nesterov ? g + momentum b : b). Without momentum p -= lr g.
 struct SgdStep {
   double lr, momentum, dampening, weight_decay;
   bool nesterov;
 };
 
-/// Kingma and Ba 2014. m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
-/// p -= lr / correction1 m / (sqrt(v / correction2) + eps), with AMSGrad (a vmax) max(vmax, v) for
-/// v. correction = 1 - beta^t. weight_decay adds to g, or, decoupled (AdamW), p *= 1 - lr
-/// weight_decay.
+/// Adam (Kingma and Ba 2014). m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; p -= lr /
+/// correction1 m / (sqrt(v / correction2) + eps), where correction = 1 - beta^t. AMSGrad (if vmax
+/// is given) uses vmax = max(vmax, v) in place of v. weight_decay is added to g, or, if decoupled
+/// (AdamW), p *= 1 - lr weight_decay.
 struct AdamStep {
   double lr, beta1, beta2, eps, weight_decay;
   bool decoupled;
 };
 
-/// Duchi et al. 2011. g += weight_decay p; s += g^2; p -= r g / (sqrt(s) + eps), where
-/// r = lr / (1 + (t - 1) lr_decay).
+/// Adagrad (Duchi et al. 2011). g += weight_decay p; s += g^2; p -= r g / (sqrt(s) + eps), where r
+/// = lr / (1 + (t - 1) lr_decay).
 struct AdagradStep {
   double lr, lr_decay, eps, weight_decay;
 };
 
-/// Hinton's lecture 6. s = alpha s + (1 - alpha) g^2; centered a = alpha a + (1 - alpha) g;
-/// u = g / (sqrt(s - a^2) + eps); with momentum b = momentum b + u, p -= lr b, else p -= lr u.
+/// RMSprop (Hinton, lecture 6). s = alpha s + (1 - alpha) g^2; if centered, a = alpha a + (1 -
+/// alpha) g; u = g / (sqrt(s - a^2) + eps); with momentum b = momentum b + u, p -= lr b, otherwise
+/// p -= lr u.
 struct RmspropStep {
   double lr, alpha, eps, weight_decay, momentum;
 };
 
-/// Zeiler 2012. s = rho s + (1 - rho) g^2; u = g sqrt(d + eps) / sqrt(s + eps);
-/// d = rho d + (1 - rho) u^2; p -= lr u.
+/// Adadelta (Zeiler 2012). s = rho s + (1 - rho) g^2; u = g sqrt(d + eps) / sqrt(s + eps); d = rho
+/// d + (1 - rho) u^2; p -= lr u.
 struct AdadeltaStep {
   double lr, rho, eps, weight_decay;
 };
@@ -96,11 +97,11 @@ extern Kernel<void(const ParamUpdates&, const RmspropStep&, const StepGuard&)>
 extern Kernel<void(const ParamUpdates&, const AdadeltaStep&, const StepGuard&)>
     adadelta_step;  // s, d
 
-/// For a loss that was scaled: gradients /= *scale (float64), and *found_inf (bool) becomes true
-/// when one is not finite everywhere.
+/// For a scaled loss: divides gradients by *scale (float64), and sets *found_inf (bool) if a
+/// gradient is not finite.
 extern Kernel<void(const Gradients&, const Tensor& scale, Tensor& found_inf)> unscale;
-/// How the scale moves after a step: back where a gradient was not finite; up after `interval`
-/// steps without, unless that leaves float32.
+/// Update of the loss scale: multiplied by backoff after a gradient that is not finite, and by
+/// growth after `interval` steps without one, unless the result exceeds float32.
 struct ScaleRule {
   double growth, backoff;
   int64_t interval;

@@ -1,7 +1,7 @@
-// Shapes: ops that move no data where they can help it, and the ones that rearrange it.
+// Views, and ops that rearrange elements.
 //
-// A view shares storage with its input: a write to either is seen by both, and by autograd.
-// A negative dim counts from the end; one out of range is an IndexError.
+// A view shares storage with its input: each sees writes through the other, and so does autograd. A
+// negative dim counts from the end; a dim out of range throws IndexError.
 #pragma once
 
 #include <limits>
@@ -12,39 +12,40 @@
 
 namespace tapegrad {
 
-/// The same elements in row-major order under another shape; one size may be -1. A view where
-/// strides allow, else a copy. ShapeError when the counts differ.
+/// The same elements in row-major order with another shape; one size may be -1. Returns a view if
+/// the strides allow, otherwise a copy. Throws ShapeError if the numbers of elements differ.
 Variable reshape(const Variable& x, const Shape& shape, Where where = Where::current());
-/// The same, but always a view: ShapeError when the strides do not allow it.
+/// reshape() that always returns a view. Throws ShapeError if the strides do not allow a view.
 Variable view(const Variable& x, const Shape& shape, Where where = Where::current());
-/// Dimensions start..end become one.
+/// Merges dimensions start_dim ... end_dim into one.
 Variable flatten(const Variable& x, int start_dim = 0, int end_dim = -1,
                  Where where = Where::current());
-/// Dimensions in another order; a view.
+/// Reorders dimensions. Returns a view.
 Variable permute(const Variable& x, const Dims& dims, Where where = Where::current());
-/// Two dimensions exchanged; a view.
+/// Exchanges two dimensions. Returns a view.
 Variable transpose(const Variable& x, int dim0, int dim1, Where where = Where::current());
-/// A matrix transposed; a view.
+/// Transposes a matrix. Returns a view.
 Variable t(const Variable& x, Where where = Where::current());
 
 inline constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
-/// Elements start, start + step, ... below end along dim; a view. Bounds are clamped and count from
-/// the end when negative, as in Python; step is at least 1.
+/// Elements start, start + step, ... below end along dim. Negative bounds count from the end, and
+/// bounds are clamped, as in Python; step >= 1. Returns a view.
 Variable slice(const Variable& x, int dim, int64_t start, int64_t end = kEnd, int64_t step = 1,
                Where where = Where::current());
-/// `length` elements from start along dim; a view. IndexError when they do not exist.
+/// `length` elements along dim, from start. Returns a view. Throws IndexError if they do not exist.
 Variable narrow(const Variable& x, int dim, int64_t start, int64_t length,
                 Where where = Where::current());
-/// Entry `index` along dim, which goes away; a view. A negative index counts from the end.
+/// Entry `index` along dim, which is removed. A negative index counts from the end. Returns a view.
 Variable select(const Variable& x, int dim, int64_t index, Where where = Where::current());
-/// Repeats dimensions of size 1, and new ones in front, without copying; -1 keeps a size. A view.
+/// Repeats dimensions of size 1 and adds leading dimensions without copying; -1 keeps a size.
+/// Returns a view.
 Variable expand(const Variable& x, const Shape& shape, Where where = Where::current());
-/// Drops dimensions of size 1: all, or one (which stays when it is larger); a view.
+/// Removes all dimensions of size 1, or dimension dim if its size is 1. Returns a view.
 Variable squeeze(const Variable& x, Where where = Where::current());
 Variable squeeze(const Variable& x, int dim, Where where = Where::current());
-/// A new dimension of size 1 before dim; a view.
+/// Inserts a dimension of size 1 before dim. Returns a view.
 Variable unsqueeze(const Variable& x, int dim, Where where = Where::current());
-/// Windows of `size` every `step` along dim, as a new last dimension; a view.
+/// Windows of `size` elements, every `step` along dim, as a new last dimension. Returns a view.
 Variable unfold(const Variable& x, int dim, int64_t size, int64_t step,
                 Where where = Where::current());
 
@@ -64,7 +65,8 @@ std::vector<Variable> split(const Variable& x, int64_t size, int dim = 0,
                             Where where = Where::current());
 std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim = 0,
                             Where where = Where::current());
-/// At most `chunks` pieces of equal size, the last one maybe smaller; views.
+/// Splits x along dim into at most `chunks` pieces of equal size, of which the last may be smaller.
+/// Returns views.
 std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim = 0,
                             Where where = Where::current());
 
@@ -99,6 +101,6 @@ Variable& copy_(Variable& y, const Variable& x, Where where = Where::current());
 Variable& fill_(Variable& y, Number value, Where where = Where::current());
 Variable& zero_(Variable& y, Where where = Where::current());
 
-// Also of this family, in core/tape/view.h: clone, and Variable::to for casts and moves.
+// core/tape/view.h declares clone(); Variable::to casts and moves between devices.
 
 }  // namespace tapegrad

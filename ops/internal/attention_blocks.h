@@ -1,6 +1,6 @@
-// Attention as one op that looks at a block of queries and a block of keys at a time: the scores,
-// [..., l, s], are never stored, neither for the gradient, which computes them again. (The way of
-// Dao et al., "FlashAttention", 2022.)
+// Blockwise attention as one op. It processes a block of queries and a block of keys at a time and
+// never stores the [..., l, s] scores; the backward pass computes them again (Dao et al.,
+// "FlashAttention", 2022).
 #pragma once
 
 #include "core/base/generator.h"
@@ -11,8 +11,8 @@
 namespace tapegrad {
 namespace kernels {
 
-/// p of the shares are dropped, which are those that dropout() would drop of a tensor [..., l, s]
-/// with numbers drawn at this state; 0 <= p < 1.
+/// Dropout of the attention weights with probability p, 0 <= p < 1. Drops the same elements as
+/// dropout() of a tensor [..., l, s] with numbers drawn at `state`.
 struct ShareDropout {
   double p = 0;
   RandomState state{};
@@ -27,7 +27,7 @@ extern constinit Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, 
                              bool causal, double scale, const ShareDropout& dropout, Tensor& y,
                              Tensor& log_sums)>
     attention;
-/// The gradients that are not empty.
+/// Computes the gradients that are not empty.
 extern constinit Kernel<void(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                              const Tensor& mask, bool causal, double scale,
                              const ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
@@ -41,14 +41,14 @@ extern constinit Kernel<void(const Tensor& q, const Tensor& v, bool& takes)> att
 
 namespace detail {
 
-/// Null where the blocks do not do: without a kernel that takes them, with a mask that wants a
-/// gradient, where dimensions in front broadcast, where there is nothing to see, and where all is
-/// dropped.
+/// Returns an empty Variable if blockwise attention is not applicable: there is no kernel that
+/// accepts the operands, the mask requires a gradient, leading dimensions broadcast, an operand has
+/// no elements, or dropout drops everything.
 Variable attention_in_blocks(const Variable& query, const Variable& key, const Variable& value,
                              const AttentionOptions& options, double scale, Generator& generator,
                              Where where);
 
-/// The same by ops that each have a gradient.
+/// Attention composed of differentiable ops; stores the scores.
 Variable attention_by_ops(const Variable& query, const Variable& key, const Variable& value,
                           const AttentionOptions& options, double scale, Generator& generator);
 

@@ -1,4 +1,4 @@
-// The shapes of a reduction; what reduction ops share.
+// Extent: the shapes of a reduction. Also helpers shared by reduction ops.
 #pragma once
 
 #include <string_view>
@@ -8,32 +8,33 @@
 namespace tapegrad::detail {
 
 struct Extent {
-  Shape from;         // of x
-  Shape kept;         // of x's rank, with size 1 where x is reduced
-  Shape to;           // of the result
-  int64_t count = 1;  // elements that meet in one
+  Shape from;         // the shape of x
+  Shape kept;         // x's rank, with size 1 in reduced dimensions
+  Shape to;           // the shape of the result
+  int64_t count = 1;  // elements per result
 
-  /// Over the dimensions named, or over all when none is. IndexError for one out of range,
-  /// ArgumentError for one named twice.
+  /// Reduces the given dimensions, or all if none is given. Throws IndexError for a dimension out
+  /// of range, and ArgumentError for a dimension given twice.
   Extent(std::string_view op, const Shape& shape, const Dims& dims, bool keepdim);
 
-  /// A result of the kernels' form, seen with the shape wanted.
+  /// Converts a kernel's result, of shape `kept`, to shape `to`.
   Tensor finish(const Tensor& y) const;
-  /// A value for each output, with size 1 where x is reduced.
+  /// Reshapes y, of shape `to`, to shape `kept`.
   Variable keep(const Variable& y) const;
-  /// The same, repeated to x's shape.
+  /// Expands y, of shape `to`, to shape `from`.
   Variable spread(const Variable& y) const;
 };
 
-/// x as a contiguous tensor [outer, n, inner] around dimension dim.
+/// Returns x as a contiguous tensor [outer, n, inner] around dimension dim.
 Tensor around(const Tensor& x, int dim);
 
-/// DTypeError for integers and bool.
+/// Throws DTypeError for integers and bool.
 void require_float(std::string_view op, const Tensor& x);
 
-/// ArgumentError when nothing would meet: an extreme has no neutral element.
+/// Throws ArgumentError if a result would have no elements to reduce: extremes have no neutral
+/// element.
 void require_elements(std::string_view op, const Extent& extent);
 
-void catalog_extremes(Catalog& catalog);  // of ops/extremes.cpp; reduce.cpp calls it
+void catalog_extremes(Catalog& catalog);  // defined in ops/extremes.cpp, called by ops/reduce.cpp
 
 }  // namespace tapegrad::detail

@@ -1,4 +1,4 @@
-// What ops that take indices share: their checks.
+// Checks shared by ops that take indices.
 #pragma once
 
 #include <string_view>
@@ -7,22 +7,23 @@
 
 namespace tapegrad::detail {
 
-/// The indices as contiguous int64. DTypeError unless they are int32 or int64.
+/// Converts indices to contiguous int64. Throws DTypeError unless they are int32 or int64.
 Tensor as_index(std::string_view op, const Tensor& index);
 
-/// IndexError, naming the first one, unless all are in [0, size).
+/// Throws IndexError, naming the first invalid index, unless all indices are in [0, size).
 void check_index(std::string_view op, const Tensor& index, int64_t size);
 
-/// The indices as int64 with negative ones counted from the end. IndexError, naming the first one,
-/// unless all are in [-size, size).
+/// Converts indices to int64 and adds size to negative ones. Throws IndexError, naming the first
+/// invalid index, unless all indices are in [-size, size).
 auto wrapped(std::string_view op, const Variable& index, int64_t size) -> Variable;
 
-/// ShapeError unless the index fits in a shape in every dimension but dim (in all for -1).
+/// Throws ShapeError unless index's sizes are at most those of shape, in every dimension except dim
+/// (-1: in all dimensions).
 void check_fits(std::string_view op, const Tensor& index, const Shape& shape, int dim,
                 const char* what);
 
-/// The corner of x that the index covers: x's own size along dim (of all dims if dim < 0, the
-/// index's).
+/// A view of the part of x that the index covers: index's sizes, except for x's own size along dim
+/// (dim < 0: index's sizes in all dimensions).
 Tensor corner(const Tensor& x, const Shape& index, int dim);
 
 }  // namespace tapegrad::detail

@@ -1,4 +1,4 @@
-// What the ops of linear algebra share: their checks, and matrices as kernels store them.
+// Checks of linear algebra ops, and conversion of matrices to the kernels' layout.
 #pragma once
 
 #include <string_view>
@@ -7,29 +7,30 @@
 
 namespace tapegrad::detail {
 
-/// ShapeError unless x has two dimensions or more, DTypeError unless it is float32 or float64.
+/// Throws ShapeError unless x has at least two dimensions, and DTypeError unless x is float32 or
+/// float64.
 void require_matrix(std::string_view op, const Tensor& x);
-/// The same, and a ShapeError unless the last two sizes are equal.
+/// As require_matrix(); also throws ShapeError unless the last two sizes are equal.
 void require_square(std::string_view op, const Tensor& x);
 
-/// The shape with other matrices behind the same batch.
+/// The batch dimensions of `shape`, followed by the given matrix size.
 Shape with_matrix(const Shape& shape, int64_t rows, int64_t columns);
-/// The batch alone.
+/// The batch dimensions of `shape`.
 Shape front_of(const Shape& shape);
 
-/// A copy of [..., m, n] by columns, [batch, n, m]: a kernel may overwrite it.
+/// Copies [..., m, n] to [batch, n, m], column-major matrices that a kernel may overwrite.
 Tensor by_columns(const Tensor& x);
-/// What kernels have stored by columns, contiguous and of the shape [..., m, n].
+/// Converts column-major results of kernels to a contiguous tensor of shape [..., m, n].
 Tensor by_rows(const Tensor& columns, const Shape& shape);
 
-/// For a kernel on these matrices: one int32 each.
+/// Allocates one int32 status per matrix.
 Tensor info_for(const Tensor& columns);
-/// LinAlgError with the rule and the first entry that is not 0.
+/// Throws LinAlgError, with the rule and the first nonzero status, unless all are 0.
 void check_info(std::string_view op, const Tensor& info, std::string_view rule);
 
-/// Each matrix transposed; a view.
+/// Transposes each matrix; returns a view.
 auto mT(const Variable& x) -> Variable;
-/// A number for each matrix, or a row or column of numbers, so that it broadcasts to matrices.
+/// Reshape one number, row or column per matrix so that it broadcasts to matrices.
 auto as_factor(const Variable& x) -> Variable;
 auto as_row(const Variable& x) -> Variable;
 auto as_column(const Variable& x) -> Variable;
@@ -37,7 +38,7 @@ auto as_column(const Variable& x) -> Variable;
 struct OneBatch {
   Variable a, b;
 };
-/// Both with the dimensions in front that they have together.
+/// Broadcasts the leading dimensions of both operands.
 OneBatch broadcast_batches(std::string_view op, const Variable& a, const Variable& b);
 
 }  // namespace tapegrad::detail

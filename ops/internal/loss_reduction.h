@@ -1,4 +1,4 @@
-// What losses share: their checks, and what becomes of the element losses.
+// Checks and reductions shared by losses.
 #pragma once
 
 #include <string_view>
@@ -8,15 +8,15 @@
 
 namespace tapegrad::detail {
 
-/// ShapeError unless x and target have one shape.
+/// Throws ShapeError unless x and target have the same shape.
 void check_equal_shapes(std::string_view op, const Variable& x, const Variable& target);
-/// DTypeError unless x is a float.
+/// Throws DTypeError unless x is a float tensor.
 void check_floats(std::string_view op, const Variable& x);
 
-/// The mean, the sum, or the losses themselves.
+/// The mean or sum of the losses, or the losses themselves.
 Variable reduced(const Variable& losses, Reduction reduction, Where where = Where::current());
 
-/// The attribute `reduction`.
+/// Reads the attribute `reduction`.
 Reduction reduction_of(const Arguments& arguments);
 
 }  // namespace tapegrad::detail

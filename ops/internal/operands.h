@@ -1,5 +1,5 @@
-// What elementwise ops share: numbers become variables, dtypes become equal, and an op that is one
-// kernel needs a name and a backward only.
+// Base classes and helpers of elementwise ops: conversion of numbers to variables, dtype promotion,
+// and ops that consist of one kernel.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace tapegrad::detail {
 
-/// The type that both have together, as in PyTorch: a variable without dimensions only counts by
-/// its kind. ArgumentError unless one of them is a variable.
+/// The promoted dtype of both operands, as in PyTorch: a variable of rank 0 counts only by the kind
+/// of its dtype. Throws ArgumentError unless at least one operand is a variable.
 DType common_dtype(std::string_view op, const Operand& a, const Operand& b);
 
-/// ArgumentError unless the type can hold the number.
+/// Throws ArgumentError unless the dtype can represent the number.
 void check_fits(std::string_view op, const Number& number, DType dtype);
 
-/// The operand as a variable of the dtype.
+/// Converts an operand to a variable of the given dtype.
 auto as_variable(std::string_view op, const Operand& x, DType dtype, Device device) -> Variable;
 
 /// The operand as a variable that arithmetic with a result of the dtype takes: of the dtype, or,
@@ -39,12 +39,12 @@ inline Device device_of(const Operand& a, const Operand& b) {
   return (a.variable ? a.variable : b.variable)->device();
 }
 
-/// x, or integers as floats.
+/// Casts integers to the default float dtype.
 inline auto as_float(const Variable& x, Where where) -> Variable {
   return is_float(x.dtype()) ? x : x.to(default_dtype(), where);
 }
 
-/// What ops of one operand and one kernel have in common.
+/// Base of ops with one operand and one kernel.
 template <const kernels::Unary& kernel>
 struct UnaryOp {
   Tensor forward(const Tensor& x) const {
@@ -57,10 +57,10 @@ struct UnaryOp {
 
 /// The kernel's result as a new tensor. One operand may be a float32 number (is_wide_number).
 Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b);
-/// The kernel's result written over a.
+/// Runs the kernel and writes its result over a.
 void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a);
 
-/// What every arithmetic op of two operands has.
+/// Base of arithmetic ops with two operands and one kernel.
 template <const kernels::Binary& kernel>
 struct BinaryOp {
   static constexpr bool kTakesWideNumber = true;
@@ -139,7 +139,7 @@ auto run(const Operand& a, const Operand& b) {
   return run_mixed<Op>(a, b);
 }
 
-/// The same for ops whose result is a float.
+/// run() for ops whose result is a float: integers are cast to the default float dtype.
 template <typename Op>
 auto run_float(const Operand& a, const Operand& b) {
   const DType dtype = common_dtype(Op::kName, a, b);

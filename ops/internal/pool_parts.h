@@ -1,4 +1,4 @@
-// What pooling of one, two and three dimensions shares.
+// Helpers shared by pooling ops of one, two and three dimensions.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace tapegrad::detail {
 
-/// Zeros of the spatial shape with x at the indices.
+/// Returns zeros of the given spatial shape with x written at the indices.
 Variable max_unpool(std::string_view op, const Variable& x, const Variable& indices,
                     const Shape& spatial, Where where);
 
-// Rows of the catalog.
+// Argument lists of catalog rows.
 
 inline constexpr std::string_view kMaxPool =
     "(input, kernel_size: ints, stride: ints = none, padding: ints = 0, dilation: ints = 1, "

@@ -1,4 +1,4 @@
-// One layer of an LSTM or a GRU in one direction over a whole sequence, as one op.
+// One layer of an LSTM or GRU in one direction over a whole sequence, as one op.
 #pragma once
 
 #include <vector>
@@ -9,27 +9,28 @@
 namespace tapegrad {
 namespace kernels {
 
-// Cells take one step. All tensors are contiguous; states are [batch, hidden], and what is made of
-// k gates [batch, k hidden]. Gradients that a kernel reads may be empty, for zero.
+// Kernels for one time step. Tensors are contiguous; states are [batch, hidden], and tensors of k
+// gates are [batch, k hidden]. Gradients that a kernel reads may be empty, which means zero.
 
-/// gates = activated(x + product) [batch, 4 hidden].
+/// gates = activated(x + product), [batch, 4 hidden].
 extern constinit Kernel<void(const Tensor& x, const Tensor& product, const Tensor& c_before,
                              Tensor& gates, Tensor& c, Tensor& h)>
     lstm_cell;
-/// dgates: of the gates before their activation. h has two gradients: the caller's and the next
-/// step's.
+/// dgates is the gradient of the gates before their activation. h has two gradients: dy from the
+/// caller and dh from the next step.
 extern constinit Kernel<void(const Tensor& gates, const Tensor& c_before, const Tensor& c,
                              const Tensor& dy, const Tensor& dh, const Tensor& dc, Tensor& dgates,
                              Tensor& dc_before)>
     lstm_cell_backward;
 
-/// x and product, with its bias, [batch, 3 hidden]. gates [batch, 4 hidden]: r, z and n activated,
-/// and the product's part of n, which r scales.
+/// x, and product with its bias, are [batch, 3 hidden]. gates [batch, 4 hidden] receives the
+/// activated r, z and n, and the part of n that comes from the product, which r scales.
 extern constinit Kernel<void(const Tensor& x, const Tensor& product, const Tensor& h_before,
                              Tensor& gates, Tensor& h)>
     gru_cell;
-/// h has three gradients: the caller's, the next step's by way of its product, and the next step's
-/// directly, which for this step is `direct_before`.
+/// h has three gradients: dy from the caller, dh from the next step through its product, and
+/// `direct` from the next step directly. `direct_before` is the direct gradient for the previous
+/// step.
 extern constinit Kernel<void(const Tensor& gates, const Tensor& h_before, const Tensor& dy,
                              const Tensor& dh, const Tensor& direct, Tensor& dx, Tensor& dproduct,
                              Tensor& direct_before)>
@@ -39,14 +40,14 @@ extern constinit Kernel<void(const Tensor& gates, const Tensor& h_before, const 
 
 namespace detail {
 
-/// {h at every step [time, batch, hidden], the last c [batch, hidden]}, from the input's share of
-/// the gates with all biases [time, batch, 4 hidden].
+/// Returns {h of every step [time, batch, hidden], final c [batch, hidden]}. from_input
+/// [time, batch, 4 hidden] is the input's contribution to the gates, including all biases.
 std::vector<Variable> lstm_sequence(const Variable& from_input, const Variable& h0,
                                     const Variable& c0, const Variable& w_hh, bool backwards,
                                     Where where);
 
-/// h at every step [time, batch, hidden], from the input's share of the gates with its own bias
-/// [time, batch, 3 hidden]. b_hh may be empty.
+/// Returns h of every step [time, batch, hidden]. from_input [time, batch, 3 hidden] is the input's
+/// contribution to the gates, including its bias. b_hh may be empty.
 Variable gru_sequence(const Variable& from_input, const Variable& h0, const Variable& w_hh,
                       const Variable& b_hh, bool backwards, Where where);
 

@@ -1,4 +1,5 @@
-// For ops whose operands broadcast: sums gradients of the result down to the operands' shapes.
+// Unbroadcast: for ops whose operands broadcast. Sums gradients of the result down to the operands'
+// shapes.
 #pragma once
 
 #include <array>
@@ -9,14 +10,14 @@
 
 namespace tapegrad {
 
-/// A member of an op with N inputs. Costs no memory of its own when the operands have the shape of
-/// the result, or are single numbers without dimensions.
+/// A member of an op with N inputs. Allocates memory only if an operand has neither the shape of
+/// the result nor rank 0.
 template <size_t N>
 class Unbroadcast {
  public:
   Unbroadcast() {}
 
-  /// The operands' shapes, as forward saw them.
+  /// Records the operands' shapes in forward.
   template <std::same_as<Tensor>... Tensors>
   void remember(const Shape& result, const Tensors&... operands) {
     size_t i = 0;
