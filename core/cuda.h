@@ -1,14 +1,15 @@
-// CUDA devices: what there is, and the order in which they work.
+// CUDA devices, streams, events and pinned memory. Training a model does not require anything from
+// this header.
 //
-// A device runs what it is given later than the call that gave it, in the order of a stream. Every
-// thread has a current stream on each device, at first the one that all share; ops go there.
-// Reading a value (item(), to(cpu)) waits for it. Nothing here is needed to train a model.
+// A device runs work asynchronously, in the order of a stream. Every thread has a current stream on
+// each device, initially a stream shared by all threads; ops run in the current stream. Reading a
+// value (item(), to(cpu)) waits for the stream.
 //
 //   if (!cuda::is_available()) std::cout << cuda::why_unavailable() << '\n';
-//   cuda::synchronize();                        // before a clock is read
+//   cuda::synchronize();                        // before reading a clock
 //   {
 //     const cuda::StreamGuard side(cuda::Stream::create());
-//     ...                                       // these ops go to the side stream
+//     ...                                       // these ops run in the side stream
 //   }
 #pragma once
 
@@ -26,56 +27,56 @@ struct MemoryStats;  // core/base/allocator.h
 
 namespace tapegrad::cuda {
 
-/// A call of a CUDA library failed. After an error of a kernel (an illegal address, say) the device
-/// can no longer be used by this process.
+/// A call of a CUDA library failed. After an error inside a kernel, such as an illegal address,
+/// this process can no longer use the device.
 struct CudaError : Error {
   using Error::Error;
 };
 
-/// Whether the library was built with CUDA and finds a device it can use; never throws.
+/// Whether the library was built with CUDA and finds a usable device. Never throws.
 bool is_available();
-/// "built without CUDA", "no driver" ...; empty when there is a device.
+/// The reason, such as "built without CUDA" or "no driver"; empty if a device is available.
 std::string why_unavailable();
-/// 0 when none can be used.
+/// The number of usable devices; 0 if there is none.
 int device_count();
 
-/// Waits until the device has done all it was given. DeviceError when there is no such device.
+/// Waits until the device has finished all work. Throws DeviceError if the device does not exist.
 void synchronize(Device device = gpu);
 
-/// Bytes of a device by the pools they belong to (core/base/allocator.h has their sum): number 0 is
-/// the one that all share, and each recorded step has its own.
+/// Memory of a device by pool, in bytes; core/base/allocator.h provides the sum. Pool 0 is the
+/// shared pool; each recorded step has its own pool.
 struct PoolStats {
   int64_t pool = 0;
   int64_t in_use = 0, cached = 0;
-  int64_t segments = 0;  // pieces taken from the device, which these bytes are parts of
+  int64_t segments = 0;  // memory areas obtained from the device, which contain these bytes
 };
 std::vector<PoolStats> pool_stats(Device device = gpu);
-/// What holds the memory of a device, in lines of text, as an OutOfMemory error shows it.
+/// A text that describes the use of a device's memory, as shown by OutOfMemory errors.
 std::string memory_summary(Device device = gpu);
 
-/// Memory of the host by way of which values go to devices, so that nobody waits for the copy: in
-/// use until a device has read it, then cached; and that of pinned tensors. empty_cache(device)
-/// gives back what is cached.
+/// Statistics of pinned host memory: staging blocks for asynchronous copies, which are in use until
+/// a device has read them and then cached, and the memory of pinned tensors. empty_cache(device)
+/// frees cached memory.
 MemoryStats pinned_memory_stats();
 
-/// x in memory of the host that the system may not move: a tensor on the CPU like others, whose
-/// values to(device) does not copy on the host. The device reads them itself, later than to()
-/// returns: they have to stay as they are until then (synchronize(), an Event), but the tensor need
-/// not live so long. x itself if it is pinned. For another device it is like any tensor. The
-/// memory is kept for further tensors; empty_cache(device) gives it back.
+/// Copies x to pinned host memory, which the device reads directly: to(device) then neither copies
+/// on the host nor waits. Returns x if it is already pinned. The values must not be modified until
+/// the device has read them (synchronize(), or an Event), but the tensor may be destroyed earlier.
+/// For any other device the result is an ordinary CPU tensor. Freed memory is reused for further
+/// pinned tensors; empty_cache(device) frees it.
 ///
-///   const Variable x = cuda::pin_memory(batch);   // by a thread that reads ahead, say
-///   const Variable y = x.to(gpu);                 // waits for nothing, copies nothing here
+///   const Variable x = cuda::pin_memory(batch);   // for example in a thread that reads ahead
+///   const Variable y = x.to(gpu);                 // asynchronous, no copy on the host
 ///
-/// DeviceError where there is no such device, and for an x that is not on the CPU.
+/// Throws DeviceError if the device does not exist, and if x is not on the CPU.
 Variable pin_memory(const Variable& x, Device device = gpu, Where where = Where::current());
-/// Whether x, or what it is a view of, was pinned for the device.
+/// Whether x, or the base of which it is a view, is pinned for the device.
 bool is_pinned(const Variable& x, Device device = gpu);
 
 class Event;
 
-/// A queue of work on one device; copies mean the same queue. Queues are never destroyed: create()
-/// gives one of 32 a device in turn.
+/// A stream: a queue of work on one device. Copies of a Stream refer to the same stream. Streams
+/// are never destroyed: create() cycles through 32 streams per device.
 class Stream {
  public:
   static Stream create(Device device = gpu);
@@ -83,9 +84,9 @@ class Stream {
   Device device() const { return device_; }
   void* native() const { return native_; }  // a cudaStream_t
 
-  void synchronize() const;  // waits for what was given so far
+  void synchronize() const;  // waits for the work enqueued so far
   bool is_idle() const;
-  /// What is given to this stream from now on waits until the event has come; the caller does not.
+  /// Makes work enqueued from now on wait for the event; does not block the caller.
   void wait(const Event& event) const;
 
   bool operator==(const Stream&) const = default;
@@ -98,13 +99,13 @@ class Stream {
   void* native_;
 };
 
-/// Where this thread's ops on the device go.
+/// The stream in which this thread's ops run on the device.
 Stream current_stream(Device device = gpu);
 
-/// The stream is the current one of this thread and its device until the scope ends.
+/// Makes a stream current for this thread, on the stream's device, for the lifetime of the object.
 ///
-/// Memory freed in one stream is reused by that stream alone: hand a tensor to another stream only
-/// with an Event between, and keep it until the other stream is done with it.
+/// Memory freed in a stream is reused only by the same stream. To hand a tensor to another stream,
+/// put an Event in between, and keep the tensor until the other stream has finished with it.
 class StreamGuard {
  public:
   explicit StreamGuard(Stream stream);
@@ -116,16 +117,16 @@ class StreamGuard {
   Stream previous_;
 };
 
-/// A point in a stream's work.
+/// A point in the work of a stream.
 class Event {
  public:
   explicit Event(Device device = gpu);
 
-  void record();  // in the current stream of the device
+  void record();  // in the device's current stream
   void record(const Stream& stream);
-  bool has_come() const;  // true also when it was never recorded
+  bool has_come() const;  // true if never recorded
   void synchronize() const;
-  /// Milliseconds from this event to a later one; both are waited for.
+  /// Milliseconds from this event to a later one. Waits for both.
   float elapsed_ms(const Event& later) const;
 
   Device device() const { return device_; }

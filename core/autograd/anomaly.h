@@ -1,4 +1,4 @@
-// AnomalyMode: who made that NaN?
+// AnomalyMode finds the op that first produced a NaN or an infinity.
 //
 //   const AnomalyMode anomaly;
 //   loss = model(x);    // AutogradError: log: made an infinity at [3] of [8], from inputs without
@@ -14,15 +14,16 @@
 namespace tapegrad {
 
 struct AnomalyOptions {
-  bool infinity = true;  // look for infinities too; NaN always
+  bool infinity = true;  // also look for infinities; NaN is always looked for
 };
 
-/// For a scope, on this thread, every op looks at its floating results, and every rule of a
-/// backward pass at its gradients, and the first that makes a NaN or an infinity is an
-/// AutogradError that names the op and the user's line. An op that was given one did not make it;
-/// but the rule by which a NaN comes into the gradients is named also when it had saved one.
-/// Inside ops composed of others only NaN is looked for: many use an infinity on the way (a masked
-/// softmax, say). Slow: it reads every result once more. Off, it costs one predicted branch an op.
+/// While the object lives, every op on this thread checks its floating-point results, and every
+/// rule checks its gradients. The first op or rule that produces a NaN or an infinity throws
+/// AutogradError with its name and the user's source line. An op whose input is already bad is not
+/// blamed; a rule that introduces NaN into the gradients is named even if the NaN came from its
+/// saved tensors. Inside composed ops only NaN is looked for, because many use infinities
+/// internally (a masked softmax, for example). Slow: reads every result once more. When off, the
+/// mode costs one predicted branch per op.
 class [[nodiscard]] AnomalyMode {
  public:
   explicit AnomalyMode(AnomalyOptions options = {});

@@ -1,9 +1,9 @@
-// Memory for time: a part of a model that keeps nothing for the backward pass, and is computed once
-// more when its gradient is wanted.
+// Checkpointing trades time for memory: a part of a model saves no tensors for the backward pass
+// and is recomputed when its gradient is needed.
 //
 //   Variable y = checkpoint([&](const Variable& x) { return block(x); }, x);
 //
-// The value, the gradients of any order and the random numbers (dropout) are those of block(x).
+// Values, gradients of any order and random numbers (dropout) equal those of block(x).
 #pragma once
 
 #include <concepts>
@@ -16,8 +16,8 @@ namespace tapegrad {
 
 namespace detail {
 
-/// While it lives, the values that nodes of this thread would save are dropped; `run` makes them
-/// again from the inputs. Does nothing when nothing is recorded.
+/// While it lives, tensors that nodes of this thread would save are dropped; `run` recomputes them
+/// from the inputs. Has no effect while nothing is recorded.
 class [[nodiscard]] CheckpointScope {
  public:
   using Run = std::function<void(const std::vector<Variable>& inputs)>;
@@ -33,15 +33,15 @@ class [[nodiscard]] CheckpointScope {
 
 }  // namespace detail
 
-/// f(xs...), of which only the inputs are kept. When a backward pass needs a value from within, f
-/// runs once more, as it did: with the same draws of random numbers, the same Autocast, within the
-/// same part of the model, and with is_recomputing() true (by which BatchNorm leaves its statistics
-/// alone). What it saves then lives until the backward pass has freed its nodes.
+/// Returns f(xs...), keeping only the inputs. When a backward pass needs a saved tensor of f, f
+/// runs again under the same conditions: the same random numbers, the same Autocast, the same
+/// module name, and with is_recomputing() true (BatchNorm then leaves its statistics unchanged).
+/// The recomputed saved tensors live until the backward pass frees their nodes.
 ///
-/// f is copied and kept as long as the graph: what it refers to must live as long, and what it
-/// captures by value is kept alive. It must compute the same again: AutogradError when its ops or
-/// draws are others than at first, or when an input, a parameter or another value that an op of it
-/// reads was written in between. Checkpoints may be nested.
+/// f is copied and lives as long as the graph. Objects that f captures by reference must live as
+/// long. Recomputation must repeat the first run: AutogradError is thrown if the ops or random
+/// draws differ, or if an input, a parameter or another tensor that f reads was modified in
+/// between. Checkpoints may be nested.
 template <typename F, std::same_as<Variable>... Xs>
 requires std::invocable<F&, const Variable&, const Xs&...>
 auto checkpoint(F f, const Variable& x, const Xs&... xs) {
@@ -51,7 +51,7 @@ auto checkpoint(F f, const Variable& x, const Xs&... xs) {
   });
   return f(x, xs...);
 }
-/// The same for a function of a list.
+/// Overload for functions of a list.
 template <typename F>
 auto checkpoint(F f, const std::vector<Variable>& xs) {
   const detail::CheckpointScope scope(xs, [f](const std::vector<Variable>& in) mutable { f(in); });

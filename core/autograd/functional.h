@@ -1,19 +1,20 @@
-// Derivatives of functions, rather than of values: products with a Jacobian from the left (vjp) and
-// from the right (jvp), whole Jacobians and Hessians, products with a Hessian. Names, shapes and
-// defaults are those of torch.autograd.functional.
+// Derivatives of functions: vector-Jacobian products (vjp), Jacobian-vector products (jvp),
+// Jacobians, Hessians and Hessian-vector products (hvp). Names, shapes and defaults follow
+// torch.autograd.functional.
 //
 //   const auto f = [](const Variable& x, const Variable& y) { return sin(x) * y; };
 //   auto [value, dx] = vjp([](const Variable& x) { return sin(x); }, x, v);   // v^T J
 //   auto J = jacobian(f, std::vector{x, y});       // J[0][1]: of output 0 by input 1
 //   Variable H = hessian([](const Variable& x) { return sum(x * x * x); }, x);
 //
-// A function takes one Variable, several, or a const std::vector<Variable>&, and returns one, or a
-// std::vector, array, pair or tuple of them. With one Variable as the input the results are single;
-// with a std::vector of inputs they are lists. The function is called with copies that share
-// storage, so that only what it does with its arguments counts; it runs with recording on.
+// A function takes one Variable, several, or a const std::vector<Variable>&. It returns one
+// Variable, or a std::vector, array, pair or tuple of them. With a single Variable as input the
+// results are single; with a std::vector of inputs they are lists. The function is called with
+// copies that share storage and with recording on, so only its use of its arguments is
+// differentiated.
 //
-// Inputs must be floats (DTypeError). A derivative that does not exist because an output does not
-// depend on an input is zeros, or an AutogradError if the options say strict.
+// Inputs must be floats, else DTypeError is thrown. If an output does not depend on an input, the
+// derivative is zeros, or AutogradError is thrown if the option `strict` is set.
 #pragma once
 
 #include <tuple>
@@ -26,19 +27,20 @@
 namespace tapegrad {
 
 struct FunctionalOptions {
-  bool create_graph = false;  // the results can be differentiated again, by the inputs too
-  bool strict = false;        // independence is an error
+  bool create_graph = false;  // make the results differentiable, with respect to the inputs, too
+  bool strict = false;        // throw AutogradError if an output does not depend on an input
 };
 
 struct JacobianOptions {
   bool create_graph = false;
   bool strict = false;
-  /// The function treats the rows of its inputs (entries along dimension 0) independently and its
-  /// outputs have the same rows: the derivatives within each row only, at the cost of one row.
+  /// Declares that the function treats rows of its inputs (dimension 0) independently and that its
+  /// outputs have the same rows. Computes only the derivatives within each row, at the cost of one
+  /// row.
   bool batched = false;
 };
 
-/// What the function gave, and a product.
+/// The value of a function and a product with its Jacobian.
 struct Product {
   Variable output, product;
 };
@@ -58,7 +60,7 @@ Variables as_list(const Ys& ys) {
   return std::apply([](const auto&... y) { return Variables{y...}; }, ys);
 }
 
-/// How many Variables a function takes.
+/// The number of Variables that a function takes.
 template <typename F, typename... Xs>
 constexpr size_t count_arguments() {
   static_assert(sizeof...(Xs) < 9, "the function takes up to eight Variables, or a list of them");
@@ -82,7 +84,7 @@ Variables call_with_list(F& f, const Variables& xs) {
   }
 }
 
-/// A function from list to list, not owned.
+/// A reference to a function from list to list.
 class ListFunction {
  public:
   using Call = Variables (*)(void* f, const Variables& xs);
@@ -94,7 +96,7 @@ class ListFunction {
     return {const_cast<void*>(static_cast<const void*>(&f)),
             [](void* f, const Variables& xs) { return call_with_list(*static_cast<F*>(f), xs); }};
   }
-  /// Of a function that takes and gives one Variable.
+  /// Wraps a function from one Variable to one Variable.
   template <typename F>
   static ListFunction of_one(F& f) {
     static_assert(std::is_invocable_r_v<Variable, F&, const Variable&>,
@@ -120,62 +122,66 @@ std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOpti
 
 }  // namespace detail
 
-/// f(x) and v^T J: the gradient of <v, f(x)>. v is like f(x), and may be left out when that has one
-/// element. One backward pass.
+/// Returns f(x) and v^T J, the gradient of <v, f(x)>. v has the shape of f(x), and may be omitted
+/// if f(x) has one element. Takes one backward pass.
 template <typename F>
 Product vjp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {}) {
   return detail::only(
       detail::vjp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
 }
-/// v has an entry for each output, the products one for each input.
+/// v has one entry per output; the products have one entry per input.
 template <typename F>
 Products vjp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
              FunctionalOptions options = {}) {
   return detail::vjp(detail::ListFunction::of_list(f), xs, v, options);
 }
 
-/// f(x) and J v: how f(x) changes when x moves along v, which is like x. By two backward passes:
-/// J v is the derivative in u of the gradient of <u, f(x)>, which is linear in u.
+/// Returns f(x) and J v, the directional derivative of f at x along v, which has the shape of x.
+/// Takes two backward passes: the gradient of <u, f(x)> is linear in u, and J v is its derivative
+/// in u.
 template <typename F>
 Product jvp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {}) {
   return detail::only(
       detail::jvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
 }
-/// v has an entry for each input, the products one for each output.
+/// v has one entry per input; the products have one entry per output.
 template <typename F>
 Products jvp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& v = {},
              FunctionalOptions options = {}) {
   return detail::jvp(detail::ListFunction::of_list(f), xs, v, options);
 }
 
-/// J[i..., j...] = d f(x)[i...] / d x[j...], of shape f(x).shape + x.shape. One backward pass for
-/// each element of f(x); batched: [rows, f(x)'s other sizes, x's other sizes], one pass for each
-/// element of a row of f(x).
+/// Returns J[i..., j...] = d f(x)[i...] / d x[j...], of shape f(x).shape + x.shape. Takes one
+/// backward pass per element of f(x). With `batched`, J is
+/// [rows, f(x)'s other sizes, x's other sizes] and takes one pass per element of a row of f(x).
 template <typename F>
 Variable jacobian(F f, const Variable& x, JacobianOptions options = {}) {
   return detail::jacobian(detail::ListFunction::of_one(f), {x}, options)[0][0];
 }
-/// result[k][i]: of output k by input i.
+/// result[k][i] is the Jacobian of output k with respect to input i.
 template <typename F>
 std::vector<std::vector<Variable>> jacobian(F f, const std::vector<Variable>& xs,
                                             JacobianOptions options = {}) {
   return detail::jacobian(detail::ListFunction::of_list(f), xs, options);
 }
 
-/// The second derivatives of a function of one element, of shape x.shape + x.shape; batched: of a
-/// function that gives one element a row, [rows, x's other sizes twice].
+/// The second derivatives of a function with one output element, of shape x.shape + x.shape. With
+/// `batched`, the function returns one element per row and the result is
+/// [rows, x's other sizes twice].
 template <typename F>
 Variable hessian(F f, const Variable& x, JacobianOptions options = {}) {
   return detail::hessian(detail::ListFunction::of_one(f), {x}, options)[0][0];
 }
-/// result[i][j]: by input i, then by input j, of shape xs[i].shape + xs[j].shape.
+/// result[i][j] has shape xs[i].shape + xs[j].shape: derivatives with respect to input i and input
+/// j.
 template <typename F>
 std::vector<std::vector<Variable>> hessian(F f, const std::vector<Variable>& xs,
                                            JacobianOptions options = {}) {
   return detail::hessian(detail::ListFunction::of_list(f), xs, options);
 }
 
-/// f(x), of one element, and H v, for v like x, without making H: two backward passes.
+/// Returns f(x), which must have one element, and H v for v of x's shape, without computing H.
+/// Takes two backward passes.
 template <typename F>
 Product hvp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {}) {
   return detail::only(

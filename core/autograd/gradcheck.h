@@ -1,8 +1,9 @@
-// Gradient checks for any callable: backward passes against central differences, in float64, the
-// full Jacobian.
+// Gradient checks: compares backward passes of any callable with central differences in float64,
+// over the full Jacobian.
 //
-//   auto result = gradcheck([](const auto& in) { return tanh(in[0] * in[1]); }, {a, b}, {.order =
-//   2}); if (!result) std::cerr << result.message;
+//   auto result = gradcheck([](const auto& in) { return tanh(in[0] * in[1]); }, {a, b},
+//                           {.order = 2});
+//   if (!result) std::cerr << result.message;
 #pragma once
 
 #include <functional>
@@ -15,16 +16,16 @@
 namespace tapegrad {
 
 struct GradcheckOptions {
-  int order = 1;      // 2 also checks the gradient of the gradient, in the inputs and in the seed;
-                      // 3 that of this one too, which takes long for more than a few elements
-  double eps = 1e-6;  // half of the difference's width
+  int order = 1;      // 2 also checks the second derivatives, in the inputs and in the seed; 3 also
+                      // checks the third, which is slow for more than a few elements
+  double eps = 1e-6;  // half of the width of the difference
   double atol = 1e-5;
   double rtol = 1e-3;
 };
 
 struct GradcheckResult {
   bool ok = true;
-  /// Names the input, the element and both values of the first mismatch; empty when ok.
+  /// Names the input, the element and both values of the first mismatch; empty if ok.
   std::string message;
 
   explicit operator bool() const { return ok; }
@@ -32,13 +33,13 @@ struct GradcheckResult {
 
 using GradcheckFunction = std::function<std::vector<Variable>(const std::vector<Variable>&)>;
 
-/// Checks f at the inputs. Those that require a gradient are varied; they must be float64, else a
-/// DTypeError. f must be deterministic; its integer outputs are ignored. The inputs are left as
-/// they were.
+/// Checks f at the inputs. Inputs that require a gradient are varied; they must be float64, else
+/// DTypeError is thrown. f must be deterministic; integer outputs are ignored. The inputs keep
+/// their values.
 GradcheckResult gradcheck_outputs(const GradcheckFunction& f, const std::vector<Variable>& inputs,
                                   GradcheckOptions options = {});
 
-/// The same for an f that returns one Variable or several.
+/// Overload for an f that returns one Variable or several.
 template <typename F>
 GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
   return gradcheck_outputs(

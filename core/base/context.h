@@ -1,7 +1,7 @@
-// Context: the state of one thread that ops read on their way. It is one object of trivial type at
-// a fixed offset from the thread pointer, because every op reads it. The parts of core that own a
-// field change it through Set, which restores the previous value; nothing else writes to the
-// context.
+// Context: the state of a thread that ops read on their hot path. A single object of trivial type
+// at a fixed offset from the thread pointer, because every op reads it. The part of core that owns
+// a field changes the field through Set, which restores the previous value; nothing else writes to
+// the context.
 #pragma once
 
 #include <source_location>
@@ -21,16 +21,16 @@ class AutocastScope;
 
 struct Context {
   bool is_recording = true;            // ops put a node on the tape (core/tape/recording.h)
-  bool is_inference = false;           // new storages do not count writes
+  bool is_inference = false;           // new storages do not count in-place writes
   bool is_recomputing = false;         // a checkpoint runs its function again
   unsigned char anomaly = 0;           // what AnomalyMode looks for; 0: nothing
   const Node* running = nullptr;       // the node whose rule runs, or the call of a composed op
-  const std::string* scope = nullptr;  // the part of the model, "Net.fc1"
-  const std::source_location* error_line = nullptr;  // where an op was called that has no node yet
+  const std::string* scope = nullptr;  // name of the running module, "Net.fc1"
+  const std::source_location* error_line = nullptr;  // location of an op that has no node yet
   AutocastScope* autocast = nullptr;                 // null: operands are not cast
-  SavedStore* saved_store = nullptr;                 // null: nodes keep saved values themselves
-  void* profile = nullptr;                           // the record of the profiler that watches
-  DrawObserver* draw_observer = nullptr;  // sees draws of random numbers, or answers them
+  SavedStore* saved_store = nullptr;      // null: nodes keep their saved tensors themselves
+  void* profile = nullptr;                // record of the active profiler
+  DrawObserver* draw_observer = nullptr;  // observes or replaces draws of random numbers
   StepObserver* step_observer = nullptr;  // the captured step that is being recorded
 };
 
@@ -39,7 +39,7 @@ struct Context {
 template <auto kField>
 class Set;
 
-/// Sets a field of this thread's context for as long as the object lives.
+/// Sets a field of this thread's context for the lifetime of the object.
 template <typename T, T Context::*kField>
 class [[nodiscard]] Set<kField> {
  public:

@@ -1,7 +1,7 @@
-// Where a tensor lives: `cpu`, `cuda:1`, or a device from outside the library.
+// Device: the location of a tensor, such as `cpu`, `cuda:1`, or a device from outside the library.
 //
-// The one-line switch of a whole program is set_default_device(), the environment variable
-// TAPEGRAD_DEVICE, or `x | gpu` and `model | gpu`.
+// set_default_device(), the environment variable TAPEGRAD_DEVICE, or `x | gpu` and `model | gpu`
+// move a whole program to another device.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,21 @@ inline constexpr Device gpu{DeviceType::kCuda, 0};
 std::string to_string(Device device);  // "cpu", "cuda:1"
 std::ostream& operator<<(std::ostream& out, Device device);
 
-/// From "cpu", "cuda", "gpu" or "cuda:1". ArgumentError for anything else.
+/// Parses "cpu", "cuda", "gpu" or "cuda:1". Throws ArgumentError for any other text.
 Device parse_device(std::string_view text);
 
-/// Whether tensors can be made there, and if not, why: "built without CUDA", say.
+/// Whether tensors can be created on the device. why_unavailable() returns the reason if not, such
+/// as "built without CUDA".
 bool is_available(Device device);
-std::string why_unavailable(Device device);  // empty when it is available
+std::string why_unavailable(Device device);  // empty if available
 
-/// Where creation functions put tensors when no device is given: TAPEGRAD_DEVICE when it is set,
-/// else the CPU. DeviceError when the device cannot be used.
+/// The device of creation functions that are given none: initially TAPEGRAD_DEVICE if set, else the
+/// CPU. Throws DeviceError if the device cannot be used.
 Device default_device();
 void set_default_device(Device device);
 
-/// The device itself, or the CPU with one notice on stderr when there is no such device: what
-/// `x | gpu` moves to.
+/// Returns the device if it is available, otherwise the CPU, with a single notice on stderr. Used
+/// by `x | gpu`.
 Device device_or_cpu(Device device);
 
 }  // namespace tapegrad

@@ -1,7 +1,7 @@
-// Element types, as values (DType), as types (Type<T>) and as lists of types.
+// Element types, as values (DType), as C++ types (Type<T>) and as lists of types.
 //
-// A dtype is written by its short constant (`f32`), by NumPy's name ("float32") or by NumPy's short
-// code ("f4", "f"). Sixteen-bit floats store 16 bits and compute in float.
+// A dtype is named by its short constant (`f32`), by NumPy's name ("float32") or by NumPy's type
+// code ("f4", "f"). Sixteen-bit floats are a storage format; arithmetic on them is done in float32.
 #pragma once
 
 #include <cstdint>
@@ -42,26 +42,27 @@ constexpr bool is_float(DType dtype) { return dtype <= DType::kFloat64; }
 constexpr bool is_integer(DType dtype) { return dtype > DType::kFloat64 && dtype < DType::kBool; }
 std::ostream& operator<<(std::ostream& out, DType dtype);  // float32
 
-/// From "float32", "f4", "f", "bf16", "?" ... DTypeError lists what is known.
+/// Parses "float32", "f4", "f", "bf16", "?" and so on. Throws DTypeError, which lists the known
+/// names.
 DType parse_dtype(std::string_view text);
 
-/// The type that holds values of both, by PyTorch's table: float16 with bfloat16 gives float32,
-/// a float with an integer gives the float, uint8 with int8 gives int16.
+/// The dtype that represents values of both, as in PyTorch: float16 with bfloat16 gives float32, a
+/// float with an integer gives the float, uint8 with int8 gives int16.
 DType promote(DType a, DType b);
 
-/// What creation functions make when no dtype is given: float32 at first.
+/// The dtype of creation functions that are given none; initially float32.
 DType default_dtype();
-void set_default_dtype(DType dtype);  // DTypeError unless a float
+void set_default_dtype(DType dtype);  // throws DTypeError unless it is a float dtype
 
-/// A type as an argument: `[]<typename T>(Type<T>, ...)` receives it.
+/// Passes a type as a function argument: `[]<typename T>(Type<T>, ...)` receives it.
 template <typename T>
 struct Type {};
 
 template <typename... Ts>
 struct TypeList {};
 inline constexpr TypeList<float16, bfloat16, float, double> kFloatTypes{};
-/// What arithmetic is defined for: int8, int16 and bool are stored, cast, copied, compared and
-/// indexed only.
+/// The types that support arithmetic. int8, int16 and bool can only be stored, cast, copied,
+/// compared and indexed.
 inline constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t>
     kNumberTypes{};
 inline constexpr TypeList<float16, bfloat16, float, double, int8_t, int16_t, int32_t, int64_t,
@@ -91,8 +92,8 @@ inline constexpr DType kDTypeOf<uint8_t> = u8;
 template <>
 inline constexpr DType kDTypeOf<bool> = boolean;
 
-/// Calls visit(Type<T>{}) with the dtype's C++ type. For cold paths; kernels are chosen by the
-/// dispatch table.
+/// Calls visit(Type<T>{}) with the dtype's C++ type. For cold paths only; kernels are selected by
+/// the dispatch table.
 template <typename Visit>
 decltype(auto) with_type(DType dtype, Visit visit) {
   switch (dtype) {

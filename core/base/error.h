@@ -1,5 +1,5 @@
-// The exceptions of the library. One root, so that `catch (const Error&)` catches all.
-// Grammar of a message: op, rule, facts. `matmul: inner sizes differ: [64, 784] x [512, 10]`.
+// The exceptions of the library; all derive from Error. A message consists of op, rule and facts:
+// `matmul: inner sizes differ: [64, 784] x [512, 10]`.
 #pragma once
 
 #include <concepts>
@@ -12,23 +12,26 @@
 
 namespace tapegrad {
 
-/// The first line of what() keeps the grammar. Lines below it may draw the shapes that clash, and
-/// the last one says where: `at model.cpp:12, in Net.fc1`.
+/// Root of all exceptions of the library. The first line of what() is the message. Further lines
+/// may draw the mismatched shapes, and the last line gives the location: `at model.cpp:12, in
+/// Net.fc1`.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
   const char* what() const noexcept override {
     return located_ ? located_->c_str() : std::runtime_error::what();
   }
-  /// what() without the line that says where.
+  /// what() without the line that gives the location.
   const char* message() const noexcept { return std::runtime_error::what(); }
 
-  /// Adds a last line, once: who knows the place first has the innermost.
+  /// Appends the location line. Only the first call has an effect, so the innermost location is
+  /// kept.
   void locate(std::string_view place);
 
  private:
-  std::shared_ptr<const std::string> located_;  // shared: exceptions are copied, and must not throw
+  std::shared_ptr<const std::string> located_;  // shared, because copying an exception must not
+                                                // throw
 };
-/// What was passed cannot be meant.
+/// An invalid argument.
 struct ArgumentError : Error {
   using Error::Error;
 };
@@ -41,41 +44,42 @@ struct IndexError : ArgumentError {
 struct DTypeError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
-/// Operands on different devices, or a device that is not there.
+/// Operands on different devices, or a device that does not exist.
 struct DeviceError : Error {
   using Error::Error;
 };
-/// A graph that was freed, a saved value that was changed, a write that would alias.
+/// Invalid use of the tape: a graph that was freed, a saved tensor that was modified, or a write
+/// that would create an alias.
 struct AutogradError : Error {
   using Error::Error;
 };
-/// No kernel is registered for this device and dtype.
+/// No kernel is registered for the device and dtype.
 struct KernelError : Error {
   using Error::Error;
 };
 struct OutOfMemory : Error {
   using Error::Error;
 };
-/// A file whose content is not what its format says.
+/// The content of a file violates its format.
 struct FormatError : Error {
   using Error::Error;
 };
-/// The system could not read or write a file.
+/// A file could not be read or written.
 struct IoError : Error {
   using Error::Error;
 };
 
 namespace detail {
 
-/// Collects the text of an error as a stream would, but without <sstream>, which every user of the
-/// library would compile.
+/// Builds the text of an error like a stream, but without <sstream>, which would cost every user of
+/// the library compile time.
 class ErrorText {
  public:
   void add(std::string_view part) { text_ += part; }
   void add(char part) { text_ += part; }
   void add(double part);
   void add(std::integral auto part) { text_ += std::to_string(part); }
-  /// Anything else that can be written to a stream.
+  /// Any other type that can be written to a stream.
   template <typename T>
   requires(!std::convertible_to<const T&, std::string_view> &&
            !std::is_arithmetic_v<T>) void add(const T& part) {
@@ -90,16 +94,16 @@ class ErrorText {
   std::string text_;
 };
 
-/// Adds the place of the rule or of the composed op that runs, if any. Defined by the tape, in
+/// Adds the location of the running rule or composed op, if there is one. Defined by the tape, in
 /// core/tape/internal/call_line.cpp.
 void locate_call(Error& error);
-/// Adds the user's line, unless `where` is empty, and the part of the model that runs.
+/// Adds the user's source line, unless `where` is empty, and the name of the running module.
 [[gnu::cold]] void locate(Error& error, std::source_location where);
 
 }  // namespace detail
 
-/// Throws E with the parts one after another. Cold and never inlined: a caller pays one predicted
-/// branch.
+/// Throws E with a message made of the concatenated parts. Cold and never inlined: a check costs
+/// the caller one predicted branch.
 template <typename E, typename... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
   detail::ErrorText text;

@@ -1,5 +1,5 @@
-// The two sixteen-bit floats: float16 (IEEE binary16) and bfloat16 (the upper half of a float).
-// They store; arithmetic converts to float and rounds back to nearest even.
+// The sixteen-bit float types: float16 (IEEE binary16) and bfloat16 (the upper half of a float32).
+// Both are storage formats: arithmetic converts to float and rounds the result to nearest even.
 #pragma once
 
 #include <bit>
@@ -34,7 +34,7 @@ struct bfloat16 {
 
   TG_HD static uint16_t encode(float value) {
     const uint32_t word = std::bit_cast<uint32_t>(value);
-    if ((word & 0x7fffffffu) > 0x7f800000u) return uint16_t(word >> 16 | 0x40u);  // NaN, quiet
+    if ((word & 0x7fffffffu) > 0x7f800000u) return uint16_t(word >> 16 | 0x40u);  // quiet NaN
     return uint16_t((word + 0x7fffu + (word >> 16 & 1u)) >> 16);
   }
 };
@@ -46,13 +46,13 @@ inline uint16_t float16::encode(float value) {
   const uint32_t word = std::bit_cast<uint32_t>(value);
   const uint32_t sign = word >> 16 & 0x8000u;
   uint32_t size = word & 0x7fffffffu;
-  if (size > 0x7f800000u) return uint16_t(sign | 0x7e00u | (size >> 13 & 0x3ffu));  // NaN, quiet
-  if (size >= 0x47800000u) return uint16_t(sign | 0x7c00u);                         // 65536 and up
+  if (size > 0x7f800000u) return uint16_t(sign | 0x7e00u | (size >> 13 & 0x3ffu));  // quiet NaN
+  if (size >= 0x47800000u) return uint16_t(sign | 0x7c00u);  // 65536 and above become infinity
   if (size < 0x38800000u) {  // subnormal: adding 0.5 aligns the last bit at 2^-24 and rounds
     const float aligned = std::bit_cast<float>(size) + 0.5f;
     return uint16_t(sign | (std::bit_cast<uint32_t>(aligned) - 0x3f000000u));
   }
-  size += 0xc8000000u + 0xfffu + (size >> 13 & 1u);  // rebias the exponent, round to even
+  size += 0xc8000000u + 0xfffu + (size >> 13 & 1u);  // change the exponent bias and round to even
   return uint16_t(sign | size >> 13);
 #endif
 }
@@ -63,7 +63,7 @@ inline float float16::decode(uint16_t bits) {
 #else
   const uint32_t sign = uint32_t(bits & 0x8000u) << 16;
   const uint32_t size = bits & 0x7fffu;
-  if (size >= 0x7c00u)  // infinity, or NaN, quiet
+  if (size >= 0x7c00u)  // infinity or quiet NaN
     return std::bit_cast<float>(sign | 0x7f800000u | size << 13 |
                                 (size > 0x7c00u ? 0x400000u : 0u));
   if (size >= 0x400u) return std::bit_cast<float>(sign | ((size << 13) + 0x38000000u));
@@ -72,7 +72,7 @@ inline float float16::decode(uint16_t bits) {
 #endif
 }
 
-/// The type in which arithmetic on T is done: float for the sixteen-bit floats, else T.
+/// The type used for arithmetic on T: float for sixteen-bit floats, otherwise T.
 template <typename T>
 struct ComputeType {
   using type = T;
@@ -88,8 +88,8 @@ struct ComputeType<bfloat16> {
 template <typename T>
 using Compute = typename ComputeType<T>::type;
 
-/// Converts between any two element types: floats to integers by truncation (saturating, NaN to 0),
-/// anything to bool by `!= 0`.
+/// Converts between any two element types. Floats become integers by truncation (out-of-range
+/// values saturate, NaN becomes 0); any type becomes bool by `!= 0`.
 template <typename To, typename From>
 TG_HD constexpr To convert(From from) {
   using Wide = Compute<From>;

@@ -1,6 +1,6 @@
-// Random numbers: Philox4x32-10, a counter-based generator. Element i of a draw depends on the
-// seed, the offset of the draw and i alone, so that any number of threads, and every device, give
-// the same stream.
+// Random numbers by Philox4x32-10, a counter-based generator. Element i of a draw depends only on
+// the seed, the offset of the draw and i, so the numbers are equal for any number of threads and on
+// every device.
 //
 //   manual_seed(42);
 //   Variable x = randn({3, 4});
@@ -15,8 +15,9 @@
 
 namespace tapegrad {
 
-/// Ten rounds of Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011):
-/// four words from a 64-bit key and a 128-bit counter, whose upper half is zero for our streams.
+/// Ten rounds of Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+/// Returns four words for a 64-bit key and a 128-bit counter. The upper half of the counter is zero
+/// except for per-element streams.
 TG_HD inline std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter, uint64_t upper = 0) {
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
   uint32_t c0 = uint32_t(counter), c1 = uint32_t(counter >> 32);
@@ -33,10 +34,10 @@ TG_HD inline std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter, uint
   return {c0, c1, c2, c3};
 }
 
-/// What a generator will draw next; also what a draw was made from.
+/// Position of a generator in its stream; also identifies the numbers of one draw.
 struct RandomState {
   uint64_t seed = 0;
-  uint64_t offset = 0;  // of the next counter; each holds four words
+  uint64_t offset = 0;  // next counter; each counter gives four words
 
   bool operator==(const RandomState&) const = default;
 };
@@ -48,23 +49,24 @@ TG_HD inline double uniform_double(uint32_t high, uint32_t low) {
   return double((uint64_t(high) << 32 | low) >> 11) * 0x1p-53;
 }
 
-/// Sees the draws of a thread, from any generator, and may answer in its place: what a checkpoint
-/// computes again (core/autograd/checkpoint.h) draws the same numbers.
+/// Observer of all draws on a thread. The observer may replace the state of a draw: when a
+/// checkpoint recomputes a part (core/autograd/checkpoint.h), the part draws the same numbers
+/// again.
 class DrawObserver {
  public:
-  /// True when it set the state; no generator moves then.
+  /// Returns true if it has set `state`; the generator then does not advance.
   virtual bool repeat(RandomState& state) = 0;
   virtual void on_draw(RandomState state) = 0;
 
  protected:
   ~DrawObserver() = default;
 };
-/// Hands out disjoint parts of one stream. Threads may share it.
+/// Hands out disjoint parts of one random stream. Thread-safe.
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
 
-  /// Reserves `words` 32-bit words and returns where they start.
+  /// Reserves `words` 32-bit words and returns the state at which they start.
   RandomState draw(uint64_t words);
 
   RandomState state() const;
@@ -74,11 +76,12 @@ class Generator {
  private:
   class Lock;
 
-  mutable std::atomic_flag busy_;  // <mutex> would be compiled by every user
+  mutable std::atomic_flag busy_;  // not std::mutex, because every user would compile <mutex>
   RandomState state_;
 };
 
-/// What the random ops use when none is given. Its seed is 0 until set.
+/// The generator of random ops that are given none. Its seed is 0 unless manual_seed() sets
+/// another.
 Generator& default_generator();
 void manual_seed(uint64_t seed);
 

@@ -1,4 +1,5 @@
-// Marks functions that run on the host and on a GPU: nvcc needs the words, other compilers do not.
+// Marks functions that run on the host and on a GPU. nvcc needs the attributes; other compilers
+// ignore the macro.
 #pragma once
 
 #ifdef __CUDACC__

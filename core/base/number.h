@@ -1,5 +1,5 @@
-// A number given by the user where the type of a tensor decides: 2 stays exact in an int64 tensor,
-// 0.5 rounds once in a float32 one.
+// A number argument whose type is resolved by the tensor it is used with: 2 stays exact in an int64
+// tensor, 0.5 is rounded once in a float32 tensor.
 #pragma once
 
 #include <concepts>
@@ -17,7 +17,7 @@ class Number {
   template <std::integral T>
   Number(T value) : whole_(int64_t(value)), kind_(std::same_as<T, bool> ? boolean : i64) {}
 
-  /// f64, i64 or bool: what kind of number was written.
+  /// The kind of the number: f64, i64 or bool.
   DType kind() const { return kind_; }
 
   template <typename T>
@@ -36,8 +36,8 @@ class Number {
   DType kind_;
 };
 
-/// The type of a tensor of `dtype` combined with a number, as in PyTorch: the tensor's own, unless
-/// the number is of a higher kind (a fraction with integers gives the default float type).
+/// The dtype of a tensor combined with a number, as in PyTorch: the dtype of the tensor, unless the
+/// number is of a higher kind (a float with an integer tensor gives the default float dtype).
 inline DType promote(DType dtype, const Number& number) {
   if (is_float(dtype)) return dtype;
   if (number.kind() == f64) return default_dtype();

@@ -1,4 +1,4 @@
-// std::cout for default arguments, without <iostream>, which every user would compile.
+// std::cout for default arguments, without <iostream>, which would cost every user compile time.
 #pragma once
 
 #include <iosfwd>

@@ -1,8 +1,8 @@
-// A reference-counted buffer. Its version counts the writes in place, so that autograd can tell
-// whether a value it saved is still what it was.
+// A reference-counted buffer. Its version counts in-place writes, so that autograd can detect
+// whether a saved tensor was modified.
 //
-// A kernel may leave large results in another order, which the next one can do with; the first who
-// asks for data() has them put in order. Nobody else needs to know.
+// A kernel may store a large result in a packed layout if the next kernel can read it. The first
+// call of data() converts it to row-major order, so all other code ignores packed layouts.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ namespace tapegrad {
 
 class Storage;
 
-/// [batch, channels / block, size, block] in place of [batch, channels, size]: with one block of
-/// all channels, these lie last.
+/// A packed layout: [batch, channels / block, size, block] instead of [batch, channels, size]. A
+/// single block of all channels is the channels-last layout.
 struct Packing {
   int64_t batch, channels, size, block;
-  /// All values in order, in new memory of the device's allocator.
+  /// Returns all values in row-major order, in new memory from the device's allocator.
   std::byte* (*unpack)(const Packing& packing, const Storage& packed);
 
   bool operator==(const Packing&) const = default;
@@ -29,14 +29,15 @@ struct Packing {
 
 class alignas(64) Storage final : public Counted {
  public:
-  /// Uninitialised, 64-byte aligned. On the CPU a buffer of less than a kilobyte is one block with
-  /// its header, from the small-object pool; others come from the device's allocator.
+  /// Allocates uninitialised memory, aligned to 64 bytes. A CPU buffer of less than a kilobyte
+  /// shares one block of the small-object pool with its header; other buffers come from the
+  /// device's allocator.
   static Ref<Storage> create(size_t bytes, Device device);
-  /// Memory of somebody else, kept alive by whatever `release` holds; called with the last owner.
+  /// Wraps external memory, which `release` keeps alive. The last owner calls `release`.
   static Ref<Storage> wrap(void* data, size_t bytes, Device device, std::function<void()> release);
   static void destroy(Storage* storage);
 
-  /// In order. May throw OutOfMemory where they are to be put in order first.
+  /// The values in row-major order. Converts a packed layout first, which may throw OutOfMemory.
   std::byte* data() const {
     std::byte* data = data_.load(std::memory_order_acquire);
     return data != nullptr ? data : unpack();
@@ -44,7 +45,7 @@ class alignas(64) Storage final : public Counted {
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
   bool is_wrapped() const { return wrapped_; }
-  /// In one block with its header.
+  /// Whether header and buffer share one block.
   bool is_inline() const {
     return data_.load(std::memory_order_relaxed) == reinterpret_cast<const std::byte*>(this + 1);
   }
@@ -53,30 +54,32 @@ class alignas(64) Storage final : public Counted {
   bool can_be_packed() const {
     return !is_wrapped() && !is_inline() && !is_packed() && !stays_in_order_;
   }
-  /// They are in order and stay so: a recorded graph knows where they lie.
+  /// Forbids packed layouts from now on: a recorded CUDA graph depends on the address and order.
   void keep_in_order() { stays_in_order_ = true; }
-  /// The values that lie in the buffer are in this order. They are new: no other thread knows them.
+  /// Declares that the buffer holds values in this packed layout. The values must be new: no other
+  /// thread may know the storage.
   void set_packed(const Packing& packing);
-  /// The values as they lie, and their order; nothing if that is the plain one.
+  /// The values in their packed layout; nullopt if they are in row-major order.
   struct PackedValues {
-    Ref<Storage> buffer;  // keeps them, also when another thread has them put in order
+    Ref<Storage> buffer;  // keeps the packed values alive even if another thread unpacks the
+                          // storage
     Packing packing;
   };
   std::optional<PackedValues> packed() const;
-  /// Puts in order all that are not the CPU's and whose packed values are chosen.
+  /// Converts all storages outside the CPU whose packed values are chosen to row-major order.
   static void unpack_all(const std::function<bool(const Storage& packed)>& is_chosen);
 
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() {
     if (!inference_) version_.fetch_add(1, std::memory_order_relaxed);
   }
-  /// Made in InferenceMode (core/tape/recording.h): its writes are not counted.
+  /// Whether it was created in InferenceMode (core/tape/recording.h); its writes are not counted.
   bool is_inference() const { return inference_; }
 
  private:
   Storage(std::byte* data, size_t bytes, Device device);
   [[gnu::cold]] std::byte* unpack() const;
-  void forget_packed() const;  // under the lock of storage.cpp
+  void forget_packed() const;  // requires the lock of storage.cpp
 
   std::atomic<uint32_t> version_{0};
   Device device_;

@@ -1,5 +1,5 @@
-// Tensor: data without history, a typed and strided view of a Storage. Kernels, optimizers and
-// files use it; models are written with Variable.
+// Tensor: data without history. A typed, strided view of a Storage. Kernels, optimizers and files
+// use Tensor; models are written with Variable.
 #pragma once
 
 #include <span>
@@ -13,29 +13,31 @@ namespace tapegrad {
 
 class Tensor {
  public:
-  Tensor() {}  // no value
+  Tensor() {}  // an empty handle without storage
 
   static Tensor empty(const Shape& shape, DType dtype, Device device = cpu);
   static Tensor full(const Shape& shape, Number value, DType dtype, Device device = cpu);
-  /// A copy of the values on the CPU. ShapeError when their count is not the shape's.
+  /// Copies the values to the CPU. Throws ShapeError if their number does not match the shape.
   template <typename T>
   static Tensor from(std::span<const T> values, const Shape& shape) {
     return from_bytes(std::as_bytes(values), shape, kDTypeOf<T>);
   }
-  /// The caller's memory, not copied; `release` is called when the last tensor lets go of it.
+  /// Wraps memory of the caller without copying. `release` is called when the last tensor that uses
+  /// the memory is destroyed.
   static Tensor wrap(void* data, const Shape& shape, DType dtype, Device device = cpu,
                      std::function<void()> release = {});
 
-  /// Uninitialised, of the same type and device.
+  /// Uninitialised tensor of the same dtype and device.
   Tensor empty_like(const Shape& shape) const { return empty(shape, dtype_, device()); }
-  Tensor empty_like() const;  // of the same shape too
+  Tensor empty_like() const;  // of the same shape, too
 
-  /// The same storage seen through another layout; the caller vouches that it lies inside.
+  /// Views the same storage through another layout. The caller guarantees that the layout is in
+  /// bounds.
   Tensor with_layout(const Layout& layout) const;
   Tensor clone() const;            // a contiguous copy
-  Tensor contiguous() const;       // itself when it is contiguous, else a copy
-  Tensor to(DType dtype) const;    // itself when it has the dtype, else a converted copy
-  Tensor to(Device device) const;  // itself when it is there, else a contiguous copy
+  Tensor contiguous() const;       // returns *this if contiguous, else a copy
+  Tensor to(DType dtype) const;    // returns *this if the dtype matches, else a converted copy
+  Tensor to(Device device) const;  // returns *this if the device matches, else a contiguous copy
 
   explicit operator bool() const { return bool(storage_); }
   const Layout& layout() const { return layout_; }
@@ -49,14 +51,15 @@ class Tensor {
   Storage& storage() const { return *storage_; }
   bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
 
-  /// The first element. T must be the dtype; kernels know it from the dispatch table.
+  /// Pointer to the first element. T must match the dtype, which kernels know from the dispatch
+  /// table.
   template <typename T>
   T* data() const {
     return reinterpret_cast<T*>(storage_->data()) + layout_.offset;
   }
-  /// The only element; ShapeError otherwise.
+  /// The only element. Throws ShapeError if there is not exactly one.
   double item() const;
-  Number number() const;  // the same, integers exact
+  Number number() const;  // like item(), but exact for integers
 
  private:
   static Tensor from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype);

@@ -1,4 +1,4 @@
-// Tensors by name: what models and optimizers save, and files hold.
+// Tensors by name: the content of model, optimizer and tensor files.
 #pragma once
 
 #include <map>

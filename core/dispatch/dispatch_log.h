@@ -13,8 +13,8 @@
 
 namespace tapegrad {
 
-/// Collects the kernels that are dispatched while it lives, on any thread. Without one, a dispatch
-/// costs what it always does; with one, it takes a lock.
+/// Records the kernels dispatched on all threads while the object lives. While a log exists, each
+/// dispatch takes a lock; otherwise logging costs nothing.
 class DispatchLog {
  public:
   DispatchLog();

@@ -25,7 +25,7 @@
 
 namespace tapegrad {
 
-/// What a Kernel is without its signature.
+/// The part of Kernel that does not depend on the signature.
 class KernelTable {
  public:
   using AnyFunction = void (*)();
@@ -56,8 +56,8 @@ class KernelTable {
   template <typename T>
   void unpack(const T&) const {}
 
-  /// Of the elements that a kernel sees: those of an expanded tensor once. An argument that holds
-  /// tensors may have bytes().
+  /// The bytes of the elements that a kernel reads; an element of an expanded tensor counts once.
+  /// An argument that holds tensors may provide bytes().
   static int64_t bytes_of(const Tensor& x);
   template <typename T>
   static int64_t bytes_of(const T& argument) {
@@ -71,8 +71,8 @@ class KernelTable {
   template <typename T>
   using PerSlot = std::array<std::array<T, kDTypeCount>, kDeviceTypeCount>;
 
-  /// Loads the backend if need be, and fills the slot, unless dispatches are being logged: slots
-  /// that stay empty are how a log sees every call, and why none costs nothing.
+  /// Loads the backend if necessary and fills the slot. While dispatches are logged, slots stay
+  /// empty, so that a log sees every call and a dispatch without a log pays nothing.
   [[gnu::cold, gnu::noinline]] AnyFunction find_registered(DeviceType, DType) const;
 
   std::string_view name_;
@@ -84,15 +84,15 @@ class KernelTable {
 template <typename Signature>
 class Kernel;
 
-/// The first argument, a tensor, chooses the slot.
+/// The first argument, a Tensor, selects the slot.
 template <typename First, typename... Rest>
 class Kernel<void(First, Rest...)> : public KernelTable {
  public:
   using Function = void (*)(First, Rest...);
   using Flops = int64_t (*)(First, Rest...);
 
-  /// A kernel of multiply-adds says how many operations a call is, an addition and a multiplication
-  /// being two; the profiler asks.
+  /// `flops` returns the number of floating-point operations of a call, for the profiler; a
+  /// multiply-add counts as two.
   constexpr explicit Kernel(std::string_view name, Flops flops = nullptr)
       : KernelTable(name), flops_(flops) {}
 
@@ -104,7 +104,7 @@ class Kernel<void(First, Rest...)> : public KernelTable {
     run(first, rest...);
   }
 
-  /// The function in a slot, for the few callers whose first argument does not choose the device.
+  /// The function of a slot, for callers whose first argument does not select the device.
   Function at(DeviceType device, DType dtype) const {
     return reinterpret_cast<Function>(find(device, dtype));
   }
@@ -135,7 +135,7 @@ void set_kernel(Kernel<Signature>& kernel, DeviceType device, TypeList<Ts...>, F
   (kernel.template set_for<Ts>(device, function), ...);
 }
 
-/// Names the function that registers a backend's kernels; for devices from outside the library.
+/// Sets the function that registers the kernels of a device type from outside the library.
 void set_backend_loader(DeviceType device, void (*loader)());
 
 }  // namespace tapegrad

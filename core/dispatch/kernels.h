@@ -1,4 +1,5 @@
-// The kernels that core itself needs: to fill, to copy and convert, to sum gradients, to move.
+// The kernels that core itself needs: to fill, to copy and convert, to sum gradients, and to copy
+// between devices.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -7,15 +8,15 @@ namespace tapegrad::kernels {
 
 extern Kernel<void(Tensor& y, Number value)> fill;
 
-/// y = x, where x broadcasts to y's shape. Both may be strided; y may be of another dtype.
+/// y = x, where x broadcasts to y's shape. Both may be strided; their dtypes may differ.
 extern Kernel<void(const Tensor& x, Tensor& y)> copy;
 
-/// y += x, where y broadcasts to x's shape: a y of size 1 along a dimension receives the sum over
-/// it, a y that overlaps itself receives every contribution.
+/// y += x, where y broadcasts to x's shape: a y of size 1 along a dimension receives the sum along
+/// the dimension; a y that overlaps itself receives every contribution.
 extern Kernel<void(const Tensor& x, Tensor& y)> accumulate;
 
-/// y = x for contiguous tensors of one dtype on different devices, one of them the CPU or both of
-/// one type. A kernel of the device that is not the CPU.
+/// y = x for contiguous tensors of one dtype on different devices: one is on the CPU, or both
+/// devices have one type. Registered for the device type that is not the CPU.
 extern Kernel<void(const Tensor& x, Tensor& y)> transfer;
 
 }  // namespace tapegrad::kernels

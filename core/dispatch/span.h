@@ -1,5 +1,5 @@
-// Spans: what ops, rules, optimizers and kernels tell the profiler that watches this thread
-// (core/inspect/profiler.h). Without one a span costs a predicted branch.
+// Spans: measured intervals of ops, rules, optimizer steps and kernels, which a profiler
+// (core/inspect/profiler.h) observes. Without a profiler, a span costs a predicted branch.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace tapegrad {
 enum class Pass { kForward, kBackward, kUpdate };
 inline constexpr std::string_view kPassNames[] = {"forward", "backward", "update"};
 
-/// What kernels do.
+/// Work of kernels.
 struct KernelWork {
   int64_t flops = 0;  // floating-point operations
-  int64_t bytes = 0;  // read and written
+  int64_t bytes = 0;  // bytes read and written
 };
 
-/// What a Profiler sees: from construction to destruction. Inside a rule nothing else counts.
+/// A measured interval, from construction to destruction. Inside a rule no other span is counted.
 class [[nodiscard]] OpSpan {
  public:
   explicit OpSpan(std::string_view op, Pass pass = Pass::kForward,
@@ -38,11 +38,11 @@ class [[nodiscard]] OpSpan {
   [[gnu::cold]] void begin(std::string_view op, Pass pass, const std::string* part);
   [[gnu::cold]] void end();
 
-  void* record_ = nullptr;  // that sees it
+  void* record_ = nullptr;  // the observing record
 };
 
-/// A call of a kernel, while something watches this thread: its work goes to the span that is open.
-/// What it has other kernels do is counted already.
+/// A kernel call under observation: adds its work to the open span. Kernels called by other kernels
+/// are not counted again.
 class [[nodiscard]] KernelSpan {
  public:
   [[gnu::cold]] explicit KernelSpan(const KernelWork& work);

@@ -36,7 +36,7 @@ namespace tapegrad {
 
 struct ProfileEntry {
   std::string part = {};  // "Net.fc1"; empty outside of modules
-  std::string op = {};    // as in docs/ops.md, or the optimizer's name
+  std::string op = {};    // name as in docs/ops.md, or of the optimizer
   Pass pass = Pass::kForward;
   int64_t calls = 0;
   double seconds = 0;
@@ -47,12 +47,13 @@ struct ProfileEntry {
 };
 
 struct ProfilerOptions {
-  int64_t max_events = 1'000'000;  // of the trace; later ones count in the entries only
+  int64_t max_events = 1'000'000;  // maximum length of the trace; later events count in the entries
+                                   // only
 };
 
 struct ProfileTable {
-  std::optional<Pass> pass = {};  // shown alone, and shares are of its time
-  int64_t steps_per_epoch = 0;    // adds how long an epoch takes at this speed
+  std::optional<Pass> pass = {};  // prints this pass alone; shares refer to its time
+  int64_t steps_per_epoch = 0;    // adds the duration of an epoch at this speed
 };
 
 class Profiler {
@@ -62,20 +63,21 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// It sees nothing more; one that was watching before goes on. A second call does nothing.
+  /// Ends the observation; a profiler that was active before continues. A second call has no
+  /// effect.
   void stop();
 
-  /// One for each part, op and pass, the longest time first.
+  /// One entry per module, op and pass, the longest time first.
   std::vector<ProfileEntry> entries() const;
   double seconds(Pass pass) const;
-  /// Of training: the steps of the optimizer that made most of them.
+  /// The number of training steps: those of the optimizer that made the most.
   int64_t steps() const;
 
-  /// The parts, and in each its entries, the longest time first; those that have less than a
-  /// thousandth of the time are left out. Then the passes, and the epoch if it is asked for. Times
-  /// are those of one step if an optimizer made some, else of all.
+  /// Prints modules and their entries, the longest time first, without those below a thousandth of
+  /// the time; then the passes and, if requested, the epoch. Times are per step if an optimizer
+  /// made steps, else in total.
   void print(std::ostream& out, ProfileTable table = {}) const;
-  /// The format of Chrome's trace viewer. IoError when the file cannot be written.
+  /// Writes the format of Chrome's trace viewer. Throws IoError if the file cannot be written.
   void save_trace(const std::string& path) const;
 
  private:
@@ -85,7 +87,7 @@ class Profiler {
   Record* record_;
 };
 
-/// print()
+/// Same as print().
 std::ostream& operator<<(std::ostream& out, const Profiler& profiler);
 
 }  // namespace tapegrad

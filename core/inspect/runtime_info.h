@@ -1,12 +1,12 @@
-// What this build is and runs on: the first lines of every bug report.
+// Description of the build and the machine, for bug reports.
 #pragma once
 
 #include <string>
 
 namespace tapegrad {
 
-/// Lines of "name: value": version, compiler, flags, CPU and its instructions, threads, the
-/// libraries behind the kernels, CUDA and its devices or why there are none, memory.
+/// Lines of "name: value": version, compiler, flags, CPU and its instruction sets, threads, kernel
+/// libraries, CUDA devices (or the reason why there are none), memory.
 std::string runtime_info();
 
 }  // namespace tapegrad

@@ -1,5 +1,6 @@
-// Mixed precision: inside an Autocast the ops that gain by it compute in a sixteen-bit type, those
-// that need range or accuracy in float32, although the model and its parameters stay float32.
+// Autocast: mixed precision. In an Autocast scope, ops that profit compute in a sixteen-bit float,
+// and ops that need range or accuracy compute in float32. The model and its parameters stay
+// float32.
 //
 //   Variable loss;
 //   {
@@ -9,17 +10,16 @@
 //   loss.backward();     // the gradients of float32 parameters are float32
 //   optimizer.step();
 //
-// As torch.autocast does it: an op that a program calls has its float operands cast,
-// differentiably, before it runs. Operands that are float64 or no floats are left as they are; for
-// all the ops see docs/mixed_precision.md:
+// As in torch.autocast, the float operands of an op are cast, differentiably, before the op runs.
+// Operands of float64 or of integer dtypes are not cast. docs/mixed_precision.md lists all ops:
 //
-//   the scope's type   matrix products, linear, convolutions, attention, recurrent networks, prelu
-//   float32            softmax, losses, norms, sums and products, exp, log, pow and their kin
-//   by their operands  all others: the wider type, as ever; also cat and stack
+//   scope's dtype      matrix products, linear, convolutions, attention, recurrent networks, prelu
+//   float32            softmax, losses, norms, sums and products, exp, log, pow and similar ops
+//   promoted dtype     all other ops; also cat and stack
 //
-// A parameter is cast once in a scope, until it is written. float16 has a small range: scale the
-// loss, with optim::GradScaler. A backward pass computes in the types that its ops ran in, inside
-// of a scope or outside.
+// A parameter is cast once per scope, until it is written. float16 has a small range: scale the
+// loss with optim::GradScaler. The backward pass uses the dtypes of the forward pass, inside or
+// outside of a scope.
 #pragma once
 
 #include "core/base/context.h"
@@ -28,13 +28,14 @@
 namespace tapegrad {
 
 namespace detail {
-/// Casts nothing: for what an op consists of.
+/// Disables casting while the body of an op runs.
 struct [[nodiscard]] AutocastOff : Set<&Context::autocast> {
   AutocastOff() : Set(nullptr) {}
 };
 }  // namespace detail
 
-/// Turns casting on or off for a scope, on this thread. DTypeError unless the type is bf16 or f16.
+/// Enables or disables casting on this thread for the lifetime of the object. Throws DTypeError
+/// unless the dtype is bf16 or f16.
 class [[nodiscard]] Autocast {
  public:
   explicit Autocast(DType dtype, bool on = true);
@@ -48,7 +49,7 @@ class [[nodiscard]] Autocast {
 };
 
 inline bool is_autocast_enabled() { return detail::context.autocast != nullptr; }
-/// The type of this thread's scope; float32 outside.
+/// The dtype of this thread's scope; float32 if there is none.
 DType autocast_dtype();
 
 }  // namespace tapegrad

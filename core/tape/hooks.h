@@ -1,4 +1,4 @@
-// Functions that others hang on a gradient, a node or a module, and that may be taken off again.
+// Hooks: user functions registered on a gradient, a node or a module, and their removal.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace tapegrad {
 
-/// What registering a hook returns. Letting go of it changes nothing; it may outlive what the hook
-/// was registered on.
+/// Returned by registration functions. Destroying the handle does not remove the hook; the handle
+/// may outlive the object that has the hook.
 class HookHandle {
  public:
   HookHandle() = default;
-  /// The hook is not called again. A second call does nothing.
+  /// Unregisters the hook. A second call has no effect.
   void remove() {
     if (const auto list = list_.lock()) erase_(list.get(), id_);
     list_.reset();
@@ -27,7 +27,7 @@ class HookHandle {
   uint64_t id_ = 0;
 };
 
-/// Hooks in the order of their registration.
+/// Hooks in the order of registration.
 template <typename Hook>
 class HookList {
  public:
@@ -46,7 +46,7 @@ class HookList {
 
   bool empty() const { return !entries_ || entries_->list.empty(); }
 
-  /// Calls visit(hook) for those that are there now: a hook may remove itself, or add others.
+  /// Calls visit(hook) for a snapshot of the hooks: a hook may remove itself or add others.
   template <typename Visit>
   void each(Visit visit) const {
     if (empty()) return;

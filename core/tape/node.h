@@ -1,5 +1,5 @@
-// Node: one op on the tape. It holds edges to the nodes that made its inputs and what its rule
-// saved, never its inputs themselves.
+// Node: one op on the tape. It holds edges to the nodes that made its inputs, and the saved tensors
+// of its rule, but never the inputs themselves.
 #pragma once
 
 #include <functional>
@@ -22,22 +22,22 @@ class Node;
 class SavedVisitor;
 class Variable;
 
-/// Where in the user's source an op was called. Ops take it as a defaulted last argument.
+/// The source location of the user's call. Ops take it as a defaulted last argument.
 using Where = std::source_location;
 
-/// Sees a gradient on its way, and may replace it by returning a value.
+/// Receives a gradient; may return a replacement.
 using GradientHook = std::function<Variable(const Variable& gradient)>;
-/// Sees the gradients that a node's rule is about to be given, one an output (an empty one means
-/// zero), and may replace them.
+/// Receives the gradients that are passed to a node's rule, one per output (empty means zero); may
+/// replace them.
 using NodePreHook = std::function<void(std::span<Variable> grad_outputs)>;
-/// Sees what the rule made of them, one gradient an input (empty: zero, or not wanted), and may
-/// replace it.
+/// Receives the gradients that a node's rule returned, one per input (empty means zero or not
+/// needed); may replace them.
 using NodeHook = std::function<void(std::span<Variable> grad_inputs,  //
                                     std::span<const Variable> grad_outputs)>;
-/// Sees the gradient of a leaf after a backward pass has added to it.
+/// Receives the gradient of a leaf after a backward pass has accumulated into it.
 using AccumulateHook = std::function<void(const Variable& gradient)>;
 
-/// One output of a node: what a gradient is sent to. Empty for a constant.
+/// Destination of a gradient: one output of a node. Empty for a constant.
 struct Edge {
   Ref<Node> node;
   uint32_t output = 0;
@@ -51,34 +51,40 @@ class Node : public Counted, public Pooled {
 
   virtual std::string_view name() const = 0;
   virtual std::span<const Edge> edges() const = 0;
-  virtual std::span<Variable> gradients() = 0;  // one slot an output, filled during a pass
-  virtual void run(BackwardPass& pass) = 0;     // takes the gradients and sends its inputs'
-  virtual void free_saved() = 0;                // afterwards run() is an AutogradError
+  virtual std::span<Variable> gradients() = 0;  // one slot per output, filled during a pass
+  virtual void run(BackwardPass& pass) = 0;  // takes the gradients of the outputs and sends those
+                                             // of the inputs
+  virtual void free_saved() = 0;  // releases saved tensors; run() then throws AutogradError
   virtual void visit_saved(SavedVisitor&) const {}
   virtual bool is_freed() const { return false; }
 
   uint64_t number() const { return number_; }
   bool is_leaf() const { return number_ == 0; }
   Where where() const { return where_; }
-  const std::string* scope() const { return scope_; }  // the part of a model, or null
+  const std::string* scope() const {
+    return scope_;
+  }  // name of the module that recorded the node,
+     // or null
 
-  /// Called with each complete gradient of an output, before the prehooks.
+  /// Calls the hook with each complete gradient of an output, before the prehooks.
   HookHandle register_hook(uint32_t output, GradientHook hook);
   HookHandle register_prehook(NodePreHook hook);
   HookHandle register_hook(NodeHook hook);
 
-  /// Destroys without recursion: a node that dies while another is dying waits in a list.
+  /// Destroys without recursion: a node that is released while another is being destroyed joins a
+  /// list.
   static void destroy(Node* node);
 
-  /// Nodes alive that this thread made, less those it destroyed, plus the balance of threads that
-  /// have ended. Zero when nothing leaks; leaves count.
+  /// Number of live nodes made by this thread, minus those it destroyed, plus the balance of ended
+  /// threads. Zero if nothing leaks. Counts leaves, too.
   static int64_t live();
 
  protected:
-  Node();  // a leaf
+  Node();  // makes a leaf
   explicit Node(Where where);
-  /// Every node is younger than its inputs: 1 + max(this thread's counter, the inputs' numbers).
-  /// So the numbers sort any graph topologically, also one recorded by several threads.
+  /// Numbers the node 1 + max(this thread's counter, numbers of its inputs), so a node is younger
+  /// than its inputs. Numbers therefore sort any graph topologically, even one recorded by several
+  /// threads.
   void number_after(std::span<const Edge> inputs);
 
  private:
@@ -99,7 +105,7 @@ class Node : public Counted, public Pooled {
 /// "mul, recorded at model.cpp:12"
 std::string describe(const Node& node);
 
-/// The node whose rule runs on this thread, or null.
+/// The node whose rule is running on this thread, or null.
 inline const Node* running_node() { return detail::context.running; }
 
 }  // namespace tapegrad

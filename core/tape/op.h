@@ -52,7 +52,7 @@ namespace detail {
                                          std::initializer_list<const Tensor*> tensors);
 }  // namespace detail
 
-/// Which inputs' gradients are wanted.
+/// Tells which inputs need a gradient.
 class Needs {
  public:
   explicit Needs(std::span<const Edge> edges, const BackwardPass* pass = nullptr)
@@ -65,45 +65,45 @@ class Needs {
   static bool is_wanted(const BackwardPass& pass, const Edge& edge);
 
   std::span<const Edge> edges_;
-  const BackwardPass* pass_;  // one that may ask for less than was recorded
+  const BackwardPass* pass_;  // may need fewer gradients than were recorded; null: no pass
 };
 
-/// Sees what nodes have saved: for pictures and statistics.
+/// Visits the saved tensors of nodes, for pictures and statistics.
 class SavedVisitor {
  public:
   virtual void on_saved(const Tensor& value) = 0;
-  virtual void on_recomputed() {}  // a value that is kept by a SavedStore
+  virtual void on_recomputed() {}  // a value held by a SavedStore
 
  protected:
   ~SavedVisitor() = default;
 };
 
-/// Keeps the values that rules need in place of the nodes, and finds them when they are asked for.
-/// core/autograd/checkpoint.h computes them again.
+/// Holds saved tensors in place of the nodes. core/autograd/checkpoint.h implements a store that
+/// recomputes them.
 class SavedStore : public Counted {
  public:
   virtual ~SavedStore();
-  /// Returns the number under which value() will find it.
+  /// Returns the number by which value() finds the tensor.
   virtual uint32_t keep(const Tensor& value) = 0;
   virtual const Tensor& value(uint32_t number) = 0;
-  /// Sees each input of each recorded op, before the op's values are kept.
+  /// Called with each input of each recorded op, before the op's values are kept.
   virtual void on_input(const Tensor& input) = 0;
   static void destroy(SavedStore* store) { delete store; }
 };
 
-/// A value kept for backward, and the version of its storage when it was kept.
+/// A saved tensor and the version of its storage when it was saved.
 class SavedValue {
  public:
   SavedValue() {}
-  explicit operator bool() const { return value_ || store_; }  // false also for an input left out
+  explicit operator bool() const { return value_ || store_; }  // also false for an omitted input
   void keep(const Tensor& value) {
     if (detail::context.saved_store != nullptr || value.storage().is_inference()) [[unlikely]]
       return keep_elsewhere(value);
     value_ = value;
     version_ = value.storage().version();
   }
-  /// The value without history, for a rule that is not being recorded. AutogradError, naming the
-  /// op, when its storage was written since.
+  /// The value without history, for a rule that is not being recorded. Throws AutogradError, naming
+  /// the op, if the storage was modified after it was saved.
   const Tensor& value() const {
     if (!value_ || value_.storage().version() != version_) [[unlikely]]
       return find_value();
@@ -112,8 +112,8 @@ class SavedValue {
   void visit(SavedVisitor& visitor) const;
 
  protected:
-  /// AutogradError, naming the op, when the storage was written since. The history is put back
-  /// only if the rule is being recorded.
+  /// The value, with its history if the rule is being recorded. Throws AutogradError, naming the
+  /// op, if the storage was modified after it was saved.
   Variable restore(const Edge& history) const;
 
  private:
@@ -122,15 +122,15 @@ class SavedValue {
 
   Tensor value_;
   uint32_t version_ = 0;   // or the number in the store
-  Ref<SavedStore> store_;  // where the value is, if not here
+  Ref<SavedStore> store_;  // the store that holds the value, if any
 };
 
-/// Input I, kept only if the gradient of one of the inputs For is wanted (of any, if none is
-/// named). Its history is the node's own edge.
+/// Saves input I, if the gradient of one of the inputs For is needed (of any input, if For is
+/// empty). Its history is the node's own edge.
 template <int I, int... For>
 class SavedInput : public SavedValue {
  public:
-  SavedInput() {}  // user-provided, so that `a{}` does not first clear 170 bytes
+  SavedInput() {}  // user-provided, so that `a{}` does not clear 170 bytes first
   static bool is_needed([[maybe_unused]] Needs needs) {
     return sizeof...(For) == 0 || (needs[For] || ...);
   }
@@ -139,7 +139,7 @@ class SavedInput : public SavedValue {
   Variable operator()() const { return restore(running_node()->edges()[I]); }
 };
 
-/// Output K. Its history would be a cycle; the running node stands in for it.
+/// Saves output K. Storing its history would make a cycle; the running node replaces it.
 template <int K = 0>
 class SavedOutput : public SavedValue {
  public:
@@ -149,11 +149,11 @@ class SavedOutput : public SavedValue {
   Variable operator()() const;
 };
 
-/// For a rule that runs kernels directly and so cannot be differentiated: AutogradError, naming the
-/// op, when the rule is being recorded.
+/// For a rule that calls kernels directly and thus cannot be differentiated: throws AutogradError,
+/// naming the op, if the rule is being recorded.
 void require_first_order();
 
-/// The same device for all, else DeviceError. Empty tensors do not count.
+/// Throws DeviceError unless all tensors are on the same device. Empty tensors are ignored.
 template <std::same_as<Tensor>... Tensors>
 void check_same_device(std::string_view op, const Tensor& first, const Tensors&... others) {
   const auto differs = [&](const Tensor& other) {
@@ -163,7 +163,7 @@ void check_same_device(std::string_view op, const Tensor& first, const Tensors&.
     detail::fail_devices(op, {&first, &others...});
 }
 
-/// The same dtype for all, else DTypeError. Empty tensors do not count.
+/// Throws DTypeError unless all tensors have the same dtype. Empty tensors are ignored.
 template <std::same_as<Tensor>... Tensors>
 void check_same_dtype(std::string_view op, const Tensor& first, const Tensors&... others) {
   if (((others && others.dtype() != first.dtype()) || ...)) [[unlikely]]
@@ -184,7 +184,7 @@ concept HasBackward = requires(const Op op, Gradient dy, Needs needs) {
 }
 || requires(const Op op, Gradient dy) { op.backward(dy); };
 
-/// For a node's rule: adds a gradient of one of its inputs. Empty means zero.
+/// For rules of nodes: adds a gradient of one input. Empty means zero.
 void send(BackwardPass& pass, const Edge& edge, Variable&& gradient);
 
 namespace detail {
@@ -197,11 +197,11 @@ inline void show(const Tensor& kept, SavedVisitor& visitor) {
 [[noreturn, gnu::cold]] void fail_freed();
 }  // namespace detail
 
-/// An op on the tape. Edges and Slots are arrays, or vectors for ops over lists.
+/// A recorded op. Edges and Slots are arrays, or vectors for ops over lists.
 template <typename Op, typename Edges, typename Slots>
 class OpNode final : public Node {
  public:
-  /// make_edges() gives the edges, built where they stay.
+  /// make_edges() returns the edges, which are constructed in place.
   template <typename MakeEdges>
   OpNode(Op&& op, Where where, const MakeEdges& make_edges, size_t outputs = 1)
       : Node(where), edges_(make_edges()), op_(std::move(op)) {
@@ -267,20 +267,20 @@ Ref<Node> make_node(Op op, Where where, Edges edges) {
   return Ref<Node>::adopt(node);
 }
 
-/// Runs the op on its inputs. An error gets the line and the part of the model; in AnomalyMode a
-/// result is an error when it has a NaN or an infinity that no input has.
+/// Runs the op on its inputs. Errors get the source location and the module name. In AnomalyMode a
+/// NaN or an infinity in a result that no input has is an error.
 template <typename Op, std::same_as<Variable>... Inputs>
 auto apply(Op op, Where where, const Inputs&... inputs);
 template <typename Op>
 auto apply(Op op, Where where, std::span<const Variable> inputs);
 
-/// Runs `op.write(inputs..., y)` with y = target, the first input: it reads y and writes over it
-/// (what PyTorch calls marking an input dirty). The target keeps its shape, gets a new history, and
-/// its storage counts a write. AutogradError, before anything is written, for a leaf that requires
-/// a gradient (or a view of one) while recording, and for a target that overlaps itself.
+/// Runs `op.write(inputs..., y)` with y = target, the first input; write() reads y and overwrites
+/// it. The target keeps its shape and gets a new history, and its storage counts a write. Throws
+/// AutogradError, before anything is written, for a leaf that requires a gradient (or a view of
+/// one) while recording, and for a target that overlaps itself.
 ///
-/// A write() that returns std::vector<Tensor> has further outputs, which come back as Variables:
-/// for the gradient's list, and for SavedOutput, the target is output 0 and they follow.
+/// A write() that returns std::vector<Tensor> has further outputs, which are returned as Variables.
+/// In backward's list and for SavedOutput the target is output 0, followed by the further outputs.
 template <typename Op, std::same_as<Variable>... Others>
 auto apply_in_place(Op op, Where where, Variable& target, const Others&... others);
 

@@ -1,4 +1,4 @@
-// The bodies of core/tape/op.h.
+// Template definitions for core/tape/op.h.
 #pragma once
 
 #include "core/dispatch/span.h"
@@ -72,7 +72,7 @@ void keep_outputs(Op& op, const Values& outputs) {
   });
 }
 
-/// One result as a variable, several as tensors.
+/// Returns a single output as a Variable, several outputs as Tensors.
 template <typename Forward>
 auto run_forward(const Forward& forward) {
   if constexpr (std::same_as<decltype(forward()), Tensor>)
@@ -81,7 +81,7 @@ auto run_forward(const Forward& forward) {
     return forward();
 }
 
-/// Whether a gradient flows through one of several outputs.
+/// Whether a gradient flows through this output of an op with several outputs.
 template <typename Op>
 bool is_differentiable_output(const Op& op, size_t output) {
   if constexpr (requires { op.is_differentiable(output); })
@@ -90,13 +90,13 @@ bool is_differentiable_output(const Op& op, size_t output) {
     return true;
 }
 
-/// Which values that are not finite a tensor has.
+/// The kinds of non-finite values in a tensor.
 struct NonFinite {
   bool nan = false;
   bool infinity = false;
 };
 [[gnu::cold]] NonFinite find_non_finite(const Tensor& x);
-/// AutogradError when y has one that nothing before it had.
+/// Throws AutogradError if y has a kind of non-finite value that `before` lacks.
 [[gnu::cold]] void check_made(std::string_view op, NonFinite before, const Tensor& y);
 /// AutogradError when the rule of a node made one that neither its gradients nor its saved values
 /// had.
@@ -119,7 +119,7 @@ template <typename Inputs>
   if (made.nan || made.infinity) check_made(op, find_non_finite_inputs(inputs), y);
 }
 
-/// What a rule records belongs to the line that recorded the op.
+/// Nodes recorded by a rule get the location of the op that the rule belongs to.
 inline Where line_of(Where where) { return running_node() ? running_node()->where() : where; }
 
 template <typename Op, typename Inputs>
@@ -173,7 +173,7 @@ std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
   return outputs;
 }
 
-/// The checks of apply_in_place.
+/// The checks of apply_in_place().
 void check_writable(std::string_view op, const Variable& target);
 template <typename Op, std::same_as<Variable>... Others>
 auto write_in_place(Op& op, Where where, Variable& target, const Others&... others);

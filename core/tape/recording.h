@@ -1,18 +1,19 @@
-// Switches of the tape, each for a scope and for this thread: recording and inference mode.
+// Recording and inference mode: per-thread switches of the tape, set for a scope.
 #pragma once
 
 #include "core/base/context.h"
 
 namespace tapegrad {
 
-/// Whether ops on this thread are recorded; true at first.
+/// Whether ops on this thread are recorded; initially true.
 inline bool is_recording() { return detail::context.is_recording; }
 inline bool is_inference_mode() { return detail::context.is_inference; }
-/// Whether this thread runs a part of a model again, for a checkpoint (core/autograd/checkpoint.h).
-/// Layers that count or average, such as BatchNorm, have then seen the batch already.
+/// Whether this thread recomputes a checkpointed part (core/autograd/checkpoint.h). Running
+/// statistics, such as those of BatchNorm, must not be updated again.
 inline bool is_recomputing() { return detail::context.is_recomputing; }
 
-/// Turns recording on or off for a scope. On has no effect in InferenceMode.
+/// Turns recording on or off for this thread and the lifetime of the object. Cannot turn recording
+/// on in InferenceMode.
 class [[nodiscard]] Recording {
  public:
   explicit Recording(bool on) : recording_(on && !is_inference_mode()) {}
@@ -25,10 +26,9 @@ struct [[nodiscard]] NoGrad : Recording {
   NoGrad() : Recording(false) {}
 };
 
-/// NoGrad, and more: tensors made in this mode do not count writes in place, so that none can take
-/// part in a gradient later. AutogradError when a rule would save such a tensor, and when one is
-/// written in place or set to require a gradient outside of the mode; clone() makes an ordinary
-/// tensor.
+/// Turns recording off and creates tensors that do not count in-place writes. These tensors cannot
+/// take part in a gradient later: saving one for a rule, writing it in place, or making it require
+/// a gradient outside of the mode throws AutogradError. clone() makes an ordinary tensor.
 ///
 ///   const InferenceMode inference;
 ///   Variable scores = model(images);

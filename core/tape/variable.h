@@ -1,12 +1,12 @@
-// Variable: a Tensor with history, and what models are written with.
+// Variable: a Tensor with history. Models are written with Variable.
 //
 //   Variable w = Variable(Tensor::from<float>(values, {2, 3})).requires_grad_();
 //   Variable loss = sum(tanh(matmul(x, w)));
 //   loss.backward();
 //   w.grad();   // d loss / d w
 //
-// A Variable is a handle: copies are the same variable, with one value, gradient and history; const
-// guards the handle, not what it refers to.
+// A Variable is a handle: copies share one value, gradient and history. const applies to the
+// handle, not to the value.
 #pragma once
 
 #include "core/base/tensor.h"
@@ -15,18 +15,18 @@
 namespace tapegrad {
 
 struct BackwardOptions {
-  bool retain_graph = false;  // keep saved values for another backward through the same graph
+  bool retain_graph = false;  // keep saved tensors for another backward pass through the same graph
   bool create_graph = false;  // record the backward pass itself; implies retain_graph
 };
 
 class Variable {
  public:
-  Variable() = default;                    // empty; as a gradient it means zero
+  Variable() = default;                    // empty; as a gradient, an empty Variable means zero
   explicit Variable(const Tensor& value);  // a constant
   explicit Variable(Tensor&& value);
 
   explicit operator bool() const { return bool(state_); }
-  /// ArgumentError for an empty variable, as for everything below that reads the value.
+  /// Throws ArgumentError for an empty variable. So do all functions below that read the value.
   const Tensor& value() const {
     if (!state_) [[unlikely]]
       fail_empty();
@@ -39,7 +39,7 @@ class Variable {
   DType dtype() const { return value().dtype(); }
   Device device() const { return value().device(); }
 
-  /// The only element, from any device.
+  /// The only element, copied from any device.
   double item() const { return value().item(); }
   /// The elements in row-major order, converted to T, on the host.
   template <typename T>
@@ -48,51 +48,54 @@ class Variable {
     return std::vector<T>(here.data<T>(), here.data<T>() + here.numel());
   }
 
-  /// The same values elsewhere or of another type, differentiably; itself when nothing changes.
+  /// Copies to another device or casts to another dtype, differentiably. Returns *this if nothing
+  /// changes.
   Variable to(Device device, Where where = Where::current()) const;
   Variable to(DType dtype, Where where = Where::current()) const;
   Variable cpu() const { return to(tapegrad::cpu); }
 
-  /// Makes a constant a leaf, or a leaf a constant. AutogradError for integers, for results of ops
-  /// and, outside of InferenceMode, for tensors made in it.
+  /// Turns a constant into a leaf, or a leaf into a constant. Throws AutogradError for integers,
+  /// for results of ops and, outside of InferenceMode, for tensors created in InferenceMode.
   Variable& requires_grad_(bool on = true);
   bool requires_grad() const { return bool(edge()); }
   bool is_leaf() const;
 
-  /// The gradient of a leaf, or of a variable that retains it; empty before the first backward.
+  /// The accumulated gradient of a leaf, or of a variable with retain_grad(). Empty before the
+  /// first backward pass.
   Variable grad() const;
   void zero_grad() const;
-  /// Keeps the gradient of a result of an op too, for grad().
+  /// Makes grad() available for the result of an op.
   void retain_grad() const;
 
-  /// Calls the hook with each gradient of this variable, complete, before it is used. A hook may
-  /// return a replacement, or an empty variable. One that keeps this variable itself, rather than a
-  /// reference to it, keeps it alive: a cycle that only remove() breaks.
+  /// Calls the hook with each complete gradient of this variable before the gradient is used. The
+  /// hook may return a replacement, or an empty Variable to leave the gradient unchanged. A hook
+  /// that owns this variable creates a reference cycle, which only remove() breaks.
   HookHandle register_hook(GradientHook hook) const;
-  /// Calls the hook with the gradient of this leaf each time a backward pass has added to it: to
-  /// send it elsewhere, or to step and clear it, while the pass still runs for others.
+  /// Calls the hook whenever a backward pass has accumulated into the gradient of this leaf, while
+  /// the pass still runs for other leaves: to send the gradient, or to update and clear it early.
   HookHandle register_post_accumulate_grad_hook(AccumulateHook hook) const;
-  /// The op that made this, for hooks on it; null for constants and leaves.
+  /// The node of the op that made this variable, for hooks. Null for constants and leaves.
   Node* grad_fn() const { return is_leaf() ? nullptr : edge().node.get(); }
 
-  /// Adds d this / d leaf to the gradient of every leaf. Without a seed this must have one element.
-  /// After an error no leaf has changed.
+  /// Accumulates d this / d leaf into the gradient of every leaf. Without a seed this variable must
+  /// have one element. If an error is thrown, no leaf has changed.
   void backward(BackwardOptions options = {}) const;
   void backward(const Variable& seed, BackwardOptions options = {}) const;
 
-  Variable detach() const;  // the same storage without history; writes are seen by the version
+  Variable detach() const;  // shares storage, without history; the storage's version counts writes
+                            // of both
   /// Replaces the value of a leaf or constant: other storage, device, dtype or shape under the same
   /// handle. Its gradient is cleared. AutogradError for results of ops.
   void rebind(Tensor value) const;
   bool is_same(const Variable& other) const { return state_ == other.state_; }
 
-  // For the tape.
+  // The remaining members are for the tape.
 
-  /// The value, or an empty tensor for an empty variable: an optional input that was left out.
+  /// The value, or an empty tensor for an empty variable (an omitted optional input).
   const Tensor& value_or_empty() const { return state_ ? state_->value : kEmptyTensor; }
 
-  /// Where a gradient of this variable goes. A view whose base was written to since is derived
-  /// anew from its base.
+  /// The edge to which gradients of this variable are sent. If the base of a view was written
+  /// since, the history of the view is derived again from the base.
   const Edge& edge() const {
     if (!state_) [[unlikely]]
       return kNoEdge;
@@ -102,20 +105,20 @@ class Variable {
   }
   void set_history(Edge edge) { state_->edge = std::move(edge); }
 
-  /// A constant whose value is built where it stays: no move of a tensor for every op.
+  /// A constant whose value is constructed in place, which saves every op a move of a Tensor.
   template <typename Make>
   static Variable of_result(Make&& make) {
     Variable result;
     result.state_ = Ref<State>::adopt(new State(InPlace{}, make));
     return result;
   }
-  /// Declares this a view of whatever `input` is a view of, or of `input`.
+  /// Declares this variable a view of the base of `input`, or of `input` if it is not a view.
   void set_view_of(const Variable& input);
-  /// The variable that owns the storage: itself unless this is a view.
+  /// The variable that owns the storage: *this unless it is a view.
   Variable base() const;
-  /// After a write in place: history becomes `made`, for a view by way of its base.
+  /// Sets the history to `made` after an in-place write; for a view, through its base.
   void rebase(Edge made, Where where);
-  /// Nobody else can see the value: it may be overwritten.
+  /// Whether nothing else can read the value, so that it may be overwritten.
   bool is_sole_owner() const;
   /// For kernels that write in place; the caller bumps the version.
   Tensor& writable() const {
@@ -128,7 +131,7 @@ class Variable {
   struct State final : Counted, Pooled {
     Tensor value;
     Edge edge;
-    Ref<State> base;        // set for views; never itself a view
+    Ref<State> base;        // set for views; the base itself is never a view
     uint32_t rewrites = 0;  // of a base: histories it has had; of a view: the one it comes from
     std::shared_ptr<Variable> retained;  // by retain_grad()
 
@@ -148,26 +151,28 @@ class Variable {
   Ref<State> state_;
 };
 
-/// The values, NumPy's way: brackets, six digits, long axes abbreviated.
+/// Prints the values in NumPy's format: brackets, six digits, long axes abbreviated.
 std::ostream& operator<<(std::ostream& out, const Variable& x);
 
-/// Moves, as `x | gpu`: a no-op with one notice when there is no such device.
+/// Copies x to the device, as in `x | gpu`. If the device is not available, returns x and prints a
+/// single notice.
 Variable operator|(const Variable& x, Device device);
 
 struct GradOptions {
   bool retain_graph = false;
   bool create_graph = false;
-  bool allow_unused = false;  // an x that no y depends on gets an empty gradient, not an error
+  bool allow_unused = false;  // return an empty gradient for an x that no y depends on, instead of
+                              // throwing
 };
 
-/// The gradients of y with respect to xs, leaving every leaf's own gradient alone. Only the rules
-/// that lead from y to one of them are run, and hooks elsewhere are not called.
-/// AutogradError when y does not depend on one of them.
+/// The gradients of y with respect to xs. Does not change the gradients of leaves. Runs only the
+/// rules on a path from y to one of xs, and calls no hooks elsewhere. Throws AutogradError if y
+/// does not depend on one of xs.
 std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
                            const Variable& seed = {}, GradOptions options = {});
 Variable grad(const Variable& y, const Variable& x, GradOptions options = {});
-/// Of several results in one pass: the gradients of sum over k of <seeds[k], ys[k]>. Without seeds
-/// every y has one element.
+/// The gradients of several results in one pass: of the sum over k of <seeds[k], ys[k]>. Without
+/// seeds every y must have one element.
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
                            std::span<const Variable> seeds = {}, GradOptions options = {});
 

@@ -1,5 +1,5 @@
-// The few differentiable, linear ops that core needs itself: to sum gradients, to let a write
-// through a view reach its base, to convert and to move. The views that users call are in
+// The few linear, differentiable ops that core itself needs: to sum gradients, to propagate writes
+// through views to their base, to cast and to copy between devices. Views for users are in
 // ops/view.h.
 #pragma once
 
@@ -7,32 +7,32 @@
 
 namespace tapegrad {
 
-/// A contiguous copy.
+/// Returns a contiguous copy.
 Variable clone(const Variable& x, Where where = Where::current());
 
-/// The values as another dtype. Nothing flows back through an integer or bool.
+/// Converts to another dtype. No gradient passes through an integer or bool dtype.
 Variable cast(const Variable& x, DType dtype, Where where = Where::current());
 
-/// The values on another device.
+/// Copies to another device.
 Variable move(const Variable& x, Device device, Where where = Where::current());
 
-/// a + b of equal shapes.
+/// Returns a + b for equal shapes.
 Variable add_gradients(const Variable& a, const Variable& b, Where where = Where::current());
 
-/// A contiguous x seen through a layout of its elements.
+/// Views a contiguous x through a layout.
 Variable strided(const Variable& x, const Layout& layout, Where where = Where::current());
 
-/// Zeros of the shape, with x added at the layout: the adjoint of taking that view.
+/// Returns zeros of the given shape with x added at the layout: the adjoint of strided().
 Variable embed(const Variable& x, const Shape& shape, const Layout& layout,
                Where where = Where::current());
 
-/// The view's layout as seen from a contiguous base that starts at 0.
+/// The layout of a view relative to a contiguous base with offset 0.
 Layout relative_layout(const Variable& view, const Variable& base);
 
-/// History of base seen through the layout.
+/// Records a strided view of base and returns its edge.
 Edge record_view(const Variable& base, const Layout& layout);
 
-/// History of base after `written` replaced what the layout shows of it.
+/// Records that `written` replaced the part of base at the layout; returns the new edge of base.
 Edge record_view_write(const Variable& base, const Layout& layout, Edge written, Where where);
 
 }  // namespace tapegrad

@@ -1,7 +1,7 @@
-// Capture: a CUDA graph, and the host's part in it. What ops give to the device while fn runs in
-// record() is recorded; replay() gives all of it to the device again, without fn. What the host
-// decides anew for every run (where random numbers begin, the rate and number of an optimizer's
-// step) the device then reads from memory that replay() fills. For train/graphed_step.h.
+// Capture: a CUDA graph and the host's part in it. record() records the device work of fn; replay()
+// runs this work again without fn. Values that the host decides anew for every run (the offset of
+// random numbers, the learning rate and step number of an optimizer) are read by the device from
+// memory that replay() fills. Used by train/graphed_step.h.
 #pragma once
 
 #include <cstddef>
@@ -17,68 +17,75 @@ namespace tapegrad {
 
 class Capture : public StepObserver {
  public:
-  /// DeviceError when there is no such device, or it has no graphs.
+  /// Throws DeviceError if the device does not exist or has no graphs.
   static std::unique_ptr<Capture> create(Device device);
 
   virtual ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// Runs fn, once. If it could be recorded, is_ready(), and nothing was executed: replay() is to
-  /// follow. If not, all was executed as ever, and reason() says what was in the way: when fn waits
-  /// for the device, what it gave until then is executed first. An exception of fn passes through,
-  /// after what was given before it was executed. If the recording was lost, is_lost(), nothing was
-  /// executed, and there may be an exception.
+  /// Runs fn once. The outcome is one of three:
+  /// - is_ready(): fn was recorded and not executed; call replay() next.
+  /// - neither: fn was executed as usual, and reason() tells why it could not be recorded. If fn
+  ///   waits for the device, the work recorded until then is executed first.
+  /// - is_lost(): the recording was lost and nothing was executed; there may be an exception.
+  ///
+  /// An exception of fn passes through, after the work recorded before it was executed.
   void record(const std::function<void()>& fn);
   bool is_ready() const { return ready_; }
   bool is_lost() const { return lost_; }
   const std::string& reason() const { return reason_; }
 
-  /// Whether what the graph reads is still what others hold: not so after load_state_dict().
+  /// Whether the tensors that the graph reads are still in use; false after load_state_dict(), for
+  /// example.
   bool is_current() const;
-  /// In the current stream; waits for nothing. ArgumentError when a value that an earlier run met
-  /// was not one that its op takes.
+  /// Enqueues the graph in the current stream without waiting. Throws ArgumentError if an earlier
+  /// run found an argument that its op does not accept.
   void replay();
 
-  // For what runs in fn.
+  // The functions below are for code that runs in fn.
 
-  /// What this thread records, or prepares to run; null nearly always.
+  /// The capture that this thread records or prepares to run; usually null.
   static Capture* current() { return static_cast<Capture*>(StepObserver::current()); }
   int64_t number() const override { return number_; }
   bool is_preparing() const { return preparing_; }
 
-  /// Called before every run, the first one too.
+  /// Registers a function that is called before every run, including the first.
   void before_replay(std::function<void()> part);
-  /// Where the device finds a value of the host, in a part of before_replay() set anew: its calls
-  /// are matched with those that were recorded after it was handed over, in their order.
+  /// Returns the address at which the device finds a host value. A function of before_replay()
+  /// calls it again to update the value; its calls are matched, in order, with those recorded after
+  /// the function was registered.
   const void* live(const void* value, size_t bytes);
   void on_draw(Generator& generator, RandomState start, uint64_t counters) override;
-  /// Where the device finds what a run adds to a draw: its seed, and how much to the offset.
+  /// Returns the address at which the device finds the seed of a draw and the amount to add to its
+  /// offset.
   const RandomState* base_of(RandomState state);
   void before_gradient(const Leaf& leaf, const Variable& gradient) override;
   void on_gradient(Leaf& leaf, bool had_one) override;
   void on_clear(Leaf& leaf) override;
-  /// Of a kernel that is recorded.
+  /// Called for each operand of a recorded kernel.
   void on_operand(const Tensor& x);
-  /// Host memory that a check on the device writes to: {-1, 0, ...} as long as all is well.
+  /// Returns host memory to which a check on the device writes: {-1, 0, ...} while no check fails.
   virtual int64_t* watch(std::string_view op) = 0;
-  /// Ends the recording: executes what there is of it. For those who wait for the device.
+  /// Ends the recording and executes the work recorded so far. Called before waiting for the
+  /// device.
   void give_up(std::string why);
 
  protected:
   Capture();
 
   virtual void begin() = 0;
-  /// Puts in order what was packed (core/base/storage.h) since then and lives on: a run writes
-  /// where it lay when it was recorded.
+  /// Unpacks tensors that were packed (core/base/storage.h) during the recording and are still
+  /// alive: a run writes to the address recorded.
   virtual void settle() = 0;
-  /// False when the recording was lost.
+  /// Returns false if the recording was lost.
   virtual bool end() = 0;
-  virtual void leave() = 0;  // the stream of the recording is no longer this thread's
+  virtual void leave() = 0;  // makes the recording's stream no longer current
   virtual std::byte* live_memory() = 0;
   virtual void launch(const std::vector<std::byte>& live) = 0;
   virtual void check_watched(bool wait) = 0;
-  virtual bool is_own(const Tensor& x) const = 0;  // memory made while recording
+  virtual bool is_own(const Tensor& x) const = 0;  // whether the memory was allocated while
+                                                   // recording
 
   static constexpr size_t kLiveBytes = size_t(256) << 10;
 
@@ -96,8 +103,8 @@ class Capture : public StepObserver {
   struct Gradient {
     Ref<Node> leaf;
     Tensor into;      // the gradient that was added to; empty if there was none
-    Variable result;  // what the leaf has after a run
-    bool cleared;     // before anything was added
+    Variable result;  // the gradient of the leaf after a run
+    bool cleared;     // whether it was cleared before the first addition
   };
   struct Operand {
     Tensor tensor;
@@ -114,7 +121,7 @@ class Capture : public StepObserver {
   const int64_t number_;
   bool recording_ = false, ready_ = false, preparing_ = false, lost_ = false;
   std::string reason_;
-  std::vector<std::byte> values_;  // what live memory holds in the next run
+  std::vector<std::byte> values_;  // content of live memory in the next run
   size_t cursor_ = 0;
   std::vector<Draws> draws_;
   std::vector<Part> parts_;

@@ -1,4 +1,4 @@
-// The lines of a ShapeError below its first: the shapes, with the sizes that clash marked.
+// Drawings of mismatched shapes, shown below the first line of a ShapeError.
 //
 //   fail<ShapeError>("matmul", ": inner sizes differ: ", a, " x ", b,
 //                    draw_clash({{"input", a, 1}, {"other", b, 0}}));
@@ -17,16 +17,17 @@
 namespace tapegrad {
 
 struct MarkedShape {
-  std::string_view name;  // without names, shapes are aligned at the right, as broadcasting does
+  std::string_view name;  // if all names are empty, shapes are aligned at the right, as in
+                          // broadcasting
   const Shape& shape;
-  int dim;  // the one that clashes; -1 for none
+  int dim;  // the dimension to mark; -1 for none
 };
 
-/// Begins with a line end.
+/// Returns the drawing, which starts with a newline.
 std::string draw_clash(std::initializer_list<MarkedShape> shapes);
-/// The first dimension in which they differ.
+/// The first dimension in which the shapes differ.
 int clash_of(const Shape& a, const Shape& b);
-/// Two that should be equal, marked where they first differ.
+/// Draws two shapes that should be equal, with the first difference marked.
 std::string draw_difference(std::string_view a_name, const Shape& a, std::string_view b_name,
                             const Shape& b);
 

@@ -1,5 +1,5 @@
-// Under AddressSanitizer, bytes that nobody owns are marked, so that touching them is reported:
-// the tail of a rounded block, and blocks kept for reuse. Elsewhere these functions do nothing.
+// AddressSanitizer annotations: memory without an owner (the tail of a rounded block, and cached
+// blocks) is poisoned, so that accesses are reported. No-ops in other builds.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The part of a model that runs on this thread, as errors and pictures of the tape name it:
-// "Net.fc1". A module sets it when it is called (nn/module.h).
+// The name of the module that is running on this thread, such as "Net.fc1". Errors and pictures of
+// the tape show it. Modules set it when they are called (nn/module.h).
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace tapegrad {
 
-/// Null outside of every module.
+/// Null outside of all modules.
 inline const std::string* current_scope() { return detail::context.scope; }
 
-/// Returns one string for equal texts. The string is never destroyed.
+/// Returns one shared string for equal texts. The string is never destroyed.
 const std::string* intern_scope(std::string_view text);
 
-/// Enters a part for as long as the object lives.
+/// Sets the name of the running module for the lifetime of the object.
 using Scope = detail::Set<&detail::Context::scope>;
 
-/// ", in Net.fc1", or nothing.
+/// ", in Net.fc1"; empty outside of all modules.
 inline std::string in_scope(const std::string* scope) {
   return scope != nullptr ? ", in " + *scope : std::string();
 }

@@ -1,5 +1,5 @@
-// The backends as core knows them: by name, so that these references pull them out of a static
-// library. A build without a CUDA toolkit has backends/without_cuda.cpp instead of backends/cuda/.
+// The entry points of the backends. core declares them by name, so that the linker takes the
+// backends from a static library. A build without CUDA defines them in backends/without_cuda.cpp.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace tapegrad::backends::cpu {
 
 void register_kernels();
-std::string describe();  // its lines of runtime_info()
+std::string describe();  // the backend's lines of runtime_info()
 
 }  // namespace tapegrad::backends::cpu
 
@@ -17,9 +17,9 @@ namespace tapegrad::backends::cuda {
 
 void register_kernels();
 std::string describe();
-/// Null when no device can be used.
+/// Null if no device can be used.
 Allocator* allocator();
-/// Why there is no device cuda:index; empty when there is.
+/// The reason why device cuda:index is unavailable; empty if it is available.
 std::string why_unavailable(int index);
 
 }  // namespace tapegrad::backends::cuda

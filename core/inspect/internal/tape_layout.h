@@ -1,4 +1,4 @@
-// Where the boxes and lines of a picture of the tape go.
+// Positions of the boxes and lines of a tape picture.
 #pragma once
 
 #include <vector>
@@ -12,18 +12,18 @@ struct TapeLayout {
     double x = 0, y = 0;
   };
   struct Box {
-    double x = 0, y = 0, width = 0, height = 0;  // of the upper left corner
+    double x = 0, y = 0, width = 0, height = 0;  // x, y of the upper left corner
   };
 
-  std::vector<Box> vertices;              // as the graph's
-  std::vector<Box> groups;                // groups[0] is the whole
-  std::vector<std::vector<Point>> edges;  // from the first point to the last, by way of the others
+  std::vector<Box> vertices;              // in the order of the graph's vertices
+  std::vector<Box> groups;                // groups[0] is the whole picture
+  std::vector<std::vector<Point>> edges;  // polylines
 };
 
-/// Layers from top to bottom, as Sugiyama, Tagawa and Toda (1981) draw them: ranks by the longest
-/// path, an order within each rank by the mean place of the neighbours, then places that are as
-/// near to it as the widths allow. Each group is laid out by itself and is one box for what is
-/// around it, so that groups never overlap. `sizes` gives each vertex's width and height.
+/// Layered layout, top to bottom (Sugiyama, Tagawa and Toda 1981): ranks by longest path, order
+/// within a rank by the mean position of neighbours, then coordinates as close to this mean as the
+/// widths allow. Each group is laid out separately and is one box for its surroundings, so groups
+/// never overlap. `sizes` gives the width and height of each vertex.
 TapeLayout lay_out(const TapeGraph& graph, const std::vector<TapeLayout::Box>& sizes);
 
 }  // namespace tapegrad

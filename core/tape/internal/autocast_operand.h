@@ -1,12 +1,12 @@
-// For the ops that Autocast casts the operands of. One that consists of several, or of several
-// operands, says so at its head, before anything else:
+// Casts of operands for the ops that Autocast covers. A composed op, or an op of several operands,
+// begins with:
 //
 //   Variable linear(const Variable& x, const Variable& weight, const Variable& bias, Where where) {
 //     if (is_autocast_enabled()) [[unlikely]]
 //       return in_low_precision(linear, where, x, weight, bias);
 //
-// and then runs again with the operands cast and casting off. One that is a single node for the
-// tape is run by apply_wide().
+// This calls the op again with cast operands and with autocast off. An op that is a single node
+// uses apply_wide() instead.
 #pragma once
 
 #include <vector>
@@ -16,15 +16,16 @@
 
 namespace tapegrad::detail {
 
-/// A float other than float64 in the scope's type; anything else, an empty variable too, as it is.
+/// Casts a float other than float64 to the scope's dtype. Returns any other x, also an empty one,
+/// unchanged.
 [[gnu::cold]] Variable low(const Variable& x, Where where);
 [[gnu::cold]] std::vector<Variable> low(std::span<const Variable> xs, Where where);
-/// In a scope, a sixteen-bit float as float32; anything else as it is.
+/// In a scope, casts a sixteen-bit float to float32. Returns any other x unchanged.
 [[gnu::cold]] Variable wide(const Variable& x, Where where);
-/// All in the type that holds them all.
+/// Casts all to their common promoted dtype.
 [[gnu::cold]] std::vector<Variable> promoted(std::span<const Variable> xs, Where where);
 
-/// Casts what is a variable, and passes on what is not.
+/// Casts Variables and passes other arguments through.
 struct Low {
   Where where;
   Variable operator()(const Variable& x) const { return low(x, where); }
@@ -57,7 +58,7 @@ auto in_float32(Op op, Where where, Args&... args) {
   return without_autocast(op, where, Wide{where}(args)...);
 }
 
-/// apply(), in a scope with sixteen-bit operands as float32.
+/// apply() with sixteen-bit operands cast to float32 in an Autocast scope.
 template <typename Op, std::same_as<Variable>... Inputs>
 auto apply_wide(Op op, Where where, const Inputs&... inputs) {
   if (is_autocast_enabled()) [[unlikely]]

@@ -1,4 +1,4 @@
-// The backward pass and the leaves it ends in. Not needed by users of the library.
+// The backward pass and leaves. Internal to the library.
 #pragma once
 
 #include <mutex>
@@ -11,7 +11,7 @@
 
 namespace tapegrad {
 
-/// A variable that ends the chain rule and keeps its gradient. Threads may add to it concurrently.
+/// A leaf of the tape, which keeps its gradient. Threads may accumulate into it concurrently.
 class Leaf final : public Node {
  public:
   Leaf(const Shape& shape, DType dtype) : shape_(shape), dtype_(dtype) {}
@@ -27,11 +27,12 @@ class Leaf final : public Node {
   Variable gradient() const;
   void clear_gradient();
   void set_gradient(Variable gradient);
-  /// Never shares the buffer of `gradient` with another owner. Calls the hooks.
+  /// Accumulates a gradient and calls the hooks. Never shares the buffer of `gradient` with another
+  /// owner.
   void add_gradient(Variable gradient);
   HookHandle register_accumulate_hook(AccumulateHook hook);
 
-  /// The name it has in a model, "fc1.weight", once the model was called; or null.
+  /// The parameter name in a model, such as "fc1.weight", once the model was called; null before.
   const std::string* label() const { return label_.load(std::memory_order_relaxed); }
   void set_label(const std::string* label) { label_.store(label, std::memory_order_relaxed); }
 
@@ -42,37 +43,40 @@ class Leaf final : public Node {
   DType dtype_;
   mutable std::mutex mutex_;
   Variable gradient_;
-  std::atomic<size_t> place_{0};  // among the leaves of the pass that met it last
+  std::atomic<size_t> place_{0};  // index in leaves_ of the pass that last reached the leaf
   std::atomic<const std::string*> label_{nullptr};
 };
 
-/// One run of the chain rule. Nodes that hold a gradient wait in a heap and the youngest runs
-/// first: by then all its consumers, which are younger, have run. Only what the roots reach is
-/// visited; no sort, no visited set, no recursion.
+/// One run of the chain rule. Nodes that have received a gradient wait in a heap; the youngest node
+/// runs first, because its consumers, which are younger, have then all run. The pass visits only
+/// nodes that the roots reach, and needs no sort, no visited set and no recursion.
 ///
-/// A pass that captures walks the graph first and then runs only what leads to the captured edges.
+/// A pass with captures first walks the graph and then runs only rules on a path to a captured
+/// edge.
 ///
-/// Gradients of leaves are summed inside the pass and handed over at its end, so that hooks see
-/// complete gradients and an error leaves every leaf unchanged.
+/// Gradients of leaves are summed inside the pass and handed over at its end, so hooks see complete
+/// gradients and an error leaves every leaf unchanged.
 class BackwardPass {
  public:
   explicit BackwardPass(BackwardOptions options) : options_(options) {}
   ~BackwardPass();
 
-  /// Before run(): where to begin. An empty seed is a 1, for a root of one element.
+  /// Adds a start of the pass; call before run(). An empty seed means 1 for a root of one element.
   void add_root(const Variable& root, Variable seed);
-  /// Before run(): keeps the gradient that arrives at an edge; the result is empty if none does.
-  /// A pass that captures leaves out what it was not asked for: leaves, and rules on no way there.
+  /// Stores the gradient that arrives at an edge, or an empty Variable if none arrives; call before
+  /// run(). With captures, the pass skips leaves and rules that are not on a path to a captured
+  /// edge.
   void capture(const Edge& edge, Variable* into);
-  /// Before run(): shows what arrives at each node to a function, in place of the nodes' hooks.
+  /// Passes the gradients that arrive at each node to a function, in place of the nodes' hooks;
+  /// call before run().
   using Watch = std::function<void(const Node& node, std::span<const Variable> gradients)>;
   void watch(Watch watch) { watch_ = std::move(watch); }
   void run();
   void add_to_leaves();
 
-  /// For a node's rule: adds a gradient of one of its inputs. Empty means zero.
+  /// For rules of nodes: adds a gradient of one input. Empty means zero.
   void send(const Edge& edge, Variable&& gradient);
-  /// Whether a gradient sent there has an effect.
+  /// Whether a gradient sent to the edge has an effect.
   bool wants(const Edge& edge) const { return captures_.empty() || needed_.contains(&*edge.node); }
 
  private:
@@ -92,12 +96,12 @@ class BackwardPass {
     Leaf* leaf;
     Variable sum;
   };
-  /// The place of a leaf in leaves_, or leaves_.size().
+  /// The index of a leaf in leaves_, or leaves_.size().
   size_t find(Leaf& leaf) const;
   void append(Leaf& leaf, Variable&& sum);
 
   struct Root {
-    Variable root;  // keeps every node of the pass alive
+    Variable root;  // keeps all nodes of the pass alive
     Variable seed;
   };
 
@@ -107,9 +111,11 @@ class BackwardPass {
   std::vector<LeafSum> leaves_;
   std::unordered_map<const Leaf*, size_t> places_;
   std::vector<std::pair<Edge, Variable*>> captures_;
-  std::unordered_map<const Node*, bool> needed_;  // with captures: and whether its rule is to run
+  std::unordered_map<const Node*, bool> needed_;  // filled if there are captures; the value tells
+                                                  // whether the rule must run
   Watch watch_;
-  std::vector<Variable>* sent_ = nullptr;  // where a watched rule's gradients go at first
+  std::vector<Variable>* sent_ = nullptr;  // collects the gradients of a watched rule before they
+                                           // are sent
 };
 
 }  // namespace tapegrad

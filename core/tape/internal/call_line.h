@@ -1,5 +1,5 @@
-// For ops that are composed of others: what such an op records belongs to the line that called it,
-// so that errors point at the user's source although the body is written with plain operators.
+// CallLine: for composed ops. The nodes that a composed op records get the source location of its
+// caller, so that errors point at the user's source although the body uses plain operators.
 //
 //   Variable softmin(const Variable& x, int dim, Where where) {
 //     const CallLine line(where);
@@ -13,8 +13,8 @@
 
 namespace tapegrad {
 
-/// Makes a line the place of all that the thread records, unless an outer CallLine or a rule of a
-/// backward pass has done so.
+/// Sets the location of everything that this thread records, unless an outer CallLine or a running
+/// rule has set one.
 class CallLine {
  public:
   explicit CallLine(Where where)
@@ -33,11 +33,11 @@ class CallLine {
 
   Caller caller_;
   detail::Set<&detail::Context::running> running_;
-  detail::AutocastOff as_called_;  // Autocast has cast the operands of the op that was called
+  detail::AutocastOff as_called_;  // autocast applies to the composed op, not to its parts
 };
 
-/// Gives errors a line in ops that check their arguments before they run. Records nothing, so that
-/// an op of one node stays one. The outermost ErrorLine counts.
+/// For ops that check their arguments before they run: errors get this location. Records nothing,
+/// so an op of one node stays one node. The outermost ErrorLine is in effect.
 class ErrorLine {
  public:
   explicit ErrorLine(Where where)
@@ -49,8 +49,8 @@ class ErrorLine {
   detail::Set<&detail::Context::error_line> line_;
 };
 
-/// Whether a running node stands for a composed op, not for a rule. A leaf never runs, and the node
-/// of a CallLine has no number, as a leaf.
+/// Whether a running node is a composed op rather than a rule. The node of a CallLine has no
+/// number, like a leaf, and leaves never run.
 inline bool is_call_line(const Node& running) { return running.is_leaf(); }
 
 }  // namespace tapegrad

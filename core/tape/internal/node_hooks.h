@@ -1,4 +1,4 @@
-// The hooks of a node, apart from core/tape/node.h: every file of every user includes that one.
+// The hooks of a node; separate from core/tape/node.h, which every user compiles.
 #pragma once
 
 #include "core/tape/node.h"
@@ -13,7 +13,7 @@ struct Node::Hooks {
   HookList<OutputHook> gradient;
   HookList<NodePreHook> before;
   HookList<NodeHook> after;
-  HookList<AccumulateHook> accumulated;  // of leaves
+  HookList<AccumulateHook> accumulated;  // on leaves
 };
 
 }  // namespace tapegrad
