@@ -11,21 +11,21 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kParallel = 32768;  // elements that are worth a second thread
+constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 
 Patches patches_of(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& o) {
   return {{x[2], x[3]}, {y[2], y[3]}, {weight[2], weight[3]}, o.stride, o.padding, o.dilation};
 }
 
-/// The products of one group: its rows are output channels, or elements of a patch, or positions.
+/// The sizes of one group's product: output channels, elements of a window, and positions.
 struct Group {
-  int64_t out, patch, positions;  // channels; channels x kernel; of the output
+  int64_t out, patch, positions;  // channels; channels x kernel size; output positions
 };
 Group group_of(const Shape& weight, const Patches& p, const Conv2dOptions& o) {
   return {weight[0] / o.groups, weight[1] * p.kernel_numel(), p.number()};
 }
 
-/// columns of all channels of one image.
+/// Columns of all channels of one image.
 template <typename T>
 void all_columns(const T* image, int64_t channels, const Patches& p, T* columns) {
   const int64_t rows = p.kernel_numel() * p.number();
@@ -56,7 +56,7 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
   }
 }
 
-/// dx = the sum of w^T dy back into the image.
+/// dx = w^T dy, summed back into the image.
 template <typename T>
 void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
                     Tensor& dx) {
@@ -64,7 +64,7 @@ void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions&
   const Group g = group_of(weight.shape(), p, options);
   const int64_t in = dx.shape()[1], out = weight.shape()[0];
   const int64_t plane = p.size.height * p.size.width;
-  const int64_t rows = p.kernel_numel() * g.positions;  // of columns, a channel
+  const int64_t rows = p.kernel_numel() * g.positions;  // rows of columns per channel
   const Tensor columns = dy.empty_like({in, rows});
   for (int64_t n = 0; n < dx.shape()[0]; ++n) {
     const T* from = dy.data<T>() + n * out * g.positions;
@@ -99,7 +99,7 @@ void backward_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& opt
   }
 }
 
-/// db = the sum of dy over images and positions, each plane first.
+/// db = the sum of dy over images and positions; each plane is summed first.
 template <typename T>
 void backward_bias(const Tensor& dy, Tensor& db) {
   const int64_t batch = dy.shape()[0], out = dy.shape()[1];
@@ -156,7 +156,8 @@ void backward(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& 
   if (db) backward_bias<T>(dy, db);
 }
 
-/// A float tensor of the same shape, to be rounded into `narrow`; empty if that is.
+/// A float32 tensor of the shape of `narrow`, into which it will be rounded; empty if `narrow` is
+/// empty.
 Tensor wide(const Tensor& narrow) { return narrow ? Tensor::empty(narrow.shape(), f32) : Tensor(); }
 Tensor widened(const Tensor& narrow) { return narrow ? narrow.to(f32) : Tensor(); }
 void narrow(const Tensor& from, Tensor& to) {
@@ -188,7 +189,7 @@ void unfold(const Tensor& x, const Patches& p, Tensor& columns) {
     im2col(x.data<T>() + i * plane, p, columns.data<T>() + i * rows);
 }
 
-/// Sixteen-bit floats sum in a float plane of each thread's own.
+/// Sixteen-bit floats are summed in a float32 plane per thread.
 template <typename T>
 void fold(const Tensor& columns, const Patches& p, Tensor& x) {
   const int64_t planes = x.shape()[0] * x.shape()[1], plane = p.size.height * p.size.width;

@@ -1,4 +1,5 @@
-// Sequences of numbers. Every element is computed from its index, so none depends on a thread.
+// Number sequences. Every element is computed from its index, so the result does not depend on
+// threads.
 #include "ops/create.h"
 #include "backends/cpu/register.h"
 

@@ -18,8 +18,9 @@ double log_add(double a, double b) {
   return top == kNever ? kNever : top + std::log1p(std::exp(std::min(a, b) - top));
 }
 
-/// One example. Its target with a blank before, between and after the labels has 2 length + 1
-/// states; a step stays in a state, goes to the next, or past a blank between different labels.
+/// The alignments of one example. Its target, with blanks before, between and after the labels, has
+/// 2 length + 1 states. At each step an alignment stays in its state, moves to the next, or skips a
+/// blank between different labels.
 template <typename T>
 class Alignments {
  public:
@@ -33,7 +34,7 @@ class Alignments {
         states_(2 * length + 1),
         alpha_(size_t(steps * states_), kNever) {}
 
-  /// alpha[t, s]: the log probability of all beginnings that are in state s at step t.
+  /// alpha[t, s]: the log probability of all prefixes that are in state s at step t.
   double log_likelihood() {
     if (steps_ == 0) return states_ == 1 ? 0.0 : kNever;
     for (int64_t s = 0; s < std::min<int64_t>(states_, 2); ++s) alpha(0, s) = at(0, s);
@@ -48,9 +49,11 @@ class Alignments {
     return states_ > 1 ? log_add(last, alpha(steps_ - 1, states_ - 2)) : last;
   }
 
-  /// gradient[t, class] -= the probability, given the target, of being in one of its states at t.
+  /// gradient[t, class] -= the posterior probability of being in one of the class's states at step
+  /// t.
   void add_gradient(double log_likelihood, T* gradient) {
-    std::vector<double> beta(size_t(states_), kNever), next;  // of endings after step t
+    std::vector<double> beta(size_t(states_), kNever), next;  // log probabilities of the suffixes
+                                                              // after step t
     if (steps_ > 0) beta[size_t(states_ - 1)] = 0;
     if (steps_ > 0 && states_ > 1) beta[size_t(states_ - 2)] = 0;
     for (int64_t t = steps_ - 1; t >= 0; --t) {
@@ -60,7 +63,7 @@ class Alignments {
         to = T(Compute<T>(to) - Compute<T>(share));
       }
       next.assign(size_t(states_), kNever);
-      for (int64_t s = 0; s < states_; ++s) {  // from s at t - 1 to what follows it at t
+      for (int64_t s = 0; s < states_; ++s) {  // from s at t - 1 to its successors at t
         double sum = beta[size_t(s)] + at(t, s);
         if (s + 1 < states_) sum = log_add(sum, beta[size_t(s + 1)] + at(t, s + 1));
         if (s + 2 < states_ && may_skip(s + 2))
@@ -80,7 +83,7 @@ class Alignments {
   double& alpha(int64_t t, int64_t s) { return alpha_[size_t(t * states_ + s)]; }
 
   const T* log_probs_;
-  int64_t stride_;  // from step to step
+  int64_t stride_;  // stride between steps
   const int64_t* labels_;
   int64_t blank_, steps_, states_;
   std::vector<double> alpha_;

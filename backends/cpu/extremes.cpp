@@ -6,14 +6,14 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-/// An extreme, and the first place along n where it stands.
+/// An extreme and its first position along n.
 template <typename Value>
 struct Found {
   Value value;
   int64_t index;
 };
 
-constexpr int64_t kShortRow = 64;  // and no more elements
+constexpr int64_t kShortRow = 64;  // in elements
 
 /// The first extreme of n contiguous or strided elements.
 template <bool kLargest, typename T>
@@ -22,7 +22,7 @@ Found<Compute<T>> find_in_row(const T* x, int64_t n) {
   const ExtremeOf<T, kLargest> extreme;
   Value buffer[kBlock];
   Value best = Value(x[0]);
-  int64_t start = 0;  // of the block that has it
+  int64_t start = 0;  // start of the block that contains it
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
     const Value value = reduce_block(extreme, load_values(x + i, 1, count, buffer), count);
@@ -42,12 +42,13 @@ Found<Compute<T>> find_in_row(const T* x, int64_t n) {
   return {best, i};
 }
 
-/// The first extremes of n columns: element (i, j) lies at x[i * step + j * column_step].
+/// The first extremes of n columns. Element (i, j) is x[i * step + j * column_step].
 template <bool kLargest, typename T>
 void find_in_columns(const T* x, int64_t rows, int64_t step, int64_t column_step, int64_t n,
                      Found<Compute<T>>* found) {
   using Value = Compute<T>;
-  using Index = std::conditional_t<sizeof(Value) == 8, int64_t, int32_t>;  // as wide: vectorises
+  using Index = std::conditional_t<sizeof(Value) == 8, int64_t, int32_t>;  // as wide as Value, for
+                                                                           // vectorisation
   Value best[kBlock], buffer[kBlock];
   Index index[kBlock] = {};
   std::copy_n(load_values(x, column_step, n, buffer), n, best);
@@ -76,12 +77,12 @@ void find_extremes(const Tensor& x, Tensor& values, Tensor& indices) {
   int64_t outer = x.shape()[0], inner = x.shape()[2], step = inner, column_step = 1;
   if (indices.numel() == 0) return;
   if (inner == 1 && rows <= kShortRow) {
-    std::swap(outer, inner);  // side by side, as if they were columns
+    std::swap(outer, inner);  // process rows side by side, like columns
     step = 1, column_step = rows;
   }
   const int64_t width = std::min(inner, column_step == 1 ? kBlock : kBlock / 4);
   const int64_t strips = (inner + width - 1) / width;
-  // A piece has at most 2^30 rows, so that 32-bit indices do inside it.
+  // A piece has at most 2^30 rows, so that its indices fit in 32 bits.
   const int64_t pieces = std::max(pieces_for(outer * strips, rows * width, rows), (rows >> 30) + 1);
   std::vector<Found<Value>> parts(outer * strips * pieces * width);
 #pragma omp parallel for if (x.numel() > kParallel)

@@ -1,5 +1,5 @@
-// Transforms along one dimension: signals are gathered, a few at a time, into a thread's buffer,
-// real and imaginary parts apart, transformed there, and scattered to the result.
+// Fourier transforms along one dimension. A few signals at a time are gathered into a buffer of the
+// thread, with separate real and imaginary parts, transformed, and scattered to the result.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -13,22 +13,23 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kLines = 16;          // signals at once: a cache line of floats
-constexpr int64_t kElements = 1 << 12;  // of them together, so that they stay in the first cache
-constexpr int64_t kSerial = 1 << 14;    // elements that are not worth a second thread
+constexpr int64_t kLines = 16;          // signals at a time: a cache line of floats
+constexpr int64_t kElements = 1 << 12;  // elements at a time, so that they stay in the first-level
+                                        // cache
+constexpr int64_t kSerial = 1 << 14;    // elements that do not justify a second thread
 
 /// The signals of a tensor [outer, n, inner]; elements are T or pairs of T.
 struct Lines {
   int64_t outer, n, inner;
 
   int64_t count() const { return outer * inner; }
-  /// Where signal i begins; its elements are `inner` apart.
+  /// The offset of signal i; its elements have stride `inner`.
   int64_t start(int64_t i) const { return i / inner * n * inner + i % inner; }
 };
 
-/// Calls f(i, j, start of signal first + i) for elements j < count of the signals of a group, in an
-/// order that reads and writes memory in pieces: signals that lie beside each other together,
-/// others a few elements at a time.
+/// Calls f(i, j, offset of signal first + i) for elements j < count of a group of signals, in an
+/// order that accesses memory in contiguous pieces: adjacent signals together, others a few
+/// elements at a time.
 template <typename F>
 void for_each_element(const Lines& at, int64_t first, int64_t lines, int64_t count, const F& f) {
   std::array<int64_t, kLines> starts;
@@ -44,7 +45,7 @@ void for_each_element(const Lines& at, int64_t first, int64_t lines, int64_t cou
       for (int64_t j = from; j < std::min(from + kPiece, count); ++j) f(i, j, starts[size_t(i)]);
 }
 
-/// Calls gather(first, lines, x), the plan, and scatter(first, lines, y) for every group. With
+/// Calls gather(first, lines, x), the plan and scatter(first, lines, y) for every group. With
 /// `inverse` the exponent is positive.
 template <typename T, typename Gather, typename Scatter>
 void transform(const FftPlan<T>& plan, int64_t count, bool inverse, const Gather& gather,
@@ -92,9 +93,10 @@ void complex_transform(const Tensor& x, bool inverse, double scale, Tensor& y) {
   transform(*plan, at.count(), inverse, gather, scatter);
 }
 
-// An even number of samples are the real and the imaginary parts of half as many complex ones, Z =
-// E + i O, of which E and O, the transforms of the even and the odd samples, are the symmetric and
-// the antisymmetric part; X[k] = E[k] + w^k O[k]. An odd number are transformed as complex ones.
+// An even number of samples is transformed as half as many complex numbers: even samples are the
+// real parts, odd samples the imaginary parts. The result is Z = E + i O, where E and O, the
+// transforms of the even and odd samples, are the symmetric and antisymmetric parts of Z; X[k] =
+// E[k] + w^k O[k]. An odd number of samples is transformed as complex numbers.
 
 template <typename T>
 void real_transform(const Tensor& x, double scale, Tensor& y) {

@@ -1,7 +1,7 @@
-// Reading and writing by index. Indices come contiguous, int64 and checked.
+// Reading and writing by index. Indices are contiguous, int64 and already checked.
 //
-// What only moves values is compiled once a size of element, not once a type. Sums over repeated
-// indices are made by one thread for each place they go to, in the order of the sources.
+// Kernels that only move values are compiled per element size rather than per type. Sums over
+// repeated indices are made by one thread for each destination, in the order of the sources.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-/// What sums of T are made in.
+/// The type in which values of T are summed.
 template <typename T>
 using Sum = std::conditional_t<std::is_integral_v<T>, int64_t,
                                std::conditional_t<sizeof(T) == 2, float, double>>;
@@ -41,7 +41,8 @@ void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
 
 template <typename W>
 void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
-  // Blocks of x behind dim are copied whole; where they are not dense, x is made so.
+  // Copies contiguous blocks of x behind dim as a whole; if they are not contiguous, copies x
+  // first.
   const int rank = x.rank();
   bool dense = true;
   int64_t block = 1;
@@ -61,7 +62,7 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
       for (int64_t k = 0; k < count; ++k)
         copy_row(from + outer[part] + which[k] * step, to + (int64_t(part) * count + k) * block);
   };
-  // A call of memcpy takes longer than to copy a few numbers.
+  // A call of memcpy takes longer than copying a few numbers.
   switch (block) {
     case 1:
       return copy_rows([](const W* row, W* y) { *y = *row; });
@@ -79,14 +80,14 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
   using S = Sum<T>;
   const int64_t* which = index.data<int64_t>();
   const int64_t count = index.numel(), size = y.shape()[dim];
-  // The sources of each row, in their order: a counting sort.
+  // Groups the sources by destination row with a counting sort, which keeps their order.
   std::vector<int64_t> ends(size_t(size) + 1, 0), order(size_t(count), 0), rows;
   for (int64_t i = 0; i < count; ++i) ++ends[size_t(which[i]) + 1];
   for (int64_t row = 0; row < size; ++row) {
     if (ends[size_t(row) + 1] > 0) rows.push_back(row);
     ends[size_t(row) + 1] += ends[size_t(row)];
   }
-  // Filling moves the start of each row to its end.
+  // Filling advances the start of each row to its end.
   for (int64_t i = 0; i < count; ++i) order[size_t(ends[size_t(which[i])]++)] = i;
 
   const int64_t outer = product(y.shape(), 0, dim);

@@ -1,4 +1,4 @@
-// LAPACK on every matrix of a batch; what the routines want and give is in ops/linalg.h.
+// LAPACK applied to every matrix of a batch. ops/linalg.h documents the kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,24 +22,26 @@ int size(const Tensor& x, int dim) {
   return int(n);
 }
 
-/// A batch of matrices by columns.
+/// A batch of column-major matrices.
 template <typename T>
 struct Matrices {
   T* data;
-  int rows, columns, stride;  // stride of a column, as LAPACK wants it: at least 1
+  int rows, columns, stride;  // stride between columns; LAPACK requires at least 1
 
   explicit Matrices(const Tensor& x)
       : data(x.data<T>()), rows(size(x, 2)), columns(size(x, 1)), stride(std::max(rows, 1)) {}
   T* operator[](int64_t i) const { return data + i * rows * columns; }
 };
 
-// A matrix up to this size, as multiplications of a product, is the work of one thread: for
-// triangles, and for the rotations of singular values and eigenvalues. Those are thousands of short
-// steps, in which threads mostly wait for each other, and long when the machine has other work.
+// Matrices up to these sizes, measured in multiplications of a matrix product, are processed by one
+// thread: kTriangles for triangular algorithms, kRotations for singular values and eigenvalues. The
+// latter take thousands of short steps, in which threads mostly wait for each other, particularly
+// on a busy machine.
 constexpr double kTriangles = 1 << 21;
 constexpr double kRotations = 1 << 27;
 
-/// Runs f(matrix, thread) for each: small ones side by side, large ones with all threads in each.
+/// Runs f(matrix, thread) for each matrix: small ones in parallel, large ones with all threads in
+/// each.
 class Batch {
  public:
   explicit Batch(const Tensor& x, double one_thread = kTriangles) : count_(x.shape()[0]) {
@@ -53,7 +55,7 @@ class Batch {
   template <typename F>
   void run(const F& f) const {
     if (threads_ == 1) {
-      const int before = omp_get_max_threads();  // OpenBLAS goes by this
+      const int before = omp_get_max_threads();  // OpenBLAS uses this number of threads
       if (is_small_) omp_set_num_threads(1);
       for (int64_t i = 0; i < count_; ++i) f(i, 0);
       omp_set_num_threads(before);
@@ -82,13 +84,14 @@ class Workspace {
   Tensor memory_;
 };
 
-/// What a routine asks for when it is called with lwork = -1: it puts the length into work.
+/// The workspace length that a routine requests: with lwork = -1 it stores the length in `work`.
 template <typename T, typename Query>
 int64_t wanted_length(Query query) {
   T work = 0;
   const int ask = -1;
   query(&work, &ask);
-  return int64_t(double(work) * (1 + 1e-6)) + 1;  // as a float it may have been rounded down
+  return int64_t(double(work) * (1 + 1e-6)) + 1;  // the length may have been rounded down to a
+                                                  // float
 }
 
 template <typename T>
@@ -186,7 +189,7 @@ void qr_form(Tensor& q0, const Tensor& scales) {
   });
 }
 
-/// An empty matrix has orthogonal matrices of any basis as factors.
+/// Orthogonal factors of an empty matrix are arbitrary; uses the identity.
 template <typename T>
 void fill_identity(Tensor& x0) {
   if (!x0 || x0.numel() == 0) return;
@@ -235,7 +238,7 @@ void eigh(Tensor& a0, bool vectors, Tensor& values, Tensor& info) {
   const Matrices<T> a(a0);
   const int64_t n = a.rows;
   const Batch batch(a0, kRotations);
-  // The lengths that the routine documents.
+  // The lengths documented for the routine.
   const Workspace<T> work(batch, vectors ? 1 + 6 * n + 2 * n * n : 2 * n + 1);
   const Workspace<int> indices(batch, vectors ? 3 + 5 * n : 1);
   const int length = work.length(), index_length = indices.length();

@@ -17,7 +17,7 @@ namespace {
 
 using formulas::Functions;
 
-/// Calls visit(i, batch) for the batches of a row; the lanes past its end hold `rest`.
+/// Calls visit(i, batch) for the batches of a row; lanes beyond its end hold `rest`.
 template <typename T, typename Visit>
 void for_each_batch(const T* row, int64_t count, Compute<T> rest, const Visit& visit) {
   int64_t i = 0;
@@ -38,11 +38,11 @@ C sum_lanes(xsimd::batch<C> values) {
   return sum;
 }
 
-/// Rows that one thread takes at a time.
+/// Rows per task.
 int64_t rows_per_block(int64_t classes) { return std::max<int64_t>(1, 8192 / (classes + 1)); }
 
-/// The loss of a row is sum of q_c (log sum - (x_c - top)), with
-/// q_c = w_c ((1 - smoothing) [c = target] + smoothing / classes).
+/// The loss of a row is the sum of q_c (log sum - (x_c - top)), with q_c = w_c ((1 - smoothing)
+/// [c = target] + smoothing / classes).
 template <typename T>
 void cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
                    const CrossEntropySpec& spec, Tensor& losses, Tensor& statistics) {
@@ -61,7 +61,7 @@ void cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
   const auto row_loss = [&](int64_t r) {
     const T* row = in + r * classes;
     C buffer[kBlock], top = kLow;
-    const ExtremeOf<T, true> extreme;  // a NaN is the largest
+    const ExtremeOf<T, true> extreme;  // NaN is the largest
     for (int64_t c = 0; c < classes; c += kBlock) {
       const int64_t count = std::min(kBlock, classes - c);
       top = extreme.join(top, reduce_block(extreme, load_values(row + c, 1, count, buffer), count));
@@ -130,7 +130,7 @@ void cross_entropy_backward(const Tensor& x, const Tensor& target, const Tensor&
     if (share > 0)
       for (int64_t c = 0; c < classes; ++c)
         to[c] = T(C(to[c]) - g * share * (w != nullptr ? w[c] : C(1)));
-    // Anew from the softmax, which a sixteen-bit type has rounded.
+    // Computed again from the softmax, because to[] is rounded for sixteen-bit types.
     const C p = std::exp((at_target - top) - log_sum);
     const C own = share * (w != nullptr ? w[ids[r]] : C(1));
     to[ids[r]] = T(g * ((hit_weight + all_shares) * p - hit_weight - own));
@@ -140,7 +140,7 @@ void cross_entropy_backward(const Tensor& x, const Tensor& target, const Tensor&
   });
 }
 
-/// Summed in double, in the order of the rows.
+/// Sums in double, in the order of the rows.
 template <typename T>
 void cross_entropy_reduce(Tensor& y, const Tensor& losses, const Tensor& target,
                           const Tensor& weight, int64_t ignore_index, Tensor& scale) {

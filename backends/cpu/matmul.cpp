@@ -14,9 +14,9 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-// Above this many multiplications one product keeps all threads busy.
+// One product with more multiplications keeps all threads busy.
 constexpr int64_t kParallelProduct = int64_t(1) << 21;
-// Below it a product, or a batch of them, is not worth a second thread.
+// A product or batch with fewer multiplications does not justify a second thread.
 constexpr int64_t kSerialProduct = int64_t(1) << 15;
 
 /// y = a b for each matrix of the batch; all have the same dimensions in front.

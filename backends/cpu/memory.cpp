@@ -1,4 +1,4 @@
-// The kernels that core needs: fill, copy with conversion, accumulate.
+// Kernels of core: fill, copy with conversion, accumulate.
 #include <algorithm>
 #include <cstring>
 
@@ -48,13 +48,13 @@ void copy_pieces(const Tensor& x, Tensor& y) {
 
 constexpr int64_t kTile = 32;
 
-/// Words as wide as a register, and a square of them.
+/// A register of words, and the side of a square of words.
 template <typename Word>
 using Row [[gnu::vector_size(sizeof(Batch<float>))]] = Word;
 template <typename Word>
 inline constexpr int64_t kSquare = int64_t(sizeof(Row<Word>) / sizeof(Word));
 
-/// Of each square of 2 x 2 blocks of kSize words, the two off the diagonal change places.
+/// Exchanges the two off-diagonal blocks of each square of 2 x 2 blocks of kSize words.
 template <int64_t kSize, typename Word, size_t... I>
 void swap_blocks(Row<Word>* rows, std::index_sequence<I...>) {
   constexpr int64_t kCount = int64_t(sizeof...(I));
@@ -67,7 +67,7 @@ void swap_blocks(Row<Word>* rows, std::index_sequence<I...>) {
   if constexpr (kSize > 1) swap_blocks<kSize / 2, Word>(rows, std::index_sequence<I...>{});
 }
 
-/// y = the transpose of x. Fetches the squares below x and right of y, which come next.
+/// y = the transpose of x. Prefetches the next squares, which are below x and to the right of y.
 template <typename Word>
 void transpose_square(const Word* x, int64_t x_step, Word* y, int64_t y_step) {
   constexpr int64_t kSide = kSquare<Word>;
@@ -83,7 +83,7 @@ void transpose_square(const Word* x, int64_t x_step, Word* y, int64_t y_step) {
   }
 }
 
-/// One tile-wide strip of rows of y. x's columns are its rows in memory.
+/// Transposes one tile-wide strip of rows of y. x's columns are contiguous in memory.
 template <typename Word>
 void transpose_rows(const Word* x, Word* y, int64_t first, int64_t last, int64_t columns,
                     int64_t x_step, int64_t y_step) {
@@ -107,7 +107,8 @@ void transpose_rows(const Word* x, Word* y, int64_t first, int64_t last, int64_t
   }
 }
 
-/// Copies in tiles when x runs along one dimension and y along another; false when they do not.
+/// Copies in tiles if x is contiguous along one dimension and y along another. Returns false
+/// otherwise.
 template <typename Word>
 bool copy_transposed(const Tensor& x, Tensor& y) {
   const int rank = y.rank(), column = rank - 1;
@@ -175,8 +176,8 @@ void copy(const Tensor& x, Tensor& y) {
   with_type(y.dtype(), [&]<typename To>(Type<To>) { copy_pieces<T, To>(x, y); });
 }
 
-/// Whether two indices may mean one element: a dimension must step over all that smaller steps
-/// reach.
+/// Whether two indices may refer to one element: each dimension must step over everything that
+/// smaller steps reach.
 bool may_overlap(const Layout& layout) {
   int64_t reach = 0, last = 0;  // of the dimensions with steps up to `last`
   for (int done = 0; done < layout.shape.rank(); ++done) {
@@ -186,7 +187,7 @@ bool may_overlap(const Layout& layout) {
           (next < 0 || layout.strides[i] < layout.strides[next]))
         next = i;
       else if (layout.shape[i] > 1 && next >= 0 && layout.strides[i] == layout.strides[next])
-        return true;  // two dimensions with one step
+        return true;  // two dimensions with equal steps
     if (next < 0) break;
     if (layout.strides[next] <= reach) return true;
     reach += layout.strides[next] * (layout.shape[next] - 1);
@@ -195,10 +196,10 @@ bool may_overlap(const Layout& layout) {
   return false;
 }
 
-/// y += x one element after another, for windows that overlap.
+/// y += x, one element after another, for overlapping windows.
 template <typename T>
 void accumulate_in_order(const Tensor& x, Tensor& y) {
-  if constexpr (kIsHalf<T>) {  // sum in float the memory that y looks at
+  if constexpr (kIsHalf<T>) {  // sums the memory that y covers in float32
     Layout layout = y.layout();
     int64_t reach = 1;
     for (int i = 0; i < y.rank(); ++i) reach += (y.shape()[i] - 1) * y.strides()[i];
@@ -226,7 +227,7 @@ void accumulate(const Tensor& x, Tensor& y) {
   if (y.is_contiguous() && x.shape() == y.shape()) [[likely]]
     return map<T>(formulas::Add{}, y, y, x);
   if (x.numel() == 0) return;
-  // y's own layout, read with x's shape: its repeated dimensions take the sum.
+  // y's own layout with x's shape: repeated dimensions receive the sum.
   Layout target{x.shape(), broadcast_strides(y.layout(), x.shape()), y.layout().offset};
   bool sums = false;
   for (int dim = 0; dim < x.rank(); ++dim)

@@ -13,9 +13,9 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kParallel = 4096;  // draws that are worth a second thread
+constexpr int64_t kParallel = 4096;  // draws that justify a second thread
 
-/// Word i of a draw.
+/// Random word i of a draw.
 uint32_t word(RandomState state, uint64_t i) {
   return philox(state.seed, state.offset + i / 4)[i % 4];
 }
@@ -35,14 +35,14 @@ void exponential(Tensor& y, double lambd, RandomState state) {
       u = formulas::positive_double(word(state, 2 * uint64_t(i)), word(state, 2 * uint64_t(i) + 1));
     else
       u = formulas::positive_float(word(state, uint64_t(i)));
-    // Half of the smallest step below 1 stands for 1 itself, whose logarithm is 0.
+    // For u = 1 the logarithm is 0; half of the smallest step below 1 is used instead.
     const R e = std::max(-formulas::random_log(u), std::numeric_limits<R>::epsilon() / 4);
     out[i] = T(e / rate);
   }
 }
 
-/// The stream of one element: as many numbers as it takes, apart from all others by the upper half
-/// of the counter, which is 0 in every other draw.
+/// The random stream of one element, of any length. The upper half of the counter, which is 0 in
+/// all other draws, separates it from other streams.
 class Stream {
  public:
   Stream(RandomState state, int64_t element) : state_(state), upper_(uint64_t(element + 1) << 16) {}
@@ -63,8 +63,8 @@ class Stream {
   std::array<uint32_t, 4> words_{};
 };
 
-/// Rates below 10 by multiplying uniform numbers until the product is below exp(-rate) (Knuth);
-/// larger ones by transformed rejection (Hoermann 1993, algorithm PTRS).
+/// Rates below 10: multiplies uniform numbers until the product is below exp(-rate) (Knuth). Larger
+/// rates: transformed rejection (Hoermann 1993, algorithm PTRS).
 double poisson(double rate, Stream stream) {
   if (rate < 10) {
     const double limit = std::exp(-rate);
@@ -76,7 +76,7 @@ double poisson(double rate, Stream stream) {
   const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b;
   const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), v_r = 0.9277 - 3.6224 / (b - 2);
   while (true) {
-    const double u = stream.next() - 0.5, v = 1 - stream.next();  // v in (0, 1]
+    const double u = stream.next() - 0.5, v = 1 - stream.next();  // v is in (0, 1]
     const double us = 0.5 - std::abs(u);
     const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
     if (us >= 0.07 && v <= v_r) return k;
@@ -103,9 +103,9 @@ void poisson(const Tensor& rate, RandomState state, Tensor& y) {
     out[i] = T(R(poisson(double(R(in[i])), Stream(state, i))));
 }
 
-/// The class whose part of the total the number falls into.
+/// The class whose part of the cumulative weights contains the target.
 int64_t pick(const std::vector<double>& weights, double target) {
-  int64_t last = -1;  // should rounding let the number pass the end
+  int64_t last = -1;  // used if rounding moves the target beyond the end
   double sum = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] == 0) continue;

@@ -31,12 +31,12 @@ void channel_moments(const Tensor& x, Tensor& mean, Tensor& var) {
       means.data());
 }
 
-/// Runs of x [n, channels, size]: of one channel each, or where size is 1 of many channels.
+/// Splits x [n, channels, size] into runs of one channel each or, if size is 1, of many channels.
 /// Calls run(offset, first channel, count) with at most kBlock elements.
 template <typename Run>
 void for_each_run(const Shape& shape, Run run) {
   const int64_t channels = shape[1], size = shape[2];
-  const int64_t row = size == 1 ? channels : size;  // elements in line that are treated alike
+  const int64_t row = size == 1 ? channels : size;  // consecutive elements that form a run
   const int64_t rows = size == 1 ? shape[0] : shape[0] * channels;
 #pragma omp parallel for if (rows * row > kParallel)
   for (int64_t i = 0; i < rows; ++i)
@@ -44,7 +44,7 @@ void for_each_run(const Shape& shape, Run run) {
       run(i * row + j, size == 1 ? j : i % channels, std::min(kBlock, row - j));
 }
 
-/// The number of a channel: the same for the run, or one for each element.
+/// A channel's value: one for the whole run, or one for each element.
 template <bool kColumns, typename V>
 V at(const V* numbers, int64_t j) {
   return kColumns ? numbers[j] : *numbers;
@@ -82,7 +82,7 @@ void batch_norm(const Tensor& x, const Tensor& mean, const Tensor& invstd, const
   run(x, mean.data<V>(), scale.data(), shift.data(), y);
 }
 
-/// For each channel the sum of dy, and of dy * (x - mean) * invstd.
+/// For each channel, the sum of dy and the sum of dy * (x - mean) * invstd.
 template <typename T>
 void channel_sums(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
                   const Compute<T>* invstd, double* sums, double* products) {
@@ -197,7 +197,7 @@ void batch_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean_t
 
 }  // namespace
 
-void register_layer_norm();  // of layer_norm.cpp
+void register_layer_norm();  // defined in layer_norm.cpp
 
 void register_norm() {
   constexpr DeviceType kCpu = DeviceType::kCpu;

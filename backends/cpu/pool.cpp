@@ -13,9 +13,8 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-// Each plane belongs to one thread and is worked off in order, so that sums never depend on the
-// number of threads.
-constexpr int64_t kParallel = 32768;  // elements that are worth a second thread
+// One thread processes a plane in order, so sums do not depend on the number of threads.
+constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 
 template <typename T>
 void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y,
@@ -41,12 +40,12 @@ void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y
     }
 }
 
-/// A window along one dimension: the elements [begin, end) inside, and how many it counts for.
+/// A window along one dimension: its elements [begin, end) inside, and the divisor's count.
 struct Span {
   int64_t begin, end, count;
 };
 
-/// `number` of them that divide the elements evenly.
+/// `number` windows that divide the elements evenly.
 std::vector<Span> adaptive_spans(int64_t number, int64_t size) {
   std::vector<Span> result;
   for (int64_t i = 0; i < number; ++i) {
@@ -123,7 +122,8 @@ void unpool_indices(const Tensor& positions, std::string_view op, int64_t size, 
   for (int64_t i = 0; i < positions.numel(); ++i)
     if (from[i] < 0 || from[i] >= size)
       fail<IndexError>(op, ": index ", from[i], " is outside [0, ", size, ')');
-  std::vector<int32_t> owner(planes > 0 ? size_t(size) : 0);  // 1 + the last place of a position
+  std::vector<int32_t> owner(planes > 0 ? size_t(size) : 0);  // 1 + the last source of each
+                                                              // position
   for (int64_t n = 0; n < planes; ++n, from += count) {
     int32_t* to = indices.data<int32_t>() + n * count;
     for (int64_t i = 0; i < count; ++i) owner[size_t(from[i])] = int32_t(i) + 1;
@@ -168,7 +168,7 @@ void scatter(const Tensor& dy, const Tensor& indices, const std::optional<Maximu
 /// Calls visit(plane, rows, columns) for every plane.
 template <typename Visit>
 void for_each_plane(const Planes& p, const AverageWindows& w, Visit visit) {
-  if (p.count == 0) return;  // of any size
+  if (p.count == 0) return;  // planes may have any size
   const AvgPool2dOptions& o = w.options;
   const Size2d stride = o.stride.value_or(o.kernel_size);
   const std::vector<Span> rows = spans(p.out_height, p.height, w.adaptive, o.kernel_size.height,

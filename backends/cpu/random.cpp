@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kBlocksForThreads = 128;
 
-/// Calls make(words, first, count) for every block of a draw in which an element takes `per`
-/// words; elements first ... first + count - 1 are to be made of them.
+/// Calls make(words, first, count) for every block of a draw; make() computes elements first ...
+/// first + count - 1 from `per` random words each.
 template <int per, typename Make>
 void for_each_block(int64_t numel, RandomState state, const Make& make) {
   constexpr int64_t kElements = kWords / per;
@@ -30,7 +30,7 @@ void for_each_block(int64_t numel, RandomState state, const Make& make) {
 }
 
 template <typename T>
-inline constexpr int kPer = std::is_same_v<T, double> ? 2 : 1;  // words of an element
+inline constexpr int kPer = std::is_same_v<T, double> ? 2 : 1;  // words per element
 
 template <typename R>
 void uniform_block(const Words& words, R (&u)[kWords / kPer<R>]) {
@@ -108,7 +108,7 @@ void bernoulli(const Tensor& p, Tensor& y, RandomState state) {
   });
 }
 
-/// With a residual, that is added; without, it is no tensor.
+/// Adds the residual if `add`; otherwise residual is empty.
 template <typename T, bool add>
 void dropout(const Tensor& x, const Tensor& residual, double p, RandomState state, Tensor& y) {
   using R = Compute<T>;

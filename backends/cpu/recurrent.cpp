@@ -1,4 +1,4 @@
-// The elementwise part of recurrent steps.
+// Elementwise parts of recurrent steps.
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/map.h"
@@ -8,10 +8,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kBlock = 2048;  // elements of the state that are worth a second thread
+constexpr int64_t kBlock = 2048;  // elements of the state that justify a second thread
 
-/// Rows of [rows, n] memory in batches: run(row, column, load, store), where load(x) reads the
-/// lanes that are there and store(y, values) writes them.
+/// Processes [rows, n] memory in batches: run(row, column, load, store), where load(x) reads the
+/// valid lanes and store(y, values) writes them.
 template <typename T, typename Run>
 void for_each_state(int64_t rows, int64_t n, const Run& run) {
   for_each_block(rows, std::max<int64_t>(1, kBlock / std::max<int64_t>(n, 1)),

@@ -7,7 +7,8 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-/// Two loops are one when a step of the outer is the whole of the inner.
+/// Merges adjacent loops: two loops become one if the outer step equals the extent of the inner
+/// loop.
 void merge_loops(Nest& nest) {
   std::sort(nest.axes.begin(), nest.axes.begin() + nest.rank,
             [](const Axis& a, const Axis& b) { return a.step > b.step; });

@@ -8,9 +8,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kParallel = 32768;  // elements that are worth a second thread
+constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 
-// Whatever the number of threads, a sum is made by one of them, in the order of the taps.
+// One thread computes each sum, in the order of the taps, so results do not depend on the number of
+// threads.
 
 template <typename T>
 void resample(const Tensor& x, const Taps& taps, Tensor& y) {

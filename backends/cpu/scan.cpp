@@ -1,5 +1,5 @@
-// Running results along the middle one of three dimensions: every column is one task of its own,
-// computed in double (whole numbers in 64 bits).
+// Cumulative ops along the middle of three dimensions. Every column is a task, computed in double
+// (integers in 64 bits).
 #include "ops/scan.h"
 
 #include <cmath>
@@ -36,7 +36,7 @@ void multiply_up(const Tensor& x, Tensor& y) {
   });
 }
 
-/// log(sum) as the largest term and the sum relative to it.
+/// Computes log(sum) from the largest term and the sum relative to it.
 template <typename T>
 void log_sum_up(const Tensor& x, Tensor& y) {
   const T* from = x.data<T>();
@@ -45,7 +45,7 @@ void log_sum_up(const Tensor& x, Tensor& y) {
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t i = 0; i < n; ++i, at += step) {
       const double value = double(Compute<T>(from[at]));
-      if (value == largest) {  // also of infinities, whose difference is not a number
+      if (value == largest) {  // includes infinities, whose difference is NaN
         sum += 1;
       } else if (value < largest) {
         sum += std::exp(value - largest);
@@ -68,7 +68,7 @@ void extremes(const Tensor& x, Tensor& indices) {
     int64_t where = 0;
     for (int64_t i = 0; i < n; ++i, at += step) {
       const Compute<T> value = Compute<T>(from[at]);
-      const bool stays = best != best && value == value;  // NaN
+      const bool stays = best != best && value == value;  // NaN stays
       const bool less = kLargest ? value < best : best < value;
       if (i == 0 || !(stays || less)) {
         best = value;

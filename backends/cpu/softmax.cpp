@@ -1,5 +1,5 @@
 // softmax, log_softmax, logsumexp and their gradients over [outer, n, inner]. Rows along n are
-// either contiguous (inner is 1), or lie side by side, and then `inner` of them are taken at once.
+// either contiguous (inner is 1), or interleaved; interleaved rows are processed in strips.
 #include "ops/softmax.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 enum class Goal { kSoftmax, kLogSoftmax, kLogSumExp };
 
-inline constexpr int64_t kStrip = 256;  // rows taken at once where they lie side by side
+inline constexpr int64_t kStrip = 256;  // interleaved rows per strip
 
 /// log(sum(exp)) from the maximum and the sum of exp(x - maximum).
 template <typename V>
@@ -30,7 +30,7 @@ template <typename V>
 void multiply(V* x, int64_t n, V factor) {
   using B = xsimd::batch<V>;
   constexpr int64_t kSize = int64_t(B::size);
-  int64_t i = 0;  // by whole registers, of which the compiler takes half
+  int64_t i = 0;  // by whole registers, because the compiler uses half of each
   for (; i + kSize <= n; i += kSize) (B::load_unaligned(x + i) * factor).store_unaligned(x + i);
   for (; i < n; ++i) x[i] *= factor;
 }
@@ -58,7 +58,7 @@ void row_forward(const T* x, int64_t n, T* y) {
         exp_shifted(load_values(x + i, 1, count, buffer), count, largest, into, fetch_next_row));
   }
   if constexpr (kGoal == Goal::kLogSumExp) {
-    if (std::isinf(largest))  // the sum is NaN then, with and without a NaN in x
+    if (std::isinf(largest))  // the sum is NaN for an infinite maximum, with or without NaN in x
       for (int64_t i = 0; i < n; ++i)
         if (const V value = V(x[i]); value != value) largest = value;
     *y = T(log_sum(largest, sum));
@@ -79,7 +79,8 @@ void row_forward(const T* x, int64_t n, T* y) {
   }
 }
 
-/// The same for n rows of `count` <= kStrip elements, `step` apart, which belong to `count` rows.
+/// The forward pass for a strip: n rows of `count` <= kStrip elements, with stride `step`, belong
+/// to `count` softmax rows.
 template <Goal kGoal, typename T>
 void strip_forward(const T* x, int64_t n, int64_t step, int64_t count, T* y) {
   using V = Compute<T>;
@@ -93,7 +94,8 @@ void strip_forward(const T* x, int64_t n, int64_t step, int64_t count, T* y) {
     const V* values = load_values(x + i * step, 1, count, buffer);
     for (int64_t j = 0; j < count; ++j) largest[j] = extreme.add(largest[j], values[j]);
   }
-  const auto exp_row = [&](int64_t i) {  // e = exp(x - largest), past the end whatever is there
+  const auto exp_row = [&](int64_t i) {  // e = exp(x - largest); elements past the end are
+                                         // arbitrary
     std::copy_n(load_values(x + i * step, 1, count, buffer), count, e);
     std::fill(e + count, e + (count + kSize - 1) / kSize * kSize, V(0));
     for (int64_t j = 0; j < count; j += kSize)
@@ -127,8 +129,8 @@ void strip_forward(const T* x, int64_t n, int64_t step, int64_t count, T* y) {
   }
 }
 
-/// Calls row(offset) for every contiguous row, or strip(offset, rows in the strip, its number) for
-/// strips of rows side by side.
+/// Calls row(offset) for every contiguous row, or strip(offset, number of rows, index) for strips
+/// of interleaved rows.
 template <typename Row, typename Strip>
 void for_each_strip(const Shape& shape, Row row, Strip strip) {
   const int64_t outer = shape[0], n = shape[1], inner = shape[2];
@@ -146,9 +148,9 @@ void for_each_strip(const Shape& shape, Row row, Strip strip) {
 
 template <Goal kGoal, typename T>
 void forward(const Tensor& x, Tensor& y) {
-  if (y.numel() == 0) return;  // of however many rows
+  if (y.numel() == 0) return;  // there may be any number of rows
   const int64_t n = x.shape()[1], inner = x.shape()[2];
-  const int64_t rows = kGoal == Goal::kLogSumExp ? 1 : n;  // of y
+  const int64_t rows = kGoal == Goal::kLogSumExp ? 1 : n;  // rows of y
   const T* from = x.data<T>();
   T* to = y.data<T>();
   for_each_strip(
@@ -159,21 +161,21 @@ void forward(const Tensor& x, Tensor& y) {
       });
 }
 
-/// Adds up dy * y, or for the logarithm dy.
+/// The term whose sum the gradient needs: dy * y, or dy for log_softmax.
 template <bool kLog>
 struct Backward {
   template <typename V>
   static V term(V y, V dy) {
     return kLog ? dy : y * dy;
   }
-  /// g = dx from y (for the logarithm exp(y)), dy and the sum of the terms.
+  /// dx from y (exp(y) for log_softmax), dy and the sum of the terms.
   template <typename V>
   static V gradient(V y, V dy, V sum) {
     return kLog ? dy - y * sum : y * (dy - sum);
   }
 };
 
-/// y, or for the logarithm exp(y), of count values into a buffer.
+/// Loads `count` values of y, or of exp(y) for log_softmax, into a buffer.
 template <bool kLog, typename T>
 const Compute<T>* load_probabilities(const T* y, int64_t count, Compute<T>* buffer) {
   const Compute<T>* values = load_values(y, 1, count, buffer);

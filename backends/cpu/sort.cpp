@@ -1,6 +1,5 @@
-// Sorting by keys: unsigned numbers that are ordered as the elements are, with NaN as the largest
-// and -0 equal to 0. The index behind the key makes equal elements keep their order, and every
-// algorithm stable.
+// Sorting by keys: unsigned numbers with the order of the elements, in which NaN is the largest and
+// -0 equals 0. A key includes the element's index, which makes every algorithm stable.
 #include "ops/sort.h"
 
 #include <omp.h>
@@ -15,7 +14,7 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kWorth = 1 << 13;  // elements that are worth a thread
+constexpr int64_t kWorth = 1 << 13;  // elements that justify a thread
 
 template <typename T>
 auto key_of(T element) {
@@ -34,7 +33,7 @@ auto key_of(T element) {
   }
 }
 
-/// A 32-bit key and index as one number.
+/// A 32-bit key and an index in one number.
 struct Narrow {
   uint64_t both;
   Narrow() = default;

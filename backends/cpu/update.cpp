@@ -10,11 +10,11 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 #ifdef __clang__
-#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop stays scalar
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop is not vectorised
 #endif
 
-/// f(i) for every element. Each block works with its own copy of f, whose pointers and factors then
-/// stay in registers: through a reference the compiler gathers instead of loading.
+/// Calls f(i) for every element. Each block uses its own copy of f, whose pointers and factors then
+/// stay in registers; with a reference the compiler uses gather instructions.
 template <typename F>
 void for_each_element(int64_t count, const F& shared) {
   constexpr int64_t kBlock = 16384;
@@ -156,7 +156,7 @@ void adadelta(const ParamUpdate& u, const AdadeltaStep& s) {
   });
 }
 
-/// 1 / scale in float64, rounded once.
+/// Multiplies by 1 / scale in float64 and rounds once.
 template <typename T>
 void unscale(const Tensor& gradient, const Tensor& scale, Tensor& found_inf) {
   using C = Compute<T>;
@@ -168,7 +168,7 @@ void unscale(const Tensor& gradient, const Tensor& scale, Tensor& found_inf) {
 #pragma omp parallel for schedule(static) reduction(|| : found) if (blocks > 2)
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t last = std::min(count, (block + 1) * kBlock);
-    C bad = 0;  // x - x is 0, or NaN
+    C bad = 0;  // x - x is 0 or NaN
 #pragma omp simd reduction(+ : bad)
     for (int64_t i = block * kBlock; i < last; ++i) {
       g[i] = T(C(g[i]) * inverse);

@@ -19,16 +19,16 @@ const dnnl::engine& engine() { return dnnl_engine(); }
 
 enum class Pass : int64_t { kForward, kBackwardInput, kBackwardWeight };
 
-/// Everything a primitive depends on; also the key of the cache.
+/// Everything that a primitive depends on; the key of the cache.
 struct Problem {
   Pass pass;
-  int64_t bias;  // 1 with a bias, or its gradient
+  int64_t bias;  // 1 if there is a bias or its gradient
   int64_t threads;
   int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
   int64_t stride_height, stride_width, padding_height, padding_width;
   int64_t dilation_height, dilation_width, groups;
-  bool winograd;  // allowed
-  bool is_short;  // bfloat16, not float32
+  bool winograd;  // whether Winograd's algorithm is allowed
+  bool is_short;  // bfloat16 rather than float32
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -63,11 +63,12 @@ Problem problem(Pass pass, bool bias, DType dtype, const Shape& x, const Shape& 
           dtype == bf16};
 }
 
-/// One operand: its plain layout, the layout that the primitive chose, and the way between them.
+/// One operand: its plain layout, the layout that the primitive chose, and the conversion between
+/// them.
 struct Port {
   memory::desc plain, chosen;
-  int64_t block = 0;      // of the channels of images, if that is the chosen layout
-  dnnl::reorder reorder;  // unset when the layouts are equal
+  int64_t block = 0;      // channel block size of images, if the chosen layout has one
+  dnnl::reorder reorder;  // empty if the layouts are equal
   memory::desc reorder_scratch;
 
   Port() = default;
@@ -81,7 +82,7 @@ struct Port {
     reorder = dnnl::reorder(description);
     reorder_scratch = description.scratchpad_desc();
   }
-  /// Of images or their gradients.
+  /// For images or their gradients.
   static Port of_images(const memory::desc& plain, const memory::desc& chosen, bool input) {
     Port port(plain, chosen, input);
     const memory::dims sizes = plain.dims();
@@ -112,8 +113,8 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
   const memory::desc w(ws, type, p.groups == 1 ? Tag::oihw : Tag::goihw);
   if (p.bias != 0) plan->bias = memory::desc({p.out}, type, Tag::x);
 
-  // The blocked layouts of "any" win in spite of the reorders; only the gradient of an image of a
-  // few channels, which they fill up to 16, is faster in the plain ones.
+  // The blocked layouts of "any" are faster in spite of the reorders, except for the gradient of an
+  // image with few channels, which a blocked layout would pad to 16.
   const bool plain = p.pass == Pass::kBackwardInput && p.in / p.groups <= 4;
   const memory::desc any_x = plain ? x : memory::desc(xs, type, Tag::any);
   const memory::desc any_y = plain ? y : memory::desc(ys, type, Tag::any);
@@ -183,7 +184,7 @@ memory memory_of(const memory::desc& desc, const Tensor& tensor) {
                 tensor.storage().data() + tensor.layout().offset * size_of(tensor.dtype()));
 }
 
-/// An operand in the layout that the primitive wants.
+/// An operand in the layout that the primitive requires.
 class Input {
  public:
   Input(const Port& port, const Tensor& x) {
@@ -205,7 +206,7 @@ class Input {
   memory inner_;
 };
 
-/// A result in the layout that the primitive gives it.
+/// A result in the layout that the primitive writes.
 class Output {
  public:
   Output(const Port& port, Tensor& y)
@@ -220,7 +221,7 @@ class Output {
   }
   const memory& inner() const { return inner_; }
 
-  /// The primitive has run.
+  /// Called after the primitive has run.
   void finish() {
     if (stays_packed_)
       y_.storage().set_packed(packing_of(y_.shape(), port_.block));

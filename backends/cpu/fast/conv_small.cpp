@@ -16,9 +16,9 @@ namespace {
 using B = Batch<float>;
 constexpr int64_t kLane = kLanes<float>;
 constexpr int64_t kMaxTaps = 64;                 // elements of a channel's kernel
-constexpr int kTogether = kLane >= 16 ? 2 : 1;   // channels whose sums fit the registers
-constexpr int64_t kMaxPieces = 64;               // of the batch, each with sums of its own
-constexpr int64_t kParallel = int64_t(1) << 18;  // products that are worth a second thread
+constexpr int kTogether = kLane >= 16 ? 2 : 1;   // channels whose sums fit in registers
+constexpr int64_t kMaxPieces = 64;               // parts of the batch, each with its own sums
+constexpr int64_t kParallel = int64_t(1) << 18;  // products that justify a second thread
 
 int64_t in_lanes(int64_t n) { return (n + kLane - 1) / kLane * kLane; }
 
@@ -41,16 +41,16 @@ struct Sizes {
   int64_t taps() const { return in * kernel_height * kernel_width; }
   int64_t out_plane() const { return out_height * out_width; }
   int64_t products() const { return batch * out * taps() * out_plane(); }
-  /// Where the vector begins that holds column j, and may hold others again: no row ends in part
-  /// of a vector, but where it is narrower than one.
+  /// The start of the vector that contains column j. The last vector of a row overlaps the previous
+  /// one, unless the row is shorter than a vector.
   int64_t start(int64_t j) const { return std::min(j, std::max<int64_t>(out_width - kLane, 0)); }
-  // Of the padded image: rows that vectors may run over.
+  // Sizes of the padded image, whose rows are long enough for vectors that exceed the width.
   int64_t row() const { return in_lanes(out_width) + kernel_width - 1; }
   int64_t rows() const { return height + 2 * padding.height; }
   int64_t padded_image() const { return in * rows() * row(); }
 };
 
-/// The image with its padding, and zeros where a row's last vector runs over.
+/// Copies the image with zero padding, and zeros where a row's last vector exceeds the width.
 void pad_image(const float* image, const Sizes& s, float* padded) {
   std::fill_n(padded, s.padded_image(), 0.0f);
   for (int64_t c = 0; c < s.in; ++c)
@@ -59,7 +59,7 @@ void pad_image(const float* image, const Sizes& s, float* padded) {
                   padded + (c * s.rows() + s.padding.height + i) * s.row() + s.padding.width);
 }
 
-/// Where in the padded image the elements of a channel's kernel begin.
+/// The offsets in the padded image of the elements of a kernel.
 std::array<int64_t, kMaxTaps> tap_offsets(const Sizes& s) {
   std::array<int64_t, kMaxTaps> offsets;
   int64_t* next = offsets.data();
@@ -69,8 +69,8 @@ std::array<int64_t, kMaxTaps> tap_offsets(const Sizes& s) {
   return offsets;
 }
 
-/// Calls run(first, integral_constant<count>) for groups, of sizes that fall to 1, which together
-/// are [0, number).
+/// Calls run(first, integral_constant<count>) for groups that cover [0, number), with sizes in
+/// descending order.
 template <int... kSizes, typename Run>
 void for_each_group(int64_t number, const Run& run) {
   int64_t first = 0;
@@ -80,13 +80,13 @@ void for_each_group(int64_t number, const Run& run) {
   (groups_of(std::integral_constant<int, kSizes>()), ...);
 }
 
-/// The same with the sizes of groups of output channels.
+/// for_each_group() with the group sizes of output channels.
 template <typename Run>
 void for_each_channel_group(int64_t out, const Run& run) {
   for_each_group<10, 6, 4, 2, 1>(out, run);
 }
 
-/// Weights in the order in which they are asked for: those of a group's channels tap by tap.
+/// Weights in the order of use: those of a group of channels, tap by tap.
 std::vector<float> in_groups(const float* weights, const Sizes& s) {
   std::vector<float> result(size_t(s.out * s.taps()));
   for_each_channel_group(s.out, [&](int64_t first, auto count) {
@@ -97,7 +97,7 @@ std::vector<float> in_groups(const float* weights, const Sizes& s) {
   return result;
 }
 
-/// Memory for each thread, made before they start: they must not fail.
+/// Workspace for each thread, allocated before the threads start, because they must not throw.
 class PerThread {
  public:
   explicit PerThread(int64_t floats)
@@ -109,7 +109,7 @@ class PerThread {
   std::vector<float> memory_;
 };
 
-/// The lanes from `first` to `last`.
+/// A mask of the lanes [first, last).
 xsimd::batch_bool<float> lanes_between(int64_t first, int64_t last) {
   alignas(64) float lanes[kLane];
   for (int64_t i = 0; i < kLane; ++i) lanes[i] = i >= first && i < last ? 1.0f : 0.0f;
@@ -119,9 +119,9 @@ xsimd::batch_bool<float> lanes_between(int64_t first, int64_t last) {
 /// One channel of dy, and of the ReLU's result if there is one.
 struct Plane {
   const float *dy, *y;
-  int64_t size;  // elements from there to the end of the tensor
+  int64_t size;  // elements up to the end of the tensor
 
-  /// `count` values of dz, 0 < count <= kLane, from element `at` on; the other lanes are any.
+  /// `count` values of dz, 0 < count <= kLane, starting at element `at`; other lanes are arbitrary.
   B load(int64_t at, int64_t count) const {
     const auto values = [&](const float* from) {
       return at + kLane <= size ? B::load_unaligned(from + at) : load_some(from + at, count);
@@ -130,8 +130,8 @@ struct Plane {
   }
 };
 
-/// Adds, for kPlanes channels of dz, its sums times kCount taps of the image to parts[plane *
-/// step], and, if there are biases, its sum alone to biases[plane * step].
+/// For kPlanes channels of dz: adds the sum of dz times each of kCount taps of the image to
+/// parts[plane * step], and the sum of dz to biases[plane * step] unless biases is null.
 template <int kCount, int kPlanes>
 void add_products(const Sizes& s, const Plane* planes, const float* image, const int64_t* offsets,
                   double* parts, double* biases, int64_t step) {
@@ -152,7 +152,7 @@ void add_products(const Sizes& s, const Plane* planes, const float* image, const
     });
     unrolled<kCount>([&](auto k) {
       B values = B::load_unaligned(row + offsets[k]);
-      if (!all) values = select(counts, values, zero);  // what does not count may be infinite
+      if (!all) values = select(counts, values, zero);  // excluded values may be infinite
       unrolled<kPlanes>([&](auto p) { sums[p][k] = functions::fused(values, dz[p], sums[p][k]); });
     });
   };
@@ -223,7 +223,7 @@ void conv2d_small_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
   const float *images = x.data<float>(), *gradients = dy.data<float>();
   const float* from_relu = y ? y.data<float>() : nullptr;
   const int64_t pieces = std::min(s.batch, kMaxPieces), results = s.out * (s.taps() + 1);
-  std::vector<double> parts(size_t(pieces * results));  // of each channel its taps, then its bias
+  std::vector<double> parts(size_t(pieces * results));  // per channel: the taps, then the bias
   PerThread padded(s.padded_image());
   const auto offsets = tap_offsets(s);
 #pragma omp parallel for if (s.products() > kParallel)

@@ -9,8 +9,8 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-// A block of channels, as the compilers' own vectors (see pool.cpp). Their size cannot be a
-// template parameter: g++ 12 forgets it.
+// A block of channels as a compiler vector (see pool.cpp). Its size is not a template parameter,
+// because g++ 12 loses the attribute.
 template <int kBlock>
 struct Block;
 template <>
@@ -24,7 +24,8 @@ struct Block<8> {
   using Ints [[gnu::vector_size(32)]] = int32_t;
 };
 
-/// The maxima of a window so far. A NaN is larger than all; the first of equals stays.
+/// Maxima of a window so far. NaN counts as larger than all numbers; the first of equal elements is
+/// kept.
 template <typename Floats, typename Ints>
 struct Maxima {
   Floats values = Floats{} - std::numeric_limits<float>::infinity();
@@ -39,7 +40,7 @@ struct Maxima {
   }
 };
 
-/// The windows' elements inside the image along one dimension.
+/// The elements of a window inside the image, along one dimension.
 struct Window {
   int64_t begin, end, step;
 

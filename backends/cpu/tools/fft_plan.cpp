@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMaxRadix = 31;
 
-/// The outputs of one butterfly from its inputs, in place.
+/// Computes the outputs of one butterfly from its inputs, in place.
 template <int R, typename T>
 struct Butterfly;
 
@@ -73,10 +73,10 @@ struct Butterfly<5, T> {
 };
 
 #ifdef __clang__
-#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop stays scalar
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop is not vectorised
 #endif
 
-/// One stage: `count` = lines * step elements lie beside each other.
+/// Runs one stage: `count` = lines * step elements are adjacent.
 template <int R, typename T>
 void run_stage(int64_t parts, int64_t count, const T* twiddle, Signals<T> x, Signals<T> y) {
   for (int64_t p = 0; p < parts; ++p, twiddle += 2 * (R - 1)) {
@@ -104,7 +104,7 @@ void run_stage(int64_t parts, int64_t count, const T* twiddle, Signals<T> x, Sig
   }
 }
 
-/// The same for any radix, by its definition.
+/// Runs one stage of any radix by the definition of the transform.
 template <typename T>
 void run_any_stage(int radix, int64_t parts, int64_t count, const T* twiddle, const T* roots,
                    Signals<T> x, Signals<T> y) {
@@ -133,7 +133,7 @@ void run_any_stage(int radix, int64_t parts, int64_t count, const T* twiddle, co
     }
 }
 
-/// The smallest radix a stage may have, 4 before 2; 0 when every factor is too large.
+/// The smallest radix for a stage, where 4 precedes 2; 0 if all factors are too large.
 int next_radix(int64_t n) {
   if (n % 4 == 0) return 4;
   for (int radix = 2; radix <= kMaxRadix; ++radix)
@@ -151,13 +151,13 @@ bool is_smooth(int64_t n, int largest) {
 
 UnitRoots::UnitRoots(int64_t n) : low_(int64_t(std::sqrt(double(n))) + 1) {
   const auto root = [n](int64_t k) {
-    // By an angle of at most an eighth of the circle, 8 k = octant n + rest.
+    // Computed from an angle of at most an eighth of the circle: 8 k = octant n + rest.
     const int64_t octant = 8 * k / n, rest = 8 * k % n;
     const long double eighth = std::numbers::pi_v<long double> / 4;
     const bool mirrored = octant % 2 != 0;
     const long double angle = eighth * (long double)(mirrored ? n - rest : rest) / (long double)n;
     long double c = std::cos(angle), s = std::sin(angle);
-    if (mirrored) std::swap(c, s);  // within the quarter
+    if (mirrored) std::swap(c, s);  // mirror within the quarter
     switch (octant / 2) {
       case 0:
         return Fine(c, -s);
@@ -196,7 +196,8 @@ void FftPlan<T>::make_stages() {
     Stage stage{radix, rest / radix, step, {}, {}};
     for (int64_t p = 0; p < stage.parts; ++p)
       for (int64_t k = 1; k < radix; ++k) {
-        const std::complex<double> w = roots[p * k * step];  // below n, as p k < rest
+        const std::complex<double> w = roots[p * k * step];  // the index is below n, because p k <
+                                                             // rest
         stage.twiddle.push_back(T(w.real()));
         stage.twiddle.push_back(T(w.imag()));
       }
@@ -212,7 +213,8 @@ void FftPlan<T>::make_stages() {
   }
 }
 
-// j k = (j^2 + k^2 - (k - j)^2) / 2 makes the sum a convolution with the chirp's conjugate.
+// Because j k = (j^2 + k^2 - (k - j)^2) / 2, the sum is a convolution with the conjugate of the
+// chirp.
 template <typename T>
 void FftPlan<T>::make_chirp() {
   const UnitRoots roots(2 * n_);
@@ -315,7 +317,7 @@ Signals<T> FftPlan<T>::run_chirp(Signals<T> x, int64_t lines, T* workspace) cons
   std::fill(padded.im + n_ * lines, padded.im + m * lines, T(0));
   const Signals<T> y = convolution_->run(padded, lines, rest);
   for (int64_t k = 0; k < m; ++k) multiply(y, k, spectrum_[size_t(k)], y);
-  // Back: with the parts exchanged. What is not y is free.
+  // The inverse transform exchanges real and imaginary parts. The buffer that is not y is free.
   T* free = y.re == padded.re ? rest : workspace;
   const Signals<T> z = convolution_->run({y.im, y.re}, lines, free);
   for (int64_t k = 0; k < n_; ++k) multiply({z.im, z.re}, k, chirp_[size_t(k)], x);
