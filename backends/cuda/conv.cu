@@ -1,4 +1,4 @@
-// conv2d by cuDNN, or by columns (im2col) and products; unfold and fold.
+// conv2d by cuDNN, or by columns (im2col) and matrix products; also unfold and fold.
 #include "ops/conv.h"
 
 #include "backends/cuda/blas/blas.h"
@@ -24,9 +24,9 @@ Patches patches_of(const Shape& x, const Shape& weight, const Shape& y, const Co
           o.stride,           o.padding,          o.dilation};
 }
 
-/// The products of one group: its rows are output channels, elements of a patch, or positions.
+/// The sizes of one group's product: output channels, elements of a window, and positions.
 struct Group {
-  int64_t out, patch, positions;  // channels; channels x kernel; of the output
+  int64_t out, patch, positions;  // channels; channels x kernel size; output positions
   int64_t count;
 
   Group(const Shape& weight, const Patches& p, const Conv2dOptions& o)
@@ -35,7 +35,7 @@ struct Group {
         positions(p.count.numel()),
         count(o.groups) {}
 
-  int64_t columns() const { return count * patch * positions; }  // elements, of one image
+  int64_t columns() const { return count * patch * positions; }  // elements for one image
   int64_t result() const { return count * out * positions; }
 };
 
@@ -46,7 +46,7 @@ std::byte* at(Tensor& x, int64_t element) {
   return x.storage().data() + (x.layout().offset + element) * size_of(x.dtype());
 }
 
-/// Calls run(first, images) for as many images at a time as fit.
+/// Calls run(first, images) for as many images at a time as the limit allows.
 template <typename Run>
 void for_each_chunk(int64_t images, int64_t bytes_of_one, const Run& run) {
   const int64_t most = std::max<int64_t>(1, kMostColumns / std::max<int64_t>(1, bytes_of_one));
@@ -61,7 +61,7 @@ void write_columns(const Tensor& x, int64_t first, int64_t images, const Patches
            ToColumns<T>{x.data<T>() + first * channels * p.size.numel(), columns.data<T>(), p});
 }
 
-/// Numbers of channels as a tensor that broadcasts to images.
+/// Views one number per channel as a tensor that broadcasts to images.
 Tensor of_channels(const Tensor& x) {
   return x.with_layout({{x.numel(), 1, 1}, {1, 1, 1}, x.layout().offset});
 }
@@ -89,7 +89,7 @@ struct AddBias {
   template <typename V>
   __device__ V operator()(V y, V bias) const {
     const V sum = y + bias;
-    return relu && sum <= 0 ? V(0) : sum;  // a NaN stays
+    return relu && sum <= 0 ? V(0) : sum;  // NaN stays NaN
   }
 };
 
@@ -103,7 +103,7 @@ void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
   if (relu) kernels::relu(y, y);
 }
 
-/// dx = the sum of w^T dy back into the image. Columns of sixteen-bit floats are float.
+/// dx = w^T dy, summed back into the image. Columns of sixteen-bit floats are float32.
 template <typename T>
 void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
                     Tensor& dx) {
@@ -122,7 +122,7 @@ void backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions&
   });
 }
 
-/// dw = the sum of dy columns(x)^T over the images, each in float first.
+/// dw = the sum of dy columns(x)^T over the images; each summand is float32 first.
 template <typename T>
 void backward_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& options, Tensor& dw) {
   using V = Compute<T>;

@@ -1,4 +1,4 @@
-// Sequences of numbers. Every element is computed from its index.
+// Number sequences. Every element is computed from its index.
 #include "ops/create.h"
 
 #include "backends/cuda/device/each.cuh"
@@ -15,12 +15,12 @@ struct Steps {
   __device__ void operator()(int64_t i) const {
     if constexpr (std::is_same_v<V, double>)
       y[i] = narrow<T>(convert<Compute<T>>(start + double(i) * step));
-    else  // unsigned: i * step may pass 2^63 though the sum does not
+    else  // unsigned, because i * step may exceed 2^63 even if the sum does not
       y[i] = narrow<T>(convert<Compute<T>>(int64_t(start + uint64_t(i) * step)));
   }
 };
 
-/// From both ends, so that each is met exactly.
+/// Computed from the nearer end, so that both ends are exact.
 template <typename T>
 struct Between {
   T* y;

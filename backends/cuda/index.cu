@@ -1,4 +1,5 @@
-// Reading and writing by index. Indices come contiguous, int64 and, but in a graph, checked.
+// Reading and writing by index. Indices are contiguous, int64 and already checked, except in a
+// graph.
 #include "ops/index.h"
 
 #include "backends/cuda/device/find.cuh"
@@ -12,7 +13,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// The first index outside [0, size), and the largest.
+/// The first index outside [0, size), and the largest index.
 struct ScanIndex {
   struct Part {
     int64_t outside, largest;
@@ -44,7 +45,7 @@ void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
   if (index.numel() == 0) return;
   const Tensor line = index.with_layout({{index.numel()}, {1}, index.layout().offset});
   const Tensor result = Tensor::empty({3}, i64, index.device());
-  // Who asks for the largest names no size.
+  // A caller that wants the largest index passes no size.
   const bool is_check = size < std::numeric_limits<int64_t>::max();
   int64_t* verdict = is_check ? recorded_verdict() : nullptr;
   reduce(ScanIndex{index.data<int64_t>(), verdict != nullptr ? verdict : result.data<int64_t>(),
@@ -56,15 +57,15 @@ void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
   scan = {host[0], host[1], host[2]};
 }
 
-/// y[i] = x at i's place, but along dim at index[i]; the index has y's shape or is a vector.
+/// y[i] = x at the position of i, with index[i] along dim. The index has y's shape or is a vector.
 template <typename W>
 struct Gather {
   const W* x;
   const int64_t* index;
   W* y;
   Nest nest;
-  int64_t step, inner, length;  // a vector's entry for i is i / inner % length
-  int64_t size;                 // a graph checks indices beside their use: none leads outside
+  int64_t step, inner, length;  // the entry of a vector for i is i / inner % length
+  int64_t size;  // for range checks in a graph, which does not wait for the check of indices
   bool vector;
   __device__ void operator()(int64_t i) const {
     const int64_t at = index[vector ? i / inner % length : i];
@@ -82,11 +83,11 @@ void gather(const Tensor& x, const Tensor& index, int dim, bool vector, Tensor& 
                      y.shape()[dim], x.shape()[dim], vector});
 }
 
-/// Sums of integers wrap around.
+/// The type of sums. Integers wrap around.
 template <typename T>
 using Sum = std::conditional_t<kIsFloat<T>, Compute<T>, int64_t>;
 
-/// y += alpha * the sum of the source rows that go there.
+/// y += alpha * the sum of the source rows with this destination.
 template <typename T>
 struct AddRows {
   const T* source;

@@ -1,4 +1,4 @@
-// layer_norm over rows of x [rows, n].
+// layer_norm over the rows of x [rows, n].
 #include "backends/cuda/device/reduce_frame.cuh"
 #include "backends/cuda/device/reducers.cuh"
 #include "backends/cuda/register.h"
@@ -7,7 +7,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// Null when the tensor is left out.
+/// Null if the tensor is empty.
 template <typename T>
 T* data_or_null(const Tensor& x) {
   return x ? x.data<T>() : nullptr;
@@ -82,7 +82,7 @@ struct ParameterGradients {
   const T *x, *dy;
   const V *means, *invstds;
   int64_t n;
-  T *dweight, *dbias;  // null when not wanted
+  T *dweight, *dbias;  // null if not needed
 
   __device__ static Part first() { return {0, 0}; }
   __device__ Part add(Part part, int64_t at, int64_t) const {

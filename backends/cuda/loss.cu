@@ -24,7 +24,7 @@ struct Larger {
   }
 };
 
-/// Rows of logits and what they are compared with: q_c = w_c (hit [c = target] + share).
+/// Rows of logits and their target distributions q_c = w_c (hit [c = target] + share).
 template <typename T>
 struct Classes {
   using C = Compute<T>;
@@ -45,7 +45,7 @@ struct Classes {
         share(C(spec.label_smoothing / double(classes))) {}
 
   __device__ C weight_of(int64_t c) const { return weight != nullptr ? weight[c] : C(1); }
-  /// Also of ids that are no class: a graph checks them beside their use.
+  /// True also for invalid ids, because a graph does not wait for the check of ids.
   __device__ bool ignores(int64_t id) const {
     return id == ignore_index || id < 0 || id >= classes;
   }
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The sum of the losses and of the weights that count.
+/// The sum of the losses, and the sum of the targets' weights.
 template <typename T>
 struct SumOfLosses {
   using C = Compute<T>;
@@ -117,10 +117,10 @@ struct SumOfLosses {
   const C* losses;
   const int64_t* target;
   const C* weight;
-  int64_t classes;  // of the weight
+  int64_t classes;  // classes of the weight
   int64_t ignore_index;
   T* y;
-  C* scale;  // null: no mean
+  C* scale;  // null: compute the sum only
 
   __device__ static Part first() { return {0, 0}; }
   __device__ Part add(Part part, int64_t at, int64_t) const {

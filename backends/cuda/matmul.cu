@@ -1,4 +1,4 @@
-// Products of floats by cuBLAS, of integers by a kernel of our own.
+// Products of floats by cuBLAS, of integers by our own kernel.
 #include "ops/matmul.h"
 
 #include "backends/cuda/blas/matrices.h"
@@ -10,8 +10,8 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// y = a b for each matrix of the batch; all have the same dimensions in front. One call for what
-/// lies at equal steps.
+/// y = a b for each matrix of the batch; leading dimensions are equal. Matrices with equal strides
+/// use one call.
 void multiply(const Tensor& a0, const Tensor& b0, Tensor& y) {
   const Tensor a = plain(a0), b = plain(b0);
   const int r = y.rank();

@@ -1,4 +1,4 @@
-// The kernels that core needs: fill, copy with conversion, accumulate.
+// Kernels of core: fill, copy with conversion, accumulate.
 #include "backends/cuda/device/map.cuh"
 #include "backends/cuda/device/reduce_frame.cuh"
 #include "backends/cuda/device/reducers.cuh"
@@ -10,7 +10,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// The same for all elements.
+/// A formula that gives the same value for all elements.
 template <typename V>
 struct Constant {
   V value;
@@ -38,14 +38,14 @@ void fill(Tensor& y, T value) {
   map_types(Type<W>{}, TypeList<>{}, Constant<W>{std::bit_cast<W>(value)}, y);
 }
 
-/// What is only moved keeps its bits.
+/// Values that are only moved keep their bits.
 template <typename T>
 void copy(const Tensor& x, Tensor& y) {
   if (x.dtype() == y.dtype()) return map<WordOf<sizeof(T)>>(Same{}, y, x);
   with_type(y.dtype(), [&]<typename To>(Type<To>) { map_to<To, T>(Convert<To>{}, y, x); });
 }
 
-/// keys[i] = where element i of a strided tensor lies.
+/// keys[i] = the offset of element i of a strided tensor.
 struct Offsets {
   int64_t* keys;
   Nest nest;
@@ -76,7 +76,7 @@ void accumulate(const Tensor& x, Tensor& y) {
   if (x.shape() == y.shape() && !overlaps_itself(y.layout()))
     return map<T>(formulas::Add{}, y, y, x);
   if (x.numel() == 0) return;
-  // y's own layout, read with x's shape: its repeated dimensions take the sum.
+  // y's own layout with x's shape: repeated dimensions receive the sum.
   Layout target{x.shape(), broadcast_strides(y.layout(), x.shape()), y.layout().offset};
   bool sums = false;
   for (int d = 0; d < x.rank(); ++d)

@@ -1,4 +1,4 @@
-// batch_norm over x [n, channels, size], or over its pixels where they are packed.
+// batch_norm over x [n, channels, size], or over the pixels of packed images.
 #include "ops/norm.h"
 
 #include "backends/cuda/cudnn/norm.h"
@@ -13,7 +13,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// Numbers of channels as a tensor that broadcasts to x.
+/// Views one number per channel as a tensor that broadcasts to x.
 Tensor of_channels(const Tensor& x) {
   const int64_t channels = x.numel();
   return x.with_layout({{1, channels, 1}, {channels, 1, 1}, x.layout().offset});
@@ -43,7 +43,8 @@ struct InputGradient {
   }
 };
 
-/// For each channel the sum of dy, and of dy * (x - mean) * invstd; and what follows from them.
+/// For each channel, the sum of dy and the sum of dy * (x - mean) * invstd, and values derived from
+/// them.
 template <typename T>
 struct ChannelSums {
   using V = Compute<T>;
@@ -55,7 +56,7 @@ struct ChannelSums {
   double count;
   bool training;
   V *shift, *slope;
-  V *dweight, *dbias;  // null when not wanted
+  V *dweight, *dbias;  // null if not needed
 
   __device__ static Part first() { return {0, 0}; }
   __device__ Part add(Part part, int64_t at, int64_t channel) const {
@@ -71,13 +72,13 @@ struct ChannelSums {
   }
 };
 
-/// The images of a gradient: in order, or all as pixels.
+/// The images of a gradient: all row-major, or all as pixels.
 struct Images {
   Tensor x, dy, dx;
-  double count;  // of a channel
+  double count;  // elements per channel
   bool packed = false;
 
-  /// As x lies, if dx may too.
+  /// Uses x's packed layout if dx may have it, too.
   Images(const Tensor& x, const Tensor& dy, const Tensor& dx)
       : x(x), dy(dy), dx(dx), count(double(x.shape()[0] * x.shape()[2])) {
     if (!pixels_of(x) || (dx && !can_be_packed(dx))) return;

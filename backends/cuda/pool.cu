@@ -14,8 +14,8 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// Planes that are pooled: x and y, or their gradients. `together` of them lie element by element
-/// beside each other: one, or, where the channels lie last, all channels of an image.
+/// Pooled planes: x and y, or their gradients. `together` planes are interleaved: one for row-major
+/// images, all channels of an image for channels-last ones.
 struct Planes {
   Extent in, out;
   int64_t together;
@@ -23,9 +23,9 @@ struct Planes {
       : in(Size2d(x[2], x[3])), out(Size2d(y[2], y[3])), together(packed ? x[1] : 1) {}
 };
 
-/// Which plane element i belongs to, and which of that plane's elements it is.
+/// The plane of element i and the element's index in the plane.
 struct Place {
-  int64_t planes, lane, element;  // planes that lie together, the one among them
+  int64_t planes, lane, element;  // index of the interleaved planes, and of the plane among them
 
   __device__ Place(int64_t i, const Extent& size, int64_t together) {
     const int64_t row = together == 1 ? i : i / together;
@@ -33,13 +33,14 @@ struct Place {
     planes = row / size.numel();
     element = row - planes * size.numel();
   }
-  /// Where the same plane begins among planes of another size; its elements are `together` apart.
+  /// The first element of the same plane among planes of another size; its elements have stride
+  /// `together`.
   __device__ int64_t first(const Extent& size, int64_t together) const {
     return planes * size.numel() * together + lane;
   }
 };
 
-/// The elements [begin, end) of a window along one dimension, and how many it counts for.
+/// The elements [begin, end) of a window along one dimension, and the divisor's count.
 struct Span {
   int64_t begin, end, count;
 };
@@ -48,7 +49,8 @@ TG_HD inline Span adaptive_span(int64_t i, int64_t number, int64_t size) {
   return {begin, end, end - begin};
 }
 
-/// The running maximum of a window. A NaN is larger than all; the first of equals stays.
+/// Running maximum of a window. NaN counts as larger than all numbers; the first of equal elements
+/// is kept.
 template <typename V>
 struct Maximum {
   V value;
@@ -64,7 +66,7 @@ template <typename T>
 struct MaxPool {
   const T* x;
   T* y;
-  int32_t* indices;  // null when not wanted
+  int32_t* indices;  // null if not needed
   Planes p;
   Extent kernel, stride, padding, dilation;
   bool adaptive;
@@ -109,7 +111,7 @@ struct PoolGather {
   }
 };
 
-/// No element is meant twice.
+/// For indices without repetition.
 template <typename T>
 struct PoolScatter {
   const T* dy;
@@ -133,7 +135,7 @@ struct Windows {
     const int64_t first = begin > 0 ? begin : 0, last = end < size ? end : size;
     return {first, last, count_padding ? end - begin : last - first};
   }
-  /// The windows [begin, end) that hold an element, and with a dilation perhaps others.
+  /// The windows [begin, end) that may contain an element; with dilation some of them may not.
   __device__ Span around(int64_t at) const {
     if (adaptive) {
       const int64_t end = ((at + 1) * number + size - 1) / size;
@@ -163,14 +165,14 @@ struct WindowPair {
       : WindowPair(p, w.adaptive, reach(w.options),
                    w.options.stride.value_or(w.options.kernel_size), w.options.padding, false) {}
 
-  /// From the first element to the last.
+  /// The distance from the first to the last element, inclusive.
   static Size2d reach(const MaxPool2dOptions& o) {
     return {(o.kernel_size.height - 1) * o.dilation.height + 1,
             (o.kernel_size.width - 1) * o.dilation.width + 1};
   }
 };
 
-/// Every element gathers from the windows whose maximum it is.
+/// Every element gathers the gradients of the windows whose maximum it is.
 template <typename T>
 struct MaxPoolBackward {
   const T* dy;
@@ -212,7 +214,7 @@ struct AvgPool {
   }
 };
 
-/// Every element gathers from the windows that hold it.
+/// Every element gathers the gradients of the windows that contain it.
 template <typename T>
 struct AvgPoolBackward {
   const T* dy;
@@ -239,7 +241,7 @@ struct AvgPoolBackward {
   }
 };
 
-/// Images that are pooled, in order or as pixels, or their gradients.
+/// The operands of pooling, row-major or as pixels; or their gradients.
 struct Pooled {
   Tensor from, to;
   ImageLayout layout;
@@ -262,7 +264,7 @@ struct PositionKeys {
   int64_t size, count;
   __device__ void operator()(int64_t i) const { keys[i] = i / count * size + positions[i]; }
 };
-/// Of elements with one key the last keeps its position.
+/// Of elements with equal key, the last one keeps its position.
 struct KeepLast {
   const int64_t *keys, *order, *positions;
   int32_t* indices;
@@ -313,7 +315,7 @@ void register_pool() {
                           PoolScatter<T>{dy.data<T>(), indices.data<int32_t>(), dx.data<T>(),
                                          p.in.numel(), p.out.numel()});
         }
-        // As the image lay that was pooled: its neighbours in the gradient lie so too.
+        // Uses the packed layout of the pooled image: neighbouring gradients probably have it, too.
         const bool packed = pixels_of(indices) && can_be_packed(dx);
         const Planes p(dx.shape(), dy.shape(), packed);
         const Tensor gradient = packed ? pixels_or_copy(dy) : dy;

@@ -1,4 +1,4 @@
-// Random numbers: the very bits that the CPU draws. Nothing here may be contracted (-fmad=false).
+// Random numbers with the same bits as on the CPU. Nothing here may be contracted (-fmad=false).
 #include "ops/random.h"
 
 #include "backends/cuda/device/draw_base.cuh"
@@ -13,13 +13,13 @@ namespace tapegrad::backends::cuda {
 namespace {
 
 template <typename T>
-inline constexpr int kPer = std::is_same_v<T, double> ? 2 : 1;  // words of an element
+inline constexpr int kPer = std::is_same_v<T, double> ? 2 : 1;  // words per element
 
-/// Counter `i` of a draw: four words, which make 4 / kPer elements.
+/// Counter `i` of a draw: four words, which give 4 / per elements.
 template <int per, typename Make>
 struct FromWords {
   DrawState state;
-  int64_t count;  // of elements
+  int64_t count;  // number of elements
   Make make;
   __device__ void operator()(int64_t i) const {
     constexpr int kElements = 4 / per;
@@ -109,7 +109,7 @@ struct Bernoulli {
 template <typename T, bool add, typename R = Compute<T>>
 struct Dropout {
   const T* x;
-  const T* residual;  // null where nothing is added
+  const T* residual;  // null if nothing is added
   T* y;
   R scale;
   uint32_t threshold;

@@ -1,4 +1,4 @@
-// The elementwise part of recurrent steps.
+// Elementwise parts of recurrent steps.
 #include "backends/cuda/device/each.cuh"
 #include "backends/cuda/device/numeric.cuh"
 #include "backends/cuda/layout/operands.h"
@@ -18,7 +18,7 @@ __device__ Compute<T> or_zero(const T* x, int64_t at) {
   return x != nullptr ? widen(x[at]) : Compute<T>(0);
 }
 
-// Cells take element `at` of a state of n columns; its gates are n apart.
+// Cells process element `at` of a state with n columns; the gates of an element have stride n.
 
 template <typename T>
 struct LstmCell {

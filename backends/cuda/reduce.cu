@@ -8,7 +8,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// An extreme, and the first place where it stands.
+/// An extreme and its first position.
 template <typename V>
 struct Found {
   V value;

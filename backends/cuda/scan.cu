@@ -1,4 +1,4 @@
-// Sums and logarithms of sums run in double, whole numbers in 64 bits.
+// Cumulative ops. Sums and logarithms of sums are computed in double, integers in 64 bits.
 #include "ops/scan.h"
 
 #include "backends/cuda/device/each.cuh"
@@ -18,7 +18,8 @@ using Out = std::conditional_t<kIsFloat<T>, T, int64_t>;
 template <typename T, bool kProduct>
 struct Running {
   using State = Wide<T>;
-  // A product of large ones in the middle must not overflow behind a zero.
+  // Float products are merged element by element: a product of large elements must not overflow
+  // behind a zero.
   static constexpr bool kOneByOne = kProduct && kIsFloat<T>;
   const T* x;
   Out<T>* y;
@@ -34,7 +35,7 @@ struct Running {
   }
 };
 
-/// log(sum) as the largest term and the sum relative to it.
+/// Computes log(sum) from the largest term and the sum relative to it.
 struct LogSum {
   double largest, sum;
 };
@@ -50,7 +51,7 @@ struct RunningLogSum {
   __device__ State merge(State a, State b) const {
     if (a.sum == 0) return b;
     if (b.sum == 0) return a;
-    // Of infinities too, whose difference is not a number.
+    // Includes infinities, whose difference is NaN.
     if (a.largest == b.largest) return {a.largest, a.sum + b.sum};
     if (a.largest > b.largest) return {a.largest, a.sum + b.sum * std::exp(b.largest - a.largest)};
     return {b.largest, a.sum * std::exp(a.largest - b.largest) + b.sum};  // or NaN
@@ -65,7 +66,7 @@ struct RunningLogSum {
 template <typename V>
 struct Best {
   V value;
-  int64_t where;  // along the row; negative of none
+  int64_t where;  // position along the row; negative if there is none
 };
 template <typename T>
 struct RunningExtreme {
@@ -79,14 +80,14 @@ struct RunningExtreme {
   __device__ State load(int64_t at, int64_t i) const { return {widen(x[at]), i}; }
   __device__ State merge(State a, State b) const {
     if (a.where < 0 || b.where < 0) return a.where < 0 ? b : a;
-    const bool stays = a.value != a.value && b.value == b.value;  // NaN
+    const bool stays = a.value != a.value && b.value == b.value;  // NaN stays
     const bool less = largest ? b.value < a.value : a.value < b.value;
     return stays || less ? a : b;
   }
   __device__ void store(int64_t at, State state) const { indices[at] = state.where; }
 };
 
-/// A thread for every row, in order.
+/// One thread per row, in order.
 template <typename T>
 struct Recurrence {
   const T *b, *a;

@@ -15,7 +15,7 @@ struct Last {
   }
 };
 
-/// How many elements so far are not zero: the place among the positions of one that is not.
+/// The number of nonzero elements so far: the position of a nonzero element in the result.
 template <typename T>
 struct NotZero {
   using State = int64_t;

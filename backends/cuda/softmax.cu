@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(Rows rows, const T* x
       sum += std::exp(widen(x[begin + i * rows.step]) - largest);
     sum = Team::reduce(sum, Plus{});
     if constexpr (kGoal == Goal::kLogSumExp) {
-      const bool finite = largest - largest == V(0);  // else it is the result, or NaN
+      const bool finite = largest - largest == V(0);  // otherwise the maximum is the result, or NaN
       if (Team::rank() == 0) y[row] = narrow<T>(finite ? largest + std::log(sum) : largest);
     } else {
       const V log_sum = std::log(sum), scale = V(1) / sum;
@@ -62,7 +62,7 @@ void forward(const Tensor& x, Tensor& y) {
   });
 }
 
-/// dx = y (dy - sum(y dy)), or for the logarithm dx = dy - exp(y) sum(dy).
+/// dx = y (dy - sum(y dy)), or for log_softmax dx = dy - exp(y) sum(dy).
 template <typename Team, bool kLog, typename T>
 __global__ void __launch_bounds__(kThreads)
     backward_kernel(Rows rows, const T* y, const T* dy, T* dx) {

@@ -1,5 +1,5 @@
-// Sorting by keys: unsigned numbers that are ordered as the elements are, with NaN as the largest
-// and -0 equal to 0.
+// Sorting by keys: unsigned numbers with the order of the elements, in which NaN is the largest and
+// -0 equals 0.
 #include "ops/sort.h"
 
 #include "backends/cuda/device/each.cuh"
@@ -30,7 +30,7 @@ __device__ uint64_t key_of(T element) {
   }
 }
 
-/// Keys of rows of n; 32-bit ones with the row in front.
+/// Keys of rows of n elements; 32-bit keys include the row in the upper half.
 template <typename T>
 struct RowKeys {
   const T* x;
@@ -79,7 +79,7 @@ void order(const Tensor& x, int64_t k, bool descending, Tensor& indices) {
            FirstOfRows{sorted.order.data<int64_t>(), indices.data<int64_t>(), n, k});
 }
 
-/// How many of a sorted row are less than a value (or, right, not greater).
+/// The number of elements of a sorted row that are less than a value (or, if `right`, not greater).
 template <typename T>
 struct Search {
   const T *sorted, *values;

@@ -1,7 +1,7 @@
-// Optimizer steps: one launch for as many parameters as its arguments can name, with their
-// gradients and state. What is computed once for all elements is computed on the device too, from
-// the numbers of the step: a graph finds them in memory. Nothing here may be contracted
-// (-fmad=false): these are the CPU's bits.
+// Optimizer steps: one launch updates as many parameters, with gradients and state, as its
+// arguments can hold. Values common to all elements are computed on the device from the numbers of
+// the step, which a graph reads from memory. Nothing here may be contracted (-fmad=false), so that
+// the bits equal the CPU's.
 #include "ops/update.h"
 
 #include "backends/cuda/device/batch.cuh"
@@ -162,7 +162,7 @@ struct Adadelta {
   }
 };
 
-/// What changes from step to step.
+/// Numbers that change from step to step.
 template <typename Step>
 struct Numbers {
   Step step;
@@ -209,7 +209,7 @@ void run(const ParamUpdates& params, const Step& step, const StepGuard& guard) {
   });
 }
 
-/// Threads that find an infinity all write the same.
+/// Threads that find a non-finite gradient all write the same value.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     unscale_kernel(Batch<T*> batch, const double* scale, bool* found_inf) {

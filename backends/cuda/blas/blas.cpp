@@ -17,7 +17,7 @@ namespace tapegrad {
 namespace backends::cuda {
 namespace {
 
-/// cuBLAS has two functions of this name; the header is asked for the one of this type.
+/// The prototype selects between cuBLAS's two functions of this name.
 using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n,
                             int k, const void* alpha, const void* a, cudaDataType, int lda,
                             long long a_step, const void* b, cudaDataType, int ldb,
@@ -25,7 +25,7 @@ using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t
                             long long c_step, int batch, cublasComputeType_t, cublasGemmAlgo_t);
 static_assert(requires { static_cast<Gemm*>(&cublasGemmStridedBatchedEx); });
 
-/// What is used of cuBLAS, with the prototypes of its header.
+/// The cuBLAS functions in use, with the prototypes of its header.
 struct Cublas {
   const Found<decltype(cublasCreate_v2)> create{find_in_cublas("cublasCreate_v2")};
   const Found<decltype(cublasSetStream_v2)> set_stream{find_in_cublas("cublasSetStream_v2")};
@@ -45,7 +45,7 @@ void check(cublasStatus_t status, std::string_view call) {
     fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": ", cublas().status_string(status));
 }
 
-/// One for each device, used by one thread at a time. Never destroyed.
+/// The cuBLAS handle of a device, used by one thread at a time. Never destroyed.
 struct Library {
   Mutex mutex;
   cublasHandle_t handle ABSL_GUARDED_BY(mutex) = nullptr;
@@ -59,7 +59,7 @@ struct Library {
   }
 };
 
-/// Ready for work in the stream. The workspace is ours, so that cuBLAS allocates nothing itself.
+/// Sets the stream and our workspace, so that cuBLAS allocates nothing itself.
 void prepare(Library& library, cudaStream_t stream, tapegrad::Device device)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(library.mutex) {
   if (library.handle == nullptr) check(cublas().create(&library.handle), "cublasCreate");
@@ -114,7 +114,7 @@ void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64
   const cudaStream_t stream = stream_of(where);
   if (p.k == 0) {
     if (p.accumulate) return;
-    for (int64_t q = 0; q < p.batch; ++q)  // rows of c lie behind each other
+    for (int64_t q = 0; q < p.batch; ++q)  // rows of c are contiguous
       TG_CUDA(cudaMemsetAsync(static_cast<std::byte*>(c) + q * c_step * size_of(p.result), 0,
                               size_t(p.m * ldc * size_of(p.result)), stream));
     return;
@@ -123,7 +123,7 @@ void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64
   const double one = 1, keep = p.accumulate;
   const float one_float = 1, keep_float = p.accumulate;
   const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  // cuBLAS is column-major: what it sees is c^T = b^T a^T.
+  // cuBLAS is column-major: it computes c^T = b^T a^T.
   Library& library = library_of(where.device());
   const MutexLock lock(library.mutex);
   prepare(library, stream, where.device());

@@ -23,7 +23,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// What is used of cuBLASLt, with the prototypes of its header.
+/// The cuBLASLt functions in use, with the prototypes of its header.
 struct CublasLt {
   const Found<decltype(cublasLtCreate)> create{find_in_cublas_lt("cublasLtCreate")};
   const Found<decltype(cublasLtMatmul)> matmul{find_in_cublas_lt("cublasLtMatmul")};
@@ -56,7 +56,7 @@ void check(cublasStatus_t status, std::string_view call) {
     fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": status ", int(status));
 }
 
-/// The largest power of two up to 256 that divides an address.
+/// The largest power of two, at most 256, that divides an address.
 uint32_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data) | 256;
   return uint32_t(address & -address);
@@ -88,8 +88,8 @@ Beside beside_of(const Epilogue& e, int64_t n, int64_t ldc) {
   return {vector, e.gelu_at != nullptr ? const_cast<void*>(e.gelu_at) : e.before_gelu, ldc};
 }
 
-/// What the choice of an algorithm depends on. a and b are cuBLASLt's, which is column-major: what
-/// it sees is c^T = b^T a^T.
+/// Everything that the choice of an algorithm depends on. a and b are in cuBLASLt's order, which is
+/// column-major: it computes c^T = b^T a^T.
 struct Problem {
   int64_t rows, columns, depth;
   int64_t lda, ldb, ldc;
@@ -102,7 +102,7 @@ struct Problem {
   auto operator<=>(const Problem&) const = default;
 };
 
-/// How a problem is computed: descriptors, and the algorithm that cuBLASLt thinks is the fastest.
+/// Descriptors of a problem and the algorithm that cuBLASLt's heuristic prefers.
 struct Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
@@ -114,8 +114,8 @@ struct Plan {
   Plan& operator=(const Plan&) = delete;
   ~Plan() {
     for (cublasLtMatrixLayout_t layout : {a, b, c})
-      if (layout != nullptr) lt().destroy_layout(layout);         // may fail
-    if (operation != nullptr) lt().destroy_operation(operation);  // may fail
+      if (layout != nullptr) lt().destroy_layout(layout);         // errors are ignored
+    if (operation != nullptr) lt().destroy_operation(operation);  // errors are ignored
   }
 
   template <typename T>
@@ -141,7 +141,7 @@ cublasLtMatrixLayout_t layout(cudaDataType_t type, int64_t rows, int64_t columns
 class Preference {
  public:
   Preference() { check(lt().create_preference(&native_), "cublasLtMatmulPreferenceCreate"); }
-  ~Preference() { lt().destroy_preference(native_); }  // may fail
+  ~Preference() { lt().destroy_preference(native_); }  // errors are ignored
   Preference(const Preference&) = delete;
   Preference& operator=(const Preference&) = delete;
 
@@ -156,7 +156,7 @@ class Preference {
   cublasLtMatmulPreference_t native_ = nullptr;
 };
 
-/// One for each device, used by one thread at a time. Never destroyed.
+/// The cuBLASLt handle and plans of a device, used by one thread at a time. Never destroyed.
 struct Library {
   static constexpr size_t kMostPlans = 1024;
 
@@ -164,7 +164,7 @@ struct Library {
   cublasLtHandle_t handle ABSL_GUARDED_BY(mutex) = nullptr;
   std::map<Problem, Plan> plans ABSL_GUARDED_BY(mutex);
 
-  /// The plan, with the pointers of its epilogue set.
+  /// Returns the plan with the pointers of its epilogue set.
   Plan& plan_for(const Problem& p, const Beside& beside) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (const auto known = plans.find(p); known != plans.end()) {
       if (known->second.is_found) known->second.set_pointers(beside);
@@ -177,7 +177,7 @@ struct Library {
     plan.set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(p.a));
     plan.set(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(p.b));
     plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t(p.epilogue));
-    plan.set_pointers(beside);  // whose alignments count
+    plan.set_pointers(beside);  // the heuristic considers their alignment
     if (beside.matrix != nullptr) plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, beside.ld);
     plan.a = layout(p.type, p.rows, p.depth, p.lda, p.a);
     plan.b = layout(p.type, p.depth, p.columns, p.ldb, p.b);

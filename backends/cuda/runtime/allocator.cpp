@@ -1,7 +1,7 @@
-// Device memory. Segments come from cudaMalloc and stay; blocks are cut from them and joined again
-// when they are freed. A freed block is reused in the stream it was made for, whose order keeps its
-// last use before the next: nothing waits. What a graph is recorded with comes from a pool of its
-// own: its addresses are the graph's for as long as that lives.
+// Device memory. Segments come from cudaMalloc and are kept; blocks are cut from segments and
+// merged when freed. A freed block is reused in the stream that it was allocated for, whose order
+// puts its last use before the next, so nothing waits. Memory of a recorded graph comes from a pool
+// of its own, because the graph depends on its addresses as long as it lives.
 #include "backends/cuda/runtime/allocator.h"
 
 #include <algorithm>
@@ -26,8 +26,8 @@ namespace {
 using tapegrad::cuda::PoolStats;
 
 constexpr size_t kRound = 512;
-constexpr size_t kSmall = size_t(1) << 20;    // larger blocks have segments of their own kind
-constexpr size_t kSegment = size_t(2) << 20;  // what segments are a multiple of
+constexpr size_t kSmall = size_t(1) << 20;    // larger blocks use separate segments
+constexpr size_t kSegment = size_t(2) << 20;  // segment sizes are multiples of this
 
 size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -37,7 +37,7 @@ struct Block {
   int64_t pool = 0;
   cudaStream_t stream = nullptr;
   bool small = false, free = false;
-  bool is_workspace = false;                   // a kernel took it, for itself
+  bool is_workspace = false;                   // allocated by a kernel for its own use
   Block *before = nullptr, *behind = nullptr;  // neighbours in the segment
 };
 
@@ -50,9 +50,9 @@ struct BySize {
 };
 using FreeBlocks = std::set<Block*, BySize>;
 
-thread_local int64_t current_pool = 0;  // that this thread's memory comes from
+thread_local int64_t current_pool = 0;  // the pool from which this thread allocates
 
-/// While this thread records: what is not recorded is allowed.
+/// Allows calls that cannot be recorded, while this thread records a graph.
 class RelaxedRecording {
  public:
   RelaxedRecording() { exchange(); }
@@ -62,12 +62,12 @@ class RelaxedRecording {
 
  private:
   void exchange() {
-    if (is_recording_graph()) cudaThreadExchangeStreamCaptureMode(&mode_);  // may fail
+    if (is_recording_graph()) cudaThreadExchangeStreamCaptureMode(&mode_);  // errors are ignored
   }
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// Of one device.
+/// The memory of one device.
 class Memory {
  public:
   void* allocate(size_t bytes, tapegrad::Device device) {
@@ -92,8 +92,8 @@ class Memory {
     taken_.erase(found);
     stats_.in_use -= int64_t(block->size);
     if (is_direct()) {
-      cudaStreamSynchronize(block->stream);  // may fail: nothing can be done about it here
-      cudaFree(block->data);                 // may fail
+      cudaStreamSynchronize(block->stream);  // errors are ignored: nothing can be done here
+      cudaFree(block->data);                 // errors are ignored
       delete block;
       return;
     }
@@ -109,7 +109,7 @@ class Memory {
     return found != taken_.end() ? Home{found->second->pool, found->second->stream} : Home{-1};
   }
 
-  /// All that it has is as other memory, in the stream: nothing uses it any more.
+  /// Moves all blocks of a pool to pool 0 and to the stream. The pool must be unused.
   void release_pool(int64_t pool, cudaStream_t stream) {
     const MutexLock lock(mutex_);
     for (auto& [data, block] : taken_)
@@ -124,7 +124,7 @@ class Memory {
         i = blocks->erase(i);
         block->pool = 0;
         block->stream = stream;
-        blocks->insert(block);  // before i, pools are in order
+        blocks->insert(block);  // inserted before i, because pools are in order
       }
   }
 
@@ -159,7 +159,7 @@ class Memory {
     return block.small ? small_ : large_;
   }
 
-  /// The smallest free block that is large enough, cut to size.
+  /// Takes the smallest free block that is large enough and cuts it to size.
   Block* take(size_t size, cudaStream_t stream, tapegrad::Device device)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const bool small = size <= kSmall;
@@ -194,7 +194,7 @@ class Memory {
     free_of(*rest).insert(rest);
   }
 
-  /// `first` grows by the block behind it.
+  /// Extends `first` by the following block.
   static void unite(Block* first, Block* second) {
     first->size += second->size;
     first->behind = second->behind;
@@ -202,7 +202,7 @@ class Memory {
     delete second;
   }
 
-  /// The block and what is free beside it, as one.
+  /// Merges the block with its free neighbours.
   Block* join(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (Block* behind = block->behind; behind != nullptr && behind->free) {
       free_of(*behind).erase(behind);
@@ -235,7 +235,7 @@ class Memory {
     return block;
   }
 
-  /// Null when the device has no more.
+  /// Returns null if the device has no more memory.
   static void* system_allocate(size_t size) {
     void* data = nullptr;
     cudaError_t status;
@@ -255,7 +255,7 @@ class Memory {
     return stats_.limit < 0 || stats_.in_use + stats_.cached + int64_t(size) <= stats_.limit;
   }
 
-  /// Gives segments that are free from end to end back to the device.
+  /// Returns segments that are entirely free to the device.
   void release_segments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     TG_CUDA(cudaDeviceSynchronize());
     for (FreeBlocks* blocks : {&small_, &large_})
@@ -298,7 +298,7 @@ class Memory {
     return list;
   }
 
-  /// The device must be this thread's.
+  /// The device must be current for this thread.
   std::string describe() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     int64_t tensors = 0, workspaces = 0, graphs = 0, pools = 0, largest = 0;
     for_each_block([&](const Block& block) {
@@ -311,7 +311,7 @@ class Memory {
     });
     for (const PoolStats& pool : count_pools()) pools += pool.pool != 0;
     size_t left = 0, total = 0;
-    cudaMemGetInfo(&left, &total);  // may fail
+    cudaMemGetInfo(&left, &total);  // errors are ignored
     const int64_t others = int64_t(total) - int64_t(left) - stats_.in_use - stats_.cached;
     std::ostringstream text;
     text << "  tensors              " << tensors << '\n'
@@ -335,7 +335,7 @@ class Memory {
 class DeviceAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, tapegrad::Device device) override {
-    stream_of(device);  // DeviceError for an index that is not there
+    stream_of(device);  // throws DeviceError for an invalid index
     return memory_[device.index].allocate(bytes, device);
   }
   void deallocate(void* block, size_t, tapegrad::Device device) noexcept override {
@@ -360,7 +360,7 @@ class DeviceAllocator final : public Allocator {
 };
 
 DeviceAllocator& instance() {
-  static auto& allocator = *new DeviceAllocator;  // never destroyed, as tensors may outlive it
+  static auto& allocator = *new DeviceAllocator;  // never destroyed, because tensors may outlive it
   return allocator;
 }
 

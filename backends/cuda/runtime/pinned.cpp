@@ -18,9 +18,10 @@ namespace tapegrad {
 namespace backends::cuda {
 namespace {
 
-constexpr size_t kSmallest = size_t(64) << 10;  // what blocks are a power of two times
-constexpr size_t kLargest = size_t(64) << 20;   // of those; larger copies go as CUDA likes
-constexpr int64_t kMost = int64_t(256) << 20;   // of a device; then copies wait for earlier ones
+constexpr size_t kSmallest = size_t(64) << 10;  // block sizes are powers of two times this
+constexpr size_t kLargest = size_t(64) << 20;   // largest block; larger copies are left to CUDA
+constexpr int64_t kMost = int64_t(256) << 20;   // per device; beyond it, copies wait for earlier
+                                                // ones
 
 size_t size_of_block(size_t bytes) {
   constexpr size_t kPage = size_t(2) << 20;
@@ -28,7 +29,7 @@ size_t size_of_block(size_t bytes) {
                            : (bytes + kPage - 1) / kPage * kPage;
 }
 
-/// A buffer, and the event of the last copy that reads it.
+/// A buffer and the event of the last copy that reads it.
 struct Block {
   std::byte* data = nullptr;
   size_t size = 0;
@@ -43,14 +44,14 @@ struct Block {
 
 using Blocks = std::list<Block>;
 
-/// Blocks of one device. Never destroyed: copies may be under way when the program ends.
+/// Blocks of one device. Never destroyed: copies may be running when the program ends.
 class Pool {
  public:
-  /// With `most` bytes in blocks, who finds none free waits for an earlier copy; but each size has
-  /// at least one.
+  /// If blocks have `most` bytes in total and none is free, a caller waits for an earlier copy.
+  /// Each size may have at least one block.
   explicit Pool(int64_t most = kMost) : most_(most) {}
 
-  /// By way of a block.
+  /// Copies through a block.
   void copy(const void* from, void* to, size_t bytes, cudaStream_t stream) {
     const MutexLock lock(mutex_);
     Blocks one = take(size_of_block(bytes));
@@ -60,7 +61,7 @@ class Pool {
     check(status, "cudaMemcpyAsync");
   }
 
-  /// A block for somebody who gives it back with release().
+  /// Lends a block, which the borrower returns by release().
   std::byte* lend(size_t bytes) {
     const MutexLock lock(mutex_);
     Blocks one = take(size_of_block(bytes));
@@ -78,7 +79,7 @@ class Pool {
     const MutexLock lock(mutex_);
     return lent_.contains(data);
   }
-  /// From within a lent block, if `data` is one.
+  /// Copies from a lent block, if `data` is one.
   bool copy_lent(const std::byte* data, const void* from, void* to, size_t bytes,
                  cudaStream_t stream) {
     const MutexLock lock(mutex_);
@@ -109,7 +110,7 @@ class Pool {
   }
 
  private:
-  /// Nothing that throws: the block is to be in its place again.
+  /// Must not throw: the block has to return to its list.
   static cudaError_t read(const Block& block, void* to, size_t bytes, cudaStream_t stream,
                           const void* from = nullptr) {
     const cudaError_t status = cudaMemcpyAsync(to, from != nullptr ? from : block.data, bytes,
@@ -117,7 +118,8 @@ class Pool {
     return status == cudaSuccess ? cudaEventRecord(block.read, stream) : status;
   }
 
-  /// A block whose copy is done. The one used longest ago is done first, nearly always.
+  /// Returns a block whose copy has finished. The least recently used block nearly always finishes
+  /// first.
   Blocks take(size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ++stats_.allocations;
     Blocks& blocks = blocks_[size];
@@ -164,7 +166,7 @@ class Pool {
   MemoryStats stats_ ABSL_GUARDED_BY(mutex_);  // without in_use and cached
 };
 
-/// What values go by way of, and what pinned tensors lie in.
+/// Staging blocks for copies, and the memory of pinned tensors.
 struct Pools {
   Pool between;
   Pool tensors{std::numeric_limits<int64_t>::max()};
@@ -174,7 +176,7 @@ Pools& pools_of(int device) {
   return pools[device];
 }
 
-/// Memory that the system may not move: the device reads it later than the call returns.
+/// Whether memory is pinned: the device then reads it after the call has returned.
 bool is_pinned(const void* data) {
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
@@ -190,7 +192,7 @@ void copy_to_device(const void* from, void* to, size_t bytes, tapegrad::Device d
   const cudaStream_t stream = stream_of(device);
   if (bytes <= kLargest) return pools_of(device.index).between.copy(from, to, bytes, stream);
   TG_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
-  // Of other memory CUDA has a copy when it returns.
+  // For other memory, CUDA has made a copy when the call returns.
   if (is_pinned(from)) TG_CUDA(cudaStreamSynchronize(stream));
 }
 

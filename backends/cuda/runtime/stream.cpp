@@ -48,7 +48,7 @@ cudaStream_t create_stream() {
   return stream;
 }
 
-/// The streams of one device. Never destroyed: tensors may die after everything else.
+/// The streams of one device. Never destroyed: tensors may be destroyed after all other objects.
 struct Streams {
   Mutex mutex;
   cudaStream_t shared ABSL_GUARDED_BY(mutex) = nullptr;  // what every thread begins with
@@ -61,7 +61,7 @@ Streams& streams(int device) {
   return all[device];
 }
 
-/// The device must be this thread's.
+/// The device must be current for this thread.
 cudaStream_t shared_stream(int device) {
   Streams& s = streams(device);
   const MutexLock lock(s.mutex);
@@ -167,7 +167,7 @@ std::string describe() {
 
 }  // namespace backends::cuda
 
-// What users see.
+// Public functions.
 namespace cuda {
 
 using namespace backends::cuda;
@@ -227,7 +227,7 @@ StreamGuard::~StreamGuard() { current[previous_.device().index] = native(previou
 Event::Event(Device device) : device_(device) {
   require_cuda(device, "cuda::Event");
   native_ = std::shared_ptr<void>(create_event(cudaEventDefault), [](void* event) {
-    cudaEventDestroy(static_cast<cudaEvent_t>(event));  // may fail
+    cudaEventDestroy(static_cast<cudaEvent_t>(event));  // errors are ignored
   });
 }
 void Event::record() { record(current_stream(device_)); }
