@@ -135,7 +135,7 @@ struct GeluErf : ActivationOp<kernels::gelu_erf> {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  // Phi(x) + x phi(x)
+  // dx = dy (Phi(x) + x phi(x))
   Variable backward(const Variable& dy) const {
     const Variable in = x();
     if (!is_recording()) return fused(kernels::gelu_erf_backward, dy, in);
@@ -314,7 +314,7 @@ Variable& sigmoid_(Variable& x, Where where) {
   return x;
 }
 
-/// PyTorch calls the exact form "none", which in a signature is also a value left out.
+/// PyTorch names the exact form "none"; in a signature, none also means an omitted value.
 static Gelu gelu_named(const Arguments& a) {
   const std::string name = a.has("approximate") ? a.text("approximate") : "none";
   if (name == "none") return Gelu::kErf;

@@ -28,7 +28,7 @@ struct Xlogy : BinaryOp<kernels::xlogy> {
   SavedInput<1> b{};
   auto saved() { return std::tie(a, b); }
 
-  // d/da = log(b), and 0 where the result is 0 by definition; d/db = a / b
+  // d/da = log(b), or 0 where the result is 0 by definition; d/db = a / b.
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
     if (needs[0]) {
@@ -71,7 +71,7 @@ struct Hypot : BinaryOp<kernels::hypot> {
   }
 };
 
-/// ArgumentError when a divisor is the integer 0.
+/// Throws ArgumentError if an integer divisor is 0.
 void check_divisor(std::string_view op, const Tensor& b) {
   if (is_float(b.dtype()) || b.numel() == 0) return;
   Tensor found = Tensor::empty(Dims::filled(b.rank(), 1), boolean, b.device());
@@ -89,7 +89,7 @@ struct Remainder : BinaryOp<kernels::remainder> {
     check_divisor(kName, b);
     return BinaryOp::forward(a, b);
   }
-  // a - b floor(a / b), where the quotient is constant wherever there is a derivative.
+  // y = a - b floor(a / b); the quotient is constant wherever the derivative exists.
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
     if (needs[0]) dx[0] = reduce(0, dy);
@@ -108,7 +108,7 @@ struct FloorDivide : BinaryOp<kernels::floor_divide> {
   }
 };
 
-/// An op of integers.
+/// A bitwise op of integers.
 template <const kernels::Binary& kernel, Literal name>
 struct OfBits : BinaryOp<kernel> {
   static constexpr std::string_view kName = name.text;
@@ -148,7 +148,7 @@ struct Lerp {
   }
 };
 
-/// value x, where x itself does for 1.
+/// value * x; returns x for value 1.
 Variable scaled(const Variable& x, const Number& value, Where where) {
   return value.kind() == i64 && value.to<int64_t>() == 1 ? x
                                                          : mul({x, where}, {value.real(), where});
@@ -190,7 +190,7 @@ Variable bitwise_or(const Operand& a, const Operand& b) { return run<BitwiseOr>(
 Variable bitwise_xor(const Operand& a, const Operand& b) { return run<BitwiseXor>(a, b); }
 Variable bitwise_not(const Variable& x, Where where) {
   if (x.dtype() == boolean) return logical_not(x, where);
-  // ~x flips every bit: of unsigned ones too.
+  // XOR with all ones flips every bit, for unsigned integers, too.
   return apply(BitwiseXor{}, where, x,
                Variable(Tensor::full({}, x.dtype() == u8 ? 255 : -1, x.dtype(), x.device())));
 }

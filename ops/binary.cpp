@@ -87,8 +87,8 @@ struct Pow : BinaryOp<kernels::pow> {
   SavedOutput<> y{};
   auto saved() { return std::tie(a, b, y); }
 
-  // d/da = b * a^(b-1), and 0 for 0^0: there the power is taken as a^1, which 0 = b multiplies.
-  // d/db = a^b * log(a), and 0 for 0^b with b >= 0.
+  // d/da = b * a^(b-1), or 0 for 0^0, where the power is computed as a^1 and multiplied by b = 0.
+  // d/db = a^b * log(a), or 0 for 0^b with b >= 0.
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
     const Variable a_zero = a() == 0;
@@ -104,7 +104,7 @@ struct Pow : BinaryOp<kernels::pow> {
   }
 };
 
-// a^n for a plain number n.
+// a^n for a number n.
 struct PowNumber {
   static constexpr std::string_view kName = "pow";
   Number exponent;
@@ -124,8 +124,8 @@ struct PowNumber {
   }
 };
 
-// dx = dy where a > b, half of it where they are equal: linear in dy, and constant in a and b
-// wherever it has a derivative.
+// dx = dy where a > b and dy / 2 where a = b: linear in dy, and constant in a and b wherever the
+// derivative exists.
 struct LargerGradient {
   static constexpr std::string_view kName = "larger_gradient";
   SavedInput<1> a{};
@@ -193,7 +193,7 @@ struct Atan2 : BinaryOp<kernels::atan2> {
   }
 };
 
-// a - b * q with q = trunc(a / b), which is constant wherever there is a derivative.
+// y = a - b * q with q = trunc(a / b), which is constant wherever the derivative exists.
 struct Fmod : BinaryOp<kernels::fmod> {
   static constexpr std::string_view kName = "fmod";
   SavedInput<0, /*for*/ 1> a{};
@@ -205,7 +205,7 @@ struct Fmod : BinaryOp<kernels::fmod> {
     if (needs[0]) dx[0] = reduce(0, dy);
     if (needs[1]) {
       const Variable quotient = [&] {
-        NoGrad constant;  // rounded: a / b may round up to the next whole number
+        NoGrad constant;  // rounded, because a / b may round up to the next integer
         const DType wide = compute_dtype(dy.dtype());
         const Variable a = this->a().to(wide), b = this->b().to(wide);
         return round((a - fmod(a, b)) / b);

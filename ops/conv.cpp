@@ -18,7 +18,7 @@
 namespace tapegrad {
 namespace {
 
-/// Those of the direct algorithm, products with padding included.
+/// Floating-point operations of the direct algorithm, including products with padding.
 int64_t conv_flops(const Tensor& y, const Tensor& weight) {
   const Shape& w = weight.shape();
   return 2 * y.numel() * w[1] * w[2] * w[3];
@@ -50,9 +50,10 @@ namespace {
 constinit std::atomic<ConvAlgorithm> algorithm_now{ConvAlgorithm::kAuto};
 constinit std::atomic<ConvLayout> layout_now{ConvLayout::kBlocked};
 
-// A convolution is linear in x and in the weight. With <dy, conv(x, w)> = f(dy, x, w), linear in
-// each of the three, the three ops below are the gradients of f in dy, x and w; the gradients of
-// each are the other two. So any order comes from one another.
+// A convolution is linear in x and in the weight. f(dy, x, w) = <dy, conv(x, w)> is linear in each
+// argument. The three ops below are the gradients of f with respect to dy, x and w, and the
+// gradients of each of them are the other two. Gradients of any order are therefore composed of
+// these ops.
 Variable backward_input(const Variable& dy, const Variable& weight, const Conv2dOptions& options,
                         const Shape& x);
 Variable backward_weight(const Variable& dy, const Variable& x, const Conv2dOptions& options,
@@ -146,7 +147,7 @@ struct Conv2dRelu : Conv2d {
   }
 };
 
-/// The transposed convolution: spreads dy back over the image.
+/// The gradient with respect to x: a transposed convolution of dy.
 struct Conv2dBackwardInput {
   static constexpr std::string_view kName = "conv2d_backward_input";
   Conv2dOptions options;
@@ -171,7 +172,7 @@ struct Conv2dBackwardInput {
   }
 };
 
-/// The correlation of dy with the image.
+/// The gradient with respect to the weight: the correlation of dy with x.
 struct Conv2dBackwardWeight {
   static constexpr std::string_view kName = "conv2d_backward_weight";
   Conv2dOptions options;
@@ -211,14 +212,14 @@ Size2d count_patches(std::string_view op, const Shape& image, const UnfoldOption
 struct Unfold {
   static constexpr std::string_view kName = "unfold";
   UnfoldOptions options;
-  Shape shape{};  // of x
+  Shape shape{};  // shape of x
 
   Tensor forward(const Tensor& x) {
     require_images(kName, x.shape());
     shape = x.shape();
     const Size2d patches = count_patches(kName, shape, options);
     const Size2d kernel = options.kernel_size;
-    // numel() because it does not overflow
+    // uses numel() to detect overflow
     Tensor y = x.empty_like({shape[0], numel({shape[1], kernel.height, kernel.width}),
                              numel({patches.height, patches.width})});
     kernels::unfold(x.contiguous(), options, y);
@@ -326,7 +327,7 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
   if (const Shape to = shape(padding, extra);
       extra.height < stride.height && extra.width < stride.width) {
     y = apply(Conv2dBackwardInput{forward, to}, where, x, weight);
-  } else {  // a convolution of y has more windows than x has pixels: cut y out of the whole
+  } else {  // the convolution of y has more windows than x has pixels: crop y from the whole
     const Conv2dOptions whole{stride, 0, dilation, groups};
     y = pad(apply(Conv2dBackwardInput{whole, shape(0, 0)}, where, x, weight),
             {-padding.width, extra.width - padding.width, -padding.height,

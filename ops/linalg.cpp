@@ -1,4 +1,4 @@
-// Solving: LU factors, triangles, Cholesky factors.
+// Solvers of ops/linalg.h: LU, triangular and Cholesky.
 #include "ops/linalg.h"
 
 #include "core/tape/internal/call_line.h"
@@ -32,7 +32,7 @@ using namespace detail;
 
 constexpr std::string_view kSingular = "the matrix is singular";
 
-/// P L U, by columns.
+/// The factors of A = P L U, stored by columns.
 struct Factors {
   Tensor lu{}, pivots{}, info{};
 
@@ -41,14 +41,14 @@ struct Factors {
     pivots = Tensor::empty({lu.shape()[0], lu.shape()[1]}, i32, x.device());
     kernels::lu_factor(lu, pivots, info);
   }
-  /// A^-1 b, or A^-T b.
+  /// A^-1 b, or A^-T b if transposed.
   Tensor solve(const Tensor& b, bool transposed) const {
     Tensor x = by_columns(b);
     kernels::lu_solve(lu, pivots, transposed, x);
     return by_rows(x, b.shape());
   }
   Variable diagonal() const { return tapegrad::diagonal(Variable(lu), 0, 1, 2); }
-  /// Of the permutation: 1, or -1 after an odd number of exchanges.
+  /// The sign of the permutation: 1, or -1 after an odd number of exchanges.
   Variable parity() const {
     const Variable unmoved = arange(1, lu.shape()[1] + 1, 1, {.dtype = i32, .device = lu.device()});
     const Variable swaps = sum(ne(Variable(pivots), unmoved), {1});
@@ -110,8 +110,8 @@ struct Det {
     const Factors factors(x);
     return reshape(prod(factors.diagonal(), 1) * factors.parity(), front_of(x.shape())).value();
   }
-  // dA = dy times the cofactors: y A^-T, or for a singular matrix, with A = U S V^T,
-  // det(U) det(V) U C V^T, where C has the products of the other singular values.
+  // dA = dy times the cofactor matrix, which is y A^-T; for a singular A = U S V^T it is det(U)
+  // det(V) U C V^T, where C contains the products of the other singular values.
   Variable backward(const Variable& dy) const {
     const Variable x = this->x(), y = this->y();
     if (!any(eq(y, 0)).item()) return as_factor(dy * y) * mT(inv(x));
@@ -156,7 +156,7 @@ struct SolveTriangular {
     kernels::triangular_solve(by_columns(a), {upper, /*transposed=*/false, unit}, x);
     return by_rows(x, b.shape());
   }
-  // dB = A^-T dX, dA = -dB X^T where A is read
+  // dB = A^-T dX, dA = -dB X^T in the triangle of A that is read
   std::array<Variable, 2> backward(const Variable& dx, Needs needs) const {
     const Variable db = solve_triangular(mT(a()), dx, {.upper = !upper, .unitriangular = unit});
     if (!needs[0]) return {Variable(), db};
@@ -263,7 +263,7 @@ void catalog_linalg_composed(Catalog& catalog);
 
 namespace {
 
-/// Arguments of ops that not every matrix suits.
+/// Example arguments for ops that do not accept every matrix.
 Variable example_matrix(DType dtype) { return Variable(eye(2, 2, {.dtype = dtype})); }
 Arguments one_example(DType dtype) { return {.inputs = {example_matrix(dtype)}}; }
 Arguments two_examples(DType dtype) {

@@ -65,7 +65,7 @@ struct Linear {
     kernels::linear(rows, weight, bias, relu, y);
     return x.rank() == 2 ? y : of_input(y);
   }
-  /// [rows, out] as results lie.
+  /// Reshapes [rows, out] to the shape of the result.
   Tensor of_input(const Tensor& y) const {
     Shape to = shape;
     to[to.rank() - 1] = y.shape()[1];

@@ -32,7 +32,7 @@ using namespace detail;
 
 namespace {
 
-// Operators with the line of the caller.
+// Operators that take the caller's location.
 Variable minus(const Variable& a, const Variable& b, Where w) { return sub({a, w}, {b, w}); }
 Variable times(const Variable& a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
 Variable times(double a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
@@ -96,7 +96,7 @@ Variable huber_loss(const Variable& x, const Variable& target, double delta, Red
 
 namespace {
 
-/// The dimension of the classes: 1, or 0 of a single example.
+/// The dimension of the classes: 1, or 0 for a single example.
 int class_dim(const Shape& shape) { return shape.rank() == 1 ? 0 : 1; }
 
 Shape without_classes(const Shape& shape) {
@@ -106,7 +106,7 @@ Shape without_classes(const Shape& shape) {
   return rest;
 }
 
-/// Checks what class losses share.
+/// Checks the arguments common to class losses.
 void check_class_loss(std::string_view op, const Variable& x, const Variable& weight) {
   check_floats(op, x);
   if (x.rank() == 0) fail<ShapeError>(op, ": the input has no class dimension");
@@ -119,7 +119,7 @@ void check_class_loss(std::string_view op, const Variable& x, const Variable& we
   check_same_device(op, x.value(), weight.value());
 }
 
-/// Class ids as contiguous int64, all of them valid.
+/// Class ids as contiguous int64. Throws unless all are valid.
 Tensor checked_classes(std::string_view op, const Variable& x, const Variable& target,
                        int64_t ignore_index) {
   const Shape expected = without_classes(x.shape());
@@ -134,7 +134,7 @@ Tensor checked_classes(std::string_view op, const Variable& x, const Variable& t
   return ids;
 }
 
-/// The classes made the last dimension, and back.
+/// Moves the classes to the last dimension.
 Tensor classes_last(const Tensor& x) {
   if (x.rank() < 3) return x.contiguous();
   Layout layout = x.layout();
@@ -159,15 +159,15 @@ Tensor classes_back(const Tensor& x) {
   return x.with_layout(layout).contiguous();
 }
 
-/// Cross entropy with class ids: log_softmax, the pick and the reduction in one.
+/// Cross entropy with class ids: log_softmax, selection and reduction in one op.
 struct CrossEntropy {
   static constexpr std::string_view kName = "cross_entropy";
   Tensor target;  // int64
-  Tensor weight;  // of the type x is computed in, or empty
+  Tensor weight;  // in the compute type of x, or empty
   CrossEntropySpec spec;
   Reduction reduction;
   SavedInput<0> x{};
-  Tensor statistics{};  // of each row the maximum and the log of the sum
+  Tensor statistics{};  // per row: the maximum and the log of the sum
   Tensor scale{};       // of the mean: 1 / the sum of the targets' weights
   auto saved() { return std::tie(x); }
 
@@ -221,7 +221,7 @@ struct CrossEntropy {
   }
 };
 
-/// Targets given as probabilities.
+/// Cross entropy with class probabilities.
 Variable soft_cross_entropy(const Variable& x, const Variable& target,
                             const CrossEntropyOptions& options, Where where) {
   const ErrorLine line(where);
@@ -291,7 +291,8 @@ Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions opti
 
 namespace {
 
-/// One element loss of a probability; its derivative by x divides by at least 1e-12, as PyTorch's.
+/// The element loss of a probability. Its derivative with respect to x divides by at least 1e-12,
+/// as in PyTorch.
 struct BinaryCrossEntropy {
   static constexpr std::string_view kName = "binary_cross_entropy";
   SavedInput<0> x{};

@@ -44,8 +44,8 @@ Tensor invstd_of(const Tensor& var, double eps) {
 
 Tensor contiguous_or_empty(const Tensor& x) { return x ? x.contiguous() : x; }
 
-/// The gradients by the formula, where x_hat = (x - mean) * invstd and both are recorded:
-/// dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * weight.
+/// The gradient by recorded ops, with x_hat = (x - mean) * invstd: dx = invstd * (g - mean(g) -
+/// x_hat * mean(g * x_hat)), g = dy * weight.
 Variable dx_by_formula(const Variable& x_hat, const Variable& invstd, const Variable& g,
                        const Dims& dims) {
   return invstd * (g - mean(g, dims, true) - x_hat * mean(g * x_hat, dims, true));
@@ -57,7 +57,7 @@ struct BatchNorm {
   bool training;
   double eps;
   Tensor invstd{};
-  DType parameters = f32;  // of weight and bias
+  DType parameters = f32;  // dtype of weight and bias
   SavedInput<0, 0, 1> x{};
   SavedInput<1, 0> weight{};
   auto saved() { return std::tie(x, weight); }
@@ -68,7 +68,7 @@ struct BatchNorm {
     return {shape[0], shape[1], size};
   }
 
-  /// As kernels take them.
+  /// A parameter in the dtype and layout of the kernels.
   Tensor wide(const Tensor& parameter) const {
     return parameter ? parameter.to(mean.dtype()).contiguous() : parameter;
   }
@@ -270,7 +270,7 @@ void move_towards(Variable running, const Variable& now, double momentum) {
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight, const Variable& bias, BatchNormOptions options,
                     Where where) {
-  if (is_autocast_enabled()) [[unlikely]] {  // a sixteen-bit model may meet a float32 input
+  if (is_autocast_enabled()) [[unlikely]] {  // a sixteen-bit model may have a float32 input
     const AutocastOff off;
     const DType wide = statistics_dtype(x.dtype());
     return batch_norm(x, running_mean, running_var, weight ? weight.to(wide, where) : weight,
@@ -284,7 +284,8 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
     mean = Tensor::empty({x.shape()[1]}, wide, x.device());
     var = mean.empty_like(mean.shape());
   } else {
-    mean = running_mean.value().to(wide).clone();  // later changes do not reach backward
+    mean = running_mean.value().to(wide).clone();  // copied, so that later updates do not reach
+                                                   // backward
     var = running_var.value().to(wide);
   }
   const Variable y =

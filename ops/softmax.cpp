@@ -42,7 +42,7 @@ struct Softmax {
     dim = normalize_dim(kName, dim, x.rank());
     return run_along(x, dim, [&](Tensor& y) { kernels::softmax(around(x, dim), y); });
   }
-  // dx = y * (dy - sum(y * dy)), the sum along dim
+  // dx = y * (dy - sum(y * dy)), with the sum along dim.
   Variable backward(const Variable& dy) const {
     const Variable y = this->y();
     if (is_recording()) return y * (dy - sum(y * dy, {dim}, /*keepdim=*/true));
@@ -63,7 +63,7 @@ struct LogSoftmax {
     dim = normalize_dim(kName, dim, x.rank());
     return run_along(x, dim, [&](Tensor& y) { kernels::log_softmax(around(x, dim), y); });
   }
-  // dx = dy - exp(y) * sum(dy), the sum along dim
+  // dx = dy - exp(y) * sum(dy), with the sum along dim.
   Variable backward(const Variable& dy) const {
     const Variable y = this->y();
     if (is_recording()) return dy - exp(y) * sum(dy, {dim}, /*keepdim=*/true);

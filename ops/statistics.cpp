@@ -54,7 +54,7 @@ VarMean var_mean(const Variable& x, const Dims& dims, VarOptions options, Where 
 
 namespace {
 
-/// Weights of observations: empty when none are given.
+/// The product of all weights of observations; empty if none is given.
 Variable observation_weights(const CovOptions& options, int64_t count, DType dtype) {
   const auto check = [&](const char* name, const Variable& w) {
     if (!w) return;
@@ -87,7 +87,7 @@ Variable cov(const Variable& input, CovOptions options, Where where) {
   const Variable x = input.rank() == 2 ? floats : reshape(floats, {1, input.numel()}, where);
   const int64_t count = x.size(1);
   const Variable w = observation_weights(options, count, x.dtype());
-  // The divisor is the weight less what the means have taken of it.
+  // The divisor is the total weight minus the weight that the means use up.
   const Variable total = w ? sum(w) : full({}, count, {.dtype = x.dtype(), .device = x.device()});
   const Variable taken = w && options.aweights
                              ? sum(w * options.aweights.to(x.dtype())) / total * options.correction
@@ -122,7 +122,7 @@ Variable bincount(const Variable& x, const Variable& weights, int64_t minlength,
     const auto smallest = range.min.value().number().to<int64_t>(),
                largest = range.max.value().number().to<int64_t>();
     if (smallest < 0) fail<ArgumentError>("bincount: a number is ", smallest);
-    if (largest == std::numeric_limits<int64_t>::max())  // one more is no size
+    if (largest == std::numeric_limits<int64_t>::max())  // the number of bins would overflow
       fail<ArgumentError>("bincount: a number is ", largest);
     size = std::max(size, largest + 1);
   }
@@ -149,7 +149,7 @@ Variable histc(const Variable& x, int64_t bins, double min, double max, Where wh
   }
   const Variable bin = floor((values - min) * (double(bins) / (max - min)));
   const Variable inside = logical_and(ge(values, min), le(values, max));
-  // What is outside falls into a bin of its own, which is dropped.
+  // Elements outside of the range are counted in an extra bin, which is dropped.
   const Variable index = tapegrad::where(inside, minimum(bin, double(bins - 1)), double(bins));
   return narrow(bincount(index.to(i64), {}, bins + 1, where), 0, 0, bins).to(x.dtype());
 }

@@ -30,7 +30,7 @@ using namespace detail;
 
 namespace {
 
-/// The result of no slope: its gradient is zero.
+/// An op with zero derivative.
 template <const kernels::Unary& kernel>
 struct FlatOp : UnaryOp<kernel> {
   Variable backward(const Variable&) const { return {}; }
@@ -98,7 +98,7 @@ struct Rsqrt : UnaryOp<kernels::rsqrt> {
   static constexpr std::string_view kName = "rsqrt";
   SavedOutput<> y{};
   auto saved() { return std::tie(y); }
-  Variable backward(const Variable& dy) const {  // -x^(-3/2) / 2
+  Variable backward(const Variable& dy) const {  // dx = -dy x^(-3/2) / 2
     const Variable root = y();
     return dy * (root * root * root * -0.5);
   }
@@ -215,8 +215,8 @@ struct Clamp {
 struct ClampInPlace {
   static constexpr std::string_view kName = "clamp_";
   Number min, max;
-  bool keep;      // for the gradient
-  Tensor x = {};  // as it was
+  bool keep;      // keep x for the gradient
+  Tensor x = {};  // x before the write
 
   void write(const Tensor& old, Tensor& y) {
     if (keep) x = old.clone();
@@ -244,7 +244,7 @@ struct IsFinite {
   Tensor forward(const Tensor& x) const { return test(kernels::isfinite, x); }
 };
 
-/// Whole numbers are what they would be rounded to.
+/// Rounding leaves integers unchanged.
 template <typename Op>
 Variable rounded(const Variable& x, Where where) {
   return is_float(x.dtype()) ? apply(Op{}, where, x) : clone(x, where);
@@ -265,7 +265,7 @@ void check_bounds(std::string_view op, const ClampOptions& options) {
     fail<ArgumentError>(op, ": a bound is NaN");
 }
 
-/// The dtype that holds x and the bounds that were given.
+/// The dtype that holds x and the given bounds.
 DType clamp_dtype(const Variable& x, const ClampOptions& options) {
   DType dtype = x.dtype();
   if (is_bound(options.min)) dtype = promote(dtype, options.min);

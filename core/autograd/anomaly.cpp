@@ -14,7 +14,7 @@ constexpr unsigned char kNan = 1, kInfinity = 2;
 
 using detail::NonFinite;
 
-/// The elements in row-major order, on the host; calls visit(T) until it returns false.
+/// Calls visit(T) for the elements of x in row-major order, on the host, until it returns false.
 template <typename Visit>
 void visit_floats(const Tensor& x, const Visit& visit) {
   if (!x || !is_float(x.dtype())) return;
@@ -26,7 +26,7 @@ void visit_floats(const Tensor& x, const Visit& visit) {
   });
 }
 
-/// "[1, 2] of [4, 5]"
+/// Position and shape of an element, such as "[1, 2] of [4, 5]".
 std::string place(int64_t element, const Shape& shape) {
   Dims index = shape;
   for (int i = shape.rank() - 1; i >= 0; --i) {
@@ -40,7 +40,7 @@ std::string place(int64_t element, const Shape& shape) {
   return text.text();
 }
 
-/// What y has and nothing before it had, with its place: "a NaN at [1] of [4]".
+/// The first non-finite value of y of a kind that `before` lacks, such as "a NaN at [1] of [4]".
 std::optional<std::string> describe_made(NonFinite before, unsigned char wanted, const Tensor& y) {
   std::optional<std::string> made;
   const bool nan = (wanted & kNan) != 0 && !before.nan;
@@ -74,7 +74,9 @@ NonFinite detail::find_non_finite(const Tensor& x) {
 
 void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) {
   const Node* running = running_node();
-  if (running != nullptr && !is_call_line(*running)) return;  // a rule: its gradients are looked at
+  if (running != nullptr && !is_call_line(*running))
+    return;  // rules: check_made_by_rule() checks
+             // the gradients
   const unsigned char wanted = running != nullptr ? context.anomaly & kNan : context.anomaly;
   if (const auto made = describe_made(before, wanted, y))
     fail<AutogradError>(op, ": made ", *made, ", from inputs without");
@@ -82,8 +84,8 @@ void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) 
 
 void detail::check_made_by_rule(const Node& node, std::span<const Variable> incoming,
                                 std::span<const Variable> outgoing) {
-  // A saved infinity makes an infinite gradient by right. A NaN is told even if it comes from a
-  // saved one: here it entered the gradients.
+  // A saved infinity rightfully makes an infinite gradient. A NaN is reported even if a saved
+  // tensor is the cause, because it enters the gradients here.
   struct Saved final : SavedVisitor {
     NonFinite found;
     void on_saved(const Tensor& value) override { found = both(found, find_non_finite(value)); }

@@ -11,7 +11,8 @@
 #include "core/tape/recording.h"
 
 namespace tapegrad {
-/// A checkpointed call. It first notes what is saved and drawn, and later runs again to have it.
+/// A checkpointed call. Its first run records what is saved and drawn; its second run recomputes
+/// the saved tensors.
 class detail::CheckpointScope::Segment final : public SavedStore, public DrawObserver {
  public:
   Segment(const std::vector<Variable>& inputs, Run run)
@@ -138,13 +139,13 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
   const DType autocast_dtype_;
   std::vector<Input> inputs_;
   std::vector<Saved> saved_;
-  std::vector<uint32_t> read_;  // versions of the inputs of the recorded ops, in their order
+  std::vector<uint32_t> read_;  // versions of the inputs of the recorded ops, in order
   std::vector<RandomState> draws_;
   std::optional<Set<&Context::saved_store>> store_;
   std::optional<Set<&Context::draw_observer>> observer_;
   DrawObserver* outer_observer_ = nullptr;
 
-  std::mutex mutex_;  // two losses may need the values at once
+  std::mutex mutex_;  // two backward passes may need the values at once
   std::vector<Tensor> values_;
   size_t next_draw_ = 0, next_read_ = 0;
   bool again_ = false, done_ = false;

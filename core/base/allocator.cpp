@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t(2) << 20;
 
-/// Eight classes between two powers of two: at most an eighth is wasted.
+/// Eight size classes between consecutive powers of two: at most an eighth of a block is wasted.
 size_t size_class(size_t bytes) {
   if (bytes <= 1024) return 1024;
   const size_t step = std::bit_floor(bytes - 1) / 8;
@@ -34,7 +34,7 @@ void* system_allocate(size_t bytes) {
   void* block = std::aligned_alloc(huge ? kHugePage : kAlignment,
                                    huge ? (bytes + kHugePage - 1) / kHugePage * kHugePage : bytes);
 #ifdef __linux__
-  if (huge && block != nullptr) madvise(block, bytes, MADV_HUGEPAGE);  // a hint; may be refused
+  if (huge && block != nullptr) madvise(block, bytes, MADV_HUGEPAGE);  // a hint that may be refused
 #endif
   return block;
 }
@@ -129,7 +129,7 @@ class CpuAllocator final : public Allocator {
   MemoryStats stats_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// Never destroyed: tensors in static variables may die after everything else.
+/// Never destroyed: tensors in static variables may be destroyed after all other objects.
 CpuAllocator& cpu_allocator() {
   static CpuAllocator& instance = *new CpuAllocator;
   return instance;
@@ -137,7 +137,7 @@ CpuAllocator& cpu_allocator() {
 
 constinit std::atomic<Allocator*> allocators[kDeviceTypeCount]{};
 
-/// Of a device that is not the CPU; null when it has none.
+/// The allocator of a device other than the CPU; null if it has none.
 Allocator* find_allocator(DeviceType type) {
   Allocator* set = allocators[int(type)].load(std::memory_order_acquire);
   if (set == nullptr && type == DeviceType::kCuda) return backends::cuda::allocator();

@@ -14,11 +14,12 @@ namespace {
 
 constexpr size_t kInlineBytes = 1024 - sizeof(Storage);
 
-// Of all storages: few are ever put in order. Held while memory is found for that, which may end a
-// recording (core/autograd/internal/capture.h) and with it other packed values.
+// One lock for all storages, because unpacking is rare. Held while memory is allocated for
+// unpacking, which may end a recording (core/autograd/internal/capture.h) and thereby unpack
+// further storages.
 constinit std::recursive_mutex packing;
 
-/// Those that are packed, of all devices but the CPU. Never destroyed: tensors may outlive it.
+/// The packed storages of all devices except the CPU. Never destroyed: tensors may outlive the set.
 std::unordered_set<const Storage*>& packed_elsewhere() {
   static auto& storages = *new std::unordered_set<const Storage*>;
   return storages;
@@ -65,7 +66,7 @@ void Storage::set_packed(const Packing& order) {
     pool_free(header, sizeof(Storage));
     throw;
   }
-  const std::lock_guard lock(packing);  // of packed_elsewhere()
+  const std::lock_guard lock(packing);  // guards packed_elsewhere()
   if (device_.type != DeviceType::kCpu) packed_elsewhere().insert(this);
   data_.store(nullptr, std::memory_order_release);
 }
@@ -105,7 +106,7 @@ void Storage::destroy(Storage* storage) {
     return pool_free(storage, bytes);
   }
   if (storage->is_packed()) {
-    const std::lock_guard lock(packing);  // another thread's unpack_all() may know it
+    const std::lock_guard lock(packing);  // another thread's unpack_all() may use this storage
     if (storage->packed_ != nullptr) storage->forget_packed();
   }
   if (storage->wrapped_) {

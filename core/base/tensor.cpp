@@ -14,7 +14,7 @@ int64_t byte_size(int64_t numel, const Shape& shape, DType dtype) {
   return bytes;
 }
 
-/// Written in place: a temporary would be copied.
+/// Written in place to avoid copying a temporary.
 void set_contiguous(Layout& layout, const Shape& shape) {
   layout.shape = shape;
   layout.strides = shape;
@@ -38,7 +38,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
 
 Tensor Tensor::empty_like() const {
   Tensor tensor;
-  tensor.numel_ = numel_;  // checked when this was made
+  tensor.numel_ = numel_;  // checked when *this was made
   tensor.storage_ = Storage::create(size_t(byte_size(numel_, shape(), dtype_)), device());
   tensor.dtype_ = dtype_;
   set_contiguous(tensor.layout_, shape());

@@ -15,10 +15,10 @@ namespace {
 constinit std::atomic<void (*)()> loaders[kDeviceTypeCount] = {&backends::cpu::register_kernels,
                                                                &backends::cuda::register_kernels};
 
-/// What the cold paths share. Never destroyed: kernels may run while the program ends.
+/// State of the cold paths. Never destroyed: kernels may run while the program ends.
 struct Shared {
-  std::recursive_mutex mutex;  // a loader registers kernels while it is held
-  std::vector<std::atomic<KernelTable::AnyFunction>*> filled;  // the slots that are not empty
+  std::recursive_mutex mutex;  // recursive: held while a loader registers kernels
+  std::vector<std::atomic<KernelTable::AnyFunction>*> filled;  // slots that are not empty
   std::vector<DispatchLog*> logs;                              // those that live
 };
 
@@ -33,7 +33,7 @@ void load_backend(DeviceType device) {
   try {
     loader();
   } catch (...) {
-    loaders[int(device)] = loader;  // the next call hears why as well
+    loaders[int(device)] = loader;  // so that the next call reports the error again
     throw;
   }
 }
@@ -48,7 +48,7 @@ void KernelTable::set(DeviceType device, DType dtype, AnyFunction function) {
   slots_[int(device)][int(dtype)] = nullptr;
 }
 
-// Without the lock: ops ask it on their way.
+// Does not lock, because ops call it on their hot path.
 bool KernelTable::has(DeviceType device, DType dtype) const {
   auto& function = const_cast<AnyFunction&>(registered_[int(device)][int(dtype)]);
   return std::atomic_ref(function).load(std::memory_order_acquire) != nullptr;

@@ -22,7 +22,7 @@ double now() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-/// The names live as long as the program.
+/// A finished span. The names live as long as the program.
 struct Event {
   std::string_view op;
   const std::string* part;
@@ -55,13 +55,13 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-/// A part of the model: all its entries taken together, and each of them.
+/// The entries of a module and their sum.
 struct Part {
   ProfileEntry sum;
   std::vector<ProfileEntry> entries;
 };
 
-/// Both in the order of their times, as the entries are.
+/// Groups entries by module; modules and their entries stay ordered by time.
 std::vector<Part> by_part(const std::vector<ProfileEntry>& entries) {
   std::vector<Part> parts;
   for (const ProfileEntry& entry : entries) {
@@ -96,11 +96,11 @@ struct Profiler::Record {
   void* before = nullptr;
   bool watching = true;
   std::vector<Open> open = {};
-  int kernels = 0;  // that run, one within another
+  int kernels = 0;  // number of nested kernels that are running
   std::vector<Event> events = {};
   std::map<std::tuple<const std::string*, std::string_view, Pass>, ProfileEntry> sums = {};
 
-  /// Rules and updates are seen as a whole.
+  /// Whether nested spans are ignored: rules and updates are measured as a whole.
   bool is_closed() const { return !open.empty() && open.back().event.pass != Pass::kForward; }
   void finish() {
     Open done = open.back();
@@ -134,13 +134,15 @@ void OpSpan::begin(std::string_view op, Pass pass, const std::string* part) {
   auto& record = *static_cast<Profiler::Record*>(detail::context.profile);
   if (record.is_closed()) return;
   if (part == nullptr) part = current_scope();
-  if (pass == Pass::kUpdate) op = *intern_scope(op);  // the optimizer may be gone by then
+  if (pass == Pass::kUpdate)
+    op = *intern_scope(op);  // copied, because the optimizer may be
+                             // destroyed earlier
   record.open.push_back({{.op = op, .part = part, .pass = pass, .begin = now()}});
   record_ = &record;
 }
 
 void OpSpan::end() {
-  // The profiler may have been stopped, or another begun, while the op ran.
+  // The profiler may have been stopped, or another one started, while the op ran.
   auto* record = static_cast<Profiler::Record*>(record_);
   if (detail::context.profile == record_ && !record->open.empty()) record->finish();
 }
@@ -153,7 +155,7 @@ KernelSpan::KernelSpan(const KernelWork& work) : record_(detail::context.profile
 KernelSpan::~KernelSpan() { --static_cast<Profiler::Record*>(record_)->kernels; }
 
 std::vector<ProfileEntry> Profiler::entries() const {
-  // Equal names need not be one string.
+  // Equal names may be different strings.
   std::map<std::tuple<std::string, std::string, Pass>, ProfileEntry> merged;
   for (const auto& [key, sum] : record_->sums) {
     const auto& [part, op, pass] = key;

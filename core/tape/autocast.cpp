@@ -9,14 +9,14 @@
 
 namespace tapegrad {
 
-/// The type, and the casts of parameters so far.
+/// The dtype of a scope and the casts of parameters so far.
 class detail::AutocastScope {
  public:
   explicit AutocastScope(DType dtype) : dtype(dtype) {}
 
   Variable cast(const Variable& x, Where where) {
-    // A checkpoint has to see the same casts again, and what is not recorded has no history to
-    // share.
+    // Not cached: a checkpoint must see the same casts again, and unrecorded casts have no history
+    // to share.
     if (!x.is_leaf() || !x.requires_grad() || !is_recording() || context.saved_store != nullptr)
       return x.to(dtype, where);
     Cast& known = casts_[x.edge().node.get()];
@@ -30,7 +30,7 @@ class detail::AutocastScope {
 
  private:
   struct Cast {
-    Variable of;  // keeps the leaf, and with it the key
+    Variable of;  // keeps the leaf, and with it the key, alive
     Tensor value;
     uint32_t version = 0;
     int64_t recorded = 0;  // a graph makes its own casts

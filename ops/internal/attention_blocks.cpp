@@ -18,7 +18,7 @@ using namespace detail;
 
 namespace {
 
-/// The first dimensions: all but the last `count`.
+/// The leading dimensions: all except the last `count`.
 Shape without_last(const Shape& shape, int count) {
   Shape first;
   for (int i = 0; i + count < shape.rank(); ++i) first.push_back(shape[i]);
@@ -106,7 +106,7 @@ Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
   Variable whole;
   if (mask) {
     if (mask.dtype() != boolean && mask.dtype() != query.dtype()) return {};
-    whole = expand(mask, of_scores);  // a wrong shape is its error
+    whole = expand(mask, of_scores);  // throws the error for a wrong shape
   }
   kernels::ShareDropout dropout{.p = options.dropout_p};
   if (dropout.p > 0) dropout.state = generator.draw(uint64_t(numel(of_scores)));

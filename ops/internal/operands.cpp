@@ -73,7 +73,7 @@ void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a)
     fail<ShapeError>(kernel.name(), ": ", b.shape(), " does not fit in place into ", a.shape());
   const bool same_layout = a.strides() == b.strides() && a.layout().offset == b.layout().offset &&
                            a.shape() == b.shape();
-  // Elements of a would be overwritten before b's are read.
+  // Otherwise elements of a would be overwritten before b's are read.
   if (a.shares_storage(b) && !same_layout) return kernel(a, b.clone(), a);
   kernel(a, b, a);
 }

@@ -34,7 +34,7 @@ struct Order {
   int64_t operator[](int64_t i) const { return backwards ? steps - 1 - i : i; }
 };
 
-/// Entry t along the first dimension of a contiguous tensor, or nothing of nothing.
+/// Entry t along the first dimension of a contiguous tensor; empty for an empty tensor.
 Tensor at(const Tensor& x, int64_t t) {
   if (!x) return {};
   Shape shape;
@@ -47,8 +47,8 @@ Tensor contiguous_or_empty(const Variable& dy) {
   return dy.value_or_empty() ? dy.value().contiguous() : Tensor();
 }
 
-/// Of w_hh: the gradients of the products, transposed, times the state before each step; all steps
-/// but the first in one product.
+/// The gradient of w_hh: transposed gradients of the products times the state before each step. All
+/// steps except the first are one product.
 Variable weight_gradient(const Variable& dproducts, const Variable& h, const Variable& h0,
                          bool backwards) {
   const int64_t steps = h.size(0), rest = steps - 1;
@@ -60,7 +60,7 @@ Variable weight_gradient(const Variable& dproducts, const Variable& h, const Var
   return product(later, before) + first;
 }
 
-// What a gradient of the gradient is taken of: the same by ops that each have a gradient.
+// Composed of differentiable ops, for gradients of the gradient.
 
 std::vector<Variable> lstm_by_ops(const std::vector<Variable>& inputs, bool backwards) {
   const Variable &from_input = inputs[0], &w_hh = inputs[3];
@@ -76,7 +76,8 @@ std::vector<Variable> lstm_by_ops(const std::vector<Variable>& inputs, bool back
   return {stack(states, 0), c};
 }
 
-/// The bias is left out of `inputs` if there is none.
+/// Composed of differentiable ops, for gradients of the gradient. `inputs` omits the bias if there
+/// is none.
 std::vector<Variable> gru_by_ops(const std::vector<Variable>& inputs, bool backwards) {
   const Variable &from_input = inputs[0], &w_hh = inputs[2];
   const Variable b_hh = inputs.size() > 3 ? inputs[3] : Variable();
@@ -97,7 +98,7 @@ std::vector<Variable> gru_by_ops(const std::vector<Variable>& inputs, bool backw
 struct LstmSequence {
   static constexpr std::string_view kName = "lstm";
   bool backwards;
-  SavedInput<0> from_input{};  // for gradients of the gradient only
+  SavedInput<0> from_input{};  // only for gradients of the gradient
   SavedInput<1> h0{};
   SavedInput<2> c0{};
   SavedInput<3> w_hh{};
@@ -169,7 +170,7 @@ struct LstmSequence {
 struct GruSequence {
   static constexpr std::string_view kName = "gru";
   bool backwards;
-  SavedInput<0> from_input{};  // this and the bias for gradients of the gradient only
+  SavedInput<0> from_input{};  // this and the bias: only for gradients of the gradient
   SavedInput<1> h0{};
   SavedInput<2> w_hh{};
   SavedInput<3> b_hh{};

@@ -54,10 +54,10 @@ void Capture::record(const std::function<void()>& fn) {
   if (!ready_ && !lost_) check_watched(/*wait=*/true);
 }
 
-/// fn has run to its end.
+/// Called after fn has returned.
 void Capture::finish() {
   settle();
-  if (!recording_) return;  // there was no memory for it
+  if (!recording_) return;  // recording ended early, for lack of memory
   for (Gradient& gradient : gradients_) gradient.result = leaf_of(gradient.leaf).gradient();
   for (Operand& operand : operands_) {
     operand.is_written = operand.tensor.storage().version() != operand.version;
@@ -71,7 +71,7 @@ void Capture::finish() {
   ready_ = true;
 }
 
-/// Runs what was recorded so far, and goes on without recording.
+/// Executes the work recorded so far and continues without recording.
 void Capture::execute() {
   if (!recording_) return;
   recording_ = false;
@@ -133,7 +133,8 @@ void Capture::on_draw(Generator& generator, RandomState state, uint64_t counters
   });
   if (is_reseeded || is_second) {
     give_up(is_second ? "two generators have one seed" : "the step sets the seed of a generator");
-    return generator.set_state({state.seed, state.offset + counters});  // this draw is made
+    return generator.set_state({state.seed, state.offset + counters});  // this draw is made without
+                                                                        // recording
   }
   if (found == draws_.end()) {
     const size_t at = values_.size();
@@ -184,7 +185,7 @@ void Capture::on_operand(const Tensor& x) {
   operands_.push_back({x, x.storage().version()});
 }
 
-/// The host's part of a run.
+/// Performs the host's part of a run.
 void Capture::prepare() {
   const detail::Set<&detail::Context::draw_observer> unobserved(nullptr);  // draws of the past
   for (const Draws& draws : draws_) {
@@ -206,7 +207,7 @@ void Capture::prepare() {
 
 void Capture::replay() {
   check_watched(/*wait=*/false);
-  // A gradient that is added to has to lie where it did.
+  // A gradient that the graph adds to must be at the recorded address.
   for (const Gradient& gradient : gradients_) {
     if (!gradient.into) continue;
     const Variable now = leaf_of(gradient.leaf).gradient();

@@ -7,7 +7,8 @@
 namespace tapegrad {
 
 const std::string* intern_scope(std::string_view text) {
-  static std::mutex& mutex = *new std::mutex;  // never destroyed: nodes may outlive everything
+  static std::mutex& mutex = *new std::mutex;  // never destroyed: nodes may outlive all other
+                                               // objects
   static auto& names = *new std::set<std::string, std::less<>>;
   const std::lock_guard lock(mutex);
   const auto found = names.find(text);

@@ -14,7 +14,7 @@
 namespace tapegrad {
 namespace {
 
-/// sum += gradient, in place when nobody else can see the sum and nothing is recorded.
+/// sum += gradient; in place if nothing else owns the sum and nothing is recorded.
 void add_to(Variable& sum, Variable&& gradient) {
   if (!sum) {
     sum = std::move(gradient);
@@ -86,14 +86,14 @@ void BackwardPass::add_root(const Variable& root, Variable seed) {
 }
 
 BackwardPass::~BackwardPass() {
-  for (const Pending& pending : heap_) {  // only after an error
+  for (const Pending& pending : heap_) {  // not empty only after an error
     for (Variable& gradient : pending.node->gradients()) gradient = {};
     pending.node->pass_.store(nullptr, std::memory_order_release);
   }
 }
 
 void BackwardPass::enqueue(Node& node) {
-  heap_.push_back({node.number(), &node});  // may fail, so it comes before the node is taken
+  heap_.push_back({node.number(), &node});  // may throw, so it precedes taking the node
   BackwardPass* other = nullptr;
   if (!node.pass_.compare_exchange_strong(other, this, std::memory_order_acquire)) {
     heap_.pop_back();
@@ -103,7 +103,7 @@ void BackwardPass::enqueue(Node& node) {
 }
 
 size_t BackwardPass::find(Leaf& leaf) const {
-  // The leaf's own note saves the search; another pass on another thread may have changed it.
+  // The leaf's cached index saves the search; a pass on another thread may have overwritten it.
   const size_t noted = leaf.place_.load(std::memory_order_relaxed);
   if (noted < leaves_.size() && leaves_[noted].leaf == &leaf) [[likely]]
     return noted;
@@ -151,9 +151,9 @@ void BackwardPass::take_captures(Node& node, std::span<Variable> gradients) {
     if (edge.node.get() == &node) *into = gradients[edge.output];
 }
 
-/// Fills needed_. Every node is younger than its inputs, so that going through those the roots
-/// reach, oldest first, each node's inputs are decided before it; and one that is older than all
-/// captured nodes leads to none.
+/// Fills needed_. Visits the nodes that the roots reach, oldest first. Nodes are younger than their
+/// inputs, so the inputs of a node are decided before the node. A node older than all captured
+/// nodes leads to none of them.
 void BackwardPass::find_needed() {
   uint64_t oldest = UINT64_MAX;
   for (const auto& capture : captures_) oldest = std::min(oldest, capture.first.node->number());
@@ -178,7 +178,7 @@ void BackwardPass::find_needed() {
 }
 
 void BackwardPass::run_rule(Node& node) {
-  if (!captures_.empty() && !needed_[&node]) {  // captured, and nothing else wanted beyond it
+  if (!captures_.empty() && !needed_[&node]) {  // captured, and nothing beyond it is needed
     for (Variable& gradient : node.gradients()) gradient = {};
     return;
   }
@@ -189,11 +189,11 @@ void BackwardPass::run_rule(Node& node) {
       [[unlikely]]
     run_watched(node);
   else
-    node.run(*this);  // sends to older nodes only: this one stays at the front
+    node.run(*this);  // sends only to older nodes, so this node stays at the front of the heap
   if (!options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 
-/// Collects what the rule sends and shows it before it goes on its way.
+/// Collects the gradients that the rule sends and shows them before they are passed on.
 void BackwardPass::run_watched(Node& node) {
   const std::vector<Variable> incoming(node.gradients().begin(), node.gradients().end());
   std::vector<Variable> outgoing;
