@@ -57,6 +57,11 @@ struct OpCase {
 };
 using OpCases = std::vector<OpCase>;
 
+/// For `before`: convolves the first input with an identity kernel. The values stay the same. On
+/// the CPU the result has a packed layout if it has at least 32,768 elements of float32 and a
+/// multiple of 16 channels.
+std::vector<Variable> packed_images(std::vector<Variable> inputs);
+
 /// References of elementwise ops: apply f to each element, or to two broadcast operands.
 Reference elementwise(double (*f)(double));
 Reference elementwise(double (*f)(double, double));

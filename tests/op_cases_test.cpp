@@ -8,6 +8,7 @@
 //   empties    sizes set to 0: a result or a typed error, and gradients of the right shape
 //   operands   a call changes no operand and leaves no node behind
 //   autocast   in a bfloat16 scope, results equal those without it up to the rounding of bfloat16
+//   implementations  see op_implementations_test.cpp
 //
 // The tests run on the default device: with TAPEGRAD_DEVICE=cuda on a GPU, or on the stand-in
 // (tests/cuda_on_host).
@@ -23,122 +24,11 @@
 #include "core/tape/autocast.h"
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
+#include "tests/op_case_run.h"
 #include "tests/op_families.h"
-#include "tests/operand.h"
 
 namespace tapegrad::testing {
 namespace {
-
-using Variables = std::vector<Variable>;
-
-/// One row, with its inputs and its list in one sequence of slots.
-class Case {
- public:
-  explicit Case(const OpCase& row) : row_(row), info_(catalog().find(row.op)) {}
-
-  const OpCase& row() const { return row_; }
-  const OpTraits& traits() const { return info_.traits; }
-  size_t slots() const { return row_.inputs.size() + row_.list.size(); }
-  const Input* slot(size_t i) const {
-    if (i >= row_.inputs.size()) return &row_.list[i - row_.inputs.size()];
-    return row_.inputs[i] ? &*row_.inputs[i] : nullptr;
-  }
-  bool wants_gradient(size_t i) const {
-    const Input* input = slot(i);
-    return input && input->grad && input->fill != Fill::kBool && input->fill != Fill::kIndices;
-  }
-  /// Whether the op updates slot i: the target of an in-place op, or running statistics of
-  /// batch_norm.
-  bool is_updated(size_t i) const {
-    if (info_.traits.inplace && i == 0) return true;
-    return i < info_.inputs.size() && info_.inputs[i].name.starts_with("running_");
-  }
-  bool is_differentiable() const {
-    if (traits().max_order == 0) return false;
-    for (size_t i = 0; i < slots(); ++i)
-      if (wants_gradient(i)) return true;
-    return false;
-  }
-
-  std::vector<Tensor> operands(DType dtype) const {
-    std::vector<Tensor> tensors;
-    for (size_t i = 0; i < slots(); ++i)
-      tensors.push_back(slot(i) ? make_operand(*slot(i), dtype, 17 + 31 * i) : Tensor());
-    return tensors;
-  }
-
-  Arguments arguments(const Variables& in) const {
-    const auto list = in.begin() + std::ptrdiff_t(row_.inputs.size());
-    return {{in.begin(), list}, {list, in.end()}, row_.attributes};
-  }
-
-  /// Calls the op with fixed random numbers. An in-place op writes to a copy.
-  Variables call(const Variables& in) const {
-    Arguments arguments = this->arguments(in);
-    for (size_t i = 0; i < arguments.inputs.size(); ++i)
-      if (is_updated(i) && arguments.inputs[i]) arguments.inputs[i] = clone(arguments.inputs[i]);
-    manual_seed(5);
-    if (row_.before) {
-      const detail::AutocastOff only_the_op;
-      arguments.inputs = row_.before(std::move(arguments.inputs));
-    }
-    Variables results = info_.call(std::move(arguments));
-    const detail::AutocastOff only_the_op;
-    return row_.after ? row_.after(std::move(results)) : results;
-  }
-
- private:
-  const OpCase& row_;
-  const OpInfo& info_;
-};
-
-Variables constants(const std::vector<Tensor>& tensors) {
-  Variables variables;
-  for (const Tensor& x : tensors)
-    variables.push_back(x ? Variable(move_to(default_device(), x)) : Variable());
-  return variables;
-}
-
-/// Returns variables in which the inputs whose gradient is checked are leaves.
-Variables leaves(const Case& c, const std::vector<Tensor>& tensors) {
-  Variables variables = constants(tensors);
-  for (size_t i = 0; i < variables.size(); ++i)
-    if (c.wants_gradient(i) && is_float(variables[i].dtype())) variables[i].requires_grad_();
-  return variables;
-}
-
-struct Results {
-  std::vector<Tensor> values;
-  std::vector<Tensor> gradients;  // of the slots whose gradient is checked
-};
-
-/// Returns the values, and the gradients of <seed, values> for a fixed seed.
-Results run(const Case& c, const std::vector<Tensor>& tensors, bool create_graph = false) {
-  Results results;
-  const Variables in = leaves(c, tensors);
-  Variables xs, ys, seeds;
-  for (const Variable& x : in)
-    if (x && x.requires_grad()) xs.push_back(x);
-  for (const Variable& y : c.call(in)) {
-    results.values.push_back(y.value());
-    if (!y.requires_grad()) continue;
-    ys.push_back(y);
-    const Tensor seed = make_operand({y.shape()}, f64, 99 + ys.size());
-    seeds.push_back(Variable(seed.to(y.dtype()).to(y.device())));
-  }
-  if (ys.empty()) return results;
-  const Variables gradients =
-      grad(ys, xs, seeds, {.create_graph = create_graph, .allow_unused = true});
-  for (size_t i = 0; i < xs.size(); ++i) {
-    if (gradients[i]) {
-      EXPECT_EQ(gradients[i].shape(), xs[i].shape()) << "of the gradient";
-      EXPECT_EQ(gradients[i].dtype(), xs[i].dtype()) << "of the gradient";
-    }
-    results.gradients.push_back(gradients[i] ? gradients[i].value()
-                                             : Tensor::full(xs[i].shape(), 0.0, xs[i].dtype()));
-  }
-  return results;
-}
 
 void test_values(const Case& c) {
   const bool random = c.traits().random || c.row().op.starts_with("empty");
@@ -156,19 +46,6 @@ void test_values(const Case& c) {
     EXPECT_EQ(mismatch(to_array(ys[0].value()), c.row().reference(arrays),
                        c.row().tolerance * epsilon(ys[0].dtype())),
               "");
-  }
-}
-
-void expect_same(const Case& c, const std::vector<Tensor>& got, const std::vector<Tensor>& expected,
-                 std::string_view what) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t k = 0; k < got.size(); ++k) {
-    if (same_bits(got[k], expected[k])) continue;
-    const double allowed = c.row().same_bits ? 0 : c.row().tolerance * epsilon(got[k].dtype());
-    // The scale has a lower bound, since a sum that cancels leaves only rounding errors.
-    const double scale = std::max(largest(to_array(expected[k])), 1e-6);
-    EXPECT_EQ(mismatch(to_array(got[k]), to_array(expected[k]), allowed, scale), "")
-        << what << ' ' << k;
   }
 }
 
@@ -401,19 +278,6 @@ void test_autocast(const Case& c) {
   }
 }
 
-/// Kernels that CUDA lacks, and linear algebra. Ops that need them throw KernelError.
-constexpr std::string_view kNotOnCuda[] = {"poisson", "multinomial", "ctc_loss",
-                                           "fft",     "rfft",        "irfft"};
-
-bool is_missing(const KernelError& error) {
-  const std::string_view text = error.what();
-  const std::string_view kernel = text.substr(0, text.find(':'));
-  return default_device().type == DeviceType::kCuda &&
-         text.find(": no kernel for cuda") != text.npos &&
-         (kernel.starts_with("linalg.") ||
-          std::find(std::begin(kNotOnCuda), std::end(kNotOnCuda), kernel) != std::end(kNotOnCuda));
-}
-
 class CaseTest : public ::testing::Test {
  public:
   using Question = void (*)(const Case&);
@@ -434,8 +298,13 @@ class CaseTest : public ::testing::Test {
 void register_case(const char* family, const OpCase& row, int number) {
   const OpInfo* info = catalog().find_or_null(row.op);
   std::vector<std::pair<std::string, CaseTest::Question>> questions = {
-      {"values", test_values},   {"layouts", test_layouts},   {"gradients", test_gradients},
-      {"empties", test_empties}, {"operands", test_operands}, {"autocast", test_autocast}};
+      {"values", test_values},
+      {"layouts", test_layouts},
+      {"gradients", test_gradients},
+      {"empties", test_empties},
+      {"operands", test_operands},
+      {"autocast", test_autocast},
+      {"implementations", test_implementations}};
   if (info && info->traits.inplace) questions.push_back({"target", test_layouts_of_target});
   if (number == 0 && std::ranges::find(kToThirdOrder, row.op) != std::end(kToThirdOrder))
     questions.push_back({"third", test_third});
@@ -516,6 +385,8 @@ TEST(CaseTable, EveryDifferentiableOpIsRecorded) {
 int main(int argc, char** argv) {
   using namespace tapegrad::testing;
   ::testing::InitGoogleTest(&argc, argv);
+  // Runs the bfloat16 implementations also on processors without bfloat16 instructions.
+  setenv("TAPEGRAD_CPU_BFLOAT16", "1", /*overwrite=*/0);
   for (const CaseFamily& family : case_families()) {
     std::map<std::string, int> numbers;
     for (const OpCase& row : family.cases) register_case(family.name, row, numbers[row.op]++);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <concepts>
 
 #include "backends/cpu/dnnl/conv_dnnl.h"
 #include "backends/cpu/fast/conv_small.h"
@@ -116,45 +117,31 @@ void backward_bias(const Tensor& dy, Tensor& db) {
   }
 }
 
-template <typename T>
-void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
-             const Conv2dOptions& options, bool relu, Tensor& y) {
-  if (y.numel() == 0) return;
-  const bool is_float = std::is_same_v<T, float> && x.numel() > 0;
-  if (is_float && is_small_conv(x.shape(), weight.shape(), options))
-    return conv2d_small(x, weight, bias, options, relu, y);
-  if (!is_float || !conv2d_dnnl(x, weight, bias, options, y))
+struct ConvColumns {
+  static constexpr std::string_view kName = "columns";
+  template <std::floating_point T>
+  static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Conv2dOptions& options, bool relu, Tensor& y) {
+    if (y.numel() == 0) return;
     conv2d<T>(x, weight, bias, options, y);
-  if (relu) kernels::relu(y, y);  // oneDNN's own makes 0 of NaN
-}
+    if (relu) kernels::relu(y, y);
+  }
+};
 
-template <typename T>
-void backward(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
-              const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
-  const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
-  if constexpr (std::is_same_v<T, float>) {
-    if (!empty && dw && is_small_conv(x.shape(), dw.shape(), options)) {
-      conv2d_small_backward(dy, y, x, options, dw, db);
-      if (!dx) return;
-      Tensor none;
-      return backward<T>(dy, y, none, weight, options, dx, none, none);
-    }
-  }
-  if (y) {
+struct ConvBackwardColumns {
+  static constexpr std::string_view kName = "columns";
+  template <std::floating_point T>
+  static void run(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+                  const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+    const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
     Tensor dz = dy;
-    kernels::relu_backward(dy, y, dz);
+    if (y) kernels::relu_backward(dy, y, dz);
+    const auto clear = [](Tensor& y) { kernels::fill(y, 0); };
+    if (dx) empty ? clear(dx) : backward_input<T>(dy, weight, options, dx);
+    if (dw) empty ? clear(dw) : backward_weight<T>(dy, x, options, dw);
+    if (db) backward_bias<T>(dy, db);
   }
-  if constexpr (std::is_same_v<T, float>) {
-    if (!empty && (dx || dw) && conv2d_backward_dnnl(dy, x, weight, options, dx, dw, db)) {
-      if (db && !dw) backward_bias<T>(dy, db);
-      return;
-    }
-  }
-  const auto clear = [](Tensor& y) { kernels::fill(y, 0); };
-  if (dx) empty ? clear(dx) : backward_input<T>(dy, weight, options, dx);
-  if (dw) empty ? clear(dw) : backward_weight<T>(dy, x, options, dw);
-  if (db) backward_bias<T>(dy, db);
-}
+};
 
 /// A float32 tensor of the shape of `narrow`, into which it will be rounded; empty if `narrow` is
 /// empty.
@@ -164,21 +151,28 @@ void narrow(const Tensor& from, Tensor& to) {
   if (to) kernels::copy(from, to);
 }
 
-/// By the processor's own products of bfloat16; false where there are none.
-bool forward_short(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const Conv2dOptions& options, bool relu, Tensor& y) {
-  if (x.numel() == 0 || y.numel() == 0 || !conv2d_dnnl(x, weight, bias, options, y)) return false;
-  if (relu) kernels::relu(y, y);
-  return true;
-}
-bool backward_short(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
-                    const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
-  const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
-  if (empty || (db && !dw)) return false;
-  Tensor dz = dy;
-  if (y) kernels::relu_backward(dy, y, dz);  // no harm in doing it twice
-  return conv2d_backward_dnnl(dy, x, weight, options, dx, dw, db);
-}
+/// Sixteen-bit floats: accumulates in float and rounds once.
+struct ConvInFloat {
+  static constexpr std::string_view kName = "float";
+  static void run(OneOf<float16, bfloat16>, const Tensor& x, const Tensor& weight,
+                  const Tensor& bias, const Conv2dOptions& options, bool relu, Tensor& y) {
+    Tensor result = wide(y);
+    kernels::conv2d(widened(x), widened(weight), widened(bias), options, relu, result);
+    narrow(result, y);
+  }
+};
+
+struct ConvBackwardInFloat {
+  static constexpr std::string_view kName = "float";
+  static void run(OneOf<float16, bfloat16>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                  const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
+                  Tensor& db) {
+    Tensor to_x = wide(dx), to_w = wide(dw), to_b = wide(db);
+    kernels::conv2d_backward(widened(dy), widened(y), widened(x), widened(weight), options, to_x,
+                             to_w, to_b);
+    narrow(to_x, dx), narrow(to_w, dw), narrow(to_b, db);
+  }
+};
 
 template <typename T>
 void unfold(const Tensor& x, const Patches& p, Tensor& columns) {
@@ -221,38 +215,11 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
 }  // namespace
 
 void register_conv() {
-  constexpr TypeList<float, double> kPlain{};
-  constexpr TypeList<float16, bfloat16> kSixteenBit{};
-  kernels::conv2d.set_takes_packed();
-  kernels::conv2d_backward.set_takes_packed();
-  set_kernel(kernels::conv2d, DeviceType::kCpu, kPlain,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            const Conv2dOptions& options, bool relu,
-                            Tensor& y) { forward<T>(x, weight, bias, options, relu, y); });
-  set_kernel(
-      kernels::conv2d_backward, DeviceType::kCpu, kPlain,
-      []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
-                     const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
-                     Tensor& db) { backward<T>(dy, y, x, weight, options, dx, dw, db); });
-  // Sixteen-bit floats: summed in float, rounded once.
-  set_kernel(kernels::conv2d, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            const Conv2dOptions& options, bool relu, Tensor& y) {
-               if (forward_short(x, weight, bias, options, relu, y)) return;
-               Tensor result = wide(y);
-               forward<float>(widened(x), widened(weight), widened(bias), options, relu, result);
-               narrow(result, y);
-             });
-  set_kernel(kernels::conv2d_backward, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
-                            const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
-                            Tensor& dw, Tensor& db) {
-               if (backward_short(dy, y, x, weight, options, dx, dw, db)) return;
-               Tensor to_x = wide(dx), to_w = wide(dw), to_b = wide(db);
-               backward<float>(widened(dy), widened(y), widened(x), widened(weight), options, to_x,
-                               to_w, to_b);
-               narrow(to_x, dx), narrow(to_w, dw), narrow(to_b, db);
-             });
+  constexpr DeviceType kCpu = DeviceType::kCpu;
+  set_implementations<kernels::conv2d, ConvSmall, ConvDnnl, ConvColumns, ConvInFloat>(kCpu,
+                                                                                      kFloatTypes);
+  set_implementations<kernels::conv2d_backward, ConvBackwardSmall, ConvBackwardDnnl,
+                      ConvBackwardColumns, ConvBackwardInFloat>(kCpu, kFloatTypes);
   set_kernel(
       kernels::unfold, DeviceType::kCpu, kFloatTypes,
       []<typename T>(Type<T>, const Tensor& x, const UnfoldOptions& options, Tensor& columns) {

@@ -252,9 +252,9 @@ void register_memory() {
              []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
   set_kernel(kernels::copy, DeviceType::kCpu, kAllTypes,
              []<typename T>(Type<T>, const Tensor& x, Tensor& y) { copy<T>(x, y); });
-  kernels::accumulate.set_takes_packed();
   set_kernel(kernels::accumulate, DeviceType::kCpu, kNumberTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); });
+             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); },
+             {.takes_packed = true});
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -7,29 +7,41 @@
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
+#include "core/dispatch/implementations.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
 
-template <typename T>
-void channel_moments(const Tensor& x, Tensor& mean, Tensor& var) {
-  using V = Compute<T>;
-  if constexpr (std::is_same_v<T, float>)
-    if (const auto values = packed_values(x))
-      return channel_moments_packed(*values, mean.data<V>(), var.data<V>());
-  const int64_t channels = x.shape()[1];
-  const double count = double(x.shape()[0] * x.shape()[2]);
-  const Tensor shape = mean.with_layout({{1, channels, 1}, {channels, 1, 1}, 0});
-  std::vector<double> means(channels);
-  reduce<T>(WideSumOf<T>{}, x, shape, [&, out = mean.data<V>()](int64_t i, double total) {
-    means[i] = total / count;
-    out[i] = V(means[i]);
-  });
-  reduce<T>(
-      SquaresOf<T>{}, x, shape,
-      [=, out = var.data<V>()](int64_t i, double total) { out[i] = V(total / count); },
-      means.data());
-}
+struct ChannelMomentsPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+  static std::optional<PackedValues> accepts(const Tensor& x, const Tensor&, const Tensor&) {
+    return packed_values(x);
+  }
+  static void run(Type<float>, const PackedValues& x, const Tensor&, Tensor& mean, Tensor& var) {
+    channel_moments_packed(x, mean.data<float>(), var.data<float>());
+  }
+};
+
+struct ChannelMoments {
+  static constexpr std::string_view kName = "plain";
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, Tensor& mean, Tensor& var) {
+    using V = Compute<T>;
+    const int64_t channels = x.shape()[1];
+    const double count = double(x.shape()[0] * x.shape()[2]);
+    const Tensor shape = mean.with_layout({{1, channels, 1}, {channels, 1, 1}, 0});
+    std::vector<double> means(channels);
+    reduce<T>(WideSumOf<T>{}, x, shape, [&, out = mean.data<V>()](int64_t i, double total) {
+      means[i] = total / count;
+      out[i] = V(means[i]);
+    });
+    reduce<T>(
+        SquaresOf<T>{}, x, shape,
+        [=, out = var.data<V>()](int64_t i, double total) { out[i] = V(total / count); },
+        means.data());
+  }
+};
 
 /// Splits x [n, channels, size] into runs of one channel each or, if size is 1, of many channels.
 /// Calls run(offset, first channel, count) with at most kBlock elements.
@@ -65,22 +77,46 @@ void normalize(const Tensor& x, const Compute<T>* mean, const Compute<T>* scale,
   });
 }
 
-template <typename T>
-void batch_norm(const Tensor& x, const Tensor& mean, const Tensor& invstd, const Tensor& weight,
-                const Tensor& bias, Tensor& y) {
-  using V = Compute<T>;
-  const int64_t channels = x.shape()[1];
-  std::vector<V> scale = numbers_of<V>(weight, channels, 1);
-  const std::vector<V> shift = numbers_of<V>(bias, channels, 0);
-  for (int64_t c = 0; c < channels; ++c) scale[c] *= invstd.data<V>()[c];
-  if constexpr (std::is_same_v<T, float>)
-    if (const auto values = packed_values(x); values && can_be_packed(y, values->packing.block)) {
-      normalize_packed(*values, mean.data<V>(), scale.data(), shift.data(), y.data<T>());
-      return y.storage().set_packed(values->packing);
-    }
-  const auto run = x.shape()[2] == 1 ? normalize<true, T> : normalize<false, T>;
-  run(x, mean.data<V>(), scale.data(), shift.data(), y);
-}
+/// For each channel: scale = weight * invstd, shift = bias.
+template <typename V>
+struct ScaleShift {
+  std::vector<V> scale, shift;
+
+  ScaleShift(const Tensor& weight, const Tensor& bias, const Tensor& invstd)
+      : scale(numbers_of<V>(weight, invstd.numel(), 1)),
+        shift(numbers_of<V>(bias, invstd.numel(), 0)) {
+    for (size_t c = 0; c < scale.size(); ++c) scale[c] *= invstd.data<V>()[c];
+  }
+};
+
+struct BatchNormPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+  static std::optional<PackedValues> accepts(const Tensor& x, const Tensor&, const Tensor&,
+                                             const Tensor&, const Tensor&, const Tensor& y) {
+    auto values = packed_values(x);
+    if (values && !can_be_packed(y, values->packing.block)) values.reset();
+    return values;
+  }
+  static void run(Type<float>, const PackedValues& values, const Tensor&, const Tensor& mean,
+                  const Tensor& invstd, const Tensor& weight, const Tensor& bias, Tensor& y) {
+    const ScaleShift<float> by(weight, bias, invstd);
+    normalize_packed(values, mean.data<float>(), by.scale.data(), by.shift.data(), y.data<float>());
+    y.storage().set_packed(values.packing);
+  }
+};
+
+struct BatchNorm {
+  static constexpr std::string_view kName = "plain";
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
+                  const Tensor& weight, const Tensor& bias, Tensor& y) {
+    using V = Compute<T>;
+    const ScaleShift<V> by(weight, bias, invstd);
+    const auto run = x.shape()[2] == 1 ? normalize<true, T> : normalize<false, T>;
+    run(x, mean.data<V>(), by.scale.data(), by.shift.data(), y);
+  }
+};
 
 /// For each channel, the sum of dy and the sum of dy * (x - mean) * invstd.
 template <typename T>
@@ -145,34 +181,17 @@ void input_gradient(const Tensor& x, const Tensor& dy, const Compute<T>* mean,
   });
 }
 
-template <typename T>
-void batch_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean_tensor,
-                         const Tensor& invstd_tensor, const Tensor& weight, bool training,
-                         Tensor& dx, Tensor& dweight, Tensor& dbias) {
-  using V = Compute<T>;
-  const int64_t channels = x.shape()[1];
-  const double count = double(x.shape()[0] * x.shape()[2]);
-  const V *mean = mean_tensor.data<V>(), *invstd = invstd_tensor.data<V>();
-  // Both as one of them lies, if dx may too.
-  std::optional<PackedValues> packed_x, packed_dy;
-  if constexpr (std::is_same_v<T, float>) {
-    packed_x = packed_values(x), packed_dy = packed_values(dy);
-    const auto& known = packed_x ? packed_x : packed_dy;
-    if (known && (!dx || can_be_packed(dx, known->packing.block))) {
-      if (!packed_x) packed_x = pack(x, known->packing);
-      if (!packed_dy) packed_dy = pack(dy, known->packing);
-    }
-  }
-  const bool packed = packed_x && packed_dy && packed_x->packing == packed_dy->packing &&
-                      (!dx || can_be_packed(dx, packed_x->packing.block));
+/// Computes the gradients of batch_norm. sum(sums, products) has the results of channel_sums(),
+/// write(scale, shift, slope) computes dx as input_gradient() does.
+template <typename V, typename Sum, typename Write>
+void batch_norm_backward(const Shape& shape, const Tensor& invstd_tensor, const Tensor& weight,
+                         bool training, const Tensor& dx, Tensor& dweight, Tensor& dbias,
+                         const Sum& sum, const Write& write) {
+  const int64_t channels = shape[1];
+  const double count = double(shape[0] * shape[2]);
+  const V* invstd = invstd_tensor.data<V>();
   std::vector<double> sums(channels), products(channels);
-  if (dweight || dbias || training) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (packed)
-        channel_sums_packed(*packed_x, *packed_dy, mean, invstd, sums.data(), products.data());
-    }
-    if (!packed) channel_sums<T>(x, dy, mean, invstd, sums.data(), products.data());
-  }
+  if (dweight || dbias || training) sum(sums.data(), products.data());
   for (int64_t c = 0; c < channels; ++c) {
     if (dweight) dweight.data<V>()[c] = V(products[c]);
     if (dbias) dbias.data<V>()[c] = V(sums[c]);
@@ -185,15 +204,62 @@ void batch_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean_t
     shift[c] = V(sums[c] / count);
     slope[c] = V(products[c] / count * double(invstd[c]));
   }
-  if constexpr (std::is_same_v<T, float>)
-    if (packed) {
-      input_gradient_packed(*packed_x, *packed_dy, mean, scale.data(), shift.data(), slope.data(),
-                            dx.data<T>());
-      return dx.storage().set_packed(packed_x->packing);
-    }
-  const auto run = x.shape()[2] == 1 ? input_gradient<true, T> : input_gradient<false, T>;
-  run(x, dy, mean, scale.data(), shift.data(), slope.data(), dx);
+  write(scale.data(), shift.data(), slope.data());
 }
+
+struct BatchNormBackwardPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+
+  struct Operands {
+    PackedValues x, dy;
+  };
+  /// Packs x or dy if only the other one is packed.
+  static std::optional<Operands> accepts(const Tensor& x, const Tensor& dy, const Tensor&,
+                                         const Tensor&, const Tensor&, bool, const Tensor& dx,
+                                         const Tensor&, const Tensor&) {
+    const auto packed_x = packed_values(x), packed_dy = packed_values(dy);
+    const auto& known = packed_x ? packed_x : packed_dy;
+    if (!known || (dx && !can_be_packed(dx, known->packing.block))) return {};
+    if (packed_x && packed_dy && packed_x->packing != packed_dy->packing) return {};
+    return Operands{packed_x ? *packed_x : pack(x, known->packing),
+                    packed_dy ? *packed_dy : pack(dy, known->packing)};
+  }
+  static void run(Type<float>, const Operands& o, const Tensor& x, const Tensor&,
+                  const Tensor& mean_tensor, const Tensor& invstd, const Tensor& weight,
+                  bool training, Tensor& dx, Tensor& dweight, Tensor& dbias) {
+    const float* mean = mean_tensor.data<float>();
+    batch_norm_backward<float>(
+        x.shape(), invstd, weight, training, dx, dweight, dbias,
+        [&](double* sums, double* products) {
+          channel_sums_packed(o.x, o.dy, mean, invstd.data<float>(), sums, products);
+        },
+        [&](const float* scale, const float* shift, const float* slope) {
+          input_gradient_packed(o.x, o.dy, mean, scale, shift, slope, dx.data<float>());
+          dx.storage().set_packed(o.x.packing);
+        });
+  }
+};
+
+struct BatchNormBackward {
+  static constexpr std::string_view kName = "plain";
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean_tensor,
+                  const Tensor& invstd, const Tensor& weight, bool training, Tensor& dx,
+                  Tensor& dweight, Tensor& dbias) {
+    using V = Compute<T>;
+    const V* mean = mean_tensor.data<V>();
+    batch_norm_backward<V>(
+        x.shape(), invstd, weight, training, dx, dweight, dbias,
+        [&](double* sums, double* products) {
+          channel_sums<T>(x, dy, mean, invstd.data<V>(), sums, products);
+        },
+        [&](const V* scale, const V* shift, const V* slope) {
+          const auto run = x.shape()[2] == 1 ? input_gradient<true, T> : input_gradient<false, T>;
+          run(x, dy, mean, scale, shift, slope, dx);
+        });
+  }
+};
 
 }  // namespace
 
@@ -201,23 +267,11 @@ void register_layer_norm();  // defined in layer_norm.cpp
 
 void register_norm() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
-  kernels::channel_moments.set_takes_packed();
-  kernels::batch_norm.set_takes_packed();
-  kernels::batch_norm_backward.set_takes_packed();
-  set_kernel(kernels::channel_moments, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& mean, Tensor& var) {
-               channel_moments<T>(x, mean, var);
-             });
-  set_kernel(kernels::batch_norm, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
-                            const Tensor& weight, const Tensor& bias,
-                            Tensor& y) { batch_norm<T>(x, mean, invstd, weight, bias, y); });
-  set_kernel(kernels::batch_norm_backward, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
-                            const Tensor& invstd, const Tensor& weight, bool training, Tensor& dx,
-                            Tensor& dweight, Tensor& dbias) {
-               batch_norm_backward<T>(x, dy, mean, invstd, weight, training, dx, dweight, dbias);
-             });
+  set_implementations<kernels::channel_moments, ChannelMomentsPacked, ChannelMoments>(kCpu,
+                                                                                      kFloatTypes);
+  set_implementations<kernels::batch_norm, BatchNormPacked, BatchNorm>(kCpu, kFloatTypes);
+  set_implementations<kernels::batch_norm_backward, BatchNormBackwardPacked, BatchNormBackward>(
+      kCpu, kFloatTypes);
   register_layer_norm();
 }
 

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstring>
+#include <concepts>
 #include <limits>
 #include <vector>
 
@@ -7,6 +7,7 @@
 #include "backends/cpu/fast/pool_packed.h"
 #include "backends/cpu/register.h"
 #include "core/base/error.h"
+#include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
 #include "ops/pool.h"
 
@@ -85,35 +86,56 @@ void max_pool_spans(const T* x, int64_t width, const std::vector<Span>& rows,
     }
 }
 
-template <typename T>
-void max_pool2d(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices) {
-  if (y.numel() == 0) return;  // of any size
-  if constexpr (std::is_same_v<T, float>)
-    if (max_pool2d_packed(x, windows, y, indices)) return;
-  const Planes p = planes_of(x.shape(), y.shape());
-  const MaxPool2dOptions& o = windows.options;
-  const T* first = x.data<T>();
-  std::vector<Span> rows, columns;
-  if (windows.adaptive) {
-    rows = adaptive_spans(p.out_height, p.height);
-    columns = adaptive_spans(p.out_width, p.width);
-  }
-  const bool halves = are_halves(windows, p);
+/// Calls pool(x, y, indices) with pointers to each plane; indices may be null.
+template <typename T, typename Pool>
+void for_each_pooled(const Tensor& x, const Planes& p, Tensor& y, Tensor& indices,
+                     const Pool& pool) {
+  const T* from = x.data<T>();
+  T* to = y.data<T>();
+  int32_t* at = indices ? indices.data<int32_t>() : nullptr;
 #pragma omp parallel for if (x.numel() > kParallel)
-  for (int64_t n = 0; n < p.count; ++n) {
-    const T* from = first + n * p.size();
-    T* to = y.data<T>() + n * p.out_size();
-    int32_t* at = indices ? indices.data<int32_t>() + n * p.out_size() : nullptr;
-    if (windows.adaptive)
-      max_pool_spans(from, p.width, rows, columns, to, at);
-    else if (!halves)
-      max_pool_plane(from, p, o, to, at);
-    else if (at != nullptr)
-      max_pool_halves<true>(from, p, to, at);
-    else
-      max_pool_halves<false>(from, p, to, at);
-  }
+  for (int64_t n = 0; n < p.count; ++n)
+    pool(from + n * p.size(), to + n * p.out_size(), at != nullptr ? at + n * p.out_size() : at);
 }
+
+struct MaxPoolHalves {
+  static constexpr std::string_view kName = "halves";
+  static bool accepts(const Tensor& x, const MaximumWindows& windows, const Tensor& y,
+                      const Tensor&) {
+    return are_halves(windows, planes_of(x.shape(), y.shape()));
+  }
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const MaximumWindows&, Tensor& y, Tensor& indices) {
+    const Planes p = planes_of(x.shape(), y.shape());
+    for_each_pooled<T>(x, p, y, indices, [&](const T* from, T* to, int32_t* at) {
+      if (at != nullptr)
+        max_pool_halves<true>(from, p, to, at);
+      else
+        max_pool_halves<false>(from, p, to, at);
+    });
+  }
+};
+
+struct MaxPool {
+  static constexpr std::string_view kName = "windows";
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
+                  Tensor& indices) {
+    if (y.numel() == 0) return;  // of any size
+    const Planes p = planes_of(x.shape(), y.shape());
+    std::vector<Span> rows, columns;
+    if (windows.adaptive) {
+      rows = adaptive_spans(p.out_height, p.height);
+      columns = adaptive_spans(p.out_width, p.width);
+    }
+    for_each_pooled<T>(x, p, y, indices, [&](const T* from, T* to, int32_t* at) {
+      if (windows.adaptive)
+        max_pool_spans(from, p.width, rows, columns, to, at);
+      else
+        max_pool_plane(from, p, windows.options, to, at);
+    });
+  }
+};
 
 void unpool_indices(const Tensor& positions, std::string_view op, int64_t size, Tensor& indices) {
   const Shape& shape = positions.shape();
@@ -144,26 +166,59 @@ void gather(const Tensor& x, const Tensor& indices, Tensor& y) {
   }
 }
 
-template <typename T>
-void scatter(const Tensor& dy, const Tensor& indices, const std::optional<MaximumWindows>& windows,
-             Tensor& dx) {
-  if constexpr (std::is_same_v<T, float>)
-    if (pool_scatter_packed(dy, indices, dx)) return;
-  const Planes p = planes_of(dx.shape(), dy.shape());
-  const T* gradient = dy.data<T>();
-  const int32_t* places = indices.data<int32_t>();
-  const bool halves = windows && are_halves(*windows, p);
+/// Calls scatter(dy, indices, dx) with pointers to each plane.
+template <typename T, typename Scatter>
+void for_each_scattered(const Tensor& dy, const Tensor& indices, const Planes& p, Tensor& dx,
+                        const Scatter& scatter) {
+  const T* from = dy.data<T>();
+  const int32_t* at = indices.data<int32_t>();
+  T* to = dx.data<T>();
 #pragma omp parallel for if (dx.numel() > kParallel)
-  for (int64_t n = 0; n < p.count; ++n) {
-    const T* from = gradient + n * p.out_size();
-    const int32_t* at = places + n * p.out_size();
-    T* to = dx.data<T>() + n * p.size();
-    if (halves && max_pool_halves_backward(from, at, p, to)) continue;
-    std::fill_n(to, p.size(), T(0));
-    for (int64_t i = 0; i < p.out_size(); ++i)
-      if (at[i] >= 0) to[at[i]] += from[i];
-  }
+  for (int64_t n = 0; n < p.count; ++n)
+    scatter(from + n * p.out_size(), at + n * p.out_size(), to + n * p.size());
 }
+
+struct PoolScatterHalves {
+  static constexpr std::string_view kName = "halves";
+  static bool accepts(const Tensor& dy, const Tensor&, const std::optional<MaximumWindows>& windows,
+                      const Tensor& dx) {
+    const Planes p = planes_of(dx.shape(), dy.shape());
+    return windows && are_halves(*windows, p) && p.out_width >= kWindows;
+  }
+  static void run(Type<float>, const Tensor& dy, const Tensor& indices,
+                  const std::optional<MaximumWindows>&, Tensor& dx) {
+    const Planes p = planes_of(dx.shape(), dy.shape());
+    for_each_scattered<float>(dy, indices, p, dx,
+                              [&](const float* from, const int32_t* at, float* to) {
+                                max_pool_halves_backward(from, at, p, to);
+                              });
+  }
+};
+
+struct PoolScatter {
+  static constexpr std::string_view kName = "elements";
+  template <std::floating_point T>
+  static void run(Type<T>, const Tensor& dy, const Tensor& indices,
+                  const std::optional<MaximumWindows>&, Tensor& dx) {
+    const Planes p = planes_of(dx.shape(), dy.shape());
+    for_each_scattered<T>(dy, indices, p, dx, [&](const T* from, const int32_t* at, T* to) {
+      std::fill_n(to, p.size(), T(0));
+      for (int64_t i = 0; i < p.out_size(); ++i)
+        if (at[i] >= 0) to[at[i]] += from[i];
+    });
+  }
+};
+
+/// Sixteen-bit floats: gradients of overlapping windows are added in float and rounded once.
+struct PoolScatterInFloat {
+  static constexpr std::string_view kName = "float";
+  static void run(OneOf<float16, bfloat16>, const Tensor& dy, const Tensor& indices,
+                  const std::optional<MaximumWindows>& windows, Tensor& dx) {
+    Tensor sums = Tensor::empty(dx.shape(), f32);
+    kernels::pool_scatter(dy.to(f32), indices, windows, sums);
+    kernels::copy(sums, dx);
+  }
+};
 
 /// Calls visit(plane, rows, columns) for every plane.
 template <typename Visit>
@@ -221,11 +276,10 @@ void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor
 void register_pool() {
   constexpr TypeList<float, double> kPlain{};
   constexpr TypeList<float16, bfloat16> kSixteenBit{};
-  kernels::max_pool2d.set_takes_packed();
-  kernels::pool_scatter.set_takes_packed();
-  set_kernel(kernels::max_pool2d, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
-                            Tensor& indices) { max_pool2d<T>(x, windows, y, indices); });
+  set_implementations<kernels::max_pool2d, MaxPoolPacked, MaxPoolHalves, MaxPool>(DeviceType::kCpu,
+                                                                                  kFloatTypes);
+  set_implementations<kernels::pool_scatter, PoolScatterPacked, PoolScatterHalves, PoolScatter,
+                      PoolScatterInFloat>(DeviceType::kCpu, kFloatTypes);
   set_kernel(kernels::unpool_indices, DeviceType::kCpu, TypeList<int64_t>{},
              [](Type<int64_t>, const Tensor& positions, std::string_view op, int64_t size,
                 Tensor& indices) { unpool_indices(positions, op, size, indices); });
@@ -237,22 +291,11 @@ void register_pool() {
              []<typename T>(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
                avg_pool2d<T>(x, windows, y);
              });
-  set_kernel(kernels::pool_scatter, DeviceType::kCpu, kPlain,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
-                            const std::optional<MaximumWindows>& windows,
-                            Tensor& dx) { scatter<T>(dy, indices, windows, dx); });
   set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kPlain,
              []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
                avg_pool2d_backward<T>(dy, windows, dx);
              });
   // Windows that overlap add up: sixteen-bit floats do so in float and round once.
-  set_kernel(kernels::pool_scatter, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
-                            const std::optional<MaximumWindows>& windows, Tensor& dx) {
-               Tensor sums = Tensor::empty(dx.shape(), f32);
-               scatter<float>(dy.to(f32), indices, windows, sums);
-               kernels::copy(sums, dx);
-             });
   set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
                Tensor sums = Tensor::empty(dx.shape(), f32);

@@ -179,20 +179,21 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
 }  // namespace
 
 void register_conv() {
-  kernels::conv2d.set_takes_packed();
-  kernels::conv2d_backward.set_takes_packed();
-  set<kernels::conv2d>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& weight,
-                                  const Tensor& bias, const Conv2dOptions& options, bool relu,
-                                  Tensor& y) { forward<T>(x, weight, bias, options, relu, y); });
+  set<kernels::conv2d>(kFloatTypes,
+                       []<typename T>(Type<T>, const Tensor& x, const Tensor& weight,
+                                      const Tensor& bias, const Conv2dOptions& options, bool relu,
+                                      Tensor& y) { forward<T>(x, weight, bias, options, relu, y); },
+                       {.takes_packed = true});
   set<kernels::conv2d_backward>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
-                                  const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
-                                  Tensor& dw, Tensor& db) {
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                     const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
+                     Tensor& db) {
         Tensor dz = dy;
         if (y) kernels::relu_backward(dy, y, dz);
         backward<T>(dz, x, weight, options, dx, dw, db);
-      });
+      },
+      {.takes_packed = true});
   set<kernels::unfold>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x,
                                                    const UnfoldOptions& options, Tensor& columns) {
     for_each(columns.numel(), x,

@@ -97,14 +97,14 @@ void accumulate(const Tensor& x, Tensor& y) {
 }  // namespace
 
 void register_memory() {
-  kernels::copy.set_takes_packed();
-  kernels::accumulate.set_takes_packed();
   set<kernels::fill>(
       kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
   set<kernels::copy>(kAllTypes,
-                     []<typename T>(Type<T>, const Tensor& x, Tensor& y) { copy<T>(x, y); });
+                     []<typename T>(Type<T>, const Tensor& x, Tensor& y) { copy<T>(x, y); },
+                     {.takes_packed = true});
   set<kernels::accumulate>(
-      kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); });
+      kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); },
+      {.takes_packed = true});
 }
 
 }  // namespace tapegrad::backends::cuda

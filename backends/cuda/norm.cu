@@ -121,26 +121,27 @@ void batch_norm_backward(const Images& images, const Tensor& mean, const Tensor&
 }  // namespace
 
 void register_norm() {
-  kernels::channel_moments.set_takes_packed();
-  kernels::batch_norm.set_takes_packed();
-  kernels::batch_norm_at_once.set_takes_packed();
-  kernels::batch_norm_backward.set_takes_packed();
-  set<kernels::channel_moments>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& mean,
-                                                            Tensor& var) {
-    using V = Compute<T>;
-    if (const auto pixels = pixels_of(x))
-      return reduce_columns(MeanVarianceOf<T>{{pixels->data<T>()}, mean.data<V>(), var.data<V>()},
-                            *pixels);
-    reduce(MeanVarianceOf<T>{{x.data<T>()}, mean.data<V>(), var.data<V>()}, x, of_channels(mean));
-  });
-  set<kernels::batch_norm>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& mean,
-                                                       const Tensor& invstd, const Tensor& weight,
-                                                       const Tensor& bias, Tensor& y) {
-    using V = Compute<T>;
-    const Tensor shift = bias ? bias : Tensor::full(mean.shape(), 0.0, kDTypeOf<V>, x.device());
-    map_types(Type<T>{}, TypeList<T, V, V, V>{}, Normalize{}, y, x, of_channels(mean),
-              of_channels(scale_of<V>(weight, invstd)), of_channels(shift));
-  });
+  set<kernels::channel_moments>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, Tensor& mean, Tensor& var) {
+        using V = Compute<T>;
+        if (const auto pixels = pixels_of(x))
+          return reduce_columns(
+              MeanVarianceOf<T>{{pixels->data<T>()}, mean.data<V>(), var.data<V>()}, *pixels);
+        reduce(MeanVarianceOf<T>{{x.data<T>()}, mean.data<V>(), var.data<V>()}, x,
+               of_channels(mean));
+      },
+      {.takes_packed = true});
+  set<kernels::batch_norm>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
+                     const Tensor& weight, const Tensor& bias, Tensor& y) {
+        using V = Compute<T>;
+        const Tensor shift = bias ? bias : Tensor::full(mean.shape(), 0.0, kDTypeOf<V>, x.device());
+        map_types(Type<T>{}, TypeList<T, V, V, V>{}, Normalize{}, y, x, of_channels(mean),
+                  of_channels(scale_of<V>(weight, invstd)), of_channels(shift));
+      },
+      {.takes_packed = true});
   set<kernels::batch_norm_at_once>(
       TypeList<float16, bfloat16>{},
       [](auto, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
@@ -150,18 +151,21 @@ void register_norm() {
         Tensor to = pixels_to_write(y);
         done = cudnn_batch_norm(*pixels, weight, bias, eps, to, mean, var, invstd);
         if (done) set_packed(y);
-      });
+      },
+      {.takes_packed = true});
   set<kernels::batch_norm_backward>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
-                                  const Tensor& invstd, const Tensor& weight, bool training,
-                                  Tensor& dx, Tensor& dweight, Tensor& dbias) {
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
+                     const Tensor& invstd, const Tensor& weight, bool training, Tensor& dx,
+                     Tensor& dweight, Tensor& dbias) {
         Images images(x, dy, dx);
         if (!images.packed || !dx || !training ||
             !cudnn_batch_norm_backward(images.x, images.dy, mean, invstd, weight, images.dx,
                                        dweight, dbias))
           batch_norm_backward<T>(images, mean, invstd, weight, training, dweight, dbias);
         if (dx && images.packed) set_packed(dx);
-      });
+      },
+      {.takes_packed = true});
 }
 
 }  // namespace tapegrad::backends::cuda

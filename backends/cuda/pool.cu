@@ -278,26 +278,24 @@ struct KeepLast {
 }  // namespace
 
 void register_pool() {
-  kernels::max_pool2d.set_takes_packed();
-  kernels::pool_scatter.set_takes_packed();
-  kernels::avg_pool2d.set_takes_packed();
-  kernels::avg_pool2d_backward.set_takes_packed();
-  set<kernels::max_pool2d>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x,
-                                                       const MaximumWindows& windows, Tensor& y,
-                                                       Tensor& indices) {
-    const MaxPool2dOptions& o = windows.options;
-    const auto pixels = pixels_of(x);
-    const bool packed = pixels && can_be_packed(y) && (!indices || can_be_packed(indices));
-    Pooled p(x, pixels, y, packed);
-    if (indices || !cudnn_max_pool2d(p.from, windows, p.to, p.layout))
-      for_each(
-          y.numel(), y,
-          MaxPool<T>{p.from.data<T>(), y.data<T>(), indices ? indices.data<int32_t>() : nullptr,
-                     Planes(x.shape(), y.shape(), packed), o.kernel_size,
-                     o.stride.value_or(o.kernel_size), o.padding, o.dilation, windows.adaptive});
-    if (packed) set_packed(y);
-    if (packed && indices) set_packed(indices);
-  });
+  set<kernels::max_pool2d>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
+                     Tensor& indices) {
+        const MaxPool2dOptions& o = windows.options;
+        const auto pixels = pixels_of(x);
+        const bool packed = pixels && can_be_packed(y) && (!indices || can_be_packed(indices));
+        Pooled p(x, pixels, y, packed);
+        if (indices || !cudnn_max_pool2d(p.from, windows, p.to, p.layout))
+          for_each(y.numel(), y,
+                   MaxPool<T>{
+                       p.from.data<T>(), y.data<T>(), indices ? indices.data<int32_t>() : nullptr,
+                       Planes(x.shape(), y.shape(), packed), o.kernel_size,
+                       o.stride.value_or(o.kernel_size), o.padding, o.dilation, windows.adaptive});
+        if (packed) set_packed(y);
+        if (packed && indices) set_packed(indices);
+      },
+      {.takes_packed = true});
   set<kernels::pool_gather>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& indices, Tensor& y) {
         const Planes p(x.shape(), y.shape());
@@ -306,8 +304,9 @@ void register_pool() {
                                p.out.numel()});
       });
   set<kernels::pool_scatter>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
-                                  const std::optional<MaximumWindows>& windows, Tensor& dx) {
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
+                     const std::optional<MaximumWindows>& windows, Tensor& dx) {
         if (!windows) {
           const Planes p(dx.shape(), dy.shape());
           kernels::fill(dx, 0);
@@ -324,7 +323,8 @@ void register_pool() {
                  MaxPoolBackward<T>{gradient.data<T>(), places.data<int32_t>(), dx.data<T>(), p,
                                     WindowPair(p, *windows)});
         if (packed) set_packed(dx);
-      });
+      },
+      {.takes_packed = true});
   set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, const Tensor& positions,
                                                        std::string_view op, int64_t size,
                                                        Tensor& indices) {
@@ -340,33 +340,37 @@ void register_pool() {
              KeepLast{sorted.keys.data<int64_t>(), sorted.order.data<int64_t>(),
                       positions.data<int64_t>(), indices.data<int32_t>(), total});
   });
-  set<kernels::avg_pool2d>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x,
-                                                       const AverageWindows& windows, Tensor& y) {
-    const auto pixels = pixels_of(x);
-    const bool is_mean = y.shape()[2] * y.shape()[3] == 1;  // then both orders are one
-    const bool packed = pixels && (is_mean || can_be_packed(y));
-    const Planes p(x.shape(), y.shape(), packed);
-    Pooled images(x, pixels, y, packed);
-    if (!cudnn_avg_pool2d(images.from, windows, images.to, images.layout))
-      for_each(y.numel(), y,
-               AvgPool<T>{images.from.data<T>(), y.data<T>(), p, WindowPair(p, windows)});
-    if (packed && !is_mean) set_packed(y);
-  });
-  set<kernels::avg_pool2d_backward>(kFloatTypes, []<typename T>(Type<T>, const Tensor& dy,
-                                                                const AverageWindows& windows,
-                                                                Tensor& dx) {
-    const auto pixels = pixels_of(dy);
-    const bool is_mean = dy.shape()[2] * dy.shape()[3] == 1;  // as convolutions want it then
-    const bool packed =
-        (pixels || (is_mean && are_packed(dx.dtype(), dx.shape()[1], dx.device()))) &&
-        can_be_packed(dx);
-    const Planes p(dx.shape(), dy.shape(), packed);
-    Pooled images(dy, pixels, dx, packed);
-    if (!cudnn_avg_pool2d_backward(images.from, windows, images.to, images.layout))
-      for_each(dx.numel(), dx,
-               AvgPoolBackward<T>{images.from.data<T>(), dx.data<T>(), p, WindowPair(p, windows)});
-    if (packed) set_packed(dx);
-  });
+  set<kernels::avg_pool2d>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
+        const auto pixels = pixels_of(x);
+        const bool is_mean = y.shape()[2] * y.shape()[3] == 1;  // then both orders are one
+        const bool packed = pixels && (is_mean || can_be_packed(y));
+        const Planes p(x.shape(), y.shape(), packed);
+        Pooled images(x, pixels, y, packed);
+        if (!cudnn_avg_pool2d(images.from, windows, images.to, images.layout))
+          for_each(y.numel(), y,
+                   AvgPool<T>{images.from.data<T>(), y.data<T>(), p, WindowPair(p, windows)});
+        if (packed && !is_mean) set_packed(y);
+      },
+      {.takes_packed = true});
+  set<kernels::avg_pool2d_backward>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
+        const auto pixels = pixels_of(dy);
+        const bool is_mean = dy.shape()[2] * dy.shape()[3] == 1;  // as convolutions want it then
+        const bool packed =
+            (pixels || (is_mean && are_packed(dx.dtype(), dx.shape()[1], dx.device()))) &&
+            can_be_packed(dx);
+        const Planes p(dx.shape(), dy.shape(), packed);
+        Pooled images(dy, pixels, dx, packed);
+        if (!cudnn_avg_pool2d_backward(images.from, windows, images.to, images.layout))
+          for_each(
+              dx.numel(), dx,
+              AvgPoolBackward<T>{images.from.data<T>(), dx.data<T>(), p, WindowPair(p, windows)});
+        if (packed) set_packed(dx);
+      },
+      {.takes_packed = true});
 }
 
 }  // namespace tapegrad::backends::cuda

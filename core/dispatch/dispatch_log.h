@@ -4,6 +4,9 @@
 //   softmax(x, 1);
 //   log.kernels();            // {"cpu/float32/softmax"}
 //   log.calls("softmax");     // 1
+//
+// If a kernel has several implementations (core/dispatch/implementations.h), the entry names the
+// one that ran: "cpu/float32/conv2d:dnnl".
 #pragma once
 
 #include <cstdint>
@@ -11,7 +14,15 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/device.h"
+#include "core/base/dtype.h"
+
 namespace tapegrad {
+
+class KernelTable;
+namespace detail {
+void note_implementation(const KernelTable&, DeviceType, DType, std::string_view);
+}
 
 /// Records the kernels dispatched on all threads while the object lives. While a log exists, each
 /// dispatch takes a lock; otherwise logging costs nothing.
@@ -22,14 +33,19 @@ class DispatchLog {
   DispatchLog(const DispatchLog&) = delete;
   DispatchLog& operator=(const DispatchLog&) = delete;
 
-  /// "device/dtype/kernel", each once, in the order of their first calls.
+  /// "device/dtype/kernel" or "device/dtype/kernel:implementation", each once, in the order of
+  /// their first calls.
   std::vector<std::string> kernels() const;
-  /// How often a kernel was dispatched, for any device and dtype.
+  /// How often a kernel was dispatched, for any device and dtype: "conv2d", or one implementation
+  /// of it, "conv2d:dnnl".
   int64_t calls(std::string_view kernel) const;
   int64_t calls() const;  // of all kernels
 
  private:
   friend class KernelTable;
+  friend void detail::note_implementation(const KernelTable&, DeviceType, DType, std::string_view);
+  static void note(const std::string& entry);  // in all logs, whose lock is held
+
   struct Entry {
     std::string name;
     int64_t calls;

@@ -1,25 +1,45 @@
 #include "core/dispatch/dispatcher.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/dispatch/dispatch_log.h"
+#include "core/dispatch/implementations.h"
 #include "core/dispatch/internal/backends.h"
 
 namespace tapegrad {
+
+constinit std::atomic<const detail::OnlyOne*> detail::only_one = nullptr;
+constinit std::atomic<int> detail::dispatch_watchers = 0;
 
 namespace {
 
 constinit std::atomic<void (*)()> loaders[kDeviceTypeCount] = {&backends::cpu::register_kernels,
                                                                &backends::cuda::register_kernels};
 
+/// Implementations of one slot, in the order in which they are tried.
+struct List {
+  const KernelTable* kernel;
+  DeviceType device;
+  DType dtype;
+  std::vector<std::string_view> names;
+};
+
 /// State of the cold paths. Never destroyed: kernels may run while the program ends.
 struct Shared {
   std::recursive_mutex mutex;  // recursive: held while a loader registers kernels
   std::vector<std::atomic<KernelTable::AnyFunction>*> filled;  // slots that are not empty
   std::vector<DispatchLog*> logs;                              // those that live
+  std::vector<List> lists;                                     // of slots that have one
+
+  auto list_of(const KernelTable* kernel, DeviceType device, DType dtype) {
+    return std::find_if(lists.begin(), lists.end(), [&](const List& list) {
+      return list.kernel == kernel && list.device == device && list.dtype == dtype;
+    });
+  }
 };
 
 Shared& shared() {
@@ -27,9 +47,25 @@ Shared& shared() {
   return instance;
 }
 
+std::string name_of(const KernelTable& kernel, DeviceType device, DType dtype) {
+  std::string text(name(device));
+  return text.append("/").append(name(dtype)).append("/").append(kernel.name());
+}
+
+/// If the environment sets TAPEGRAD_FAST_PATHS=0, only fallbacks run.
+void read_environment() {
+  static const detail::OnlyOne last{};
+  [[maybe_unused]] static const bool read = [] {
+    const char* text = std::getenv("TAPEGRAD_FAST_PATHS");
+    if (text != nullptr && std::string_view(text) == "0") detail::only_one = &last;
+    return true;
+  }();
+}
+
 void load_backend(DeviceType device) {
   auto loader = loaders[int(device)].exchange(nullptr);
   if (loader == nullptr) return;
+  read_environment();
   try {
     loader();
   } catch (...) {
@@ -42,8 +78,15 @@ void load_backend(DeviceType device) {
 
 void set_backend_loader(DeviceType device, void (*loader)()) { loaders[int(device)] = loader; }
 
-void KernelTable::set(DeviceType device, DType dtype, AnyFunction function) {
+void KernelTable::set(DeviceType device, DType dtype, AnyFunction function,
+                      const SlotTraits& traits) {
   const std::lock_guard lock(shared().mutex);
+  auto& lists = shared().lists;
+  if (const auto old = shared().list_of(this, device, dtype); old != lists.end()) lists.erase(old);
+  if (!traits.implementations.empty())
+    lists.push_back({this, device, dtype, traits.implementations});
+  takes_packed_[int(device)][int(dtype)] = traits.takes_packed;
+  questions_[int(device)][int(dtype)] = traits.accepts;
   std::atomic_ref(registered_[int(device)][int(dtype)]).store(function, std::memory_order_release);
   slots_[int(device)][int(dtype)] = nullptr;
 }
@@ -88,8 +131,42 @@ KernelTable::AnyFunction KernelTable::find_registered(DeviceType device, DType d
     slot.store(function, std::memory_order_release);
     return function;
   }
-  std::string entry(tapegrad::name(device));
-  entry.append("/").append(tapegrad::name(dtype)).append("/").append(name_);
+  if (shared().list_of(this, device, dtype) == shared().lists.end())
+    DispatchLog::note(name_of(*this, device, dtype));
+  return function;
+}
+
+void detail::note_implementation(const KernelTable& kernel, DeviceType device, DType dtype,
+                                 std::string_view name) {
+  KernelSpan::note(kernel.name(), name);
+  const std::lock_guard lock(shared().mutex);
+  if (!shared().logs.empty())
+    DispatchLog::note(name_of(kernel, device, dtype).append(":").append(name));
+}
+
+void detail::fail_unaccepted(const KernelTable& kernel, DeviceType device, DType dtype) {
+  fail<KernelError>(kernel.name(), ": no implementation for ", name(device), ' ', name(dtype),
+                    " accepts the arguments");
+}
+
+std::vector<std::string> implementations() {
+  const std::lock_guard lock(shared().mutex);
+  std::vector<std::string> texts;
+  for (const List& list : shared().lists)
+    for (const std::string_view name : list.names)
+      texts.push_back(name_of(*list.kernel, list.device, list.dtype).append(":").append(name));
+  return texts;
+}
+
+OnlyImplementation::OnlyImplementation(std::string_view kernel, std::string_view name)
+    : only_{std::string(kernel), std::string(name)} {
+  read_environment();
+  before_ = detail::only_one.exchange(&only_);
+}
+
+OnlyImplementation::~OnlyImplementation() { detail::only_one = before_; }
+
+void DispatchLog::note(const std::string& entry) {
   for (DispatchLog* log : shared().logs) {
     const auto known = std::find_if(log->entries_.begin(), log->entries_.end(),
                                     [&](const auto& other) { return other.name == entry; });
@@ -98,12 +175,12 @@ KernelTable::AnyFunction KernelTable::find_registered(DeviceType device, DType d
     else
       ++known->calls;
   }
-  return function;
 }
 
 DispatchLog::DispatchLog() {
   const std::lock_guard lock(shared().mutex);
   shared().logs.push_back(this);
+  ++detail::dispatch_watchers;
   for (auto* slot : shared().filled) slot->store(nullptr);
   shared().filled.clear();
 }
@@ -111,6 +188,7 @@ DispatchLog::DispatchLog() {
 DispatchLog::~DispatchLog() {
   const std::lock_guard lock(shared().mutex);
   std::erase(shared().logs, this);
+  --detail::dispatch_watchers;
 }
 
 std::vector<std::string> DispatchLog::kernels() const {
@@ -123,8 +201,10 @@ std::vector<std::string> DispatchLog::kernels() const {
 int64_t DispatchLog::calls(std::string_view kernel) const {
   const std::lock_guard lock(shared().mutex);
   int64_t count = 0;
-  for (const Entry& entry : entries_)
-    if (entry.name.substr(entry.name.rfind('/') + 1) == kernel) count += entry.calls;
+  for (const Entry& entry : entries_) {
+    const std::string_view name = std::string_view(entry.name).substr(entry.name.rfind('/') + 1);
+    if (name == kernel || name.substr(0, name.find(':')) == kernel) count += entry.calls;
+  }
   return count;
 }
 

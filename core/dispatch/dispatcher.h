@@ -10,8 +10,11 @@
 // before main, and nothing is lost from a static library. core/dispatch/dispatch_log.h says which
 // kernels ran.
 //
-// A kernel sees its tensors in order (core/base/storage.h), unless it says that it takes packed
-// ones.
+// A slot may hold several implementations, which are tried in order:
+// core/dispatch/implementations.h.
+//
+// A kernel gets its tensors in the plain order (core/base/storage.h), unless its SlotTraits say
+// that it takes packed ones.
 #pragma once
 
 #include <array>
@@ -19,11 +22,22 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/tensor.h"
 #include "core/dispatch/span.h"
 
 namespace tapegrad {
+
+/// Properties of the function in a slot.
+struct SlotTraits {
+  bool takes_packed = false;  // if false, the dispatcher unpacks packed operands before the call
+  /// Names of the implementations that the function tries, in this order; empty if there is one
+  /// only. The names are string literals.
+  std::vector<std::string_view> implementations = {};
+  /// For a list without a fallback: bool(arguments of the kernel), whether one of them accepts.
+  void (*accepts)() = nullptr;
+};
 
 /// The part of Kernel that does not depend on the signature.
 class KernelTable {
@@ -33,10 +47,20 @@ class KernelTable {
   constexpr explicit KernelTable(std::string_view name) : name_(name) {}
   std::string_view name() const { return name_; }
 
-  void set(DeviceType device, DType dtype, AnyFunction function);
+  void set(DeviceType device, DType dtype, AnyFunction function, const SlotTraits& traits = {});
   bool has(DeviceType device, DType dtype) const;
   std::string registered() const;  // "cpu {float32, float64}", or "none"
-  void set_takes_packed() { takes_packed_ = true; }
+
+  static bool is_packed(const Tensor& x) { return x && x.storage().is_packed(); }
+  template <typename T>
+  static bool is_packed(const T&) {
+    return false;
+  }
+  /// Unpacks the tensors among the arguments, before the kernel starts its threads.
+  template <typename... Arguments>
+  [[gnu::cold]] static void unpack(const Arguments&... arguments) {
+    (unpack_one(arguments), ...);
+  }
 
  protected:
   AnyFunction find(DeviceType device, DType dtype) const {
@@ -44,17 +68,12 @@ class KernelTable {
     return function != nullptr ? function : find_registered(device, dtype);
   }
 
-  static bool is_packed(const Tensor& x) { return x && x.storage().is_packed(); }
-  template <typename T>
-  static bool is_packed(const T&) {
-    return false;
+  bool takes_packed(DeviceType device, DType dtype) const {
+    return takes_packed_[int(device)][int(dtype)];
   }
-  /// Here rather than inside the kernel: not on one of its threads.
-  [[gnu::cold]] void unpack(const Tensor& x) const {
-    if (x && !takes_packed_) x.storage().data();
+  AnyFunction question(DeviceType device, DType dtype) const {
+    return questions_[int(device)][int(dtype)];
   }
-  template <typename T>
-  void unpack(const T&) const {}
 
   /// The bytes of the elements that a kernel reads; an element of an expanded tensor counts once.
   /// An argument that holds tensors may provide bytes().
@@ -75,10 +94,17 @@ class KernelTable {
   /// empty, so that a log sees every call and a dispatch without a log pays nothing.
   [[gnu::cold, gnu::noinline]] AnyFunction find_registered(DeviceType, DType) const;
 
+  static void unpack_one(const Tensor& x) {
+    if (x) x.storage().data();
+  }
+  template <typename T>
+  static void unpack_one(const T&) {}
+
   std::string_view name_;
-  bool takes_packed_ = false;
   mutable PerSlot<std::atomic<AnyFunction>> slots_{};
   PerSlot<AnyFunction> registered_{};  // under the lock of dispatcher.cpp
+  PerSlot<bool> takes_packed_{};
+  PerSlot<AnyFunction> questions_{};  // SlotTraits::accepts
 };
 
 template <typename Signature>
@@ -98,10 +124,19 @@ class Kernel<void(First, Rest...)> : public KernelTable {
 
   void operator()(First first, Rest... rest) const {
     if ((is_packed(first) || ... || is_packed(rest))) [[unlikely]]
-      unpack(first), (unpack(rest), ...);
+      if (!takes_packed(first.device().type, first.dtype())) unpack(first, rest...);
     if (detail::context.profile != nullptr) [[unlikely]]
       return run_profiled(first, rest...);
     run(first, rest...);
+  }
+
+  /// Whether the device has an implementation that accepts these arguments. For kernels without a
+  /// fallback (core/dispatch/implementations.h): ops compute them in another way otherwise.
+  bool accepts(First first, Rest... rest) const {
+    const DeviceType device = first.device().type;
+    if (!has(device, first.dtype())) return false;
+    const AnyFunction ask = question(device, first.dtype());
+    return ask == nullptr || reinterpret_cast<bool (*)(First, Rest...)>(ask)(first, rest...);
   }
 
   /// The function of a slot, for callers whose first argument does not select the device.
@@ -111,9 +146,9 @@ class Kernel<void(First, Rest...)> : public KernelTable {
 
   /// Fills one slot with a stateless callable that takes Type<T> first.
   template <typename T, typename F>
-  void set_for(DeviceType device, F) {
+  void set_for(DeviceType device, F, const SlotTraits& traits = {}) {
     const Function function = [](First first, Rest... rest) { F{}(Type<T>{}, first, rest...); };
-    set(device, kDTypeOf<T>, reinterpret_cast<AnyFunction>(function));
+    set(device, kDTypeOf<T>, reinterpret_cast<AnyFunction>(function), traits);
   }
 
  private:
@@ -131,8 +166,9 @@ class Kernel<void(First, Rest...)> : public KernelTable {
 
 /// Fills a slot for every type of the list.
 template <typename Signature, typename... Ts, typename F>
-void set_kernel(Kernel<Signature>& kernel, DeviceType device, TypeList<Ts...>, F function) {
-  (kernel.template set_for<Ts>(device, function), ...);
+void set_kernel(Kernel<Signature>& kernel, DeviceType device, TypeList<Ts...>, F function,
+                const SlotTraits& traits = {}) {
+  (kernel.template set_for<Ts>(device, function, traits), ...);
 }
 
 /// Sets the function that registers the kernels of a device type from outside the library.

@@ -47,6 +47,8 @@ class [[nodiscard]] KernelSpan {
  public:
   [[gnu::cold]] explicit KernelSpan(const KernelWork& work);
   [[gnu::cold]] ~KernelSpan();
+  /// Adds the implementation that runs, of a kernel that has several, to the open span.
+  [[gnu::cold]] static void note(std::string_view kernel, std::string_view implementation);
   KernelSpan(const KernelSpan&) = delete;
   KernelSpan& operator=(const KernelSpan&) = delete;
 

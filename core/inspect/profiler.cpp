@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/internal/scope.h"
+#include "core/dispatch/implementations.h"
 
 namespace tapegrad {
 
@@ -29,12 +30,23 @@ struct Event {
   Pass pass;
   double begin = 0, end = 0;
   KernelWork work = {};
+  const std::string* implementations = nullptr;  // "conv2d:dnnl, ..."
 };
 
 struct Open {
   Event event;
   double inner = 0;  // seconds of the spans inside
+  std::vector<std::string> implementations = {};
 };
+
+void add(const std::string& name, std::vector<std::string>& names) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text.append(text.empty() ? "" : ", ").append(name);
+  return text;
+}
 
 void add(const KernelWork& work, KernelWork& sum) {
   sum.flops += work.flops;
@@ -44,6 +56,7 @@ void add(const ProfileEntry& entry, ProfileEntry& sum) {
   sum.calls += entry.calls;
   sum.seconds += entry.seconds;
   add(entry.work, sum.work);
+  for (const std::string& name : entry.implementations) add(name, sum.implementations);
 }
 
 std::string escaped(std::string_view text) {
@@ -108,7 +121,12 @@ struct Profiler::Record {
     done.event.end = now();
     const double whole = done.event.end - done.event.begin;
     if (!open.empty()) open.back().inner += whole;
-    add({.calls = 1, .seconds = whole - done.inner, .work = done.event.work},
+    if (!done.implementations.empty())
+      done.event.implementations = intern_scope(joined(done.implementations));
+    add({.calls = 1,
+         .seconds = whole - done.inner,
+         .work = done.event.work,
+         .implementations = done.implementations},
         sums[{done.event.part, done.event.op, done.event.pass}]);
     if (int64_t(events.size()) < options.max_events) events.push_back(done.event);
   }
@@ -117,6 +135,7 @@ struct Profiler::Record {
 Profiler::Profiler(ProfilerOptions options)
     : record_(new Record{.options = options, .before = detail::context.profile}) {
   detail::context.profile = record_;
+  ++detail::dispatch_watchers;
 }
 
 Profiler::~Profiler() {
@@ -128,6 +147,7 @@ void Profiler::stop() {
   if (!std::exchange(record_->watching, false)) return;
   while (!record_->open.empty()) record_->finish();
   detail::context.profile = record_->before;
+  --detail::dispatch_watchers;
 }
 
 void OpSpan::begin(std::string_view op, Pass pass, const std::string* part) {
@@ -153,6 +173,12 @@ KernelSpan::KernelSpan(const KernelWork& work) : record_(detail::context.profile
 }
 
 KernelSpan::~KernelSpan() { --static_cast<Profiler::Record*>(record_)->kernels; }
+
+void KernelSpan::note(std::string_view kernel, std::string_view implementation) {
+  auto* record = static_cast<Profiler::Record*>(detail::context.profile);
+  if (record == nullptr || record->open.empty()) return;
+  add(std::string(kernel).append(":").append(implementation), record->open.back().implementations);
+}
 
 std::vector<ProfileEntry> Profiler::entries() const {
   // Equal names may be different strings.
@@ -205,7 +231,10 @@ void Profiler::print(std::ostream& out, ProfileTable table) const {
         << right(fixed(entry.seconds * 1e3 / double(divisor), 3), 11)
         << right(fixed(all.seconds > 0 ? 100 * entry.seconds / all.seconds : 0, 1) + '%', 8)
         << right(entry.work.flops > 0 ? fixed(entry.gflops_per_second(), 1) : "", 10)
-        << right(entry.work.bytes > 0 ? fixed(entry.gbytes_per_second(), 1) : "", 9) << '\n';
+        << right(entry.work.bytes > 0 ? fixed(entry.gbytes_per_second(), 1) : "", 9);
+    if (!entry.op.empty() && !entry.implementations.empty())
+      out << "  " << joined(entry.implementations);
+    out << '\n';
   };
   out << left("part, op", width) << "  pass         calls"
       << (steps > 0 ? "    ms/step" : "         ms") << "   share   GFLOP/s     GB/s\n";

@@ -18,6 +18,9 @@
 // times that the calls take, unless TAPEGRAD_CUDA_BLOCKING=1. Off, it costs three predicted
 // branches an op.
 //
+// One more column names the implementations that ran, "conv2d:dnnl", of kernels that have several
+// (core/dispatch/implementations.h).
+//
 // Bytes are those of the tensors that kernels are given, each once, which is what must move at
 // least; floating-point operations those of products and convolutions by their formulas, whatever
 // the algorithm.
@@ -41,6 +44,9 @@ struct ProfileEntry {
   int64_t calls = 0;
   double seconds = 0;
   KernelWork work = {};
+  /// Implementations that ran of kernels that have several (core/dispatch/implementations.h):
+  /// "conv2d:dnnl".
+  std::vector<std::string> implementations = {};
 
   double gflops_per_second() const { return seconds > 0 ? double(work.flops) / seconds * 1e-9 : 0; }
   double gbytes_per_second() const { return seconds > 0 ? double(work.bytes) / seconds * 1e-9 : 0; }

@@ -220,6 +220,12 @@ void norm_cases(OpCases& cases) {
   cases.push_back(with_float_parameters(batch_norm({3, 2, 4}, true, true, true)));
   cases.push_back(with_float_parameters(batch_norm({4, 3}, false, true, true)));
   cases.push_back(with_float_parameters(instance_norm({2, 3, 4}, true, true)));
+  for (const bool training : {true, false}) {
+    OpCase row = batch_norm({2, 16, 32, 32}, training, true, true);
+    row.dtypes = {f32};
+    row.before = packed_images;
+    cases.push_back(row);
+  }
 
   cases.push_back(of_last("layer_norm", {3, 4}, 1, true));
   cases.push_back(of_last("layer_norm", {2, 3, 4}, 2, true));

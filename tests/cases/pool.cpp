@@ -124,6 +124,19 @@ void pool_cases(OpCases& cases) {
                    .inputs = {Input{{1, 2, 4, 5}, Fill::kDistinct}},
                    .attributes = dilated.attributes(true),
                    .reference = max_pool(dilated)});
+  // Rows that are long enough for the vectors of 2 x 2 windows, and images with a packed layout.
+  const Setting halves{.kernel = 2, .stride = 2}, overlapping{.kernel = 3, .stride = 1};
+  cases.push_back({.op = "max_pool2d",
+                   .inputs = {Input{{1, 2, 5, 19}, Fill::kDistinct}},
+                   .attributes = halves.attributes(true),
+                   .reference = max_pool(halves)});
+  cases.push_back({.op = "max_pool2d",
+                   .inputs = {Input{{1, 32, 34, 34}, Fill::kDistinct}},
+                   .attributes = overlapping.attributes(true),
+                   .reference = max_pool(overlapping),
+                   .tolerance = 16,
+                   .dtypes = {f32},
+                   .before = packed_images});
   for (const auto& [rows, columns] : {std::pair{1, 1}, {2, 3}, {3, 2}, {5, 7}})
     cases.push_back({.op = "adaptive_avg_pool2d",
                      .inputs = {Input{{2, 2, 4, 5}}},

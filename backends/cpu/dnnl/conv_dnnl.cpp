@@ -6,8 +6,8 @@
 #include <omp.h>
 
 #include "backends/cpu/dnnl/dnnl.h"
-#include "backends/cpu/fast/fast_paths.h"
 #include "backends/cpu/fast/packed.h"
+#include "ops/activation.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -93,16 +93,20 @@ struct Port {
   }
 };
 
-/// A primitive for one problem. Shared by threads: it is not changed by being run.
-struct Plan {
+}  // namespace
+
+/// Threads share a plan: running it does not change it.
+struct ConvPlan {
   Port x, weight, y;
   memory::desc bias;
-  dnnl::primitive primitive;  // unset when oneDNN has none
+  dnnl::primitive primitive;  // unset if oneDNN has none
   memory::desc scratch;
 };
 
-std::shared_ptr<const Plan> make_plan(const Problem& p) {
-  auto plan = std::make_shared<Plan>();
+namespace {
+
+ConvPlanRef make_plan(const Problem& p) {
+  auto plan = std::make_shared<ConvPlan>();
   const auto type = p.is_short ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::dims xs{p.batch, p.in, p.height, p.width};
   const memory::dims ys{p.batch, p.out, p.out_height, p.out_width};
@@ -164,9 +168,13 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
   return plan;
 }
 
-std::shared_ptr<const Plan> plan_for(const Problem& problem) {
-  static PlanCache<Problem, Plan> cache;
-  return cache.find(problem, make_plan);
+/// Returns null if oneDNN has no primitive.
+ConvPlanRef plan_for(const Problem& problem) {
+  static PlanCache<Problem, ConvPlan> cache;
+  return with_dnnl("conv2d", [&] {
+    ConvPlanRef plan = cache.find(problem, make_plan);
+    return plan->primitive ? plan : nullptr;
+  });
 }
 
 dnnl::stream& stream() { return dnnl_stream(); }
@@ -237,53 +245,39 @@ class Output {
   memory plain_, inner_;
 };
 
-void run(const Plan& plan, std::unordered_map<int, memory> arguments) {
+void execute(const ConvPlan& plan, std::unordered_map<int, memory> arguments) {
   Tensor scratch;
   arguments.emplace(DNNL_ARG_SCRATCHPAD, scratch_memory(plan.scratch, scratch));
   plan.primitive.execute(stream(), arguments);
   stream().wait();
 }
 
-bool forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
-             const Conv2dOptions& options, Tensor& y) {
-  const auto plan = plan_for(problem(Pass::kForward, bool(bias), x.dtype(), x.shape(),
-                                     weight.shape(), y.shape(), options));
-  if (!plan->primitive) return false;
-  const Input from(plan->x, x), weights(plan->weight, weight);
-  Output to(plan->y, y);
+void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias,
+             Tensor& y) {
+  const Input from(plan.x, x), weights(plan.weight, weight);
+  Output to(plan.y, y);
   std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, from.inner()},
                                             {DNNL_ARG_WEIGHTS, weights.inner()},
                                             {DNNL_ARG_DST, to.inner()}};
-  if (bias) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan->bias, bias));
-  run(*plan, std::move(arguments));
+  if (bias) arguments.emplace(DNNL_ARG_BIAS, memory_of(plan.bias, bias));
+  execute(plan, std::move(arguments));
   to.finish();
-  return true;
 }
 
-bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
-              Tensor& dx, Tensor& dw, Tensor& db) {
-  std::shared_ptr<const Plan> input, weights;
-  if (dx) {
-    input = plan_for(problem(Pass::kBackwardInput, false, dy.dtype(), dx.shape(), weight.shape(),
-                             dy.shape(), options));
-    if (!input->primitive) return false;
-  }
-  if (dw) {
-    weights = plan_for(problem(Pass::kBackwardWeight, bool(db), dy.dtype(), x.shape(), dw.shape(),
-                               dy.shape(), options));
-    if (!weights->primitive) return false;
-  }
+void backward(const ConvBackwardDnnl::Plans& plans, const Tensor& dy, const Tensor& x,
+              const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db) {
+  const ConvPlan *input = plans.input.get(), *weights = plans.weight.get();
   std::optional<Input> gradient;
-  if (input) {
+  if (input != nullptr) {
     gradient.emplace(input->y, dy);
     const Input from(input->weight, weight);
     Output to(input->x, dx);
-    run(*input, {{DNNL_ARG_DIFF_DST, gradient->inner()},
-                 {DNNL_ARG_WEIGHTS, from.inner()},
-                 {DNNL_ARG_DIFF_SRC, to.inner()}});
+    execute(*input, {{DNNL_ARG_DIFF_DST, gradient->inner()},
+                     {DNNL_ARG_WEIGHTS, from.inner()},
+                     {DNNL_ARG_DIFF_SRC, to.inner()}});
     to.finish();
   }
-  if (weights) {
+  if (weights != nullptr) {
     if (!gradient || input->y.chosen != weights->y.chosen) gradient.emplace(weights->y, dy);
     const Input from(weights->x, x);
     Output to(weights->weight, dw);
@@ -291,28 +285,56 @@ bool backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Con
                                               {DNNL_ARG_SRC, from.inner()},
                                               {DNNL_ARG_DIFF_WEIGHTS, to.inner()}};
     if (db) arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of(weights->bias, db));
-    run(*weights, std::move(arguments));
+    execute(*weights, std::move(arguments));
     to.finish();
   }
-  return true;
 }
 
-bool is_wanted(DType dtype) {
-  return fast_paths() && (dtype == f32 || (dtype == bf16 && multiplies_bfloat16()));
-}
+bool is_fast(DType dtype) { return dtype == f32 || multiplies_bfloat16(); }
 
 }  // namespace
 
-bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                 const Conv2dOptions& options, Tensor& y) {
-  if (!is_wanted(y.dtype())) return false;
-  return with_dnnl("conv2d", [&] { return forward(x, weight, bias, options, y); });
+ConvPlanRef ConvDnnl::accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                              const Conv2dOptions& options, bool, const Tensor& y) {
+  if (x.numel() == 0 || y.numel() == 0 || !is_fast(x.dtype())) return nullptr;
+  return plan_for(problem(Pass::kForward, bool(bias), x.dtype(), x.shape(), weight.shape(),
+                          y.shape(), options));
 }
 
-bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                          const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
-  if (!is_wanted(dy.dtype())) return false;
-  return with_dnnl("conv2d", [&] { return backward(dy, x, weight, options, dx, dw, db); });
+void ConvDnnl::run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x,
+                   const Tensor& weight, const Tensor& bias, const Conv2dOptions&, bool relu,
+                   Tensor& y) {
+  with_dnnl("conv2d", [&] { forward(plan, x, weight, bias, y); });
+  if (relu) kernels::relu(y, y);  // oneDNN's own makes 0 of NaN
+}
+
+std::optional<ConvBackwardDnnl::Plans> ConvBackwardDnnl::accepts(
+    const Tensor& dy, const Tensor&, const Tensor& x, const Tensor& weight,
+    const Conv2dOptions& options, const Tensor& dx, const Tensor& dw, const Tensor& db) {
+  const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
+  if (empty || !(dx || dw) || !is_fast(dy.dtype())) return {};
+  if (db && !dw && dy.dtype() != f32) return {};
+  Plans plans;
+  if (dx) {
+    plans.input = plan_for(problem(Pass::kBackwardInput, false, dy.dtype(), dx.shape(),
+                                   weight.shape(), dy.shape(), options));
+    if (!plans.input) return {};
+  }
+  if (dw) {
+    plans.weight = plan_for(problem(Pass::kBackwardWeight, bool(db), dy.dtype(), x.shape(),
+                                    dw.shape(), dy.shape(), options));
+    if (!plans.weight) return {};
+  }
+  return plans;
+}
+
+void ConvBackwardDnnl::run(OneOf<float, bfloat16>, const Plans& plans, const Tensor& dy,
+                           const Tensor& y, const Tensor& x, const Tensor& weight,
+                           const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+  Tensor dz = dy, none;
+  if (y) kernels::relu_backward(dy, y, dz);
+  with_dnnl("conv2d", [&] { backward(plans, dy, x, weight, dx, dw, db); });
+  if (db && !dw) kernels::conv2d_backward(dy, none, x, weight, options, none, none, db);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -2,17 +2,43 @@
 // processor multiplies bfloat16 faster.
 #pragma once
 
+#include <memory>
+#include <optional>
+
+#include "core/dispatch/implementations.h"
 #include "ops/conv.h"
 
 namespace tapegrad::backends::cpu {
 
-// Same arguments as kernels::conv2d and kernels::conv2d_backward. Return false, with nothing
-// written, if oneDNN has no implementation for the sizes or if fast_paths() is off. No tensor given
-// has zero elements.
+/// Primitive for one set of sizes, made when these sizes are first used.
+struct ConvPlan;
+using ConvPlanRef = std::shared_ptr<const ConvPlan>;
 
-bool conv2d_dnnl(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                 const Conv2dOptions& options, Tensor& y);
-bool conv2d_backward_dnnl(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                          const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db);
+/// Implementation of kernels::conv2d. Accepts the sizes for which oneDNN has a primitive.
+struct ConvDnnl {
+  static constexpr std::string_view kName = "dnnl";
+  static constexpr bool kTakesPacked = true;
+  static ConvPlanRef accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             const Conv2dOptions& options, bool relu, const Tensor& y);
+  static void run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x,
+                  const Tensor& weight, const Tensor& bias, const Conv2dOptions& options, bool relu,
+                  Tensor& y);
+};
+
+/// Implementation of kernels::conv2d_backward.
+struct ConvBackwardDnnl {
+  static constexpr std::string_view kName = "dnnl";
+  static constexpr bool kTakesPacked = true;
+
+  struct Plans {
+    ConvPlanRef input, weight;  // null for a gradient that is not requested
+  };
+  static std::optional<Plans> accepts(const Tensor& dy, const Tensor& y, const Tensor& x,
+                                      const Tensor& weight, const Conv2dOptions& options,
+                                      const Tensor& dx, const Tensor& dw, const Tensor& db);
+  static void run(OneOf<float, bfloat16>, const Plans& plans, const Tensor& dy, const Tensor& y,
+                  const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
+                  Tensor& dw, Tensor& db);
+};
 
 }  // namespace tapegrad::backends::cpu

@@ -6,7 +6,6 @@
 
 #include <omp.h>
 
-#include "backends/cpu/fast/fast_paths.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/relu.h"
 
@@ -168,15 +167,20 @@ void add_products(const Sizes& s, const Plane* planes, const float* image, const
   });
 }
 
-}  // namespace
-
-bool is_small_conv(const Shape& x, const Shape& w, const Conv2dOptions& o) {
-  return fast_paths() && w[0] < 16 && w[0] % 8 != 0 && o.groups == 1 && o.stride == Size2d(1) &&
+bool is_small(const Shape& x, const Shape& w, const Conv2dOptions& o) {
+  return w[0] < 16 && w[0] % 8 != 0 && o.groups == 1 && o.stride == Size2d(1) &&
          o.dilation == Size2d(1) && w[1] * w[2] * w[3] <= kMaxTaps && x[3] >= kLane / 2;
 }
 
-void conv2d_small(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Conv2dOptions& options, bool relu, Tensor& y) {
+}  // namespace
+
+bool ConvSmall::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
+                        const Conv2dOptions& options, bool, const Tensor& y) {
+  return x.numel() > 0 && y.numel() > 0 && is_small(x.shape(), weight.shape(), options);
+}
+
+void ConvSmall::run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const Conv2dOptions& options, bool relu, Tensor& y) {
   const Sizes s(x.shape(), weight.shape(), y.shape(), options);
   const float* images = x.data<float>();
   const float* b = bias ? bias.data<float>() : nullptr;
@@ -217,8 +221,16 @@ void conv2d_small(const Tensor& x, const Tensor& weight, const Tensor& bias,
   }
 }
 
-void conv2d_small_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
-                           const Conv2dOptions& options, Tensor& dw, Tensor& db) {
+bool ConvBackwardSmall::accepts(const Tensor& dy, const Tensor&, const Tensor& x, const Tensor&,
+                                const Conv2dOptions& options, const Tensor& dx, const Tensor& dw,
+                                const Tensor&) {
+  return dw && dw.numel() > 0 && dy.numel() > 0 && !(dx && dx.numel() == 0) &&
+         is_small(x.shape(), dw.shape(), options);
+}
+
+void ConvBackwardSmall::run(Type<float>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                            const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
+                            Tensor& dw, Tensor& db) {
   const Sizes s(x.shape(), dw.shape(), dy.shape(), options);
   const float *images = x.data<float>(), *gradients = dy.data<float>();
   const float* from_relu = y ? y.data<float>() : nullptr;
@@ -259,6 +271,8 @@ void conv2d_small_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
       else if (db)
         db.data<float>()[o] = float(sum);
     }
+  Tensor none;
+  if (dx) kernels::conv2d_backward(dy, y, none, weight, options, dx, none, none);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -6,15 +6,25 @@
 
 namespace tapegrad::backends::cpu {
 
-bool is_small_conv(const Shape& x, const Shape& weight, const Conv2dOptions& options);
-
-/// Computes the convolution directly, with vectors along image rows, followed by max(y, 0) if
-/// `relu`. All tensors are contiguous.
-void conv2d_small(const Tensor& x, const Tensor& weight, const Tensor& bias,
+/// Implementation of kernels::conv2d with vectors along image rows.
+struct ConvSmall {
+  static constexpr std::string_view kName = "small";
+  static bool accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Conv2dOptions& options, bool relu, const Tensor& y);
+  static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Conv2dOptions& options, bool relu, Tensor& y);
-/// Computes the gradients of the weight and, unless db is empty, of the bias. If y is given, dy
-/// counts only where y is not 0.
-void conv2d_small_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
-                           const Conv2dOptions& options, Tensor& dw, Tensor& db);
+};
+
+/// Implementation of kernels::conv2d_backward that computes dw and db. Another implementation
+/// computes dx.
+struct ConvBackwardSmall {
+  static constexpr std::string_view kName = "small";
+  static bool accepts(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+                      const Conv2dOptions& options, const Tensor& dx, const Tensor& dw,
+                      const Tensor& db);
+  static void run(Type<float>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                  const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
+                  Tensor& db);
+};
 
 }  // namespace tapegrad::backends::cpu

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/fast/fast_paths.h"
 #include "core/base/tensor.h"
 #include "ops/pool.h"
 
@@ -35,9 +34,9 @@ struct Maximum {
 
 inline bool are_halves(const MaximumWindows& windows, const Planes& p) {
   const MaxPool2dOptions& o = windows.options;
-  return fast_paths() && !windows.adaptive && o.kernel_size == Size2d(2) &&
-         *o.stride == Size2d(2) && o.padding == Size2d(0) && o.dilation == Size2d(1) &&
-         2 * p.out_height <= p.height && 2 * p.out_width <= p.width;
+  return !windows.adaptive && o.kernel_size == Size2d(2) && *o.stride == Size2d(2) &&
+         o.padding == Size2d(0) && o.dilation == Size2d(1) && 2 * p.out_height <= p.height &&
+         2 * p.out_width <= p.width;
 }
 
 /// Pools one row of windows; the first element has index `first` in the plane.
@@ -139,26 +138,21 @@ inline void max_pool_eight_backward(const float* dy, const int32_t* indices, int
   store_row(at + width, dx + first + width);
 }
 
-/// Writes all elements of a plane of dx in one pass. Returns false if rows are too narrow.
-template <typename T>
-bool max_pool_halves_backward(const T* dy, const int32_t* indices, const Planes& p, T* dx) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (p.out_width < kWindows) return false;
-    const int64_t covered = 2 * p.out_width;
-    for (int64_t i = 0; i < p.out_height; ++i, dy += p.out_width, indices += p.out_width) {
-      for (int64_t from = 0; from < p.out_width; from += kWindows) {
-        const int64_t j = std::min(from, p.out_width - kWindows);  // may overlap the previous eight
-        max_pool_eight_backward(dy + j, indices + j, int32_t(2 * (i * p.width + j)),
-                                int32_t(p.width), dx);
-      }
-      for (int64_t row = 2 * i; row < 2 * i + 2; ++row)
-        std::fill_n(dx + row * p.width + covered, p.width - covered, 0.0f);
+/// Writes all elements of a plane of dx in one pass. A row has at least kWindows windows.
+inline void max_pool_halves_backward(const float* dy, const int32_t* indices, const Planes& p,
+                                     float* dx) {
+  const int64_t covered = 2 * p.out_width;
+  for (int64_t i = 0; i < p.out_height; ++i, dy += p.out_width, indices += p.out_width) {
+    for (int64_t from = 0; from < p.out_width; from += kWindows) {
+      const int64_t j = std::min(from, p.out_width - kWindows);  // may overlap the previous eight
+      max_pool_eight_backward(dy + j, indices + j, int32_t(2 * (i * p.width + j)), int32_t(p.width),
+                              dx);
     }
-    const int64_t rows = 2 * p.out_height;
-    std::fill_n(dx + rows * p.width, (p.height - rows) * p.width, 0.0f);
-    return true;
+    for (int64_t row = 2 * i; row < 2 * i + 2; ++row)
+      std::fill_n(dx + row * p.width + covered, p.width - covered, 0.0f);
   }
-  return false;
+  const int64_t rows = 2 * p.out_height;
+  std::fill_n(dx + rows * p.width, (p.height - rows) * p.width, 0.0f);
 }
 
 }  // namespace tapegrad::backends::cpu

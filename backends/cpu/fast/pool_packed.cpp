@@ -97,33 +97,45 @@ void scatter(const float* dy, const int32_t* indices, int64_t blocks, int64_t pl
 
 }  // namespace
 
-bool max_pool2d_packed(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices) {
-  const auto values = packed_values(x);
-  if (!values || windows.adaptive) return false;
+std::optional<PackedValues> MaxPoolPacked::accepts(const Tensor& x, const MaximumWindows& windows,
+                                                   const Tensor& y, const Tensor& indices) {
+  auto values = packed_values(x);
+  if (!values || windows.adaptive) return {};
   const int64_t block = values->packing.block;
-  if (!can_be_packed(y, block) || (indices && !can_be_packed(indices, block))) return false;
+  if (!can_be_packed(y, block) || (indices && !can_be_packed(indices, block))) return {};
+  return values;
+}
+
+void MaxPoolPacked::run(Type<float>, const PackedValues& values, const Tensor& x,
+                        const MaximumWindows& windows, Tensor& y, Tensor& indices) {
+  const int64_t block = values.packing.block;
   const auto run = block == 16 ? max_pool<16> : max_pool<8>;
-  run(data<float>(*values), x.shape()[0] * x.shape()[1] / block, x.shape(), y.shape(),
+  run(data<float>(values), x.shape()[0] * x.shape()[1] / block, x.shape(), y.shape(),
       windows.options, y.data<float>(), indices ? indices.data<int32_t>() : nullptr);
   const Packing packing = packing_of(y.shape(), block);
   y.storage().set_packed(packing);
   if (indices) indices.storage().set_packed(packing);
-  return true;
 }
 
-bool pool_scatter_packed(const Tensor& dy, const Tensor& indices, Tensor& dx) {
-  const auto places = packed_values(indices);
-  if (!places || !can_be_packed(dx, places->packing.block)) return false;
-  const Packing& packing = places->packing;
+std::optional<PackedValues> PoolScatterPacked::accepts(const Tensor&, const Tensor& indices,
+                                                       const std::optional<MaximumWindows>&,
+                                                       const Tensor& dx) {
+  auto places = packed_values(indices);
+  if (places && !can_be_packed(dx, places->packing.block)) places.reset();
+  return places;
+}
+
+void PoolScatterPacked::run(Type<float>, const PackedValues& places, const Tensor& dy,
+                            const Tensor&, const std::optional<MaximumWindows>&, Tensor& dx) {
+  const Packing& packing = places.packing;
   auto gradient = packed_values(dy);
   if (!gradient || gradient->packing != packing) gradient = pack(dy, packing);
   const int64_t block = packing.block, blocks = packing.batch * packing.channels / block;
   const Packing result = packing_of(dx.shape(), block);
   const auto run = block == 16 ? scatter<16> : scatter<8>;
-  run(data<float>(*gradient), data<int32_t>(*places), blocks, result.size, packing.size,
+  run(data<float>(*gradient), data<int32_t>(places), blocks, result.size, packing.size,
       dx.data<float>());
   dx.storage().set_packed(result);
-  return true;
 }
 
 }  // namespace tapegrad::backends::cpu

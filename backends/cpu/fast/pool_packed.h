@@ -1,14 +1,31 @@
 // Max pooling of tensors with a packed layout (packed.h): pools a block of channels at a time.
 #pragma once
 
+#include "backends/cpu/fast/packed.h"
 #include "ops/pool.h"
 
 namespace tapegrad::backends::cpu {
 
-// Same arguments as kernels::max_pool2d and kernels::pool_scatter. Return false, with nothing
-// written, if the operands do not have a matching packed layout.
+/// Implementation of kernels::max_pool2d.
+struct MaxPoolPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+  static std::optional<PackedValues> accepts(const Tensor& x, const MaximumWindows& windows,
+                                             const Tensor& y, const Tensor& indices);
+  static void run(Type<float>, const PackedValues& values, const Tensor& x,
+                  const MaximumWindows& windows, Tensor& y, Tensor& indices);
+};
 
-bool max_pool2d_packed(const Tensor& x, const MaximumWindows& windows, Tensor& y, Tensor& indices);
-bool pool_scatter_packed(const Tensor& dy, const Tensor& indices, Tensor& dx);
+/// Implementation of kernels::pool_scatter.
+struct PoolScatterPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+  /// Returns the values of the indices.
+  static std::optional<PackedValues> accepts(const Tensor& dy, const Tensor& indices,
+                                             const std::optional<MaximumWindows>& windows,
+                                             const Tensor& dx);
+  static void run(Type<float>, const PackedValues& places, const Tensor& dy, const Tensor& indices,
+                  const std::optional<MaximumWindows>& windows, Tensor& dx);
+};
 
 }  // namespace tapegrad::backends::cpu

@@ -129,8 +129,7 @@ void map(const F& f, Tensor& y, const Inputs&... inputs) {
 struct Cpu {
   template <auto& kKernel, typename Types, typename F>
   static void set(Types types, F function) {
-    set_kernel(kKernel, DeviceType::kCpu, types, function);
-    kKernel.set_takes_packed();
+    set_kernel(kKernel, DeviceType::kCpu, types, function, {.takes_packed = true});
   }
   template <typename T, typename F, std::same_as<Tensor>... Inputs>
   static void map(const F& f, Tensor& y, const Inputs&... inputs) {

@@ -83,8 +83,7 @@ void map(const F& f, Tensor& y, const Inputs&... inputs) {
 struct Cuda {
   template <auto& kKernel, typename Types, typename F>
   static void set(Types types, F function) {
-    cuda::set<kKernel>(types, function);
-    kKernel.set_takes_packed();
+    cuda::set<kKernel>(types, function, {.takes_packed = true});
   }
   template <typename T, typename F, std::same_as<Tensor>... Inputs>
   static void map(const F& f, Tensor& y, const Inputs&... inputs) {

@@ -58,15 +58,17 @@ class OpScope {
 
 /// Fills the CUDA slots of a kernel, as set_kernel() does.
 template <auto& kKernel, typename... Ts, typename F>
-void set(TypeList<Ts...> types, F) {
-  set_kernel(kKernel, DeviceType::kCuda, types,
-             []<typename T, typename... Arguments>(Type<T> type, Arguments&&... arguments) {
-               OpScope scope(kKernel);
-               if (is_recording_graph()) [[unlikely]]
-                 (note_operand(arguments), ...);
-               F{}(type, arguments...);
-               scope.finish();
-             });
+void set(TypeList<Ts...> types, F, const SlotTraits& traits = {}) {
+  set_kernel(
+      kKernel, DeviceType::kCuda, types,
+      []<typename T, typename... Arguments>(Type<T> type, Arguments&&... arguments) {
+        OpScope scope(kKernel);
+        if (is_recording_graph()) [[unlikely]]
+          (note_operand(arguments), ...);
+        F{}(type, arguments...);
+        scope.finish();
+      },
+      traits);
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -1,0 +1,79 @@
+// Implementations of one kernel (core/dispatch/implementations.h) have the same results.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/dispatch/dispatch_log.h"
+#include "core/dispatch/implementations.h"
+#include "tests/op_case_run.h"
+#include "tests/op_families.h"
+
+namespace tapegrad::testing {
+namespace {
+
+/// Parts of the name of an implementation, "cpu/float32/conv2d:dnnl".
+struct ImplementationName {
+  explicit ImplementationName(const std::string& text)
+      : slot(text.substr(0, text.find(':'))),
+        kernel(slot.substr(slot.rfind('/') + 1)),
+        name(text.substr(text.find(':') + 1)) {}
+  std::string slot, kernel, name;
+};
+
+/// Returns the implementations of all kernels that the case runs and that have several.
+std::vector<std::string> implementations_for(const Case& c, const std::vector<Tensor>& operands) {
+  const DispatchLog log;
+  run(c, operands);
+  std::vector<std::string> slots, found;
+  for (const std::string& entry : log.kernels())
+    if (entry.find(':') != entry.npos) slots.push_back(ImplementationName(entry).slot);
+  for (const std::string& text : implementations())
+    if (std::ranges::find(slots, ImplementationName(text).slot) != slots.end())
+      found.push_back(text);
+  return found;
+}
+
+TEST(CaseTable, EveryImplementationHasACase) {
+  std::set<std::string> done;
+  for (const CaseFamily& family : case_families())
+    for (const OpCase& row : family.cases) {
+      const Case c(row);
+      for (DType dtype : row.dtypes) try {
+          const std::vector<Tensor> operands = c.operands(dtype);
+          for (const std::string& text : implementations_for(c, operands)) {
+            if (done.contains(text)) continue;
+            const ImplementationName implementation(text);
+            const OnlyImplementation only(implementation.kernel, implementation.name);
+            const DispatchLog log;
+            run(c, operands);
+            for (const std::string& ran : log.kernels()) done.insert(ran);
+          }
+        } catch (const KernelError& error) {
+          EXPECT_TRUE(is_missing(error)) << error.what();
+        }
+    }
+  for (const std::string& text : implementations())
+    EXPECT_TRUE(done.contains(text)) << text << " runs in no case";
+}
+
+}  // namespace
+
+void test_implementations(const Case& c) {
+  for (DType dtype : c.row().dtypes) {
+    const std::vector<Tensor> operands = c.operands(dtype);
+    for (const std::string& text : implementations_for(c, operands)) {
+      SCOPED_TRACE(std::string(name(dtype)) + ", " + text);
+      const ImplementationName implementation(text);
+      const auto run_only = [&](std::string_view name) {
+        const OnlyImplementation only(implementation.kernel, name);
+        return run(c, operands);
+      };
+      const Results got = run_only(implementation.name), expected = run_only("");
+      expect_same(c, got.values, expected.values, "value");
+      expect_same(c, got.gradients, expected.gradients, "gradient");
+    }
+  }
+}
+
+}  // namespace tapegrad::testing
