@@ -1,4 +1,4 @@
-#include "core/base/tensor.h"
+#include "core/tensor.h"
 
 #include <tapegrad/tapegrad.h>
 
