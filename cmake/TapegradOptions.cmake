@@ -47,7 +47,7 @@ function(tapegrad_compile_options target)
             -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>
             $<$<CONFIG:Release>:-O2>)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
-  target_link_libraries(${target} PRIVATE absl::core_headers)
+  target_link_libraries(${target} PRIVATE absl::core_headers ${TAPEGRAD_ABSEIL})
 endfunction()
 
 # tapegrad_library(static STATIC): adds one of the two libraries, which share their objects.
@@ -63,7 +63,7 @@ function(tapegrad_library kind type)
   target_include_directories(tapegrad_${kind} INTERFACE
     $<BUILD_INTERFACE:${TAPEGRAD_STAGED_INCLUDE}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(tapegrad_${kind} PUBLIC Threads::Threads
-    PRIVATE OpenMP::OpenMP_CXX ZLIB::ZLIB ${TAPEGRAD_DNNL} ${TAPEGRAD_OPENBLAS}
+    PRIVATE OpenMP::OpenMP_CXX ZLIB::ZLIB ${TAPEGRAD_ABSEIL} ${TAPEGRAD_DNNL} ${TAPEGRAD_OPENBLAS}
             ${TAPEGRAD_CUDA_LIBRARIES})
   target_link_options(tapegrad_${kind} PRIVATE $<$<STREQUAL:${type},SHARED>:-Wl,-Bsymbolic-functions>)
 endfunction()

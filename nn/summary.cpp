@@ -1,7 +1,9 @@
 #include "nn/summary.h"
 
 #include <algorithm>
-#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -17,14 +19,13 @@ struct Rows final : MemberVisitor {
   int64_t trainable = 0, frozen = 0;
 
   void on_module(const std::string& path, Module& module) override {
-    std::ostringstream shape;
+    std::string shape;
     if (module.has_out_shape()) {
-      shape << "[-1";
-      for (const int64_t size : module.out_shape()) shape << ", " << size;
-      shape << ']';
+      shape = "[-1";
+      for (const int64_t size : module.out_shape()) absl::StrAppend(&shape, ", ", size);
+      shape += ']';
     }
-    rows.push_back(
-        {path, path.empty() ? module.kind() : path + " (" + module.kind() + ")", shape.str()});
+    rows.push_back({path, path.empty() ? module.kind() : path + " (" + module.kind() + ")", shape});
   }
   void on_parameter(const std::string& path, Variable& x) override {
     for (const Variable& before : seen)
@@ -49,34 +50,32 @@ std::string grouped(int64_t number) {
   return text;
 }
 
-std::string padded(const std::string& text, size_t width) {
-  return text + std::string(width - std::min(width, text.size()), ' ');
-}
-
 }  // namespace
 
 std::string summary(Module& model, const Shape& input_shape) {
   model.infer(input_shape);
   Rows found;
   model.visit(found);
-  size_t layer = 12, shape = 12;
+  int layer = 12, shape = 12;
   for (const Row& row : found.rows) {
-    layer = std::max(layer, row.layer.size());
-    shape = std::max(shape, row.shape.size());
+    layer = std::max(layer, int(row.layer.size()));
+    shape = std::max(shape, int(row.shape.size()));
   }
   layer += 2, shape += 2;
-  const std::string line(layer + shape + 12, '-');
-  std::ostringstream out;
-  out << padded("Layer (kind)", layer) << padded("Output shape", shape) << "Parameters\n"
-      << line << '\n';
+  const std::string line(size_t(layer + shape + 12), '-');
+  const auto format_row = [&](std::string_view first, std::string_view second,
+                              std::string_view third) {
+    return absl::StrFormat("%-*s%-*s%s\n", layer, first, shape, second, third);
+  };
+  std::string text = format_row("Layer (kind)", "Output shape", "Parameters") + line + '\n';
   for (size_t i = found.rows.size() > 1 ? 1 : 0; i < found.rows.size(); ++i) {
     const Row& row = found.rows[i];
-    out << padded(row.layer, layer) << padded(row.shape, shape) << grouped(row.parameters) << '\n';
+    text += format_row(row.layer, row.shape, grouped(row.parameters));
   }
-  out << line << "\nTotal parameters: " << grouped(found.trainable + found.frozen)
-      << "\nTrainable: " << grouped(found.trainable) << "\nNot trainable: " << grouped(found.frozen)
-      << '\n';
-  return out.str();
+  absl::StrAppend(&text, line, "\nTotal parameters: ", grouped(found.trainable + found.frozen),
+                  "\nTrainable: ", grouped(found.trainable),
+                  "\nNot trainable: ", grouped(found.frozen), "\n");
+  return text;
 }
 
 }  // namespace tapegrad::nn

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "core/base/error.h"
 
@@ -75,16 +77,10 @@ std::string print(const Attribute& value) {
     std::string operator()(std::monostate) const { return "none"; }
     std::string operator()(bool x) const { return x ? "true" : "false"; }
     std::string operator()(int64_t x) const { return std::to_string(x); }
-    std::string operator()(double x) const {
-      std::ostringstream out;
-      out << x;
-      return out.str();
-    }
+    std::string operator()(double x) const { return absl::StrCat(x); }
     std::string operator()(const std::string& x) const { return x; }
     std::string operator()(const std::vector<int64_t>& xs) const {
-      std::string text = "[";
-      for (size_t i = 0; i < xs.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(xs[i]);
-      return text + "]";
+      return absl::StrCat("[", absl::StrJoin(xs, ", "), "]");
     }
   };
   return std::visit(Visitor{}, value);

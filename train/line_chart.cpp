@@ -3,10 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_format.h"
+
 #include "core/base/error.h"
 #include "io/atomic_file.h"
 #include "train/internal/svg.h"
-#include "train/internal/text.h"
 #include "train/plot.h"
 
 namespace tapegrad {
@@ -98,7 +99,7 @@ class Chart {
     if (!options_.y_label.empty()) {
       const double at = (top_ + bottom_) / 2;
       svg += svg_text(20, at, options_.y_label, 14, TextAnchor::kMiddle,
-                      format("fill=\"#333333\" transform=\"rotate(-90 20 %.1f)\"", at));
+                      absl::StrFormat("fill=\"#333333\" transform=\"rotate(-90 20 %.1f)\"", at));
     }
     return svg;
   }
@@ -138,19 +139,18 @@ class Chart {
           continue;
         }
         const double x = across(place(curve.x[i])), y = down(height(curve.y[i]));
-        path += format("%c%.1f %.1f ", down_yet ? 'L' : 'M', x, y);
-        dots +=
-            format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.2\" fill=\"%s\"/>\n", x, y, colour(c));
+        path += absl::StrFormat("%c%.1f %.1f ", down_yet ? 'L' : 'M', x, y);
+        dots += absl::StrFormat("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.2\" fill=\"%s\"/>\n", x, y,
+                                colour(c));
         down_yet = true;
         ++points;
       }
       if (points == 0) continue;
       path.pop_back();
-      svg += format(
-                 "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.2\" "
-                 "stroke-linejoin=\"round\" d=\"",
-                 colour(c)) +
-             path + "\"/>\n";
+      svg += absl::StrFormat(
+          "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.2\" stroke-linejoin=\"round\" "
+          "d=\"%s\"/>\n",
+          colour(c), path);
       if (points <= 40) svg += dots;
     }
     return svg;
@@ -163,7 +163,7 @@ class Chart {
     const double width = 48 + 8.2 * double(longest), height = 10 + 21.0 * double(curves_.size());
     const double x = right_ - width - 10;
     double y = top_ + 8;
-    std::string svg = format(
+    std::string svg = absl::StrFormat(
         "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\" fill=\"#ffffff\" "
         "fill-opacity=\"0.85\" stroke=\"#cccccc\"/>\n",
         x, y, width, height);

@@ -4,13 +4,14 @@
 #include <ostream>
 #include <unordered_set>
 
+#include "absl/strings/str_format.h"
+
 #include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "core/inspect/internal/tape_graph.h"
 #include "core/tape/op.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
-#include "train/internal/text.h"
 
 namespace tapegrad {
 namespace {
@@ -97,10 +98,11 @@ MemoryReport memory_report(const MemoryReportOptions& options) {
 std::ostream& operator<<(std::ostream& out, const MemoryReport& report) {
   const auto mebibytes = [](int64_t bytes) { return double(bytes) / double(1 << 20); };
   const auto row = [&](const std::string& name, int64_t bytes) {
-    out << format("%-28s %11.3f %6.1f%%\n", name.c_str(), mebibytes(bytes),
-                  report.in_use > 0 ? 100 * double(bytes) / double(report.in_use) : 0.0);
+    out << absl::StreamFormat(
+        "%-28s %11.3f %6.1f%%\n", name, mebibytes(bytes),
+        report.in_use > 0 ? 100 * double(bytes) / double(report.in_use) : 0.0);
   };
-  out << format("%-28s %11s %7s\n", "", "MiB", "share");
+  out << absl::StreamFormat("%-28s %11s %7s\n", "", "MiB", "share");
   row("weights", report.weights);
   row("gradients", report.gradients);
   row("optimizer state", report.optimizer);
@@ -110,8 +112,9 @@ std::ostream& operator<<(std::ostream& out, const MemoryReport& report) {
     row("  " + (part.name.empty() ? "(outside of modules)" : part.name), part.bytes);
   row("other", report.other);
   row("in use", report.in_use);
-  return out << format("workspace: %.3f MiB more at the peak; cached for reuse: %.3f MiB\n",
-                       mebibytes(report.workspace), mebibytes(report.cached));
+  return out << absl::StreamFormat(
+             "workspace: %.3f MiB more at the peak; cached for reuse: %.3f MiB\n",
+             mebibytes(report.workspace), mebibytes(report.cached));
 }
 
 }  // namespace tapegrad

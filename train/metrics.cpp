@@ -4,12 +4,13 @@
 #include <cmath>
 #include <ostream>
 
+#include "absl/strings/str_format.h"
+
 #include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "train/internal/text.h"
 
 namespace tapegrad {
 
@@ -54,8 +55,8 @@ void print_predictions(const std::string& title, const std::vector<int64_t>& lab
                      " predictions");
   const size_t shown = std::min<size_t>(16, labels.size());
   auto row = [&](const char* name, const std::vector<int64_t>& values) {
-    out << format("  %-17s", name);
-    for (size_t i = 0; i < shown; ++i) out << format(" %2lld", static_cast<long long>(values[i]));
+    out << absl::StreamFormat("  %-17s", name);
+    for (size_t i = 0; i < shown; ++i) out << absl::StreamFormat(" %2d", values[i]);
     out << '\n';
   };
   size_t right = 0;
@@ -63,9 +64,9 @@ void print_predictions(const std::string& title, const std::vector<int64_t>& lab
   out << title << '\n';
   row("true labels:", labels);
   row("predicted labels:", predictions);
-  out << format("  accuracy rate: %.2f %% (%zu/%zu)\n",
-                labels.empty() ? 0.0 : 100.0 * double(right) / double(labels.size()), right,
-                labels.size());
+  out << absl::StreamFormat("  accuracy rate: %.2f %% (%d/%d)\n",
+                            labels.empty() ? 0.0 : 100.0 * double(right) / double(labels.size()),
+                            right, labels.size());
   out.flush();
 }
 

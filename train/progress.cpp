@@ -7,7 +7,8 @@
 #include <cmath>
 #include <iostream>
 
-#include "train/internal/text.h"
+#include "absl/strings/str_format.h"
+
 #include "train/timer.h"
 
 namespace tapegrad {
@@ -29,8 +30,8 @@ std::string repeat_text(std::string_view text, int64_t times) {
 
 /// Formats a value like Keras: small numbers with an exponent.
 std::string value_text(double value) {
-  return std::abs(value) > 1e-3 || value == 0 || std::isnan(value) ? format("%.4f", value)
-                                                                   : format("%.4e", value);
+  return std::abs(value) > 1e-3 || value == 0 || std::isnan(value) ? absl::StrFormat("%.4f", value)
+                                                                   : absl::StrFormat("%.4e", value);
 }
 
 /// Number of columns on a terminal; escape sequences and UTF-8 continuation bytes take none.
@@ -48,15 +49,17 @@ int64_t visible_length(std::string_view text) {
 }  // namespace
 
 std::string duration_text(double seconds) {
-  const auto whole = static_cast<long long>(std::llround(std::max(0.0, seconds)));
-  if (whole >= 3600) return format("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
-  if (whole >= 60) return format("%lld:%02lld", whole / 60, whole % 60);
-  return format("%llds", whole);
+  const long long whole = std::llround(std::max(0.0, seconds));
+  if (whole >= 3600)
+    return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
+  if (whole >= 60) return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
+  return absl::StrFormat("%ds", whole);
 }
 
 std::string step_time_text(double seconds) {
-  if (seconds >= 1) return format("%.0fs", seconds);
-  return seconds >= 1e-3 ? format("%.0fms", seconds * 1e3) : format("%.0fus", seconds * 1e6);
+  if (seconds >= 1) return absl::StrFormat("%.0fs", seconds);
+  return seconds >= 1e-3 ? absl::StrFormat("%.0fms", seconds * 1e3)
+                         : absl::StrFormat("%.0fus", seconds * 1e6);
 }
 
 Progress::Progress(int64_t steps, ProgressOptions options)
@@ -84,8 +87,8 @@ std::string Progress::bar(int64_t step, bool finished) const {
                        : steps_ > 0 ? width * std::clamp<int64_t>(step, 0, steps_) / steps_
                                     : 0;
   if (marks)
-    return format("[%s%s]", std::string(size_t(done), '#').c_str(),
-                  std::string(size_t(width - done), '.').c_str());
+    return absl::StrFormat("[%s%s]", std::string(size_t(done), '#'),
+                           std::string(size_t(width - done), '.'));
   if (!live_) return repeat_text(kBar, width);
   std::string text(kGreen);
   text += repeat_text(kBar, done);
@@ -100,16 +103,16 @@ std::string Progress::line(int64_t step, const NamedValues& values, double secon
   std::string text;
   if (options_.style == ProgressStyle::kMarks) {
     const double estimate = finished ? seconds : per_step * double(steps_);
-    text = bar(step, finished) + format(" %.1f/%.1f s", seconds, estimate);
+    text = bar(step, finished) + absl::StrFormat(" %.1f/%.1f s", seconds, estimate);
   } else {
-    const auto all = static_cast<long long>(steps_), now = static_cast<long long>(step);
     const auto digits = int(std::to_string(steps_).size());
-    text = format("%*lld/%lld %s ", digits, now, all, bar(step, finished).c_str());
-    text += finished ? format("%.0fs", seconds) : duration_text(per_step * double(steps_ - step));
-    text += format(" %s/step", step_time_text(per_step).c_str());
+    text = absl::StrFormat("%*d/%d %s ", digits, step, steps_, bar(step, finished));
+    text += finished ? absl::StrFormat("%.0fs", seconds)
+                     : duration_text(per_step * double(steps_ - step));
+    text += absl::StrFormat(" %s/step", step_time_text(per_step));
   }
   for (const auto& [name, value] : values) {
-    const std::string part = format(" - %s: %s", name.c_str(), value_text(value).c_str());
+    const std::string part = absl::StrFormat(" - %s: %s", name, value_text(value));
     // A line that wraps cannot be redrawn, so values that do not fit are left out until the end.
     if (!finished && columns_ > 0 && visible_length(text + part) >= columns_) break;
     text += part;

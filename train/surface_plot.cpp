@@ -4,10 +4,11 @@
 #include <limits>
 #include <numbers>
 
+#include "absl/strings/str_format.h"
+
 #include "core/base/error.h"
 #include "io/atomic_file.h"
 #include "train/internal/svg.h"
-#include "train/internal/text.h"
 #include "train/plot.h"
 
 namespace tapegrad {
@@ -95,7 +96,8 @@ class Panel {
 
   std::string polygon(std::span<const Point> points, std::string_view style) const {
     std::string svg = "<polygon points=\"";
-    for (const Point& p : points) svg += format("%.1f,%.1f ", camera_.across(p), camera_.down(p));
+    for (const Point& p : points)
+      svg += absl::StrFormat("%.1f,%.1f ", camera_.across(p), camera_.down(p));
     svg.back() = '"';
     return svg + " " + std::string(style) + "/>\n";
   }

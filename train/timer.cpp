@@ -6,10 +6,11 @@
 #include <ostream>
 #include <string>
 
+#include "absl/strings/str_format.h"
+
 #include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "core/cuda.h"
-#include "train/internal/text.h"
 
 namespace tapegrad {
 
@@ -33,31 +34,30 @@ double StepTimer::total() const {
 
 void StepTimer::print(std::ostream& out, int64_t steps_per_epoch) const {
   const double all = total();
-  out << format("%-10s %10s %8s %10s\n", "", "seconds", "share", "ms/step");
+  out << absl::StreamFormat("%-10s %10s %8s %10s\n", "", "seconds", "share", "ms/step");
   for (int i = 0; i < kPhaseCount; ++i) {
     const double seconds = seconds_[size_t(i)];
     if (Phase(i) == Phase::kEvaluate && seconds == 0) continue;
-    out << format("%-10s %10.3f %6.1f %%", std::string(kPhaseNames[i]).c_str(), seconds,
-                  all > 0 ? 100 * seconds / all : 0.0);
+    out << absl::StreamFormat("%-10s %10.3f %6.1f %%", kPhaseNames[i], seconds,
+                              all > 0 ? 100 * seconds / all : 0.0);
     if (Phase(i) != Phase::kEvaluate && steps_ > 0)
-      out << format(" %10.3f", 1e3 * seconds / double(steps_));
+      out << absl::StreamFormat(" %10.3f", 1e3 * seconds / double(steps_));
     out << '\n';
   }
-  out << format("%-10s %10.3f %6.1f %%\n", "total", all, 100.0);
+  out << absl::StreamFormat("%-10s %10.3f %6.1f %%\n", "total", all, 100.0);
   const double training = all - seconds(Phase::kEvaluate);
   if (steps_per_epoch > 0 && steps_ > 0)
-    out << format("an epoch of %lld steps at %.3f ms: %.2f s\n",
-                  static_cast<long long>(steps_per_epoch), 1e3 * training / double(steps_),
-                  training / double(steps_) * double(steps_per_epoch));
+    out << absl::StreamFormat("an epoch of %d steps at %.3f ms: %.2f s\n", steps_per_epoch,
+                              1e3 * training / double(steps_),
+                              training / double(steps_) * double(steps_per_epoch));
   out.flush();
 }
 
 std::ostream& operator<<(std::ostream& out, const TimeReport& report) {
-  return out << format(
-             "%.3f s, %lld call%s, %lld allocations, %.1f MiB peak, %.1f %% in the first call",
-             report.seconds, static_cast<long long>(report.calls), report.calls == 1 ? "" : "s",
-             static_cast<long long>(report.allocations), double(report.peak_bytes) / (1 << 20),
-             100 * report.first_share());
+  return out << absl::StreamFormat(
+             "%.3f s, %d call%s, %d allocations, %.1f MiB peak, %.1f %% in the first call",
+             report.seconds, report.calls, report.calls == 1 ? "" : "s", report.allocations,
+             double(report.peak_bytes) / (1 << 20), 100 * report.first_share());
 }
 
 TimeReport time_calls(const std::function<void()>& call, int64_t calls, Device device) {
@@ -87,9 +87,8 @@ std::ostream& operator<<(std::ostream& out, const Timing& timing) {
     amount *= 1e3;
     unit = smaller;
   }
-  return out << format("%lld loop%s, best of %lld: %.4g %s per loop",
-                       static_cast<long long>(timing.loops), timing.loops == 1 ? "" : "s",
-                       static_cast<long long>(timing.runs), amount, unit);
+  return out << absl::StreamFormat("%d loop%s, best of %d: %.4g %s per loop", timing.loops,
+                                   timing.loops == 1 ? "" : "s", timing.runs, amount, unit);
 }
 
 Timing timeit(const std::function<void()>& call, TimeitOptions options) {

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <iomanip>
 #include <map>
 #include <ostream>
 #include <tuple>
 #include <utility>
+
+#include "absl/strings/str_format.h"
 
 #include "core/base/error.h"
 #include "core/base/internal/scope.h"
@@ -87,19 +88,6 @@ std::vector<Part> by_part(const std::vector<ProfileEntry>& entries) {
   std::stable_sort(parts.begin(), parts.end(),
                    [](const Part& a, const Part& b) { return a.sum.seconds > b.sum.seconds; });
   return parts;
-}
-
-std::string fixed(double value, int digits) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-std::string left(std::string text, size_t width) {
-  text.resize(std::max(text.size(), width), ' ');
-  return text;
-}
-std::string right(const std::string& text, size_t width) {
-  return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
 }  // namespace
@@ -220,24 +208,28 @@ void Profiler::print(std::ostream& out, ProfileTable table) const {
   const auto is_shown = [&](const ProfileEntry& entry) {
     return entry.seconds * 1000 >= all.seconds;
   };
-  size_t width = 28;
+  int width = 28;
   for (const ProfileEntry& entry : entries)
-    if (is_shown(entry)) width = std::max({width, entry.part.size(), 2 + entry.op.size()});
+    if (is_shown(entry))
+      width = std::max({width, int(entry.part.size()), 2 + int(entry.op.size())});
 
   const int64_t steps = this->steps(), divisor = std::max<int64_t>(1, steps);
   const auto row = [&](const std::string& name, std::string_view pass, const ProfileEntry& entry) {
-    out << left(name, width) << "  " << left(std::string(pass), 8)
-        << right(entry.op.empty() ? "" : std::to_string(entry.calls), 10)
-        << right(fixed(entry.seconds * 1e3 / double(divisor), 3), 11)
-        << right(fixed(all.seconds > 0 ? 100 * entry.seconds / all.seconds : 0, 1) + '%', 8)
-        << right(entry.work.flops > 0 ? fixed(entry.gflops_per_second(), 1) : "", 10)
-        << right(entry.work.bytes > 0 ? fixed(entry.gbytes_per_second(), 1) : "", 9);
+    const auto rate = [](bool is_known, double value) {
+      return is_known ? absl::StrFormat("%.1f", value) : "";
+    };
+    out << absl::StreamFormat("%-*s  %-8s%10s%11.3f%7.1f%%%10s%9s", width, name, pass,
+                              entry.op.empty() ? "" : std::to_string(entry.calls),
+                              entry.seconds * 1e3 / double(divisor),
+                              all.seconds > 0 ? 100 * entry.seconds / all.seconds : 0.0,
+                              rate(entry.work.flops > 0, entry.gflops_per_second()),
+                              rate(entry.work.bytes > 0, entry.gbytes_per_second()));
     if (!entry.op.empty() && !entry.implementations.empty())
       out << "  " << joined(entry.implementations);
     out << '\n';
   };
-  out << left("part, op", width) << "  pass         calls"
-      << (steps > 0 ? "    ms/step" : "         ms") << "   share   GFLOP/s     GB/s\n";
+  out << absl::StreamFormat("%-*s  %-8s%10s%11s%8s%10s%9s\n", width, "part, op", "pass", "calls",
+                            steps > 0 ? "ms/step" : "ms", "share", "GFLOP/s", "GB/s");
   for (const Part& part : by_part(entries)) {
     if (!is_shown(part.sum)) continue;
     row(part.sum.part.empty() ? "(outside of modules)" : part.sum.part, "", part.sum);
@@ -251,10 +243,9 @@ void Profiler::print(std::ostream& out, ProfileTable table) const {
     if (sum.calls > 0) row("all", kPassNames[int(pass)], sum);
   }
   if (table.steps_per_epoch > 0 && steps > 0 && !table.pass)
-    out << "an epoch of " << table.steps_per_epoch << " steps at "
-        << fixed(all.seconds * 1e3 / double(steps), 3)
-        << " ms: " << fixed(all.seconds * double(table.steps_per_epoch) / double(steps), 2)
-        << " s\n";
+    out << absl::StreamFormat("an epoch of %d steps at %.3f ms: %.2f s\n", table.steps_per_epoch,
+                              all.seconds * 1e3 / double(steps),
+                              all.seconds * double(table.steps_per_epoch) / double(steps));
 }
 
 std::ostream& operator<<(std::ostream& out, const Profiler& profiler) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "train/internal/text.h"
+#include "absl/strings/str_format.h"
 
 namespace tapegrad {
 
@@ -33,7 +33,7 @@ std::string svg_escape(std::string_view text) {
 }
 
 std::string svg_begin(int width, int height) {
-  return format(
+  return absl::StrFormat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
       "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n"
       "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
@@ -43,17 +43,17 @@ std::string svg_begin(int width, int height) {
 std::string svg_text(double x, double y, std::string_view text, int size, TextAnchor anchor,
                      std::string_view more) {
   static constexpr std::array<const char*, 3> kAnchors = {"start", "middle", "end"};
-  return format("<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" text-anchor=\"%s\" ", x, y, size,
-                kAnchors[size_t(anchor)]) +
-         (more.empty() ? "fill=\"#333333\"" : std::string(more)) + ">" + svg_escape(text) +
-         "</text>\n";
+  return absl::StrFormat(
+      "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" text-anchor=\"%s\" %s>%s</text>\n", x, y, size,
+      kAnchors[size_t(anchor)], more.empty() ? "fill=\"#333333\"" : more, svg_escape(text));
 }
 
 std::string svg_line(double x1, double y1, double x2, double y2, std::string_view stroke,
                      double width) {
-  return format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke-width=\"%.1f\"", x1,
-                y1, x2, y2, width) +
-         " stroke=\"" + std::string(stroke) + "\"/>\n";
+  return absl::StrFormat(
+      "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke-width=\"%.1f\" "
+      "stroke=\"%s\"/>\n",
+      x1, y1, x2, y2, width, stroke);
 }
 
 std::vector<double> nice_ticks(double low, double high, int count) {
@@ -77,7 +77,7 @@ std::vector<double> nice_ticks(double low, double high, int count) {
   return ticks;
 }
 
-std::string tick_text(double value) { return format("%g", value); }
+std::string tick_text(double value) { return absl::StrFormat("%g", value); }
 
 std::string viridis(double t) {
   // The map at tenths of its range; between them it is close to linear.
@@ -92,7 +92,7 @@ std::string viridis(double t) {
     const double a = (kColours[low] >> shift) & 255, b = (kColours[low + 1] >> shift) & 255;
     colour |= uint32_t(std::lround(a + (b - a) * share)) << shift;
   }
-  return format("#%06x", colour);
+  return absl::StrFormat("#%06x", colour);
 }
 
 }  // namespace tapegrad

@@ -8,8 +8,9 @@
 #include <cstdlib>
 #include <map>
 #include <set>
-#include <sstream>
 #include <unordered_map>
+
+#include "absl/strings/str_format.h"
 
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/pinned.h"
@@ -313,17 +314,16 @@ class Memory {
     size_t left = 0, total = 0;
     cudaMemGetInfo(&left, &total);  // errors are ignored
     const int64_t others = int64_t(total) - int64_t(left) - stats_.in_use - stats_.cached;
-    std::ostringstream text;
-    text << "  tensors              " << tensors << '\n'
-         << "  kernels' workspaces  " << workspaces << '\n'
-         << "  recorded steps       " << graphs << " (pools: " << pools << ")\n"
-         << "  freed, kept          " << stats_.cached << " (the largest piece: " << largest
-         << ")\n"
-         << "  other programs, CUDA " << std::max<int64_t>(others, 0) << '\n'
-         << "  left on the device   " << left << " of " << total << '\n'
-         << "  peak " << stats_.peak << ", limit ";
-    stats_.limit < 0 ? text << "none" : text << stats_.limit;
-    return text.str();
+    return absl::StrFormat(
+        "  tensors              %d\n"
+        "  kernels' workspaces  %d\n"
+        "  recorded steps       %d (pools: %d)\n"
+        "  freed, kept          %d (the largest piece: %d)\n"
+        "  other programs, CUDA %d\n"
+        "  left on the device   %d of %d\n"
+        "  peak %d, limit %s",
+        tensors, workspaces, graphs, pools, stats_.cached, largest, std::max<int64_t>(others, 0),
+        left, total, stats_.peak, stats_.limit < 0 ? "none" : std::to_string(stats_.limit));
   }
 
   mutable Mutex mutex_;

@@ -1,9 +1,10 @@
 #include "core/inspect/internal/tape_graph.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "absl/strings/str_format.h"
 
 #include "core/base/error.h"
 #include "core/tape/internal/backward.h"
@@ -182,10 +183,7 @@ std::string format_bytes(int64_t bytes) {
   double amount = double(bytes);
   int unit = 0;
   for (; amount >= 1000 && unit < 4; ++unit) amount /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof text, unit > 0 && amount < 100 ? "%.1f %s" : "%.0f %s", amount,
-                units[unit]);
-  return text;
+  return absl::StrFormat("%.*f %s", unit > 0 && amount < 100 ? 1 : 0, amount, units[unit]);
 }
 
 }  // namespace tapegrad
