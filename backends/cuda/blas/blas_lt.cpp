@@ -7,10 +7,10 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <compare>
 #include <limits>
-#include <map>
 #include <vector>
+
+#include "absl/container/node_hash_map.h"
 
 #include "backends/cuda/runtime/address.h"
 #include "backends/cuda/runtime/api.h"
@@ -97,9 +97,14 @@ struct Problem {
   cublasComputeType_t compute;
   cublasOperation_t a, b;
   cublasLtEpilogue_t epilogue;
-  uint32_t alignments[5];  // of a, b, c, and of the vector and the matrix beside c
+  std::array<uint32_t, 5> alignments;  // of a, b, c, and of the vector and the matrix beside c
 
-  auto operator<=>(const Problem&) const = default;
+  bool operator==(const Problem&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Problem& p) {
+    return H::combine(std::move(h), p.rows, p.columns, p.depth, p.lda, p.ldb, p.ldc, p.type,
+                      p.result, p.compute, p.a, p.b, p.epilogue, p.alignments);
+  }
 };
 
 /// Descriptors of a problem and the algorithm that cuBLASLt's heuristic prefers.
@@ -162,7 +167,7 @@ struct Library {
 
   Mutex mutex;
   cublasLtHandle_t handle ABSL_GUARDED_BY(mutex) = nullptr;
-  std::map<Problem, Plan> plans ABSL_GUARDED_BY(mutex);
+  absl::node_hash_map<Problem, Plan> plans ABSL_GUARDED_BY(mutex);
 
   /// Returns the plan with the pointers of its epilogue set.
   Plan& plan_for(const Problem& p, const Beside& beside) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

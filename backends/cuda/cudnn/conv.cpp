@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <compare>
-#include <map>
 #include <span>
 #include <vector>
+
+#include "absl/container/node_hash_map.h"
 
 #include "backends/cuda/cudnn/library.h"
 #include "backends/cuda/runtime/stream.h"
@@ -53,7 +53,12 @@ struct Problem {
   int groups;
   ImageLayout layout;
 
-  auto operator<=>(const Problem&) const = default;
+  bool operator==(const Problem&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Problem& p) {
+    return H::combine(std::move(h), p.result, p.dtype, p.tf32, p.winograd, p.x, p.weight, p.y,
+                      p.padding, p.stride, p.dilation, p.groups, p.layout);
+  }
 
   bool is_exact() const { return dtype == f32 && !tf32; }
 };
@@ -223,7 +228,7 @@ class Plan {
 
 /// The cached plan of a problem on a device. Used while cuDNN is locked. Never destroyed.
 Plan& plan_for(const Problem& problem, tapegrad::Device device, cudnnHandle_t handle) {
-  static auto* all = new std::map<Problem, Plan>[kMaxDevices];
+  static auto* all = new absl::node_hash_map<Problem, Plan>[kMaxDevices];
   auto& plans = all[device.index];
   if (const auto known = plans.find(problem); known != plans.end()) return known->second;
   if (plans.size() >= kMostPlans) plans.clear();

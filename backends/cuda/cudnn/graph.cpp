@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/container/node_hash_map.h"
+
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/stream.h"
 #include "core/base/error.h"
@@ -312,7 +314,7 @@ GraphKey& GraphKey::add(const Graph::Form& form) {
 
 const GraphPlan* plan_of(const CudnnUse& use, const GraphKey& key,
                          const std::function<std::optional<GraphPlan>(GraphTarget)>& make) {
-  using Plans = std::map<GraphKind, std::map<GraphKey, std::optional<GraphPlan>>>;
+  using Plans = std::map<GraphKind, absl::node_hash_map<GraphKey, std::optional<GraphPlan>>>;
   static auto* all = new Plans[kMaxDevices];  // used while cuDNN is locked; never destroyed
   auto& plans = all[use.device().index][key.kind()];
   auto known = plans.find(key);

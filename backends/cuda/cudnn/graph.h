@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <functional>
 #include <optional>
 #include <span>
@@ -210,7 +209,11 @@ class GraphKey {
   }
   GraphKey& add(const Graph::Form& form);
   GraphKind kind() const { return GraphKind(numbers_[0]); }
-  auto operator<=>(const GraphKey&) const = default;
+  bool operator==(const GraphKey&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const GraphKey& key) {
+    return H::combine(std::move(h), key.numbers_);
+  }
 
  private:
   std::vector<int64_t> numbers_;
