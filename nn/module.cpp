@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "core/tape/recording.h"
 #include "nn/internal/module_state.h"
 #include "ops/create.h"
@@ -220,10 +222,7 @@ Shape Module::infer(const Shape& input_shape) {
   TensorOptions like;
   for (const NamedVariable& named : collect(*this).parameters)
     if (!like.dtype) like = {.dtype = named.variable.dtype(), .device = named.variable.device()};
-  struct Inferring {
-    bool before = std::exchange(inferring, true);
-    ~Inferring() { inferring = before; }
-  } guard;
+  const absl::Cleanup restore = [before = std::exchange(inferring, true)] { inferring = before; };
   const NoGrad no_grad;
   call(zeros(shape, like), Where::current());
   return out_shape();

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
@@ -64,12 +66,6 @@ void restore(const std::vector<std::pair<nn::Module*, bool>>& modes) {
   for (const auto& [module, training] : modes) module->train(training);
 }
 
-struct KeepMode {
-  explicit KeepMode(nn::Module& model) : modes(ModeKeeper(model).modes) {}
-  ~KeepMode() { restore(modes); }
-  std::vector<std::pair<nn::Module*, bool>> modes;
-};
-
 }  // namespace
 
 EvalMode::EvalMode(nn::Module& model) : modes_(ModeKeeper(model).modes) { model.eval(); }
@@ -82,7 +78,7 @@ History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOpt
   History history;
   StepTimer& times = history.times;
   times.skip();
-  const KeepMode keep(model);
+  const absl::Cleanup restore_modes = [modes = ModeKeeper(model).modes] { restore(modes); };
   // If the model is in training mode, submodules in evaluation mode are frozen and stay so.
   if (!model.is_training()) model.train();
   GraphedStep step(

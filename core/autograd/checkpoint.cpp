@@ -3,6 +3,8 @@
 #include <mutex>
 #include <optional>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "core/base/error.h"
 #include "core/base/generator.h"
 #include "core/base/internal/scope.h"
@@ -113,19 +115,14 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     const Scope scope(scope_);
     const Autocast autocast(autocast_dtype_, autocast_);
     const Set<&Context::is_recomputing> recomputing(true);
-    struct Again {
-      Segment& segment;
-      explicit Again(Segment& segment) : segment(segment) {
-        segment.again_ = true;
-        segment.next_draw_ = segment.next_read_ = 0;
-        segment.values_.clear();
-        segment.enter();
-      }
-      ~Again() {
-        segment.leave();
-        segment.again_ = false;
-      }
-    } again(*this);
+    again_ = true;
+    next_draw_ = next_read_ = 0;
+    values_.clear();
+    enter();
+    const absl::Cleanup leave_again = [this] {
+      leave();
+      again_ = false;
+    };
     run_(xs);
     if (values_.size() != saved_.size())
       fail<AutogradError>("checkpoint: run again, the function saves ", values_.size(),

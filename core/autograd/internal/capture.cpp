@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/backward.h"
@@ -40,10 +42,7 @@ void Capture::record(const std::function<void()>& fn) {
   const CurrentStep step(this);
   begin();
   recording_ = true;
-  struct Leave {
-    Capture& capture;
-    ~Leave() { capture.leave(); }
-  } leave{*this};
+  const absl::Cleanup leave = [this] { this->leave(); };
   try {
     fn();
   } catch (...) {
@@ -195,10 +194,7 @@ void Capture::prepare() {
   }
   const CurrentStep step(this);
   preparing_ = true;
-  struct Done {
-    bool& flag;
-    ~Done() { flag = false; }
-  } done{preparing_};
+  const absl::Cleanup done = [this] { preparing_ = false; };
   for (const Part& part : parts_) {
     cursor_ = part.begin;
     part.run();
