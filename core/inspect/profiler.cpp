@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 #include "core/base/error.h"
 #include "core/base/internal/scope.h"
@@ -43,12 +44,6 @@ struct Open {
 void add(const std::string& name, std::vector<std::string>& names) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text.append(text.empty() ? "" : ", ").append(name);
-  return text;
-}
-
 void add(const KernelWork& work, KernelWork& sum) {
   sum.flops += work.flops;
   sum.bytes += work.bytes;
@@ -110,7 +105,7 @@ struct Profiler::Record {
     const double whole = done.event.end - done.event.begin;
     if (!open.empty()) open.back().inner += whole;
     if (!done.implementations.empty())
-      done.event.implementations = intern_scope(joined(done.implementations));
+      done.event.implementations = intern_scope(absl::StrJoin(done.implementations, ", "));
     add({.calls = 1,
          .seconds = whole - done.inner,
          .work = done.event.work,
@@ -225,7 +220,7 @@ void Profiler::print(std::ostream& out, ProfileTable table) const {
                               rate(entry.work.flops > 0, entry.gflops_per_second()),
                               rate(entry.work.bytes > 0, entry.gbytes_per_second()));
     if (!entry.op.empty() && !entry.implementations.empty())
-      out << "  " << joined(entry.implementations);
+      out << "  " << absl::StrJoin(entry.implementations, ", ");
     out << '\n';
   };
   out << absl::StreamFormat("%-*s  %-8s%10s%11s%8s%10s%9s\n", width, "part, op", "pass", "calls",
