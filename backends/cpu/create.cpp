@@ -25,14 +25,14 @@ void register_create() {
                  const double from = start.real(), by = step.real();
                  fill_by_index<T>(y, [=](int64_t i) { return from + double(i) * by; });
                } else {
-                 // Unsigned: i * step may pass 2^63 though the sum does not.
+                 // Unsigned, because i * step may exceed 2^63 even if the sum does not.
                  const auto from = uint64_t(start.to<int64_t>()), by = uint64_t(step.to<int64_t>());
                  fill_by_index<T>(y, [=](int64_t i) { return int64_t(from + uint64_t(i) * by); });
                }
              });
   set_kernel(kernels::linspace, DeviceType::kCpu, kAllTypes,
              []<typename T>(Type<T>, Tensor& y, double start, double end) {
-               // From both ends, so that each is met exactly.
+               // Computed from the nearer end, so that both ends are exact.
                const int64_t last = y.numel() - 1;
                const double by = last > 0 ? (end - start) / double(last) : 0;
                fill_by_index<T>(y, [=](int64_t i) {

@@ -1,4 +1,4 @@
-// Reductions that look at the order of elements along one dimension.
+// Extremes and their positions along one dimension.
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
 #include "ops/reduce.h"

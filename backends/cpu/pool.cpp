@@ -121,7 +121,7 @@ struct MaxPool {
   template <typename T>
   static void run(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
                   Tensor& indices) {
-    if (y.numel() == 0) return;  // of any size
+    if (y.numel() == 0) return;  // x may have any size
     const Planes p = planes_of(x.shape(), y.shape());
     std::vector<Span> rows, columns;
     if (windows.adaptive) {
@@ -295,7 +295,7 @@ void register_pool() {
              []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
                avg_pool2d_backward<T>(dy, windows, dx);
              });
-  // Windows that overlap add up: sixteen-bit floats do so in float and round once.
+  // Overlapping windows are summed; sixteen-bit floats are summed in float32 and rounded once.
   set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kSixteenBit,
              []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
                Tensor sums = Tensor::empty(dx.shape(), f32);

@@ -63,7 +63,7 @@ void register_sample() {
              []<typename T>(Type<T>, const Tensor& y, const Taps& taps, Tensor& x) {
                adjoint<T>(y, taps, x);
              });
-  // Sixteen-bit floats sum in float and round once.
+  // Sixteen-bit floats are summed in float32 and rounded once.
   set_kernel(kernels::resample_adjoint, DeviceType::kCpu, TypeList<float16, bfloat16>{},
              []<typename T>(Type<T>, const Tensor& y, const Taps& taps, Tensor& x) {
                Tensor sums = Tensor::empty(x.shape(), f32);

@@ -26,7 +26,7 @@ void register_scatter() {
         W* to = y.data<W>();
         for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = from[p]; });
       });
-  // Half precision comes as float.
+  // The op converts sixteen-bit floats to float32.
   set_kernel(kernels::scatter_reduce, kCpu, TypeList<float, double, uint8_t, int32_t, int64_t>{},
              []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim,
                             Reduce reduce, Tensor& y) {

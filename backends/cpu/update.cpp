@@ -1,4 +1,4 @@
-// Optimizer steps: one loop each, over the parameter, its gradient and the state.
+// Optimizer steps: one loop each, over the parameter, its gradient and its state.
 #include "ops/update.h"
 
 #include <algorithm>
@@ -28,13 +28,14 @@ void for_each_element(int64_t count, const F& shared) {
   }
 }
 
-/// The state, or null when it is left out.
+/// The state tensor's data, or null if the tensor is empty.
 template <typename C>
 C* state(const ParamUpdate& u, size_t number) {
   return u.state[number] ? u.state[number].data<C>() : nullptr;
 }
 
-/// update(parameter, its t) for all, if the step is made; t is then one among those that were.
+/// Calls update(parameter, t) for all parameters, unless the step is skipped; t excludes skipped
+/// steps.
 template <typename Update>
 void for_each_param(const ParamUpdates& params, const StepGuard& guard, const Update& update) {
   if (guard.found_inf && *guard.found_inf.data<bool>()) return;

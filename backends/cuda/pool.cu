@@ -344,7 +344,8 @@ void register_pool() {
       kFloatTypes,
       []<typename T>(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
         const auto pixels = pixels_of(x);
-        const bool is_mean = y.shape()[2] * y.shape()[3] == 1;  // then both orders are one
+        const bool is_mean = y.shape()[2] * y.shape()[3] == 1;  // a single pixel: both orders are
+                                                                // equal
         const bool packed = pixels && (is_mean || can_be_packed(y));
         const Planes p(x.shape(), y.shape(), packed);
         Pooled images(x, pixels, y, packed);
@@ -358,7 +359,8 @@ void register_pool() {
       kFloatTypes,
       []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
         const auto pixels = pixels_of(dy);
-        const bool is_mean = dy.shape()[2] * dy.shape()[3] == 1;  // as convolutions want it then
+        const bool is_mean = dy.shape()[2] * dy.shape()[3] == 1;  // the layout that convolutions
+                                                                  // use
         const bool packed =
             (pixels || (is_mean && are_packed(dx.dtype(), dx.shape()[1], dx.device()))) &&
             can_be_packed(dx);

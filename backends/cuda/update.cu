@@ -12,7 +12,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// The state, or null when it is left out.
+/// The state tensor's data, or null if the tensor is empty.
 template <typename C>
 C* state(const ParamUpdate& u, size_t number) {
   return u.state[number] ? u.state[number].data<C>() : nullptr;
@@ -169,7 +169,7 @@ struct Numbers {
   int64_t t[kMostOfABatch];
 };
 
-/// live: where a graph finds the numbers; null: they are `given`.
+/// live: the address at which a graph finds the numbers; null: the numbers are `given`.
 template <typename Update, typename Step>
 __global__ void __launch_bounds__(kThreads)
     update_kernel(Batch<Update> batch, Numbers<Step> given, const Numbers<Step>* live,

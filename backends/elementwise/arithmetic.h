@@ -26,7 +26,7 @@ void register_arithmetic_kernels() {
   Device::template set<kernels::lerp>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& start, const Tensor& end,
                                   const Tensor& weight, Tensor& y) {
-        if (weight.dtype() != y.dtype())  // a number beside sixteen-bit floats
+        if (weight.dtype() != y.dtype())  // a float32 number with sixteen-bit floats
           return Device::map_types(Type<T>{}, TypeList<T, T, Compute<T>>{}, formulas::Lerp{}, y,
                                    start, end, weight);
         Device::template map<T>(formulas::Lerp{}, y, start, end, weight);

@@ -30,8 +30,9 @@ struct Elementwise {
           Device::template map<T>(Formula{}, y, a, b);
         });
   }
-  /// Beside sixteen-bit y one operand may be a float32 number, which is not rounded first. A kernel
-  /// is chosen by its first operand: that of float32 serves a number in front.
+  /// Registers an arithmetic kernel. If y is sixteen-bit, one operand may be a float32 number,
+  /// which is not rounded first. The first operand selects the kernel, so the float32 kernel
+  /// handles a number as first operand.
   template <auto& kKernel, typename Formula, typename Types>
   static void arithmetic(Types types) {
     Device::template set<kKernel>(

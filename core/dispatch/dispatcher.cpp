@@ -32,8 +32,8 @@ struct List {
 struct Shared {
   std::recursive_mutex mutex;  // recursive: held while a loader registers kernels
   std::vector<std::atomic<KernelTable::AnyFunction>*> filled;  // slots that are not empty
-  std::vector<DispatchLog*> logs;                              // those that live
-  std::vector<List> lists;                                     // of slots that have one
+  std::vector<DispatchLog*> logs;                              // live logs
+  std::vector<List> lists;                                     // lists of slots that have one
 
   auto list_of(const KernelTable* kernel, DeviceType device, DType dtype) {
     return std::find_if(lists.begin(), lists.end(), [&](const List& list) {

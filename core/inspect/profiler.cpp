@@ -37,7 +37,7 @@ struct Event {
 
 struct Open {
   Event event;
-  double inner = 0;  // seconds of the spans inside
+  double inner = 0;  // seconds of nested spans
   std::vector<std::string> implementations = {};
 };
 

@@ -45,8 +45,8 @@ Variable as_factor(std::string_view op, const Operand& x, DType dtype, Device de
 
 namespace {
 
-/// Of operands of two dtypes: whether the result has that of b. DTypeError unless one is a float32
-/// number beside sixteen-bit floats.
+/// For operands of different dtypes: returns whether the result has the dtype of b. Throws
+/// DTypeError unless one operand is a float32 number that is combined with sixteen-bit floats.
 [[gnu::cold]] bool has_type_of_b(std::string_view op, const Tensor& a, const Tensor& b) {
   if (!is_wide_number(a, b) && !is_wide_number(b, a)) check_same_dtype(op, a, b);
   return is_wide_number(a, b);
@@ -54,7 +54,7 @@ namespace {
 
 }  // namespace
 
-// One return: the result is built where the caller wants it.
+// A single return statement lets the result be constructed in place.
 Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b) {
   check_same_device(kernel.name(), a, b);
   const bool is_like_b = a.dtype() != b.dtype() && has_type_of_b(kernel.name(), a, b);

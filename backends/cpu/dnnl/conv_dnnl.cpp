@@ -305,7 +305,7 @@ void ConvDnnl::run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x
                    const Tensor& weight, const Tensor& bias, const Conv2dOptions&, bool relu,
                    Tensor& y) {
   with_dnnl("conv2d", [&] { forward(plan, x, weight, bias, y); });
-  if (relu) kernels::relu(y, y);  // oneDNN's own makes 0 of NaN
+  if (relu) kernels::relu(y, y);  // not oneDNN's ReLU, which turns NaN into 0
 }
 
 std::optional<ConvBackwardDnnl::Plans> ConvBackwardDnnl::accepts(
