@@ -17,7 +17,7 @@ void check_index(int64_t index, int64_t size) {
 }
 
 Variable stack_of(const std::vector<Example>& examples, Variable Example::*part) {
-  if (!(examples[0].*part)) return {};
+  if (!(examples[0].*part).defined()) return {};
   std::vector<Variable> parts;
   for (const Example& example : examples) parts.push_back(example.*part);
   return stack(parts);
@@ -25,7 +25,7 @@ Variable stack_of(const std::vector<Example>& examples, Variable Example::*part)
 
 /// Returns rows of x. The indices must be valid.
 Variable rows(const Variable& x, std::span<const int64_t> indices) {
-  if (!x) return {};
+  if (!x.defined()) return {};
   const Tensor& from = x.value();
   if (from.device() != cpu || !from.is_contiguous()) {
     const Tensor index = Tensor::from(indices, {int64_t(indices.size())});
@@ -82,10 +82,10 @@ Example Dataset::gather(std::span<const int64_t> indices, const SampleRandom& ra
 }
 
 TensorDataset::TensorDataset(const Variable& data, const Variable& target)
-    : data_(data.detach()), target_(target ? target.detach() : Variable()) {
-  if (data_.rank() == 0 || (target_ && target_.rank() == 0))
+    : data_(data.detach()), target_(target.defined() ? target.detach() : Variable()) {
+  if (data_.rank() == 0 || (target_.defined() && target_.rank() == 0))
     fail<ShapeError>("TensorDataset: a tensor without dimensions holds no examples");
-  if (target_ && target_.size(0) != data_.size(0))
+  if (target_.defined() && target_.size(0) != data_.size(0))
     fail<ShapeError>("TensorDataset: sizes along dimension 0 differ: data ", data_.shape(),
                      ", target ", target_.shape());
 }
@@ -95,7 +95,7 @@ int64_t TensorDataset::size() const { return data_.size(0); }
 Example TensorDataset::get(int64_t index, Generator&) const {
   check_index(index, size());
   const NoGrad no_grad;
-  return {select(data_, 0, index), target_ ? select(target_, 0, index) : Variable()};
+  return {select(data_, 0, index), target_.defined() ? select(target_, 0, index) : Variable()};
 }
 
 Example TensorDataset::gather(std::span<const int64_t> indices, const SampleRandom&) const {
@@ -108,7 +108,7 @@ TensorDataset TensorDataset::take(int64_t count) const {
   const NoGrad no_grad;
   const int64_t length = std::max<int64_t>(0, std::min(count, size()));
   return TensorDataset(narrow(data_, 0, 0, length),
-                       target_ ? narrow(target_, 0, 0, length) : Variable());
+                       target_.defined() ? narrow(target_, 0, 0, length) : Variable());
 }
 
 std::shared_ptr<const Dataset> map_dataset(std::shared_ptr<const Dataset> dataset,

@@ -140,7 +140,7 @@ std::unique_ptr<BatchStream> DataLoader::start(LoaderState from) {
     Example batch = dataset->gather(order.batch(number), random);
     if (pin)
       for (Variable* each : {&batch.data, &batch.target})
-        if (*each && each->device() == cpu) *each = cuda::pin_memory(*each, device);
+        if (each->defined() && each->device() == cpu) *each = cuda::pin_memory(*each, device);
     return batch;
   };
   if (options_.num_workers == 0)
@@ -156,7 +156,7 @@ DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions opt
       options_(options) {
   if (!options.device) return;
   data_ = data_.to(*options.device);
-  if (target_) target_ = target_.to(*options.device);
+  if (target_.defined()) target_ = target_.to(*options.device);
 }
 
 std::vector<int64_t> DeviceLoader::order_of(uint64_t epoch) {
@@ -181,11 +181,13 @@ std::unique_ptr<BatchStream> DeviceLoader::start(LoaderState from) {
   auto read = [data = data_, target = target_, order, n, batch_size](int64_t number) -> Example {
     const NoGrad no_grad;
     const int64_t first = number * batch_size, length = std::min(batch_size, n - first);
-    if (!order && length == n) return {data, target};
-    if (!order)
-      return {narrow(data, 0, first, length), target ? narrow(target, 0, first, length) : target};
+    if (!order.defined() && length == n) return {data, target};
+    if (!order.defined())
+      return {narrow(data, 0, first, length),
+              target.defined() ? narrow(target, 0, first, length) : target};
     const Variable index = narrow(order, 0, first, length);
-    return {index_select(data, 0, index), target ? index_select(target, 0, index) : target};
+    return {index_select(data, 0, index),
+            target.defined() ? index_select(target, 0, index) : target};
   };
   return std::make_unique<Direct>(std::move(read), from.position, size());
 }

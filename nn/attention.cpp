@@ -32,14 +32,14 @@ Variable added(const AttentionMasks& masks, const Variable& like) {
     return where(mask, -INFINITY, zeros({}, {.dtype = like.dtype(), .device = like.device()}));
   };
   Variable sum;
-  if (masks.attn_mask) sum = floats(masks.attn_mask);
-  if (masks.key_padding_mask) {
+  if (masks.attn_mask.defined()) sum = floats(masks.attn_mask);
+  if (masks.key_padding_mask.defined()) {
     const Variable& padding = masks.key_padding_mask;
     if (padding.rank() != 2 || padding.dtype() != boolean)
       fail<ArgumentError>("MultiheadAttention: key_padding_mask is bool [batch, keys], not ",
                           padding.dtype(), ' ', padding.shape());
     const Variable columns = floats(reshape(padding, {padding.size(0), 1, 1, padding.size(1)}));
-    sum = sum ? sum + columns : columns;
+    sum = sum.defined() ? sum + columns : columns;
   }
   return sum;
 }
@@ -70,7 +70,8 @@ Variable MultiheadAttention::forward(const Variable& query, const Variable& key,
   /// Applies part i of the input projection (query, key or value). Returns [batch, heads, length,
   /// features per head].
   const auto in_heads = [&](const Variable& x, int64_t i) {
-    const Variable bias = in_proj_bias ? narrow(in_proj_bias, 0, i * width, width) : Variable();
+    const Variable bias =
+        in_proj_bias.defined() ? narrow(in_proj_bias, 0, i * width, width) : Variable();
     const Variable y = linear(x, narrow(in_proj_weight, 0, i * width, width), bias);
     const Variable split = reshape(y, {y.size(0), y.size(1), heads, width / heads});
     return permute(split, options_.batch_first ? Dims{0, 2, 1, 3} : Dims{1, 2, 0, 3});

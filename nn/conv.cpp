@@ -124,8 +124,8 @@ tapegrad::ConvOptions<Size> Conv<Self, Size>::op_options() const {
 template <typename Self, typename Size>
 std::string Conv<Self, Size>::options() const {
   return conv_options<ConvOptions<Size>, Size>(
-      options_, this->is_inferred() ? this->weight.size(1) * options_.groups : 0, bool(this->bias),
-      nullptr);
+      options_, this->is_inferred() ? this->weight.size(1) * options_.groups : 0,
+      this->bias.defined(), nullptr);
 }
 
 template class Conv<Conv1d, int64_t>;
@@ -163,8 +163,8 @@ Variable ConvTranspose<Self, Size>::forward(const Variable& x, Where where) cons
 
 template <typename Self, typename Size>
 std::string ConvTranspose<Self, Size>::options() const {
-  return conv_options(options_, this->is_inferred() ? this->weight.size(0) : 0, bool(this->bias),
-                      &options_.output_padding);
+  return conv_options(options_, this->is_inferred() ? this->weight.size(0) : 0,
+                      this->bias.defined(), &options_.output_padding);
 }
 
 template class ConvTranspose<ConvTranspose1d, int64_t>;

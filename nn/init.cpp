@@ -94,16 +94,16 @@ Variable& orthogonal_(Variable& x, double gain, Generator& generator) {
 void torch(Variable& weight, Variable& bias) {
   const double bound = 1.0 / std::sqrt(double(std::max<int64_t>(1, fans(weight.shape()).in)));
   init::uniform_(weight, -bound, bound);
-  if (bias) init::uniform_(bias, -bound, bound);
+  if (bias.defined()) init::uniform_(bias, -bound, bound);
 }
 void keras(Variable& weight, Variable& bias) {
   xavier_uniform_(weight);
-  if (bias) zeros_(bias);
+  if (bias.defined()) zeros_(bias);
 }
 Init uniform_range(double range) {
   return [range](Variable& weight, Variable& bias) {
     init::uniform_(weight, -range, range);
-    if (bias) zeros_(bias);
+    if (bias.defined()) zeros_(bias);
   };
 }
 

@@ -37,7 +37,7 @@ std::string Linear::options() const {
   std::ostringstream text;
   if (is_inferred()) text << "in_features=" << weight.size(1) << ", ";
   text << "out_features=" << out_features_;
-  if (!bias) text << ", bias=false";
+  if (!bias.defined()) text << ", bias=false";
   return text.str();
 }
 

@@ -116,11 +116,11 @@ Members& Members::operator()(std::string_view name, Module& module) {
   return *this;
 }
 Members& Members::operator()(std::string_view name, Variable& parameter) {
-  if (parameter) visitor_.on_parameter(child(name), parameter);
+  if (parameter.defined()) visitor_.on_parameter(child(name), parameter);
   return *this;
 }
 Members& Members::buffer(std::string_view name, Variable& buffer) {
-  if (buffer) visitor_.on_buffer(child(name), buffer);
+  if (buffer.defined()) visitor_.on_buffer(child(name), buffer);
   return *this;
 }
 

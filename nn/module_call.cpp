@@ -124,7 +124,7 @@ struct Pass {
 Node* pass(std::span<Variable> xs) {
   Pass op;
   Node* node = nullptr;
-  for (const Variable& x : xs) op.wanted.push_back(x && x.requires_grad());
+  for (const Variable& x : xs) op.wanted.push_back(x.defined() && x.requires_grad());
   const std::vector<bool> wanted = op.wanted;
   const std::vector<Variable> ys =
       apply(std::move(op), Where::current(), std::span<const Variable>(xs));

@@ -35,14 +35,14 @@ void BatchNorm<Self>::members(Members& m) {
 
 template <typename Self>
 bool BatchNorm<Self>::is_inferred() const {
-  const Variable& any = weight ? weight : running_mean;
-  return !any || any.numel() > 0;
+  const Variable& any = weight.defined() ? weight : running_mean;
+  return !any.defined() || any.numel() > 0;
 }
 
 template <typename Self>
 void BatchNorm<Self>::allocate(int64_t channels) const {
   const auto set = [&](const Variable& x, double value) {
-    if (x) x.rebind(Tensor::full({channels}, value, x.dtype(), x.device()));
+    if (x.defined()) x.rebind(Tensor::full({channels}, value, x.dtype(), x.device()));
   };
   set(bias, 0);
   set(running_mean, 0);
@@ -66,7 +66,7 @@ Variable BatchNorm<Self>::normalize(const Variable& x, Where where) const {
                                  .momentum = options_.momentum,
                                  .eps = options_.eps},
                                 where);
-  if (training && num_batches_tracked && x.numel() > 0 && !is_recomputing()) {
+  if (training && num_batches_tracked.defined() && x.numel() > 0 && !is_recomputing()) {
     Variable count = num_batches_tracked;
     const NoGrad no_grad;
     add_(count, 1);
@@ -77,7 +77,7 @@ Variable BatchNorm<Self>::normalize(const Variable& x, Where where) const {
 template <typename Self>
 std::string BatchNorm<Self>::options() const {
   std::ostringstream text;
-  if (weight && is_inferred()) text << "num_features=" << weight.numel() << ", ";
+  if (weight.defined() && is_inferred()) text << "num_features=" << weight.numel() << ", ";
   text << "eps=" << options_.eps << ", momentum=" << options_.momentum;
   if (!options_.affine) text << ", affine=false";
   if (!options_.track_running_stats) text << ", track_running_stats=false";

@@ -57,9 +57,9 @@ size_t run_first(std::span<const AnyModule> layers, Activated& value, Where wher
   const Activation behind = relu_follows              ? Activation::kRelu
                             : is_tanh_gelu(layers, 1) ? Activation::kGelu
                                                       : Activation::kNone;
-  if (is_plain<Linear>(layers, 0) && (behind != Activation::kNone || from.x)) {
+  if (is_plain<Linear>(layers, 0) && (behind != Activation::kNone || from.x.defined())) {
     value = call_joined<Linear>(*layers[0], where, [&](const Linear& layer) {
-      const bool is_alone = relu_follows && !from.x && !is_plain<Linear>(layers, 2);
+      const bool is_alone = relu_follows && !from.x.defined() && !is_plain<Linear>(layers, 2);
       return is_alone ? Activated{layer.forward_relu(from.y, where)}
                       : layer.forward_joined(from, behind, where);
     });

@@ -27,9 +27,9 @@ void Weighted::initialize(const Init& init) {
 
 void Weighted::allocate(const Shape& weight_shape, int64_t bias_size) const {
   Tensor bias_value;
-  if (bias) bias_value = bias.value().empty_like({bias_size});
+  if (bias.defined()) bias_value = bias.value().empty_like({bias_size});
   weight.rebind(weight.value().empty_like(weight_shape));
-  if (bias) bias.rebind(std::move(bias_value));
+  if (bias.defined()) bias.rebind(std::move(bias_value));
   run_init();
 }
 

@@ -49,10 +49,11 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
       key.size(-2) != value.size(-2))
     fail<ShapeError>(kName, ": query [..., l, e], key [..., s, e] and value [..., s, v] wanted: ",
                      query.shape(), ", ", key.shape(), ", ", value.shape());
-  if (options.is_causal && options.attn_mask)
+  if (options.is_causal && options.attn_mask.defined())
     fail<ArgumentError>(kName, ": is_causal together with attn_mask");
   const double scale = options.scale.value_or(1 / std::sqrt(double(query.size(-1))));
-  if (Variable y = attention_in_blocks(query, key, value, options, scale, generator, where))
+  if (Variable y = attention_in_blocks(query, key, value, options, scale, generator, where);
+      y.defined())
     return y;
   return attention_by_ops(query, key, value, options, scale, generator);
 }
@@ -63,12 +64,12 @@ Variable detail::attention_by_ops(const Variable& query, const Variable& key, co
   Variable scores = matmul(query * scale, transpose(key, -2, -1)), seen;
   if (options.is_causal)
     seen = causal_mask(query.size(-2), key.size(-2), query.device());
-  else if (options.attn_mask && options.attn_mask.dtype() == boolean)
+  else if (options.attn_mask.defined() && options.attn_mask.dtype() == boolean)
     seen = options.attn_mask;
-  else if (options.attn_mask)
+  else if (options.attn_mask.defined())
     scores = scores + options.attn_mask;
   Variable shares;
-  if (seen) {
+  if (seen.defined()) {
     // softmax of a row that is entirely -inf would be NaN: such a row is not masked, and its
     // weights become 0.
     const Variable some = any(seen, {-1}, /*keepdim=*/true);
@@ -107,10 +108,10 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
   const auto& [mode, factors, include_last, padding_idx] = options;
   require_float(kName, weight.value());
   if (weight.rank() != 2) fail<ShapeError>(kName, ": weight [n, d] wanted: ", weight.shape());
-  if (indices.rank() != (offsets ? 1 : 2))
+  if (indices.rank() != (offsets.defined() ? 1 : 2))
     fail<ShapeError>(kName,
                      ": indices [bags, size], or [count] with offsets, wanted: ", indices.shape());
-  if (factors && (mode != BagMode::kSum || factors.shape() != indices.shape()))
+  if (factors.defined() && (mode != BagMode::kSum || factors.shape() != indices.shape()))
     fail<ArgumentError>(kName, ": per_sample_weights ", factors.shape(), " for the sum of indices ",
                         indices.shape(), " only");
   if (padding_idx >= weight.shape()[0])
@@ -118,7 +119,7 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
                      " rows");
   const int64_t count = indices.numel();
   std::vector<int64_t> bounds;
-  if (offsets) {
+  if (offsets.defined()) {
     bounds = bag_bounds(offsets, include_last, count);
   } else {
     for (int64_t i = 0; i <= indices.shape()[0]; ++i) bounds.push_back(i * indices.shape()[1]);
@@ -150,7 +151,8 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
     }
     if (bags > 0) return stack(largest).to(weight.dtype());
   }
-  if (factors) rows = rows * unsqueeze(index_select(flatten(factors.to(wide)), 0, kept), 1);
+  if (factors.defined())
+    rows = rows * unsqueeze(index_select(flatten(factors.to(wide)), 0, kept), 1);
   Variable sums =
       index_add(zeros({bags, width}, {.dtype = wide, .device = weight.device()}), 0, bag_of, rows);
   if (mode == BagMode::kMean) {

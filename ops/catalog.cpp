@@ -156,7 +156,7 @@ std::vector<Variable> OpInfo::call(Arguments arguments) const {
   if (arguments.inputs.size() > expected)
     fail<ArgumentError>(name, ": ", arguments.inputs.size(), " inputs given; ", signature());
   for (size_t i = 0; i < expected; ++i)
-    if (!inputs[i].optional && !arguments[i])
+    if (!inputs[i].optional && !arguments[i].defined())
       fail<ArgumentError>(name, ": input \"", inputs[i].name, "\" is missing; ", signature());
   for (const auto& [key, value] : arguments.attributes) {
     const auto known = std::find_if(attributes.begin(), attributes.end(),

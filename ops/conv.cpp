@@ -95,7 +95,7 @@ struct Conv2d {
   /// The same by one kernel, which brings dy into its layout once for all three. y is the result of
   /// a ReLU behind, or empty.
   std::array<Variable, 3> compute(const Variable& dy, const Variable& y, Needs needs) const {
-    const Tensor gradient = (y ? to_overwrite(dy) : dy.value()).contiguous();
+    const Tensor gradient = (y.defined() ? to_overwrite(dy) : dy.value()).contiguous();
     Tensor dx, dw, db, from_x, from_weight;
     if (needs[0]) {
       from_weight = weight().value().contiguous();
@@ -294,7 +294,7 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
     fail<ShapeError>(kName, ": channels do not fit: input ", from, ", weight ", w, ", groups ",
                      groups, draw_clash({{"input", from, 1}, {"weight", w, 0}}));
   const int64_t channels = w[1] * groups;
-  if (bias && bias.shape() != Shape{channels})
+  if (bias.defined() && bias.shape() != Shape{channels})
     fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
   check_same_device(kName, x.value(), weight.value(), bias.value_or_empty());
   check_same_dtype(kName, x.value(), weight.value(), bias.value_or_empty());
@@ -333,7 +333,7 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
             {-padding.width, extra.width - padding.width, -padding.height,
              extra.height - padding.height});
   }
-  return bias ? y + reshape(bias, {1, channels, 1, 1}) : y;
+  return bias.defined() ? y + reshape(bias, {1, channels, 1, 1}) : y;
 }
 
 void set_conv_algorithm(ConvAlgorithm algorithm) { algorithm_now = algorithm; }

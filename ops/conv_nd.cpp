@@ -126,7 +126,7 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
   const int64_t reach = (depth - 1) * stride.depth + dilation.depth * (kernel - 1) + 1;
   if (depth < 1 || reach - 2 * padding.depth + extra.depth < 1)
     fail<ShapeError>(kName, ": the result has no depth: input ", from, ", weight ", w);
-  if (bias && bias.shape() != Shape{w[1] * groups})
+  if (bias.defined() && bias.shape() != Shape{w[1] * groups})
     fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
   const Variable images =
       reshape(permute(x, {0, 2, 1, 3, 4}), {n * depth, from[1], from[3], from[4]});
@@ -145,7 +145,7 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
   Variable y = index_add(
       none, 2, slices_of_windows(depth, kernel, stride.depth, dilation.depth, x.device()), slices);
   y = pad(y, {0, 0, 0, 0, -padding.depth, extra.depth - padding.depth});
-  return bias ? y + reshape(bias, {1, channels, 1, 1, 1}) : y;
+  return bias.defined() ? y + reshape(bias, {1, channels, 1, 1, 1}) : y;
 }
 
 namespace {

@@ -60,7 +60,7 @@ struct MaxAlong {
   }
   // Only the chosen element receives the gradient.
   Variable backward(std::span<const Variable> dy) const {
-    if (!dy[0]) return {};
+    if (!dy[0].defined()) return {};
     const Variable zeros(Tensor::full(extent.from, 0.0, dy[0].dtype(), dy[0].device()));
     const Variable at(extent.keep(indices().detach()).value());
     return scatter_add(zeros, dim, at, extent.keep(dy[0]));

@@ -138,7 +138,7 @@ struct LogDet {
             reshape(sum(log(abs(diagonal)), {1}), front).value()};
   }
   Variable backward(std::span<const Variable> dy) const {
-    return dy[1] ? as_factor(dy[1]) * mT(inv(x())) : Variable();
+    return dy[1].defined() ? as_factor(dy[1]) * mT(inv(x())) : Variable();
   }
 };
 

@@ -63,7 +63,7 @@ Variable approximant(const Variable& x, const Pade& pade) {
   const Variable identity = identity_like(x), square = matmul(x, x);
   Variable power, odd = identity * pade.b[1], even = identity * pade.b[0];
   for (int k = 2; k < pade.degree; k += 2) {
-    power = power ? matmul(power, square) : square;
+    power = power.defined() ? matmul(power, square) : square;
     even = even + power * pade.b[size_t(k)];
     odd = odd + power * pade.b[size_t(k) + 1];
   }
@@ -141,7 +141,7 @@ Variable matrix_power(const Variable& x, int64_t n, Where where) {
   if (n == 0) return clone(identity_like(x));
   Variable square = n < 0 ? inv(x) : x, power;
   for (uint64_t rest = n < 0 ? -uint64_t(n) : uint64_t(n);;) {
-    if (rest & 1) power = power ? matmul(power, square) : square;
+    if (rest & 1) power = power.defined() ? matmul(power, square) : square;
     if ((rest >>= 1) == 0) break;
     square = matmul(square, square);
   }

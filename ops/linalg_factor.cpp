@@ -47,7 +47,9 @@ Variable gaps(const Variable& v) {
 Variable skew(const Variable& x) { return x - mT(x); }
 
 /// The sum, where an empty operand counts as zero.
-Variable plus(const Variable& a, const Variable& b) { return !a ? b : !b ? a : a + b; }
+Variable plus(const Variable& a, const Variable& b) {
+  return !a.defined() ? b : !b.defined() ? a : a + b;
+}
 
 struct QrFactors {
   static constexpr std::string_view kName = "linalg.qr";
@@ -87,10 +89,10 @@ struct QrFactors {
     const auto &dq = dy[0], &dr = dy[1];
     if (rows == n) return backward_tall(q, r, dq, dr);
     const auto part = [&](const Variable& x, int64_t start, int64_t end) {
-      return x ? narrow(x, -1, start, end - start) : x;
+      return x.defined() ? narrow(x, -1, start, end - start) : x;
     };
     const Variable u = part(r, 0, rows), du = part(dr, 0, rows), dv = part(dr, rows, n);
-    if (!dv) return pad(backward_tall(q, u, dq, du), {0, n - rows});
+    if (!dv.defined()) return pad(backward_tall(q, u, dq, du), {0, n - rows});
     const Variable from_v = matmul(part(x(), rows, n), mT(dv));
     return cat({backward_tall(q, u, plus(dq, from_v), du), matmul(q, dv)}, -1);
   }
@@ -98,7 +100,8 @@ struct QrFactors {
   // and Lehmann 2010).
   static Variable backward_tall(const Variable& q, const Variable& r, const Variable& dq,
                                 const Variable& dr) {
-    const Variable m = plus(dr ? matmul(r, mT(dr)) : dr, dq ? -matmul(mT(dq), q) : dq);
+    const Variable m =
+        plus(dr.defined() ? matmul(r, mT(dr)) : dr, dq.defined() ? -matmul(mT(dq), q) : dq);
     const Variable s = matmul(q, tril(m) + mT(tril(m, -1)));
     return solve_triangular(mT(r), plus(dq, s), {.upper = false, .left = false});
   }
@@ -133,17 +136,19 @@ struct SvdFactors {
     const Variable s = this->s();
     const int64_t k = s.size(-1);
     const auto first = [&](const Variable& x, int dim) {  // further vectors are an arbitrary basis
-      return x && x.size(dim) > k ? narrow(x, dim, 0, k) : x;
+      return x.defined() && x.size(dim) > k ? narrow(x, dim, 0, k) : x;
     };
     const Variable u = first(this->u(), -1), vh = first(this->vh(), -2);
     const Variable du = first(dy[0], -1), dvh = first(dy[2], -2);
-    Variable inner = dy[1] ? diag_embed(dy[1]) : Variable();
-    const Variable e = du || dvh ? gaps(s) * (as_row(s) + as_column(s)) : Variable();
-    if (du) inner = plus(inner, skew(matmul(mT(u), du)) / e * as_row(s));
-    if (dvh) inner = plus(inner, as_column(s) * (skew(matmul(vh, mT(dvh))) / e));
+    Variable inner = dy[1].defined() ? diag_embed(dy[1]) : Variable();
+    const Variable e =
+        du.defined() || dvh.defined() ? gaps(s) * (as_row(s) + as_column(s)) : Variable();
+    if (du.defined()) inner = plus(inner, skew(matmul(mT(u), du)) / e * as_row(s));
+    if (dvh.defined()) inner = plus(inner, as_column(s) * (skew(matmul(vh, mT(dvh))) / e));
     Variable dx = matmul(matmul(u, inner), vh);
-    if (du && u.size(-2) > k) dx = dx + matmul((du - matmul(u, matmul(mT(u), du))) / as_row(s), vh);
-    if (dvh && vh.size(-1) > k)
+    if (du.defined() && u.size(-2) > k)
+      dx = dx + matmul((du - matmul(u, matmul(mT(u), du))) / as_row(s), vh);
+    if (dvh.defined() && vh.size(-1) > k)
       dx = dx + matmul(u, (dvh - matmul(matmul(dvh, mT(vh)), vh)) / as_column(s));
     return dx;
   }
@@ -190,8 +195,8 @@ struct EighFactors {
   // dA = V (diag(dl) + skew(V^T dV) / (2 E)) V^T with E_ij = l_j - l_i
   Variable backward(std::span<const Variable> dy) const {
     const Variable v = vectors();
-    Variable inner = dy[0] ? diag_embed(dy[0]) : Variable();
-    if (dy[1]) inner = plus(inner, skew(matmul(mT(v), dy[1])) / (gaps(values()) * 2));
+    Variable inner = dy[0].defined() ? diag_embed(dy[0]) : Variable();
+    if (dy[1].defined()) inner = plus(inner, skew(matmul(mT(v), dy[1])) / (gaps(values()) * 2));
     return matmul(matmul(v, inner), mT(v));
   }
 };

@@ -202,8 +202,8 @@ struct LinearJoined : Linear {
   std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
     Variable dz = dy[0];
     if constexpr (kBehind != Activation::kNone) {
-      if (dz) dz = gradient_of<kBehind>(dz, z());
-      if (dy[1]) dz = dz ? dz + dy[1] : dy[1];
+      if (dz.defined()) dz = gradient_of<kBehind>(dz, z());
+      if (dy[1].defined()) dz = dz.defined() ? dz + dy[1] : dy[1];
     }
     const auto [dx, dw, db] = to_inputs(dz, needs);
     return {dx, dw, db, {}, {}};
@@ -272,7 +272,7 @@ Activated linear_joined(const Activated& from, const Variable& weight, const Var
                         Activation behind, Where where) {
   const auto& [y, x, mask] = from;
   if (is_autocast_enabled()) [[unlikely]] {
-    const Activated operand{low(y, where), x ? low(x, where) : x, mask};
+    const Activated operand{low(y, where), x.defined() ? low(x, where) : x, mask};
     const Variable w = low(weight, where), b = low(bias, where);
     const AutocastOff off;
     return linear_joined(operand, w, b, behind, where);
@@ -283,9 +283,9 @@ Activated linear_joined(const Activated& from, const Variable& weight, const Var
       !(records && kernels::linear_relu_masked.has(y.device().type, y.dtype())))
     return {linear_relu(y, weight, bias, where)};
   if (behind == Activation::kGelu && !records) return {apply(OnlyGelu{}, where, y, weight, bias)};
-  if (!records || !x) return join<Activation::kNone>(from, weight, bias, behind, where);
-  return mask ? join<Activation::kRelu>(from, weight, bias, behind, where)
-              : join<Activation::kGelu>(from, weight, bias, behind, where);
+  if (!records || !x.defined()) return join<Activation::kNone>(from, weight, bias, behind, where);
+  return mask.defined() ? join<Activation::kRelu>(from, weight, bias, behind, where)
+                        : join<Activation::kGelu>(from, weight, bias, behind, where);
 }
 
 void kernels::linear_gelu_by_parts(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -110,7 +110,7 @@ Shape without_classes(const Shape& shape) {
 void check_class_loss(std::string_view op, const Variable& x, const Variable& weight) {
   check_floats(op, x);
   if (x.rank() == 0) fail<ShapeError>(op, ": the input has no class dimension");
-  if (!weight) return;
+  if (!weight.defined()) return;
   const int64_t classes = x.shape()[class_dim(x.shape())];
   if (weight.shape() != Shape{classes})
     fail<ShapeError>(op, ": weight is ", weight.shape(), " for ", classes, " classes");
@@ -230,7 +230,7 @@ Variable soft_cross_entropy(const Variable& x, const Variable& target,
   const double classes = double(x.shape()[dim]), rest = options.label_smoothing;
   Variable q = target;
   if (rest > 0) q = add({times(1 - rest, target, where), where}, {rest / classes, where});
-  if (options.weight) {
+  if (options.weight.defined()) {
     Shape along = Dims::filled(x.rank(), 1);
     along[dim] = x.shape()[dim];
     q = times(q, reshape(options.weight, along, where), where);
@@ -253,7 +253,8 @@ Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOp
     fail<ArgumentError>("cross_entropy: label_smoothing is ", smoothing, ", not in [0, 1]");
   if (is_float(target.dtype())) return soft_cross_entropy(x, target, options, where);
   Tensor weight;
-  if (options.weight) weight = options.weight.value().to(compute_dtype(x.dtype())).contiguous();
+  if (options.weight.defined())
+    weight = options.weight.value().to(compute_dtype(x.dtype())).contiguous();
   return apply(
       CrossEntropy{.target = checked_classes("cross_entropy", x, target, options.ignore_index),
                    .weight = weight,
@@ -274,7 +275,7 @@ Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions opti
   Variable losses =
       neg(squeeze(gather(x, dim, unsqueeze(ids, dim, where), where), dim, where), where);
   Variable weights;
-  if (options.weight) {
+  if (options.weight.defined()) {
     weights = index_select(options.weight.to(x.dtype()), 0, flatten(ids, 0, -1, where), where);
     weights = reshape(weights, ids.shape(), where);
     losses = times(losses, weights, where);
@@ -284,7 +285,7 @@ Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions opti
   const Variable kept = logical_not(ignored, where).to(x.dtype(), where);
   // Sums of many sixteen-bit values may not fit in sixteen bits; their quotient does.
   const DType dtype = compute_dtype(x.dtype());
-  const Variable all = (weights ? times(kept, weights, where) : kept).to(dtype, where);
+  const Variable all = (weights.defined() ? times(kept, weights, where) : kept).to(dtype, where);
   const Variable total = sum(losses.to(dtype, where), where);
   return div({total, where}, {sum(all, where), where}).to(x.dtype(), where);
 }
@@ -316,7 +317,7 @@ struct BinaryCrossEntropy {
     if (needs[1])
       gradients[1] = g * (clamp(log1p(-x), {.min = -100.0}) - clamp(log(x), {.min = -100.0}));
     for (Variable& gradient : gradients)
-      if (gradient) gradient = gradient.to(dy.dtype());
+      if (gradient.defined()) gradient = gradient.to(dy.dtype());
     return gradients;
   }
 };
@@ -331,7 +332,7 @@ Variable binary_cross_entropy(const Variable& x, const Variable& target, const V
   check_floats("binary_cross_entropy", x);
   check_equal_shapes("binary_cross_entropy", x, target);
   Variable losses = apply(BinaryCrossEntropy{}, where, x, target);
-  if (weight) losses = times(losses, weight, where);
+  if (weight.defined()) losses = times(losses, weight, where);
   return reduced(losses, reduction, where);
 }
 
@@ -345,13 +346,13 @@ Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& tar
   check_equal_shapes("binary_cross_entropy_with_logits", x, target);
   const Variable negative = times(sub({1, where}, {target, where}), x, where);
   Variable positive = logsigmoid(x, where);
-  if (options.pos_weight) {
+  if (options.pos_weight.defined()) {
     const Variable extra = sub({options.pos_weight, where}, {1, where});
     const Variable factor = add({1, where}, {times(extra, target, where), where});
     positive = times(factor, positive, where);
   }
   Variable losses = minus(negative, positive, where);
-  if (options.weight) losses = times(losses, options.weight, where);
+  if (options.weight.defined()) losses = times(losses, options.weight, where);
   return reduced(losses, options.reduction, where);
 }
 

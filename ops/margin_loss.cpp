@@ -120,13 +120,13 @@ Variable multi_margin_loss(const Variable& x, const Variable& target, MultiMargi
   if (one ? target.numel() != 1 : target.shape() != Shape{x.shape()[0]})
     fail<ShapeError>(kName, ": class ids are ", target.shape(), " for an input of ", x.shape());
   const int64_t classes = x.size(-1);
-  if (options.weight && options.weight.shape() != Shape{classes})
+  if (options.weight.defined() && options.weight.shape() != Shape{classes})
     fail<ShapeError>(kName, ": weight is ", options.weight.shape(), " for ", classes, " classes");
   const Variable rows = one ? unsqueeze(x, 0) : x;
   const Variable ids = reshape(target, {rows.shape()[0], 1});
   Variable terms = positive_part(rows - gather(rows, 1, ids) + options.margin);
   if (options.p == 2) terms = square(terms);
-  if (options.weight)
+  if (options.weight.defined())
     terms =
         terms * unsqueeze(index_select(options.weight.detach().to(x.dtype()), 0, flatten(ids)), 1);
   const Variable own = one_hot(flatten(ids), classes) == 1;
@@ -171,7 +171,7 @@ Variable multilabel_soft_margin_loss(const Variable& x, const Variable& target,
   check_equal_shapes(kName, x, target);
   if (x.rank() == 0) fail<ShapeError>(kName, ": the input has no class dimension");
   Variable losses = (target - 1) * logsigmoid(-x) - target * logsigmoid(x);
-  if (weight) losses = losses * weight;
+  if (weight.defined()) losses = losses * weight;
   return reduced(mean(losses, {-1}), reduction);
 }
 

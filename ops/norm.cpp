@@ -238,20 +238,21 @@ void check_batch_norm(const Variable& x, const Variable& running_mean, const Var
   if (x.rank() < 2) fail<ShapeError>(kName, ": channels are dimension 1, shape is ", x.shape());
   const int64_t channels = x.shape()[1];
   for (const Variable* each : {&running_mean, &running_var, &weight, &bias})
-    if (*each && each->shape() != Shape{channels})
+    if (each->defined() && each->shape() != Shape{channels})
       fail<ShapeError>(kName, ": statistics or parameters of shape ", each->shape(), " for the ",
                        channels, " channels of ", x.shape());
   check_same_device(kName, x.value(), running_mean.value_or_empty(), running_var.value_or_empty(),
                     weight.value_or_empty(), bias.value_or_empty());
   for (const Variable* each : {&weight, &bias})
-    if (*each && each->dtype() != x.dtype() && each->dtype() != statistics_dtype(x.dtype()))
+    if (each->defined() && each->dtype() != x.dtype() &&
+        each->dtype() != statistics_dtype(x.dtype()))
       fail<DTypeError>(kName, ": weight or bias of ", name(each->dtype()), " for ",
                        name(x.dtype()));
-  if (weight && bias) check_same_dtype(kName, weight.value(), bias.value());
-  if (bool(running_mean) != bool(running_var) || (!training && !running_mean))
+  if (weight.defined() && bias.defined()) check_same_dtype(kName, weight.value(), bias.value());
+  if (running_mean.defined() != running_var.defined() || (!training && !running_mean.defined()))
     fail<ArgumentError>(kName, ": running_mean and running_var are wanted",
                         training ? " together" : " when not training");
-  if (running_mean) {
+  if (running_mean.defined()) {
     require_float(kName, running_mean.value());
     check_same_dtype(kName, running_mean.value(), running_var.value());
   }
@@ -273,8 +274,9 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
   if (is_autocast_enabled()) [[unlikely]] {  // a sixteen-bit model may have a float32 input
     const AutocastOff off;
     const DType wide = statistics_dtype(x.dtype());
-    return batch_norm(x, running_mean, running_var, weight ? weight.to(wide, where) : weight,
-                      bias ? bias.to(wide, where) : bias, options, where);
+    return batch_norm(x, running_mean, running_var,
+                      weight.defined() ? weight.to(wide, where) : weight,
+                      bias.defined() ? bias.to(wide, where) : bias, options, where);
   }
   const ErrorLine line(where);
   check_batch_norm(x, running_mean, running_var, weight, bias, options.training);
@@ -290,7 +292,7 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
   }
   const Variable y =
       apply(BatchNorm{mean, var, options.training, options.eps}, where, x, weight, bias);
-  if (options.training && running_mean && x.numel() > 0 && !is_recomputing()) {
+  if (options.training && running_mean.defined() && x.numel() > 0 && !is_recomputing()) {
     const Recording off(false);
     const double count = double(x.numel() / x.shape()[1]);
     move_towards(running_mean, Variable(mean), options.momentum);

@@ -23,7 +23,7 @@ DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
 
 void check_parameter(std::string_view op, const Variable& x, const Variable& parameter,
                      const Shape& shape) {
-  if (!parameter) return;
+  if (!parameter.defined()) return;
   if (parameter.shape() != shape)
     fail<ShapeError>(op, ": weight or bias of shape ", parameter.shape(), " for ", shape);
   check_same_device(op, x.value(), parameter.value());
@@ -57,8 +57,8 @@ Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weigh
   const DType dtype = x.dtype();
   const Variable rows = reshape(x.to(wide(dtype)), {x.shape()[0] * num_groups, size});
   Variable y = reshape(layer_norm(rows, {size}, {}, {}, eps), x.shape());
-  if (weight) y = y * per_channel(weight.to(wide(dtype)), x);
-  if (bias) y = y + per_channel(bias.to(wide(dtype)), x);
+  if (weight.defined()) y = y * per_channel(weight.to(wide(dtype)), x);
+  if (bias.defined()) y = y + per_channel(bias.to(wide(dtype)), x);
   return y.to(dtype);
 }
 
@@ -71,21 +71,23 @@ Variable instance_norm(const Variable& x, const Variable& running_mean, const Va
   if (x.rank() < 2) fail<ShapeError>(kName, ": channels are dimension 1, shape is ", x.shape());
   const int64_t batch = x.shape()[0], channels = x.shape()[1];
   for (const Variable* each : {&running_mean, &running_var, &weight, &bias})
-    if (*each && each->shape() != Shape{channels})
+    if (each->defined() && each->shape() != Shape{channels})
       fail<ShapeError>(kName, ": statistics or parameters of shape ", each->shape(), " for the ",
                        channels, " channels of ", x.shape());
   if (options.use_input_stats && x.numel() > 0 && x.numel() == batch * channels)
     fail<ArgumentError>(kName, ": more than one value per channel wanted: ", x.shape());
   if (batch == 0) return x * 1;
   // Every channel of every example becomes a channel of a single example.
-  const auto repeated = [&](const Variable& each) { return each ? repeat(each, {batch}) : each; };
+  const auto repeated = [&](const Variable& each) {
+    return each.defined() ? repeat(each, {batch}) : each;
+  };
   Shape shape = x.shape();
   shape[0] = 1, shape[1] = batch * channels;
   const Variable mean = repeated(running_mean), var = repeated(running_var);
   const Variable y = batch_norm(
       reshape(x, shape), mean, var, repeated(weight), repeated(bias),
       {.training = options.use_input_stats, .momentum = options.momentum, .eps = options.eps});
-  if (options.use_input_stats && running_mean && !is_recomputing()) {
+  if (options.use_input_stats && running_mean.defined() && !is_recomputing()) {
     const NoGrad off;
     const auto update = [&](Variable running, const Variable& moved) {
       copy_(running, tapegrad::mean(reshape(moved, {batch, channels}), {0}));
@@ -115,7 +117,7 @@ Variable rms_norm(const Variable& x, const Shape& normalized_shape, const Variab
   for (int i = 0; i < count; ++i) dims.push_back(first + i);
   const Variable v = x.to(wide(dtype));
   Variable y = v * rsqrt(mean(square(v), dims, /*keepdim=*/true) + *eps);
-  if (weight) y = y * weight.to(wide(dtype));
+  if (weight.defined()) y = y * weight.to(wide(dtype));
   return y.to(dtype);
 }
 

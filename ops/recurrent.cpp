@@ -63,7 +63,7 @@ struct Network {
   /// The initial state of every cell: [batch, hidden].
   std::vector<Variable> first_states(const Variable& given, std::string_view name) const {
     const Shape each{x.size(1), hidden};
-    if (!given) {
+    if (!given.defined()) {
       const Variable zero = zeros(each, {.dtype = x.dtype(), .device = x.device()});
       return std::vector<Variable>(size_t(cells()), zero);
     }
@@ -107,7 +107,7 @@ struct Network {
   }
 
   void check(const Variable& weight, const Shape& wanted, std::string_view name, size_t cell) {
-    if (!weight) {
+    if (!weight.defined()) {
       if (name.starts_with("w"))
         fail<ArgumentError>(op, ": ", name, " of cell ", cell, " is missing");
       return;
@@ -125,7 +125,7 @@ struct LstmLayer {
   static constexpr int kGates = 4;
 
   Variable operator()(const Variable& x, const Weights& w, bool backwards, State& state) const {
-    const Variable bias = !w.b_ih ? w.b_hh : !w.b_hh ? w.b_ih : w.b_ih + w.b_hh;
+    const Variable bias = !w.b_ih.defined() ? w.b_hh : !w.b_hh.defined() ? w.b_ih : w.b_ih + w.b_hh;
     const auto made = lstm_sequence(linear(x, w.w_ih, bias), state.h, state.c, w.w_hh, backwards,
                                     Where::current());
     state = {select(made[0], 0, backwards ? 0 : x.size(0) - 1), made[1]};

@@ -103,7 +103,7 @@ Variable prod_gradient(const Variable& x, int dim, const Variable& dy) {
   for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
     const int64_t half = level->low.size(dim);
     const Variable both = narrow(dx, dim, 0, half);
-    if (level->rest)
+    if (level->rest.defined())
       dx = cat({both * level->high, both * level->low, narrow(dx, dim, half, 1)}, dim);
     else
       dx = cat({both * level->high, both * level->low}, dim);

@@ -316,7 +316,7 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
   for (const Corners& corner : all) {
     const Variable weight = tapegrad::where(corner.inside, corner.weight, 0);
     const Variable term = gather(pixels, 2, expand(corner.index, {n, c, count})) * weight;
-    y = y ? y + term : term;
+    y = y.defined() ? y + term : term;
   }
   Shape shape{n, c};
   for (int i = 0; i < dims; ++i) shape.push_back(to[1 + i]);

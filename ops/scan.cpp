@@ -166,7 +166,7 @@ Variable diff(const Variable& x, int64_t n, int dim, const Variable& prepend,
   if (n < 0) fail<ArgumentError>("diff: n is ", n);
   std::vector<Variable> parts;
   for (const Variable& part : {prepend, x, append})
-    if (part) parts.push_back(part);
+    if (part.defined()) parts.push_back(part);
   Variable y = parts.size() > 1 ? cat(parts, dim, where) : x;
   for (int64_t i = 0; i < n && y.size(dim) > 0; ++i) {
     const int64_t size = y.size(dim) - 1;

@@ -303,8 +303,8 @@ void catalog_scatter(Catalog& catalog) {
   catalog.add("scatter(input, index, src?, dim: int, value: number = none)",
               "y = x, then y[index[i, j], j] = src[i, j] for dim 0", [](A a) {
                 const int dim = a.int32("dim");
-                return a[2] ? scatter(a[0], dim, a[1], a[2])
-                            : scatter(a[0], dim, a[1], a.number("value"));
+                return a[2].defined() ? scatter(a[0], dim, a[1], a[2])
+                                      : scatter(a[0], dim, a[1], a.number("value"));
               });
   catalog.add("scatter_reduce(input, index, src, dim: int, reduce: str, include_self: bool = true)",
               "y[index[i, j], j] combined with src[i, j] for dim 0",

@@ -57,19 +57,19 @@ namespace {
 /// The product of all weights of observations; empty if none is given.
 Variable observation_weights(const CovOptions& options, int64_t count, DType dtype) {
   const auto check = [&](const char* name, const Variable& w) {
-    if (!w) return;
+    if (!w.defined()) return;
     if (w.shape() != Shape{count})
       fail<ShapeError>("cov: ", name, " are of shape ", w.shape(), ", observations are ", count);
     if (w.numel() > 0 && amin(w).item() < 0) fail<ArgumentError>("cov: ", name, " below 0");
   };
   check("fweights", options.fweights);
   check("aweights", options.aweights);
-  if (options.fweights && is_float(options.fweights.dtype()))
+  if (options.fweights.defined() && is_float(options.fweights.dtype()))
     fail<DTypeError>("cov: fweights are whole numbers, not ", options.fweights.dtype());
-  if (!options.fweights && !options.aweights) return {};
-  if (!options.fweights) return options.aweights.to(dtype);
+  if (!options.fweights.defined() && !options.aweights.defined()) return {};
+  if (!options.fweights.defined()) return options.aweights.to(dtype);
   const Variable w = options.fweights.to(dtype);
-  return options.aweights ? w * options.aweights.to(dtype) : w;
+  return options.aweights.defined() ? w * options.aweights.to(dtype) : w;
 }
 
 }  // namespace
@@ -88,14 +88,16 @@ Variable cov(const Variable& input, CovOptions options, Where where) {
   const int64_t count = x.size(1);
   const Variable w = observation_weights(options, count, x.dtype());
   // The divisor is the total weight minus the weight that the means use up.
-  const Variable total = w ? sum(w) : full({}, count, {.dtype = x.dtype(), .device = x.device()});
-  const Variable taken = w && options.aweights
+  const Variable total =
+      w.defined() ? sum(w) : full({}, count, {.dtype = x.dtype(), .device = x.device()});
+  const Variable taken = w.defined() && options.aweights.defined()
                              ? sum(w * options.aweights.to(x.dtype())) / total * options.correction
                              : full_like(total, options.correction);
   const Variable divisor = clamp(total - taken, {.min = 0.0});
-  const Variable means = w ? sum(x * w, {1}, true) / total : mean(x, {1}, /*keepdim=*/true, where);
+  const Variable means =
+      w.defined() ? sum(x * w, {1}, true) / total : mean(x, {1}, /*keepdim=*/true, where);
   const Variable centred = x - means;
-  const Variable products = matmul(centred, t(w ? centred * w : centred), where);
+  const Variable products = matmul(centred, t(w.defined() ? centred * w : centred), where);
   const Variable y = products / divisor;
   return input.rank() == 2 ? y : reshape(y, {}, where);
 }
@@ -113,7 +115,7 @@ Variable bincount(const Variable& x, const Variable& weights, int64_t minlength,
     fail<ArgumentError>("bincount: a vector of whole numbers is wanted, not ", x.dtype(), ' ',
                         x.shape());
   if (minlength < 0) fail<ArgumentError>("bincount: minlength ", minlength, " is below 0");
-  if (weights && weights.shape() != x.shape())
+  if (weights.defined() && weights.shape() != x.shape())
     fail<ShapeError>("bincount: weights of ", weights.shape(), " for numbers of ", x.shape());
   const Variable index = x.to(i64);
   int64_t size = minlength;
@@ -126,8 +128,8 @@ Variable bincount(const Variable& x, const Variable& weights, int64_t minlength,
       fail<ArgumentError>("bincount: a number is ", largest);
     size = std::max(size, largest + 1);
   }
-  const DType dtype = !weights ? i64 : is_float(weights.dtype()) ? weights.dtype() : f64;
-  const Variable ones = weights ? weights.to(dtype) : ones_like(index);
+  const DType dtype = !weights.defined() ? i64 : is_float(weights.dtype()) ? weights.dtype() : f64;
+  const Variable ones = weights.defined() ? weights.to(dtype) : ones_like(index);
   return scatter_add(zeros({size}, {.dtype = dtype, .device = x.device()}), 0, index, ones, where);
 }
 

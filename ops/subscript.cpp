@@ -23,7 +23,8 @@ struct Located {
   std::vector<Variable> indices;
 
   bool is_view() const {
-    return std::none_of(indices.begin(), indices.end(), [](const Variable& i) { return bool(i); });
+    return std::none_of(indices.begin(), indices.end(),
+                        [](const Variable& i) { return i.defined(); });
   }
 };
 
@@ -88,8 +89,8 @@ Variable pick(std::string_view op, const Located& located, Where where) {
   Shape shape, picked;
   for (int i = 0; i < x.rank(); ++i) {
     const Variable& index = located.indices[size_t(i)];
-    (index ? order : rest).push_back(i);
-    if (index) shape = broadcast(op, shape, index.shape());
+    (index.defined() ? order : rest).push_back(i);
+    if (index.defined()) shape = broadcast(op, shape, index.shape());
   }
   const int indexed = order.rank();
   const bool neighbours = order[indexed - 1] - order[0] == indexed - 1;
@@ -100,7 +101,7 @@ Variable pick(std::string_view op, const Located& located, Where where) {
   for (int64_t i : order) {
     const int64_t size = x.shape()[int(i)];
     const Variable& index = located.indices[size_t(i)];
-    number = number ? number * size + index : index;
+    number = number.defined() ? number * size + index : index;
     count *= size;
   }
   Shape flat{count};

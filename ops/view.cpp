@@ -267,7 +267,7 @@ struct Split {
   Variable backward(std::span<const Variable> dys) const {
     std::vector<Variable> pieces(dys.begin(), dys.end());
     for (size_t k = 0; k < pieces.size(); ++k) {
-      if (pieces[k]) continue;
+      if (pieces[k].defined()) continue;
       Shape shape = from;
       shape[dim] = sizes[k];
       pieces[k] = Variable(Tensor::full(shape, 0, dtype, device));

@@ -18,14 +18,14 @@ Variable total_norm(const std::vector<Variable>& params, double norm_type) {
   Variable total;
   for (const Variable& param : params) {
     const Variable grad = param.grad();
-    if (!grad || grad.numel() == 0) continue;
+    if (!grad.defined() || grad.numel() == 0) continue;
     const DType wide = grad.dtype() == f16 || grad.dtype() == bf16 ? f32 : grad.dtype();
     Variable part = norm(grad.to(wide), norm_type).to(f64);
     if (!std::isinf(norm_type)) part = norm_type == 2 ? square(part) : pow(part, norm_type);
-    if (total) part = part.to(total.device());
-    total = !total ? part : std::isinf(norm_type) ? maximum(total, part) : total + part;
+    if (total.defined()) part = part.to(total.device());
+    total = !total.defined() ? part : std::isinf(norm_type) ? maximum(total, part) : total + part;
   }
-  if (!total || std::isinf(norm_type)) return total;
+  if (!total.defined() || std::isinf(norm_type)) return total;
   return norm_type == 2 ? sqrt(total) : pow(total, 1.0 / norm_type);
 }
 
@@ -37,7 +37,7 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
     fail<ArgumentError>("clip_grad_norm_: norm_type is ", norm_type, ", not > 0");
   const NoGrad no_grad;
   const Variable total = total_norm(params, norm_type);
-  if (!total) return 0;
+  if (!total.defined()) return 0;
   // While a CUDA graph is recorded, the host must not wait for the norm. The factor, which is at
   // most 1, is then applied in any case.
   const bool waits = error_if_nonfinite || Capture::current() == nullptr;
@@ -47,7 +47,7 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
   if (waits && max_norm / (size + 1e-6) >= 1) return size;
   const Variable scale = minimum(max_norm / (total + 1e-6), 1.0);
   for (const Variable& param : params)
-    if (Variable grad = param.grad()) mul_(grad, scale.to(grad.device()));
+    if (Variable grad = param.grad(); grad.defined()) mul_(grad, scale.to(grad.device()));
   return size;
 }
 
@@ -56,7 +56,8 @@ void clip_grad_value_(const std::vector<Variable>& params, double clip_value) {
     fail<ArgumentError>("clip_grad_value_: clip_value is ", clip_value, ", not >= 0");
   const NoGrad no_grad;
   for (const Variable& param : params)
-    if (Variable grad = param.grad()) clamp_(grad, {.min = -clip_value, .max = clip_value});
+    if (Variable grad = param.grad(); grad.defined())
+      clamp_(grad, {.min = -clip_value, .max = clip_value});
 }
 
 }  // namespace tapegrad::optim

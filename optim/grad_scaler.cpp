@@ -62,7 +62,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
                         " since the last update");
   const std::vector<Variable> params = optimizer.parameters();
   for (const Variable& param : params)
-    if (param.dtype() == f16 && param.grad())
+    if (param.dtype() == f16 && param.grad().defined())
       fail<DTypeError>("GradScaler: unscale_ of float16 gradients; keep parameters in float32");
   const NoGrad no_grad;
   const Device device = params.front().device();
@@ -70,7 +70,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   Tensor found_inf = Tensor::full({}, false, boolean, device);
   std::vector<Variable> grads;
   for (const Variable& param : params)
-    if (Variable grad = param.grad()) grads.push_back(std::move(grad));
+    if (Variable grad = param.grad(); grad.defined()) grads.push_back(std::move(grad));
   for (size_t i = 0; i < grads.size();) {  // one call per run of equal device and dtype
     const size_t first = i;
     const Device where = grads[first].device();

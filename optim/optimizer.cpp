@@ -49,7 +49,7 @@ Optimizer::Optimizer(std::string_view kind, Params params, double lr, double wei
     check_range(kind_, "lr", group.lr, 0, kNoLimit);
     check_range(kind_, "weight_decay", group.weight_decay, 0, kNoLimit);
     for (Variable& param : given.params) {
-      if (!param || !param.is_leaf() || !param.requires_grad())
+      if (!param.defined() || !param.is_leaf() || !param.requires_grad())
         fail<ArgumentError>(kind_, ": parameter ", seen.size(),
                             " is not a leaf that requires a gradient");
       for (const Variable& before : seen)
@@ -113,7 +113,7 @@ std::vector<Optimizer::Run> Optimizer::runs() {
     for (size_t s = 0; s < groups_[g].slots.size(); ++s) {
       Slot& slot = groups_[g].slots[s];
       const Variable grad = slot.param.grad();
-      if (!grad) continue;
+      if (!grad.defined()) continue;
       prepare_state(slot);
       if (Capture* capture = Capture::current(); capture && grad.device().type == DeviceType::kCpu)
         capture->give_up(kind_ + ": a parameter is on the CPU");

@@ -39,7 +39,8 @@ Arguments Case::arguments(const Variables& in) const {
 Variables Case::call(const Variables& in) const {
   Arguments arguments = this->arguments(in);
   for (size_t i = 0; i < arguments.inputs.size(); ++i)
-    if (is_updated(i) && arguments.inputs[i]) arguments.inputs[i] = clone(arguments.inputs[i]);
+    if (is_updated(i) && arguments.inputs[i].defined())
+      arguments.inputs[i] = clone(arguments.inputs[i]);
   manual_seed(5);
   if (row_.before) {
     const detail::AutocastOff only_the_op;
@@ -69,7 +70,7 @@ Results run(const Case& c, const std::vector<Tensor>& tensors, bool create_graph
   const Variables in = leaves(c, tensors);
   Variables xs, ys, seeds;
   for (const Variable& x : in)
-    if (x && x.requires_grad()) xs.push_back(x);
+    if (x.defined() && x.requires_grad()) xs.push_back(x);
   for (const Variable& y : c.call(in)) {
     results.values.push_back(y.value());
     if (!y.requires_grad()) continue;
@@ -81,12 +82,13 @@ Results run(const Case& c, const std::vector<Tensor>& tensors, bool create_graph
   const Variables gradients =
       grad(ys, xs, seeds, {.create_graph = create_graph, .allow_unused = true});
   for (size_t i = 0; i < xs.size(); ++i) {
-    if (gradients[i]) {
+    if (gradients[i].defined()) {
       EXPECT_EQ(gradients[i].shape(), xs[i].shape()) << "of the gradient";
       EXPECT_EQ(gradients[i].dtype(), xs[i].dtype()) << "of the gradient";
     }
-    results.gradients.push_back(gradients[i] ? gradients[i].value()
-                                             : Tensor::full(xs[i].shape(), 0.0, xs[i].dtype()));
+    results.gradients.push_back(gradients[i].defined()
+                                    ? gradients[i].value()
+                                    : Tensor::full(xs[i].shape(), 0.0, xs[i].dtype()));
   }
   return results;
 }

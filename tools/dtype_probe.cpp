@@ -165,7 +165,7 @@ std::vector<DType> find_dtypes(const OpInfo& op, Device device) {
         op.traits.example ? op.traits.example(dtype) : make_arguments(op, *guess, dtype, device);
     for (auto* list : {&arguments.inputs, &arguments.list})
       for (Variable& x : *list)
-        if (x) x = x.to(device);
+        if (x.defined()) x = x.to(device);
     if (runs(op, arguments)) dtypes.push_back(dtype);
   }
   return dtypes;

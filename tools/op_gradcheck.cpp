@@ -27,7 +27,7 @@ GradcheckFunction function_of(const Case& c, const CaseInputs& inputs) {
       const bool is_written = (c.op->traits.inplace && i == 0) || info.name.starts_with("running_");
       auto& into = info.list ? arguments.list : arguments.inputs;
       for (size_t k = 0; k < c.inputs[i].size(); ++k, ++at)
-        into.push_back(is_written && flat[at] ? clone(flat[at]) : flat[at]);
+        into.push_back(is_written && flat[at].defined() ? clone(flat[at]) : flat[at]);
     }
     manual_seed(c.rng_seed);
     return c.op->call(std::move(arguments));

@@ -27,7 +27,7 @@ Variables gradients(const Variables& ys, const Variables& seeds, const Variables
                     bool create_graph) {
   Variables roots, root_seeds;
   for (size_t k = 0; k < ys.size(); ++k) {
-    if (!ys[k] || !ys[k].requires_grad()) continue;
+    if (!ys[k].defined() || !ys[k].requires_grad()) continue;
     roots.push_back(ys[k]);
     root_seeds.push_back(seeds[k]);
   }
@@ -46,7 +46,8 @@ Variables by_position(const CaseInputs& inputs, const Variables& leaves, const V
 
 void store(TensorMap& results, const std::string& prefix, const Variables& values) {
   for (size_t i = 0; i < values.size(); ++i)
-    if (values[i]) results[prefix + std::to_string(i)] = values[i].value().to(cpu).contiguous();
+    if (values[i].defined())
+      results[prefix + std::to_string(i)] = values[i].value().to(cpu).contiguous();
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ Derivatives differentiate(const Case& c, const CaseInputs& inputs, const Variabl
 
   Variables ys;
   for (const Variable& y : result.outputs)
-    if (y && is_float(y.dtype())) ys.push_back(y);
+    if (y.defined() && is_float(y.dtype())) ys.push_back(y);
   if (seeds.size() != ys.size())
     fail<ArgumentError>("seeds: ", seeds.size(), " given for ", ys.size(), " floating outputs");
   for (size_t k = 0; k < ys.size(); ++k) check_seed("seeds", k, seeds[k], ys[k]);
@@ -184,7 +185,7 @@ Outcome run_case(const CaseLine& line, const TensorMap& tensors, Device device,
       outcome.out.push_back({{"dtype", name(y.dtype())},
                              {"shape", std::vector<int64_t>(y.shape().begin(), y.shape().end())}});
     for (size_t i = 0; to_order > 0 && i < inputs.flat.size(); ++i)
-      if (inputs.wants_gradient[i] && !derivatives.first[i])
+      if (inputs.wants_gradient[i] && !derivatives.first[i].defined())
         outcome.null_grads.push_back(int64_t(i));
     store(results, line.id + "/out/", derivatives.outputs);
     store(results, line.id + "/g1/", derivatives.first);

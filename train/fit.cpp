@@ -24,7 +24,7 @@ LossFn or_cross_entropy(LossFn loss) {
 void move_to(const std::optional<Device>& device, Example& batch) {
   if (!device) return;
   batch.data = batch.data.to(*device);
-  if (batch.target) batch.target = batch.target.to(*device);
+  if (batch.target.defined()) batch.target = batch.target.to(*device);
 }
 
 NamedValues values_of(const EpochResult& result) {

@@ -10,14 +10,15 @@ namespace {
 
 std::vector<Variable> without_history(const std::vector<Variable>& results) {
   std::vector<Variable> values;
-  for (const Variable& result : results) values.push_back(result ? result.detach() : Variable());
+  for (const Variable& result : results)
+    values.push_back(result.defined() ? result.detach() : Variable());
   return values;
 }
 
 std::vector<Variable> copies(const std::vector<Variable>& results) {
   std::vector<Variable> values;
   for (const Variable& result : results)
-    values.push_back(result ? Variable(result.value().clone()) : Variable());
+    values.push_back(result.defined() ? Variable(result.value().clone()) : Variable());
   return values;
 }
 
@@ -162,7 +163,7 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
     graph->record([&] {
       results = without_history(fn(fixed));
       for (const Variable& result : results)
-        if (result && result.device().type == DeviceType::kCpu)
+        if (result.defined() && result.device().type == DeviceType::kCpu)
           graph->give_up("a result is on the CPU");
     });
   } catch (const Error& error) {

@@ -69,7 +69,7 @@ int64_t MemoryReport::saved_bytes() const {
 }
 
 MemoryReport memory_report(const MemoryReportOptions& options) {
-  if (options.tape && !options.tape.edge())
+  if (options.tape.defined() && !options.tape.edge())
     fail<AutogradError>("memory_report: the tape is a variable without history");
   const MemoryStats stats = memory_stats(options.device);
   Claims claims(options.device);
@@ -85,7 +85,7 @@ MemoryReport memory_report(const MemoryReportOptions& options) {
   if (options.optimizer != nullptr)
     for (const Tensor& state : options.optimizer->state()) report.optimizer += claims.claim(state);
   for (const Variable& data : options.data) report.data += claims.claim(data);
-  if (options.tape) report.saved = saved_by_part(*options.tape.edge().node, claims);
+  if (options.tape.defined()) report.saved = saved_by_part(*options.tape.edge().node, claims);
   report.outside = claims.outside();
   report.in_use = stats.in_use + report.outside;
   report.other = report.in_use - report.weights - report.gradients - report.optimizer -

@@ -19,11 +19,11 @@ void RunningMean::add(const Variable& value, double weight) {
   if (value.numel() != 1)
     fail<ShapeError>("RunningMean: add: one element expected: ", value.shape());
   const Variable part = reshape(value.detach(), {}).to(f64) * weight;
-  sum_ = sum_ ? sum_ + part : part;
+  sum_ = sum_.defined() ? sum_ + part : part;
   weight_ += weight;
 }
 
-double RunningMean::value() const { return sum_ ? sum_.item() / weight_ : NAN; }
+double RunningMean::value() const { return sum_.defined() ? sum_.item() / weight_ : NAN; }
 
 Variable predicted_classes(const Variable& output) {
   const NoGrad no_grad;

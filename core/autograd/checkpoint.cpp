@@ -25,7 +25,7 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     for (const Variable& x : inputs) {
       inputs_.emplace_back();
       inputs_.back().requires_grad = x.requires_grad();
-      if (x) inputs_.back().value.keep(x.value());
+      if (x.defined()) inputs_.back().value.keep(x.value());
     }
   }
 

@@ -60,7 +60,7 @@ Variables gradients(std::string_view op, const Variables& ys, const Variables& s
   options.allow_unused = true;
   if (!roots.empty()) result = grad(roots, xs, root_seeds, options);
   for (size_t i = 0; i < xs.size(); ++i) {
-    if (result[i]) continue;
+    if (result[i].defined()) continue;
     if (strict) fail<AutogradError>(op, ": the outputs do not depend on input ", i);
     result[i] = full_like(xs[i], 0);
   }

@@ -111,7 +111,7 @@ class ListFunction {
   Call call_;
 };
 
-inline Variables list_of(const Variable& v) { return v ? Variables{v} : Variables(); }
+inline Variables list_of(const Variable& v) { return v.defined() ? Variables{v} : Variables(); }
 inline Product only(Products&& all) { return {all.outputs[0], all.products[0]}; }
 
 Products vjp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options);

@@ -46,7 +46,7 @@ Dims index_of(int64_t element, const Shape& shape) {
 std::vector<Variable> evaluate(const GradcheckFunction& f, const std::vector<Variable>& inputs) {
   std::vector<Variable> outputs;
   for (Variable& y : f(inputs)) {
-    if (!y || !is_float(y.dtype())) continue;
+    if (!y.defined() || !is_float(y.dtype())) continue;
     if (y.dtype() != f64)
       fail<DTypeError>("gradcheck: an output is ", y.dtype(), "; only float64 is precise enough");
     outputs.push_back(std::move(y));
@@ -75,7 +75,8 @@ std::vector<Variable> gradients(const std::vector<Variable>& ys, const std::vect
   options.allow_unused = true;
   if (!roots.empty()) result = grad(roots, xs, root_seeds, options);
   for (size_t i = 0; i < xs.size(); ++i)
-    if (!result[i]) result[i] = Variable(Tensor::full(xs[i].shape(), 0.0, f64, xs[i].device()));
+    if (!result[i].defined())
+      result[i] = Variable(Tensor::full(xs[i].shape(), 0.0, f64, xs[i].device()));
   return result;
 }
 

@@ -87,7 +87,7 @@ struct Printer {
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Variable& x) {
-  if (!x) return out << "(empty)";
+  if (!x.defined()) return out << "(empty)";
   const Tensor here = x.value().to(cpu).contiguous();
   const Tensor dense =
       here.with_layout({here.shape(), contiguous_strides(here.shape()), here.layout().offset});

@@ -37,7 +37,7 @@ class detail::AutocastScope {
     Variable result;
 
     bool is_valid_for(const Variable& x) const {
-      return result && recorded == StepObserver::current_number() &&
+      return result.defined() && recorded == StepObserver::current_number() &&
              value.shares_storage(x.value()) && value.shape() == x.shape() &&
              version == x.value().storage().version() && !result.grad_fn()->is_freed();
     }
@@ -61,13 +61,14 @@ namespace detail {
 
 Variable low(const Variable& x, Where where) {
   AutocastScope* scope = context.autocast;
-  if (!scope || !x || !is_float(x.dtype()) || x.dtype() == f64 || x.dtype() == scope->dtype)
+  if (!scope || !x.defined() || !is_float(x.dtype()) || x.dtype() == f64 ||
+      x.dtype() == scope->dtype)
     return x;
   return scope->cast(x, where);
 }
 
 Variable wide(const Variable& x, Where where) {
-  if (!is_autocast_enabled() || !x || (x.dtype() != f16 && x.dtype() != bf16)) return x;
+  if (!is_autocast_enabled() || !x.defined() || (x.dtype() != f16 && x.dtype() != bf16)) return x;
   return x.to(f32, where);
 }
 

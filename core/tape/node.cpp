@@ -71,8 +71,8 @@ HookHandle Node::register_hook(NodeHook hook) { return hooks().after.add(std::mo
 void Node::run_before_hooks(std::span<Variable> gradients) const {
   hooks_->gradient.each([&](const Hooks::OutputHook& hook) {
     Variable& gradient = gradients[hook.output];
-    if (!gradient) return;
-    if (Variable replaced = hook.run(gradient)) gradient = std::move(replaced);
+    if (!gradient.defined()) return;
+    if (Variable replaced = hook.run(gradient); replaced.defined()) gradient = std::move(replaced);
   });
   hooks_->before.each([&](const NodePreHook& hook) { hook(gradients); });
 }

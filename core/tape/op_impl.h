@@ -51,7 +51,7 @@ void for_each_saved(Op& op, Visit visit) {
 template <typename Inputs>
 [[gnu::cold, gnu::noinline]] void show_inputs(const Inputs& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (at(inputs, i)) context.saved_store->on_input(at(inputs, i).value());
+    if (at(inputs, i).defined()) context.saved_store->on_input(at(inputs, i).value());
 }
 
 template <typename Op, typename Inputs>
@@ -60,7 +60,7 @@ void keep_inputs(Op& op, const Inputs& inputs, Needs needs) {
     show_inputs(inputs);
   for_each_saved(op, [&](auto& saved) {
     if constexpr (requires { saved.kInput; })
-      if (saved.is_needed(needs) && at(inputs, saved.kInput))
+      if (saved.is_needed(needs) && at(inputs, saved.kInput).defined())
         saved.keep(at(inputs, saved.kInput).value());
   });
 }

@@ -1,6 +1,7 @@
 #include "core/tape/variable.h"
 
 #include "core/base/error.h"
+#include "core/base/internal/step_observer.h"
 #include "core/tape/internal/backward.h"
 #include "core/tape/view.h"
 
@@ -15,6 +16,16 @@ const Tensor Variable::kEmptyTensor;
 const Edge Variable::kNoEdge;
 
 void Variable::fail_empty() { fail<ArgumentError>("variable: empty; it was never given a value"); }
+
+Variable::operator bool() const {
+  if (!defined())
+    fail<ArgumentError>("bool: an empty variable has no value; defined() tells whether it has one");
+  if (numel() != 1)
+    fail<ShapeError>("bool: one element wanted, shape is ", shape(), "; use all(x) or any(x)");
+  if (StepObserver::current() != nullptr)
+    fail<AutogradError>("bool: no value is known while a step is captured; use where()");
+  return item() != 0;
+}
 
 int64_t Variable::size(int dim) const { return shape()[normalize_dim("size", dim, rank())]; }
 
@@ -44,7 +55,7 @@ void Variable::retain_grad() const {
   if (is_leaf() || state_->retained) return;
   state_->retained = std::make_shared<Variable>();
   register_hook([kept = state_->retained](const Variable& gradient) {
-    *kept = *kept ? add_gradients(*kept, gradient) : clone(gradient);
+    *kept = kept->defined() ? add_gradients(*kept, gradient) : clone(gradient);
     return Variable();
   });
 }

@@ -25,7 +25,12 @@ class Variable {
   explicit Variable(const Tensor& value);  // a constant
   explicit Variable(Tensor&& value);
 
-  explicit operator bool() const { return bool(state_); }
+  /// Whether the variable has a value; a default-constructed variable has none.
+  bool defined() const { return bool(state_); }
+  /// Value of the only element as a condition, `if (loss < 0.5)`; waits for a GPU. Throws
+  /// `ShapeError` if there is not exactly one element (use `all` or `any`), `ArgumentError` if the
+  /// variable is empty (use `defined`), `AutogradError` while a step is captured.
+  explicit operator bool() const;
   /// Throws ArgumentError for an empty variable. So do all functions below that read the value.
   const Tensor& value() const {
     if (!state_) [[unlikely]]

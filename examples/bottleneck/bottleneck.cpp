@@ -133,7 +133,7 @@ void train(Net& net, tg::Loader& batches, int64_t steps) {
     loss.backward();
     sgd.step();
   }
-  if (loss) loss.item();  // waits for a GPU, so that only the steps are timed
+  if (loss.defined()) loss.item();  // waits for a GPU, so that only the steps are timed
 }
 
 // ---- The search -------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ void compare_ways(int64_t batch_size) {
     const Variable y = pooling(x);
     const auto back = [&] { return tg::grad(y, {&x, 1}, dy, {.retain_graph = true})[0]; };
     const Variable dx = back();
-    if (!expected) expected = dx;
+    if (!expected.defined()) expected = dx;
     if (tg::allclose(dx, expected).item() == 0)
       throw tg::Error(std::string(name) + ": another gradient, without a tie");
     const tg::Timing timing = tg::timeit(back, {.min_seconds = 0.05});

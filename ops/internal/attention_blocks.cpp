@@ -100,11 +100,12 @@ Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
       options.dropout_p >= 0 && options.dropout_p < 1 && without_last(key.shape(), 2) == batch &&
       without_last(value.shape(), 2) == batch && query.numel() > 0 && key.numel() > 0 &&
       value.numel() > 0 && has_kernel(query.value(), value.value());
-  if (!fits || (mask && (mask.requires_grad() || mask.device() != query.device()))) return {};
+  if (!fits || (mask.defined() && (mask.requires_grad() || mask.device() != query.device())))
+    return {};
   Shape of_scores = without_last(query.shape(), 1);
   of_scores.push_back(key.size(-2));
   Variable whole;
-  if (mask) {
+  if (mask.defined()) {
     if (mask.dtype() != boolean && mask.dtype() != query.dtype()) return {};
     whole = expand(mask, of_scores);  // throws the error for a wrong shape
   }

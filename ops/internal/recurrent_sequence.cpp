@@ -158,8 +158,8 @@ struct LstmSequence {
 
   std::vector<Variable> differentiable_backward(std::span<const Variable> dy) const {
     const Variable c_last = c0();
-    const std::vector<Variable> seeds{dy[0] ? dy[0] : zeros_like(Variable(h.value())),
-                                      dy[1] ? dy[1] : zeros_like(c_last)};
+    const std::vector<Variable> seeds{dy[0].defined() ? dy[0] : zeros_like(Variable(h.value())),
+                                      dy[1].defined() ? dy[1] : zeros_like(c_last)};
     return vjp([&](const std::vector<Variable>& xs) { return lstm_by_ops(xs, backwards); },
                std::vector<Variable>{from_input(), h0(), c_last, w_hh()}, seeds,
                {.create_graph = true})
@@ -232,7 +232,7 @@ struct GruSequence {
   std::vector<Variable> differentiable_backward(const Variable& dy) const {
     std::vector<Variable> inputs{from_input(), h0(), w_hh()};
     if (b_hh) inputs.push_back(b_hh());
-    const std::vector<Variable> seeds{dy ? dy : zeros_like(Variable(h.value()))};
+    const std::vector<Variable> seeds{dy.defined() ? dy : zeros_like(Variable(h.value()))};
     auto results = vjp([&](const std::vector<Variable>& xs) { return gru_by_ops(xs, backwards); },
                        inputs, seeds, {.create_graph = true})
                        .products;

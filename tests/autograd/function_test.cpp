@@ -52,8 +52,8 @@ struct Largest {
   }
   bool is_differentiable(size_t output) const { return output == 0; }
   std::vector<Variable> backward(std::span<const Variable> dy) const {
-    if (!dy[0]) return {Variable()};
-    EXPECT_FALSE(dy[1] || dy[2]);
+    if (!dy[0].defined()) return {Variable()};
+    EXPECT_FALSE(dy[1].defined() || dy[2].defined());
     Variable dx(Tensor::full(shape, 0.0, dy[0].dtype()));
     Variable place = select(dx, 0, int64_t(index.value().item()));
     copy_(place, dy[0]);
@@ -90,7 +90,7 @@ struct Scale {
   }
   bool is_differentiable(size_t output) const { return output == 0; }
   Variable backward(std::span<const Variable> dy) const {
-    return dy[0] ? dy[0] * scale : Variable();
+    return dy[0].defined() ? dy[0] * scale : Variable();
   }
 };
 
@@ -159,8 +159,8 @@ struct Direction {
   std::vector<Variable> backward(std::span<const Variable> dy) const {
     const Variable n = norm(), unit = x() / n;
     Variable dx;
-    if (dy[0]) dx = (dy[0] - unit * sum(dy[0] * unit)) / n;
-    if (dy[1]) dx = dx ? dx + dy[1] * unit : dy[1] * unit;
+    if (dy[0].defined()) dx = (dy[0] - unit * sum(dy[0] * unit)) / n;
+    if (dy[1].defined()) dx = dx.defined() ? dx + dy[1] * unit : dy[1] * unit;
     return {dx};
   }
 };

@@ -108,7 +108,7 @@ TEST(Hooks, AfterAccumulation) {
   });
   (p * 5.0).backward();
   EXPECT_EQ(p.item(), 9.5);
-  EXPECT_FALSE(p.grad());
+  EXPECT_FALSE(p.grad().defined());
 }
 
 struct Net : nn::Model<Net> {
@@ -252,12 +252,12 @@ TEST(ModuleHooks, FullBackwardOfTheFirstLayer) {
   net.fc1.register_full_backward_hook(
       [&](nn::Module&, std::span<Variable> grad_in, std::span<const Variable> grad_out) {
         ++calls;
-        EXPECT_FALSE(grad_in[0]) << "the data want no gradient";
+        EXPECT_FALSE(grad_in[0].defined()) << "the data want no gradient";
         EXPECT_EQ(grad_out[0].shape(), (Shape{1, 3}));
       });
   sum(net(make<float>({1, 2}, {1, 2}))).backward();
   EXPECT_EQ(calls, 1);
-  EXPECT_TRUE(net.fc1.weight.grad());
+  EXPECT_TRUE(net.fc1.weight.grad().defined());
   const NoGrad off;
   net(make<float>({1, 2}, {1, 2}));
 }

@@ -90,9 +90,9 @@ TEST(Picture, S4_05_TheReadmesModel) {
   EXPECT_EQ(count(svg, "class=\"root\""), 1u);
   EXPECT_EQ(count(svg, "<rect class=\"group\""), 5u) << "the net and its four layers";
   EXPECT_NE(svg.find("picture_test.cpp:"), svg.npos) << "lines as tooltips";
-  EXPECT_FALSE(net.conv1.weight.grad()) << "drawing changes no gradient";
+  EXPECT_FALSE(net.conv1.weight.grad().defined()) << "drawing changes no gradient";
   loss.backward();
-  EXPECT_TRUE(net.fc1.weight.grad());
+  EXPECT_TRUE(net.fc1.weight.grad().defined());
 }
 
 TEST(Picture, Dot) {

@@ -84,7 +84,7 @@ TEST(Prune, UnusedInputsAndDiamonds) {
   EXPECT_EQ(grad(y, x, {.retain_graph = true}).item(), 1);
   expect_error<AutogradError>([&] { grad(y, z, {.retain_graph = true}); }, {"does not depend"});
   const auto none = grad({&y, 1}, {&z, 1}, {}, {.allow_unused = true});
-  EXPECT_FALSE(none[0]);
+  EXPECT_FALSE(none[0].defined());
 }
 
 TEST(Prune, HigherOrdersAgreeWithBackward) {

@@ -179,7 +179,7 @@ TEST(Threads, T49_Errors) {
     expect([&] { make<int64_t>({1}).requires_grad_(); });  // an integer
   });
   EXPECT_EQ(caught, 5 * kThreads);
-  EXPECT_FALSE(x.grad());
+  EXPECT_FALSE(x.grad().defined());
 }
 
 TEST(Threads, CheckpointsDrawTheirOwnNumbersAgain) {

@@ -148,7 +148,7 @@ OpCase with_float_parameters(OpCase row) {
   row.dtypes = {bf16, f16};
   row.before = [](std::vector<Variable> inputs) {
     for (size_t i = 1; i < inputs.size(); ++i)
-      if (inputs[i] && inputs[0].dtype() != f64) inputs[i] = inputs[i].to(f32);
+      if (inputs[i].defined() && inputs[0].dtype() != f64) inputs[i] = inputs[i].to(f32);
     return inputs;
   };
   return row;

@@ -21,12 +21,12 @@ constexpr BackwardOptions kRetain{.retain_graph = true};
 
 TEST(Tape, GradientsAddUpUntilTheyAreCleared) {
   const Variable x = leaf({1, 2, 3});
-  EXPECT_FALSE(x.grad());
+  EXPECT_FALSE(x.grad().defined());
   sum(x * x).backward();
   sum(x).backward();
   EXPECT_EQ(values(x.grad()), (Values{3, 5, 7}));
   x.zero_grad();
-  EXPECT_FALSE(x.grad());
+  EXPECT_FALSE(x.grad().defined());
 }
 
 TEST(Tape, RecordingFollowsTheInputs) {
@@ -82,7 +82,7 @@ TEST(Tape, T49_SeedsOfTheWrongKind) {
       {"seed", "float32", "float64"});
   expect_error<AutogradError>([&] { x.detach().backward(make({1, 1})); }, {"requires no gradient"});
   EXPECT_THROW(Variable().backward(), AutogradError);
-  EXPECT_FALSE(x.grad());
+  EXPECT_FALSE(x.grad().defined());
 }
 
 TEST(Tape, T49_IntegersHaveNoGradient) {
@@ -97,9 +97,9 @@ TEST(Tape, T49_UnusedInputOfGrad) {
   expect_error<AutogradError>([&] { grad(sum(x), make({1})); }, {"requires no gradient"});
   const std::vector<Variable> ys{sum(x)}, xs{z, x};
   const auto gradients = grad(ys, xs, {}, {.allow_unused = true});
-  EXPECT_FALSE(gradients[0]);
+  EXPECT_FALSE(gradients[0].defined());
   EXPECT_EQ(values(gradients[1]), (Values{1, 1}));
-  EXPECT_FALSE(x.grad()) << "grad() leaves leaves alone";
+  EXPECT_FALSE(x.grad().defined()) << "grad() leaves leaves alone";
 }
 
 TEST(Tape, GradOfSeveralResults) {
@@ -151,7 +151,7 @@ TEST(Tape, T12_AValueSavedAndThenChanged) {
   y += 1.0;
   expect_error<AutogradError>([&] { sum(y).backward(); },
                               {"exp", "changed in place", "tape_test.cpp"});
-  EXPECT_FALSE(x.grad()) << "a failed backward leaves leaves alone";
+  EXPECT_FALSE(x.grad().defined()) << "a failed backward leaves leaves alone";
   y = x + 1.0;
   y += 1.0;
   sum(y).backward();
@@ -301,7 +301,7 @@ TEST(Tape, AHookThatThrowsLeavesTheGraphUsable) {
     return {};
   });
   EXPECT_THROW(sum(y).backward(kRetain), ArgumentError);
-  EXPECT_FALSE(x.grad());
+  EXPECT_FALSE(x.grad().defined());
   angry = false;
   sum(y).backward();
   EXPECT_EQ(x.grad().item(), 4);
@@ -316,14 +316,14 @@ TEST(Tape, TwoPassesAtOnceThroughOneNodeAreAnError) {
 
 TEST(Tape, RetainGradKeepsTheGradientOfAResult) {
   const Variable x = leaf({2}), y = x * 3.0;
-  EXPECT_FALSE(y.grad());
+  EXPECT_FALSE(y.grad().defined());
   y.retain_grad();
   sum(y * y).backward(kRetain);
   EXPECT_EQ(y.grad().item(), 12);
   sum(y).backward();
   EXPECT_EQ(y.grad().item(), 13);
   y.zero_grad();
-  EXPECT_FALSE(y.grad());
+  EXPECT_FALSE(y.grad().defined());
   EXPECT_THROW(make({1}).retain_grad(), AutogradError);
 }
 
@@ -359,7 +359,7 @@ TEST(Tape, DetachRebindAndRequiresGrad) {
   Variable x = leaf({1, 2});
   sum(x).backward();
   x.rebind(Tensor::full({3}, 1.0, f32));
-  EXPECT_TRUE(x.requires_grad() && !x.grad());
+  EXPECT_TRUE(x.requires_grad() && !x.grad().defined());
   EXPECT_EQ(x.shape(), (Shape{3}));
   const Variable y = x * 2.0;
   EXPECT_THROW(y.rebind(Tensor::full({3}, 1.0, f32)), AutogradError);
@@ -401,7 +401,7 @@ struct SumAndLast {
   }
   std::vector<Variable> backward(std::span<const Variable> dy) const {
     std::vector<Variable> dx(count, dy[0]);
-    if (dy[1]) dx.back() = dx.back() ? dx.back() + dy[1] : dy[1];
+    if (dy[1].defined()) dx.back() = dx.back().defined() ? dx.back() + dy[1] : dy[1];
     return dx;
   }
 };

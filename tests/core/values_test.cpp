@@ -361,7 +361,7 @@ TEST(Tensor, DataIsAligned) {
 
 TEST(Variable, EmptyOnesSaySo) {
   expect_error<ArgumentError>([] { Variable().shape(); }, {"empty"});
-  EXPECT_FALSE(Variable());
+  EXPECT_FALSE(Variable().defined());
   EXPECT_FALSE(Variable().requires_grad());
 }
 

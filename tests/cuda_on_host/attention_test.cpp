@@ -56,7 +56,7 @@ std::vector<Variable> run(const Heads& heads, DType dtype, Device device, bool b
   for (const Variable& x : {heads.q, heads.k, heads.v})
     inputs.push_back(there(x).detach().requires_grad_());
   AttentionOptions options = heads.options;
-  if (Variable& mask = options.attn_mask)
+  if (Variable& mask = options.attn_mask; mask.defined())
     mask = mask.dtype() == boolean ? mask.to(device) : there(mask);
   const Variable q = transpose(inputs[0], 1, 2), k = transpose(inputs[1], 1, 2),
                  v = transpose(inputs[2], 1, 2);

@@ -142,7 +142,7 @@ TEST(CudaConvolution, AddsTheBiasAndCutsAtZero) {
     expect_near(conv2d(x.to(gpu), weight.to(gpu), bias.to(gpu)).value(),
                 conv2d(x, weight, bias).value(), 1e-5);
     for (const Variable& b : {bias, Variable()})
-      expect_near(conv2d_relu(x.to(gpu), weight.to(gpu), b ? b.to(gpu) : b).value(),
+      expect_near(conv2d_relu(x.to(gpu), weight.to(gpu), b.defined() ? b.to(gpu) : b).value(),
                   conv2d_relu(x, weight, b).value(), 1e-5);
   }
 }

@@ -66,7 +66,7 @@ TEST(CudaLinear, CutsAtZeroOnTheWay) {
   const int before = coh::cublaslt_calls();
   for (const Variable& b : {bias, Variable()})
     EXPECT_EQ(values_of(linear_relu(x, weight, b)),
-              values_of(linear_relu(x.to(cpu), weight.to(cpu), b ? b.to(cpu) : b)));
+              values_of(linear_relu(x.to(cpu), weight.to(cpu), b.defined() ? b.to(cpu) : b)));
   EXPECT_EQ(coh::cublaslt_calls() - before, 2);
 }
 
@@ -80,7 +80,8 @@ TEST(CudaLinear, CutsByItselfWhereCublasLtLosesNaN) {
   for (const double value : {double(NAN), 2.0, -3.0})
     for (const Variable& bias : {ones({16}, there), Variable()}) {
       const Variable y = linear_relu(full({8, 8}, value, there), ones({16, 8}, there), bias);
-      const double expected = std::isnan(value) ? value : std::max(value * 8 + (bias ? 1 : 0), 0.0);
+      const double expected =
+          std::isnan(value) ? value : std::max(value * 8 + (bias.defined() ? 1 : 0), 0.0);
       for (const double got : values_of(y))
         EXPECT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected))) << got;
     }
@@ -92,15 +93,16 @@ TEST(CudaLinear, TakesGeluOnTheWay) {
   manual_seed(7);
   const auto run = [](const Variable& x, const Variable& weight, const Variable& bias,
                       bool records) {
-    std::vector<Variable> leaves{x.detach(), weight.detach(), bias ? bias.detach() : bias};
+    std::vector<Variable> leaves{x.detach(), weight.detach(),
+                                 bias.defined() ? bias.detach() : bias};
     for (Variable& leaf : leaves)
-      if (leaf && records) leaf.requires_grad_();
+      if (leaf.defined() && records) leaf.requires_grad_();
     const Variable y = linear_gelu(leaves[0], leaves[1], leaves[2]);
     std::vector<std::vector<double>> results{values_of(y)};
     if (!records) return results;
     sum(y).backward();
     for (const Variable& leaf : leaves)
-      if (leaf) results.push_back(values_of(leaf.grad()));
+      if (leaf.defined()) results.push_back(values_of(leaf.grad()));
     return results;
   };
   // Counts the GELU epilogues; the results must be those of the CPU.
@@ -109,7 +111,8 @@ TEST(CudaLinear, TakesGeluOnTheWay) {
     const int before = coh::cublaslt_gelus();
     for (const bool records : {false, true}) {
       const auto got = run(x, weight, bias, records);
-      const auto expected = run(x.to(cpu), weight.to(cpu), bias ? bias.to(cpu) : bias, records);
+      const auto expected =
+          run(x.to(cpu), weight.to(cpu), bias.defined() ? bias.to(cpu) : bias, records);
       for (size_t k = 0; k < got.size(); ++k) {
         double largest = 0;
         for (const double value : expected[k]) largest = std::max(largest, std::abs(value));

@@ -28,7 +28,7 @@ int calls_of(const Variable& x, const Variable& weight, const Variable& bias = {
              const Conv2dOptions& options = {}) {
   const auto step = [&](Device device) {
     const auto leaf = [&](const Variable& v) { return v.detach().to(device).requires_grad_(); };
-    const Variable a = leaf(x), w = leaf(weight), b = bias ? leaf(bias) : bias;
+    const Variable a = leaf(x), w = leaf(weight), b = bias.defined() ? leaf(bias) : bias;
     const Variable y = conv2d(a, w, b, options);
     sum(y * y).backward();
     return std::vector{values_of(y), values_of(a.grad()), values_of(w.grad())};

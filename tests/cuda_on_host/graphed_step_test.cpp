@@ -242,7 +242,7 @@ TEST(GraphedStep, ResultsAndInputsAreTheCallersOwn) {
 struct Weight {
   Variable w = tensor({1.0}, {.device = gpu, .requires_grad = true});
   void backward() const { sum(w * 2.0).backward(); }
-  double gradient() const { return w.grad() ? w.grad().to_vector<double>()[0] : 0.0; }
+  double gradient() const { return w.grad().defined() ? w.grad().to_vector<double>()[0] : 0.0; }
 };
 
 TEST(GraphedStep, GradientsAddUpAsEver) {

@@ -94,7 +94,7 @@ TEST_F(CudaImagesCudnn, BatchNormGivesWhatOursDoes) {
     const auto [with, without] = both([&] {
       std::vector<Variable> inputs{packed(images).requires_grad_()};
       for (const Variable& parameter : {weight, bias})
-        if (parameter) inputs.push_back(parameter.detach().requires_grad_());
+        if (parameter.defined()) inputs.push_back(parameter.detach().requires_grad_());
       const auto ones_each = [&] { return full({channels}, 1, {.dtype = f32}).to(gpu); };
       const Variable mean = ones_each(), var = ones_each();
       const Variable y =

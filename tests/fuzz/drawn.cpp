@@ -68,7 +68,7 @@ class Drawn {
     const auto list = in.begin() + std::ptrdiff_t(row_.inputs.size());
     Arguments arguments{{in.begin(), list}, {list, in.end()}, row_.attributes};
     for (size_t i = 0; i < arguments.inputs.size() && i < info_.inputs.size(); ++i)
-      if (info_.inputs[i].name.starts_with("running_") && arguments.inputs[i])
+      if (info_.inputs[i].name.starts_with("running_") && arguments.inputs[i].defined())
         arguments.inputs[i] = clone(arguments.inputs[i]);
     if (row_.before) arguments.inputs = row_.before(std::move(arguments.inputs));
     Variables results = info_.call(std::move(arguments));
@@ -125,10 +125,10 @@ void check_values(const Drawn& drawn, const OpCase& row) {
 Variable along(const Variables& ys, uint64_t seed) {
   Variable total;
   for (size_t k = 0; k < ys.size(); ++k) {
-    if (!ys[k] || !is_float(ys[k].dtype())) continue;
+    if (!ys[k].defined() || !is_float(ys[k].dtype())) continue;
     const Tensor v = make_operand({ys[k].shape()}, ys[k].dtype(), seed + k);
     const Variable part = sum(mul(ys[k], Variable(v)));
-    total = total ? add(total, part) : part;
+    total = total.defined() ? add(total, part) : part;
   }
   return total;
 }
@@ -152,7 +152,7 @@ Slopes slopes(const Drawn& drawn, double t) {
   const auto inner = [](const Variables& gradients, const Variables& with) {
     double total = 0;
     for (size_t i = 0; i < with.size(); ++i)
-      if (gradients[i]) total += sum(mul(gradients[i].detach(), with[i])).item();
+      if (gradients[i].defined()) total += sum(mul(gradients[i].detach(), with[i])).item();
     return total;
   };
   Slopes s{};
@@ -164,7 +164,7 @@ Slopes slopes(const Drawn& drawn, double t) {
   s.first = inner(first, ds);
   if (!again) return s;
   const Variable g = along(first, 2000);
-  if (!g) return s;
+  if (!g.defined()) return s;
   s.gradient = g.item();
   if (g.requires_grad()) s.second = inner(grad({&g, 1}, xs, {}, {.allow_unused = true}), ds);
   return s;

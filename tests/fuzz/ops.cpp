@@ -47,12 +47,12 @@ Results run(const Call& call, const std::vector<Tensor>& tensors) {
     Variables leaves;
     if (!call.writes())
       for (Variable& x : in)
-        if (x && is_float(x.dtype())) leaves.push_back(x.requires_grad_());
+        if (x.defined() && is_float(x.dtype())) leaves.push_back(x.requires_grad_());
     manual_seed(5);
     Variables ys, seeds;
     const Variables all = call.run(in);
     for (const Variable& y : all) {
-      if (!y) continue;
+      if (!y.defined()) continue;
       results.values.push_back(y.value());
       if (!y.requires_grad()) continue;
       ys.push_back(y);
@@ -61,11 +61,12 @@ Results run(const Call& call, const std::vector<Tensor>& tensors) {
     const Variables found =
         ys.empty() ? Variables(leaves.size()) : grad(ys, leaves, seeds, {.allow_unused = true});
     for (size_t i = 0; i < leaves.size(); ++i) {
-      if (found[i] &&
+      if (found[i].defined() &&
           (found[i].shape() != leaves[i].shape() || found[i].dtype() != leaves[i].dtype()))
         fuzz::finding(call.text() + ": a gradient of another shape or dtype");
-      results.gradients.push_back(
-          found[i] ? found[i].value() : Tensor::full(leaves[i].shape(), 0.0, leaves[i].dtype()));
+      results.gradients.push_back(found[i].defined()
+                                      ? found[i].value()
+                                      : Tensor::full(leaves[i].shape(), 0.0, leaves[i].dtype()));
     }
   } catch (const OutOfMemory&) {
     results.failed = results.out_of_memory = true;

@@ -46,8 +46,8 @@ Variable clipped(N n) {
     if (n.has(input)) return computed(n[input]);
     return n.has(name) ? scalar(n.real(name, 0), {.dtype = y.dtype()}) : Variable();
   };
-  if (const Variable low = bound(1, "min")) y = maximum(y, low);
-  if (const Variable high = bound(2, "max")) y = minimum(y, high);
+  if (const Variable low = bound(1, "min"); low.defined()) y = maximum(y, low);
+  if (const Variable high = bound(2, "max"); high.defined()) y = minimum(y, high);
   return y.to(n[0].dtype());
 }
 

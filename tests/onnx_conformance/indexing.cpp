@@ -53,7 +53,7 @@ Variable flat_index(const Variable& x, const Variable& indices, int first) {
   for (int64_t k = 0; k < indices.size(-1); ++k) {
     const int64_t size = x.size(first + int(k));
     const Variable i = counted(select(indices, -1, k), size);
-    flat = flat ? flat * size + i : i;
+    flat = flat.defined() ? flat * size + i : i;
   }
   return flat;
 }

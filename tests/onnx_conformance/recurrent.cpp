@@ -25,7 +25,7 @@ struct Cell {
     input_bias = narrow(bias, 0, 0, size);
     state_bias = narrow(bias, 0, size, size);
     h = own(h0);
-    if (c0) c = own(c0);
+    if (c0.defined()) c = own(c0);
     if (n.has(7)) peephole = own(n[7]);
   }
 };
@@ -78,7 +78,8 @@ void lstm_step(Cell& cell, const Variable& x) {
   const int64_t size = cell.h.size(1);
   const Values gates = split(from_input(cell, x) + from_state(cell), size, 1);  // i, o, f, c
   const auto peek = [&](int64_t gate, const Variable& c) -> Variable {
-    return cell.peephole ? narrow(cell.peephole, 0, gate * size, size) * c : zeros_like(c);
+    return cell.peephole.defined() ? narrow(cell.peephole, 0, gate * size, size) * c
+                                   : zeros_like(c);
   };
   const Variable i = sigmoid(gates[0] + peek(0, cell.c)), f = sigmoid(gates[2] + peek(2, cell.c));
   cell.c = f * cell.c + i * tanh(gates[3]);

@@ -44,7 +44,7 @@ Variable transformed(N n) {
 /// Transforms a window every frame_step: [batch, frames, frequencies, 2].
 Variable of_frames(N n) {
   const Variable x = n[0].size(-1) == 1 ? squeeze(n[0], -1) : Variable();
-  if (!x) throw Unsupported("STFT of complex signals");
+  if (!x.defined()) throw Unsupported("STFT of complex signals");
   const int64_t step = n.ints_at(1).at(0);
   const int64_t length = n.has(3) ? n.ints_at(3).at(0) : n[2].numel();
   Variable frames = unfold(x, 1, length, step);

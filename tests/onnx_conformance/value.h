@@ -32,7 +32,7 @@ struct Node {
   size_t outputs = 1;
   int64_t opset = 0;
 
-  bool has(size_t input) const { return input < inputs.size() && inputs[input]; }
+  bool has(size_t input) const { return input < inputs.size() && inputs[input].defined(); }
   const Variable& operator[](size_t input) const;  // throws Unsupported if it was left out
   Ints ints_at(size_t input) const { return (*this)[input].to_vector<int64_t>(); }
   Ints ints_at(size_t input, const Ints& otherwise) const {

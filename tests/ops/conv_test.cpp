@@ -234,7 +234,7 @@ TEST(Conv2d, OnlyWantedGradientsAreComputed) {
   b.requires_grad_();
   sum(conv2d(x, w, b)).backward();
   EXPECT_EQ(b.grad().to_vector<float>(), std::vector<float>(4, 32.0f));
-  EXPECT_FALSE(x.grad() || w.grad());
+  EXPECT_FALSE(x.grad().defined() || w.grad().defined());
 }
 
 TEST(Conv2d, FusedAndRecordedBackwardAgreeExactly) {

@@ -81,7 +81,7 @@ TEST(LinearJoined, RecordedGradientsAreTheLayers) {
     const auto gradients = [&](const Variable& y) {
       std::vector<Variable> first = grad(sum(square(y)), in, {}, {.create_graph = true});
       Variable all;
-      for (const Variable& x : first) all = all ? all + sum(square(x)) : sum(square(x));
+      for (const Variable& x : first) all = all.defined() ? all + sum(square(x)) : sum(square(x));
       for (const Variable& x : grad(all, in)) first.push_back(x);
       return first;
     };
@@ -105,7 +105,7 @@ TEST(LinearJoined, KnowsAboutWritesAndFrozenWeights) {
   const Variable layers =
       linear(gelu(linear(in[0], in[1].detach(), in[2].detach()), Gelu::kTanh), in[3].detach());
   EXPECT_EQ(grad(sum(z), in[0]).to_vector<float>(), grad(sum(layers), in[0]).to_vector<float>());
-  EXPECT_FALSE(linear_joined({in[0].detach()}, in[1].detach(), {}, Activation::kGelu).x);
+  EXPECT_FALSE(linear_joined({in[0].detach()}, in[1].detach(), {}, Activation::kGelu).x.defined());
 }
 
 }  // namespace

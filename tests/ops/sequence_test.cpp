@@ -94,7 +94,7 @@ TEST(Attention, BlocksGiveWhatOpsGive) {
       if (mask == Mask::kCausal) seen = unsqueeze(arange(queries), 1) >= arange(keys);
       if (mask == Mask::kBool) seen = rand({2, 1, queries, keys}) > 0.2, options.attn_mask = seen;
       if (mask == Mask::kAdded) added = options.attn_mask = randn({3, queries, keys}, wide);
-      if (seen) added = where(seen, 0.0, -INFINITY).to(f64);
+      if (seen.defined()) added = where(seen, 0.0, -INFINITY).to(f64);
       if (mask == Mask::kBool && keys == 1) continue;  // may hide the only key
       const Variable wanted = by_ops(turned(q), turned(k), turned(v), added);
       const Variable factor = randn(wanted.shape(), wide);

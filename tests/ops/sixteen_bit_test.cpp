@@ -52,7 +52,7 @@ Derivatives derive(const std::function<Variable(const Variable&)>& f, const Vari
   if (!dx.requires_grad()) return all;
   const Variable weights = spread(-1, 1, 5).to(dtype);
   const std::vector<Variable> second = grad(dx, std::span(&x, 1), weights, {.allow_unused = true});
-  if (second.front()) all.second = second.front().to_vector<double>();
+  if (second.front().defined()) all.second = second.front().to_vector<double>();
   return all;
 }
 

@@ -188,7 +188,7 @@ template <typename F>
 std::vector<double> gradient(F op, std::vector<double> xs) {
   const Variable x = tensor(xs, {.dtype = f64, .requires_grad = true});
   sum(op(x)).backward();
-  return x.grad() ? x.grad().to_vector<double>() : std::vector<double>(xs.size(), 0.0);
+  return x.grad().defined() ? x.grad().to_vector<double>() : std::vector<double>(xs.size(), 0.0);
 }
 
 TEST(Unary, T33_Subgradients) {

@@ -83,7 +83,7 @@ class Training {
   /// Expects all gradients, or none.
   void expect_whole_gradients() const {
     size_t present = 0;
-    for (const Variable& p : model_.parameters()) present += bool(p.grad());
+    for (const Variable& p : model_.parameters()) present += p.grad().defined();
     EXPECT_TRUE(present == 0 || present == model_.parameters().size());
     for (const Variable& p : model_.parameters())
       for (double value : p.to_vector<double>()) EXPECT_TRUE(std::isfinite(value));

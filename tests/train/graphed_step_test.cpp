@@ -50,7 +50,7 @@ TEST(GraphedStep, TakesFunctionsOfManyKinds) {
   EXPECT_EQ(GraphedStep([&] { return a; })().item(), 2);
   EXPECT_EQ(GraphedStep([](const Variable& x) { return x * 2.0; })(a).item(), 4);
   EXPECT_EQ(GraphedStep([](auto& x, auto& y, auto& z) { return x * y + z; })(a, b, c).item(), 10);
-  EXPECT_FALSE(bool(GraphedStep([](const Variable&) {})(a)));
+  EXPECT_FALSE(GraphedStep([](const Variable&) {})(a).defined());
 
   GraphedStep all([](GraphedStep::Inputs inputs) {
     std::vector<Variable> doubled;

@@ -97,7 +97,8 @@ void Capture::give_up(std::string why) {
 
 bool Capture::is_current() const {
   for (const Gradient& gradient : gradients_)
-    if (!gradient.into && !gradient.cleared && leaf_of(gradient.leaf).gradient()) return false;
+    if (!gradient.into && !gradient.cleared && leaf_of(gradient.leaf).gradient().defined())
+      return false;
   return std::none_of(operands_.begin(), operands_.end(), [](const Operand& operand) {
     return operand.tensor.storage().has_one_owner();
   });
@@ -153,7 +154,7 @@ const RandomState* Capture::base_of(RandomState state) {
 }
 
 void Capture::before_gradient(const Leaf& leaf, const Variable& gradient) {
-  if (recording_ && gradient && !is_own(gradient.value()) &&
+  if (recording_ && gradient.defined() && !is_own(gradient.value()) &&
       (tapegrad::is_recording() || !gradient.is_sole_owner()))
     give_up(text_of("a gradient of shape ", leaf.shape(), " is added to one that others hold too"));
 }
@@ -208,7 +209,7 @@ void Capture::replay() {
     if (!gradient.into) continue;
     const Variable now = leaf_of(gradient.leaf).gradient();
     Tensor into = gradient.into;
-    if (!now)
+    if (!now.defined())
       kernels::fill(into, 0);
     else if (!now.value().shares_storage(into))
       kernels::copy(now.value(), into);
@@ -218,7 +219,8 @@ void Capture::replay() {
   for (const Gradient& gradient : gradients_) {
     Leaf& leaf = leaf_of(gradient.leaf);
     const Variable now = leaf.gradient();
-    if (bool(now) != bool(gradient.result) || (now && !now.is_same(gradient.result)))
+    if (now.defined() != gradient.result.defined() ||
+        (now.defined() && !now.is_same(gradient.result)))
       leaf.set_gradient(gradient.result);
   }
   for (const Operand& operand : operands_)

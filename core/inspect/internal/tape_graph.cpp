@@ -52,7 +52,8 @@ void learn_values(const Variable& root, const Places& places, TapeGraph& graph) 
   pass.watch([&](const Node& node, std::span<const Variable> gradients) {
     auto& values = graph.vertices[size_t(places.at(&node))].values;
     for (const Variable& gradient : gradients)
-      values.push_back(gradient ? value_text(gradient.shape(), gradient.dtype()) : "unused");
+      values.push_back(gradient.defined() ? value_text(gradient.shape(), gradient.dtype())
+                                          : "unused");
   });
   try {
     pass.run();
@@ -141,7 +142,8 @@ std::vector<const Node*> reach(const Node& root) {
 }
 
 TapeGraph collect_tape(const Variable& root) {
-  if (!root || !root.edge()) fail<AutogradError>("picture: the variable has no history to draw");
+  if (!root.defined() || !root.edge())
+    fail<AutogradError>("picture: the variable has no history to draw");
   TapeGraph graph;
   Grouping grouping(graph);
   CountSaved count(graph);

@@ -16,7 +16,7 @@ namespace {
 
 /// sum += gradient; in place if nothing else owns the sum and nothing is recorded.
 void add_to(Variable& sum, Variable&& gradient) {
-  if (!sum) {
+  if (!sum.defined()) {
     sum = std::move(gradient);
   } else if (!is_recording() && sum.is_sole_owner()) {
     kernels::accumulate(gradient.value(), sum.writable());
@@ -62,7 +62,7 @@ void Leaf::add_gradient(Variable gradient) {
   bool had_one;
   {
     std::lock_guard lock(mutex_);
-    had_one = bool(gradient_);
+    had_one = gradient_.defined();
     add_to(gradient_, std::move(gradient));
   }
   if (StepObserver* step = StepObserver::current()) [[unlikely]]
@@ -77,8 +77,9 @@ HookHandle Leaf::register_accumulate_hook(AccumulateHook hook) {
 }
 
 void BackwardPass::add_root(const Variable& root, Variable seed) {
-  if (!root || !root.edge()) fail<AutogradError>("backward: the root requires no gradient");
-  if (!seed) seed = default_seed(root);
+  if (!root.defined() || !root.edge())
+    fail<AutogradError>("backward: the root requires no gradient");
+  if (!seed.defined()) seed = default_seed(root);
   check_like("backward: seed", seed, root.shape(), root.dtype());
   if (seed.device() != root.device())
     fail<AutogradError>("backward: seed: on ", seed.device(), " for a value on ", root.device());
@@ -120,7 +121,7 @@ void BackwardPass::append(Leaf& leaf, Variable&& sum) {
 void BackwardPass::send(const Edge& edge, Variable&& gradient) {
   if (sent_ != nullptr) [[unlikely]]
     return sent_->push_back(std::move(gradient));
-  if (!edge || !gradient || !wants(edge)) return;
+  if (!edge || !gradient.defined() || !wants(edge)) return;
   if (edge.node->is_leaf()) {
     Leaf& leaf = static_cast<Leaf&>(*edge.node);
     check_like(running_node() != nullptr ? running_node()->name() : "backward", gradient,
@@ -234,7 +235,7 @@ void BackwardPass::run() {
   detail::context.running = nullptr;
   if (watch_) return;
   for (auto& [leaf, gradient] : leaves_) {
-    if (!gradient) continue;  // captured, and never reached
+    if (!gradient.defined()) continue;  // captured, and never reached
     if (leaf->hooks_) leaf->run_before_hooks({&gradient, 1});
     take_captures(*leaf, {&gradient, 1});
   }
@@ -268,7 +269,8 @@ std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variabl
   }
   pass.run();
   for (size_t i = 0; i < xs.size() && !options.allow_unused; ++i)
-    if (!gradients[i]) fail<AutogradError>("grad: the result does not depend on input ", i);
+    if (!gradients[i].defined())
+      fail<AutogradError>("grad: the result does not depend on input ", i);
   return gradients;
 }
 
