@@ -2,7 +2,15 @@
 // register.cpp calls all of them.
 #pragma once
 
+#include "core/dispatch/dispatcher.h"
+
 namespace tapegrad::backends::cpu {
+
+/// Fills the slots of a kernel for the CPU.
+template <auto& kKernel, typename Types, typename F>
+void set(Types types, F function) {
+  set_kernel(kKernel, DeviceType::kCpu, types, function);
+}
 
 void register_kernels();  // calls all functions below; called by the dispatcher on first use
 
