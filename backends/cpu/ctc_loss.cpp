@@ -122,11 +122,7 @@ void ctc_loss(const Tensor& log_probs, const Tensor& labels, const CtcBatch& bat
 }  // namespace
 
 void register_ctc_loss() {
-  set_kernel(kernels::ctc_loss, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& log_probs, const Tensor& labels,
-                            const CtcBatch& batch, Tensor& losses, Tensor& gradients) {
-               ctc_loss<T>(log_probs, labels, batch, losses, gradients);
-             });
+  set<kernels::ctc_loss>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { ctc_loss<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

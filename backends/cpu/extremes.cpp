@@ -1,4 +1,5 @@
 // Extremes and their positions along one dimension.
+#include "backends/cpu/register.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
 #include "ops/reduce.h"
@@ -142,20 +143,19 @@ void sum_up(const Tensor& x, Tensor& y) {
   }
 }
 
+template <typename T>
+void extreme(const Tensor& x, bool largest, Tensor& values, Tensor& indices) {
+  if (largest)
+    find_extremes<true, T>(x, values, indices);
+  else
+    find_extremes<false, T>(x, values, indices);
+}
+
 }  // namespace
 
-void register_reduce_along() {
-  constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_kernel(
-      kernels::extreme, kCpu, kNumberTypes,
-      []<typename T>(Type<T>, const Tensor& x, bool largest, Tensor& values, Tensor& indices) {
-        if (largest)
-          find_extremes<true, T>(x, values, indices);
-        else
-          find_extremes<false, T>(x, values, indices);
-      });
-  set_kernel(kernels::cumsum, kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { sum_up<T>(x, y); });
+void register_extremes() {
+  set<kernels::extreme>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { extreme<T>(a...); });
+  set<kernels::cumsum>(kAllTypes, []<typename T>(Type<T>, auto&... a) { sum_up<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -183,18 +183,11 @@ constexpr TypeList<float, double> kRealTypes{};
 }  // namespace
 
 void register_fft() {
-  set_kernel(kernels::fft, DeviceType::kCpu, kRealTypes,
-             []<typename T>(Type<T>, const Tensor& x, bool inverse, double scale, Tensor& y) {
-               complex_transform<T>(x, inverse, scale, y);
-             });
-  set_kernel(kernels::rfft, DeviceType::kCpu, kRealTypes,
-             []<typename T>(Type<T>, const Tensor& x, double scale, Tensor& y) {
-               real_transform<T>(x, scale, y);
-             });
-  set_kernel(kernels::irfft, DeviceType::kCpu, kRealTypes,
-             []<typename T>(Type<T>, const Tensor& x, double scale, Tensor& y) {
-               inverse_real_transform<T>(x, scale, y);
-             });
+  set<kernels::fft>(kRealTypes,
+                    []<typename T>(Type<T>, auto&... a) { complex_transform<T>(a...); });
+  set<kernels::rfft>(kRealTypes, []<typename T>(Type<T>, auto&... a) { real_transform<T>(a...); });
+  set<kernels::irfft>(kRealTypes,
+                      []<typename T>(Type<T>, auto&... a) { inverse_real_transform<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

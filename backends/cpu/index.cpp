@@ -119,43 +119,46 @@ struct Fill {
   W operator()(W x, bool masked) const { return masked ? bits : x; }
 };
 
+template <typename T>
+void gather(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
+  using W = Word<sizeof(T)>;
+  const W* from = x.data<W>();
+  W* to = y.data<W>();
+  for_each_meant(x, index, dim, [=](int64_t p, int64_t q) { to[p] = from[q]; });
+}
+
+template <typename T>
+void scatter_add(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
+  const T* from = source.data<T>();
+  T* to = y.data<T>();
+  for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = T(to[q] + from[p]); });
+}
+
+template <typename T>
+void masked_fill(const Tensor& x, const Tensor& mask, Number value, Tensor& y) {
+  using W = Word<sizeof(T)>;
+  const T element = value.to<T>();
+  Fill<W> fill;
+  std::memcpy(&fill.bits, &element, sizeof(T));
+  map_types(Type<W>{}, TypeList<W, bool>{}, fill, y, x, mask);
+}
+
 }  // namespace
 
 void register_index() {
-  set_kernel(kernels::scan_index, DeviceType::kCpu, TypeList<int64_t>{},
-             []<typename T>(Type<T>, const Tensor& index, int64_t size, kernels::IndexScan& scan) {
-               scan_index(index, size, scan);
-             });
-  set_kernel(kernels::index_select, DeviceType::kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
-               index_select<Word<sizeof(T)>>(x, index, dim, y);
-             });
-  set_kernel(
-      kernels::index_add, DeviceType::kCpu, kNumberTypes,
-      []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Number alpha,
-                     Tensor& y) { index_add<T>(source, index, dim, alpha, y); });
-  set_kernel(kernels::gather, DeviceType::kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
-               using W = Word<sizeof(T)>;
-               const W* from = x.data<W>();
-               W* to = y.data<W>();
-               for_each_meant(x, index, dim, [=](int64_t p, int64_t q) { to[p] = from[q]; });
-             });
-  set_kernel(
-      kernels::scatter_add, DeviceType::kCpu, TypeList<float, double, uint8_t, int32_t, int64_t>{},
-      []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Tensor& y) {
-        const T* from = source.data<T>();
-        T* to = y.data<T>();
-        for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = T(to[q] + from[p]); });
+  set<kernels::scan_index>(TypeList<int64_t>{},
+                           []<typename T>(Type<T>, auto&... a) { scan_index(a...); });
+  set<kernels::index_select>(
+      kAllTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
+        index_select<Word<sizeof(T)>>(x, index, dim, y);
       });
-  set_kernel(kernels::masked_fill, DeviceType::kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& mask, Number value, Tensor& y) {
-               using W = Word<sizeof(T)>;
-               const T element = value.to<T>();
-               Fill<W> fill;
-               std::memcpy(&fill.bits, &element, sizeof(T));
-               map_types(Type<W>{}, TypeList<W, bool>{}, fill, y, x, mask);
-             });
+  set<kernels::index_add>(kNumberTypes,
+                          []<typename T>(Type<T>, auto&... a) { index_add<T>(a...); });
+  set<kernels::gather>(kAllTypes, []<typename T>(Type<T>, auto&... a) { gather<T>(a...); });
+  set<kernels::scatter_add>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
+                            []<typename T>(Type<T>, auto&... a) { scatter_add<T>(a...); });
+  set<kernels::masked_fill>(kAllTypes,
+                            []<typename T>(Type<T>, auto&... a) { masked_fill<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -262,32 +262,17 @@ constexpr TypeList<float, double> kLapackTypes{};
 }  // namespace
 
 void register_linalg() {
-  constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_kernel(kernels::lu_factor, kCpu, kLapackTypes,
-             []<typename T>(Type<T>, Tensor& a, Tensor& pivots, Tensor& info) {
-               lu_factor<T>(a, pivots, info);
-             });
-  set_kernel(kernels::lu_solve, kCpu, kLapackTypes,
-             []<typename T>(Type<T>, const Tensor& lu, const Tensor& pivots, bool transposed,
-                            Tensor& b) { lu_solve<T>(lu, pivots, transposed, b); });
-  set_kernel(kernels::triangular_solve, kCpu, kLapackTypes,
-             []<typename T>(Type<T>, const Tensor& a, kernels::Triangle triangle, Tensor& b) {
-               triangular_solve<T>(a, triangle, b);
-             });
-  set_kernel(kernels::cholesky, kCpu, kLapackTypes,
-             []<typename T>(Type<T>, Tensor& a, Tensor& info) { cholesky<T>(a, info); });
-  set_kernel(kernels::qr_factor, kCpu, kLapackTypes,
-             []<typename T>(Type<T>, Tensor& a, Tensor& scales) { qr_factor<T>(a, scales); });
-  set_kernel(kernels::qr_form, kCpu, kLapackTypes,
-             []<typename T>(Type<T>, Tensor& q, const Tensor& scales) { qr_form<T>(q, scales); });
-  set_kernel(kernels::svd, kCpu, kLapackTypes,
-             []<typename T>(Type<T>, Tensor& a, Tensor& u, Tensor& s, Tensor& vh, Tensor& info) {
-               svd<T>(a, u, s, vh, info);
-             });
-  set_kernel(kernels::eigh, kCpu, kLapackTypes,
-             []<typename T>(Type<T>, Tensor& a, bool vectors, Tensor& values, Tensor& info) {
-               eigh<T>(a, vectors, values, info);
-             });
+  set<kernels::lu_factor>(kLapackTypes,
+                          []<typename T>(Type<T>, auto&... a) { lu_factor<T>(a...); });
+  set<kernels::lu_solve>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { lu_solve<T>(a...); });
+  set<kernels::triangular_solve>(
+      kLapackTypes, []<typename T>(Type<T>, auto&... a) { triangular_solve<T>(a...); });
+  set<kernels::cholesky>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { cholesky<T>(a...); });
+  set<kernels::qr_factor>(kLapackTypes,
+                          []<typename T>(Type<T>, auto&... a) { qr_factor<T>(a...); });
+  set<kernels::qr_form>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { qr_form<T>(a...); });
+  set<kernels::svd>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { svd<T>(a...); });
+  set<kernels::eigh>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { eigh<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -178,52 +178,46 @@ struct LogSigmoid {
   }
 };
 
+template <typename T>
+void check_classes(const Tensor& target, std::string_view op, int64_t classes,
+                   int64_t ignore_index) {
+  const T* ids = target.data<T>();
+  for (int64_t i = 0; i < target.numel(); ++i)
+    if (ids[i] != ignore_index && (ids[i] < 0 || ids[i] >= classes)) [[unlikely]]
+      fail<IndexError>(op, ": target ", i, " is ", ids[i], ", not one of ", classes, " classes");
+}
+
+template <typename T>
+void check_unit(const Tensor& x, std::string_view op) {
+  const Tensor dense = x.contiguous();
+  const T* values = dense.data<T>();
+  for (int64_t i = 0; i < dense.numel(); ++i) {
+    const Compute<T> value(values[i]);
+    if (!(value >= 0 && value <= 1)) [[unlikely]]
+      fail<ArgumentError>(op, ": element ", i, " of the input is ", value, ", not a probability");
+  }
+}
+
 }  // namespace
 
 void register_loss() {
-  const auto cpu = DeviceType::kCpu;
-  set_kernel(kernels::check_classes, cpu, TypeList<int64_t>{},
-             []<typename T>(Type<T>, const Tensor& target, std::string_view op, int64_t classes,
-                            int64_t ignore_index) {
-               const T* ids = target.data<T>();
-               for (int64_t i = 0; i < target.numel(); ++i)
-                 if (ids[i] != ignore_index && (ids[i] < 0 || ids[i] >= classes)) [[unlikely]]
-                   fail<IndexError>(op, ": target ", i, " is ", ids[i], ", not one of ", classes,
-                                    " classes");
-             });
-  set_kernel(kernels::check_unit, cpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, std::string_view op) {
-               const Tensor dense = x.contiguous();
-               const T* values = dense.data<T>();
-               for (int64_t i = 0; i < dense.numel(); ++i) {
-                 const Compute<T> value(values[i]);
-                 if (!(value >= 0 && value <= 1)) [[unlikely]]
-                   fail<ArgumentError>(op, ": element ", i, " of the input is ", value,
-                                       ", not a probability");
-               }
-             });
-  set_kernel(kernels::cross_entropy, cpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& target, const Tensor& weight,
-                            const CrossEntropySpec& spec, Tensor& losses, Tensor& statistics) {
-               cross_entropy<T>(x, target, weight, spec, losses, statistics);
-             });
-  set_kernel(kernels::cross_entropy_backward, cpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& target, const Tensor& weight,
-                            const CrossEntropySpec& spec, const Tensor& statistics,
-                            const Tensor& dy, const Tensor& scale, Tensor& dx) {
-               cross_entropy_backward<T>(x, target, weight, spec, statistics, dy, scale, dx);
-             });
-  set_kernel(kernels::cross_entropy_reduce, cpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& y, const Tensor& losses, const Tensor& target,
-                            const Tensor& weight, int64_t ignore_index, Tensor& scale) {
-               cross_entropy_reduce<T>(y, losses, target, weight, ignore_index, scale);
-             });
-  set_kernel(kernels::binary_cross_entropy, cpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& target, Tensor& y) {
-               map<T>(BinaryCrossEntropy{}, y, x, target);
-             });
-  set_kernel(kernels::log_sigmoid, cpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { map<T>(LogSigmoid{}, y, x); });
+  set<kernels::check_classes>(TypeList<int64_t>{},
+                              []<typename T>(Type<T>, auto&... a) { check_classes<T>(a...); });
+  set<kernels::check_unit>(kFloatTypes,
+                           []<typename T>(Type<T>, auto&... a) { check_unit<T>(a...); });
+  set<kernels::cross_entropy>(kFloatTypes,
+                              []<typename T>(Type<T>, auto&... a) { cross_entropy<T>(a...); });
+  set<kernels::cross_entropy_backward>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { cross_entropy_backward<T>(a...); });
+  set<kernels::cross_entropy_reduce>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { cross_entropy_reduce<T>(a...); });
+  set<kernels::binary_cross_entropy>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& target, Tensor& y) {
+        map<T>(BinaryCrossEntropy{}, y, x, target);
+      });
+  set<kernels::log_sigmoid>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+    map<T>(LogSigmoid{}, y, x);
+  });
 }
 
 }  // namespace tapegrad::backends::cpu

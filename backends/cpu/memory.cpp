@@ -248,13 +248,12 @@ void accumulate(const Tensor& x, Tensor& y) {
 }  // namespace
 
 void register_memory() {
-  set_kernel(kernels::fill, DeviceType::kCpu, kAllTypes,
-             []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
-  set_kernel(kernels::copy, DeviceType::kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { copy<T>(x, y); });
-  set_kernel(kernels::accumulate, DeviceType::kCpu, kNumberTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); },
-             {.takes_packed = true});
+  set<kernels::fill>(
+      kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
+  set<kernels::copy>(kAllTypes, []<typename T>(Type<T>, auto&... a) { copy<T>(a...); });
+  set<kernels::accumulate>(kNumberTypes,
+                           []<typename T>(Type<T>, auto&... a) { accumulate<T>(a...); },
+                           {.takes_packed = true});
 }
 
 }  // namespace tapegrad::backends::cpu

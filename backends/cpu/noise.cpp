@@ -155,18 +155,11 @@ void multinomial(const Tensor& weights, bool replacement, RandomState state, Ten
 }  // namespace
 
 void register_noise() {
-  constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_kernel(kernels::exponential, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& y, double lambd, RandomState state) {
-               exponential<T>(y, lambd, state);
-             });
-  set_kernel(kernels::poisson, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& rate, RandomState state, Tensor& y) {
-               poisson<T>(rate, state, y);
-             });
-  set_kernel(kernels::multinomial, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& weights, bool replacement, RandomState state,
-                            Tensor& y) { multinomial<T>(weights, replacement, state, y); });
+  set<kernels::exponential>(kFloatTypes,
+                            []<typename T>(Type<T>, auto&... a) { exponential<T>(a...); });
+  set<kernels::poisson>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { poisson<T>(a...); });
+  set<kernels::multinomial>(kFloatTypes,
+                            []<typename T>(Type<T>, auto&... a) { multinomial<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -155,33 +155,17 @@ void permutation(Tensor& y, RandomState state) {
 }  // namespace
 
 void register_random() {
-  constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_kernel(kernels::uniform, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& y, double low, double high, RandomState state) {
-               uniform<T>(y, low, high, state);
-             });
-  set_kernel(kernels::normal, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, Tensor& y, double mean, double std, RandomState state) {
-               normal<T>(y, mean, std, state);
-             });
-  set_kernel(kernels::random_integers, kCpu, kAllTypes,
-             []<typename T>(Type<T>, Tensor& y, int64_t low, uint64_t range, RandomState state) {
-               random_integers<T>(y, low, range, state);
-             });
-  set_kernel(kernels::bernoulli, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& p, Tensor& y, RandomState state) {
-               bernoulli<T>(p, y, state);
-             });
-  set_kernel(kernels::dropout, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, double p, RandomState state, Tensor& y) {
-               dropout<T, false>(x, {}, p, state, y);
-             });
-  set_kernel(
-      kernels::dropout_add, kCpu, kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const Tensor& residual, double p, RandomState state,
-                     Tensor& y) { dropout<T, true>(x, residual, p, state, y); });
-  set_kernel(kernels::permutation, kCpu, TypeList<int64_t>{},
-             [](auto, Tensor& y, RandomState state) { permutation(y, state); });
+  set<kernels::uniform>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { uniform<T>(a...); });
+  set<kernels::normal>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { normal<T>(a...); });
+  set<kernels::random_integers>(kAllTypes,
+                                []<typename T>(Type<T>, auto&... a) { random_integers<T>(a...); });
+  set<kernels::bernoulli>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { bernoulli<T>(a...); });
+  set<kernels::dropout>(kFloatTypes,
+                        []<typename T>(Type<T>, const Tensor& x, double p, RandomState state,
+                                       Tensor& y) { dropout<T, false>(x, {}, p, state, y); });
+  set<kernels::dropout_add>(kFloatTypes,
+                            []<typename T>(Type<T>, auto&... a) { dropout<T, true>(a...); });
+  set<kernels::permutation>(TypeList<int64_t>{}, [](auto, auto&... a) { permutation(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

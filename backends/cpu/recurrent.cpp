@@ -135,26 +135,12 @@ void gru_cell_backward(const Tensor& gates, const Tensor& h_before, const Tensor
 }  // namespace
 
 void register_recurrent() {
-  set_kernel(kernels::lstm_cell, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& product, const Tensor& c_before,
-                            Tensor& gates, Tensor& c,
-                            Tensor& h) { lstm_cell<T>(x, product, c_before, gates, c, h); });
-  set_kernel(kernels::lstm_cell_backward, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& gates, const Tensor& c_before, const Tensor& c,
-                            const Tensor& dy, const Tensor& dh, const Tensor& dc, Tensor& dgates,
-                            Tensor& dc_before) {
-               lstm_cell_backward<T>(gates, c_before, c, dy, dh, dc, dgates, dc_before);
-             });
-  set_kernel(
-      kernels::gru_cell, DeviceType::kCpu, kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const Tensor& product, const Tensor& h_before,
-                     Tensor& gates, Tensor& h) { gru_cell<T>(x, product, h_before, gates, h); });
-  set_kernel(kernels::gru_cell_backward, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& gates, const Tensor& h_before, const Tensor& dy,
-                            const Tensor& dh, const Tensor& direct, Tensor& dx, Tensor& dproduct,
-                            Tensor& direct_before) {
-               gru_cell_backward<T>(gates, h_before, dy, dh, direct, dx, dproduct, direct_before);
-             });
+  set<kernels::lstm_cell>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { lstm_cell<T>(a...); });
+  set<kernels::lstm_cell_backward>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { lstm_cell_backward<T>(a...); });
+  set<kernels::gru_cell>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { gru_cell<T>(a...); });
+  set<kernels::gru_cell_backward>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { gru_cell_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

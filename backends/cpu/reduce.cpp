@@ -27,6 +27,69 @@ void merge_loops(Nest& nest) {
   nest = merged;
 }
 
+template <typename T>
+void sum(const Tensor& x, double divisor, Tensor& y) {
+  if constexpr (kIsFloat<T>)
+    reduce<T>(WideSumOf<T>{}, x, y, [=, out = y.data<T>()](int64_t i, double total) {
+      out[i] = convert<T>(total / divisor);
+    });
+  else
+    reduce<T>(SumOf<T>{}, x, y,
+              [out = y.data<int64_t>()](int64_t i, uint64_t total) { out[i] = int64_t(total); });
+}
+
+template <typename T>
+void prod(const Tensor& x, Tensor& y) {
+  using Out = std::conditional_t<kIsFloat<T>, T, int64_t>;
+  reduce<T>(ProductOf<T>{}, x, y, [out = y.data<Out>()](int64_t i, auto total) {
+    if constexpr (kIsFloat<T>)
+      out[i] = convert<T>(total);
+    else
+      out[i] = int64_t(total);
+  });
+}
+
+template <bool kLargest, typename T>
+void extreme(const Tensor& x, Tensor& y) {
+  reduce<T>(ExtremeOf<T, kLargest>{}, x, y,
+            [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
+}
+
+template <typename T>
+void contains(const Tensor& x, bool zero, bool yes, Tensor& y) {
+  reduce<T>(Contains<T>{zero}, x, y,
+            [yes, out = y.data<bool>()](int64_t i, auto found) { out[i] = (found != 0) == yes; });
+}
+
+template <typename T>
+void norm(const Tensor& x, double p, Tensor& y) {
+  T* out = y.data<T>();
+  if (p == 1)
+    return reduce<T>(PowersOf<T, 1>{}, x, y,
+                     [out](int64_t i, double total) { out[i] = convert<T>(total); });
+  if (p == 2)
+    return reduce<T>(PowersOf<T, 2>{}, x, y,
+                     [out](int64_t i, double total) { out[i] = convert<T>(std::sqrt(total)); });
+  PowersOf<T, 0> powers;
+  powers.p = p;
+  reduce<T>(powers, x, y, [out, p](int64_t i, double total) {
+    out[i] = convert<T>(p == 0 ? total : std::pow(total, 1 / p));
+  });
+}
+
+template <typename T>
+void var(const Tensor& x, double divisor, bool root, Tensor& y) {
+  const double count = double(x.numel() / std::max<int64_t>(y.numel(), 1));
+  std::vector<double> means(y.numel());
+  reduce<T>(WideSumOf<T>{}, x, y, [&](int64_t i, double total) { means[i] = total / count; });
+  reduce<T>(
+      SquaresOf<T>{}, x, y,
+      [=, out = y.data<T>()](int64_t i, double total) {
+        out[i] = convert<T>(root ? std::sqrt(total / divisor) : total / divisor);
+      },
+      means.data());
+}
+
 }  // namespace
 
 ReductionPlan plan_reduction(const Tensor& x, const Tensor& y) {
@@ -51,75 +114,14 @@ ReductionPlan plan_reduction(const Tensor& x, const Tensor& y) {
 }
 
 void register_reduce() {
-  constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_kernel(kernels::sum, kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, double divisor, Tensor& y) {
-               if constexpr (kIsFloat<T>)
-                 reduce<T>(WideSumOf<T>{}, x, y, [=, out = y.data<T>()](int64_t i, double total) {
-                   out[i] = convert<T>(total / divisor);
-                 });
-               else
-                 reduce<T>(SumOf<T>{}, x, y, [out = y.data<int64_t>()](int64_t i, uint64_t total) {
-                   out[i] = int64_t(total);
-                 });
-             });
-  set_kernel(kernels::prod, kCpu, kNumberTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-               using Out = std::conditional_t<kIsFloat<T>, T, int64_t>;
-               reduce<T>(ProductOf<T>{}, x, y, [out = y.data<Out>()](int64_t i, auto total) {
-                 if constexpr (kIsFloat<T>)
-                   out[i] = convert<T>(total);
-                 else
-                   out[i] = int64_t(total);
-               });
-             });
-  set_kernel(kernels::amax, kCpu, kNumberTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-               reduce<T>(ExtremeOf<T, true>{}, x, y,
-                         [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
-             });
-  set_kernel(kernels::amin, kCpu, kNumberTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-               reduce<T>(ExtremeOf<T, false>{}, x, y,
-                         [out = y.data<T>()](int64_t i, auto total) { out[i] = T(total); });
-             });
-  set_kernel(kernels::contains, kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, bool zero, bool yes, Tensor& y) {
-               reduce<T>(Contains<T>{zero}, x, y,
-                         [yes, out = y.data<bool>()](int64_t i, auto found) {
-                           out[i] = (found != 0) == yes;
-                         });
-             });
-  set_kernel(kernels::norm, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, double p, Tensor& y) {
-               T* out = y.data<T>();
-               if (p == 1)
-                 return reduce<T>(PowersOf<T, 1>{}, x, y,
-                                  [out](int64_t i, double total) { out[i] = convert<T>(total); });
-               if (p == 2)
-                 return reduce<T>(PowersOf<T, 2>{}, x, y, [out](int64_t i, double total) {
-                   out[i] = convert<T>(std::sqrt(total));
-                 });
-               PowersOf<T, 0> powers;
-               powers.p = p;
-               reduce<T>(powers, x, y, [out, p](int64_t i, double total) {
-                 out[i] = convert<T>(p == 0 ? total : std::pow(total, 1 / p));
-               });
-             });
-  set_kernel(kernels::var, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, double divisor, bool root, Tensor& y) {
-               const double count = double(x.numel() / std::max<int64_t>(y.numel(), 1));
-               std::vector<double> means(y.numel());
-               reduce<T>(WideSumOf<T>{}, x, y,
-                         [&](int64_t i, double total) { means[i] = total / count; });
-               reduce<T>(
-                   SquaresOf<T>{}, x, y,
-                   [=, out = y.data<T>()](int64_t i, double total) {
-                     out[i] = convert<T>(root ? std::sqrt(total / divisor) : total / divisor);
-                   },
-                   means.data());
-             });
-  register_reduce_along();
+  set<kernels::sum>(kAllTypes, []<typename T>(Type<T>, auto&... a) { sum<T>(a...); });
+  set<kernels::prod>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { prod<T>(a...); });
+  set<kernels::amax>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { extreme<true, T>(a...); });
+  set<kernels::amin>(kNumberTypes,
+                     []<typename T>(Type<T>, auto&... a) { extreme<false, T>(a...); });
+  set<kernels::contains>(kAllTypes, []<typename T>(Type<T>, auto&... a) { contains<T>(a...); });
+  set<kernels::norm>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { norm<T>(a...); });
+  set<kernels::var>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { var<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -14,6 +14,7 @@ void register_kernels() {
   register_scatter();
   register_activation();
   register_reduce();
+  register_extremes();
   register_softmax();
   register_matmul();
   register_linalg();

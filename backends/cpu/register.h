@@ -8,8 +8,8 @@ namespace tapegrad::backends::cpu {
 
 /// Fills the slots of a kernel for the CPU.
 template <auto& kKernel, typename Types, typename F>
-void set(Types types, F function) {
-  set_kernel(kKernel, DeviceType::kCpu, types, function);
+void set(Types types, F function, const SlotTraits& traits = {}) {
+  set_kernel(kKernel, DeviceType::kCpu, types, function, traits);
 }
 
 void register_kernels();  // calls all functions below; called by the dispatcher on first use
@@ -25,6 +25,7 @@ void register_scan();
 void register_scatter();
 void register_activation();
 void register_reduce();
+void register_extremes();
 void register_softmax();
 void register_matmul();
 void register_linalg();

@@ -52,24 +52,23 @@ void adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
   }
 }
 
+template <typename T>
+void resample_adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
+  Tensor sums = Tensor::empty(x.shape(), f32);
+  adjoint<float>(y.to(f32), taps, sums);
+  kernels::copy(sums, x);
+}
+
 }  // namespace
 
 void register_sample() {
-  set_kernel(kernels::resample, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Taps& taps, Tensor& y) {
-               resample<T>(x, taps, y);
-             });
-  set_kernel(kernels::resample_adjoint, DeviceType::kCpu, TypeList<float, double>{},
-             []<typename T>(Type<T>, const Tensor& y, const Taps& taps, Tensor& x) {
-               adjoint<T>(y, taps, x);
-             });
+  set<kernels::resample>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { resample<T>(a...); });
+  set<kernels::resample_adjoint>(TypeList<float, double>{},
+                                 []<typename T>(Type<T>, auto&... a) { adjoint<T>(a...); });
   // Sixteen-bit floats are summed in float32 and rounded once.
-  set_kernel(kernels::resample_adjoint, DeviceType::kCpu, TypeList<float16, bfloat16>{},
-             []<typename T>(Type<T>, const Tensor& y, const Taps& taps, Tensor& x) {
-               Tensor sums = Tensor::empty(x.shape(), f32);
-               adjoint<float>(y.to(f32), taps, sums);
-               kernels::copy(sums, x);
-             });
+  set<kernels::resample_adjoint>(
+      TypeList<float16, bfloat16>{},
+      []<typename T>(Type<T>, auto&... a) { resample_adjoint<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -99,19 +99,15 @@ void recur(const Tensor& b, const Tensor& a, bool reversed, Tensor& y) {
 }  // namespace
 
 void register_scan() {
-  constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_kernel(kernels::cumprod, kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { multiply_up<T>(x, y); });
-  set_kernel(kernels::logcumsumexp, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, Tensor& y) { log_sum_up<T>(x, y); });
-  set_kernel(kernels::running_extreme, kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, bool largest, Tensor& indices) {
-               largest ? extremes<true, T>(x, indices) : extremes<false, T>(x, indices);
-             });
-  set_kernel(kernels::recurrence, kCpu, TypeList<float, double>{},
-             []<typename T>(Type<T>, const Tensor& b, const Tensor& a, bool reversed, Tensor& y) {
-               recur<T>(b, a, reversed, y);
-             });
+  set<kernels::cumprod>(kAllTypes, []<typename T>(Type<T>, auto&... a) { multiply_up<T>(a...); });
+  set<kernels::logcumsumexp>(kFloatTypes,
+                             []<typename T>(Type<T>, auto&... a) { log_sum_up<T>(a...); });
+  set<kernels::running_extreme>(
+      kAllTypes, []<typename T>(Type<T>, const Tensor& x, bool largest, Tensor& indices) {
+        largest ? extremes<true, T>(x, indices) : extremes<false, T>(x, indices);
+      });
+  set<kernels::recurrence>(TypeList<float, double>{},
+                           []<typename T>(Type<T>, auto&... a) { recur<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

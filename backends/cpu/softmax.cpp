@@ -247,24 +247,16 @@ void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
 }  // namespace
 
 void register_softmax() {
-  constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_kernel(
-      kernels::softmax, kCpu, kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, Tensor& y) { forward<Goal::kSoftmax, T>(x, y); });
-  set_kernel(
-      kernels::log_softmax, kCpu, kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, Tensor& y) { forward<Goal::kLogSoftmax, T>(x, y); });
-  set_kernel(
-      kernels::logsumexp, kCpu, kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, Tensor& y) { forward<Goal::kLogSumExp, T>(x, y); });
-  set_kernel(kernels::softmax_backward, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& y, const Tensor& dy, Tensor& dx) {
-               backward<false, T>(y, dy, dx);
-             });
-  set_kernel(kernels::log_softmax_backward, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& y, const Tensor& dy, Tensor& dx) {
-               backward<true, T>(y, dy, dx);
-             });
+  set<kernels::softmax>(kFloatTypes,
+                        []<typename T>(Type<T>, auto&... a) { forward<Goal::kSoftmax, T>(a...); });
+  set<kernels::log_softmax>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { forward<Goal::kLogSoftmax, T>(a...); });
+  set<kernels::logsumexp>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { forward<Goal::kLogSumExp, T>(a...); });
+  set<kernels::softmax_backward>(kFloatTypes,
+                                 []<typename T>(Type<T>, auto&... a) { backward<false, T>(a...); });
+  set<kernels::log_softmax_backward>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { backward<true, T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -91,20 +91,18 @@ void search(const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
   }
 }
 
+template <typename T>
+void order(const Tensor& x, int64_t k, bool descending, Tensor& y) {
+  if constexpr (sizeof(key_of(T())) == 4)
+    if (x.shape()[1] <= int64_t(0xffffffff)) return order_rows<Narrow, T>(x, k, descending, y);
+  order_rows<Wide, T>(x, k, descending, y);
+}
+
 }  // namespace
 
 void register_sort() {
-  constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_kernel(kernels::order, kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& x, int64_t k, bool descending, Tensor& y) {
-               if constexpr (sizeof(key_of(T())) == 4)
-                 if (x.shape()[1] <= int64_t(0xffffffff))
-                   return order_rows<Narrow, T>(x, k, descending, y);
-               order_rows<Wide, T>(x, k, descending, y);
-             });
-  set_kernel(kernels::searchsorted, kCpu, kAllTypes,
-             []<typename T>(Type<T>, const Tensor& sorted, const Tensor& values, bool right,
-                            Tensor& y) { search<T>(sorted, values, right, y); });
+  set<kernels::order>(kAllTypes, []<typename T>(Type<T>, auto&... a) { order<T>(a...); });
+  set<kernels::searchsorted>(kAllTypes, []<typename T>(Type<T>, auto&... a) { search<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

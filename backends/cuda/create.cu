@@ -32,22 +32,28 @@ struct Between {
   }
 };
 
+template <typename T>
+void arange(Tensor& y, Number start, Number step) {
+  if (start.kind() == f64 || step.kind() == f64)
+    for_each(y.numel(), y, Steps<T, double>{y.data<T>(), start.real(), step.real()});
+  else
+    for_each(y.numel(), y,
+             Steps<T, uint64_t>{y.data<T>(), uint64_t(start.to<int64_t>()),
+                                uint64_t(step.to<int64_t>())});
+}
+
+template <typename T>
+void linspace(Tensor& y, double start, double end) {
+  const int64_t last = y.numel() - 1;
+  const double step = last > 0 ? (end - start) / double(last) : 0;
+  for_each(y.numel(), y, Between<T>{y.data<T>(), start, end, step, last});
+}
+
 }  // namespace
 
 void register_create() {
-  set<kernels::arange>(kAllTypes, []<typename T>(Type<T>, Tensor& y, Number start, Number step) {
-    if (start.kind() == f64 || step.kind() == f64)
-      for_each(y.numel(), y, Steps<T, double>{y.data<T>(), start.real(), step.real()});
-    else
-      for_each(y.numel(), y,
-               Steps<T, uint64_t>{y.data<T>(), uint64_t(start.to<int64_t>()),
-                                  uint64_t(step.to<int64_t>())});
-  });
-  set<kernels::linspace>(kAllTypes, []<typename T>(Type<T>, Tensor& y, double start, double end) {
-    const int64_t last = y.numel() - 1;
-    const double step = last > 0 ? (end - start) / double(last) : 0;
-    for_each(y.numel(), y, Between<T>{y.data<T>(), start, end, step, last});
-  });
+  set<kernels::arange>(kAllTypes, []<typename T>(Type<T>, auto&... a) { arange<T>(a...); });
+  set<kernels::linspace>(kAllTypes, []<typename T>(Type<T>, auto&... a) { linspace<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -132,13 +132,17 @@ struct Plus {
   }
 };
 
+template <typename T>
+void masked_fill(const Tensor& x, const Tensor& mask, Number value, Tensor& y) {
+  using W = WordOf<sizeof(T)>;
+  map_types(Type<W>{}, TypeList<W, bool>{}, FillWhere<W>{std::bit_cast<W>(value.to<T>())}, y, x,
+            mask);
+}
+
 }  // namespace
 
 void register_index() {
-  set<kernels::scan_index>(TypeList<int64_t>{},
-                           [](auto, const Tensor& index, int64_t size, kernels::IndexScan& scan) {
-                             scan_index(index, size, scan);
-                           });
+  set<kernels::scan_index>(TypeList<int64_t>{}, [](auto, auto&... a) { scan_index(a...); });
   set<kernels::index_select>(
       kAllTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
         gather<WordOf<sizeof(T)>>(x, index, dim, /*vector=*/true, y);
@@ -147,21 +151,15 @@ void register_index() {
       kAllTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
         gather<WordOf<sizeof(T)>>(x, index, dim, /*vector=*/false, y);
       });
-  set<kernels::index_add>(
-      kNumberTypes,
-      []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Number alpha,
-                     Tensor& y) { index_add<T>(source, index, dim, alpha, y); });
+  set<kernels::index_add>(kNumberTypes,
+                          []<typename T>(Type<T>, auto&... a) { index_add<T>(a...); });
   set<kernels::scatter_add>(
       TypeList<float, double, uint8_t, int32_t, int64_t>{},
       []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Tensor& y) {
         combine<T>(source, targets_of(index, dim, y), y.numel(), Plus{}, y);
       });
-  set<kernels::masked_fill>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& mask,
-                                                      Number value, Tensor& y) {
-    using W = WordOf<sizeof(T)>;
-    map_types(Type<W>{}, TypeList<W, bool>{}, FillWhere<W>{std::bit_cast<W>(value.to<T>())}, y, x,
-              mask);
-  });
+  set<kernels::masked_fill>(kAllTypes,
+                            []<typename T>(Type<T>, auto&... a) { masked_fill<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -97,40 +97,44 @@ struct ParameterGradients {
   }
 };
 
+template <typename T>
+void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
+                Tensor& mean, Tensor& invstd) {
+  using V = Compute<T>;
+  const int64_t rows = x.shape()[0], n = x.shape()[1];
+  if (rows == 0) return;
+  with_team(n, 1, [&]<typename Team>(Team) {
+    launch(teams_for<Team>(rows, x), &forward_kernel<Team, T>, rows, n, x.data<T>(),
+           data_or_null<T>(weight), data_or_null<T>(bias), eps, y.data<T>(), mean.data<V>(),
+           invstd.data<V>());
+  });
+}
+
+template <typename T>
+void layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
+                         const Tensor& invstd, const Tensor& weight, Tensor& dx, Tensor& dweight,
+                         Tensor& dbias) {
+  using V = Compute<T>;
+  const int64_t rows = x.shape()[0], n = x.shape()[1];
+  if (dx && dx.numel() > 0)
+    with_team(n, 1, [&]<typename Team>(Team) {
+      launch(teams_for<Team>(rows, x), &input_gradient<Team, T>, rows, n, x.data<T>(), dy.data<T>(),
+             mean.data<V>(), invstd.data<V>(), data_or_null<T>(weight), dx.data<T>());
+    });
+  if (!dweight && !dbias) return;
+  const Tensor& gradient = dweight ? dweight : dbias;
+  reduce(ParameterGradients<T>{x.data<T>(), dy.data<T>(), mean.data<V>(), invstd.data<V>(), n,
+                               data_or_null<T>(dweight), data_or_null<T>(dbias)},
+         x, gradient.with_layout({{1, n}, {n, 1}, gradient.layout().offset}));
+}
+
 }  // namespace
 
 void register_layer_norm() {
-  set<kernels::layer_norm>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                     Tensor& y, Tensor& mean, Tensor& invstd) {
-        using V = Compute<T>;
-        const int64_t rows = x.shape()[0], n = x.shape()[1];
-        if (rows == 0) return;
-        with_team(n, 1, [&]<typename Team>(Team) {
-          launch(teams_for<Team>(rows, x), &forward_kernel<Team, T>, rows, n, x.data<T>(),
-                 data_or_null<T>(weight), data_or_null<T>(bias), eps, y.data<T>(), mean.data<V>(),
-                 invstd.data<V>());
-        });
-      });
+  set<kernels::layer_norm>(kFloatTypes,
+                           []<typename T>(Type<T>, auto&... a) { layer_norm<T>(a...); });
   set<kernels::layer_norm_backward>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
-                                  const Tensor& invstd, const Tensor& weight, Tensor& dx,
-                                  Tensor& dweight, Tensor& dbias) {
-        using V = Compute<T>;
-        const int64_t rows = x.shape()[0], n = x.shape()[1];
-        if (dx && dx.numel() > 0)
-          with_team(n, 1, [&]<typename Team>(Team) {
-            launch(teams_for<Team>(rows, x), &input_gradient<Team, T>, rows, n, x.data<T>(),
-                   dy.data<T>(), mean.data<V>(), invstd.data<V>(), data_or_null<T>(weight),
-                   dx.data<T>());
-          });
-        if (!dweight && !dbias) return;
-        const Tensor& gradient = dweight ? dweight : dbias;
-        reduce(ParameterGradients<T>{x.data<T>(), dy.data<T>(), mean.data<V>(), invstd.data<V>(), n,
-                                     data_or_null<T>(dweight), data_or_null<T>(dbias)},
-               x, gradient.with_layout({{1, n}, {n, 1}, gradient.layout().offset}));
-      });
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { layer_norm_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

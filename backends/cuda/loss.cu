@@ -164,62 +164,73 @@ struct NotUnit {
   }
 };
 
+void check_classes(const Tensor& target, std::string_view op, int64_t classes,
+                   int64_t ignore_index) {
+  const auto bad = find_first<int64_t>(target, NotAClass{classes, ignore_index});
+  if (bad.index >= 0)
+    fail<IndexError>(op, ": target ", bad.index, " is ", bad.value, ", not one of ", classes,
+                     " classes");
+}
+
+template <typename T>
+void check_unit(const Tensor& x, std::string_view op) {
+  const auto bad = find_first<T>(x.contiguous(), NotUnit{});
+  if (bad.index >= 0)
+    fail<ArgumentError>(op, ": element ", bad.index, " of the input is ", bad.value,
+                        ", not a probability");
+}
+
+template <typename T>
+void cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
+                   const CrossEntropySpec& spec, Tensor& losses, Tensor& statistics) {
+  using C = Compute<T>;
+  const Classes<T> q(x, target, weight, spec);
+  if (q.rows == 0) return;
+  C* tops = statistics.data<C>();
+  with_team(q.classes, 1, [&]<typename Team>(Team) {
+    launch(teams_for<Team>(q.rows, x), &forward_kernel<Team, T>, q, losses.data<C>(), tops,
+           tops + q.rows);
+  });
+}
+
+template <typename T>
+void cross_entropy_backward(const Tensor& x, const Tensor& target, const Tensor& weight,
+                            const CrossEntropySpec& spec, const Tensor& statistics,
+                            const Tensor& dy, const Tensor& scale, Tensor& dx) {
+  using C = Compute<T>;
+  const Classes<T> q(x, target, weight, spec);
+  if (q.rows == 0) return;
+  const C* tops = statistics.data<C>();
+  with_team(q.classes, 1, [&]<typename Team>(Team) {
+    launch(teams_for<Team>(q.rows, x), &backward_kernel<Team, T>, q, tops, tops + q.rows,
+           dy.data<T>(), int64_t(scale || dy.rank() == 0 ? 0 : 1),
+           scale ? scale.data<C>() : nullptr, dx.data<T>());
+  });
+}
+
+template <typename T>
+void cross_entropy_reduce(Tensor& y, const Tensor& losses, const Tensor& target,
+                          const Tensor& weight, int64_t ignore_index, Tensor& scale) {
+  using C = Compute<T>;
+  const Tensor line = losses.with_layout({{losses.numel()}, {1}, losses.layout().offset});
+  reduce(SumOfLosses<T>{losses.data<C>(), target.data<int64_t>(),
+                        weight ? weight.data<C>() : nullptr, weight ? weight.numel() : 0,
+                        ignore_index, y.data<T>(), scale ? scale.data<C>() : nullptr},
+         line, y.with_layout({{1}, {1}, y.layout().offset}));
+}
+
 }  // namespace
 
 void register_loss() {
-  set<kernels::check_classes>(
-      TypeList<int64_t>{},
-      [](auto, const Tensor& target, std::string_view op, int64_t classes, int64_t ignore_index) {
-        const auto bad = find_first<int64_t>(target, NotAClass{classes, ignore_index});
-        if (bad.index >= 0)
-          fail<IndexError>(op, ": target ", bad.index, " is ", bad.value, ", not one of ", classes,
-                           " classes");
-      });
+  set<kernels::check_classes>(TypeList<int64_t>{}, [](auto, auto&... a) { check_classes(a...); });
   set<kernels::check_unit>(kFloatTypes,
-                           []<typename T>(Type<T>, const Tensor& x, std::string_view op) {
-                             const auto bad = find_first<T>(x.contiguous(), NotUnit{});
-                             if (bad.index >= 0)
-                               fail<ArgumentError>(op, ": element ", bad.index, " of the input is ",
-                                                   bad.value, ", not a probability");
-                           });
-  set<kernels::cross_entropy>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const Tensor& target, const Tensor& weight,
-                     const CrossEntropySpec& spec, Tensor& losses, Tensor& statistics) {
-        using C = Compute<T>;
-        const Classes<T> q(x, target, weight, spec);
-        if (q.rows == 0) return;
-        C* tops = statistics.data<C>();
-        with_team(q.classes, 1, [&]<typename Team>(Team) {
-          launch(teams_for<Team>(q.rows, x), &forward_kernel<Team, T>, q, losses.data<C>(), tops,
-                 tops + q.rows);
-        });
-      });
+                           []<typename T>(Type<T>, auto&... a) { check_unit<T>(a...); });
+  set<kernels::cross_entropy>(kFloatTypes,
+                              []<typename T>(Type<T>, auto&... a) { cross_entropy<T>(a...); });
   set<kernels::cross_entropy_backward>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const Tensor& target, const Tensor& weight,
-                     const CrossEntropySpec& spec, const Tensor& statistics, const Tensor& dy,
-                     const Tensor& scale, Tensor& dx) {
-        using C = Compute<T>;
-        const Classes<T> q(x, target, weight, spec);
-        if (q.rows == 0) return;
-        const C* tops = statistics.data<C>();
-        with_team(q.classes, 1, [&]<typename Team>(Team) {
-          launch(teams_for<Team>(q.rows, x), &backward_kernel<Team, T>, q, tops, tops + q.rows,
-                 dy.data<T>(), int64_t(scale || dy.rank() == 0 ? 0 : 1),
-                 scale ? scale.data<C>() : nullptr, dx.data<T>());
-        });
-      });
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { cross_entropy_backward<T>(a...); });
   set<kernels::cross_entropy_reduce>(
-      kFloatTypes, []<typename T>(Type<T>, Tensor& y, const Tensor& losses, const Tensor& target,
-                                  const Tensor& weight, int64_t ignore_index, Tensor& scale) {
-        using C = Compute<T>;
-        const Tensor line = losses.with_layout({{losses.numel()}, {1}, losses.layout().offset});
-        reduce(SumOfLosses<T>{losses.data<C>(), target.data<int64_t>(),
-                              weight ? weight.data<C>() : nullptr, weight ? weight.numel() : 0,
-                              ignore_index, y.data<T>(), scale ? scale.data<C>() : nullptr},
-               line, y.with_layout({{1}, {1}, y.layout().offset}));
-      });
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { cross_entropy_reduce<T>(a...); });
   set<kernels::binary_cross_entropy>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& target, Tensor& y) {
         map<T>(BinaryCrossEntropy{}, y, x, target);

@@ -68,10 +68,9 @@ void multiply_integers(const Tensor& a0, const Tensor& b0, Tensor& y) {
 
 void register_matmul() {
   constexpr TypeList<uint8_t, int32_t, int64_t> kIntegers{};
-  set<kernels::matmul>(
-      kFloatTypes, [](auto, const Tensor& a, const Tensor& b, Tensor& y) { multiply(a, b, y); });
-  set<kernels::matmul>(kIntegers, []<typename T>(Type<T>, const Tensor& a, const Tensor& b,
-                                                 Tensor& y) { multiply_integers<T>(a, b, y); });
+  set<kernels::matmul>(kFloatTypes, [](auto, auto&... a) { multiply(a...); });
+  set<kernels::matmul>(kIntegers,
+                       []<typename T>(Type<T>, auto&... a) { multiply_integers<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

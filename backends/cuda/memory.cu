@@ -99,12 +99,11 @@ void accumulate(const Tensor& x, Tensor& y) {
 void register_memory() {
   set<kernels::fill>(
       kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
-  set<kernels::copy>(kAllTypes,
-                     []<typename T>(Type<T>, const Tensor& x, Tensor& y) { copy<T>(x, y); },
+  set<kernels::copy>(kAllTypes, []<typename T>(Type<T>, auto&... a) { copy<T>(a...); },
                      {.takes_packed = true});
-  set<kernels::accumulate>(
-      kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) { accumulate<T>(x, y); },
-      {.takes_packed = true});
+  set<kernels::accumulate>(kNumberTypes,
+                           []<typename T>(Type<T>, auto&... a) { accumulate<T>(a...); },
+                           {.takes_packed = true});
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -139,55 +139,67 @@ struct NotUnit {
   }
 };
 
+template <typename T>
+void uniform(Tensor& y, double low, double high, RandomState state) {
+  using R = Compute<T>;
+  const R limit = R(low < high ? formulas::below<T>(high) : T(R(low)));
+  draw<kPer<T>>(y.numel(), y, state, Uniform<T>{y.data<T>(), R(low), R(high - low), limit});
+}
+
+template <typename T>
+void normal(Tensor& y, double mean, double std, RandomState state) {
+  using R = Compute<T>;
+  draw<kPer<T>>(y.numel(), y, state, Normal<T>{y.data<T>(), R(mean), R(std)});
+}
+
+template <typename T>
+void bernoulli(const Tensor& p, Tensor& y, RandomState state) {
+  const auto bad = find_first<T>(p, NotUnit{});
+  if (bad.index >= 0)
+    fail<ArgumentError>("bernoulli: p must be in [0, 1]: element ", bad.index, " is ", bad.value);
+  draw<kPer<T>>(y.numel(), y, state, Bernoulli<T>{p.data<T>(), y.data<T>()});
+}
+
+template <typename T>
+void dropout(const Tensor& x, double p, RandomState state, Tensor& y) {
+  using R = Compute<T>;
+  draw<1>(y.numel(), y, state,
+          Dropout<T, false>{x.data<T>(), nullptr, y.data<T>(), R(1.0 / (1.0 - p)),
+                            formulas::drop_below(p)});
+}
+
+template <typename T>
+void dropout_add(const Tensor& x, const Tensor& residual, double p, RandomState state, Tensor& y) {
+  using R = Compute<T>;
+  draw<1>(y.numel(), y, state,
+          Dropout<T, true>{x.data<T>(), residual.data<T>(), y.data<T>(), R(1.0 / (1.0 - p)),
+                           formulas::drop_below(p)});
+}
+
+void permutation(Tensor& y, RandomState state) {
+  const Tensor keys = y.empty_like();
+  draw<2>(y.numel(), y, state, Keys{keys.data<int64_t>()});
+  const Sorted sorted = sort_keys(keys, 64);
+  if (y.numel() > 0)
+    TG_CUDA(cudaMemcpyAsync(y.data<int64_t>(), sorted.order.data<int64_t>(),
+                            size_t(y.numel()) * sizeof(int64_t), cudaMemcpyDeviceToDevice,
+                            stream_of(y)));
+}
+
 }  // namespace
 
 void register_random() {
-  set<kernels::uniform>(
-      kFloatTypes, []<typename T>(Type<T>, Tensor& y, double low, double high, RandomState state) {
-        using R = Compute<T>;
-        const R limit = R(low < high ? formulas::below<T>(high) : T(R(low)));
-        draw<kPer<T>>(y.numel(), y, state, Uniform<T>{y.data<T>(), R(low), R(high - low), limit});
-      });
-  set<kernels::normal>(
-      kFloatTypes, []<typename T>(Type<T>, Tensor& y, double mean, double std, RandomState state) {
-        using R = Compute<T>;
-        draw<kPer<T>>(y.numel(), y, state, Normal<T>{y.data<T>(), R(mean), R(std)});
-      });
+  set<kernels::uniform>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { uniform<T>(a...); });
+  set<kernels::normal>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { normal<T>(a...); });
   set<kernels::random_integers>(kAllTypes, []<typename T>(Type<T>, Tensor& y, int64_t low,
                                                           uint64_t range, RandomState state) {
     draw<2>(y.numel(), y, state, Integers<T>{y.data<T>(), low, range});
   });
-  set<kernels::bernoulli>(kFloatTypes, []<typename T>(Type<T>, const Tensor& p, Tensor& y,
-                                                      RandomState state) {
-    const auto bad = find_first<T>(p, NotUnit{});
-    if (bad.index >= 0)
-      fail<ArgumentError>("bernoulli: p must be in [0, 1]: element ", bad.index, " is ", bad.value);
-    draw<kPer<T>>(y.numel(), y, state, Bernoulli<T>{p.data<T>(), y.data<T>()});
-  });
-  set<kernels::dropout>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double p,
-                                                    RandomState state, Tensor& y) {
-    using R = Compute<T>;
-    draw<1>(y.numel(), y, state,
-            Dropout<T, false>{x.data<T>(), nullptr, y.data<T>(), R(1.0 / (1.0 - p)),
-                              formulas::drop_below(p)});
-  });
-  set<kernels::dropout_add>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& residual, double p,
-                                  RandomState state, Tensor& y) {
-        using R = Compute<T>;
-        draw<1>(y.numel(), y, state,
-                Dropout<T, true>{x.data<T>(), residual.data<T>(), y.data<T>(), R(1.0 / (1.0 - p)),
-                                 formulas::drop_below(p)});
-      });
-  set<kernels::permutation>(TypeList<int64_t>{}, [](auto, Tensor& y, RandomState state) {
-    const Tensor keys = y.empty_like();
-    draw<2>(y.numel(), y, state, Keys{keys.data<int64_t>()});
-    const Sorted sorted = sort_keys(keys, 64);
-    if (y.numel() > 0)
-      TG_CUDA(cudaMemcpyAsync(y.data<int64_t>(), sorted.order.data<int64_t>(),
-                              size_t(y.numel()) * sizeof(int64_t), cudaMemcpyDeviceToDevice,
-                              stream_of(y)));
-  });
+  set<kernels::bernoulli>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { bernoulli<T>(a...); });
+  set<kernels::dropout>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { dropout<T>(a...); });
+  set<kernels::dropout_add>(kFloatTypes,
+                            []<typename T>(Type<T>, auto&... a) { dropout_add<T>(a...); });
+  set<kernels::permutation>(TypeList<int64_t>{}, [](auto, auto&... a) { permutation(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -110,6 +110,26 @@ struct GruCellBackward {
   }
 };
 
+template <typename T>
+void lstm_cell_backward(const Tensor& gates, const Tensor& c_before, const Tensor& c,
+                        const Tensor& dy, const Tensor& dh, const Tensor& dc, Tensor& dgates,
+                        Tensor& dc_before) {
+  for_each(c.numel(), c,
+           LstmCellBackward<T>{gates.data<T>(), c_before.data<T>(), c.data<T>(), or_null<T>(dy),
+                               or_null<T>(dh), or_null<T>(dc), dgates.data<T>(),
+                               dc_before.data<T>(), c.shape()[1]});
+}
+
+template <typename T>
+void gru_cell_backward(const Tensor& gates, const Tensor& h_before, const Tensor& dy,
+                       const Tensor& dh, const Tensor& direct, Tensor& dx, Tensor& dproduct,
+                       Tensor& direct_before) {
+  for_each(h_before.numel(), h_before,
+           GruCellBackward<T>{gates.data<T>(), h_before.data<T>(), or_null<T>(dy), or_null<T>(dh),
+                              or_null<T>(direct), dx.data<T>(), dproduct.data<T>(),
+                              direct_before.data<T>(), h_before.shape()[1]});
+}
+
 }  // namespace
 
 void register_recurrent() {
@@ -121,14 +141,7 @@ void register_recurrent() {
                              c.data<T>(), h.data<T>(), c.shape()[1]});
       });
   set<kernels::lstm_cell_backward>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& gates, const Tensor& c_before,
-                                  const Tensor& c, const Tensor& dy, const Tensor& dh,
-                                  const Tensor& dc, Tensor& dgates, Tensor& dc_before) {
-        for_each(c.numel(), c,
-                 LstmCellBackward<T>{gates.data<T>(), c_before.data<T>(), c.data<T>(),
-                                     or_null<T>(dy), or_null<T>(dh), or_null<T>(dc),
-                                     dgates.data<T>(), dc_before.data<T>(), c.shape()[1]});
-      });
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { lstm_cell_backward<T>(a...); });
   set<kernels::gru_cell>(kFloatTypes,
                          []<typename T>(Type<T>, const Tensor& x, const Tensor& product,
                                         const Tensor& h_before, Tensor& gates, Tensor& h) {
@@ -137,15 +150,7 @@ void register_recurrent() {
                                                gates.data<T>(), h.data<T>(), h.shape()[1]});
                          });
   set<kernels::gru_cell_backward>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& gates, const Tensor& h_before,
-                                  const Tensor& dy, const Tensor& dh, const Tensor& direct,
-                                  Tensor& dx, Tensor& dproduct, Tensor& direct_before) {
-        for_each(
-            h_before.numel(), h_before,
-            GruCellBackward<T>{gates.data<T>(), h_before.data<T>(), or_null<T>(dy), or_null<T>(dh),
-                               or_null<T>(direct), dx.data<T>(), dproduct.data<T>(),
-                               direct_before.data<T>(), h_before.shape()[1]});
-      });
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { gru_cell_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

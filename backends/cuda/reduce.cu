@@ -86,9 +86,7 @@ void register_reduce() {
                     []<typename T>(Type<T>, const Tensor& x, double divisor, bool root, Tensor& y) {
                       reduce(VarianceOf<T>{{x.data<T>()}, y.data<T>(), divisor, root}, x, y);
                     });
-  set<kernels::extreme>(
-      kNumberTypes, []<typename T>(Type<T>, const Tensor& x, bool largest, Tensor& values,
-                                   Tensor& indices) { extreme<T>(x, largest, values, indices); });
+  set<kernels::extreme>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { extreme<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -105,6 +105,12 @@ struct Recurrence {
   }
 };
 
+template <typename T>
+void recurrence(const Tensor& b, const Tensor& a, bool reversed, Tensor& y) {
+  const Rows rows(b);
+  for_each(rows.count, b, Recurrence<T>{b.data<T>(), a.data<T>(), y.data<T>(), rows, reversed});
+}
+
 }  // namespace
 
 void register_scan() {
@@ -121,12 +127,8 @@ void register_scan() {
       kAllTypes, []<typename T>(Type<T>, const Tensor& x, bool largest, Tensor& indices) {
         run_scan(RunningExtreme<T>{x.data<T>(), indices.data<int64_t>(), largest}, x);
       });
-  set<kernels::recurrence>(TypeList<float, double>{}, []<typename T>(Type<T>, const Tensor& b,
-                                                                     const Tensor& a, bool reversed,
-                                                                     Tensor& y) {
-    const Rows rows(b);
-    for_each(rows.count, b, Recurrence<T>{b.data<T>(), a.data<T>(), y.data<T>(), rows, reversed});
-  });
+  set<kernels::recurrence>(TypeList<float, double>{},
+                           []<typename T>(Type<T>, auto&... a) { recurrence<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -31,6 +31,26 @@ struct NotZero {
   }
 };
 
+template <typename T>
+void scatter_reduce(const Tensor& source, const Tensor& index, int dim, Reduce reduce, Tensor& y) {
+  const Tensor keys = targets_of(index, dim, y);
+  switch (reduce) {
+    case Reduce::kProd:
+      return combine<T>(source, keys, y.numel(), formulas::Mul{}, y);
+    case Reduce::kAmax:
+      return combine<T>(source, keys, y.numel(), formulas::Maximum{}, y);
+    default:
+      return combine<T>(source, keys, y.numel(), formulas::Minimum{}, y);
+  }
+}
+
+template <typename T>
+void nonzero(const Tensor& x, Tensor& positions) {
+  const int64_t n = x.numel();
+  run_scan(NotZero<T>{x.data<T>(), positions.data<int64_t>()},
+           x.with_layout({{1, n, 1}, {n, 1, 1}, x.layout().offset}));
+}
+
 }  // namespace
 
 void register_scatter() {
@@ -38,25 +58,9 @@ void register_scatter() {
                                                   const Tensor& index, int dim, Tensor& y) {
     combine<WordOf<sizeof(T)>>(source, targets_of(index, dim, y), y.numel(), Last{}, y);
   });
-  set<kernels::scatter_reduce>(
-      TypeList<float, double, uint8_t, int32_t, int64_t>{},
-      []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Reduce reduce,
-                     Tensor& y) {
-        const Tensor keys = targets_of(index, dim, y);
-        switch (reduce) {
-          case Reduce::kProd:
-            return combine<T>(source, keys, y.numel(), formulas::Mul{}, y);
-          case Reduce::kAmax:
-            return combine<T>(source, keys, y.numel(), formulas::Maximum{}, y);
-          default:
-            return combine<T>(source, keys, y.numel(), formulas::Minimum{}, y);
-        }
-      });
-  set<kernels::nonzero>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& positions) {
-    const int64_t n = x.numel();
-    run_scan(NotZero<T>{x.data<T>(), positions.data<int64_t>()},
-             x.with_layout({{1, n, 1}, {n, 1, 1}, x.layout().offset}));
-  });
+  set<kernels::scatter_reduce>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
+                               []<typename T>(Type<T>, auto&... a) { scatter_reduce<T>(a...); });
+  set<kernels::nonzero>(kAllTypes, []<typename T>(Type<T>, auto&... a) { nonzero<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -105,9 +105,7 @@ struct Search {
 }  // namespace
 
 void register_sort() {
-  set<kernels::order>(kAllTypes,
-                      []<typename T>(Type<T>, const Tensor& x, int64_t k, bool descending,
-                                     Tensor& indices) { order<T>(x, k, descending, indices); });
+  set<kernels::order>(kAllTypes, []<typename T>(Type<T>, auto&... a) { order<T>(a...); });
   set<kernels::searchsorted>(
       kAllTypes,
       []<typename T>(Type<T>, const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {

@@ -261,6 +261,4 @@ void reduce(const R& r, const Tensor& x, const Tensor& y, Write write,
     reduce_rows(r, x.data<T>(), plan, centres, write);
 }
 
-void register_reduce_along();  // defined in reduce_along.cpp
-
 }  // namespace tapegrad::backends::cpu
