@@ -140,7 +140,7 @@ void masked_fill(const Tensor& x, const Tensor& mask, Number value, Tensor& y) {
   const T element = value.to<T>();
   Fill<W> fill;
   std::memcpy(&fill.bits, &element, sizeof(T));
-  map_types(Type<W>{}, TypeList<W, bool>{}, fill, y, x, mask);
+  map<W, W, bool>(fill, y, x, mask);
 }
 
 }  // namespace

@@ -135,8 +135,7 @@ struct Plus {
 template <typename T>
 void masked_fill(const Tensor& x, const Tensor& mask, Number value, Tensor& y) {
   using W = WordOf<sizeof(T)>;
-  map_types(Type<W>{}, TypeList<W, bool>{}, FillWhere<W>{std::bit_cast<W>(value.to<T>())}, y, x,
-            mask);
+  map<W, W, bool>(FillWhere<W>{std::bit_cast<W>(value.to<T>())}, y, x, mask);
 }
 
 }  // namespace

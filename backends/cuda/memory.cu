@@ -35,14 +35,14 @@ struct Convert {
 template <typename T>
 void fill(Tensor& y, T value) {
   using W = WordOf<sizeof(T)>;
-  map_types(Type<W>{}, TypeList<>{}, Constant<W>{std::bit_cast<W>(value)}, y);
+  map<W>(Constant<W>{std::bit_cast<W>(value)}, y);
 }
 
 /// Values that are only moved keep their bits.
 template <typename T>
 void copy(const Tensor& x, Tensor& y) {
   if (x.dtype() == y.dtype()) return map<WordOf<sizeof(T)>>(Same{}, y, x);
-  with_type(y.dtype(), [&]<typename To>(Type<To>) { map_to<To, T>(Convert<To>{}, y, x); });
+  with_type(y.dtype(), [&]<typename To>(Type<To>) { map<To, T>(Convert<To>{}, y, x); });
 }
 
 /// keys[i] = the offset of element i of a strided tensor.

@@ -114,8 +114,9 @@ void batch_norm_backward(const Images& images, const Tensor& mean, const Tensor&
     reduce(sums, x, of_channels(mean));
   if (!dx) return;
   const auto broadcast = [&](const Tensor& numbers) { return images.of_channels(numbers); };
-  map_types(Type<T>{}, TypeList<T, T, V, V, V, V>{}, InputGradient{}, dx, x, dy, broadcast(mean),
-            broadcast(scale_of<V>(weight, invstd)), broadcast(shift), broadcast(slope));
+  map<T, T, T, V, V, V, V>(InputGradient{}, dx, x, dy, broadcast(mean),
+                           broadcast(scale_of<V>(weight, invstd)), broadcast(shift),
+                           broadcast(slope));
 }
 
 }  // namespace
@@ -138,8 +139,8 @@ void register_norm() {
                      const Tensor& weight, const Tensor& bias, Tensor& y) {
         using V = Compute<T>;
         const Tensor shift = bias ? bias : Tensor::full(mean.shape(), 0.0, kDTypeOf<V>, x.device());
-        map_types(Type<T>{}, TypeList<T, V, V, V>{}, Normalize{}, y, x, of_channels(mean),
-                  of_channels(scale_of<V>(weight, invstd)), of_channels(shift));
+        map<T, T, V, V, V>(Normalize{}, y, x, of_channels(mean),
+                           of_channels(scale_of<V>(weight, invstd)), of_channels(shift));
       },
       {.takes_packed = true});
   set<kernels::batch_norm_at_once>(

@@ -10,22 +10,22 @@ namespace tapegrad::backends {
 template <typename Device>
 void register_activation_kernels() {
   using D = Elementwise<Device>;
-  D::template unary<kernels::sigmoid, formulas::Sigmoid>(kFloatTypes);
-  D::template unary<kernels::relu, formulas::Relu>(kFloatTypes);
-  D::template unary<kernels::gelu_erf, formulas::GeluErf>(kFloatTypes);
-  D::template unary<kernels::gelu_tanh, formulas::GeluTanh>(kFloatTypes);
-  D::template unary<kernels::silu, formulas::Silu>(kFloatTypes);
-  D::template unary<kernels::mish, formulas::Mish>(kFloatTypes);
-  D::template unary<kernels::hardsigmoid, formulas::Hardsigmoid>(kFloatTypes);
-  D::template unary<kernels::hardswish, formulas::Hardswish>(kFloatTypes);
+  D::template set<kernels::sigmoid, formulas::Sigmoid>(kFloatTypes);
+  D::template set<kernels::relu, formulas::Relu>(kFloatTypes);
+  D::template set<kernels::gelu_erf, formulas::GeluErf>(kFloatTypes);
+  D::template set<kernels::gelu_tanh, formulas::GeluTanh>(kFloatTypes);
+  D::template set<kernels::silu, formulas::Silu>(kFloatTypes);
+  D::template set<kernels::mish, formulas::Mish>(kFloatTypes);
+  D::template set<kernels::hardsigmoid, formulas::Hardsigmoid>(kFloatTypes);
+  D::template set<kernels::hardswish, formulas::Hardswish>(kFloatTypes);
 
-  D::template binary<kernels::sigmoid_backward, formulas::SigmoidBackward>(kFloatTypes);
-  D::template binary<kernels::relu_backward, formulas::ReluBackward>(kFloatTypes);
-  D::template binary<kernels::gelu_erf_backward, formulas::GeluErfBackward>(kFloatTypes);
-  D::template binary<kernels::gelu_tanh_backward, formulas::GeluTanhBackward>(kFloatTypes);
-  D::template binary<kernels::silu_backward, formulas::SiluBackward>(kFloatTypes);
-  D::template binary<kernels::mish_backward, formulas::MishBackward>(kFloatTypes);
-  D::template binary<kernels::hardswish_backward, formulas::HardswishBackward>(kFloatTypes);
+  D::template set<kernels::sigmoid_backward, formulas::SigmoidBackward>(kFloatTypes);
+  D::template set<kernels::relu_backward, formulas::ReluBackward>(kFloatTypes);
+  D::template set<kernels::gelu_erf_backward, formulas::GeluErfBackward>(kFloatTypes);
+  D::template set<kernels::gelu_tanh_backward, formulas::GeluTanhBackward>(kFloatTypes);
+  D::template set<kernels::silu_backward, formulas::SiluBackward>(kFloatTypes);
+  D::template set<kernels::mish_backward, formulas::MishBackward>(kFloatTypes);
+  D::template set<kernels::hardswish_backward, formulas::HardswishBackward>(kFloatTypes);
 
   Device::template set<kernels::leaky_relu>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double slope, Tensor& y) {

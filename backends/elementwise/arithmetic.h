@@ -12,23 +12,22 @@ void register_arithmetic_kernels() {
   using D = Elementwise<Device>;
   constexpr TypeList<int8_t, int16_t, int32_t, int64_t, uint8_t> kIntegers{};
   constexpr TypeList<int8_t, int16_t, int32_t, int64_t, uint8_t, bool> kBits{};
-  D::template arithmetic<kernels::xlogy, formulas::Xlogy>(kFloatTypes);
-  D::template arithmetic<kernels::logaddexp, formulas::LogAddExp>(kFloatTypes);
-  D::template arithmetic<kernels::hypot, formulas::Hypot>(kFloatTypes);
-  D::template arithmetic<kernels::remainder, formulas::Remainder>(kNumberTypes);
-  D::template arithmetic<kernels::floor_divide, formulas::FloorDivide>(kNumberTypes);
-  D::template binary<kernels::bitwise_and, formulas::BitwiseAnd>(kBits);
-  D::template binary<kernels::bitwise_or, formulas::BitwiseOr>(kBits);
-  D::template binary<kernels::bitwise_xor, formulas::BitwiseXor>(kBits);
-  D::template binary<kernels::bitwise_left_shift, formulas::LeftShift>(kIntegers);
-  D::template binary<kernels::bitwise_right_shift, formulas::RightShift>(kIntegers);
-  D::template binary<kernels::gcd, formulas::Gcd>(kIntegers);
+  D::template set_arithmetic<kernels::xlogy, formulas::Xlogy>(kFloatTypes);
+  D::template set_arithmetic<kernels::logaddexp, formulas::LogAddExp>(kFloatTypes);
+  D::template set_arithmetic<kernels::hypot, formulas::Hypot>(kFloatTypes);
+  D::template set_arithmetic<kernels::remainder, formulas::Remainder>(kNumberTypes);
+  D::template set_arithmetic<kernels::floor_divide, formulas::FloorDivide>(kNumberTypes);
+  D::template set<kernels::bitwise_and, formulas::BitwiseAnd>(kBits);
+  D::template set<kernels::bitwise_or, formulas::BitwiseOr>(kBits);
+  D::template set<kernels::bitwise_xor, formulas::BitwiseXor>(kBits);
+  D::template set<kernels::bitwise_left_shift, formulas::LeftShift>(kIntegers);
+  D::template set<kernels::bitwise_right_shift, formulas::RightShift>(kIntegers);
+  D::template set<kernels::gcd, formulas::Gcd>(kIntegers);
   Device::template set<kernels::lerp>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& start, const Tensor& end,
                                   const Tensor& weight, Tensor& y) {
         if (weight.dtype() != y.dtype())  // a float32 number with sixteen-bit floats
-          return Device::map_types(Type<T>{}, TypeList<T, T, Compute<T>>{}, formulas::Lerp{}, y,
-                                   start, end, weight);
+          return Device::template map<T, T, T, Compute<T>>(formulas::Lerp{}, y, start, end, weight);
         Device::template map<T>(formulas::Lerp{}, y, start, end, weight);
       });
 }

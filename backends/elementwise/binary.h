@@ -18,44 +18,40 @@ template <typename Device, auto& kKernel, typename Formula>
 void register_mirrored() {
   Device::template set<kKernel>(
       kAllTypes, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
-        Device::template map_to<bool, T>(Formula{}, y, b, a);
+        Device::template map<bool, T>(Formula{}, y, b, a);
       });
 }
 
 template <typename Device>
 void register_binary_kernels() {
   using D = Elementwise<Device>;
-  D::template arithmetic<kernels::add, formulas::Add>(kNumberTypes);
-  D::template arithmetic<kernels::sub, formulas::Sub>(kNumberTypes);
-  D::template arithmetic<kernels::mul, formulas::Mul>(kNumberTypes);
-  D::template arithmetic<kernels::div, formulas::Div>(kFloatTypes);
-  D::template arithmetic<kernels::pow, formulas::Pow>(kNumberTypes);
-  D::template binary<kernels::maximum, formulas::Maximum>(kNumberTypes);
-  D::template binary<kernels::minimum, formulas::Minimum>(kNumberTypes);
-  D::template arithmetic<kernels::atan2, formulas::Atan2>(kFloatTypes);
-  D::template arithmetic<kernels::fmod, formulas::Fmod>(kNumberTypes);
+  D::template set_arithmetic<kernels::add, formulas::Add>(kNumberTypes);
+  D::template set_arithmetic<kernels::sub, formulas::Sub>(kNumberTypes);
+  D::template set_arithmetic<kernels::mul, formulas::Mul>(kNumberTypes);
+  D::template set_arithmetic<kernels::div, formulas::Div>(kFloatTypes);
+  D::template set_arithmetic<kernels::pow, formulas::Pow>(kNumberTypes);
+  D::template set<kernels::maximum, formulas::Maximum>(kNumberTypes);
+  D::template set<kernels::minimum, formulas::Minimum>(kNumberTypes);
+  D::template set_arithmetic<kernels::atan2, formulas::Atan2>(kFloatTypes);
+  D::template set_arithmetic<kernels::fmod, formulas::Fmod>(kNumberTypes);
 
-  D::template binary_predicate<kernels::eq, formulas::Eq>(kAllTypes);
-  D::template binary_predicate<kernels::ne, formulas::Ne>(kAllTypes);
-  D::template binary_predicate<kernels::lt, formulas::Lt>(kAllTypes);
-  D::template binary_predicate<kernels::le, formulas::Le>(kAllTypes);
+  D::template set_predicate<kernels::eq, formulas::Eq>(kAllTypes);
+  D::template set_predicate<kernels::ne, formulas::Ne>(kAllTypes);
+  D::template set_predicate<kernels::lt, formulas::Lt>(kAllTypes);
+  D::template set_predicate<kernels::le, formulas::Le>(kAllTypes);
   register_mirrored<Device, kernels::gt, formulas::Lt>();
   register_mirrored<Device, kernels::ge, formulas::Le>();
 
-  D::template binary<kernels::logical_and, formulas::LogicalAnd>(TypeList<bool>{});
-  D::template binary<kernels::logical_or, formulas::LogicalOr>(TypeList<bool>{});
+  D::template set<kernels::logical_and, formulas::LogicalAnd>(TypeList<bool>{});
+  D::template set<kernels::logical_or, formulas::LogicalOr>(TypeList<bool>{});
+  D::template set<kernels::larger_gradient, formulas::LargerGradient>(kFloatTypes);
 
-  Device::template set<kernels::larger_gradient>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& dy, const Tensor& a, const Tensor& b, Tensor& dx) {
-        Device::template map<T>(formulas::LargerGradient{}, dx, dy, a, b);
+  Device::template set<kernels::where>(
+      kAllTypes, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, const Tensor& condition,
+                                Tensor& y) {
+        using W = WordOf<sizeof(T)>;
+        Device::template map<W, W, W, bool>(formulas::Select{}, y, a, b, condition);
       });
-  Device::template set<kernels::where>(kAllTypes, []<typename T>(
-                                                      Type<T>, const Tensor& a, const Tensor& b,
-                                                      const Tensor& condition, Tensor& y) {
-    using W = WordOf<sizeof(T)>;
-    Device::map_types(Type<W>{}, TypeList<W, W, bool>{}, formulas::Select{}, y, a, b, condition);
-  });
 }
 
 }  // namespace tapegrad::backends

@@ -4,37 +4,51 @@
 // A Device has these static members:
 //
 //   set<kernels::exp>(types, function)           fills the kernel's slots
-//   map<T>(formula, y, inputs...)                y = formula(inputs...), all of type T
-//   map_to<To, From>(formula, y, inputs...)      inputs of type From, y of type To
-//   map_types(Type<To>{}, TypeList<From...>{}, formula, y, inputs...)
+//   map<To, From...>(formula, y, inputs...)      y = formula(inputs...)
 //
+// y is of type To. From is one type for each input, one type for all of them, or empty if it is To.
 // Inputs broadcast to y's shape; y may alias an input.
 #pragma once
+
+#include <tuple>
+#include <type_traits>
 
 #include "core/dispatch/dispatcher.h"
 
 namespace tapegrad::backends {
 
-template <typename Device>
-struct Elementwise {
-  template <auto& kKernel, typename Formula, typename Types>
-  static void unary(Types types) {
-    Device::template set<kKernel>(types, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-      Device::template map<T>(Formula{}, y, x);
-    });
+/// The input types of map<To, From...>() with kInputs inputs, as a TypeList.
+template <size_t kInputs, typename To, typename... From>
+constexpr auto map_inputs() {
+  if constexpr (sizeof...(From) == kInputs) {
+    return TypeList<From...>();
+  } else {
+    static_assert(sizeof...(From) <= 1);
+    return []<size_t... I>(std::index_sequence<I...>) {
+      return TypeList<std::tuple_element_t<I * 0, std::tuple<From..., To>>...>();
+    }
+    (std::make_index_sequence<kInputs>());
   }
+}
+
+template <typename Device>
+class Elementwise {
+ public:
+  /// y = Formula()(inputs...), all of one type.
   template <auto& kKernel, typename Formula, typename Types>
-  static void binary(Types types) {
-    Device::template set<kKernel>(
-        types, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
-          Device::template map<T>(Formula{}, y, a, b);
-        });
+  static void set(Types types) {
+    Device::template set<kKernel>(types, Run<Formula, false>());
+  }
+  /// y = Formula()(inputs...), where y is bool.
+  template <auto& kKernel, typename Formula, typename Types>
+  static void set_predicate(Types types) {
+    Device::template set<kKernel>(types, Run<Formula, true>());
   }
   /// Registers an arithmetic kernel. If y is sixteen-bit, one operand may be a float32 number,
   /// which is not rounded first. The first operand selects the kernel, so the float32 kernel
   /// handles a number as first operand.
   template <auto& kKernel, typename Formula, typename Types>
-  static void arithmetic(Types types) {
+  static void set_arithmetic(Types types) {
     Device::template set<kKernel>(
         types, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
           if constexpr (std::is_same_v<T, float>) {
@@ -48,25 +62,29 @@ struct Elementwise {
           Device::template map<T>(Formula{}, y, a, b);
         });
   }
-  /// y is bool.
-  template <auto& kKernel, typename Formula, typename Types>
-  static void unary_predicate(Types types) {
-    Device::template set<kKernel>(types, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-      Device::template map_to<bool, T>(Formula{}, y, x);
-    });
-  }
-  template <auto& kKernel, typename Formula, typename Types>
-  static void binary_predicate(Types types) {
-    Device::template set<kKernel>(
-        types, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
-          Device::template map_to<bool, T>(Formula{}, y, a, b);
-        });
-  }
 
  private:
+  template <typename Formula, bool kPredicate>
+  struct Run {
+    template <typename T>
+    using To = std::conditional_t<kPredicate, bool, T>;
+
+    template <typename T>
+    void operator()(Type<T>, const Tensor& a, Tensor& y) const {
+      Device::template map<To<T>, T>(Formula(), y, a);
+    }
+    template <typename T>
+    void operator()(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) const {
+      Device::template map<To<T>, T>(Formula(), y, a, b);
+    }
+    template <typename T>
+    void operator()(Type<T>, const Tensor& a, const Tensor& b, const Tensor& c, Tensor& y) const {
+      Device::template map<To<T>, T>(Formula(), y, a, b, c);
+    }
+  };
   template <typename Formula, typename To, typename A, typename B>
   [[gnu::noinline]] static void mixed(const Tensor& a, const Tensor& b, Tensor& y) {
-    Device::map_types(Type<To>{}, TypeList<A, B>{}, Formula{}, y, a, b);
+    Device::template map<To, A, B>(Formula{}, y, a, b);
   }
 };
 

@@ -10,19 +10,19 @@ namespace tapegrad::backends {
 template <typename Device>
 void register_special_kernels() {
   using D = Elementwise<Device>;
-  D::template unary<kernels::sinh, formulas::InDouble<::sinh>>(kFloatTypes);
-  D::template unary<kernels::cosh, formulas::InDouble<::cosh>>(kFloatTypes);
-  D::template unary<kernels::asin, formulas::InDouble<::asin>>(kFloatTypes);
-  D::template unary<kernels::acos, formulas::InDouble<::acos>>(kFloatTypes);
-  D::template unary<kernels::atan, formulas::InDouble<::atan>>(kFloatTypes);
-  D::template unary<kernels::asinh, formulas::InDouble<::asinh>>(kFloatTypes);
-  D::template unary<kernels::acosh, formulas::InDouble<::acosh>>(kFloatTypes);
-  D::template unary<kernels::atanh, formulas::InDouble<::atanh>>(kFloatTypes);
-  D::template unary<kernels::erfc, formulas::InDouble<::erfc>>(kFloatTypes);
-  D::template unary<kernels::erfinv, formulas::InDouble<formulas::special::erfinv>>(kFloatTypes);
-  D::template unary<kernels::lgamma, formulas::InDouble<formulas::special::log_gamma>>(kFloatTypes);
-  D::template unary<kernels::digamma, formulas::InDouble<formulas::special::digamma>>(kFloatTypes);
-  D::template unary<kernels::sinc, formulas::InDouble<formulas::special::sinc>>(kFloatTypes);
+  D::template set<kernels::sinh, formulas::InDouble<::sinh>>(kFloatTypes);
+  D::template set<kernels::cosh, formulas::InDouble<::cosh>>(kFloatTypes);
+  D::template set<kernels::asin, formulas::InDouble<::asin>>(kFloatTypes);
+  D::template set<kernels::acos, formulas::InDouble<::acos>>(kFloatTypes);
+  D::template set<kernels::atan, formulas::InDouble<::atan>>(kFloatTypes);
+  D::template set<kernels::asinh, formulas::InDouble<::asinh>>(kFloatTypes);
+  D::template set<kernels::acosh, formulas::InDouble<::acosh>>(kFloatTypes);
+  D::template set<kernels::atanh, formulas::InDouble<::atanh>>(kFloatTypes);
+  D::template set<kernels::erfc, formulas::InDouble<::erfc>>(kFloatTypes);
+  D::template set<kernels::erfinv, formulas::InDouble<formulas::special::erfinv>>(kFloatTypes);
+  D::template set<kernels::lgamma, formulas::InDouble<formulas::special::log_gamma>>(kFloatTypes);
+  D::template set<kernels::digamma, formulas::InDouble<formulas::special::digamma>>(kFloatTypes);
+  D::template set<kernels::sinc, formulas::InDouble<formulas::special::sinc>>(kFloatTypes);
 
   Device::template set<kernels::polygamma>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, int64_t n, Tensor& y) {

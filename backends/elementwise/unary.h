@@ -10,31 +10,31 @@ namespace tapegrad::backends {
 template <typename Device>
 void register_unary_kernels() {
   using D = Elementwise<Device>;
-  D::template unary<kernels::neg, formulas::Neg>(kNumberTypes);
-  D::template unary<kernels::abs, formulas::Abs>(kNumberTypes);
-  D::template unary<kernels::sign, formulas::Sign>(kNumberTypes);
-  D::template unary<kernels::square, formulas::Square>(kNumberTypes);
-  D::template unary<kernels::step, formulas::Step>(kNumberTypes);
-  D::template unary<kernels::exp, formulas::Exp>(kFloatTypes);
-  D::template unary<kernels::expm1, formulas::Expm1>(kFloatTypes);
-  D::template unary<kernels::log, formulas::Log>(kFloatTypes);
-  D::template unary<kernels::log1p, formulas::Log1p>(kFloatTypes);
-  D::template unary<kernels::log2, formulas::Log2>(kFloatTypes);
-  D::template unary<kernels::sqrt, formulas::Sqrt>(kFloatTypes);
-  D::template unary<kernels::rsqrt, formulas::Rsqrt>(kFloatTypes);
-  D::template unary<kernels::reciprocal, formulas::Reciprocal>(kFloatTypes);
-  D::template unary<kernels::sin, formulas::Sin>(kFloatTypes);
-  D::template unary<kernels::cos, formulas::Cos>(kFloatTypes);
-  D::template unary<kernels::tan, formulas::Tan>(kFloatTypes);
-  D::template unary<kernels::tanh, formulas::Tanh>(kFloatTypes);
-  D::template unary<kernels::erf, formulas::Erf>(kFloatTypes);
-  D::template unary<kernels::floor, formulas::Floor>(kFloatTypes);
-  D::template unary<kernels::ceil, formulas::Ceil>(kFloatTypes);
-  D::template unary<kernels::round, formulas::Round>(kFloatTypes);
-  D::template unary<kernels::trunc, formulas::Trunc>(kFloatTypes);
-  D::template unary_predicate<kernels::isnan, formulas::IsNan>(kAllTypes);
-  D::template unary_predicate<kernels::isfinite, formulas::IsFinite>(kAllTypes);
-  D::template binary<kernels::tanh_backward, formulas::TanhBackward>(kFloatTypes);
+  D::template set<kernels::neg, formulas::Neg>(kNumberTypes);
+  D::template set<kernels::abs, formulas::Abs>(kNumberTypes);
+  D::template set<kernels::sign, formulas::Sign>(kNumberTypes);
+  D::template set<kernels::square, formulas::Square>(kNumberTypes);
+  D::template set<kernels::step, formulas::Step>(kNumberTypes);
+  D::template set<kernels::exp, formulas::Exp>(kFloatTypes);
+  D::template set<kernels::expm1, formulas::Expm1>(kFloatTypes);
+  D::template set<kernels::log, formulas::Log>(kFloatTypes);
+  D::template set<kernels::log1p, formulas::Log1p>(kFloatTypes);
+  D::template set<kernels::log2, formulas::Log2>(kFloatTypes);
+  D::template set<kernels::sqrt, formulas::Sqrt>(kFloatTypes);
+  D::template set<kernels::rsqrt, formulas::Rsqrt>(kFloatTypes);
+  D::template set<kernels::reciprocal, formulas::Reciprocal>(kFloatTypes);
+  D::template set<kernels::sin, formulas::Sin>(kFloatTypes);
+  D::template set<kernels::cos, formulas::Cos>(kFloatTypes);
+  D::template set<kernels::tan, formulas::Tan>(kFloatTypes);
+  D::template set<kernels::tanh, formulas::Tanh>(kFloatTypes);
+  D::template set<kernels::erf, formulas::Erf>(kFloatTypes);
+  D::template set<kernels::floor, formulas::Floor>(kFloatTypes);
+  D::template set<kernels::ceil, formulas::Ceil>(kFloatTypes);
+  D::template set<kernels::round, formulas::Round>(kFloatTypes);
+  D::template set<kernels::trunc, formulas::Trunc>(kFloatTypes);
+  D::template set_predicate<kernels::isnan, formulas::IsNan>(kAllTypes);
+  D::template set_predicate<kernels::isfinite, formulas::IsFinite>(kAllTypes);
+  D::template set<kernels::tanh_backward, formulas::TanhBackward>(kFloatTypes);
 
   Device::template set<kernels::clamp>(
       kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Number min, Number max, Tensor& y) {

@@ -1,9 +1,6 @@
 // Elementwise loops: apply a formula of backends/formulas.h to tensors that broadcast.
 //
-//   set_kernel(kernels::leaky_relu, DeviceType::kCpu, kFloatTypes,
-//              []<typename T>(Type<T>, const Tensor& x, double slope, Tensor& y) {
-//                map<T>(formulas::LeakyRelu{slope}, y, x);
-//              });
+//   map<T>(formulas::LeakyRelu{slope}, y, x);
 //
 // backends/elementwise/ registers most elementwise kernels.
 //
@@ -23,7 +20,7 @@
 #include <span>
 
 #include "backends/cpu/tools/simd.h"
-#include "core/dispatch/dispatcher.h"
+#include "backends/elementwise/elementwise.h"
 
 namespace tapegrad::backends::cpu {
 
@@ -90,39 +87,29 @@ void evaluate(const F& f, To* y, int64_t count, const From* x, const More*... mo
 
 }  // namespace detail
 
-/// y = f(inputs...) elementwise; each input has its own type.
+/// y = f(inputs...) elementwise.
+///
+///   map<T>(f, y, a, b)            all of type T
+///   map<bool, T>(f, y, a, b)      inputs of type T
+///   map<T, T, bool>(f, y, a, b)   inputs of types T and bool
 template <typename To, typename... From, typename F, std::same_as<Tensor>... Inputs>
-void map_types(Type<To>, TypeList<From...>, const F& f, Tensor& y, const Inputs&... inputs) {
-  static_assert(sizeof...(From) == sizeof...(Inputs));
-  const int64_t count = y.numel();
-  if (y.is_contiguous() && count < 2 * kMapBlock &&
-      ((inputs.is_contiguous() && inputs.numel() == count) && ...)) [[likely]]
-    return detail::evaluate<false>(f, y.data<To>(), count, inputs.template data<const From>()...);
-  const std::array<const Tensor*, sizeof...(Inputs)> pointers{&inputs...};
-  detail::map_pieces(
-      [](const void* formula, std::byte* y, int64_t count, const std::byte* const* inputs) {
-        [&]<size_t... I>(std::index_sequence<I...>) {
-          detail::evaluate<true>(*static_cast<const F*>(formula), reinterpret_cast<To*>(y), count,
-                                 reinterpret_cast<const From*>(inputs[I])...);
-        }
-        (std::index_sequence_for<Inputs...>());
-      },
-      &f, y, pointers);
-}
-
-/// map_types() with inputs of type From and y of type To.
-template <typename To, typename From, typename F, std::same_as<Tensor>... Inputs>
-void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
-  [&]<size_t... I>(std::index_sequence<I...>) {
-    map_types(Type<To>{}, TypeList<std::enable_if_t<(I >= 0), From>...>{}, f, y, inputs...);
-  }
-  (std::index_sequence_for<Inputs...>());
-}
-
-/// map_types() with one type T.
-template <typename T, typename F, std::same_as<Tensor>... Inputs>
 void map(const F& f, Tensor& y, const Inputs&... inputs) {
-  map_to<T, T>(f, y, inputs...);
+  [&]<typename... X>(TypeList<X...>) {
+    const int64_t count = y.numel();
+    if (y.is_contiguous() && count < 2 * kMapBlock &&
+        ((inputs.is_contiguous() && inputs.numel() == count) && ...)) [[likely]]
+      return detail::evaluate<false>(f, y.data<To>(), count, inputs.template data<const X>()...);
+    const detail::Evaluate evaluate = [](const void* formula, std::byte* y, int64_t count,
+                                         const std::byte* const* inputs) {
+      [&]<size_t... I>(std::index_sequence<I...>) {
+        detail::evaluate<true>(*static_cast<const F*>(formula), reinterpret_cast<To*>(y), count,
+                               reinterpret_cast<const X*>(inputs[I])...);
+      }
+      (std::index_sequence_for<X...>());
+    };
+    const std::array<const Tensor*, sizeof...(X)> pointers{&inputs...};
+    detail::map_pieces(evaluate, &f, y, pointers);
+  }(map_inputs<sizeof...(Inputs), To, From...>());
 }
 
 /// The CPU as a Device of backends/elementwise/elementwise.h.
@@ -131,18 +118,9 @@ struct Cpu {
   static void set(Types types, F function) {
     set_kernel(kKernel, DeviceType::kCpu, types, function, {.takes_packed = true});
   }
-  template <typename T, typename F, std::same_as<Tensor>... Inputs>
+  template <typename... Types, typename F, std::same_as<Tensor>... Inputs>
   static void map(const F& f, Tensor& y, const Inputs&... inputs) {
-    cpu::map<T>(f, y, inputs...);
-  }
-  template <typename To, typename From, typename F, std::same_as<Tensor>... Inputs>
-  static void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
-    cpu::map_to<To, From>(f, y, inputs...);
-  }
-  template <typename To, typename... From, typename F, std::same_as<Tensor>... Inputs>
-  static void map_types(Type<To> to, TypeList<From...> from, const F& f, Tensor& y,
-                        const Inputs&... inputs) {
-    cpu::map_types(to, from, f, y, inputs...);
+    cpu::map<Types...>(f, y, inputs...);
   }
 };
 

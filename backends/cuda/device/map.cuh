@@ -11,6 +11,7 @@
 #include "backends/cuda/device/launch.cuh"
 #include "backends/cuda/device/numeric.cuh"
 #include "backends/cuda/layout/operands.h"
+#include "backends/elementwise/elementwise.h"
 
 namespace tapegrad::backends::cuda {
 
@@ -50,33 +51,23 @@ __global__ void __launch_bounds__(kThreads) map_kernel(F f, Operands<1 + sizeof.
   map_items<F, To, From...>(f, o, std::index_sequence_for<From...>{});
 }
 
-/// y = f(inputs...) elementwise; each input has its own type.
+/// y = f(inputs...) elementwise.
+///
+///   map<T>(f, y, a, b)            all of type T
+///   map<bool, T>(f, y, a, b)      inputs of type T
+///   map<T, T, bool>(f, y, a, b)   inputs of types T and bool
 template <typename To, typename... From, typename F, std::same_as<Tensor>... Inputs>
-void map_types(Type<To>, TypeList<From...>, const F& f, Tensor& y, const Inputs&... inputs) {
-  static_assert(sizeof...(From) == sizeof...(Inputs));
-  constexpr size_t kOperands = 1 + sizeof...(Inputs);
-  constexpr int kPack = pack_size<To, From...>();
-  for_each_piece<kOperands>({&y, &inputs...}, {sizeof(To), sizeof(From)...}, kPack, &f,
-                            [](const void* formula, const Operands<kOperands>& o, const Tensor& y) {
-                              launch(threads_for(o.count, y, o.packed ? kPack : 1),
-                                     &map_kernel<F, To, From...>, *static_cast<const F*>(formula),
-                                     o);
-                            });
-}
-
-/// map_types() with inputs of type From and y of type To.
-template <typename To, typename From, typename F, std::same_as<Tensor>... Inputs>
-void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
-  [&]<size_t... I>(std::index_sequence<I...>) {
-    map_types(Type<To>{}, TypeList<std::enable_if_t<(I >= 0), From>...>{}, f, y, inputs...);
-  }
-  (std::index_sequence_for<Inputs...>());
-}
-
-/// map_types() with one type T.
-template <typename T, typename F, std::same_as<Tensor>... Inputs>
 void map(const F& f, Tensor& y, const Inputs&... inputs) {
-  map_to<T, T>(f, y, inputs...);
+  constexpr size_t kOperands = 1 + sizeof...(Inputs);
+  [&]<typename... X>(TypeList<X...>) {
+    constexpr int kPack = pack_size<To, X...>();
+    for_each_piece<kOperands>(
+        {&y, &inputs...}, {sizeof(To), sizeof(X)...}, kPack, &f,
+        [](const void* formula, const Operands<kOperands>& o, const Tensor& y) {
+          launch(threads_for(o.count, y, o.packed ? kPack : 1), &map_kernel<F, To, X...>,
+                 *static_cast<const F*>(formula), o);
+        });
+  }(map_inputs<sizeof...(Inputs), To, From...>());
 }
 
 /// CUDA as a Device of backends/elementwise/elementwise.h.
@@ -85,18 +76,9 @@ struct Cuda {
   static void set(Types types, F function) {
     cuda::set<kKernel>(types, function, {.takes_packed = true});
   }
-  template <typename T, typename F, std::same_as<Tensor>... Inputs>
+  template <typename... Types, typename F, std::same_as<Tensor>... Inputs>
   static void map(const F& f, Tensor& y, const Inputs&... inputs) {
-    cuda::map<T>(f, y, inputs...);
-  }
-  template <typename To, typename From, typename F, std::same_as<Tensor>... Inputs>
-  static void map_to(const F& f, Tensor& y, const Inputs&... inputs) {
-    cuda::map_to<To, From>(f, y, inputs...);
-  }
-  template <typename To, typename... From, typename F, std::same_as<Tensor>... Inputs>
-  static void map_types(Type<To> to, TypeList<From...> from, const F& f, Tensor& y,
-                        const Inputs&... inputs) {
-    cuda::map_types(to, from, f, y, inputs...);
+    cuda::map<Types...>(f, y, inputs...);
   }
 };
 
