@@ -15,20 +15,20 @@ namespace {
 constexpr int kMaxCalls = 30'000;
 
 /// Shape and dtype of a guessed input; nullopt stands for the dtype that is probed.
-struct Operand {
+struct ProbeInput {
   Shape shape;
   std::optional<DType> fixed = {};
 };
 
 struct Guess {
-  std::vector<std::optional<Operand>> inputs;  // a list gets two elements
+  std::vector<std::optional<ProbeInput>> inputs;  // a list gets two elements
   Attributes attributes;
   bool only_ones = false;
 };
 
 /// A tensor with 2 on the diagonal and 1 elsewhere: invertible, positive definite, and a valid
 /// index into a dimension of size 3.
-Variable make_operand(const Operand& operand, DType asked, const Guess& guess, Device device) {
+Variable make_operand(const ProbeInput& operand, DType asked, const Guess& guess, Device device) {
   std::vector<double> values(size_t(numel(operand.shape)), 1.0);
   for (size_t i = 0; i < values.size() && !guess.only_ones; ++i)
     if (i / 3 % 3 == i % 3) values[i] = 2;
@@ -73,8 +73,8 @@ bool search(const std::vector<std::vector<std::function<void()>>>& places,
   return false;
 }
 
-std::vector<Operand> operands() {
-  std::vector<Operand> all;
+std::vector<ProbeInput> operands() {
+  std::vector<ProbeInput> all;
   for (std::optional<DType> fixed :
        {std::optional<DType>(), std::optional(i64), std::optional(boolean)})
     for (const Shape& shape :
@@ -125,7 +125,7 @@ std::optional<Guess> find_guess(const OpInfo& op, DType asked, Device device, in
     if (op.inputs[i].optional && (effort == 0 || optional_given)) continue;
     optional_given = op.inputs[i].optional;
     places.emplace_back();
-    for (const Operand& operand : operands())
+    for (const ProbeInput& operand : operands())
       places.back().push_back([&, i, operand] {
         guess.inputs[i] = operand;
         for (size_t k = i + 1; op.inputs[i].optional && k < op.inputs.size(); ++k)

@@ -25,7 +25,7 @@ void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y
     for (int64_t j = 0; j < p.out_width; ++j, ++y) {
       const int64_t top = i * o.stride->height - o.padding.height;
       const int64_t left = j * o.stride->width - o.padding.width;
-      Maximum<Wide> best{-std::numeric_limits<Wide>::infinity(), -1};
+      WindowMaximum<Wide> best{-std::numeric_limits<Wide>::infinity(), -1};
       for (int64_t u = 0; u < o.kernel_size.height; ++u)
         for (int64_t v = 0; v < o.kernel_size.width; ++v) {
           const int64_t row = top + u * o.dilation.height, column = left + v * o.dilation.width;
@@ -75,7 +75,7 @@ void max_pool_spans(const T* x, int64_t width, const std::vector<Span>& rows,
   for (const Span& row : rows)
     for (const Span& column : columns) {
       const int32_t first = int32_t(row.begin * width + column.begin);
-      Maximum<Wide> best{Wide(x[first]), first};
+      WindowMaximum<Wide> best{Wide(x[first]), first};
       for (int64_t i = row.begin; i < row.end; ++i)
         for (int64_t j = column.begin; j < column.end; ++j) {
           const int32_t at = int32_t(i * width + j);

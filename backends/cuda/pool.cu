@@ -52,7 +52,7 @@ TG_HD inline Span adaptive_span(int64_t i, int64_t number, int64_t size) {
 /// Running maximum of a window. NaN counts as larger than all numbers; the first of equal elements
 /// is kept.
 template <typename V>
-struct Maximum {
+struct WindowMaximum {
   V value;
   int32_t index = -1;
   __device__ void take(V other, int64_t at) {
@@ -75,7 +75,7 @@ struct MaxPool {
     const Place to(i, p.out, p.together);
     const int64_t column = to.element % p.out.width, row = to.element / p.out.width;
     const T* plane = x + to.first(p.in, p.together);
-    Maximum<Compute<T>> best{-std::numeric_limits<Compute<T>>::infinity()};
+    WindowMaximum<Compute<T>> best{-std::numeric_limits<Compute<T>>::infinity()};
     if (adaptive) {
       const Span rows = adaptive_span(row, p.out.height, p.in.height);
       const Span columns = adaptive_span(column, p.out.width, p.in.width);
@@ -95,7 +95,7 @@ struct MaxPool {
     y[i] = narrow<T>(best.value);
     if (indices != nullptr) indices[i] = best.index;
   }
-  __device__ void take(Maximum<Compute<T>>& best, const T* plane, int64_t at) const {
+  __device__ void take(WindowMaximum<Compute<T>>& best, const T* plane, int64_t at) const {
     best.take(widen(plane[at * p.together]), at);
   }
 };

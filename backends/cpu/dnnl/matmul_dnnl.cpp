@@ -82,9 +82,9 @@ void run(const Problem& problem, const void* a, const void* b, const void* bias,
 
 /// An operand for the primitive: the matrix itself, or a copy rounded to bfloat16 without gaps
 /// between rows (or columns, if columns are contiguous).
-class Operand {
+class MatrixOperand {
  public:
-  Operand(const Matrix<float>& x, int64_t rows, int64_t columns, bool rounded)
+  MatrixOperand(const Matrix<float>& x, int64_t rows, int64_t columns, bool rounded)
       : data_(x.data), row_(x.row), column_(x.column) {
     if (!rounded) return;
     const bool by_columns = x.column != 1;
@@ -122,7 +122,7 @@ bool suits_bfloat16(int64_t m, int64_t n, int64_t k) {
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a0, Matrix<float> b0,
                    const float* bias, float* c, bool rounded) {
   with_dnnl("matmul", [&] {
-    const Operand a(a0, m, k, rounded), b(b0, k, n, rounded);
+    const MatrixOperand a(a0, m, k, rounded), b(b0, k, n, rounded);
     run({m, n, k, a.row(), a.column(), b.row(), b.column(), omp_get_max_threads(), bias != nullptr,
          rounded ? Numbers::kRounded : Numbers::kFloat},
         a.data(), b.data(), bias, c);

@@ -21,7 +21,7 @@ inline Planes planes_of(const Shape& x, const Shape& y) {
 /// Running maximum of a window. NaN counts as larger than all numbers; the first of equal elements
 /// is kept.
 template <typename T>
-struct Maximum {
+struct WindowMaximum {
   T value;
   int32_t index;
 
@@ -47,7 +47,7 @@ void max_pool_row(const T* x, int32_t first, int32_t width, int64_t count, T* y,
   const T *upper = x + first, *lower = upper + width;
   for (int64_t j = 0; j < count; ++j) {
     const int32_t at = first + 2 * int32_t(j);
-    Maximum<Wide> best{Wide(upper[2 * j]), at};
+    WindowMaximum<Wide> best{Wide(upper[2 * j]), at};
     best.take(Wide(upper[2 * j + 1]), at + 1);
     best.take(Wide(lower[2 * j]), at + width);
     best.take(Wide(lower[2 * j + 1]), at + width + 1);

@@ -104,7 +104,7 @@ void scatter(const std::byte* from, std::byte* to, int64_t element, const int64_
 namespace {
 
 /// One operand of map_pieces().
-struct Operand {
+struct MapOperand {
   std::byte* data;
   int64_t element;  // element size in bytes
   bool linear;      // contiguous in y's row-major order
@@ -203,7 +203,7 @@ class Pieces {
   void run_piece(int64_t first, int64_t count, std::byte (*buffers)[kGathered * 8]) const {
     const std::byte* inputs[detail::kMaxInputs];
     for (int i = 1; i < operands_; ++i) inputs[i - 1] = read(i, first, count, buffers);
-    const Operand& y = operand_[0];
+    const MapOperand& y = operand_[0];
     if (y.linear) return evaluate_(formula_, y.data + first * y.element, count, inputs);
     evaluate_(formula_, buffers[0], count, inputs);
     scatter(buffers[0], y.data, y.element, joint_.sizes.data(), joint_.strides[0].data(),
@@ -212,7 +212,7 @@ class Pieces {
 
   const std::byte* read(int i, int64_t first, int64_t count,
                         std::byte (*buffers)[kGathered * 8]) const {
-    const Operand& x = operand_[i];
+    const MapOperand& x = operand_[i];
     if (x.linear) return x.data + first * x.element;
     if (x.single) return buffers[i];
     const int64_t* strides = joint_.strides[i].data();
@@ -233,7 +233,7 @@ class Pieces {
   int64_t count_;
   int64_t row_ = 1;  // elements along the innermost dimension
   int operands_;
-  std::array<Operand, kMaxOperands> operand_;
+  std::array<MapOperand, kMaxOperands> operand_;
   Joint joint_;
   std::optional<Packing> packing_;                       // of all operands and y
   std::array<Ref<Storage>, detail::kMaxInputs> packed_;  // keeps the packed operands alive

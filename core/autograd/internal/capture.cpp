@@ -58,7 +58,7 @@ void Capture::finish() {
   settle();
   if (!recording_) return;  // recording ended early, for lack of memory
   for (Gradient& gradient : gradients_) gradient.result = leaf_of(gradient.leaf).gradient();
-  for (Operand& operand : operands_) {
+  for (CapturedOperand& operand : operands_) {
     operand.is_written = operand.tensor.storage().version() != operand.version;
     if (operand.tensor.storage().has_one_owner())
       return give_up(text_of("the step reads a tensor of shape ", operand.tensor.shape(),
@@ -99,7 +99,7 @@ bool Capture::is_current() const {
   for (const Gradient& gradient : gradients_)
     if (!gradient.into && !gradient.cleared && leaf_of(gradient.leaf).gradient().defined())
       return false;
-  return std::none_of(operands_.begin(), operands_.end(), [](const Operand& operand) {
+  return std::none_of(operands_.begin(), operands_.end(), [](const CapturedOperand& operand) {
     return operand.tensor.storage().has_one_owner();
   });
 }
@@ -180,7 +180,7 @@ void Capture::on_clear(Leaf& leaf) {
 
 void Capture::on_operand(const Tensor& x) {
   if (!recording_ || !x || x.device().type == DeviceType::kCpu || is_own(x)) return;
-  for (const Operand& known : operands_)
+  for (const CapturedOperand& known : operands_)
     if (known.tensor.shares_storage(x)) return;
   operands_.push_back({x, x.storage().version()});
 }
@@ -223,7 +223,7 @@ void Capture::replay() {
         (now.defined() && !now.is_same(gradient.result)))
       leaf.set_gradient(gradient.result);
   }
-  for (const Operand& operand : operands_)
+  for (const CapturedOperand& operand : operands_)
     if (operand.is_written) operand.tensor.storage().bump_version();
 }
 

@@ -106,7 +106,7 @@ class Capture : public StepObserver {
     Variable result;  // the gradient of the leaf after a run
     bool cleared;     // whether it was cleared before the first addition
   };
-  struct Operand {
+  struct CapturedOperand {
     Tensor tensor;
     uint32_t version;
     bool is_written = false;
@@ -126,7 +126,7 @@ class Capture : public StepObserver {
   std::vector<Draws> draws_;
   std::vector<Part> parts_;
   std::vector<Gradient> gradients_;
-  std::vector<Operand> operands_;  // of memory that was there before
+  std::vector<CapturedOperand> operands_;  // of memory that was there before
 };
 
 }  // namespace tapegrad
