@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/tape/variable.h"
+#include "ops/activation_composed.h"
 #include "ops/unary.h"
 
 namespace tapegrad {
@@ -36,24 +37,6 @@ Variable logsigmoid(const Variable& x, Where where = Where::current());
 /// min_val <= max_val.
 Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0,
                   Where where = Where::current());
-
-// Composed ops, defined in ops/activation_composed.cpp.
-
-/// x where x > 0, else weight * x. weight has one element, or one for each channel (dimension 1).
-Variable prelu(const Variable& x, const Variable& weight, Where where = Where::current());
-/// x where x > 0, else alpha * (exp(x / alpha) - 1). ArgumentError for alpha = 0.
-Variable celu(const Variable& x, double alpha = 1.0, Where where = Where::current());
-/// x where x > threshold, else value; NaN stays.
-Variable threshold(const Variable& x, double threshold, double value,
-                   Where where = Where::current());
-/// x brought nearer to 0 by lambd, 0 within it. ArgumentError for a negative lambd.
-Variable softshrink(const Variable& x, double lambd = 0.5, Where where = Where::current());
-/// x where |x| > lambd, else 0.
-Variable hardshrink(const Variable& x, double lambd = 0.5, Where where = Where::current());
-Variable tanhshrink(const Variable& x, Where where = Where::current());  // x - tanh(x)
-Variable softsign(const Variable& x, Where where = Where::current());    // x / (1 + |x|)
-/// a * sigmoid(b) for the two halves of x along dim. ShapeError when its size is odd.
-Variable glu(const Variable& x, int dim = -1, Where where = Where::current());
 
 /// In-place variants.
 Variable& relu_(Variable& x, Where where = Where::current());

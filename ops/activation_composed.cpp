@@ -1,8 +1,8 @@
-// Composed activations of ops/activation.h.
+#include "ops/activation_composed.h"
+
 #include "core/base/error.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
-#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/unary.h"

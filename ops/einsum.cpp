@@ -1,5 +1,6 @@
-// einsum of ops/products.h: parses the equation, reduces every operand to distinct labels, and
-// contracts operands in pairs.
+// Parses the equation, reduces every operand to distinct labels, and contracts operands in pairs.
+#include "ops/einsum.h"
+
 #include <algorithm>
 #include <bit>
 #include <cctype>
@@ -10,7 +11,6 @@
 #include "ops/binary.h"
 #include "ops/diagonal.h"
 #include "ops/matmul.h"
-#include "ops/products.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 

@@ -1,4 +1,5 @@
-// The extremes of ops/reduce.h.
+#include "ops/extremes.h"
+
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"

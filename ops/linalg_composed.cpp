@@ -1,4 +1,5 @@
-// Composed ops of ops/linalg.h: matrix powers, exponentials, chains and norms.
+#include "ops/linalg_composed.h"
+
 #include <array>
 #include <charconv>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Factorizations of ops/linalg.h: QR, singular values, eigenvalues; and ops composed of singular
-// values.
+#include "ops/linalg_factor.h"
+
 #include <limits>
 
 #include "core/tape/autocast.h"

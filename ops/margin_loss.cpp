@@ -1,4 +1,6 @@
-// Margin and likelihood losses of ops/loss.h; all are composed ops.
+// All are composed ops.
+#include "ops/margin_loss.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -1,4 +1,5 @@
-// Composed ops of ops/norm.h.
+#include "ops/norm_composed.h"
+
 #include "core/base/error.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
@@ -8,7 +9,6 @@
 #include "ops/catalog.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/limits.h"
-#include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/tape/variable.h"
+#include "ops/einsum.h"
 
 namespace tapegrad {
 
@@ -22,23 +23,6 @@ Variable tensordot(const Variable& a, const Variable& b, int dims = 2,
                    Where where = Where::current());
 Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, const Dims& dims_b,
                    Where where = Where::current());
-
-/// Sums of products named by letters: "ij,jk->ik" is a matrix product.
-///
-///   einsum("bij,bjk->bik", {a, b});   // batches
-///   einsum("ii->i", {a});             // the diagonal; without ->i the trace
-///   einsum("...ij,...jk", {a, b});    // any dimensions in front, which broadcast
-///
-/// A letter that is missing on the right is summed over. Without -> the result has the letters that
-/// occur once, in alphabetical order, behind what ... stands for. Sizes of one letter are equal
-/// or 1. Operands are contracted two at a time as batched matrix products, in the order that costs
-/// the fewest multiplications (for up to six operands, above that the cheapest pair first).
-Variable einsum(std::string_view equation, std::span<const Variable> operands,
-                Where where = Where::current());
-inline Variable einsum(std::string_view equation, std::initializer_list<Variable> operands,
-                       Where where = Where::current()) {
-  return einsum(equation, std::span<const Variable>(operands.begin(), operands.size()), where);
-}
 
 // beta input + alpha times a product; input broadcasts to the product. With beta = 0, input is not
 // read, so NaN in it has no effect.

@@ -1,4 +1,5 @@
-// Ops of ops/view.h that copy: concatenation, flips, padding, repetition and in-place writes.
+#include "ops/rearrange.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,7 +13,6 @@
 #include "core/tape/op.h"
 #include "core/tape/view.h"
 #include "ops/reduce.h"
-#include "ops/view.h"
 
 namespace tapegrad {
 

@@ -11,6 +11,7 @@
 
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
+#include "ops/extremes.h"
 
 namespace tapegrad {
 
@@ -45,39 +46,6 @@ Variable std(const Variable& x, const Dims& dims, VarOptions options = {},
 Variable prod(const Variable& x, Where where = Where::current());
 Variable prod(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 
-/// The largest or smallest element; NaN if there is one. Equal extremes share the gradient equally.
-/// Over an empty dimension an ArgumentError.
-Variable amax(const Variable& x, Where where = Where::current());
-Variable amax(const Variable& x, const Dims& dims, bool keepdim = false,
-              Where where = Where::current());
-Variable amin(const Variable& x, Where where = Where::current());
-Variable amin(const Variable& x, const Dims& dims, bool keepdim = false,
-              Where where = Where::current());
-
-/// Extremes along one dimension and where they are (int64). Of equal ones the first counts, and
-/// alone receives the gradient; a NaN counts as the extreme.
-struct ValuesIndices {
-  Variable values, indices;
-};
-ValuesIndices max(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
-ValuesIndices min(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
-/// The extreme over all, as amax and amin.
-Variable max(const Variable& x, Where where = Where::current());
-Variable min(const Variable& x, Where where = Where::current());
-/// The index of the first extreme (int64): in the flattened tensor, or along dim.
-Variable argmax(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
-                Where where = Where::current());
-Variable argmin(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
-                Where where = Where::current());
-
-/// Whether any, or all, elements are not zero (bool).
-Variable any(const Variable& x, Where where = Where::current());
-Variable any(const Variable& x, const Dims& dims, bool keepdim = false,
-             Where where = Where::current());
-Variable all(const Variable& x, Where where = Where::current());
-Variable all(const Variable& x, const Dims& dims, bool keepdim = false,
-             Where where = Where::current());
-
 /// log(sum(exp(x))), computed after subtracting the maximum so that it never overflows.
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim = false,
                    Where where = Where::current());
@@ -99,18 +67,13 @@ namespace kernels {
 extern Kernel<void(const Tensor& x, double divisor, Tensor& y)> sum;
 /// Integers give int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> prod;
-extern Kernel<void(const Tensor&x, Tensor&y)> amax, amin;
-/// y (bool) = yes where an element is zero, or not zero; else not yes.
-extern Kernel<void(const Tensor& x, bool zero, bool yes, Tensor& y)> contains;
 /// y = sum of (x - mean)^2 / divisor, or the root of that.
 extern Kernel<void(const Tensor& x, double divisor, bool root, Tensor& y)> var;
 /// y = (sum |x|^p)^(1/p) for finite p.
 extern Kernel<void(const Tensor& x, double p, Tensor& y)> norm;
 
-// x is contiguous, [outer, n, inner]; values and indices are [outer, inner].
+// x is contiguous, [outer, n, inner]; values are [outer, inner].
 
-/// The first extreme along n and where it is. values may be empty: not wanted.
-extern Kernel<void(const Tensor& x, bool largest, Tensor& values, Tensor& indices)> extreme;
 /// y = sums up to and including each along n. Integers and bool give int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> cumsum;
 /// values = log(sum(exp(x))) along n.

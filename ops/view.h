@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/tape/variable.h"
+#include "ops/rearrange.h"
 
 namespace tapegrad {
 
@@ -48,18 +49,6 @@ Variable unsqueeze(const Variable& x, int dim, Where where = Where::current());
 /// Windows of `size` elements, every `step` along dim, as a new last dimension. Returns a view.
 Variable unfold(const Variable& x, int dim, int64_t size, int64_t step,
                 Where where = Where::current());
-
-/// Joined along an existing, or along a new dimension. Dtypes are promoted.
-Variable cat(std::span<const Variable> inputs, int dim = 0, Where where = Where::current());
-Variable stack(std::span<const Variable> inputs, int dim = 0, Where where = Where::current());
-inline Variable cat(std::initializer_list<Variable> inputs, int dim = 0,
-                    Where where = Where::current()) {
-  return cat(std::span<const Variable>(inputs.begin(), inputs.size()), dim, where);
-}
-inline Variable stack(std::initializer_list<Variable> inputs, int dim = 0,
-                      Where where = Where::current()) {
-  return stack(std::span<const Variable>(inputs.begin(), inputs.size()), dim, where);
-}
 /// Pieces of `size` along dim, the last one maybe smaller; or pieces of the given sizes; views.
 std::vector<Variable> split(const Variable& x, int64_t size, int dim = 0,
                             Where where = Where::current());
@@ -69,37 +58,6 @@ std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes
 /// Returns views.
 std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim = 0,
                             Where where = Where::current());
-
-/// Reversed along the dimensions; a copy.
-Variable flip(const Variable& x, const Dims& dims, Where where = Where::current());
-/// Turned k times by 90 degrees, from the first of two dimensions towards the second.
-Variable rot90(const Variable& x, int64_t k = 1, const Dims& dims = {0, 1},
-               Where where = Where::current());
-/// Shifted along the dimensions; what falls off comes in at the other end.
-Variable roll(const Variable& x, const Dims& shifts, const Dims& dims,
-              Where where = Where::current());
-/// `value` around x: before and after of the last dimension, then of the one before it, and so on,
-/// as PyTorch's constant pad. A negative amount cuts off.
-Variable pad(const Variable& x, const std::vector<int64_t>& amounts, double value = 0.0,
-             Where where = Where::current());
-/// x laid side by side this many times along each dimension (new ones in front).
-Variable repeat(const Variable& x, const Dims& times, Where where = Where::current());
-/// NumPy's tile: as repeat, but fewer numbers than dimensions are completed by ones in front.
-Variable tile(const Variable& x, const Dims& times, Where where = Where::current());
-/// Each entry along dim this many times in a row.
-Variable repeat_interleave(const Variable& x, int64_t times, int dim,
-                           Where where = Where::current());
-
-/// For vectors of n, m, ... elements tensors [n, m, ...] of each one's along its own dimension;
-/// views. With NumPy's indexing "xy" the first two dimensions are exchanged: [m, n, ...].
-std::vector<Variable> meshgrid(std::span<const Variable> inputs, std::string_view indexing = "ij",
-                               Where where = Where::current());
-
-/// Written into y, which x broadcasts to; converts.
-Variable& copy_(Variable& y, const Variable& x, Where where = Where::current());
-/// A fraction does not go into integers: DTypeError.
-Variable& fill_(Variable& y, Number value, Where where = Where::current());
-Variable& zero_(Variable& y, Where where = Where::current());
 
 // core/tape/view.h declares clone(); Variable::to casts and moves between devices.
 
