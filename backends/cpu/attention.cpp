@@ -3,17 +3,18 @@
 // largest score of a row so far and multiplies earlier sums by exp(old maximum - new maximum).
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <exception>
 #include <limits>
 
 #include <omp.h>
 
-#include "backends/cpu/fast/fast_paths.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/exponentials.h"
 #include "backends/cpu/tools/matrices.h"
 #include "backends/cpu/tools/philox_lanes.h"
 #include "backends/formulas_random.h"
+#include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
 #include "ops/internal/attention_blocks.h"
 
@@ -35,10 +36,6 @@ struct Sizes {
   int64_t block() const { return std::min(kQueries, queries) * std::min(kKeys, keys); }
 };
 
-template <typename T>
-Matrix<T> transposed(const Matrix<T>& x) {
-  return {x.data, x.column, x.row};
-}
 template <typename T>
 Matrix<T> from_row(const Matrix<T>& x, int64_t i) {
   return {x.data + i * x.row, x.row, x.column};
@@ -269,47 +266,57 @@ void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor
 Tensor wide(const Tensor& x) { return x && x.dtype() != boolean ? x.to(f32) : x; }
 Tensor wide_like(const Tensor& y) { return y ? Tensor::empty(y.shape(), f32) : y; }
 
+// The other implementation is the composition of other ops (detail::attention_by_ops()).
+struct AttentionBlocks {
+  static constexpr std::string_view kName = "blocks";
+  static bool accepts(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, double,
+                      const kernels::ShareDropout&, const Tensor&, const Tensor&) {
+    return true;
+  }
+  template <std::floating_point T>
+  static void run(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                  bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
+                  Tensor& log_sums) {
+    forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
+  }
+  /// Sixteen-bit floats: computes in float and rounds once.
+  static void run(OneOf<float16, bfloat16>, const Tensor& q, const Tensor& k, const Tensor& v,
+                  const Tensor& mask, bool causal, double scale,
+                  const kernels::ShareDropout& dropout, Tensor& y, Tensor& log_sums) {
+    Tensor to_y = wide_like(y);
+    forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, dropout, to_y, log_sums);
+    kernels::copy(to_y, y);
+  }
+};
+
+struct AttentionBackwardBlocks {
+  static constexpr std::string_view kName = "blocks";
+  template <std::floating_point T>
+  static void run(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                  const Tensor& mask, bool causal, double scale,
+                  const kernels::ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
+                  Tensor& dq, Tensor& dk, Tensor& dv) {
+    backward<T>(dy, q, k, v, mask, causal, scale, dropout, y, log_sums, dq, dk, dv);
+  }
+  static void run(OneOf<float16, bfloat16>, const Tensor& dy, const Tensor& q, const Tensor& k,
+                  const Tensor& v, const Tensor& mask, bool causal, double scale,
+                  const kernels::ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
+                  Tensor& dq, Tensor& dk, Tensor& dv) {
+    Tensor to_q = wide_like(dq), to_k = wide_like(dk), to_v = wide_like(dv);
+    backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale, dropout,
+                    wide(y), log_sums, to_q, to_k, to_v);
+    if (dq) kernels::copy(to_q, dq);
+    if (dk) kernels::copy(to_k, dk);
+    if (dv) kernels::copy(to_v, dv);
+  }
+};
+
 }  // namespace
 
 void register_attention() {
-  if (!fast_paths()) return;  // attention is then composed of other ops
-  constexpr TypeList<float, double> kTypes{};
-  constexpr TypeList<float16, bfloat16> kSixteenBit{};
-  set_kernel(kernels::attention, DeviceType::kCpu, kTypes,
-             []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v,
-                            const Tensor& mask, bool causal, double scale,
-                            const kernels::ShareDropout& dropout, Tensor& y, Tensor& log_sums) {
-               forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
-             });
-  set_kernel(kernels::attention_backward, DeviceType::kCpu, kTypes,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k,
-                            const Tensor& v, const Tensor& mask, bool causal, double scale,
-                            const kernels::ShareDropout& dropout, const Tensor& y,
-                            const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
-               backward<T>(dy, q, k, v, mask, causal, scale, dropout, y, log_sums, dq, dk, dv);
-             });
-  // Sixteen-bit floats are computed in float32 and rounded once.
-  set_kernel(kernels::attention, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v,
-                            const Tensor& mask, bool causal, double scale,
-                            const kernels::ShareDropout& dropout, Tensor& y, Tensor& log_sums) {
-               Tensor to_y = wide_like(y);
-               forward<float>(wide(q), wide(k), wide(v), wide(mask), causal, scale, dropout, to_y,
-                              log_sums);
-               kernels::copy(to_y, y);
-             });
-  set_kernel(kernels::attention_backward, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k,
-                            const Tensor& v, const Tensor& mask, bool causal, double scale,
-                            const kernels::ShareDropout& dropout, const Tensor& y,
-                            const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
-               Tensor to_q = wide_like(dq), to_k = wide_like(dk), to_v = wide_like(dv);
-               backward<float>(wide(dy), wide(q), wide(k), wide(v), wide(mask), causal, scale,
-                               dropout, wide(y), log_sums, to_q, to_k, to_v);
-               if (dq) kernels::copy(to_q, dq);
-               if (dk) kernels::copy(to_k, dk);
-               if (dv) kernels::copy(to_v, dv);
-             });
+  constexpr DeviceType kCpu = DeviceType::kCpu;
+  set_implementations<kernels::attention, AttentionBlocks>(kCpu, kFloatTypes);
+  set_implementations<kernels::attention_backward, AttentionBackwardBlocks>(kCpu, kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cpu

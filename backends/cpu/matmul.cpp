@@ -1,11 +1,13 @@
 #include <algorithm>
+#include <concepts>
 #include <exception>
+#include <optional>
 
 #include "backends/cpu/dnnl/matmul_dnnl.h"
-#include "backends/cpu/fast/fast_paths.h"
 #include "backends/cpu/fast/linear_narrow.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/matrices.h"
+#include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
 #include "ops/activation.h"
 #include "ops/linear.h"
@@ -19,28 +21,84 @@ constexpr int64_t kParallelProduct = int64_t(1) << 21;
 // A product or batch with fewer multiplications does not justify a second thread.
 constexpr int64_t kSerialProduct = int64_t(1) << 15;
 
-/// y = a b for each matrix of the batch; all have the same dimensions in front.
+/// Types in which gemm() computes.
 template <typename T>
-void matmul(const Tensor& a0, const Tensor& b0, Tensor& y, MatmulPrecision precision) {
-  const Tensor a = plain(a0), b = plain(b0);
-  const int r = y.rank();
-  const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
-  T* to = y.data<T>();
-  if (r == 2) return product<T>(m, n, k, matrix<T>(a), matrix<T>(b), nullptr, to, precision);
-  if (y.numel() == 0) return;
-  const int64_t batch = y.numel() / (m * n);
-  const int64_t work = m * n * std::max<int64_t>(k, 1);
-  const auto left = [&](int64_t i) { return matrix<T>(a, batch_offset(a, i)); };
-  const auto right = [&](int64_t i) { return matrix<T>(b, batch_offset(b, i)); };
-  if (work > kParallelProduct || batch * work < kSerialProduct) {
+concept Exact = std::integral<T> || std::floating_point<T>;
+/// Types in which oneDNN's matmul primitive computes.
+template <typename T>
+concept Multiplied = std::is_same_v<T, float> || std::is_same_v<T, bfloat16>;
+
+/// How oneDNN's matmul primitive computes a product.
+struct DnnlPlan {
+  bool rounded;  // float operands are rounded to bfloat16 first
+};
+
+/// Plan for a m x k times b k x n, both plain; nullopt if oneDNN's primitive does not suit them.
+std::optional<DnnlPlan> dnnl_plan(DType dtype, int64_t m, int64_t n, int64_t k, Matrix<float> a,
+                                  Matrix<float> b, MatmulPrecision precision) {
+  if (m == 0 || n == 0 || k == 0) return {};
+  const bool is_short = suits_bfloat16(m, n, k);
+  if (dtype == bf16) return is_short ? std::optional(DnnlPlan{false}) : std::nullopt;
+  if (precision == MatmulPrecision::kMedium && is_short) return DnnlPlan{true};
+  return suits_dnnl(m, n, k, a, b) ? std::optional(DnnlPlan{false}) : std::nullopt;
+}
+
+template <typename T>
+void multiply_by(DnnlPlan plan, int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b,
+                 const T* bias, T* c) {
+  if constexpr (std::is_same_v<T, float>)
+    multiply_dnnl(m, n, k, a, b, bias, c, plan.rounded);
+  else
+    multiply_dnnl(m, n, k, a, b, bias, c);
+}
+
+/// y = a b for each matrix of the batch; all operands have the same leading dimensions.
+struct MatmulDnnl {
+  static constexpr std::string_view kName = "dnnl";
+  static bool is_available() { return has_dnnl_blocks(); }
+  static std::optional<DnnlPlan> accepts(const Tensor& a, const Tensor& b, const Tensor& y) {
+    const int r = y.rank();
+    const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
+    if (r > 2 && m * n * k <= kParallelProduct) return {};
+    return dnnl_plan(y.dtype(), m, n, k, plain_layout<float>(a), plain_layout<float>(b),
+                     matmul_precision());
+  }
+  template <Multiplied T>
+  static void run(Type<T>, DnnlPlan plan, const Tensor& a0, const Tensor& b0, Tensor& y) {
+    const Tensor a = plain(a0), b = plain(b0);
+    const int r = y.rank();
+    const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
+    const int64_t batch = y.numel() / (m * n);
     for (int64_t i = 0; i < batch; ++i)
-      product<T>(m, n, k, left(i), right(i), nullptr, to + i * m * n, precision);
-  } else {
+      multiply_by<T>(plan, m, n, k, matrix<T>(a, batch_offset(a, i)),
+                     matrix<T>(b, batch_offset(b, i)), nullptr, y.data<T>() + i * m * n);
+  }
+};
+
+struct MatmulGemm {
+  static constexpr std::string_view kName = "gemm";
+  template <Exact T>
+  static void run(Type<T>, const Tensor& a0, const Tensor& b0, Tensor& y) {
+    const Tensor a = plain(a0), b = plain(b0);
+    const int r = y.rank();
+    const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
+    if (y.numel() == 0) return;
+    T* to = y.data<T>();
+    const int64_t batch = y.numel() / (m * n);
+    const int64_t work = m * n * std::max<int64_t>(k, 1);
+    const auto multiply = [&](int64_t i) {
+      gemm(m, n, k, matrix<T>(a, batch_offset(a, i)), matrix<T>(b, batch_offset(b, i)),
+           to + i * m * n, n);
+    };
+    if (r == 2 || work > kParallelProduct || batch * work < kSerialProduct) {
+      for (int64_t i = 0; i < batch; ++i) multiply(i);
+      return;
+    }
     std::exception_ptr error;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < batch; ++i) {
       try {
-        gemm(m, n, k, left(i), right(i), to + i * m * n, n);
+        multiply(i);
       } catch (...) {
 #pragma omp critical(tapegrad_matmul)
         error = std::current_exception();
@@ -48,102 +106,117 @@ void matmul(const Tensor& a0, const Tensor& b0, Tensor& y, MatmulPrecision preci
     }
     if (error) std::rethrow_exception(error);
   }
-}
+};
 
-/// Whether linear_narrow.h has functions for these sizes of the operands.
-template <typename T>
-bool is_narrow(const Tensor& y, int64_t in) {
-  return std::is_same_v<T, float> && cpu::is_narrow(y.shape()[0], in, y.shape()[1]);
-}
+/// Sixteen-bit floats: accumulates in float and rounds once.
+struct MatmulInFloat {
+  static constexpr std::string_view kName = "float";
+  static void run(OneOf<float16, bfloat16>, const Tensor& a, const Tensor& b, Tensor& y) {
+    Tensor wide = Tensor::empty(y.shape(), f32);
+    MatmulGemm::run(Type<float>{}, a.to(f32), b.to(f32), wide);
+    kernels::copy(wide, y);
+  }
+};
+
 Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
 
-/// y = x w^T + bias for x [n, in], w [out, in].
-template <typename T>
-void linear(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, Tensor& y,
-            MatmulPrecision precision) {
-  if (is_narrow<T>(y, x0.shape()[1]))
-    return linear_narrow(x0.contiguous(), w0.contiguous(), contiguous(bias), relu, y);
-  const Tensor x = plain(x0), w = plain(w0);
-  const int64_t n = y.shape()[0], out = y.shape()[1], in = x.shape()[1];
-  const Matrix<T> transposed{w.data<T>(), w.strides()[1], w.strides()[0]};
-  const Tensor row = contiguous(bias);
-  product<T>(n, out, in, matrix<T>(x), transposed, row ? row.data<T>() : nullptr, y.data<T>(),
-             precision);
-  if (relu) kernels::relu(y, y);
+/// Plan for y = x w^T, x [n, in], w [out, in].
+std::optional<DnnlPlan> dnnl_plan(const Tensor& x, const Tensor& w, const Tensor& y,
+                                  MatmulPrecision precision) {
+  return dnnl_plan(y.dtype(), y.shape()[0], y.shape()[1], x.shape()[1], plain_layout<float>(x),
+                   transposed(plain_layout<float>(w)), precision);
 }
 
-template <typename T>
-void linear_backward(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
-                     Tensor& dx, Tensor& dw, Tensor& db) {
-  if ((dx || dw) && is_narrow<T>(dy, dx ? dx.shape()[1] : dw.shape()[1]))
-    return linear_narrow_backward(dy.contiguous(), contiguous(y), contiguous(x), contiguous(weight),
-                                  dx, dw, db);
-  kernels::linear_backward_by_products(dy, y, x, weight, dx, dw, db);
+struct LinearDnnl {
+  static constexpr std::string_view kName = "dnnl";
+  static bool is_available() { return has_dnnl_blocks(); }
+  static std::optional<DnnlPlan> accepts(const Tensor& x, const Tensor& w, const Tensor&, bool,
+                                         const Tensor& y) {
+    return dnnl_plan(x, w, y, matmul_precision());
+  }
+  template <Multiplied T>
+  static void run(Type<T>, DnnlPlan plan, const Tensor& x0, const Tensor& w0, const Tensor& bias,
+                  bool relu, Tensor& y) {
+    const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias);
+    multiply_by<T>(plan, y.shape()[0], y.shape()[1], x.shape()[1], matrix<T>(x),
+                   transposed(matrix<T>(w)), row ? row.data<T>() : nullptr, y.data<T>());
+    if (relu) kernels::relu(y, y);
+  }
+};
+
+struct LinearGemm {
+  static constexpr std::string_view kName = "gemm";
+  template <Exact T>
+  static void run(Type<T>, const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu,
+                  Tensor& y) {
+    const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias);
+    const int64_t n = y.shape()[0], out = y.shape()[1];
+    if (row) {
+#pragma omp parallel for if (n * out > 32768)
+      for (int64_t i = 0; i < n; ++i) std::copy_n(row.data<T>(), out, y.data<T>() + i * out);
+    }
+    gemm(n, out, x.shape()[1], matrix<T>(x), transposed(matrix<T>(w)), y.data<T>(), out,
+         /*accumulate=*/bool(row));
+    if (relu) kernels::relu(y, y);
+  }
+};
+
+/// Sixteen-bit floats: calls run() with operands converted to float, and rounds its result once.
+template <typename Run>
+void linear_in_float(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y, Run run) {
+  Tensor wide = Tensor::empty(y.shape(), f32);
+  run(x.to(f32), w.to(f32), bias ? bias.to(f32) : bias, wide);
+  kernels::copy(wide, y);
 }
 
-/// Whether the processor's own products of bfloat16 are taken, and not those of float.
-bool is_short(int64_t m, int64_t n, int64_t k) { return fast_paths() && suits_bfloat16(m, n, k); }
+/// By the implementation for float that suits the sizes, with full precision.
+struct LinearInFloat {
+  static constexpr std::string_view kName = "float";
+  static bool accepts(const Tensor&, const Tensor&, const Tensor&, bool, const Tensor&) {
+    return true;
+  }
+  static void run(OneOf<float16, bfloat16>, const Tensor& x, const Tensor& w, const Tensor& bias,
+                  bool relu, Tensor& y) {
+    constexpr Type<float> kFloat;
+    linear_in_float(x, w, bias, y, [&](auto x, auto w, auto bias, Tensor& y) {
+      if (LinearNarrow::accepts(x, w, bias, relu, y))
+        LinearNarrow::run(kFloat, x, w, bias, relu, y);
+      else if (const auto plan = dnnl_plan(x, w, y, MatmulPrecision::kHighest))
+        LinearDnnl::run(kFloat, *plan, x, w, bias, relu, y);
+      else
+        LinearGemm::run(kFloat, x, w, bias, relu, y);
+    });
+  }
+};
+struct LinearGemmInFloat {
+  static constexpr std::string_view kName = "gemm";
+  static void run(OneOf<float16, bfloat16>, const Tensor& x, const Tensor& w, const Tensor& bias,
+                  bool relu, Tensor& y) {
+    linear_in_float(x, w, bias, y, [&](auto x, auto w, auto bias, Tensor& y) {
+      LinearGemm::run(Type<float>{}, x, w, bias, relu, y);
+    });
+  }
+};
 
-/// y = a b, false where that is better done in float.
-bool matmul_short(const Tensor& a0, const Tensor& b0, Tensor& y) {
-  const int r = y.rank();
-  const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a0.shape()[r - 1];
-  if (!is_short(m, n, k) || (r > 2 && m * n * k <= kParallelProduct)) return false;
-  const Tensor a = plain(a0), b = plain(b0);
-  const int64_t batch = y.numel() / (m * n);
-  for (int64_t i = 0; i < batch; ++i)
-    product(m, n, k, matrix<bfloat16>(a, batch_offset(a, i)),
-            matrix<bfloat16>(b, batch_offset(b, i)), nullptr, y.data<bfloat16>() + i * m * n);
-  return true;
-}
-
-/// y = x w^T + bias, likewise.
-bool linear_short(const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu, Tensor& y) {
-  const int64_t n = y.shape()[0], out = y.shape()[1], in = x0.shape()[1];
-  if (!is_short(n, out, in)) return false;
-  const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias);
-  product(n, out, in, matrix<bfloat16>(x), {w.data<bfloat16>(), w.strides()[1], w.strides()[0]},
-          row ? row.data<bfloat16>() : nullptr, y.data<bfloat16>());
-  if (relu) kernels::relu(y, y);
-  return true;
-}
-
-constexpr TypeList<float, double, uint8_t, int32_t, int64_t> kExactTypes{};
-constexpr TypeList<float16, bfloat16> kSixteenBit{};
-constexpr auto kExactly = MatmulPrecision::kHighest;
+struct LinearBackwardProducts {
+  static constexpr std::string_view kName = "products";
+  template <typename T>
+  static void run(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+                  Tensor& dx, Tensor& dw, Tensor& db) {
+    kernels::linear_backward_by_products(dy, y, x, weight, dx, dw, db);
+  }
+};
 
 }  // namespace
 
 void register_matmul() {
-  set_kernel(kernels::matmul, DeviceType::kCpu, kExactTypes,
-             []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
-               matmul<T>(a, b, y, matmul_precision());
-             });
-  set_kernel(
-      kernels::linear, DeviceType::kCpu, kExactTypes,
-      []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias, bool relu,
-                     Tensor& y) { linear<T>(x, w, bias, relu, y, matmul_precision()); });
-  // Sixteen-bit floats: products and sums in float, rounded once.
-  set_kernel(kernels::matmul, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
-               if (std::is_same_v<T, bfloat16> && matmul_short(a, b, y)) return;
-               Tensor wide = Tensor::empty(y.shape(), f32);
-               matmul<float>(a.to(f32), b.to(f32), wide, kExactly);
-               kernels::copy(wide, y);
-             });
-  set_kernel(kernels::linear, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
-                            bool relu, Tensor& y) {
-               if (std::is_same_v<T, bfloat16> && linear_short(x, w, bias, relu, y)) return;
-               Tensor wide = Tensor::empty(y.shape(), f32);
-               linear<float>(x.to(f32), w.to(f32), bias ? bias.to(f32) : bias, relu, wide,
-                             kExactly);
-               kernels::copy(wide, y);
-             });
-  set_kernel(kernels::linear_backward, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
-                            const Tensor& weight, Tensor& dx, Tensor& dw,
-                            Tensor& db) { linear_backward<T>(dy, y, x, weight, dx, dw, db); });
+  constexpr DeviceType kCpu = DeviceType::kCpu;
+  constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t> kTypes{};
+  set_implementations<kernels::matmul, MatmulDnnl, MatmulGemm, MatmulInFloat>(kCpu, kTypes);
+  set_implementations<kernels::linear, LinearNarrow, LinearDnnl, LinearInFloat, LinearGemm,
+                      LinearGemmInFloat>(kCpu, kTypes);
+  set_implementations<kernels::linear_backward, LinearBackwardNarrow, LinearBackwardProducts>(
+      kCpu, kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cpu

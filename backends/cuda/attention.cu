@@ -111,22 +111,47 @@ void forward(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor&
 }  // namespace
 }  // namespace attention
 
+namespace {
+
+/// Whether the blocks, and so attention_backward, take such operands.
+bool are_narrow(const Tensor& q, const Tensor& v) {
+  const int64_t widest = std::max(q.shape()[q.rank() - 1], v.shape()[v.rank() - 1]);
+  const bool has_cores = size_of(q.dtype()) > 2 || devices().generation[q.device().index] >= 8;
+  return widest <= attention::kWidest && has_cores;
+}
+
+struct AttentionCudnn {
+  static constexpr std::string_view kName = "cudnn";
+  static bool accepts(const Tensor& q, const Tensor&, const Tensor& v, const Tensor& mask, bool,
+                      double, const kernels::ShareDropout& dropout, const Tensor&, const Tensor&) {
+    return !mask && dropout.p == 0 && are_narrow(q, v);
+  }
+  static bool run(OneOf<float16, bfloat16>, const Tensor& q, const Tensor& k, const Tensor& v,
+                  const Tensor&, bool causal, double scale, const kernels::ShareDropout&, Tensor& y,
+                  Tensor& log_sums) {
+    return cudnn_attention(q, k, v, causal, scale, y, log_sums);
+  }
+};
+
+struct AttentionBlocks {
+  static constexpr std::string_view kName = "blocks";
+  static constexpr bool kIsFallback = true;
+  static bool accepts(const Tensor& q, const Tensor&, const Tensor& v, const Tensor&, bool, double,
+                      const kernels::ShareDropout&, const Tensor&, const Tensor&) {
+    return are_narrow(q, v);
+  }
+  template <typename T>
+  static void run(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                  bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
+                  Tensor& log_sums) {
+    attention::forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
+  }
+};
+
+}  // namespace
+
 void register_attention() {
-  set<kernels::attention_takes>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& q, const Tensor& v, bool& takes) {
-        const int64_t widest = std::max(q.shape()[q.rank() - 1], v.shape()[v.rank() - 1]);
-        const bool has_cores = sizeof(T) > 2 || devices().generation[q.device().index] >= 8;
-        takes = widest <= attention::kWidest && has_cores;
-      });
-  set<kernels::attention>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                     bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
-                     Tensor& log_sums) {
-        const bool is_plain = !mask && dropout.p == 0;
-        if (is_plain && cudnn_attention(q, k, v, causal, scale, y, log_sums)) return;
-        attention::forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
-      });
+  set_implementations<kernels::attention, AttentionCudnn, AttentionBlocks>(kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -183,18 +183,39 @@ void backward(const Tensor& dy, const Tensor& q0, const Tensor& k0, const Tensor
 }  // namespace
 }  // namespace attention
 
+namespace {
+
+struct AttentionBackwardCudnn {
+  static constexpr std::string_view kName = "cudnn";
+  static bool accepts(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                      const Tensor& mask, bool, double, const kernels::ShareDropout& dropout,
+                      const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+    return !mask && dropout.p == 0;
+  }
+  static bool run(OneOf<float16, bfloat16>, const Tensor& dy, const Tensor& q, const Tensor& k,
+                  const Tensor& v, const Tensor&, bool causal, double scale,
+                  const kernels::ShareDropout&, const Tensor& y, const Tensor& log_sums, Tensor& dq,
+                  Tensor& dk, Tensor& dv) {
+    return cudnn_attention_backward(dy, q, k, v, causal, scale, y, log_sums, dq, dk, dv);
+  }
+};
+
+struct AttentionBackwardBlocks {
+  static constexpr std::string_view kName = "blocks";
+  template <typename T>
+  static void run(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                  const Tensor& mask, bool causal, double scale,
+                  const kernels::ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
+                  Tensor& dq, Tensor& dk, Tensor& dv) {
+    attention::backward<T>(dy, q, k, v, mask, causal, scale, dropout, y, log_sums, dq, dk, dv);
+  }
+};
+
+}  // namespace
+
 void register_attention_backward() {
-  set<kernels::attention_backward>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k,
-                                  const Tensor& v, const Tensor& mask, bool causal, double scale,
-                                  const kernels::ShareDropout& dropout, const Tensor& y,
-                                  const Tensor& log_sums, Tensor& dq, Tensor& dk, Tensor& dv) {
-        const bool is_plain = !mask && dropout.p == 0;
-        if (is_plain &&
-            cudnn_attention_backward(dy, q, k, v, causal, scale, y, log_sums, dq, dk, dv))
-          return;
-        attention::backward<T>(dy, q, k, v, mask, causal, scale, dropout, y, log_sums, dq, dk, dv);
-      });
+  set_implementations<kernels::attention_backward, AttentionBackwardCudnn, AttentionBackwardBlocks>(
+      kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cuda

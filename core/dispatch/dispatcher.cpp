@@ -158,6 +158,12 @@ std::vector<std::string> implementations() {
   return texts;
 }
 
+bool only_fallbacks() {
+  read_environment();
+  const detail::OnlyOne* only = detail::only_one.load();
+  return only != nullptr && only->kernel.empty() && only->implementation.empty();
+}
+
 OnlyImplementation::OnlyImplementation(std::string_view kernel, std::string_view name)
     : only_{std::string(kernel), std::string(name)} {
   read_environment();

@@ -13,11 +13,19 @@
 // - accepts() receives the kernel's arguments and returns whether run() can compute them. It writes
 //   no result. Instead of a bool it may return a plan: a std::optional or a pointer, empty if the
 //   arguments are not accepted. run() then receives *plan before the arguments.
+// - run() may return a bool: false if a library refuses the arguments only when it is called, for
+//   example for lack of memory. It has written no result then, and the next implementation is
+//   tried.
 // - An implementation is used for the dtypes whose Type<T> its run() takes. For each dtype the last
 //   implementation is the fallback: it has no accepts(). If there is none, the op asks
 //   Kernel::accepts() before it calls the kernel, and composes other kernels if nothing accepts.
+//   A fallback that needs accepts(), because it does not take all operands either, has
+//   `static constexpr bool kIsFallback = true`.
 // - accepts() may receive packed operands. The dispatcher unpacks operands before run(), unless
 //   kTakesPacked is true.
+//
+// An implementation that accepts nothing on some machines has `static bool is_available()`;
+// implementations() leaves it out there.
 //
 // If a dtype has the fallback only, a call costs the same as after set_kernel(). If the
 // environment sets TAPEGRAD_FAST_PATHS=0, only fallbacks run. DispatchLog and Profiler name the
@@ -38,6 +46,10 @@ struct OneOf {
 /// Returns the implementations of all kernels that have several, in the order in which they are
 /// tried: "cpu/float32/conv2d:small". Only loaded backends are listed.
 std::vector<std::string> implementations();
+
+/// Whether the environment sets TAPEGRAD_FAST_PATHS=0, or a test chose the fallbacks of all
+/// kernels.
+bool only_fallbacks();
 
 namespace detail {
 
@@ -75,9 +87,14 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
     if constexpr (requires(Arguments... arguments) { I::run(Type<T>{}, arguments...); })
       return true;
     else
-      return requires(Arguments... arguments, PlanOf<I> & plan) {
-        I::run(Type<T>{}, *plan, arguments...);
+      return requires(Arguments... arguments) {
+        I::run(Type<T>{}, *I::accepts(arguments...), arguments...);
       };
+  }
+  /// Whether each implementation takes one of the types.
+  template <typename... Ts>
+  static constexpr bool all_serve() {
+    return (serves_one<Implementations, Ts...>() && ...);
   }
 
   template <typename T>
@@ -91,13 +108,15 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
   template <typename T>
   static SlotTraits traits() {
     static_assert(kFallbacks<T> <= 1, "all implementations but the last need accepts()");
-    SlotTraits traits{.takes_packed = kIsList<T>};  // begin() unpacks
+    SlotTraits traits{.takes_packed = kIsList<T>};  // unpack_for() unpacks
     const auto add = [&](bool serves, std::string_view name, bool takes_packed) {
       if (!serves) return;
       if (kIsList<T>) traits.implementations.push_back(name);
       traits.takes_packed |= takes_packed;
     };
-    (add(serves<Implementations, T>(), Implementations::kName, kTakesPacked<Implementations>), ...);
+    (add(serves<Implementations, T>() && is_available<Implementations>(), Implementations::kName,
+         takes_packed<Implementations>()),
+     ...);
     if constexpr (!kHasFallback<T>) {
       bool (*const accepts)(Arguments...) = &any_accepts<T>;
       traits.accepts = reinterpret_cast<void (*)()>(accepts);
@@ -106,14 +125,34 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
   }
 
  private:
+  template <typename I, typename... Ts>
+  static constexpr bool serves_one() {
+    return (serves<I, Ts>() || ...);
+  }
   template <typename I>
   static constexpr bool kAsks = requires(Arguments... arguments) {
     I::accepts(arguments...);
   };
+  // These functions use the values of the members, because nvcc warns about unused ones.
   template <typename I>
-  static constexpr bool kTakesPacked = requires {
-    requires I::kTakesPacked;
-  };
+  static constexpr bool takes_packed() {
+    if constexpr (requires { I::kTakesPacked; }) return I::kTakesPacked;
+    return false;
+  }
+  template <typename I>
+  static constexpr bool is_fallback() {
+    if constexpr (requires { I::kIsFallback; }) return I::kIsFallback;
+    return !kAsks<I>;
+  }
+  template <typename I>
+  static bool is_available() {
+    if constexpr (requires { I::is_available(); }) return I::is_available();
+    return true;
+  }
+  template <typename I>
+  static bool is_tried() {
+    return is_fallback<I>() || detail::is_tried(kKernel, I::kName);
+  }
   template <typename T>
   static constexpr int kFallbacks = (0 + ... +
                                      int(serves<Implementations, T>() && !kAsks<Implementations>));
@@ -122,9 +161,6 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
   /// Whether there is a choice.
   template <typename T>
   static constexpr bool kIsList = (0 + ... + int(serves<Implementations, T>())) > kFallbacks<T>;
-  template <typename I>
-  using PlanOf = decltype(I::accepts(std::declval<Arguments>()...));
-
   static DeviceType device_of(const Tensor& first, const auto&...) { return first.device().type; }
 
   template <typename T>
@@ -133,8 +169,7 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
   }
   template <typename I, typename T>
   static bool accepts(Arguments... arguments) {
-    if constexpr (serves<I, T>())
-      return is_tried(kKernel, I::kName) && bool(I::accepts(arguments...));
+    if constexpr (serves<I, T>()) return is_tried<I>() && bool(I::accepts(arguments...));
     return false;
   }
 
@@ -143,38 +178,45 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
     if constexpr (!serves<I, T>()) {
       return false;
     } else if constexpr (!kAsks<I>) {
-      begin<I, T>(arguments...);
+      if constexpr (kIsList<T>) unpack_for<I>(arguments...);
+      note<I, T>(arguments...);
       I::run(type, arguments...);
       return true;
     } else {
-      if (!is_tried(kKernel, I::kName)) return false;
+      if (!is_tried<I>()) return false;
       auto plan = I::accepts(arguments...);
       if (!plan) return false;
-      begin<I, T>(arguments...);
-      if constexpr (std::is_same_v<decltype(plan), bool>)
-        I::run(type, arguments...);
-      else
-        I::run(type, *plan, arguments...);
+      unpack_for<I>(arguments...);
+      const auto run = [&] {
+        if constexpr (std::is_same_v<decltype(plan), bool>)
+          return I::run(type, arguments...);
+        else
+          return I::run(type, *plan, arguments...);
+      };
+      if constexpr (std::is_same_v<decltype(run()), bool>) {
+        if (!run()) return false;
+        note<I, T>(arguments...);
+      } else {
+        note<I, T>(arguments...);
+        run();
+      }
       return true;
     }
   }
 
+  template <typename I>
+  static void unpack_for(Arguments... arguments) {
+    if constexpr (!takes_packed<I>())
+      if ((KernelTable::is_packed(arguments) || ...)) [[unlikely]]
+        KernelTable::unpack(arguments...);
+  }
   template <typename I, typename T>
-  static void begin(Arguments... arguments) {
-    if constexpr (kIsList<T>) {
-      if constexpr (!kTakesPacked<I>)
-        if ((KernelTable::is_packed(arguments) || ...)) [[unlikely]]
-          KernelTable::unpack(arguments...);
+  static void note(Arguments... arguments) {
+    if constexpr (kIsList<T>)
       if (dispatch_watchers.load(std::memory_order_relaxed) != 0) [[unlikely]]
         note_implementation(kKernel, device_of(arguments...), kDTypeOf<T>, I::kName);
-    }
   }
 };
-
-template <typename List, typename I, typename... Ts>
-constexpr bool serves_any() {
-  return (List::template serves<I, Ts>() || ...);
-}
 
 }  // namespace detail
 
@@ -193,13 +235,16 @@ class [[nodiscard]] OnlyImplementation {
   const detail::OnlyOne* before_;
 };
 
+/// Kernel function that tries implementations in order, and its traits<T>().
+template <auto& kKernel, typename... Implementations>
+using ImplementationList =
+    detail::InOrder<kKernel, std::remove_reference_t<decltype(kKernel)>, Implementations...>;
+
 /// Registers implementations of a kernel, in this order, for the dtypes in the list.
 template <auto& kKernel, typename... Implementations, typename... Ts>
 void set_implementations(DeviceType device, TypeList<Ts...>) {
-  using List =
-      detail::InOrder<kKernel, std::remove_reference_t<decltype(kKernel)>, Implementations...>;
-  static_assert((detail::serves_any<List, Implementations, Ts...>() && ...),
-                "an implementation takes none of the dtypes");
+  using List = ImplementationList<kKernel, Implementations...>;
+  static_assert(List::template all_serve<Ts...>(), "an implementation takes none of the dtypes");
   (kKernel.template set_for<Ts>(device, List{}, List::template traits<Ts>()), ...);
 }
 

@@ -10,7 +10,6 @@ namespace kernels {
 
 constinit decltype(attention) attention{"attention"};
 constinit decltype(attention_backward) attention_backward{"attention_backward"};
-constinit decltype(attention_takes) attention_takes{"attention_takes"};
 
 }  // namespace kernels
 
@@ -23,15 +22,6 @@ Shape without_last(const Shape& shape, int count) {
   Shape first;
   for (int i = 0; i + count < shape.rank(); ++i) first.push_back(shape[i]);
   return first;
-}
-
-bool has_kernel(const Tensor& q, const Tensor& v) {
-  const DeviceType device = q.device().type;
-  if (!kernels::attention.has(device, q.dtype())) return false;
-  bool takes = true;
-  if (kernels::attention_takes.has(device, q.dtype()))
-    kernels::attention_takes.at(device, q.dtype())(q, v, takes);  // nothing to be profiled
-  return takes;
 }
 
 struct BlockAttention {
@@ -96,10 +86,16 @@ Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
                                      double scale, Generator& generator, Where where) {
   const Variable& mask = options.attn_mask;
   const Shape batch = without_last(query.shape(), 2);
-  const bool fits =
-      options.dropout_p >= 0 && options.dropout_p < 1 && without_last(key.shape(), 2) == batch &&
-      without_last(value.shape(), 2) == batch && query.numel() > 0 && key.numel() > 0 &&
-      value.numel() > 0 && has_kernel(query.value(), value.value());
+  const auto has_kernel = [&] {
+    Tensor y, log_sums;  // accepts() does not look at results
+    return kernels::attention.accepts(query.value(), key.value(), value.value(),
+                                      mask.defined() ? mask.value() : Tensor(), options.is_causal,
+                                      scale, {.p = options.dropout_p}, y, log_sums);
+  };
+  const bool fits = options.dropout_p >= 0 && options.dropout_p < 1 &&
+                    without_last(key.shape(), 2) == batch &&
+                    without_last(value.shape(), 2) == batch && query.numel() > 0 &&
+                    key.numel() > 0 && value.numel() > 0 && has_kernel();
   if (!fits || (mask.defined() && (mask.requires_grad() || mask.device() != query.device())))
     return {};
   Shape of_scores = without_last(query.shape(), 1);

@@ -21,8 +21,9 @@ struct ShareDropout {
 /// y [..., l, v] = softmax(scale q k^T + mask) v, for q [..., l, e], k [..., s, e], v [..., s, v]
 /// with the same dimensions in front, and of any layout. The mask is empty, or [..., l, s] of q's
 /// dtype (added) or bool (false hides a key); a causal one hides keys j > i.
-/// log_sums [..., l]: the logarithm of the sum of exp(scores), infinite where no key is seen;
-/// float32 for sixteen-bit floats.
+/// Has no fallback: the op asks accepts(), which does not look at the results. attention_backward
+/// takes the operands that attention accepts. log_sums [..., l]: the logarithm of the sum of
+/// exp(scores), infinite where no key is seen; float32 for sixteen-bit floats.
 extern constinit Kernel<void(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                              bool causal, double scale, const ShareDropout& dropout, Tensor& y,
                              Tensor& log_sums)>
@@ -33,9 +34,6 @@ extern constinit Kernel<void(const Tensor& dy, const Tensor& q, const Tensor& k,
                              const ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
                              Tensor& dq, Tensor& dk, Tensor& dv)>
     attention_backward;
-
-/// Whether the two take such operands; where no device says, they do.
-extern constinit Kernel<void(const Tensor& q, const Tensor& v, bool& takes)> attention_takes;
 
 }  // namespace kernels
 

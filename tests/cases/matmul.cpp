@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/view.h"
 #include "tests/drawn_cases.h"
 #include "tests/op_case.h"
 
@@ -146,6 +147,17 @@ void matmul_cases(OpCases& cases) {
                          .tolerance = 16});
         if (!bias) cases.back().inputs[2] = std::nullopt;
       }
+  // Sizes and a layout for which oneDNN's matmul primitive is selected.
+  const auto transposed = [](std::vector<Variable> inputs) {
+    inputs[1] = transpose(inputs[1], 0, 1);
+    return inputs;
+  };
+  for (const char* op : {"matmul", "linear"}) {
+    cases.push_back(product(op, {20, 64}, {64, 64}, linear));
+    cases.back().dtypes = {f32, bf16};
+    if (cases.back().op == "matmul") cases.back().before = transposed;
+    if (cases.back().op == "linear") cases.back().inputs.push_back(Input{{64}});
+  }
   // Sizes for which cuBLASLt has algorithms.
   cases.push_back({.op = "linear_gelu",
                    .inputs = {Input{{3, 8}}, Input{{16, 8}}, Input{{16}}},

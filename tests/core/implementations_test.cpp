@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "core/base/allocator.h"
@@ -110,6 +111,35 @@ TEST_F(Implementations, OneCanBeChosen) {
     EXPECT_EQ(call(4), "any");
   }
   EXPECT_EQ(call(4), "small");
+}
+
+TEST_F(Implementations, TheEnvironmentTurnsFastPathsOff) {
+  const char* text = std::getenv("TAPEGRAD_FAST_PATHS");
+  const bool off = text != nullptr && std::string_view(text) == "0";
+  EXPECT_EQ(only_fallbacks(), off);
+  EXPECT_EQ(call(4), off ? "any" : "small");
+}
+
+struct Refusing {
+  static constexpr std::string_view kName = "refusing";
+  static bool accepts(const Tensor&, int64_t, const Tensor&) { return true; }
+  static bool run(Type<float>, const Tensor&, int64_t size, Tensor&) {
+    ran = "refusing";
+    return size > 10;
+  }
+};
+constinit Kernel<void(const Tensor& x, int64_t size, Tensor& y)> late_toy{"late_toy"};
+
+TEST(LateRefusal, TheNextImplementationRuns) {
+  set_implementations<late_toy, Refusing, Fallback>(DeviceType::kCpu, TypeList<float>{});
+  const Tensor x = Tensor::full({2}, 1, f32);
+  Tensor y;
+  const DispatchLog log;
+  late_toy(x, 4, y);
+  EXPECT_EQ(ran, "any");
+  late_toy(x, 11, y);
+  EXPECT_EQ(ran, "refusing");
+  EXPECT_EQ(log.kernels(), (Names{"cpu/float32/late_toy:any", "cpu/float32/late_toy:refusing"}));
 }
 
 constinit Kernel<void(const Tensor& x, int64_t size, Tensor& y)> optional_toy{"optional_toy"};

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "core/dispatch/implementations.h"
 #include "core/tape/op.h"
 #include "nn/linear.h"
 #include "ops/activation.h"
@@ -243,6 +244,27 @@ TEST(Profiler, S322_PrintsOnePassAlone) {
   EXPECT_NE(out.str().find("all                           backward"), std::string::npos)
       << out.str();
   EXPECT_NE(out.str().find("100.0%"), std::string::npos) << out.str();
+}
+
+TEST(Profiler, NamesTheImplementationsThatRan) {
+  const Variable x = ones({1, 1, 4, 16}), w = ones({3, 1, 3, 3});
+  Profiler profiler;
+  conv2d(x, w);
+  {
+    const OnlyImplementation fallback("conv2d", "");
+    conv2d(x, w);
+    conv2d(x, w);
+  }
+  relu(x);
+  profiler.stop();
+  conv2d(x, w);
+  const std::vector<ProfileEntry> entries = profiler.entries();
+  EXPECT_EQ(find(entries, "", "conv2d", Pass::kForward)->implementations,
+            (std::vector<std::string>{"conv2d:small", "conv2d:columns"}));
+  EXPECT_TRUE(find(entries, "", "relu", Pass::kForward)->implementations.empty());
+  std::ostringstream table;
+  table << profiler;
+  EXPECT_NE(table.str().find("  conv2d:small, conv2d:columns\n"), std::string::npos) << table.str();
 }
 
 TEST(Profiler, OfNothingIsAnEmptyTable) {

@@ -5,7 +5,6 @@
 #include <omp.h>
 
 #include "backends/cpu/dnnl/dnnl.h"
-#include "backends/cpu/fast/fast_paths.h"
 #include "backends/cpu/tools/simd.h"
 
 namespace tapegrad::backends::cpu {
@@ -109,10 +108,15 @@ class MatrixOperand {
 
 }  // namespace
 
-bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b) {
+bool has_dnnl_blocks() {
   static const bool has_blocks = has(dnnl::cpu_isa::avx512_core);
-  return fast_paths() && has_blocks && a.column == 1 && b.column != 1 && m >= kMinRows &&
-         m <= kMaxRows && m * n <= kMaxResult && m * n * k >= kMinMultiplications;
+  return has_blocks;
+}
+
+bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b) {
+  return has_dnnl_blocks() && with_valid_strides(m, k, a).column == 1 &&
+         with_valid_strides(k, n, b).column != 1 && m >= kMinRows && m <= kMaxRows &&
+         m * n <= kMaxResult && m * n * k >= kMinMultiplications;
 }
 
 bool suits_bfloat16(int64_t m, int64_t n, int64_t k) {
@@ -122,15 +126,17 @@ bool suits_bfloat16(int64_t m, int64_t n, int64_t k) {
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a0, Matrix<float> b0,
                    const float* bias, float* c, bool rounded) {
   with_dnnl("matmul", [&] {
-    const MatrixOperand a(a0, m, k, rounded), b(b0, k, n, rounded);
+    const MatrixOperand a(with_valid_strides(m, k, a0), m, k, rounded);
+    const MatrixOperand b(with_valid_strides(k, n, b0), k, n, rounded);
     run({m, n, k, a.row(), a.column(), b.row(), b.column(), omp_get_max_threads(), bias != nullptr,
          rounded ? Numbers::kRounded : Numbers::kFloat},
         a.data(), b.data(), bias, c);
   });
 }
 
-void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
+void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a0, Matrix<bfloat16> b0,
                    const bfloat16* bias, bfloat16* c) {
+  const auto a = with_valid_strides(m, k, a0), b = with_valid_strides(k, n, b0);
   with_dnnl("matmul", [&] {
     run({m, n, k, a.row, a.column, b.row, b.column, omp_get_max_threads(), bias != nullptr,
          Numbers::kBFloat16},

@@ -10,18 +10,20 @@
 
 namespace tapegrad::backends::cpu {
 
-/// Whether a heuristic expects the primitive to be faster than sgemm. Strides are as for
-/// multiply_dnnl.
+/// Whether the processor has the instructions (AVX-512) for which the primitive's float32 layouts
+/// are made.
+bool has_dnnl_blocks();
+/// Whether a heuristic expects the primitive to be faster than sgemm for plain matrices (is_plain()
+/// of gemm.h). Their elements are not read.
 bool suits_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b);
 
 /// Whether the processor multiplies bfloat16 faster than float32, and the product is large enough
 /// to profit.
 bool suits_bfloat16(int64_t m, int64_t n, int64_t k);
 
-/// c = a b + bias, where a is m x k and b is k x n. Both are plain (is_plain() of gemm.h), with
-/// valid strides even for dimensions of size 1. The bias has n elements or is null; c is
-/// contiguous; no size is
-/// 0. `rounded` rounds a and b to bfloat16 first; products and sums are float32.
+/// c = a b + bias, where a is m x k and b is k x n, both plain. The bias has n elements or is null;
+/// c is contiguous; no size is 0. `rounded` rounds a and b to bfloat16 first; products and sums are
+/// float32.
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b,
                    const float* bias, float* c, bool rounded);
 /// Overload for bfloat16: products and sums are float32 and are rounded once.

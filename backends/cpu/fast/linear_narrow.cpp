@@ -6,7 +6,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "backends/cpu/fast/fast_paths.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/relu.h"
 
@@ -196,15 +195,21 @@ void for_each_tile(int64_t rows, int64_t products, const Visit& visit) {
   }
 }
 
-}  // namespace
-
 bool is_narrow(int64_t rows, int64_t in, int64_t out) {
-  return fast_paths() && rows >= kLane && in > 0 && in <= kMaxColumns && out > 0 &&
-         out <= kMaxColumns;
+  return rows >= kLane && in > 0 && in <= kMaxColumns && out > 0 && out <= kMaxColumns;
 }
 
-void linear_narrow(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu,
-                   Tensor& y) {
+Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
+
+}  // namespace
+
+bool LinearNarrow::accepts(const Tensor& x, const Tensor&, const Tensor&, bool, const Tensor& y) {
+  return is_narrow(y.shape()[0], x.shape()[1], y.shape()[1]);
+}
+
+void LinearNarrow::run(Type<float>, const Tensor& x0, const Tensor& weight0, const Tensor& bias0,
+                       bool relu, Tensor& y) {
+  const Tensor x = x0.contiguous(), weight = weight0.contiguous(), bias = contiguous(bias0);
   const int64_t rows = x.shape()[0], in = weight.shape()[1], out = weight.shape()[0];
   const Factor factor(weight.data<float>(), in, out, 1, in, bias ? bias.data<float>() : nullptr);
   const float* from = x.data<float>();
@@ -217,8 +222,15 @@ void linear_narrow(const Tensor& x, const Tensor& weight, const Tensor& bias, bo
   });
 }
 
-void linear_narrow_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
-                            const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db) {
+bool LinearBackwardNarrow::accepts(const Tensor& dy, const Tensor&, const Tensor&, const Tensor&,
+                                   const Tensor& dx, const Tensor& dw, const Tensor&) {
+  return (dx || dw) && is_narrow(dy.shape()[0], dx ? dx.shape()[1] : dw.shape()[1], dy.shape()[1]);
+}
+
+void LinearBackwardNarrow::run(Type<float>, const Tensor& dy0, const Tensor& y0, const Tensor& x0,
+                               const Tensor& weight0, Tensor& dx, Tensor& dw, Tensor& db) {
+  const Tensor dy = dy0.contiguous(), y = contiguous(y0), x = contiguous(x0),
+               weight = contiguous(weight0);
   const int64_t rows = dy.shape()[0], out = dy.shape()[1];
   const int64_t in = dx ? dx.shape()[1] : dw ? dw.shape()[1] : 0;
   const float* gradients = dy.data<float>();

@@ -4,19 +4,28 @@
 // gradient.
 #pragma once
 
+#include <string_view>
+
 #include "core/base/tensor.h"
 
 namespace tapegrad::backends::cpu {
 
-/// Whether the functions below accept x [rows, in] and weight [out, in]. All tensors are
-/// contiguous.
-bool is_narrow(int64_t rows, int64_t in, int64_t out);
+/// Implementation of kernels::linear.
+struct LinearNarrow {
+  static constexpr std::string_view kName = "narrow";
+  static bool accepts(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu,
+                      const Tensor& y);
+  static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu,
+                  Tensor& y);
+};
 
-/// y = x weight^T + bias, followed by max(y, 0) if `relu`. The bias may be empty.
-void linear_narrow(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu, Tensor& y);
-
-/// Computes the gradients that are not empty. If y is given, dy counts only where y is not 0.
-void linear_narrow_backward(const Tensor& dy, const Tensor& y, const Tensor& x,
-                            const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db);
+/// Implementation of kernels::linear_backward.
+struct LinearBackwardNarrow {
+  static constexpr std::string_view kName = "narrow";
+  static bool accepts(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+                      const Tensor& dx, const Tensor& dw, const Tensor& db);
+  static void run(Type<float>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                  const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db);
+};
 
 }  // namespace tapegrad::backends::cpu

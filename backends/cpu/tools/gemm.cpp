@@ -7,7 +7,6 @@
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
-#include "backends/cpu/dnnl/matmul_dnnl.h"
 #include "backends/cpu/tools/threads.h"
 #include "core/base/error.h"
 
@@ -32,12 +31,6 @@ Blas blas(int64_t rows, int64_t columns, int64_t row, int64_t column) {
     if (ld >= rows && ld <= kMaxStride) return {true, true, std::max<int64_t>(ld, 1)};
   }
   return {};
-}
-
-/// The matrix with valid strides.
-template <typename T>
-Matrix<T> matrix(const T* data, Blas x) {
-  return x.transposed ? Matrix<T>{data, 1, x.ld} : Matrix<T>{data, x.ld, 1};
 }
 
 void multiply(int64_t m, int64_t n, int64_t k, const float* a, Blas at, const float* b, Blas bt,
@@ -101,34 +94,16 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64
 }
 
 template <typename T>
-void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c,
-             [[maybe_unused]] MatmulPrecision precision) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (m > 0 && n > 0 && k > 0) {
-      const auto left = matrix(a.data, blas(m, k, a.row, a.column));
-      const auto right = matrix(b.data, blas(k, n, b.row, b.column));
-      const bool rounded = precision == MatmulPrecision::kMedium && suits_bfloat16(m, n, k);
-      if (rounded || suits_dnnl(m, n, k, left, right))
-        return multiply_dnnl(m, n, k, left, right, bias, c, rounded);
-    }
-  }
-  if (bias != nullptr) {
-#pragma omp parallel for if (m * n > 32768)
-    for (int64_t i = 0; i < m; ++i) std::copy_n(bias, n, c + i * n);
-  }
-  gemm(m, n, k, a, b, c, n, /*accumulate=*/bias != nullptr);
+Matrix<T> with_valid_strides(int64_t rows, int64_t columns, Matrix<T> x) {
+  const Blas valid = blas(rows, columns, x.row, x.column);
+  return valid.transposed ? Matrix<T>{x.data, 1, valid.ld} : Matrix<T>{x.data, valid.ld, 1};
 }
 
-void product(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
-             const bfloat16* bias, bfloat16* c) {
-  multiply_dnnl(m, n, k, matrix(a.data, blas(m, k, a.row, a.column)),
-                matrix(b.data, blas(k, n, b.row, b.column)), bias, c);
-}
+template Matrix<float> with_valid_strides(int64_t, int64_t, Matrix<float>);
+template Matrix<bfloat16> with_valid_strides(int64_t, int64_t, Matrix<bfloat16>);
 
-#define INSTANTIATE(T)                                                                    \
-  template void gemm(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, T*, int64_t, bool); \
-  template void product(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, const T*, T*,    \
-                        MatmulPrecision);
+#define INSTANTIATE(T) \
+  template void gemm(int64_t, int64_t, int64_t, Matrix<T>, Matrix<T>, T*, int64_t, bool);
 INSTANTIATE(float)
 INSTANTIATE(double)
 INSTANTIATE(uint8_t)

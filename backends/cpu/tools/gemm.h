@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/matmul.h"
+#include "core/base/dtype.h"
 
 namespace tapegrad::backends::cpu {
 
@@ -27,15 +27,8 @@ template <typename T>
 void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
           bool accumulate = false);
 
-/// c = a b + bias for one large product. The bias has n elements or is null; c is contiguous.
-/// Selects the implementation expected to be fastest for the layout, the sizes and, for float, the
-/// precision. May allocate.
+/// Returns a plain matrix with valid strides for dimensions of size 1.
 template <typename T>
-void product(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, const T* bias, T* c,
-             MatmulPrecision precision);
-/// Overload for bfloat16, accumulated in float32 and rounded once, for processors with bfloat16
-/// instructions (suits_bfloat16() of matmul_dnnl.h). No size is 0.
-void product(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
-             const bfloat16* bias, bfloat16* c);
+Matrix<T> with_valid_strides(int64_t rows, int64_t columns, Matrix<T> x);
 
 }  // namespace tapegrad::backends::cpu

@@ -14,6 +14,20 @@ inline Tensor plain(const Tensor& x) {
              : x.clone();
 }
 
+/// The layout of plain(x), without its data.
+template <typename T>
+Matrix<T> plain_layout(const Tensor& x) {
+  const int r = x.rank();
+  const int64_t rows = x.shape()[r - 2], columns = x.shape()[r - 1];
+  const int64_t row = x.strides()[r - 2], column = x.strides()[r - 1];
+  if (is_plain(rows, columns, row, column)) return {nullptr, row, column};
+  return {nullptr, columns, 1};
+}
+template <typename T>
+Matrix<T> transposed(const Matrix<T>& x) {
+  return {x.data, x.column, x.row};
+}
+
 template <typename T>
 Matrix<T> matrix(const Tensor& x, int64_t offset = 0) {
   return {x.data<T>() + offset, x.strides()[x.rank() - 2], x.strides()[x.rank() - 1]};

@@ -2,18 +2,18 @@
 
 #include <atomic>
 
-#include "backends/cpu/fast/fast_paths.h"
 #include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/stream.h"
 #include "core/base/error.h"
 #include "core/cuda.h"
+#include "core/dispatch/implementations.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
 
 std::atomic<bool>& is_wanted() {
-  static std::atomic<bool> wanted{cpu::fast_paths()};
+  static std::atomic<bool> wanted{!only_fallbacks()};
   return wanted;
 }
 /// The reason why cuDNN is unavailable on all devices; empty if it is available.

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/base/generator.h"
-#include "core/dispatch/dispatcher.h"
+#include "core/dispatch/implementations.h"
 
 namespace tapegrad::backends::cuda {
 
@@ -69,6 +69,14 @@ void set(TypeList<Ts...> types, F, const SlotTraits& traits = {}) {
         scope.finish();
       },
       traits);
+}
+
+/// Registers implementations of a kernel for CUDA, as tapegrad::set_implementations() does.
+template <auto& kKernel, typename... Implementations, typename... Ts>
+void set_implementations(TypeList<Ts...>) {
+  using List = ImplementationList<kKernel, Implementations...>;
+  static_assert(List::template all_serve<Ts...>(), "an implementation takes none of the dtypes");
+  (set<kKernel>(TypeList<Ts>{}, List{}, List::template traits<Ts>()), ...);
 }
 
 }  // namespace tapegrad::backends::cuda
