@@ -18,7 +18,7 @@ namespace kernels {
 
 constinit decltype(channel_moments) channel_moments{"batch_norm"};
 constinit decltype(batch_norm) batch_norm{"batch_norm"};
-constinit decltype(batch_norm_at_once) batch_norm_at_once{"batch_norm"};
+constinit decltype(batch_norm_training) batch_norm_training{"batch_norm"};
 constinit decltype(batch_norm_backward) batch_norm_backward{"batch_norm_backward"};
 constinit decltype(layer_norm) layer_norm{"layer_norm"};
 constinit decltype(layer_norm_backward) layer_norm_backward{"layer_norm_backward"};
@@ -29,17 +29,29 @@ using namespace detail;
 
 namespace {
 
+/// 1 / sqrt(var + eps)
+Tensor invstd_of(const Tensor& var, double eps) {
+  const Recording off(false);
+  return rsqrt(Variable(var) + eps).value();
+}
+
+}  // namespace
+
+void kernels::batch_norm_training_by_parts(const Tensor& x, const Tensor& weight,
+                                           const Tensor& bias, double eps, Tensor& y, Tensor& mean,
+                                           Tensor& var, Tensor& invstd) {
+  kernels::channel_moments(x, mean, var);
+  invstd = invstd_of(var, eps);
+  kernels::batch_norm(x, mean, invstd, weight, bias, y);
+}
+
+namespace {
+
 DType statistics_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
 
 Tensor as(const Tensor& x, const Shape& shape) {
   const Tensor dense = x.contiguous();
   return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
-}
-
-/// 1 / sqrt(var + eps)
-Tensor invstd_of(const Tensor& var, double eps) {
-  const Recording off(false);
-  return rsqrt(Variable(var) + eps).value();
 }
 
 Tensor contiguous_or_empty(const Tensor& x) { return x ? x.contiguous() : x; }
@@ -78,10 +90,12 @@ struct BatchNorm {
     Tensor y = x.empty_like(x.shape());
     Tensor to = as(y, channels(x.shape())), now = std::exchange(var, Tensor());
     const Tensor rows = as(x, channels(x.shape())), scale = wide(weight), shift = wide(bias);
-    if (training && at_once(rows, scale, shift, to, now)) return y;
-    if (training) kernels::channel_moments(rows, mean, now);
-    invstd = invstd_of(now, eps);
-    kernels::batch_norm(rows, mean, invstd, scale, shift, to);
+    if (training) {
+      kernels::batch_norm_training(rows, scale, shift, eps, to, mean, now, invstd);
+    } else {
+      invstd = invstd_of(now, eps);
+      kernels::batch_norm(rows, mean, invstd, scale, shift, to);
+    }
     return y;
   }
 
@@ -90,16 +104,6 @@ struct BatchNorm {
   }
 
  private:
-  /// Images that a device has packed may have a kernel of their own.
-  bool at_once(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y, Tensor& now) {
-    bool done = false;
-    if (!x.storage().is_packed() || !kernels::batch_norm_at_once.has(x.device().type, x.dtype()))
-      return done;
-    invstd = mean.empty_like(mean.shape());
-    kernels::batch_norm_at_once(x, weight, bias, eps, y, mean, now, invstd, done);
-    return done;
-  }
-
   std::array<Variable, 3> by_kernel(const Variable& dy, Needs needs) const {
     const Shape shape = channels(dy.shape());
     const Tensor none, x = needs[0] || needs[1] ? as(this->x().value(), shape) : none;

@@ -41,11 +41,14 @@ extern Kernel<void(const Tensor& x, Tensor& mean, Tensor& var)> channel_moments;
 extern Kernel<void(const Tensor& x, const Tensor& mean, const Tensor& invstd, const Tensor& weight,
                    const Tensor& bias, Tensor& y)>
     batch_norm;
-/// The two at once, with invstd = 1 / sqrt(var + eps), where the device has a kernel for such an x;
-/// else done stays false. Asked for what is packed.
+/// Computes mean, var and invstd = 1 / sqrt(var + eps) of each channel of x, and y by batch_norm
+/// with them. invstd becomes a new tensor.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
-                   Tensor& mean, Tensor& var, Tensor& invstd, bool& done)>
-    batch_norm_at_once;
+                   Tensor& mean, Tensor& var, Tensor& invstd)>
+    batch_norm_training;
+/// Implementation of batch_norm_training composed of other kernels.
+void batch_norm_training_by_parts(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  double eps, Tensor& y, Tensor& mean, Tensor& var, Tensor& invstd);
 /// In training mean and invstd depend on x; otherwise they are constants.
 extern Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& mean, const Tensor& invstd,
                    const Tensor& weight, bool training, Tensor& dx, Tensor& dweight, Tensor& dbias)>

@@ -119,6 +119,35 @@ void batch_norm_backward(const Images& images, const Tensor& mean, const Tensor&
                            broadcast(slope));
 }
 
+struct BatchNormCudnn {
+  static constexpr std::string_view kName = "cudnn";
+  static constexpr bool kTakesPacked = true;
+  static std::optional<Tensor> accepts(const Tensor& x, const Tensor&, const Tensor&, double,
+                                       const Tensor& y, const Tensor&, const Tensor&,
+                                       const Tensor&) {
+    return can_be_packed(y) ? pixels_of(x) : std::nullopt;
+  }
+  static bool run(OneOf<float16, bfloat16>, const Tensor& pixels, const Tensor&,
+                  const Tensor& weight, const Tensor& bias, double eps, Tensor& y, Tensor& mean,
+                  Tensor& var, Tensor& invstd) {
+    Tensor to = pixels_to_write(y), result = mean.empty_like(mean.shape());
+    if (!cudnn_batch_norm(pixels, weight, bias, eps, to, mean, var, result)) return false;
+    set_packed(y);
+    invstd = result;
+    return true;
+  }
+};
+
+struct BatchNormByParts {
+  static constexpr std::string_view kName = "parts";
+  static constexpr bool kTakesPacked = true;
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                  Tensor& y, Tensor& mean, Tensor& var, Tensor& invstd) {
+    kernels::batch_norm_training_by_parts(x, weight, bias, eps, y, mean, var, invstd);
+  }
+};
+
 }  // namespace
 
 void register_norm() {
@@ -143,17 +172,7 @@ void register_norm() {
                            of_channels(scale_of<V>(weight, invstd)), of_channels(shift));
       },
       {.takes_packed = true});
-  set<kernels::batch_norm_at_once>(
-      TypeList<float16, bfloat16>{},
-      [](auto, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
-         Tensor& mean, Tensor& var, Tensor& invstd, bool& done) {
-        const auto pixels = pixels_of(x);
-        if (!pixels || !can_be_packed(y)) return;
-        Tensor to = pixels_to_write(y);
-        done = cudnn_batch_norm(*pixels, weight, bias, eps, to, mean, var, invstd);
-        if (done) set_packed(y);
-      },
-      {.takes_packed = true});
+  set_implementations<kernels::batch_norm_training, BatchNormCudnn, BatchNormByParts>(kFloatTypes);
   set<kernels::batch_norm_backward>(
       kFloatTypes,
       []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
