@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -14,8 +15,12 @@ struct Row {
 };
 
 struct Rows final : MemberVisitor {
+  struct Named {
+    Variable parameter;
+    std::vector<std::string> names;
+  };
   std::vector<Row> rows;
-  std::vector<Variable> seen;
+  std::vector<Named> seen;
   int64_t trainable = 0, frozen = 0;
 
   void on_module(const std::string& path, Module& module) override {
@@ -28,9 +33,12 @@ struct Rows final : MemberVisitor {
     rows.push_back({path, path.empty() ? module.kind() : path + " (" + module.kind() + ")", shape});
   }
   void on_parameter(const std::string& path, Variable& x) override {
-    for (const Variable& before : seen)
-      if (before.is_same(x)) return;
-    seen.push_back(x);
+    for (Named& before : seen)
+      if (before.parameter.is_same(x)) {
+        before.names.push_back(path);
+        return;
+      }
+    seen.push_back({x, {path}});
     (x.requires_grad() ? trainable : frozen) += x.numel();
     const size_t dot = path.rfind('.');
     const std::string owner = dot == path.npos ? "" : path.substr(0, dot);
@@ -75,6 +83,10 @@ std::string summary(Module& model, const Shape& input_shape) {
   absl::StrAppend(&text, line, "\nTotal parameters: ", grouped(found.trainable + found.frozen),
                   "\nTrainable: ", grouped(found.trainable),
                   "\nNot trainable: ", grouped(found.frozen), "\n");
+  for (const auto& [parameter, names] : found.seen)
+    if (names.size() > 1)
+      absl::StrAppend(&text, names.size(), " names, one parameter: ", absl::StrJoin(names, ", "),
+                      "\n");
   return text;
 }
 

@@ -121,6 +121,25 @@ TEST(Summary, KerasNet) {
     EXPECT_NE(text.find(part), text.npos) << part << " in\n" << text;
 }
 
+TEST(Summary, NamesOfASharedParameter) {
+  struct Net : Model<Net> {
+    std::vector<Linear> layers =
+        std::vector<Linear>(3, Linear({.in_features = 2, .out_features = 2}));
+    void members(Members& m) override { m("layers", layers); }
+    Variable forward(const Variable& x) const { return layers[2](layers[1](layers[0](x))); }
+  } net;
+  std::string text = summary(net, {2});
+  for (const char* part :
+       {"Total parameters: 6\n",
+        "3 names, one parameter: layers.0.weight, layers.1.weight, layers.2.weight\n",
+        "3 names, one parameter: layers.0.bias, layers.1.bias, layers.2.bias\n"})
+    EXPECT_NE(text.find(part), text.npos) << part << " in\n" << text;
+  for (Linear& layer : net.layers) layer = layer.clone();
+  text = summary(net, {2});
+  EXPECT_EQ(text.find("names"), text.npos) << text;
+  EXPECT_NE(text.find("Total parameters: 18\n"), text.npos) << text;
+}
+
 TEST(BatchNorm, T44_RunningStatistics) {
   BatchNorm1d layer({.num_features = 2});
   const Variable x = tensor({0.f, 0.f, 2.f, 4.f}, {2, 2});
