@@ -6,9 +6,10 @@
 //   write_dot(loss, "tape.dot");   // for Graphviz
 //
 // Each op shows the dtype and shape of its result and the bytes of its saved tensors; the ops of a
-// module are in a box with its name. To learn the shapes, drawing runs a backward pass without
-// calling hooks or changing gradients; checkpointed parts are recomputed. Throws AutogradError if
-// the variable has no history or its graph was freed, and IoError if the file cannot be written.
+// module are in a box with its name. To learn the shapes, drawing runs a backward pass, which calls
+// no hooks, changes no gradients and is not profiled; checkpointed parts are recomputed. Throws
+// AutogradError if the variable has no history or its graph was freed, and IoError if the file
+// cannot be written.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // Pictures of the tape: their content, and that they are well-formed XML.
+#include "core/inspect/profiler.h"
 #include "core/inspect/tape_picture.h"
 
 #include <algorithm>
@@ -103,6 +104,16 @@ TEST(Picture, Dot) {
   EXPECT_EQ(count(dot, "{"), count(dot, "}"));
   EXPECT_NE(dot.find("label=\"fc1\""), dot.npos);
   EXPECT_NE(dot.find("float32 [128, 9216]"), dot.npos);
+}
+
+TEST(Picture, IsNotProfiled) {
+  Net net;
+  const Variable loss = network_loss(net);
+  Profiler profiler;
+  tape_svg(loss);
+  EXPECT_TRUE(profiler.entries().empty());
+  loss.backward();
+  EXPECT_FALSE(profiler.entries().empty());
 }
 
 TEST(Picture, BytesSaved) {

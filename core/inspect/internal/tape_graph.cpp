@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 
+#include "core/base/context.h"
 #include "core/base/error.h"
 #include "core/tape/internal/backward.h"
 #include "core/tape/op.h"
@@ -45,8 +46,10 @@ struct CountSaved final : SavedVisitor {
   void on_recomputed() override { ++vertex->recomputed; }
 };
 
-/// Learns dtypes and shapes of outputs from the gradients that arrive at them.
+/// Learns dtypes and shapes of outputs from the gradients that arrive at them. A profiler does not
+/// see the backward pass that this takes.
 void learn_values(const Variable& root, const Places& places, TapeGraph& graph) {
+  const detail::Set<&detail::Context::profile> unprofiled(nullptr);
   BackwardPass pass({.retain_graph = true});
   pass.add_root(root, Variable(Tensor::full(root.shape(), 1.0, root.dtype(), root.device())));
   pass.watch([&](const Node& node, std::span<const Variable> gradients) {
