@@ -10,6 +10,8 @@
 #include <dnnl.hpp>
 #include <xsimd/xsimd.hpp>
 
+#include "backends/cpu/tools/openblas.h"
+
 namespace tapegrad::backends::cpu {
 namespace {
 
@@ -32,6 +34,7 @@ std::string describe() {
   const dnnl_version_t* dnnl = dnnl_version();
   out << "oneDNN: " << dnnl->major << '.' << dnnl->minor << '.' << dnnl->patch << '\n';
   out << "OpenBLAS: " << openblas_get_config() << '\n';
+  if (const std::string advice = openblas_advice(); !advice.empty()) out << advice << '\n';
   const double pages = double(sysconf(_SC_PHYS_PAGES)), page = double(sysconf(_SC_PAGE_SIZE));
   out << "memory: " << int(pages * page / (1 << 30) + 0.5) << " GiB\n";
   return out.str();

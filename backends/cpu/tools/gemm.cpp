@@ -7,6 +7,7 @@
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "backends/cpu/tools/openblas.h"
 #include "backends/cpu/tools/threads.h"
 #include "core/base/error.h"
 
@@ -49,6 +50,7 @@ void multiply(int64_t m, int64_t n, int64_t k, const double* a, Blas at, const d
   if (std::max({m, n, k, ldc}) > kMaxStride)
     fail<ShapeError>("matmul: float64: a size past 2^31, OpenBLAS's limit: ", m, " x ", k, " x ",
                      n);
+  print_openblas_advice();
   respect_thread_limit();
   cblas_dgemm(CblasRowMajor, at.transposed ? CblasTrans : CblasNoTrans,
               bt.transposed ? CblasTrans : CblasNoTrans, int(m), int(n), int(k), 1.0, a, int(at.ld),
