@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
+#include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/unary.h"
