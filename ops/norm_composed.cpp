@@ -9,6 +9,7 @@
 #include "ops/catalog.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/limits.h"
+#include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"

@@ -13,6 +13,7 @@
 #include "core/tape/op.h"
 #include "core/tape/view.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 
 namespace tapegrad {
 
