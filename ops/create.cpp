@@ -7,6 +7,7 @@
 #include "core/dispatch/kernels.h"
 #include "core/tape/op.h"
 #include "ops/catalog.h"
+#include "ops/internal/operands.h"
 
 namespace tapegrad {
 
@@ -18,7 +19,10 @@ constinit decltype(linspace) linspace{"linspace"};
 namespace {
 
 Device device_of(const TensorOptions& options) {
-  return options.device ? *options.device : default_device();
+  const Device device = options.device ? *options.device : default_device();
+  if (device.type == DeviceType::kCpu && device != cpu)
+    fail<DeviceError>("device: ", device, ": ", why_unavailable(device));
+  return device;
 }
 
 /// Allocates uninitialised memory as described by the options. Throws AutogradError before
@@ -33,6 +37,7 @@ Variable make(const Shape& shape, DType standard, const TensorOptions& options) 
 }
 
 Variable make_full(const Shape& shape, Number value, DType standard, const TensorOptions& options) {
+  detail::check_fits("full", value, options.dtype.value_or(standard));
   Variable y = make(shape, standard, options);
   kernels::fill(y.writable(), value);
   return y;

@@ -9,6 +9,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/internal/index_checks.h"
+#include "ops/internal/operands.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -60,6 +61,7 @@ struct IndexSelect {
 /// y = x + alpha * source at the index; an empty x means zeros.
 struct IndexAdd {
   static constexpr std::string_view kName = "index_add";
+  static constexpr size_t kRequired = 0;
   int dim;
   double alpha = 1;
   Shape shape{};
@@ -122,6 +124,7 @@ struct Gather {
 /// y = x with source added at the index; an empty x means zeros.
 struct ScatterAdd {
   static constexpr std::string_view kName = "scatter_add";
+  static constexpr size_t kRequired = 0;
   int dim;
   Shape shape{};
   Shape source_shape{};
@@ -175,6 +178,7 @@ void check_mask(std::string_view op, const Tensor& x, const Tensor& mask, const 
     fail<ShapeError>(op, ": a mask of ", mask.shape(), " does not broadcast to ", x.shape());
   if (!is_float(x.dtype()) && value.kind() == f64 && std::trunc(value.real()) != value.real())
     fail<DTypeError>(op, ": ", value, " is no ", name(x.dtype()));
+  check_fits(op, value, x.dtype());
 }
 
 struct MaskedFill {
@@ -288,9 +292,19 @@ Variable embedding(const Variable& indices, const Variable& weight, int64_t padd
 Variable index_select(const Variable& x, int dim, const Variable& index, Where where) {
   return apply(IndexSelect{dim}, where, x, index);
 }
+namespace {
+
+/// ArgumentError for an empty variable; rules apply the ops without an x.
+template <std::same_as<Variable>... Variables>
+void require_values(const Variables&... variables) {
+  (variables.value(), ...);
+}
+
+}  // namespace
+
 Variable index_add(const Variable& x, int dim, const Variable& index, const Variable& source,
                    double alpha, Where where) {
-  x.value();
+  require_values(x, index, source);
   return apply(IndexAdd{dim, alpha}, where, x, index, source);
 }
 Variable gather(const Variable& x, int dim, const Variable& index, Where where) {
@@ -298,7 +312,7 @@ Variable gather(const Variable& x, int dim, const Variable& index, Where where) 
 }
 Variable scatter_add(const Variable& x, int dim, const Variable& index, const Variable& source,
                      Where where) {
-  x.value();
+  require_values(x, index, source);
   return apply(ScatterAdd{dim}, where, x, index, source);
 }
 

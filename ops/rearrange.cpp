@@ -12,6 +12,7 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/view.h"
+#include "ops/internal/operands.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
@@ -348,6 +349,7 @@ Variable& fill_(Variable& y, Number value, Where where) {
   const ErrorLine line(where);
   if (!is_float(y.dtype()) && value.kind() == f64 && std::trunc(value.real()) != value.real())
     fail<DTypeError>("fill_: ", value, " is no ", name(y.dtype()));
+  check_fits("fill_", value, y.dtype());
   apply_in_place(Fill{value}, where, y);
   return y;
 }

@@ -64,8 +64,12 @@ Tensor repeat_first_entry(const Tensor& x, int dim) {
 
 /// Copies x into a tensor with the given layout in a buffer of `base` elements.
 Tensor embed(const Tensor& x, int64_t base, const Layout& layout) {
-  const Number around = is_float(x.dtype()) ? Number(std::numeric_limits<double>::quiet_NaN())
-                                            : Number(std::numeric_limits<int64_t>::max());
+  const Number around = with_type(x.dtype(), []<typename T>(Type<T>) -> Number {
+    if constexpr (std::is_integral_v<T>)
+      return std::numeric_limits<T>::max();
+    else
+      return std::numeric_limits<double>::quiet_NaN();
+  });
   Tensor storage = Tensor::full({base}, around, x.dtype());
   const Tensor y = storage.with_layout(layout), from = x.contiguous();
   const size_t size = size_t(size_of(x.dtype()));

@@ -36,11 +36,12 @@ void register_unary_kernels() {
   D::template set_predicate<kernels::isfinite, formulas::IsFinite>(kAllTypes);
   D::template set<kernels::tanh_backward, formulas::TanhBackward>(kFloatTypes);
 
-  Device::template set<kernels::clamp>(
-      kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Number min, Number max, Tensor& y) {
-        using S = Compute<T>;
-        Device::template map<T>(formulas::Clamp<S>{S(min.to<T>()), S(max.to<T>())}, y, x);
-      });
+  Device::template set<kernels::clamp>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x,
+                                                                    Number min, Number max,
+                                                                    Tensor& y) {
+    using S = Compute<T>;
+    Device::template map<T>(formulas::Clamp<S>{S(min.saturated<T>()), S(max.saturated<T>())}, y, x);
+  });
   Device::template set<kernels::piecewise>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& x,
                                   const kernels::Pieces& p, Tensor& dx) {

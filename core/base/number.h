@@ -15,20 +15,39 @@ class Number {
   template <std::floating_point T>
   Number(T value) : real_(double(value)), kind_(f64) {}
   template <std::integral T>
-  Number(T value) : whole_(int64_t(value)), kind_(std::same_as<T, bool> ? boolean : i64) {}
+  Number(T value) : whole_(int64_t(value)), kind_(std::same_as<T, bool> ? boolean : i64) {
+    if constexpr (std::unsigned_integral<T> && sizeof(T) == sizeof(int64_t))
+      if (value > uint64_t(INT64_MAX)) [[unlikely]]
+        fail_too_large(value);
+  }
 
   /// The kind of the number: f64, i64 or bool.
   DType kind() const { return kind_; }
 
+  /// Fractions saturate in an integer type. ArgumentError for a whole number that it cannot hold.
   template <typename T>
   T to() const {
-    return kind_ == f64 ? convert<T>(real_) : convert<T>(whole_);
+    if (kind_ == f64) return convert<T>(real_);
+    if constexpr (std::integral<T> && !std::same_as<T, bool>)
+      if (int64_t(T(whole_)) != whole_) [[unlikely]]
+        fail_does_not_fit(kDTypeOf<T>);
+    return convert<T>(whole_);
   }
+  /// The same, or the closest number that T can hold.
+  template <typename T>
+  T saturated() const {
+    return fits(kDTypeOf<T>) ? to<T>() : convert<T>(real());
+  }
+  /// Whether a tensor of the dtype can hold it, less its fraction; floats and bool hold any number.
+  bool fits(DType dtype) const;
   double real() const { return to<double>(); }
 
   friend std::ostream& operator<<(std::ostream& out, const Number& number);
 
  private:
+  [[noreturn, gnu::cold]] static void fail_too_large(uint64_t value);
+  [[noreturn, gnu::cold]] void fail_does_not_fit(DType dtype) const;
+
   union {
     double real_;
     int64_t whole_;

@@ -22,11 +22,8 @@ DType common_dtype(std::string_view op, const Operand& a, const Operand& b) {
 }
 
 void check_fits(std::string_view op, const Number& number, DType dtype) {
-  if (is_float(dtype) || dtype == boolean || number.kind() == f64) return;
-  const int64_t value = number.to<int64_t>();
-  const bool fits = with_type(
-      dtype, [&]<typename T>(Type<T>) { return convert<int64_t>(convert<T>(value)) == value; });
-  if (!fits) fail<ArgumentError>(op, ": ", value, " is not a value of ", name(dtype));
+  if (!number.fits(dtype))
+    fail<ArgumentError>(op, ": ", number, " is not a value of ", name(dtype));
 }
 
 Variable as_variable(std::string_view op, const Operand& x, DType dtype, Device device) {
