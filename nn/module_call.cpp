@@ -106,6 +106,7 @@ namespace {
 /// Variables that are not wanted get no history.
 struct Pass {
   static constexpr std::string_view kName = "pass";
+  static constexpr size_t kRequired = 0;
   std::vector<bool> wanted;
 
   std::vector<Tensor> forward(std::span<const Variable> xs) const {

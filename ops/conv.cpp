@@ -61,6 +61,7 @@ Variable backward_weight(const Variable& dy, const Variable& x, const Conv2dOpti
 
 struct Conv2d {
   static constexpr std::string_view kName = "conv2d";
+  static constexpr size_t kRequired = 2;  // the bias is optional
   Conv2dOptions options;
   SavedInput<0, /*for*/ 1> x{};
   SavedInput<1, /*for*/ 0> weight{};

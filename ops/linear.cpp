@@ -44,6 +44,7 @@ namespace {
 
 struct Linear {
   static constexpr std::string_view kName = "linear";
+  static constexpr size_t kRequired = 2;  // the bias is optional
   SavedInput<0, /*for*/ 1> x{};
   SavedInput<1, /*for*/ 0> weight{};
   Shape shape{};  // of x

@@ -65,7 +65,8 @@ Variable dx_by_formula(const Variable& x_hat, const Variable& invstd, const Vari
 
 struct BatchNorm {
   static constexpr std::string_view kName = "batch_norm";
-  Tensor mean, var;  // in training the memory for the batch's; var is not kept
+  static constexpr size_t kRequired = 1;  // weight and bias are optional
+  Tensor mean, var;                       // in training the memory for the batch's; var is not kept
   bool training;
   double eps;
   Tensor invstd{};
@@ -153,6 +154,7 @@ struct BatchNorm {
 
 struct LayerNorm {
   static constexpr std::string_view kName = "layer_norm";
+  static constexpr size_t kRequired = 1;  // weight and bias are optional
   Shape normalized;
   double eps;
   Tensor mean{}, invstd{};

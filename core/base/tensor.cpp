@@ -27,6 +27,8 @@ void set_contiguous(Layout& layout, const Shape& shape) {
 
 }  // namespace
 
+void Tensor::fail_empty() { fail<ArgumentError>("tensor: empty; it was never given a value"); }
+
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   Tensor tensor;
   tensor.numel_ = tapegrad::numel(shape);
@@ -54,6 +56,7 @@ Tensor Tensor::from_bytes(std::span<const std::byte> bytes, const Shape& shape, 
 }
 
 Tensor Tensor::with_layout(const Layout& layout) const {
+  storage();  // an empty tensor is an error
   Tensor view;
   view.storage_ = storage_;
   view.numel_ = tapegrad::numel(layout.shape);

@@ -46,22 +46,28 @@ class Tensor {
   int rank() const { return layout_.shape.rank(); }
   int64_t numel() const { return numel_; }
   DType dtype() const { return dtype_; }
-  Device device() const { return storage_->device(); }
+  /// ArgumentError for a tensor without a value, as for everything below and above that reads it.
+  Device device() const { return storage().device(); }
   bool is_contiguous() const { return contiguous_; }
-  Storage& storage() const { return *storage_; }
+  Storage& storage() const {
+    if (!storage_) [[unlikely]]
+      fail_empty();
+    return *storage_;
+  }
   bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
 
   /// Pointer to the first element. T must match the dtype, which kernels know from the dispatch
   /// table.
   template <typename T>
-  T* data() const {
-    return reinterpret_cast<T*>(storage_->data()) + layout_.offset;
+  [[gnu::always_inline]] T* data() const {
+    return reinterpret_cast<T*>(storage().data()) + layout_.offset;
   }
   /// The only element. Throws ShapeError if there is not exactly one.
   double item() const;
   Number number() const;  // like item(), but exact for integers
 
  private:
+  [[noreturn, gnu::cold]] static void fail_empty();
   static Tensor from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype);
 
   Ref<Storage> storage_;

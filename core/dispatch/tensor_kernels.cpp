@@ -1,4 +1,5 @@
 // The methods of Tensor that run kernels.
+#include "core/base/error.h"
 #include "core/dispatch/kernels.h"
 
 namespace tapegrad {
@@ -20,6 +21,7 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::to(DType dtype) const {
+  storage();  // an empty tensor is an error
   if (dtype == dtype_) return *this;
   Tensor converted = empty(shape(), dtype, device());
   kernels::copy(*this, converted);
@@ -28,6 +30,8 @@ Tensor Tensor::to(DType dtype) const {
 
 Tensor Tensor::to(Device device) const {
   if (device == this->device()) return *this;
+  if (device.type == DeviceType::kCpu && device != cpu)
+    fail<DeviceError>("to: ", device, ": ", why_unavailable(device));
   const Tensor source = contiguous();
   Tensor moved = empty(shape(), dtype_, device);
   const Device accelerator = device.type == DeviceType::kCpu ? this->device() : device;

@@ -1,6 +1,8 @@
 #include "core/tape/node.h"
 
+#include "core/base/error.h"
 #include "core/base/internal/scope.h"
+#include "core/tape/internal/backward.h"
 #include "core/tape/internal/node_hooks.h"
 #include "core/tape/variable.h"
 
@@ -69,15 +71,74 @@ HookHandle Node::register_prehook(NodePreHook hook) { return hooks().before.add(
 HookHandle Node::register_hook(NodeHook hook) { return hooks().after.add(std::move(hook)); }
 
 void Node::run_before_hooks(std::span<Variable> gradients) const {
+  int number = 0;
+  const auto check = [&](const char* kind, uint32_t output) {
+    const Variable& gradient = gradients[output];
+    if (gradient.defined() && !detail::has_type(gradient, output_type(output)))
+      detail::fail_gradient(kind + std::to_string(number) + " of " + describe(*this), gradient,
+                            output_type(output));
+  };
   hooks_->gradient.each([&](const Hooks::OutputHook& hook) {
     Variable& gradient = gradients[hook.output];
-    if (!gradient.defined()) return;
-    if (Variable replaced = hook.run(gradient); replaced.defined()) gradient = std::move(replaced);
+    if (gradient.defined())
+      if (Variable replaced = hook.run(gradient); replaced.defined()) {
+        gradient = std::move(replaced);
+        check("hook ", hook.output);
+      }
+    ++number;
   });
-  hooks_->before.each([&](const NodePreHook& hook) { hook(gradients); });
+  number = 0;
+  hooks_->before.each([&](const NodePreHook& hook) {
+    hook(gradients);
+    for (uint32_t k = 0; k < gradients.size(); ++k) check("prehook ", k);
+    ++number;
+  });
+}
+
+void Node::run_after_hooks(std::span<Variable> outgoing, std::span<const Variable> incoming) const {
+  int number = 0;
+  hooks_->after.each([&](const NodeHook& hook) {
+    hook(outgoing, incoming);
+    for (size_t i = 0; i < outgoing.size(); ++i) {
+      const Edge& edge = edges()[i];
+      if (!edge || !outgoing[i].defined()) continue;
+      const ValueType& type = edge.node->output_type(edge.output);
+      if (!detail::has_type(outgoing[i], type))
+        detail::fail_gradient("node hook " + std::to_string(number) + " of " + describe(*this) +
+                                  ", for input " + std::to_string(i),
+                              outgoing[i], type);
+    }
+    ++number;
+  });
+}
+
+bool detail::has_type(const Variable& gradient, const ValueType& type) {
+  const Tensor& value = gradient.value();
+  return value.dtype() == type.dtype && value.device() == type.device &&
+         value.shape() == type.shape;
+}
+
+void detail::fail_gradient(const std::string& maker, const Variable& gradient,
+                           const ValueType& type) {
+  ErrorText text;
+  text.add(maker + ": a gradient of ");
+  const auto add = [&](const Shape& shape, DType dtype, Device device) {
+    text.add(shape);
+    text.add(' ');
+    text.add(tapegrad::name(dtype));
+    if (gradient.device() != type.device) text.add(" on " + to_string(device));
+  };
+  add(gradient.shape(), gradient.dtype(), gradient.device());
+  text.add(" for a value of ");
+  add(type.shape, type.dtype, type.device);
+  fail<AutogradError>(text.text());
 }
 
 std::string describe(const Node& node) {
+  if (node.is_leaf()) {
+    const std::string* label = static_cast<const Leaf&>(node).label();
+    return label != nullptr ? "the leaf " + *label : "a leaf";
+  }
   return std::string(node.name()) + ", recorded at " + node.where().file_name() + ":" +
          std::to_string(node.where().line());
 }

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "core/base/context.h"
+#include "core/base/device.h"
+#include "core/base/dtype.h"
 #include "core/base/free_list.h"
 #include "core/base/ref.h"
+#include "core/base/shape.h"
 #include "core/tape/hooks.h"
 
 namespace tapegrad {
@@ -45,6 +48,13 @@ struct Edge {
   explicit operator bool() const { return bool(node); }
 };
 
+/// What a value and its gradients have in common.
+struct ValueType {
+  Shape shape;
+  DType dtype{};
+  Device device;
+};
+
 class Node : public Counted, public Pooled {
  public:
   virtual ~Node();
@@ -57,6 +67,9 @@ class Node : public Counted, public Pooled {
   virtual void free_saved() = 0;  // releases saved tensors; run() then throws AutogradError
   virtual void visit_saved(SavedVisitor&) const {}
   virtual bool is_freed() const { return false; }
+
+  /// The type of an output. A gradient of another type is an AutogradError on its way here.
+  const ValueType& output_type(uint32_t output) const { return output_types_[output]; }
 
   uint64_t number() const { return number_; }
   bool is_leaf() const { return number_ == 0; }
@@ -87,12 +100,16 @@ class Node : public Counted, public Pooled {
   /// threads.
   void number_after(std::span<const Edge> inputs);
 
+  const ValueType* output_types_ = nullptr;  // of the class that is derived, one an output
+
  private:
   friend class BackwardPass;
   friend class Leaf;
   struct Hooks;
   Hooks& hooks();
+  /// AutogradError when a hook leaves a gradient of another type.
   void run_before_hooks(std::span<Variable> gradients) const;
+  void run_after_hooks(std::span<Variable> outgoing, std::span<const Variable> incoming) const;
 
   uint64_t number_ = 0;
   std::atomic<BackwardPass*> pass_{nullptr};  // the pass whose gradients are in the slots
@@ -102,10 +119,20 @@ class Node : public Counted, public Pooled {
   const std::string* scope_;
 };
 
-/// "mul, recorded at model.cpp:12"
+/// "mul, recorded at model.cpp:12", or "the leaf fc1.weight"
 std::string describe(const Node& node);
 
-/// The node whose rule is running on this thread, or null.
+namespace detail {
+
+bool has_type(const Variable& gradient, const ValueType& type);
+/// AutogradError with both types: "hook 1 of mul, recorded at model.cpp:12: a gradient of [2]
+/// float32 for a value of [3] float32".
+[[noreturn, gnu::cold]] void fail_gradient(const std::string& maker, const Variable& gradient,
+                                           const ValueType& type);
+
+}  // namespace detail
+
+/// The node whose rule runs on this thread, or null.
 inline const Node* running_node() { return detail::context.running; }
 
 }  // namespace tapegrad

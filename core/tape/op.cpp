@@ -1,5 +1,8 @@
 #include "core/tape/op.h"
 
+#include <new>
+#include <stdexcept>
+
 #include "core/tape/recording.h"
 
 namespace tapegrad {
@@ -41,6 +44,45 @@ void require_first_order() {
                         ": not differentiable twice: its gradient cannot be recorded");
 }
 
+void detail::fail_gradient_count(size_t gradients, size_t inputs) {
+  fail<AutogradError>("the rule of ", describe(*running_node()), ": ", gradients, " gradients for ",
+                      inputs, " inputs");
+}
+
+void detail::fail_empty_input(std::string_view op, size_t input) {
+  fail<ArgumentError>(op, ": input ", input, " is empty; it was never given a value");
+}
+
+void detail::count_failed_write(Storage& storage) {
+  try {
+    throw;
+  } catch (const ArgumentError&) {
+  } catch (const DeviceError&) {
+  } catch (const KernelError&) {
+  } catch (...) {
+    storage.bump_version();
+  }
+}
+
+void detail::rethrow(std::string_view op, Where where) {
+  const auto throw_as = [&]<typename E>(E error) {
+    locate_call(error);
+    locate(error, where);
+    throw error;
+  };
+  try {
+    throw;
+  } catch (Error& error) {
+    locate(error, where);
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw_as(OutOfMemory(std::string(op) + ": the system has no memory left"));
+  } catch (const std::length_error&) {
+    throw_as(ArgumentError(std::string(op) + ": larger than the system allows"));
+  }
+  __builtin_unreachable();  // what is not caught above has left
+}
+
 void detail::fail_freed() {
   fail<AutogradError>(running_node()->name(),
                       ": the graph was freed by an earlier backward; pass {.retain_graph = true} "
@@ -66,9 +108,15 @@ void detail::check_writable(std::string_view op, const Variable& target) {
     fail<AutogradError>(op, ": writing in place to an expanded tensor of shape ", target.shape());
   if (target.value().storage().is_inference() && !is_inference_mode())
     fail<AutogradError>(op, ": writing in place to a tensor made in inference mode");
+  if (!is_recording()) return;
   const Variable base = target.base();
-  if (is_recording() && base.requires_grad() && base.is_leaf())
+  if (!base.requires_grad()) return;
+  if (base.is_leaf())
     fail<AutogradError>(op, ": writing in place to a leaf that requires a gradient");
+  if (!target.requires_grad())
+    fail<AutogradError>(op,
+                        ": writing in place to a view that was made without recording, of a "
+                        "variable that requires a gradient; make the view while recording");
 }
 
 }  // namespace tapegrad

@@ -15,8 +15,9 @@
 //
 // An op whose result no gradient flows through says so, `static constexpr bool kDifferentiable =
 // false;`, and has no backward; without either it does not compile. Results of integer or bool type
-// have no history. An input may be an empty Variable (an optional one): forward sees an empty
-// Tensor.
+// have no history. An empty input is an ArgumentError, unless the op says how many of its inputs
+// are required, `static constexpr size_t kRequired = 1;`: those behind may be left out, and forward
+// sees an empty Tensor.
 //
 // forward takes one Tensor an input, or std::span<const Variable> for a list; it returns a Tensor,
 // or a std::vector<Tensor> for several outputs. backward takes `const Variable& dy`, or
@@ -30,8 +31,9 @@
 // one, a Tensor, is named by saved() too: reports on memory then count it.
 //
 // An op that writes its result over its first input has write() in place of forward, or besides,
-// and is run by apply_in_place(). An op that hands out an input, or a part of it, returns a Tensor
-// with the same storage: the output is then a view.
+// and is run by apply_in_place(). Errors of arguments, devices and kernels are thrown before it
+// writes; any other error counts as a write. An op that hands out an input, or a part of it,
+// returns a Tensor with the same storage: the output is then a view.
 #pragma once
 
 #include <array>
@@ -195,17 +197,28 @@ inline void show(const Tensor& kept, SavedVisitor& visitor) {
   if (kept) visitor.on_saved(kept);
 }
 [[noreturn, gnu::cold]] void fail_freed();
+[[noreturn, gnu::cold]] void fail_gradient_count(size_t gradients, size_t inputs);
+[[noreturn, gnu::cold]] void fail_empty_input(std::string_view op, size_t input);
+/// For a catch block of an op: throws the error on with its place; bad_alloc as OutOfMemory and
+/// length_error as ArgumentError, so that `catch (const Error&)` catches all that an op throws.
+[[noreturn, gnu::cold]] void rethrow(std::string_view op, Where where);
 }  // namespace detail
 
 /// A recorded op. Edges and Slots are arrays, or vectors for ops over lists.
 template <typename Op, typename Edges, typename Slots>
 class OpNode final : public Node {
+  static constexpr bool kOneOutput = std::same_as<Slots, std::array<Variable, 1>>;
+  using Types = std::conditional_t<kOneOutput, std::array<ValueType, 1>, std::vector<ValueType>>;
+
  public:
   /// make_edges() returns the edges, which are constructed in place.
   template <typename MakeEdges>
   OpNode(Op&& op, Where where, const MakeEdges& make_edges, size_t outputs = 1)
       : Node(where), edges_(make_edges()), op_(std::move(op)) {
-    if constexpr (!std::same_as<Slots, std::array<Variable, 1>>) slots_.resize(outputs);
+    if constexpr (kOneOutput)
+      output_types_ = types_.data();
+    else
+      set_outputs(outputs);
     number_after(edges_);
   }
 
@@ -221,26 +234,43 @@ class OpNode final : public Node {
   }
   Op& op() { return *op_; }
   /// For an op whose outputs are counted after it ran.
-  void set_outputs(size_t count) { slots_.resize(count); }
+  void set_outputs(size_t count) {
+    slots_.resize(count);
+    types_.resize(count);
+    output_types_ = types_.data();
+  }
+  void set_output_type(size_t output, const Tensor& value) {
+    set_output_type(output, value.shape(), value.dtype(), value.device());
+  }
+  void set_output_type(size_t output, const Shape& shape, DType dtype, Device device) {
+    ValueType& type = types_[output];
+    type.shape = shape;
+    type.dtype = dtype;
+    type.device = device;
+  }
 
   void run(BackwardPass& pass) override {
     if (!op_) [[unlikely]]
       detail::fail_freed();
     Slots incoming = std::move(slots_);
-    if constexpr (!std::same_as<Slots, std::array<Variable, 1>>) slots_.resize(incoming.size());
+    if constexpr (!kOneOutput) slots_.resize(incoming.size());
     auto outgoing = backward(incoming, pass);
     incoming = {};  // a sole owner of dy may then add to it in place
     if constexpr (std::same_as<decltype(outgoing), Variable>) {
+      for (size_t i = 1; i < edges_.size(); ++i)
+        if (edges_[i]) [[unlikely]]
+          detail::fail_gradient_count(1, edges_.size());
       send(pass, edges_[0], std::move(outgoing));
     } else {
+      if (outgoing.size() != edges_.size()) [[unlikely]]
+        detail::fail_gradient_count(outgoing.size(), edges_.size());
       for (size_t i = 0; i < edges_.size(); ++i) send(pass, edges_[i], std::move(outgoing[i]));
     }
   }
 
  private:
   auto backward(const Slots& incoming, const BackwardPass& pass) const {
-    constexpr bool kOne = std::same_as<Slots, std::array<Variable, 1>>;
-    using Gradient = std::conditional_t<kOne, const Variable&, std::span<const Variable>>;
+    using Gradient = std::conditional_t<kOneOutput, const Variable&, std::span<const Variable>>;
     static_assert(HasBackward<Op, Gradient>,
                   "this op has no backward(); write one, or do not record it");
     auto call = [&](Gradient dy) {
@@ -249,7 +279,7 @@ class OpNode final : public Node {
       else
         return op_->backward(dy);
     };
-    if constexpr (kOne)
+    if constexpr (kOneOutput)
       return call(incoming[0]);
     else
       return call(incoming);
@@ -257,13 +287,16 @@ class OpNode final : public Node {
 
   Edges edges_;
   Slots slots_;
+  Types types_;
   std::optional<Op> op_;
 };
 
+/// The node of an op with one output of the shape, the dtype and the device of `like`.
 template <typename Op, typename Edges>
-Ref<Node> make_node(Op op, Where where, Edges edges) {
+Ref<Node> make_node(Op op, Where where, Edges edges, const Shape& shape, const Tensor& like) {
   using Slots = std::array<Variable, 1>;
   auto* node = new OpNode<Op, Edges, Slots>(std::move(op), where, [&] { return std::move(edges); });
+  node->set_output_type(0, shape, like.dtype(), like.device());
   return Ref<Node>::adopt(node);
 }
 

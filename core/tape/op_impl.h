@@ -131,6 +131,7 @@ Variable finish(Op&& op, Where where, const Inputs& inputs, Variable&& output) {
       using Slots = std::array<Variable, 1>;
       auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
           std::move(op), line_of(where), [&] { return edges_of(inputs); });
+      node->set_output_type(0, output.value());
       Edge history{Ref<Node>::adopt(node), 0};
       keep_inputs(node->op(), inputs, Needs(node->edges()));
       keep_outputs(node->op(), output.value());
@@ -158,9 +159,11 @@ std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
       const Ref<Node> owner = Ref<Node>::adopt(node);
       keep_inputs(node->op(), inputs, Needs(node->edges()));
       keep_outputs(node->op(), values);
-      for (uint32_t k = 0; k < outputs.size(); ++k)
+      for (uint32_t k = 0; k < outputs.size(); ++k) {
+        node->set_output_type(k, values[k]);
         if (is_float(outputs[k].dtype()) && is_differentiable_output(node->op(), k))
           outputs[k].set_history({owner, k});
+      }
     }
   }
   if (inputs.size() > 0)
@@ -173,7 +176,20 @@ std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
   return outputs;
 }
 
-/// The checks of apply_in_place().
+template <typename Op, typename Inputs>
+void require_inputs(const Inputs& inputs) {
+  size_t required = inputs.size();
+  if constexpr (requires { Op::kRequired; }) required = std::min(required, Op::kRequired);
+  for (size_t i = 0; i < required; ++i)
+    if (!at(inputs, i).defined()) [[unlikely]]
+      fail_empty_input(Op::kName, i);
+}
+
+/// For a catch block of write(): counts the write, since some of the values may be overwritten,
+/// unless the error is one that ops throw before they write.
+[[gnu::cold]] void count_failed_write(Storage& storage);
+
+/// The checks of apply_in_place.
 void check_writable(std::string_view op, const Variable& target);
 template <typename Op, std::same_as<Variable>... Others>
 auto write_in_place(Op& op, Where where, Variable& target, const Others&... others);
@@ -192,12 +208,12 @@ auto apply(Op op, Where where, const Inputs&... inputs) {
   const detail::InputPointers<sizeof...(Inputs)> pointers{&inputs...};
   const OpSpan span(Op::kName);
   try {
+    detail::require_inputs<Op>(pointers);
     return detail::finish(std::move(op), where, pointers, detail::run_forward([&] {
                             return op.forward(inputs.value_or_empty()...);
                           }));
-  } catch (Error& error) {
-    detail::locate(error, where);
-    throw;
+  } catch (...) {
+    detail::rethrow(Op::kName, where);
   }
 }
 
@@ -205,30 +221,39 @@ template <typename Op>
 auto apply(Op op, Where where, std::span<const Variable> inputs) {
   const OpSpan span(Op::kName);
   try {
+    detail::require_inputs<Op>(inputs);
     return detail::finish(std::move(op), where, inputs,
                           detail::run_forward([&] { return op.forward(inputs); }));
-  } catch (Error& error) {
-    detail::locate(error, where);
-    throw;
+  } catch (...) {
+    detail::rethrow(Op::kName, where);
   }
 }
 
 template <typename Op, std::same_as<Variable>... Others>
 auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&... others) {
-  check_writable(Op::kName, target);
   const InputPointers<1 + sizeof...(Others)> inputs{&target, &others...};
+  require_inputs<Op>(inputs);
+  check_writable(Op::kName, target);
   Tensor& y = target.writable();
   NonFinite before;
   if (context.anomaly) [[unlikely]]
     before = find_non_finite_inputs(inputs);
   const auto write = [&](Op& op) {
-    if constexpr (requires { op.write(y, others.value_or_empty()..., y).size(); }) {
-      std::vector<Tensor> more = op.write(y, others.value_or_empty()..., y);
+    const auto call = [&] {
+      try {
+        return op.write(y, others.value_or_empty()..., y);
+      } catch (...) {
+        count_failed_write(y.storage());
+        throw;
+      }
+    };
+    if constexpr (requires { call().size(); }) {
+      std::vector<Tensor> more = call();
       y.storage().bump_version();
       more.insert(more.begin(), y);
       return more;
     } else {
-      op.write(y, others.value_or_empty()..., y);
+      call();
       y.storage().bump_version();
       return std::array<Tensor, 0>();
     }
@@ -252,8 +277,10 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
     values = write(node->op());
     if constexpr (kMore) {
       node->set_outputs(values.size());
+      for (size_t k = 0; k < values.size(); ++k) node->set_output_type(k, values[k]);
       keep_outputs(node->op(), values);
     } else {
+      node->set_output_type(0, y);
       keep_outputs(node->op(), y);
     }
   }
@@ -274,9 +301,8 @@ auto apply_in_place(Op op, Where where, Variable& target, const Others&... other
   const OpSpan span(Op::kName);
   try {
     return detail::write_in_place(op, where, target, others...);
-  } catch (Error& error) {
-    detail::locate(error, where);
-    throw;
+  } catch (...) {
+    detail::rethrow(Op::kName, where);
   }
 }
 

@@ -30,6 +30,7 @@ Variable::operator bool() const {
 int64_t Variable::size(int dim) const { return shape()[normalize_dim("size", dim, rank())]; }
 
 Variable& Variable::requires_grad_(bool on) {
+  value();  // an empty variable is an error
   if (on && !is_float(dtype()))
     fail<AutogradError>("requires_grad_: only floats have gradients, not ", name(dtype()));
   if (!on && is_leaf()) {
@@ -38,7 +39,7 @@ Variable& Variable::requires_grad_(bool on) {
   }
   if (on && value().storage().is_inference() && !is_inference_mode())
     fail<AutogradError>("requires_grad_: this tensor was made in inference mode; clone() it");
-  if (on && !edge()) set_history({Ref<Node>::adopt(new Leaf(shape(), dtype())), 0});
+  if (on && !edge()) set_history({Ref<Node>::adopt(new Leaf(value())), 0});
   if (!is_leaf()) fail<AutogradError>("requires_grad_: the result of an op has its own history");
   return *this;
 }
@@ -51,6 +52,7 @@ Variable Variable::grad() const {
 }
 
 void Variable::retain_grad() const {
+  value();
   if (!edge()) fail<AutogradError>("retain_grad: this variable requires no gradient");
   if (is_leaf() || state_->retained) return;
   state_->retained = std::make_shared<Variable>();
@@ -61,15 +63,19 @@ void Variable::retain_grad() const {
 }
 
 void Variable::rebind(Tensor value) const {
+  this->value();
+  if (!value) fail<ArgumentError>("rebind: the new value is empty");
   const bool leaf = requires_grad();
-  if (!is_leaf() || state_->base)
+  if (!is_leaf() || base_state())
     fail<AutogradError>("rebind: the result of an op, or a view, keeps its value");
   if (leaf && !is_float(value.dtype()))
     fail<AutogradError>("rebind: ", name(value.dtype()), " has no gradient");
   state_->value = std::move(value);
+  ++state_->bindings;
+  ++state_->rewrites;  // views look at the base again
   if (!leaf) return;
   const std::string* label = static_cast<Leaf&>(*state_->edge.node).label();
-  state_->edge = {Ref<Node>::adopt(new Leaf(shape(), dtype())), 0};
+  state_->edge = {Ref<Node>::adopt(new Leaf(state_->value)), 0};
   static_cast<Leaf&>(*state_->edge.node).set_label(label);
 }
 
@@ -79,11 +85,13 @@ void Variable::zero_grad() const {
 }
 
 HookHandle Variable::register_hook(GradientHook hook) const {
+  value();
   if (!edge()) fail<AutogradError>("register_hook: this variable requires no gradient");
   return edge().node->register_hook(edge().output, std::move(hook));
 }
 
 HookHandle Variable::register_post_accumulate_grad_hook(AccumulateHook hook) const {
+  value();
   if (!edge() || !is_leaf())
     fail<AutogradError>(
         "register_post_accumulate_grad_hook: only a leaf that requires a gradient accumulates");
@@ -101,25 +109,34 @@ Variable operator|(const Variable& x, Device device) { return x.to(device_or_cpu
 Variable Variable::detach() const { return Variable(value()); }
 
 void Variable::set_view_of(const Variable& input) {
-  state_->base = input.state_->base ? input.state_->base : input.state_;
+  state_->base = input.base_state() ? input.state_->base : input.state_;
   state_->rewrites = state_->base->rewrites;
+  state_->bindings = state_->base->bindings;
+}
+
+const Ref<Variable::State>& Variable::base_state() const {
+  if (state_->base && state_->bindings != state_->base->bindings) [[unlikely]]
+    state_->base = {};
+  return state_->base;
 }
 
 Variable Variable::base() const {
+  value();
   Variable base;
-  base.state_ = state_->base ? state_->base : state_;
+  base.state_ = base_state() ? state_->base : state_;
   return base;
 }
 
 void Variable::rebase(Edge made, Where where) {
   Variable owner = base();
-  if (state_->base)
+  if (base_state())
     made = record_view_write(owner, relative_layout(*this, owner), std::move(made), where);
   owner.set_history(std::move(made));
   ++owner.state_->rewrites;
 }
 
 void Variable::derive_again() const {
+  if (!base_state()) return;
   const Variable owner = base();
   state_->edge = owner.state_->edge ? record_view(owner, relative_layout(*this, owner)) : Edge{};
   state_->rewrites = owner.state_->rewrites;

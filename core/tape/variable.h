@@ -90,7 +90,8 @@ class Variable {
   Variable detach() const;  // shares storage, without history; the storage's version counts writes
                             // of both
   /// Replaces the value of a leaf or constant: other storage, device, dtype or shape under the same
-  /// handle. Its gradient is cleared. AutogradError for results of ops.
+  /// handle. Its gradient is cleared, and views made before keep the old value and its history.
+  /// AutogradError for results of ops.
   void rebind(Tensor value) const;
   bool is_same(const Variable& other) const { return state_ == other.state_; }
 
@@ -138,6 +139,7 @@ class Variable {
     Edge edge;
     Ref<State> base;        // set for views; the base itself is never a view
     uint32_t rewrites = 0;  // of a base: histories it has had; of a view: the one it comes from
+    uint32_t bindings = 0;  // of a base: values it has had; of a view: the one it is a part of
     std::shared_ptr<Variable> retained;  // by retain_grad()
 
     template <typename Make>
@@ -146,6 +148,9 @@ class Variable {
     explicit State(Tensor&& value) : value(std::move(value)) {}
     static void destroy(State* state);
   };
+
+  /// The state of the base of a view, or null: also when the base was given another value since.
+  const Ref<State>& base_state() const;
 
   static const Tensor kEmptyTensor;
   static const Edge kNoEdge;

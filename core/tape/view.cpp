@@ -140,13 +140,15 @@ Layout relative_layout(const Variable& view, const Variable& base) {
 }
 
 Edge record_view(const Variable& base, const Layout& layout) {
-  return {
-      make_node(Strided{layout, base.shape()}, base.edge().node->where(), std::array{base.edge()}),
-      0};
+  return {make_node(Strided{layout, base.shape()}, base.edge().node->where(),
+                    std::array{base.edge()}, layout.shape, base.value()),
+          0};
 }
 
 Edge record_view_write(const Variable& base, const Layout& layout, Edge written, Where where) {
-  return {make_node(ViewWrite{layout}, where, std::array{base.edge(), std::move(written)}), 0};
+  return {make_node(ViewWrite{layout}, where, std::array{base.edge(), std::move(written)},
+                    base.shape(), base.value()),
+          0};
 }
 
 }  // namespace tapegrad

@@ -26,6 +26,7 @@ Shape without_last(const Shape& shape, int count) {
 
 struct BlockAttention {
   static constexpr std::string_view kName = "scaled_dot_product_attention";
+  static constexpr size_t kRequired = 3;  // the mask is optional
   bool causal;
   double scale;
   kernels::ShareDropout dropout;

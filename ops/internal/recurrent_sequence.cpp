@@ -169,6 +169,7 @@ struct LstmSequence {
 
 struct GruSequence {
   static constexpr std::string_view kName = "gru";
+  static constexpr size_t kRequired = 3;  // the bias is optional
   bool backwards;
   SavedInput<0> from_input{};  // this and the bias: only for gradients of the gradient
   SavedInput<1> h0{};

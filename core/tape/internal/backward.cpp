@@ -25,10 +25,15 @@ void add_to(Variable& sum, Variable&& gradient) {
   }
 }
 
-void check_like(std::string_view what, const Variable& gradient, const Shape& shape, DType dtype) {
-  if (gradient.shape() != shape || gradient.dtype() != dtype) [[unlikely]]
-    fail<AutogradError>(what, ": a gradient of ", gradient.shape(), ' ', name(gradient.dtype()),
-                        " for a value of ", shape, ' ', name(dtype));
+/// What the rule that runs makes of an edge's value, in words.
+std::string rule_for(const Edge& edge) {
+  const Node* node = running_node();
+  if (node == nullptr) return "backward";
+  const ptrdiff_t input = &edge - node->edges().data();  // a rule sends to the node's own edges
+  std::string text = "the rule of " + describe(*node);
+  if (input >= 0 && size_t(input) < node->edges().size())
+    text += ", for input " + std::to_string(input);
+  return text;
 }
 
 Variable default_seed(const Variable& root) {
@@ -80,9 +85,8 @@ void BackwardPass::add_root(const Variable& root, Variable seed) {
   if (!root.defined() || !root.edge())
     fail<AutogradError>("backward: the root requires no gradient");
   if (!seed.defined()) seed = default_seed(root);
-  check_like("backward: seed", seed, root.shape(), root.dtype());
-  if (seed.device() != root.device())
-    fail<AutogradError>("backward: seed: on ", seed.device(), " for a value on ", root.device());
+  const ValueType type{root.shape(), root.dtype(), root.device()};
+  if (!detail::has_type(seed, type)) detail::fail_gradient("backward: seed", seed, type);
   roots_.push_back({root, std::move(seed)});
 }
 
@@ -122,10 +126,11 @@ void BackwardPass::send(const Edge& edge, Variable&& gradient) {
   if (sent_ != nullptr) [[unlikely]]
     return sent_->push_back(std::move(gradient));
   if (!edge || !gradient.defined() || !wants(edge)) return;
+  const ValueType& type = edge.node->output_type(edge.output);
+  if (!detail::has_type(gradient, type)) [[unlikely]]
+    detail::fail_gradient(rule_for(edge), gradient, type);
   if (edge.node->is_leaf()) {
     Leaf& leaf = static_cast<Leaf&>(*edge.node);
-    check_like(running_node() != nullptr ? running_node()->name() : "backward", gradient,
-               leaf.shape(), leaf.dtype());
     const size_t place = find(leaf);
     if (place < leaves_.size()) return add_to(leaves_[place].sum, std::move(gradient));
     return append(leaf, std::move(gradient));
@@ -208,8 +213,7 @@ void BackwardPass::run_watched(Node& node) {
   }
   outgoing.resize(node.edges().size());
   if (detail::context.anomaly) detail::check_made_by_rule(node, incoming, outgoing);
-  if (node.hooks_ && !watch_)
-    node.hooks_->after.each([&](const NodeHook& hook) { hook(outgoing, incoming); });
+  if (node.hooks_ && !watch_) node.run_after_hooks(outgoing, incoming);
   for (size_t i = 0; i < outgoing.size(); ++i) send(node.edges()[i], std::move(outgoing[i]));
 }
 
@@ -252,7 +256,7 @@ void Variable::backward(const Variable& seed, BackwardOptions options) const {
   BackwardPass pass(options);
   pass.add_root(*this, seed);
   pass.run();
-  pass.add_to_leaves();
+  if (!is_recomputing()) pass.add_to_leaves();  // a checkpoint has added them as it ran at first
 }
 
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,

@@ -14,7 +14,9 @@ namespace tapegrad {
 /// A leaf of the tape, which keeps its gradient. Threads may accumulate into it concurrently.
 class Leaf final : public Node {
  public:
-  Leaf(const Shape& shape, DType dtype) : shape_(shape), dtype_(dtype) {}
+  explicit Leaf(const Tensor& value) : type_{value.shape(), value.dtype(), value.device()} {
+    output_types_ = &type_;
+  }
 
   std::string_view name() const override { return "leaf"; }
   std::span<const Edge> edges() const override { return {}; }
@@ -22,8 +24,8 @@ class Leaf final : public Node {
   void run(BackwardPass&) override {}
   void free_saved() override {}
 
-  const Shape& shape() const { return shape_; }
-  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return type_.shape; }
+  DType dtype() const { return type_.dtype; }
   Variable gradient() const;
   void clear_gradient();
   void set_gradient(Variable gradient);
@@ -39,8 +41,7 @@ class Leaf final : public Node {
  private:
   friend class BackwardPass;
 
-  Shape shape_;
-  DType dtype_;
+  ValueType type_;
   mutable std::mutex mutex_;
   Variable gradient_;
   std::atomic<size_t> place_{0};  // index in leaves_ of the pass that last reached the leaf
