@@ -1,7 +1,10 @@
 #include "core/autograd/checkpoint.h"
 
+#include <atomic>
+#include <deque>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "absl/cleanup/cleanup.h"
 
@@ -39,6 +42,8 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     store_.reset();
     observer_.reset();
     outer_observer_ = nullptr;
+    is_first_run_ = false;
+    values_.clear();
   }
 
   uint32_t keep(const Tensor& value) override {
@@ -53,19 +58,18 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
       fail<AutogradError>("checkpoint: run again, the function saves other values: ", saved.shape,
                           ", the ", number + 1, ". of ", saved_.size());
     values_.push_back(value);
+    if (is_first_run_ && values_.size() == saved_.size()) throw ReachedFirstRun();
     return uint32_t(number);
   }
 
   const Tensor& value(uint32_t number) override {
+    // A backward pass that the function itself makes, as it runs again, has its values there.
+    if (running_.load(std::memory_order_relaxed) == std::this_thread::get_id())
+      return checked(number);
     const std::lock_guard lock(mutex_);
-    if (!done_) run_again();
-    const Tensor& value = values_[number];
-    if (value.storage().version() != saved_[number].version)
-      fail<AutogradError>(running_node()->name(),
-                          ": a value saved for backward was changed in place in a checkpoint");
-    return value;
+    if (number >= values_.size()) run_again();
+    return checked(number);
   }
-
   void on_input(const Tensor& input) override {
     const uint32_t version = input.storage().version();
     if (!again_) return read_.push_back(version);
@@ -103,6 +107,17 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     uint32_t version;
   };
 
+  /// Ends a run again at the place that the first run has come to.
+  struct ReachedFirstRun {};
+
+  const Tensor& checked(uint32_t number) const {
+    const Tensor& value = values_.at(number);
+    if (value.storage().version() != saved_[number].version)
+      fail<AutogradError>(running_node()->name(),
+                          ": a value saved for backward was changed in place in a checkpoint");
+    return value;
+  }
+
   void run_again() {
     std::vector<Variable> xs;
     for (const Input& input : inputs_) {
@@ -115,19 +130,26 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
     const Scope scope(scope_);
     const Autocast autocast(autocast_dtype_, autocast_);
     const Set<&Context::is_recomputing> recomputing(true);
+    const Set<&Context::saved_store> store(this);
+    const Set<&Context::draw_observer> observer(this);
     again_ = true;
+    running_ = std::this_thread::get_id();
     next_draw_ = next_read_ = 0;
     values_.clear();
-    enter();
-    const absl::Cleanup leave_again = [this] {
-      leave();
+    bool is_complete = false;
+    const absl::Cleanup end_again = [&] {
+      running_ = std::thread::id();
       again_ = false;
+      if (!is_complete) values_.clear();
     };
-    run_(xs);
+    try {
+      run_(xs);
+    } catch (const ReachedFirstRun&) {
+    }
     if (values_.size() != saved_.size())
       fail<AutogradError>("checkpoint: run again, the function saves ", values_.size(),
                           " values, at first it saved ", saved_.size());
-    done_ = true;
+    is_complete = true;
   }
 
   const Run run_;
@@ -142,10 +164,12 @@ class detail::CheckpointScope::Segment final : public SavedStore, public DrawObs
   std::optional<Set<&Context::draw_observer>> observer_;
   DrawObserver* outer_observer_ = nullptr;
 
-  std::mutex mutex_;  // two backward passes may need the values at once
-  std::vector<Tensor> values_;
+  std::mutex mutex_;           // two backward passes may need the values at once
+  std::deque<Tensor> values_;  // references stay valid while more are kept
   size_t next_draw_ = 0, next_read_ = 0;
-  bool again_ = false, done_ = false;
+  bool is_first_run_ = true;  // a pass inside of it runs the function again up to that place
+  bool again_ = false;
+  std::atomic<std::thread::id> running_{};  // the thread that runs the function again
 };
 
 detail::CheckpointScope::CheckpointScope(std::vector<Variable> inputs, Run run) {

@@ -41,7 +41,8 @@ class [[nodiscard]] CheckpointScope {
 /// f is copied and lives as long as the graph. Objects that f captures by reference must live as
 /// long. Recomputation must repeat the first run: AutogradError is thrown if the ops or random
 /// draws differ, or if an input, a parameter or another tensor that f reads was modified in
-/// between. Checkpoints may be nested.
+/// between. Checkpoints may be nested. f may call grad(); a backward() in f adds to gradients of
+/// leaves only in the first run.
 template <typename F, std::same_as<Variable>... Xs>
 requires std::invocable<F&, const Variable&, const Xs&...>
 auto checkpoint(F f, const Variable& x, const Xs&... xs) {
