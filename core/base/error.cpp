@@ -1,7 +1,6 @@
 #include "core/base/error.h"
 
-#include <sstream>
-
+#include "core/base/internal/classic_text.h"
 #include "core/base/internal/scope.h"
 
 namespace tapegrad {
@@ -12,13 +11,13 @@ void Error::locate(std::string_view place) {
 
 namespace detail {
 void ErrorText::add(double part) {
-  std::ostringstream out;
+  ClassicText out;
   out << part;
   text_ += out.str();
 }
 
 void ErrorText::add_streamed(void (*write)(std::ostream&, const void*), const void* value) {
-  std::ostringstream out;
+  ClassicText out;
   write(out, value);
   text_ += out.str();
 }

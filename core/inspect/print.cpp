@@ -3,6 +3,8 @@
 #include <ostream>
 #include <sstream>
 
+#include "core/base/internal/classic_text.h"
+
 #include "core/tape/variable.h"
 
 namespace tapegrad {
@@ -23,7 +25,7 @@ struct Printer {
 
   std::string text(int64_t at) const {
     return with_type(x.dtype(), [&]<typename T>(Type<T>) {
-      std::ostringstream stream;
+      ClassicText stream;
       if constexpr (std::is_same_v<T, bool>)
         stream << (x.data<bool>()[at] ? "true" : "false");
       else if constexpr (std::is_integral_v<T>)

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <fstream>
 #include <iomanip>
+#include <locale>
 #include <map>
 #include <ostream>
 #include <tuple>
@@ -250,6 +251,7 @@ std::ostream& operator<<(std::ostream& out, const Profiler& profiler) {
 
 void Profiler::save_trace(const std::string& path) const {
   std::ofstream out(path);
+  out.imbue(std::locale::classic());
   out << std::fixed << std::setprecision(3) << "{\"traceEvents\": [";
   const char* separator = "\n";
   const double origin = record_->events.empty() ? 0 : record_->events.front().begin;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/internal/classic_text.h"
 #include "core/inspect/internal/tape_graph.h"
 #include "core/inspect/internal/tape_layout.h"
 
@@ -47,7 +48,7 @@ std::vector<std::string> lines_of(const TapeGraph::Vertex& vertex) {
 std::string summary(const TapeGraph& graph) {
   const auto leaves = std::count_if(graph.vertices.begin(), graph.vertices.end(),
                                     [](const auto& vertex) { return vertex.is_leaf; });
-  std::ostringstream text;
+  ClassicText text;
   text << graph.vertices.size() - size_t(leaves) << " ops, " << leaves << " leaves, "
        << format_bytes(graph.saved_bytes) << " saved for the backward pass";
   return text.str();
@@ -147,7 +148,7 @@ std::string tape_svg(const Variable& root) {
   const double width =
       std::max({layout.groups[0].width, text_width(summary(graph), 14), text_width(note, 11)}) +
       2 * kMargin;
-  std::ostringstream out;
+  ClassicText out;
   out.precision(6);
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\""
       << layout.groups[0].height + kTop + kMargin << "\">\n"
@@ -167,7 +168,7 @@ std::string tape_svg(const Variable& root) {
 
 std::string tape_dot(const Variable& root) {
   const TapeGraph graph = collect_tape(root);
-  std::ostringstream out;
+  ClassicText out;
   out << "digraph tape {\n  label=\"" << summary(graph) << "\";\n  labelloc=t;\n"
       << "  node [shape=box, style=\"rounded,filled\", fillcolor=\"#e4eefb\", fontsize=11];\n";
   const auto quoted = [](const std::string& text) {
