@@ -83,16 +83,17 @@ void Loader::set_state(LoaderState state) {
                         " batches");
   state_ = state;
   begun_ = false;
+  ++runs_;
 }
 
 Loader::Iterator Loader::begin() {
   if (begun_) state_ = {state_.epoch + 1, 0};
   begun_ = true;
-  return Iterator(this, start(state_));
+  return Iterator(this, start(state_), ++runs_);
 }
 
-Loader::Iterator::Iterator(Loader* loader, std::unique_ptr<BatchStream> stream)
-    : loader_(loader), stream_(std::move(stream)) {
+Loader::Iterator::Iterator(Loader* loader, std::unique_ptr<BatchStream> stream, uint64_t run)
+    : loader_(loader), stream_(std::move(stream)), run_(run) {
   ++*this;
 }
 
@@ -105,10 +106,11 @@ Loader::Iterator& Loader::Iterator::operator++() {
     stream_.reset();
     throw;
   }
+  if (!more) stream_.reset();
+  if (run_ != loader_->runs_) return *this;  // another has been begun since
   if (more) {
     ++loader_->state_.position;
   } else {
-    stream_.reset();
     loader_->state_ = {loader_->state_.epoch + 1, 0};
     loader_->begun_ = false;
   }
@@ -120,11 +122,11 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions
       dataset_(std::move(dataset)),
       options_(options) {
   if (!dataset_) fail<ArgumentError>("DataLoader: no dataset");
-  if (options.num_workers < 0)
-    fail<ArgumentError>("DataLoader: num_workers is negative: ", options.num_workers);
-  if (options.prefetch_factor < 1)
-    fail<ArgumentError>("DataLoader: prefetch_factor must be at least 1: ",
-                        options.prefetch_factor);
+  if (options.num_workers < 0 || options.num_workers > 1024)
+    fail<ArgumentError>("DataLoader: num_workers is ", options.num_workers, ", not in [0, 1024]");
+  if (options.prefetch_factor < 1 || options.prefetch_factor > 65536)
+    fail<ArgumentError>("DataLoader: prefetch_factor is ", options.prefetch_factor,
+                        ", not in [1, 65536]");
 }
 
 DataLoader::DataLoader(const TensorDataset& dataset, DataLoaderOptions options)

@@ -41,6 +41,8 @@ class Loader {
 
   virtual int64_t num_examples() const = 0;
   int64_t batch_size() const { return batch_size_; }
+  /// Of the order, and of the random numbers of examples.
+  virtual uint64_t seed() const { return 0; }
   /// Number of batches per epoch.
   int64_t size() const;
 
@@ -55,7 +57,7 @@ class Loader {
    public:
     using value_type = Example;
     using difference_type = std::ptrdiff_t;
-    Iterator(Loader* loader, std::unique_ptr<BatchStream> stream);
+    Iterator(Loader* loader, std::unique_ptr<BatchStream> stream, uint64_t run);
     Example& operator*() { return batch_; }
     Example* operator->() { return &batch_; }
     Iterator& operator++();
@@ -65,10 +67,12 @@ class Loader {
    private:
     Loader* loader_;
     std::unique_ptr<BatchStream> stream_;  // empty at the end
+    uint64_t run_;
     Example batch_;
   };
   /// Begins the epoch of state(). When the epoch ends or another begin() is called, the epoch
-  /// number increases.
+  /// number increases. An iterator that was begun before delivers the rest of its own epoch, and
+  /// state() is that of the one begun last.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
@@ -80,6 +84,7 @@ class Loader {
   int64_t batch_size_;
   bool drop_last_;
   bool begun_ = false;  // whether state_ is in the middle of an epoch
+  uint64_t runs_ = 0;   // iterators begun and states set: the iterator of the last one moves state_
   LoaderState state_;
 };
 
@@ -100,11 +105,13 @@ struct DataLoaderOptions {
 /// rethrown in the loop in place of its batch. Leaving the loop early stops the workers.
 class DataLoader final : public Loader {
  public:
-  /// Throws ArgumentError for a batch size below 1, or a negative number of workers or batches.
+  /// Throws ArgumentError for a batch size below 1, for workers outside of [0, 1024], and for a
+  /// prefetch_factor outside of [1, 65536].
   DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options);
   DataLoader(const TensorDataset& dataset, DataLoaderOptions options);
 
   int64_t num_examples() const override { return dataset_->size(); }
+  uint64_t seed() const override { return options_.seed; }
 
  private:
   std::unique_ptr<BatchStream> start(LoaderState from) override;
@@ -129,6 +136,7 @@ class DeviceLoader final : public Loader {
   DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options);
 
   int64_t num_examples() const override { return data_.size(0); }
+  uint64_t seed() const override { return options_.seed; }
 
  private:
   std::unique_ptr<BatchStream> start(LoaderState from) override;

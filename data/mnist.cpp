@@ -71,7 +71,16 @@ TensorDataset arrange_mnist(const Variable& images, const Variable& labels,
 }
 
 Mnist load_mnist(const std::string& dir, MnistOptions options) {
-  return {load_part(dir, "train", options), load_part(dir, "t10k", options)};
+  Mnist both{load_part(dir, "train", options), load_part(dir, "t10k", options)};
+  if (both.train.size() == 0 || both.test.size() == 0)
+    fail<FormatError>("load_mnist: ", dir, ": ", both.train.size(), " training images and ",
+                      both.test.size(), " test images");
+  Shape train = both.train.data().shape(), test = both.test.data().shape();
+  train[0] = test[0] = 1;
+  if (train != test)
+    fail<FormatError>("load_mnist: ", dir, ": training images of ", train, ", test images of ",
+                      test);
+  return both;
 }
 
 std::string fashion_mnist_class(int64_t id) {

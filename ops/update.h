@@ -101,7 +101,8 @@ extern Kernel<void(const ParamUpdates&, const AdadeltaStep&, const StepGuard&)>
 /// gradient is not finite.
 extern Kernel<void(const Gradients&, const Tensor& scale, Tensor& found_inf)> unscale;
 /// Update of the loss scale: multiplied by backoff after a gradient that is not finite, and by
-/// growth after `interval` steps without one, unless the result exceeds float32.
+/// growth after `interval` steps without one, unless the result exceeds float32. It stays a normal
+/// float32, so that it can grow again after any number of steps.
 struct ScaleRule {
   double growth, backoff;
   int64_t interval;
@@ -109,7 +110,7 @@ struct ScaleRule {
 TG_HD inline void next_scale(double& scale, int64_t& tracker, bool found_inf,
                              const ScaleRule& rule) {
   if (found_inf) {
-    scale *= rule.backoff;
+    scale = scale * rule.backoff < 0x1p-126 ? 0x1p-126 : scale * rule.backoff;
     tracker = 0;
   } else if (++tracker == rule.interval) {
     if (scale * rule.growth <= 0x1.fffffep127) scale *= rule.growth;

@@ -35,6 +35,8 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
                        bool error_if_nonfinite) {
   if (!(norm_type > 0))
     fail<ArgumentError>("clip_grad_norm_: norm_type is ", norm_type, ", not > 0");
+  if (!(max_norm >= 0))
+    fail<ArgumentError>("clip_grad_norm_: max_norm is ", max_norm, ", not >= 0");
   const NoGrad no_grad;
   const Variable total = total_norm(params, norm_type);
   if (!total.defined()) return 0;

@@ -44,7 +44,7 @@ void GradScaler::move_to(Device device) const {
 
 GradScaler::Seen* GradScaler::find(const Optimizer& optimizer) {
   for (Seen& seen : seen_)
-    if (seen.optimizer == &optimizer) return &seen;
+    if (seen.optimizer == optimizer.id()) return &seen;
   return nullptr;
 }
 
@@ -88,7 +88,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
     }
     if (where != device) kernels::logical_or(found_inf, found.to(device), found_inf);
   }
-  seen_.push_back({&optimizer, found_inf});
+  seen_.push_back({optimizer.id(), found_inf});
 }
 
 bool GradScaler::step(Optimizer& optimizer) {

@@ -62,8 +62,8 @@ class GradScaler {
 
  private:
   struct Seen {
-    const Optimizer* optimizer;
-    Tensor found_inf;  // bool, on the device of the gradients
+    uint64_t optimizer;  // its id
+    Tensor found_inf;    // bool, on the device of the gradients
     bool has_stepped = false;
   };
   Seen* find(const Optimizer& optimizer);

@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -26,6 +27,8 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
+constinit std::atomic<uint64_t> next_id{0};
+
 DType state_dtype(DType param) { return param == f16 || param == bf16 ? f32 : param; }
 
 Tensor scalar_tensor(Number value, DType dtype) { return Tensor::full({}, value, dtype); }
@@ -42,7 +45,7 @@ Params::~Params() = default;
 Optimizer::~Optimizer() = default;
 
 Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay)
-    : kind_(kind) {
+    : kind_(kind), id_(next_id.fetch_add(1, std::memory_order_relaxed)) {
   std::vector<Variable> seen;
   for (ParamGroup& given : params.groups()) {
     Group group{given.lr.value_or(lr), given.weight_decay.value_or(weight_decay), {}};
@@ -66,6 +69,12 @@ Optimizer::Optimizer(std::string_view kind, Params params, double lr, double wei
 void Optimizer::prepare_state(Slot& slot) {
   const Tensor& param = slot.param.value();
   const DType dtype = state_dtype(param.dtype());
+  for (const Tensor& state : slot.state)
+    if (state && state.shape() != param.shape()) [[unlikely]] {  // rebound: it starts anew
+      slot.state.clear();
+      slot.steps = 0;
+      break;
+    }
   if (slot.state.empty()) {
     if (Capture* capture = Capture::current())
       capture->give_up(kind_ + ": the state of a parameter is made in the step");
@@ -272,6 +281,7 @@ void Optimizer::load_state_dict(const TensorMap& state) {
         wrong << "\n  " << path << "step is not one number";
       else
         slot.steps = steps->second.number().to<int64_t>();
+      if (slot.steps < 0) wrong << "\n  " << path << "step is " << slot.steps << ", below 0";
       const Variable& param = slot.param;
       for (const StateInfo& info : infos)
         slot.state.push_back(info.initial
@@ -283,7 +293,10 @@ void Optimizer::load_state_dict(const TensorMap& state) {
     wrong << "\n  " << state.size() - used << " names that belong to no parameter";
   if (const std::string text = wrong.str(); !text.empty())
     fail<ArgumentError>(kind_, ": load_state_dict: the state does not fit:", text);
-  for (auto& [rate, value] : rates) *rate = value.item();
+  for (auto& [rate, value] : rates) {
+    *rate = value.item();
+    check_range(kind_ + ": load_state_dict", "a rate", *rate, 0, kNoLimit);
+  }
   for (Group& group : loaded)
     for (Slot& slot : group.slots)
       for (Tensor& value : slot.state)

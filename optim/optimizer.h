@@ -81,6 +81,8 @@ class Optimizer {
   void set_lr(int64_t group, double lr);
   double lr(int64_t group = 0) const;
   int64_t group_count() const { return int64_t(groups_.size()); }
+  /// Never that of another optimizer, also when this one is destroyed.
+  uint64_t id() const { return id_; }
 
   /// Learning rates and weight decays of the groups ("groups.0.lr"), and each parameter's step
   /// count and state ("state.3.step", "state.3.exp_avg"). Parameters are numbered across groups.
@@ -139,6 +141,7 @@ class Optimizer {
   void settle() const;
 
   std::string kind_;
+  uint64_t id_;
   mutable std::vector<Group> groups_;
   mutable Tensor skipped_;            // on the device: steps skipped since the last settle()
   mutable bool has_guarded_ = false;  // steps were made that may have been skipped

@@ -20,6 +20,7 @@ std::optional<double> zero_if(bool used) {
 SGD::SGD(Params params, SGDOptions options)
     : Optimizer("SGD", std::move(params), options.lr, options.weight_decay), options_(options) {
   check_range("SGD", "momentum", options.momentum, 0, kNoLimit);
+  check_range("SGD", "dampening", options.dampening, 0, kNoLimit);
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0))
     fail<ArgumentError>("SGD: nesterov needs a momentum and no dampening, not momentum ",
                         options.momentum, " and dampening ", options.dampening);
@@ -85,7 +86,7 @@ void Adagrad::update(const Group& group, const ParamUpdates& params, const StepG
 
 RMSprop::RMSprop(Params params, RMSpropOptions options)
     : Optimizer("RMSprop", std::move(params), options.lr, options.weight_decay), options_(options) {
-  check_range("RMSprop", "alpha", options.alpha, 0, kNoLimit);
+  check_range("RMSprop", "alpha", options.alpha, 0, 1.0000001);
   check_range("RMSprop", "momentum", options.momentum, 0, kNoLimit);
   check_range("RMSprop", "eps", options.eps, 0, kNoLimit);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 namespace tapegrad::optim {
 namespace {
@@ -17,6 +18,11 @@ void require_positive(std::string_view kind, std::string_view option, double val
 
 double cosine(double start, double end, double share) {
   return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * share));
+}
+
+/// Throws ArgumentError unless the whole number is at least `low`.
+void require_from(std::string_view kind, std::string_view option, int64_t value, int64_t low) {
+  if (value < low) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not at least ", low);
 }
 
 /// Returns the single element of the entry `name`. Throws ArgumentError if there is no such entry.
@@ -58,15 +64,25 @@ TensorMap Scheduler::state_dict() const {
 
 void Scheduler::load_state_dict(const TensorMap& state) {
   const int64_t steps = number_at(state, "step").number().to<int64_t>();
+  require_from("scheduler: load_state_dict", "step", steps, 0);
   const auto bases = state.find("base_lrs");
   if (bases == state.end() || bases->second.dtype() != f64 ||
       bases->second.shape() != Shape{int64_t(bases_.size())})
     fail<ArgumentError>("scheduler: load_state_dict: \"base_lrs\" does not fit the ", bases_.size(),
                         " groups");
   const Tensor values = bases->second.to(cpu).contiguous();
-  bases_.assign(values.data<double>(), values.data<double>() + bases_.size());
-  steps_ = steps;
-  apply();
+  std::vector<double> loaded(values.data<double>(), values.data<double>() + bases_.size());
+  for (const double base : loaded)
+    check_range("scheduler: load_state_dict", "base_lrs", base, 0, kNoLimit);
+  const int64_t steps_before = std::exchange(steps_, steps);
+  bases_.swap(loaded);
+  try {
+    apply();
+  } catch (...) {
+    steps_ = steps_before;
+    bases_.swap(loaded);
+    throw;
+  }
 }
 
 StepLR::StepLR(Optimizer& optimizer, StepLROptions options)
@@ -81,6 +97,8 @@ double StepLR::rate(double base, int64_t t) const {
 
 MultiStepLR::MultiStepLR(Optimizer& optimizer, MultiStepLROptions options)
     : Scheduler(optimizer), options_(std::move(options)) {
+  if (options_.milestones.empty()) fail<ArgumentError>("MultiStepLR: .milestones are empty");
+  require_from("MultiStepLR", ".milestones[0]", options_.milestones.front(), 0);
   if (!std::is_sorted(options_.milestones.begin(), options_.milestones.end()))
     fail<ArgumentError>("MultiStepLR: .milestones are not ascending");
   check_range("MultiStepLR", "gamma", options_.gamma, 0, kNoLimit);
@@ -135,8 +153,8 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
 // The phases end at steps pct_start * total_steps - 1 and total_steps - 1.
 double OneCycleLR::rate(double, int64_t t) const {
   const auto& o = options_;
-  if (t >= o.total_steps)
-    fail<ArgumentError>("OneCycleLR: step ", t + 1, " of ", o.total_steps, " in all");
+  if (t > o.total_steps)
+    fail<ArgumentError>("OneCycleLR: step ", t, " of ", o.total_steps, " in all");
   const double first = o.max_lr / o.div_factor, last = first / o.final_div_factor;
   const double peak = o.pct_start * double(o.total_steps) - 1, end = double(o.total_steps) - 1;
   const auto between = [&](double from, double to, double share) {
@@ -144,7 +162,8 @@ double OneCycleLR::rate(double, int64_t t) const {
     return cosine(from, to, share);
   };
   if (peak > 0 && double(t) <= peak) return between(first, o.max_lr, double(t) / peak);
-  return end > peak ? between(o.max_lr, last, (double(t) - peak) / (end - peak)) : o.max_lr;
+  const double share = (std::min(double(t), end) - peak) / (end - peak);
+  return end > peak ? between(o.max_lr, last, share) : o.max_lr;
 }
 
 WarmupLR::WarmupLR(Optimizer& optimizer, Scheduler& after, WarmupOptions options)
@@ -165,6 +184,11 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOpti
       options_(options),
       best_(options.mode == PlateauMode::kMin ? kNoLimit : -kNoLimit) {
   check_range("ReduceLROnPlateau", "factor", options.factor, 0, 1);
+  check_range("ReduceLROnPlateau", "threshold", options.threshold, 0, kNoLimit);
+  check_range("ReduceLROnPlateau", "min_lr", options.min_lr, 0, kNoLimit);
+  check_range("ReduceLROnPlateau", "eps", options.eps, 0, kNoLimit);
+  require_from("ReduceLROnPlateau", "patience", options.patience, 0);
+  require_from("ReduceLROnPlateau", "cooldown", options.cooldown, 0);
 }
 
 bool ReduceLROnPlateau::improves(double measure) const {
@@ -204,8 +228,12 @@ TensorMap ReduceLROnPlateau::state_dict() const {
 void ReduceLROnPlateau::load_state_dict(const TensorMap& state) {
   const double best = number_at(state, "best").item();
   const int64_t bad = number_at(state, "bad_steps").number().to<int64_t>();
-  cooling_ = number_at(state, "cooling").number().to<int64_t>();
+  const int64_t cooling = number_at(state, "cooling").number().to<int64_t>();
+  if (std::isnan(best)) fail<ArgumentError>("ReduceLROnPlateau: load_state_dict: best is NaN");
+  require_from("ReduceLROnPlateau: load_state_dict", "bad_steps", bad, 0);
+  require_from("ReduceLROnPlateau: load_state_dict", "cooling", cooling, 0);
   best_ = best;
+  cooling_ = cooling;
   bad_steps_ = bad;
 }
 

@@ -114,7 +114,7 @@ class LinearLR final : public Scheduler {
 enum class Anneal { kCosine, kLinear };
 struct OneCycleLROptions {
   double max_lr = 0;        // required
-  int64_t total_steps = 0;  // required; one more step throws ArgumentError
+  int64_t total_steps = 0;  // required: the steps of the loop; one more throws ArgumentError
   double pct_start = 0.3;   // share of the steps in which the rate grows
   Anneal anneal_strategy = Anneal::kCosine;
   double div_factor = 25.0;       // the initial rate is max_lr / div_factor

@@ -73,6 +73,8 @@ EvalMode::~EvalMode() { restore(modes_); }
 
 History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOptions options) {
   if (options.epochs < 0) fail<ArgumentError>("fit: epochs is negative: ", options.epochs);
+  if (options.epochs > 0 && data.size() == 0)
+    fail<ArgumentError>("fit: the loader has no batches: ", data.num_examples(), " examples");
   const LossFn loss_fn = or_cross_entropy(options.loss);
   const EvaluateOptions evaluation{loss_fn, options.accuracy, options.device};
   History history;

@@ -17,6 +17,37 @@ uint64_t integer_at(const TensorMap& state, const char* name) {
   return uint64_t(found->second.number().to<int64_t>());
 }
 
+/// A file of another loader would continue with other batches. Files of version 0.1 do not say.
+void require_same(const TensorMap& state, const char* name, uint64_t here) {
+  if (!state.contains(name)) return;
+  const uint64_t there = integer_at(state, name);
+  if (there != here)
+    fail<ArgumentError>("the loader's ", name, " is ", here, ", that of the file ", there);
+}
+
+constexpr const char* kChecksum = "checksum";
+
+/// FNV-1a of the names, types, shapes and bytes: a file that changed on disk is not taken for one
+/// that was saved.
+uint64_t checksum(const TensorMap& tensors) {
+  uint64_t sum = 0xcbf29ce484222325;
+  const auto add = [&](const void* data, size_t count) {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    for (size_t i = 0; i < count; ++i) sum = (sum ^ bytes[i]) * 0x100000001b3;
+  };
+  for (const auto& [name, tensor] : tensors) {
+    if (name == kChecksum) continue;
+    const Tensor values = tensor.to(cpu).contiguous();
+    add(name.data(), name.size() + 1);
+    const std::string_view type = tapegrad::name(values.dtype());
+    add(type.data(), type.size());
+    for (const int64_t size : values.shape()) add(&size, sizeof size);
+    add(values.storage().data() + values.layout().offset * size_of(values.dtype()),
+        size_t(values.numel() * size_of(values.dtype())));
+  }
+  return sum;
+}
+
 TensorMap random_state() {
   const RandomState state = default_generator().state();
   return {{"seed", integer(state.seed)}, {"offset", integer(state.offset)}};
@@ -45,9 +76,15 @@ TrainingState& TrainingState::operator()(const std::string& name, Loader& loader
        [&loader] {
          const LoaderState state = loader.state();
          return TensorMap{{"epoch", integer(state.epoch)},
-                          {"position", integer(uint64_t(state.position))}};
+                          {"position", integer(uint64_t(state.position))},
+                          {"examples", integer(uint64_t(loader.num_examples()))},
+                          {"batch_size", integer(uint64_t(loader.batch_size()))},
+                          {"seed", integer(loader.seed())}};
        },
        [&loader](const TensorMap& state) {
+         require_same(state, "examples", uint64_t(loader.num_examples()));
+         require_same(state, "batch_size", uint64_t(loader.batch_size()));
+         require_same(state, "seed", loader.seed());
          loader.set_state({integer_at(state, "epoch"), int64_t(integer_at(state, "position"))});
        }});
 }
@@ -76,18 +113,31 @@ void TrainingState::save(const std::string& path) const {
   TensorMap all;
   for (const Part& part : parts_)
     for (auto& [name, tensor] : part.state()) all.emplace(part.name + '.' + name, tensor);
+  all.emplace(kChecksum, integer(checksum(all)));
   tapegrad::save(path, all);
 }
 
 void TrainingState::load(const std::string& path) {
   const TensorMap all = tapegrad::load(path);
+  if (all.contains(kChecksum) && integer_at(all, kChecksum) != checksum(all))
+    fail<FormatError>(path, ": the checksum differs: the file was changed since it was saved");
+  for (const auto& [name, tensor] : all)
+    if (name != kChecksum &&
+        std::ranges::find(parts_, name.substr(0, name.find('.')), &Part::name) == parts_.end())
+      fail<ArgumentError>(path, ": \"", name, "\" belongs to no part of this training state");
   const std::vector<TensorMap> before = snapshot();
+  const auto undo = [&](size_t count) {
+    for (size_t i = 0; i < count; ++i) parts_[i].restore(before[i]);
+  };
   size_t next = 0;
   try {
     for (; next < parts_.size(); ++next) parts_[next].restore(part_of(all, parts_[next].name));
   } catch (const ArgumentError& error) {
-    for (size_t i = 0; i < next; ++i) parts_[i].restore(before[i]);
+    undo(next + 1);
     fail<ArgumentError>(path, ": ", parts_[next].name, ": ", error.what());
+  } catch (...) {
+    undo(next + 1);
+    throw;
   }
 }
 

@@ -46,6 +46,8 @@ Device parse_device(std::string_view text) {
     const char* end = text.data() + text.size();
     const auto parsed = std::from_chars(text.data() + colon + 1, end, index);
     if (parsed.ec != std::errc() || parsed.ptr != end || index < 0 || index > 127) break;
+    if (DeviceType(i) == DeviceType::kCpu && index > 0)
+      fail<ArgumentError>("parse_device: \"", text, "\": ", why_unavailable({DeviceType(i), 1}));
     return {DeviceType(i), int8_t(index)};
   }
   fail<ArgumentError>("parse_device: \"", text, "\" is not cpu, cuda, cuda:<index> or private1");

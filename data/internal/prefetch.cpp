@@ -1,18 +1,28 @@
 #include "data/internal/prefetch.h"
 
+#include <algorithm>
+#include <system_error>
+
+#include "core/base/error.h"
+
 namespace tapegrad {
 
 Prefetch::Prefetch(std::function<Example(int64_t)> read, int64_t first, int64_t end, int workers,
                    int prefetch_factor)
     : read_(std::move(read)),
       end_(end),
-      slots_(size_t(workers) * size_t(prefetch_factor)),
+      slots_(size_t(std::clamp<int64_t>(int64_t(workers) * prefetch_factor, 1,
+                                        std::max<int64_t>(end - first, 1)))),
       claimed_(first),
       delivered_(first) {
   const int64_t useful = std::min<int64_t>(workers, end - first);
   try {
     for (int64_t i = 0; i < useful; ++i) threads_.emplace_back([this] { work(); });
-  } catch (...) {  // no more threads are available
+  } catch (const std::system_error& error) {  // no more threads are available
+    const size_t started = threads_.size();
+    stop();
+    fail<OutOfMemory>("DataLoader: no thread for worker ", started, ": ", error.what());
+  } catch (...) {
     stop();
     throw;
   }

@@ -201,6 +201,9 @@ SafetensorsHeader parse_safetensors_header(const std::string& file, std::string_
   Reader reader;
   if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader))
     fail<FormatError>(file, ": ", reader.problem.empty() ? "bad header" : reader.problem);
+  // The parser takes a NUL for the end, so that anything could follow it.
+  if (const size_t nul = json.find('\0'); nul != json.npos)
+    fail<FormatError>(file, ": the header has a NUL character at byte ", nul);
 
   auto& entries = reader.header.entries;
   for (const SafetensorsEntry& entry : entries)

@@ -69,8 +69,10 @@ TEST(Scheduler, OneCycle) {
   std::vector<double> expected{0.1, 0.55};
   for (int t = 2; t < 10; ++t) expected.push_back(1 - 0.999 * (t - 2) / 7.0);
   expect_near(rates(optimizer, schedule, 10), expected);
+  schedule.step();  // after the last batch
+  EXPECT_NEAR(optimizer.lr(), 0.001, 1e-14);
   EXPECT_THROW(schedule.step(), ArgumentError);
-  EXPECT_EQ(schedule.steps(), 9);
+  EXPECT_EQ(schedule.steps(), 10);
 
   SGD other({parameter()}, 0.3);
   OneCycleLR cosine(other, {.max_lr = 2.0, .total_steps = 5, .pct_start = 0.6});
