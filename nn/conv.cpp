@@ -109,8 +109,8 @@ Variable Conv<Self, Size>::forward(const Variable& x, Where where) const {
 
 template <typename Self, typename Size>
 void Conv<Self, Size>::infer_weight(const Variable& x) const {
-  if (!this->is_inferred()) [[unlikely]]
-    this->allocate(weight_shape(channels_of(Self::kName, x, options_.kernel_size)));
+  this->infer_once(
+      [&] { this->allocate(weight_shape(channels_of(Self::kName, x, options_.kernel_size))); });
 }
 
 template <typename Self, typename Size>
@@ -149,8 +149,7 @@ void ConvTranspose<Self, Size>::allocate(int64_t in_channels) const {
 
 template <typename Self, typename Size>
 Variable ConvTranspose<Self, Size>::forward(const Variable& x, Where where) const {
-  if (!this->is_inferred()) [[unlikely]]
-    allocate(channels_of(Self::kName, x, options_.kernel_size));
+  this->infer_once([&] { allocate(channels_of(Self::kName, x, options_.kernel_size)); });
   return kConvTranspose(
       options_.kernel_size, x, this->weight, this->bias,
       tapegrad::ConvTransposeOptions<Size>{.stride = options_.stride,

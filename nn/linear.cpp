@@ -14,8 +14,7 @@ Linear::Linear(LinearOptions options) : Model(options.bias), out_features_(optio
 }
 
 void Linear::infer(const Variable& x) const {
-  if (!is_inferred()) [[unlikely]]
-    allocate({out_features_, x.size(-1)});
+  infer_once([&] { allocate({out_features_, x.size(-1)}); });
 }
 
 Variable Linear::forward(const Variable& x, Where where) const {

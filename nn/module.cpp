@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include <cstdlib>
+#include <mutex>
 #include <set>
 
 #include "absl/cleanup/cleanup.h"
@@ -214,6 +215,15 @@ void Module::load_state_dict(const TensorMap& state) {
     fail<ArgumentError>("load_state_dict: the names do not fit the model:", text);
   for (auto& [variable, value] : changes) value = value.clone().to(variable.device());
   for (auto& [variable, value] : changes) variable.rebind(std::move(value));
+}
+
+bool Module::has_sizes() const { return state_->own.has_sizes.load(std::memory_order_acquire); }
+
+void Module::infer_under_lock(const std::function<void()>& allocate) const {
+  static constinit std::recursive_mutex inferring;  // an initializer may call other modules
+  const std::lock_guard lock(inferring);
+  if (!is_inferred()) allocate();
+  state_->own.has_sizes.store(true, std::memory_order_release);
 }
 
 Shape Module::infer(const Shape& input_shape) {

@@ -174,6 +174,12 @@ class Module {
   Module(const Module&);
   Module& operator=(const Module&) = default;
 
+  /// Calls allocate() unless is_inferred(): once, however many threads make the first call.
+  template <std::invocable Allocate>
+  void infer_once(const Allocate& allocate) const {
+    if (!has_sizes()) [[unlikely]]
+      infer_under_lock(allocate);
+  }
   /// Records the shape of y for infer().
   void note_output(const Variable& y);
   template <typename Y>
@@ -192,6 +198,8 @@ class Module {
   struct Hooks;
   struct State;
   Hooks& hooks();
+  bool has_sizes() const;
+  void infer_under_lock(const std::function<void()>& allocate) const;
 
   std::shared_ptr<State> state_;
 };

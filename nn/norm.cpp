@@ -52,8 +52,7 @@ void BatchNorm<Self>::allocate(int64_t channels) const {
 
 template <typename Self>
 Variable BatchNorm<Self>::normalize(const Variable& x, Where where) const {
-  if (!is_inferred()) [[unlikely]]
-    allocate(x.size(1));
+  this->infer_once([&] { allocate(x.size(1)); });
   const bool training = this->is_training();
   if constexpr (Self::kName.starts_with("Instance"))
     return instance_norm(x, running_mean, running_var, weight, bias,

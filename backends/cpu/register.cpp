@@ -1,8 +1,23 @@
 #include "backends/cpu/register.h"
 
+#include <omp.h>
+#include <pthread.h>
+
 namespace tapegrad::backends::cpu {
 
+namespace {
+
+/// The threads of OpenMP do not come along in a fork: the child would wait for them for ever. It
+/// goes on with the thread that it has; values are the same for any number of threads.
+void work_alone_in_children() {
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { omp_set_num_threads(1); });
+}
+
+}  // namespace
+
 void register_kernels() {
+  work_alone_in_children();
   register_memory();
   register_create();
   register_binary();

@@ -23,6 +23,7 @@ struct Module::State {
     std::atomic<const std::string*> name{nullptr};  // "Net.fc1", in the last calling model
     std::atomic<uint64_t> named_in{0};              // id of that model
     std::atomic<uint64_t> id{0};                    // as an outermost module, or 0
+    std::atomic<bool> has_sizes{false};             // seen by a thread: no size is to be inferred
   };
 
   bool training = true;
