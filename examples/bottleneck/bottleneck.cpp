@@ -9,8 +9,7 @@
 #include <tapegrad/tapegrad.h>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
+#include "flags.h"
 
 ABSL_FLAG(int64_t, steps, 100, "training steps that are watched");
 ABSL_FLAG(int64_t, batch_size, 8, "images in a step");
@@ -225,7 +224,10 @@ void show_ties() {
 
 void run() {
   tg::manual_seed(absl::GetFlag(FLAGS_seed));
-  const int64_t batch_size = absl::GetFlag(FLAGS_batch_size), steps = absl::GetFlag(FLAGS_steps);
+  const int64_t batch_size =
+      examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(1));
+  const int64_t steps = examples::in_range("--steps", absl::GetFlag(FLAGS_steps), int64_t(1));
+  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
   const auto [train_set, test_set] = load();
   tg::DeviceLoader batches(
       train_set, {.batch_size = batch_size, .shuffle = true, .device = tg::default_device()});
@@ -266,13 +268,7 @@ void run() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("Finds what makes the training of a small CNN slow, and mends it.");
-  absl::ParseCommandLine(argc, argv);
-  try {
-    tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
-    run();
-  } catch (const std::exception& error) {
-    std::cerr << "bottleneck: " << error.what() << '\n';
-    return 1;
-  }
+  return examples::run_example("bottleneck",
+                               "Finds what makes the training of a small CNN slow, and mends it.",
+                               argc, argv, run);
 }

@@ -10,8 +10,7 @@
 #include <tapegrad/tapegrad.h>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
+#include "flags.h"
 #include "log_cosh.h"
 
 ABSL_FLAG(uint64_t, seed, 0, "of the random points at which the gradient is checked");
@@ -55,34 +54,32 @@ tg::Variable log_cosh(const tg::Variable& x, tg::Where where = tg::Where::curren
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("A user-defined op, checked to second order.");
-  absl::ParseCommandLine(argc, argv);
-  try {
-    tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
-    register_log_cosh();
+void run() {
+  const int points = examples::in_range("--points", absl::GetFlag(FLAGS_points), 1);
+  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
+  register_log_cosh();
 #ifdef CUSTOM_OP_CUDA
-    register_log_cosh_cuda();
+  register_log_cosh_cuda();
 #endif
-    tg::manual_seed(absl::GetFlag(FLAGS_seed));
-    tg::Variable x =
-        tg::randn({absl::GetFlag(FLAGS_points)}, {.dtype = tg::f64, .requires_grad = true});
+  tg::manual_seed(absl::GetFlag(FLAGS_seed));
+  tg::Variable x = tg::randn({points}, {.dtype = tg::f64, .requires_grad = true});
 
-    std::cout << "x           = " << x << "\nlog_cosh(x) = " << log_cosh(x) << '\n';
-    const auto checked =
-        tg::gradcheck([](const auto& in) { return log_cosh(in[0]); }, {x}, {.order = 2});
-    std::cout << "gradcheck to order 2: " << (checked ? "passed" : checked.message) << '\n';
-    if (!checked) return 1;
+  std::cout << "x           = " << x << "\nlog_cosh(x) = " << log_cosh(x) << '\n';
+  const auto checked =
+      tg::gradcheck([](const auto& in) { return log_cosh(in[0]); }, {x}, {.order = 2});
+  std::cout << "gradcheck to order 2: " << (checked ? "passed" : checked.message) << '\n';
+  if (!checked) throw tg::Error("gradcheck failed");
 
-    tg::sum(log_cosh(x)).backward();
-    std::cout << "gradient    = " << x.grad() << "\ntanh(x)     = " << tg::tanh(x) << '\n';
-    try {
-      log_cosh(tg::arange(3));
-    } catch (const tg::Error& error) {
-      std::cout << "and for integers: " << error.what() << '\n';
-    }
+  tg::sum(log_cosh(x)).backward();
+  std::cout << "gradient    = " << x.grad() << "\ntanh(x)     = " << tg::tanh(x) << '\n';
+  try {
+    log_cosh(tg::arange(3));
   } catch (const tg::Error& error) {
-    std::cerr << "custom_op: " << error.what() << '\n';
-    return 1;
+    std::cout << "and for integers: " << error.what() << '\n';
   }
+}
+
+int main(int argc, char** argv) {
+  return examples::run_example("custom_op", "A user-defined op, checked to second order.", argc,
+                               argv, run);
 }

@@ -8,8 +8,7 @@
 #include <tapegrad/tapegrad.h>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
+#include "flags.h"
 
 ABSL_FLAG(std::string, net, "keras", "keras, scratch, lenet or mlp");
 ABSL_FLAG(std::string, optimizer, "adam",
@@ -114,6 +113,12 @@ tg::ProgressStyle progress_style(const std::string& name) {
 }
 
 void run() {
+  const double lr = examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
+  const int64_t epochs = examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(0));
+  int64_t batch_size =
+      examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(0));
+  const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const tg::ProgressStyle style = progress_style(absl::GetFlag(FLAGS_progress));
   tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   tg::manual_seed(seed);
@@ -131,22 +136,19 @@ void run() {
   model.to(tg::default_device());
   std::cout << nn::summary(model, {1, 28, 28}) << '\n';
 
-  int64_t batch_size = absl::GetFlag(FLAGS_batch_size);
   if (batch_size == 0) batch_size = absl::GetFlag(FLAGS_net) == "scratch" ? 8 : 128;
   tg::DeviceLoader batches(
       train,
       {.batch_size = batch_size, .shuffle = true, .seed = seed, .device = tg::default_device()});
   tg::DeviceLoader train_set(train, {.batch_size = 500, .device = tg::default_device()});
   tg::DeviceLoader test_set(test, {.batch_size = 500, .device = tg::default_device()});
-  const auto optimizer =
-      make_optimizer(absl::GetFlag(FLAGS_optimizer), absl::GetFlag(FLAGS_lr), model);
+  const auto optimizer = make_optimizer(absl::GetFlag(FLAGS_optimizer), lr, model);
 
-  const tg::History history =
-      tg::fit(model, batches, *optimizer,
-              {.epochs = absl::GetFlag(FLAGS_epochs),
-               .validation = &test_set,
-               .graph = absl::GetFlag(FLAGS_graph),
-               .progress = {.style = progress_style(absl::GetFlag(FLAGS_progress))}});
+  const tg::History history = tg::fit(model, batches, *optimizer,
+                                      {.epochs = epochs,
+                                       .validation = &test_set,
+                                       .graph = absl::GetFlag(FLAGS_graph),
+                                       .progress = {.style = style}});
 
   if (!history.not_graphed.empty()) std::cout << "no graph: " << history.not_graphed << '\n';
   std::cout << '\n';
@@ -156,9 +158,7 @@ void run() {
   std::cout << "Test loss: " << result.loss << "\nTest accuracy: " << result.accuracy << "\n\n";
   history.times.print(std::cout, batches.size());
 
-  const std::filesystem::path out = absl::GetFlag(FLAGS_out);
   if (out.empty()) return;
-  std::filesystem::create_directories(out);
   tg::save(out / "model.safetensors", model);
   tg::save(out / "model_f16.safetensors", model, {.dtype = tg::f16});
   history.save_error_curves(out / "error.svg");
@@ -171,12 +171,6 @@ void run() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("Trains a CNN or an MLP on 28 x 28 images.");
-  absl::ParseCommandLine(argc, argv);
-  try {
-    run();
-  } catch (const std::exception& error) {
-    std::cerr << "mnist_cnn: " << error.what() << '\n';
-    return 1;
-  }
+  return examples::run_example("mnist_cnn", "Trains a CNN or an MLP on 28 x 28 images.", argc, argv,
+                               run);
 }

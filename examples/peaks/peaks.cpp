@@ -9,8 +9,7 @@
 #include <tapegrad/tapegrad.h>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
+#include "flags.h"
 
 ABSL_FLAG(int64_t, epochs, 2000, "steps over all rows; start with 100");
 ABSL_FLAG(int64_t, batch_size, 0, "rows in a step; 0 takes all");
@@ -118,27 +117,27 @@ void plot(const nn::Sequential& trained, const nn::Sequential& untrained,
 }
 
 void run() {
+  const int64_t epochs = examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(0));
+  const int seeds = examples::in_range("--seeds", absl::GetFlag(FLAGS_seeds), 1);
+  examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
+  examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(0));
+  const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
   tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
   const tg::Variable x = grid(200), y = peaks(column(x, 0), column(x, 1));
   if (absl::GetFlag(FLAGS_sweep)) return sweep(x, y);
 
   const uint64_t first = absl::GetFlag(FLAGS_seed);
-  const int seeds = absl::GetFlag(FLAGS_seeds);
   std::vector<double> losses;
-  for (uint64_t seed = first; seed < first + uint64_t(std::max(1, seeds)); ++seed) {
+  for (uint64_t seed = first; seed < first + uint64_t(seeds); ++seed) {
     tg::manual_seed(seed);
     nn::Sequential model = make_model() | tg::default_device();
     const nn::Sequential untrained = model.clone();
     if (seeds <= 1)
       std::cout << x.size(0) << " rows, " << model.parameter_count() << " parameters\n";
-    const auto report = tg::time_calls([&] {
-      losses.push_back(
-          train(model, x, y, absl::GetFlag(FLAGS_epochs), seeds <= 1 ? &std::cout : nullptr));
-    });
+    const auto report = tg::time_calls(
+        [&] { losses.push_back(train(model, x, y, epochs, seeds <= 1 ? &std::cout : nullptr)); });
     std::cout << "seed " << seed << ": loss " << losses.back() << ", " << report << '\n';
-    const std::filesystem::path out = absl::GetFlag(FLAGS_out);
     if (out.empty() || seed != first) continue;
-    std::filesystem::create_directories(out);
     plot(model, untrained, out / "peaks.svg");
     std::cout << "written: " << (out / "peaks.svg").string() << '\n';
   }
@@ -151,12 +150,5 @@ void run() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("A network learns the peaks surface.");
-  absl::ParseCommandLine(argc, argv);
-  try {
-    run();
-  } catch (const std::exception& error) {
-    std::cerr << "peaks: " << error.what() << '\n';
-    return 1;
-  }
+  return examples::run_example("peaks", "A network learns the peaks surface.", argc, argv, run);
 }

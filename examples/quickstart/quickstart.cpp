@@ -5,8 +5,7 @@
 #include <tapegrad/tapegrad.h>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
+#include "flags.h"
 
 ABSL_FLAG(std::string, device, "cpu", "cpu or cuda; everything below follows it");
 ABSL_FLAG(int, epochs, 500, "steps of gradient descent");
@@ -15,39 +14,38 @@ ABSL_FLAG(uint64_t, seed, 0, "of the random weights");
 
 namespace tg = tapegrad;
 
-int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("Arrays, gradients and a perceptron.");
-  absl::ParseCommandLine(argc, argv);
-  try {
-    tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
-    tg::manual_seed(absl::GetFlag(FLAGS_seed));
+void run() {
+  const int epochs = examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), 0);
+  const double lr = examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
+  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
+  tg::manual_seed(absl::GetFlag(FLAGS_seed));
 
-    tg::Variable x = tg::reshape(tg::arange(6), {2, 3}).to(tg::f32);
-    std::cout << "x =\n" << x << "\nsum over axis 1 = " << tg::sum(x, {1}) << "\n\n";
+  tg::Variable x = tg::reshape(tg::arange(6), {2, 3}).to(tg::f32);
+  std::cout << "x =\n" << x << "\nsum over axis 1 = " << tg::sum(x, {1}) << "\n\n";
 
-    // y = sigmoid(inputs w + b), trained by gradient descent.
-    const tg::Variable inputs = tg::tensor({0., 0., 0., 1., 1., 0., 1., 1.}, {4, 2});
-    const tg::Variable labels = tg::tensor({0., 0., 0., 1.}, {4, 1});
-    tg::Variable w = tg::randn({2, 1}, {.requires_grad = true});
-    tg::Variable b = tg::zeros({1}, {.requires_grad = true});
+  // y = sigmoid(inputs w + b), trained by gradient descent.
+  const tg::Variable inputs = tg::tensor({0., 0., 0., 1., 1., 0., 1., 1.}, {4, 2});
+  const tg::Variable labels = tg::tensor({0., 0., 0., 1.}, {4, 1});
+  tg::Variable w = tg::randn({2, 1}, {.requires_grad = true});
+  tg::Variable b = tg::zeros({1}, {.requires_grad = true});
 
-    const int epochs = absl::GetFlag(FLAGS_epochs);
-    for (int epoch = 1; epoch <= epochs; ++epoch) {
-      tg::Variable logits = tg::matmul(inputs, w) + b;
-      tg::Variable loss = tg::binary_cross_entropy_with_logits(logits, labels);
-      loss.backward();
-      for (tg::Variable* p : {&w, &b}) {
-        tg::NoGrad off;
-        *p -= absl::GetFlag(FLAGS_lr) * p->grad();
-        p->zero_grad();
-      }
-      if (epoch % std::max(1, epochs / 5) == 0)
-        std::cout << "step " << epoch << ": loss " << loss.item() << '\n';
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    tg::Variable logits = tg::matmul(inputs, w) + b;
+    tg::Variable loss = tg::binary_cross_entropy_with_logits(logits, labels);
+    loss.backward();
+    for (tg::Variable* p : {&w, &b}) {
+      tg::NoGrad off;
+      *p -= lr * p->grad();
+      p->zero_grad();
     }
-    std::cout << "0 0, 0 1, 1 0, 1 1 -> " << tg::flatten(tg::sigmoid(tg::matmul(inputs, w) + b))
-              << '\n';
-  } catch (const tg::Error& error) {
-    std::cerr << "quickstart: " << error.what() << '\n';
-    return 1;
+    if (epoch % std::max(1, epochs / 5) == 0)
+      std::cout << "step " << epoch << ": loss " << loss.item() << '\n';
   }
+  std::cout << "0 0, 0 1, 1 0, 1 1 -> " << tg::flatten(tg::sigmoid(tg::matmul(inputs, w) + b))
+            << '\n';
+}
+
+int main(int argc, char** argv) {
+  return examples::run_example("quickstart", "Arrays, gradients and a perceptron.", argc, argv,
+                               run);
 }

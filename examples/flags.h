@@ -1,0 +1,62 @@
+// What the examples do with their command line: flags outside of their range, unknown words and a
+// folder that cannot be written are refused before anything runs, and output that was lost is an
+// error.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <tapegrad/tapegrad.h>
+
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+
+namespace examples {
+
+/// The value. ArgumentError, which names the flag, the value and the range, if it is outside of
+/// [low, high]; NaN is.
+template <typename T>
+T in_range(const char* flag, T value, T low, T high = std::numeric_limits<T>::max()) {
+  if (value >= low && value <= high) return value;
+  std::ostringstream text;
+  text << flag << ": " << value << " is not in [" << low << ", " << high << ']';
+  throw tapegrad::ArgumentError(text.str());
+}
+
+/// The folder, which is made and tried; empty stays empty.
+inline std::filesystem::path writable_folder(const char* flag, const std::string& folder) {
+  if (folder.empty()) return {};
+  const std::filesystem::path path = folder, probe = path / ".tapegrad-probe";
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  const bool is_written = !error && (std::ofstream(probe) << '.').flush().good();
+  std::filesystem::remove(probe, error);
+  if (!is_written)
+    throw tapegrad::IoError(std::string(flag) + ": cannot write to the folder " + folder);
+  return path;
+}
+
+/// The main function of an example.
+template <typename Run>
+int run_example(const char* name, const char* usage, int argc, char** argv, Run run) {
+  absl::SetProgramUsageMessage(usage);
+  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
+  try {
+    if (words.size() > 1)
+      throw tapegrad::ArgumentError(std::string("unknown argument: ") + words[1]);
+    run();
+    if (!std::cout.flush()) throw tapegrad::IoError("the output could not be written");
+  } catch (const std::exception& error) {
+    std::cerr << name << ": " << error.what() << '\n';
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}
+
+}  // namespace examples

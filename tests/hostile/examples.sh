@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# T75: flags that make no sense end an example before it runs, with status 1 and the flag's name:
+# examples.sh FOLDER_OF_THE_EXAMPLES
+set -u
+cd "$1"
+failures=0
+refuse() {  # WORDS_IN_THE_MESSAGE PROGRAM ARGUMENTS...
+  local words=$1
+  shift
+  local message status
+  message=$(timeout 60 "./$@" 2>&1 >/dev/null)
+  status=$?
+  if [ $status -ne 1 ] || [[ $message != *"$words"* ]]; then
+    echo "status $status of: $*"
+    echo "  $message"
+    failures=$((failures + 1))
+  fi
+}
+for lr in nan -1 inf; do
+  refuse --lr mnist_cnn --lr=$lr
+  refuse --lr peaks --lr=$lr --epochs=1
+  refuse --lr quickstart --lr=$lr --epochs=1
+done
+for program in mnist_cnn peaks quickstart; do refuse --epochs $program --epochs=-1; done
+for program in mnist_cnn peaks bottleneck; do refuse --batch_size $program --batch_size=-1; done
+for program in mnist_cnn peaks bottleneck quickstart custom_op; do
+  refuse seed $program --seed=-1
+  refuse "unknown argument: word" $program word
+  refuse cpu:3 $program --device=cpu:3
+done
+refuse --seeds peaks --seeds=0
+refuse --steps bottleneck --steps=0
+refuse --points custom_op --points=-1
+refuse --out mnist_cnn --out=/dev/null/folder
+refuse --out peaks --out=/proc/folder
+if [ -w /dev/full ]; then
+  timeout 60 ./quickstart --epochs=1 >/dev/full 2>/dev/null && {
+    echo "status 0 of an example whose output was lost"
+    failures=$((failures + 1))
+  }
+fi
+exit $((failures > 0))
