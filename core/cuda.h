@@ -33,11 +33,11 @@ struct CudaError : Error {
   using Error::Error;
 };
 
-/// Whether the library was built with CUDA and finds a usable device. Never throws.
+/// Returns whether the library was built with CUDA and finds a usable device. Never throws.
 bool is_available();
-/// The reason, such as "built without CUDA" or "no driver"; empty if a device is available.
+/// Returns the reason, such as "built without CUDA" or "no driver"; empty if a device is available.
 std::string why_unavailable();
-/// The number of usable devices; 0 if there is none.
+/// Returns the number of usable devices; 0 if there is none.
 int device_count();
 
 /// Waits until the device has finished all work. Throws DeviceError if the device does not exist.
@@ -51,7 +51,7 @@ struct PoolStats {
   int64_t segments = 0;  // memory areas obtained from the device, which contain these bytes
 };
 std::vector<PoolStats> pool_stats(Device device = gpu);
-/// A text that describes the use of a device's memory, as shown by OutOfMemory errors.
+/// Returns a text that describes the use of a device's memory, as shown by OutOfMemory errors.
 std::string memory_summary(Device device = gpu);
 
 /// Statistics of pinned host memory: staging blocks for asynchronous copies, which are in use until
@@ -70,7 +70,7 @@ MemoryStats pinned_memory_stats();
 ///
 /// Throws DeviceError if the device does not exist, and if x is not on the CPU.
 Variable pin_memory(const Variable& x, Device device = gpu, Where where = Where::current());
-/// Whether x, or the base of which it is a view, is pinned for the device.
+/// Returns whether x, or the base of which it is a view, is pinned for the device.
 bool is_pinned(const Variable& x, Device device = gpu);
 
 class Event;
@@ -99,7 +99,7 @@ class Stream {
   void* native_;
 };
 
-/// The stream in which this thread's ops run on the device.
+/// Returns the stream in which this thread's ops run on the device.
 Stream current_stream(Device device = gpu);
 
 /// Makes a stream current for this thread, on the stream's device, for the lifetime of the object.

@@ -43,8 +43,8 @@ struct ActivationOp {
   void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
 };
 
-/// A gradient by its kernel, for rules that are not being recorded; over dy where nobody else has
-/// it.
+/// Computes a gradient by a kernel, for rules that are not being recorded. Overwrites dy if nothing
+/// else owns it.
 template <typename Kernel, typename... Attributes>
 Variable fused(const Kernel& kernel, const Variable& dy, const Variable& saved,
                Attributes... attributes) {

@@ -1,4 +1,4 @@
-// Activations: elementwise nonlinearities of networks. Floats only.
+// Activation functions, elementwise. Floats only.
 #pragma once
 
 #include "core/tape/variable.h"
@@ -10,31 +10,31 @@ namespace tapegrad {
 Variable sigmoid(const Variable& x, Where where = Where::current());  // 1 / (1 + exp(-x))
 Variable relu(const Variable& x, Where where = Where::current());     // max(x, 0); relu'(0) = 0
 Variable relu6(const Variable& x, Where where = Where::current());    // min(max(x, 0), 6)
-/// x where x > 0, else slope * x.
+/// Returns x where x > 0, else slope * x.
 Variable leaky_relu(const Variable& x, double negative_slope = 0.01,
                     Where where = Where::current());
-/// x where x > 0, else alpha * (exp(x) - 1).
+/// Returns x where x > 0, else alpha * (exp(x) - 1).
 Variable elu(const Variable& x, double alpha = 1.0, Where where = Where::current());
-/// scale * elu(x, alpha) with the constants of Klambauer et al. 2017.
+/// Returns scale * elu(x, alpha) with the constants of Klambauer et al. 2017.
 Variable selu(const Variable& x, Where where = Where::current());
 
 enum class Gelu { kErf, kTanh };
-/// x * Phi(x), with the normal distribution function itself or its tanh approximation
-/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+/// Returns x * Phi(x), where Phi is the normal distribution function (kErf), or the approximation
+/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (kTanh).
 Variable gelu(const Variable& x, Gelu approximate = Gelu::kErf, Where where = Where::current());
 
 Variable silu(const Variable& x, Where where = Where::current());  // x * sigmoid(x)
 Variable mish(const Variable& x, Where where = Where::current());  // x * tanh(softplus(x))
-/// log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
+/// Returns log(1 + exp(beta x)) / beta; x where beta x > threshold.
 Variable softplus(const Variable& x, double beta = 1.0, double threshold = 20.0,
                   Where where = Where::current());
 Variable hardsigmoid(const Variable& x,
                      Where where = Where::current());                   // clamp(x / 6 + 1/2, 0, 1)
 Variable hardswish(const Variable& x, Where where = Where::current());  // x * hardsigmoid(x)
-/// log(1 / (1 + exp(-x))), right to the last bit at both ends.
+/// Returns log(sigmoid(x)), accurate for large positive and negative x.
 Variable logsigmoid(const Variable& x, Where where = Where::current());
-/// x limited to [min_val, max_val]; the gradient passes strictly between. ArgumentError unless
-/// min_val <= max_val.
+/// Limits x to [min_val, max_val]; the gradient passes where min_val < x < max_val. Throws
+/// ArgumentError unless min_val <= max_val.
 Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0,
                   Where where = Where::current());
 
@@ -42,12 +42,13 @@ Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
-// For ops with an activation behind.
-/// The gradient of relu from its result.
+// Parts of ops that are fused with a following activation.
+/// Returns the gradient of relu, computed from its result.
 Variable relu_gradient(const Variable& dy, const Variable& y);
-/// The gradient of gelu(x, Gelu::kTanh).
+/// Returns the gradient of gelu(x, Gelu::kTanh).
 Variable gelu_tanh_gradient(const Variable& dy, const Variable& x);
-/// A gradient that a kernel may write over: the value itself where nobody else has it.
+/// Returns a gradient that a kernel may overwrite: the value itself if nothing else owns it,
+/// otherwise a copy.
 Tensor to_overwrite(const Variable& dy);
 
 namespace kernels {

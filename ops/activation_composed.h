@@ -5,20 +5,22 @@
 
 namespace tapegrad {
 
-/// x where x > 0, else weight * x. weight has one element, or one for each channel (dimension 1).
+/// Returns x where x > 0, else weight * x. weight has one element, or one element per channel
+/// (dimension 1).
 Variable prelu(const Variable& x, const Variable& weight, Where where = Where::current());
-/// x where x > 0, else alpha * (exp(x / alpha) - 1). ArgumentError for alpha = 0.
+/// Returns x where x > 0, else alpha * (exp(x / alpha) - 1). Throws ArgumentError for alpha = 0.
 Variable celu(const Variable& x, double alpha = 1.0, Where where = Where::current());
-/// x where x > threshold, else value; NaN stays.
+/// Returns x where x > threshold, else value; NaN stays NaN.
 Variable threshold(const Variable& x, double threshold, double value,
                    Where where = Where::current());
-/// x brought nearer to 0 by lambd, 0 within it. ArgumentError for a negative lambd.
+/// Moves x towards 0 by lambd; 0 where |x| <= lambd. Throws ArgumentError for a negative lambd.
 Variable softshrink(const Variable& x, double lambd = 0.5, Where where = Where::current());
-/// x where |x| > lambd, else 0.
+/// Returns x where |x| > lambd, else 0.
 Variable hardshrink(const Variable& x, double lambd = 0.5, Where where = Where::current());
 Variable tanhshrink(const Variable& x, Where where = Where::current());  // x - tanh(x)
 Variable softsign(const Variable& x, Where where = Where::current());    // x / (1 + |x|)
-/// a * sigmoid(b) for the two halves of x along dim. ShapeError when its size is odd.
+/// Returns a * sigmoid(b) for the two halves a and b of x along dim. Throws ShapeError if the size
+/// is odd.
 Variable glu(const Variable& x, int dim = -1, Where where = Where::current());
 
 }  // namespace tapegrad

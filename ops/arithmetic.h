@@ -6,29 +6,29 @@
 
 namespace tapegrad {
 
-/// a log(b), and 0 where a = 0 unless b is NaN. Integers give the default float dtype.
+/// Returns a * log(b), and 0 where a = 0 unless b is NaN. Integers give the default float dtype.
 Variable xlogy(const Operand& a, const Operand& b);
-/// log(exp(a) + exp(b)) without overflow. Floats only.
+/// Returns log(exp(a) + exp(b)) without overflow. Floats only.
 Variable logaddexp(const Operand& a, const Operand& b);
-/// sqrt(a^2 + b^2) without overflow. The gradient at (0, 0) is 0. Integers give the default float
-/// dtype.
+/// Returns sqrt(a^2 + b^2) without overflow. The gradient at (0, 0) is 0. Integers give the default
+/// float dtype.
 Variable hypot(const Operand& a, const Operand& b);
 
-/// a - b floor(a / b), which has the sign of b, as Python's %. Division by 0 gives NaN for floats
-/// and throws ArgumentError for integers.
+/// Returns a - b floor(a / b), which has the sign of b, as Python's %. Division by 0 gives NaN for
+/// floats and throws ArgumentError for integers.
 Variable remainder(const Operand& a, const Operand& b);
-/// floor(a / b), computed from the remainder, as Python's //. No gradient. Division by 0 gives a /
-/// b for floats and throws ArgumentError for integers.
+/// Returns floor(a / b), computed from the remainder, as Python's //. No gradient. Division by 0
+/// gives a / b for floats and throws ArgumentError for integers.
 Variable floor_divide(const Operand& a, const Operand& b);
 
-/// start + weight (end - start); exactly start at weight 0 and exactly end at weight 1. Floats
-/// only.
+/// Returns start + weight (end - start); exactly start at weight 0 and exactly end at weight 1.
+/// Floats only.
 Variable lerp(const Variable& start, const Variable& end, const Operand& weight);
 
-/// input + value a b.
+/// Returns input + value * a * b.
 Variable addcmul(const Variable& input, const Variable& a, const Variable& b, Number value = 1,
                  Where where = Where::current());
-/// input + value a / b. Floats only.
+/// Returns input + value * a / b. Floats only.
 Variable addcdiv(const Variable& input, const Variable& a, const Variable& b, Number value = 1,
                  Where where = Where::current());
 
@@ -37,12 +37,12 @@ Variable bitwise_and(const Operand& a, const Operand& b);
 Variable bitwise_or(const Operand& a, const Operand& b);
 Variable bitwise_xor(const Operand& a, const Operand& b);
 Variable bitwise_not(const Variable& x, Where where = Where::current());
-/// a 2^b, and a / 2^b rounded down, of integers. A shift count that is negative or at least the
-/// width of the dtype shifts out all bits: the left shift gives 0, the right shift 0 or -1 by the
-/// sign of a.
+/// Returns a * 2^b, and a / 2^b rounded down, of integers. A shift count that is negative or at
+/// least the width of the dtype shifts out all bits: the left shift gives 0, the right shift 0 or
+/// -1 by the sign of a.
 Variable bitwise_left_shift(const Operand& a, const Operand& b);
 Variable bitwise_right_shift(const Operand& a, const Operand& b);
-/// The greatest common divisor of integers; never negative. gcd(0, 0) = 0.
+/// Returns the greatest common divisor of integers; never negative. gcd(0, 0) = 0.
 Variable gcd(const Operand& a, const Operand& b);
 
 struct CloseOptions {
@@ -50,10 +50,10 @@ struct CloseOptions {
   double atol = 1e-8;
   bool equal_nan = false;
 };
-/// |a - b| <= atol + rtol |b|, or a = b, so that equal infinities are close. Returns bool.
+/// Returns |a - b| <= atol + rtol |b|, or a = b, so that equal infinities are close (bool).
 Variable isclose(const Variable& a, const Variable& b, CloseOptions options = {},
                  Where where = Where::current());
-/// Whether all elements are close. Returns one bool.
+/// Returns whether all elements are close (one bool).
 Variable allclose(const Variable& a, const Variable& b, CloseOptions options = {},
                   Where where = Where::current());
 

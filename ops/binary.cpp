@@ -56,7 +56,7 @@ struct Mul : BinaryOp<kernels::mul> {
   }
 
  private:
-  /// Nothing recorded, the saved tensor is multiplied without becoming a variable first.
+  /// While nothing is recorded, multiplies the saved tensor without making it a Variable first.
   template <typename Saved>
   static Variable product(const Variable& dy, const Saved& factor) {
     if (is_recording()) return dy * factor();

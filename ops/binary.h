@@ -1,13 +1,15 @@
-// Elementwise ops of two operands, with NumPy broadcasting: shapes are aligned at the right, and
-// sizes are equal or 1. An operand is a Variable or a number, on either side.
+// Elementwise ops of two operands with NumPy broadcasting: shapes are aligned at the right, and
+// sizes must be equal or 1. Either operand may be a Variable or a number.
 //
-// Dtypes are promoted as in PyTorch (core/base/dtype.h). Of two Variables, one without dimensions
-// counts like a number of its kind: float32 [2, 3] * float64 [] stays float32. A number takes the
-// type of the other operand unless it is of a higher kind; one that an integer type cannot hold is
-// an ArgumentError. Arithmetic applies a number to sixteen-bit floats in float32 and rounds only
-// the result, so 1e-8 is not 0 beside float16; comparisons, maximum and minimum round the number
-// first. The same holds for a wider Variable without dimensions. Arithmetic on int8, int16 and bool
-// is a KernelError: cast them. Integers wrap around.
+// Dtypes are promoted as in PyTorch (core/base/dtype.h). If only one of two Variables has rank 0,
+// it is treated like a number of its dtype's kind: float32 [2, 3] * float64 [] gives float32. A
+// number takes the dtype of the other operand unless the number is of a higher kind (bool < integer
+// < float). Throws ArgumentError for a number that an integer dtype cannot hold. Arithmetic on
+// int8, int16 and bool throws KernelError: cast these first. Integer arithmetic wraps around.
+//
+// Arithmetic of sixteen-bit floats with a number, or with a wider Variable of rank 0, is computed
+// in float32 and rounded once, so that 1e-8 does not become 0 in float16. Comparisons, maximum and
+// minimum round the number first.
 //
 //   y = 2 * x - 1;
 //   y = maximum(x, 0.0);
@@ -34,20 +36,20 @@ struct Operand {
 Variable add(const Operand& a, const Operand& b);
 Variable sub(const Operand& a, const Operand& b);
 Variable mul(const Operand& a, const Operand& b);
-/// True division. Integers are converted to the default float dtype.
+/// Divides a by b. Integers are converted to the default float dtype.
 Variable div(const Operand& a, const Operand& b);
-/// a to the power b. 0^0 is 1, and its gradient with respect to a is 0; the gradient with respect
-/// to b is 0 wherever a = 0. Integer powers are integers and wrap around. A negative integer
-/// exponent truncates 1 / a^-b towards zero (0^-1 gives 0) if it is an element of a tensor, and
-/// throws ArgumentError if it is a number.
+/// Returns a to the power b. 0^0 is 1, and its gradient with respect to a is 0; the gradient with
+/// respect to b is 0 wherever a = 0. Integer powers are integers and wrap around. A negative
+/// integer exponent truncates 1 / a^-b towards zero (0^-1 gives 0) if it is an element of a tensor,
+/// and throws ArgumentError if it is a number.
 Variable pow(const Operand& a, const Operand& b);
-/// The larger element; NaN if either is NaN. Equal elements share the gradient equally.
+/// Returns the larger element; NaN if either is NaN. Equal elements share the gradient equally.
 Variable maximum(const Operand& a, const Operand& b);
 Variable minimum(const Operand& a, const Operand& b);
-/// The angle of the point (x, y) in radians, in (-pi, pi].
+/// Returns the angle of the point (x, y) in radians, in (-pi, pi].
 Variable atan2(const Operand& y, const Operand& x);
-/// The remainder of C's fmod, with the sign of a. Division by 0 gives NaN for floats and 0 for
-/// integers.
+/// Returns the remainder of C's fmod, with the sign of a. Division by 0 gives NaN for floats and 0
+/// for integers.
 Variable fmod(const Operand& a, const Operand& b);
 
 Variable operator+(const Operand& a, const Operand& b);

@@ -93,8 +93,8 @@ struct Conv2d {
     if (needs[2]) dx[2] = sum(dy, {0, 2, 3});
     return dx;
   }
-  /// The same by one kernel, which brings dy into its layout once for all three. y is the result of
-  /// a ReLU behind, or empty.
+  /// Computes all gradients by one kernel, which converts the layout of dy once. y is the result of
+  /// a following ReLU, or empty.
   std::array<Variable, 3> compute(const Variable& dy, const Variable& y, Needs needs) const {
     const Tensor gradient = (y.defined() ? to_overwrite(dy) : dy.value()).contiguous();
     Tensor dx, dw, db, from_x, from_weight;
@@ -134,7 +134,7 @@ struct Conv2d {
   }
 };
 
-/// max(conv2d, 0): what a ReLU behind would give.
+/// max(conv2d, 0): bit-identical to a ReLU after conv2d.
 struct Conv2dRelu : Conv2d {
   static constexpr std::string_view kName = "conv2d_relu";
   SavedOutput<> y{};

@@ -7,7 +7,7 @@
 
 namespace tapegrad {
 
-/// Height and width; one number means both.
+/// Height and width; one number sets both.
 struct Size2d {
   Size2d(int64_t both) : height(both), width(both) {}
   Size2d(int64_t height, int64_t width) : height(height), width(width) {}
@@ -16,7 +16,7 @@ struct Size2d {
   int64_t height, width;
 };
 
-/// Depth, height and width; one number means all.
+/// Depth, height and width; one number sets all.
 struct Size3d {
   Size3d(int64_t all) : Size3d(all, all, all) {}
   Size3d(int64_t depth, int64_t height, int64_t width)
@@ -28,49 +28,50 @@ struct Size3d {
   int64_t depth, height, width;
 };
 
-/// Size is int64_t, Size2d or Size3d, in one, two and three dimensions.
+/// Size is int64_t, Size2d or Size3d, for one, two or three spatial dimensions.
 template <typename Size>
 struct ConvOptions {
   Size stride = 1;
   Size padding = 0;  // zeros on each side
   Size dilation = 1;
-  int64_t groups = 1;  // divides both channel counts
+  int64_t groups = 1;  // must divide both channel counts
 };
 using Conv1dOptions = ConvOptions<int64_t>;
 using Conv2dOptions = ConvOptions<Size2d>;
 using Conv3dOptions = ConvOptions<Size3d>;
 
-/// Cross-correlation, as in every framework: y[n,o,i,j] = b[o] + sum over c,u,v of
-/// w[o,c,u,v] x[n,c, i*stride + u*dilation - padding, ...].
-/// x [n, c, h, w], weight [o, c/groups, kh, kw], bias [o] or empty; y [n, o, h', w'] with
-/// h' = (h + 2 padding - dilation (kh - 1) - 1) / stride + 1.
-/// ShapeError when channels do not fit or the kernel is larger than the padded image.
+/// Computes a 2-D cross-correlation: y[n,o,i,j] = b[o] + sum over c,u,v of w[o,c,u,v]
+/// x[n,c, i*stride + u*dilation - padding, ...]. x is [n, c, h, w], weight [o, c/groups, kh, kw],
+/// bias [o] or empty; y is [n, o, h', w'] with h' = (h + 2 padding - dilation (kh - 1) - 1) /
+/// stride + 1. Throws ShapeError if channels do not match or the kernel is larger than the padded
+/// image.
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Conv2dOptions options = {}, Where where = Where::current());
 
-/// The same of signals [n, c, length] with weight [o, c/groups, k], and of volumes
-/// [n, c, depth, h, w] with weight [o, c/groups, kd, kh, kw].
+/// Computes cross-correlations of signals [n, c, length] with weight [o, c/groups, k], and of
+/// volumes [n, c, depth, h, w] with weight [o, c/groups, kd, kh, kw].
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Conv1dOptions options = {}, Where where = Where::current());
 Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Conv3dOptions options = {}, Where where = Where::current());
 
-/// max(conv2d(...), 0): relu(conv2d(...)) as one op, with the same result in less time and memory.
+/// Returns max(conv2d(...), 0) as one op. Bit-identical to relu(conv2d(...)), with less time and
+/// memory.
 Variable conv2d_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
                      Conv2dOptions options = {}, Where where = Where::current());
 
 template <typename Size>
 struct ConvTransposeOptions {
   Size stride = 1;
-  Size padding = 0;         // cut off on each side of the result
-  Size output_padding = 0;  // added at its end; less than the stride or the dilation
+  Size padding = 0;         // removed on each side of the result
+  Size output_padding = 0;  // added at the end of the result; less than stride or dilation
   int64_t groups = 1;
   Size dilation = 1;
 };
-/// The adjoint of convolution: every element of x spreads the weight into the result, y[n,o,
-/// i*stride + u*dilation - padding, ...] += w[c,o,u,v] x[n,c,i,j]. x [n, c, h, w], weight
-/// [c, o/groups, kh, kw], bias [o] or empty; y [n, o, h', w'] with
-/// h' = (h - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1.
+/// Computes a transposed convolution, the adjoint of convolution:
+/// y[n,o, i*stride + u*dilation - padding, ...] is the sum of w[c,o,u,v] x[n,c,i,j]. x is
+/// [n, c, h, w], weight [c, o/groups, kh, kw], bias [o] or empty; y is [n, o, h', w'] with h' = (h
+/// - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1.
 Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias = {},
                           ConvTransposeOptions<int64_t> options = {},
                           Where where = Where::current());
@@ -107,9 +108,9 @@ struct UnfoldOptions {
   Size2d padding = 0;
   Size2d dilation = 1;
 };
-/// Patches as columns (im2col): [n, c, h, w] -> [n, c kh kw, number of patches].
+/// Extracts windows as columns (im2col): [n, c, h, w] -> [n, c kh kw, number of windows].
 Variable unfold(const Variable& x, UnfoldOptions options, Where where = Where::current());
-/// The adjoint of unfold (col2im): sums overlapping windows into [n, c, output_size].
+/// Returns the adjoint of unfold (col2im): sums overlapping windows into [n, c, output_size].
 Variable fold(const Variable& columns, Size2d output_size, UnfoldOptions options,
               Where where = Where::current());
 
@@ -117,13 +118,13 @@ namespace kernels {
 
 // Tensors are contiguous. An empty bias means none; an empty dx, dw or db is not computed.
 
-/// Then max(y, 0) if `relu`.
+/// Followed by max(y, 0) if `relu`.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Conv2dOptions& options, bool relu, Tensor& y)>
     conv2d;
 
-/// dx needs the weight, dw needs x. If y, the result with `relu`, is there, dy counts where y is
-/// not 0, and may be written over.
+/// dx needs weight, dw needs x. If y (the result with `relu`) is given, dy counts only where y is
+/// not 0, and may be overwritten.
 extern Kernel<void(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
                    const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db)>
     conv2d_backward;

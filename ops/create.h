@@ -57,8 +57,8 @@ Variable ones_like(const Variable& x);
 Variable full_like(const Variable& x, Number value);
 Variable empty_like(const Variable& x);
 
-/// 0, 1, ... up to but excluding end; or start, start + step, ... up to but excluding end. Integer
-/// arguments give int64.
+/// Returns 0, 1, ... up to but excluding end; or start, start + step, ... up to but excluding end.
+/// Integer arguments give int64.
 Variable arange(Number end, TensorOptions options = {});
 Variable arange(Number start, Number end, Number step = 1, TensorOptions options = {});
 /// `steps` evenly spaced numbers from start to end, both included.

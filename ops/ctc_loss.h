@@ -16,7 +16,7 @@ struct CtcLossOptions {
   bool zero_infinity = false;  // an infinite loss (target too long for its input) becomes 0
   Reduction reduction = Reduction::kMean;
 };
-/// The negative log probability of each target, summed over all alignments: a label may be
+/// Returns the negative log probability of each target, summed over all alignments: a label may be
 /// repeated, and blanks may be inserted anywhere and must separate equal labels.
 ///
 /// log_probs is [t, n, classes], or [t, classes] for one example, and holds log probabilities as

@@ -6,14 +6,14 @@
 
 namespace tapegrad {
 
-/// The lower triangle of each matrix (the last two dimensions): elements above the given diagonal
-/// become 0.
+/// Returns the lower triangle of each matrix (the last two dimensions): elements above the given
+/// diagonal become 0.
 Variable tril(const Variable& x, int64_t diagonal = 0, Where where = Where::current());
-/// The upper triangle of each matrix: elements below the given diagonal become 0.
+/// Returns the upper triangle of each matrix: elements below the given diagonal become 0.
 Variable triu(const Variable& x, int64_t diagonal = 0, Where where = Where::current());
 
-/// The diagonal of dimensions dim1 and dim2, as a view. These dimensions are removed, and the
-/// diagonal becomes the last dimension.
+/// Returns the diagonal of dimensions dim1 and dim2, as a view. These dimensions are removed, and
+/// the diagonal becomes the last dimension.
 Variable diagonal(const Variable& x, int64_t offset = 0, int dim1 = 0, int dim2 = 1,
                   Where where = Where::current());
 /// Creates matrices of zeros with x's last dimension on the diagonal. The matrices occupy
@@ -22,7 +22,7 @@ Variable diag_embed(const Variable& x, int64_t offset = 0, int dim1 = -2, int di
                     Where where = Where::current());
 /// For a vector, the matrix with this diagonal; for a matrix, a copy of its diagonal.
 Variable diag(const Variable& x, int64_t diagonal = 0, Where where = Where::current());
-/// The sum of the main diagonal of a matrix.
+/// Returns the sum of the main diagonal of a matrix.
 Variable trace(const Variable& x, Where where = Where::current());
 
 }  // namespace tapegrad

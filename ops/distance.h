@@ -6,21 +6,21 @@
 
 namespace tapegrad {
 
-/// The p-norm over all elements of a - b, after broadcasting.
+/// Returns the p-norm over all elements of a - b, after broadcasting.
 Variable dist(const Variable& a, const Variable& b, double p = 2.0, Where where = Where::current());
-/// Distances between every row of a and every row of b: [..., m, d] and [..., n, d] give
+/// Returns distances between every row of a and every row of b: [..., m, d] and [..., n, d] give
 /// [..., m, n]; leading dimensions broadcast. All m n d differences are computed and stored, so the
 /// result is accurate even where a and b are close.
 Variable cdist(const Variable& a, const Variable& b, double p = 2.0,
                Where where = Where::current());
-/// The p-norm of a - b + eps along the last dimension.
+/// Returns the p-norm of a - b + eps along the last dimension.
 Variable pairwise_distance(const Variable& a, const Variable& b, double p = 2.0, double eps = 1e-6,
                            bool keepdim = false, Where where = Where::current());
 
-/// a . b / (max(|a|, eps) max(|b|, eps)) along dim.
+/// Returns a . b / (max(|a|, eps) max(|b|, eps)) along dim.
 Variable cosine_similarity(const Variable& a, const Variable& b, int dim = 1, double eps = 1e-8,
                            Where where = Where::current());
-/// x / max(|x|, eps) with the p-norm along dim.
+/// Returns x / max(|x|, eps) with the p-norm along dim.
 Variable normalize(const Variable& x, double p = 2.0, int dim = 1, double eps = 1e-12,
                    Where where = Where::current());
 

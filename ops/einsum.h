@@ -8,16 +8,16 @@
 
 namespace tapegrad {
 
-/// Sums of products named by letters: "ij,jk->ik" is a matrix product.
+/// Computes a sum in Einstein notation: "ij,jk->ik" is a matrix product.
 ///
-///   einsum("bij,bjk->bik", {a, b});   // batches
-///   einsum("ii->i", {a});             // the diagonal; without ->i the trace
-///   einsum("...ij,...jk", {a, b});    // any dimensions in front, which broadcast
+///   einsum("bij,bjk->bik", {a, b});   // batched product
+///   einsum("ii->i", {a});             // diagonal; without ->i the trace
+///   einsum("...ij,...jk", {a, b});    // any leading dimensions, which broadcast
 ///
-/// A letter that is missing on the right is summed over. Without -> the result has the letters that
-/// occur once, in alphabetical order, behind what ... stands for. Sizes of one letter are equal
-/// or 1. Operands are contracted two at a time as batched matrix products, in the order that costs
-/// the fewest multiplications (for up to six operands, above that the cheapest pair first).
+/// Letters that are missing on the right are summed over. Without ->, the result has the dimensions
+/// of ..., followed by the letters that occur once, in alphabetical order. Sizes of one letter must
+/// be equal or 1. Operands are contracted two at a time as batched matrix products, in the order
+/// with the fewest multiplications (for more than six operands greedily, the cheapest pair first).
 Variable einsum(std::string_view equation, std::span<const Variable> operands,
                 Where where = Where::current());
 inline Variable einsum(std::string_view equation, std::initializer_list<Variable> operands,

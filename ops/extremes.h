@@ -8,8 +8,8 @@
 
 namespace tapegrad {
 
-/// The largest or smallest element; NaN if there is one. Equal extremes share the gradient equally.
-/// Over an empty dimension an ArgumentError.
+/// Returns the largest or smallest element; NaN if any element is NaN. Equal extremes share the
+/// gradient equally. Throws ArgumentError for an empty dimension.
 Variable amax(const Variable& x, Where where = Where::current());
 Variable amax(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
@@ -17,23 +17,23 @@ Variable amin(const Variable& x, Where where = Where::current());
 Variable amin(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
 
-/// Extremes along one dimension and where they are (int64). Of equal ones the first counts, and
-/// alone receives the gradient; a NaN counts as the extreme.
+/// The extremes along dim and their indices (int64). The first of equal extremes is returned and
+/// alone receives the gradient. NaN counts as the extreme.
 struct ValuesIndices {
   Variable values, indices;
 };
 ValuesIndices max(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 ValuesIndices min(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
-/// The extreme over all, as amax and amin.
+/// Returns the extreme of all elements; same as amax and amin.
 Variable max(const Variable& x, Where where = Where::current());
 Variable min(const Variable& x, Where where = Where::current());
-/// The index of the first extreme (int64): in the flattened tensor, or along dim.
+/// Returns the index (int64) of the first extreme, along dim or in the flattened tensor.
 Variable argmax(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
                 Where where = Where::current());
 Variable argmin(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
                 Where where = Where::current());
 
-/// Whether any, or all, elements are not zero (bool).
+/// Returns whether any or all elements are nonzero (bool).
 Variable any(const Variable& x, Where where = Where::current());
 Variable any(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
@@ -43,10 +43,11 @@ Variable all(const Variable& x, const Dims& dims, bool keepdim = false,
 
 namespace kernels {
 
-// y has x's rank, and size 1 where x is reduced; y is contiguous, x need not be.
+// y is contiguous and has x's rank, with size 1 in reduced dimensions. x may be strided.
 
 extern Kernel<void(const Tensor&x, Tensor&y)> amax, amin;
-/// y (bool) = yes where an element is zero, or not zero; else not yes.
+/// y (bool) is `yes` where some element is zero (`zero` is true) or nonzero (`zero` is false),
+/// otherwise !yes.
 extern Kernel<void(const Tensor& x, bool zero, bool yes, Tensor& y)> contains;
 
 // x is contiguous, [outer, n, inner]; values and indices are [outer, inner].

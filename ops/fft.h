@@ -34,15 +34,17 @@ struct Options {
   Norm norm = Norm::kBackward;
 };
 
-/// Forward transform of complex numbers: y[k] = sum over j of x[j] exp(-2 pi i j k / n).
+/// Computes the forward transform of complex numbers: y[k] = sum over j of x[j] exp(-2 pi i j k /
+/// n).
 Variable fft(const Variable& x, Options options = {}, Where where = Where::current());
-/// Inverse of fft with the same norm: the exponent is +2 pi i j k / n.
+/// Computes the inverse of fft with the same norm: the exponent is +2 pi i j k / n.
 Variable ifft(const Variable& x, Options options = {}, Where where = Where::current());
-/// Forward transform of real numbers. Returns the n / 2 + 1 frequencies k <= n / 2; the remaining
-/// ones are their complex conjugates.
+/// Computes the forward transform of real numbers. Returns the n / 2 + 1 frequencies k <= n / 2;
+/// the remaining ones are their complex conjugates.
 Variable rfft(const Variable& x, Options options = {}, Where where = Where::current());
-/// Inverse of rfft. Returns n real numbers; by default n = 2 (m - 1) for m frequencies. The
-/// imaginary parts at frequency 0, and at frequency n / 2 if n is even, are ignored.
+/// Computes the inverse of rfft. Returns n real numbers; by default n = 2 (m - 1) for m
+/// frequencies. The imaginary parts at frequency 0, and at frequency n / 2 if n is even, are
+/// ignored.
 Variable irfft(const Variable& x, Options options = {}, Where where = Where::current());
 
 struct Options2d {
@@ -60,7 +62,7 @@ Variable irfft2(const Variable& x, Options2d options = {}, Where where = Where::
 /// centre. Accepts any tensor; here dims counts every dimension, including the pairs of a complex
 /// tensor.
 Variable fftshift(const Variable& x, const Dims& dims = {}, Where where = Where::current());
-/// Inverse of fftshift.
+/// Computes the inverse of fftshift.
 Variable ifftshift(const Variable& x, const Dims& dims = {}, Where where = Where::current());
 
 }  // namespace fft

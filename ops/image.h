@@ -10,7 +10,8 @@ namespace tapegrad {
 /// [..., c r^2, h, w] -> [..., c, h r, w r] for r = upscale_factor: r^2 channels become a block of
 /// r x r pixels. Throws ShapeError if r^2 does not divide the number of channels.
 Variable pixel_shuffle(const Variable& x, int64_t upscale_factor, Where where = Where::current());
-/// Inverse of pixel_shuffle: [..., c, h r, w r] -> [..., c r^2, h, w] for r = downscale_factor.
+/// Computes the inverse of pixel_shuffle: [..., c, h r, w r] -> [..., c r^2, h, w] for r =
+/// downscale_factor.
 Variable pixel_unshuffle(const Variable& x, int64_t downscale_factor,
                          Where where = Where::current());
 /// Permutes channels (dimension 1) across groups: channel i of group g becomes channel g of group

@@ -36,8 +36,8 @@ Variable masked_fill(const Variable& x, const Variable& mask, Number value,
 Variable& masked_fill_(Variable& x, const Variable& mask, Number value,
                        Where where = Where::current());
 
-/// One-hot encoding: ids [...] give int64 [..., num_classes]. num_classes = -1 means one more than
-/// the largest id.
+/// Encodes ids as one-hot vectors: ids [...] give int64 [..., num_classes]. num_classes = -1 means
+/// one more than the largest id.
 Variable one_hot(const Variable& ids, int64_t num_classes = -1, Where where = Where::current());
 
 namespace kernels {

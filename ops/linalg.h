@@ -36,17 +36,17 @@ namespace linalg {
 /// LinAlgError if A is singular.
 Variable solve(const Variable& a, const Variable& b, bool left = true,
                Where where = Where::current());
-/// The inverse. Throws LinAlgError if x is singular. solve() is faster and more accurate than a
-/// product with the inverse.
+/// Returns the inverse. Throws LinAlgError if x is singular. solve() is faster and more accurate
+/// than a product with the inverse.
 Variable inv(const Variable& x, Where where = Where::current());
-/// The determinant; 1 for an empty matrix. The gradient is the cofactor matrix, also for a singular
-/// matrix.
+/// Returns the determinant; 1 for an empty matrix. The gradient is the cofactor matrix, also for a
+/// singular matrix.
 Variable det(const Variable& x, Where where = Where::current());
 struct Slogdet {
   Variable sign, logabsdet;
 };
-/// Sign and logarithm of the magnitude of the determinant, which cannot overflow. A singular matrix
-/// gives 0 and -inf, for which the gradient throws LinAlgError.
+/// Returns sign and logarithm of the magnitude of the determinant, which cannot overflow. A
+/// singular matrix gives 0 and -inf, for which the gradient throws LinAlgError.
 Slogdet slogdet(const Variable& x, Where where = Where::current());
 
 struct TriangularOptions {
@@ -58,9 +58,9 @@ struct TriangularOptions {
 Variable solve_triangular(const Variable& a, const Variable& b, TriangularOptions options,
                           Where where = Where::current());
 
-/// Cholesky factorization: lower triangular L of A = L L^T, or upper triangular U of A = U^T U,
-/// with a positive diagonal. Reads only this triangle of x; the gradient is symmetric. Throws
-/// LinAlgError unless x is positive definite.
+/// Computes the Cholesky factorization: lower triangular L of A = L L^T, or upper triangular U of A
+/// = U^T U, with a positive diagonal. Reads only this triangle of x; the gradient is symmetric.
+/// Throws LinAlgError unless x is positive definite.
 Variable cholesky(const Variable& x, bool upper = false, Where where = Where::current());
 
 }  // namespace linalg
@@ -74,7 +74,7 @@ struct TriangularSolveOptions {
   bool transpose = false;  // solve A^T X = B
   bool unitriangular = false;
 };
-/// The legacy form of linalg::solve_triangular: solves A X = B.
+/// Returns the legacy form of linalg::solve_triangular: solves A X = B.
 Variable triangular_solve(const Variable& b, const Variable& a, TriangularSolveOptions options = {},
                           Where where = Where::current());
 

@@ -11,28 +11,30 @@ namespace tapegrad {
 
 namespace linalg {
 
-/// A A ... A, n times; of the inverse for a negative n; the identity for 0.
+/// Computes A^n. A negative n uses the inverse; n = 0 gives the identity.
 Variable matrix_power(const Variable& x, int64_t n, Where where = Where::current());
-/// The exponential sum A^k / k!, by scaling, a Pade approximant and squaring (Higham 2005).
+/// Returns the matrix exponential sum A^k / k!, by scaling and squaring with a Pade approximant
+/// (Higham 2005).
 Variable matrix_exp(const Variable& x, Where where = Where::current());
-/// The product of two or more matrices in the order that costs the fewest multiplications. The
-/// first and the last may be vectors, a row and a column.
+/// Returns the product of two or more matrices in the order with the fewest multiplications. The
+/// first operand may be a vector (a row), and so may the last (a column).
 Variable multi_dot(std::span<const Variable> factors, Where where = Where::current());
 inline Variable multi_dot(std::initializer_list<Variable> factors, Where where = Where::current()) {
   return multi_dot(std::span<const Variable>(factors.begin(), factors.size()), where);
 }
 
-/// The norm of all elements, or over the dimensions, as one vector: (sum |x|^ord)^(1/ord), the
-/// largest magnitude for inf, the smallest for -inf, how many are not 0 for 0. At zero the gradient
+/// Returns the vector norm (sum |x|^ord)^(1/ord) over dims, or over all elements. ord = inf gives
+/// the largest magnitude, -inf the smallest, 0 the number of nonzero elements. The gradient at zero
 /// is 0.
 Variable vector_norm(const Variable& x, double ord = 2.0, const Dims& dims = {},
                      bool keepdim = false, Where where = Where::current());
-/// Norms of matrices in the two dimensions: "fro" the root of the sum of squares, "nuc" the sum of
-/// the singular values.
+/// Computes matrix norms over two dimensions: "fro" is the root of the sum of squares, "nuc" the
+/// sum of the singular values.
 Variable matrix_norm(const Variable& x, std::string_view ord = "fro", const Dims& dims = {-2, -1},
                      bool keepdim = false, Where where = Where::current());
-/// 2 and -2: the largest and the smallest singular value; 1 and -1 the largest and the smallest
-/// sum of magnitudes of a column, inf and -inf of a row. Else an ArgumentError.
+/// ord = 2 and -2 give the largest and smallest singular value; 1 and -1 the largest and smallest
+/// column sum of magnitudes; inf and -inf the same for rows. Throws ArgumentError for any other
+/// ord.
 Variable matrix_norm(const Variable& x, double ord, const Dims& dims = {-2, -1},
                      bool keepdim = false, Where where = Where::current());
 

@@ -47,7 +47,7 @@ struct Linear {
   static constexpr size_t kRequired = 2;  // the bias is optional
   SavedInput<0, /*for*/ 1> x{};
   SavedInput<1, /*for*/ 0> weight{};
-  Shape shape{};  // of x
+  Shape shape{};  // shape of x
   auto saved() { return std::tie(x, weight); }
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -73,7 +73,7 @@ struct Linear {
     return y.with_layout({to, contiguous_strides(to), 0});
   }
 
-  // dx = dy W, dW = dy^T x, db = the sum of dy's rows.
+  // dx = dy W, dW = dy^T x, db = the column sums of dy.
   template <typename Saved>
   std::array<Variable, 3> compose(const Variable& dy, const Saved& x, Needs needs) const {
     std::array<Variable, 3> dx;
@@ -82,7 +82,7 @@ struct Linear {
     if (needs[2]) dx[2] = sum_to(dy, {dy.size(-1)});
     return dx;
   }
-  /// The same by one kernel, which goes by one more tensor.
+  /// Computes all gradients by one kernel, which takes `other` as a further tensor.
   std::array<Variable, 3> compute(
       const Tensor& dy, const SavedValue& x, Needs needs, const Tensor& other = {},
       const kernels::LinearBackward& kernel = kernels::linear_backward) const {
@@ -118,7 +118,7 @@ struct Linear {
   }
 };
 
-/// max(linear, 0): what a ReLU behind would give, without its passes over the rows.
+/// max(linear, 0), without the passes of a separate ReLU.
 struct LinearRelu : Linear {
   static constexpr std::string_view kName = "linear_relu";
   SavedOutput<> y{};
@@ -134,7 +134,7 @@ struct LinearRelu : Linear {
   }
 };
 
-/// linear_gelu where no gradient will be asked for.
+/// linear_gelu if no gradient will be requested.
 struct OnlyGelu : Linear {
   static constexpr std::string_view kName = "linear_gelu";
   static constexpr bool kDifferentiable = false;
@@ -159,16 +159,17 @@ Variable gradient_of(const Variable& dy, const Variable& x) {
   return kActivation == Activation::kRelu ? relu_gradient(dy, x) : gelu_tanh_gradient(dy, x);
 }
 
-/// linear with an activation in front, behind, or both. Inputs are x, weight, bias and, with one in
-/// front, h = f(x) and the mask of a ReLU, which no gradient goes to: x gets it all. With one
-/// behind, the results are g(z), z = linear, and the mask of a ReLU if there is one; the gradient
-/// of the first is joined with that of the second. A ReLU's z is g(z): no rule tells them apart.
+/// linear with a preceding activation, a following activation, or both. Inputs are x, weight, bias
+/// and, for a preceding activation f, h = f(x) and the mask of a ReLU; h and the mask receive no
+/// gradient, because x receives all of it. For a following activation g, the outputs are g(z) with
+/// z = linear, z, and the mask of a ReLU; the gradients of g(z) and z are summed. For a ReLU, z is
+/// g(z), because the rule cannot tell them apart.
 template <Activation kFront, Activation kBehind>
 struct LinearJoined : Linear {
   static constexpr std::string_view kName = kBehind == Activation::kRelu   ? "linear_relu"
                                             : kBehind == Activation::kGelu ? "linear_gelu"
                                                                            : "linear";
-  SavedInput<0, /*for*/ 0> before{};  // x, for the activation in front
+  SavedInput<0, /*for*/ 0> before{};  // x, for the preceding activation
   std::conditional_t<kFront == Activation::kRelu, SavedInput<3, 0, 1>, SavedInput<3, 1>> h{};
   SavedInput<4, /*for*/ 0> mask{};
   SavedOutput<1> z{};

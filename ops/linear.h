@@ -1,4 +1,4 @@
-// Layers of a network: x W^T + b, with an activation.
+// Linear layers x W^T + b, optionally fused with an activation.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -6,32 +6,35 @@
 
 namespace tapegrad {
 
-/// x W^T + b: x is [..., in], weight [out, in], bias [out] or empty. ShapeError when they do not
-/// fit.
+/// Returns x W^T + b, for x [..., in], weight [out, in] and bias [out] or empty. Throws ShapeError
+/// if the shapes do not match.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Where where = Where::current());
-/// max(x W^T + b, 0): relu(linear(...)) as one op, with the same result in less time and memory.
+/// Returns max(x W^T + b, 0) as one op. Bit-identical to relu(linear(...)), with less time and
+/// memory.
 Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
                      Where where = Where::current());
-/// gelu(x W^T + b, Gelu::kTanh) as one op. A GPU may take it of the sums before they are rounded to
-/// sixteen bits, or of TF32.
+/// Returns gelu(x W^T + b, Gelu::kTanh) as one op. A GPU may apply gelu before rounding to sixteen
+/// bits, or to TF32 products.
 Variable linear_gelu(const Variable& x, const Variable& weight, const Variable& bias = {},
                      Where where = Where::current());
 
 enum class Activation { kNone, kRelu, kGelu };  // kGelu: Gelu::kTanh
 
-/// The result of an activation, with what a layer behind needs to take its gradient along.
+/// The result of an activation, with the tensors that a following layer needs to fuse the gradient
+/// of the activation with its own.
 struct Activated {
   Variable y = {};
-  Variable x = {};     // what y is the activation of; or empty, and y is anything
-  Variable mask = {};  // where a ReLU lets gradients through, as the device has it; of a GELU none
+  Variable x = {};  // input of the activation that produced y; empty if y is not the result of an
+                    // activation
+  Variable mask = {};  // mask of a ReLU in the device's format; empty for GELU
 };
 
-/// linear(from.y, weight, bias) and the activation behind it. If from.x is there, the gradient goes
-/// to it, by way of a product that takes the activation's gradient along. The result's x is empty
-/// when no gradient may be asked for, and where the device has nothing to gain. A GPU's ReLU may
-/// let the gradient through where its result is positive but too small for sixteen bits. Two layers
-/// with a ReLU between:
+/// Returns linear(from.y, weight, bias) followed by an activation. If from.x is not empty, the
+/// gradient goes to from.x, by a product that is fused with the gradient of the preceding
+/// activation. x of the result is empty if no gradient can be requested or if fusing does not pay
+/// off on the device. On a GPU the gradient of a ReLU may pass where its result is positive but too
+/// small for sixteen bits. Two layers with a ReLU in between:
 ///
 ///   const Activated hidden = linear_joined({x}, w1, b1, Activation::kRelu);
 ///   const Variable y = linear_joined(hidden, w2, b2, Activation::kNone).y;
@@ -40,39 +43,41 @@ Activated linear_joined(const Activated& from, const Variable& weight, const Var
 
 namespace kernels {
 
-/// y = x weight^T + bias, then max(y, 0) if `relu`: [n, in], [out, in], [out] or empty -> [n, out].
+/// y = x weight^T + bias, followed by max(y, 0) if `relu`: [n, in], [out, in], [out] or empty ->
+/// [n, out].
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu, Tensor& y)>
     linear;
-/// z = linear without relu, y = gelu(z) by its tanh formula. z may be empty, when only y is wanted.
+/// z = linear without relu, y = gelu(z) by the tanh formula. z may be empty, and is then not
+/// computed.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y, Tensor& z)>
     linear_gelu;
-/// That, made of other kernels.
+/// Reference implementation composed of other kernels; used where the device has no fused one.
 void linear_gelu_by_parts(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y,
                           Tensor& z);
-/// y = linear with relu, for a device whose relu_linear_backward goes by a mask: it is made here,
-/// in a form of the device's own, or left empty where it would not serve.
+/// y = linear with relu, and a mask for relu_linear_backward in the device's format. The mask stays
+/// empty if the device cannot use one for the operands.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y,
                    Tensor& mask)>
     linear_relu_masked;
 
-/// Those gradients of linear that are there: dx = dz weight, dw = dz^T x, db = the sum of dz's
-/// rows. dz is dy; if y, the result with `relu`, is there, then dy where y is not 0, and dy may be
-/// written over. Of x and weight there is what is needed.
+/// Computes the gradients of linear that are not empty: dx = dz weight, dw = dz^T x, db = the
+/// column sums of dz. dz is dy or, if y (the result with `relu`) is given, dy where y is not 0; dy
+/// may then be overwritten. x and weight are given if needed.
 extern Kernel<void(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
                    Tensor& dx, Tensor& dw, Tensor& db)>
     linear_backward;
-/// linear_backward, made of other kernels.
+/// Reference implementation of linear_backward composed of other kernels.
 void linear_backward_by_products(const Tensor& dy, const Tensor& y, const Tensor& x,
                                  const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db);
-/// linear_backward for an x that is gelu(z) by its tanh formula; dx is the gradient in z.
+/// linear_backward for x = gelu(z) by the tanh formula; dx is the gradient with respect to z.
 extern Kernel<void(const Tensor& dy, const Tensor& z, const Tensor& x, const Tensor& weight,
                    Tensor& dx, Tensor& dw, Tensor& db)>
     gelu_linear_backward;
-/// That, made of other kernels.
+/// Reference implementation composed of other kernels; used where the device has no fused one.
 void gelu_linear_backward_by_parts(const Tensor& dy, const Tensor& z, const Tensor& x,
                                    const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db);
-/// linear_backward for an x that linear_relu_masked made, with its mask; dx is the gradient in what
-/// its ReLU was taken of, 0 where x is.
+/// linear_backward for an x that linear_relu_masked made, with its mask. dx is the gradient with
+/// respect to the argument of the ReLU, which is 0 where x is 0.
 extern Kernel<void(const Tensor& dy, const Tensor& mask, const Tensor& x, const Tensor& weight,
                    Tensor& dx, Tensor& dw, Tensor& db)>
     relu_linear_backward;

@@ -28,10 +28,10 @@ struct CrossEntropyOptions {
   double label_smoothing = 0.0;  // this share of the target is spread over all classes
   Reduction reduction = Reduction::kMean;
 };
-/// Cross entropy -log_softmax(x)[target]. x is [N, C], [N, C, ...] or [C]. target holds class ids
-/// (integer dtype, x's shape without C) or class probabilities (float dtype, x's shape). The mean
-/// is weighted by the class weights of the targets; over no targets it is NaN, as in PyTorch.
-/// Throws IndexError for an id outside [0, C) other than ignore_index.
+/// Computes the cross entropy -log_softmax(x)[target]. x is [N, C], [N, C, ...] or [C]. target
+/// holds class ids (integer dtype, x's shape without C) or class probabilities (float dtype, x's
+/// shape). The mean is weighted by the class weights of the targets; over no targets it is NaN, as
+/// in PyTorch. Throws IndexError for an id outside [0, C) other than ignore_index.
 Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOptions options = {},
                        Where where = Where::current());
 
@@ -40,14 +40,14 @@ struct NllLossOptions {
   int64_t ignore_index = -100;
   Reduction reduction = Reduction::kMean;
 };
-/// Negative log likelihood -x[target] of log probabilities x. Shapes and errors are those of
-/// cross_entropy.
+/// Computes the negative log likelihood -x[target] of log probabilities x. Shapes and errors are
+/// those of cross_entropy.
 Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions options = {},
                   Where where = Where::current());
 
-/// -(t log(x) + (1 - t) log(1 - x)) for probabilities x; logarithms are limited to at least -100.
-/// weight, if given, broadcasts and multiplies the element losses. Throws ArgumentError for an x
-/// outside [0, 1].
+/// Returns -(t log(x) + (1 - t) log(1 - x)) for probabilities x; logarithms are limited to at least
+/// -100. weight, if given, broadcasts and multiplies the element losses. Throws ArgumentError for
+/// an x outside [0, 1].
 Variable binary_cross_entropy(const Variable& x, const Variable& target,
                               const Variable& weight = {}, Reduction reduction = Reduction::kMean,
                               Where where = Where::current());
@@ -57,14 +57,14 @@ struct BceWithLogitsOptions {
   Variable pos_weight = {};  // weight of positive examples, broadcast
   Reduction reduction = Reduction::kMean;
 };
-/// binary_cross_entropy(sigmoid(x), t) without overflow. The weights broadcast.
+/// Returns binary_cross_entropy(sigmoid(x), t) without overflow. The weights broadcast.
 Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
                                           BceWithLogitsOptions options = {},
                                           Where where = Where::current());
 
-/// Kullback-Leibler divergence t (log t - x) for log probabilities x; t log t is 0 at t = 0. With
-/// log_target, t is a log probability, too. kMean averages over all elements (PyTorch's "mean";
-/// PyTorch's "batchmean" is the sum divided by the batch size).
+/// Computes the Kullback-Leibler divergence t (log t - x) for log probabilities x; t log t is 0 at
+/// t = 0. With log_target, t is a log probability, too. kMean averages over all elements (PyTorch's
+/// "mean"; PyTorch's "batchmean" is the sum divided by the batch size).
 Variable kl_div(const Variable& x, const Variable& target, bool log_target = false,
                 Reduction reduction = Reduction::kMean, Where where = Where::current());
 

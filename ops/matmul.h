@@ -6,10 +6,10 @@
 
 namespace tapegrad {
 
-/// Matrix product as numpy.matmul: two vectors give their dot product; a vector on the left is a
-/// row, a vector on the right a column; leading dimensions are batches and broadcast. Throws
-/// ShapeError if the inner sizes differ. On the CPU, float32 and bfloat16 are computed by oneDNN,
-/// float64 by OpenBLAS, and float16 is converted to float32.
+/// Computes the matrix product as numpy.matmul: two vectors give their dot product; a vector on the
+/// left is a row, a vector on the right a column; leading dimensions are batches and broadcast.
+/// Throws ShapeError if the inner sizes differ. On the CPU, float32 and bfloat16 are computed by
+/// oneDNN, float64 by OpenBLAS, and float16 is converted to float32.
 Variable matmul(const Variable& a, const Variable& b, Where where = Where::current());
 
 /// [m, k] x [k, n] -> [m, n].

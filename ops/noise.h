@@ -8,13 +8,13 @@
 
 namespace tapegrad {
 
-/// Normal numbers with elementwise mean and standard deviation; mean and std broadcast. No
+/// Returns normal numbers with elementwise mean and standard deviation; mean and std broadcast. No
 /// gradient. Throws ArgumentError for a negative std.
 Variable normal(const Variable& mean, const Variable& std,
                 Generator& generator = default_generator(), Where where = Where::current());
 
-/// Uniform numbers in [low, high) with elementwise bounds; low and high broadcast. Gives low where
-/// the bounds are equal. No gradient. Throws ArgumentError where low > high.
+/// Returns uniform numbers in [low, high) with elementwise bounds; low and high broadcast. Gives
+/// low where the bounds are equal. No gradient. Throws ArgumentError where low > high.
 Variable uniform(const Variable& low, const Variable& high,
                  Generator& generator = default_generator(), Where where = Where::current());
 
@@ -23,8 +23,8 @@ Variable uniform(const Variable& low, const Variable& high,
 /// 0.
 Variable& exponential_(Variable& x, double lambd = 1.0, Generator& generator = default_generator());
 
-/// Poisson-distributed numbers with elementwise rate, in the dtype of rate. No gradient. Throws
-/// ArgumentError for a rate that is negative or not finite.
+/// Returns Poisson-distributed numbers with elementwise rate, in the dtype of rate. No gradient.
+/// Throws ArgumentError for a rate that is negative or not finite.
 Variable poisson(const Variable& rate, Generator& generator = default_generator(),
                  Where where = Where::current());
 
@@ -34,7 +34,7 @@ Variable poisson(const Variable& rate, Generator& generator = default_generator(
 Variable multinomial(const Variable& weights, int64_t num_samples, bool replacement = false,
                      Generator& generator = default_generator(), Where where = Where::current());
 
-/// Dropout of whole channels: each channel is 0 with probability p, else divided by 1 - p.
+/// Applies dropout to whole channels: each channel is 0 with probability p, else divided by 1 - p.
 /// dropout1d takes [n, c, l] or [c, l], dropout2d [n, c, h, w] or [c, h, w], dropout3d
 /// [n, c, d, h, w] or [c, d, h, w]. Returns x itself if not training.
 Variable dropout1d(const Variable& x, double p = 0.5, bool training = true,
@@ -44,9 +44,9 @@ Variable dropout2d(const Variable& x, double p = 0.5, bool training = true,
 Variable dropout3d(const Variable& x, double p = 0.5, bool training = true,
                    Generator& generator = default_generator(), Where where = Where::current());
 
-/// Dropout for selu (Klambauer et al. 2017): dropped elements become selu's negative limit -1.7581,
-/// and the result is scaled and shifted to preserve mean 0 and variance 1. p = 1 gives zeros.
-/// feature_alpha_dropout drops whole channels of [n, c, ...].
+/// Applies dropout for selu (Klambauer et al. 2017): dropped elements become selu's negative limit
+/// -1.7581, and the result is scaled and shifted to preserve mean 0 and variance 1. p = 1 gives
+/// zeros. feature_alpha_dropout drops whole channels of [n, c, ...].
 Variable alpha_dropout(const Variable& x, double p = 0.5, bool training = true,
                        Generator& generator = default_generator(), Where where = Where::current());
 Variable feature_alpha_dropout(const Variable& x, double p = 0.5, bool training = true,
@@ -58,8 +58,8 @@ struct GumbelSoftmaxOptions {
   bool hard = false;  // returns one-hot values with the gradient of the soft ones
   int dim = -1;
 };
-/// softmax((logits + g) / tau) with Gumbel noise g: a differentiable sample of a class (Jang et al.
-/// 2017).
+/// Returns softmax((logits + g) / tau) with Gumbel noise g: a differentiable sample of a class
+/// (Jang et al. 2017).
 Variable gumbel_softmax(const Variable& logits, GumbelSoftmaxOptions options = {},
                         Generator& generator = default_generator(), Where where = Where::current());
 

@@ -66,7 +66,7 @@ Variable dx_by_formula(const Variable& x_hat, const Variable& invstd, const Vari
 struct BatchNorm {
   static constexpr std::string_view kName = "batch_norm";
   static constexpr size_t kRequired = 1;  // weight and bias are optional
-  Tensor mean, var;                       // in training the memory for the batch's; var is not kept
+  Tensor mean, var;  // in training, memory for the batch statistics; var is not kept
   bool training;
   double eps;
   Tensor invstd{};

@@ -14,18 +14,18 @@ struct BatchNormOptions {
   double momentum = 0.1;  // running = (1 - momentum) * running + momentum * batch
   double eps = 1e-5;
 };
-/// (x - mean) / sqrt(var + eps) * weight + bias, with statistics per channel (dimension 1) over all
-/// other dimensions. In training these are the statistics of the batch, and the running statistics
-/// (may be empty) are updated in place, with the unbiased variance; an empty batch leaves them
-/// unchanged, and a single value per channel throws ArgumentError. weight and bias may be empty;
-/// otherwise they have x's dtype, or float32 for sixteen-bit x. Running statistics may have any
-/// float dtype.
+/// Returns (x - mean) / sqrt(var + eps) * weight + bias, with statistics per channel (dimension 1)
+/// over all other dimensions. In training these are the statistics of the batch, and the running
+/// statistics (may be empty) are updated in place, with the unbiased variance; an empty batch
+/// leaves them unchanged, and a single value per channel throws ArgumentError. weight and bias may
+/// be empty; otherwise they have x's dtype, or float32 for sixteen-bit x. Running statistics may
+/// have any float dtype.
 Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
                     const Variable& weight = {}, const Variable& bias = {},
                     BatchNormOptions options = {}, Where where = Where::current());
 
-/// (x - mean) / sqrt(var + eps) * weight + bias, with statistics over the last dimensions, whose
-/// sizes must equal normalized_shape. weight and bias have this shape or are empty.
+/// Returns (x - mean) / sqrt(var + eps) * weight + bias, with statistics over the last dimensions,
+/// whose sizes must equal normalized_shape. weight and bias have this shape or are empty.
 Variable layer_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight = {},
                     const Variable& bias = {}, double eps = 1e-5, Where where = Where::current());
 

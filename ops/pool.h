@@ -10,12 +10,12 @@
 
 namespace tapegrad {
 
-/// Size is int64_t, Size2d or Size3d, in one, two and three dimensions.
+/// Size is int64_t, Size2d or Size3d, for one, two or three spatial dimensions.
 template <typename Size>
 struct MaxPoolOptions {
   Size kernel_size;
-  std::optional<Size> stride = {};  // the kernel's size when not given
-  Size padding = 0;                 // of -inf; at most half of the kernel
+  std::optional<Size> stride = {};  // default: kernel_size
+  Size padding = 0;                 // pads with -inf; at most half of kernel_size
   Size dilation = 1;
   bool ceil_mode = false;  // keep a last window that is only partly inside
 };
@@ -23,13 +23,13 @@ using MaxPool1dOptions = MaxPoolOptions<int64_t>;
 using MaxPool2dOptions = MaxPoolOptions<Size2d>;
 using MaxPool3dOptions = MaxPoolOptions<Size3d>;
 
-/// The largest of each window; NaN if there is one. Of equal largest elements the first in
-/// row-major order alone receives the gradient.
+/// Returns the maximum of each window; NaN if any element is NaN. The first of equal maxima in
+/// row-major order receives the gradient.
 Variable max_pool1d(const Variable& x, MaxPool1dOptions options, Where where = Where::current());
 Variable max_pool2d(const Variable& x, MaxPool2dOptions options, Where where = Where::current());
 Variable max_pool3d(const Variable& x, MaxPool3dOptions options, Where where = Where::current());
 
-/// The same, and where the largest are: int64 positions in the plane or volume, in row-major order.
+/// Also returns the positions of the maxima: int64 row-major indices in the plane or volume.
 ValuesIndices max_pool1d_with_indices(const Variable& x, MaxPool1dOptions options,
                                       Where where = Where::current());
 ValuesIndices max_pool2d_with_indices(const Variable& x, MaxPool2dOptions options,
@@ -42,10 +42,11 @@ struct MaxUnpoolOptions {
   Size kernel_size;
   std::optional<Size> stride = {};
   Size padding = 0;
-  std::optional<Size> output_size = {};  // (n - 1) stride - 2 padding + kernel_size when not given
+  std::optional<Size> output_size = {};  // default: (n - 1) stride - 2 padding + kernel_size
 };
-/// Zeros, with x put at the positions that pooling gave; of several at one the last stays, and
-/// alone receives the gradient. IndexError for a position outside.
+/// Returns zeros with x written at the positions that max pooling returned. If a position is
+/// repeated, the last value remains and alone receives the gradient. Throws IndexError for a
+/// position out of range.
 Variable max_unpool1d(const Variable& x, const Variable& indices, MaxUnpoolOptions<int64_t> options,
                       Where where = Where::current());
 Variable max_unpool2d(const Variable& x, const Variable& indices, MaxUnpoolOptions<Size2d> options,
@@ -59,26 +60,27 @@ struct AvgPoolOptions {
   std::optional<Size> stride = {};
   Size padding = 0;
   bool ceil_mode = false;
-  bool count_include_pad = true;  // whether padding counts in the divisor
+  bool count_include_pad = true;  // whether the divisor counts padding
 };
 using AvgPool1dOptions = AvgPoolOptions<int64_t>;
 using AvgPool2dOptions = AvgPoolOptions<Size2d>;
 using AvgPool3dOptions = AvgPoolOptions<Size3d>;
 
-/// The mean of each window. A last window of ceil_mode counts what lies inside the padded image.
+/// Returns the mean of each window. The divisor of a last window of ceil_mode counts only the part
+/// inside the padded image.
 Variable avg_pool1d(const Variable& x, AvgPool1dOptions options, Where where = Where::current());
 Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where = Where::current());
 Variable avg_pool3d(const Variable& x, AvgPool3dOptions options, Where where = Where::current());
 
 template <typename Size>
 struct LpPoolOptions {
-  double norm_type;  // p
+  double norm_type;  // the exponent p
   Size kernel_size;
   std::optional<Size> stride = {};
   bool ceil_mode = false;
 };
-/// (sum x^p)^(1/p) over each window, as PyTorch has it: of x, not of |x|, so that for an odd p the
-/// signs count and a negative sum has no root (NaN).
+/// Returns (sum x^p)^(1/p) over each window. As in PyTorch, the sum is of x, not of |x|: for odd p
+/// signs matter, and a negative sum gives NaN.
 Variable lp_pool1d(const Variable& x, LpPoolOptions<int64_t> options,
                    Where where = Where::current());
 Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> options,
@@ -86,8 +88,8 @@ Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> options,
 Variable lp_pool3d(const Variable& x, LpPoolOptions<Size3d> options,
                    Where where = Where::current());
 
-/// Averages, or maxima, over windows that divide the image evenly:
-/// [floor(i h / H), ceil((i + 1) h / H)).
+/// Returns averages or maxima over windows [floor(i h / H), ceil((i + 1) h / H)), which divide the
+/// image evenly into output_size windows.
 Variable adaptive_avg_pool1d(const Variable& x, int64_t output_size,
                              Where where = Where::current());
 Variable adaptive_avg_pool2d(const Variable& x, Size2d output_size, Where where = Where::current());

@@ -9,12 +9,12 @@
 
 namespace tapegrad {
 
-/// The cross product of 3-vectors along dim (default: the first dimension of size 3). a and b
-/// broadcast.
+/// Returns the cross product of 3-vectors along dim (default: the first dimension of size 3). a and
+/// b broadcast.
 Variable cross(const Variable& a, const Variable& b, std::optional<int> dim = {},
                Where where = Where::current());
-/// The Kronecker product: [m, n] and [p, q] give [m p, n q]. Missing leading dimensions count as
-/// size 1.
+/// Returns the Kronecker product: [m, n] and [p, q] give [m p, n q]. Missing leading dimensions
+/// count as size 1.
 Variable kron(const Variable& a, const Variable& b, Where where = Where::current());
 
 /// Sums over the last `dims` dimensions of a and the first of b, or over the listed dimensions in
@@ -31,16 +31,16 @@ struct AddOptions {
   double beta = 1.0;
   double alpha = 1.0;
 };
-/// beta input + alpha a b, for matrices [m, k] and [k, n].
+/// Returns beta input + alpha a b, for matrices [m, k] and [k, n].
 Variable addmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options = {},
                Where where = Where::current());
-/// beta input + alpha a b, for a matrix [m, k] and a vector [k].
+/// Returns beta input + alpha a b, for a matrix [m, k] and a vector [k].
 Variable addmv(const Variable& input, const Variable& a, const Variable& b, AddOptions options = {},
                Where where = Where::current());
-/// beta input + alpha times the outer product of vectors [m] and [n].
+/// Returns beta input + alpha times the outer product of vectors [m] and [n].
 Variable addr(const Variable& input, const Variable& a, const Variable& b, AddOptions options = {},
               Where where = Where::current());
-/// beta input + alpha a b, for batches of matrices [b, m, k] and [b, k, n].
+/// Returns beta input + alpha a b, for batches of matrices [b, m, k] and [b, k, n].
 Variable baddbmm(const Variable& input, const Variable& a, const Variable& b,
                  AddOptions options = {}, Where where = Where::current());
 

@@ -9,22 +9,23 @@
 
 namespace tapegrad {
 
-/// Uniform numbers in [0, 1). Never 1, even in sixteen-bit dtypes, which are rounded from float32.
+/// Returns uniform numbers in [0, 1). Never 1, even in sixteen-bit dtypes, which are rounded from
+/// float32.
 Variable rand(const Shape& shape, TensorOptions options = {},
               Generator& generator = default_generator());
-/// Standard normal numbers by the Box-Muller transform.
+/// Returns standard normal numbers by the Box-Muller transform.
 Variable randn(const Shape& shape, TensorOptions options = {},
                Generator& generator = default_generator());
-/// Uniform integers in [low, high), int64 unless a dtype is given. The probability of each is 1 /
-/// (high - low) to within 2^-64. Throws ArgumentError if the range is empty or if the dtype cannot
-/// represent every number of the range exactly.
+/// Returns uniform integers in [low, high), int64 unless a dtype is given. The probability of each
+/// is 1 / (high - low) to within 2^-64. Throws ArgumentError if the range is empty or if the dtype
+/// cannot represent every number of the range exactly.
 Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options = {},
                  Generator& generator = default_generator());
-/// A random permutation of 0 ... n - 1, int64 unless a dtype is given.
+/// Returns a random permutation of 0 ... n - 1, int64 unless a dtype is given.
 Variable randperm(int64_t n, TensorOptions options = {},
                   Generator& generator = default_generator());
-/// 1 with the elementwise probability p, else 0, in p's shape and dtype. No gradient. Throws
-/// ArgumentError for a probability outside [0, 1].
+/// Returns 1 with the elementwise probability p, else 0, in p's shape and dtype. No gradient.
+/// Throws ArgumentError for a probability outside [0, 1].
 Variable bernoulli(const Variable& p, Generator& generator = default_generator(),
                    Where where = Where::current());
 
@@ -41,9 +42,9 @@ Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
 /// element is 0 even if x is NaN. Nothing is saved: the backward pass draws the mask again.
 Variable dropout(const Variable& x, double p = 0.5, bool training = true,
                  Generator& generator = default_generator(), Where where = Where::current());
-/// residual + dropout(x, p, training), with the same random numbers and bit-identical values.
-/// Computed in one pass if x and residual have the same shape and dtype. For the end of a residual
-/// block.
+/// Returns residual + dropout(x, p, training), with the same random numbers and bit-identical
+/// values. Computed in one pass if x and residual have the same shape and dtype. For the end of a
+/// residual block.
 Variable dropout_add(const Variable& x, const Variable& residual, double p = 0.5,
                      bool training = true, Generator& generator = default_generator(),
                      Where where = Where::current());

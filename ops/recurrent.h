@@ -23,8 +23,8 @@ struct RecurrentOptions {
   bool training = false;
 };
 
-/// Long short-term memory. Gates i, f, g, o: c' = sigmoid(f) c + sigmoid(i) tanh(g), h' =
-/// sigmoid(o) tanh(c'). Returns {output, h_n, c_n}: the states of the last layer at every step
+/// Runs a long short-term memory (LSTM). Gates i, f, g, o: c' = sigmoid(f) c + sigmoid(i) tanh(g),
+/// h' = sigmoid(o) tanh(c'). Returns {output, h_n, c_n}: the states of the last layer at every step
 /// [time, batch, directions * hidden], and the final states [layers * directions, batch, hidden].
 /// Empty h0 and c0 mean zeros. Throws ShapeError for weights or states of a wrong shape, and
 /// ArgumentError for a wrong number of weights.
@@ -32,12 +32,12 @@ std::vector<Variable> lstm(const Variable& x, const Variable& h0, const Variable
                            std::span<const Variable> weights, RecurrentOptions options = {},
                            Where where = Where::current());
 
-/// Gated recurrent unit. Gates r, z, n: n = tanh(x_n + sigmoid(r) h_n), h' = (1 - sigmoid(z)) n +
-/// sigmoid(z) h, where h_n includes its bias. Returns {output, h_n} as lstm does.
+/// Runs a gated recurrent unit (GRU). Gates r, z, n: n = tanh(x_n + sigmoid(r) h_n), h' = (1 -
+/// sigmoid(z)) n + sigmoid(z) h, where h_n includes its bias. Returns {output, h_n} as lstm does.
 std::vector<Variable> gru(const Variable& x, const Variable& h0, std::span<const Variable> weights,
                           RecurrentOptions options = {}, Where where = Where::current());
 
-/// Elman networks: h' = tanh(w_ih x + b_ih + w_hh h + b_hh), or relu in place of tanh. Return
+/// Run Elman networks: h' = tanh(w_ih x + b_ih + w_hh h + b_hh), or relu in place of tanh. Return
 /// {output, h_n} as lstm does.
 std::vector<Variable> rnn_tanh(const Variable& x, const Variable& h0,
                                std::span<const Variable> weights, RecurrentOptions options = {},

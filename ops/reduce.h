@@ -15,14 +15,15 @@
 
 namespace tapegrad {
 
-/// The sum over dims, or over all dimensions if none is given. Integers and bool give int64.
+/// Returns the sum over dims, or over all dimensions if none is given. Integers and bool give
+/// int64.
 Variable sum(const Variable& x, Where where = Where::current());
 Variable sum(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
 /// Sums x to a shape that broadcasts to x's shape. Returns x if the shapes are equal.
 Variable sum_to(const Variable& x, const Shape& shape, Where where = Where::current());
 
-/// The mean; NaN for no elements. Floats only.
+/// Returns the mean; NaN for no elements. Floats only.
 Variable mean(const Variable& x, Where where = Where::current());
 Variable mean(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
@@ -33,30 +34,30 @@ struct VarOptions {
   int correction = 1;   // the divisor is n - correction: 1 unbiased, 0 population variance
   bool keepdim = false;
 };
-/// The variance, computed in two passes and therefore accurate for a large mean.
+/// Returns the variance, computed in two passes and therefore accurate for a large mean.
 Variable var(const Variable& x, VarOptions options = {}, Where where = Where::current());
 Variable var(const Variable& x, const Dims& dims, VarOptions options = {},
              Where where = Where::current());
-/// The standard deviation, the square root of var.
+/// Returns the standard deviation, the square root of var.
 Variable std(const Variable& x, VarOptions options = {}, Where where = Where::current());
 Variable std(const Variable& x, const Dims& dims, VarOptions options = {},
              Where where = Where::current());
 
-/// The product; 1 for no elements. The gradient is exact for any number of zeros.
+/// Returns the product; 1 for no elements. The gradient is exact for any number of zeros.
 Variable prod(const Variable& x, Where where = Where::current());
 Variable prod(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 
-/// log(sum(exp(x))), computed after subtracting the maximum so that it never overflows.
+/// Returns log(sum(exp(x))), computed after subtracting the maximum so that it never overflows.
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim = false,
                    Where where = Where::current());
 
-/// The p-norm (sum |x|^p)^(1/p). p = infinity gives the largest magnitude, p = 0 the number of
-/// nonzero elements. The gradient at zero is 0.
+/// Returns the p-norm (sum |x|^p)^(1/p). p = infinity gives the largest magnitude, p = 0 the number
+/// of nonzero elements. The gradient at zero is 0.
 Variable norm(const Variable& x, double p = 2.0, Where where = Where::current());
 Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
 
-/// The cumulative sum along dim.
+/// Returns the cumulative sum along dim.
 Variable cumsum(const Variable& x, int dim, Where where = Where::current());
 
 namespace kernels {
@@ -67,14 +68,14 @@ namespace kernels {
 extern Kernel<void(const Tensor& x, double divisor, Tensor& y)> sum;
 /// Integers give int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> prod;
-/// y = sum of (x - mean)^2 / divisor, or the root of that.
+/// y = sum of (x - mean)^2 / divisor, or its square root.
 extern Kernel<void(const Tensor& x, double divisor, bool root, Tensor& y)> var;
 /// y = (sum |x|^p)^(1/p) for finite p.
 extern Kernel<void(const Tensor& x, double p, Tensor& y)> norm;
 
 // x is contiguous, [outer, n, inner]; values are [outer, inner].
 
-/// y = sums up to and including each along n. Integers and bool give int64.
+/// The cumulative sum along n. Integers and bool give int64.
 extern Kernel<void(const Tensor& x, Tensor& y)> cumsum;
 /// values = log(sum(exp(x))) along n.
 extern Kernel<void(const Tensor& x, Tensor& values)> logsumexp;

@@ -32,9 +32,9 @@ struct InterpolateOptions {
 /// one of size and scale_factor is given and positive.
 Variable interpolate(const Variable& x, InterpolateOptions options, Where where = Where::current());
 
-/// The sampling grid of an affine map, for grid_sample: theta [n, 2, 3] and size [n, c, h, w] give
-/// [n, h, w, 2] of pairs (x, y); theta [n, 3, 4] and size [n, c, d, h, w] give [n, d, h, w, 3] of
-/// triples (x, y, z).
+/// Returns the sampling grid of an affine map, for grid_sample: theta [n, 2, 3] and size
+/// [n, c, h, w] give [n, h, w, 2] of pairs (x, y); theta [n, 3, 4] and size [n, c, d, h, w] give
+/// [n, d, h, w, 3] of triples (x, y, z).
 Variable affine_grid(const Variable& theta, const Shape& size, bool align_corners = false,
                      Where where = Where::current());
 

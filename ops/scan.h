@@ -5,17 +5,18 @@
 
 namespace tapegrad {
 
-/// Cumulative product. The gradient is exact for any number of zeros. Integers and bool give int64.
+/// Computes the cumulative product. The gradient is exact for any number of zeros. Integers and
+/// bool give int64.
 Variable cumprod(const Variable& x, int dim, Where where = Where::current());
-/// Cumulative maximum or minimum and its index; the last one of equal elements. After a NaN all
-/// results are NaN.
+/// Computes the cumulative maximum or minimum and its index; the last one of equal elements. After
+/// a NaN all results are NaN.
 ValuesIndices cummax(const Variable& x, int dim, Where where = Where::current());
 ValuesIndices cummin(const Variable& x, int dim, Where where = Where::current());
-/// Cumulative log(sum(exp(x))) without overflow. Floats only.
+/// Computes the cumulative log(sum(exp(x))) without overflow. Floats only.
 Variable logcumsumexp(const Variable& x, int dim, Where where = Where::current());
 
-/// x[i + 1] - x[i] along dim, applied n times; for bool, whether neighbours differ. prepend and
-/// append, if given, are first concatenated to x.
+/// Returns x[i + 1] - x[i] along dim, applied n times; for bool, whether neighbours differ. prepend
+/// and append, if given, are first concatenated to x.
 Variable diff(const Variable& x, int64_t n = 1, int dim = -1, const Variable& prepend = {},
               const Variable& append = {}, Where where = Where::current());
 

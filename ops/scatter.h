@@ -25,24 +25,24 @@ enum class Reduce { kSum, kProd, kMean, kAmax, kAmin };
 Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
                         Reduce reduce, bool include_self = true, Where where = Where::current());
 
-/// Elements of flattened x at row-major positions; the result has the shape of index. Negative
-/// positions count from the end.
+/// Returns elements of flattened x at row-major positions; the result has the shape of index.
+/// Negative positions count from the end.
 Variable take(const Variable& x, const Variable& index, Where where = Where::current());
-/// gather with broadcasting: index and x have equal sizes or size 1 in every dimension except dim.
+/// Gathers with broadcasting: index and x have equal sizes or size 1 in every dimension except dim.
 /// Without dim both are flattened.
 Variable take_along_dim(const Variable& x, const Variable& index, std::optional<int> dim = {},
                         Where where = Where::current());
 
-/// The elements where mask is true, as a vector in row-major order. x and mask broadcast.
+/// Returns the elements where mask is true, as a vector in row-major order. x and mask broadcast.
 Variable masked_select(const Variable& x, const Variable& mask, Where where = Where::current());
 /// Replaces elements of x where mask (broadcasts to x) is true by successive elements of source, in
 /// row-major order. Throws ShapeError if source has too few elements.
 Variable masked_scatter(const Variable& x, const Variable& mask, const Variable& source,
                         Where where = Where::current());
 
-/// The indices of nonzero elements, one row for each: int64 [n, rank].
+/// Returns the indices of nonzero elements, one row for each: int64 [n, rank].
 Variable nonzero(const Variable& x, Where where = Where::current());
-/// The indices of nonzero elements, one vector for each dimension; usable as index tensors
+/// Returns the indices of nonzero elements, one vector for each dimension; usable as index tensors
 /// (ops/subscript.h).
 std::vector<Variable> where(const Variable& condition, Where where = Where::current());
 

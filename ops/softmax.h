@@ -7,14 +7,14 @@
 
 namespace tapegrad {
 
-/// exp(x) / sum(exp(x)) along dim, computed after subtracting the maximum so that it never
+/// Returns exp(x) / sum(exp(x)) along dim, computed after subtracting the maximum so that it never
 /// overflows.
 Variable softmax(const Variable& x, int dim, Where where = Where::current());
 
-/// x - log(sum(exp(x))) along dim, computed without overflow.
+/// Returns x - log(sum(exp(x))) along dim, computed without overflow.
 Variable log_softmax(const Variable& x, int dim, Where where = Where::current());
 
-/// softmax(-x): the smallest element has the largest probability.
+/// Returns softmax(-x): the smallest element has the largest probability.
 Variable softmin(const Variable& x, int dim, Where where = Where::current());
 
 namespace kernels {

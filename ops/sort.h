@@ -13,17 +13,18 @@ namespace tapegrad {
 
 ValuesIndices sort(const Variable& x, int dim = -1, bool descending = false,
                    Where where = Where::current());
-/// The indices (int64) that sort x.
+/// Returns the indices (int64) that sort x.
 Variable argsort(const Variable& x, int dim = -1, bool descending = false,
                  Where where = Where::current());
-/// The k largest elements along dim in descending order, or the k smallest in ascending order.
+/// Returns the k largest elements along dim in descending order, or the k smallest in ascending
+/// order.
 ValuesIndices topk(const Variable& x, int64_t k, int dim = -1, bool largest = true,
                    Where where = Where::current());
-/// The k-th smallest element along dim; k starts at 1.
+/// Returns the k-th smallest element along dim; k starts at 1.
 ValuesIndices kthvalue(const Variable& x, int64_t k, int dim = -1, bool keepdim = false,
                        Where where = Where::current());
-/// The median along dim or of all elements; the lower of the two middle elements if their number is
-/// even. NaN if any element is NaN.
+/// Returns the median along dim or of all elements; the lower of the two middle elements if their
+/// number is even. NaN if any element is NaN.
 ValuesIndices median(const Variable& x, int dim, bool keepdim = false,
                      Where where = Where::current());
 Variable median(const Variable& x, Where where = Where::current());
@@ -35,13 +36,13 @@ struct QuantileOptions {
   bool keepdim = false;
   Interpolation interpolation = Interpolation::kLinear;
 };
-/// The q-th quantile along dim; NaN if any element is NaN. A vector q adds a first dimension with
-/// one result for each of its elements. Throws ArgumentError for q outside [0, 1].
+/// Returns the q-th quantile along dim; NaN if any element is NaN. A vector q adds a first
+/// dimension with one result for each of its elements. Throws ArgumentError for q outside [0, 1].
 Variable quantile(const Variable& x, const Variable& q, QuantileOptions options = {},
                   Where where = Where::current());
 Variable quantile(const Variable& x, double q, QuantileOptions options = {},
                   Where where = Where::current());
-/// The quantile over several dimensions together, as in NumPy; options.dim is ignored.
+/// Returns the quantile over several dimensions together, as in NumPy; options.dim is ignored.
 Variable quantile(const Variable& x, const Variable& q, const Dims& dims,
                   QuantileOptions options = {}, Where where = Where::current());
 
@@ -50,15 +51,15 @@ struct Unique {
   Variable inverse;  // the index of each element's value in values: int64, x's shape
   Variable counts;   // the number of occurrences of each value: int64 [u]
 };
-/// The distinct values of all elements. Every NaN counts as a distinct value. No gradient.
+/// Returns the distinct values of all elements. Every NaN counts as a distinct value. No gradient.
 Unique unique(const Variable& x, Where where = Where::current());
-/// The distinct slices along dim in lexicographic order; inverse and counts refer to slices [n].
-/// Sorts one column of elements at a time, so it suits short slices.
+/// Returns the distinct slices along dim in lexicographic order; inverse and counts refer to slices
+/// [n]. Sorts one column of elements at a time, so it suits short slices.
 Unique unique(const Variable& x, int dim, Where where = Where::current());
 
-/// The position (int64) at which each value would be inserted to keep `sorted` sorted: before equal
-/// elements, or after them if `right`. sorted is [n] for values of any shape, or [..., n] for
-/// values [..., m].
+/// Returns the position (int64) at which each value would be inserted to keep `sorted` sorted:
+/// before equal elements, or after them if `right`. sorted is [n] for values of any shape, or
+/// [..., n] for values [..., m].
 Variable searchsorted(const Variable& sorted, const Variable& values, bool right = false,
                       Where where = Where::current());
 

@@ -20,23 +20,23 @@ Variable asinh(const Variable& x, Where where = Where::current());
 Variable acosh(const Variable& x, Where where = Where::current());
 Variable atanh(const Variable& x, Where where = Where::current());
 
-/// 1 - erf(x), computed without cancellation.
+/// Returns 1 - erf(x), computed without cancellation.
 Variable erfc(const Variable& x, Where where = Where::current());
-/// The inverse of erf: infinite at -1 and 1, NaN outside [-1, 1].
+/// Returns the inverse of erf: infinite at -1 and 1, NaN outside [-1, 1].
 Variable erfinv(const Variable& x, Where where = Where::current());
 
-/// log|gamma(x)|; inf at 0, -1, -2 ...
+/// Returns log|gamma(x)|; inf at 0, -1, -2 ...
 Variable lgamma(const Variable& x, Where where = Where::current());
-/// The derivative of lgamma. -inf at 0, inf at -0, NaN at -1, -2 ... Near its negative roots
-/// (-0.504, -1.573 ...) the error is a few roundings of pi / tan(pi x), which cancels there; near
-/// its positive root 1.46163 it is a few roundings of the result.
+/// Returns the derivative of lgamma. -inf at 0, inf at -0, NaN at -1, -2 ... Near its negative
+/// roots (-0.504, -1.573 ...) the error is a few roundings of pi / tan(pi x), which cancels there;
+/// near its positive root 1.46163 it is a few roundings of the result.
 Variable digamma(const Variable& x, Where where = Where::current());
-/// The n-th derivative of digamma, 0 <= n <= 170.
+/// Returns the n-th derivative of digamma, 0 <= n <= 170.
 Variable polygamma(int64_t n, const Variable& x, Where where = Where::current());
 
-/// x - trunc(x), with the sign of x.
+/// Returns x - trunc(x), with the sign of x.
 Variable frac(const Variable& x, Where where = Where::current());
-/// sin(pi x) / (pi x), and 1 at 0.
+/// Returns sin(pi x) / (pi x), and 1 at 0.
 Variable sinc(const Variable& x, Where where = Where::current());
 
 struct NanToNumOptions {

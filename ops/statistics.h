@@ -6,10 +6,10 @@
 
 namespace tapegrad {
 
-/// The number of nonzero elements (int64). NaN counts as nonzero.
+/// Returns the number of nonzero elements (int64). NaN counts as nonzero.
 Variable count_nonzero(const Variable& x, const Dims& dims = {}, Where where = Where::current());
 
-/// The sum or mean of the elements that are not NaN. The mean of no elements is NaN.
+/// Returns the sum or mean of the elements that are not NaN. The mean of no elements is NaN.
 Variable nansum(const Variable& x, const Dims& dims = {}, bool keepdim = false,
                 Where where = Where::current());
 Variable nanmean(const Variable& x, const Dims& dims = {}, bool keepdim = false,
@@ -18,7 +18,7 @@ Variable nanmean(const Variable& x, const Dims& dims = {}, bool keepdim = false,
 struct MinMax {
   Variable min, max;
 };
-/// The minimum and maximum along dim or over all elements.
+/// Returns the minimum and maximum along dim or over all elements.
 MinMax aminmax(const Variable& x, Where where = Where::current());
 MinMax aminmax(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 
@@ -38,10 +38,10 @@ struct CovOptions {
   Variable fweights = {};  // number of repetitions of each observation: integers [n]
   Variable aweights = {};  // weight of each observation: [n]
 };
-/// Covariance matrix of variables (rows) over observations (columns): [v, n] -> [v, v], [n] -> [].
-/// Integers are converted to the default float dtype.
+/// Computes the covariance matrix of variables (rows) over observations (columns): [v, n] ->
+/// [v, v], [n] -> []. Integers are converted to the default float dtype.
 Variable cov(const Variable& x, CovOptions options = {}, Where where = Where::current());
-/// Correlation coefficients cov[i][j] / sqrt(cov[i][i] cov[j][j]), clamped to [-1, 1].
+/// Computes the correlation coefficients cov[i][j] / sqrt(cov[i][i] cov[j][j]), clamped to [-1, 1].
 Variable corrcoef(const Variable& x, Where where = Where::current());
 
 /// Counts the occurrences of 0, 1, ... in a vector of integers (int64), or sums the weights of the
@@ -49,8 +49,9 @@ Variable corrcoef(const Variable& x, Where where = Where::current());
 /// number.
 Variable bincount(const Variable& x, const Variable& weights = {}, int64_t minlength = 0,
                   Where where = Where::current());
-/// Histogram: the number of elements in each of `bins` equal parts of [min, max], in x's dtype. The
-/// last part includes max. Elements outside and NaN are ignored. min = max selects the range of x.
+/// Computes a histogram: the number of elements in each of `bins` equal parts of [min, max], in x's
+/// dtype. The last part includes max. Elements outside and NaN are ignored. min = max selects the
+/// range of x.
 Variable histc(const Variable& x, int64_t bins = 100, double min = 0, double max = 0,
                Where where = Where::current());
 

@@ -40,7 +40,7 @@ struct ClampOptions {
 /// Limits x to [min, max]; NaN stays NaN. The gradient passes where min <= x <= max.
 Variable clamp(const Variable& x, ClampOptions options, Where where = Where::current());
 
-/// 1 where x > 0, else 0; the gradient is 0.
+/// Returns 1 where x > 0, else 0; the gradient is 0.
 Variable step(const Variable& x, Where where = Where::current());
 
 Variable isnan(const Variable& x, Where where = Where::current());     // bool
@@ -78,8 +78,8 @@ extern Kernel<void(const Tensor& dy, const Tensor& x, const Pieces& pieces, Tens
 
 }  // namespace kernels
 
-/// dy times a factor that is piecewise constant in x: the gradient of clamp, leaky_relu and similar
-/// ops. Differentiable with respect to dy; the gradient with respect to x is 0.
+/// Returns dy times a factor that is piecewise constant in x: the gradient of clamp, leaky_relu and
+/// similar ops. Differentiable with respect to dy; the gradient with respect to x is 0.
 Variable piecewise(const Variable& dy, const Variable& x, const kernels::Pieces& pieces);
 
 }  // namespace tapegrad

@@ -43,7 +43,7 @@ struct StepGuard {
   Tensor skipped;    // int64; number of earlier steps that were skipped
 };
 
-/// base^t by multiplications only, because std::pow gives other bits on a GPU.
+/// Returns base^t by multiplications only, because std::pow gives other bits on a GPU.
 TG_HD inline double power(double base, int64_t t) {
   double result = 1;
   for (; t > 0; t /= 2, base *= base)

@@ -13,10 +13,12 @@
 
 namespace tapegrad {
 
-/// The same elements in row-major order with another shape; one size may be -1. Returns a view if
-/// the strides allow, otherwise a copy. Throws ShapeError if the numbers of elements differ.
+/// Returns the same elements in row-major order with another shape; one size may be -1. Returns a
+/// view if the strides allow, otherwise a copy. Throws ShapeError if the numbers of elements
+/// differ.
 Variable reshape(const Variable& x, const Shape& shape, Where where = Where::current());
-/// reshape() that always returns a view. Throws ShapeError if the strides do not allow a view.
+/// Same as reshape(), but always returns a view. Throws ShapeError if the strides do not allow a
+/// view.
 Variable view(const Variable& x, const Shape& shape, Where where = Where::current());
 /// Merges dimensions start_dim ... end_dim into one.
 Variable flatten(const Variable& x, int start_dim = 0, int end_dim = -1,
@@ -29,14 +31,15 @@ Variable transpose(const Variable& x, int dim0, int dim1, Where where = Where::c
 Variable t(const Variable& x, Where where = Where::current());
 
 inline constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
-/// Elements start, start + step, ... below end along dim. Negative bounds count from the end, and
-/// bounds are clamped, as in Python; step >= 1. Returns a view.
+/// Returns elements start, start + step, ... below end along dim. Negative bounds count from the
+/// end, and bounds are clamped, as in Python; step >= 1. Returns a view.
 Variable slice(const Variable& x, int dim, int64_t start, int64_t end = kEnd, int64_t step = 1,
                Where where = Where::current());
 /// `length` elements along dim, from start. Returns a view. Throws IndexError if they do not exist.
 Variable narrow(const Variable& x, int dim, int64_t start, int64_t length,
                 Where where = Where::current());
-/// Entry `index` along dim, which is removed. A negative index counts from the end. Returns a view.
+/// Returns entry `index` along dim, which is removed. A negative index counts from the end. Returns
+/// a view.
 Variable select(const Variable& x, int dim, int64_t index, Where where = Where::current());
 /// Repeats dimensions of size 1 and adds leading dimensions without copying; -1 keeps a size.
 /// Returns a view.
@@ -46,10 +49,12 @@ Variable squeeze(const Variable& x, Where where = Where::current());
 Variable squeeze(const Variable& x, int dim, Where where = Where::current());
 /// Inserts a dimension of size 1 before dim. Returns a view.
 Variable unsqueeze(const Variable& x, int dim, Where where = Where::current());
-/// Windows of `size` elements, every `step` along dim, as a new last dimension. Returns a view.
+/// Returns windows of `size` elements, every `step` along dim, as a new last dimension. Returns a
+/// view.
 Variable unfold(const Variable& x, int dim, int64_t size, int64_t step,
                 Where where = Where::current());
-/// Pieces of `size` along dim, the last one maybe smaller; or pieces of the given sizes; views.
+/// Splits x along dim into pieces of `size`, of which the last may be smaller, or into pieces of
+/// the given sizes. Returns views.
 std::vector<Variable> split(const Variable& x, int64_t size, int dim = 0,
                             Where where = Where::current());
 std::vector<Variable> split(const Variable& x, const std::vector<int64_t>& sizes, int dim = 0,

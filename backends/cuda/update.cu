@@ -33,7 +33,7 @@ struct Numbers {
   int64_t t[kMostOfABatch];
 };
 
-/// live: where a graph finds the numbers; null: they are `given`.
+/// live: the address at which a graph finds the numbers; null: the numbers are `given`.
 template <typename Formula, typename Update, typename Step>
 __global__ void __launch_bounds__(kThreads)
     update_kernel(Batch<Update> batch, Numbers<Step> given, const Numbers<Step>* live,

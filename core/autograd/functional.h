@@ -60,7 +60,7 @@ Variables as_list(const Ys& ys) {
   return std::apply([](const auto&... y) { return Variables{y...}; }, ys);
 }
 
-/// The number of Variables that a function takes.
+/// Returns the number of Variables that a function takes.
 template <typename F, typename... Xs>
 constexpr size_t count_arguments() {
   static_assert(sizeof...(Xs) < 9, "the function takes up to eight Variables, or a list of them");
@@ -165,8 +165,8 @@ std::vector<std::vector<Variable>> jacobian(F f, const std::vector<Variable>& xs
   return detail::jacobian(detail::ListFunction::of_list(f), xs, options);
 }
 
-/// The second derivatives of a function with one output element, of shape x.shape + x.shape. With
-/// `batched`, the function returns one element per row and the result is
+/// Returns the second derivatives of a function with one output element, of shape x.shape +
+/// x.shape. With `batched`, the function returns one element per row and the result is
 /// [rows, x's other sizes twice].
 template <typename F>
 Variable hessian(F f, const Variable& x, JacobianOptions options = {}) {

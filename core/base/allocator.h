@@ -36,7 +36,7 @@ class Allocator {
   virtual void empty_cache(Device device) = 0;
 };
 
-/// The allocator of a device type. Throws DeviceError if it has none.
+/// Returns the allocator of a device type. Throws DeviceError if it has none.
 Allocator& allocator(DeviceType type);
 /// Registers the allocator of a device type from outside the library. The allocator must outlive
 /// every tensor on such a device.

@@ -32,13 +32,13 @@ std::ostream& operator<<(std::ostream& out, Device device);
 /// Parses "cpu", "cuda", "gpu" or "cuda:1". Throws ArgumentError for any other text.
 Device parse_device(std::string_view text);
 
-/// Whether tensors can be created on the device. why_unavailable() returns the reason if not, such
-/// as "built without CUDA".
+/// Returns whether tensors can be created on the device. why_unavailable() returns the reason if
+/// not, such as "built without CUDA".
 bool is_available(Device device);
 std::string why_unavailable(Device device);  // empty if available
 
-/// The device of creation functions that are given none: initially TAPEGRAD_DEVICE if set, else the
-/// CPU. Throws DeviceError if the device cannot be used.
+/// Returns the device of creation functions that are given none: initially TAPEGRAD_DEVICE if set,
+/// else the CPU. Throws DeviceError if the device cannot be used.
 Device default_device();
 void set_default_device(Device device);
 

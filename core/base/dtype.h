@@ -46,11 +46,11 @@ std::ostream& operator<<(std::ostream& out, DType dtype);  // float32
 /// names.
 DType parse_dtype(std::string_view text);
 
-/// The dtype that represents values of both, as in PyTorch: float16 with bfloat16 gives float32, a
-/// float with an integer gives the float, uint8 with int8 gives int16.
+/// Returns the dtype that represents values of both, as in PyTorch: float16 with bfloat16 gives
+/// float32, a float with an integer gives the float, uint8 with int8 gives int16.
 DType promote(DType a, DType b);
 
-/// The dtype of creation functions that are given none; initially float32.
+/// Returns the dtype of creation functions that are given none; initially float32.
 DType default_dtype();
 void set_default_dtype(DType dtype);  // throws DTypeError unless it is a float dtype
 

@@ -80,7 +80,7 @@ class Generator {
   RandomState state_;
 };
 
-/// The generator of random ops that are given none. Its seed is 0 unless manual_seed() sets
+/// Returns the generator of random ops that are given none. Its seed is 0 unless manual_seed() sets
 /// another.
 Generator& default_generator();
 void manual_seed(uint64_t seed);

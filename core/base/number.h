@@ -21,7 +21,7 @@ class Number {
         fail_too_large(value);
   }
 
-  /// The kind of the number: f64, i64 or bool.
+  /// Returns the kind of the number: f64, i64 or bool.
   DType kind() const { return kind_; }
 
   /// Fractions saturate in an integer type. ArgumentError for a whole number that it cannot hold.
@@ -33,12 +33,13 @@ class Number {
         fail_does_not_fit(kDTypeOf<T>);
     return convert<T>(whole_);
   }
-  /// The same, or the closest number that T can hold.
+  /// Returns the same, or the closest number that T can hold.
   template <typename T>
   T saturated() const {
     return fits(kDTypeOf<T>) ? to<T>() : convert<T>(real());
   }
-  /// Whether a tensor of the dtype can hold it, less its fraction; floats and bool hold any number.
+  /// Returns whether a tensor of the dtype can hold it, less its fraction; floats and bool hold any
+  /// number.
   bool fits(DType dtype) const;
   double real() const { return to<double>(); }
 
@@ -55,8 +56,9 @@ class Number {
   DType kind_;
 };
 
-/// The dtype of a tensor combined with a number, as in PyTorch: the dtype of the tensor, unless the
-/// number is of a higher kind (a float with an integer tensor gives the default float dtype).
+/// Returns the dtype of a tensor combined with a number, as in PyTorch: the dtype of the tensor,
+/// unless the number is of a higher kind (a float with an integer tensor gives the default float
+/// dtype).
 inline DType promote(DType dtype, const Number& number) {
   if (is_float(dtype)) return dtype;
   if (number.kind() == f64) return default_dtype();

@@ -37,7 +37,8 @@ class alignas(64) Storage final : public Counted {
   static Ref<Storage> wrap(void* data, size_t bytes, Device device, std::function<void()> release);
   static void destroy(Storage* storage);
 
-  /// The values in row-major order. Converts a packed layout first, which may throw OutOfMemory.
+  /// Returns the values in row-major order. Converts a packed layout first, which may throw
+  /// OutOfMemory.
   std::byte* data() const {
     std::byte* data = data_.load(std::memory_order_acquire);
     return data != nullptr ? data : unpack();
@@ -45,7 +46,7 @@ class alignas(64) Storage final : public Counted {
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
   bool is_wrapped() const { return wrapped_; }
-  /// Whether header and buffer share one block.
+  /// Returns whether header and buffer share one block.
   bool is_inline() const {
     return data_.load(std::memory_order_relaxed) == reinterpret_cast<const std::byte*>(this + 1);
   }
@@ -73,7 +74,8 @@ class alignas(64) Storage final : public Counted {
   void bump_version() {
     if (!inference_) version_.fetch_add(1, std::memory_order_relaxed);
   }
-  /// Whether it was created in InferenceMode (core/tape/recording.h); its writes are not counted.
+  /// Returns whether the storage was created in InferenceMode (core/tape/recording.h); its writes
+  /// are not counted.
   bool is_inference() const { return inference_; }
 
  private:

@@ -27,7 +27,7 @@ class Tensor {
   static Tensor wrap(void* data, const Shape& shape, DType dtype, Device device = cpu,
                      std::function<void()> release = {});
 
-  /// Uninitialised tensor of the same dtype and device.
+  /// Allocates an uninitialised tensor of the same dtype and device.
   Tensor empty_like(const Shape& shape) const { return empty(shape, dtype_, device()); }
   Tensor empty_like() const;  // of the same shape, too
 
@@ -56,13 +56,13 @@ class Tensor {
   }
   bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
 
-  /// Pointer to the first element. T must match the dtype, which kernels know from the dispatch
-  /// table.
+  /// Returns a pointer to the first element. T must match the dtype, which kernels know from the
+  /// dispatch table.
   template <typename T>
   [[gnu::always_inline]] T* data() const {
     return reinterpret_cast<T*>(storage().data()) + layout_.offset;
   }
-  /// The only element. Throws ShapeError if there is not exactly one.
+  /// Returns the only element. Throws ShapeError if there is not exactly one.
   double item() const;
   Number number() const;  // like item(), but exact for integers
 

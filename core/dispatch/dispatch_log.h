@@ -1,4 +1,4 @@
-// Which kernels really ran: for bug reports, tools and tests.
+// DispatchLog: records the kernels that ran, for bug reports, tools and tests.
 //
 //   DispatchLog log;
 //   softmax(x, 1);
@@ -33,18 +33,18 @@ class DispatchLog {
   DispatchLog(const DispatchLog&) = delete;
   DispatchLog& operator=(const DispatchLog&) = delete;
 
-  /// "device/dtype/kernel" or "device/dtype/kernel:implementation", each once, in the order of
-  /// their first calls.
+  /// "device/dtype/kernel" or "device/dtype/kernel:implementation", each once, in the order of the
+  /// first calls.
   std::vector<std::string> kernels() const;
-  /// How often a kernel was dispatched, for any device and dtype: "conv2d", or one implementation
-  /// of it, "conv2d:dnnl".
+  /// Returns how often a kernel, such as "conv2d", or one of its implementations, such as
+  /// "conv2d:dnnl", was dispatched, over all devices and dtypes.
   int64_t calls(std::string_view kernel) const;
   int64_t calls() const;  // of all kernels
 
  private:
   friend class KernelTable;
   friend void detail::note_implementation(const KernelTable&, DeviceType, DType, std::string_view);
-  static void note(const std::string& entry);  // in all logs, whose lock is held
+  static void note(const std::string& entry);  // in all logs; requires their lock
 
   struct Entry {
     std::string name;

@@ -1,4 +1,4 @@
-// The dispatcher: a kernel is a table of function pointers, device x dtype.
+// The dispatcher. A kernel is a table of function pointers, indexed by device and dtype.
 //
 //   extern Kernel<void(const Tensor& x, int dim, Tensor& y)> softmax;      // ops/softmax.h
 //   constinit decltype(softmax) softmax{"softmax"};                        // ops/softmax.cpp
@@ -6,15 +6,15 @@
 //   set_kernel(kernels::softmax, DeviceType::kCpu, kFloatTypes,    // backends/cpu/softmax.cpp
 //              []<typename T>(Type<T>, const Tensor& x, int dim, Tensor& y) { ... });
 //
-// A backend's kernels are registered by plain calls when its first empty slot is met: nothing runs
-// before main, and nothing is lost from a static library. core/dispatch/dispatch_log.h says which
-// kernels ran.
+// A backend registers its kernels by plain function calls when one of its slots is first found
+// empty. Nothing runs before main(), and a static library loses no kernels.
+// core/dispatch/dispatch_log.h records which kernels ran.
 //
-// A slot may hold several implementations, which are tried in order:
-// core/dispatch/implementations.h.
+// A slot may hold several implementations, which are tried in order
+// (core/dispatch/implementations.h).
 //
-// A kernel gets its tensors in the plain order (core/base/storage.h), unless its SlotTraits say
-// that it takes packed ones.
+// Before a kernel runs, its operands are converted from packed layouts (core/base/storage.h) to
+// row-major order, unless SlotTraits tell that the kernel accepts packed layouts.
 #pragma once
 
 #include <array>
@@ -32,10 +32,11 @@ namespace tapegrad {
 /// Properties of the function in a slot.
 struct SlotTraits {
   bool takes_packed = false;  // if false, the dispatcher unpacks packed operands before the call
-  /// Names of the implementations that the function tries, in this order; empty if there is one
-  /// only. The names are string literals.
+  /// Names of the implementations that the function tries, in order; empty if there is only one.
+  /// The names are string literals.
   std::vector<std::string_view> implementations = {};
-  /// For a list without a fallback: bool(arguments of the kernel), whether one of them accepts.
+  /// For a list without a fallback: bool(arguments of the kernel), which tells whether an
+  /// implementation accepts the arguments.
   void (*accepts)() = nullptr;
 };
 
@@ -75,8 +76,8 @@ class KernelTable {
     return questions_[int(device)][int(dtype)];
   }
 
-  /// The bytes of the elements that a kernel reads; an element of an expanded tensor counts once.
-  /// An argument that holds tensors may provide bytes().
+  /// Returns the bytes of the elements that a kernel reads; an element of an expanded tensor counts
+  /// once. An argument that holds tensors may provide bytes().
   static int64_t bytes_of(const Tensor& x);
   template <typename T>
   static int64_t bytes_of(const T& argument) {
@@ -102,7 +103,7 @@ class KernelTable {
 
   std::string_view name_;
   mutable PerSlot<std::atomic<AnyFunction>> slots_{};
-  PerSlot<AnyFunction> registered_{};  // under the lock of dispatcher.cpp
+  PerSlot<AnyFunction> registered_{};  // guarded by the lock of dispatcher.cpp
   PerSlot<bool> takes_packed_{};
   PerSlot<AnyFunction> questions_{};  // SlotTraits::accepts
 };
@@ -130,8 +131,9 @@ class Kernel<void(First, Rest...)> : public KernelTable {
     run(first, rest...);
   }
 
-  /// Whether the device has an implementation that accepts these arguments. For kernels without a
-  /// fallback (core/dispatch/implementations.h): ops compute them in another way otherwise.
+  /// Returns whether the device has an implementation that accepts these arguments. For kernels
+  /// without a fallback (core/dispatch/implementations.h), which ops otherwise replace by other
+  /// kernels.
   bool accepts(First first, Rest... rest) const {
     const DeviceType device = first.device().type;
     if (!has(device, first.dtype())) return false;
@@ -139,7 +141,7 @@ class Kernel<void(First, Rest...)> : public KernelTable {
     return ask == nullptr || reinterpret_cast<bool (*)(First, Rest...)>(ask)(first, rest...);
   }
 
-  /// The function of a slot, for callers whose first argument does not select the device.
+  /// Returns the function of a slot, for callers whose first argument does not select the device.
   Function at(DeviceType device, DType dtype) const {
     return reinterpret_cast<Function>(find(device, dtype));
   }

@@ -47,7 +47,7 @@ struct OneOf {
 /// tried: "cpu/float32/conv2d:small". Only loaded backends are listed.
 std::vector<std::string> implementations();
 
-/// Whether the environment sets TAPEGRAD_FAST_PATHS=0, or a test chose the fallbacks of all
+/// Returns whether the environment sets TAPEGRAD_FAST_PATHS=0, or a test chose the fallbacks of all
 /// kernels.
 bool only_fallbacks();
 

@@ -1,6 +1,6 @@
-// Profiler: where the time goes, by part of the model and op.
+// Profiler: measures time by module and op.
 //
-//   Profiler profiler;                    // watches this thread
+//   Profiler profiler;                    // observes this thread
 //   for (int i = 0; i < 20; ++i) step();
 //   profiler.stop();
 //   profiler.print(std::cout, {.steps_per_epoch = 469});
@@ -13,17 +13,17 @@
 //   Sequential.7                                       7.633   15.1%     118.7       3.7
 //   ...
 //
-// An op of the forward pass has its own time, without that of ops it is composed of; a rule of the
-// backward pass has all of its time; a step of an optimizer is one entry. On a GPU these are the
-// times that the calls take, unless TAPEGRAD_CUDA_BLOCKING=1. Off, it costs three predicted
-// branches an op.
+// A further column names the implementations that ran, such as "conv2d:dnnl", of kernels that have
+// several (core/dispatch/implementations.h).
 //
-// One more column names the implementations that ran, "conv2d:dnnl", of kernels that have several
-// (core/dispatch/implementations.h).
+// The time of an op in the forward pass excludes the ops that it is composed of. The time of a rule
+// in the backward pass includes all ops it runs. An optimizer step is one entry. On a GPU the times
+// are those of the host's calls, unless TAPEGRAD_CUDA_BLOCKING=1. Without a profiler the cost is
+// three predicted branches per op.
 //
-// Bytes are those of the tensors that kernels are given, each once, which is what must move at
-// least; floating-point operations those of products and convolutions by their formulas, whatever
-// the algorithm.
+// Bytes are the sizes of the tensors passed to kernels, each counted once: a lower bound of the
+// memory traffic. Floating-point operations are those of matrix products and convolutions by their
+// formulas, whatever the algorithm.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +76,7 @@ class Profiler {
   /// One entry per module, op and pass, the longest time first.
   std::vector<ProfileEntry> entries() const;
   double seconds(Pass pass) const;
-  /// The number of training steps: those of the optimizer that made the most.
+  /// Returns the number of training steps: those of the optimizer that made the most.
   int64_t steps() const;
 
   /// Prints modules and their entries, the longest time first, without those below a thousandth of

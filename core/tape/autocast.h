@@ -49,7 +49,7 @@ class [[nodiscard]] Autocast {
 };
 
 inline bool is_autocast_enabled() { return detail::context.autocast != nullptr; }
-/// The dtype of this thread's scope; float32 if there is none.
+/// Returns the dtype of this thread's scope; float32 if there is none.
 DType autocast_dtype();
 
 }  // namespace tapegrad

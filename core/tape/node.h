@@ -88,8 +88,8 @@ class Node : public Counted, public Pooled {
   /// list.
   static void destroy(Node* node);
 
-  /// Number of live nodes made by this thread, minus those it destroyed, plus the balance of ended
-  /// threads. Zero if nothing leaks. Counts leaves, too.
+  /// Returns the number of live nodes made by this thread, minus those it destroyed, plus the
+  /// balance of ended threads. Zero if nothing leaks. Counts leaves, too.
   static int64_t live();
 
  protected:
@@ -132,7 +132,7 @@ bool has_type(const Variable& gradient, const ValueType& type);
 
 }  // namespace detail
 
-/// The node whose rule runs on this thread, or null.
+/// Returns the node whose rule is running on this thread, or null.
 inline const Node* running_node() { return detail::context.running; }
 
 }  // namespace tapegrad

@@ -114,8 +114,8 @@ class SavedValue {
   void visit(SavedVisitor& visitor) const;
 
  protected:
-  /// The value, with its history if the rule is being recorded. Throws AutogradError, naming the
-  /// op, if the storage was modified after it was saved.
+  /// Returns the value, with its history if the rule is being recorded. Throws AutogradError,
+  /// naming the op, if the storage was modified after it was saved.
   Variable restore(const Edge& history) const;
 
  private:
@@ -233,7 +233,7 @@ class OpNode final : public Node {
                              [&](const auto& saved) { detail::show(saved, visitor); });
   }
   Op& op() { return *op_; }
-  /// For an op whose outputs are counted after it ran.
+  /// For an op whose number of outputs is known only after it ran.
   void set_outputs(size_t count) {
     slots_.resize(count);
     types_.resize(count);
@@ -255,7 +255,7 @@ class OpNode final : public Node {
     Slots incoming = std::move(slots_);
     if constexpr (!kOneOutput) slots_.resize(incoming.size());
     auto outgoing = backward(incoming, pass);
-    incoming = {};  // a sole owner of dy may then add to it in place
+    incoming = {};  // lets a sole owner of dy accumulate into dy in place
     if constexpr (std::same_as<decltype(outgoing), Variable>) {
       for (size_t i = 1; i < edges_.size(); ++i)
         if (edges_[i]) [[unlikely]]
@@ -291,7 +291,7 @@ class OpNode final : public Node {
   std::optional<Op> op_;
 };
 
-/// The node of an op with one output of the shape, the dtype and the device of `like`.
+/// Returns the node of an op with one output of the shape, the dtype and the device of `like`.
 template <typename Op, typename Edges>
 Ref<Node> make_node(Op op, Where where, Edges edges, const Shape& shape, const Tensor& like) {
   using Slots = std::array<Variable, 1>;

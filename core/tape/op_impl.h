@@ -81,7 +81,7 @@ auto run_forward(const Forward& forward) {
     return forward();
 }
 
-/// Whether a gradient flows through this output of an op with several outputs.
+/// Returns whether a gradient flows through this output of an op with several outputs.
 template <typename Op>
 bool is_differentiable_output(const Op& op, size_t output) {
   if constexpr (requires { op.is_differentiable(output); })
@@ -98,8 +98,8 @@ struct NonFinite {
 [[gnu::cold]] NonFinite find_non_finite(const Tensor& x);
 /// Throws AutogradError if y has a kind of non-finite value that `before` lacks.
 [[gnu::cold]] void check_made(std::string_view op, NonFinite before, const Tensor& y);
-/// AutogradError when the rule of a node made one that neither its gradients nor its saved values
-/// had.
+/// Throws AutogradError if the rule of a node made a kind of non-finite value that neither its
+/// incoming gradients nor its saved tensors have.
 [[gnu::cold]] void check_made_by_rule(const Node& node, std::span<const Variable> incoming,
                                       std::span<const Variable> outgoing);
 
@@ -189,7 +189,7 @@ void require_inputs(const Inputs& inputs) {
 /// unless the error is one that ops throw before they write.
 [[gnu::cold]] void count_failed_write(Storage& storage);
 
-/// The checks of apply_in_place.
+/// The checks of apply_in_place().
 void check_writable(std::string_view op, const Variable& target);
 template <typename Op, std::same_as<Variable>... Others>
 auto write_in_place(Op& op, Where where, Variable& target, const Others&... others);

@@ -5,10 +5,10 @@
 
 namespace tapegrad {
 
-/// Whether ops on this thread are recorded; initially true.
+/// Returns whether ops on this thread are recorded; initially true.
 inline bool is_recording() { return detail::context.is_recording; }
 inline bool is_inference_mode() { return detail::context.is_inference; }
-/// Whether this thread recomputes a checkpointed part (core/autograd/checkpoint.h). Running
+/// Returns whether this thread recomputes a checkpointed part (core/autograd/checkpoint.h). Running
 /// statistics, such as those of BatchNorm, must not be updated again.
 inline bool is_recomputing() { return detail::context.is_recomputing; }
 

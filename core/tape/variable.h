@@ -25,7 +25,7 @@ class Variable {
   explicit Variable(const Tensor& value);  // a constant
   explicit Variable(Tensor&& value);
 
-  /// Whether the variable has a value; a default-constructed variable has none.
+  /// Returns whether the variable has a value; a default-constructed variable has none.
   bool defined() const { return bool(state_); }
   /// Value of the only element as a condition, `if (loss < 0.5)`; waits for a GPU. Throws
   /// `ShapeError` if there is not exactly one element (use `all` or `any`), `ArgumentError` if the
@@ -44,9 +44,9 @@ class Variable {
   DType dtype() const { return value().dtype(); }
   Device device() const { return value().device(); }
 
-  /// The only element, copied from any device.
+  /// Returns the only element, copied from any device.
   double item() const { return value().item(); }
-  /// The elements in row-major order, converted to T, on the host.
+  /// Returns the elements in row-major order, converted to T, on the host.
   template <typename T>
   std::vector<T> to_vector() const {
     const Tensor here = value().to(tapegrad::cpu).to(kDTypeOf<T>).contiguous();
@@ -65,8 +65,8 @@ class Variable {
   bool requires_grad() const { return bool(edge()); }
   bool is_leaf() const;
 
-  /// The accumulated gradient of a leaf, or of a variable with retain_grad(). Empty before the
-  /// first backward pass.
+  /// Returns the accumulated gradient of a leaf, or of a variable with retain_grad(). Empty before
+  /// the first backward pass.
   Variable grad() const;
   void zero_grad() const;
   /// Makes grad() available for the result of an op.
@@ -79,7 +79,7 @@ class Variable {
   /// Calls the hook whenever a backward pass has accumulated into the gradient of this leaf, while
   /// the pass still runs for other leaves: to send the gradient, or to update and clear it early.
   HookHandle register_post_accumulate_grad_hook(AccumulateHook hook) const;
-  /// The node of the op that made this variable, for hooks. Null for constants and leaves.
+  /// Returns the node of the op that made this variable, for hooks. Null for constants and leaves.
   Node* grad_fn() const { return is_leaf() ? nullptr : edge().node.get(); }
 
   /// Accumulates d this / d leaf into the gradient of every leaf. Without a seed this variable must
@@ -111,7 +111,8 @@ class Variable {
   }
   void set_history(Edge edge) { state_->edge = std::move(edge); }
 
-  /// A constant whose value is constructed in place, which saves every op a move of a Tensor.
+  /// Returns a constant whose value is constructed in place, which saves every op a move of a
+  /// Tensor.
   template <typename Make>
   static Variable of_result(Make&& make) {
     Variable result;
@@ -120,13 +121,13 @@ class Variable {
   }
   /// Declares this variable a view of the base of `input`, or of `input` if it is not a view.
   void set_view_of(const Variable& input);
-  /// The variable that owns the storage: *this unless it is a view.
+  /// Returns the variable that owns the storage: *this unless it is a view.
   Variable base() const;
   /// Sets the history to `made` after an in-place write; for a view, through its base.
   void rebase(Edge made, Where where);
-  /// Whether nothing else can read the value, so that it may be overwritten.
+  /// Returns whether nothing else can read the value, so that it may be overwritten.
   bool is_sole_owner() const;
-  /// For kernels that write in place; the caller bumps the version.
+  /// Returns the value for kernels that write in place; the caller bumps the version.
   Tensor& writable() const {
     value();
     return state_->value;
@@ -138,9 +139,10 @@ class Variable {
     Tensor value;
     Edge edge;
     Ref<State> base;        // set for views; the base itself is never a view
-    uint32_t rewrites = 0;  // of a base: histories it has had; of a view: the one it comes from
+    uint32_t rewrites = 0;  // base: number of histories so far; view: the base's number it derives
+                            // from
     uint32_t bindings = 0;  // of a base: values it has had; of a view: the one it is a part of
-    std::shared_ptr<Variable> retained;  // by retain_grad()
+    std::shared_ptr<Variable> retained;  // gradient kept by retain_grad()
 
     template <typename Make>
     State(InPlace, Make& make) : value(make()) {}
@@ -175,14 +177,14 @@ struct GradOptions {
                               // throwing
 };
 
-/// The gradients of y with respect to xs. Does not change the gradients of leaves. Runs only the
-/// rules on a path from y to one of xs, and calls no hooks elsewhere. Throws AutogradError if y
-/// does not depend on one of xs.
+/// Returns the gradients of y with respect to xs. Does not change the gradients of leaves. Runs
+/// only the rules on a path from y to one of xs, and calls no hooks elsewhere. Throws AutogradError
+/// if y does not depend on one of xs.
 std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
                            const Variable& seed = {}, GradOptions options = {});
 Variable grad(const Variable& y, const Variable& x, GradOptions options = {});
-/// The gradients of several results in one pass: of the sum over k of <seeds[k], ys[k]>. Without
-/// seeds every y must have one element.
+/// Returns the gradients of several results in one pass: of the sum over k of <seeds[k], ys[k]>.
+/// Without seeds every y must have one element.
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
                            std::span<const Variable> seeds = {}, GradOptions options = {});
 

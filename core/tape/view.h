@@ -26,7 +26,7 @@ Variable strided(const Variable& x, const Layout& layout, Where where = Where::c
 Variable embed(const Variable& x, const Shape& shape, const Layout& layout,
                Where where = Where::current());
 
-/// The layout of a view relative to a contiguous base with offset 0.
+/// Returns the layout of a view relative to a contiguous base with offset 0.
 Layout relative_layout(const Variable& view, const Variable& base);
 
 /// Records a strided view of base and returns its edge.

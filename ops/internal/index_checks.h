@@ -22,8 +22,8 @@ auto wrapped(std::string_view op, const Variable& index, int64_t size) -> Variab
 void check_fits(std::string_view op, const Tensor& index, const Shape& shape, int dim,
                 const char* what);
 
-/// A view of the part of x that the index covers: index's sizes, except for x's own size along dim
-/// (dim < 0: index's sizes in all dimensions).
+/// Returns a view of the part of x that the index covers: index's sizes, except for x's own size
+/// along dim (dim < 0: index's sizes in all dimensions).
 Tensor corner(const Tensor& x, const Shape& index, int dim);
 
 }  // namespace tapegrad::detail

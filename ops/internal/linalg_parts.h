@@ -13,9 +13,9 @@ void require_matrix(std::string_view op, const Tensor& x);
 /// As require_matrix(); also throws ShapeError unless the last two sizes are equal.
 void require_square(std::string_view op, const Tensor& x);
 
-/// The batch dimensions of `shape`, followed by the given matrix size.
+/// Returns the batch dimensions of `shape`, followed by the given matrix size.
 Shape with_matrix(const Shape& shape, int64_t rows, int64_t columns);
-/// The batch dimensions of `shape`.
+/// Returns the batch dimensions of `shape`.
 Shape front_of(const Shape& shape);
 
 /// Copies [..., m, n] to [batch, n, m], column-major matrices that a kernel may overwrite.

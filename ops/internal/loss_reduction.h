@@ -13,7 +13,7 @@ void check_equal_shapes(std::string_view op, const Variable& x, const Variable& 
 /// Throws DTypeError unless x is a float tensor.
 void check_floats(std::string_view op, const Variable& x);
 
-/// The mean or sum of the losses, or the losses themselves.
+/// Returns the mean or sum of the losses, or the losses themselves.
 Variable reduced(const Variable& losses, Reduction reduction, Where where = Where::current());
 
 /// Reads the attribute `reduction`.

@@ -22,7 +22,7 @@ inline Variable as_matrix(const Variable& x, Where where = Where::current()) {
   return x.rank() == 2 ? x : reshape(x, matrix_shape(x.shape()), where);
 }
 
-/// The transpose of a matrix, as a view.
+/// Returns the transpose of a matrix, as a view.
 inline Tensor transposed(const Tensor& x) {
   const Layout& at = x.layout();
   return x.with_layout({{at.shape[1], at.shape[0]}, {at.strides[1], at.strides[0]}, at.offset});

@@ -12,8 +12,8 @@
 
 namespace tapegrad::detail {
 
-/// The promoted dtype of both operands, as in PyTorch: a variable of rank 0 counts only by the kind
-/// of its dtype. Throws ArgumentError unless at least one operand is a variable.
+/// Returns the promoted dtype of both operands, as in PyTorch: a variable of rank 0 counts only by
+/// the kind of its dtype. Throws ArgumentError unless at least one operand is a variable.
 DType common_dtype(std::string_view op, const Operand& a, const Operand& b);
 
 /// Throws ArgumentError unless the dtype can represent the number.
@@ -22,15 +22,16 @@ void check_fits(std::string_view op, const Number& number, DType dtype);
 /// Converts an operand to a variable of the given dtype.
 auto as_variable(std::string_view op, const Operand& x, DType dtype, Device device) -> Variable;
 
-/// The operand as a variable that arithmetic with a result of the dtype takes: of the dtype, or,
-/// beside sixteen-bit floats, a number or a wider variable without dimensions as float32, the type
-/// they are computed in. 1e-8 is 0 in float16 and 70000 is infinite.
+/// Converts an operand to a variable for arithmetic whose result has the given dtype. A number, or
+/// a wider variable of rank 0, that is combined with sixteen-bit floats becomes float32, the type
+/// of computation, because 1e-8 is 0 in float16 and 70000 is infinite. Any other operand is
+/// converted to the dtype.
 auto as_factor(std::string_view op, const Operand& x, DType dtype, Device device) -> Variable;
 
-/// The type that values of the dtype are computed in: float32 for sixteen-bit floats, else itself.
+/// Returns the type of computation for a dtype: float32 for sixteen-bit floats, else the dtype.
 inline DType compute_dtype(DType dtype) { return dtype == f16 || dtype == bf16 ? f32 : dtype; }
 
-/// Whether x is such a float32 number beside sixteen-bit floats.
+/// Returns whether x is a float32 number that is combined with sixteen-bit floats.
 inline bool is_wide_number(const Tensor& x, const Tensor& other) {
   return x.rank() == 0 && x.dtype() == f32 && other.dtype() != compute_dtype(other.dtype());
 }
@@ -55,7 +56,8 @@ struct UnaryOp {
   void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
 };
 
-/// The kernel's result as a new tensor. One operand may be a float32 number (is_wide_number).
+/// Runs the kernel and returns its result as a new tensor. One operand may be a float32 number
+/// (is_wide_number()).
 Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b);
 /// Runs the kernel and writes its result over a.
 void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a);
@@ -80,7 +82,7 @@ struct BinaryOp {
     shapes.remember(y.shape(), a, b);
     compute_in_place(kernel, b, y);
   }
-  /// The gradient of an operand from that of all elements: of the operand's shape and type.
+  /// Reduces the gradient of all elements to the shape and dtype of an operand.
   Variable reduce(size_t input, const Variable& dx) const {
     if (dx.dtype() != dtypes[input]) [[unlikely]]
       return shapes(input, dx.to(dtypes[input]));
@@ -118,7 +120,7 @@ constexpr bool takes_wide_number() {
     return false;
 }
 
-/// Applies the op to the operands as variables for a result of the dtype.
+/// Applies the op to the operands, converted for a result of the given dtype.
 template <typename Op>
 auto run_as(const Operand& a, const Operand& b, DType dtype) {
   const Device device = device_of(a, b);

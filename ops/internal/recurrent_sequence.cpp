@@ -42,7 +42,7 @@ Tensor at(const Tensor& x, int64_t t) {
   return x.with_layout({shape, contiguous_strides(shape), x.layout().offset + t * x.strides()[0]});
 }
 
-/// A gradient as the cells read it.
+/// A gradient in the form that the cell kernels read.
 Tensor contiguous_or_empty(const Variable& dy) {
   return dy.value_or_empty() ? dy.value().contiguous() : Tensor();
 }
@@ -199,7 +199,7 @@ struct GruSequence {
     return {h, gates};
   }
 
-  /// r scales the product inside n: there the gradients of the input's share and of the product
+  /// r scales the product inside n, so the gradients of the input's contribution and of the product
   /// differ.
   std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
     if (is_recording()) return differentiable_backward(dy[0]);

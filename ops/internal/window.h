@@ -18,8 +18,8 @@ struct Windows {
   bool ceil_mode = false;  // also count a last window that begins inside but ends outside
 };
 
-/// The number of windows in height and width. Throws ArgumentError for an invalid option, and
-/// ShapeError if a window is larger than the padded image.
+/// Returns the number of windows in height and width. Throws ArgumentError for an invalid option,
+/// and ShapeError if a window is larger than the padded image.
 Size2d count_windows(std::string_view op, const Shape& image, const Windows& windows);
 
 /// Throws ArgumentError unless both numbers are in [least, 2^31 - 1].

@@ -76,10 +76,10 @@ cublasLtEpilogue_t kind_of(const Epilogue& e) {
   return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// What the epilogue reads or writes: a vector, and a matrix that lies as c or is a mask.
+/// Further operands of the epilogue: a vector, and a matrix that is a mask or has the layout of c.
 struct Beside {
   void *vector, *matrix;
-  int64_t ld;  // in numbers, or in bits
+  int64_t ld;  // in numbers, or in bits for a mask
 };
 Beside beside_of(const Epilogue& e, int64_t n, int64_t ldc) {
   void* vector = e.row_sums != nullptr ? e.row_sums : const_cast<void*>(e.bias);
@@ -211,8 +211,8 @@ Library& library_of(tapegrad::Device device) {
 constexpr int64_t kTried = 16;
 using Row = std::array<double, kTried>;
 
-/// A matrix of rows that are alike by a product with the epilogue; empty where there is no
-/// algorithm.
+/// Computes a matrix with equal rows by a product with the epilogue. Returns an empty vector if
+/// there is no algorithm.
 std::vector<double> make_rows(const Row& row, const Epilogue& epilogue, const Tensor& where) {
   std::vector<double> first_column(kTried * kTried), first_row(kTried * kTried);
   for (size_t i = 0; i < kTried; ++i) first_column[i * kTried] = 1, first_row[i] = row[i];

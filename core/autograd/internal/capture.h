@@ -36,8 +36,8 @@ class Capture : public StepObserver {
   bool is_lost() const { return lost_; }
   const std::string& reason() const { return reason_; }
 
-  /// Whether the tensors that the graph reads are still in use; false after load_state_dict(), for
-  /// example.
+  /// Returns whether the tensors that the graph reads are still in use; false after
+  /// load_state_dict(), for example.
   bool is_current() const;
   /// Enqueues the graph in the current stream without waiting. Throws ArgumentError if an earlier
   /// run found an argument that its op does not accept.
@@ -45,7 +45,7 @@ class Capture : public StepObserver {
 
   // The functions below are for code that runs in fn.
 
-  /// The capture that this thread records or prepares to run; usually null.
+  /// Returns the capture that this thread records or prepares to run; usually null.
   static Capture* current() { return static_cast<Capture*>(StepObserver::current()); }
   int64_t number() const override { return number_; }
   bool is_preparing() const { return preparing_; }

@@ -25,7 +25,7 @@ struct MarkedShape {
 
 /// Returns the drawing, which starts with a newline.
 std::string draw_clash(std::initializer_list<MarkedShape> shapes);
-/// The first dimension in which the shapes differ.
+/// Returns the first dimension in which the shapes differ.
 int clash_of(const Shape& a, const Shape& b);
 /// Draws two shapes that should be equal, with the first difference marked.
 std::string draw_difference(std::string_view a_name, const Shape& a, std::string_view b_name,

@@ -24,12 +24,12 @@ class StepObserver {
   virtual void on_gradient(Leaf& leaf, bool had_one) = 0;
   /// Called when the gradient of a leaf is cleared.
   virtual void on_clear(Leaf& leaf) = 0;
-  /// Number of the recording; positive.
+  /// Returns the number of the recording; positive.
   virtual int64_t number() const = 0;
 
-  /// The observer of this thread; null outside of a captured step.
+  /// Returns the observer of this thread; null outside of a captured step.
   static StepObserver* current() { return detail::context.step_observer; }
-  /// Number of the observer of this thread; 0 for none.
+  /// Returns the number of the observer of this thread; 0 for none.
   static int64_t current_number() { return current() != nullptr ? current()->number() : 0; }
 
  protected:

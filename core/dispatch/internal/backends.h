@@ -19,7 +19,7 @@ void register_kernels();
 std::string describe();
 /// Null if no device can be used.
 Allocator* allocator();
-/// The reason why device cuda:index is unavailable; empty if it is available.
+/// Returns the reason why device cuda:index is unavailable; empty if it is available.
 std::string why_unavailable(int index);
 
 }  // namespace tapegrad::backends::cuda

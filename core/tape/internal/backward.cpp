@@ -256,7 +256,7 @@ void Variable::backward(const Variable& seed, BackwardOptions options) const {
   BackwardPass pass(options);
   pass.add_root(*this, seed);
   pass.run();
-  if (!is_recomputing()) pass.add_to_leaves();  // a checkpoint has added them as it ran at first
+  if (!is_recomputing()) pass.add_to_leaves();  // a checkpoint added these in its first run
 }
 
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,

@@ -77,7 +77,7 @@ class BackwardPass {
 
   /// For rules of nodes: adds a gradient of one input. Empty means zero.
   void send(const Edge& edge, Variable&& gradient);
-  /// Whether a gradient sent to the edge has an effect.
+  /// Returns whether a gradient sent to the edge has an effect.
   bool wants(const Edge& edge) const { return captures_.empty() || needed_.contains(&*edge.node); }
 
  private:
@@ -97,7 +97,7 @@ class BackwardPass {
     Leaf* leaf;
     Variable sum;
   };
-  /// The index of a leaf in leaves_, or leaves_.size().
+  /// Returns the index of a leaf in leaves_, or leaves_.size().
   size_t find(Leaf& leaf) const;
   void append(Leaf& leaf, Variable&& sum);
 

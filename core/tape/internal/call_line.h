@@ -49,8 +49,8 @@ class ErrorLine {
   detail::Set<&detail::Context::error_line> line_;
 };
 
-/// Whether a running node is a composed op rather than a rule. The node of a CallLine has no
-/// number, like a leaf, and leaves never run.
+/// Returns whether a running node is a composed op rather than a rule. The node of a CallLine has
+/// no number, like a leaf, and leaves never run.
 inline bool is_call_line(const Node& running) { return running.is_leaf(); }
 
 }  // namespace tapegrad
