@@ -43,29 +43,22 @@ struct ActivationOp {
   void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
 };
 
-/// Computes a gradient by a kernel, for rules that are not being recorded. Overwrites dy if nothing
-/// else owns it.
+/// A gradient by its kernel, over dy if nobody else can see it.
 template <typename Kernel, typename... Attributes>
-Variable fused(const Kernel& kernel, const Variable& dy, const Variable& saved,
-               Attributes... attributes) {
-  Tensor dx = dy.is_sole_owner() ? dy.value() : saved.value().empty_like(saved.shape());
-  kernel(dy.value(), saved.value(), attributes..., dx);
-  return Variable(std::move(dx));
+Tensor by_kernel(const Kernel& kernel, const Tensor& dy, const SavedValue& saved,
+                 Attributes... attributes) {
+  Tensor dx = result_over(dy);
+  kernel(dy, saved.value(), attributes..., dx);
+  return dx;
 }
 
 }  // namespace
 
-Tensor to_overwrite(const Variable& dy) {
-  return dy.is_sole_owner() ? dy.value() : dy.value().clone();
-}
-
 Variable relu_gradient(const Variable& dy, const Variable& y) {
-  if (!is_recording()) return fused(kernels::relu_backward, dy, y);
   return piecewise(dy, y, {0.0, kInf, 0.0, 1.0, 1.0});
 }
 
 Variable gelu_tanh_gradient(const Variable& dy, const Variable& x) {
-  if (!is_recording()) return fused(kernels::gelu_tanh_backward, dy, x);
   constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
   const Variable t = tanh((x + x * square(x) * kCubic) * kScale);
   const Variable slope = (square(x) * (3 * kCubic) + 1) * kScale;
@@ -81,8 +74,10 @@ struct Sigmoid : ActivationOp<kernels::sigmoid> {
 
   Variable backward(const Variable& dy) const {
     const Variable s = y();
-    if (!is_recording()) return fused(kernels::sigmoid_backward, dy, s);
     return dy * (s * (1 - s));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::sigmoid_backward, dy, y);
   }
 };
 
@@ -92,6 +87,9 @@ struct Relu : ActivationOp<kernels::relu> {
   auto saved() { return std::tie(y); }
 
   Variable backward(const Variable& dy) const { return relu_gradient(dy, y()); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::relu_backward, dy, y);
+  }
 };
 
 struct LeakyRelu {
@@ -123,10 +121,12 @@ struct Elu {
   }
   Variable backward(const Variable& dy) const {
     const Variable in = x();
-    if (!is_recording()) return fused(kernels::elu_backward, dy, in, alpha, scale);
     const Variable curve = exp(clamp(in, {.max = 0.0})) * (alpha * scale);
     return piecewise(dy, in, {0.0, kInf, 0.0, scale, scale}) +
            piecewise(dy, in, {0.0, kInf, 1.0, 0.0, 0.0}) * curve;
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::elu_backward, dy, x, alpha, scale);
   }
 };
 
@@ -138,10 +138,12 @@ struct GeluErf : ActivationOp<kernels::gelu_erf> {
   // dx = dy (Phi(x) + x phi(x))
   Variable backward(const Variable& dy) const {
     const Variable in = x();
-    if (!is_recording()) return fused(kernels::gelu_erf_backward, dy, in);
     constexpr double kDensity = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
     const Variable below = erf(in * (1 / std::numbers::sqrt2)) * 0.5 + 0.5;
     return dy * (below + in * exp(square(in) * -0.5) * kDensity);
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::gelu_erf_backward, dy, x);
   }
 };
 
@@ -151,6 +153,9 @@ struct GeluTanh : ActivationOp<kernels::gelu_tanh> {
   auto saved() { return std::tie(x); }
 
   Variable backward(const Variable& dy) const { return gelu_tanh_gradient(dy, x()); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::gelu_tanh_backward, dy, x);
+  }
 };
 
 struct Silu : ActivationOp<kernels::silu> {
@@ -160,9 +165,11 @@ struct Silu : ActivationOp<kernels::silu> {
 
   Variable backward(const Variable& dy) const {
     const Variable in = x();
-    if (!is_recording()) return fused(kernels::silu_backward, dy, in);
     const Variable s = sigmoid(in);
     return dy * (s * (in * (1 - s) + 1));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::silu_backward, dy, x);
   }
 };
 
@@ -173,9 +180,11 @@ struct Mish : ActivationOp<kernels::mish> {
 
   Variable backward(const Variable& dy) const {
     const Variable in = x();
-    if (!is_recording()) return fused(kernels::mish_backward, dy, in);
     const Variable t = tanh(softplus(in));
     return dy * (t + in * sigmoid(in) * (1 - square(t)));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::mish_backward, dy, x);
   }
 };
 
@@ -192,10 +201,12 @@ struct Softplus {
   }
   Variable backward(const Variable& dy) const {
     const Variable in = x();
-    if (!is_recording()) return fused(kernels::softplus_backward, dy, in, beta, threshold);
     const Variable z = in * beta;
     return piecewise(dy, z, {-kInf, threshold, 0.0, 0.0, 1.0, /*closed=*/true}) +
            piecewise(dy, z, {-kInf, threshold, 1.0, 1.0, 0.0, /*closed=*/true}) * sigmoid(z);
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::softplus_backward, dy, x, beta, threshold);
   }
 };
 
@@ -238,9 +249,11 @@ struct Hardswish : ActivationOp<kernels::hardswish> {
 
   Variable backward(const Variable& dy) const {
     const Variable in = x();
-    if (!is_recording()) return fused(kernels::hardswish_backward, dy, in);
     return piecewise(dy, in, {-3.0, 3.0, 0.0, 0.0, 1.0}) +
            piecewise(dy, in, {-3.0, 3.0, 0.0, 1.0, 0.0}) * (in / 3 + 0.5);
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return by_kernel(kernels::hardswish_backward, dy, x);
   }
 };
 

@@ -42,14 +42,11 @@ Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
-// Parts of ops that are fused with a following activation.
-/// Returns the gradient of relu, computed from its result.
+// For ops with an activation behind.
+/// The gradient of relu from its result, to be differentiated again.
 Variable relu_gradient(const Variable& dy, const Variable& y);
-/// Returns the gradient of gelu(x, Gelu::kTanh).
+/// The gradient of gelu(x, Gelu::kTanh), to be differentiated again.
 Variable gelu_tanh_gradient(const Variable& dy, const Variable& x);
-/// Returns a gradient that a kernel may overwrite: the value itself if nothing else owns it,
-/// otherwise a copy.
-Tensor to_overwrite(const Variable& dy);
 
 namespace kernels {
 

@@ -50,17 +50,15 @@ struct Mul : BinaryOp<kernels::mul> {
 
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
-    if (needs[0]) dx[0] = reduce(0, product(dy, b));
-    if (needs[1]) dx[1] = reduce(1, product(dy, a));
+    if (needs[0]) dx[0] = reduce(0, dy * b());
+    if (needs[1]) dx[1] = reduce(1, dy * a());
     return dx;
   }
-
- private:
-  /// While nothing is recorded, multiplies the saved tensor without making it a Variable first.
-  template <typename Saved>
-  static Variable product(const Variable& dy, const Saved& factor) {
-    if (is_recording()) return dy * factor();
-    return Variable::of_result([&] { return compute(kernels::mul, dy.value(), factor.value()); });
+  std::array<Tensor, 2> kernel_backward(const Tensor& dy, Needs needs) const {
+    std::array<Tensor, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, compute(kernels::mul, dy, b.value()));
+    if (needs[1]) dx[1] = reduce(1, compute(kernels::mul, dy, a.value()));
+    return dx;
   }
 };
 

@@ -72,7 +72,10 @@ struct Conv2d {
     return run(kName, x, weight, bias, /*relu=*/false);
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return is_recording() ? compose(dy, needs) : compute(dy, {}, needs);
+    return compose(dy, needs);
+  }
+  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
+    return compute(dy, {}, needs);
   }
 
  protected:
@@ -93,24 +96,22 @@ struct Conv2d {
     if (needs[2]) dx[2] = sum(dy, {0, 2, 3});
     return dx;
   }
-  /// Computes all gradients by one kernel, which converts the layout of dy once. y is the result of
-  /// a following ReLU, or empty.
-  std::array<Variable, 3> compute(const Variable& dy, const Variable& y, Needs needs) const {
-    const Tensor gradient = (y.defined() ? to_overwrite(dy) : dy.value()).contiguous();
+  /// One kernel brings dy into its layout once for all three. y is the result of a ReLU behind, or
+  /// empty.
+  std::array<Tensor, 3> compute(const Tensor& dy, const Tensor& y, Needs needs) const {
+    const Tensor gradient = (y ? to_overwrite(dy) : dy).contiguous();
     Tensor dx, dw, db, from_x, from_weight;
     if (needs[0]) {
-      from_weight = weight().value().contiguous();
+      from_weight = weight.value().contiguous();
       dx = gradient.empty_like(x_shape);
     }
     if (needs[1]) {
-      from_x = x().value().contiguous();
+      from_x = x.value().contiguous();
       dw = gradient.empty_like(weight_shape);
     }
     if (needs[2]) db = gradient.empty_like({weight_shape[0]});
-    kernels::conv2d_backward(gradient, y.value_or_empty(), from_x, from_weight, options, dx, dw,
-                             db);
-    const auto wrap = [](Tensor& t) { return t ? Variable(std::move(t)) : Variable(); };
-    return {wrap(dx), wrap(dw), wrap(db)};
+    kernels::conv2d_backward(gradient, y, from_x, from_weight, options, dx, dw, db);
+    return {std::move(dx), std::move(dw), std::move(db)};
   }
 
  private:
@@ -144,7 +145,10 @@ struct Conv2dRelu : Conv2d {
     return run(kName, x, weight, bias, /*relu=*/true);
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return is_recording() ? compose(relu_gradient(dy, y()), needs) : compute(dy, y(), needs);
+    return compose(relu_gradient(dy, y()), needs);
+  }
+  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
+    return compute(dy, y.value(), needs);
   }
 };
 

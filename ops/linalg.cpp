@@ -72,9 +72,12 @@ struct Solve {
   }
   // dB = A^-T dX, dA = -dB X^T
   std::array<Variable, 2> backward(const Variable& dx, Needs needs) const {
-    const Variable db = is_recording() ? solve(mT(a()), dx)
-                                       : Variable(factors.solve(dx.value(), /*transposed=*/true));
+    const Variable db = solve(mT(a()), dx);
     return {needs[0] ? -matmul(db, mT(x())) : Variable(), db};
+  }
+  std::array<Tensor, 2> kernel_backward(const Tensor& dx, Needs needs) const {
+    const Variable db(factors.solve(dx, /*transposed=*/true));
+    return {needs[0] ? (-matmul(db, mT(x()))).value() : Tensor(), db.value()};
   }
 };
 

@@ -55,7 +55,10 @@ struct Linear {
     return run(x, weight, bias, /*relu=*/false);
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return is_recording() ? compose(dy, x, needs) : compute(dy.value(), x, needs);
+    return compose(dy, x, needs);
+  }
+  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
+    return compute(dy, x, needs);
   }
 
  protected:
@@ -82,8 +85,8 @@ struct Linear {
     if (needs[2]) dx[2] = sum_to(dy, {dy.size(-1)});
     return dx;
   }
-  /// Computes all gradients by one kernel, which takes `other` as a further tensor.
-  std::array<Variable, 3> compute(
+  /// By one kernel, which goes by one more tensor.
+  std::array<Tensor, 3> compute(
       const Tensor& dy, const SavedValue& x, Needs needs, const Tensor& other = {},
       const kernels::LinearBackward& kernel = kernels::linear_backward) const {
     const Tensor rows = as_matrix(dy);
@@ -97,8 +100,7 @@ struct Linear {
     if (needs[2]) db = rows.empty_like({rows.shape()[1]});
     kernel(rows, other, from_x, from_weight, dx, dw, db);
     if (dx) dx = dx.with_layout({shape, contiguous_strides(shape), 0});
-    const auto wrap = [](Tensor& t) { return t ? Variable(std::move(t)) : Variable(); };
-    return {wrap(dx), wrap(dw), wrap(db)};
+    return {std::move(dx), std::move(dw), std::move(db)};
   }
 
   static void check(std::string_view op, const Tensor& x, const Tensor& weight,
@@ -129,8 +131,10 @@ struct LinearRelu : Linear {
     return run(x, weight, bias, /*relu=*/true);
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return is_recording() ? compose(relu_gradient(dy, y()), x, needs)
-                          : compute(to_overwrite(dy), x, needs, as_matrix(y.value()));
+    return compose(relu_gradient(dy, y()), x, needs);
+  }
+  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
+    return compute(to_overwrite(dy), x, needs, as_matrix(y.value()));
   }
 };
 
@@ -213,14 +217,18 @@ struct LinearJoined : Linear {
 
  private:
   std::array<Variable, 3> to_inputs(const Variable& dz, Needs needs) const {
+    const auto wrap = [](const std::array<Tensor, 3>& dx) {
+      return std::array{as_gradient(Tensor(dx[0])), as_gradient(Tensor(dx[1])),
+                        as_gradient(Tensor(dx[2]))};
+    };
     if constexpr (kFront == Activation::kNone) {
-      return is_recording() ? compose(dz, x, needs) : compute(dz.value(), x, needs);
+      return is_recording() ? compose(dz, x, needs) : wrap(compute(dz.value(), x, needs));
     } else if (!is_recording()) {
       constexpr bool kRelu = kFront == Activation::kRelu;
       const Tensor none;
       const Tensor other = !needs[0] ? none : kRelu ? mask.value() : as_matrix(before.value());
-      return compute(dz.value(), h, needs, other,
-                     kRelu ? kernels::relu_linear_backward : kernels::gelu_linear_backward);
+      return wrap(compute(dz.value(), h, needs, other,
+                          kRelu ? kernels::relu_linear_backward : kernels::gelu_linear_backward));
     }
     auto dx = compose(
         dz, [&] { return activate<kFront>(before()); }, needs);

@@ -184,17 +184,15 @@ struct CrossEntropy {
   }
 
   // With q the smoothed, weighted target distribution and Q its sum: dx = dy (Q softmax(x) - q).
-  Variable backward(const Variable& dy) const {
-    const Variable x = this->x();
-    if (is_recording()) return composed(x, dy);
+  Tensor kernel_backward(const Tensor& dy) const {
     const Tensor rows = classes_last(x.value());
     Tensor dx = rows.empty_like(rows.shape());
-    kernels::cross_entropy_backward(rows, target, weight, spec, statistics, dy.value().contiguous(),
-                                    scale, dx);
-    return Variable(classes_back(dx));
+    kernels::cross_entropy_backward(rows, target, weight, spec, statistics, dy.contiguous(), scale,
+                                    dx);
+    return classes_back(dx);
   }
-
-  Variable composed(const Variable& x, const Variable& dy) const {
+  Variable backward(const Variable& dy) const {
+    const Variable x = this->x();
     const int dim = class_dim(x.shape());
     Variable q, ignored;
     {

@@ -100,31 +100,7 @@ struct BatchNorm {
     return y;
   }
 
-  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return is_recording() ? by_formula(dy, needs) : by_kernel(dy, needs);
-  }
-
- private:
-  std::array<Variable, 3> by_kernel(const Variable& dy, Needs needs) const {
-    const Shape shape = channels(dy.shape());
-    const Tensor none, x = needs[0] || needs[1] ? as(this->x().value(), shape) : none;
-    const Tensor weight = this->weight ? wide(this->weight().value()) : none;
-    Tensor dx, rows, dweight, dbias;
-    if (needs[0]) {
-      dx = dy.value().empty_like(dy.shape());
-      rows = as(dx, shape);
-    }
-    if (needs[1]) dweight = mean.empty_like(mean.shape());
-    if (needs[2]) dbias = mean.empty_like(mean.shape());
-    kernels::batch_norm_backward(x ? x : as(dy.value(), shape), as(dy.value(), shape), mean, invstd,
-                                 weight, training, rows, dweight, dbias);
-    const auto wrap = [](const Tensor& t, DType dtype) {
-      return t ? Variable(t.to(dtype)) : Variable();
-    };
-    return {wrap(dx, dy.dtype()), wrap(dweight, parameters), wrap(dbias, parameters)};
-  }
-
-  std::array<Variable, 3> by_formula(const Variable& dy16, Needs needs) const {
+  std::array<Variable, 3> backward(const Variable& dy16, Needs needs) const {
     const DType wide = mean.dtype();
     const Variable dy = dy16.to(wide);
     Dims dims{0};
@@ -149,6 +125,24 @@ struct BatchNorm {
     const Variable g = weight ? dy * reshape(weight().to(wide), per_channel) : dy;
     gradients[0] = (training ? dx_by_formula(x_hat, invstd, g, dims) : g * invstd).to(dy16.dtype());
     return gradients;
+  }
+
+  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
+    const Shape shape = channels(dy.shape());
+    const Tensor none, x = needs[0] || needs[1] ? as(this->x.value(), shape) : none;
+    const Tensor weight = this->weight ? wide(this->weight.value()) : none;
+    Tensor dx, rows, dweight, dbias;
+    if (needs[0]) {
+      dx = dy.empty_like(dy.shape());
+      rows = as(dx, shape);
+    }
+    if (needs[1]) dweight = mean.empty_like(mean.shape());
+    if (needs[2]) dbias = mean.empty_like(mean.shape());
+    kernels::batch_norm_backward(x ? x : as(dy, shape), as(dy, shape), mean, invstd, weight,
+                                 training, rows, dweight, dbias);
+    if (dweight) dweight = dweight.to(parameters);
+    if (dbias) dbias = dbias.to(parameters);
+    return {std::move(dx), std::move(dweight), std::move(dbias)};
   }
 };
 
@@ -195,29 +189,7 @@ struct LayerNorm {
     return y;
   }
 
-  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return is_recording() ? by_formula(dy, needs) : by_kernel(dy, needs);
-  }
-
- private:
-  std::array<Variable, 3> by_kernel(const Variable& dy, Needs needs) const {
-    const Shape shape = rows(dy.shape());
-    const Tensor none, weight = this->weight ? this->weight().value().contiguous() : none;
-    const Tensor dys = as(dy.value(), shape);
-    const Tensor x = needs[0] || needs[1] ? as(this->x().value(), shape) : dys;
-    Tensor dx, out, dweight, dbias;
-    if (needs[0]) {
-      dx = dy.value().empty_like(dy.shape());
-      out = as(dx, shape);
-    }
-    if (needs[1]) dweight = dy.value().empty_like(normalized);
-    if (needs[2]) dbias = dy.value().empty_like(normalized);
-    kernels::layer_norm_backward(x, dys, mean, invstd, weight, out, dweight, dbias);
-    const auto wrap = [](const Tensor& t) { return t ? Variable(t) : Variable(); };
-    return {wrap(dx), wrap(dweight), wrap(dbias)};
-  }
-
-  std::array<Variable, 3> by_formula(const Variable& dy16, Needs needs) const {
+  std::array<Variable, 3> backward(const Variable& dy16, Needs needs) const {
     const DType dtype = dy16.dtype(), wide = statistics_dtype(dtype);
     const Variable dy = dy16.to(wide);
     std::array<Variable, 3> gradients;
@@ -234,6 +206,22 @@ struct LayerNorm {
       gradients[0] =
           dx_by_formula(x_hat, invstd, weight ? dy * weight().to(wide) : dy, dims).to(dtype);
     return gradients;
+  }
+
+  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
+    const Shape shape = rows(dy.shape());
+    const Tensor none, weight = this->weight ? this->weight.value().contiguous() : none;
+    const Tensor dys = as(dy, shape);
+    const Tensor x = needs[0] || needs[1] ? as(this->x.value(), shape) : dys;
+    Tensor dx, out, dweight, dbias;
+    if (needs[0]) {
+      dx = dy.empty_like(dy.shape());
+      out = as(dx, shape);
+    }
+    if (needs[1]) dweight = dy.empty_like(normalized);
+    if (needs[2]) dbias = dy.empty_like(normalized);
+    kernels::layer_norm_backward(x, dys, mean, invstd, weight, out, dweight, dbias);
+    return {std::move(dx), std::move(dweight), std::move(dbias)};
   }
 };
 

@@ -45,10 +45,12 @@ struct Softmax {
   // dx = y * (dy - sum(y * dy)), with the sum along dim.
   Variable backward(const Variable& dy) const {
     const Variable y = this->y();
-    if (is_recording()) return y * (dy - sum(y * dy, {dim}, /*keepdim=*/true));
-    return Variable(run_along(y.value(), dim, [&](Tensor& dx) {
-      kernels::softmax_backward(around(y.value(), dim), around(dy.value(), dim), dx);
-    }));
+    return y * (dy - sum(y * dy, {dim}, /*keepdim=*/true));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return run_along(y.value(), dim, [&](Tensor& dx) {
+      kernels::softmax_backward(around(y.value(), dim), around(dy, dim), dx);
+    });
   }
 };
 
@@ -65,11 +67,12 @@ struct LogSoftmax {
   }
   // dx = dy - exp(y) * sum(dy), with the sum along dim.
   Variable backward(const Variable& dy) const {
-    const Variable y = this->y();
-    if (is_recording()) return dy - exp(y) * sum(dy, {dim}, /*keepdim=*/true);
-    return Variable(run_along(y.value(), dim, [&](Tensor& dx) {
-      kernels::log_softmax_backward(around(y.value(), dim), around(dy.value(), dim), dx);
-    }));
+    return dy - exp(y()) * sum(dy, {dim}, /*keepdim=*/true);
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    return run_along(y.value(), dim, [&](Tensor& dx) {
+      kernels::log_softmax_backward(around(y.value(), dim), around(dy, dim), dx);
+    });
   }
 };
 

@@ -146,12 +146,11 @@ struct Tanh : UnaryOp<kernels::tanh> {
   static constexpr std::string_view kName = "tanh";
   SavedOutput<> y{};
   auto saved() { return std::tie(y); }
-  Variable backward(const Variable& dy) const {
-    const Variable out = y();
-    if (is_recording()) return dy * (1 - square(out));
-    Tensor dx = out.value().empty_like(out.shape());
-    kernels::tanh_backward(dy.value(), out.value(), dx);
-    return Variable(std::move(dx));
+  Variable backward(const Variable& dy) const { return dy * (1 - square(y())); }
+  Tensor kernel_backward(const Tensor& dy) const {
+    Tensor dx = result_over(dy);
+    kernels::tanh_backward(dy, y.value(), dx);
+    return dx;
   }
 };
 

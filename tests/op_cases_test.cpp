@@ -254,6 +254,42 @@ void test_operands(const Case& c) {
     EXPECT_TRUE(!operands[i] || same_bits(operands[i], before[i])) << "input " << i;
 }
 
+/// Whether an op that led to one of ys has a rule by kernels beside that by ops.
+bool has_two_rules(const Variables& ys) {
+  std::vector<const Node*> nodes;
+  const auto visit = [&](const Edge& edge) {
+    if (edge && std::ranges::find(nodes, edge.node.get()) == nodes.end())
+      nodes.push_back(edge.node.get());
+  };
+  for (const Variable& y : ys) visit(y.edge());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i]->has_kernel_backward()) return true;
+    for (const Edge& edge : nodes[i]->edges()) visit(edge);
+  }
+  return false;
+}
+
+/// The rule that runs when the pass is recorded gives what the one by kernels gives.
+void test_rules(const Case& c) {
+  if (c.traits().max_order < 2) return;  // recorded, the pass is an error
+  const auto& dtypes = c.row().dtypes;
+  for (DType dtype : {f32, f64}) {
+    if (std::ranges::find(dtypes, dtype) == dtypes.end()) continue;
+    SCOPED_TRACE(name(dtype));
+    const std::vector<Tensor> operands = c.operands(dtype);
+    if (!has_two_rules(c.call(leaves(c, operands)))) return;
+    const Results kernels = run(c, operands), ops = run(c, operands, /*create_graph=*/true);
+    ASSERT_EQ(kernels.gradients.size(), ops.gradients.size());
+    double scale = 1e-6;
+    for (const Tensor& dx : ops.gradients) scale = std::max(scale, largest(to_array(dx)));
+    const double allowed = std::max(64.0, c.row().tolerance) * epsilon(dtype);
+    for (size_t k = 0; k < ops.gradients.size(); ++k)
+      EXPECT_EQ(
+          mismatch(to_array(kernels.gradients[k]), to_array(ops.gradients[k]), allowed, scale), "")
+          << "gradient " << k;
+  }
+}
+
 void test_autocast(const Case& c) {
   for (DType dtype : {f32, bf16}) {
     const auto& dtypes = c.row().dtypes;
@@ -304,6 +340,7 @@ void register_case(const char* family, const OpCase& row, int number) {
       {"empties", test_empties},
       {"operands", test_operands},
       {"autocast", test_autocast},
+      {"rules", test_rules},
       {"implementations", test_implementations}};
   if (info && info->traits.inplace) questions.push_back({"target", test_layouts_of_target});
   if (number == 0 && std::ranges::find(kToThirdOrder, row.op) != std::end(kToThirdOrder))

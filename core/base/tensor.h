@@ -55,6 +55,11 @@ class Tensor {
     return *storage_;
   }
   bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
+  /// Whether this is the only handle to the storage, and the whole of it.
+  bool is_sole_owner() const {
+    return storage_->has_one_owner() && contiguous_ &&
+           size_t(numel_ * size_of(dtype_)) == storage_->bytes();
+  }
 
   /// Returns a pointer to the first element. T must match the dtype, which kernels know from the
   /// dispatch table.

@@ -23,7 +23,9 @@ namespace tapegrad {
 class BackwardPass;
 class Node;
 class SavedVisitor;
+class Tensor;
 class Variable;
+struct Epilogue;  // ops/epilogue.h
 
 /// The source location of the user's call. Ops take it as a defaulted last argument.
 using Where = std::source_location;
@@ -67,6 +69,15 @@ class Node : public Counted, public Pooled {
   virtual void free_saved() = 0;  // releases saved tensors; run() then throws AutogradError
   virtual void visit_saved(SavedVisitor&) const {}
   virtual bool is_freed() const { return false; }
+  /// Whether the op has a second rule, in Tensors (core/tape/op.h).
+  virtual bool has_kernel_backward() const { return false; }
+
+  /// Makes an elementwise function of this node's only result part of the node, so that its result
+  /// is now y: see ops/epilogue.h. False, with nothing changed, if the op has no rule for the
+  /// function, or if anyone but one Variable knows of this node.
+  bool absorb(const Epilogue& epilogue, const Tensor& y) {
+    return has_one_owner() && !hooks_ && take_epilogue(epilogue, y);
+  }
 
   /// The type of an output. A gradient of another type is an AutogradError on its way here.
   const ValueType& output_type(uint32_t output) const { return output_types_[output]; }
@@ -103,6 +114,8 @@ class Node : public Counted, public Pooled {
   const ValueType* output_types_ = nullptr;  // of the class that is derived, one an output
 
  private:
+  virtual bool take_epilogue(const Epilogue&, const Tensor&) { return false; }
+
   friend class BackwardPass;
   friend class Leaf;
   struct Hooks;

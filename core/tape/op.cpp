@@ -38,6 +38,9 @@ Variable SavedValue::restore(const Edge& history) const {
   return restored;
 }
 
+Tensor to_overwrite(const Tensor& dy) { return dy.is_sole_owner() ? dy : dy.clone(); }
+Tensor result_over(const Tensor& dy) { return dy.is_sole_owner() ? dy : dy.empty_like(); }
+
 void require_first_order() {
   if (is_recording())
     fail<AutogradError>(running_node()->name(),

@@ -30,6 +30,13 @@
 // one more output, saved as SavedOutput<k>, if the gradient is to be differentiated again. A large
 // one, a Tensor, is named by saved() too: reports on memory then count it.
 //
+// Beside backward an op may have kernel_backward: the same gradient by kernels, in Tensors. It runs
+// where the pass is not recorded, backward where it is:
+//
+//   Tensor kernel_backward(const Tensor& dy) const;   // or std::span<const Tensor>, and Needs
+//
+// It may write over dy where dy.is_sole_owner(). An empty Tensor means zero.
+//
 // An op that writes its result over its first input has write() in place of forward, or besides,
 // and is run by apply_in_place(). Errors of arguments, devices and kernels are thrown before it
 // writes; any other error counts as a write. An op that hands out an input, or a part of it,
@@ -141,6 +148,14 @@ class SavedInput : public SavedValue {
   Variable operator()() const { return restore(running_node()->edges()[I]); }
 };
 
+/// The result of a node that an Epilogue became part of, kept by take_epilogue().
+class SavedResult : public SavedValue {
+ public:
+  SavedResult() {}
+
+  Variable operator()() const;
+};
+
 /// Saves output K. Storing its history would make a cycle; the running node replaces it.
 template <int K = 0>
 class SavedOutput : public SavedValue {
@@ -186,6 +201,18 @@ concept HasBackward = requires(const Op op, Gradient dy, Needs needs) {
 }
 || requires(const Op op, Gradient dy) { op.backward(dy); };
 
+template <typename Op, typename Gradient>
+concept HasKernelBackward = requires(const Op op, Gradient dy, Needs needs) {
+  op.kernel_backward(dy, needs);
+}
+|| requires(const Op op, Gradient dy) { op.kernel_backward(dy); };
+
+/// For kernel_backward: dy itself if nobody else can see it, else a copy; a kernel may write over
+/// it.
+Tensor to_overwrite(const Tensor& dy);
+/// Memory for a result of dy's shape and type: that of dy if nobody else can see it, else new.
+Tensor result_over(const Tensor& dy);
+
 /// For rules of nodes: adds a gradient of one input. Empty means zero.
 void send(BackwardPass& pass, const Edge& edge, Variable&& gradient);
 
@@ -202,6 +229,8 @@ inline void show(const Tensor& kept, SavedVisitor& visitor) {
 /// For a catch block of an op: throws the error on with its place; bad_alloc as OutOfMemory and
 /// length_error as ArgumentError, so that `catch (const Error&)` catches all that an op throws.
 [[noreturn, gnu::cold]] void rethrow(std::string_view op, Where where);
+inline Variable as_gradient(Variable&& dx) { return std::move(dx); }
+inline Variable as_gradient(Tensor&& dx) { return dx ? Variable(std::move(dx)) : Variable(); }
 }  // namespace detail
 
 /// A recorded op. Edges and Slots are arrays, or vectors for ops over lists.
@@ -222,7 +251,12 @@ class OpNode final : public Node {
     number_after(edges_);
   }
 
-  std::string_view name() const override { return Op::kName; }
+  std::string_view name() const override {
+    if constexpr (requires { op_->name(); })
+      return op_ ? op_->name() : Op::kName;
+    else
+      return Op::kName;
+  }
   std::span<const Edge> edges() const override { return edges_; }
   std::span<Variable> gradients() override { return slots_; }
   void free_saved() override { op_.reset(); }
@@ -249,31 +283,51 @@ class OpNode final : public Node {
     type.device = device;
   }
 
+  bool has_kernel_backward() const override { return HasKernelBackward<Op, Values>; }
+
   void run(BackwardPass& pass) override {
     if (!op_) [[unlikely]]
       detail::fail_freed();
     Slots incoming = std::move(slots_);
-    if constexpr (!kOneOutput) slots_.resize(incoming.size());
-    auto outgoing = backward(incoming, pass);
-    incoming = {};  // lets a sole owner of dy accumulate into dy in place
-    if constexpr (std::same_as<decltype(outgoing), Variable>) {
-      for (size_t i = 1; i < edges_.size(); ++i)
-        if (edges_[i]) [[unlikely]]
-          detail::fail_gradient_count(1, edges_.size());
-      send(pass, edges_[0], std::move(outgoing));
-    } else {
-      if (outgoing.size() != edges_.size()) [[unlikely]]
-        detail::fail_gradient_count(outgoing.size(), edges_.size());
-      for (size_t i = 0; i < edges_.size(); ++i) send(pass, edges_[i], std::move(outgoing[i]));
-    }
+    if constexpr (!kOne) slots_.resize(incoming.size());
+    if constexpr (HasKernelBackward<Op, Values>)
+      if (!is_recording()) return send_all(pass, incoming, kernel_backward(incoming, pass));
+    send_all(pass, incoming, backward(incoming, pass));
   }
 
  private:
+  static constexpr bool kOne = std::same_as<Slots, std::array<Variable, 1>>;
+  using Gradient = std::conditional_t<kOne, const Variable&, std::span<const Variable>>;
+  using Values = std::conditional_t<kOne, const Tensor&, std::span<const Tensor>>;
+
+  bool take_epilogue([[maybe_unused]] const Epilogue& epilogue,
+                     [[maybe_unused]] const Tensor& y) override {
+    if constexpr (requires { op_->take_epilogue(epilogue, y); })
+      return op_ && op_->take_epilogue(epilogue, y);
+    else
+      return false;
+  }
+
+  template <typename Gradients>
+  void send_all(BackwardPass& pass, Slots& incoming, Gradients&& outgoing) {
+    incoming = {};  // a sole owner of dy may then add to it in place
+    if constexpr (std::same_as<Gradients, Variable> || std::same_as<Gradients, Tensor>) {
+      for (size_t i = 1; i < edges_.size(); ++i)
+        if (edges_[i]) [[unlikely]]
+          detail::fail_gradient_count(1, edges_.size());
+      send(pass, edges_[0], detail::as_gradient(std::move(outgoing)));
+    } else {
+      if (outgoing.size() != edges_.size()) [[unlikely]]
+        detail::fail_gradient_count(outgoing.size(), edges_.size());
+      for (size_t i = 0; i < edges_.size(); ++i)
+        send(pass, edges_[i], detail::as_gradient(std::move(outgoing[i])));
+    }
+  }
+
   auto backward(const Slots& incoming, const BackwardPass& pass) const {
-    using Gradient = std::conditional_t<kOneOutput, const Variable&, std::span<const Variable>>;
     static_assert(HasBackward<Op, Gradient>,
                   "this op has no backward(); write one, or do not record it");
-    auto call = [&](Gradient dy) {
+    const auto call = [&](Gradient dy) {
       if constexpr (requires { op_->backward(dy, Needs(edges_)); })
         return op_->backward(dy, Needs(edges_, &pass));
       else
@@ -283,6 +337,24 @@ class OpNode final : public Node {
       return call(incoming[0]);
     else
       return call(incoming);
+  }
+
+  auto kernel_backward(const Slots& incoming, const BackwardPass& pass) const {
+    const auto call = [&](Values dy) {
+      if constexpr (requires { op_->kernel_backward(dy, Needs(edges_)); })
+        return op_->kernel_backward(dy, Needs(edges_, &pass));
+      else
+        return op_->kernel_backward(dy);
+    };
+    if constexpr (kOne) {
+      // A second owner of the storage where another handle can see it.
+      const Tensor held = incoming[0].has_one_handle() ? Tensor() : incoming[0].value();
+      return call(incoming[0].value());
+    } else {
+      std::vector<Tensor> values;
+      for (const Variable& dy : incoming) values.push_back(dy.value_or_empty());
+      return call(values);
+    }
   }
 
   Edges edges_;
@@ -306,6 +378,13 @@ template <typename Op, std::same_as<Variable>... Inputs>
 auto apply(Op op, Where where, const Inputs&... inputs);
 template <typename Op>
 auto apply(Op op, Where where, std::span<const Variable> inputs);
+
+/// apply() for an elementwise op with write(), whose operand the caller gives away: the result is
+/// written over the operand if nobody else can see it and no rule needs it. An op with a member
+/// `static constexpr Epilogue kEpilogue` then becomes part of the node that made the operand, if
+/// that takes it (Node::absorb).
+template <typename Op>
+Variable apply_over(Op op, Where where, Variable&& x);
 
 /// Runs `op.write(inputs..., y)` with y = target, the first input; write() reads y and overwrites
 /// it. The target keeps its shape and gets a new history, and its storage counts a write. Throws

@@ -65,6 +65,15 @@ void keep_inputs(Op& op, const Inputs& inputs, Needs needs) {
   });
 }
 
+template <typename Op>
+bool saves_input(Op& op) {
+  bool found = false;
+  for_each_saved(op, [&](auto& saved) {
+    found |= requires { saved.kInput; };
+  });
+  return found;
+}
+
 template <typename Op, typename Values>
 void keep_outputs(Op& op, const Values& outputs) {
   for_each_saved(op, [&](auto& saved) {
@@ -202,6 +211,9 @@ template <int K>
 Variable SavedOutput<K>::operator()() const {
   return restore({Ref<Node>::share(const_cast<Node*>(running_node())), uint32_t(K)});
 }
+inline Variable SavedResult::operator()() const {
+  return restore({Ref<Node>::share(const_cast<Node*>(running_node())), 0});
+}
 
 template <typename Op, std::same_as<Variable>... Inputs>
 auto apply(Op op, Where where, const Inputs&... inputs) {
@@ -226,6 +238,35 @@ auto apply(Op op, Where where, std::span<const Variable> inputs) {
                           detail::run_forward([&] { return op.forward(inputs); }));
   } catch (...) {
     detail::rethrow(Op::kName, where);
+  }
+}
+
+template <typename Op>
+Variable apply_over(Op op, Where where, Variable&& x) {
+  const bool records = is_recording() && x.requires_grad();
+  if ((records && detail::saves_input(op)) || !x.can_be_overwritten())
+    return apply(std::move(op), where, std::as_const(x));
+  const OpSpan span(Op::kName);
+  try {
+    if (records && detail::context.saved_store != nullptr) [[unlikely]]
+      detail::show_inputs(detail::InputPointers<1>{&x});
+    op.write(x.value(), x.writable());
+    if (!records) {
+      x.set_history({});
+      return std::move(x);
+    }
+    if constexpr (requires { Op::kEpilogue; })
+      if (x.edge().node->absorb(Op::kEpilogue, x.value())) return std::move(x);
+    using Slots = std::array<Variable, 1>;
+    auto* node = new OpNode<Op, std::array<Edge, 1>, Slots>(std::move(op), detail::line_of(where),
+                                                            [&] { return std::array{x.edge()}; });
+    Edge history{Ref<Node>::adopt(node), 0};
+    detail::keep_outputs(node->op(), x.value());
+    x.set_history(std::move(history));
+    return std::move(x);
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
   }
 }
 

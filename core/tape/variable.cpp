@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/internal/step_observer.h"
 #include "core/tape/internal/backward.h"
+#include "core/tape/op.h"
 #include "core/tape/view.h"
 
 namespace tapegrad {
@@ -142,9 +143,15 @@ void Variable::derive_again() const {
   state_->rewrites = owner.state_->rewrites;
 }
 
+bool Variable::can_be_overwritten() const {
+  if (!is_sole_owner() || state_->retained || (edge() && is_leaf()) || detail::context.anomaly)
+    return false;
+  const Storage& storage = value().storage();
+  return !storage.is_wrapped() && storage.is_inference() == is_inference_mode();
+}
+
 bool Variable::is_sole_owner() const {
-  return state_->has_one_owner() && value().storage().has_one_owner() && value().is_contiguous() &&
-         !state_->base && size_t(numel() * size_of(dtype())) == value().storage().bytes();
+  return state_->has_one_owner() && !state_->base && value().is_sole_owner();
 }
 
 }  // namespace tapegrad

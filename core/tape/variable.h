@@ -127,7 +127,11 @@ class Variable {
   void rebase(Edge made, Where where);
   /// Returns whether nothing else can read the value, so that it may be overwritten.
   bool is_sole_owner() const;
-  /// Returns the value for kernels that write in place; the caller bumps the version.
+  bool has_one_handle() const { return state_ && state_->has_one_owner(); }
+  /// Whether an op that is given this variable for good may write its result over the value:
+  /// nobody can tell afterwards.
+  bool can_be_overwritten() const;
+  /// For kernels that write in place; the caller bumps the version.
   Tensor& writable() const {
     value();
     return state_->value;

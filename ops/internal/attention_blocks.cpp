@@ -51,30 +51,29 @@ struct BlockAttention {
     return {y, log_sums};
   }
 
-  std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
-    if (is_recording()) return differentiable_backward(dy[0]);
+  std::vector<Tensor> kernel_backward(std::span<const Tensor> dy, Needs needs) const {
     const auto wanted = [&](int i, const Tensor& x) {
       return needs[i] ? x.empty_like(x.shape()) : Tensor();
     };
     Tensor dq = wanted(0, q.value()), dk = wanted(1, k.value()), dv = wanted(2, v.value());
-    kernels::attention_backward(dy[0].value().contiguous(), q.value(), k.value(), v.value(),
+    kernels::attention_backward(dy[0].contiguous(), q.value(), k.value(), v.value(),
                                 mask ? mask.value() : Tensor(), causal, scale, dropout, y.value(),
                                 log_sums.value(), dq, dk, dv);
-    return {Variable(dq), Variable(dk), Variable(dv), Variable()};
+    return {dq, dk, dv, Tensor()};
   }
 
-  std::vector<Variable> differentiable_backward(const Variable& dy) const {
+  std::vector<Variable> backward(std::span<const Variable> dy) const {
     const AttentionOptions options{
         .attn_mask = mask ? mask() : Variable(), .dropout_p = dropout.p, .is_causal = causal};
     Generator generator;
     generator.set_state(dropout.state);
-    auto products =
-        vjp(
-            [&](const std::vector<Variable>& xs) -> std::vector<Variable> {
-              return {attention_by_ops(xs[0], xs[1], xs[2], options, scale, generator)};
-            },
-            std::vector<Variable>{q(), k(), v()}, std::vector<Variable>{dy}, {.create_graph = true})
-            .products;
+    auto products = vjp(
+                        [&](const std::vector<Variable>& xs) -> std::vector<Variable> {
+                          return {attention_by_ops(xs[0], xs[1], xs[2], options, scale, generator)};
+                        },
+                        std::vector<Variable>{q(), k(), v()}, std::vector<Variable>{dy[0]},
+                        {.create_graph = true})
+                        .products;
     products.emplace_back();
     return products;
   }

@@ -88,6 +88,11 @@ struct BinaryOp {
       return shapes(input, dx.to(dtypes[input]));
     return shapes(input, dx);
   }
+  Tensor reduce(size_t input, Tensor&& dx) const {
+    if (dx.dtype() != dtypes[input]) [[unlikely]]
+      return shapes(input, dx.to(dtypes[input]));
+    return shapes(input, std::move(dx));
+  }
 };
 
 /// A string as a template argument.

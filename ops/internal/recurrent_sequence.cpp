@@ -42,10 +42,8 @@ Tensor at(const Tensor& x, int64_t t) {
   return x.with_layout({shape, contiguous_strides(shape), x.layout().offset + t * x.strides()[0]});
 }
 
-/// A gradient in the form that the cell kernels read.
-Tensor contiguous_or_empty(const Variable& dy) {
-  return dy.value_or_empty() ? dy.value().contiguous() : Tensor();
-}
+/// A gradient as the cells read it.
+Tensor contiguous_or_empty(const Tensor& dy) { return dy ? dy.contiguous() : dy; }
 
 /// The gradient of w_hh: transposed gradients of the products times the state before each step. All
 /// steps except the first are one product.
@@ -127,8 +125,7 @@ struct LstmSequence {
     return {h, c_before.clone(), c, gates};
   }
 
-  std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
-    if (is_recording()) return differentiable_backward(dy);
+  std::vector<Tensor> kernel_backward(std::span<const Tensor> dy, Needs needs) const {
     const Tensor& h = this->h.value();
     const Tensor& c = this->c.value();
     const Tensor& gates = this->gates.value();
@@ -147,16 +144,17 @@ struct LstmSequence {
       dh = first_c.empty_like(first_c.shape());
       kernels::matmul(dgates_now, w, dh);
     }
-    std::vector<Variable> dx(4);
-    if (needs[0]) dx[0] = Variable(dgates);
-    if (needs[1]) dx[1] = Variable(dh);
-    if (needs[2]) dx[2] = Variable(dc);
+    std::vector<Tensor> dx(4);
+    if (needs[0]) dx[0] = dgates;
+    if (needs[1]) dx[1] = dh;
+    if (needs[2]) dx[2] = dc;
     if (needs[3])
-      dx[3] = weight_gradient(Variable(dgates), Variable(h), Variable(h0.value()), backwards);
+      dx[3] =
+          weight_gradient(Variable(dgates), Variable(h), Variable(h0.value()), backwards).value();
     return dx;
   }
 
-  std::vector<Variable> differentiable_backward(std::span<const Variable> dy) const {
+  std::vector<Variable> backward(std::span<const Variable> dy) const {
     const Variable c_last = c0();
     const std::vector<Variable> seeds{dy[0].defined() ? dy[0] : zeros_like(Variable(h.value())),
                                       dy[1].defined() ? dy[1] : zeros_like(c_last)};
@@ -201,8 +199,7 @@ struct GruSequence {
 
   /// r scales the product inside n, so the gradients of the input's contribution and of the product
   /// differ.
-  std::vector<Variable> backward(std::span<const Variable> dy, Needs needs) const {
-    if (is_recording()) return differentiable_backward(dy[0]);
+  std::vector<Tensor> kernel_backward(std::span<const Tensor> dy, Needs needs) const {
     const Tensor& h = this->h.value();
     const Tensor& gates = this->gates.value();
     const Tensor& w = w_hh.value();
@@ -221,19 +218,20 @@ struct GruSequence {
       dh = first_h.empty_like(first_h.shape());
       kernels::matmul(dproduct, w, dh);
     }
-    std::vector<Variable> results(4);
-    if (needs[0]) results[0] = Variable(dx);
-    if (needs[1]) results[1] = Variable(dh) + Variable(direct);
+    std::vector<Tensor> results(4);
+    if (needs[0]) results[0] = dx;
+    if (needs[1]) results[1] = (Variable(dh) + Variable(direct)).value();
     const Variable each(dproducts);
-    if (needs[2]) results[2] = weight_gradient(each, Variable(h), Variable(h0.value()), backwards);
-    if (needs[3]) results[3] = sum(each, {0, 1});
+    if (needs[2])
+      results[2] = weight_gradient(each, Variable(h), Variable(h0.value()), backwards).value();
+    if (needs[3]) results[3] = sum(each, {0, 1}).value();
     return results;
   }
 
-  std::vector<Variable> differentiable_backward(const Variable& dy) const {
+  std::vector<Variable> backward(std::span<const Variable> dy) const {
     std::vector<Variable> inputs{from_input(), h0(), w_hh()};
     if (b_hh) inputs.push_back(b_hh());
-    const std::vector<Variable> seeds{dy.defined() ? dy : zeros_like(Variable(h.value()))};
+    const std::vector<Variable> seeds{dy[0].defined() ? dy[0] : zeros_like(Variable(h.value()))};
     auto results = vjp([&](const std::vector<Variable>& xs) { return gru_by_ops(xs, backwards); },
                        inputs, seeds, {.create_graph = true})
                        .products;

@@ -28,6 +28,11 @@ class Unbroadcast {
       return dx;
     return sum_to(dx, how_[input] == kNumber ? Shape() : (*shapes_)[input]);
   }
+  Tensor operator()(size_t input, Tensor&& dx) const {
+    if (how_[input] == kSame) [[likely]]
+      return std::move(dx);
+    return (*this)(input, Variable(std::move(dx))).value();
+  }
 
  private:
   enum How : uint8_t { kSame, kNumber, kShaped };

@@ -420,6 +420,35 @@ TEST(Tape, AUsersOpWithAListAndSeveralOutputs) {
   EXPECT_EQ(xs[0].grad().item(), 3) << "an empty gradient is zero";
 }
 
+/// y = 2 x, with rules that differ, to tell which ran.
+struct TwoRules {
+  static constexpr std::string_view kName = "two_rules";
+  inline static bool over_dy = false;  // whether nobody else could see dy
+
+  Tensor forward(const Tensor& x) const { return (Variable(x) * 2.0).value(); }
+  Variable backward(const Variable& dy) const { return dy * 2.0; }
+  Tensor kernel_backward(const Tensor& dy) const {
+    over_dy = dy.is_sole_owner();
+    return (Variable(dy) * 3.0).value();
+  }
+};
+
+TEST(Tape, ARuleByKernelsRunsWhereNothingIsRecorded) {
+  const Variable x = leaf({1, 2});
+  const auto y = [&] { return apply(TwoRules{}, Where::current(), x); };
+  EXPECT_TRUE(y().grad_fn()->has_kernel_backward());
+  EXPECT_FALSE(sum(x).grad_fn()->has_kernel_backward());
+  EXPECT_EQ(values(grad(sum(y()), x)), (Values{3, 3}));
+  EXPECT_EQ(values(grad(sum(y()), x, {.create_graph = true})), (Values{2, 2}));
+
+  const std::vector<Variable> xs{x};
+  grad(y() * y(), xs, make({1, 1}));
+  EXPECT_TRUE(TwoRules::over_dy);
+  const Variable seed = make({1, 1});
+  grad(y(), xs, seed);
+  EXPECT_FALSE(TwoRules::over_dy) << "the caller's seed";
+}
+
 TEST(Tape, MemoryIsFlatOverAThousandSteps) {
   const Variable w = make<float>(std::vector<float>(64 * 64, 0.01f), {64, 64}).requires_grad_();
   const Variable x = make<float>(std::vector<float>(32 * 64, 1.0f), {32, 64});
