@@ -110,9 +110,8 @@ Variable TransformerEncoderLayer::add_attended(const Variable& residual, const V
 
 Variable TransformerEncoderLayer::add_fed_forward(const Variable& residual,
                                                   const Variable& x) const {
-  const Variable inner = linear1(x);
   const Variable active =
-      options_.activation == FeedforwardActivation::kRelu ? relu(inner) : gelu(inner);
+      options_.activation == FeedforwardActivation::kRelu ? relu(linear1(x)) : gelu(linear1(x));
   const Variable y = linear2(dropout(active, options_.dropout, is_training()));
   return dropout_add(y, residual, options_.dropout, is_training());
 }

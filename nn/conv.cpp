@@ -69,13 +69,14 @@ std::string conv_options(const Options& o, int64_t in_channels, bool has_bias,
 }
 
 // Calls the op for the number of dimensions of Size.
-constexpr auto kConv = [](auto size, auto&&... arguments) {
+constexpr auto kConv = [](auto size, const Variable& x, const Variable& weight,
+                          const Variable& bias, auto options, Where where) {
   if constexpr (std::same_as<decltype(size), int64_t>)
-    return conv1d(arguments...);
+    return conv1d(x, weight, bias, options, where);
   else if constexpr (std::same_as<decltype(size), Size2d>)
-    return conv2d(arguments...);
+    return conv2d(x, weight, bias, options, {}, where);
   else
-    return conv3d(arguments...);
+    return conv3d(x, weight, bias, options, where);
 };
 constexpr auto kConvTranspose = [](auto size, auto&&... arguments) {
   if constexpr (std::same_as<decltype(size), int64_t>)
@@ -183,9 +184,9 @@ std::string output_size_option(const std::vector<int64_t>& output_size) {
 
 Conv1d::Conv1d(Conv1dOptions options) : Conv(options) {}
 Conv2d::Conv2d(Conv2dOptions options) : Conv(options) {}
-Variable Conv2d::forward_relu(const Variable& x, Where where) const {
+Variable Conv2d::forward(const Variable& x, Epilogue epilogue, Where where) const {
   infer_weight(x);
-  return conv2d_relu(x, weight, bias, op_options(), where);
+  return conv2d(x, weight, bias, op_options(), epilogue, where);
 }
 Conv3d::Conv3d(Conv3dOptions options) : Conv(options) {}
 ConvTranspose1d::ConvTranspose1d(ConvTransposeOptions<int64_t> options) : ConvTranspose(options) {}

@@ -55,8 +55,9 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
   static constexpr std::string_view kName = "Conv2d";
   explicit Conv2d(Conv2dOptions options);
-  /// relu(forward(x)) as one op.
-  Variable forward_relu(const Variable& x, Where where = Where::current()) const;
+  using Conv::forward;
+  /// Returns the epilogue of forward(x), by one kernel.
+  Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
 };
 class Conv3d final : public Conv<Conv3d, Size3d> {
  public:
@@ -134,7 +135,7 @@ class Pool : public Stateless<Self> {
                         numbers(options_.padding));
   }
 
- private:
+ protected:
   Options options_;
 };
 
@@ -147,6 +148,11 @@ struct MaxPool2d final : Pool<MaxPool2d, MaxPool2dOptions> {
   static constexpr std::string_view kName = "MaxPool2d";
   static constexpr auto pool = max_pool2d;
   using Pool::Pool;
+  /// Whether a window, which may have gaps, may lie in the padding alone; its result is -inf.
+  bool has_windows_of_padding() const {
+    const auto& [padding, dilation] = std::tie(options_.padding, options_.dilation);
+    return (padding.height > 0 && dilation.height > 1) || (padding.width > 0 && dilation.width > 1);
+  }
 };
 struct MaxPool3d final : Pool<MaxPool3d, MaxPool3dOptions> {
   static constexpr std::string_view kName = "MaxPool3d";

@@ -18,8 +18,8 @@ namespace detail {
 template <typename... Kept>
 struct Arguments {
   template <auto function, typename... Xs>
-  Variable call(Where where, const Xs&... xs) const {
-    return function(xs..., where);
+  Variable call(Where where, Xs&&... xs) const {
+    return function(std::forward<Xs>(xs)..., where);
   }
 };
 template <typename First, typename... Rest>
@@ -31,8 +31,8 @@ struct Arguments<First, Rest...> {
       : first(std::move(first)), rest(std::move(rest)...) {}
   /// Calls function(xs..., kept..., where).
   template <auto function, typename... Xs>
-  Variable call(Where where, const Xs&... xs) const {
-    return rest.template call<function>(where, xs..., first);
+  Variable call(Where where, Xs&&... xs) const {
+    return rest.template call<function>(where, std::forward<Xs>(xs)..., first);
   }
 };
 
@@ -43,8 +43,8 @@ template <typename Self, auto function, typename... Kept>
 class Function : public Stateless<Self> {
  public:
   explicit Function(Kept... kept) : kept_(std::move(kept)...) {}
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return kept_.template call<function>(where, x);
+  Variable forward(Variable x, Where where = Where::current()) const {
+    return kept_.template call<function>(where, std::move(x));
   }
 
  protected:

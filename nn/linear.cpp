@@ -13,23 +13,11 @@ Linear::Linear(LinearOptions options) : Model(options.bias), out_features_(optio
   allocate({options.out_features, options.in_features});
 }
 
-void Linear::infer(const Variable& x) const {
+Variable Linear::forward(const Variable& x, Where where) const { return forward(x, {}, where); }
+
+Variable Linear::forward(const Variable& x, Epilogue epilogue, Where where) const {
   infer_once([&] { allocate({out_features_, x.size(-1)}); });
-}
-
-Variable Linear::forward(const Variable& x, Where where) const {
-  infer(x);
-  return linear(x, weight, bias, where);
-}
-
-Variable Linear::forward_relu(const Variable& x, Where where) const {
-  infer(x);
-  return linear_relu(x, weight, bias, where);
-}
-
-Activated Linear::forward_joined(const Activated& x, Activation behind, Where where) const {
-  infer(x.y);
-  return linear_joined(x, weight, bias, behind, where);
+  return linear(x, weight, bias, epilogue, where);
 }
 
 std::string Linear::options() const {

@@ -2,11 +2,7 @@
 #pragma once
 
 #include "nn/weighted.h"
-
-namespace tapegrad {
-struct Activated;  // ops/linear.h
-enum class Activation;
-}  // namespace tapegrad
+#include "ops/epilogue.h"
 
 namespace tapegrad::nn {
 
@@ -23,16 +19,11 @@ class Linear final : public Model<Linear, Weighted> {
   explicit Linear(LinearOptions options);
 
   Variable forward(const Variable& x, Where where = Where::current()) const;
-  /// relu(forward(x)) as one op.
-  Variable forward_relu(const Variable& x, Where where = Where::current()) const;
-  /// With an activation in front, behind or both: linear_joined().
-  Activated forward_joined(const Activated& x, Activation behind,
-                           Where where = Where::current()) const;
+  /// Returns the epilogue of forward(x), by one kernel.
+  Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
   std::string options() const override;
 
  private:
-  void infer(const Variable& x) const;
-
   int64_t out_features_;
 };
 

@@ -105,7 +105,7 @@ class Module {
   virtual std::string options() const { return {}; }
   /// Calls forward of a module that takes one Variable and returns one. Throws ArgumentError for
   /// other modules.
-  virtual Variable call(const Variable& x, Where where) = 0;
+  virtual Variable call(Variable x, Where where) = 0;
   /// Returns another handle to this module.
   virtual std::unique_ptr<Module> copy() const = 0;
   /// Whether the sizes of the module's own parameters are known.
@@ -288,6 +288,13 @@ class Model : public Base {
   auto operator()(const X& x, Where where = Where::current()) {
     return run(self(), where, x);
   }
+  /// Of an operand that the caller gives away: an activation may then write over it.
+  auto operator()(Variable&& x, Where where = Where::current()) {
+    return run(self(), where, std::move(x));
+  }
+  auto operator()(Variable&& x, Where where = Where::current()) const {
+    return run(self(), where, std::move(x));
+  }
   template <typename X>
   auto operator()(const X& x, Where where = Where::current()) const {
     return run(self(), where, x);
@@ -340,15 +347,15 @@ class Model : public Base {
     else
       return Module::kind_of(typeid(Self));
   }
-  Variable call(const Variable& x, Where where) override {
+  Variable call(Variable x, Where where) override {
     if constexpr (requires(const Self s) {
                     { s.forward(x) } -> std::convertible_to<Variable>;
                   })
-      return run(std::as_const(*this).self(), where, x);
+      return run(std::as_const(*this).self(), where, std::move(x));
     else if constexpr (requires(Self s) {
                          { s.forward(x) } -> std::convertible_to<Variable>;
                        })
-      return run(self(), where, x);
+      return run(self(), where, std::move(x));
     else
       this->fail_inputs();
   }
@@ -364,10 +371,11 @@ class Model : public Base {
   const Self& self() const { return static_cast<const Self&>(*this); }
 
   template <typename S, typename... Xs>
-  static auto run(S& self, Where where, const Xs&... xs) {
+  static auto run(S& self, Where where, Xs&&... xs) {
     const ModuleCall call(self, where);
     try {
-      auto y = call.has_hooks() ? run_hooked(self, where, xs...) : run_forward(self, where, xs...);
+      auto y = call.has_hooks() ? run_hooked(self, where, xs...)
+                                : run_forward(self, where, std::forward<Xs>(xs)...);
       const_cast<Self&>(self).note_output(y);
       return y;
     } catch (Error& error) {
@@ -385,11 +393,11 @@ class Model : public Base {
     return y;
   }
   template <typename S, typename... Xs>
-  static auto run_forward(S& self, Where where, const Xs&... xs) {
-    if constexpr (sizeof...(xs) < 4 && requires { self.forward(xs..., where); })
-      return self.forward(xs..., where);
+  static auto run_forward(S& self, Where where, Xs&&... xs) {
+    if constexpr (sizeof...(xs) < 4 && requires { self.forward(std::forward<Xs>(xs)..., where); })
+      return self.forward(std::forward<Xs>(xs)..., where);
     else
-      return self.forward(xs...);
+      return self.forward(std::forward<Xs>(xs)...);
   }
 };
 

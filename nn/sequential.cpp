@@ -6,66 +6,49 @@
 #include "nn/conv.h"
 #include "nn/init.h"
 #include "nn/linear.h"
-#include "ops/linear.h"
 
 namespace tapegrad::nn {
 namespace {
 
-/// Whether layer i is a Layer whose result nothing observes.
+/// Layer i if it is a Layer whose result nothing observes, else null.
 template <typename Layer>
-bool is_plain(std::span<const AnyModule> layers, size_t i) {
-  if (i >= layers.size()) return false;
-  const Module& layer = *layers[i];
-  return typeid(layer) == typeid(Layer) && !layer.is_watched();
+const Layer* plain(std::span<const AnyModule> layers, size_t i) {
+  if (i >= layers.size() || layers[i]->is_watched()) return nullptr;
+  return dynamic_cast<const Layer*>(&*layers[i]);
 }
 
-bool is_tanh_gelu(std::span<const AnyModule> layers, size_t i) {
-  return is_plain<GELU>(layers, i) &&
-         static_cast<const GELU&>(*layers[i]).approximate() == Gelu::kTanh;
+/// Whether layer i is a ReLU that may as well run behind a MaxPool2d that follows: the largest of
+/// rectified values is the largest value, rectified, and the gradient goes to the same element, or
+/// to none. Not so of a window that lies in the padding alone: its result is -inf, rectified or
+/// not.
+bool swaps_with_pool(std::span<const AnyModule> layers, size_t i) {
+  const auto* pool = plain<MaxPool2d>(layers, i + 1);
+  return pool != nullptr && plain<ReLU>(layers, i) != nullptr && !pool->has_windows_of_padding();
 }
 
-/// A layer with what is around it, by one op of the layer: run(layer).
-template <typename Layer, typename Run>
-auto call_joined(const Module& module, Where where, const Run& run) {
-  const auto& layer = static_cast<const Layer&>(module);
-  const ModuleCall call(layer, where);
-  try {
-    return run(layer);
-  } catch (Error& error) {
-    tapegrad::detail::locate(error, where);
-    throw;
-  }
+/// What layer i is to a layer in front that takes an epilogue.
+Epilogue epilogue_of(std::span<const AnyModule> layers, size_t i) {
+  if (plain<ReLU>(layers, i) != nullptr && !swaps_with_pool(layers, i)) return {Activation::kRelu};
+  const auto* gelu = plain<GELU>(layers, i);
+  if (gelu != nullptr && gelu->approximate() == Gelu::kTanh) return {Activation::kGelu};
+  return {};
 }
 
-/// Runs the first layer, or the first two where they are faster together; gives how many. A Linear
-/// that joins the activation behind it hands on what a Linear that comes next takes its gradient
-/// along by.
-size_t run_first(std::span<const AnyModule> layers, Activated& value, Where where) {
-  const Activated from = std::exchange(value, {});
-  // The largest of rectified values is the largest value, rectified: of fewer values. The gradient
-  // goes to the same element, or to none.
-  if (is_plain<ReLU>(layers, 0) && is_plain<MaxPool2d>(layers, 1)) {
-    value.y = layers[0]->call(layers[1]->call(from.y, where), where);
+/// Runs the first layer, or the first two where they are faster together; gives how many.
+size_t run_first(std::span<const AnyModule> layers, Variable& value, Where where) {
+  Variable x = std::move(value);
+  if (swaps_with_pool(layers, 0)) {
+    value = layers[0]->call(layers[1]->call(std::move(x), where), where);
     return 2;
   }
-  const bool relu_follows = is_plain<ReLU>(layers, 1) && !is_plain<MaxPool2d>(layers, 2);
-  if (relu_follows && is_plain<Conv2d>(layers, 0)) {
-    value.y = call_joined<Conv2d>(
-        *layers[0], where, [&](const Conv2d& layer) { return layer.forward_relu(from.y, where); });
-    return 2;
+  if (const Epilogue behind = epilogue_of(layers, 1)) {
+    if (const auto* layer = plain<Linear>(layers, 0))
+      value = (*layer)(x, behind, where);
+    else if (const auto* layer = plain<Conv2d>(layers, 0))
+      value = (*layer)(x, behind, where);
+    if (value.defined()) return 2;
   }
-  const Activation behind = relu_follows              ? Activation::kRelu
-                            : is_tanh_gelu(layers, 1) ? Activation::kGelu
-                                                      : Activation::kNone;
-  if (is_plain<Linear>(layers, 0) && (behind != Activation::kNone || from.x.defined())) {
-    value = call_joined<Linear>(*layers[0], where, [&](const Linear& layer) {
-      const bool is_alone = relu_follows && !from.x.defined() && !is_plain<Linear>(layers, 2);
-      return is_alone ? Activated{layer.forward_relu(from.y, where)}
-                      : layer.forward_joined(from, behind, where);
-    });
-    return behind == Activation::kNone ? 1 : 2;
-  }
-  value.y = layers[0]->call(from.y, where);
+  value = layers[0]->call(std::move(x), where);
   return 1;
 }
 
@@ -88,10 +71,10 @@ void Sequential::members(Members& m) {
 }
 
 Variable Sequential::forward(const Variable& x, Where where) const {
-  Activated value{x};
+  Variable value = x;
   for (std::span<const AnyModule> left = layers_; !left.empty();)
     left = left.subspan(run_first(left, value, where));
-  return value.y;
+  return value;
 }
 
 Sequential::Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options)

@@ -6,10 +6,9 @@
 //   model[-1].out_shape();                         // [10]
 //   model[0].as<nn::Conv2d>().weight;              // named "0.weight"
 //
-// A ReLU right behind a Linear or Conv2d is computed with it, by linear_relu or conv2d_relu, and
-// one right before a MaxPool2d after it: the same values and gradients in less time and memory. So
-// is a GELU(Gelu::kTanh) behind a Linear, by linear_gelu. An activation between two Linears is
-// joined with both, by linear_joined. Hooks on one of the layers prevent that.
+// A ReLU right behind a Linear or Conv2d, and a GELU(Gelu::kTanh) behind a Linear, is computed by
+// the kernel of that layer (ops/epilogue.h), and a ReLU right before a MaxPool2d after it: the same
+// values and gradients in less time and memory. Hooks on one of the layers prevent that.
 //
 // Input sizes that are left out (in_features, in_channels, num_features) become known when an
 // input_shape is given, or else at the first forward.

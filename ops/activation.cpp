@@ -9,6 +9,7 @@
 #include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/epilogue.h"
 #include "ops/unary.h"
 
 namespace tapegrad {
@@ -58,13 +59,6 @@ Variable relu_gradient(const Variable& dy, const Variable& y) {
   return piecewise(dy, y, {0.0, kInf, 0.0, 1.0, 1.0});
 }
 
-Variable gelu_tanh_gradient(const Variable& dy, const Variable& x) {
-  constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
-  const Variable t = tanh((x + x * square(x) * kCubic) * kScale);
-  const Variable slope = (square(x) * (3 * kCubic) + 1) * kScale;
-  return dy * ((t + 1) * 0.5 + x * (1 - square(t)) * slope * 0.5);
-}
-
 namespace {
 
 struct Sigmoid : ActivationOp<kernels::sigmoid> {
@@ -83,6 +77,7 @@ struct Sigmoid : ActivationOp<kernels::sigmoid> {
 
 struct Relu : ActivationOp<kernels::relu> {
   static constexpr std::string_view kName = "relu";
+  static constexpr Activation kActivation = Activation::kRelu;
   SavedOutput<> y{};
   auto saved() { return std::tie(y); }
 
@@ -149,13 +144,27 @@ struct GeluErf : ActivationOp<kernels::gelu_erf> {
 
 struct GeluTanh : ActivationOp<kernels::gelu_tanh> {
   static constexpr std::string_view kName = "gelu";
+  static constexpr Activation kActivation = Activation::kGelu;
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Variable backward(const Variable& dy) const { return gelu_tanh_gradient(dy, x()); }
+  Variable backward(const Variable& dy) const {
+    const Variable x = this->x();
+    constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
+    const Variable t = tanh((x + x * square(x) * kCubic) * kScale);
+    const Variable slope = (square(x) * (3 * kCubic) + 1) * kScale;
+    return dy * ((t + 1) * 0.5 + x * (1 - square(t)) * slope * 0.5);
+  }
   Tensor kernel_backward(const Tensor& dy) const {
     return by_kernel(kernels::gelu_tanh_backward, dy, x);
   }
+};
+
+/// GeluTanh, whose value a kernel has made.
+struct KnownGelu : GeluTanh {
+  Tensor y;
+
+  Tensor forward(const Tensor&) { return std::move(y); }
 };
 
 struct Silu : ActivationOp<kernels::silu> {
@@ -257,19 +266,27 @@ struct Hardswish : ActivationOp<kernels::hardswish> {
   }
 };
 
-template <typename Op>
-Variable activation(Op op, std::string_view name, const Variable& x, Where where) {
+void check_float(std::string_view name, const Variable& x) {
   if (!is_float(x.dtype())) [[unlikely]]
     fail<DTypeError>(name, ": floats only, not ", x.dtype());
+}
+template <typename Op>
+Variable activation(Op op, std::string_view name, const Variable& x, Where where) {
+  check_float(name, x);
   return apply(std::move(op), where, x);
+}
+template <typename Op>
+Variable activation_over(Op op, Variable&& x, Where where) {
+  check_float(Op::kName, x);
+  return apply_over(std::move(op), where, std::move(x));
 }
 
 }  // namespace
 
-Variable sigmoid(const Variable& x, Where where) {
-  return activation(Sigmoid{}, "sigmoid", x, where);
+Variable sigmoid(Variable x, Where where) {
+  return activation_over(Sigmoid{}, std::move(x), where);
 }
-Variable relu(const Variable& x, Where where) { return activation(Relu{}, "relu", x, where); }
+Variable relu(Variable x, Where where) { return activation_over(Relu{}, std::move(x), where); }
 Variable relu6(const Variable& x, Where where) {
   return activation(Hardtanh{0.0, 6.0}, "relu6", x, where);
 }
@@ -279,8 +296,8 @@ Variable hardtanh(const Variable& x, double min_val, double max_val, Where where
     fail<ArgumentError>("hardtanh: min_val ", min_val, " is not below max_val ", max_val);
   return activation(Hardtanh{min_val, max_val}, "hardtanh", x, where);
 }
-Variable logsigmoid(const Variable& x, Where where) {
-  return activation(LogSigmoid{}, "logsigmoid", x, where);
+Variable logsigmoid(Variable x, Where where) {
+  return activation_over(LogSigmoid{}, std::move(x), where);
 }
 Variable leaky_relu(const Variable& x, double negative_slope, Where where) {
   return activation(LeakyRelu{negative_slope}, "leaky_relu", x, where);
@@ -291,12 +308,15 @@ Variable elu(const Variable& x, double alpha, Where where) {
 Variable selu(const Variable& x, Where where) {
   return activation(Elu{1.6732632423543772848, 1.0507009873554804934}, "selu", x, where);
 }
-Variable gelu(const Variable& x, Gelu approximate, Where where) {
-  return approximate == Gelu::kErf ? activation(GeluErf{}, "gelu", x, where)
-                                   : activation(GeluTanh{}, "gelu", x, where);
+Variable gelu(Variable x, Gelu approximate, Where where) {
+  return approximate == Gelu::kErf ? activation_over(GeluErf{}, std::move(x), where)
+                                   : activation_over(GeluTanh{}, std::move(x), where);
 }
-Variable silu(const Variable& x, Where where) { return activation(Silu{}, "silu", x, where); }
-Variable mish(const Variable& x, Where where) { return activation(Mish{}, "mish", x, where); }
+Variable gelu_tanh_known(const Variable& x, Tensor y, Where where) {
+  return apply(KnownGelu{{}, std::move(y)}, where, x);
+}
+Variable silu(Variable x, Where where) { return activation_over(Silu{}, std::move(x), where); }
+Variable mish(Variable x, Where where) { return activation_over(Mish{}, std::move(x), where); }
 Variable softplus(const Variable& x, double beta, double threshold, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32(softplus, where, x, beta, threshold);
@@ -305,11 +325,11 @@ Variable softplus(const Variable& x, double beta, double threshold, Where where)
     fail<ArgumentError>("softplus: beta must be positive: ", beta);
   return activation(Softplus{beta, threshold}, "softplus", x, where);
 }
-Variable hardsigmoid(const Variable& x, Where where) {
-  return activation(Hardsigmoid{}, "hardsigmoid", x, where);
+Variable hardsigmoid(Variable x, Where where) {
+  return activation_over(Hardsigmoid{}, std::move(x), where);
 }
-Variable hardswish(const Variable& x, Where where) {
-  return activation(Hardswish{}, "hardswish", x, where);
+Variable hardswish(Variable x, Where where) {
+  return activation_over(Hardswish{}, std::move(x), where);
 }
 
 Variable& relu_(Variable& x, Where where) {

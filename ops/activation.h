@@ -1,4 +1,7 @@
-// Activation functions, elementwise. Floats only.
+// Activations: elementwise nonlinearities of networks. Floats only.
+//
+// Functions that take x by value overwrite an operand that the caller moves or does not name, as in
+// relu(conv2d(...)), if nothing else refers to its memory and no rule needs it.
 #pragma once
 
 #include "core/tape/variable.h"
@@ -7,10 +10,10 @@
 
 namespace tapegrad {
 
-Variable sigmoid(const Variable& x, Where where = Where::current());  // 1 / (1 + exp(-x))
-Variable relu(const Variable& x, Where where = Where::current());     // max(x, 0); relu'(0) = 0
-Variable relu6(const Variable& x, Where where = Where::current());    // min(max(x, 0), 6)
-/// Returns x where x > 0, else slope * x.
+Variable sigmoid(Variable x, Where where = Where::current());       // 1 / (1 + exp(-x))
+Variable relu(Variable x, Where where = Where::current());          // max(x, 0); relu'(0) = 0
+Variable relu6(const Variable& x, Where where = Where::current());  // min(max(x, 0), 6)
+/// x where x > 0, else slope * x.
 Variable leaky_relu(const Variable& x, double negative_slope = 0.01,
                     Where where = Where::current());
 /// Returns x where x > 0, else alpha * (exp(x) - 1).
@@ -19,22 +22,22 @@ Variable elu(const Variable& x, double alpha = 1.0, Where where = Where::current
 Variable selu(const Variable& x, Where where = Where::current());
 
 enum class Gelu { kErf, kTanh };
-/// Returns x * Phi(x), where Phi is the normal distribution function (kErf), or the approximation
-/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (kTanh).
-Variable gelu(const Variable& x, Gelu approximate = Gelu::kErf, Where where = Where::current());
+/// x * Phi(x), with the normal distribution function itself or its tanh approximation
+/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+Variable gelu(Variable x, Gelu approximate = Gelu::kErf, Where where = Where::current());
 
-Variable silu(const Variable& x, Where where = Where::current());  // x * sigmoid(x)
-Variable mish(const Variable& x, Where where = Where::current());  // x * tanh(softplus(x))
-/// Returns log(1 + exp(beta x)) / beta; x where beta x > threshold.
+Variable silu(Variable x, Where where = Where::current());  // x * sigmoid(x)
+Variable mish(Variable x, Where where = Where::current());  // x * tanh(softplus(x))
+/// log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
 Variable softplus(const Variable& x, double beta = 1.0, double threshold = 20.0,
                   Where where = Where::current());
-Variable hardsigmoid(const Variable& x,
-                     Where where = Where::current());                   // clamp(x / 6 + 1/2, 0, 1)
-Variable hardswish(const Variable& x, Where where = Where::current());  // x * hardsigmoid(x)
-/// Returns log(sigmoid(x)), accurate for large positive and negative x.
-Variable logsigmoid(const Variable& x, Where where = Where::current());
-/// Limits x to [min_val, max_val]; the gradient passes where min_val < x < max_val. Throws
-/// ArgumentError unless min_val <= max_val.
+Variable hardsigmoid(Variable x,
+                     Where where = Where::current());            // clamp(x / 6 + 1/2, 0, 1)
+Variable hardswish(Variable x, Where where = Where::current());  // x * hardsigmoid(x)
+/// log(1 / (1 + exp(-x))), right to the last bit at both ends.
+Variable logsigmoid(Variable x, Where where = Where::current());
+/// x limited to [min_val, max_val]; the gradient passes strictly between. ArgumentError unless
+/// min_val <= max_val.
 Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0,
                   Where where = Where::current());
 
@@ -42,11 +45,11 @@ Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
-// For ops with an activation behind.
+// For ops with an epilogue.
 /// The gradient of relu from its result, to be differentiated again.
 Variable relu_gradient(const Variable& dy, const Variable& y);
-/// The gradient of gelu(x, Gelu::kTanh), to be differentiated again.
-Variable gelu_tanh_gradient(const Variable& dy, const Variable& x);
+/// gelu(x, Gelu::kTanh), of which a kernel has made the value y.
+Variable gelu_tanh_known(const Variable& x, Tensor y, Where where);
 
 namespace kernels {
 

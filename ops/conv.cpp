@@ -27,19 +27,16 @@ int64_t conv_flops(const Tensor& y, const Tensor& weight) {
 }  // namespace
 namespace kernels {
 
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, bool,
-                      Tensor&)>
-    conv2d{"conv2d", [](const Tensor&, const Tensor& weight, const Tensor&, const Conv2dOptions&,
-                        bool, Tensor& y) { return conv_flops(y, weight); }};
-constinit Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      const Conv2dOptions&, Tensor&, Tensor&, Tensor&)>
-    conv2d_backward{"conv2d_backward",
-                    [](const Tensor& dy, const Tensor&, const Tensor&, const Tensor& weight,
-                       const Conv2dOptions&, Tensor& dx, Tensor& dw, Tensor&) {
-                      return (dx ? conv_flops(dy, weight) : 0) + (dw ? conv_flops(dy, dw) : 0);
-                    }};
-constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> unfold{"unfold"};
-constinit Kernel<void(const Tensor&, const UnfoldOptions&, Tensor&)> fold{"fold"};
+constinit decltype(conv2d) conv2d{
+    "conv2d", [](const Tensor&, const Tensor& weight, const Tensor&, const Conv2dOptions&, bool,
+                 Tensor& y) { return conv_flops(y, weight); }};
+constinit decltype(conv2d_backward) conv2d_backward{
+    "conv2d_backward", [](const Tensor& dy, const Tensor&, const Tensor&, const Tensor& weight,
+                          const Conv2dOptions&, Tensor& dx, Tensor& dw, Tensor&) {
+      return (dx ? conv_flops(dy, weight) : 0) + (dw ? conv_flops(dy, dw) : 0);
+    }};
+constinit decltype(unfold) unfold{"unfold"};
+constinit decltype(fold) fold{"fold"};
 
 }  // namespace kernels
 
@@ -63,43 +60,40 @@ struct Conv2d {
   static constexpr std::string_view kName = "conv2d";
   static constexpr size_t kRequired = 2;  // the bias is optional
   Conv2dOptions options;
+  Activation behind = Activation::kNone;
   SavedInput<0, /*for*/ 1> x{};
   SavedInput<1, /*for*/ 0> weight{};
+  SavedResult y{};  // of a ReLU behind
   Shape x_shape{}, weight_shape{};
-  auto saved() { return std::tie(x, weight); }
+  auto saved() { return std::tie(x, weight, y); }
+  std::string_view name() const { return y ? "conv2d_relu" : kName; }
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    return run(kName, x, weight, bias, /*relu=*/false);
-  }
-  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return compose(dy, needs);
-  }
-  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
-    return compute(dy, {}, needs);
-  }
-
- protected:
-  Tensor run(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias,
-             bool relu) {
-    const Size2d size = check(op, x, weight, bias);
+    const Size2d size = check(kName, x, weight, bias);
     x_shape = x.shape(), weight_shape = weight.shape();
     Tensor y = x.empty_like({x_shape[0], weight_shape[0], size.height, size.width});
     kernels::conv2d(x.contiguous(), weight.contiguous(), bias ? bias.contiguous() : bias, options,
-                    relu, y);
+                    behind == Activation::kRelu, y);
     return y;
   }
+  bool take_epilogue(Activation activation, const Tensor& result) {
+    if (activation != Activation::kRelu || y) return false;
+    y.keep(result);
+    return true;
+  }
 
-  std::array<Variable, 3> compose(const Variable& dy, Needs needs) const {
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    const Variable dz = y ? relu_gradient(dy, y()) : dy;
     std::array<Variable, 3> dx;
-    if (needs[0]) dx[0] = backward_input(dy, weight(), options, x_shape);
-    if (needs[1]) dx[1] = backward_weight(dy, x(), options, weight_shape);
-    if (needs[2]) dx[2] = sum(dy, {0, 2, 3});
+    if (needs[0]) dx[0] = backward_input(dz, weight(), options, x_shape);
+    if (needs[1]) dx[1] = backward_weight(dz, x(), options, weight_shape);
+    if (needs[2]) dx[2] = sum(dz, {0, 2, 3});
     return dx;
   }
-  /// One kernel brings dy into its layout once for all three. y is the result of a ReLU behind, or
-  /// empty.
-  std::array<Tensor, 3> compute(const Tensor& dy, const Tensor& y, Needs needs) const {
+  /// One kernel brings dy into its layout once for all three.
+  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
     const Tensor gradient = (y ? to_overwrite(dy) : dy).contiguous();
+    const Tensor relu = y ? y.value() : Tensor();
     Tensor dx, dw, db, from_x, from_weight;
     if (needs[0]) {
       from_weight = weight.value().contiguous();
@@ -110,7 +104,7 @@ struct Conv2d {
       dw = gradient.empty_like(weight_shape);
     }
     if (needs[2]) db = gradient.empty_like({weight_shape[0]});
-    kernels::conv2d_backward(gradient, y, from_x, from_weight, options, dx, dw, db);
+    kernels::conv2d_backward(gradient, relu, from_x, from_weight, options, dx, dw, db);
     return {std::move(dx), std::move(dw), std::move(db)};
   }
 
@@ -132,23 +126,6 @@ struct Conv2d {
     check_same_dtype(op, x, weight, bias);
     return count_windows(op, image,
                          {Size2d(w[2], w[3]), options.stride, options.padding, options.dilation});
-  }
-};
-
-/// max(conv2d, 0): bit-identical to a ReLU after conv2d.
-struct Conv2dRelu : Conv2d {
-  static constexpr std::string_view kName = "conv2d_relu";
-  SavedOutput<> y{};
-  auto saved() { return std::tie(x, weight, y); }
-
-  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    return run(kName, x, weight, bias, /*relu=*/true);
-  }
-  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
-    return compose(relu_gradient(dy, y()), needs);
-  }
-  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
-    return compute(dy, y.value(), needs);
   }
 };
 
@@ -272,16 +249,19 @@ UnfoldOptions unfold_options(const Arguments& a) {
 }  // namespace
 
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
-                Conv2dOptions options, Where where) {
+                Conv2dOptions options, Epilogue epilogue, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(conv2d, where, x, weight, bias, options);
-  return apply(Conv2d{options}, where, x, weight, bias);
+    return in_low_precision(conv2d, where, x, weight, bias, options, epilogue);
+  const Activation activation = epilogue.activation;
+  if (activation == Activation::kGelu)  // its gradient needs what it is taken of
+    return gelu(apply(Conv2d{options}, where, x, weight, bias), Gelu::kTanh, where);
+  Variable y = apply(Conv2d{options, activation}, where, x, weight, bias);
+  if (epilogue && y.grad_fn() != nullptr) y.grad_fn()->absorb(activation, y.value());
+  return y;
 }
 Variable conv2d_relu(const Variable& x, const Variable& weight, const Variable& bias,
                      Conv2dOptions options, Where where) {
-  if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(conv2d_relu, where, x, weight, bias, options);
-  return apply(Conv2dRelu{{options}}, where, x, weight, bias);
+  return conv2d(x, weight, bias, options, {Activation::kRelu}, where);
 }
 
 Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias,

@@ -144,7 +144,7 @@ struct GruLayer {
   }
 };
 
-template <Variable (*activation)(const Variable&, Where)>
+template <auto activation>
 struct PlainLayer {
   static constexpr int kGates = 1;
 

@@ -334,14 +334,10 @@ class CaseTest : public ::testing::Test {
 void register_case(const char* family, const OpCase& row, int number) {
   const OpInfo* info = catalog().find_or_null(row.op);
   std::vector<std::pair<std::string, CaseTest::Question>> questions = {
-      {"values", test_values},
-      {"layouts", test_layouts},
-      {"gradients", test_gradients},
-      {"empties", test_empties},
-      {"operands", test_operands},
-      {"autocast", test_autocast},
-      {"rules", test_rules},
-      {"implementations", test_implementations}};
+      {"values", test_values},       {"layouts", test_layouts},
+      {"gradients", test_gradients}, {"empties", test_empties},
+      {"operands", test_operands},   {"autocast", test_autocast},
+      {"rules", test_rules},         {"implementations", test_implementations}};
   if (info && info->traits.inplace) questions.push_back({"target", test_layouts_of_target});
   if (number == 0 && std::ranges::find(kToThirdOrder, row.op) != std::end(kToThirdOrder))
     questions.push_back({"third", test_third});

@@ -119,6 +119,8 @@ struct MatmulInFloat {
 };
 
 Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
+/// Memory for the sums of a linear layer: the operand of a GELU is kept if its gradient needs it.
+Tensor sums(const Epilogue& epilogue, const Tensor& y) { return epilogue.at ? epilogue.at : y; }
 
 /// Plan for y = x w^T, x [n, in], w [out, in].
 std::optional<DnnlPlan> dnnl_plan(const Tensor& x, const Tensor& w, const Tensor& y,
@@ -130,70 +132,73 @@ std::optional<DnnlPlan> dnnl_plan(const Tensor& x, const Tensor& w, const Tensor
 struct LinearDnnl {
   static constexpr std::string_view kName = "dnnl";
   static bool is_available() { return has_dnnl_blocks(); }
-  static std::optional<DnnlPlan> accepts(const Tensor& x, const Tensor& w, const Tensor&, bool,
-                                         const Tensor& y) {
+  static std::optional<DnnlPlan> accepts(const Tensor& x, const Tensor& w, const Tensor&,
+                                         const Epilogue&, const Tensor& y) {
     return dnnl_plan(x, w, y, matmul_precision());
   }
   template <Multiplied T>
   static void run(Type<T>, DnnlPlan plan, const Tensor& x0, const Tensor& w0, const Tensor& bias,
-                  bool relu, Tensor& y) {
-    const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias);
+                  const Epilogue& epilogue, Tensor& y) {
+    const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias), z = sums(epilogue, y);
     multiply_by<T>(plan, y.shape()[0], y.shape()[1], x.shape()[1], matrix<T>(x),
-                   transposed(matrix<T>(w)), row ? row.data<T>() : nullptr, y.data<T>());
-    if (relu) kernels::relu(y, y);
+                   transposed(matrix<T>(w)), row ? row.data<T>() : nullptr, z.data<T>());
+    kernels::run_epilogue(epilogue, z, y);
   }
 };
 
 struct LinearGemm {
   static constexpr std::string_view kName = "gemm";
   template <Exact T>
-  static void run(Type<T>, const Tensor& x0, const Tensor& w0, const Tensor& bias, bool relu,
-                  Tensor& y) {
-    const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias);
+  static void run(Type<T>, const Tensor& x0, const Tensor& w0, const Tensor& bias,
+                  const Epilogue& epilogue, Tensor& y) {
+    const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias), z = sums(epilogue, y);
     const int64_t n = y.shape()[0], out = y.shape()[1];
     if (row) {
 #pragma omp parallel for if (n * out > 32768)
-      for (int64_t i = 0; i < n; ++i) std::copy_n(row.data<T>(), out, y.data<T>() + i * out);
+      for (int64_t i = 0; i < n; ++i) std::copy_n(row.data<T>(), out, z.data<T>() + i * out);
     }
-    gemm(n, out, x.shape()[1], matrix<T>(x), transposed(matrix<T>(w)), y.data<T>(), out,
+    gemm(n, out, x.shape()[1], matrix<T>(x), transposed(matrix<T>(w)), z.data<T>(), out,
          /*accumulate=*/bool(row));
-    if (relu) kernels::relu(y, y);
+    kernels::run_epilogue(epilogue, z, y);
   }
 };
 
 /// Sixteen-bit floats: calls run() with operands converted to float, and rounds its result once.
+/// The epilogue is that of rounded values.
 template <typename Run>
-void linear_in_float(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y, Run run) {
-  Tensor wide = Tensor::empty(y.shape(), f32);
+void linear_in_float(const Tensor& x, const Tensor& w, const Tensor& bias, const Epilogue& epilogue,
+                     Tensor& y, Run run) {
+  Tensor wide = Tensor::empty(y.shape(), f32), z = sums(epilogue, y);
   run(x.to(f32), w.to(f32), bias ? bias.to(f32) : bias, wide);
-  kernels::copy(wide, y);
+  kernels::copy(wide, z);
+  kernels::run_epilogue(epilogue, z, y);
 }
 
 /// By the implementation for float that suits the sizes, with full precision.
 struct LinearInFloat {
   static constexpr std::string_view kName = "float";
-  static bool accepts(const Tensor&, const Tensor&, const Tensor&, bool, const Tensor&) {
+  static bool accepts(const Tensor&, const Tensor&, const Tensor&, const Epilogue&, const Tensor&) {
     return true;
   }
   static void run(OneOf<float16, bfloat16>, const Tensor& x, const Tensor& w, const Tensor& bias,
-                  bool relu, Tensor& y) {
+                  const Epilogue& epilogue, Tensor& y) {
     constexpr Type<float> kFloat;
-    linear_in_float(x, w, bias, y, [&](auto x, auto w, auto bias, Tensor& y) {
-      if (LinearNarrow::accepts(x, w, bias, relu, y))
-        LinearNarrow::run(kFloat, x, w, bias, relu, y);
+    linear_in_float(x, w, bias, epilogue, y, [&](auto x, auto w, auto bias, Tensor& y) {
+      if (LinearNarrow::accepts(x, w, bias, {}, y))
+        LinearNarrow::run(kFloat, x, w, bias, {}, y);
       else if (const auto plan = dnnl_plan(x, w, y, MatmulPrecision::kHighest))
-        LinearDnnl::run(kFloat, *plan, x, w, bias, relu, y);
+        LinearDnnl::run(kFloat, *plan, x, w, bias, {}, y);
       else
-        LinearGemm::run(kFloat, x, w, bias, relu, y);
+        LinearGemm::run(kFloat, x, w, bias, {}, y);
     });
   }
 };
 struct LinearGemmInFloat {
   static constexpr std::string_view kName = "gemm";
   static void run(OneOf<float16, bfloat16>, const Tensor& x, const Tensor& w, const Tensor& bias,
-                  bool relu, Tensor& y) {
-    linear_in_float(x, w, bias, y, [&](auto x, auto w, auto bias, Tensor& y) {
-      LinearGemm::run(Type<float>{}, x, w, bias, relu, y);
+                  const Epilogue& epilogue, Tensor& y) {
+    linear_in_float(x, w, bias, epilogue, y, [&](auto x, auto w, auto bias, Tensor& y) {
+      LinearGemm::run(Type<float>{}, x, w, bias, {}, y);
     });
   }
 };
@@ -201,9 +206,9 @@ struct LinearGemmInFloat {
 struct LinearBackwardProducts {
   static constexpr std::string_view kName = "products";
   template <typename T>
-  static void run(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
-                  Tensor& dx, Tensor& dw, Tensor& db) {
-    kernels::linear_backward_by_products(dy, y, x, weight, dx, dw, db);
+  static void run(Type<T>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                  const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db) {
+    kernels::linear_backward_by_products(dy, behind, x, weight, front, dx, dw, db);
   }
 };
 

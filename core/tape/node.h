@@ -22,10 +22,11 @@ namespace tapegrad {
 
 class BackwardPass;
 class Node;
+class SavedValue;
 class SavedVisitor;
 class Tensor;
 class Variable;
-struct Epilogue;  // ops/epilogue.h
+enum class Activation : int;  // ops/epilogue.h
 
 /// The source location of the user's call. Ops take it as a defaulted last argument.
 using Where = std::source_location;
@@ -69,15 +70,18 @@ class Node : public Counted, public Pooled {
   virtual void free_saved() = 0;  // releases saved tensors; run() then throws AutogradError
   virtual void visit_saved(SavedVisitor&) const {}
   virtual bool is_freed() const { return false; }
-  /// Whether the op has a second rule, in Tensors (core/tape/op.h).
+  /// Whether the op has kernel_backward (core/tape/op.h).
   virtual bool has_kernel_backward() const { return false; }
 
-  /// Makes an elementwise function of this node's only result part of the node, so that its result
-  /// is now y: see ops/epilogue.h. False, with nothing changed, if the op has no rule for the
-  /// function, or if anyone but one Variable knows of this node.
-  bool absorb(const Epilogue& epilogue, const Tensor& y) {
-    return has_one_owner() && !hooks_ && take_epilogue(epilogue, y);
+  /// Makes an activation of this node's only result the epilogue of the node; y is the new result.
+  /// Returns false, with nothing changed, if the op has no rule for the activation, or if the node
+  /// has hooks or more than one owner.
+  bool absorb(Activation activation, const Tensor& y) {
+    return has_one_owner() && !hooks_ && take_epilogue(activation, y);
   }
+  /// For the node of an activation: the value at which its gradient is taken (Epilogue::at). Null
+  /// for other nodes.
+  virtual const SavedValue* epilogue_at(Activation&) const { return nullptr; }
 
   /// The type of an output. A gradient of another type is an AutogradError on its way here.
   const ValueType& output_type(uint32_t output) const { return output_types_[output]; }
@@ -114,7 +118,7 @@ class Node : public Counted, public Pooled {
   const ValueType* output_types_ = nullptr;  // of the class that is derived, one an output
 
  private:
-  virtual bool take_epilogue(const Epilogue&, const Tensor&) { return false; }
+  virtual bool take_epilogue(Activation, const Tensor&) { return false; }
 
   friend class BackwardPass;
   friend class Leaf;

@@ -30,12 +30,12 @@
 // one more output, saved as SavedOutput<k>, if the gradient is to be differentiated again. A large
 // one, a Tensor, is named by saved() too: reports on memory then count it.
 //
-// Beside backward an op may have kernel_backward: the same gradient by kernels, in Tensors. It runs
-// where the pass is not recorded, backward where it is:
+// An op may have a second rule, kernel_backward, which computes the same gradients by kernels, in
+// Tensors. It runs if the backward pass is not recorded; backward runs if it is:
 //
 //   Tensor kernel_backward(const Tensor& dy) const;   // or std::span<const Tensor>, and Needs
 //
-// It may write over dy where dy.is_sole_owner(). An empty Tensor means zero.
+// kernel_backward may overwrite dy if dy.is_sole_owner(). An empty Tensor means zero.
 //
 // An op that writes its result over its first input has write() in place of forward, or besides,
 // and is run by apply_in_place(). Errors of arguments, devices and kernels are thrown before it
@@ -69,6 +69,11 @@ class Needs {
   bool operator[](size_t input) const {
     return edges_[input] && (pass_ == nullptr || is_wanted(*pass_, edges_[input]));
   }
+  /// For kernel_backward. If input 0 is the result of an activation and no other consumer, hook or
+  /// capture refers to the activation's node, returns the value at which the activation's gradient
+  /// is taken (Epilogue::at) and sets `activation`; else returns null. A rule that applies this
+  /// gradient to its own sets KernelGradients::is_past_front.
+  const SavedValue* front(Activation& activation) const;
 
  private:
   static bool is_wanted(const BackwardPass& pass, const Edge& edge);
@@ -148,7 +153,7 @@ class SavedInput : public SavedValue {
   Variable operator()() const { return restore(running_node()->edges()[I]); }
 };
 
-/// The result of a node that an Epilogue became part of, kept by take_epilogue().
+/// Saves the result of an epilogue that became part of the node; filled by take_epilogue().
 class SavedResult : public SavedValue {
  public:
   SavedResult() {}
@@ -207,14 +212,22 @@ concept HasKernelBackward = requires(const Op op, Gradient dy, Needs needs) {
 }
 || requires(const Op op, Gradient dy) { op.kernel_backward(dy); };
 
-/// For kernel_backward: dy itself if nobody else can see it, else a copy; a kernel may write over
-/// it.
+/// The result of a kernel_backward that uses Needs::front().
+template <size_t N>
+struct KernelGradients : std::array<Tensor, N> {
+  bool is_past_front = false;  // the first gradient is that of the activation's operand
+};
+
+/// For kernel_backward: returns dy if nothing else refers to its memory, else a copy.
 Tensor to_overwrite(const Tensor& dy);
-/// Memory for a result of dy's shape and type: that of dy if nobody else can see it, else new.
+/// For kernel_backward: returns memory for a result of dy's shape and type. It is dy's memory if
+/// nothing else refers to that.
 Tensor result_over(const Tensor& dy);
 
 /// For rules of nodes: adds a gradient of one input. Empty means zero.
 void send(BackwardPass& pass, const Edge& edge, Variable&& gradient);
+/// For rules with is_past_front: adds a gradient of the operand of the activation at the edge.
+void send_past(BackwardPass& pass, const Edge& edge, Tensor&& gradient);
 
 namespace detail {
 template <typename Op, typename Visit>
@@ -300,17 +313,28 @@ class OpNode final : public Node {
   using Gradient = std::conditional_t<kOne, const Variable&, std::span<const Variable>>;
   using Values = std::conditional_t<kOne, const Tensor&, std::span<const Tensor>>;
 
-  bool take_epilogue([[maybe_unused]] const Epilogue& epilogue,
+  bool take_epilogue([[maybe_unused]] Activation activation,
                      [[maybe_unused]] const Tensor& y) override {
-    if constexpr (requires { op_->take_epilogue(epilogue, y); })
-      return op_ && op_->take_epilogue(epilogue, y);
+    if constexpr (requires { op_->take_epilogue(activation, y); })
+      return op_ && op_->take_epilogue(activation, y);
     else
       return false;
+  }
+  const SavedValue* epilogue_at([[maybe_unused]] Activation& activation) const override {
+    if constexpr (requires { Op::kActivation; }) {
+      activation = Op::kActivation;
+      return op_ ? &std::get<0>(const_cast<Op&>(*op_).saved()) : nullptr;
+    } else {
+      return nullptr;
+    }
   }
 
   template <typename Gradients>
   void send_all(BackwardPass& pass, Slots& incoming, Gradients&& outgoing) {
     incoming = {};  // a sole owner of dy may then add to it in place
+    if constexpr (requires { outgoing.is_past_front; }) {
+      if (outgoing.is_past_front) send_past(pass, edges_[0], std::move(outgoing[0]));
+    }
     if constexpr (std::same_as<Gradients, Variable> || std::same_as<Gradients, Tensor>) {
       for (size_t i = 1; i < edges_.size(); ++i)
         if (edges_[i]) [[unlikely]]
@@ -347,7 +371,7 @@ class OpNode final : public Node {
         return op_->kernel_backward(dy);
     };
     if constexpr (kOne) {
-      // A second owner of the storage where another handle can see it.
+      // If another handle exists, `held` makes a second owner of the storage.
       const Tensor held = incoming[0].has_one_handle() ? Tensor() : incoming[0].value();
       return call(incoming[0].value());
     } else {
@@ -379,10 +403,10 @@ auto apply(Op op, Where where, const Inputs&... inputs);
 template <typename Op>
 auto apply(Op op, Where where, std::span<const Variable> inputs);
 
-/// apply() for an elementwise op with write(), whose operand the caller gives away: the result is
-/// written over the operand if nobody else can see it and no rule needs it. An op with a member
-/// `static constexpr Epilogue kEpilogue` then becomes part of the node that made the operand, if
-/// that takes it (Node::absorb).
+/// apply() for an elementwise op that has write() and whose caller no longer needs x. The result
+/// overwrites x if nothing else refers to the memory of x and no rule needs x. If the op has a
+/// member `static constexpr Activation kActivation`, it then becomes the epilogue of the node that
+/// made x, if that node accepts it (Node::absorb).
 template <typename Op>
 Variable apply_over(Op op, Where where, Variable&& x);
 

@@ -255,18 +255,18 @@ Variable apply_over(Op op, Where where, Variable&& x) {
       x.set_history({});
       return std::move(x);
     }
-    if constexpr (requires { Op::kEpilogue; })
-      if (x.edge().node->absorb(Op::kEpilogue, x.value())) return std::move(x);
+    if constexpr (requires { Op::kActivation; })
+      if (x.edge().node->absorb(Op::kActivation, x.value())) return std::move(x);
     using Slots = std::array<Variable, 1>;
     auto* node = new OpNode<Op, std::array<Edge, 1>, Slots>(std::move(op), detail::line_of(where),
                                                             [&] { return std::array{x.edge()}; });
+    node->set_output_type(0, x.value());
     Edge history{Ref<Node>::adopt(node), 0};
     detail::keep_outputs(node->op(), x.value());
     x.set_history(std::move(history));
     return std::move(x);
-  } catch (Error& error) {
-    detail::locate(error, where);
-    throw;
+  } catch (...) {
+    detail::rethrow(Op::kName, where);
   }
 }
 

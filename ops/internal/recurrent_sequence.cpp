@@ -118,7 +118,7 @@ struct LstmSequence {
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t t = order[i];
       Tensor gates_now = at(gates, t), c_now = at(c, t), h_now = at(h, t);
-      kernels::linear(h_before, w_hh, Tensor(), /*relu=*/false, product);
+      kernels::linear(h_before, w_hh, {}, {}, product);
       kernels::lstm_cell(at(x, t), product, c_before, gates_now, c_now, h_now);
       h_before = std::move(h_now), c_before = std::move(c_now);
     }
@@ -190,7 +190,7 @@ struct GruSequence {
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t t = order[i];
       Tensor gates_now = at(gates, t), h_now = at(h, t);
-      kernels::linear(h_before, w_hh, bias, /*relu=*/false, product);
+      kernels::linear(h_before, w_hh, bias, {}, product);
       kernels::gru_cell(at(x, t), product, h_before, gates_now, h_now);
       h_before = std::move(h_now);
     }

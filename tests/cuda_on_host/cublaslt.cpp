@@ -60,14 +60,6 @@ bool has(const Operation& o, cublasLtEpilogue_t part) {
 }
 bool writes_beside(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_GELU_AUX); }
 bool reads_beside(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_DGELU); }
-bool writes_mask(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_RELU_AUX); }
-bool reads_mask(const Operation& o) { return has(o, CUBLASLT_EPILOGUE_DRELU); }
-
-/// Byte and bit of element i, in an order on which the backend must not depend.
-std::uint8_t& byte_of(void* mask, std::int64_t i) {
-  return static_cast<std::uint8_t*>(mask)[(i / 8) ^ 5];
-}
-std::uint8_t bit_of(std::int64_t i) { return std::uint8_t(1 << (7 - i % 8)); }
 
 double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
@@ -79,16 +71,14 @@ double gelu_gradient(double x) {
 }
 
 bool has_algorithm(const Operation& o, const Layout& a, const Layout& b, const Layout& d) {
-  constexpr std::uint32_t kKnown[] = {
-      CUBLASLT_EPILOGUE_DEFAULT,   CUBLASLT_EPILOGUE_BIAS,          CUBLASLT_EPILOGUE_RELU,
-      CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_RELU_AUX,      CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
-      CUBLASLT_EPILOGUE_DRELU,     CUBLASLT_EPILOGUE_GELU,          CUBLASLT_EPILOGUE_GELU_BIAS,
-      CUBLASLT_EPILOGUE_GELU_AUX,  CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU,
-      CUBLASLT_EPILOGUE_BGRADB};
-  const bool masks = writes_mask(o) || reads_mask(o);
-  if (masks || writes_beside(o) || reads_beside(o)) {
+  constexpr std::uint32_t kKnown[] = {CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
+                                      CUBLASLT_EPILOGUE_RELU,     CUBLASLT_EPILOGUE_RELU_BIAS,
+                                      CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_BIAS,
+                                      CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                                      CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_BGRADB};
+  if (writes_beside(o) || reads_beside(o)) {
     if (o.beside == nullptr || !is_aligned(o.beside) || o.beside_ld < d.rows ||
-        o.beside_ld % (masks ? 128 : 8) != 0)
+        o.beside_ld % 8 != 0)
       return false;
   }
   for (const Layout* x : {&a, &b, &d})
@@ -98,17 +88,15 @@ bool has_algorithm(const Operation& o, const Layout& a, const Layout& b, const L
          std::find(std::begin(kKnown), std::end(kKnown), o.epilogue) != std::end(kKnown);
 }
 
-int calls = 0, gelus = 0, gelu_gradients = 0, relu_gradients = 0;
-bool relu_drops_nan = false, mask_has_zero = false;
+int calls = 0, gelus = 0, gelu_gradients = 0;
+bool relu_drops_nan = false;
 
 }  // namespace
 
 int coh::cublaslt_calls() { return calls; }
 int coh::cublaslt_gelus() { return gelus; }
 int coh::cublaslt_gelu_gradients() { return gelu_gradients; }
-int coh::cublaslt_relu_gradients() { return relu_gradients; }
 void coh::cublaslt_relu_drops_nan(bool drops) { relu_drops_nan = drops; }
-void coh::cublaslt_mask_has_zero(bool has) { mask_has_zero = has; }
 
 extern "C" {
 
@@ -228,8 +216,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   ++calls;
   gelus += has(o, CUBLASLT_EPILOGUE_GELU);
   gelu_gradients += reads_beside(o);
-  relu_gradients += reads_mask(o);
-  const cudaError_t queued = enqueue(stream, [=, drops = relu_drops_nan, zero = mask_has_zero] {
+  const cudaError_t queued = enqueue(stream, [=, drops = relu_drops_nan] {
     const auto ta = cublasOperation_t(o.a), tb = cublasOperation_t(o.b);
     const std::int64_t depth = ta == CUBLAS_OP_N ? la.columns : la.rows;
     for (std::int64_t j = 0; j < ld.columns; ++j) {
@@ -240,13 +227,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
               load(a, la.type, place(ta, i, l, la.ld)) * load(b, lb.type, place(tb, l, j, lb.ld));
         const bool negative = sum < 0 || (drops && std::isnan(sum));
         const std::int64_t place_beside = i + j * o.beside_ld;
-        if (writes_mask(o)) {
-          std::uint8_t& byte = byte_of(o.beside, place_beside);
-          const std::uint8_t bit = bit_of(place_beside);
-          const bool passes = !negative && (zero || sum != 0);
-          byte = std::uint8_t(passes ? byte | bit : byte & ~bit);
-        }
-        if (reads_mask(o) && !(byte_of(o.beside, place_beside) & bit_of(place_beside))) sum = 0;
         if (has(o, CUBLASLT_EPILOGUE_RELU) && negative) sum = 0;
         if (writes_beside(o)) store(o.beside, ld.type, place_beside, sum);
         if (has(o, CUBLASLT_EPILOGUE_GELU)) sum = gelu(sum);

@@ -6,9 +6,6 @@ namespace coh {
 int cublaslt_calls();
 int cublaslt_gelus();           // products with a GELU
 int cublaslt_gelu_gradients();  // products with the gradient of a GELU
-int cublaslt_relu_gradients();  // products with the gradient of a ReLU
-/// Sets whether the mask passes gradients where the sum is 0.
-void cublaslt_mask_has_zero(bool has);
 /// Sets whether max(NaN, 0) is 0, like fmaxf.
 void cublaslt_relu_drops_nan(bool drops);
 

@@ -153,11 +153,11 @@ TEST(CudaLinear, GeluAndItsGradientAreTheCpus) {
       };
       const Variable x = leaf({32, 64}), weight = leaf({48, 64}), bias = leaf({48});
       const Variable behind = leaf({16, 48});
-      const Activated hidden = linear_joined({x}, weight, bias, Activation::kGelu);
-      const Variable y = linear_joined(hidden, behind, {}, Activation::kNone).y;
+      const Variable hidden = linear_gelu(x, weight, bias);
+      const Variable y = linear(linear_gelu(x, weight, bias), behind);
       sum(y).backward();
       std::vector<std::vector<double>> results;
-      for (const Variable& v : {hidden.y, y, x.grad(), weight.grad(), bias.grad(), behind.grad()})
+      for (const Variable& v : {hidden, y, x.grad(), weight.grad(), bias.grad(), behind.grad()})
         results.push_back(v.to(f64).to_vector<double>());
       return results;
     };
@@ -181,11 +181,10 @@ std::vector<std::vector<double>> run_relu_layers(Device device, DType dtype, int
        {Shape{3, 8, 16}, {width, 16}, {width}, {24, width}, {24}, {8, 24}, {3, 8, 8}})
     in.push_back((randint(0, 8, shape) == 0.0).to(dtype) - (randint(0, 8, shape) == 0.0).to(dtype));
   for (Variable& x : in) x = x.to(device).requires_grad_();
-  const Activated first = linear_joined({in[0]}, in[1], in[2], Activation::kRelu);
-  const Activated second = linear_joined(first, in[3], in[4], Activation::kRelu);
-  const Variable y = linear_joined(second, in[5], {}, Activation::kNone).y;
+  const Variable first = linear_relu(in[0], in[1], in[2]);
+  const Variable y = linear(linear_relu(first, in[3], in[4]), in[5]);
   Variable loss = sum(y * in[6]);
-  if (besides) loss = loss + sum(first.y);
+  if (besides) loss = loss + sum(first);
   const Variable of_weight = grad(loss, in[3], {.create_graph = true});
   std::vector<Variable> results{y, of_weight};
   const std::vector<Variable> of_it{in[0], in[1], in[6]};

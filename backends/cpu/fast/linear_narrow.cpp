@@ -203,33 +203,38 @@ Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
 
 }  // namespace
 
-bool LinearNarrow::accepts(const Tensor& x, const Tensor&, const Tensor&, bool, const Tensor& y) {
-  return is_narrow(y.shape()[0], x.shape()[1], y.shape()[1]);
+bool LinearNarrow::accepts(const Tensor& x, const Tensor&, const Tensor&, const Epilogue& epilogue,
+                           const Tensor& y) {
+  return epilogue.activation != Activation::kGelu &&
+         is_narrow(y.shape()[0], x.shape()[1], y.shape()[1]);
 }
 
 void LinearNarrow::run(Type<float>, const Tensor& x0, const Tensor& weight0, const Tensor& bias0,
-                       bool relu, Tensor& y) {
+                       const Epilogue& epilogue, Tensor& y) {
   const Tensor x = x0.contiguous(), weight = weight0.contiguous(), bias = contiguous(bias0);
   const int64_t rows = x.shape()[0], in = weight.shape()[1], out = weight.shape()[0];
   const Factor factor(weight.data<float>(), in, out, 1, in, bias ? bias.data<float>() : nullptr);
   const float* from = x.data<float>();
   float* to = y.data<float>();
   for_each_tile(rows, in * out, [&](int64_t, int64_t first, int64_t count, int64_t end) {
-    if (relu)
+    if (epilogue.activation == Activation::kRelu)
       factor.multiply<true>(from + first * in, count, end, to + first * out);
     else
       factor.multiply<false>(from + first * in, count, end, to + first * out);
   });
 }
 
-bool LinearBackwardNarrow::accepts(const Tensor& dy, const Tensor&, const Tensor&, const Tensor&,
-                                   const Tensor& dx, const Tensor& dw, const Tensor&) {
-  return (dx || dw) && is_narrow(dy.shape()[0], dx ? dx.shape()[1] : dw.shape()[1], dy.shape()[1]);
+bool LinearBackwardNarrow::accepts(const Tensor& dy, const Epilogue& behind, const Tensor&,
+                                   const Tensor&, const Epilogue&, const Tensor& dx,
+                                   const Tensor& dw, const Tensor&) {
+  return behind.activation != Activation::kGelu && (dx || dw) &&
+         is_narrow(dy.shape()[0], dx ? dx.shape()[1] : dw.shape()[1], dy.shape()[1]);
 }
 
-void LinearBackwardNarrow::run(Type<float>, const Tensor& dy0, const Tensor& y0, const Tensor& x0,
-                               const Tensor& weight0, Tensor& dx, Tensor& dw, Tensor& db) {
-  const Tensor dy = dy0.contiguous(), y = contiguous(y0), x = contiguous(x0),
+void LinearBackwardNarrow::run(Type<float>, const Tensor& dy0, const Epilogue& behind,
+                               const Tensor& x0, const Tensor& weight0, const Epilogue& front,
+                               Tensor& dx, Tensor& dw, Tensor& db) {
+  const Tensor dy = dy0.contiguous(), y = contiguous(behind.at), x = contiguous(x0),
                weight = contiguous(weight0);
   const int64_t rows = dy.shape()[0], out = dy.shape()[1];
   const int64_t in = dx ? dx.shape()[1] : dw ? dw.shape()[1] : 0;
@@ -287,6 +292,7 @@ void LinearBackwardNarrow::run(Type<float>, const Tensor& dy0, const Tensor& y0,
             total(along_in ? o * in_vectors * kLane + k : k * out_vectors * kLane + o);
     if (db) db.data<float>()[o] = total(bias_at + o);
   }
+  if (dx) kernels::run_epilogue_backward(front, dx, dx);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -7,25 +7,27 @@
 #include <string_view>
 
 #include "core/base/tensor.h"
+#include "ops/epilogue.h"
 
 namespace tapegrad::backends::cpu {
 
 /// Implementation of kernels::linear.
 struct LinearNarrow {
   static constexpr std::string_view kName = "narrow";
-  static bool accepts(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu,
-                      const Tensor& y);
-  static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu,
-                  Tensor& y);
+  static bool accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Epilogue& epilogue, const Tensor& y);
+  static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Epilogue& epilogue, Tensor& y);
 };
 
 /// Implementation of kernels::linear_backward.
 struct LinearBackwardNarrow {
   static constexpr std::string_view kName = "narrow";
-  static bool accepts(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
-                      const Tensor& dx, const Tensor& dw, const Tensor& db);
-  static void run(Type<float>, const Tensor& dy, const Tensor& y, const Tensor& x,
-                  const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db);
+  static bool accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                      const Tensor& weight, const Epilogue& front, const Tensor& dx,
+                      const Tensor& dw, const Tensor& db);
+  static void run(Type<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                  const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db);
 };
 
 }  // namespace tapegrad::backends::cpu

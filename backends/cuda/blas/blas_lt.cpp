@@ -3,7 +3,6 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -62,30 +61,25 @@ uint32_t alignment_of(const void* data) {
   return uint32_t(address & -address);
 }
 
-cublasLtEpilogue_t kind_of(const Epilogue& e) {
+cublasLtEpilogue_t kind_of(const LtEpilogue& e) {
   const bool bias = e.bias != nullptr;
   if (e.row_sums != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
   if (e.gelu_at != nullptr) return CUBLASLT_EPILOGUE_DGELU;
   if (e.before_gelu != nullptr)
     return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
-  if (e.relu_at != nullptr) return CUBLASLT_EPILOGUE_DRELU;
-  if (e.relu_mask != nullptr)
-    return bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
   if (e.gelu) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
   if (e.relu) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
   return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// Further operands of the epilogue: a vector, and a matrix that is a mask or has the layout of c.
+/// What the epilogue reads or writes: a vector, and a matrix that lies as c.
 struct Beside {
   void *vector, *matrix;
-  int64_t ld;  // in numbers, or in bits for a mask
+  int64_t ld;  // in numbers
 };
-Beside beside_of(const Epilogue& e, int64_t n, int64_t ldc) {
-  void* vector = e.row_sums != nullptr ? e.row_sums : const_cast<void*>(e.bias);
-  for (const void* mask : {e.relu_at, static_cast<const void*>(e.relu_mask)})
-    if (mask != nullptr) return {vector, const_cast<void*>(mask), mask_bytes(n) * 8};
-  return {vector, e.gelu_at != nullptr ? const_cast<void*>(e.gelu_at) : e.before_gelu, ldc};
+Beside beside_of(const LtEpilogue& e, int64_t ldc) {
+  return {e.row_sums != nullptr ? e.row_sums : const_cast<void*>(e.bias),
+          e.gelu_at != nullptr ? const_cast<void*>(e.gelu_at) : e.before_gelu, ldc};
 }
 
 /// Everything that the choice of an algorithm depends on. a and b are in cuBLASLt's order, which is
@@ -208,73 +202,51 @@ Library& library_of(tapegrad::Device device) {
   return all[device.index];
 }
 
-constexpr int64_t kTried = 16;
-using Row = std::array<double, kTried>;
-
-/// Computes a matrix with equal rows by a product with the epilogue. Returns an empty vector if
-/// there is no algorithm.
-std::vector<double> make_rows(const Row& row, const Epilogue& epilogue, const Tensor& where) {
-  std::vector<double> first_column(kTried * kTried), first_row(kTried * kTried);
-  for (size_t i = 0; i < kTried; ++i) first_column[i * kTried] = 1, first_row[i] = row[i];
+/// The ReLU of numbers, NaN among them, by a product with the epilogue.
+bool try_relu_of_nan(const Tensor& where) {
+  constexpr int64_t kSize = 16;
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  static constexpr double kSums[kSize] = {kNaN, 1,    0, -1, 0,  -2, kNaN, 3,
+                                          -0.0, kNaN, 2, 1,  -1, 0,  0,    kNaN};
+  std::vector<double> first_column(kSize * kSize), first_row(kSize * kSize);
+  for (size_t i = 0; i < kSize; ++i) first_column[i * kSize] = 1, first_row[i] = kSums[i];
   const auto matrix = [&](const std::vector<double>& values) {
-    return Tensor::from<double>(values, {kTried, kTried}).to(where.dtype()).to(where.device());
+    return Tensor::from<double>(values, {kSize, kSize}).to(where.dtype()).to(where.device());
   };
   const Tensor a = matrix(first_column), b = matrix(first_row), c = matrix(first_row);
-  const auto dense = [](const Tensor& x) { return Matrices{address_of(x), false, kTried, 0}; };
-  if (!gemm_with(epilogue, {kTried, kTried, kTried, 1, c.dtype(), c.dtype()}, dense(a), dense(b),
-                 address_of(c), kTried, c))
-    return {};
+  const auto dense = [](const Tensor& x) { return Matrices{address_of(x), false, kSize, 0}; };
+  if (!gemm_with({.relu = true}, {kSize, kSize, kSize, 1, c.dtype(), c.dtype()}, dense(a), dense(b),
+                 address_of(c), kSize, c))
+    return false;
   const Tensor on_host = c.to(cpu).to(f64);
-  return {on_host.data<double>(), on_host.data<double>() + c.numel()};
-}
-
-ReluOfCublasLt try_relu(const Tensor& where) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  static constexpr Row kSums{kNaN, 1, 0, -1, 0, -2, kNaN, 3, -0.0, kNaN, 2, 1, -1, 0, 0, kNaN};
-  const auto are = [](const std::vector<double>& got, const auto& expected) {
-    for (size_t i = 0; i < got.size(); ++i) {
-      const double wanted = expected(kSums[i % kTried]);
-      if (got[i] != wanted && !(std::isnan(got[i]) && std::isnan(wanted))) return false;
-    }
-    return !got.empty();
-  };
-  const auto relu = [](double x) { return x <= 0 ? 0.0 : x; };
-  const auto slope = [](double x) { return x <= 0 ? 0.0 : 1.0; };
-  Row ones;
-  ones.fill(1);
-  const Tensor mask = Tensor::empty({kTried, mask_bytes(kTried)}, u8, where.device());
-  ReluOfCublasLt found;
-  found.keeps_nan = are(make_rows(kSums, {.relu = true}, where), relu);
-  found.masks_as_ours =
-      found.keeps_nan &&
-      are(make_rows(kSums, {.relu = true, .relu_mask = address_of(mask)}, where), relu) &&
-      are(make_rows(ones, {.relu_at = address_of(mask)}, where), slope);
-  return found;
+  for (int64_t i = 0; i < c.numel(); ++i) {
+    const double got = on_host.data<double>()[i], sum = kSums[i % kSize];
+    if (std::isnan(sum) ? !std::isnan(got) : got != std::max(sum, 0.0)) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-ReluOfCublasLt relu_of_cublas_lt(const Tensor& where) {
-  constexpr uint8_t kTriedBefore = 1, kKeepsNaN = 2, kMasksAsOurs = 4;
+bool relu_of_cublas_lt_keeps_nan(const Tensor& where) {
+  enum Known : uint8_t { kUntried, kKeepsNaN, kDropsNaN };
   static std::atomic<uint8_t> known[kMaxDevices][kDTypeCount]{};
   std::atomic<uint8_t>& here = known[where.device().index][int(where.dtype())];
-  if (here == 0) {
-    if (is_recording_graph()) return {};
-    const ReluOfCublasLt found = try_relu(where);
-    here = uint8_t(kTriedBefore | (found.keeps_nan ? kKeepsNaN : 0) |
-                   (found.masks_as_ours ? kMasksAsOurs : 0));
+  if (here == kUntried) {
+    if (is_recording_graph()) return false;
+    here = try_relu_of_nan(where) ? kKeepsNaN : kDropsNaN;
   }
-  return {(here & kKeepsNaN) != 0, (here & kMasksAsOurs) != 0};
+  return here == kKeepsNaN;
 }
 
-bool gemm_with(const Epilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
+bool gemm_with(const LtEpilogue& epilogue, const Product& p, const Matrices& a, const Matrices& b,
                void* c, int64_t ldc, const Tensor& where) {
   if (p.dtype == f64 || p.m == 0 || p.n == 0 || p.k == 0 || !lt().create) return false;
   if ((epilogue.gelu || epilogue.gelu_at != nullptr) && p.dtype == f32 &&
       compute_type(f32) == CUBLAS_COMPUTE_32F)
     return false;
   const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  const Beside beside = beside_of(epilogue, p.n, ldc);
+  const Beside beside = beside_of(epilogue, ldc);
   const Problem problem{.rows = p.n,
                         .columns = p.m,
                         .depth = p.k,

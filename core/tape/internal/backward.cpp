@@ -139,6 +139,33 @@ void BackwardPass::send(const Edge& edge, Variable&& gradient) {
   add_to(edge.node->gradients()[edge.output], std::move(gradient));
 }
 
+/// If the edge is the only owner of the node, the node has no other consumer and is not captured.
+/// If its operand has no other consumer either, the order of sums does not change.
+const SavedValue* BackwardPass::front(const Edge& edge, Activation& activation) const {
+  if (!edge || !edge.node->has_one_owner() || edge.node->hooks_ || sent_ != nullptr || watch_ ||
+      !wants(edge))
+    return nullptr;
+  Activation here;
+  const SavedValue* at = edge.node->epilogue_at(here);
+  if (at == nullptr) return nullptr;
+  const Edge& operand = edge.node->edges()[0];
+  if (!operand || !operand.node->has_one_owner()) return nullptr;
+  activation = here;
+  return at;
+}
+
+void BackwardPass::send_past(const Edge& edge, Variable&& gradient) {
+  send(edge.node->edges()[0], std::move(gradient));
+  if (!options_.retain_graph && !options_.create_graph) edge.node->free_saved();
+}
+
+const SavedValue* Needs::front(Activation& activation) const {
+  return pass_ == nullptr ? nullptr : pass_->front(edges_[0], activation);
+}
+void send_past(BackwardPass& pass, const Edge& edge, Tensor&& gradient) {
+  pass.send_past(edge, Variable(std::move(gradient)));
+}
+
 bool Needs::is_wanted(const BackwardPass& pass, const Edge& edge) { return pass.wants(edge); }
 
 void send(BackwardPass& pass, const Edge& edge, Variable&& gradient) {

@@ -79,6 +79,10 @@ class BackwardPass {
   void send(const Edge& edge, Variable&& gradient);
   /// Returns whether a gradient sent to the edge has an effect.
   bool wants(const Edge& edge) const { return captures_.empty() || needed_.contains(&*edge.node); }
+  /// Needs::front() for the edge.
+  const SavedValue* front(const Edge& edge, Activation& activation) const;
+  /// Adds a gradient of the operand of the activation at the edge, whose rule does not run.
+  void send_past(const Edge& edge, Variable&& gradient);
 
  private:
   struct Pending {
