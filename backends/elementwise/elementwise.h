@@ -31,18 +31,39 @@ constexpr auto map_inputs() {
   }
 }
 
+/// The function of a kernel: y = Formula()(inputs...), with y of the inputs' type or bool. Not a
+/// member of Elementwise, because the host code that nvcc generates names this type.
+template <typename Device, typename Formula, bool kPredicate>
+struct RunFormula {
+  template <typename T>
+  using To = std::conditional_t<kPredicate, bool, T>;
+
+  template <typename T>
+  void operator()(Type<T>, const Tensor& a, Tensor& y) const {
+    Device::template map<To<T>, T>(Formula(), y, a);
+  }
+  template <typename T>
+  void operator()(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) const {
+    Device::template map<To<T>, T>(Formula(), y, a, b);
+  }
+  template <typename T>
+  void operator()(Type<T>, const Tensor& a, const Tensor& b, const Tensor& c, Tensor& y) const {
+    Device::template map<To<T>, T>(Formula(), y, a, b, c);
+  }
+};
+
 template <typename Device>
 class Elementwise {
  public:
   /// y = Formula()(inputs...), all of one type.
   template <auto& kKernel, typename Formula, typename Types>
   static void set(Types types) {
-    Device::template set<kKernel>(types, Run<Formula, false>());
+    Device::template set<kKernel>(types, RunFormula<Device, Formula, false>());
   }
   /// y = Formula()(inputs...), where y is bool.
   template <auto& kKernel, typename Formula, typename Types>
   static void set_predicate(Types types) {
-    Device::template set<kKernel>(types, Run<Formula, true>());
+    Device::template set<kKernel>(types, RunFormula<Device, Formula, true>());
   }
   /// Registers an arithmetic kernel. If y is sixteen-bit, one operand may be a float32 number,
   /// which is not rounded first. The first operand selects the kernel, so the float32 kernel
@@ -64,24 +85,6 @@ class Elementwise {
   }
 
  private:
-  template <typename Formula, bool kPredicate>
-  struct Run {
-    template <typename T>
-    using To = std::conditional_t<kPredicate, bool, T>;
-
-    template <typename T>
-    void operator()(Type<T>, const Tensor& a, Tensor& y) const {
-      Device::template map<To<T>, T>(Formula(), y, a);
-    }
-    template <typename T>
-    void operator()(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) const {
-      Device::template map<To<T>, T>(Formula(), y, a, b);
-    }
-    template <typename T>
-    void operator()(Type<T>, const Tensor& a, const Tensor& b, const Tensor& c, Tensor& y) const {
-      Device::template map<To<T>, T>(Formula(), y, a, b, c);
-    }
-  };
   template <typename Formula, typename To, typename A, typename B>
   [[gnu::noinline]] static void mixed(const Tensor& a, const Tensor& b, Tensor& y) {
     Device::template map<To, A, B>(Formula{}, y, a, b);
