@@ -62,8 +62,8 @@ TEST(Profiler, SeesOpsRulesAndUpdatesByPart) {
            {"Net.fc1", "linear", Pass::kForward},
            {"Net.fc2", "linear", Pass::kForward},
            {"Net", "relu", Pass::kForward},
-           {"Net.fc1", "linear", Pass::kBackward},
-           {"Net", "relu", Pass::kBackward},
+           {"Net.fc1", "linear_relu", Pass::kBackward},  // the node of fc1 absorbed the ReLU
+           {"Net.fc2", "linear", Pass::kBackward},
            {"", "mean", Pass::kBackward},
            {"", "SGD", Pass::kUpdate}}) {
     const ProfileEntry* entry = find(entries, part, op, pass);
