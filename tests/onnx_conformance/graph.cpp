@@ -178,7 +178,7 @@ Values run(const Graph& graph, const Values& inputs, const Operators& table) {
     const Values results = found->second(node);
     for (size_t k = 0; k < step.outputs.size(); ++k) {
       if (step.outputs[k].empty()) continue;
-      if (k >= results.size() || !results[k])
+      if (k >= results.size() || !results[k].defined())
         throw Unsupported(step.node.op + " without output " + std::to_string(k));
       known[step.outputs[k]] = results[k];
     }

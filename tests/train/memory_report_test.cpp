@@ -51,8 +51,9 @@ TEST(MemoryReport, OfAnMlpAsCountedByHand) {
     EXPECT_EQ(report.optimizer, 0) << "made by the first step";
     EXPECT_EQ(report.data, 4 * (32 * 64 + 32 * 32));
     ASSERT_EQ(report.saved.size(), 2u);
-    EXPECT_EQ(report.saved[0].name, "Net");
-    EXPECT_EQ(report.saved[0].bytes, 4 * 32 * 128) << "relu's result, which fc2 keeps too";
+    EXPECT_EQ(report.saved[0].name, "Net.fc1") << "its node absorbed the ReLU";
+    EXPECT_EQ(report.saved[0].bytes, 4 * 32 * 128)
+        << "the result of fc1 and its ReLU, which fc2 keeps too";
     EXPECT_EQ(report.saved[1].name, "");
     EXPECT_EQ(report.saved[1].bytes, 4 * 32 * 32) << "the differences that mse_loss squares";
     EXPECT_EQ(report.outside, kBiases);

@@ -51,7 +51,7 @@ void Recorder::compare(const std::string& torch, const std::string& call, const 
                          {"dtype", name(dtype_)},
                          {"wants_gradient", nlohmann::json::array()}};
   const auto store = [&](const std::string& key, const Variable& value) {
-    if (value) tensors_[id + key] = value.value().clone();
+    if (value.defined()) tensors_[id + key] = value.value().clone();
   };
   Variables leaves;
   std::vector<std::string> gradients;
