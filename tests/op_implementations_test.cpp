@@ -58,8 +58,9 @@ TEST(CaseTable, EveryImplementationHasACase) {
   // images_cudnn_test of tests/cuda_on_host compare it with our own kernels.
   const std::string device(name(default_device().type));
   for (const std::string& text : implementations())
-    if (text.starts_with(device + '/') && !text.ends_with(":cudnn"))
+    if (text.starts_with(device + '/') && !text.ends_with(":cudnn")) {
       EXPECT_TRUE(done.contains(text)) << text << " runs in no case";
+    }
 }
 
 }  // namespace
