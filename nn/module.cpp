@@ -220,8 +220,7 @@ void Module::load_state_dict(const TensorMap& state) {
 bool Module::has_sizes() const { return state_->own.has_sizes.load(std::memory_order_acquire); }
 
 void Module::infer_under_lock(const std::function<void()>& allocate) const {
-  static constinit std::recursive_mutex inferring;  // an initializer may call other modules
-  const std::lock_guard lock(inferring);
+  const std::lock_guard lock(first_call);
   if (!is_inferred()) allocate();
   state_->own.has_sizes.store(true, std::memory_order_release);
 }

@@ -77,8 +77,7 @@ void ModuleCall::name_parts(const Module& root, uint64_t id) {
   } namer;
   namer.root_name = root.kind();
   namer.id = id;
-  static std::mutex& mutex = *new std::mutex;  // a model may run on several threads
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(first_call);
   try {
     root.visit(namer);
   } catch (const Error&) {  // other functions report the errors of members()

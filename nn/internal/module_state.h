@@ -2,11 +2,17 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 
 #include "core/tape/hooks.h"
 #include "nn/module.h"
 
 namespace tapegrad::nn {
+
+/// Held while a first call changes modules that other threads may call: to infer sizes, which
+/// replaces parameters, and to name parts, which visits them. Recursive, since an initializer may
+/// call modules.
+inline constinit std::recursive_mutex first_call;
 
 struct Module::Hooks {
   HookList<ForwardPreHook> before;

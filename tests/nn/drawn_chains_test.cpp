@@ -3,8 +3,9 @@
 // operand, which prevents all of that. Values and gradients are the same to the bit.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <random>
+#include <span>
 
 #include "core/autograd/checkpoint.h"
 #include "core/tape/autocast.h"
@@ -274,7 +275,7 @@ class ChainRun {
 };
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
 TEST(DrawnChains, AreTheSameToTheBitHoweverTheyAreJoined) {
