@@ -112,7 +112,10 @@ class ChainRun {
     see(loss);
     h = {};
     gradients(loss);
-    for (const Variable& x : retained_) see(x.grad());
+    for (const Variable& x : retained_) {
+      see(x.grad());
+      x.zero_grad();  // a gradient with a history refers to the node that retains it
+    }
     return std::move(seen_);
   }
   int written_over() const { return written_over_; }
