@@ -1,6 +1,6 @@
 #include "backends/cpu/tools/openblas.h"
 
-#include <iostream>
+#include <cstdio>
 #include <string_view>
 
 #include <cblas.h>
@@ -19,7 +19,9 @@ std::string openblas_advice() {
 void print_openblas_advice() {
   static const bool printed = [] {
     const std::string advice = openblas_advice();
-    if (!advice.empty()) std::cerr << "tapegrad: " << advice << '\n';
+    // <iostream> would initialise its streams at program start, once for every level of the CPU
+    // backend.
+    if (!advice.empty()) std::fprintf(stderr, "tapegrad: %s\n", advice.c_str());
     return true;
   }();
   static_cast<void>(printed);
