@@ -44,7 +44,7 @@ struct ActivationOp {
   void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
 };
 
-/// A gradient by its kernel, over dy if nobody else can see it.
+/// Computes a gradient by a kernel. Overwrites dy if nothing else refers to its memory.
 template <typename Kernel, typename... Attributes>
 Tensor by_kernel(const Kernel& kernel, const Tensor& dy, const SavedValue& saved,
                  Attributes... attributes) {
@@ -160,7 +160,7 @@ struct GeluTanh : ActivationOp<kernels::gelu_tanh> {
   }
 };
 
-/// GeluTanh, whose value a kernel has made.
+/// GeluTanh whose value a kernel has already computed.
 struct KnownGelu : GeluTanh {
   Tensor y;
 

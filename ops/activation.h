@@ -1,4 +1,4 @@
-// Activations: elementwise nonlinearities of networks. Floats only.
+// Activation functions, elementwise. Floats only.
 //
 // Functions that take x by value overwrite an operand that the caller moves or does not name, as in
 // relu(conv2d(...)), if nothing else refers to its memory and no rule needs it.
@@ -13,7 +13,7 @@ namespace tapegrad {
 Variable sigmoid(Variable x, Where where = Where::current());       // 1 / (1 + exp(-x))
 Variable relu(Variable x, Where where = Where::current());          // max(x, 0); relu'(0) = 0
 Variable relu6(const Variable& x, Where where = Where::current());  // min(max(x, 0), 6)
-/// x where x > 0, else slope * x.
+/// Returns x where x > 0, else slope * x.
 Variable leaky_relu(const Variable& x, double negative_slope = 0.01,
                     Where where = Where::current());
 /// Returns x where x > 0, else alpha * (exp(x) - 1).
@@ -22,22 +22,22 @@ Variable elu(const Variable& x, double alpha = 1.0, Where where = Where::current
 Variable selu(const Variable& x, Where where = Where::current());
 
 enum class Gelu { kErf, kTanh };
-/// x * Phi(x), with the normal distribution function itself or its tanh approximation
-/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+/// Returns x * Phi(x), where Phi is the normal distribution function (kErf), or the approximation
+/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (kTanh).
 Variable gelu(Variable x, Gelu approximate = Gelu::kErf, Where where = Where::current());
 
 Variable silu(Variable x, Where where = Where::current());  // x * sigmoid(x)
 Variable mish(Variable x, Where where = Where::current());  // x * tanh(softplus(x))
-/// log(1 + exp(beta x)) / beta; x itself where beta x > threshold.
+/// Returns log(1 + exp(beta x)) / beta; x where beta x > threshold.
 Variable softplus(const Variable& x, double beta = 1.0, double threshold = 20.0,
                   Where where = Where::current());
 Variable hardsigmoid(Variable x,
                      Where where = Where::current());            // clamp(x / 6 + 1/2, 0, 1)
 Variable hardswish(Variable x, Where where = Where::current());  // x * hardsigmoid(x)
-/// log(1 / (1 + exp(-x))), right to the last bit at both ends.
+/// Returns log(sigmoid(x)), accurate for large positive and negative x.
 Variable logsigmoid(Variable x, Where where = Where::current());
-/// x limited to [min_val, max_val]; the gradient passes strictly between. ArgumentError unless
-/// min_val <= max_val.
+/// Limits x to [min_val, max_val]; the gradient passes where min_val < x < max_val. Throws
+/// ArgumentError unless min_val <= max_val.
 Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0,
                   Where where = Where::current());
 
@@ -45,10 +45,10 @@ Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0
 Variable& relu_(Variable& x, Where where = Where::current());
 Variable& sigmoid_(Variable& x, Where where = Where::current());
 
-// For ops with an epilogue.
-/// The gradient of relu from its result, to be differentiated again.
+// Parts of ops that have an epilogue.
+/// Returns the gradient of relu, computed from its result; differentiable again.
 Variable relu_gradient(const Variable& dy, const Variable& y);
-/// gelu(x, Gelu::kTanh), of which a kernel has made the value y.
+/// Records gelu(x, Gelu::kTanh), whose value y a kernel has already computed.
 Variable gelu_tanh_known(const Variable& x, Tensor y, Where where);
 
 namespace kernels {

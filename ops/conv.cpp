@@ -90,7 +90,7 @@ struct Conv2d {
     if (needs[2]) dx[2] = sum(dz, {0, 2, 3});
     return dx;
   }
-  /// One kernel brings dy into its layout once for all three.
+  /// Computes all gradients by one kernel, which converts the layout of dy once.
   std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
     const Tensor gradient = (y ? to_overwrite(dy) : dy).contiguous();
     const Tensor relu = y ? y.value() : Tensor();

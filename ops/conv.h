@@ -41,12 +41,11 @@ using Conv1dOptions = ConvOptions<int64_t>;
 using Conv2dOptions = ConvOptions<Size2d>;
 using Conv3dOptions = ConvOptions<Size3d>;
 
-/// Cross-correlation, as in every framework: y[n,o,i,j] = b[o] + sum over c,u,v of
-/// w[o,c,u,v] x[n,c, i*stride + u*dilation - padding, ...].
-/// x [n, c, h, w], weight [o, c/groups, kh, kw], bias [o] or empty; y [n, o, h', w'] with
-/// h' = (h + 2 padding - dilation (kh - 1) - 1) / stride + 1.
-/// With an epilogue its activation of that.
-/// ShapeError when channels do not fit or the kernel is larger than the padded image.
+/// Computes a 2-D cross-correlation: y[n,o,i,j] = b[o] + sum over c,u,v of w[o,c,u,v]
+/// x[n,c, i*stride + u*dilation - padding, ...]. x is [n, c, h, w], weight [o, c/groups, kh, kw],
+/// bias [o] or empty; y is [n, o, h', w'] with h' = (h + 2 padding - dilation (kh - 1) - 1) /
+/// stride + 1. The activation of the epilogue is applied to y. Throws ShapeError if channels do not
+/// match or the kernel is larger than the padded image.
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Conv2dOptions options = {}, Epilogue epilogue = {}, Where where = Where::current());
 
@@ -57,7 +56,7 @@ Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias 
 Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Conv3dOptions options = {}, Where where = Where::current());
 
-/// conv2d(x, weight, bias, options, {Activation::kRelu}): max(conv2d(...), 0).
+/// Returns conv2d(x, weight, bias, options, {Activation::kRelu}), which is max(conv2d(...), 0).
 Variable conv2d_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
                      Conv2dOptions options = {}, Where where = Where::current());
 

@@ -16,8 +16,9 @@ enum class Activation : int { kNone, kRelu, kGelu };  // kGelu: Gelu::kTanh
 
 struct Epilogue {
   Activation activation = Activation::kNone;
-  /// For kernels. What the gradient of the activation is taken at: the result of a ReLU, the
-  /// operand of a GELU. A forward kernel writes the operand of a GELU to it, unless it is empty.
+  /// For kernels: the tensor at which the gradient of the activation is computed, which is the
+  /// result of a ReLU or the operand of a GELU. A forward kernel stores the operand of a GELU here
+  /// unless the tensor is empty.
   Tensor at = {};
 
   explicit operator bool() const { return activation != Activation::kNone; }
@@ -27,9 +28,9 @@ namespace kernels {
 
 // Fallbacks composed of the activations' own kernels.
 
-/// y = activation(z); y may be z.
+/// Computes y = activation(z). y may be z.
 void run_epilogue(const Epilogue& epilogue, const Tensor& z, Tensor& y);
-/// The gradient of run_epilogue: dz from dy; dz may be dy.
+/// Computes dz, the gradient of the activation's operand, from dy. dz may be dy.
 void run_epilogue_backward(const Epilogue& epilogue, const Tensor& dy, Tensor& dz);
 
 }  // namespace kernels

@@ -7,15 +7,15 @@
 
 namespace tapegrad {
 
-/// x W^T + b: x is [..., in], weight [out, in], bias [out] or empty. ShapeError when they do not
-/// fit. With an epilogue its activation of that. A GPU may take a GELU of the sums before they are
-/// rounded to sixteen bits, or of TF32.
+/// Returns x W^T + b, for x [..., in], weight [out, in] and bias [out] or empty, with the
+/// activation of the epilogue applied. A GPU may apply a GELU before rounding to sixteen bits, or
+/// to TF32 products. Throws ShapeError if the shapes do not match.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Epilogue epilogue = {}, Where where = Where::current());
-/// linear(x, weight, bias, {Activation::kRelu}): max(x W^T + b, 0).
+/// Returns linear(x, weight, bias, {Activation::kRelu}), which is max(x W^T + b, 0).
 Variable linear_relu(const Variable& x, const Variable& weight, const Variable& bias = {},
                      Where where = Where::current());
-/// linear(x, weight, bias, {Activation::kGelu}): gelu(x W^T + b, Gelu::kTanh).
+/// Returns linear(x, weight, bias, {Activation::kGelu}), which is gelu(x W^T + b, Gelu::kTanh).
 Variable linear_gelu(const Variable& x, const Variable& weight, const Variable& bias = {},
                      Where where = Where::current());
 
@@ -26,14 +26,14 @@ extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Epilogue& epilogue, Tensor& y)>
     linear;
 
-/// The gradients that are not empty: dx = dz weight, dw = dz^T x, db = the sum of dz's rows. dz is
-/// dy through the epilogue behind the op; with one, dy may be written over. `front` is an epilogue
-/// of the op that made x, and dx is then taken through it too. x and weight are empty where they
-/// are not needed.
+/// Computes those of dx, dw and db that are not empty: dx = dz weight, dw = dz^T x, db = the sum of
+/// dz's rows. dz is the gradient of the operand of the epilogue `behind`; if there is one, dy may
+/// be overwritten. `front` is the activation whose result is x; dx is then the gradient of the
+/// operand of that activation. x and weight may be empty if no gradient needs them.
 extern Kernel<void(const Tensor& dy, const Epilogue& behind, const Tensor& x, const Tensor& weight,
                    const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db)>
     linear_backward;
-/// Fallback composed of other kernels, for devices without one of their own.
+/// Fallback composed of other kernels; used where the device has no fused one.
 void linear_backward_by_products(const Tensor& dy, const Epilogue& behind, const Tensor& x,
                                  const Tensor& weight, const Epilogue& front, Tensor& dx,
                                  Tensor& dw, Tensor& db);

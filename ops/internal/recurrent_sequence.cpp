@@ -42,7 +42,7 @@ Tensor at(const Tensor& x, int64_t t) {
   return x.with_layout({shape, contiguous_strides(shape), x.layout().offset + t * x.strides()[0]});
 }
 
-/// A gradient as the cells read it.
+/// Returns a gradient in the form that the cell kernels read.
 Tensor contiguous_or_empty(const Tensor& dy) { return dy ? dy.contiguous() : dy; }
 
 /// The gradient of w_hh: transposed gradients of the products times the state before each step. All
