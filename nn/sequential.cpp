@@ -10,23 +10,22 @@
 namespace tapegrad::nn {
 namespace {
 
-/// Layer i if it is a Layer whose result nothing observes, else null.
+/// Returns layer i if it is a Layer and nothing observes its result, else null.
 template <typename Layer>
 const Layer* plain(std::span<const AnyModule> layers, size_t i) {
   if (i >= layers.size() || layers[i]->is_watched()) return nullptr;
   return dynamic_cast<const Layer*>(&*layers[i]);
 }
 
-/// Whether layer i is a ReLU that may as well run behind a MaxPool2d that follows: the largest of
-/// rectified values is the largest value, rectified, and the gradient goes to the same element, or
-/// to none. Not so of a window that lies in the padding alone: its result is -inf, rectified or
-/// not.
+/// Whether layer i is a ReLU followed by a MaxPool2d and the two may change places: relu(max(x)) is
+/// max(relu(x)), and the gradient goes to the same element or to none. A window that covers only
+/// padding gives -inf in one order and 0 in the other, so such pools keep their place.
 bool swaps_with_pool(std::span<const AnyModule> layers, size_t i) {
   const auto* pool = plain<MaxPool2d>(layers, i + 1);
   return pool != nullptr && plain<ReLU>(layers, i) != nullptr && !pool->has_windows_of_padding();
 }
 
-/// What layer i is to a layer in front that takes an epilogue.
+/// Returns layer i as an epilogue of the layer before it; empty if it is no such activation.
 Epilogue epilogue_of(std::span<const AnyModule> layers, size_t i) {
   if (plain<ReLU>(layers, i) != nullptr && !swaps_with_pool(layers, i)) return {Activation::kRelu};
   const auto* gelu = plain<GELU>(layers, i);
@@ -34,7 +33,7 @@ Epilogue epilogue_of(std::span<const AnyModule> layers, size_t i) {
   return {};
 }
 
-/// Runs the first layer, or the first two where they are faster together; gives how many.
+/// Runs the first layer, or the first two if they are faster together. Returns their number.
 size_t run_first(std::span<const AnyModule> layers, Variable& value, Where where) {
   Variable x = std::move(value);
   if (swaps_with_pool(layers, 0)) {
