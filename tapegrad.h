@@ -7,6 +7,7 @@
 #include "core/autograd/checkpoint.h"
 #include "core/autograd/functional.h"
 #include "core/autograd/gradcheck.h"
+#include "core/autograd/sparse_gradient.h"
 #include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "core/inspect/profiler.h"

@@ -9,7 +9,8 @@
 
 namespace tapegrad::nn {
 
-Embedding::Embedding(EmbeddingOptions options) : padding_idx_(options.padding_idx) {
+Embedding::Embedding(EmbeddingOptions options)
+    : padding_idx_(options.padding_idx), sparse_(options.sparse) {
   require_option(kName, ".num_embeddings", options.num_embeddings);
   require_option(kName, ".embedding_dim", options.embedding_dim);
   if (padding_idx_ >= options.num_embeddings)
@@ -24,13 +25,14 @@ Embedding::Embedding(EmbeddingOptions options) : padding_idx_(options.padding_id
 }
 
 Variable Embedding::forward(const Variable& ids, Where where) const {
-  return embedding(ids, weight, padding_idx_, where);
+  return embedding(ids, weight, padding_idx_, sparse_, where);
 }
 
 std::string Embedding::options() const {
   std::ostringstream text;
   text << "num_embeddings=" << weight.size(0) << ", embedding_dim=" << weight.size(1);
   if (padding_idx_ >= 0) text << ", padding_idx=" << padding_idx_;
+  if (sparse_) text << ", sparse=true";
   return text.str();
 }
 

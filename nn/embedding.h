@@ -13,6 +13,8 @@ struct EmbeddingOptions {
   int64_t num_embeddings = 0;  // number of rows; required
   int64_t embedding_dim = 0;   // length of a row; required
   int64_t padding_idx = -1;    // a row that stays 0 and receives no gradient; -1 for none
+  bool sparse =
+      false;  // keep the gradient as rows, for large tables (core/autograd/sparse_gradient.h)
 };
 /// Maps ids [...] to rows [..., embedding_dim]. The weight [num_embeddings, embedding_dim] is
 /// initially standard normal.
@@ -29,6 +31,7 @@ class Embedding final : public Model<Embedding> {
 
  private:
   int64_t padding_idx_;
+  bool sparse_;
 };
 
 struct EmbeddingBagOptions {

@@ -2,12 +2,14 @@
 
 #include <cmath>
 
+#include "core/autograd/sparse_gradient.h"
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
+#include "ops/internal/embedding_rows.h"
 #include "ops/internal/index_checks.h"
 #include "ops/internal/operands.h"
 #include "ops/view.h"
@@ -220,6 +222,7 @@ struct MaskedFillInPlace {
 struct Embedding {
   static constexpr std::string_view kName = "embedding";
   int64_t padding_idx;
+  bool sparse;
   Shape from{};
   SavedInput<0, 1> indices{};
   auto saved() { return std::tie(indices); }
@@ -245,6 +248,11 @@ struct Embedding {
     const Variable which = flatten(indices());
     const Variable rows = reshape(dy, {which.numel(), from[1]});
     std::array<Variable, 2> dx;
+    if (sparse && takes_rows(1)) {
+      send_rows(1, sum_rows(as_index(kName, which.value()), rows.value().contiguous(), from[0],
+                            padding_idx));
+      return dx;
+    }
     dx[1] = apply(IndexAdd{0, 1, from}, Where::current(), Variable(), which, rows);
     if (padding_idx >= 0) {
       Variable unused = narrow(dx[1], 0, padding_idx, 1);
@@ -286,7 +294,11 @@ struct OneHot {
 
 Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx,
                    Where where) {
-  return apply(Embedding{padding_idx}, where, indices, weight);
+  return embedding(indices, weight, padding_idx, /*sparse=*/false, where);
+}
+Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx,
+                   bool sparse, Where where) {
+  return apply(Embedding{padding_idx, sparse}, where, indices, weight);
 }
 
 Variable index_select(const Variable& x, int dim, const Variable& index, Where where) {

@@ -13,6 +13,10 @@ namespace tapegrad {
 /// negative, receives no gradient.
 Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx = -1,
                    Where where = Where::current());
+/// As above. If `sparse`, a weight that is a leaf keeps its gradient as rows, if it can
+/// (core/autograd/sparse_gradient.h).
+Variable embedding(const Variable& indices, const Variable& weight, int64_t padding_idx,
+                   bool sparse, Where where = Where::current());
 
 /// Selects entries along dim: y has the size of the vector index in dimension dim.
 Variable index_select(const Variable& x, int dim, const Variable& index,

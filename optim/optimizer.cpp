@@ -10,9 +10,12 @@
 #include <utility>
 
 #include "core/autograd/internal/capture.h"
+#include "core/autograd/sparse_gradient.h"
 #include "core/dispatch/kernels.h"
 #include "core/inspect/profiler.h"
 #include "core/tape/recording.h"
+#include "ops/index.h"
+#include "ops/scatter.h"
 #include "ops/update.h"
 
 namespace tapegrad::optim {
@@ -121,6 +124,7 @@ std::vector<Optimizer::Run> Optimizer::runs() {
     const Tensor* last = nullptr;
     for (size_t s = 0; s < groups_[g].slots.size(); ++s) {
       Slot& slot = groups_[g].slots[s];
+      if (rows_of(groups_[g], slot)) continue;
       const Variable grad = slot.param.grad();
       if (!grad.defined()) continue;
       prepare_state(slot);
@@ -136,6 +140,39 @@ std::vector<Optimizer::Run> Optimizer::runs() {
   return runs;
 }
 
+RowGradientPtr Optimizer::rows_of(const Group& group, const Slot& slot) const {
+  return updates_rows(group) && slot.param.value().is_contiguous() ? row_gradient(slot.param)
+                                                                   : nullptr;
+}
+
+/// Gathers the rows of the parameter and of its state, updates them as one small parameter, and
+/// writes them back.
+void Optimizer::make_row_step(const Group& group, Slot& slot, const RowGradient& gradient) {
+  prepare_state(slot);
+  ++slot.steps;
+  if (gradient.rows().numel() == 0) return;
+  const Tensor& indices = gradient.indices();
+  const auto gather = [&](const Tensor& whole) {
+    Tensor rows = whole.empty_like(gradient.rows().shape());
+    kernels::index_select(whole, indices, 0, rows);
+    return rows;
+  };
+  // The scatter kernel takes an index for each element.
+  Tensor places = Tensor::empty(gradient.rows().shape(), i64, indices.device());
+  kernels::copy(indices.with_layout({{indices.numel(), 1}, {1, 1}, indices.layout().offset}),
+                places);
+
+  const Tensor param = gather(slot.param.value());
+  std::vector<Tensor> state;
+  for (const Tensor& whole : slot.state) state.push_back(whole ? gather(whole) : Tensor());
+  update(group, {{{param, gradient.rows(), state, slot.steps}}}, {});
+  Tensor& whole = slot.param.writable();
+  kernels::scatter(param, places, 0, whole);
+  whole.storage().bump_version();
+  for (size_t i = 0; i < state.size(); ++i)
+    if (state[i]) kernels::scatter(state[i], places, 0, slot.state[i]);
+}
+
 void Optimizer::make_steps(const StepGuard& guard) {
   const NoGrad no_grad;
   const OpSpan span(kind_, Pass::kUpdate);
@@ -149,6 +186,10 @@ void Optimizer::make_steps(const StepGuard& guard) {
     ++slot.steps;
     if (guard.found_inf) slot.guarded = has_guarded_ = true;
   };
+  for (Group& group : groups_)
+    for (Slot& slot : group.slots)
+      if (const RowGradientPtr gradient = rows_of(group, slot))
+        make_row_step(group, slot, *gradient);
   std::shared_ptr<Recorded> recorded;
   if (Capture* capture = Capture::current()) {
     recorded = std::make_shared<Recorded>(Recorded{guard, {}});

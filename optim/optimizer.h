@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/row_gradient.h"
 #include "core/base/tensor_map.h"
 #include "core/tape/variable.h"
 
@@ -119,6 +120,9 @@ class Optimizer {
   /// kernel call, whose arguments hold everything that changes from step to step (learning rate,
   /// step numbers, guard).
   virtual void update(const Group& group, const ParamUpdates& params, const StepGuard& guard) = 0;
+  /// Whether a gradient kept as rows (core/autograd/sparse_gradient.h) updates these rows alone.
+  /// Otherwise it becomes dense.
+  virtual bool updates_rows(const Group&) const { return false; }
 
  private:
   friend class GradScaler;
@@ -131,6 +135,9 @@ class Optimizer {
   /// Slots of the parameters that have a gradient, with prepared state.
   std::vector<Run> runs();
   void prepare_state(Slot& slot);
+  /// The gradient of a parameter if its rows alone are updated, otherwise null.
+  RowGradientPtr rows_of(const Group& group, const Slot& slot) const;
+  void make_row_step(const Group& group, Slot& slot, const RowGradient& gradient);
   void make_steps(const StepGuard& guard);
   /// For steps recorded in a CUDA graph (core/autograd/internal/capture.h): makes a step that
   /// changes nothing if *found_inf is true.

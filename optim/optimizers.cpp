@@ -38,6 +38,10 @@ void SGD::update(const Group& group, const ParamUpdates& params, const StepGuard
                     guard);
 }
 
+bool SGD::updates_rows(const Group& group) const {
+  return options_.momentum == 0 && group.weight_decay == 0;
+}
+
 Adam::Adam(Params params, AdamOptions options)
     : Adam("Adam", std::move(params), options, /*decoupled=*/false) {}
 Adam::Adam(std::string_view kind, Params params, AdamOptions options, bool decoupled)
@@ -65,6 +69,12 @@ void Adam::update(const Group& group, const ParamUpdates& params, const StepGuar
                      guard);
 }
 
+SparseAdam::SparseAdam(Params params, SparseAdamOptions o)
+    : Adam("SparseAdam", std::move(params),
+           {.lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps},
+           /*decoupled=*/false) {}
+bool SparseAdam::updates_rows(const Group& group) const { return group.weight_decay == 0; }
+
 Adagrad::Adagrad(Params params, AdagradOptions options)
     : Optimizer("Adagrad", std::move(params), options.lr, options.weight_decay), options_(options) {
   check_range("Adagrad", "lr_decay", options.lr_decay, 0, kNoLimit);
@@ -83,6 +93,7 @@ void Adagrad::update(const Group& group, const ParamUpdates& params, const StepG
                          .weight_decay = group.weight_decay},
                         guard);
 }
+bool Adagrad::updates_rows(const Group& group) const { return group.weight_decay == 0; }
 
 RMSprop::RMSprop(Params params, RMSpropOptions options)
     : Optimizer("RMSprop", std::move(params), options.lr, options.weight_decay), options_(options) {

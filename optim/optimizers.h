@@ -13,7 +13,8 @@ struct SGDOptions {
   double weight_decay = 0.0;
   bool nesterov = false;  // requires momentum, and dampening 0
 };
-/// Stochastic gradient descent. State: momentum_buffer.
+/// Stochastic gradient descent. State: momentum_buffer. Without momentum and weight decay, a
+/// gradient of rows updates these rows alone; the other rows would not change.
 class SGD final : public Optimizer {
  public:
   explicit SGD(Params params, SGDOptions options = {});
@@ -22,6 +23,7 @@ class SGD final : public Optimizer {
  private:
   std::vector<StateInfo> state_info() const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
+  bool updates_rows(const Group&) const override;
 
   SGDOptions options_;
 };
@@ -66,6 +68,24 @@ class AdamW final : public Adam {
   AdamW(Params params, double lr) : AdamW(std::move(params), AdamWOptions{.lr = lr}) {}
 };
 
+struct SparseAdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+};
+/// Adam that updates only the rows of a gradient of rows, and their state; the moments of the other
+/// rows do not decay. Parameters with dense gradients are updated as by Adam.
+class SparseAdam final : public Adam {
+ public:
+  explicit SparseAdam(Params params, SparseAdamOptions options = {});
+  SparseAdam(Params params, double lr)
+      : SparseAdam(std::move(params), SparseAdamOptions{.lr = lr}) {}
+
+ private:
+  bool updates_rows(const Group& group) const override;
+};
+
 struct AdagradOptions {
   double lr = 1e-2;
   double lr_decay = 0.0;  // the learning rate at step t is lr / (1 + (t - 1) lr_decay)
@@ -73,7 +93,8 @@ struct AdagradOptions {
   double initial_accumulator_value = 0.0;
   double eps = 1e-10;
 };
-/// State: sum.
+/// State: sum. Without weight decay, a gradient of rows updates these rows alone; the other rows
+/// would not change.
 class Adagrad final : public Optimizer {
  public:
   explicit Adagrad(Params params, AdagradOptions options = {});
@@ -82,6 +103,7 @@ class Adagrad final : public Optimizer {
  private:
   std::vector<StateInfo> state_info() const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
+  bool updates_rows(const Group&) const override;
 
   AdagradOptions options_;
 };

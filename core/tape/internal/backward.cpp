@@ -44,9 +44,19 @@ Variable default_seed(const Variable& root) {
 
 }  // namespace
 
+void Leaf::make_dense() const {
+  if (rows_) gradient_ = Variable(std::exchange(rows_, nullptr)->dense());
+}
+
 Variable Leaf::gradient() const {
   std::lock_guard lock(mutex_);
+  make_dense();
   return gradient_;
+}
+
+RowGradientPtr Leaf::rows() const {
+  std::lock_guard lock(mutex_);
+  return rows_;
 }
 
 void Leaf::clear_gradient() {
@@ -57,6 +67,7 @@ void Leaf::clear_gradient() {
 
 void Leaf::set_gradient(Variable gradient) {
   std::lock_guard lock(mutex_);
+  rows_ = nullptr;
   gradient_ = std::move(gradient);
 }
 
@@ -67,11 +78,27 @@ void Leaf::add_gradient(Variable gradient) {
   bool had_one;
   {
     std::lock_guard lock(mutex_);
+    make_dense();
     had_one = gradient_.defined();
     add_to(gradient_, std::move(gradient));
   }
   if (StepObserver* step = StepObserver::current()) [[unlikely]]
     step->on_gradient(*this, had_one);
+  run_accumulate_hooks();
+}
+
+void Leaf::add_rows(RowGradientPtr rows) {
+  {
+    std::lock_guard lock(mutex_);
+    if (gradient_.defined())
+      add_to(gradient_, Variable(rows->dense()));
+    else
+      rows_ = rows_ ? rows_->plus(*rows) : std::move(rows);
+  }
+  run_accumulate_hooks();
+}
+
+void Leaf::run_accumulate_hooks() {
   if (!hooks_ || hooks_->accumulated.empty()) return;
   const Variable sum = this->gradient();
   hooks_->accumulated.each([&](const AccumulateHook& hook) { hook(sum); });
@@ -122,6 +149,31 @@ void BackwardPass::append(Leaf& leaf, Variable&& sum) {
   leaves_.push_back({&leaf, std::move(sum)});
 }
 
+void BackwardPass::LeafSum::make_dense() {
+  if (rows) sum = Variable(std::exchange(rows, nullptr)->dense());
+}
+
+BackwardPass* BackwardPass::running() {
+  const Node* node = running_node();
+  return node == nullptr ? nullptr : node->pass_.load(std::memory_order_relaxed);
+}
+
+bool BackwardPass::takes_rows(const Edge& edge) const {
+  return edge && edge.node->is_leaf() && !edge.node->hooks_ && captures_.empty() && !watch_ &&
+         sent_ == nullptr && !options_.create_graph && StepObserver::current() == nullptr;
+}
+
+void BackwardPass::send_rows(const Edge& edge, RowGradientPtr rows) {
+  Leaf& leaf = static_cast<Leaf&>(*edge.node);
+  const size_t place = find(leaf);
+  if (place == leaves_.size()) append(leaf, {});
+  LeafSum& sum = leaves_[place];
+  if (sum.sum.defined())
+    add_to(sum.sum, Variable(rows->dense()));
+  else
+    sum.rows = sum.rows ? sum.rows->plus(*rows) : std::move(rows);
+}
+
 void BackwardPass::send(const Edge& edge, Variable&& gradient) {
   if (sent_ != nullptr) [[unlikely]]
     return sent_->push_back(std::move(gradient));
@@ -132,7 +184,10 @@ void BackwardPass::send(const Edge& edge, Variable&& gradient) {
   if (edge.node->is_leaf()) {
     Leaf& leaf = static_cast<Leaf&>(*edge.node);
     const size_t place = find(leaf);
-    if (place < leaves_.size()) return add_to(leaves_[place].sum, std::move(gradient));
+    if (place < leaves_.size()) {
+      leaves_[place].make_dense();
+      return add_to(leaves_[place].sum, std::move(gradient));
+    }
     return append(leaf, std::move(gradient));
   }
   if (edge.node->pass_.load(std::memory_order_relaxed) != this) enqueue(*edge.node);
@@ -265,8 +320,8 @@ void BackwardPass::run() {
   }
   detail::context.running = nullptr;
   if (watch_) return;
-  for (auto& [leaf, gradient] : leaves_) {
-    if (!gradient.defined()) continue;  // captured, and never reached
+  for (auto& [leaf, gradient, rows] : leaves_) {
+    if (!gradient.defined()) continue;  // captured and never reached, or rows, which no hook sees
     if (leaf->hooks_) leaf->run_before_hooks({&gradient, 1});
     take_captures(*leaf, {&gradient, 1});
   }
@@ -274,7 +329,8 @@ void BackwardPass::run() {
 
 void BackwardPass::add_to_leaves() {
   Recording mode(options_.create_graph);
-  for (auto& [leaf, gradient] : leaves_) leaf->add_gradient(std::move(gradient));
+  for (auto& [leaf, gradient, rows] : leaves_)
+    rows ? leaf->add_rows(std::move(rows)) : leaf->add_gradient(std::move(gradient));
 }
 
 void Variable::backward(BackwardOptions options) const { backward(Variable(), options); }

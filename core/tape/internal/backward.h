@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/row_gradient.h"
 #include "core/tape/recording.h"
 #include "core/tape/variable.h"
 
@@ -26,12 +27,16 @@ class Leaf final : public Node {
 
   const Shape& shape() const { return type_.shape; }
   DType dtype() const { return type_.dtype; }
+  /// The gradient as a tensor; a gradient of rows becomes dense.
   Variable gradient() const;
+  /// The gradient if it is kept as rows, otherwise null.
+  RowGradientPtr rows() const;
   void clear_gradient();
   void set_gradient(Variable gradient);
   /// Accumulates a gradient and calls the hooks. Never shares the buffer of `gradient` with another
   /// owner.
   void add_gradient(Variable gradient);
+  void add_rows(RowGradientPtr rows);
   HookHandle register_accumulate_hook(AccumulateHook hook);
 
   /// The parameter name in a model, such as "fc1.weight", once the model was called; null before.
@@ -41,9 +46,13 @@ class Leaf final : public Node {
  private:
   friend class BackwardPass;
 
+  void make_dense() const;  // requires mutex_
+  void run_accumulate_hooks();
+
   ValueType type_;
   mutable std::mutex mutex_;
-  Variable gradient_;
+  mutable Variable gradient_;
+  mutable RowGradientPtr rows_;   // the gradient instead of gradient_
   std::atomic<size_t> place_{0};  // index in leaves_ of the pass that last reached the leaf
   std::atomic<const std::string*> label_{nullptr};
 };
@@ -77,6 +86,11 @@ class BackwardPass {
 
   /// For rules of nodes: adds a gradient of one input. Empty means zero.
   void send(const Edge& edge, Variable&& gradient);
+  /// As above, for a leaf whose gradient consists of rows; requires takes_rows().
+  void send_rows(const Edge& edge, RowGradientPtr rows);
+  bool takes_rows(const Edge& edge) const;
+  /// The pass that runs a rule on this thread, or null.
+  static BackwardPass* running();
   /// Returns whether a gradient sent to the edge has an effect.
   bool wants(const Edge& edge) const { return captures_.empty() || needed_.contains(&*edge.node); }
   /// Needs::front() for the edge.
@@ -100,6 +114,9 @@ class BackwardPass {
   struct LeafSum {
     Leaf* leaf;
     Variable sum;
+    RowGradientPtr rows = nullptr;  // instead of sum
+
+    void make_dense();
   };
   /// Returns the index of a leaf in leaves_, or leaves_.size().
   size_t find(Leaf& leaf) const;

@@ -1,0 +1,29 @@
+// Gradients of leaves that consist of rows (core/base/row_gradient.h).
+//
+//   nn::Embedding table({.num_embeddings = 50'000, .embedding_dim = 100, .sparse = true});
+//   loss.backward();
+//   row_gradient(table.weight)->rows();   // [distinct ids, 100]
+//   table.weight.grad();                  // [50'000, 100]: the rows become a dense gradient
+//
+// A leaf keeps its gradient as rows while rows alone were accumulated into it and nobody has asked
+// for grad(). SGD without momentum, Adagrad and SparseAdam update the rows alone.
+#pragma once
+
+#include "core/base/row_gradient.h"
+#include "core/tape/variable.h"
+
+namespace tapegrad {
+
+/// Returns the gradient of a leaf if the leaf keeps it as rows, otherwise null.
+RowGradientPtr row_gradient(const Variable& leaf);
+
+// For rules of ops.
+
+/// Returns whether the gradient of this input of the running rule may be sent as rows: the input is
+/// a leaf without hooks, and the pass neither records, captures gradients, nor runs in a captured
+/// step.
+bool takes_rows(size_t input);
+/// Sends a gradient of this input of the running rule. Requires takes_rows(input).
+void send_rows(size_t input, RowGradientPtr gradient);
+
+}  // namespace tapegrad
