@@ -1,10 +1,16 @@
 // Cumulative ops. Sums and logarithms of sums are computed in double, integers in 64 bits.
 #include "ops/scan.h"
 
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <thrust/scan.h>
+
 #include "backends/cuda/device/each.cuh"
 #include "backends/cuda/device/numeric.cuh"
 #include "backends/cuda/device/scan.cuh"
+#include "backends/cuda/device/thrust.cuh"
 #include "backends/cuda/register.h"
+#include "core/dispatch/kernels.h"
 #include "ops/reduce.h"
 
 namespace tapegrad::backends::cuda {
@@ -87,6 +93,32 @@ struct RunningExtreme {
   __device__ void store(int64_t at, State state) const { indices[at] = state.where; }
 };
 
+struct RowOf {
+  int64_t n;
+  __device__ int64_t operator()(int64_t i) const { return i / n; }
+};
+
+/// Replaces the elements of contiguous rows of n by their running sums. Sums of integers are exact
+/// in any order, so Thrust may split rows as it likes.
+void sum_along_rows(int64_t n, Tensor& y) {
+  run_thrust(y, [values = y.data<int64_t>(), count = y.numel(), n](const auto& policy) {
+    const auto rows =
+        thrust::make_transform_iterator(thrust::counting_iterator<int64_t>(0), RowOf{n});
+    thrust::inclusive_scan_by_key(policy, rows, rows + count, values, values);
+  });
+}
+
+template <typename T>
+void cumsum(const Tensor& x, Tensor& y) {
+  if constexpr (!kIsFloat<T>) {
+    if (const Rows rows(x); rows.step == 1) {
+      kernels::copy(x, y);
+      return sum_along_rows(rows.n, y);
+    }
+  }
+  run_scan(Running<T, false>{x.data<T>(), y.data<Out<T>>()}, x);
+}
+
 /// One thread per row, in order.
 template <typename T>
 struct Recurrence {
@@ -114,9 +146,7 @@ void recurrence(const Tensor& b, const Tensor& a, bool reversed, Tensor& y) {
 }  // namespace
 
 void register_scan() {
-  set<kernels::cumsum>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-    run_scan(Running<T, false>{x.data<T>(), y.data<Out<T>>()}, x);
-  });
+  set<kernels::cumsum>(kAllTypes, []<typename T>(Type<T>, auto&... a) { cumsum<T>(a...); });
   set<kernels::cumprod>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
     run_scan(Running<T, true>{x.data<T>(), y.data<Out<T>>()}, x);
   });

@@ -1,7 +1,10 @@
 #include "ops/scatter.h"
 
-#include "backends/cuda/device/scan.cuh"
+#include <thrust/copy.h>
+#include <thrust/iterator/counting_iterator.h>
+
 #include "backends/cuda/device/segments.cuh"
+#include "backends/cuda/device/thrust.cuh"
 #include "backends/cuda/register.h"
 #include "backends/elementwise/binary.h"
 
@@ -15,20 +18,12 @@ struct Last {
   }
 };
 
-/// The number of nonzero elements so far: the position of a nonzero element in the result.
-template <typename T>
-struct NotZero {
-  using State = int64_t;
-  static constexpr bool kOneByOne = false;
-  const T* x;
-  int64_t* positions;
-
-  __device__ State none() const { return 0; }
-  __device__ State load(int64_t at, int64_t) const { return widen(x[at]) != Compute<T>(0); }
-  __device__ State merge(State a, State b) const { return a + b; }
-  __device__ void store(int64_t at, State state) const {
-    if (widen(x[at]) != Compute<T>(0)) positions[state - 1] = at;
-  }
+/// Whether element i has a bit of `bits`.
+template <typename W>
+struct HasBits {
+  const W* x;
+  W bits;
+  __device__ bool operator()(int64_t i) const { return (x[i] & bits) != 0; }
 };
 
 template <typename T>
@@ -44,11 +39,20 @@ void scatter_reduce(const Tensor& source, const Tensor& index, int dim, Reduce r
   }
 }
 
+/// bits: those that a nonzero element has; all but the sign of a float.
+template <typename W>
+void positions_of(const Tensor& x, W bits, Tensor& positions) {
+  run_thrust(x, [to = positions.data<int64_t>(), has_bits = HasBits<W>{x.data<W>(), bits},
+                 count = x.numel()](const auto& policy) {
+    const thrust::counting_iterator<int64_t> first(0);
+    thrust::copy_if(policy, first, first + count, to, has_bits);
+  });
+}
+
 template <typename T>
 void nonzero(const Tensor& x, Tensor& positions) {
-  const int64_t n = x.numel();
-  run_scan(NotZero<T>{x.data<T>(), positions.data<int64_t>()},
-           x.with_layout({{1, n, 1}, {n, 1, 1}, x.layout().offset}));
+  using W = WordOf<sizeof(T)>;
+  positions_of<W>(x, kIsFloat<T> ? W(W(~W(0)) >> 1) : W(~W(0)), positions);
 }
 
 }  // namespace

@@ -1,21 +1,15 @@
 #include "backends/cuda/device/segments.h"
 
+#include <thrust/sequence.h>
+
 #include <cub/device/device_radix_sort.cuh>
 
 #include <bit>
 
-#include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/thrust.cuh"
+#include "backends/cuda/runtime/api.h"
 
 namespace tapegrad::backends::cuda {
-namespace {
-
-struct Iota {
-  int64_t* y;
-  __device__ void operator()(int64_t i) const { y[i] = i; }
-};
-
-}  // namespace
-
 Sorted sort_again(const Tensor& keys, const Tensor& order, int bits) {
   Sorted sorted{keys.empty_like(), order.empty_like()};
   const int64_t count = keys.numel();
@@ -36,7 +30,9 @@ Sorted sort_again(const Tensor& keys, const Tensor& order, int bits) {
 
 Sorted sort_keys(const Tensor& keys, int bits) {
   const Tensor order = keys.empty_like();
-  for_each(order.numel(), order, Iota{order.data<int64_t>()});
+  run_thrust(order, [first = order.data<int64_t>(), count = order.numel()](const auto& policy) {
+    thrust::sequence(policy, first, first + count);
+  });
   return sort_again(keys, order, bits);
 }
 
