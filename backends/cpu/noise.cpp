@@ -1,13 +1,12 @@
 #include "ops/noise.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "backends/cpu/register.h"
-#include "backends/formulas_random.h"
+#include "backends/formulas_poisson.h"
 #include "core/base/error.h"
 
 namespace tapegrad::backends::cpu {
@@ -41,54 +40,6 @@ void exponential(Tensor& y, double lambd, RandomState state) {
   }
 }
 
-/// The random stream of one element, of any length. The upper half of the counter, which is 0 in
-/// all other draws, separates it from other streams.
-class Stream {
- public:
-  Stream(RandomState state, int64_t element) : state_(state), upper_(uint64_t(element + 1) << 16) {}
-
-  double next() {
-    if (used_ == 4) {
-      words_ = philox(state_.seed, state_.offset, upper_++);
-      used_ = 0;
-    }
-    used_ += 2;
-    return uniform_double(words_[size_t(used_ - 2)], words_[size_t(used_ - 1)]);
-  }
-
- private:
-  RandomState state_;
-  uint64_t upper_;
-  int used_ = 4;
-  std::array<uint32_t, 4> words_{};
-};
-
-/// Rates below 10: multiplies uniform numbers until the product is below exp(-rate) (Knuth). Larger
-/// rates: transformed rejection (Hoermann 1993, algorithm PTRS).
-double poisson(double rate, Stream stream) {
-  if (rate < 10) {
-    const double limit = std::exp(-rate);
-    double product = stream.next(), count = 0;
-    for (; product > limit; product *= stream.next()) ++count;
-    return count;
-  }
-  const double log_rate = std::log(rate);
-  const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b;
-  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), v_r = 0.9277 - 3.6224 / (b - 2);
-  while (true) {
-    const double u = stream.next() - 0.5, v = 1 - stream.next();  // v is in (0, 1]
-    const double us = 0.5 - std::abs(u);
-    const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
-    if (us >= 0.07 && v <= v_r) return k;
-    if (k < 0 || (us < 0.013 && v > us)) continue;
-    int sign;
-    const double log_factorial = ::lgamma_r(k + 1, &sign);
-    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <=
-        k * log_rate - rate - log_factorial)
-      return k;
-  }
-}
-
 template <typename T>
 void poisson(const Tensor& rate, RandomState state, Tensor& y) {
   using R = Compute<T>;
@@ -100,7 +51,7 @@ void poisson(const Tensor& rate, RandomState state, Tensor& y) {
                           value);
 #pragma omp parallel for if (y.numel() > kParallel)
   for (int64_t i = 0; i < y.numel(); ++i)
-    out[i] = T(R(poisson(double(R(in[i])), Stream(state, i))));
+    out[i] = T(R(formulas::poisson(double(R(in[i])), formulas::ElementStream(state, i))));
 }
 
 /// The class whose part of the cumulative weights contains the target.

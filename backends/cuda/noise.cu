@@ -2,9 +2,11 @@
 
 #include "backends/cuda/device/draw_base.cuh"
 #include "backends/cuda/device/each.cuh"
+#include "backends/cuda/device/find.cuh"
 #include "backends/cuda/device/numeric.cuh"
 #include "backends/cuda/register.h"
-#include "backends/formulas_random.h"
+#include "backends/formulas_poisson.h"
+#include "core/base/error.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
@@ -33,6 +35,33 @@ struct Exponential {
   }
 };
 
+struct NotARate {
+  template <typename V>
+  __device__ bool operator()(V rate) const {
+    return !(rate >= V(0) && rate - rate == V(0));
+  }
+};
+
+template <typename T>
+struct Poisson {
+  const T* rate;
+  T* y;
+  DrawState state;
+  __device__ void operator()(int64_t i) const {
+    const formulas::ElementStream stream(state.now(), i);
+    y[i] = narrow<T>(Compute<T>(formulas::poisson(double(widen(rate[i])), stream)));
+  }
+};
+
+template <typename T>
+void poisson(const Tensor& rate, RandomState state, Tensor& y) {
+  const auto bad = find_first<T>(rate, NotARate{});
+  if (bad.index >= 0)
+    fail<ArgumentError>("poisson: a rate must be finite and not negative: element ", bad.index,
+                        " is ", bad.value);
+  for_each(y.numel(), y, Poisson<T>{rate.data<T>(), y.data<T>(), DrawState(state)});
+}
+
 }  // namespace
 
 void register_noise() {
@@ -40,6 +69,7 @@ void register_noise() {
       kFloatTypes, []<typename T>(Type<T>, Tensor& y, double lambd, RandomState state) {
         for_each(y.numel(), y, Exponential<T>{y.data<T>(), Compute<T>(lambd), DrawState(state)});
       });
+  set<kernels::poisson>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { poisson<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

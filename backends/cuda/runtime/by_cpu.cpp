@@ -80,7 +80,6 @@ void register_by_cpu() {
   set_by_cpu<kernels::rfft>(kReals);
   set_by_cpu<kernels::irfft>(kReals);
   set_by_cpu<kernels::ctc_loss>(kFloatTypes);
-  set_by_cpu<kernels::poisson>(kFloatTypes);
   set_by_cpu<kernels::multinomial>(kFloatTypes);
 }
 
