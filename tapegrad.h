@@ -14,6 +14,7 @@
 #include "core/inspect/runtime_info.h"
 #include "core/inspect/tape_picture.h"
 #include "core/tape/autocast.h"
+#include "core/tape/device_pipe.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
 #include "core/tape/variable.h"

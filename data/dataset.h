@@ -21,6 +21,11 @@ struct Example {
   Variable target;  // empty if the data set has no targets
 };
 
+/// Moves data and target, as in `batch | gpu`.
+inline Example operator|(const Example& example, Device device) {
+  return {example.data | device, example.target.defined() ? example.target | device : Variable()};
+}
+
 /// Random numbers of one pass over the data. Those of an example depend only on seed, epoch and
 /// index, not on the thread that reads the example or on the order.
 struct SampleRandom {

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/cuda.h"
+#include "core/dispatch/span.h"
 #include "core/tape/recording.h"
 #include "data/internal/prefetch.h"
 #include "ops/index.h"
@@ -50,6 +51,19 @@ class Direct final : public BatchStream {
   std::function<Example(int64_t)> read_;
   int64_t next_, end_;
 };
+
+/// The rows of x at indices that were drawn here. Unlike index_select, does not wait for the device
+/// to check them.
+Variable rows_at(const Variable& x, const Variable& index) {
+  const OpSpan span("index_select");
+  Shape shape = x.shape();
+  shape[0] = index.numel();
+  return Variable::of_result([&] {
+    Tensor rows = x.value().empty_like(shape);
+    if (rows.numel() > 0) kernels::index_select(x.value(), index.value(), 0, rows);
+    return rows;
+  });
+}
 
 }  // namespace
 
@@ -156,9 +170,9 @@ DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions opt
       data_(dataset.data()),
       target_(dataset.target()),
       options_(options) {
-  if (!options.device) return;
-  data_ = data_.to(*options.device);
-  if (target_.defined()) target_ = target_.to(*options.device);
+  for (Variable* each : {&data_, &target_})
+    if (each->defined() && (options.device || each->device() == cpu))
+      *each = each->to(options.device.value_or(default_device()));
 }
 
 std::vector<int64_t> DeviceLoader::order_of(uint64_t epoch) {
@@ -188,8 +202,7 @@ std::unique_ptr<BatchStream> DeviceLoader::start(LoaderState from) {
       return {narrow(data, 0, first, length),
               target.defined() ? narrow(target, 0, first, length) : target};
     const Variable index = narrow(order, 0, first, length);
-    return {index_select(data, 0, index),
-            target.defined() ? index_select(target, 0, index) : target};
+    return {rows_at(data, index), target.defined() ? rows_at(target, index) : target};
   };
   return std::make_unique<Direct>(std::move(read), from.position, size());
 }

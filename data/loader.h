@@ -125,7 +125,9 @@ struct DeviceLoaderOptions {
   bool shuffle = false;
   uint64_t seed = 0;
   bool drop_last = false;
-  std::optional<Device> device = {};  // device of the tensors; by default, they are not moved
+  /// Device of the tensors. By default, tensors on the CPU move to the default device, and others
+  /// stay where they are.
+  std::optional<Device> device = {};
 };
 
 /// Keeps tensors on a device. A batch is gathered there by index; without shuffling it is a view.

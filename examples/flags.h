@@ -42,6 +42,13 @@ inline std::filesystem::path writable_folder(const char* flag, const std::string
   return path;
 }
 
+/// Sets the default device from the flag --device. An empty text keeps the environment's choice,
+/// TAPEGRAD_DEVICE, or else the CPU.
+inline void use_device(const std::string& text) {
+  if (!text.empty())
+    tapegrad::set_default_device(tapegrad::device_or_cpu(tapegrad::parse_device(text)));
+}
+
 /// The main function of an example.
 template <typename Run>
 int run_example(const char* name, const char* usage, int argc, char** argv, Run run) {

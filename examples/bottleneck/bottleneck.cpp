@@ -16,7 +16,7 @@ ABSL_FLAG(int64_t, batch_size, 8, "images in a step");
 ABSL_FLAG(uint64_t, seed, 1, "of the weights and the order");
 ABSL_FLAG(std::string, data_dir, tapegrad::kFashionMnistDir,
           "four IDX files, plain or gzipped; without them digits are drawn");
-ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(bool, verify, false, "train the epoch that was foretold, and say how long it took");
 
 namespace tg = tapegrad;
@@ -113,7 +113,7 @@ struct Net : nn::Model<Net> {
   nn::Linear dense{{.in_features = 10 * 14 * 14, .out_features = 100}};
   nn::Linear output{{.in_features = 100, .out_features = 10}};
 
-  explicit Net(Pooling pooling) : pooling(pooling) { to(tg::default_device()); }
+  explicit Net(Pooling pooling) : pooling(pooling) {}
   void members(nn::Members& m) override {
     m("conv", conv)("pooling", pooling)("dense", dense)("output", output);
   }
@@ -157,7 +157,7 @@ void time_evaluation(const tg::TensorDataset& test) {
   std::cout << " batch        ms  us/image\n" << std::fixed;
   const tg::TensorDataset some = test.take(1000);
   for (const int64_t batch_size : {1, 10, 100, 500}) {
-    tg::DeviceLoader batches(some, {.batch_size = batch_size, .device = tg::default_device()});
+    tg::DeviceLoader batches(some, {.batch_size = batch_size});
     const double seconds = tg::evaluate(net, batches).seconds;
     std::cout << std::setw(6) << batch_size << std::setprecision(1) << std::setw(10)
               << seconds * 1e3 << std::setw(10) << seconds * 1e6 / double(some.size()) << '\n';
@@ -227,10 +227,9 @@ void run() {
   const int64_t batch_size =
       examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(1));
   const int64_t steps = examples::in_range("--steps", absl::GetFlag(FLAGS_steps), int64_t(1));
-  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
+  examples::use_device(absl::GetFlag(FLAGS_device));
   const auto [train_set, test_set] = load();
-  tg::DeviceLoader batches(
-      train_set, {.batch_size = batch_size, .shuffle = true, .device = tg::default_device()});
+  tg::DeviceLoader batches(train_set, {.batch_size = batch_size, .shuffle = true});
   time_evaluation(test_set);
 
   title("2. A training step, and the epoch that it foretells");

@@ -15,7 +15,7 @@
 
 ABSL_FLAG(uint64_t, seed, 0, "of the random points at which the gradient is checked");
 ABSL_FLAG(int, points, 5, "how many");
-ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 
 constinit tg::Kernel<void(const tg::Tensor& x, tg::Tensor& y)> log_cosh_kernel{"log_cosh"};
 
@@ -56,7 +56,7 @@ tg::Variable log_cosh(const tg::Variable& x, tg::Where where = tg::Where::curren
 
 void run() {
   const int points = examples::in_range("--points", absl::GetFlag(FLAGS_points), 1);
-  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
+  examples::use_device(absl::GetFlag(FLAGS_device));
   register_log_cosh();
 #ifdef CUSTOM_OP_CUDA
   register_log_cosh_cuda();

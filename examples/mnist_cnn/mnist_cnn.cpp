@@ -17,7 +17,7 @@ ABSL_FLAG(double, lr, 0, "learning rate; 0 takes the optimizer's own");
 ABSL_FLAG(int64_t, epochs, 1, "passes over the training images");
 ABSL_FLAG(int64_t, batch_size, 0, "images in a step; 0 takes 8 for scratch and 128 otherwise");
 ABSL_FLAG(uint64_t, seed, 1, "of weights, order and dropout");
-ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(bool, graph, false, "repeat the training step as a CUDA graph");
 ABSL_FLAG(std::string, data_dir, tapegrad::kFashionMnistDir, "four IDX files, plain or gzipped");
 ABSL_FLAG(std::string, out, "", "folder for weights and error curve; nothing is written without");
@@ -119,7 +119,7 @@ void run() {
       examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(0));
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
   const tg::ProgressStyle style = progress_style(absl::GetFlag(FLAGS_progress));
-  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
+  examples::use_device(absl::GetFlag(FLAGS_device));
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   tg::manual_seed(seed);
 
@@ -133,15 +133,12 @@ void run() {
   if (model.parameter_count() != parameters)
     throw tg::Error("the net has " + std::to_string(model.parameter_count()) + " parameters, not " +
                     std::to_string(parameters));
-  model.to(tg::default_device());
   std::cout << nn::summary(model, {1, 28, 28}) << '\n';
 
   if (batch_size == 0) batch_size = absl::GetFlag(FLAGS_net) == "scratch" ? 8 : 128;
-  tg::DeviceLoader batches(
-      train,
-      {.batch_size = batch_size, .shuffle = true, .seed = seed, .device = tg::default_device()});
-  tg::DeviceLoader train_set(train, {.batch_size = 500, .device = tg::default_device()});
-  tg::DeviceLoader test_set(test, {.batch_size = 500, .device = tg::default_device()});
+  tg::DeviceLoader batches(train, {.batch_size = batch_size, .shuffle = true, .seed = seed});
+  tg::DeviceLoader train_set(train, {.batch_size = 500});
+  tg::DeviceLoader test_set(test, {.batch_size = 500});
   const auto optimizer = make_optimizer(absl::GetFlag(FLAGS_optimizer), lr, model);
 
   const tg::History history = tg::fit(model, batches, *optimizer,

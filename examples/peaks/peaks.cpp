@@ -17,7 +17,7 @@ ABSL_FLAG(double, lr, 0.08, "learning rate of Adam");
 ABSL_FLAG(uint64_t, seed, 1, "of the weights");
 ABSL_FLAG(int, seeds, 1,
           "how many seeds to train, from --seed on; prints each loss and the median");
-ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(bool, graph, false, "repeat the training step as a CUDA graph");
 ABSL_FLAG(std::string, data_dir, "", "not used: the data are computed");
 ABSL_FLAG(std::string, out, "", "folder for peaks.svg; nothing is written without");
@@ -92,7 +92,7 @@ double train(nn::Sequential& model, const tg::Variable& x, const tg::Variable& y
 void sweep(const tg::Variable& x, const tg::Variable& y) {
   std::cout << "  rows    ms per epoch\n";
   for (int64_t rows : {100, 200, 400, 1000, 4000, 10'000, 40'000}) {
-    nn::Sequential model = make_model() | tg::default_device();
+    nn::Sequential model = make_model();
     const int64_t epochs = std::max<int64_t>(20, 400'000 / rows);
     const auto some_x = tg::narrow(x, 0, 0, rows), some_y = tg::narrow(y, 0, 0, rows);
     train(model, some_x, some_y, 5, nullptr);
@@ -122,7 +122,7 @@ void run() {
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(0));
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
-  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
+  examples::use_device(absl::GetFlag(FLAGS_device));
   const tg::Variable x = grid(200), y = peaks(column(x, 0), column(x, 1));
   if (absl::GetFlag(FLAGS_sweep)) return sweep(x, y);
 
@@ -130,7 +130,7 @@ void run() {
   std::vector<double> losses;
   for (uint64_t seed = first; seed < first + uint64_t(seeds); ++seed) {
     tg::manual_seed(seed);
-    nn::Sequential model = make_model() | tg::default_device();
+    nn::Sequential model = make_model();
     const nn::Sequential untrained = model.clone();
     if (seeds <= 1)
       std::cout << x.size(0) << " rows, " << model.parameter_count() << " parameters\n";

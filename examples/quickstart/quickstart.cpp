@@ -7,7 +7,7 @@
 #include "absl/flags/flag.h"
 #include "flags.h"
 
-ABSL_FLAG(std::string, device, "cpu", "cpu or cuda; everything below follows it");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(int, epochs, 500, "steps of gradient descent");
 ABSL_FLAG(double, lr, 1.0, "learning rate");
 ABSL_FLAG(uint64_t, seed, 0, "of the random weights");
@@ -17,7 +17,7 @@ namespace tg = tapegrad;
 void run() {
   const int epochs = examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), 0);
   const double lr = examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
-  tg::set_default_device(tg::device_or_cpu(tg::parse_device(absl::GetFlag(FLAGS_device))));
+  examples::use_device(absl::GetFlag(FLAGS_device));
   tg::manual_seed(absl::GetFlag(FLAGS_seed));
 
   tg::Variable x = tg::reshape(tg::arange(6), {2, 3}).to(tg::f32);

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/dispatch/dispatch_log.h"
+#include "core/tape/device_pipe.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {
@@ -296,6 +298,31 @@ TEST(DeviceLoader, KnowsEveryEpochsOrder) {
   loader.begin();  // begun, then abandoned
   loader.set_state({5, 2}), expected.set_state({5, 2});
   EXPECT_EQ(batches_of(loader), batches_of(expected));
+}
+
+// The loader drew the indices, so it need not wait for the device to check them.
+TEST(DeviceLoader, ChecksNoIndexThatItDrew) {
+  const TensorDataset data(column(10), column(10));
+  DeviceLoader loader(data, {.batch_size = 4, .shuffle = true});
+  const DispatchLog log;
+  for (int epoch = 0; epoch < 2; ++epoch)
+    for ([[maybe_unused]] const auto& batch : loader) continue;
+  EXPECT_EQ(log.calls("index_select"), 12);
+  EXPECT_EQ(log.calls("scan_index"), 0);
+}
+
+TEST(DeviceLoader, MovesTensorsOfTheCpuToTheDefaultDevice) {
+  DeviceLoader loader(TensorDataset(column(4)), {.batch_size = 2});
+  for (const auto& batch : loader) EXPECT_EQ(batch.data.device(), default_device());
+}
+
+TEST(Device, PipeMovesExamplesAndTuples) {
+  const auto [x, y] = Example{column(3), {}} | cpu;
+  EXPECT_EQ(x.size(0), 3);
+  EXPECT_FALSE(y.defined());
+  const auto [a, both] =
+      std::tuple(column(2), std::pair(column(1), Example{column(3), column(3)})) | cpu;
+  EXPECT_EQ(a.size(0) + both.first.size(0) + both.second.target.size(0), 6);
 }
 
 TEST(DeviceLoader, CopiesNothingWithoutShuffling) {
