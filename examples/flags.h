@@ -49,6 +49,14 @@ inline void use_device(const std::string& text) {
     tapegrad::set_default_device(tapegrad::device_or_cpu(tapegrad::parse_device(text)));
 }
 
+/// The file for the state of a training run: run.safetensors in the folder of --out, or none if
+/// there is no folder. --resume without --out is an ArgumentError.
+inline std::string run_file(const std::filesystem::path& out, bool resume) {
+  if (!out.empty()) return (out / "run.safetensors").string();
+  if (resume) throw tapegrad::ArgumentError("--resume: give the folder of the run with --out");
+  return {};
+}
+
 /// The main function of an example.
 template <typename Run>
 int run_example(const char* name, const char* usage, int argc, char** argv, Run run) {

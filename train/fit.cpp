@@ -1,219 +1,379 @@
 #include "train/fit.h"
 
-#include <cmath>
+#include <algorithm>
+#include <filesystem>
+#include <ostream>
 
 #include "absl/cleanup/cleanup.h"
 
+#include "core/base/allocator.h"
 #include "core/base/error.h"
-#include "core/tape/recording.h"
+#include "core/tape/autocast.h"
+#include "io/atomic_file.h"
 #include "ops/binary.h"
-#include "ops/loss.h"
-#include "ops/view.h"
+#include "optim/clip.h"
 #include "train/graphed_step.h"
-#include "train/plot.h"
+#include "train/internal/pass.h"
+#include "train/interrupt.h"
+#include "train/training_state.h"
 
 namespace tapegrad {
 namespace {
 
-LossFn or_cross_entropy(LossFn loss) {
-  if (loss) return loss;
-  return
-      [](const Variable& output, const Variable& target) { return cross_entropy(output, target); };
-}
+using Phases = Callback::Phase Callback::*;
 
-void move_to(const std::optional<Device>& device, Example& batch) {
-  if (!device) return;
-  batch.data = batch.data.to(*device);
-  if (batch.target.defined()) batch.target = batch.target.to(*device);
-}
-
-NamedValues values_of(const EpochResult& result) {
-  NamedValues values;
-  for (const auto& [name, value] : NamedValues{{"loss", result.loss},
-                                               {"accuracy", result.accuracy},
-                                               {"train_loss", result.train_loss},
-                                               {"train_accuracy", result.train_accuracy},
-                                               {"val_loss", result.val_loss},
-                                               {"val_accuracy", result.val_accuracy}})
-    // The loss is shown even if it is NaN.
-    if (!std::isnan(value) || name == "loss") values.emplace_back(name, value);
-  return values;
-}
-
-/// Running means of loss and accuracy over one pass.
-struct Sums {
-  RunningMean loss, accuracy;
-
-  void add(const Variable& batch_loss, const Variable& output, const Variable& target,
-           bool count_right) {
-    const auto n = double(output.size(0));
-    loss.add(batch_loss, n);
-    if (count_right) accuracy.add(count_correct(output, target).to(f64) / n, n);
-  }
-};
-
-/// Restores the mode of every module in the destructor.
-struct ModeKeeper final : nn::MemberVisitor {
-  explicit ModeKeeper(nn::Module& model) { model.visit(*this); }
-  void on_module(const std::string&, nn::Module& module) override {
-    modes.emplace_back(&module, module.is_training());
-  }
-  std::vector<std::pair<nn::Module*, bool>> modes;
-};
-
-/// Outer modules come first. train() sets the mode of all submodules, whose own entries follow.
-void restore(const std::vector<std::pair<nn::Module*, bool>>& modes) {
-  for (const auto& [module, training] : modes) module->train(training);
-}
-
-}  // namespace
-
-EvalMode::EvalMode(nn::Module& model) : modes_(ModeKeeper(model).modes) { model.eval(); }
-EvalMode::~EvalMode() { restore(modes_); }
-
-History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOptions options) {
+void check(const FitOptions& options, const Loader& data, const Optimizers& optimizers) {
   if (options.epochs < 0) fail<ArgumentError>("fit: epochs is negative: ", options.epochs);
   if (options.epochs > 0 && data.size() == 0)
     fail<ArgumentError>("fit: the loader has no batches: ", data.num_examples(), " examples");
-  const LossFn loss_fn = or_cross_entropy(options.loss);
-  const EvaluateOptions evaluation{loss_fn, options.accuracy, options.device};
-  History history;
-  StepTimer& times = history.times;
-  times.skip();
-  const absl::Cleanup restore_modes = [modes = ModeKeeper(model).modes] { restore(modes); };
-  // If the model is in training mode, submodules in evaluation mode are frozen and stay so.
-  if (!model.is_training()) model.train();
-  GraphedStep step(
-      [&](const Variable& x, const Variable& target) {
-        optimizer.zero_grad();
-        const Variable output = model.call(x, Where::current());
-        const Variable loss = loss_fn(output, target);
-        times.mark(Phase::kForward);
-        loss.backward();
-        times.mark(Phase::kBackward);
-        optimizer.step();
-        return std::vector<Variable>{loss, output};
-      },
-      /*inputs=*/{}, {.enabled = options.graph});
-  for (int64_t epoch = 1; epoch <= options.epochs; ++epoch) {
-    EpochResult result{.epoch = epoch};
-    Progress progress(data.size(), options.progress);
+  if (optimizers.empty() || std::ranges::count(optimizers, nullptr) > 0)
+    fail<ArgumentError>("fit: no optimizer");
+  if (options.accumulate < 1)
+    fail<ArgumentError>("fit: accumulate is ", options.accumulate, ", not at least 1");
+  if (options.checkpoint_steps < 0)
+    fail<ArgumentError>("fit: checkpoint_steps is negative: ", options.checkpoint_steps);
+}
+
+/// One call of fit().
+class Fit {
+ public:
+  Fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options)
+      : options_(std::move(options)),
+        optimizers_(optimizers),
+        loss_fn_(or_cross_entropy(options_.loss)),
+        scaler_(scaler_options()),
+        sums_(options_.accuracy, options_.metrics),
+        run_{model, data, optimizers_, options_.average, history_, options_.epochs},
+        step_([this](const Variable& x, const Variable& target) { return compute(x, target); },
+              /*inputs=*/{}, {.enabled = options_.graph && can_be_graphed()}) {
+    describe_state();
+  }
+
+  History run() {
+    if (!options_.checkpoint.empty()) prepare_checkpoint();
+    std::optional<Interrupt> interrupt;
+    if (options_.handle_signals) interrupt.emplace();
+    history_.times.skip();
+    const absl::Cleanup restore_modes = [modes = modes_of(run_.model)] { restore(modes); };
+    // If the model is in training mode, submodules in evaluation mode are frozen and stay so.
+    if (!run_.model.is_training()) run_.model.train();
+    if (!history_.epochs.empty()) run_.stop_reason = stop_reason();
+    call(&Callback::before_training);
+    while (run_.stop_reason.empty() && finished() < options_.epochs) {
+      run_epoch(interrupt ? &*interrupt : nullptr);
+      if (history_.signal != 0) break;
+    }
+    history_.stopped_early = !run_.stop_reason.empty() && finished() < options_.epochs;
+    if (history_.stopped_early) history_.stop_reason = run_.stop_reason;
+    call(&Callback::after_training);
+    if (options_.graph) history_.not_graphed = can_be_graphed() ? step_.reason() : kNotGraphed;
+    return std::move(history_);
+  }
+
+ private:
+  static constexpr const char* kNotGraphed = "gradients are accumulated, or a callback reads them";
+
+  optim::GradScalerOptions scaler_options() const {
+    optim::GradScalerOptions made = options_.scaler;
+    made.enabled = made.enabled && options_.amp == f16;
+    return made;
+  }
+  bool has(Phases phase) const {
+    return std::ranges::any_of(options_.callbacks,
+                               [&](const Callback& each) { return bool(each.*phase); });
+  }
+  bool can_be_graphed() const {
+    return options_.accumulate == 1 && !has(&Callback::after_backward);
+  }
+  void call(Phases phase) {
+    for (const Callback& each : options_.callbacks)
+      if (each.*phase) (each.*phase)(run_);
+  }
+  int64_t finished() const { return int64_t(history_.epochs.size()); }
+
+  // ---- The step --------------------------------------------------------------------------------
+
+  /// Returns loss and output of a batch. Updates the weights at the end of a group of batches.
+  std::vector<Variable> compute(const Variable& x, const Variable& target) {
+    StepTimer& times = history_.times;
+    if (begins_group_)
+      for (optim::Optimizer* optimizer : optimizers_) optimizer->zero_grad();
+    Variable output, loss;
+    {
+      std::optional<Autocast> amp;
+      if (options_.amp) amp.emplace(*options_.amp);
+      output = run_.model.call(x, Where::current());
+      loss = loss_fn_(output, target);
+    }
+    times.mark(Phase::kForward);
+    scaler_.scale(options_.accumulate == 1 ? loss : loss * (double(x.size(0)) / group_examples_))
+        .backward();
+    times.mark(Phase::kBackward);
+    if (ends_group_) update();
+    return {loss, output};
+  }
+
+  void update() {
+    const bool reads = options_.clip_norm || options_.clip_value || has(&Callback::after_backward);
+    if (reads)
+      for (optim::Optimizer* optimizer : optimizers_) scaler_.unscale_(*optimizer);
+    call(&Callback::after_backward);
+    if (options_.clip_norm) optim::clip_grad_norm_(parameters(), *options_.clip_norm);
+    if (options_.clip_value) optim::clip_grad_value_(parameters(), *options_.clip_value);
+    for (optim::Optimizer* optimizer : optimizers_) scaler_.step(*optimizer);
+    scaler_.update();
+  }
+
+  /// The parameters of all optimizers.
+  std::vector<Variable> parameters() const {
+    std::vector<Variable> all;
+    for (const optim::Optimizer* optimizer : optimizers_)
+      for (Variable& each : optimizer->parameters()) all.push_back(std::move(each));
+    return all;
+  }
+
+  /// Finds out where the current batch lies in its group of accumulated batches.
+  void place_in_group() {
+    const int64_t batches = run_.data.size(), k = options_.accumulate;
+    const int64_t first = (run_.batch - 1) / k * k, end = std::min(first + k, batches);
+    begins_group_ = run_.batch - 1 == first;
+    ends_group_ = run_.batch == end;
+    const int64_t size = run_.data.batch_size();
+    group_examples_ = double(std::min(end * size, run_.data.num_examples()) - first * size);
+  }
+
+  // ---- The epoch -------------------------------------------------------------------------------
+
+  void run_epoch(const Interrupt* interrupt) {
+    StepTimer& times = history_.times;
+    run_.epoch = finished() + 1;
+    if (!in_epoch_) {
+      sums_.reset();
+      run_.batch = 0;
+      in_epoch_ = true;
+      call(&Callback::before_epoch);
+    }
+    Progress progress(run_.data.size(), options_.progress, run_.batch);
     if (progress.is_live())
-      *options.progress.out << "Epoch " << epoch << "/" << options.epochs << '\n';
-    Sums sums;
-    int64_t steps = 0;
-    for (Example& batch : data) {
-      move_to(options.device, batch);
+      *options_.progress.out << "Epoch " << run_.epoch << "/" << options_.epochs << '\n';
+    int64_t examples = 0;
+    for (Example& batch : run_.data) {
+      ++run_.batch;
+      run_.example = std::move(batch);
+      place_in_group();
+      call(&Callback::before_batch);
+      move_to(options_.device, run_.example);
       times.mark(Phase::kData);
-      const Variable inputs[] = {batch.data, batch.target};
-      const std::vector<Variable> results = step.run_all(inputs);
+      const Variable inputs[] = {run_.example.data, run_.example.target};
+      std::vector<Variable> results = step_.run_all(inputs);
+      run_.loss = std::move(results[0]);
+      run_.output = std::move(results[1]);
+      if (ends_group_) {
+        ++run_.steps;
+        if (options_.average != nullptr) options_.average->update();
+        call(&Callback::after_step);
+      }
       times.mark(Phase::kUpdate);
       times.end_step();
-      ++steps;
-      sums.add(results[0], results[1], batch.target, options.accuracy);
-      if (progress.wants_update()) {
-        NamedValues values{{"loss", sums.loss.value()}};
-        if (options.accuracy) values.emplace_back("accuracy", sums.accuracy.value());
-        progress.update(steps, values);
-      }
+      sums_.add(run_.loss, run_.output, run_.example.target);
+      examples += run_.example.data.size(0);
+      run_.example = {};
+      if (progress.wants_update()) show(progress, examples);
+      if (ends_group_ && has_to_stop(interrupt)) return;
       times.skip();
     }
+    run_.output = run_.loss = {};
     progress.stop_clock();
+    note_load(progress, examples);
+    end_epoch(progress);
+  }
+
+  void end_epoch(Progress& progress) {
+    EpochResult result{.epoch = run_.epoch};
     result.seconds = progress.seconds();
-    result.loss = sums.loss.value();
-    if (options.accuracy) result.accuracy = sums.accuracy.value();
-    if (options.evaluate_train) {
-      const LoaderState state = data.state();
-      const Evaluation train = evaluate(model, data, evaluation);
-      data.set_state(state);
+    result.loss = sums_.loss();
+    result.accuracy = sums_.accuracy();
+    result.more = sums_.metrics();
+    result.lr = optimizers_[0]->lr();
+    evaluate_sets(result);
+    history_.times.mark(Phase::kEvaluate);
+    progress.finish(run_.batch, result.values());
+    history_.epochs.push_back(result);
+    in_epoch_ = false;
+    call(&Callback::after_epoch);
+    if (options_.on_epoch && !options_.on_epoch(result)) run_.stop("on_epoch returned false");
+    if (const std::string reason = stop_reason(); run_.stop_reason.empty()) run_.stop(reason);
+    if (!options_.checkpoint.empty()) save_checkpoint();
+    history_.times.skip();
+  }
+
+  void evaluate_sets(EpochResult& result) {
+    std::optional<UseAverage> use;
+    if (options_.average && (options_.evaluate_train || options_.validation))
+      use.emplace(*options_.average);
+    EvaluateOptions evaluation{loss_fn_, options_.accuracy, options_.device, {}, options_.amp};
+    if (options_.evaluate_train) {
+      const LoaderState state = run_.data.state();
+      const Evaluation train = evaluate(run_.model, run_.data, evaluation);
+      run_.data.set_state(state);
       result.train_loss = train.loss;
       result.train_accuracy = train.accuracy;
     }
-    if (options.validation) {
-      const Evaluation validation = evaluate(model, *options.validation, evaluation);
-      result.val_loss = validation.loss;
-      result.val_accuracy = validation.accuracy;
+    if (options_.validation == nullptr) return;
+    evaluation.metrics = options_.metrics;
+    const Evaluation validation = evaluate(run_.model, *options_.validation, evaluation);
+    result.val_loss = validation.loss;
+    result.val_accuracy = validation.accuracy;
+    for (const auto& [name, value] : validation.more)
+      result.more.emplace_back("val_" + name, value);
+  }
+
+  void note_load(Progress& progress, int64_t examples) const {
+    const Device device = options_.device.value_or(default_device());
+    progress.note(examples, is_available(device) ? memory_stats(device).in_use : 0);
+  }
+
+  void show(Progress& progress, int64_t examples) {
+    note_load(progress, examples);
+    NamedValues values{{"loss", sums_.loss()}};
+    if (options_.accuracy) values.emplace_back("accuracy", sums_.accuracy());
+    for (const auto& [name, value] : sums_.metrics()) values.emplace_back(name, value);
+    progress.update(run_.batch, values);
+  }
+
+  std::string stop_reason() const {
+    if (history_.epochs.back().loss < options_.stop_below) return "the loss is below stop_below";
+    for (const Callback& each : options_.callbacks)
+      if (each.stop)
+        if (std::string reason = each.stop(history_); !reason.empty()) return reason;
+    return "";
+  }
+
+  /// After an update: writes the checkpoint if it is time, and says whether the epoch ends here.
+  bool has_to_stop(const Interrupt* interrupt) {
+    const int signal = interrupt != nullptr ? interrupt->signal() : 0;
+    const bool stops = signal != 0 || !run_.stop_reason.empty();
+    const bool saves =
+        !options_.checkpoint.empty() &&
+        (stops || (options_.checkpoint_steps > 0 && run_.steps % options_.checkpoint_steps == 0));
+    if (saves) save_checkpoint();
+    if (!stops) return false;
+    history_.signal = signal;
+    if (signal == 0) return true;
+    run_.stop(signal_name(signal));
+    if (options_.progress.out == nullptr) return true;
+    std::ostream& out = *options_.progress.out;
+    out << '\n'
+        << signal_name(signal) << ": stopped in epoch " << run_.epoch << " after batch "
+        << run_.batch << " of " << run_.data.size();
+    if (saves)
+      out << "; saved to " << options_.checkpoint << ", from which a resumed run continues";
+    else
+      out << "; nothing was saved, because fit() has no .checkpoint";
+    out << std::endl;
+    return true;
+  }
+
+  // ---- The checkpoint --------------------------------------------------------------------------
+
+  /// State of fit() itself: the history, and the place and the sums in an unfinished epoch.
+  struct Place {
+    Fit& fit;
+
+    TensorMap state_dict() const {
+      TensorMap all{{"in_epoch", Tensor::full({}, fit.in_epoch_, i64)},
+                    {"batch", Tensor::full({}, fit.run_.batch, i64)},
+                    {"steps", Tensor::full({}, fit.run_.steps, i64)}};
+      add_part(all, "history", fit.history_.state_dict());
+      if (fit.in_epoch_) add_part(all, "sums", fit.sums_.state_dict());
+      return all;
     }
-    times.mark(Phase::kEvaluate);
-    progress.finish(steps, values_of(result));
-    history.epochs.push_back(result);
-    const bool go_on = !options.on_epoch || options.on_epoch(result);
-    times.skip();
-    if (!go_on || result.loss < options.stop_below) {
-      history.stopped_early = epoch < options.epochs;
-      break;
+    void load_state_dict(const TensorMap& state) {
+      for (const char* name : {"in_epoch", "batch", "steps"})
+        if (const auto found = state.find(name); found == state.end() || found->second.numel() != 1)
+          fail<ArgumentError>("no integer \"", name, '"');
+      fit.history_.load_state_dict(part_of(state, "history"));
+      fit.in_epoch_ = state.at("in_epoch").item() != 0;
+      fit.run_.batch = int64_t(state.at("batch").item());
+      fit.run_.steps = int64_t(state.at("steps").item());
+      if (fit.in_epoch_) fit.sums_.load_state_dict(part_of(state, "sums"));
+    }
+  };
+
+  void describe_state() {
+    if (options_.checkpoint.empty()) return;
+    const auto numbered = [](const char* name, size_t i) {
+      return i == 0 ? name : name + std::to_string(i + 1);
+    };
+    state_("fit", place_)("model", run_.model)("batches", run_.data);
+    for (size_t i = 0; i < optimizers_.size(); ++i)
+      state_(numbered("optimizer", i), *optimizers_[i]);
+    if (scaler_.is_enabled()) state_("scaler", scaler_);
+    if (options_.average != nullptr) state_("average", *options_.average);
+    if (options_.validation != nullptr) state_("validation", *options_.validation);
+    size_t count = 0;
+    for (const Callback& each : options_.callbacks)
+      if (each.save) each.save(state_, numbered("callback", count++));
+  }
+
+  /// Calls a function that reads or writes the checkpoint; adds advice to its errors.
+  template <typename Call>
+  void with_advice(const std::string& advice, const Call& call) {
+    try {
+      call();
+    } catch (const IoError& error) {
+      fail<IoError>("fit: ", error.what(), "; ", advice);
+    } catch (const FormatError& error) {
+      fail<FormatError>("fit: ", error.what(), "; ", advice);
+    } catch (const ArgumentError& error) {
+      fail<ArgumentError>("fit: ", error.what(), "; ", advice);
     }
   }
-  if (options.graph) history.not_graphed = step.reason();
-  return history;
-}
 
-Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
-  const LossFn loss_fn = or_cross_entropy(options.loss);
-  const NoGrad no_grad;
-  const EvalMode mode(model);
-  const Progress clock(data.size(), {.style = ProgressStyle::kNone});
-  Evaluation result;
-  Sums sums;
-  for (Example& batch : data) {
-    move_to(options.device, batch);
-    const Variable output = model.call(batch.data, Where::current());
-    sums.add(loss_fn(output, batch.target), output, batch.target, options.accuracy);
-    result.count += output.size(0);
-    if (!options.accuracy) continue;
-    for (auto [classes, into] : {std::pair(target_classes(batch.target), &result.labels),
-                                 std::pair(predicted_classes(output), &result.predictions)}) {
-      const std::vector<int64_t> ids = classes.to_vector<int64_t>();
-      into->insert(into->end(), ids.begin(), ids.end());
-    }
+  void prepare_checkpoint() {
+    const std::string& path = options_.checkpoint;
+    with_advice("choose a .checkpoint in a folder that can be written",
+                [&] { const AtomicFile attempt(path); });
+    if (!options_.resume) return;
+    bool resumed = false;
+    with_advice("to start anew, remove the file or choose another .checkpoint",
+                [&] { resumed = state_.resume(path); });
+    if (!resumed || options_.progress.out == nullptr ||
+        options_.progress.style == ProgressStyle::kNone)
+      return;
+    std::ostream& out = *options_.progress.out;
+    out << path << ": continues after epoch " << finished();
+    if (in_epoch_) out << " and batch " << run_.batch << " of " << run_.data.size();
+    out << (finished() >= options_.epochs ? "; all epochs are done" : "") << std::endl;
   }
-  result.loss = sums.loss.value();
-  if (options.accuracy) result.accuracy = sums.accuracy.value();
-  result.seconds = clock.seconds();
-  return result;
-}
 
-void Evaluation::print(const std::string& title, std::ostream& out) const {
-  print_predictions(title, labels, predictions, out);
-}
-
-Variable predict(nn::Module& model, Loader& data, std::optional<Device> device) {
-  const NoGrad no_grad;
-  const EvalMode mode(model);
-  std::vector<Variable> outputs;
-  for (Example& batch : data) {
-    move_to(device, batch);
-    outputs.push_back(model.call(batch.data, Where::current()).cpu());
+  void save_checkpoint() {
+    with_advice(
+        "the last checkpoint is unchanged: make room or mend the folder, then run again to "
+        "continue from it",
+        [&] { state_.save(options_.checkpoint); });
   }
-  if (outputs.empty()) fail<ArgumentError>("predict: no batches");
-  return outputs.size() == 1 ? outputs[0] : cat(outputs);
-}
 
-Variable predict(nn::Module& model, const Variable& x, int64_t batch_size) {
-  DeviceLoader loader(TensorDataset(x), {.batch_size = batch_size});
-  return predict(model, loader);
-}
+  FitOptions options_;
+  Optimizers optimizers_;
+  LossFn loss_fn_;
+  optim::GradScaler scaler_;
+  History history_;
+  PassSums sums_;
+  Training run_;
+  GraphedStep step_;
+  TrainingState state_;
+  Place place_{*this};
+  bool in_epoch_ = false;
+  bool begins_group_ = true, ends_group_ = true;
+  double group_examples_ = 0;
+};
 
-void History::save_error_curves(const std::string& path, bool accuracies) const {
-  Series train{"train", {}, {}}, test{"test", {}, {}};
-  for (const EpochResult& epoch : epochs) {
-    const bool after = !std::isnan(accuracies ? epoch.train_accuracy : epoch.train_loss);
-    const double train_value = accuracies ? 1 - (after ? epoch.train_accuracy : epoch.accuracy)
-                               : after    ? epoch.train_loss
-                                          : epoch.loss;
-    const double test_value = accuracies ? 1 - epoch.val_accuracy : epoch.val_loss;
-    train.x.push_back(double(epoch.epoch));
-    train.y.push_back(train_value);
-    if (std::isnan(test_value)) continue;
-    test.x.push_back(double(epoch.epoch));
-    test.y.push_back(test_value);
-  }
-  std::vector<Series> curves{train};
-  if (!test.x.empty()) curves.push_back(test);
-  save_line_chart(path, curves,
-                  {.title = accuracies ? "Error rate over epochs" : "Loss over epochs",
-                   .x_label = "epoch",
-                   .y_label = accuracies ? "error rate" : "loss"});
+}  // namespace
+
+History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options) {
+  check(options, data, optimizers);
+  return Fit(model, data, optimizers, std::move(options)).run();
 }
 
 }  // namespace tapegrad

@@ -1,4 +1,4 @@
-// Trains and evaluates a model.
+// Trains a model.
 //
 //   optim::Adam opt(model, {.lr = 1e-3});
 //   DataLoader train(data.train, {.batch_size = 128, .shuffle = true});
@@ -7,8 +7,17 @@
 //   Evaluation result = evaluate(model, test);
 //   result.print("test");
 //
+// A run that can be stopped and continued at any time, in mixed precision:
+//
+//   Ema average(model);
+//   fit(model, train, opt,
+//       {.epochs = 12, .validation = &test, .amp = bf16, .accumulate = 4, .clip_norm = 1.0,
+//        .average = &average, .checkpoint = "run.safetensors",
+//        .callbacks = {per_step(schedule), early_stop({.patience = 3})}});
+//
 // If a step needs more than model(x) and a loss of two variables, use train(), which takes any loop
-// body.
+// body. docs/training.md shows the run above with fit() and as a hand-written loop of the same
+// parts.
 #pragma once
 
 #include <functional>
@@ -18,92 +27,72 @@
 
 #include "data/loader.h"
 #include "nn/module.h"
+#include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
+#include "train/callback.h"
+#include "train/evaluate.h"
+#include "train/history.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/timer.h"
+#include "train/weight_average.h"
 
 namespace tapegrad {
 
-/// Returns the mean loss of a batch, one element.
-using LossFn = std::function<Variable(const Variable& output, const Variable& target)>;
-
-/// Results of an epoch; NaN for values that were not computed.
-struct EpochResult {
-  int64_t epoch = 0;                                // starts at 1
-  double loss = kNaN, accuracy = kNaN;              // means over the batches during training
-  double train_loss = kNaN, train_accuracy = kNaN;  // of the training set, after the epoch
-  double val_loss = kNaN, val_accuracy = kNaN;      // of the validation set, after the epoch
-  double seconds = 0;                               // of training, without evaluation
-};
-
-struct History {
-  std::vector<EpochResult> epochs;
-  StepTimer times;
-  bool stopped_early = false;  // by stop_below or on_epoch
-  std::string not_graphed;     // reason if .graph was requested but not used
-
-  /// Writes an SVG with the losses, or 1 - accuracies, of training and validation over the epochs.
-  void save_error_curves(const std::string& path, bool accuracies = true) const;
-};
-
 struct FitOptions {
-  int64_t epochs = 1;
+  int64_t epochs = 1;                 // of the whole run, including those before a resume
   LossFn loss = {};                   // default: cross_entropy
   Loader* validation = nullptr;       // evaluated after every epoch
   bool accuracy = true;               // targets are classes; compute the accuracy
+  std::vector<Metric*> metrics = {};  // computed in training ("f1") and validation ("val_f1")
   bool evaluate_train = false;        // also evaluate the training set after every epoch
   double stop_below = 1e-8;           // stop after an epoch with a smaller loss
   std::optional<Device> device = {};  // move batches to this device
+
+  /// Run model and loss in an Autocast scope of this dtype, bf16 or f16. With f16 a GradScaler with
+  /// these options scales the loss.
+  std::optional<DType> amp = {};
+  optim::GradScalerOptions scaler = {};
+  /// Number of batches whose gradients are added before each update. The gradient is that of the
+  /// mean loss of all their examples, also for the smaller groups at the end of an epoch.
+  int64_t accumulate = 1;
+  std::optional<double> clip_norm = {};   // of all gradients together; see optim/clip.h
+  std::optional<double> clip_value = {};  // of each element, after clip_norm
+  WeightAverage* average = nullptr;       // updated after every step, and used by evaluations
+
+  /// File with the whole state of the run, written after every epoch, and when SIGINT or SIGTERM
+  /// ends the training. If the file exists, fit() continues from it, bit for bit; the model, the
+  /// optimizers, the loaders and the options must be made as before.
+  std::string checkpoint = {};
+  bool resume = true;            // if false, an existing checkpoint is ignored and then overwritten
+  int64_t checkpoint_steps = 0;  // also write the checkpoint after so many updates; 0: never
+  /// Handle SIGINT and SIGTERM (train/interrupt.h): the training ends after the current update.
+  bool handle_signals = true;
+
   /// Run the step as a GraphedStep (train/graphed_step.h). The time of a replay counts as update.
+  /// Not possible with .accumulate and with callbacks after_backward.
   bool graph = false;
   ProgressOptions progress = {};
+  std::vector<Callback> callbacks = {};  // called in this order
   /// Called after every epoch; returning false stops the training.
   std::function<bool(const EpochResult&)> on_epoch = {};
 };
 
+/// Parts of a model may have their own optimizers.
+using Optimizers = std::vector<optim::Optimizer*>;
+
 /// For each batch: zero_grad, model(x), loss, backward, step. The model is in training mode during
 /// training and restored afterwards; in a model that already is in training mode, submodules in
 /// evaluation mode stay so. After an exception the model keeps the updates made so far.
-History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer, FitOptions options = {});
-
-struct EvaluateOptions {
-  LossFn loss = {};  // default: cross_entropy
-  bool accuracy = true;
-  std::optional<Device> device = {};
-};
-
-struct Evaluation {
-  double loss = kNaN;
-  double accuracy = kNaN;                    // of classes; NaN if not computed
-  int64_t count = 0;                         // number of examples
-  std::vector<int64_t> labels, predictions;  // classes, in the order of the loader
-  double seconds = 0;
-
-  /// Calls print_predictions() with these results.
-  void print(const std::string& title, std::ostream& out = standard_output()) const;
-};
-
-/// Runs one pass over the loader in evaluation mode without recording. Restores every module's
-/// mode, also after an exception.
-Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options = {});
-
-/// Returns the concatenated outputs of all batches, on the CPU. Modes and recording as in
-/// evaluate().
-Variable predict(nn::Module& model, Loader& data, std::optional<Device> device = {});
-Variable predict(nn::Module& model, const Variable& x, int64_t batch_size = 256);
-
-/// Puts a model into evaluation mode for a scope, then restores the mode of each module.
-class [[nodiscard]] EvalMode {
- public:
-  explicit EvalMode(nn::Module& model);
-  ~EvalMode();
-  EvalMode(const EvalMode&) = delete;
-  EvalMode& operator=(const EvalMode&) = delete;
-
- private:
-  std::vector<std::pair<nn::Module*, bool>> modes_;
-};
+///
+/// Throws ArgumentError for invalid options. If the checkpoint cannot be read or written, throws
+/// IoError, FormatError or ArgumentError, which says what to do; an existing file is unchanged.
+/// Whether it can be written is tried before the first step.
+History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options = {});
+inline History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer,
+                   FitOptions options = {}) {
+  return fit(model, data, Optimizers{&optimizer}, std::move(options));
+}
 
 /// Runs one pass over any range of (x, y), minimising `loss_fn(model, x, y)`. Returns the mean
 /// loss.

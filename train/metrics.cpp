@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
+#include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
@@ -18,12 +19,77 @@ void RunningMean::add(const Variable& value, double weight) {
   const NoGrad no_grad;
   if (value.numel() != 1)
     fail<ShapeError>("RunningMean: add: one element expected: ", value.shape());
-  const Variable part = reshape(value.detach(), {}).to(f64) * weight;
-  sum_ = sum_.defined() ? sum_ + part : part;
+  if (value.device() == cpu) {
+    cpu_sum_ += value.item() * weight;
+  } else {
+    const Variable part = reshape(value.detach(), {}).to(f64) * weight;
+    sum_ = sum_.defined() ? sum_.to(part.device()) + part : part;
+  }
   weight_ += weight;
 }
 
-double RunningMean::value() const { return sum_.defined() ? sum_.item() / weight_ : NAN; }
+double RunningMean::value() const {
+  if (weight_ == 0) return kNaN;
+  return (sum_.defined() ? cpu_sum_ + sum_.item() : cpu_sum_) / weight_;
+}
+
+TensorMap RunningMean::state_dict() const {
+  const double sum = sum_.defined() ? cpu_sum_ + sum_.item() : cpu_sum_;
+  return {{"sum", Tensor::full({}, sum, f64)}, {"weight", Tensor::full({}, weight_, f64)}};
+}
+
+void RunningMean::load_state_dict(const TensorMap& state) {
+  for (const char* name : {"sum", "weight"})
+    if (const auto found = state.find(name); found == state.end() || found->second.numel() != 1)
+      fail<ArgumentError>("RunningMean: load_state_dict: no number \"", name, '"');
+  sum_ = {};
+  cpu_sum_ = state.at("sum").item();
+  weight_ = state.at("weight").item();
+}
+
+void Metric::accumulate(const std::string& name, const Variable& part) {
+  const NoGrad no_grad;
+  std::vector<Variable>& parts = totals_[name];
+  if (parts.empty())
+    parts.push_back(part.detach());
+  else
+    parts[0] = parts[0].to(part.device()) + part.detach();
+}
+
+void Metric::set(const std::string& name, const Variable& value) {
+  totals_[name] = {value.detach()};
+}
+
+void Metric::append(const std::string& name, const Variable& part) {
+  totals_[name].push_back(part.detach());
+}
+
+Variable Metric::total(const std::string& name) const {
+  const auto found = totals_.find(name);
+  if (found == totals_.end()) return {};
+  if (found->second.size() == 1) return found->second[0];
+  const NoGrad no_grad;
+  std::vector<Variable> parts;
+  for (const Variable& part : found->second)
+    parts.push_back(part.to(found->second.back().device()));
+  return cat(parts);
+}
+
+double Metric::number(const std::string& name) const {
+  const Variable value = total(name);
+  return value.defined() ? value.item() : 0.0;
+}
+
+TensorMap Metric::state_dict() const {
+  TensorMap state;
+  for (const auto& [name, parts] : totals_) state.emplace(name, total(name).value());
+  return state;
+}
+
+void Metric::load_state_dict(const TensorMap& state) {
+  totals_.clear();
+  for (const auto& [name, tensor] : state) totals_[name] = {Variable(tensor.clone())};
+}
 
 Variable predicted_classes(const Variable& output) {
   const NoGrad no_grad;

@@ -1,12 +1,16 @@
-// Measures of a model's quality.
+// Measures of a model's quality: running means, the base of streaming metrics, and predicted
+// classes. The metrics themselves are in train/classification_metrics.h and
+// train/regression_metrics.h.
 #pragma once
 
 #include <iosfwd>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "core/base/output.h"
+#include "core/base/tensor_map.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
@@ -14,8 +18,8 @@ namespace tapegrad {
 /// Stands for a value that was not computed.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Weighted mean of the added numbers. The sums are float64 on the device, so add() does not wait
-/// for the device; value() does.
+/// Weighted mean of the added numbers, summed in float64. The sum of numbers on a GPU is on the
+/// GPU, so add() does not wait for it; value() does.
 class RunningMean {
  public:
   /// Adds a variable of one element.
@@ -23,9 +27,54 @@ class RunningMean {
   double value() const;  // NaN if nothing was added
   double weight() const { return weight_; }
 
+  TensorMap state_dict() const;
+  void load_state_dict(const TensorMap& state);
+
  private:
-  Variable sum_;
+  Variable sum_;        // of numbers on a GPU; empty if there are none
+  double cpu_sum_ = 0;  // of numbers on the CPU
   double weight_ = 0;
+};
+
+/// A measure of all examples of a pass over the data, computed batch by batch:
+///
+///   F1 f1(10);
+///   for (auto& [x, y] : batches) f1.add(model(x), y);
+///   std::cout << f1.name() << ' ' << f1.value() << '\n';
+///
+/// The result does not depend on the division into batches, apart from rounding.
+class Metric {
+ public:
+  virtual ~Metric() = default;
+
+  /// A word for reports and tables, "f1".
+  virtual std::string name() const = 0;
+  /// Adds a batch. Not recorded. The totals are on the batch's device, and add() does not wait for
+  /// the device.
+  virtual void add(const Variable& output, const Variable& target) = 0;
+  /// Returns the measure of all batches since reset(); NaN if it is not defined. Waits for the
+  /// device.
+  virtual double value() const = 0;
+  void reset() { totals_.clear(); }
+
+  /// The totals, to continue in another process.
+  TensorMap state_dict() const;
+  void load_state_dict(const TensorMap& state);
+
+ protected:
+  /// Adds `part` to a total.
+  void accumulate(const std::string& total, const Variable& part);
+  /// Sets a total.
+  void set(const std::string& total, const Variable& value);
+  /// Keeps `part` [n, ...] beside the parts added before.
+  void append(const std::string& total, const Variable& part);
+  /// Returns a total; the parts of append() are joined in dimension 0. Empty if there is none.
+  Variable total(const std::string& name) const;
+  /// Returns a total of one element; 0 if there is none.
+  double number(const std::string& name) const;
+
+ private:
+  std::map<std::string, std::vector<Variable>> totals_;
 };
 
 /// Returns the class with the largest output, [N] int64, for an output [N, C]; for an output [N] or

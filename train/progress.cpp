@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <iostream>
 
 #include "absl/strings/str_format.h"
@@ -62,16 +63,30 @@ std::string step_time_text(double seconds) {
                          : absl::StrFormat("%.0fus", seconds * 1e6);
 }
 
-Progress::Progress(int64_t steps, ProgressOptions options)
-    : steps_(steps), options_(std::move(options)), start_(steady_seconds()) {
+std::string count_text(double count) {
+  if (count >= 1e6) return absl::StrFormat("%.1fM", count / 1e6);
+  return count >= 1e3 ? absl::StrFormat("%.1fk", count / 1e3) : absl::StrFormat("%.0f", count);
+}
+
+Progress::Progress(int64_t steps, ProgressOptions options, int64_t first)
+    : steps_(steps), first_(first), options_(std::move(options)), start_(steady_seconds()) {
   const int file = options_.out ? descriptor_of(options_.out) : -1;
   live_ = options_.live.value_or(file >= 0 && isatty(file)) && options_.out &&
           options_.style != ProgressStyle::kNone;
+  const char* no_color = std::getenv("NO_COLOR");
+  color_ = live_ && options_.color.value_or(no_color == nullptr || *no_color == '\0');
+}
+
+int Progress::columns() const {
+  if (options_.columns) return *options_.columns;
+  const int file = options_.out ? descriptor_of(options_.out) : -1;
   winsize window{};
-  if (!options_.columns && live_ && file >= 0 && ioctl(file, TIOCGWINSZ, &window) == 0)
-    columns_ = window.ws_col;
-  else
-    columns_ = options_.columns.value_or(0);
+  return live_ && file >= 0 && ioctl(file, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
+}
+
+void Progress::note(int64_t examples, int64_t bytes) {
+  examples_ = examples;
+  bytes_ = bytes;
 }
 
 double Progress::seconds() const { return stopped_ ? *stopped_ : steady_seconds() - start_; }
@@ -90,6 +105,7 @@ std::string Progress::bar(int64_t step, bool finished) const {
     return absl::StrFormat("[%s%s]", std::string(size_t(done), '#'),
                            std::string(size_t(width - done), '.'));
   if (!live_) return repeat_text(kBar, width);
+  if (!color_) return repeat_text(kBar, done) + std::string(size_t(width - done), ' ');
   std::string text(kGreen);
   text += repeat_text(kBar, done);
   text += kGrey;
@@ -97,24 +113,38 @@ std::string Progress::bar(int64_t step, bool finished) const {
   return text += kPlain;
 }
 
+std::string Progress::load(double seconds) const {
+  std::string text;
+  if (examples_ > 0 && seconds > 0) text += ' ' + count_text(double(examples_) / seconds) + "/s";
+  if (bytes_ > 0) text += absl::StrFormat(" %.0f MiB", double(bytes_) / 0x1p20);
+  return text;
+}
+
 std::string Progress::line(int64_t step, const NamedValues& values, double seconds,
                            bool finished) const {
-  const double per_step = step > 0 ? seconds / double(step) : 0.0;
+  const double per_step = step > first_ ? seconds / double(step - first_) : 0.0;
+  const int width = finished ? 0 : columns();  // 0: not limited
+  const auto fits = [&](std::string_view text) {
+    return width <= 0 || visible_length(text) < width;
+  };
   std::string text;
   if (options_.style == ProgressStyle::kMarks) {
-    const double estimate = finished ? seconds : per_step * double(steps_);
+    const double estimate = finished ? seconds : per_step * double(steps_ - first_);
     text = bar(step, finished) + absl::StrFormat(" %.1f/%.1f s", seconds, estimate);
   } else {
-    const auto digits = int(std::to_string(steps_).size());
-    text = absl::StrFormat("%*d/%d %s ", digits, step, steps_, bar(step, finished));
-    text += finished ? absl::StrFormat("%.0fs", seconds)
-                     : duration_text(per_step * double(steps_ - step));
-    text += absl::StrFormat(" %s/step", step_time_text(per_step));
+    const std::string count =
+        absl::StrFormat("%*d/%d ", int(std::to_string(steps_).size()), step, steps_);
+    const std::string time = (finished ? absl::StrFormat("%.0fs", seconds)
+                                       : duration_text(per_step * double(steps_ - step))) +
+                             absl::StrFormat(" %s/step", step_time_text(per_step));
+    text = count + bar(step, finished) + ' ' + time;
+    if (!fits(text)) text = count + time;  // a narrow terminal
   }
+  // A line that wraps cannot be redrawn, so parts that do not fit are left out until the end.
+  if (const std::string more = load(seconds); fits(text + more)) text += more;
   for (const auto& [name, value] : values) {
     const std::string part = absl::StrFormat(" - %s: %s", name, value_text(value));
-    // A line that wraps cannot be redrawn, so values that do not fit are left out until the end.
-    if (!finished && columns_ > 0 && visible_length(text + part) >= columns_) break;
+    if (!fits(text + part)) break;
     text += part;
   }
   return text;

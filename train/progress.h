@@ -1,6 +1,7 @@
 // Progress line of an epoch.
 //
 //   469/469 ━━━━━━━━━━━━━━━━━━━━ 12s 25ms/step - loss: 0.5311 - accuracy: 0.8123
+//   469/469 ━━━━━━━━━━━━━━━━━━━━ 12s 25ms/step 5.1k/s 61 MiB - loss: 0.5311
 //   [##################################################] 12.3/12.3 s - loss: 0.5311
 #pragma once
 
@@ -29,16 +30,23 @@ struct ProgressOptions {
   /// prints one line. Default: whether `out` is std::cout or std::cerr on a terminal.
   std::optional<bool> live = {};
   std::optional<int> columns = {};  // width of the terminal; detected by default
+  /// Default: whether the environment variable NO_COLOR is empty or absent. Only a live line has
+  /// colours.
+  std::optional<bool> color = {};
 };
 
 class Progress {
  public:
-  Progress(int64_t steps, ProgressOptions options);
+  /// A resumed epoch begins after `first` of its steps.
+  Progress(int64_t steps, ProgressOptions options, int64_t first = 0);
 
   bool is_live() const { return live_; }
   /// Whether an update would be drawn now. If not, the caller need not compute values.
   bool wants_update() const;
   void update(int64_t step, const NamedValues& values);
+  /// Sets what the line shows beside the time: the rate of so many examples since the beginning,
+  /// and the bytes in use. 0 shows nothing.
+  void note(int64_t examples, int64_t bytes);
   /// Stops the clock of the line at the end of training. Without this call, finish() stops the
   /// clock.
   void stop_clock();
@@ -52,12 +60,15 @@ class Progress {
 
  private:
   std::string bar(int64_t step, bool finished) const;
+  std::string load(double seconds) const;
+  /// Width of the terminal, which may change; 0 if it is not known.
+  int columns() const;
   void draw(const std::string& line);
 
-  int64_t steps_;
+  int64_t steps_, first_;
   ProgressOptions options_;
-  bool live_;
-  int columns_;
+  bool live_, color_;
+  int64_t examples_ = 0, bytes_ = 0;
   double start_, drawn_ = 0;  // seconds of a steady clock
   std::optional<double> stopped_;
 };
@@ -66,5 +77,7 @@ class Progress {
 std::string duration_text(double seconds);
 /// "3s", "25ms", "47us".
 std::string step_time_text(double seconds);
+/// "470", "5.1k", "1.2M".
+std::string count_text(double count);
 
 }  // namespace tapegrad

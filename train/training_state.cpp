@@ -1,9 +1,14 @@
 #include "train/training_state.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "absl/strings/str_join.h"
 
 #include "core/base/error.h"
 #include "core/base/generator.h"
+#include "train/internal/pass.h"
 
 namespace tapegrad {
 namespace {
@@ -26,6 +31,10 @@ void require_same(const TensorMap& state, const char* name, uint64_t here) {
 }
 
 constexpr const char* kChecksum = "checksum";
+/// Number that increases when older versions of the library can no longer read the files. A file
+/// without it has format 1.
+constexpr const char* kFormat = "format";
+constexpr int64_t kNewestFormat = 1;
 
 /// FNV-1a of the names, types, shapes and bytes: a file that changed on disk is not taken for one
 /// that was saved.
@@ -57,13 +66,14 @@ void set_random_state(const TensorMap& state) {
   default_generator().set_state({integer_at(state, "seed"), integer_at(state, "offset")});
 }
 
-/// Returns the tensors whose names begin with "part.", without this prefix.
-TensorMap part_of(const TensorMap& all, const std::string& part) {
-  const std::string prefix = part + '.';
-  TensorMap found;
-  for (auto it = all.lower_bound(prefix); it != all.end() && it->first.starts_with(prefix); ++it)
-    found.emplace(it->first.substr(prefix.size()), it->second);
-  return found;
+std::string joined(const std::set<std::string>& names) { return absl::StrJoin(names, ", "); }
+
+/// A file of another set of parts belongs to another run.
+void require_same_parts(const std::string& path, const std::set<std::string>& there,
+                        const std::set<std::string>& here) {
+  if (there == here) return;
+  fail<ArgumentError>(path, ": the file has the parts ", joined(there),
+                      "; this training state has ", joined(here));
 }
 
 }  // namespace
@@ -113,19 +123,26 @@ void TrainingState::save(const std::string& path) const {
   TensorMap all;
   for (const Part& part : parts_)
     for (auto& [name, tensor] : part.state()) all.emplace(part.name + '.' + name, tensor);
+  all.emplace(kFormat, integer(kNewestFormat));
   all.emplace(kChecksum, integer(checksum(all)));
   tapegrad::save(path, all);
 }
 
 void TrainingState::load(const std::string& path) {
   const TensorMap all = tapegrad::load(path);
+  if (all.contains(kFormat) && all.at(kFormat).item() > kNewestFormat)
+    fail<FormatError>(path, ": the file has format ", integer_at(all, kFormat),
+                      ", this version of tapegrad reads formats up to ", kNewestFormat,
+                      ": use a newer version");
   if (all.contains(kChecksum) && integer_at(all, kChecksum) != checksum(all))
     fail<FormatError>(path, ": the checksum differs: the file was changed since it was saved");
-  for (const auto& [name, tensor] : all)
-    if (name != kChecksum &&
-        std::ranges::find(parts_, name.substr(0, name.find('.')), &Part::name) == parts_.end())
-      fail<ArgumentError>(path, ": \"", name, "\" belongs to no part of this training state");
   const std::vector<TensorMap> before = snapshot();
+  std::set<std::string> there, here;
+  for (const auto& [name, tensor] : all)
+    if (name != kChecksum && name != kFormat) there.insert(name.substr(0, name.find('.')));
+  for (size_t i = 0; i < parts_.size(); ++i)
+    if (!before[i].empty() || there.contains(parts_[i].name)) here.insert(parts_[i].name);
+  require_same_parts(path, there, here);
   const auto undo = [&](size_t count) {
     for (size_t i = 0; i < count; ++i) parts_[i].restore(before[i]);
   };
@@ -139,6 +156,13 @@ void TrainingState::load(const std::string& path) {
     undo(next + 1);
     throw;
   }
+}
+
+bool TrainingState::resume(const std::string& path) {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  if (exists || error) load(path);  // which explains an error
+  return exists;
 }
 
 }  // namespace tapegrad

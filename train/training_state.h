@@ -2,7 +2,7 @@
 //
 //   TrainingState run;
 //   run("model", net)("optimizer", adam)("schedule", warmup)("batches", loader);
-//   if (resume) run.load("run.safetensors");
+//   run.resume("run.safetensors");   // if there is such a file
 //   for (...) {
 //     ...
 //     run.save("run.safetensors");   // every epoch, or every hundred steps
@@ -38,8 +38,10 @@ class TrainingState {
   void save(const std::string& path) const;
   /// Restores every part. If something is missing or does not fit, throws ArgumentError that names
   /// the part; no part is changed then. Throws IoError and FormatError like load() of
-  /// io/safetensors.h.
+  /// io/safetensors.h, and FormatError for a file that a newer version of the library wrote.
   void load(const std::string& path);
+  /// Calls load() if the file exists. Returns whether it does.
+  bool resume(const std::string& path);
 
  private:
   struct Part {

@@ -1,5 +1,6 @@
 // Trains a small network on 28 x 28 images: Debian's Fashion-MNIST package or any folder of IDX
 // files. See README.md beside this file.
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -20,7 +21,9 @@ ABSL_FLAG(uint64_t, seed, 1, "of weights, order and dropout");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(bool, graph, false, "repeat the training step as a CUDA graph");
 ABSL_FLAG(std::string, data_dir, tapegrad::kFashionMnistDir, "four IDX files, plain or gzipped");
-ABSL_FLAG(std::string, out, "", "folder for weights and error curve; nothing is written without");
+ABSL_FLAG(std::string, out, "",
+          "folder for weights, error curve and the state of the run; nothing is written without");
+ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 ABSL_FLAG(std::string, progress, "keras", "keras, marks (fifty of them) or none");
 
 namespace tg = tapegrad;
@@ -118,6 +121,7 @@ void run() {
   int64_t batch_size =
       examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(0));
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const bool resume = absl::GetFlag(FLAGS_resume);
   const tg::ProgressStyle style = progress_style(absl::GetFlag(FLAGS_progress));
   examples::use_device(absl::GetFlag(FLAGS_device));
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
@@ -144,9 +148,12 @@ void run() {
   const tg::History history = tg::fit(model, batches, *optimizer,
                                       {.epochs = epochs,
                                        .validation = &test_set,
+                                       .checkpoint = examples::run_file(out, resume),
+                                       .resume = resume,
                                        .graph = absl::GetFlag(FLAGS_graph),
                                        .progress = {.style = style}});
 
+  if (history.signal != 0) std::raise(history.signal);
   if (!history.not_graphed.empty()) std::cout << "no graph: " << history.not_graphed << '\n';
   std::cout << '\n';
   tg::evaluate(model, train_set).print("train");

@@ -1,0 +1,116 @@
+#include "train/callback.h"
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+
+#include "core/base/error.h"
+
+namespace tapegrad {
+namespace {
+
+double monitored(const EpochResult& epoch, const std::string& monitor) {
+  if (!monitor.empty()) return epoch.value(monitor);
+  return std::isnan(epoch.val_loss) ? epoch.loss : epoch.val_loss;
+}
+
+std::string shown(const std::string& monitor) { return monitor.empty() ? "the loss" : monitor; }
+
+/// Returns the index of the first epoch that no later one improves on by more than min_delta.
+size_t best_epoch(const History& history, const std::string& monitor, double min_delta,
+                  Better better) {
+  const double sign = smaller_is_better(monitor.empty() ? "loss" : monitor, better) ? 1 : -1;
+  size_t best = 0;
+  double least = INFINITY;
+  for (size_t i = 0; i < history.epochs.size(); ++i) {
+    const double value = sign * monitored(history.epochs[i], monitor);
+    if (!(value < least - min_delta)) continue;
+    least = value;
+    best = i;
+  }
+  return best;
+}
+
+}  // namespace
+
+void Training::save_model(const std::string& path) const {
+  std::optional<UseAverage> use;
+  if (average != nullptr) use.emplace(*average);
+  save(path, model);
+}
+
+bool smaller_is_better(const std::string& measure, Better better) {
+  if (better != Better::kAuto) return better == Better::kSmaller;
+  for (const char* word : {"loss", "error", "mae", "mse", "perplexity"})
+    if (measure.find(word) != std::string::npos) return true;
+  return false;
+}
+
+Callback early_stop(EarlyStopOptions options) {
+  if (options.patience < 1)
+    fail<ArgumentError>("early_stop: patience is ", options.patience, ", not at least 1");
+  return {.stop = [options](const History& history) -> std::string {
+    const size_t best = best_epoch(history, options.monitor, options.min_delta, options.better);
+    const auto since = int64_t(history.epochs.size() - 1 - best);
+    if (since < options.patience) return "";
+    return absl::StrFormat("%s has not improved since epoch %d: %.6g", shown(options.monitor),
+                           history.epochs[best].epoch,
+                           monitored(history.epochs[best], options.monitor));
+  }};
+}
+
+Callback stop_at(const std::string& monitor, double value, Better better) {
+  return {.stop = [=](const History& history) -> std::string {
+    const double reached = monitored(history.epochs.back(), monitor);
+    const bool smaller = smaller_is_better(monitor.empty() ? "loss" : monitor, better);
+    if (!(smaller ? reached <= value : reached >= value)) return "";
+    return absl::StrFormat("%s has reached %.6g: %.6g", shown(monitor), value, reached);
+  }};
+}
+
+Callback save_best(const std::string& path, const std::string& monitor, Better better) {
+  return {.after_epoch = [=](Training& run) {
+    if (best_epoch(run.history, monitor, 0, better) + 1 == run.history.epochs.size())
+      run.save_model(path);
+  }};
+}
+
+Callback save_every(const std::string& path, int64_t n) {
+  if (n < 1) fail<ArgumentError>("save_every: n is ", n, ", not at least 1");
+  return {.after_epoch = [=](Training& run) {
+    if (run.epoch % n == 0)
+      run.save_model(absl::StrReplaceAll(path, {{"{epoch}", std::to_string(run.epoch)}}));
+  }};
+}
+
+Callback per_step(optim::Scheduler& schedule) {
+  return {.after_step = [&schedule](Training&) { schedule.step(); },
+          .save = [&schedule](TrainingState& state,
+                              const std::string& name) { state(name, schedule); }};
+}
+
+Callback per_epoch(optim::Scheduler& schedule) {
+  return {.after_epoch = [&schedule](Training&) { schedule.step(); },
+          .save = [&schedule](TrainingState& state,
+                              const std::string& name) { state(name, schedule); }};
+}
+
+Callback per_epoch(optim::ReduceLROnPlateau& schedule, const std::string& monitor) {
+  return {.after_epoch =
+              [&schedule, monitor](Training& run) {
+                schedule.step(monitored(run.history.epochs.back(), monitor));
+              },
+          .save = [&schedule](TrainingState& state,
+                              const std::string& name) { state(name, schedule); }};
+}
+
+Callback log_csv(const std::string& path) {
+  return {.after_epoch = [path](Training& run) { run.history.save_csv(path); }};
+}
+
+Callback log_jsonl(const std::string& path) {
+  return {.after_epoch = [path](Training& run) { run.history.save_jsonl(path); }};
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,65 @@
+// Evaluates a model: loss, accuracy and other metrics of a data set, or the outputs themselves.
+//
+//   F1 f1(10);
+//   Evaluation result = evaluate(model, test, {.metrics = {&f1}});
+//   result.print("test");
+//   Variable logits = predict(model, test);
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/loader.h"
+#include "nn/module.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+
+namespace tapegrad {
+
+/// Returns the mean loss of a batch, one element.
+using LossFn = std::function<Variable(const Variable& output, const Variable& target)>;
+
+struct EvaluateOptions {
+  LossFn loss = {};  // default: cross_entropy
+  bool accuracy = true;
+  std::optional<Device> device = {};
+  std::vector<Metric*> metrics = {};  // reset first; they keep the totals of this pass
+  std::optional<DType> amp = {};      // run the model in an Autocast scope of this dtype
+};
+
+struct Evaluation {
+  double loss = kNaN;
+  double accuracy = kNaN;                    // of classes; NaN if not computed
+  NamedValues more;                          // of the metrics
+  int64_t count = 0;                         // number of examples
+  std::vector<int64_t> labels, predictions;  // classes, in the order of the loader
+  double seconds = 0;
+
+  /// Calls print_predictions() with these results.
+  void print(const std::string& title, std::ostream& out = standard_output()) const;
+};
+
+/// Runs one pass over the loader in evaluation mode without recording. Restores every module's
+/// mode, also after an exception.
+Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options = {});
+
+/// Returns the concatenated outputs of all batches, on the CPU. Modes and recording as in
+/// evaluate().
+Variable predict(nn::Module& model, Loader& data, std::optional<Device> device = {});
+Variable predict(nn::Module& model, const Variable& x, int64_t batch_size = 256);
+
+/// Puts a model into evaluation mode for a scope, then restores the mode of each module.
+class [[nodiscard]] EvalMode {
+ public:
+  explicit EvalMode(nn::Module& model);
+  ~EvalMode();
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  std::vector<std::pair<nn::Module*, bool>> modes_;
+};
+
+}  // namespace tapegrad

@@ -1,0 +1,165 @@
+#include "train/history.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+#include "core/base/error.h"
+#include "core/tape/variable.h"
+#include "io/atomic_file.h"
+#include "train/plot.h"
+
+namespace tapegrad {
+namespace {
+
+struct Field {
+  const char* name;
+  double EpochResult::*member;
+};
+
+/// The values that a line of progress shows; the loss is first.
+constexpr Field kMeasures[] = {{"loss", &EpochResult::loss},
+                               {"accuracy", &EpochResult::accuracy},
+                               {"train_loss", &EpochResult::train_loss},
+                               {"train_accuracy", &EpochResult::train_accuracy},
+                               {"val_loss", &EpochResult::val_loss},
+                               {"val_accuracy", &EpochResult::val_accuracy}};
+constexpr Field kCosts[] = {{"lr", &EpochResult::lr}, {"seconds", &EpochResult::seconds}};
+constexpr std::string_view kMore = "more.";
+
+/// All values of an epoch, in the order of the columns of a table.
+NamedValues all_values(const EpochResult& result) {
+  NamedValues all = result.values();
+  for (const Field& cost : kCosts)
+    if (!std::isnan(result.*cost.member)) all.emplace_back(cost.name, result.*cost.member);
+  return all;
+}
+
+std::vector<std::string> columns(const std::vector<EpochResult>& epochs) {
+  std::vector<std::string> names;
+  for (const EpochResult& epoch : epochs)
+    for (const auto& [name, value] : all_values(epoch))
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  return names;
+}
+
+double find_value(const NamedValues& values, const std::string& name) {
+  for (const auto& [each, value] : values)
+    if (each == name) return value;
+  return kNaN;
+}
+
+std::string number_text(double value, const char* missing) {
+  return std::isfinite(value) ? absl::StrFormat("%.17g", value) : missing;
+}
+
+}  // namespace
+
+NamedValues EpochResult::values() const {
+  NamedValues found;
+  for (const Field& measure : kMeasures)
+    if (const double value = this->*measure.member; !std::isnan(value) || found.empty())
+      found.emplace_back(measure.name, value);
+  found.insert(found.end(), more.begin(), more.end());
+  return found;
+}
+
+double EpochResult::value(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const auto& [each, value] : all_values(*this)) {
+    if (each == name) return value;
+    names.push_back(each);
+  }
+  fail<ArgumentError>("no value \"", name, "\" in epoch ", epoch,
+                      "; there are: ", absl::StrJoin(names, ", "));
+}
+
+void History::save_error_curves(const std::string& path, bool accuracies) const {
+  Series train{"train", {}, {}}, test{"test", {}, {}};
+  for (const EpochResult& epoch : epochs) {
+    const bool after = !std::isnan(accuracies ? epoch.train_accuracy : epoch.train_loss);
+    const double train_value = accuracies ? 1 - (after ? epoch.train_accuracy : epoch.accuracy)
+                               : after    ? epoch.train_loss
+                                          : epoch.loss;
+    const double test_value = accuracies ? 1 - epoch.val_accuracy : epoch.val_loss;
+    train.x.push_back(double(epoch.epoch));
+    train.y.push_back(train_value);
+    if (std::isnan(test_value)) continue;
+    test.x.push_back(double(epoch.epoch));
+    test.y.push_back(test_value);
+  }
+  std::vector<Series> curves{train};
+  if (!test.x.empty()) curves.push_back(test);
+  save_line_chart(path, curves,
+                  {.title = accuracies ? "Error rate over epochs" : "Loss over epochs",
+                   .x_label = "epoch",
+                   .y_label = accuracies ? "error rate" : "loss"});
+}
+
+void History::save_csv(const std::string& path) const {
+  const std::vector<std::string> names = columns(epochs);
+  std::string text = "epoch";
+  for (const std::string& name : names) text += ',' + name;
+  text += '\n';
+  for (const EpochResult& epoch : epochs) {
+    text += std::to_string(epoch.epoch);
+    const NamedValues values = all_values(epoch);
+    for (const std::string& name : names) text += ',' + number_text(find_value(values, name), "");
+    text += '\n';
+  }
+  write_file(path, text);
+}
+
+void History::save_jsonl(const std::string& path) const {
+  std::string text;
+  for (const EpochResult& epoch : epochs) {
+    text += absl::StrFormat("{\"epoch\": %d", epoch.epoch);
+    for (const auto& [name, value] : all_values(epoch))
+      text += absl::StrFormat(", \"%s\": %s", name, number_text(value, "null"));
+    text += "}\n";
+  }
+  write_file(path, text);
+}
+
+TensorMap History::state_dict() const {
+  TensorMap state;
+  const auto add = [&](const std::string& name, auto value_of) {
+    std::vector<double> values;
+    for (const EpochResult& epoch : epochs) values.push_back(value_of(epoch));
+    state.emplace(name, Tensor::from<double>(values, {int64_t(values.size())}));
+  };
+  add("epoch", [](const EpochResult& epoch) { return double(epoch.epoch); });
+  for (const auto& fields : {std::span<const Field>(kMeasures), std::span<const Field>(kCosts)})
+    for (const Field& field : fields)
+      add(field.name, [&](const EpochResult& epoch) { return epoch.*field.member; });
+  for (const EpochResult& epoch : epochs)
+    for (const auto& [name, value] : epoch.more)
+      if (const std::string full = std::string(kMore) + name; !state.contains(full))
+        add(full, [&](const EpochResult& each) { return find_value(each.more, name); });
+  return state;
+}
+
+void History::load_state_dict(const TensorMap& state) {
+  const auto count = state.find("epoch");
+  if (count == state.end()) fail<ArgumentError>("no epochs of a history");
+  std::vector<EpochResult> loaded(size_t(count->second.numel()));
+  for (const auto& [name, tensor] : state) {
+    if (tensor.dtype() != f64 || tensor.rank() != 1 || size_t(tensor.numel()) != loaded.size())
+      fail<ArgumentError>("\"", name, "\" is not ", loaded.size(), " float64 numbers");
+    const std::vector<double> values = Variable(tensor).to_vector<double>();
+    for (size_t i = 0; i < loaded.size(); ++i) {
+      EpochResult& epoch = loaded[i];
+      if (name == "epoch") epoch.epoch = int64_t(values[i]);
+      for (const auto& fields : {std::span<const Field>(kMeasures), std::span<const Field>(kCosts)})
+        for (const Field& field : fields)
+          if (name == field.name) epoch.*field.member = values[i];
+      if (name.starts_with(kMore) && !std::isnan(values[i]))
+        epoch.more.emplace_back(name.substr(kMore.size()), values[i]);
+    }
+  }
+  epochs = std::move(loaded);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,59 @@
+// What fit() measured: one EpochResult per epoch, and the time of the steps.
+//
+//   History history = fit(model, train, optimizer, {.epochs = 12, .validation = &test});
+//   history.epochs.back().val_accuracy;
+//   history.epochs.back().value("val_f1");
+//   history.save_error_curves("error.svg");
+//   history.save_csv("run.csv");
+//   history.save_jsonl("run.jsonl");
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/tensor_map.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/timer.h"
+
+namespace tapegrad {
+
+/// Results of an epoch; NaN for values that were not computed.
+struct EpochResult {
+  int64_t epoch = 0;                                // starts at 1
+  double loss = kNaN, accuracy = kNaN;              // means over the batches during training
+  double train_loss = kNaN, train_accuracy = kNaN;  // of the training set, after the epoch
+  double val_loss = kNaN, val_accuracy = kNaN;      // of the validation set, after the epoch
+  NamedValues more = {};                            // of FitOptions::metrics: "f1", "val_f1"
+  double lr = kNaN;                                 // of the first optimizer, in the last step
+  double seconds = 0;                               // of training, without evaluation
+
+  /// The computed values by name, without epoch, lr and seconds. The loss is one of them also if it
+  /// is NaN.
+  NamedValues values() const;
+  /// Returns one of values(), or the lr or the seconds. Throws ArgumentError, which lists the
+  /// names, for an unknown name.
+  double value(const std::string& name) const;
+};
+
+struct History {
+  std::vector<EpochResult> epochs;
+  StepTimer times;             // of this process
+  bool stopped_early = false;  // before the last epoch
+  std::string stop_reason;     // why, if stopped_early
+  int signal = 0;              // SIGINT or SIGTERM if it ended the training
+  std::string not_graphed;     // reason if .graph was requested but not used
+
+  /// Writes an SVG with the losses, or 1 - accuracies, of training and validation over the epochs.
+  void save_error_curves(const std::string& path, bool accuracies = true) const;
+  /// Writes a table with a header, or one JSON object per line. A line is an epoch; a value that
+  /// was not computed is empty, or null.
+  void save_csv(const std::string& path) const;
+  void save_jsonl(const std::string& path) const;
+
+  /// The epochs as vectors: "epoch", "loss", "more.f1" ...
+  TensorMap state_dict() const;
+  void load_state_dict(const TensorMap& state);
+};
+
+}  // namespace tapegrad

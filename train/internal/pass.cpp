@@ -1,0 +1,88 @@
+#include "train/internal/pass.h"
+
+#include "ops/binary.h"
+#include "ops/loss.h"
+
+namespace tapegrad {
+
+LossFn or_cross_entropy(LossFn loss) {
+  if (loss) return loss;
+  return
+      [](const Variable& output, const Variable& target) { return cross_entropy(output, target); };
+}
+
+void move_to(const std::optional<Device>& device, Example& batch) {
+  if (!device) return;
+  batch.data = batch.data.to(*device);
+  if (batch.target.defined()) batch.target = batch.target.to(*device);
+}
+
+Modes modes_of(nn::Module& model) {
+  struct Keeper final : nn::MemberVisitor {
+    void on_module(const std::string&, nn::Module& module) override {
+      modes.emplace_back(&module, module.is_training());
+    }
+    Modes modes;
+  } keeper;
+  model.visit(keeper);
+  return keeper.modes;
+}
+
+// train() sets the mode of all submodules, whose own entries follow.
+void restore(const Modes& modes) {
+  for (const auto& [module, training] : modes) module->train(training);
+}
+
+PassSums::PassSums(bool accuracy, std::vector<Metric*> metrics)
+    : counts_(accuracy), metrics_(std::move(metrics)) {
+  reset();
+}
+
+void PassSums::add(const Variable& loss, const Variable& output, const Variable& target) {
+  const auto n = double(output.size(0));
+  loss_.add(loss, n);
+  if (counts_) accuracy_.add(count_correct(output, target).to(f64) / n, n);
+  for (Metric* metric : metrics_) metric->add(output, target);
+}
+
+void PassSums::reset() {
+  loss_ = accuracy_ = {};
+  for (Metric* metric : metrics_) metric->reset();
+}
+
+NamedValues PassSums::metrics(const std::string& prefix) const {
+  NamedValues values;
+  for (const Metric* metric : metrics_)
+    values.emplace_back(prefix + metric->name(), metric->value());
+  return values;
+}
+
+TensorMap PassSums::state_dict() const {
+  TensorMap all;
+  add_part(all, "loss", loss_.state_dict());
+  add_part(all, "accuracy", accuracy_.state_dict());
+  for (size_t i = 0; i < metrics_.size(); ++i)
+    add_part(all, "metric" + std::to_string(i), metrics_[i]->state_dict());
+  return all;
+}
+
+void PassSums::load_state_dict(const TensorMap& state) {
+  loss_.load_state_dict(part_of(state, "loss"));
+  accuracy_.load_state_dict(part_of(state, "accuracy"));
+  for (size_t i = 0; i < metrics_.size(); ++i)
+    metrics_[i]->load_state_dict(part_of(state, "metric" + std::to_string(i)));
+}
+
+TensorMap part_of(const TensorMap& all, const std::string& part) {
+  const std::string prefix = part + '.';
+  TensorMap found;
+  for (auto it = all.lower_bound(prefix); it != all.end() && it->first.starts_with(prefix); ++it)
+    found.emplace(it->first.substr(prefix.size()), it->second);
+  return found;
+}
+
+void add_part(TensorMap& all, const std::string& part, const TensorMap& state) {
+  for (const auto& [name, tensor] : state) all.emplace(part + '.' + name, tensor);
+}
+
+}  // namespace tapegrad

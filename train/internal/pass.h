@@ -1,0 +1,51 @@
+// Parts that training and evaluation share. Not part of the public interface.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "data/loader.h"
+#include "nn/module.h"
+#include "train/evaluate.h"
+
+namespace tapegrad {
+
+/// Returns the loss function, or cross_entropy if it is empty.
+LossFn or_cross_entropy(LossFn loss);
+
+void move_to(const std::optional<Device>& device, Example& batch);
+
+/// The modes of a model's modules, outer modules first.
+using Modes = std::vector<std::pair<nn::Module*, bool>>;
+Modes modes_of(nn::Module& model);
+void restore(const Modes& modes);
+
+/// Running means of loss and accuracy, and metrics, over one pass.
+class PassSums {
+ public:
+  PassSums(bool accuracy, std::vector<Metric*> metrics);
+
+  /// Adds a batch. The loss is the mean over its examples.
+  void add(const Variable& loss, const Variable& output, const Variable& target);
+  void reset();
+  double loss() const { return loss_.value(); }
+  double accuracy() const { return accuracy_.value(); }  // NaN if not computed
+  /// The metrics' values, each name behind the prefix.
+  NamedValues metrics(const std::string& prefix = "") const;
+
+  TensorMap state_dict() const;
+  void load_state_dict(const TensorMap& state);
+
+ private:
+  bool counts_;
+  std::vector<Metric*> metrics_;
+  RunningMean loss_, accuracy_;
+};
+
+/// Returns the entries whose names begin with "part.", without this prefix.
+TensorMap part_of(const TensorMap& all, const std::string& part);
+/// Adds the entries of a part as "part.name".
+void add_part(TensorMap& all, const std::string& part, const TensorMap& state);
+
+}  // namespace tapegrad
