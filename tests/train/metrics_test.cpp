@@ -6,7 +6,11 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "io/safetensors.h"
 #include "ops/create.h"
+#include "tests/temp_dir.h"
+#include "train/classification_metrics.h"
+#include "train/regression_metrics.h"
 
 namespace tapegrad {
 namespace {
@@ -36,6 +40,61 @@ TEST(Metrics, ClassesOfOutputsAndTargets) {
   EXPECT_EQ(count_correct(tensor({0.4, 0.6}, {2, 1}), tensor({1, 1})).item(), 1.0);
   EXPECT_THROW(count_correct(output, tensor({1, 2})), ShapeError);
   EXPECT_THROW(predicted_classes(zeros({2, 2, 2})), ShapeError);
+}
+
+TEST(Metrics, InvalidBatchesAreNamed) {
+  ConfusionMatrix matrix(3);
+  const Variable output = tensor({0.1, 0.7, 0.2, 0.9, 0.0, 0.1}, {2, 3});
+  for (const int id : {-1, 3}) {
+    EXPECT_THROW(matrix.add(output, tensor({0, id})), IndexError);
+    EXPECT_TRUE(std::isnan(matrix.value())) << "nothing was counted";
+  }
+  EXPECT_THROW(matrix.add(zeros({2, 4}), tensor({0, 1})), ShapeError);
+  EXPECT_THROW(matrix.add(output, tensor({0, 1, 2})), ShapeError);
+  EXPECT_THROW(F1(1), ArgumentError);
+  EXPECT_THROW(F1(3, Average::kBinary), ArgumentError);
+  EXPECT_THROW(TopK(0), ArgumentError);
+  EXPECT_THROW(TopK(3).add(output, tensor({0, 1})), ShapeError);
+  EXPECT_THROW(R2().add(zeros({2}), zeros({2, 1})), ShapeError);
+  EXPECT_THROW(RocAuc().add(zeros({2}), zeros({3})), ShapeError);
+  EXPECT_TRUE(std::isnan(RocAuc().value()));
+  RocAuc one_class;
+  one_class.add(tensor({0.1, 0.2}), tensor({1, 1}));
+  EXPECT_TRUE(std::isnan(one_class.value()));
+  // A network that diverged is not right.
+  TopK top(1);
+  Accuracy accuracy;
+  for (Metric* metric : {static_cast<Metric*>(&top), static_cast<Metric*>(&accuracy)})
+    metric->add(full({2, 3}, NAN), tensor({1, 2}));
+  EXPECT_EQ(top.value(), 0);
+}
+
+TEST(Metrics, ContinueFromTheirState) {
+  F1 whole(3), half(3), rest(3);
+  RocAuc area, first, second;
+  R2 r2, r2_first, r2_second;
+  const testing::TempDir dir;
+  const Variable a = tensor({0.1, 0.7, 0.2, 0.9, 0.0, 0.1}, {2, 3}), ids = tensor({1, 2});
+  const Variable scores = tensor({0.3, 0.1, 0.9}), classes = tensor({1, 0, 0});
+  const Variable y = tensor({1.0, 3.0, 2.0}), x = tensor({1.1, 2.5, 2.2});
+  for (int pass = 0; pass < 2; ++pass) {
+    whole.add(a, ids);
+    (pass == 0 ? half : rest).add(a, ids);
+    area.add(scores, classes);
+    (pass == 0 ? first : second).add(scores, classes);
+    r2.add(x, y);
+    (pass == 0 ? r2_first : r2_second).add(x, y);
+    if (pass == 1) break;
+    save(dir / "f1", half);
+    rest.load_state_dict(load(dir / "f1"));
+    second.load_state_dict(first.state_dict());
+    r2_second.load_state_dict(r2_first.state_dict());
+  }
+  EXPECT_EQ(rest.value(), whole.value());
+  EXPECT_EQ(second.value(), area.value());
+  EXPECT_EQ(r2_second.value(), r2.value());
+  whole.reset();
+  EXPECT_TRUE(std::isnan(whole.value()));
 }
 
 TEST(Metrics, S310_PredictionsAsPrinted) {

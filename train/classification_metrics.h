@@ -1,0 +1,133 @@
+// Metrics of classifiers; see Metric in train/metrics.h.
+//
+//   F1 f1(10);
+//   TopK top5(5);
+//   fit(model, train, adam, {.validation = &test, .metrics = {&f1, &top5}});
+//   evaluate(model, test, {.metrics = {&f1}}).more;               // {{"f1", 0.87}}
+//
+// An output [N, C] has a score per class, and the prediction is the class with the largest one. An
+// output [N] or [N, 1] is the probability of class 1. Targets are ids [N], one-hot rows or
+// probabilities [N, C]. Definitions and names are scikit-learn's; a quotient 0 / 0 counts as 0.
+#pragma once
+
+#include "train/metrics.h"
+
+namespace tapegrad {
+
+/// Share of correct predictions.
+class Accuracy final : public Metric {
+ public:
+  std::string name() const override { return "accuracy"; }
+  void add(const Variable& output, const Variable& target) override;
+  double value() const override;
+};
+
+/// Share of examples for which fewer than k classes have a larger score than the true class.
+class TopK final : public Metric {
+ public:
+  /// Throws ArgumentError for k < 1.
+  explicit TopK(int64_t k);
+  std::string name() const override { return "top" + std::to_string(k_); }
+  /// Throws ShapeError unless the output is [N, C] with C > k.
+  void add(const Variable& output, const Variable& target) override;
+  double value() const override;
+
+ private:
+  int64_t k_;
+};
+
+/// Number of examples of each true class that got each prediction. The value is the accuracy.
+class ConfusionMatrix : public Metric {
+ public:
+  /// Throws ArgumentError for fewer than two classes.
+  explicit ConfusionMatrix(int64_t classes);
+  std::string name() const override { return "accuracy"; }
+  /// Throws ShapeError for an output of more classes, and IndexError for a target outside of
+  /// [0, classes).
+  void add(const Variable& output, const Variable& target) final;
+  double value() const override;
+
+  int64_t classes() const { return classes_; }
+  /// Returns the counts [classes, classes], int64: row = true class, column = prediction.
+  Variable counts() const;
+
+ private:
+  int64_t classes_;
+};
+
+/// How the values of the classes become one: their mean; or one value from the sums of the counts
+/// of all classes; or the value of class 1 of two.
+enum class Average { kMacro, kMicro, kBinary };
+
+/// Base of Precision, Recall and F1.
+class ClassScore : public ConfusionMatrix {
+ public:
+  /// "f1", "f1_micro", "f1_binary".
+  std::string name() const final;
+  double value() const final;
+  std::vector<double> per_class() const;
+
+ protected:
+  /// Throws ArgumentError for kBinary unless there are two classes.
+  ClassScore(std::string name, int64_t classes, Average average);
+  /// Of a class: right predictions; wrong predictions of the class; examples of the class that got
+  /// another prediction.
+  virtual double score(double right, double wrong, double missed) const = 0;
+
+ private:
+  struct Counts {
+    double right, wrong, missed;
+  };
+  std::vector<Counts> by_class() const;
+
+  std::string name_;
+  Average average_;
+};
+
+/// right / (right + wrong)
+class Precision final : public ClassScore {
+ public:
+  explicit Precision(int64_t classes, Average average = Average::kMacro)
+      : ClassScore("precision", classes, average) {}
+
+ private:
+  double score(double right, double wrong, double missed) const override;
+};
+/// right / (right + missed)
+class Recall final : public ClassScore {
+ public:
+  explicit Recall(int64_t classes, Average average = Average::kMacro)
+      : ClassScore("recall", classes, average) {}
+
+ private:
+  double score(double right, double wrong, double missed) const override;
+};
+/// Harmonic mean of precision and recall.
+class F1 final : public ClassScore {
+ public:
+  explicit F1(int64_t classes, Average average = Average::kMacro)
+      : ClassScore("f1", classes, average) {}
+
+ private:
+  double score(double right, double wrong, double missed) const override;
+};
+
+/// Area under the ROC curve: the probability that an example of class 1 has a larger score than one
+/// of class 0; equal scores count half. For more than two classes, the mean over the classes, each
+/// against all others. Keeps all scores. NaN if a class has no examples, or all.
+class RocAuc final : public Metric {
+ public:
+  std::string name() const override { return "auc"; }
+  void add(const Variable& output, const Variable& target) override;
+  double value() const override;
+};
+
+/// exp of the mean cross entropy, for logits [N, C] or [..., C] and ids [N] or [...].
+class Perplexity final : public Metric {
+ public:
+  std::string name() const override { return "perplexity"; }
+  void add(const Variable& output, const Variable& target) override;
+  double value() const override;
+};
+
+}  // namespace tapegrad
