@@ -2,6 +2,7 @@
 #include "ops/conv.h"
 
 #include "backends/cuda/blas/blas.h"
+#include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/cudnn/conv.h"
 #include "backends/cuda/device/columns.cuh"
 #include "backends/cuda/device/map.cuh"
@@ -93,15 +94,57 @@ struct AddBias {
   }
 };
 
+/// What cuDNN's convolution, which has neither, leaves to do.
 template <typename T>
-void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
-             const Conv2dOptions& options, bool relu, Tensor& y) {
-  if (y.numel() == 0) return;
-  const bool by_cudnn = conv2d_packed(x, weight, options, y) || cudnn_conv2d(x, weight, options, y);
-  if (by_cudnn && bias) return map<T>(AddBias{relu}, y, y, of_channels(bias));
-  if (!by_cudnn) by_columns<T>(x, weight, bias, options, y);
-  if (relu) kernels::relu(y, y);
+void add_bias(const Tensor& bias, bool relu, Tensor& y) {
+  if (bias)
+    map<T>(AddBias{relu}, y, y, of_channels(bias));
+  else if (relu)
+    kernels::relu(y, y);
 }
+
+struct ConvCudnnLast {
+  static constexpr std::string_view kName = "cudnn_channels_last";
+  static constexpr bool kTakesPacked = true;
+  static bool accepts(const Tensor& x, const Tensor& weight, const Tensor&,
+                      const Conv2dOptions& options, bool, const Tensor& y) {
+    return y.numel() > 0 && takes_packed_conv2d(x, weight, options, y);
+  }
+  template <typename T>
+  requires(sizeof(T) == 2) static bool run(Type<T>, const Tensor& x, const Tensor& weight,
+                                           const Tensor& bias, const Conv2dOptions& options,
+                                           bool relu, Tensor& y) {
+    if (!conv2d_packed(x, weight, options, y)) return false;
+    add_bias<T>(bias, relu, y);
+    return true;
+  }
+};
+
+struct ConvCudnn {
+  static constexpr std::string_view kName = "cudnn";
+  static bool accepts(const Tensor& x, const Tensor&, const Tensor&, const Conv2dOptions&, bool,
+                      const Tensor& y) {
+    return y.numel() > 0 && why_no_cudnn(x.device()).empty();
+  }
+  template <typename T>
+  static bool run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Conv2dOptions& options, bool relu, Tensor& y) {
+    if (!cudnn_conv2d(x, weight, options, y)) return false;
+    add_bias<T>(bias, relu, y);
+    return true;
+  }
+};
+
+struct ConvByColumns {
+  static constexpr std::string_view kName = "columns";
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Conv2dOptions& options, bool relu, Tensor& y) {
+    if (y.numel() == 0) return;
+    by_columns<T>(x, weight, bias, options, y);
+    if (relu) kernels::relu(y, y);
+  }
+};
 
 /// dx = w^T dy, summed back into the image. Columns of sixteen-bit floats are float32.
 template <typename T>
@@ -179,11 +222,7 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
 }  // namespace
 
 void register_conv() {
-  set<kernels::conv2d>(kFloatTypes,
-                       []<typename T>(Type<T>, const Tensor& x, const Tensor& weight,
-                                      const Tensor& bias, const Conv2dOptions& options, bool relu,
-                                      Tensor& y) { forward<T>(x, weight, bias, options, relu, y); },
-                       {.takes_packed = true});
+  set_implementations<kernels::conv2d, ConvCudnnLast, ConvCudnn, ConvByColumns>(kFloatTypes);
   set<kernels::conv2d_backward>(
       kFloatTypes,
       []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,

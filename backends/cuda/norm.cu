@@ -92,32 +92,59 @@ struct Images {
   }
 };
 
-template <typename T>
-void batch_norm_backward(const Images& images, const Tensor& mean, const Tensor& invstd,
-                         const Tensor& weight, bool training, Tensor& dweight, Tensor& dbias) {
-  using V = Compute<T>;
-  const auto& [x, dy, to, count, packed] = images;
-  Tensor shift = mean.empty_like(), slope = mean.empty_like(), dx = to;
-  const ChannelSums<T> sums{x.data<T>(),
-                            dy.data<T>(),
-                            mean.data<V>(),
-                            invstd.data<V>(),
-                            count,
-                            training,
-                            shift.data<V>(),
-                            slope.data<V>(),
-                            dweight ? dweight.data<V>() : nullptr,
-                            dbias ? dbias.data<V>() : nullptr};
-  if (packed)
-    reduce_columns(sums, x);
-  else
-    reduce(sums, x, of_channels(mean));
-  if (!dx) return;
-  const auto broadcast = [&](const Tensor& numbers) { return images.of_channels(numbers); };
-  map<T, T, T, V, V, V, V>(InputGradient{}, dx, x, dy, broadcast(mean),
-                           broadcast(scale_of<V>(weight, invstd)), broadcast(shift),
-                           broadcast(slope));
-}
+struct BatchNormBackwardCudnn {
+  static constexpr std::string_view kName = "cudnn";
+  static constexpr bool kTakesPacked = true;
+  static std::optional<Images> accepts(const Tensor& x, const Tensor& dy, const Tensor&,
+                                       const Tensor&, const Tensor&, bool training,
+                                       const Tensor& dx, const Tensor&, const Tensor&) {
+    if (!dx || !training || !pixels_of(x)) return std::nullopt;
+    Images images(x, dy, dx);
+    return images.packed ? std::optional(std::move(images)) : std::nullopt;
+  }
+  static bool run(OneOf<float16, bfloat16>, Images images, const Tensor&, const Tensor&,
+                  const Tensor& mean, const Tensor& invstd, const Tensor& weight, bool, Tensor& dx,
+                  Tensor& dweight, Tensor& dbias) {
+    if (!cudnn_batch_norm_backward(images.x, images.dy, mean, invstd, weight, images.dx, dweight,
+                                   dbias))
+      return false;
+    set_packed(dx);
+    return true;
+  }
+};
+
+struct BatchNormBackward {
+  static constexpr std::string_view kName = "sums";
+  static constexpr bool kTakesPacked = true;
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
+                  const Tensor& invstd, const Tensor& weight, bool training, Tensor& dx,
+                  Tensor& dweight, Tensor& dbias) {
+    using V = Compute<T>;
+    Images images(x, dy, dx);
+    Tensor shift = mean.empty_like(), slope = mean.empty_like();
+    const ChannelSums<T> sums{images.x.data<T>(),
+                              images.dy.data<T>(),
+                              mean.data<V>(),
+                              invstd.data<V>(),
+                              images.count,
+                              training,
+                              shift.data<V>(),
+                              slope.data<V>(),
+                              dweight ? dweight.data<V>() : nullptr,
+                              dbias ? dbias.data<V>() : nullptr};
+    if (images.packed)
+      reduce_columns(sums, images.x);
+    else
+      reduce(sums, x, of_channels(mean));
+    if (!dx) return;
+    const auto broadcast = [&](const Tensor& numbers) { return images.of_channels(numbers); };
+    map<T, T, T, V, V, V, V>(InputGradient{}, images.dx, images.x, images.dy, broadcast(mean),
+                             broadcast(scale_of<V>(weight, invstd)), broadcast(shift),
+                             broadcast(slope));
+    if (images.packed) set_packed(dx);
+  }
+};
 
 struct BatchNormCudnn {
   static constexpr std::string_view kName = "cudnn";
@@ -173,19 +200,8 @@ void register_norm() {
       },
       {.takes_packed = true});
   set_implementations<kernels::batch_norm_training, BatchNormCudnn, BatchNormByParts>(kFloatTypes);
-  set<kernels::batch_norm_backward>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
-                     const Tensor& invstd, const Tensor& weight, bool training, Tensor& dx,
-                     Tensor& dweight, Tensor& dbias) {
-        Images images(x, dy, dx);
-        if (!images.packed || !dx || !training ||
-            !cudnn_batch_norm_backward(images.x, images.dy, mean, invstd, weight, images.dx,
-                                       dweight, dbias))
-          batch_norm_backward<T>(images, mean, invstd, weight, training, dweight, dbias);
-        if (dx && images.packed) set_packed(dx);
-      },
-      {.takes_packed = true});
+  set_implementations<kernels::batch_norm_backward, BatchNormBackwardCudnn, BatchNormBackward>(
+      kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -52,8 +52,12 @@ bool are_packed(DType dtype, int64_t channels, tapegrad::Device device) {
   return (dtype == f16 || dtype == bf16) && channels % 8 == 0 && why_no_cudnn(device).empty();
 }
 
+bool takes_packed_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
+                         const Tensor& y) {
+  return is_fit(x.dtype(), weight.shape(), options, x.device()) && can_be_packed(y);
+}
+
 bool conv2d_packed(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y) {
-  if (!is_fit(x.dtype(), weight.shape(), options, x.device()) || !can_be_packed(y)) return false;
   Tensor pixels = pixels_to_write(y);
   if (!cudnn_conv2d(pixels_or_copy(x), filter_of(weight), options, pixels, kLast)) return false;
   set_packed(y);

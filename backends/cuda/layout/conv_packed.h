@@ -10,9 +10,12 @@ namespace tapegrad::backends::cuda {
 /// Whether convolutions leave images of this dtype and number of channels packed.
 bool are_packed(DType dtype, int64_t channels, tapegrad::Device device);
 
-/// y = conv2d(x, weight), without bias; y is left packed. Returns false, with nothing done, if
-/// cuDNN does not support it, y may not be packed, or the channels are no multiple of eight (as in
-/// a first layer).
+/// Whether y may be packed and the channels are multiples of eight (not so in a first layer).
+bool takes_packed_conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
+                         const Tensor& y);
+
+/// y = conv2d(x, weight), without bias, for operands that takes_packed_conv2d() accepts; y is left
+/// packed. Returns false, with nothing done, if cuDNN does not support it.
 bool conv2d_packed(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& y);
 
 /// Gradients of conv2d_packed(). Tells which of the requested gradients were computed. dx is left
