@@ -2,6 +2,7 @@
 #include <concepts>
 
 #include "backends/cpu/dnnl/conv_dnnl.h"
+#include "backends/cpu/fast/conv_grouped.h"
 #include "backends/cpu/fast/conv_small.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/gemm.h"
@@ -216,10 +217,11 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
 
 void register_conv() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_implementations<kernels::conv2d, ConvSmall, ConvDnnl, ConvColumns, ConvInFloat>(kCpu,
-                                                                                      kFloatTypes);
-  set_implementations<kernels::conv2d_backward, ConvBackwardSmall, ConvBackwardDnnl,
-                      ConvBackwardColumns, ConvBackwardInFloat>(kCpu, kFloatTypes);
+  set_implementations<kernels::conv2d, ConvSmall, ConvGrouped, ConvDnnl, ConvColumns, ConvInFloat>(
+      kCpu, kFloatTypes);
+  set_implementations<kernels::conv2d_backward, ConvBackwardSmall, ConvBackwardGrouped,
+                      ConvBackwardDnnl, ConvBackwardColumns, ConvBackwardInFloat>(kCpu,
+                                                                                  kFloatTypes);
   set_kernel(
       kernels::unfold, DeviceType::kCpu, kFloatTypes,
       []<typename T>(Type<T>, const Tensor& x, const UnfoldOptions& options, Tensor& columns) {

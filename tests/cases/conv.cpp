@@ -116,6 +116,16 @@ void conv_cases(OpCases& cases) {
   cases.push_back(conv_case({.stride = {2, 2}, .padding = {1, 1}, .groups = 2}, {1, 4, 4, 4},
                             {4, 2, 3, 3}, true));
   cases.push_back(conv_case({.padding = {1, 1}, .groups = 3}, {1, 3, 3, 3}, {6, 1, 3, 3}, false));
+  // Few channels per group: depthwise, several results per channel, groups across vectors.
+  cases.push_back(conv_case({.padding = {1, 1}, .groups = 17}, {2, 17, 4, 3}, {17, 1, 3, 3}, true));
+  cases.push_back(conv_case({.stride = {2, 2}, .padding = {1, 1}, .groups = 4}, {1, 4, 5, 6},
+                            {4, 1, 3, 3}, false));
+  cases.push_back(conv_case({.padding = {2, 4}, .dilation = {1, 2}, .groups = 3}, {1, 3, 4, 5},
+                            {3, 1, 5, 5}, true));
+  cases.push_back(conv_case({.stride = {1, 3}, .dilation = {2, 1}, .groups = 2}, {1, 2, 5, 8},
+                            {2, 1, 2, 2}, false));
+  cases.push_back(conv_case({.padding = {1, 0}, .groups = 6}, {1, 18, 2, 3}, {12, 3, 2, 1}, true));
+  cases.push_back(conv_case({.padding = {0, 1}, .groups = 5}, {1, 10, 1, 3}, {20, 2, 1, 3}, false));
   // Image widths for which the CPU has a kernel for few channels, and others.
   for (const Shape& x : {Shape{2, 1, 3, 9}, Shape{1, 2, 4, 4}})
     for (const bool bias : {true, false}) {

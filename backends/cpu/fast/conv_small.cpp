@@ -4,9 +4,8 @@
 #include <array>
 #include <vector>
 
-#include <omp.h>
-
 #include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/per_thread.h"
 #include "backends/cpu/tools/relu.h"
 
 namespace tapegrad::backends::cpu {
@@ -68,17 +67,6 @@ std::array<int64_t, kMaxTaps> tap_offsets(const Sizes& s) {
   return offsets;
 }
 
-/// Calls run(first, integral_constant<count>) for groups that cover [0, number), with sizes in
-/// descending order.
-template <int... kSizes, typename Run>
-void for_each_group(int64_t number, const Run& run) {
-  int64_t first = 0;
-  const auto groups_of = [&](auto size) {
-    for (; first + size() <= number; first += size()) run(first, size);
-  };
-  (groups_of(std::integral_constant<int, kSizes>()), ...);
-}
-
 /// for_each_group() with the group sizes of output channels.
 template <typename Run>
 void for_each_channel_group(int64_t out, const Run& run) {
@@ -95,18 +83,6 @@ std::vector<float> in_groups(const float* weights, const Sizes& s) {
   });
   return result;
 }
-
-/// Workspace for each thread, allocated before the threads start, because they must not throw.
-class PerThread {
- public:
-  explicit PerThread(int64_t floats)
-      : floats_(in_lanes(floats)), memory_(size_t(floats_ * omp_get_max_threads())) {}
-  float* mine() { return memory_.data() + omp_get_thread_num() * floats_; }
-
- private:
-  int64_t floats_;
-  std::vector<float> memory_;
-};
 
 /// A mask of the lanes [first, last).
 xsimd::batch_bool<float> lanes_between(int64_t first, int64_t last) {

@@ -20,6 +20,17 @@ template <int n, typename F>
   (std::make_integer_sequence<int, n>());
 }
 
+/// Calls run(first, integral_constant<count>) for groups that cover [0, number), with sizes in
+/// descending order.
+template <int... kSizes, typename Run>
+void for_each_group(int64_t number, const Run& run) {
+  int64_t first = 0;
+  const auto groups_of = [&](auto size) {
+    for (; first + size() <= number; first += size()) run(first, size);
+  };
+  (groups_of(std::integral_constant<int, kSizes>()), ...);
+}
+
 /// Prefetches each cache line of `count` elements, for reading or for writing.
 template <typename T>
 void fetch_run(const T* x, int64_t count) {

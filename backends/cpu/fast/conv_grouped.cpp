@@ -1,0 +1,355 @@
+#include "backends/cpu/fast/conv_grouped.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "backends/cpu/fast/channel_blocks.h"
+#include "backends/cpu/fast/conv_windows.h"
+#include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/per_thread.h"
+#include "backends/formulas_activation.h"
+#include "ops/activation.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+using B = Batch<float>;
+constexpr int64_t kLane = kLanes<float>;
+constexpr int64_t kMaxGroup = 8;                 // channels of a group, on either side
+constexpr int64_t kMaxTaps = 128;                // elements of a channel's kernel
+constexpr int64_t kMaxParts = 64;                // sums of a weight gradient that are added at last
+constexpr int64_t kParallel = int64_t(1) << 16;  // products of vectors that justify a second thread
+
+/// Weights [out, channels per group, kernel] as vectors of channels of the destination.
+struct Weights {
+  const float* data;
+  int64_t taps, in_group, out_group;
+  bool backward;  // whether the destination is dx
+
+  /// Vectors for a block of the destination, in the order of the phases' entries.
+  std::vector<float> of_block(const Windows& windows, const Wiring& wiring, int64_t block) const {
+    std::vector<const float*> rows;  // of each term and lane; null: none
+    for (const Wiring::Term& term : wiring.terms)
+      for (int64_t lane = 0; lane < kLane; ++lane) {
+        const int64_t k = term.index[size_t(lane)], channel = block * kLane + lane;
+        const int64_t row =
+            backward ? (channel / in_group * out_group + k) * in_group + channel % in_group
+                     : channel * in_group + k;
+        rows.push_back(k < 0 ? nullptr : data + row * taps);
+      }
+    std::vector<float> result;
+    result.reserve(rows.size() * size_t(taps));
+    for (const Windows::Phase& phase : windows.phases)
+      for (const Windows::Tap& tap : phase.taps)
+        for (const float* row : rows) result.push_back(row == nullptr ? 0 : row[tap.weight]);
+    return result;
+  }
+};
+
+/// One factor of the sum: values of the band, in which order of lanes.
+struct Entry {
+  int64_t offset;
+  const int32_t* lanes;
+};
+
+/// The entries of a phase: for each tap the terms of the wiring.
+std::vector<Entry> entries_of(const Windows::Phase& phase, const Wiring& wiring,
+                              int64_t band_floats) {
+  std::vector<Entry> entries;
+  for (const Windows::Tap& tap : phase.taps)
+    for (const Wiring::Term& term : wiring.terms)
+      entries.push_back({term.source * band_floats + tap.offset, term.lanes.data()});
+  return entries;
+}
+
+/// Loads a vector and permutes its lanes, unless the wiring is straight.
+template <bool kStraight>
+[[gnu::always_inline]] inline B load(const float* from, const int32_t* lanes) {
+  if constexpr (kStraight) {
+    return B::load_unaligned(from);
+  } else {
+#if XSIMD_WITH_AVX512F
+    return _mm512_maskz_permutexvar_ps(0xffff, _mm512_loadu_si512(lanes), _mm512_loadu_ps(from));
+#elif XSIMD_WITH_AVX2
+    return _mm256_permutevar8x32_ps(
+        _mm256_loadu_ps(from), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes)));
+#else
+    alignas(64) float picked[kLane];
+    for (int64_t i = 0; i < kLane; ++i) picked[i] = from[lanes[i]];
+    return B::load_aligned(picked);
+#endif
+  }
+}
+
+/// The results of `count` windows, `step` floats apart: start + sum of entries times weights.
+/// kStep is the step if it is known to the compiler.
+template <bool kStraight, int64_t kStep>
+void run_row(const std::vector<Entry>& entries, const float* weights, const float* band,
+             int64_t step, B start, bool relu, int64_t count, float* to, int64_t to_step) {
+  if constexpr (kStep != 0) step = kStep;
+  for_each_group<8, 7, 6, 5, 4, 3, 2, 1>(
+      count, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
+        B sums[kCount];
+        unrolled<kCount>([&](auto q) { sums[q] = start; });
+        const float* from = band + first * step;
+        const float* factors = weights;
+        for (const Entry& entry : entries) {
+          const B factor = B::load_unaligned(factors);
+          const float* values = from + entry.offset;
+          unrolled<kCount>([&](auto q) {
+            sums[q] =
+                functions::fused(load<kStraight>(values + q() * step, entry.lanes), factor, sums[q]);
+          });
+          factors += kLane;
+        }
+        unrolled<kCount>([&](auto q) {
+          if (relu) sums[q] = formulas::Relu()(sums[q]);
+          sums[q].store_unaligned(to + (first + q()) * to_step);
+        });
+      });
+}
+
+using RunRow = decltype(&run_row<true, 0>);
+RunRow runner(bool straight, int64_t step) {
+  const auto choose = [&]<int64_t kStep>(std::integral_constant<int64_t, kStep>) -> RunRow {
+    return straight ? run_row<true, kStep> : run_row<false, kStep>;
+  };
+  if (step == kLane) return choose(std::integral_constant<int64_t, kLane>());
+  if (step == 2 * kLane) return choose(std::integral_constant<int64_t, 2 * kLane>());
+  return choose(std::integral_constant<int64_t, 0>());
+}
+
+/// Copies the rows that a band of results reads, with zeros around the image.
+void read_band(const ChannelBlocks& from, const Windows& windows, int64_t n, int64_t block,
+               int64_t first_row, int64_t rows, float* to) {
+  const int64_t pitch = windows.columns * kLane;
+  const int64_t begin = std::clamp<int64_t>(-windows.first_column, 0, windows.columns);
+  const int64_t end =
+      std::clamp<int64_t>(from.width() - windows.first_column, begin, windows.columns);
+  const int64_t top = std::clamp<int64_t>(-first_row, 0, rows);
+  const int64_t bottom = std::clamp<int64_t>(from.height() - first_row, top, rows);
+  std::fill_n(to, top * pitch, 0.0f);
+  std::fill_n(to + bottom * pitch, (rows - bottom) * pitch, 0.0f);
+  for (int64_t row = top; row < bottom; ++row) {
+    std::fill_n(to + row * pitch, begin * kLane, 0.0f);
+    std::fill_n(to + row * pitch + end * kLane, (windows.columns - end) * kLane, 0.0f);
+  }
+  if (begin < end && top < bottom)
+    from.read(n, block, first_row + top, bottom - top, windows.first_column + begin, end - begin,
+              to + top * pitch + begin * kLane, pitch);
+}
+
+/// A convolution from `from` to `to`, by blocks of channels and bands of rows.
+void convolve(const ChannelBlocks& from, const Windows& windows, const Weights& weights,
+              int64_t from_group, int64_t to_group, const float* bias, bool relu,
+              const ChannelBlocks& to) {
+  struct Block {
+    Wiring wiring;
+    std::vector<float> weights;
+    std::vector<std::vector<Entry>> entries;  // of each phase
+    std::array<float, kLane> start{};
+  };
+  const int64_t band_floats = windows.band_floats();
+  std::vector<Block> blocks(size_t(to.blocks()));
+  int64_t sources = 1, products = 0;
+  for (int64_t b = 0; b < to.blocks(); ++b) {
+    Block& block = blocks[size_t(b)];
+    block.wiring = Wiring(b, to.channels(), to_group, from_group);
+    block.weights = weights.of_block(windows, block.wiring, b);
+    for (const Windows::Phase& phase : windows.phases)
+      block.entries.push_back(entries_of(phase, block.wiring, band_floats));
+    if (bias != nullptr)
+      std::copy_n(bias + b * kLane, std::min(kLane, to.channels() - b * kLane),
+                  block.start.begin());
+    sources = std::max<int64_t>(sources, int64_t(block.wiring.sources.size()));
+    products += int64_t(block.weights.size()) / kLane;
+  }
+  const int64_t tasks = to.batch() * to.blocks() * windows.bands;
+  PerThread workspace(sources * band_floats + windows.band_rows * to.width() * kLane);
+#pragma omp parallel for if (products * to.batch() * to.height() * to.width() > kParallel)
+  for (int64_t task = 0; task < tasks; ++task) {
+    const int64_t band = task % windows.bands, b = task / windows.bands % to.blocks();
+    const int64_t n = task / windows.bands / to.blocks();
+    const Block& block = blocks[size_t(b)];
+    float* values = workspace.mine();
+    float* buffer = values + sources * band_floats;
+    const Windows::Rows rows = windows.rows_of(band);
+    for (size_t s = 0; s < block.wiring.sources.size(); ++s)
+      read_band(from, windows, n, block.wiring.sources[s], rows.first_read, rows.read,
+                values + int64_t(s) * band_floats);
+    float* const direct = to.row(n, b, rows.begin);
+    float* const target = direct != nullptr ? direct : buffer;
+    const RunRow run = runner(block.wiring.straight, windows.step());
+    for (int64_t i = rows.begin; i < rows.end; ++i) {
+      float* row = target + (i - rows.begin) * to.width() * kLane;
+      const float* factors = block.weights.data();
+      for (size_t p = 0; p < windows.phases.size(); ++p) {
+        const Windows::Phase& phase = windows.phases[p];
+        const std::vector<Entry>& entries = block.entries[p];
+        if (phase.row == i % windows.to_stride.height)
+          run(entries, factors, values + windows.place(i, rows), windows.step(),
+              B::load_unaligned(block.start.data()), relu, windows.count(phase),
+              row + phase.column * kLane, windows.to_stride.width * kLane);
+        factors += int64_t(entries.size()) * kLane;
+      }
+    }
+    if (direct == nullptr) to.write(n, b, rows.begin, rows.end - rows.begin, buffer);
+  }
+}
+
+/// Adds dz times the values of kCount entries, summed over a band, to sums[kCount][kLane].
+template <int kCount, bool kStraight>
+void add_band(const Entry* entries, const float* dz, const float* band, int64_t rows,
+              int64_t columns, int64_t row_step, int64_t step, double* sums) {
+  B parts[kCount];
+  unrolled<kCount>([&](auto k) { parts[k] = B(0.0f); });
+  for (int64_t i = 0; i < rows; ++i, band += row_step)
+    for (int64_t j = 0; j < columns; ++j, dz += kLane) {
+      const B factor = B::load_unaligned(dz);
+      const float* values = band + j * step;
+      unrolled<kCount>([&](auto k) {
+        parts[k] = functions::fused(
+            load<kStraight>(values + entries[k()].offset, entries[k()].lanes), factor, parts[k]);
+      });
+    }
+  unrolled<kCount>([&](auto k) {
+    alignas(64) float lanes[kLane];
+    parts[k].store_aligned(lanes);
+    for (int64_t lane = 0; lane < kLane; ++lane) sums[k() * kLane + lane] += double(lanes[lane]);
+  });
+}
+
+void add_bias(const float* dz, int64_t count, double* sums) {
+  B total(0.0f);
+  for (int64_t i = 0; i < count; ++i) total += B::load_unaligned(dz + i * kLane);
+  alignas(64) float lanes[kLane];
+  total.store_aligned(lanes);
+  for (int64_t lane = 0; lane < kLane; ++lane) sums[lane] += double(lanes[lane]);
+}
+
+/// dw and, unless it is null, db. Each part of the images and bands has its own sums; the number of
+/// parts does not depend on the number of threads.
+void weight_gradient(const ChannelBlocks& dz, const ChannelBlocks& x, const Windows& windows,
+                     int64_t in_group, int64_t out_group, int64_t taps, float* dw, float* db) {
+  const int64_t blocks = dz.blocks(), units = dz.batch() * windows.bands;
+  const int64_t parts = std::min(units, std::max<int64_t>(1, kMaxParts / blocks));
+  const int64_t band_floats = windows.band_floats();
+  std::vector<Wiring> wirings;
+  std::vector<std::vector<Entry>> entries;
+  std::vector<int64_t> starts{0};  // of each block's sums: entries, then the bias
+  int64_t sources = 1;
+  for (int64_t b = 0; b < blocks; ++b) {
+    wirings.emplace_back(b, dz.channels(), out_group, in_group);
+    starts.push_back(starts.back() + (taps * int64_t(wirings.back().terms.size()) + 1) * kLane);
+    sources = std::max<int64_t>(sources, int64_t(wirings.back().sources.size()));
+  }
+  for (const Wiring& wiring : wirings)
+    entries.push_back(entries_of(windows.phases[0], wiring, band_floats));
+  std::vector<double> sums(size_t(parts * starts.back()));
+  PerThread workspace(sources * band_floats + windows.band_rows * dz.width() * kLane);
+#pragma omp parallel for if (starts.back() / kLane * units * windows.band_rows * dz.width() > \
+                             kParallel)
+  for (int64_t task = 0; task < blocks * parts; ++task) {
+    const int64_t b = task / parts, part = task % parts;
+    float* values = workspace.mine();
+    float* buffer = values + sources * band_floats;
+    double* to = sums.data() + part * starts.back() + starts[size_t(b)];
+    for (int64_t unit = part * units / parts; unit < (part + 1) * units / parts; ++unit) {
+      const int64_t n = unit / windows.bands;
+      const Windows::Rows rows = windows.rows_of(unit % windows.bands);
+      const int64_t height = rows.end - rows.begin;
+      for (size_t s = 0; s < wirings[size_t(b)].sources.size(); ++s)
+        read_band(x, windows, n, wirings[size_t(b)].sources[s], rows.first_read, rows.read,
+                  values + int64_t(s) * band_floats);
+      const float* gradient = dz.row(n, b, rows.begin);
+      if (gradient == nullptr) {
+        dz.read(n, b, rows.begin, height, 0, dz.width(), buffer, dz.width() * kLane);
+        gradient = buffer;
+      }
+      const int64_t count = int64_t(entries[size_t(b)].size());
+      for_each_group<kLane >= 16 ? 25 : 12, 18, 12, 9, 6, 4, 3, 2, 1>(
+          count, [&]<int kCount>(int64_t first, std::integral_constant<int, kCount>) {
+            const auto add =
+                wirings[size_t(b)].straight ? add_band<kCount, true> : add_band<kCount, false>;
+            add(entries[size_t(b)].data() + first, gradient, values, height, dz.width(),
+                windows.row_step(), windows.step(), to + first * kLane);
+          });
+      if (db != nullptr) add_bias(gradient, height * dz.width(), to + count * kLane);
+    }
+  }
+  for (int64_t b = 0; b < blocks; ++b) {
+    const Wiring& wiring = wirings[size_t(b)];
+    const int64_t terms = int64_t(wiring.terms.size());
+    for (int64_t lane = 0; lane < std::min(kLane, dz.channels() - b * kLane); ++lane) {
+      const int64_t channel = b * kLane + lane;
+      const auto total = [&](int64_t entry) {
+        double sum = 0;
+        for (int64_t part = 0; part < parts; ++part)
+          sum += sums[size_t(part * starts.back() + starts[size_t(b)] + entry * kLane + lane)];
+        return float(sum);
+      };
+      for (int64_t term = 0; term < terms; ++term)
+        if (const int64_t k = wiring.terms[size_t(term)].index[size_t(lane)]; k >= 0)
+          for (int64_t tap = 0; tap < taps; ++tap)
+            dw[(channel * in_group + k) * taps + tap] = total(tap * terms + term);
+      if (db != nullptr) db[channel] = total(taps * terms);
+    }
+  }
+}
+
+bool is_grouped(const Shape& x, const Shape& w, const Shape& y, const Conv2dOptions& o) {
+  return o.groups > 1 && w[1] <= kMaxGroup && w[0] / o.groups <= kMaxGroup &&
+         w[2] * w[3] <= kMaxTaps && numel(x) > 0 && numel(y) > 0;
+}
+
+}  // namespace
+
+bool ConvGrouped::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
+                          const Conv2dOptions& options, bool, const Tensor& y) {
+  return is_grouped(x.shape(), weight.shape(), y.shape(), options);
+}
+
+void ConvGrouped::run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Conv2dOptions& options, bool relu, Tensor& y) {
+  const Shape& w = weight.shape();
+  const ChannelBlocks from = ChannelBlocks::of_input(x), to = ChannelBlocks::of_result(y);
+  const int64_t out_group = w[0] / options.groups;
+  convolve(from, Windows::forward(w, y.shape(), options),
+           {weight.data<float>(), w[2] * w[3], w[1], out_group, /*backward=*/false}, w[1],
+           out_group, bias ? bias.data<float>() : nullptr, relu, to);
+  to.finish(y);
+}
+
+bool ConvBackwardGrouped::accepts(const Tensor& dy, const Tensor&, const Tensor& x,
+                                  const Tensor& weight, const Conv2dOptions& options,
+                                  const Tensor& dx, const Tensor& dw, const Tensor&) {
+  if (!dx && !dw) return false;
+  return is_grouped(dx ? dx.shape() : x.shape(), dw ? dw.shape() : weight.shape(), dy.shape(),
+                    options);
+}
+
+void ConvBackwardGrouped::run(Type<float>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                              const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
+                              Tensor& dw, Tensor& db) {
+  Tensor dz = dy, none;
+  if (y) kernels::relu_backward(dy, y, dz);
+  const Shape& w = dw ? dw.shape() : weight.shape();
+  const int64_t taps = w[2] * w[3], out_group = w[0] / options.groups;
+  const ChannelBlocks gradient = ChannelBlocks::of_input(dz);
+  if (dx) {
+    const ChannelBlocks to = ChannelBlocks::of_result(dx);
+    convolve(gradient, Windows::backward(w, dx.shape(), options),
+             {weight.data<float>(), taps, w[1], out_group, /*backward=*/true}, out_group, w[1],
+             nullptr, false, to);
+    to.finish(dx);
+  }
+  if (dw)
+    weight_gradient(gradient, ChannelBlocks::of_input(x), Windows::forward(w, dy.shape(), options),
+                    w[1], out_group, taps, dw.data<float>(), db ? db.data<float>() : nullptr);
+  else if (db)
+    kernels::conv2d_backward(dz, none, x, weight, options, none, none, db);
+}
+
+}  // namespace tapegrad::backends::cpu

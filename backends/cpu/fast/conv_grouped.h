@@ -1,0 +1,32 @@
+// Float32 convolutions with few channels in each group, above all depthwise ones. A vector holds a
+// block of channels at one position of the image.
+#pragma once
+
+#include "core/dispatch/implementations.h"
+#include "ops/conv.h"
+
+namespace tapegrad::backends::cpu {
+
+/// Implementation of kernels::conv2d. Images may be packed.
+struct ConvGrouped {
+  static constexpr std::string_view kName = "grouped";
+  static constexpr bool kTakesPacked = true;
+  static bool accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Conv2dOptions& options, bool relu, const Tensor& y);
+  static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Conv2dOptions& options, bool relu, Tensor& y);
+};
+
+/// Implementation of kernels::conv2d_backward.
+struct ConvBackwardGrouped {
+  static constexpr std::string_view kName = "grouped";
+  static constexpr bool kTakesPacked = true;
+  static bool accepts(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+                      const Conv2dOptions& options, const Tensor& dx, const Tensor& dw,
+                      const Tensor& db);
+  static void run(Type<float>, const Tensor& dy, const Tensor& y, const Tensor& x,
+                  const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
+                  Tensor& db);
+};
+
+}  // namespace tapegrad::backends::cpu
