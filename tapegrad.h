@@ -22,6 +22,7 @@
 #include "data/idx.h"
 #include "data/loader.h"
 #include "data/mnist.h"
+#include "data/npz.h"
 #include "io/safetensors.h"
 #include "nn/activation.h"
 #include "nn/attention.h"

@@ -8,6 +8,7 @@
 #include "core/tape/recording.h"
 #include "data/idx.h"
 #include "data/internal/mnist_parts.h"
+#include "data/npz.h"
 #include "ops/create.h"
 #include "ops/view.h"
 
@@ -27,25 +28,43 @@ std::filesystem::path find_file(const std::filesystem::path& dir, const std::str
   fail<IoError>("load_mnist: no such file; tried ", tried);
 }
 
+void check_part(const Variable& images, const Variable& labels, const std::string& images_path,
+                const std::string& labels_path) {
+  if (images.rank() != 3 || images.dtype() != u8)
+    fail<FormatError>("load_mnist: ", images_path, ": holds ", images.dtype(), " ", images.shape(),
+                      ", not uint8 [N, height, width]");
+  if (labels.rank() != 1 || labels.dtype() != u8)
+    fail<FormatError>("load_mnist: ", labels_path, ": holds ", labels.dtype(), " ", labels.shape(),
+                      ", not uint8 [N]");
+  if (images.size(0) != labels.size(0))
+    fail<FormatError>("load_mnist: ", images.size(0), " images in ", images_path, ", ",
+                      labels.size(0), " labels in ", labels_path);
+  const uint8_t* label = labels.value().data<uint8_t>();
+  for (int64_t i = 0; i < labels.numel(); ++i)
+    if (label[i] > 9)
+      fail<FormatError>("load_mnist: ", labels_path, ": label ", i, " is ", int(label[i]),
+                        ", not a class of 0 to 9");
+}
+
+/// Throws FormatError unless there are images for training and for testing, of one size.
+Mnist checked(Mnist both, const std::string& path) {
+  if (both.train.size() == 0 || both.test.size() == 0)
+    fail<FormatError>("load_mnist: ", path, ": ", both.train.size(), " training images and ",
+                      both.test.size(), " test images");
+  Shape train = both.train.data().shape(), test = both.test.data().shape();
+  train[0] = test[0] = 1;
+  if (train != test)
+    fail<FormatError>("load_mnist: ", path, ": training images of ", train, ", test images of ",
+                      test);
+  return both;
+}
+
 TensorDataset load_part(const std::string& dir, const std::string& part,
                         const MnistOptions& options) {
   const auto images_path = find_file(dir, part + "-images", "idx3-ubyte");
   const auto labels_path = find_file(dir, part + "-labels", "idx1-ubyte");
   const Variable images = read_idx(images_path), labels = read_idx(labels_path);
-  if (images.rank() != 3 || images.dtype() != u8)
-    fail<FormatError>("load_mnist: ", images_path.string(), ": holds ", images.dtype(), " ",
-                      images.shape(), ", not uint8 [N, height, width]");
-  if (labels.rank() != 1 || labels.dtype() != u8)
-    fail<FormatError>("load_mnist: ", labels_path.string(), ": holds ", labels.dtype(), " ",
-                      labels.shape(), ", not uint8 [N]");
-  if (images.size(0) != labels.size(0))
-    fail<FormatError>("load_mnist: ", images.size(0), " images in ", images_path.string(), ", ",
-                      labels.size(0), " labels in ", labels_path.string());
-  const uint8_t* label = labels.value().data<uint8_t>();
-  for (int64_t i = 0; i < labels.numel(); ++i)
-    if (label[i] > 9)
-      fail<FormatError>("load_mnist: ", labels_path.string(), ": label ", i, " is ", int(label[i]),
-                        ", not a class of 0 to 9");
+  check_part(images, labels, images_path, labels_path);
   return arrange_mnist(images, labels, options);
 }
 
@@ -71,16 +90,19 @@ TensorDataset arrange_mnist(const Variable& images, const Variable& labels,
 }
 
 Mnist load_mnist(const std::string& dir, MnistOptions options) {
-  Mnist both{load_part(dir, "train", options), load_part(dir, "t10k", options)};
-  if (both.train.size() == 0 || both.test.size() == 0)
-    fail<FormatError>("load_mnist: ", dir, ": ", both.train.size(), " training images and ",
-                      both.test.size(), " test images");
-  Shape train = both.train.data().shape(), test = both.test.data().shape();
-  train[0] = test[0] = 1;
-  if (train != test)
-    fail<FormatError>("load_mnist: ", dir, ": training images of ", train, ", test images of ",
-                      test);
-  return both;
+  return checked({load_part(dir, "train", options), load_part(dir, "t10k", options)}, dir);
+}
+
+Mnist load_mnist_npz(const std::string& path, MnistOptions options) {
+  const std::map<std::string, Variable> arrays = read_npz(path);
+  const auto part = [&](const std::string& name) {
+    const auto images = arrays.find("x_" + name), labels = arrays.find("y_" + name);
+    if (images == arrays.end() || labels == arrays.end())
+      fail<FormatError>("load_mnist_npz: ", path, ": has no x_", name, " and y_", name);
+    check_part(images->second, labels->second, path, path);
+    return arrange_mnist(images->second, labels->second, options);
+  };
+  return checked({part("train"), part("test")}, path);
 }
 
 std::string fashion_mnist_class(int64_t id) {

@@ -36,6 +36,18 @@ struct Mnist {
 /// not fit together or a label is above 9.
 Mnist load_mnist(const std::string& dir = kFashionMnistDir, MnistOptions options = {});
 
+/// Reads Keras's file mnist.npz: uint8 arrays x_train, y_train, x_test and y_test. Throws like
+/// load_mnist() and read_npz().
+Mnist load_mnist_npz(const std::string& path, MnistOptions options = {});
+
+/// Handwritten digits of Debian's package python3-sklearn: a gzipped CSV file.
+inline constexpr const char* kDigitsFile =
+    "/usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz";
+/// Reads 8 x 8 digits of 17 grey levels: lines of 64 numbers in [0, 16] and a class. Every sixth
+/// image is for testing. The images are enlarged by linear interpolation to 24 x 24 pixels in the
+/// middle of 28 x 28, so that networks for MNIST take them. Throws IoError and FormatError.
+Mnist load_digits(const std::string& path = kDigitsFile, MnistOptions options = {});
+
 struct DigitsOptions {
   int64_t train = 10'000;
   int64_t test = 2'000;

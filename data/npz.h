@@ -1,0 +1,18 @@
+// NPZ, NumPy's format for several arrays: a ZIP archive of .npy files.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/tape/variable.h"
+
+namespace tapegrad {
+
+/// Returns the arrays of a file by name, without ".npy". Members are stored or deflated; their
+/// checksums (CRC-32) are verified. Element types: uint8, int8, int16, int32, int64, float16,
+/// float32 and float64, little-endian, in row-major order. Throws IoError if the file cannot be
+/// read. Throws FormatError, naming the file and the fault, if it is damaged or holds anything
+/// else.
+std::map<std::string, Variable> read_npz(const std::string& path);
+
+}  // namespace tapegrad
