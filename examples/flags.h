@@ -42,6 +42,27 @@ inline std::filesystem::path writable_folder(const char* flag, const std::string
   return path;
 }
 
+/// A new folder for temporary files, which is removed with the object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tapegrad-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      throw tapegrad::IoError("cannot make a temporary folder " + name);
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 /// Sets the default device from the flag --device. An empty text keeps the environment's choice,
 /// TAPEGRAD_DEVICE, or else the CPU.
 inline void use_device(const std::string& text) {

@@ -1,0 +1,249 @@
+// One network in float64, float32, bfloat16, float16 and int8: what fewer bits cost and save. See
+// README.md beside this file.
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iomanip>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <tapegrad/tapegrad.h>
+
+#include "absl/flags/flag.h"
+#include "flags.h"
+#include "images.h"
+
+ABSL_FLAG(int64_t, epochs, 3, "passes over the training images");
+ABSL_FLAG(int64_t, train, 0, "use only so many training images; 0 takes all");
+ABSL_FLAG(int64_t, test, 0, "use only so many test images; 0 takes all");
+ABSL_FLAG(int64_t, batch_size, 128, "images in a step");
+ABSL_FLAG(double, lr, 1e-3, "learning rate of Adam");
+ABSL_FLAG(uint64_t, seed, 1, "of weights and order");
+ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
+ABSL_FLAG(std::string, out, "", "folder that keeps the weight files; empty: removed at the end");
+
+namespace tg = tapegrad;
+namespace nn = tapegrad::nn;
+using tapegrad::Variable;
+
+namespace {
+
+constexpr double kMostDifference = 0.5;  // points of accuracy between float64 and float32
+
+nn::Sequential make_net() {
+  tg::manual_seed(absl::GetFlag(FLAGS_seed));
+  return nn::Sequential(
+      {nn::Flatten(), nn::Linear({.out_features = 256}), nn::ReLU(),
+       nn::Linear({.out_features = 128}), nn::ReLU(), nn::Linear({.out_features = 10})},
+      {.input_shape = {{1, 28, 28}}});
+}
+
+/// A way to train: the type of the parameters, and that of matrix products if it differs.
+struct Mode {
+  const char* name;
+  tg::DType stored;
+  std::optional<tg::DType> autocast = {};
+};
+
+/// In half precision the loss is scaled by a power of two, so that small gradients do not become
+/// 0. Adam divides by the gradients' magnitude, so the scale has no other effect.
+double loss_scale(const Mode& mode) { return mode.stored == tg::f16 ? 1024 : 1; }
+
+void train(nn::Sequential& net, const tg::TensorDataset& images, const Mode& mode) {
+  tg::DeviceLoader batches(images, {.batch_size = absl::GetFlag(FLAGS_batch_size),
+                                    .shuffle = true,
+                                    .seed = absl::GetFlag(FLAGS_seed)});
+  tg::optim::Adam adam(net, absl::GetFlag(FLAGS_lr));
+  for (int64_t epoch = 0; epoch < absl::GetFlag(FLAGS_epochs); ++epoch)
+    for (const auto& [x, y] : batches) {
+      adam.zero_grad();
+      std::optional<tg::Autocast> amp;
+      if (mode.autocast) amp.emplace(*mode.autocast);
+      const Variable logits = net(x.to(mode.stored));
+      const Variable wide = mode.stored == tg::f64 ? logits : logits.to(tg::f32);
+      const Variable loss = tg::cross_entropy(wide, y) * loss_scale(mode);
+      amp.reset();
+      loss.backward();
+      adam.step();
+    }
+  tg::sum(net.parameters().front()).item();  // waits for a GPU
+}
+
+using Network = std::function<Variable(const Variable&)>;
+
+struct Result {
+  double accuracy, loss, seconds;
+  Variable logits;  // float64 on the CPU
+};
+
+Result evaluate(const Network& net, const tg::TensorDataset& images) {
+  const tg::NoGrad off;
+  tg::DeviceLoader batches(images, {.batch_size = 500});
+  std::vector<Variable> logits;
+  const double start = tg::steady_seconds();
+  for (const auto& [x, y] : batches) logits.push_back(net(x).to(tg::f64));
+  const Variable all = tg::cat(logits, 0).cpu();
+  const double seconds = tg::steady_seconds() - start;
+  const Variable targets = images.target().cpu();
+  return {100 * tg::count_correct(all, targets).item() / double(images.size()),
+          tg::cross_entropy(all, targets).item(), seconds, all};
+}
+
+double megabytes(int64_t bytes) { return double(bytes) / 1e6; }
+
+// ---- int8 ---------------------------------------------------------------------------------------
+
+/// Rounds rows of x to integers in [-127, 127] times a scale per row: x = values * scale.
+struct Quantised {
+  Variable values;  // int8 [n, d]
+  Variable scale;   // float32 [n, 1]
+
+  explicit Quantised(const Variable& x) {
+    scale = tg::maximum(tg::amax(tg::abs(x), {1}, /*keepdim=*/true), 1e-12) / 127.0;
+    values = tg::round(x / scale).to(tg::i8);
+  }
+};
+
+/// A linear layer whose weights are int8 with a scale per output channel. The input is quantised
+/// with a scale per row, and the product is computed in int32.
+struct Int8Linear {
+  Quantised weight;
+  Variable bias;
+
+  explicit Int8Linear(const nn::Linear& layer) : weight(layer.weight), bias(layer.bias) {}
+  Variable operator()(const Variable& x) const {
+    const Quantised in(x);
+    const Variable product =
+        tg::matmul(in.values.to(tg::i32), tg::transpose(weight.values.to(tg::i32), 0, 1));
+    return product.to(tg::f32) * in.scale * tg::transpose(weight.scale, 0, 1) + bias;
+  }
+};
+
+struct Int8Net {
+  std::vector<Int8Linear> layers;
+
+  explicit Int8Net(nn::Sequential& net) {
+    const tg::NoGrad off;
+    for (const size_t i : {1, 3, 5}) layers.emplace_back(dynamic_cast<nn::Linear&>(net[i]));
+  }
+  Variable operator()(const Variable& images) const {
+    Variable x = tg::flatten(images, 1);
+    for (size_t i = 0; i < layers.size(); ++i)
+      x = i + 1 < layers.size() ? tg::relu(layers[i](x)) : layers[i](x);
+    return x;
+  }
+  tg::TensorMap state() const {
+    tg::TensorMap tensors;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const std::string name = "fc" + std::to_string(i + 1);
+      tensors[name + ".weight"] = layers[i].weight.values.value();
+      tensors[name + ".scale"] = layers[i].weight.scale.value();
+      tensors[name + ".bias"] = layers[i].bias.value();
+    }
+    return tensors;
+  }
+};
+
+// ---- Tables -------------------------------------------------------------------------------------
+
+void print_training_line(const std::string& name, const Result& result, double seconds,
+                         int64_t peak_bytes, int64_t file_bytes) {
+  std::cout << std::left << std::setw(26) << name << std::right << std::fixed
+            << std::setprecision(2) << std::setw(10) << result.accuracy << std::setprecision(4)
+            << std::setw(9) << result.loss << std::setprecision(2) << std::setw(9) << seconds
+            << std::setw(10) << megabytes(peak_bytes) << std::setw(9) << megabytes(file_bytes)
+            << std::endl;
+}
+
+void print_inference_line(const std::string& name, const Result& result, const Result& reference,
+                          int64_t file_bytes) {
+  std::cout << std::left << std::setw(26) << name << std::right << std::fixed
+            << std::setprecision(2) << std::setw(10) << result.accuracy << std::setw(8)
+            << result.accuracy - reference.accuracy << std::setprecision(4) << std::setw(12)
+            << tg::amax(tg::abs(result.logits - reference.logits)).item() << std::setprecision(3)
+            << std::setw(9) << result.seconds << std::setprecision(2) << std::setw(9)
+            << megabytes(file_bytes) << std::endl;
+}
+
+int64_t saved(const std::filesystem::path& file, const nn::Sequential& net) {
+  tg::save(file, net);
+  return int64_t(std::filesystem::file_size(file));
+}
+
+void run() {
+  examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(1));
+  examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(1));
+  examples::in_range("--train", absl::GetFlag(FLAGS_train), int64_t(0));
+  examples::in_range("--test", absl::GetFlag(FLAGS_test), int64_t(0));
+  examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
+  auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  examples::use_device(absl::GetFlag(FLAGS_device));
+  const examples::ScratchFolder scratch;
+  if (out.empty()) out = scratch.path();
+
+  auto [data, source] = examples::load_images(absl::GetFlag(FLAGS_data_dir));
+  if (const int64_t count = absl::GetFlag(FLAGS_train); count > 0)
+    data.train = data.train.take(count);
+  if (const int64_t count = absl::GetFlag(FLAGS_test); count > 0) data.test = data.test.take(count);
+  std::cout << data.train.size() << " training and " << data.test.size() << " test images, "
+            << source << "; 784 -> 256 -> 128 -> 10, " << absl::GetFlag(FLAGS_epochs)
+            << " epochs on " << tg::default_device() << "\n\n"
+            << "trained in                accuracy%     loss  seconds   peak MB  file MB\n";
+
+  const std::vector<Mode> modes = {{"float64", tg::f64},
+                                   {"float32", tg::f32},
+                                   {"bfloat16 by autocast", tg::f32, tg::bf16},
+                                   {"weights stored in float16", tg::f16}};
+  std::vector<double> accuracies;
+  nn::Sequential trained = make_net();
+  for (const Mode& mode : modes) {
+    nn::Sequential net = make_net();  // equal weights for all, rounded to the mode's type
+    net.to(mode.stored);
+    const tg::TimeReport cost =
+        tg::time_calls([&] { train(net, data.train, mode); }, 1, tg::default_device());
+    const Result result =
+        evaluate([&](const Variable& x) { return net(x.to(mode.stored)); }, data.test);
+    print_training_line(mode.name, result, cost.seconds, cost.peak_bytes,
+                        saved(out / "trained.safetensors", net));
+    accuracies.push_back(result.accuracy);
+    if (mode.stored == tg::f32 && !mode.autocast) trained = net.clone();
+  }
+  if (std::abs(accuracies[0] - accuracies[1]) > kMostDifference)
+    throw tg::Error("float64 and float32 differ by more than " + std::to_string(kMostDifference) +
+                    " points");
+
+  std::cout << "\nthe float32 net used in   accuracy%    drop  max |dlogit|  seconds  file MB\n";
+  const auto float32 = [](const nn::Sequential& net) {
+    return [&net](const Variable& x) { return net(x); };
+  };
+  const Result reference = evaluate(float32(trained), data.test);
+  print_inference_line("float32", reference, reference,
+                       saved(out / "float32.safetensors", trained));
+  for (const tg::DType dtype : {tg::f16, tg::bf16}) {
+    nn::Sequential net = trained.clone();
+    net.to(dtype);
+    const auto file = out / (std::string(tg::name(dtype)) + ".safetensors");
+    print_inference_line(std::string(tg::name(dtype)),
+                         evaluate([&](const Variable& x) { return net(x.to(dtype)); }, data.test),
+                         reference, saved(file, net));
+  }
+  const auto half = out / "reloaded.safetensors";
+  tg::save(half, trained, {.dtype = tg::f16});
+  nn::Sequential reloaded = make_net();
+  tg::load(half, reloaded);  // back to float32
+  print_inference_line("float32 from a f16 file", evaluate(float32(reloaded), data.test), reference,
+                       int64_t(std::filesystem::file_size(half)));
+  const Int8Net int8(trained);
+  tg::save(out / "int8.safetensors", int8.state());
+  print_inference_line("int8, product in int32", evaluate(int8, data.test), reference,
+                       int64_t(std::filesystem::file_size(out / "int8.safetensors")));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return examples::run_example("precision", "One network in 64, 32, 16 and 8 bits.", argc, argv,
+                               run);
+}
