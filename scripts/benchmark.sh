@@ -2,6 +2,8 @@
 # Compares tapegrad with the distribution's libtorch, and writes docs/benchmarks.md and its picture.
 #   scripts/benchmark.sh [--rounds=N] [--more] [workload...]
 #   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead (one minute)
+#   scripts/benchmark.sh --unseen     writes docs/unseen.md instead (half an hour): networks as users
+#                                     write them, beside the PyTorch of $PYTHON and torch.compile
 # Each workload runs in its own process. Processes of tapegrad and libtorch alternate, N rounds
 # (default 3) with 1 and with 2 threads. libtorch uses OpenBLAS with OpenMP, AVX-512 if available,
 # and an allocator that keeps its memory. If pip has installed a newer PyTorch for $PYTHON
@@ -9,17 +11,18 @@
 # threads only. The machine should be idle. --more adds to the measurements of the previous run.
 set -eu
 cd "$(dirname "$0")/.."
-rounds=3 more=false workloads=() tables=false cuda=OFF
+rounds=3 more=false workloads=() tables=false unseen=false cuda=OFF
 for word in "$@"; do
   case $word in
     --rounds=*) rounds=${word#*=} ;;
     --more) more=true ;;
     --tables) tables=true ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit ;;
+    --unseen) unseen=true ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit ;;
     *) workloads+=("$word") ;;
   esac
 done
-[ ${#workloads[@]} -gt 0 ] ||
+$unseen || [ ${#workloads[@]} -gt 0 ] ||
   workloads=(ops peaks keras_cnn article_cnn_8 article_cnn_128 lstm_lm gpt resnet18 epoch)
 
 if $tables; then
@@ -37,6 +40,15 @@ if $tables; then
   cmake --build $build --target tables
   $build/benchmarks/tables docs "$(git rev-parse --short HEAD)"
   echo "docs/precision_and_parallelism.md is written"
+  exit
+fi
+if $unseen; then
+  cmake --build $build --target unseen
+  python3 benchmarks/interleave.py --rounds="$rounds" --compile \
+    --page=benchmarks/unseen/preface.md $build/benchmarks/unseen \
+    benchmarks/peers/torch_unseen.py ${workloads[@]+"${workloads[@]}"} >docs/unseen.md.new
+  mv docs/unseen.md.new docs/unseen.md
+  echo "docs/unseen.md is written"
   exit
 fi
 # The folder and version of a PyTorch that is not the distribution's.

@@ -1,0 +1,67 @@
+"""Times steps of PyTorch networks on request: the counterpart of benchmarks/steps.h.
+
+    PROGRAM [--compile] --serve       reads lines "NAME STEPS", answers with the milliseconds
+    PROGRAM [--compile] NAME...       prints the median time of a step
+"""
+import statistics
+import sys
+import time
+
+import torch
+
+COMPILED = "--compile" in sys.argv
+
+
+def maybe_compiled(model):
+    return torch.compile(model) if COMPILED else model
+
+
+def training(model, loss, optimizer=torch.optim.SGD, lr=1e-3):
+    """Returns a training step; the optimizers of PyTorch that have a fused form use it."""
+    fused = {} if optimizer is torch.optim.Adadelta else {"fused": True}
+    updates = optimizer(model.parameters(), lr=lr, **fused)
+    run = maybe_compiled(model)
+
+    def step():
+        updates.zero_grad()
+        value = loss(run)
+        value.backward()
+        updates.step()
+        value.item()
+
+    return step
+
+
+def milliseconds_of(step):
+    begin = time.perf_counter()
+    step()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def serve(networks):
+    """Keeps the network of the last line, so that further lines with its name go on with it."""
+    current = step = None
+    for line in sys.stdin:
+        name, steps = line.split()
+        if name not in networks:
+            print("unknown", flush=True)
+            continue
+        if name != current:
+            step = None
+            torch.manual_seed(1)
+            step, current = networks[name](), name
+        print("\t".join(f"{milliseconds_of(step):.6g}" for _ in range(int(steps))), flush=True)
+
+
+def main(networks):
+    """Runs the command line with a table of functions that make a step."""
+    names = [word for word in sys.argv[1:] if not word.startswith("--")]
+    if "--serve" in sys.argv:
+        print(torch.__version__, flush=True)
+        return serve(networks)
+    for name in names or networks:
+        torch.manual_seed(1)
+        step = networks[name]()
+        for _ in range(3):
+            step()
+        print(f"{name}\t{statistics.median(milliseconds_of(step) for _ in range(10)):.6g}\tms")

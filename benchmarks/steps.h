@@ -1,0 +1,43 @@
+// Programs that time steps of networks on request, so that a driver (benchmarks/interleave.py) can
+// alternate between processes of tapegrad and of PyTorch.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tapegrad.h"
+
+namespace tapegrad::bench {
+
+/// Runs one step and waits for its result.
+using Step = std::function<void()>;
+
+struct Network {
+  std::string name, description;
+  std::function<Step()> make;
+};
+
+/// A training step: clears the gradients, computes loss(model), runs backward and the optimizer.
+template <typename Optimizer = optim::SGD, typename Model, typename Loss>
+Step training(Model model, Loss loss, double lr = 1e-3) {
+  auto net = std::make_shared<Model>(std::move(model));
+  auto optimizer = std::make_shared<Optimizer>(*net, lr);
+  return [=] {
+    optimizer->zero_grad();
+    const Variable value = loss(*net);
+    value.backward();
+    optimizer->step();
+    value.item();
+  };
+}
+
+/// The main function of such a program:
+///   program                              lists the networks
+///   program [--steps=N] [--profile] NAME...
+///   program --serve                      reads lines "NAME STEPS", answers with the milliseconds
+int run_networks(const std::vector<Network>& networks, int argc, char** argv);
+
+}  // namespace tapegrad::bench
