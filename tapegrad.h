@@ -23,6 +23,7 @@
 #include "data/loader.h"
 #include "data/mnist.h"
 #include "data/npz.h"
+#include "data/split.h"
 #include "io/safetensors.h"
 #include "nn/activation.h"
 #include "nn/attention.h"

@@ -32,6 +32,9 @@ void check(const FitOptions& options, const Loader& data, const Optimizers& opti
     fail<ArgumentError>("fit: accumulate is ", options.accumulate, ", not at least 1");
   if (options.checkpoint_steps < 0)
     fail<ArgumentError>("fit: checkpoint_steps is negative: ", options.checkpoint_steps);
+  if (options.checkpoint_epochs < 1)
+    fail<ArgumentError>("fit: checkpoint_epochs is ", options.checkpoint_epochs,
+                        ", not at least 1");
 }
 
 /// One call of fit().
@@ -203,7 +206,9 @@ class Fit {
     call(&Callback::after_epoch);
     if (options_.on_epoch && !options_.on_epoch(result)) run_.stop("on_epoch returned false");
     if (const std::string reason = stop_reason(); run_.stop_reason.empty()) run_.stop(reason);
-    if (!options_.checkpoint.empty()) save_checkpoint();
+    const bool is_last = !run_.stop_reason.empty() || finished() == options_.epochs;
+    if (!options_.checkpoint.empty() && (is_last || finished() % options_.checkpoint_epochs == 0))
+      save_checkpoint();
     history_.times.skip();
   }
 

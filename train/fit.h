@@ -60,12 +60,13 @@ struct FitOptions {
   std::optional<double> clip_value = {};  // of each element, after clip_norm
   WeightAverage* average = nullptr;       // updated after every step, and used by evaluations
 
-  /// File with the whole state of the run, written after every epoch, and when SIGINT or SIGTERM
-  /// ends the training. If the file exists, fit() continues from it, bit for bit; the model, the
-  /// optimizers, the loaders and the options must be made as before.
+  /// File with the whole state of the run, written after epochs and at the end, also if SIGINT or
+  /// SIGTERM ends the training. If the file exists, fit() continues from it, bit for bit; the
+  /// model, the optimizers, the loaders and the options must be made as before.
   std::string checkpoint = {};
-  bool resume = true;            // if false, an existing checkpoint is ignored and then overwritten
-  int64_t checkpoint_steps = 0;  // also write the checkpoint after so many updates; 0: never
+  bool resume = true;  // if false, an existing checkpoint is ignored and then overwritten
+  int64_t checkpoint_epochs = 1;  // epochs from one checkpoint to the next; the last is written
+  int64_t checkpoint_steps = 0;   // also write it after so many updates; 0: never
   /// Handle SIGINT and SIGTERM (train/interrupt.h): the training ends after the current update.
   bool handle_signals = true;
 

@@ -1,6 +1,7 @@
 // Regression of MATLAB's peaks surface with a network of 171 parameters, 2 -> 20 -> 5 -> 1; full
 // batch, Adam. See README.md beside this file.
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -20,7 +21,9 @@ ABSL_FLAG(int, seeds, 1,
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(bool, graph, false, "repeat the training step as a CUDA graph");
 ABSL_FLAG(std::string, data_dir, "", "not used: the data are computed");
-ABSL_FLAG(std::string, out, "", "folder for peaks.svg; nothing is written without");
+ABSL_FLAG(std::string, out, "",
+          "folder for peaks.svg and the state of the run; nothing is written without");
+ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 ABSL_FLAG(bool, sweep, false, "time an epoch for 100 to 40,000 rows instead");
 
 namespace tg = tapegrad;
@@ -61,28 +64,32 @@ nn::Sequential make_model() {
 }
 
 double train(nn::Sequential& model, const tg::Variable& x, const tg::Variable& y, int64_t epochs,
-             std::ostream* out) {
+             std::ostream* out, const std::string& checkpoint = {}) {
   tg::optim::Adam optimizer(model, absl::GetFlag(FLAGS_lr));
   const int64_t rows = x.size(0), asked = absl::GetFlag(FLAGS_batch_size);
   tg::DeviceLoader batches(tg::TensorDataset(x, y),
                            {.batch_size = asked > 0 ? asked : rows, .shuffle = asked > 0});
-  tg::GraphedStep step(
-      [&](const tg::Variable& inputs, const tg::Variable& targets) {
-        optimizer.zero_grad();
-        const tg::Variable loss = tg::mse_loss(model(inputs), targets);
-        loss.backward();
-        optimizer.step();
-        return loss;
-      },
-      /*inputs=*/{}, {.enabled = absl::GetFlag(FLAGS_graph)});
-  for (int64_t epoch = 1; epoch <= epochs; ++epoch) {
-    tg::RunningMean loss;
-    for (const auto& [inputs, targets] : batches) loss.add(step(inputs, targets));
-    if (out != nullptr && epoch % std::max<int64_t>(1, epochs / 10) == 0)
-      *out << "epoch " << std::setw(5) << epoch << "  loss " << loss.value() << std::endl;
-  }
-  if (out != nullptr && absl::GetFlag(FLAGS_graph) && !step.is_graphed())
-    *out << "no graph: " << step.reason() << '\n';
+  const tg::History history = tg::fit(
+      model, batches, optimizer,
+      {.epochs = epochs,
+       .loss = [](const auto& output, const auto& target) { return tg::mse_loss(output, target); },
+       .accuracy = false,
+       .stop_below = -1,
+       .checkpoint = checkpoint,
+       .resume = absl::GetFlag(FLAGS_resume),
+       .checkpoint_epochs = std::max<int64_t>(1, epochs / 10),
+       .graph = absl::GetFlag(FLAGS_graph),
+       .progress = {.style = tg::ProgressStyle::kNone},
+       .on_epoch =
+           [&](const tg::EpochResult& result) {
+             if (out != nullptr && result.epoch % std::max<int64_t>(1, epochs / 10) == 0)
+               *out << "epoch " << std::setw(5) << result.epoch << "  loss " << result.loss
+                    << std::endl;
+             return true;
+           }});
+  if (history.signal != 0) std::raise(history.signal);
+  if (out != nullptr && !history.not_graphed.empty())
+    *out << "no graph: " << history.not_graphed << '\n';
   tg::NoGrad off;
   return tg::mse_loss(model(x), y).item();
 }
@@ -122,6 +129,7 @@ void run() {
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(0));
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const std::string checkpoint = examples::run_file(out, absl::GetFlag(FLAGS_resume));
   examples::use_device(absl::GetFlag(FLAGS_device));
   const tg::Variable x = grid(200), y = peaks(column(x, 0), column(x, 1));
   if (absl::GetFlag(FLAGS_sweep)) return sweep(x, y);
@@ -134,8 +142,10 @@ void run() {
     const nn::Sequential untrained = model.clone();
     if (seeds <= 1)
       std::cout << x.size(0) << " rows, " << model.parameter_count() << " parameters\n";
-    const auto report = tg::time_calls(
-        [&] { losses.push_back(train(model, x, y, epochs, seeds <= 1 ? &std::cout : nullptr)); });
+    const auto report = tg::time_calls([&] {
+      losses.push_back(train(model, x, y, epochs, seeds <= 1 ? &std::cout : nullptr,
+                             seed == first ? checkpoint : ""));
+    });
     std::cout << "seed " << seed << ": loss " << losses.back() << ", " << report << '\n';
     if (out.empty() || seed != first) continue;
     plot(model, untrained, out / "peaks.svg");

@@ -13,6 +13,9 @@
 #include "core/base/error.h"
 #include "core/dispatch/dispatch_log.h"
 #include "core/tape/device_pipe.h"
+#include "data/split.h"
+#include "ops/binary.h"
+#include "ops/create.h"
 #include "tests/temp_dir.h"
 
 namespace tapegrad {
@@ -329,6 +332,28 @@ TEST(DeviceLoader, CopiesNothingWithoutShuffling) {
   const TensorDataset data(column(10));
   DeviceLoader loader(data, {.batch_size = 4});
   for (auto& [x, y] : loader) EXPECT_TRUE(x.value().shares_storage(data.data().value()));
+}
+
+TEST(SplitDataset, EveryExampleIsInOnePart) {
+  const TensorDataset data(arange(10), arange(10) * 2);
+  const auto [train, test] = split_dataset(data, 0.3, 4);
+  EXPECT_EQ(test.size(), 3);
+  std::vector<int64_t> all = train.data().to_vector<int64_t>();
+  EXPECT_TRUE(std::ranges::is_sorted(all));
+  for (const int64_t each : test.data().to_vector<int64_t>()) all.push_back(each);
+  std::ranges::sort(all);
+  EXPECT_EQ(all, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(test.target().to_vector<int64_t>(), (test.data() * 2).to_vector<int64_t>());
+  // A data set that reads its examples has the same parts.
+  const auto [first, second] = split_dataset(std::make_shared<TensorDataset>(data), 0.3, 4);
+  EXPECT_EQ(first->size(), 7);
+  for (int64_t i = 0; i < 3; ++i)
+    EXPECT_EQ(second->get(i).data.item(), test.data().to_vector<int64_t>()[size_t(i)]);
+  const int64_t last[] = {2, 0};
+  EXPECT_EQ(second->gather(last, {}).data.to_vector<int64_t>()[0],
+            test.data().to_vector<int64_t>()[2]);
+  EXPECT_EQ(split_dataset(data, 0).second.size(), 0);
+  EXPECT_THROW(split_dataset(data, 1.1), ArgumentError);
 }
 
 }  // namespace

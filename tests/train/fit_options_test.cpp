@@ -272,7 +272,27 @@ TEST(FitOptions, InvalidOnesAreRefused) {
   EXPECT_THROW(fit(net, batches, sgd, {.amp = f32}), DTypeError);
   EXPECT_THROW(fit(net, batches, sgd, {.accumulate = 0}), ArgumentError);
   EXPECT_THROW(fit(net, batches, sgd, {.checkpoint_steps = -1}), ArgumentError);
+  EXPECT_THROW(fit(net, batches, sgd, {.checkpoint_epochs = 0}), ArgumentError);
   EXPECT_THROW(fit(net, batches, sgd, {.clip_norm = -1.0}), ArgumentError);
+}
+
+TEST(FitOptions, CheckpointsOfSomeEpochs) {
+  const testing::TempDir dir;
+  const std::string path = dir / "run";
+  nn::Sequential net = make_net();
+  optim::SGD sgd(net, 0.1);
+  DataLoader batches(points(8), {.batch_size = 8});
+  std::string existed;
+  fit(net, batches, sgd,
+      {.epochs = 5,
+       .checkpoint = path,
+       .checkpoint_epochs = 2,
+       .progress = kQuiet,
+       .callbacks = {{.before_epoch = [&](Training&) {
+         existed += std::filesystem::remove(path) ? '1' : '0';
+       }}}});
+  EXPECT_EQ(existed, "00101") << "after epochs 2 and 4";
+  EXPECT_TRUE(std::filesystem::exists(path)) << "after the last epoch";
 }
 
 TEST(FitOptions, ASignalEndsTheEpochAndSaysWhere) {

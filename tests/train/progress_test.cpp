@@ -84,6 +84,43 @@ TEST(Progress, ALiveLineFitsTheTerminal) {
   EXPECT_NE(progress.line(469, kValues, 20.0, true).find("val_accuracy"), std::string::npos);
 }
 
+TEST(Progress, RateAndMemory) {
+  std::ostringstream out;
+  Progress progress(469, {.out = &out});
+  progress.note(60'000, 64 << 20);
+  EXPECT_EQ(progress.line(469, {{"loss", 0.5}}, 12.0, true),
+            "469/469 ━━━━━━━━━━━━━━━━━━━━ 12s 26ms/step 5.0k/s 64 MiB - loss: 0.5000");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(1.25e6), "1.2M");
+}
+
+TEST(Progress, AResumedEpochCountsItsOwnSteps) {
+  std::ostringstream out;
+  const Progress progress(400, {.out = &out, .live = true, .color = false}, /*first=*/100);
+  // 100 of the remaining 300 steps took 20 s.
+  EXPECT_EQ(progress.line(200, {}, 20.0, false), "200/400 ━━━━━━━━━━           40s 200ms/step");
+}
+
+TEST(Progress, ANarrowTerminalHasNoBar) {
+  std::ostringstream out;
+  const Progress progress(469, {.out = &out, .live = true, .columns = 30});
+  EXPECT_EQ(progress.line(100, kValues, 20.0, false), "100/469 1:14 200ms/step");
+}
+
+TEST(Progress, NoColorIsRespected) {
+  std::ostringstream out;
+  const auto has_colors = [&] {
+    return Progress(9, {.out = &out, .live = true}).line(3, {}, 1.0, false).find('\x1b') !=
+           std::string::npos;
+  };
+  setenv("NO_COLOR", "1", 1);
+  EXPECT_FALSE(has_colors());
+  setenv("NO_COLOR", "", 1);
+  EXPECT_TRUE(has_colors());
+  unsetenv("NO_COLOR");
+  EXPECT_TRUE(has_colors());
+}
+
 TEST(Progress, SilentWhenAsked) {
   std::ostringstream out;
   Progress progress(3, {.style = ProgressStyle::kNone, .out = &out, .live = true});
