@@ -46,6 +46,8 @@ Variable added(const AttentionMasks& masks, const Variable& like) {
 
 }  // namespace
 
+MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout)
+    : MultiheadAttention(MultiheadAttentionOptions{embed_dim, num_heads, dropout}) {}
 MultiheadAttention::MultiheadAttention(MultiheadAttentionOptions options)
     : out_proj({.in_features = checked_width(options),
                 .out_features = options.embed_dim,
@@ -92,6 +94,10 @@ std::string MultiheadAttention::options() const {
   return text.str();
 }
 
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward, double dropout)
+    : TransformerEncoderLayer(
+          TransformerEncoderLayerOptions{d_model, nhead, dim_feedforward, dropout}) {}
 TransformerEncoderLayer::TransformerEncoderLayer(TransformerEncoderLayerOptions options)
     : self_attn({.embed_dim = options.d_model,
                  .num_heads = options.nhead,
@@ -124,6 +130,17 @@ Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMask
   }
   const Variable attended = norm1(add_attended(x, x, masks));
   return norm2(add_fed_forward(attended, attended));
+}
+
+TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers) {
+  require_option(kName, "num_layers", num_layers);
+  for (int64_t i = 0; i < num_layers; ++i) layers.push_back(layer.clone());
+}
+
+Variable TransformerEncoder::forward(const Variable& x, const AttentionMasks& masks) const {
+  Variable y = x;
+  for (const TransformerEncoderLayer& layer : layers) y = layer(y, masks);
+  return y;
 }
 
 }  // namespace tapegrad::nn

@@ -29,6 +29,7 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
  public:
   static constexpr std::string_view kName = "MultiheadAttention";
   explicit MultiheadAttention(MultiheadAttentionOptions options);
+  explicit MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0.0);
 
   void members(Members& m) override {
     m("in_proj_weight", in_proj_weight)("in_proj_bias", in_proj_bias)("out_proj", out_proj);
@@ -61,6 +62,8 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
  public:
   static constexpr std::string_view kName = "TransformerEncoderLayer";
   explicit TransformerEncoderLayer(TransformerEncoderLayerOptions options);
+  explicit TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
+                                   double dropout = 0.1);
 
   void members(Members& m) override {
     m("self_attn", self_attn)("linear1", linear1)("linear2", linear2);
@@ -80,6 +83,19 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   Variable add_fed_forward(const Variable& residual, const Variable& x) const;
 
   TransformerEncoderLayerOptions options_;
+};
+
+/// A stack of clones of one layer.
+class TransformerEncoder final : public Model<TransformerEncoder> {
+ public:
+  static constexpr std::string_view kName = "TransformerEncoder";
+  TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers);
+
+  void members(Members& m) override { m("layers", layers); }
+  Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }
+  Variable forward(const Variable& x, const AttentionMasks& masks) const;
+
+  std::vector<TransformerEncoderLayer> layers;
 };
 
 }  // namespace tapegrad::nn

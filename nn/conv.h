@@ -50,11 +50,16 @@ class Conv1d final : public Conv<Conv1d, int64_t> {
  public:
   static constexpr std::string_view kName = "Conv1d";
   explicit Conv1d(Conv1dOptions options);
+  explicit Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                  int64_t stride = 1, int64_t padding = 0, int64_t dilation = 1, int64_t groups = 1,
+                  bool bias = true);
 };
 class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
   static constexpr std::string_view kName = "Conv2d";
   explicit Conv2d(Conv2dOptions options);
+  explicit Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
+                  Size2d padding = 0, Size2d dilation = 1, int64_t groups = 1, bool bias = true);
   using Conv::forward;
   /// Returns the epilogue of forward(x), by one kernel.
   Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
@@ -63,6 +68,8 @@ class Conv3d final : public Conv<Conv3d, Size3d> {
  public:
   static constexpr std::string_view kName = "Conv3d";
   explicit Conv3d(Conv3dOptions options);
+  explicit Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
+                  Size3d padding = 0, Size3d dilation = 1, int64_t groups = 1, bool bias = true);
 };
 
 template <typename Size>
@@ -97,16 +104,25 @@ class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
  public:
   static constexpr std::string_view kName = "ConvTranspose1d";
   explicit ConvTranspose1d(ConvTransposeOptions<int64_t> options);
+  explicit ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                           int64_t stride = 1, int64_t padding = 0, int64_t output_padding = 0,
+                           int64_t groups = 1, bool bias = true, int64_t dilation = 1);
 };
 class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose2d";
   explicit ConvTranspose2d(ConvTransposeOptions<Size2d> options);
+  explicit ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
+                           Size2d stride = 1, Size2d padding = 0, Size2d output_padding = 0,
+                           int64_t groups = 1, bool bias = true, Size2d dilation = 1);
 };
 class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose3d";
   explicit ConvTranspose3d(ConvTransposeOptions<Size3d> options);
+  explicit ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
+                           Size3d stride = 1, Size3d padding = 0, Size3d output_padding = 0,
+                           int64_t groups = 1, bool bias = true, Size3d dilation = 1);
 };
 
 /// The size in each dimension, for printing.
@@ -125,6 +141,8 @@ class Pool : public Stateless<Self> {
   using Size = decltype(Options::kernel_size);
   explicit Pool(Options options) : options_(options) {}
   explicit Pool(Size kernel_size) : options_{.kernel_size = kernel_size} {}
+  explicit Pool(Size kernel_size, Size stride, Size padding = 0)
+      : options_{.kernel_size = kernel_size, .stride = stride, .padding = padding} {}
 
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return Self::pool(x, options_, where);

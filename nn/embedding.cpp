@@ -9,6 +9,8 @@
 
 namespace tapegrad::nn {
 
+Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx)
+    : Embedding(EmbeddingOptions{num_embeddings, embedding_dim, padding_idx}) {}
 Embedding::Embedding(EmbeddingOptions options)
     : padding_idx_(options.padding_idx), sparse_(options.sparse) {
   require_option(kName, ".num_embeddings", options.num_embeddings);
@@ -36,6 +38,8 @@ std::string Embedding::options() const {
   return text.str();
 }
 
+EmbeddingBag::EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim)
+    : EmbeddingBag(EmbeddingBagOptions{num_embeddings, embedding_dim}) {}
 EmbeddingBag::EmbeddingBag(EmbeddingBagOptions options) : options_(options) {
   weight = Embedding({.num_embeddings = options.num_embeddings,
                       .embedding_dim = options.embedding_dim,
@@ -54,6 +58,7 @@ Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
 }
 
 Dropout::Dropout(double p) : p_(p) {
+  note_mode();
   if (!(p >= 0 && p <= 1)) fail<ArgumentError>("Dropout: p is a probability, not ", p);
 }
 

@@ -22,6 +22,7 @@ class Embedding final : public Model<Embedding> {
  public:
   static constexpr std::string_view kName = "Embedding";
   explicit Embedding(EmbeddingOptions options);
+  explicit Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1);
 
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& ids, Where where = Where::current()) const;
@@ -47,6 +48,7 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
  public:
   static constexpr std::string_view kName = "EmbeddingBag";
   explicit EmbeddingBag(EmbeddingBagOptions options);
+  explicit EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim);
 
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& ids, Where where = Where::current()) const {
@@ -81,7 +83,7 @@ class Dropout final : public Stateless<Dropout> {
 template <typename Self, auto function>
 class Noise : public Stateless<Self> {
  public:
-  explicit Noise(double p = 0.5) : p_(p) {}
+  explicit Noise(double p = 0.5) : p_(p) { this->note_mode(); }
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return function(x, p_, this->is_training(), default_generator(), where);
   }

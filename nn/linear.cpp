@@ -13,6 +13,9 @@ Linear::Linear(LinearOptions options) : Model(options.bias), out_features_(optio
   allocate({options.out_features, options.in_features});
 }
 
+Linear::Linear(int64_t in_features, int64_t out_features, bool bias)
+    : Linear(LinearOptions{in_features, out_features, bias}) {}
+
 Variable Linear::forward(const Variable& x, Where where) const { return forward(x, {}, where); }
 
 Variable Linear::forward(const Variable& x, Epilogue epilogue, Where where) const {

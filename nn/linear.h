@@ -17,6 +17,7 @@ class Linear final : public Model<Linear, Weighted> {
  public:
   static constexpr std::string_view kName = "Linear";
   explicit Linear(LinearOptions options);
+  explicit Linear(int64_t in_features, int64_t out_features, bool bias = true);
 
   Variable forward(const Variable& x, Where where = Where::current()) const;
   /// Returns the epilogue of forward(x), by one kernel.

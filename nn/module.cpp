@@ -5,11 +5,13 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <ranges>
 #include <set>
 
 #include "absl/cleanup/cleanup.h"
 
 #include "core/tape/recording.h"
+#include "nn/internal/member_check.h"
 #include "nn/internal/module_state.h"
 #include "ops/create.h"
 
@@ -52,6 +54,7 @@ Collector collect(const Module& module) {
 
 Collector collect_inferred(const Module& module) {
   Collector found = collect(module);
+  MemberCheck::check_modules(module);
   if (!found.not_inferred.empty())
     fail<ArgumentError>("parameters: the sizes of ", found.not_inferred,
                         " are not known yet; give its input size, call infer() with an input "
@@ -107,9 +110,6 @@ std::string Members::child(std::string_view name) const {
   check_name(name);
   return path_.empty() ? std::string(name) : path_ + '.' + std::string(name);
 }
-std::string Members::child(std::string_view name, size_t index) const {
-  return child(name) + '.' + std::to_string(index);
-}
 void Members::visit(const std::string& path, Module& module) { module.visit(visitor_, path); }
 
 Members& Members::operator()(std::string_view name, Module& module) {
@@ -125,9 +125,9 @@ Members& Members::buffer(std::string_view name, Variable& buffer) {
   return *this;
 }
 
-Module::Module() : state_(std::make_shared<State>()) {}
-Module::Module(const Module&) = default;
-Module::~Module() = default;
+Module::Module() : state_(std::make_shared<State>()) { live_modules::add(this); }
+Module::Module(const Module& other) : state_(other.state_) { live_modules::add(this); }
+Module::~Module() { live_modules::remove(this); }
 
 void Module::visit(MemberVisitor& visitor, const std::string& path) const {
   Module& self = const_cast<Module&>(*this);  // members() does not modify the module here
@@ -146,6 +146,28 @@ std::vector<Variable> Module::parameters() const {
   return variables;
 }
 
+std::vector<Variable> Module::buffers() const {
+  std::vector<Variable> variables;
+  for (NamedVariable& named : named_buffers()) variables.push_back(std::move(named.variable));
+  return variables;
+}
+
+std::vector<NamedModule> Module::named_modules() const {
+  struct Lister final : MemberVisitor {
+    void on_module(const std::string& path, Module& module) override {
+      modules.push_back({path, &module});
+    }
+    std::vector<NamedModule> modules;
+  } lister;
+  visit(lister);
+  return std::move(lister.modules);
+}
+
+void Module::apply(const std::function<void(Module&)>& fn) {
+  const std::vector<NamedModule> modules = named_modules();
+  for (const NamedModule& named : std::views::reverse(modules)) fn(*named.module);
+}
+
 int64_t Module::parameter_count() const {
   int64_t count = 0;
   for (const Variable& parameter : parameters()) count += parameter.numel();
@@ -161,7 +183,15 @@ void Module::train(bool on) {
   visit(visitor);
 }
 
-bool Module::is_training() const { return state_->training && !inferring; }
+bool Module::is_training() const {
+  note_mode();
+  return state_->training && !inferring;
+}
+
+void Module::note_mode() const {
+  std::atomic<bool>& uses_mode = state_->own.uses_mode;
+  if (!uses_mode.load(std::memory_order_relaxed)) uses_mode.store(true, std::memory_order_relaxed);
+}
 
 void Module::zero_grad() const {
   for (const NamedVariable& named : collect(*this).parameters) named.variable.zero_grad();
@@ -182,6 +212,8 @@ void Module::to(DType dtype) const {
   });
 }
 
+void Module::to(std::string_view device) const { to(parse_device(device)); }
+
 TensorMap Module::state_dict() const {
   const Collector found = collect_inferred(*this);
   TensorMap state;
@@ -190,15 +222,16 @@ TensorMap Module::state_dict() const {
   return state;
 }
 
-void Module::load_state_dict(const TensorMap& state) {
+LoadReport Module::load_state_dict(const TensorMap& state, bool strict) {
   const Collector found = collect_inferred(*this);
+  LoadReport report;
   std::ostringstream wrong;
   std::vector<std::pair<Variable, Tensor>> changes;
   for (const auto* list : {&found.parameters, &found.buffers})
     for (const auto& [name, variable] : *list) {
       const auto given = state.find(name);
       if (given == state.end()) {
-        wrong << "\n  missing: " << name;
+        report.missing.push_back(name);
       } else if (given->second.shape() != variable.shape()) {
         wrong << "\n  shape: " << name << " is " << variable.shape() << ", given "
               << given->second.shape();
@@ -210,11 +243,19 @@ void Module::load_state_dict(const TensorMap& state) {
       }
     }
   for (const auto& entry : state)
-    if (!found.names.contains(entry.first)) wrong << "\n  unknown: " << entry.first;
+    if (!found.names.contains(entry.first)) report.unknown.push_back(entry.first);
+  if (strict) wrong << report;
   if (const std::string text = wrong.str(); !text.empty())
     fail<ArgumentError>("load_state_dict: the names do not fit the model:", text);
   for (auto& [variable, value] : changes) value = value.clone().to(variable.device());
   for (auto& [variable, value] : changes) variable.rebind(std::move(value));
+  return report;
+}
+
+std::ostream& operator<<(std::ostream& out, const LoadReport& report) {
+  for (const std::string& name : report.missing) out << "\n  missing: " << name;
+  for (const std::string& name : report.unknown) out << "\n  unknown: " << name;
+  return out;
 }
 
 bool Module::has_sizes() const { return state_->own.has_sizes.load(std::memory_order_acquire); }
@@ -278,6 +319,8 @@ void Module::unshare() {
       variables.emplace_back(x, fresh);
       x = std::move(fresh);
     }
+    Copies* copies() override { return &pointees; }
+    Copies pointees;
     std::vector<std::pair<std::shared_ptr<State>, std::shared_ptr<State>>> states;
     std::vector<std::pair<Variable, Variable>> variables;
   } visitor;
@@ -294,6 +337,15 @@ std::string Module::kind_of(const std::type_info& type) {
 
 void Module::fail_inputs() const {
   fail<ArgumentError>(kind(), ": its forward does not take one variable and give one");
+}
+
+Parameter::Parameter(const Variable& value, bool requires_grad) : Variable(value.detach()) {
+  requires_grad_(requires_grad);
+}
+
+void Module::fail_copy() const {
+  fail<ArgumentError>(kind(), ": a member cannot be copied (a std::unique_ptr?), so the module ",
+                      "cannot be a layer of a Sequential or have backward hooks");
 }
 
 std::ostream& operator<<(std::ostream& out, const Module& module) {

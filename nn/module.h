@@ -14,22 +14,30 @@
 //   net.head.weight.grad();               // named "head.weight"
 //   Net other = net.clone();              // shares nothing with net
 //
-// A module is a handle, like a Variable: copies share parameters, buffers and mode. Members are
-// held by value. To tie two weights, assign the handle: `head.weight = embedding.weight`. A tied
-// weight counts, moves and is saved once, under its first name.
+// A module is a handle, like a Variable: copies share parameters, buffers and mode. So
+// `std::vector<nn::Linear> v(3, nn::Linear(4, 4))` holds one weight three times, and summary() says
+// "3 names, one parameter". To tie two weights, assign the handle: `head.weight =
+// embedding.weight`. A tied weight counts, moves and is saved once, under its first name.
+//
+// A module that members() leaves out would be neither trained nor saved: the first call, count or
+// optimizer throws ArgumentError with the type and place of the module. For a parameter left out,
+// the first recorded call prints a warning with the line that used the parameter.
 #pragma once
 
 #include <concepts>
 #include <functional>
 #include <iosfwd>
 #include <memory>
-#include <tuple>
+#include <string>
+#include <type_traits>
 #include <typeinfo>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/tensor_map.h"
 #include "core/tape/variable.h"
+#include "nn/members.h"
+#include "nn/module_call.h"
 
 namespace tapegrad::detail {
 template <typename T>
@@ -54,44 +62,35 @@ using BackwardHook = std::function<void(Module& module, std::span<Variable> grad
 /// Initialises a layer's weight and bias (empty if the layer has none); see nn/init.h.
 using Init = std::function<void(Variable& weight, Variable& bias)>;
 
-/// Visitor of a model's modules, parameters and buffers. Paths are dotted; the outermost module's
-/// path is empty.
-struct MemberVisitor {
-  virtual ~MemberVisitor() = default;
-  virtual void on_module(const std::string&, Module&) {}
-  virtual void on_parameter(const std::string&, Variable&) {}
-  virtual void on_buffer(const std::string&, Variable&) {}
-};
-
-/// Receives the names of a module's members. Empty variables are left out.
-class Members {
- public:
-  Members(MemberVisitor& visitor, const std::string& path) : visitor_(visitor), path_(path) {}
-
-  Members& operator()(std::string_view name, Module& module);
-  Members& operator()(std::string_view name, Variable& parameter);
-  /// A buffer is saved and moved with the model, but not trained.
-  Members& buffer(std::string_view name, Variable& buffer);
-  /// Names the modules name.0, name.1 ...
-  template <std::derived_from<Module> M>
-  Members& operator()(std::string_view name, std::vector<M>& modules) {
-    for (size_t i = 0; i < modules.size(); ++i) visit(child(name, i), modules[i]);
-    return *this;
-  }
-
- private:
-  std::string child(std::string_view name) const;
-  std::string child(std::string_view name, size_t index) const;
-  void visit(const std::string& path, Module& module);
-
-  MemberVisitor& visitor_;
-  const std::string& path_;
-};
-
 struct NamedVariable {
   std::string name;
   Variable variable;
 };
+
+/// A Variable that requires a gradient, for a member: `nn::Parameter scale{ones({3})};`. Shares the
+/// memory of its value. Assigning another Variable ties the two.
+struct Parameter : Variable {
+  Parameter() = default;
+  explicit Parameter(const Variable& value, bool requires_grad = true);
+  Parameter& operator=(const Variable& other) {
+    Variable::operator=(other);
+    return *this;
+  }
+};
+
+struct NamedModule {
+  std::string name;  // empty for the outermost module
+  Module* module;
+};
+
+/// Names that load_state_dict() skipped.
+struct LoadReport {
+  std::vector<std::string> missing;  // of the model
+  std::vector<std::string> unknown;  // of the given state
+
+  bool is_complete() const { return missing.empty() && unknown.empty(); }
+};
+std::ostream& operator<<(std::ostream& out, const LoadReport& report);
 
 /// Base of all modules. Derive from Model<Self>, below.
 class Module {
@@ -108,6 +107,8 @@ class Module {
   virtual Variable call(Variable x, Where where) = 0;
   /// Returns another handle to this module.
   virtual std::unique_ptr<Module> copy() const = 0;
+  /// The bytes of the object, which hold the members that are not on the heap.
+  virtual std::span<const std::byte> bytes() const = 0;
   /// Whether the sizes of the module's own parameters are known.
   virtual bool is_inferred() const { return true; }
   /// A layer with a weight initialises it with the given function, at once or when its size becomes
@@ -119,7 +120,13 @@ class Module {
   std::vector<NamedVariable> named_parameters() const;
   std::vector<NamedVariable> named_buffers() const;
   std::vector<Variable> parameters() const;
+  std::vector<Variable> buffers() const;
   int64_t parameter_count() const;
+  /// This module and all modules within it, in the order of members(). The modules themselves, not
+  /// copies.
+  std::vector<NamedModule> named_modules() const;
+  /// Calls fn for this module and every module within it, the innermost first.
+  void apply(const std::function<void(Module&)>& fn);
   void visit(MemberVisitor& visitor, const std::string& path = {}) const;
 
   /// Sets training or evaluation mode of this module and all submodules. Dropout and BatchNorm
@@ -144,12 +151,14 @@ class Module {
   /// gradients. A dtype converts only floats. After an error nothing has changed.
   void to(Device device) const;
   void to(DType dtype) const;
+  void to(std::string_view device) const;  // "cpu", "cuda", "cuda:1"
 
   /// Parameters and buffers by name, sharing memory with the module.
   TensorMap state_dict() const;
   /// Copies values into the module. Throws one ArgumentError that lists all names that are missing,
-  /// unknown, or of another shape or dtype; the module is then unchanged.
-  void load_state_dict(const TensorMap& state);
+  /// unknown, or of another shape or dtype; the module is then unchanged. Unless `strict`, skips
+  /// missing and unknown names and returns them.
+  LoadReport load_state_dict(const TensorMap& state, bool strict = true);
 
   /// Runs zeros of this shape (without the batch dimension) through the model, in evaluation mode
   /// and without recording. Sets the sizes that were left out, and every module's out_shape().
@@ -160,6 +169,26 @@ class Module {
   /// Shape of this module's result in the last infer(), without the batch dimension.
   const Shape& out_shape() const;
   bool has_out_shape() const;
+
+  // Names of libtorch that the compiler answers with what to write.
+  template <typename T>
+  void register_module(const char*, T&&) {
+    static_assert(detail::kNever<T>,
+                  "register_module: hold the module as a member, and name it in `void "
+                  "members(nn::Members& m) override { m(\"name\", member); }`");
+  }
+  template <typename T>
+  void register_parameter(const char*, T&&, bool = true) {
+    static_assert(detail::kNever<T>,
+                  "register_parameter: hold a Variable that requires a gradient as a member, and "
+                  "name it in `void members(nn::Members& m) override { m(\"name\", member); }`");
+  }
+  template <typename T>
+  void register_buffer(const char*, T&&) {
+    static_assert(detail::kNever<T>,
+                  "register_buffer: hold a Variable as a member, and name it in `void "
+                  "members(nn::Members& m) override { m.buffer(\"name\", member); }`");
+  }
 
   /// Casts to the layer's type. Throws ArgumentError if this is another layer.
   template <std::derived_from<Module> M>
@@ -174,6 +203,8 @@ class Module {
   Module(const Module&);
   Module& operator=(const Module&) = default;
 
+  /// Called by modules whose result depends on is_training().
+  void note_mode() const;
   /// Calls allocate() unless is_inferred(): once, however many threads make the first call.
   template <std::invocable Allocate>
   void infer_once(const Allocate& allocate) const {
@@ -191,9 +222,11 @@ class Module {
   void unshare();
   static std::string kind_of(const std::type_info& type);
   [[noreturn]] void fail_inputs() const;
+  [[noreturn]] void fail_copy() const;
 
  private:
   friend class ModuleCall;
+  friend class MemberCheck;
   friend class HookedCall;
   struct Hooks;
   struct State;
@@ -204,83 +237,17 @@ class Module {
   std::shared_ptr<State> state_;
 };
 
-/// Marks a module as running on this thread. Ops are recorded, and errors reported, under the
-/// module's name in the outermost model, "Net.fc1".
-class [[nodiscard]] ModuleCall {
- public:
-  ModuleCall(const Module& module, Where where);
-  ~ModuleCall();
-  ModuleCall(const ModuleCall&) = delete;
-  ModuleCall& operator=(const ModuleCall&) = delete;
-
-  bool has_hooks() const { return has_hooks_; }
-  /// Line where the module that runs on this thread was called, for a forward() without a Where.
-  static Where line() { return line_; }
-
- private:
-  struct Root {
-    uint64_t id;
-    const Module* module;
-    bool named_anew;  // during this call
-  };
-  static constinit thread_local Root root_;
-  static constinit thread_local Where line_;
-  static const std::string* name_of(const Module& module);
-  static void name_parts(const Module& root, uint64_t id);
-
-  Root root_before_;
-  Where line_before_;
-  detail::Set<&detail::Context::scope> scope_;
-  bool has_hooks_;
-};
-
-/// A call of a module that has hooks.
-class HookedCall {
- public:
-  explicit HookedCall(const Module& module);
-  ~HookedCall();
-  HookedCall(const HookedCall&) = delete;
-  HookedCall& operator=(const HookedCall&) = delete;
-
-  void add_input(const Variable& x);
-  template <typename X>
-  void add_input(const X&) {}
-  void run_before();
-  /// Returns the argument that forward receives after the hooks.
-  const Variable& input(const Variable& x) const;
-  template <typename X>
-  const X& input(const X& x) const {
-    return x;
-  }
-  void run_after(Variable& y) { run_after(std::span(&y, 1)); }
-  void run_after(std::vector<Variable>& ys) { run_after(std::span<Variable>(ys)); }
-  template <typename Ys>
-  void run_after(Ys& ys) {
-    if constexpr (requires { std::tuple_size<Ys>::value; }) {
-      std::apply(
-          [&](auto&... y) {
-            Variable list[] = {y...};
-            run_after(std::span<Variable>(list));
-            size_t i = 0;
-            ((y = list[i++]), ...);
-          },
-          ys);
-    } else {
-      run_after(std::span<Variable>());
-    }
-  }
-
- private:
-  struct Parts;
-  void run_after(std::span<Variable> outputs);
-
-  Parts* parts_;
-};
-
 /// Base of user modules: `struct Net : nn::Model<Net>`. Self has members() and forward(), of any
 /// arguments and result, and optionally a kName. Base is a class derived from Module.
-template <typename Self, typename Base = Module>
-class Model : public Base {
+///
+/// `is_complete` must keep its default: Self is incomplete where it names its own base, and
+/// complete where another class names Self by mistake.
+template <typename Self, typename Base = Module, bool is_complete = requires { sizeof(Self); }
+> class Model : public Base {
+  static_assert(!is_complete,
+                "nn::Model<Other> as a base: write `struct Name : nn::Model<Name>`, with the name "
+                "of the struct itself (and just `Model` inside of it)");
+
  public:
   /// Calls forward(...). A forward that takes a Where as its last argument receives the caller's
   /// line.
@@ -328,6 +295,9 @@ class Model : public Base {
 
   /// Returns a copy with its own parameters, buffers and mode. Ties are kept.
   Self clone() const {
+    static_assert(std::is_copy_constructible_v<Self>,
+                  "clone: a member cannot be copied; hold it by value or in a std::shared_ptr "
+                  "instead of a std::unique_ptr");
     Self copy = self();
     static_cast<Model&>(copy).unshare();
     return copy;
@@ -340,6 +310,14 @@ class Model : public Base {
     Base::to(dtype);
     return self();
   }
+  Self& to(std::string_view device) {
+    Base::to(device);
+    return self();
+  }
+  Self& cuda(int index = 0) { return to(Device{DeviceType::kCuda, int8_t(index)}); }
+  /// For code that holds modules by pointer, as libtorch's does: `fc1->forward(x)`.
+  Self* operator->() { return &self(); }
+  const Self* operator->() const { return &self(); }
 
   std::string kind() const override {
     if constexpr (requires { Self::kName; })
@@ -360,7 +338,13 @@ class Model : public Base {
       this->fail_inputs();
   }
   std::unique_ptr<Module> copy() const override {
-    return std::unique_ptr<Module>(new Self(self()));  // instead of make_unique: compiles faster
+    if constexpr (std::is_copy_constructible_v<Self>)
+      return std::unique_ptr<Module>(new Self(self()));  // instead of make_unique: compiles faster
+    else
+      this->fail_copy();
+  }
+  std::span<const std::byte> bytes() const override {
+    return {reinterpret_cast<const std::byte*>(&self()), sizeof(Self)};
   }
 
  protected:
@@ -372,11 +356,15 @@ class Model : public Base {
 
   template <typename S, typename... Xs>
   static auto run(S& self, Where where, Xs&&... xs) {
-    const ModuleCall call(self, where);
+    ModuleCall call(self, where);
     try {
+      if (call.is_first()) [[unlikely]]
+        call.check_modules(self, {ModuleCall::variable_of(xs)...});
       auto y = call.has_hooks() ? run_hooked(self, where, xs...)
                                 : run_forward(self, where, std::forward<Xs>(xs)...);
       const_cast<Self&>(self).note_output(y);
+      if (call.is_first()) [[unlikely]]
+        call.check_parameters(y);
       return y;
     } catch (Error& error) {
       detail::locate(error, where);
@@ -402,8 +390,12 @@ class Model : public Base {
 };
 
 /// A model without parameters, buffers and submodules.
-template <typename Self>
-class Stateless : public Model<Self> {
+template <typename Self, bool is_complete = requires { sizeof(Self); }
+> class Stateless : public Model<Self, Module, false> {
+  static_assert(!is_complete,
+                "nn::Stateless<Other> as a base: write `struct Name : nn::Stateless<Name>`, with "
+                "the name of the struct itself");
+
  public:
   void members(Members&) override {}
 };
@@ -420,6 +412,9 @@ requires(!std::is_lvalue_reference_v<M>) M operator|(M&& model, Device device) {
   model.to(device_or_cpu(device));
   return std::move(model);
 }
+
+/// The functions of ops/ by PyTorch's name: nn::functional::relu.
+namespace functional = ::tapegrad;
 
 /// Prints the modules with their options, indented by depth.
 std::ostream& operator<<(std::ostream& out, const Module& module);

@@ -15,7 +15,11 @@ constinit thread_local ModuleCall::Root ModuleCall::root_{0, nullptr, false};
 constinit thread_local Where ModuleCall::line_;
 
 ModuleCall::ModuleCall(const Module& module, Where where)
-    : root_before_(root_), line_before_(line_), scope_(name_of(module)) {
+    : root_before_(root_),
+      line_before_(line_),
+      is_first_(current_scope() == nullptr && is_recording() &&
+                !module.state_->own.parameters_checked.load(std::memory_order_relaxed)),
+      scope_(name_of(module)) {
   if (where.line() != 0) line_ = where;
   has_hooks_ = module.state_->own.hooks != nullptr;
 }

@@ -113,8 +113,17 @@ static BatchNormOptions of_instances(InstanceNormOptions o) {
           .track_running_stats = o.track_running_stats};
 }
 InstanceNorm1d::InstanceNorm1d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
+InstanceNorm1d::InstanceNorm1d(int64_t num_features, double eps, double momentum, bool affine,
+                               bool track_running_stats)
+    : BatchNorm(of_instances({num_features, eps, momentum, affine, track_running_stats})) {}
 InstanceNorm2d::InstanceNorm2d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
+InstanceNorm2d::InstanceNorm2d(int64_t num_features, double eps, double momentum, bool affine,
+                               bool track_running_stats)
+    : BatchNorm(of_instances({num_features, eps, momentum, affine, track_running_stats})) {}
 InstanceNorm3d::InstanceNorm3d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
+InstanceNorm3d::InstanceNorm3d(int64_t num_features, double eps, double momentum, bool affine,
+                               bool track_running_stats)
+    : BatchNorm(of_instances({num_features, eps, momentum, affine, track_running_stats})) {}
 
 Variable InstanceNorm1d::forward(const Variable& x, Where where) const {
   if (x.rank() != 3) fail<ShapeError>("InstanceNorm1d: an input is [n, c, l], not ", x.shape());
@@ -130,6 +139,8 @@ Variable InstanceNorm3d::forward(const Variable& x, Where where) const {
   return normalize(x, where);
 }
 
+GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, double eps, bool affine)
+    : GroupNorm(GroupNormOptions{num_groups, num_channels, eps, affine}) {}
 GroupNorm::GroupNorm(GroupNormOptions options) : options_(options) {
   require_option(kName, ".num_groups", options.num_groups);
   require_option(kName, ".num_channels", options.num_channels);
@@ -156,6 +167,7 @@ std::string GroupNorm::options() const {
   return text.str();
 }
 
+RMSNorm::RMSNorm(int64_t size) : RMSNorm(RMSNormOptions{.normalized_shape = {size}}) {}
 RMSNorm::RMSNorm(RMSNormOptions options) : options_(options) {
   if (options.normalized_shape.rank() == 0)
     fail<ArgumentError>("RMSNorm: the option .normalized_shape is missing");
@@ -190,8 +202,17 @@ std::string LayerNorm::options() const {
 }
 
 BatchNorm1d::BatchNorm1d(BatchNormOptions options) : BatchNorm(options) {}
+BatchNorm1d::BatchNorm1d(int64_t num_features, double eps, double momentum, bool affine,
+                         bool track_running_stats)
+    : BatchNorm({num_features, eps, momentum, affine, track_running_stats}) {}
 BatchNorm2d::BatchNorm2d(BatchNormOptions options) : BatchNorm(options) {}
+BatchNorm2d::BatchNorm2d(int64_t num_features, double eps, double momentum, bool affine,
+                         bool track_running_stats)
+    : BatchNorm({num_features, eps, momentum, affine, track_running_stats}) {}
 BatchNorm3d::BatchNorm3d(BatchNormOptions options) : BatchNorm(options) {}
+BatchNorm3d::BatchNorm3d(int64_t num_features, double eps, double momentum, bool affine,
+                         bool track_running_stats)
+    : BatchNorm({num_features, eps, momentum, affine, track_running_stats}) {}
 LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k)
     : size_(size), alpha_(alpha), beta_(beta), k_(k) {}
 

@@ -1,6 +1,7 @@
 // Normalisation layers. The formulas are in ops/norm.h.
 #pragma once
 
+#include <concepts>
 #include <optional>
 
 #include "nn/module.h"
@@ -44,6 +45,8 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
  public:
   static constexpr std::string_view kName = "BatchNorm1d";
   explicit BatchNorm1d(BatchNormOptions options = {});
+  explicit BatchNorm1d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
+                       bool affine = true, bool track_running_stats = true);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -52,6 +55,8 @@ class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
  public:
   static constexpr std::string_view kName = "BatchNorm2d";
   explicit BatchNorm2d(BatchNormOptions options = {});
+  explicit BatchNorm2d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
+                       bool affine = true, bool track_running_stats = true);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -60,6 +65,8 @@ class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
  public:
   static constexpr std::string_view kName = "BatchNorm3d";
   explicit BatchNorm3d(BatchNormOptions options = {});
+  explicit BatchNorm3d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
+                       bool affine = true, bool track_running_stats = true);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -76,18 +83,24 @@ class InstanceNorm1d final : public BatchNorm<InstanceNorm1d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm1d";
   explicit InstanceNorm1d(InstanceNormOptions options = {});
+  explicit InstanceNorm1d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
+                          bool affine = false, bool track_running_stats = false);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 class InstanceNorm2d final : public BatchNorm<InstanceNorm2d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm2d";
   explicit InstanceNorm2d(InstanceNormOptions options = {});
+  explicit InstanceNorm2d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
+                          bool affine = false, bool track_running_stats = false);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 class InstanceNorm3d final : public BatchNorm<InstanceNorm3d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm3d";
   explicit InstanceNorm3d(InstanceNormOptions options = {});
+  explicit InstanceNorm3d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
+                          bool affine = false, bool track_running_stats = false);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -102,6 +115,8 @@ class GroupNorm final : public Model<GroupNorm> {
  public:
   static constexpr std::string_view kName = "GroupNorm";
   explicit GroupNorm(GroupNormOptions options);
+  explicit GroupNorm(int64_t num_groups, int64_t num_channels, double eps = 1e-5,
+                     bool affine = true);
 
   void members(Members& m) override { m("weight", weight)("bias", bias); }
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -113,6 +128,13 @@ class GroupNorm final : public Model<GroupNorm> {
   GroupNormOptions options_;
 };
 
+template <std::integral Int, size_t n>
+Shape to_shape(const Int (&sizes)[n]) {
+  Shape shape;
+  for (const Int size : sizes) shape.push_back(int64_t(size));
+  return shape;
+}
+
 struct RMSNormOptions {
   Shape normalized_shape = {};     // sizes of the last dimensions; required
   std::optional<double> eps = {};  // by default the machine epsilon of the dtype
@@ -122,6 +144,10 @@ class RMSNorm final : public Model<RMSNorm> {
  public:
   static constexpr std::string_view kName = "RMSNorm";
   explicit RMSNorm(RMSNormOptions options);
+  explicit RMSNorm(int64_t size);
+  template <std::integral Int, size_t n>
+  explicit RMSNorm(const Int (&sizes)[n])
+      : RMSNorm(RMSNormOptions{.normalized_shape = to_shape(sizes)}) {}
 
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -154,6 +180,14 @@ class LayerNorm final : public Model<LayerNorm> {
  public:
   static constexpr std::string_view kName = "LayerNorm";
   explicit LayerNorm(LayerNormOptions options);
+  /// A template, so that `LayerNorm({{64}, 1e-6})` means the options.
+  template <std::integral Int>
+  explicit LayerNorm(Int size, double eps = 1e-5)
+      : LayerNorm(LayerNormOptions{.normalized_shape = {int64_t(size)}, .eps = eps}) {}
+  /// `LayerNorm({4, 64})`. An array, which g++ 12 does not confuse with named options.
+  template <std::integral Int, size_t n>
+  explicit LayerNorm(const Int (&sizes)[n])
+      : LayerNorm(LayerNormOptions{.normalized_shape = to_shape(sizes)}) {}
 
   void members(Members& m) override { m("weight", weight)("bias", bias); }
   Variable forward(const Variable& x, Where where = Where::current()) const;

@@ -1,5 +1,6 @@
 // Sequential: layers one after another.
 //
+//   nn::Sequential mlp(nn::Linear(784, 100), nn::ReLU(), nn::Linear(100, 10));
 //   nn::Sequential model({nn::Conv2d({.out_channels = 32, .kernel_size = 3}), nn::ReLU(),
 //                         nn::Flatten(), nn::Linear({.out_features = 10})},
 //                        {.input_shape = {1, 28, 28}});
@@ -15,6 +16,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <optional>
 
 #include "nn/module.h"
@@ -24,8 +26,9 @@ namespace tapegrad::nn {
 /// Any module by value; holds a handle to the module.
 class AnyModule {
  public:
+  AnyModule() = default;  // holds no module
   AnyModule(const Module& module) : module_(module.copy()) {}
-  AnyModule(const AnyModule& other) : module_(other->copy()) {}
+  AnyModule(const AnyModule& other) : module_(other ? other->copy() : nullptr) {}
   AnyModule(AnyModule&&) = default;
   AnyModule& operator=(AnyModule other) {
     module_ = std::move(other.module_);
@@ -34,10 +37,19 @@ class AnyModule {
 
   Module& operator*() const { return *module_; }
   Module* operator->() const { return module_.get(); }
+  explicit operator bool() const { return module_ != nullptr; }
+  Variable operator()(const Variable& x, Where where = Where::current()) const {
+    return module_->call(x, where);
+  }
 
  private:
   std::unique_ptr<Module> module_;
 };
+
+/// Members of a model: `nn::ModuleList blocks{nn::Linear(4, 4), nn::ReLU()};`, named "blocks.0" ...
+/// by `m("blocks", blocks)`.
+using ModuleList = std::vector<AnyModule>;
+using ModuleDict = std::map<std::string, AnyModule>;
 
 struct SequentialOptions {
   std::optional<Shape> input_shape = {};  // without the batch dimension
@@ -50,6 +62,9 @@ class Sequential final : public Model<Sequential> {
   Sequential() = default;
   Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {});
   explicit Sequential(std::vector<AnyModule> layers, SequentialOptions options = {});
+  template <std::derived_from<Module>... Layers>
+  requires(sizeof...(Layers) > 0) explicit Sequential(const Layers&... layers)
+      : Sequential({AnyModule(layers)...}) {}
 
   void push_back(AnyModule layer) { layers_.push_back(std::move(layer)); }
   int64_t size() const { return int64_t(layers_.size()); }

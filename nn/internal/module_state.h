@@ -24,12 +24,15 @@ struct Module::State {
   /// State that clone() does not copy.
   struct Own {
     Own() = default;
-    Own(const Own&) {}
+    Own(const Own& other) : uses_mode(other.uses_mode.load(std::memory_order_relaxed)) {}
     std::unique_ptr<Hooks> hooks;
     std::atomic<const std::string*> name{nullptr};  // "Net.fc1", in the last calling model
     std::atomic<uint64_t> named_in{0};              // id of that model
     std::atomic<uint64_t> id{0};                    // as an outermost module, or 0
     std::atomic<bool> has_sizes{false};             // seen by a thread: no size is to be inferred
+    std::atomic<bool> uses_mode{false};             // asked is_training(), or will ask
+    std::atomic<bool> members_checked{false};       // leave out no module
+    std::atomic<bool> parameters_checked{false};    // in the first recorded call as outermost
   };
 
   bool training = true;

@@ -1,0 +1,107 @@
+// ModuleCall and HookedCall: what Model::operator() does around forward(). Not called by users.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "core/tape/variable.h"
+
+namespace tapegrad::nn {
+
+class Module;
+
+/// Marks a module as running on this thread. Ops are recorded, and errors reported, under the
+/// module's name in the outermost model, "Net.fc1".
+class [[nodiscard]] ModuleCall {
+ public:
+  ModuleCall(const Module& module, Where where);
+  ~ModuleCall();
+  ModuleCall(const ModuleCall&) = delete;
+  ModuleCall& operator=(const ModuleCall&) = delete;
+
+  bool has_hooks() const { return has_hooks_; }
+  /// Whether this is the first recorded call of an outermost module. It checks members().
+  bool is_first() const { return is_first_; }
+  /// Throws ArgumentError if members() leaves out a module.
+  void check_modules(const Module& module, std::initializer_list<const Variable*> inputs);
+  /// Warns if the result was made from a parameter that members() leaves out.
+  void check_parameters(const Variable& result);
+  void check_parameters(const std::vector<Variable>& results);
+  template <typename Ys>
+  void check_parameters(const Ys& ys) {
+    if constexpr (requires { std::tuple_size<Ys>::value; })
+      std::apply([&](const auto&... y) { (check_parameters(y), ...); }, ys);
+  }
+  static const Variable* variable_of(const Variable& x) { return &x; }
+  template <typename X>
+  static const Variable* variable_of(const X&) {
+    return nullptr;
+  }
+
+  /// Line where the module that runs on this thread was called, for a forward() without a Where.
+  static Where line() { return line_; }
+
+ private:
+  struct Root {
+    uint64_t id;
+    const Module* module;
+    bool named_anew;  // during this call
+  };
+  static constinit thread_local Root root_;
+  static constinit thread_local Where line_;
+  static const std::string* name_of(const Module& module);
+  static void name_parts(const Module& root, uint64_t id);
+
+  Root root_before_;
+  Where line_before_;
+  bool is_first_;
+  bool has_hooks_;
+  detail::Set<&detail::Context::scope> scope_;
+};
+
+/// A call of a module that has hooks.
+class HookedCall {
+ public:
+  explicit HookedCall(const Module& module);
+  ~HookedCall();
+  HookedCall(const HookedCall&) = delete;
+  HookedCall& operator=(const HookedCall&) = delete;
+
+  void add_input(const Variable& x);
+  template <typename X>
+  void add_input(const X&) {}
+  void run_before();
+  /// Returns the argument that forward receives after the hooks.
+  const Variable& input(const Variable& x) const;
+  template <typename X>
+  const X& input(const X& x) const {
+    return x;
+  }
+  void run_after(Variable& y) { run_after(std::span(&y, 1)); }
+  void run_after(std::vector<Variable>& ys) { run_after(std::span<Variable>(ys)); }
+  template <typename Ys>
+  void run_after(Ys& ys) {
+    if constexpr (requires { std::tuple_size<Ys>::value; }) {
+      std::apply(
+          [&](auto&... y) {
+            Variable list[] = {y...};
+            run_after(std::span<Variable>(list));
+            size_t i = 0;
+            ((y = list[i++]), ...);
+          },
+          ys);
+    } else {
+      run_after(std::span<Variable>());
+    }
+  }
+
+ private:
+  struct Parts;
+  void run_after(std::span<Variable> outputs);
+
+  Parts* parts_;
+};
+
+}  // namespace tapegrad::nn
