@@ -5,6 +5,7 @@
 
 #include "nn/weighted.h"
 #include "ops/create.h"
+#include "ops/view.h"
 
 namespace tapegrad::nn {
 
@@ -60,13 +61,154 @@ tapegrad::RecurrentOptions Recurrent<Self>::run_options() const {
           .training = this->is_training()};
 }
 
+template <typename Self>
+PackedRun Recurrent<Self>::packed_run() const {
+  return {.run = {},
+          .weights = weights,
+          .num_layers = options_.num_layers,
+          .hidden_size = options_.hidden_size,
+          .bidirectional = options_.bidirectional,
+          .dropout = this->is_training() ? options_.dropout : 0.0};
+}
+
 template class Recurrent<LSTM>;
 template class Recurrent<GRU>;
 template class Recurrent<RNN>;
 
+namespace {
+
+template <size_t n>
+RecurrentResult<n> first(std::vector<Variable> list) {
+  RecurrentResult<n> result;
+  std::move(list.begin(), list.begin() + n, result.begin());
+  return result;
+}
+
+RecurrentOptions sizes(int64_t input_size, int64_t hidden_size, int64_t num_layers) {
+  return {.input_size = input_size, .hidden_size = hidden_size, .num_layers = num_layers};
+}
+
+}  // namespace
+
 LSTM::LSTM(RecurrentOptions options) : Recurrent(options, 4) {}
+LSTM::LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers)
+    : LSTM(sizes(input_size, hidden_size, num_layers)) {}
+RecurrentResult<3> LSTM::forward(const Variable& x, const Variable& h0, const Variable& c0) const {
+  return first<3>(lstm(x, h0, c0, weights, run_options(), ModuleCall::line()));
+}
+
 GRU::GRU(RecurrentOptions options) : Recurrent(options, 3) {}
+GRU::GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers)
+    : GRU(sizes(input_size, hidden_size, num_layers)) {}
+RecurrentResult<2> GRU::forward(const Variable& x, const Variable& h0) const {
+  return first<2>(gru(x, h0, weights, run_options(), ModuleCall::line()));
+}
+
 RNN::RNN(RecurrentOptions options, Nonlinearity nonlinearity)
     : Recurrent(options, 1), nonlinearity_(nonlinearity) {}
+RNN::RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers, Nonlinearity nonlinearity)
+    : RNN(sizes(input_size, hidden_size, num_layers), nonlinearity) {}
+RecurrentResult<2> RNN::forward(const Variable& x, const Variable& h0) const {
+  const auto run = nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh : rnn_relu;
+  return first<2>(run(x, h0, weights, run_options(), ModuleCall::line()));
+}
+
+PackedLstmResult LSTM::forward(const PackedSequence& x, const Variable& h0,
+                               const Variable& c0) const {
+  PackedRun layer = packed_run();
+  layer.run = [where = ModuleCall::line()](const Variable& x, const Variable& h, const Variable& c,
+                                           std::span<const Variable> weights) {
+    return lstm(x, h, c, weights, {}, where);
+  };
+  return run_packed(layer, x, h0, c0);
+}
+
+namespace {
+
+template <typename Op>
+PackedResult run_without_cells(PackedRun layer, Op op, const PackedSequence& x,
+                               const Variable& h0) {
+  layer.run = [op, where = ModuleCall::line()](const Variable& x, const Variable& h,
+                                               const Variable&, std::span<const Variable> weights) {
+    return op(x, h, weights, {}, where);
+  };
+  PackedLstmResult result = run_packed(layer, x, h0, {});
+  return {std::move(result.output), std::move(result.h)};
+}
+
+Variable with_time(const Variable& x) { return x.defined() ? unsqueeze(x, 0) : x; }
+
+}  // namespace
+
+PackedResult GRU::forward(const PackedSequence& x, const Variable& h0) const {
+  return run_without_cells(packed_run(), gru, x, h0);
+}
+PackedResult RNN::forward(const PackedSequence& x, const Variable& h0) const {
+  return run_without_cells(packed_run(), nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh : rnn_relu,
+                           x, h0);
+}
+
+template <typename Self>
+RecurrentCell<Self>::RecurrentCell(int64_t input_size, int64_t hidden_size, bool bias,
+                                   int64_t gates) {
+  require_option(Self::kName, "input_size", input_size);
+  require_option(Self::kName, "hidden_size", hidden_size);
+  const double bound = 1 / std::sqrt(double(hidden_size));
+  const auto make = [&](const Shape& shape) {
+    Variable weight = empty(shape);
+    return init::uniform_(weight, -bound, bound).requires_grad_();
+  };
+  weight_ih = make({gates * hidden_size, input_size});
+  weight_hh = make({gates * hidden_size, hidden_size});
+  if (!bias) return;
+  bias_ih = make({gates * hidden_size});
+  bias_hh = make({gates * hidden_size});
+}
+
+template <typename Self>
+void RecurrentCell<Self>::members(Members& m) {
+  m("weight_ih", weight_ih)("weight_hh", weight_hh)("bias_ih", bias_ih)("bias_hh", bias_hh);
+}
+
+template <typename Self>
+std::string RecurrentCell<Self>::options() const {
+  std::ostringstream text;
+  text << "input_size=" << weight_ih.size(1) << ", hidden_size=" << weight_hh.size(1);
+  if (!bias_ih.defined()) text << ", bias=false";
+  return text.str();
+}
+
+template <typename Self>
+std::vector<Variable> RecurrentCell<Self>::weights() const {
+  std::vector<Variable> list{weight_ih, weight_hh};
+  if (bias_ih.defined()) list.insert(list.end(), {bias_ih, bias_hh});
+  return list;
+}
+
+template class RecurrentCell<LSTMCell>;
+template class RecurrentCell<GRUCell>;
+template class RecurrentCell<RNNCell>;
+
+LSTMCell::LSTMCell(int64_t input_size, int64_t hidden_size, bool bias)
+    : RecurrentCell(input_size, hidden_size, bias, 4) {}
+RecurrentResult<2> LSTMCell::forward(const Variable& x, const Variable& h,
+                                     const Variable& c) const {
+  const auto y =
+      lstm(unsqueeze(x, 0), with_time(h), with_time(c), weights(), {}, ModuleCall::line());
+  return {{select(y[1], 0, 0), select(y[2], 0, 0)}};
+}
+
+GRUCell::GRUCell(int64_t input_size, int64_t hidden_size, bool bias)
+    : RecurrentCell(input_size, hidden_size, bias, 3) {}
+Variable GRUCell::forward(const Variable& x, const Variable& h) const {
+  return select(gru(unsqueeze(x, 0), with_time(h), weights(), {}, ModuleCall::line())[1], 0, 0);
+}
+
+RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, bool bias, Nonlinearity nonlinearity)
+    : RecurrentCell(input_size, hidden_size, bias, 1), nonlinearity_(nonlinearity) {}
+Variable RNNCell::forward(const Variable& x, const Variable& h) const {
+  const auto run = nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh : rnn_relu;
+  return select(run(unsqueeze(x, 0), with_time(h), weights(), {}, ModuleCall::line())[1], 0, 0);
+}
 
 }  // namespace tapegrad::nn

@@ -1,12 +1,16 @@
 // Recurrent layers. The formulas are in ops/recurrent.h.
 //
 //   nn::LSTM lstm({.input_size = 8, .hidden_size = 32, .batch_first = true});
-//   std::vector<Variable> y = lstm(x);    // output, h_n and c_n
+//   auto [output, h, c] = lstm(x);
+//   auto [y, h1, c1] = lstm(x, h, c);
+//   auto [packed, h2, c2] = lstm(nn::pack_padded_sequence(x, lengths));   // nn/packed_sequence.h
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "nn/module.h"
+#include "nn/packed_sequence.h"
 #include "ops/recurrent.h"
 
 namespace tapegrad::nn {
@@ -19,6 +23,13 @@ struct RecurrentOptions {
   bool batch_first = false;  // [batch, time, features] instead of [time, batch, features]
   double dropout = 0.0;      // between layers, in training
   bool bidirectional = false;
+};
+
+/// The output at each time step, and the last state of each layer and direction: {output, h_n}, or
+/// {output, h_n, c_n} for an LSTM.
+template <size_t n>
+struct RecurrentResult : std::array<Variable, n> {
+  operator std::vector<Variable>() const { return {this->begin(), this->end()}; }
 };
 
 /// The weights are named as in PyTorch: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
@@ -34,6 +45,7 @@ class Recurrent : public Model<Self> {
  protected:
   Recurrent(RecurrentOptions options, int64_t gates);
   tapegrad::RecurrentOptions run_options() const;
+  PackedRun packed_run() const;  // without run
 
  private:
   RecurrentOptions options_;
@@ -43,21 +55,22 @@ class LSTM final : public Recurrent<LSTM> {
  public:
   static constexpr std::string_view kName = "LSTM";
   explicit LSTM(RecurrentOptions options);
+  explicit LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
   /// Returns {output, h_n, c_n}. Initial states that are left out are zeros.
-  std::vector<Variable> forward(const Variable& x, const Variable& h0 = {},
-                                const Variable& c0 = {}) const {
-    return lstm(x, h0, c0, weights, run_options(), ModuleCall::line());
-  }
+  RecurrentResult<3> forward(const Variable& x, const Variable& h0 = {},
+                             const Variable& c0 = {}) const;
+  PackedLstmResult forward(const PackedSequence& x, const Variable& h0 = {},
+                           const Variable& c0 = {}) const;
 };
 
 class GRU final : public Recurrent<GRU> {
  public:
   static constexpr std::string_view kName = "GRU";
   explicit GRU(RecurrentOptions options);
+  explicit GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
   /// Returns {output, h_n}.
-  std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
-    return gru(x, h0, weights, run_options(), ModuleCall::line());
-  }
+  RecurrentResult<2> forward(const Variable& x, const Variable& h0 = {}) const;
+  PackedResult forward(const PackedSequence& x, const Variable& h0 = {}) const;
 };
 
 enum class Nonlinearity { kTanh, kRelu };
@@ -65,15 +78,64 @@ class RNN final : public Recurrent<RNN> {
  public:
   static constexpr std::string_view kName = "RNN";
   explicit RNN(RecurrentOptions options, Nonlinearity nonlinearity = Nonlinearity::kTanh);
+  explicit RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1,
+               Nonlinearity nonlinearity = Nonlinearity::kTanh);
   /// Returns {output, h_n}.
-  std::vector<Variable> forward(const Variable& x, const Variable& h0 = {}) const {
-    return nonlinearity_ == Nonlinearity::kTanh
-               ? rnn_tanh(x, h0, weights, run_options(), ModuleCall::line())
-               : rnn_relu(x, h0, weights, run_options(), ModuleCall::line());
-  }
+  RecurrentResult<2> forward(const Variable& x, const Variable& h0 = {}) const;
+  PackedResult forward(const PackedSequence& x, const Variable& h0 = {}) const;
+
+ private:
+  Nonlinearity nonlinearity_;
+};
+
+/// One step of a recurrent layer: base of the cells. weight_ih, weight_hh, bias_ih and bias_hh are
+/// named and initialised as in PyTorch.
+template <typename Self>
+class RecurrentCell : public Model<Self> {
+ public:
+  Variable weight_ih, weight_hh, bias_ih, bias_hh;
+
+  void members(Members& m) override;
+  std::string options() const override;
+
+ protected:
+  RecurrentCell(int64_t input_size, int64_t hidden_size, bool bias, int64_t gates);
+  std::vector<Variable> weights() const;
+};
+
+class LSTMCell final : public RecurrentCell<LSTMCell> {
+ public:
+  static constexpr std::string_view kName = "LSTMCell";
+  LSTMCell(int64_t input_size, int64_t hidden_size, bool bias = true);
+  /// Maps x [batch, features] and the states [batch, hidden], by default zeros, to the new states:
+  /// `auto [h1, c1] = cell(x, h, c);`.
+  RecurrentResult<2> forward(const Variable& x, const Variable& h = {},
+                             const Variable& c = {}) const;
+};
+
+class GRUCell final : public RecurrentCell<GRUCell> {
+ public:
+  static constexpr std::string_view kName = "GRUCell";
+  GRUCell(int64_t input_size, int64_t hidden_size, bool bias = true);
+  Variable forward(const Variable& x, const Variable& h = {}) const;
+};
+
+class RNNCell final : public RecurrentCell<RNNCell> {
+ public:
+  static constexpr std::string_view kName = "RNNCell";
+  RNNCell(int64_t input_size, int64_t hidden_size, bool bias = true,
+          Nonlinearity nonlinearity = Nonlinearity::kTanh);
+  Variable forward(const Variable& x, const Variable& h = {}) const;
 
  private:
   Nonlinearity nonlinearity_;
 };
 
 }  // namespace tapegrad::nn
+
+template <size_t n>
+struct std::tuple_size<tapegrad::nn::RecurrentResult<n>> : std::integral_constant<size_t, n> {};
+template <size_t i, size_t n>
+struct std::tuple_element<i, tapegrad::nn::RecurrentResult<n>> {
+  using type = tapegrad::Variable;
+};

@@ -1,0 +1,159 @@
+#include "nn/packed_sequence.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "ops/conv.h"
+#include "ops/create.h"
+#include "ops/index.h"
+#include "ops/random.h"
+#include "ops/rearrange.h"
+#include "ops/view.h"
+
+namespace tapegrad::nn {
+namespace {
+
+using Indices = std::vector<int64_t>;
+
+Variable index_of(const Indices& values, const Shape& shape, Device device) {
+  return Variable(Tensor::from<int64_t>(values, shape).to(device));
+}
+
+Variable zeros_like_shape(const Variable& x, Shape shape) {
+  return zeros(shape, {.dtype = x.dtype(), .device = x.device()});
+}
+
+/// Appends zeros along a dimension until it has the given size.
+Variable padded_to(const Variable& x, int dim, int64_t size, double value = 0.0) {
+  if (x.size(dim) == size) return x;
+  Shape rest = x.shape();
+  rest[dim] = size - x.size(dim);
+  const Variable tail = full(rest, value, {.dtype = x.dtype(), .device = x.device()});
+  return cat({{x, tail}}, dim);
+}
+
+/// Reverses the first lengths[i] steps of each sequence of x [time, batch, features].
+Variable reversed(const Variable& x, const Indices& lengths) {
+  const int64_t time = x.size(0), batch = x.size(1);
+  Indices from;
+  for (int64_t t = 0; t < time; ++t)
+    for (const int64_t length : lengths) from.push_back(t < length ? length - 1 - t : t);
+  return gather(x, 0, expand(index_of(from, {time, batch, 1}, x.device()), x.shape()));
+}
+
+struct States {
+  Variable output, h, c;
+};
+
+/// Runs one layer in one direction. The lengths descend, and the first is x.size(0).
+States run_forward(const PackedRun& layer, const Variable& x, const Indices& lengths,
+                   std::span<const Variable> weights, Variable h, Variable c) {
+  std::vector<Variable> outputs, last_h, last_c;
+  int64_t start = 0, active = int64_t(lengths.size());
+  while (active > 0) {
+    const int64_t end = lengths[size_t(active - 1)];
+    const Variable part = narrow(narrow(x, 0, start, end - start), 1, 0, active);
+    const std::vector<Variable> y = layer.run(part, h, c, weights);
+    outputs.push_back(padded_to(y[0], 1, int64_t(lengths.size())));
+    const int64_t next =
+        std::ranges::lower_bound(lengths, end, std::ranges::greater()) - lengths.begin();
+    last_h.push_back(narrow(y[1], 1, next, active - next));
+    if (y.size() > 2) last_c.push_back(narrow(y[2], 1, next, active - next));
+    h = narrow(y[1], 1, 0, next);
+    if (y.size() > 2) c = narrow(y[2], 1, 0, next);
+    start = end;
+    active = next;
+  }
+  std::ranges::reverse(last_h);
+  std::ranges::reverse(last_c);
+  return {cat(outputs, 0), cat(last_h, 1), last_c.empty() ? Variable() : cat(last_c, 1)};
+}
+
+}  // namespace
+
+Variable pad_sequence(std::span<const Variable> sequences, bool batch_first, double padding_value) {
+  if (sequences.empty()) fail<ArgumentError>("pad_sequence: no sequences");
+  int64_t longest = 0;
+  for (const Variable& x : sequences) {
+    if (x.rank() == 0) fail<ShapeError>("pad_sequence: a sequence has no dimension of time");
+    longest = std::max(longest, x.size(0));
+  }
+  std::vector<Variable> padded;
+  for (const Variable& x : sequences) padded.push_back(padded_to(x, 0, longest, padding_value));
+  return stack(padded, batch_first ? 0 : 1);
+}
+
+PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
+                                    bool batch_first) {
+  if (padded.rank() < 2)
+    fail<ShapeError>("pack_padded_sequence: ", padded.shape(), " has no time and batch");
+  const int64_t time = padded.size(batch_first ? 1 : 0), batch = padded.size(batch_first ? 0 : 1);
+  if (int64_t(lengths.size()) != batch || batch == 0)
+    fail<ArgumentError>("pack_padded_sequence: ", lengths.size(), " lengths for ", batch,
+                        " sequences");
+  for (const int64_t length : lengths)
+    if (length < 1 || length > time)
+      fail<ArgumentError>("pack_padded_sequence: the length ", length, " is outside [1, ", time,
+                          "]");
+  return {padded, std::move(lengths), batch_first};
+}
+
+PackedSequence pack_sequence(std::span<const Variable> sequences) {
+  std::vector<int64_t> lengths;
+  for (const Variable& x : sequences) lengths.push_back(x.size(0));
+  return pack_padded_sequence(pad_sequence(sequences), std::move(lengths));
+}
+
+std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed) {
+  return {packed.padded, packed.lengths};
+}
+
+PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& packed,
+                            const Variable& h0, const Variable& c0) {
+  if (packed.padded.rank() != 3)
+    fail<ShapeError>("a packed sequence has time, batch and features, not ", packed.padded.shape());
+  const int64_t batch = int64_t(packed.lengths.size()), directions = layer.bidirectional ? 2 : 1;
+  const Device device = packed.padded.device();
+  Indices order(size_t(batch), 0);
+  std::iota(order.begin(), order.end(), int64_t(0));
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](int64_t i) { return packed.lengths[size_t(i)]; });
+  Indices lengths, back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    lengths.push_back(packed.lengths[size_t(order[i])]);
+    back[size_t(order[i])] = int64_t(i);
+  }
+  const Variable sort = index_of(order, {batch}, device), unsort = index_of(back, {batch}, device);
+  const auto state_of = [&](const Variable& given, int64_t i) {
+    return given.defined() ? index_select(narrow(given, 0, i, 1), 1, sort)
+                           : zeros_like_shape(packed.padded, {1, batch, layer.hidden_size});
+  };
+
+  Variable x = packed.batch_first ? transpose(packed.padded, 0, 1) : packed.padded;
+  x = index_select(narrow(x, 0, 0, lengths.front()), 1, sort);
+  const size_t per_run = layer.weights.size() / size_t(layer.num_layers * directions);
+  std::vector<Variable> last_h, last_c;
+  for (int64_t i = 0; i < layer.num_layers; ++i) {
+    if (i > 0 && layer.dropout > 0) x = dropout(x, layer.dropout, true);
+    std::vector<Variable> outputs;
+    for (int64_t direction = 0; direction < directions; ++direction) {
+      const int64_t number = i * directions + direction;
+      const Variable input = direction == 0 ? x : reversed(x, lengths);
+      States y = run_forward(layer, input, lengths,
+                             layer.weights.subspan(size_t(number) * per_run, per_run),
+                             state_of(h0, number), state_of(c0, number));
+      outputs.push_back(direction == 0 ? y.output : reversed(y.output, lengths));
+      last_h.push_back(y.h);
+      if (y.c.defined()) last_c.push_back(y.c);
+    }
+    x = directions == 1 ? outputs[0] : cat(outputs, 2);
+  }
+  x = index_select(x, 1, unsort);
+  if (packed.batch_first) x = transpose(x, 0, 1);
+  return {{x, packed.lengths, packed.batch_first},
+          index_select(cat(last_h, 0), 1, unsort),
+          last_c.empty() ? Variable() : index_select(cat(last_c, 0), 1, unsort)};
+}
+
+}  // namespace tapegrad::nn
