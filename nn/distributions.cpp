@@ -1,0 +1,317 @@
+#include "nn/distributions.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "core/base/error.h"
+#include "core/tape/recording.h"
+#include "ops/activation.h"
+#include "ops/arithmetic.h"
+#include "ops/create.h"
+#include "ops/extremes.h"
+#include "ops/index.h"
+#include "ops/loss.h"
+#include "ops/random.h"
+#include "ops/rearrange.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/special.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad::distributions {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TensorOptions like(const Variable& x) { return {.dtype = x.dtype(), .device = x.device()}; }
+
+Shape joined(const Shape& a, const Shape& b) {
+  Shape shape = a;
+  for (const int64_t size : b) shape.push_back(size);
+  return shape;
+}
+
+Shape without_last(const Shape& shape) {
+  Shape rest;
+  for (int i = 0; i + 1 < shape.rank(); ++i) rest.push_back(shape[i]);
+  return rest;
+}
+
+/// The shape to which the parameters broadcast.
+Shape batch_of(const Variable& a, const Variable& b) {
+  const NoGrad no_grad;
+  return (a + b).shape();
+}
+
+double epsilon(DType dtype) {
+  if (dtype == f64) return std::numeric_limits<double>::epsilon();
+  if (dtype == f32) return std::numeric_limits<float>::epsilon();
+  return dtype == f16 ? 0x1p-10 : 0x1p-7;
+}
+
+Variable clamp_probs(const Variable& probs) {
+  const double eps = epsilon(probs.dtype());
+  return clamp(probs, {.min = eps, .max = 1 - eps});
+}
+
+void require(std::string_view kind, std::string_view condition, const Variable& holds) {
+  if (!all(holds).value().item())
+    fail<ArgumentError>(kind, ": a parameter does not satisfy ", condition);
+}
+
+void require_one(std::string_view kind, const Odds& odds) {
+  if (odds.probs.defined() == odds.logits.defined())
+    fail<ArgumentError>(kind, ": give either .probs or .logits");
+}
+
+/// Draws from Gamma(shape, 1) by Marsaglia and Tsang 2000. A shape below 1 uses shape + 1 and a
+/// power of a uniform number.
+Variable sample_gamma(const Variable& shape, Generator& generator) {
+  const Variable one_more = lt(shape, 1.0).to(shape.dtype());
+  const Variable d = shape + one_more - 1.0 / 3, c = 1 / sqrt(9.0 * d);
+  Variable result = zeros(shape.shape(), like(shape));
+  Variable is_done = zeros(shape.shape(), {.dtype = boolean, .device = shape.device()});
+  while (!all(is_done).value().item()) {
+    const Variable x = randn(shape.shape(), like(shape), generator);
+    const Variable u = rand(shape.shape(), like(shape), generator);
+    const Variable root = clamp(1.0 + c * x, {.min = 0.0}), v = root * root * root;
+    const Variable is_taken =
+        logical_and(gt(v, 0.0), lt(log(u), 0.5 * x * x + d - d * v + d * log(v)));
+    result = where(logical_and(is_taken, logical_not(is_done)), d * v, result);
+    is_done = logical_or(is_done, is_taken);
+  }
+  // 1 - u is never 0.
+  const Variable u = 1.0 - rand(shape.shape(), like(shape), generator);
+  return where(lt(shape, 1.0), result * pow(u, 1.0 / shape), result);
+}
+
+}  // namespace
+
+Parameter::Parameter(double value) : value_(full({}, value)) {}
+
+Variable Distribution::sample(const Shape& sample_shape, Generator& generator) const {
+  const NoGrad no_grad;
+  return draw(sample_shape, generator);
+}
+
+Variable Distribution::rsample(const Shape&, Generator&) const {
+  fail<ArgumentError>(kind(),
+                      ": rsample: no gradient flows through a sample; use sample() and log_prob()");
+}
+
+Normal::Normal(const Parameter& loc, const Parameter& scale) : loc(loc), scale(scale) {
+  require(kind(), "scale > 0", gt(this->scale, 0.0));
+}
+Variable Normal::log_prob(const Variable& value) const {
+  const Variable distance = value - loc;
+  return -(distance * distance) / (2.0 * variance()) - log(scale) -
+         std::log(std::sqrt(2 * std::numbers::pi));
+}
+Variable Normal::entropy() const {
+  return (0.5 + 0.5 * std::log(2 * std::numbers::pi)) + log(scale) + 0.0 * loc.detach();
+}
+Variable Normal::rsample(const Shape& sample_shape, Generator& generator) const {
+  return loc + scale * randn(joined(sample_shape, batch_of(loc, scale)), like(loc), generator);
+}
+
+Uniform::Uniform(const Parameter& low, const Parameter& high) : low(low), high(high) {
+  require(kind(), "low < high", lt(this->low, this->high));
+}
+Variable Uniform::log_prob(const Variable& value) const {
+  const Variable is_inside = logical_and(le(low, value), gt(high, value));
+  return log(is_inside.to(low.dtype())) - log(high - low);
+}
+Variable Uniform::entropy() const { return log(high - low); }
+Variable Uniform::mean() const { return (high + low) / 2.0; }
+Variable Uniform::variance() const { return (high - low) * (high - low) / 12.0; }
+Variable Uniform::rsample(const Shape& sample_shape, Generator& generator) const {
+  const Variable u = rand(joined(sample_shape, batch_of(low, high)), like(low), generator);
+  return low + u * (high - low);
+}
+
+Bernoulli::Bernoulli(const Odds& odds) {
+  require_one("Bernoulli", odds);
+  if (odds.probs.defined()) {
+    probs = odds.probs;
+    require("Bernoulli", "0 <= probs <= 1", logical_and(ge(probs, 0.0), le(probs, 1.0)));
+    const Variable p = clamp_probs(probs);
+    logits = log(p) - log1p(-p);
+  } else {
+    logits = odds.logits;
+    probs = sigmoid(logits);
+  }
+}
+Variable Bernoulli::log_prob(const Variable& value) const {
+  const Shape shape = batch_of(logits, value);
+  return -binary_cross_entropy_with_logits(expand(logits, shape),
+                                           expand(value.to(logits.dtype()), shape),
+                                           {.reduction = Reduction::kNone});
+}
+Variable Bernoulli::entropy() const {
+  return binary_cross_entropy_with_logits(logits, probs, {.reduction = Reduction::kNone});
+}
+Variable Bernoulli::variance() const { return probs * (1.0 - probs); }
+Variable Bernoulli::draw(const Shape& sample_shape, Generator& generator) const {
+  return bernoulli(expand(probs, joined(sample_shape, probs.shape())), generator);
+}
+
+Categorical::Categorical(const Odds& odds) {
+  require_one("Categorical", odds);
+  const Variable& given = odds.probs.defined() ? odds.probs : odds.logits;
+  if (given.rank() == 0) fail<ShapeError>("Categorical: no dimension of classes");
+  if (odds.probs.defined()) {
+    require("Categorical", "probs >= 0", ge(given, 0.0));
+    probs = given / sum(given, {-1}, true);
+    logits = log(clamp_probs(probs));
+  } else {
+    logits = given - logsumexp(given, {-1}, true);
+    probs = softmax(logits, -1);
+  }
+}
+Variable Categorical::log_prob(const Variable& ids) const {
+  const Variable index = unsqueeze(ids.to(i64), -1);
+  const Shape batch = without_last(batch_of(index, logits));
+  const Variable all = expand(logits, joined(batch, {logits.size(-1)}));
+  const Variable picked = gather(all, -1, expand(index, joined(batch, {1})));
+  return reshape(picked, batch);
+}
+Variable Categorical::entropy() const {
+  const double lowest = logits.dtype() == f64 ? -std::numeric_limits<double>::max()
+                                              : -std::numeric_limits<float>::max();
+  return -sum(clamp(logits, {.min = lowest}) * probs, {-1});
+}
+Variable Categorical::mean() const { return full(without_last(probs.shape()), NAN, like(probs)); }
+Variable Categorical::variance() const { return mean(); }
+Variable Categorical::draw(const Shape& sample_shape, Generator& generator) const {
+  // The largest of the logits plus Gumbel noise.
+  const Variable u = rand(joined(sample_shape, logits.shape()), like(logits), generator);
+  return argmax(logits - log(-log(u)), -1);
+}
+
+Multinomial::Multinomial(int64_t total_count, const Odds& odds)
+    : total_count(total_count), categorical(odds) {
+  if (total_count < 0)
+    fail<ArgumentError>("Multinomial: total_count is ", total_count, ", below 0");
+}
+Variable Multinomial::log_prob(const Variable& counts) const {
+  const Variable& logits = categorical.logits;
+  const Variable n = counts.to(logits.dtype());
+  return lgamma(sum(n, {-1}) + 1.0) - sum(lgamma(n + 1.0), {-1}) + sum(xlogy(n, exp(logits)), {-1});
+}
+Variable Multinomial::mean() const { return categorical.probs * double(total_count); }
+Variable Multinomial::variance() const {
+  return double(total_count) * categorical.probs * (1.0 - categorical.probs);
+}
+/// n H - log n! + the sum over classes of the mean of log x! for x ~ Binomial(n, p).
+Variable Multinomial::entropy() const {
+  const double n = double(total_count);
+  Variable result = n * categorical.entropy() - std::lgamma(n + 1);
+  const Variable& p = categorical.probs;
+  for (int64_t x = 2; x <= total_count; ++x) {
+    const double log_factorial = std::lgamma(double(x) + 1);
+    const double ways = std::lgamma(n + 1) - log_factorial - std::lgamma(n - double(x) + 1);
+    const Variable log_binomial = ways + xlogy(double(x), p) + xlogy(n - double(x), 1.0 - p);
+    result = result + log_factorial * sum(exp(log_binomial), {-1});
+  }
+  return result;
+}
+Variable Multinomial::draw(const Shape& sample_shape, Generator& generator) const {
+  const int64_t classes = categorical.probs.size(-1);
+  Variable counts = zeros(joined(sample_shape, categorical.probs.shape()), like(categorical.probs));
+  for (int64_t i = 0; i < total_count; ++i)
+    counts =
+        counts + one_hot(categorical.sample(sample_shape, generator), classes).to(counts.dtype());
+  return counts;
+}
+
+Dirichlet::Dirichlet(const Variable& concentration) : concentration(concentration) {
+  if (concentration.rank() == 0) fail<ShapeError>("Dirichlet: no dimension of elements");
+  require("Dirichlet", "concentration > 0", gt(concentration, 0.0));
+}
+Variable Dirichlet::log_prob(const Variable& value) const {
+  return sum(xlogy(concentration - 1.0, value), {-1}) + lgamma(sum(concentration, {-1})) -
+         sum(lgamma(concentration), {-1});
+}
+Variable Dirichlet::entropy() const {
+  const Variable total = sum(concentration, {-1});
+  return sum(lgamma(concentration), {-1}) - lgamma(total) -
+         (double(concentration.size(-1)) - total) * digamma(total) -
+         sum((concentration - 1.0) * digamma(concentration), {-1});
+}
+Variable Dirichlet::mean() const { return concentration / sum(concentration, {-1}, true); }
+Variable Dirichlet::variance() const {
+  const Variable total = sum(concentration, {-1}, true);
+  return concentration * (total - concentration) / (total * total * (total + 1.0));
+}
+Variable Dirichlet::draw(const Shape& sample_shape, Generator& generator) const {
+  const Variable gamma =
+      sample_gamma(expand(concentration, joined(sample_shape, concentration.shape())), generator);
+  return gamma / sum(gamma, {-1}, true);
+}
+
+namespace {
+
+Variable pair_of(const Variable& a, const Variable& b) {
+  const Shape shape = batch_of(a, b);
+  return stack({{expand(a, shape), expand(b, shape)}}, -1);
+}
+
+}  // namespace
+
+Beta::Beta(const Parameter& concentration1, const Parameter& concentration0)
+    : concentration1(concentration1),
+      concentration0(concentration0),
+      dirichlet_(pair_of(concentration1, concentration0)) {}
+Variable Beta::log_prob(const Variable& value) const {
+  return xlogy(concentration1 - 1.0, value) + xlogy(concentration0 - 1.0, 1.0 - value) +
+         lgamma(concentration1 + concentration0) - lgamma(concentration1) - lgamma(concentration0);
+}
+Variable Beta::entropy() const { return dirichlet_.entropy(); }
+Variable Beta::mean() const { return concentration1 / (concentration1 + concentration0); }
+Variable Beta::variance() const {
+  const Variable total = concentration1 + concentration0;
+  return concentration1 * concentration0 / (total * total * (total + 1.0));
+}
+Variable Beta::draw(const Shape& sample_shape, Generator& generator) const {
+  return select(dirichlet_.sample(sample_shape, generator), -1, 0);
+}
+
+Variable kl_divergence(const Normal& p, const Normal& q) {
+  const Variable ratio = p.scale / q.scale, distance = (p.loc - q.loc) / q.scale;
+  const Variable squared = ratio * ratio;
+  return 0.5 * (squared + distance * distance - 1.0 - log(squared));
+}
+
+Variable kl_divergence(const Uniform& p, const Uniform& q) {
+  const Variable result = log((q.high - q.low) / (p.high - p.low));
+  return where(logical_or(gt(q.low, p.low), lt(q.high, p.high)), kInfinity, result);
+}
+
+Variable kl_divergence(const Bernoulli& p, const Bernoulli& q) {
+  const Variable ones =
+      where(eq(q.probs, 0.0), kInfinity, p.probs * (softplus(-q.logits) - softplus(-p.logits)));
+  const Variable zeros = where(eq(q.probs, 1.0), kInfinity,
+                               (1.0 - p.probs) * (softplus(q.logits) - softplus(p.logits)));
+  return where(eq(p.probs, 0.0), 0.0, ones) + where(eq(p.probs, 1.0), 0.0, zeros);
+}
+
+Variable kl_divergence(const Categorical& p, const Categorical& q) {
+  const Variable part = where(eq(q.probs, 0.0), kInfinity, p.probs * (p.logits - q.logits));
+  return sum(where(eq(p.probs, 0.0), 0.0, part), {-1});
+}
+
+Variable kl_divergence(const Dirichlet& p, const Dirichlet& q) {
+  const Variable &a = p.concentration, &b = q.concentration;
+  const Variable total = sum(a, {-1}, true);
+  return lgamma(sum(a, {-1})) - lgamma(sum(b, {-1})) - sum(lgamma(a) - lgamma(b), {-1}) +
+         sum((a - b) * (digamma(a) - digamma(total)), {-1});
+}
+
+Variable kl_divergence(const Beta& p, const Beta& q) {
+  return kl_divergence(Dirichlet(pair_of(p.concentration1, p.concentration0)),
+                       Dirichlet(pair_of(q.concentration1, q.concentration0)));
+}
+
+}  // namespace tapegrad::distributions

@@ -1,0 +1,198 @@
+// Probability distributions with gradients, named as in torch.distributions.
+//
+//   const distributions::Categorical policy({.logits = net(state)});
+//   Variable action = policy.sample();
+//   Variable loss = -policy.log_prob(action) * reward;
+//
+//   const distributions::Normal posterior(mean, exp(log_std));
+//   Variable z = posterior.rsample();                      // differentiable in mean and log_std
+//   Variable kl = kl_divergence(posterior, distributions::Normal(0.0, 1.0));
+//
+// Parameters broadcast to the shape of a batch of distributions. The values equal PyTorch's.
+#pragma once
+
+#include "core/base/generator.h"
+#include "core/tape/variable.h"
+#include "ops/binary.h"
+
+namespace tapegrad::distributions {
+
+/// Base of the distributions.
+class Distribution {
+ public:
+  virtual ~Distribution() = default;
+
+  /// Log of the density, or of the probability, at a value that broadcasts to the batch.
+  virtual Variable log_prob(const Variable& value) const = 0;
+  virtual Variable entropy() const = 0;
+  virtual Variable mean() const = 0;
+  virtual Variable variance() const = 0;
+  /// Random values of shape [sample_shape, batch, event] without a gradient.
+  Variable sample(const Shape& sample_shape = {}, Generator& generator = default_generator()) const;
+  /// Random values through which gradients flow to the parameters. Throws ArgumentError for a
+  /// distribution of integers, and for Beta and Dirichlet; use log_prob(sample()) there.
+  virtual Variable rsample(const Shape& sample_shape = {},
+                           Generator& generator = default_generator()) const;
+
+ protected:
+  Distribution() = default;
+  virtual std::string_view kind() const = 0;
+  /// Draws a sample. Called without recording.
+  virtual Variable draw(const Shape& sample_shape, Generator& generator) const = 0;
+};
+
+/// A parameter: a Variable, or a number of the default float dtype.
+class Parameter {
+ public:
+  Parameter(const Variable& value) : value_(value) {}
+  Parameter(double value);
+  operator const Variable&() const { return value_; }
+
+ private:
+  Variable value_;
+};
+
+/// Probabilities, or their logarithms up to a constant (for Bernoulli the logits log p - log(1 -
+/// p)). Exactly one is given.
+struct Odds {
+  Variable probs = {};
+  Variable logits = {};
+};
+
+/// Throws ArgumentError unless scale > 0.
+class Normal final : public Distribution {
+ public:
+  Normal(const Parameter& loc, const Parameter& scale);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override { return loc; }
+  Variable variance() const override { return scale * scale; }
+  Variable rsample(const Shape& sample_shape = {},
+                   Generator& generator = default_generator()) const override;
+
+  Variable loc, scale;
+
+ private:
+  std::string_view kind() const override { return "Normal"; }
+  Variable draw(const Shape& sample_shape, Generator& generator) const override {
+    return rsample(sample_shape, generator);
+  }
+};
+
+/// On [low, high). Throws ArgumentError unless low < high.
+class Uniform final : public Distribution {
+ public:
+  Uniform(const Parameter& low, const Parameter& high);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable rsample(const Shape& sample_shape = {},
+                   Generator& generator = default_generator()) const override;
+
+  Variable low, high;
+
+ private:
+  std::string_view kind() const override { return "Uniform"; }
+  Variable draw(const Shape& sample_shape, Generator& generator) const override {
+    return rsample(sample_shape, generator);
+  }
+};
+
+/// 1 with probability probs, else 0.
+class Bernoulli final : public Distribution {
+ public:
+  explicit Bernoulli(const Parameter& probs) : Bernoulli(Odds{.probs = probs}) {}
+  explicit Bernoulli(const Odds& odds);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override { return probs; }
+  Variable variance() const override;
+
+  Variable probs, logits;
+
+ private:
+  std::string_view kind() const override { return "Bernoulli"; }
+  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+};
+
+/// Class ids (int64) with probabilities along the last dimension, which are divided by their sum.
+class Categorical final : public Distribution {
+ public:
+  explicit Categorical(const Variable& probs) : Categorical(Odds{.probs = probs}) {}
+  explicit Categorical(const Odds& odds);
+  Variable log_prob(const Variable& ids) const override;
+  Variable entropy() const override;
+  Variable mean() const override;      // NaN, since ids are no quantities
+  Variable variance() const override;  // NaN
+
+  Variable probs, logits;  // normalised
+
+ private:
+  std::string_view kind() const override { return "Categorical"; }
+  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+};
+
+/// Counts of the classes in total_count draws of a Categorical.
+class Multinomial final : public Distribution {
+ public:
+  Multinomial(int64_t total_count, const Variable& probs)
+      : Multinomial(total_count, Odds{.probs = probs}) {}
+  Multinomial(int64_t total_count, const Odds& odds);
+  Variable log_prob(const Variable& counts) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+
+  int64_t total_count;
+  Categorical categorical;
+
+ private:
+  std::string_view kind() const override { return "Multinomial"; }
+  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+};
+
+/// On the simplex: vectors along the last dimension whose elements are positive and sum to 1.
+class Dirichlet final : public Distribution {
+ public:
+  explicit Dirichlet(const Variable& concentration);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+
+  Variable concentration;
+
+ private:
+  std::string_view kind() const override { return "Dirichlet"; }
+  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+};
+
+/// On (0, 1), with density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1).
+class Beta final : public Distribution {
+ public:
+  Beta(const Parameter& concentration1, const Parameter& concentration0);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+
+  Variable concentration1, concentration0;
+
+ private:
+  std::string_view kind() const override { return "Beta"; }
+  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+
+  Dirichlet dirichlet_;
+};
+
+/// The Kullback-Leibler divergence: the mean over p of log p - log q. Infinite where q excludes a
+/// value that p does not.
+Variable kl_divergence(const Normal& p, const Normal& q);
+Variable kl_divergence(const Uniform& p, const Uniform& q);
+Variable kl_divergence(const Bernoulli& p, const Bernoulli& q);
+Variable kl_divergence(const Categorical& p, const Categorical& q);
+Variable kl_divergence(const Dirichlet& p, const Dirichlet& q);
+Variable kl_divergence(const Beta& p, const Beta& q);
+
+}  // namespace tapegrad::distributions
