@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "core/base/generator.h"
 #include "core/tape/variable.h"
@@ -50,6 +51,7 @@ class Dataset {
     Generator random;
     return get(index, random);
   }
+  Example operator[](int64_t index) const { return get(index); }
 };
 
 /// Tensors in memory with equal sizes in dimension 0. The target may be empty.

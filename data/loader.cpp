@@ -143,8 +143,11 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions
                         ", not in [1, 65536]");
 }
 
-DataLoader::DataLoader(const TensorDataset& dataset, DataLoaderOptions options)
-    : DataLoader(std::make_shared<TensorDataset>(dataset), options) {}
+DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle,
+                       int num_workers)
+    : DataLoader(std::move(dataset),
+                 DataLoaderOptions{
+                     .batch_size = batch_size, .shuffle = shuffle, .num_workers = num_workers}) {}
 
 std::unique_ptr<BatchStream> DataLoader::start(LoaderState from) {
   Order order(dataset_->size(), options_.batch_size, options_.shuffle, options_.seed, from.epoch);

@@ -8,6 +8,7 @@
 // workers, the kind of loader or other random numbers.
 #pragma once
 
+#include <concepts>
 #include <future>
 #include <iterator>
 #include <memory>
@@ -107,9 +108,18 @@ class DataLoader final : public Loader {
  public:
   /// Throws ArgumentError for a batch size below 1, for workers outside of [0, 1024], and for a
   /// prefetch_factor outside of [1, 65536].
-  DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options);
-  DataLoader(const TensorDataset& dataset, DataLoaderOptions options);
+  DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {});
+  DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle = false,
+             int num_workers = 0);
+  /// Copies the data set, which shares the memory of its tensors.
+  template <std::derived_from<Dataset> D>
+  explicit DataLoader(const D& dataset, DataLoaderOptions options = {})
+      : DataLoader(std::make_shared<D>(dataset), options) {}
+  template <std::derived_from<Dataset> D>
+  DataLoader(const D& dataset, int64_t batch_size, bool shuffle = false, int num_workers = 0)
+      : DataLoader(std::make_shared<D>(dataset), batch_size, shuffle, num_workers) {}
 
+  const Dataset& dataset() const { return *dataset_; }
   int64_t num_examples() const override { return dataset_->size(); }
   uint64_t seed() const override { return options_.seed; }
 

@@ -25,7 +25,9 @@ std::filesystem::path find_file(const std::filesystem::path& dir, const std::str
       if (std::filesystem::exists(path, ignored)) return path;
       tried += (tried.empty() ? "" : ", ") + path.string();
     }
-  fail<IoError>("load_mnist: no such file; tried ", tried);
+  fail<IoError>("load_mnist: no such file; tried ", tried,
+                "; Debian's package dataset-fashion-mnist installs them into ", kFashionMnistDir,
+                ", and make_digits() needs no files");
 }
 
 void check_part(const Variable& images, const Variable& labels, const std::string& images_path,

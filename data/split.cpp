@@ -13,26 +13,10 @@ namespace {
 
 using Indices = std::vector<int64_t>;
 
-/// Some examples of a data set.
-class Subset final : public Dataset {
- public:
-  Subset(std::shared_ptr<const Dataset> whole, Indices indices)
-      : whole_(std::move(whole)), indices_(std::move(indices)) {}
-
-  int64_t size() const override { return int64_t(indices_.size()); }
-  Example get(int64_t index, Generator& random) const override {
-    return whole_->get(indices_.at(size_t(index)), random);
-  }
-  Example gather(std::span<const int64_t> indices, const SampleRandom& random) const override {
-    Indices chosen;
-    for (const int64_t index : indices) chosen.push_back(indices_.at(size_t(index)));
-    return whole_->gather(chosen, random);
-  }
-
- private:
-  std::shared_ptr<const Dataset> whole_;
-  Indices indices_;
-};
+void check_index(int64_t index, int64_t size) {
+  if (index < 0 || index >= size)
+    fail<IndexError>("dataset: index ", index, " is outside [0, ", size, ")");
+}
 
 std::pair<Indices, Indices> split_indices(int64_t size, double share, uint64_t seed) {
   if (!(share >= 0 && share <= 1))
@@ -57,6 +41,63 @@ TensorDataset select_examples(const TensorDataset& dataset, const Indices& indic
 }
 
 }  // namespace
+
+Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices)
+    : dataset_(std::move(dataset)), indices_(std::move(indices)) {
+  if (!dataset_) fail<ArgumentError>("Subset: no dataset");
+  for (const int64_t index : indices_) check_index(index, dataset_->size());
+}
+
+Example Subset::get(int64_t index, Generator& random) const {
+  check_index(index, size());
+  return dataset_->get(indices_[size_t(index)], random);
+}
+
+Example Subset::gather(std::span<const int64_t> indices, const SampleRandom& random) const {
+  Indices chosen;
+  for (const int64_t index : indices) {
+    check_index(index, size());
+    chosen.push_back(indices_[size_t(index)]);
+  }
+  return dataset_->gather(chosen, random);
+}
+
+std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
+                                 const std::vector<double>& shares, uint64_t seed) {
+  if (!dataset) fail<ArgumentError>("random_split: no dataset");
+  double sum = 0;
+  for (const double share : shares) {
+    if (!(share >= 0)) fail<ArgumentError>("random_split: a share is ", share, ", below 0");
+    sum += share;
+  }
+  if (std::abs(sum - 1) > 1e-6)
+    fail<ArgumentError>("random_split: the shares sum to ", sum, ", not 1");
+  const int64_t n = dataset->size();
+  const std::vector<int64_t> order = shuffled_order(n, seed, 0);
+  std::vector<Subset> parts;
+  double share = 0;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const int64_t first = std::llround(share * double(n));
+    share += shares[i];
+    const int64_t end = i + 1 == shares.size() ? n : std::llround(share * double(n));
+    parts.emplace_back(dataset, std::vector<int64_t>(order.begin() + first, order.begin() + end));
+  }
+  return parts;
+}
+
+ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets)
+    : datasets_(std::move(datasets)) {
+  for (const auto& dataset : datasets_) {
+    if (!dataset) fail<ArgumentError>("ConcatDataset: no dataset");
+    ends_.push_back(size() + dataset->size());
+  }
+}
+
+Example ConcatDataset::get(int64_t index, Generator& random) const {
+  check_index(index, size());
+  const size_t part = size_t(std::ranges::upper_bound(ends_, index) - ends_.begin());
+  return datasets_[part]->get(part == 0 ? index : index - ends_[part - 1], random);
+}
 
 std::pair<TensorDataset, TensorDataset> split_dataset(const TensorDataset& dataset, double share,
                                                       uint64_t seed) {

@@ -1,15 +1,65 @@
-// Splits a data set at random, for example into training and validation examples.
+// Parts of data sets: splits at random, subsets, and several data sets as one.
 //
 //   const auto [train, validation] = split_dataset(data, 0.1);   // a tenth for validation
+//   std::vector<Subset> parts = random_split(data, {0.8, 0.1, 0.1});
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "data/dataset.h"
 
 namespace tapegrad {
+
+/// Some examples of a data set, in the order of the indices, which may repeat.
+class Subset final : public Dataset {
+ public:
+  /// Throws IndexError for an index outside of the data set.
+  Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices);
+  template <std::derived_from<Dataset> D>
+  Subset(const D& dataset, std::vector<int64_t> indices)
+      : Subset(std::make_shared<D>(dataset), std::move(indices)) {}
+
+  using Dataset::get;
+  int64_t size() const override { return int64_t(indices_.size()); }
+  Example get(int64_t index, Generator& random) const override;
+  Example gather(std::span<const int64_t> indices, const SampleRandom& random) const override;
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+  std::vector<int64_t> indices_;
+};
+
+/// Splits a data set at random into parts whose shares sum to 1, for example {0.8, 0.2}. Throws
+/// ArgumentError for other shares.
+std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
+                                 const std::vector<double>& shares, uint64_t seed = 0);
+template <std::derived_from<Dataset> D>
+std::vector<Subset> random_split(const D& dataset, const std::vector<double>& shares,
+                                 uint64_t seed = 0) {
+  return random_split(std::make_shared<D>(dataset), shares, seed);
+}
+
+/// Several data sets, one after the other.
+class ConcatDataset final : public Dataset {
+ public:
+  explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
+  template <std::derived_from<Dataset>... D>
+  explicit ConcatDataset(const D&... datasets)
+      : ConcatDataset(
+            std::vector<std::shared_ptr<const Dataset>>{std::make_shared<D>(datasets)...}) {}
+
+  using Dataset::get;
+  int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+  Example get(int64_t index, Generator& random) const override;
+
+ private:
+  std::vector<std::shared_ptr<const Dataset>> datasets_;
+  std::vector<int64_t> ends_;  // of each data set in this one
+};
 
 /// Moves a share of the examples, rounded to whole examples, to the second part. The order of the
 /// examples does not change within a part. Equal seeds give equal parts. Throws ArgumentError

@@ -163,6 +163,19 @@ void save(const std::string& path, const TensorMap& tensors, SaveOptions options
   file.commit();
 }
 
+void save(const std::string& path,
+          std::initializer_list<std::pair<std::string, Variable>> tensors) {
+  TensorMap values;
+  for (const auto& [name, x] : tensors)
+    if (!values.emplace(name, x.value()).second)
+      fail<ArgumentError>("save: two tensors are named \"", name, "\"");
+  save(path, values);
+}
+
+void save(const TensorMap& tensors, const std::string& path, SaveOptions options) {
+  save(path, tensors, std::move(options));
+}
+
 TensorMap load(const std::string& path) {
   InputFile file(path);
   const SafetensorsHeader header = read_header(file);

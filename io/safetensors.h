@@ -9,11 +9,13 @@
 #pragma once
 
 #include <concepts>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "core/base/tensor_map.h"
+#include "core/tape/variable.h"
 
 namespace tapegrad {
 
@@ -40,6 +42,15 @@ void save(const std::string& path, const M& model, SaveOptions options = {}) {
   save(path, TensorMap(model.state_dict()), std::move(options));
 }
 
+/// Saves variables by name: `save("x.safetensors", {{"x", x}, {"y", y}})`.
+void save(const std::string& path, std::initializer_list<std::pair<std::string, Variable>> tensors);
+/// The order of torch::save(model, path).
+template <HasState M>
+void save(const M& model, const std::string& path, SaveOptions options = {}) {
+  save(path, TensorMap(model.state_dict()), std::move(options));
+}
+void save(const TensorMap& tensors, const std::string& path, SaveOptions options = {});
+
 /// Returns the tensors of a file, on the CPU. Throws IoError if it cannot be read; FormatError,
 /// naming the file and the fault, if it is invalid or incomplete. Types: F64 F32 F16 BF16 I64 I32
 /// I16 I8 U8 BOOL; at most 8 dimensions; a header of at most 8 MiB.
@@ -55,6 +66,10 @@ TensorMap convert_like(TensorMap tensors, const TensorMap& like);
 template <HasState M>
 void load(const std::string& path, M& model) {
   model.load_state_dict(convert_like(load(path), model.state_dict()));
+}
+template <HasState M>
+void load(M& model, const std::string& path) {
+  load(path, model);
 }
 
 }  // namespace tapegrad

@@ -25,3 +25,13 @@ void clip_grad_value_(const Model& model, double clip_value) {
 }
 
 }  // namespace tapegrad::optim
+
+// PyTorch's name is nn.utils.clip_grad_norm_.
+namespace tapegrad {
+using optim::clip_grad_norm_;
+using optim::clip_grad_value_;
+namespace nn::utils {
+using optim::clip_grad_norm_;
+using optim::clip_grad_value_;
+}  // namespace nn::utils
+}  // namespace tapegrad

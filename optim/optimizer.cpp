@@ -11,8 +11,10 @@
 
 #include "core/autograd/internal/capture.h"
 #include "core/autograd/sparse_gradient.h"
+#include "core/base/internal/scope.h"
 #include "core/dispatch/kernels.h"
 #include "core/inspect/profiler.h"
+#include "core/tape/internal/backward.h"
 #include "core/tape/recording.h"
 #include "ops/index.h"
 #include "ops/scatter.h"
@@ -48,25 +50,42 @@ Params::~Params() = default;
 Optimizer::~Optimizer() = default;
 
 Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay)
-    : kind_(kind), id_(next_id.fetch_add(1, std::memory_order_relaxed)) {
-  std::vector<Variable> seen;
-  for (ParamGroup& given : params.groups()) {
-    Group group{given.lr.value_or(lr), given.weight_decay.value_or(weight_decay), {}};
-    check_range(kind_, "lr", group.lr, 0, kNoLimit);
-    check_range(kind_, "weight_decay", group.weight_decay, 0, kNoLimit);
-    for (Variable& param : given.params) {
-      if (!param.defined() || !param.is_leaf() || !param.requires_grad())
-        fail<ArgumentError>(kind_, ": parameter ", seen.size(),
-                            " is not a leaf that requires a gradient");
-      for (const Variable& before : seen)
-        if (before.is_same(param))
-          fail<ArgumentError>(kind_, ": parameter ", seen.size(), " is given twice");
-      seen.push_back(param);
-      group.slots.push_back({std::move(param), 0, false, {}});
-    }
-    groups_.push_back(std::move(group));
+    : kind_(kind),
+      id_(next_id.fetch_add(1, std::memory_order_relaxed)),
+      lr_(lr),
+      weight_decay_(weight_decay) {
+  for (ParamGroup& group : params.groups()) add_group(std::move(group));
+  const std::vector<Variable> all = parameters();
+  if (all.empty()) fail<ArgumentError>(kind_, ": no parameters");
+  if (std::ranges::none_of(all, &Variable::requires_grad))
+    fail<ArgumentError>(kind_, ": none of the ", all.size(),
+                        " parameters requires a gradient; call requires_grad_() on those to train");
+}
+
+void Optimizer::add_group(ParamGroup given) {
+  Group group{given.lr.value_or(lr_), given.weight_decay.value_or(weight_decay_), {}};
+  check_range(kind_, "lr", group.lr, 0, kNoLimit);
+  check_range(kind_, "weight_decay", group.weight_decay, 0, kNoLimit);
+  std::vector<Variable> seen = parameters();
+  for (Variable& param : given.params) {
+    if (!param.defined() || !param.is_leaf())
+      fail<ArgumentError>(kind_, ": parameter ", seen.size(), " is ",
+                          param.defined() ? "the result of an op, not a leaf" : "empty");
+    for (const Variable& before : seen)
+      if (before.is_same(param))
+        fail<ArgumentError>(kind_, ": parameter ", seen.size(), " is given twice");
+    if (param.requires_grad())
+      if (Leaf& leaf = static_cast<Leaf&>(*param.edge().node); leaf.label() == nullptr)
+        leaf.set_label(intern_scope("parameter " + std::to_string(seen.size())));
+    seen.push_back(param);
+    group.slots.push_back({std::move(param), 0, false, {}});
   }
-  if (seen.empty()) fail<ArgumentError>(kind_, ": no parameters");
+  groups_.push_back(std::move(group));
+}
+
+void Optimizer::add_param_group(ParamGroup group) {
+  if (group.params.empty()) fail<ArgumentError>(kind_, ": add_param_group: no parameters");
+  add_group(std::move(group));
 }
 
 void Optimizer::prepare_state(Slot& slot) {
@@ -96,6 +115,16 @@ void Optimizer::prepare_state(Slot& slot) {
 void Optimizer::step() {
   settle();
   make_steps({});
+}
+
+Variable Optimizer::step(const std::function<Variable()>& closure) {
+  Variable loss;
+  {
+    const Recording recording(true);
+    loss = closure();
+  }
+  step();
+  return loss;
 }
 
 void Optimizer::step_unless(const Tensor& found_inf) {

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -71,12 +72,18 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates every parameter that has a gradient, once. Not recorded.
+  /// Updates every parameter that has a gradient, once. Not recorded. Frozen parameters have none
+  /// and keep their values.
   void step();
+  /// Calls the closure, which clears the gradients, computes the loss, calls backward() and returns
+  /// the loss; then steps. Returns the loss.
+  virtual Variable step(const std::function<Variable()>& closure);
   void zero_grad() const;
   /// The parameters of all groups.
   std::vector<Variable> parameters() const;
 
+  /// Adds parameters with their own options, for example those of a part that is no longer frozen.
+  void add_param_group(ParamGroup group);
   /// Sets the learning rate of all groups, or of one.
   void set_lr(double lr);
   void set_lr(int64_t group, double lr);
@@ -105,8 +112,8 @@ class Optimizer {
     std::vector<Slot> slots;
   };
 
-  /// `kind` names the optimizer in messages. Throws ArgumentError if there are no parameters, if a
-  /// parameter occurs twice, requires no gradient or is not a leaf, and for a negative learning
+  /// `kind` names the optimizer in messages. Throws ArgumentError if no parameter requires a
+  /// gradient, if a parameter occurs twice or is the result of an op, and for a negative learning
   /// rate or decay.
   Optimizer(std::string_view kind, Params params, double lr, double weight_decay);
 
@@ -126,6 +133,8 @@ class Optimizer {
 
  private:
   friend class GradScaler;
+
+  void add_group(ParamGroup group);
 
   /// Slots of one group, by index, whose parameters have one device and dtype.
   struct Run {
@@ -149,6 +158,7 @@ class Optimizer {
 
   std::string kind_;
   uint64_t id_;
+  double lr_, weight_decay_;  // of groups that have none of their own
   mutable std::vector<Group> groups_;
   mutable Tensor skipped_;            // on the device: steps skipped since the last settle()
   mutable bool has_guarded_ = false;  // steps were made that may have been skipped

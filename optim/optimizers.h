@@ -2,6 +2,8 @@
 // step is one fused kernel per parameter. The state of 16-bit parameters is float32.
 #pragma once
 
+#include <utility>
+
 #include "optim/optimizer.h"
 
 namespace tapegrad::optim {
@@ -18,7 +20,9 @@ struct SGDOptions {
 class SGD final : public Optimizer {
  public:
   explicit SGD(Params params, SGDOptions options = {});
-  SGD(Params params, double lr) : SGD(std::move(params), SGDOptions{.lr = lr}) {}
+  SGD(Params params, double lr, double momentum = 0.0, double dampening = 0.0,
+      double weight_decay = 0.0, bool nesterov = false)
+      : SGD(std::move(params), SGDOptions{lr, momentum, dampening, weight_decay, nesterov}) {}
 
  private:
   std::vector<StateInfo> state_info() const override;
@@ -40,7 +44,9 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   explicit Adam(Params params, AdamOptions options = {});
-  Adam(Params params, double lr) : Adam(std::move(params), AdamOptions{.lr = lr}) {}
+  Adam(Params params, double lr, std::pair<double, double> betas = {0.9, 0.999}, double eps = 1e-8,
+       double weight_decay = 0.0)
+      : Adam(std::move(params), AdamOptions{lr, betas.first, betas.second, eps, weight_decay}) {}
 
  protected:
   Adam(std::string_view kind, Params params, AdamOptions options, bool decoupled);
@@ -65,7 +71,9 @@ struct AdamWOptions {
 class AdamW final : public Adam {
  public:
   explicit AdamW(Params params, AdamWOptions options = {});
-  AdamW(Params params, double lr) : AdamW(std::move(params), AdamWOptions{.lr = lr}) {}
+  AdamW(Params params, double lr, std::pair<double, double> betas = {0.9, 0.999}, double eps = 1e-8,
+        double weight_decay = 1e-2)
+      : AdamW(std::move(params), AdamWOptions{lr, betas.first, betas.second, eps, weight_decay}) {}
 };
 
 struct SparseAdamOptions {
@@ -120,7 +128,8 @@ struct RMSpropOptions {
 class RMSprop final : public Optimizer {
  public:
   explicit RMSprop(Params params, RMSpropOptions options = {});
-  RMSprop(Params params, double lr) : RMSprop(std::move(params), RMSpropOptions{.lr = lr}) {}
+  RMSprop(Params params, double lr, double alpha = 0.99)
+      : RMSprop(std::move(params), RMSpropOptions{.lr = lr, .alpha = alpha}) {}
 
  private:
   std::vector<StateInfo> state_info() const override;

@@ -57,6 +57,13 @@ void Scheduler::step() {
   }
 }
 
+std::vector<double> Scheduler::get_last_lr() const {
+  std::vector<double> rates;
+  for (int64_t group = 0; group < optimizer_.group_count(); ++group)
+    rates.push_back(optimizer_.lr(group));
+  return rates;
+}
+
 TensorMap Scheduler::state_dict() const {
   return {{"step", Tensor::full({}, steps_, i64)},
           {"base_lrs", Tensor::from<double>(bases_, {int64_t(bases_.size())})}};
@@ -164,6 +171,31 @@ double OneCycleLR::rate(double, int64_t t) const {
   if (peak > 0 && double(t) <= peak) return between(first, o.max_lr, double(t) / peak);
   const double share = (std::min(double(t), end) - peak) / (end - peak);
   return end > peak ? between(o.max_lr, last, share) : o.max_lr;
+}
+
+LambdaLR::LambdaLR(Optimizer& optimizer, std::function<double(int64_t)> factor)
+    : Scheduler(optimizer), factor_(std::move(factor)) {
+  if (!factor_) fail<ArgumentError>("LambdaLR: no function");
+  apply();
+}
+double LambdaLR::rate(double base, int64_t t) const { return base * factor_(t); }
+
+CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, int64_t T_0,
+                                                         int64_t T_mult, double eta_min)
+    : Scheduler(optimizer), first_(T_0), factor_(T_mult), eta_min_(eta_min) {
+  require_from("CosineAnnealingWarmRestarts", "T_0", T_0, 1);
+  require_from("CosineAnnealingWarmRestarts", "T_mult", T_mult, 1);
+  check_range("CosineAnnealingWarmRestarts", "eta_min", eta_min, 0, kNoLimit);
+  apply();
+}
+double CosineAnnealingWarmRestarts::rate(double base, int64_t t) const {
+  int64_t period = first_;
+  if (factor_ == 1) {
+    t %= period;
+  } else {
+    for (; t >= period; period *= factor_) t -= period;
+  }
+  return cosine(base, eta_min_, double(t) / double(period));
 }
 
 WarmupLR::WarmupLR(Optimizer& optimizer, Scheduler& after, WarmupOptions options)

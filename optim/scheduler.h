@@ -12,6 +12,8 @@
 // number of steps made.
 #pragma once
 
+#include <functional>
+
 #include "optim/optimizer.h"
 
 namespace tapegrad::optim {
@@ -24,6 +26,8 @@ class Scheduler {
 
   void step();
   int64_t steps() const { return steps_; }
+  /// The rates of the groups since the last step.
+  std::vector<double> get_last_lr() const;
 
   /// "step" and the initial rates. load_state_dict also sets the optimizer's rates.
   virtual TensorMap state_dict() const;
@@ -51,6 +55,8 @@ struct StepLROptions {
 class StepLR final : public Scheduler {
  public:
   StepLR(Optimizer& optimizer, StepLROptions options);
+  StepLR(Optimizer& optimizer, int64_t step_size, double gamma = 0.1)
+      : StepLR(optimizer, StepLROptions{step_size, gamma}) {}
 
  private:
   double rate(double base, int64_t t) const override;
@@ -65,6 +71,8 @@ struct MultiStepLROptions {
 class MultiStepLR final : public Scheduler {
  public:
   MultiStepLR(Optimizer& optimizer, MultiStepLROptions options);
+  MultiStepLR(Optimizer& optimizer, std::initializer_list<int64_t> milestones, double gamma)
+      : MultiStepLR(optimizer, MultiStepLROptions{milestones, gamma}) {}
 
  private:
   double rate(double base, int64_t t) const override;
@@ -89,6 +97,8 @@ struct CosineAnnealingLROptions {
 class CosineAnnealingLR final : public Scheduler {
  public:
   CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROptions options);
+  CosineAnnealingLR(Optimizer& optimizer, int64_t T_max, double eta_min = 0.0)
+      : CosineAnnealingLR(optimizer, CosineAnnealingLROptions{T_max, eta_min}) {}
 
  private:
   double rate(double base, int64_t t) const override;
@@ -105,6 +115,9 @@ struct LinearLROptions {
 class LinearLR final : public Scheduler {
  public:
   explicit LinearLR(Optimizer& optimizer, LinearLROptions options = {});
+  LinearLR(Optimizer& optimizer, double start_factor, double end_factor = 1.0,
+           int64_t total_iters = 5)
+      : LinearLR(optimizer, LinearLROptions{start_factor, end_factor, total_iters}) {}
 
  private:
   double rate(double base, int64_t t) const override;
@@ -124,10 +137,36 @@ struct OneCycleLROptions {
 class OneCycleLR final : public Scheduler {
  public:
   OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
+  OneCycleLR(Optimizer& optimizer, double max_lr, int64_t total_steps)
+      : OneCycleLR(optimizer, OneCycleLROptions{max_lr, total_steps}) {}
 
  private:
   double rate(double base, int64_t t) const override;
   OneCycleLROptions options_;
+};
+
+/// base times factor(t).
+class LambdaLR final : public Scheduler {
+ public:
+  LambdaLR(Optimizer& optimizer, std::function<double(int64_t)> factor);
+
+ private:
+  double rate(double base, int64_t t) const override;
+  std::function<double(int64_t)> factor_;
+};
+
+/// eta_min + (base - eta_min) (1 + cos(pi s / T)) / 2, where s steps were made since the last
+/// restart and T is the length of the period: T_0, and T_mult times longer after each restart
+/// (Loshchilov and Hutter 2017).
+class CosineAnnealingWarmRestarts final : public Scheduler {
+ public:
+  CosineAnnealingWarmRestarts(Optimizer& optimizer, int64_t T_0, int64_t T_mult = 1,
+                              double eta_min = 0.0);
+
+ private:
+  double rate(double base, int64_t t) const override;
+  int64_t first_, factor_;
+  double eta_min_;
 };
 
 struct WarmupOptions {
@@ -168,6 +207,7 @@ class ReduceLROnPlateau {
   explicit ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});
 
   void step(double measure);
+  void step(const Variable& measure) { step(measure.item()); }
   double best() const { return best_; }
   TensorMap state_dict() const;
   void load_state_dict(const TensorMap& state);
@@ -180,5 +220,8 @@ class ReduceLROnPlateau {
   double best_;
   int64_t bad_steps_ = 0, cooling_ = 0;
 };
+
+/// PyTorch's name: `optim::lr_scheduler::StepLR`.
+namespace lr_scheduler = ::tapegrad::optim;
 
 }  // namespace tapegrad::optim
