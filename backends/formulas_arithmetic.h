@@ -30,27 +30,29 @@ struct LogAddExp {
 };
 
 struct Hypot {
-  static constexpr bool kScalar = true;
   template <typename V>
   TG_HD V operator()(V a, V b) const {
-    using std::hypot;
-    return hypot(a, b);
+    return SpecialFunctions<V>::hypot(a, b);
   }
 };
 
+/// Whether rest, which has the sign of a, is not 0 and b has the other sign.
+template <typename V>
+TG_HD auto is_opposite(V rest, V b) {
+  return ((rest < V(0)) & (b > V(0))) | ((rest > V(0)) & (b < V(0)));
+}
+
 /// The result has the sign of b.
 struct Remainder {
-  static constexpr bool kScalar = true;
   template <typename V>
   TG_HD V operator()(V a, V b) const {
     const V rest = Fmod{}(a, b);
-    return rest != V(0) && (rest < V(0)) != (b < V(0)) ? V(rest + b) : rest;
+    return select(is_opposite(rest, b), V(rest + b), rest);
   }
 };
 
 /// (a - fmod(a, b)) / b is an integer except for rounding; subtract 1 if the signs differ.
 struct FloorDivide {
-  static constexpr bool kScalar = true;
   template <typename V>
   TG_HD V operator()(V a, V b) const {
     if constexpr (std::is_integral_v<V>) {
@@ -59,11 +61,12 @@ struct FloorDivide {
       const V quotient = a / b;
       return a % b != 0 && (a < V(0)) != (b < V(0)) ? V(quotient - 1) : quotient;
     } else {
-      if (b == V(0)) return a / b;
-      const V rest = Fmod{}(a, b);
-      V quotient = std::nearbyint((a - rest) / b);
-      if (rest != V(0) && (rest < V(0)) != (b < V(0))) quotient -= 1;
-      return quotient == V(0) ? std::copysign(V(0), a / b) : quotient;
+      const V rest = Fmod{}(a, b), ratio = a / b;
+      V quotient = Functions<V>::round((a - rest) / b);
+      quotient = select(is_opposite(rest, b), quotient - V(1), quotient);
+      // 0 with the sign of the ratio
+      quotient = select(quotient == V(0), ratio * V(0), quotient);
+      return select(b == V(0), ratio, quotient);
     }
   }
 };

@@ -18,6 +18,61 @@ struct InDouble {
   }
 };
 
+struct Sinh {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return SpecialFunctions<V>::sinh(x);
+  }
+};
+struct Cosh {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return SpecialFunctions<V>::cosh(x);
+  }
+};
+struct Asin {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return SpecialFunctions<V>::asin(x);
+  }
+};
+struct Acos {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return SpecialFunctions<V>::acos(x);
+  }
+};
+struct Atan {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return SpecialFunctions<V>::atan(x);
+  }
+};
+struct Asinh {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return SpecialFunctions<V>::asinh(x);
+  }
+};
+struct Acosh {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return SpecialFunctions<V>::acosh(x);
+  }
+};
+struct Atanh {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return SpecialFunctions<V>::atanh(x);
+  }
+};
+struct Erfc {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return SpecialFunctions<V>::erfc(x);
+  }
+};
+
 template <typename S>
 struct NanToNum {
   S nan, posinf, neginf;
@@ -123,6 +178,14 @@ TG_HD inline double digamma(double x) {
   return sum + (std::log(x) - 0.5 / x - z * polynomial(kTail, z));
 }
 
+/// q^-s for integer s > 1.
+TG_HD inline double inverse_power(double q, double s) {
+  if (s > 8) return std::pow(q, -s);
+  double power = q * q;
+  for (int i = 2; i < int(s); ++i) power *= q;
+  return 1 / power;
+}
+
 /// The sum of (q + k)^-s over k = 0, 1, ... for q > 0 and integer s > 1, by the Euler-Maclaurin
 /// formula.
 TG_HD inline double zeta(double s, double q) {
@@ -133,8 +196,8 @@ TG_HD inline double zeta(double s, double q) {
       1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15,
       -2.174868698558062e-16, 5.5090028283602295e-18,  -1.3954464685812522e-19};
   double head = 0;
-  for (; q < 10 + s; q += 1) head += std::pow(q, -s);
-  const double power = std::pow(q, -s);
+  for (; q < 10 + s; q += 1) head += inverse_power(q, s);
+  const double power = inverse_power(q, s);
   double sum = q * power / (s - 1) + power / 2, term = s * power / q;
   for (int j = 0; j < 12; ++j) {
     sum += kTail[j] * term;
@@ -154,6 +217,16 @@ TG_HD inline double zeta_everywhere(double s, double q) {
 }
 
 }  // namespace special
+
+struct Erfinv {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    if constexpr (std::is_arithmetic_v<V>)
+      return V(special::erfinv(double(x)));
+    else
+      return SpecialFunctions<V>::erfinv(x);
+  }
+};
 
 /// (-1)^(n+1) n! zeta(n + 1, x)
 struct Polygamma {

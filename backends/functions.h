@@ -46,4 +46,23 @@ struct Functions {
   TG_HD static V round(V x) { return std::nearbyint(x); }
 };
 
+/// Further functions. Those of one operand are computed in double and rounded once;
+/// backends/cpu/tools/functions_special.h specializes them for batches.
+template <typename V>
+struct SpecialFunctions {
+  TG_HD static V sinh(V x) { return V(::sinh(double(x))); }
+  TG_HD static V cosh(V x) { return V(::cosh(double(x))); }
+  TG_HD static V asin(V x) { return V(::asin(double(x))); }
+  TG_HD static V acos(V x) { return V(::acos(double(x))); }
+  TG_HD static V atan(V x) { return V(::atan(double(x))); }
+  TG_HD static V asinh(V x) { return V(::asinh(double(x))); }
+  TG_HD static V acosh(V x) { return V(::acosh(double(x))); }
+  TG_HD static V atanh(V x) { return V(::atanh(double(x))); }
+  TG_HD static V erfc(V x) { return V(::erfc(double(x))); }
+  TG_HD static V atan2(V y, V x) { return std::atan2(y, x); }
+  TG_HD static V fmod(V a, V b) { return std::fmod(a, b); }
+  TG_HD static V hypot(V a, V b) { return std::hypot(a, b); }
+  TG_HD static V pow(V a, V b) { return std::pow(a, b); }
+};
+
 }  // namespace tapegrad::formulas

@@ -1,7 +1,7 @@
 #include "backends/elementwise/binary.h"
 
 #include "backends/cpu/register.h"
-#include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/functions_special.h"
 #include "backends/cpu/tools/map.h"
 
 namespace tapegrad::backends::cpu {

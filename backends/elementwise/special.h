@@ -10,16 +10,16 @@ namespace tapegrad::backends {
 template <typename Device>
 void register_special_kernels() {
   using D = Elementwise<Device>;
-  D::template set<kernels::sinh, formulas::InDouble<::sinh>>(kFloatTypes);
-  D::template set<kernels::cosh, formulas::InDouble<::cosh>>(kFloatTypes);
-  D::template set<kernels::asin, formulas::InDouble<::asin>>(kFloatTypes);
-  D::template set<kernels::acos, formulas::InDouble<::acos>>(kFloatTypes);
-  D::template set<kernels::atan, formulas::InDouble<::atan>>(kFloatTypes);
-  D::template set<kernels::asinh, formulas::InDouble<::asinh>>(kFloatTypes);
-  D::template set<kernels::acosh, formulas::InDouble<::acosh>>(kFloatTypes);
-  D::template set<kernels::atanh, formulas::InDouble<::atanh>>(kFloatTypes);
-  D::template set<kernels::erfc, formulas::InDouble<::erfc>>(kFloatTypes);
-  D::template set<kernels::erfinv, formulas::InDouble<formulas::special::erfinv>>(kFloatTypes);
+  D::template set<kernels::sinh, formulas::Sinh>(kFloatTypes);
+  D::template set<kernels::cosh, formulas::Cosh>(kFloatTypes);
+  D::template set<kernels::asin, formulas::Asin>(kFloatTypes);
+  D::template set<kernels::acos, formulas::Acos>(kFloatTypes);
+  D::template set<kernels::atan, formulas::Atan>(kFloatTypes);
+  D::template set<kernels::asinh, formulas::Asinh>(kFloatTypes);
+  D::template set<kernels::acosh, formulas::Acosh>(kFloatTypes);
+  D::template set<kernels::atanh, formulas::Atanh>(kFloatTypes);
+  D::template set<kernels::erfc, formulas::Erfc>(kFloatTypes);
+  D::template set<kernels::erfinv, formulas::Erfinv>(kFloatTypes);
   D::template set<kernels::lgamma, formulas::InDouble<formulas::special::log_gamma>>(kFloatTypes);
   D::template set<kernels::digamma, formulas::InDouble<formulas::special::digamma>>(kFloatTypes);
   D::template set<kernels::sinc, formulas::InDouble<formulas::special::sinc>>(kFloatTypes);

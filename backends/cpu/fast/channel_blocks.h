@@ -51,9 +51,7 @@ class ChannelBlocks {
   float* plain(int64_t n, int64_t channel, int64_t row) const {
     return data_ + ((n * channels() + channel) * height() + row) * width();
   }
-  int64_t channels_of(int64_t block) const {
-    return std::min(kLane, channels() - block * kLane);
-  }
+  int64_t channels_of(int64_t block) const { return std::min(kLane, channels() - block * kLane); }
 
   Shape shape_;
   float* data_ = nullptr;

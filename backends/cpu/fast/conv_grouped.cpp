@@ -73,8 +73,8 @@ template <bool kStraight>
 #if XSIMD_WITH_AVX512F
     return _mm512_maskz_permutexvar_ps(0xffff, _mm512_loadu_si512(lanes), _mm512_loadu_ps(from));
 #elif XSIMD_WITH_AVX2
-    return _mm256_permutevar8x32_ps(
-        _mm256_loadu_ps(from), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes)));
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(from),
+                                    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes)));
 #else
     alignas(64) float picked[kLane];
     for (int64_t i = 0; i < kLane; ++i) picked[i] = from[lanes[i]];
@@ -99,8 +99,8 @@ void run_row(const std::vector<Entry>& entries, const float* weights, const floa
           const B factor = B::load_unaligned(factors);
           const float* values = from + entry.offset;
           unrolled<kCount>([&](auto q) {
-            sums[q] =
-                functions::fused(load<kStraight>(values + q() * step, entry.lanes), factor, sums[q]);
+            sums[q] = functions::fused(load<kStraight>(values + q() * step, entry.lanes), factor,
+                                       sums[q]);
           });
           factors += kLane;
         }

@@ -5,7 +5,8 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-constexpr int64_t kBandFloats = int64_t(1) << 15;  // of a band's workspace: half of a small L2 cache
+constexpr int64_t kBandFloats = int64_t(1)
+                                << 15;  // of a band's workspace: half of a small L2 cache
 
 }  // namespace
 

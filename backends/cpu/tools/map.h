@@ -9,7 +9,7 @@
 // of float or double for float tensors (float for sixteen-bit types), and V = the element type for
 // integers and bool. Formulas whose V differ (comparisons), and formulas that declare
 // `static constexpr bool kScalar = true`, see scalars. Such formulas have no vector form or are
-// exact, so they give one value everywhere, too.
+// exact, so they give one value everywhere, too. The compiler may vectorise their loops.
 //
 // Operands broadcast to y's shape and may have any layout. y may be one of the operands (with the
 // same layout) and must not overlap them otherwise. If all operands have the same packed layout
@@ -79,6 +79,7 @@ void evaluate(const F& f, To* y, int64_t count, const From* x, const More*... mo
       store_some<To>(y + i, count - i,
                      f(load_some(x + i, count - i), load_some(more + i, count - i)...));
   } else {
+#pragma omp simd  // y may be an operand, but overlaps none otherwise
     for (int64_t i = 0; i < count; ++i)
       y[i] = static_cast<To>(
           f(static_cast<Compute<From>>(x[i]), static_cast<Compute<More>>(more[i])...));
