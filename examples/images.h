@@ -14,10 +14,12 @@ struct Images {
   std::string source;  // where the images are from
 };
 
-/// Images [N, 1, 28, 28] in ten classes. `path` is a folder of IDX files, mnist.npz, or empty.
+/// Images [N, 1, 28, 28] in ten classes. See kDataHelp for `path`.
 inline Images load_images(const std::string& path, tapegrad::MnistOptions options = {}) {
   namespace tg = tapegrad;
   if (path.ends_with(".npz")) return {tg::load_mnist_npz(path, options), path};
+  if (path.ends_with(".csv.gz")) return {tg::load_digits(path, options), path};
+  if (path == "drawn") return {tg::make_digits({.images = options}), "drawn digits"};
   if (!path.empty()) return {tg::load_mnist(path, options), path};
   if (std::filesystem::exists(tg::kFashionMnistDir))
     return {tg::load_mnist(tg::kFashionMnistDir, options), tg::kFashionMnistDir};
@@ -26,9 +28,17 @@ inline Images load_images(const std::string& path, tapegrad::MnistOptions option
   return {tg::make_digits({.images = options}), "drawn digits"};
 }
 
-/// The option list of --data_dir.
+/// Help of the flag --data_dir.
 inline constexpr const char* kDataHelp =
-    "folder of four IDX files, plain or gzipped, or mnist.npz; empty takes Debian's Fashion-MNIST, "
-    "or else Debian's handwritten digits, or else drawn digits";
+    "folder of four IDX files, plain or gzipped, mnist.npz, Debian's digits.csv.gz, or \"drawn\" "
+    "for "
+    "drawn digits; empty takes the first that exists: Debian's Fashion-MNIST, Debian's digits, "
+    "drawn";
+
+/// Keeps the first images of both parts; 0 keeps all.
+inline void keep_first(tapegrad::Mnist& data, int64_t train, int64_t test) {
+  if (train > 0) data.train = data.train.take(train);
+  if (test > 0) data.test = data.test.take(test);
+}
 
 }  // namespace examples

@@ -1,7 +1,9 @@
-// Trains a small network on 28 x 28 images: Debian's Fashion-MNIST package or any folder of IDX
-// files. See README.md beside this file.
+// Trains a small network on 28 x 28 images. See README.md beside this file.
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "absl/flags/flag.h"
 #include "flags.h"
+#include "images.h"
 
 ABSL_FLAG(std::string, net, "keras", "keras, scratch, lenet or mlp");
 ABSL_FLAG(std::string, optimizer, "adam",
@@ -20,11 +23,16 @@ ABSL_FLAG(int64_t, batch_size, 0, "images in a step; 0 takes 8 for scratch and 1
 ABSL_FLAG(uint64_t, seed, 1, "of weights, order and dropout");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(bool, graph, false, "repeat the training step as a CUDA graph");
-ABSL_FLAG(std::string, data_dir, tapegrad::kFashionMnistDir, "four IDX files, plain or gzipped");
+ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
+ABSL_FLAG(int64_t, train, 0, "use only so many training images; 0 takes all");
+ABSL_FLAG(int64_t, test, 0, "use only so many test images; 0 takes all");
+ABSL_FLAG(double, stop_below, 1e-8, "stop after an epoch with a smaller loss");
+ABSL_FLAG(bool, evaluate_train, false, "evaluate the training images, too, after every epoch");
 ABSL_FLAG(std::string, out, "",
           "folder for weights, error curve and the state of the run; nothing is written without");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 ABSL_FLAG(std::string, progress, "keras", "keras, marks (fifty of them) or none");
+ABSL_FLAG(std::string, labels, "long", "long (true labels: ...) or text (correct: ...)");
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
@@ -115,6 +123,24 @@ tg::ProgressStyle progress_style(const std::string& name) {
   throw tg::ArgumentError("--progress: \"" + name + "\" is not keras, marks or none");
 }
 
+/// Prints the first 16 labels and predictions and the accuracy, as the text does that the net
+/// "scratch" is from.
+void print_as_text(const std::string& title, const tg::Evaluation& result) {
+  const auto line = [](const char* name, const std::vector<int64_t>& classes) {
+    std::cout << name;
+    for (size_t i = 0; i < std::min<size_t>(16, classes.size()); ++i)
+      std::cout << ' ' << classes[i];
+    std::cout << '\n';
+  };
+  const int64_t right = std::llround(result.accuracy * double(result.count));
+  std::cout << title << '\n';
+  line("correct:", result.labels);
+  line("predict:", result.predictions);
+  std::cout << "accuracy rate: " << std::fixed << std::setprecision(2) << 100 * result.accuracy
+            << " % (" << right << '/' << result.count << ")\n"
+            << std::defaultfloat << std::setprecision(6);
+}
+
 void run() {
   const double lr = examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   const int64_t epochs = examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(0));
@@ -122,13 +148,21 @@ void run() {
       examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(0));
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
   const bool resume = absl::GetFlag(FLAGS_resume);
+  const int64_t train_images =
+      examples::in_range("--train", absl::GetFlag(FLAGS_train), int64_t(0));
+  const int64_t test_images = examples::in_range("--test", absl::GetFlag(FLAGS_test), int64_t(0));
+  const std::string labels = absl::GetFlag(FLAGS_labels);
+  if (labels != "long" && labels != "text")
+    throw tg::ArgumentError("--labels: \"" + labels + "\" is not long or text");
   const tg::ProgressStyle style = progress_style(absl::GetFlag(FLAGS_progress));
   examples::use_device(absl::GetFlag(FLAGS_device));
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   tg::manual_seed(seed);
 
-  const auto [train, test] = tg::load_mnist(absl::GetFlag(FLAGS_data_dir));
-  std::cout << "x_train shape: " << train.data().shape() << '\n'
+  auto [data, source] = examples::load_images(absl::GetFlag(FLAGS_data_dir));
+  examples::keep_first(data, train_images, test_images);
+  const auto& [train, test] = data;
+  std::cout << source << "\nx_train shape: " << train.data().shape() << '\n'
             << train.size() << " train samples\n"
             << test.size() << " test samples\n\n";
 
@@ -148,6 +182,8 @@ void run() {
   const tg::History history = tg::fit(model, batches, *optimizer,
                                       {.epochs = epochs,
                                        .validation = &test_set,
+                                       .evaluate_train = absl::GetFlag(FLAGS_evaluate_train),
+                                       .stop_below = absl::GetFlag(FLAGS_stop_below),
                                        .checkpoint = examples::run_file(out, resume),
                                        .resume = resume,
                                        .graph = absl::GetFlag(FLAGS_graph),
@@ -156,9 +192,10 @@ void run() {
   if (history.signal != 0) std::raise(history.signal);
   if (!history.not_graphed.empty()) std::cout << "no graph: " << history.not_graphed << '\n';
   std::cout << '\n';
-  tg::evaluate(model, train_set).print("train");
+  const tg::Evaluation on_train = tg::evaluate(model, train_set);
   const tg::Evaluation result = tg::evaluate(model, test_set);
-  result.print("test");
+  labels == "text" ? print_as_text("train", on_train) : on_train.print("train");
+  labels == "text" ? print_as_text("test", result) : result.print("test");
   std::cout << "Test loss: " << result.loss << "\nTest accuracy: " << result.accuracy << "\n\n";
   history.times.print(std::cout, batches.size());
 
