@@ -89,5 +89,6 @@
 #include "train/memory_report.h"
 #include "train/plot.h"
 #include "train/regression_metrics.h"
+#include "train/run_ledger.h"
 #include "train/training_state.h"
 #include "train/weight_average.h"

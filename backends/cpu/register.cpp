@@ -5,6 +5,8 @@
 
 namespace tapegrad::backends::cpu {
 
+void register_sketch();  // defined in sketch.cpp
+
 namespace {
 
 /// The threads of OpenMP do not come along in a fork: the child would wait for them for ever. It
@@ -25,6 +27,7 @@ void register_kernels() {
   register_arithmetic();
   register_special();
   register_sort();
+  register_sketch();
   register_scan();
   register_scatter();
   register_activation();

@@ -3,14 +3,19 @@
 #include <cmath>
 #include <optional>
 
+#include "core/autograd/internal/result_observer.h"
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
+#include "core/tape/internal/newest_line.h"
 #include "core/tape/op.h"
 
 namespace tapegrad {
 namespace {
 
 constexpr unsigned char kNan = 1, kInfinity = 2;
+constexpr unsigned char kObserve = 4;  // instead of looking for anything, shows results
+
+constinit thread_local ResultObserver* observer = nullptr;
 
 using detail::NonFinite;
 
@@ -62,7 +67,14 @@ NonFinite both(NonFinite a, NonFinite b) { return {a.nan || b.nan, a.infinity ||
 AnomalyMode::AnomalyMode(AnomalyOptions options)
     : wanted_(kNan | (options.infinity ? kInfinity : 0)) {}
 
+ObserveResults::ObserveResults(ResultObserver* to)
+    : wanted_(to != nullptr ? kObserve : detail::context.anomaly),
+      before_(std::exchange(observer, to)) {}
+ObserveResults::~ObserveResults() { observer = before_; }
+
 NonFinite detail::find_non_finite(const Tensor& x) {
+  // An op calls check_made() if its result has a non-finite value.
+  if (context.anomaly == kObserve) return {true, true};
   NonFinite found;
   visit_floats(x, [&](double value) {
     found.nan |= std::isnan(value);
@@ -77,6 +89,11 @@ void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) 
   if (running != nullptr && !is_call_line(*running))
     return;  // rules: check_made_by_rule() checks
              // the gradients
+  if (context.anomaly == kObserve) {
+    const auto line = take_newest_line();
+    observer->on_result(op, running != nullptr ? running->where() : line.value_or(Where()), y);
+    return;
+  }
   const unsigned char wanted = running != nullptr ? context.anomaly & kNan : context.anomaly;
   if (const auto made = describe_made(before, wanted, y))
     fail<AutogradError>(op, ": made ", *made, ", from inputs without");
@@ -84,6 +101,11 @@ void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) 
 
 void detail::check_made_by_rule(const Node& node, std::span<const Variable> incoming,
                                 std::span<const Variable> outgoing) {
+  if (context.anomaly == kObserve) {
+    for (size_t i = 0; i < outgoing.size(); ++i)
+      if (outgoing[i].defined()) observer->on_gradient(node, i, outgoing[i].value());
+    return;
+  }
   // A saved infinity rightfully makes an infinite gradient. A NaN is reported even if a saved
   // tensor is the cause, because it enters the gradients here.
   struct Saved final : SavedVisitor {

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/internal/scope.h"
 #include "core/tape/internal/backward.h"
+#include "core/tape/internal/newest_line.h"
 #include "core/tape/internal/node_hooks.h"
 #include "core/tape/variable.h"
 
@@ -10,6 +11,7 @@ namespace tapegrad {
 namespace {
 
 constinit thread_local uint64_t last_number = 0;
+constinit thread_local Where newest_line;  // with line 0 if it was taken
 
 // The worklist of destroy(). Trivial types, which are valid while a thread shuts down.
 constinit thread_local Node* dying = nullptr;
@@ -34,7 +36,15 @@ void count(int64_t change) {
 
 Node::Node() : scope_(current_scope()) { count(1); }
 
-Node::Node(Where where) : where_(where), scope_(current_scope()) { count(1); }
+Node::Node(Where where) : where_(where), scope_(current_scope()) {
+  newest_line = where;
+  count(1);
+}
+
+std::optional<Where> detail::take_newest_line() {
+  const Where line = std::exchange(newest_line, Where());
+  return line.line() == 0 ? std::nullopt : std::optional(line);
+}
 
 void Node::number_after(std::span<const Edge> inputs) {
   uint64_t youngest = last_number;

@@ -1,0 +1,13 @@
+// The source line of the newest node, for observers of results (core/autograd/internal).
+#pragma once
+
+#include <optional>
+#include <source_location>
+
+namespace tapegrad::detail {
+
+/// Returns the line of the newest node that this thread made since the last call; empty if it made
+/// none.
+std::optional<std::source_location> take_newest_line();
+
+}  // namespace tapegrad::detail

@@ -1,0 +1,277 @@
+#include "train/run_ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/tape/recording.h"
+#include "io/safetensors.h"
+#include "nn/activation.h"
+#include "nn/conv.h"
+#include "nn/embedding.h"
+#include "nn/image.h"
+#include "nn/linear.h"
+#include "nn/norm.h"
+#include "nn/sequential.h"
+#include "ops/binary.h"
+#include "ops/loss.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "optim/optimizers.h"
+#include "tests/temp_dir.h"
+#include "train/fit.h"
+#include "train/internal/ledger.h"
+
+namespace tapegrad {
+
+/// Changes results before a ledger sees them, as a wrong kernel would.
+class LedgerFault {
+ public:
+  LedgerFault(RunLedger& ledger, std::function<void(int64_t, const Tensor&)> change) {
+    ledger.impl_->before_entry = std::move(change);
+  }
+};
+
+namespace {
+
+struct Net : nn::Model<Net> {
+  nn::Conv2d conv{{.in_channels = 1, .out_channels = 4, .kernel_size = 3, .bias = false}};
+  nn::BatchNorm2d norm{{.num_features = 4}};
+  nn::Linear fc1{{.in_features = 4 * 5 * 5, .out_features = 12}};
+  nn::Linear fc2{{.in_features = 12, .out_features = 5}};
+
+  void members(nn::Members& m) override { m("conv", conv)("norm", norm)("fc1", fc1)("fc2", fc2); }
+  Variable forward(const Variable& x) const {
+    const Variable y = max_pool2d(relu(norm(conv(x))), {.kernel_size = 2});
+    const Variable h = tanh(fc1(flatten(y, 1))) * 1.5 + 0.25;
+    return fc2(h / sqrt(mean(h * h, {1}, true) + 1e-5));
+  }
+};
+
+/// Three steps of training; returns the ledger's file.
+std::string train(const std::string& path, std::function<void(int64_t, const Tensor&)> fault = {}) {
+  manual_seed(3);
+  Net net;
+  optim::Adam adam(net, {.lr = 0.01});
+  const Variable x = randn({8, 1, 12, 12}), y = randint(0, 5, {8});
+  RunLedger ledger;
+  const LedgerFault planted(ledger, std::move(fault));
+  for (int step = 0; step < 3; ++step) {
+    adam.zero_grad();
+    cross_entropy(net(x), y).backward();
+    adam.step();
+    ledger.note(net);
+  }
+  ledger.save(path);
+  return path;
+}
+
+bool is_writable(const Tensor& y) { return y.dtype() == f32 && y.is_contiguous(); }
+
+TEST(RunLedger, NamesPlantedFaults) {
+  const testing::TempDir dir;
+  std::vector<int64_t>
+      candidates;  // results of ops and rules that can be written element by element
+  const std::string clean = train(dir / "clean", [&](int64_t number, const Tensor& y) {
+    if (is_writable(y)) candidates.push_back(number);
+  });
+  const Ledger expected = Ledger::load(clean);
+  std::erase_if(candidates, [&](int64_t i) {
+    const LedgerEntry& entry = expected.entries[size_t(i)];
+    return entry.pass == LedgerPass::kValue || entry.sketch.norm == 0;
+  });
+  ASSERT_GT(candidates.size(), 100u);
+  std::mt19937_64 random(1);
+  std::shuffle(candidates.begin(), candidates.end(), random);
+  int named = 0;
+  for (int trial = 0; trial < 100; ++trial) {
+    const int64_t target = candidates[size_t(trial)];
+    const double size = std::pow(10.0, -7 + 6 * double(trial / 2) / 49);  // up to 10 %
+    double difference = 0, norm = 0;
+    const std::string faulty = train(dir / "faulty", [&](int64_t number, const Tensor& y) {
+      if (number != target) return;
+      Tensor written = y;  // shares the memory
+      float* values = written.data<float>();
+      int64_t only = int64_t(random() % uint64_t(y.numel()));
+      while (values[only] == 0) only = (only + 1) % y.numel();  // next to 0 is a denormal number
+      for (int64_t i = 0; i < y.numel(); ++i) {
+        const float before = values[i];
+        norm += double(before) * before;
+        if (trial % 2 == 1)  // every element by its share, or one by a unit in the last place
+          values[i] *= float(1 + size);
+        else if (i == only)
+          values[i] = std::nextafter(before, INFINITY);
+        difference += (double(values[i]) - before) * (double(values[i]) - before);
+      }
+    });
+    const RunDifference found = compare_runs(clean, faulty);
+    const LedgerEntry& entry = expected.entries[size_t(target)];
+    const double error = std::sqrt(difference / norm);
+    const bool is_named =
+        found.at.entry == target && found.at.op == expected.strings[size_t(entry.op)] &&
+        found.at.module == expected.strings[size_t(entry.module)] && !found.at.line.empty() &&
+        found.at.error > error / 30 && found.at.error < error * 30;
+    named += is_named;
+    if (!is_named)
+      std::cout << "entry " << target << ", error " << error << ": " << found << "instead of "
+                << expected.strings[size_t(entry.op)] << '\n';
+  }
+  EXPECT_GE(named, 98);
+  std::cout << named << " of 100 planted faults were named\n";
+}
+
+TEST(RunLedger, NoFalseAlarm) {
+  const testing::TempDir dir;
+  const RunDifference same = compare_runs(train(dir / "a"), train(dir / "b"));
+  EXPECT_TRUE(same.equal) << same;
+  EXPECT_GT(same.compared, 100);
+  // An entry is small.
+  EXPECT_LT(std::filesystem::file_size(dir / "a"), 64u * uint64_t(same.compared));
+  std::ostringstream out;
+  out << same;
+  EXPECT_NE(out.str().find("the runs agree in "), std::string::npos);
+}
+
+TEST(RunLedger, ToleratesRoundingAndFindsMore) {
+  const testing::TempDir dir;
+  const std::string clean = train(dir / "clean");
+  const auto scaled = [&](double factor) {
+    return train(dir / "other", [factor](int64_t, const Tensor& y) {
+      if (!is_writable(y)) return;
+      Tensor written = y;  // shares the memory
+      float* values = written.data<float>();
+      for (int64_t i = 0; i < y.numel(); ++i) values[i] *= float(1 + factor * double(i % 2));
+    });
+  };
+  const std::string rounded = scaled(1e-7);
+  EXPECT_FALSE(compare_runs(clean, rounded).equal);
+  const RunDifference close = compare_runs(clean, rounded, {.tolerance = 1e-3});
+  EXPECT_TRUE(close.equal) << close;
+  EXPECT_FALSE(compare_runs(clean, scaled(1e-2), {.tolerance = 1e-3}).equal);
+}
+
+TEST(RunLedger, DifferentOpsAndLengths) {
+  const testing::TempDir dir;
+  const auto record = [&](const char* name, auto work) {
+    RunLedger ledger;
+    work();
+    ledger.save(dir / name);
+    return std::string(dir / name);
+  };
+  const Variable x = tensor({1.0, 2.0}).requires_grad_();
+  const std::string a = record("a", [&] { exp(x); });
+  const std::string b = record("b", [&] { tanh(x); });
+  const std::string c = record("c", [&] { exp(exp(x)); });
+  const RunDifference ops = compare_runs(a, b);
+  EXPECT_NE(ops.reason.find("one run has forward exp float32 [2], the other forward tanh"),
+            std::string::npos)
+      << ops.reason;
+  EXPECT_EQ(compare_runs(a, c).reason, "one run ends here");
+  EXPECT_NE(ops.at.line.find("run_ledger_test.cpp:"), std::string::npos);
+  save(dir / "weights", TensorMap{{"w", x.value()}});
+  EXPECT_THROW(compare_runs(a, dir / "weights"), FormatError);
+  EXPECT_THROW(compare_runs(a, b, {.tolerance = -1}), ArgumentError);
+}
+
+TEST(RunLedger, RecordsFit) {
+  const testing::TempDir dir;
+  const auto run = [&](const char* name, uint64_t seed) {
+    manual_seed(3);
+    nn::Sequential net({nn::Linear({.in_features = 4, .out_features = 2})});
+    optim::SGD sgd(net, 0.1);
+    Generator fixed(1);
+    DataLoader batches(TensorDataset(randn({16, 4}, {}, fixed), randint(0, 2, {16}, {}, fixed)),
+                       {.batch_size = 8, .shuffle = true, .seed = seed});
+    RunLedger ledger;
+    fit(net, batches, sgd,
+        {.epochs = 2, .progress = {.style = ProgressStyle::kNone}, .callbacks = {record(ledger)}});
+    ledger.save(dir / name);
+    return std::string(dir / name);
+  };
+  EXPECT_TRUE(compare_runs(run("a", 1), run("b", 1)).equal);
+  const RunDifference other = compare_runs(run("a", 1), run("b", 2));
+  EXPECT_EQ(other.at.pass, "value");
+  EXPECT_EQ(other.at.op, "batch") << "the order of the examples";
+}
+
+TEST(RunLedger, ComparesWithOutputsOfModules) {
+  const testing::TempDir dir;
+  const Ledger ops = Ledger::load(train(dir / "ops"));
+  // What tools/torch_ledger.py writes: the outputs of modules, whose names lack the root.
+  Ledger modules;
+  const auto number = [&](const std::string& text) {
+    modules.strings.push_back(text);
+    return int32_t(modules.strings.size() - 1);
+  };
+  for (const LedgerEntry& entry : ops.entries) {
+    const std::string module = ops.strings[size_t(entry.module)],
+                      op = ops.strings[size_t(entry.op)];
+    if (entry.pass != LedgerPass::kForward || (op != "linear" && op != "batch_norm")) continue;
+    LedgerEntry call = entry;
+    call.sketch.hash = 0;
+    call.pass = LedgerPass::kModule;
+    call.module = number(module.substr(module.find('.') + 1));
+    call.type = number(ops.strings[size_t(entry.type)]);
+    call.op = call.line = number("");
+    modules.entries.push_back(call);
+  }
+  modules.save(dir / "modules");
+  const RunDifference same = compare_runs(dir / "ops", dir / "modules", {.tolerance = 1e-6});
+  EXPECT_TRUE(same.equal) << same;
+  EXPECT_EQ(same.compared, 9) << "three modules in three steps";
+  modules.entries[4].sketch.sums[0] += 1;
+  modules.save(dir / "modules");
+  for (const auto& [a, b] : {std::pair("ops", "modules"), std::pair("modules", "ops")}) {
+    const RunDifference found = compare_runs(dir / a, dir / b, {.tolerance = 1e-6});
+    EXPECT_EQ(found.at.module, "Net.fc1") << found;
+    EXPECT_EQ(found.at.op, "linear");
+  }
+}
+
+TEST(RunLedger, RecordsSomeSteps) {
+  const Variable x = tensor({1.0, 2.0}).requires_grad_();
+  nn::Linear model({.in_features = 2, .out_features = 1});
+  RunLedger ledger({.every = 3});
+  std::string recorded;
+  for (int step = 1; step <= 7; ++step) {
+    const int64_t before = ledger.size();
+    exp(x);
+    ledger.note(model);
+    recorded += ledger.size() > before ? '1' : '0';
+  }
+  EXPECT_EQ(recorded, "1001001");
+  ledger.stop();
+  const int64_t before = ledger.size();
+  exp(x);
+  ledger.note(model);
+  exp(x);
+  EXPECT_EQ(ledger.size(), before);
+  EXPECT_THROW(RunLedger({.every = 0}), ArgumentError);
+}
+
+TEST(RunLedger, SketchesEstimateErrors) {
+  // The same numbers as those of docs/compare_runs.py.
+  const ResultSketch sketch = sketch_of((arange(100).to(f32) / 7).value());
+  EXPECT_NEAR(sketch.norm, std::sqrt(328350.0) / 7, 1e-4);
+  const Variable x = randn({1000, 100}), noise = 0.01 * randn({1000, 100});
+  const ResultSketch a = sketch_of(x.value()), b = sketch_of((x + noise).value());
+  const double estimate =
+      std::sqrt((std::pow(a.sums[0] - b.sums[0], 2) + std::pow(a.sums[1] - b.sums[1], 2)) / 2) /
+      double(a.norm);
+  EXPECT_GT(estimate, 0.001);
+  EXPECT_LT(estimate, 0.05);
+  EXPECT_EQ(sketch_of(x.value()), sketch_of(x.value().clone()));
+  EXPECT_EQ(sketch_of(transpose(x, 0, 1).value()),
+            sketch_of(transpose(x, 0, 1).value().contiguous()));
+  EXPECT_NE(sketch_of(x.value()).hash, sketch_of(reshape(x, {100, 1000}).value()).hash);
+}
+
+}  // namespace
+}  // namespace tapegrad

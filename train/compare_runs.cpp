@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <set>
+
+#include "absl/strings/str_format.h"
+
+#include "core/base/error.h"
+#include "train/internal/ledger.h"
+#include "train/run_ledger.h"
+
+namespace tapegrad {
+namespace {
+
+using Place = RunDifference::Place;
+
+/// An entry with its strings.
+struct Item {
+  const Ledger* ledger;
+  size_t index;
+
+  const LedgerEntry& entry() const { return ledger->entries[index]; }
+  const std::string& op() const { return ledger->strings[size_t(entry().op)]; }
+  const std::string& module() const { return ledger->strings[size_t(entry().module)]; }
+  const std::string& line() const { return ledger->strings[size_t(entry().line)]; }
+  const std::string& type() const { return ledger->strings[size_t(entry().type)]; }
+  std::string shape() const { return type().substr(std::min(type().find('['), type().size())); }
+
+  Place place() const {
+    return {int64_t(index), entry().step, kLedgerPasses[size_t(entry().pass)], op(), module(),
+            line(),         type()};
+  }
+};
+
+/// Estimated relative error of b. The expected square of the difference of a sum is the square of
+/// the norm of the difference of all elements.
+double error_of(const ResultSketch& a, const ResultSketch& b, double least_norm = 1e-300) {
+  const double first = a.sums[0] - b.sums[0], second = a.sums[1] - b.sums[1];
+  const double least = std::abs(a.norm - b.norm);  // the norm of the difference is not smaller
+  const double norm = std::max<double>({a.norm, b.norm, least_norm});
+  const double error = std::max(std::sqrt((first * first + second * second) / 2), least) / norm;
+  if (!std::isnan(error)) return error;
+  // Two results with NaN or infinities cannot be told apart by sums.
+  const auto is_finite = [](const ResultSketch& each) {
+    return std::isfinite(each.sums[0]) && std::isfinite(each.sums[1]);
+  };
+  return is_finite(a) == is_finite(b) ? 0 : INFINITY;
+}
+
+bool agree(const ResultSketch& a, const ResultSketch& b, double tolerance, double least_norm) {
+  return tolerance > 0 ? error_of(a, b, least_norm) <= tolerance : a.hash == b.hash;
+}
+
+/// Returns a hundredth of the largest norm of the results of the same call. A result that cancels
+/// out, such as the gradient of a bias in front of a batch norm, is noise of this size or less.
+double noise_norm(const std::vector<Item>& items, size_t index) {
+  const LedgerEntry& entry = items[index].entry();
+  const auto is_same_call = [&](size_t i) {
+    const LedgerEntry& other = items[i].entry();
+    return other.pass == entry.pass && other.op == entry.op && other.line == entry.line &&
+           other.module == entry.module && other.step == entry.step;
+  };
+  double largest = 0;
+  for (size_t i = index; i < items.size() && is_same_call(i); ++i)
+    largest = std::max<double>(largest, items[i].entry().sketch.norm);
+  for (size_t i = index; i-- > 0 && is_same_call(i);)
+    largest = std::max<double>(largest, items[i].entry().sketch.norm);
+  return std::max(0.01 * largest, 1e-300);
+}
+
+/// Ops that change no value, which one of two devices or dtypes may need and the other not.
+bool is_conversion(const std::string& op) {
+  return std::set<std::string>{"to", "cast", "clone", "contiguous"}.contains(op);
+}
+
+std::vector<Item> items_of(const Ledger& ledger, double tolerance) {
+  std::vector<Item> items;
+  for (size_t i = 0; i < ledger.entries.size(); ++i)
+    if (const Item item{&ledger, i}; tolerance == 0 || !is_conversion(item.op()))
+      items.push_back(item);
+  return items;
+}
+
+bool has_modules(const Ledger& ledger) {
+  return std::ranges::any_of(
+      ledger.entries, [](const LedgerEntry& entry) { return entry.pass == LedgerPass::kModule; });
+}
+
+/// Whether `inner` is the module `outer`, named without the root, or a part of it.
+bool is_within(const std::string& inner, const std::string& outer) {
+  const size_t root = inner.find('.');
+  if (root == std::string::npos) return false;
+  const std::string_view path = std::string_view(inner).substr(root + 1);
+  return path.starts_with(outer) && (path.size() == outer.size() || path[outer.size()] == '.');
+}
+
+/// Pairs the output of each module call in `modules` with the last op of the call in `ops` that has
+/// a result of its shape.
+void pair_modules(const Ledger& ops, const Ledger& modules, std::vector<Item>& a,
+                  std::vector<Item>& b) {
+  std::map<std::string, size_t> next;  // where to look for the next call, by module
+  for (size_t i = 0; i < modules.entries.size(); ++i) {
+    const Item call{&modules, i};
+    if (call.entry().pass != LedgerPass::kModule) continue;
+    size_t& at = next[call.module()];
+    const auto is_part = [&](size_t k) {
+      return ops.entries[k].pass == LedgerPass::kForward &&
+             is_within(Item{&ops, k}.module(), call.module());
+    };
+    while (at < ops.entries.size() && !is_part(at)) ++at;
+    if (at == ops.entries.size()) continue;
+    const size_t begin = at;
+    while (at < ops.entries.size() && is_part(at)) ++at;
+    // Behind the op that computes the output, a module may update its statistics.
+    size_t last = at - 1;
+    while (last > begin && Item{&ops, last}.shape() != call.shape()) --last;
+    a.push_back({&ops, last});
+    b.push_back(call);
+  }
+}
+
+}  // namespace
+
+RunDifference compare_runs(const std::string& path_a, const std::string& path_b,
+                           CompareOptions options) {
+  if (!(options.tolerance >= 0))
+    fail<ArgumentError>("compare_runs: tolerance is ", options.tolerance, ", not >= 0");
+  const Ledger ledger_a = Ledger::load(path_a), ledger_b = Ledger::load(path_b);
+  std::vector<Item> a, b;
+  if (has_modules(ledger_b) && !has_modules(ledger_a)) {
+    pair_modules(ledger_a, ledger_b, a, b);
+  } else if (has_modules(ledger_a) && !has_modules(ledger_b)) {
+    pair_modules(ledger_b, ledger_a, b, a);
+  } else {
+    a = items_of(ledger_a, options.tolerance);
+    b = items_of(ledger_b, options.tolerance);
+  }
+  const bool by_modules = has_modules(ledger_a) != has_modules(ledger_b);
+  RunDifference found;
+  for (; found.compared < int64_t(std::min(a.size(), b.size())); ++found.compared) {
+    const Item& one = a[size_t(found.compared)];
+    const Item& two = b[size_t(found.compared)];
+    const Place place = (by_modules && has_modules(ledger_a) ? two : one).place();
+    const bool is_same_op =
+        by_modules || (one.op() == two.op() && one.entry().pass == two.entry().pass);
+    const bool is_same_type =
+        options.tolerance > 0 ? one.shape() == two.shape() : one.type() == two.type();
+    if (!is_same_op || !is_same_type)
+      found.reason = absl::StrFormat("one run has %s %s %s, the other %s %s %s", one.place().pass,
+                                     one.op(), one.type(), two.place().pass, two.op(), two.type());
+    else if (agree(one.entry().sketch, two.entry().sketch, options.tolerance,
+                   noise_norm(a, size_t(found.compared)))) {
+      found.before = place;
+      found.before.error = error_of(one.entry().sketch, two.entry().sketch);
+      continue;
+    }
+    found.equal = false;
+    found.at = place;
+    found.at.error = found.reason.empty() ? error_of(one.entry().sketch, two.entry().sketch) : 0;
+    return found;
+  }
+  if (a.size() != b.size()) {
+    const std::vector<Item>& longer = a.size() > b.size() ? a : b;
+    found.equal = false;
+    found.at = longer[size_t(found.compared)].place();
+    found.reason = "one run ends here";
+  }
+  return found;
+}
+
+namespace {
+
+void print_place(std::ostream& out, const Place& place) {
+  out << place.pass << " of " << place.op;
+  if (!place.module.empty()) out << ", in " << place.module;
+  if (!place.line.empty()) out << ", at " << place.line;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const RunDifference& difference) {
+  if (difference.equal) return out << "the runs agree in " << difference.compared << " entries\n";
+  out << "the runs part at entry " << difference.at.entry << ", in step " << difference.at.step
+      << ":\n  ";
+  print_place(out, difference.at);
+  out << ", " << difference.at.type << '\n';
+  if (!difference.reason.empty())
+    out << "  " << difference.reason << '\n';
+  else if (difference.at.error == 0)
+    out << "  only in bits that no sum shows\n";
+  else
+    out << absl::StreamFormat("  relative error %.1e\n", difference.at.error);
+  if (difference.before.op.empty()) return out;
+  out << "before it: ";
+  print_place(out, difference.before);
+  return out << absl::StreamFormat(": relative error %.1e\n", difference.before.error);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,54 @@
+// Entries of a RunLedger. Not part of the public interface.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/autograd/internal/result_observer.h"
+#include "train/run_ledger.h"
+
+namespace tapegrad {
+
+enum class LedgerPass : uint8_t { kForward, kBackward, kValue, kModule };
+inline constexpr const char* kLedgerPasses[] = {"forward", "backward", "value", "module"};
+
+struct LedgerEntry {
+  ResultSketch sketch;
+  int32_t step = 0;
+  LedgerPass pass = LedgerPass::kForward;
+  int32_t op = 0, module = 0, line = 0, type = 0;  // indices of strings
+};
+
+struct Ledger {
+  std::vector<LedgerEntry> entries;
+  std::vector<std::string> strings;
+
+  void save(const std::string& path) const;
+  static Ledger load(const std::string& path);
+};
+
+struct RunLedger::Impl final : ResultObserver {
+  void on_result(std::string_view op, Where where, const Tensor& y) override;
+  void on_gradient(const Node& node, size_t input, const Tensor& gradient) override;
+  void add(LedgerPass pass, std::string_view op, const std::string* module, Where where,
+           const Tensor& value);
+  int32_t string(std::string_view text);
+  template <typename Make>
+  int32_t known(uint64_t key, const Make& make);
+
+  Ledger ledger;
+  std::map<std::string, int32_t, std::less<>> numbers;  // of strings
+  std::unordered_map<uint64_t, int32_t> known_numbers;  // of strings, by hashes of their sources
+  int32_t step = 1;
+  int64_t every = 1;
+  bool is_stopped = false;
+  /// For tests: called before each entry, with its number, and may change the value.
+  std::function<void(int64_t, const Tensor&)> before_entry;
+  std::optional<ObserveResults> observe;
+};
+
+}  // namespace tapegrad
