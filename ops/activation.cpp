@@ -36,6 +36,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 template <const kernels::Unary& kernel>
 struct ActivationOp {
+  static constexpr bool kChecksFirst = true;
   Tensor forward(const Tensor& x) const {
     Tensor y = x.empty_like(x.shape());
     kernel(x, y);

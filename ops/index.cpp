@@ -202,6 +202,7 @@ struct MaskedFill {
 
 struct MaskedFillInPlace {
   static constexpr std::string_view kName = "masked_fill_";
+  static constexpr bool kChecksFirst = true;
   Number value;
   SavedInput<1, 0> mask{};
   auto saved() { return std::tie(mask); }

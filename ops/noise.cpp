@@ -34,6 +34,7 @@ uint64_t words_of(const Tensor& x) { return uint64_t(x.numel()) * (x.dtype() == 
 
 struct Exponential {
   static constexpr std::string_view kName = "exponential_";
+  static constexpr bool kChecksFirst = true;
   double lambd;
   RandomState state;
 
@@ -150,7 +151,7 @@ Variable uniform(const Variable& low, const Variable& high, Generator& generator
 Variable& exponential_(Variable& x, double lambd, Generator& generator) {
   require_float("exponential_", x.value());
   if (!(lambd > 0.0)) fail<ArgumentError>("exponential_: lambd must be positive: ", lambd);
-  detail::check_writable("exponential_", x);
+  detail::check_writable("exponential_", x, x.requires_grad());
   apply_in_place(Exponential{lambd, generator.draw(words_of(x.value()))}, Where::current(), x);
   return x;
 }

@@ -54,6 +54,7 @@ void draw_into(Tensor& x, Draw draw) {
 /// Overwrites x with numbers that do not depend on x.
 struct Uniform {
   static constexpr std::string_view kName = "uniform_";
+  static constexpr bool kChecksFirst = true;
   double low, high;
   RandomState state;
 
@@ -65,6 +66,7 @@ struct Uniform {
 
 struct Normal {
   static constexpr std::string_view kName = "normal_";
+  static constexpr bool kChecksFirst = true;
   double mean, std;
   RandomState state;
 
@@ -198,7 +200,7 @@ Variable& uniform_(Variable& x, double low, double high, Generator& generator) {
   const double most = largest(x.dtype());
   if (!(low <= high && low >= -most && high <= most && high - low <= most)) [[unlikely]]
     fail<ArgumentError>("uniform_: not an interval of ", x.dtype(), ": [", low, ", ", high, ")");
-  detail::check_writable("uniform_", x);
+  detail::check_writable("uniform_", x, x.requires_grad());
   const RandomState state = generator.draw(float_words(x.numel(), x.dtype()));
   apply_in_place(Uniform{low, high, state}, Where::current(), x);
   return x;
@@ -208,7 +210,7 @@ Variable& normal_(Variable& x, double mean, double std, Generator& generator) {
   check_float("normal_", x.dtype());
   if (!(std >= 0.0)) [[unlikely]]
     fail<ArgumentError>("normal_: std is negative: ", std);
-  detail::check_writable("normal_", x);
+  detail::check_writable("normal_", x, x.requires_grad());
   const RandomState state = generator.draw(float_words(x.numel(), x.dtype()));
   apply_in_place(Normal{mean, std, state}, Where::current(), x);
   return x;

@@ -168,6 +168,7 @@ struct Pad {
 
 struct Copy {
   static constexpr std::string_view kName = "copy_";
+  static constexpr bool kChecksFirst = true;
   Shape from{};
   DType dtype{};
 
@@ -186,6 +187,7 @@ struct Copy {
 
 struct Fill {
   static constexpr std::string_view kName = "fill_";
+  static constexpr bool kChecksFirst = true;
   Number value;
 
   void write(const Tensor&, Tensor& y) { kernels::fill(y, value); }
@@ -194,6 +196,7 @@ struct Fill {
 
 struct Zero {
   static constexpr std::string_view kName = "zero_";
+  static constexpr bool kChecksFirst = true;
 
   void write(const Tensor&, Tensor& y) { kernels::fill(y, 0); }
   Variable backward(const Variable&) const { return {}; }

@@ -213,6 +213,7 @@ struct Clamp {
 
 struct ClampInPlace {
   static constexpr std::string_view kName = "clamp_";
+  static constexpr bool kChecksFirst = true;
   Number min, max;
   bool keep;      // keep x for the gradient
   Tensor x = {};  // x before the write

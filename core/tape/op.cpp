@@ -3,6 +3,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
 
 namespace tapegrad {
@@ -67,6 +68,8 @@ void detail::count_failed_write(Storage& storage) {
   }
 }
 
+void detail::undo_write(const Tensor& before, Tensor& y) { kernels::copy(before, y); }
+
 void detail::rethrow(std::string_view op, Where where) {
   const auto throw_as = [&]<typename E>(E error) {
     locate_call(error);
@@ -106,16 +109,22 @@ void detail::fail_dtypes(std::string_view op, std::initializer_list<const Tensor
   fail<DTypeError>(op, ": dtypes differ: ", dtypes);
 }
 
-void detail::check_writable(std::string_view op, const Variable& target) {
+void detail::check_writable(std::string_view op, const Variable& target, bool records) {
   if (overlaps_itself(target.value().layout()))
     fail<AutogradError>(op, ": writing in place to an expanded tensor of shape ", target.shape());
   if (target.value().storage().is_inference() && !is_inference_mode())
     fail<AutogradError>(op, ": writing in place to a tensor made in inference mode");
   if (!is_recording()) return;
   const Variable base = target.base();
-  if (!base.requires_grad()) return;
-  if (base.is_leaf())
+  if (records && !base.value().is_contiguous() && !target.is_same(base))
+    fail<AutogradError>(op,
+                        ": writing in place to a view of a tensor that is not contiguous; "
+                        "clone() the tensor");
+  const bool requires_grad = base.requires_grad();
+  const Variable& leaf = requires_grad ? base : target;
+  if (leaf.requires_grad() && leaf.is_leaf())
     fail<AutogradError>(op, ": writing in place to a leaf that requires a gradient");
+  if (!requires_grad) return;
   if (!target.requires_grad())
     fail<AutogradError>(op,
                         ": writing in place to a view that was made without recording, of a "

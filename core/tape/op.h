@@ -38,9 +38,11 @@
 // kernel_backward may overwrite dy if dy.is_sole_owner(). An empty Tensor means zero.
 //
 // An op that writes its result over its first input has write() in place of forward, or besides,
-// and is run by apply_in_place(). Errors of arguments, devices and kernels are thrown before it
-// writes; any other error counts as a write. An op that hands out an input, or a part of it,
-// returns a Tensor with the same storage: the output is then a view.
+// and is run by apply_in_place(). If write() throws, apply_in_place() restores the first input from
+// a copy. An op that throws its errors of arguments, devices and kernels before it writes declares
+// `static constexpr bool kChecksFirst = true;` and saves the copy; any other error of such an op
+// counts as a write. An op that hands out an input, or a part of it, returns a Tensor with the same
+// storage: the output is then a view.
 #pragma once
 
 #include <array>

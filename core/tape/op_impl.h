@@ -194,12 +194,21 @@ void require_inputs(const Inputs& inputs) {
       fail_empty_input(Op::kName, i);
 }
 
-/// For a catch block of write(): counts the write, since some of the values may be overwritten,
-/// unless the error is one that ops throw before they write.
+/// For a catch block of a write() that checks first: counts the write, since some of the values may
+/// be overwritten, unless the error is one that ops throw before they write.
 [[gnu::cold]] void count_failed_write(Storage& storage);
+/// For a catch block of any other write().
+[[gnu::cold]] void undo_write(const Tensor& before, Tensor& y);
+template <typename Op>
+auto copy_to_restore([[maybe_unused]] const Tensor& y) {
+  if constexpr (requires { Op::kChecksFirst; })
+    return nullptr;
+  else
+    return y.clone();
+}
 
-/// The checks of apply_in_place().
-void check_writable(std::string_view op, const Variable& target);
+/// The checks of apply_in_place(); `records` tells whether an operand requires a gradient.
+void check_writable(std::string_view op, const Variable& target, bool records);
 template <typename Op, std::same_as<Variable>... Others>
 auto write_in_place(Op& op, Where where, Variable& target, const Others&... others);
 
@@ -274,17 +283,22 @@ template <typename Op, std::same_as<Variable>... Others>
 auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&... others) {
   const InputPointers<1 + sizeof...(Others)> inputs{&target, &others...};
   require_inputs<Op>(inputs);
-  check_writable(Op::kName, target);
+  const bool records = is_recording() && any_requires_grad(inputs);
+  check_writable(Op::kName, target, records);
   Tensor& y = target.writable();
   NonFinite before;
   if (context.anomaly) [[unlikely]]
     before = find_non_finite_inputs(inputs);
   const auto write = [&](Op& op) {
     const auto call = [&] {
+      [[maybe_unused]] const auto before = copy_to_restore<Op>(y);
       try {
         return op.write(y, others.value_or_empty()..., y);
       } catch (...) {
-        count_failed_write(y.storage());
+        if constexpr (requires { Op::kChecksFirst; })
+          count_failed_write(y.storage());
+        else
+          undo_write(before, y);
         throw;
       }
     };
@@ -305,7 +319,7 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
   std::vector<Variable> more;
   Edge made;
   [[maybe_unused]] const Op* ran = &op;
-  if (!is_recording() || !any_requires_grad(inputs)) {
+  if (!records) {
     values = write(op);
   } else {
     using Edges = decltype(edges_of(inputs));

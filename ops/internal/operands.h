@@ -48,6 +48,7 @@ inline auto as_float(const Variable& x, Where where) -> Variable {
 /// Base of ops with one operand and one kernel.
 template <const kernels::Unary& kernel>
 struct UnaryOp {
+  static constexpr bool kChecksFirst = true;
   Tensor forward(const Tensor& x) const {
     Tensor y = x.empty_like(x.shape());
     kernel(x, y);
@@ -65,6 +66,7 @@ void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a)
 /// Base of arithmetic ops with two operands and one kernel.
 template <const kernels::Binary& kernel>
 struct BinaryOp {
+  static constexpr bool kChecksFirst = true;
   static constexpr bool kTakesWideNumber = true;
   Unbroadcast<2> shapes;
   DType dtypes[2];  // of the operands

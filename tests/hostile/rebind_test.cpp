@@ -131,22 +131,71 @@ TEST(HostileRebind, T71_AViewOfAConstantMadeWithoutRecording) {
 }
 
 /// Overwrites half of its target, then throws.
+template <typename Exception>
 struct HalfWrite {
   static constexpr std::string_view kName = "half_write";
   void write(const Tensor&, Tensor& y) const {
     y.data<double>()[0] = 100;
-    throw std::runtime_error("in the middle");
+    throw Exception("in the middle");
   }
   Variable backward(const Variable& dy) const { return dy; }
+};
+
+template <typename Exception>
+void throw_in_the_middle() {
+  const Variable w = leaf({1, 2, 3, 4, 5, 6});
+  const Variable x = w * 1;
+  const Variable y = x * x;  // keeps x
+  for (Variable target : {x, view(x, {2, 3}), slice(x, 0, 0, kEnd, 2)}) {
+    EXPECT_THROW(apply_in_place(HalfWrite<Exception>{}, Where::current(), target), Exception);
+    EXPECT_EQ(values(x), values(w));
+  }
+  sum(y).backward();
+  EXPECT_EQ(values(w.grad()), values(w * 2));
+}
+
+TEST(HostileRebind, T13_AWriteThatThrowsIsUndone) {
+  throw_in_the_middle<std::runtime_error>();
+  throw_in_the_middle<ArgumentError>();
+  throw_in_the_middle<AutogradError>();
+}
+
+/// As HalfWrite, of an op that says that it checks first.
+struct Careless : HalfWrite<std::runtime_error> {
+  static constexpr bool kChecksFirst = true;
 };
 
 TEST(HostileRebind, T13_AWriteThatThrowsCounts) {
   const Variable w = leaf({1, 2, 3});
   Variable x = w * 1;
-  const Variable y = x * x;  // keeps x
-  EXPECT_THROW(apply_in_place(HalfWrite{}, Where::current(), x), std::runtime_error);
+  const Variable y = x * x;
+  EXPECT_THROW(apply_in_place(Careless{}, Where::current(), x), std::runtime_error);
   expect_error<AutogradError>([&] { sum(y).backward(); }, {"mul", "changed in place"});
   EXPECT_FALSE(w.grad().defined());
+}
+
+TEST(HostileRebind, T12_ARefusedWriteChangesNothing) {
+  // A base that is not contiguous cannot take the history of a write through its views.
+  const Variable w = leaf({5, 6});
+  const Variable x = transpose(make({1, 2, 3, 4, 5, 6}, {2, 3}), 0, 1).detach();
+  Variable row = select(x, 0, 1);
+  const Values before = values(x);
+  expect_error<AutogradError>([&] { row += w; }, {"add", "contiguous"});
+  expect_error<AutogradError>([&] { row *= w; }, {"mul", "contiguous"});
+  EXPECT_EQ(values(x), before);
+  row += make({1, 1});  // needs no history
+  EXPECT_EQ(values(row), (Values{3, 6}));
+}
+
+TEST(HostileRebind, T16_AViewThatIsALeafIsNotWritten) {
+  const Variable x = make({1, 2, 3});
+  Variable part = narrow(x, 0, 0, 2);
+  part.requires_grad_();
+  expect_error<AutogradError>([&] { part *= 2; }, {"mul", "leaf"});
+  expect_error<AutogradError>([&] { fill_(part, 0.0); }, {"leaf"});
+  EXPECT_EQ(values(x), (Values{1, 2, 3}));
+  sum(part * part).backward();
+  EXPECT_EQ(values(part.grad()), (Values{2, 4}));
 }
 
 }  // namespace
