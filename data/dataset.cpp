@@ -114,6 +114,7 @@ TensorDataset TensorDataset::take(int64_t count) const {
 std::shared_ptr<const Dataset> map_dataset(std::shared_ptr<const Dataset> dataset,
                                            ExampleMap change) {
   if (!dataset) fail<ArgumentError>("map_dataset: no dataset");
+  if (!change) fail<ArgumentError>("map_dataset: the function is empty");
   return std::make_shared<Mapped>(std::move(dataset), std::move(change));
 }
 

@@ -1,6 +1,7 @@
 #include "data/loader.h"
 
 #include <numeric>
+#include <system_error>
 
 #include "core/base/error.h"
 #include "core/cuda.h"
@@ -13,18 +14,25 @@
 namespace tapegrad {
 namespace {
 
+/// Returns 0, 1, ... n - 1. Throws ArgumentError if n is negative, OutOfMemory if it is too large.
+std::vector<int64_t> plain_order(int64_t n) {
+  if (n < 0) fail<ArgumentError>("DataLoader: a data set of ", n, " examples");
+  try {
+    std::vector<int64_t> order(static_cast<size_t>(n));
+    std::iota(order.begin(), order.end(), int64_t(0));
+    return order;
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    fail<OutOfMemory>("DataLoader: no memory for the order of ", n, " examples");
+  }
+}
+
 /// The indices of each batch of an epoch.
 class Order {
  public:
   Order(int64_t n, int64_t batch_size, bool shuffle, uint64_t seed, uint64_t epoch)
-      : batch_size_(batch_size), n_(n) {
-    if (shuffle) {
-      order_ = shuffled_order(n, seed, epoch);
-    } else {
-      order_.resize(size_t(n));
-      std::iota(order_.begin(), order_.end(), int64_t(0));
-    }
-  }
+      : batch_size_(batch_size),
+        n_(n),
+        order_(shuffle ? shuffled_order(n, seed, epoch) : plain_order(n)) {}
   std::span<const int64_t> all() const { return order_; }
   std::span<const int64_t> batch(int64_t number) const {
     const int64_t first = number * batch_size_;
@@ -68,8 +76,7 @@ Variable rows_at(const Variable& x, const Variable& index) {
 }  // namespace
 
 std::vector<int64_t> shuffled_order(int64_t n, uint64_t seed, uint64_t epoch) {
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), int64_t(0));
+  std::vector<int64_t> order = plain_order(n);
   const auto mixed = philox(seed, epoch);
   const uint64_t key = uint64_t(mixed[2]) << 32 | mixed[3];
   for (int64_t i = n - 1; i > 0; --i) {
@@ -186,7 +193,10 @@ std::vector<int64_t> DeviceLoader::order_of(uint64_t epoch) {
                                    ? next_order_.get()
                                    : shuffled_order(n, options_.seed, epoch);
   next_epoch_ = epoch + 1;
-  next_order_ = std::async(std::launch::async, shuffled_order, n, options_.seed, next_epoch_);
+  try {
+    next_order_ = std::async(std::launch::async, shuffled_order, n, options_.seed, next_epoch_);
+  } catch (const std::system_error&) {  // no more threads; the order is computed when needed
+  }
   return order;
 }
 

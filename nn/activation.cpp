@@ -40,6 +40,8 @@ Softmin::Softmin(int dim) : Function(dim) {}
 Flatten::Flatten(int start_dim, int end_dim) : Function(start_dim, end_dim) {}
 Unflatten::Unflatten(int dim, const Shape& unflattened_size)
     : dim(dim), unflattened_size(unflattened_size) {}
-Lambda::Lambda(std::function<Variable(const Variable&)> function) : function(std::move(function)) {}
+Lambda::Lambda(std::function<Variable(const Variable&)> function) : function(std::move(function)) {
+  if (!this->function) fail<ArgumentError>("Lambda: the function is empty");
+}
 
 }  // namespace tapegrad::nn

@@ -93,13 +93,25 @@ Module::Hooks& Module::hooks() {
   return *state_->own.hooks;
 }
 
+namespace {
+
+template <typename Hook>
+void require_function(const Hook& hook) {
+  if (!hook) fail<ArgumentError>("register_hook: the hook is an empty function");
+}
+
+}  // namespace
+
 HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
+  require_function(hook);
   return hooks().before.add(std::move(hook));
 }
 HookHandle Module::register_forward_hook(ForwardHook hook) {
+  require_function(hook);
   return hooks().after.add(std::move(hook));
 }
 HookHandle Module::register_full_backward_hook(BackwardHook hook) {
+  require_function(hook);
   return hooks().backward.add(std::move(hook));
 }
 

@@ -8,12 +8,20 @@
 #include "ops/view.h"
 
 namespace tapegrad::nn {
+namespace {
+
+constexpr int64_t kMostLayers = 65536, kMostHidden = int64_t(1) << 40;
+
+}  // namespace
 
 template <typename Self>
 Recurrent<Self>::Recurrent(RecurrentOptions options, int64_t gates) : options_(options) {
   require_option(Self::kName, ".input_size", options.input_size);
   require_option(Self::kName, ".hidden_size", options.hidden_size);
   require_option(Self::kName, ".num_layers", options.num_layers);
+  if (options.num_layers > kMostLayers || options.hidden_size > kMostHidden)
+    fail<ArgumentError>(Self::kName, ": num_layers is ", options.num_layers, " and hidden_size ",
+                        options.hidden_size, "; at most ", kMostLayers, " and ", kMostHidden);
   const int64_t hidden = options.hidden_size, directions = options.bidirectional ? 2 : 1;
   const double bound = 1 / std::sqrt(double(hidden));
   const auto add = [&](const Shape& shape) {

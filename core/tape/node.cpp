@@ -74,11 +74,30 @@ Node::Hooks& Node::hooks() {
   return *hooks_;
 }
 
+namespace {
+
+template <typename Hook>
+void require_function(const Hook& hook) {
+  if (!hook) fail<ArgumentError>("register_hook: the hook is an empty function");
+}
+
+}  // namespace
+
 HookHandle Node::register_hook(uint32_t output, GradientHook hook) {
+  const size_t outputs = is_leaf() ? 1 : gradients().size();
+  if (output >= outputs)
+    fail<ArgumentError>("register_hook: output ", output, " of ", outputs, " of ", name());
+  require_function(hook);
   return hooks().gradient.add({output, std::move(hook)});
 }
-HookHandle Node::register_prehook(NodePreHook hook) { return hooks().before.add(std::move(hook)); }
-HookHandle Node::register_hook(NodeHook hook) { return hooks().after.add(std::move(hook)); }
+HookHandle Node::register_prehook(NodePreHook hook) {
+  require_function(hook);
+  return hooks().before.add(std::move(hook));
+}
+HookHandle Node::register_hook(NodeHook hook) {
+  require_function(hook);
+  return hooks().after.add(std::move(hook));
+}
 
 void Node::run_before_hooks(std::span<Variable> gradients) const {
   int number = 0;

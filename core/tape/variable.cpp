@@ -96,6 +96,8 @@ HookHandle Variable::register_post_accumulate_grad_hook(AccumulateHook hook) con
   if (!edge() || !is_leaf())
     fail<AutogradError>(
         "register_post_accumulate_grad_hook: only a leaf that requires a gradient accumulates");
+  if (!hook)
+    fail<ArgumentError>("register_post_accumulate_grad_hook: the hook is an empty function");
   return static_cast<Leaf&>(*edge().node).register_accumulate_hook(std::move(hook));
 }
 
