@@ -1,16 +1,20 @@
 // Runs a fuzz target without libFuzzer, with reproducible inputs:
 //
 //   fuzz_idx_replay <changed inputs to run> <files and folders>...
+//   fuzz_tape_replay <random inputs to run>
 //
-// First the files unchanged, then mutations: bytes set, removed, copied and inserted. After a crash
-// it prints the number of the input.
+// First the files unchanged, then mutations: bytes set, removed, copied and inserted. Without
+// files, every input is random bytes. After a crash it prints the number of the input.
+// --minutes=N runs inputs for N minutes, --from=K starts with input K.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "tests/fuzz/fuzz.h"
@@ -94,31 +98,53 @@ void say_which(int signal) {
   std::raise(signal);
 }
 
+/// Returns N of an argument `--name=N`, or -1.
+int option(std::string_view argument, std::string_view name) {
+  if (!argument.starts_with("--") || !argument.substr(2).starts_with(name)) return -1;
+  return std::atoi(argument.substr(3 + name.size()).data());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::cerr << "usage: " << argv[0] << " <count> <files and folders>...\n";
+  int minutes = 0, from = 0, first = 1;
+  for (; first < argc && argv[first][0] == '-'; ++first) {
+    const int m = option(argv[first], "minutes"), k = option(argv[first], "from");
+    if (m >= 0) minutes = m;
+    if (k >= 0) from = k;
+  }
+  if (first >= argc) {
+    std::cerr << "usage: " << argv[0]
+              << " [--minutes=N] [--from=K] <count> <files and folders>...\n";
     return 2;
   }
-  const std::vector<Bytes> corpus = read_corpus(argc - 2, argv + 2);
-  if (corpus.empty()) {
+  const std::vector<Bytes> corpus = read_corpus(argc - first - 1, argv + first + 1);
+  if (corpus.empty() && argc > first + 1) {
     std::cerr << "the corpus is empty\n";
     return 1;
   }
   for (int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL}) std::signal(signal, say_which);
-  for (size_t i = 0; i < corpus.size(); ++i) {
+  for (size_t i = 0; i < corpus.size() && from == 0; ++i) {
     running = ~int(i);
     LLVMFuzzerTestOneInput(corpus[i].data(), corpus[i].size());
   }
-  const int count = std::atoi(argv[1]);
-  for (int i = 0; i < count; ++i) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(minutes);
+  const int count = std::atoi(argv[first]);
+  int i = from;
+  for (; i - from < count || (minutes > 0 && std::chrono::steady_clock::now() < end); ++i) {
     running = i;
     Random random{uint64_t(i)};
-    Bytes bytes = corpus[random.below(corpus.size())];
-    for (size_t changes = 1 + random.below(4); changes > 0; --changes)
-      change(bytes, corpus, random);
+    Bytes bytes;
+    if (corpus.empty()) {
+      bytes.resize(16 + random.below(600));
+      for (uint8_t& byte : bytes) byte = uint8_t(random.below(256));
+    } else {
+      bytes = corpus[random.below(corpus.size())];
+      for (size_t changes = 1 + random.below(4); changes > 0; --changes)
+        change(bytes, corpus, random);
+    }
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
   }
-  std::cout << corpus.size() << " files and " << count << " changes of them: no finding\n";
+  std::cout << corpus.size() << " files and " << i - from
+            << (corpus.empty() ? " random inputs" : " changes of them") << ": no finding\n";
 }
