@@ -26,7 +26,11 @@ class Archive {
   explicit Archive(const std::string& path) : path_(path) {
     std::ifstream file(path, std::ios::binary);
     if (!file) fail<IoError>("read_npz: cannot open ", path);
-    bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    try {  // a folder, or a file larger than the memory
+      bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    } catch (const std::exception& error) {
+      fail<IoError>("read_npz: cannot read ", path, ": ", error.what());
+    }
     if (file.bad()) fail<IoError>("read_npz: cannot read ", path);
   }
 

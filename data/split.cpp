@@ -76,10 +76,11 @@ std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
   const std::vector<int64_t> order = shuffled_order(n, seed, 0);
   std::vector<Subset> parts;
   double share = 0;
+  const auto place = [&] { return std::min<int64_t>(n, std::llround(share * double(n))); };
   for (size_t i = 0; i < shares.size(); ++i) {
-    const int64_t first = std::llround(share * double(n));
+    const int64_t first = place();
     share += shares[i];
-    const int64_t end = i + 1 == shares.size() ? n : std::llround(share * double(n));
+    const int64_t end = i + 1 == shares.size() ? n : place();
     parts.emplace_back(dataset, std::vector<int64_t>(order.begin() + first, order.begin() + end));
   }
   return parts;
@@ -107,6 +108,7 @@ std::pair<TensorDataset, TensorDataset> split_dataset(const TensorDataset& datas
 
 std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split_dataset(
     std::shared_ptr<const Dataset> dataset, double share, uint64_t seed) {
+  if (!dataset) fail<ArgumentError>("split_dataset: no dataset");
   auto [first, second] = split_indices(dataset->size(), share, seed);
   return {std::make_shared<Subset>(dataset, std::move(first)),
           std::make_shared<Subset>(dataset, std::move(second))};
