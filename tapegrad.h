@@ -90,5 +90,6 @@
 #include "train/plot.h"
 #include "train/regression_metrics.h"
 #include "train/run_ledger.h"
+#include "train/tensorboard.h"
 #include "train/training_state.h"
 #include "train/weight_average.h"

@@ -1,0 +1,68 @@
+// TensorBoard: writes event files that TensorBoard (`tensorboard --logdir=runs`) shows.
+//
+//   TensorBoard board("runs/adam");
+//   board.hyper_parameters({{"lr", 1e-3}}, {{"optimizer", "adam"}}, {"val_loss"});
+//   board.graph(loss);                                    // the tape
+//   fit(model, train, adam, {.validation = &test, .callbacks = {log_to(board)}});
+//   board.image("wrong", images, 12);
+//   board.text("notes", "**no** dropout");
+//
+// Each object writes one file, with a new name, into the folder. A record is on its way to the disk
+// when a call returns. If a run continues from a checkpoint, give the step from which it continues:
+// TensorBoard then drops later records of the earlier files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tape/variable.h"
+#include "nn/module.h"
+#include "train/callback.h"
+
+namespace tapegrad {
+
+class TensorBoard {
+ public:
+  /// Makes the folder if needed. Throws IoError if the file cannot be written.
+  explicit TensorBoard(const std::string& folder, int64_t first_step = 0);
+  ~TensorBoard();
+  TensorBoard(const TensorBoard&) = delete;
+  TensorBoard& operator=(const TensorBoard&) = delete;
+
+  /// Each call throws IoError if the file cannot be written.
+  void scalar(const std::string& tag, double value, int64_t step);
+  /// The distribution of the elements. Elements that are not finite are left out.
+  void histogram(const std::string& tag, const Variable& values, int64_t step);
+  /// Histograms of all weights, "weights/fc1.weight", and of the gradients that exist,
+  /// "gradients/fc1.weight".
+  void histograms(const nn::Module& model, int64_t step);
+  /// Pixels in [0, 1], or bytes: [H, W], [1, H, W] or [3, H, W]; or a batch [N, C, H, W], which is
+  /// shown as a grid. Throws ShapeError for other shapes.
+  void image(const std::string& tag, const Variable& pixels, int64_t step = 0);
+  /// Markdown.
+  void text(const std::string& tag, const std::string& markdown, int64_t step = 0);
+  /// The tape from which a value was computed, before its backward pass. Throws AutogradError if it
+  /// has no history.
+  void graph(const Variable& root);
+  /// Options of this run, and the tags of the scalars by which runs are compared.
+  void hyper_parameters(const std::map<std::string, double>& numbers,
+                        const std::map<std::string, std::string>& words = {},
+                        const std::vector<std::string>& metrics = {});
+
+  const std::string& path() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct BoardOptions {
+  bool histograms = true;  // of weights and gradients, after every epoch
+};
+/// Writes the values of every epoch as scalars, by their names in the history.
+Callback log_to(TensorBoard& board, BoardOptions options = {});
+
+}  // namespace tapegrad
