@@ -10,6 +10,7 @@
 #include "core/autograd/sparse_gradient.h"
 #include "core/base/allocator.h"
 #include "core/base/error.h"
+#include "core/base/version.h"
 #include "core/cuda.h"
 #include "core/inspect/profiler.h"
 #include "core/inspect/runtime_info.h"

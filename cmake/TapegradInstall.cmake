@@ -15,5 +15,10 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tapegradConfig.cmake.in
                               INSTALL_DESTINATION ${config})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tapegradConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH TAPEGRAD_PC_TO_PREFIX
+     ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+get_filename_component(TAPEGRAD_OPENBLAS_DIR ${TAPEGRAD_OPENBLAS} DIRECTORY)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/tapegrad.pc.in ${PROJECT_BINARY_DIR}/tapegrad.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tapegrad.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PROJECT_BINARY_DIR}/tapegradConfig.cmake
               ${PROJECT_BINARY_DIR}/tapegradConfigVersion.cmake DESTINATION ${config})

@@ -39,6 +39,13 @@ find_library(TAPEGRAD_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-openmp NO_C
 find_path(TAPEGRAD_OPENBLAS_INCLUDE NAMES cblas.h PATH_SUFFIXES openblas-openmp
           HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE} REQUIRED)
 
+# Targets, so that the exported static library names no paths of this machine.
+# tapegradConfig.cmake.in finds the libraries again.
+add_library(tapegrad::dnnl UNKNOWN IMPORTED GLOBAL)
+set_target_properties(tapegrad::dnnl PROPERTIES IMPORTED_LOCATION ${TAPEGRAD_DNNL})
+add_library(tapegrad::openblas UNKNOWN IMPORTED GLOBAL)
+set_target_properties(tapegrad::openblas PROPERTIES IMPORTED_LOCATION ${TAPEGRAD_OPENBLAS})
+
 # Compile options of the library. The last two flags are for the shared library, where calls through
 # its own PLT and TLS would take half of a small op's time.
 function(tapegrad_compile_options target)
@@ -63,7 +70,7 @@ function(tapegrad_library kind type)
   target_include_directories(tapegrad_${kind} INTERFACE
     $<BUILD_INTERFACE:${TAPEGRAD_STAGED_INCLUDE}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(tapegrad_${kind} PUBLIC Threads::Threads
-    PRIVATE OpenMP::OpenMP_CXX ZLIB::ZLIB ${TAPEGRAD_ABSEIL} ${TAPEGRAD_DNNL} ${TAPEGRAD_OPENBLAS}
+    PRIVATE OpenMP::OpenMP_CXX ZLIB::ZLIB ${TAPEGRAD_ABSEIL} tapegrad::dnnl tapegrad::openblas
             ${TAPEGRAD_CUDA_LIBRARIES})
   target_link_options(tapegrad_${kind} PRIVATE $<$<STREQUAL:${type},SHARED>:-Wl,-Bsymbolic-functions>)
 endfunction()

@@ -4,11 +4,9 @@
 
 #include "core/base/device.h"
 #include "core/base/dtype.h"
+#include "core/base/version.h"
 #include "core/dispatch/internal/backends.h"
 
-#ifndef TAPEGRAD_VERSION
-#define TAPEGRAD_VERSION "unknown"
-#endif
 #ifndef TAPEGRAD_BUILD_TYPE
 #define TAPEGRAD_BUILD_TYPE "unknown"
 #endif
@@ -17,7 +15,7 @@ namespace tapegrad {
 
 std::string runtime_info() {
   std::ostringstream out;
-  out << "tapegrad: " << TAPEGRAD_VERSION << '\n';
+  out << "tapegrad: " << TAPEGRAD_VERSION_STRING << '\n';
 #if defined(__clang__)
   out << "compiler: clang " << __clang_version__ << '\n';
 #elif defined(__GNUC__)

@@ -26,6 +26,27 @@ fi
 cmake -S "$source/tests/packaging/consumer" -B "$work" "${options[@]}" >/dev/null
 cmake --build "$work" --target consumer >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 "$work/consumer"
+if [ "$way" = find ]; then
+  if grep -rnE '[";]/[a-z]' "$work"/moved/lib*/cmake/tapegrad/tapegradTargets*.cmake | grep -v cudart; then
+    echo "absolute paths in the exported targets"
+    exit 1
+  fi
+  # The same program without CMake, where there is a pkg-config.
+  if command -v pkg-config >/dev/null; then
+    PKG_CONFIG_PATH=$(dirname "$(find "$work/moved" -name tapegrad.pc)")
+    export PKG_CONFIG_PATH
+    consumer=$source/tests/packaging/consumer
+    if [ "$shared" = ON ]; then
+      libraries=$(pkg-config --libs tapegrad)
+    else
+      libraries=$(pkg-config --static --libs tapegrad | sed 's/-ltapegrad/-l:libtapegrad.a/')
+    fi
+    # shellcheck disable=SC2046,SC2086
+    "$compiler" $(pkg-config --cflags tapegrad) -I"$consumer" "$consumer/main.cpp" -o "$work/by_pc" \
+      $libraries
+    LD_LIBRARY_PATH=$(pkg-config --variable=libdir tapegrad) "$work/by_pc"
+  fi
+fi
 if [ "$shared" = ON ]; then
   ldd "$work/consumer" | grep -q libtapegrad
   library=$(find "$work" -name 'libtapegrad.so.*.*.*' | head -1)

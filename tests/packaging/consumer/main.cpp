@@ -2,6 +2,8 @@
 
 #include <tapegrad/tapegrad.h>
 
+static_assert(TAPEGRAD_VERSION >= 100 && TAPEGRAD_VERSION_MAJOR == 0);
+
 int main() {
   tapegrad::Variable x = tapegrad::tensor({1.0, 2.0}, {.requires_grad = true});
   tapegrad::sum(tapegrad::exp(x) * x).backward();
