@@ -116,8 +116,9 @@ class DataLoader final : public Loader {
   explicit DataLoader(const D& dataset, DataLoaderOptions options = {})
       : DataLoader(std::make_shared<D>(dataset), options) {}
   template <std::derived_from<Dataset> D>
-  DataLoader(const D& dataset, int64_t batch_size, bool shuffle = false, int num_workers = 0)
-      : DataLoader(std::make_shared<D>(dataset), batch_size, shuffle, num_workers) {}
+  DataLoader(const D& dataset, std::integral auto batch_size, bool shuffle = false,
+             int num_workers = 0)
+      : DataLoader(std::make_shared<D>(dataset), int64_t(batch_size), shuffle, num_workers) {}
 
   const Dataset& dataset() const { return *dataset_; }
   int64_t num_examples() const override { return dataset_->size(); }

@@ -49,8 +49,10 @@ Params::~Params() = default;
 
 Optimizer::~Optimizer() = default;
 
-Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay)
+Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay,
+                     std::initializer_list<std::string_view> options)
     : kind_(kind),
+      options_of_groups_(options),
       id_(next_id.fetch_add(1, std::memory_order_relaxed)),
       lr_(lr),
       weight_decay_(weight_decay) {
@@ -63,7 +65,17 @@ Optimizer::Optimizer(std::string_view kind, Params params, double lr, double wei
 }
 
 void Optimizer::add_group(ParamGroup given) {
-  Group group{given.lr.value_or(lr_), given.weight_decay.value_or(weight_decay_), {}};
+  const std::pair<std::string_view, bool> options[] = {
+      {"momentum", given.momentum.has_value()}, {"dampening", given.dampening.has_value()},
+      {"nesterov", given.nesterov.has_value()}, {"beta1", given.beta1.has_value()},
+      {"beta2", given.beta2.has_value()},       {"eps", given.eps.has_value()},
+      {"amsgrad", given.amsgrad.has_value()},   {"lr_decay", given.lr_decay.has_value()},
+      {"alpha", given.alpha.has_value()},       {"rho", given.rho.has_value()},
+      {"centered", given.centered.has_value()}};
+  for (const auto& [name, is_given] : options)
+    if (is_given && std::ranges::find(options_of_groups_, name) == options_of_groups_.end())
+      fail<ArgumentError>(kind_, ": a group has the option ", name, ", which ", kind_, " has not");
+  Group group{given.lr.value_or(lr_), given.weight_decay.value_or(weight_decay_), {}, {}};
   check_range(kind_, "lr", group.lr, 0, kNoLimit);
   check_range(kind_, "weight_decay", group.weight_decay, 0, kNoLimit);
   std::vector<Variable> seen = parameters();
@@ -80,15 +92,27 @@ void Optimizer::add_group(ParamGroup given) {
     seen.push_back(param);
     group.slots.push_back({std::move(param), 0, false, {}});
   }
+  given.params.clear();
+  group.own = std::move(given);
   groups_.push_back(std::move(group));
+}
+
+void Optimizer::check_groups() const {
+  for (const Group& group : groups_) check_group(group);
 }
 
 void Optimizer::add_param_group(ParamGroup group) {
   if (group.params.empty()) fail<ArgumentError>(kind_, ": add_param_group: no parameters");
   add_group(std::move(group));
+  try {
+    check_group(groups_.back());
+  } catch (...) {
+    groups_.pop_back();
+    throw;
+  }
 }
 
-void Optimizer::prepare_state(Slot& slot) {
+void Optimizer::prepare_state(const Group& group, Slot& slot) {
   const Tensor& param = slot.param.value();
   const DType dtype = state_dtype(param.dtype());
   for (const Tensor& state : slot.state)
@@ -101,7 +125,7 @@ void Optimizer::prepare_state(Slot& slot) {
     if (Capture* capture = Capture::current())
       capture->give_up(kind_ + ": the state of a parameter is made in the step");
     std::vector<Tensor> state;
-    for (const StateInfo& info : state_info())
+    for (const StateInfo& info : state_info(group))
       state.push_back(info.initial
                           ? Tensor::full(param.shape(), *info.initial, dtype, param.device())
                           : Tensor());
@@ -156,7 +180,7 @@ std::vector<Optimizer::Run> Optimizer::runs() {
       if (rows_of(groups_[g], slot)) continue;
       const Variable grad = slot.param.grad();
       if (!grad.defined()) continue;
-      prepare_state(slot);
+      prepare_state(groups_[g], slot);
       if (Capture* capture = Capture::current(); capture && grad.device().type == DeviceType::kCpu)
         capture->give_up(kind_ + ": a parameter is on the CPU");
       const Tensor& param = slot.param.value();
@@ -177,7 +201,7 @@ RowGradientPtr Optimizer::rows_of(const Group& group, const Slot& slot) const {
 /// Gathers the rows of the parameter and of its state, updates them as one small parameter, and
 /// writes them back.
 void Optimizer::make_row_step(const Group& group, Slot& slot, const RowGradient& gradient) {
-  prepare_state(slot);
+  prepare_state(group, slot);
   ++slot.steps;
   if (gradient.rows().numel() == 0) return;
   const Tensor& indices = gradient.indices();
@@ -288,9 +312,9 @@ double Optimizer::lr(int64_t group) const {
 TensorMap Optimizer::state_dict() const {
   settle();
   TensorMap result;
-  const std::vector<StateInfo> infos = state_info();
   int64_t number = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
+    const std::vector<StateInfo> infos = state_info(groups_[g]);
     const std::string prefix = "groups." + std::to_string(g);
     result[prefix + ".lr"] = scalar_tensor(groups_[g].lr, f64);
     result[prefix + ".weight_decay"] = scalar_tensor(groups_[g].weight_decay, f64);
@@ -332,11 +356,11 @@ void Optimizer::load_state_dict(const TensorMap& state) {
   };
 
   settle();
-  const std::vector<StateInfo> infos = state_info();
   std::vector<Group> loaded = groups_;
   std::vector<std::pair<double*, Tensor>> rates;
   int64_t number = 0;
   for (size_t g = 0; g < loaded.size(); ++g) {
+    const std::vector<StateInfo> infos = state_info(loaded[g]);
     const std::string prefix = "groups." + std::to_string(g);
     rates.emplace_back(&loaded[g].lr, find(prefix + ".lr", {}, f64));
     rates.emplace_back(&loaded[g].weight_decay, find(prefix + ".weight_decay", {}, f64));

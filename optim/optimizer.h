@@ -35,11 +35,18 @@ struct StepGuard;
 
 namespace tapegrad::optim {
 
-/// Parameters with their own options. Options that are left out are the optimizer's.
+/// Parameters with their own options. Options that are left out are the optimizer's. Throws
+/// ArgumentError for an option that the optimizer does not have.
 struct ParamGroup {
   std::vector<Variable> params;
   std::optional<double> lr = {};
   std::optional<double> weight_decay = {};
+  std::optional<double> momentum = {}, dampening = {};
+  std::optional<bool> nesterov = {};
+  std::optional<double> beta1 = {}, beta2 = {}, eps = {};
+  std::optional<bool> amsgrad = {};
+  std::optional<double> lr_decay = {}, alpha = {}, rho = {};
+  std::optional<bool> centered = {};
 };
 
 /// Any type with parameters(), for example a module.
@@ -47,6 +54,10 @@ template <typename Model>
 concept HasParameters = requires(const Model& model) {
   { model.parameters() } -> std::convertible_to<std::vector<Variable>>;
 };
+
+/// A learning rate. `Adam(model, {})` means the default options, not the number 0.
+template <typename T>
+concept Rate = std::integral<T> || std::floating_point<T>;
 
 /// Constructor argument of optimizers: a model, a list of parameters, or groups.
 class Params {
@@ -110,19 +121,30 @@ class Optimizer {
   struct Group {
     double lr, weight_decay;
     std::vector<Slot> slots;
+    ParamGroup own;  // options that the group was given; without the parameters
   };
+  /// The options of a group: the optimizer's, replaced by the group's own.
+  template <typename T>
+  static void replace(T& option, const std::optional<T>& own) {
+    if (own) option = *own;
+  }
 
   /// `kind` names the optimizer in messages. Throws ArgumentError if no parameter requires a
   /// gradient, if a parameter occurs twice or is the result of an op, and for a negative learning
-  /// rate or decay.
-  Optimizer(std::string_view kind, Params params, double lr, double weight_decay);
+  /// rate or decay. `options` names the options, besides these two, that a group may have.
+  Optimizer(std::string_view kind, Params params, double lr, double weight_decay,
+            std::initializer_list<std::string_view> options = {});
+  /// Throws ArgumentError for options of a group out of range. Constructors of derived classes call
+  /// check_groups(), which calls it for every group.
+  virtual void check_group(const Group&) const {}
+  void check_groups() const;
 
   /// Name and initial value of one state per parameter; nullopt for a state that is not used.
   struct StateInfo {
     std::string name;
     std::optional<double> initial = 0.0;
   };
-  virtual std::vector<StateInfo> state_info() const = 0;
+  virtual std::vector<StateInfo> state_info(const Group& group) const = 0;
   /// Overwrites parameters of the group and their state, unless the guard forbids it. Makes one
   /// kernel call, whose arguments hold everything that changes from step to step (learning rate,
   /// step numbers, guard).
@@ -143,7 +165,7 @@ class Optimizer {
   };
   /// Slots of the parameters that have a gradient, with prepared state.
   std::vector<Run> runs();
-  void prepare_state(Slot& slot);
+  void prepare_state(const Group& group, Slot& slot);
   /// The gradient of a parameter if its rows alone are updated, otherwise null.
   RowGradientPtr rows_of(const Group& group, const Slot& slot) const;
   void make_row_step(const Group& group, Slot& slot, const RowGradient& gradient);
@@ -157,6 +179,7 @@ class Optimizer {
   void settle() const;
 
   std::string kind_;
+  std::vector<std::string_view> options_of_groups_;
   uint64_t id_;
   double lr_, weight_decay_;  // of groups that have none of their own
   mutable std::vector<Group> groups_;

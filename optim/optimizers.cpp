@@ -18,52 +18,81 @@ std::optional<double> zero_if(bool used) {
 }  // namespace
 
 SGD::SGD(Params params, SGDOptions options)
-    : Optimizer("SGD", std::move(params), options.lr, options.weight_decay), options_(options) {
+    : Optimizer("SGD", std::move(params), options.lr, options.weight_decay,
+                {"momentum", "dampening", "nesterov"}),
+      options_(options) {
+  check_groups();
+}
+SGDOptions SGD::options_of(const Group& group) const {
+  SGDOptions options = options_;
+  replace(options.momentum, group.own.momentum);
+  replace(options.dampening, group.own.dampening);
+  replace(options.nesterov, group.own.nesterov);
+  return options;
+}
+void SGD::check_group(const Group& group) const {
+  const SGDOptions options = options_of(group);
   check_range("SGD", "momentum", options.momentum, 0, kNoLimit);
   check_range("SGD", "dampening", options.dampening, 0, kNoLimit);
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0))
     fail<ArgumentError>("SGD: nesterov needs a momentum and no dampening, not momentum ",
                         options.momentum, " and dampening ", options.dampening);
 }
-std::vector<Optimizer::StateInfo> SGD::state_info() const {
-  return {{"momentum_buffer", zero_if(options_.momentum != 0)}};
+std::vector<Optimizer::StateInfo> SGD::state_info(const Group& group) const {
+  return {{"momentum_buffer", zero_if(options_of(group).momentum != 0)}};
 }
 void SGD::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
+  const SGDOptions options = options_of(group);
   kernels::sgd_step(params,
                     {.lr = group.lr,
-                     .momentum = options_.momentum,
-                     .dampening = options_.dampening,
+                     .momentum = options.momentum,
+                     .dampening = options.dampening,
                      .weight_decay = group.weight_decay,
-                     .nesterov = options_.nesterov},
+                     .nesterov = options.nesterov},
                     guard);
 }
 
 bool SGD::updates_rows(const Group& group) const {
-  return options_.momentum == 0 && group.weight_decay == 0;
+  return options_of(group).momentum == 0 && group.weight_decay == 0;
 }
 
 Adam::Adam(Params params, AdamOptions options)
     : Adam("Adam", std::move(params), options, /*decoupled=*/false) {}
 Adam::Adam(std::string_view kind, Params params, AdamOptions options, bool decoupled)
-    : Optimizer(kind, std::move(params), options.lr, options.weight_decay),
+    : Optimizer(kind, std::move(params), options.lr, options.weight_decay,
+                {"beta1", "beta2", "eps", "amsgrad"}),
+      kind_(kind),
       options_(options),
       decoupled_(decoupled) {
-  check_range(kind, "beta1", options.beta1, 0, 1);
-  check_range(kind, "beta2", options.beta2, 0, 1);
-  check_range(kind, "eps", options.eps, 0, kNoLimit);
+  check_groups();
+}
+AdamOptions Adam::options_of(const Group& group) const {
+  AdamOptions options = options_;
+  replace(options.beta1, group.own.beta1);
+  replace(options.beta2, group.own.beta2);
+  replace(options.eps, group.own.eps);
+  replace(options.amsgrad, group.own.amsgrad);
+  return options;
+}
+void Adam::check_group(const Group& group) const {
+  const AdamOptions options = options_of(group);
+  check_range(kind_, "beta1", options.beta1, 0, 1);
+  check_range(kind_, "beta2", options.beta2, 0, 1);
+  check_range(kind_, "eps", options.eps, 0, kNoLimit);
 }
 AdamW::AdamW(Params params, AdamWOptions o)
     : Adam("AdamW", std::move(params), {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.amsgrad},
            /*decoupled=*/true) {}
-std::vector<Optimizer::StateInfo> Adam::state_info() const {
-  return {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", zero_if(options_.amsgrad)}};
+std::vector<Optimizer::StateInfo> Adam::state_info(const Group& group) const {
+  return {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", zero_if(options_of(group).amsgrad)}};
 }
 void Adam::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
+  const AdamOptions options = options_of(group);
   kernels::adam_step(params,
                      {.lr = group.lr,
-                      .beta1 = options_.beta1,
-                      .beta2 = options_.beta2,
-                      .eps = options_.eps,
+                      .beta1 = options.beta1,
+                      .beta2 = options.beta2,
+                      .eps = options.eps,
                       .weight_decay = group.weight_decay,
                       .decoupled = decoupled_},
                      guard);
@@ -76,62 +105,100 @@ SparseAdam::SparseAdam(Params params, SparseAdamOptions o)
 bool SparseAdam::updates_rows(const Group& group) const { return group.weight_decay == 0; }
 
 Adagrad::Adagrad(Params params, AdagradOptions options)
-    : Optimizer("Adagrad", std::move(params), options.lr, options.weight_decay), options_(options) {
+    : Optimizer("Adagrad", std::move(params), options.lr, options.weight_decay,
+                {"eps", "lr_decay"}),
+      options_(options) {
+  check_groups();
+}
+AdagradOptions Adagrad::options_of(const Group& group) const {
+  AdagradOptions options = options_;
+  replace(options.eps, group.own.eps);
+  replace(options.lr_decay, group.own.lr_decay);
+  return options;
+}
+void Adagrad::check_group(const Group& group) const {
+  const AdagradOptions options = options_of(group);
   check_range("Adagrad", "lr_decay", options.lr_decay, 0, kNoLimit);
   check_range("Adagrad", "initial_accumulator_value", options.initial_accumulator_value, 0,
               kNoLimit);
   check_range("Adagrad", "eps", options.eps, 0, kNoLimit);
 }
-std::vector<Optimizer::StateInfo> Adagrad::state_info() const {
+std::vector<Optimizer::StateInfo> Adagrad::state_info(const Group&) const {
   return {{"sum", options_.initial_accumulator_value}};
 }
 void Adagrad::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
+  const AdagradOptions options = options_of(group);
   kernels::adagrad_step(params,
                         {.lr = group.lr,
-                         .lr_decay = options_.lr_decay,
-                         .eps = options_.eps,
+                         .lr_decay = options.lr_decay,
+                         .eps = options.eps,
                          .weight_decay = group.weight_decay},
                         guard);
 }
 bool Adagrad::updates_rows(const Group& group) const { return group.weight_decay == 0; }
 
 RMSprop::RMSprop(Params params, RMSpropOptions options)
-    : Optimizer("RMSprop", std::move(params), options.lr, options.weight_decay), options_(options) {
+    : Optimizer("RMSprop", std::move(params), options.lr, options.weight_decay,
+                {"alpha", "eps", "momentum", "centered"}),
+      options_(options) {
+  check_groups();
+}
+RMSpropOptions RMSprop::options_of(const Group& group) const {
+  RMSpropOptions options = options_;
+  replace(options.alpha, group.own.alpha);
+  replace(options.eps, group.own.eps);
+  replace(options.momentum, group.own.momentum);
+  replace(options.centered, group.own.centered);
+  return options;
+}
+void RMSprop::check_group(const Group& group) const {
+  const RMSpropOptions options = options_of(group);
   check_range("RMSprop", "alpha", options.alpha, 0, 1.0000001);
   check_range("RMSprop", "momentum", options.momentum, 0, kNoLimit);
   check_range("RMSprop", "eps", options.eps, 0, kNoLimit);
 }
-std::vector<Optimizer::StateInfo> RMSprop::state_info() const {
+std::vector<Optimizer::StateInfo> RMSprop::state_info(const Group& group) const {
+  const RMSpropOptions options = options_of(group);
   return {{"square_avg"},
-          {"grad_avg", zero_if(options_.centered)},
-          {"momentum_buffer", zero_if(options_.momentum != 0)}};
+          {"grad_avg", zero_if(options.centered)},
+          {"momentum_buffer", zero_if(options.momentum != 0)}};
 }
 void RMSprop::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
+  const RMSpropOptions options = options_of(group);
   kernels::rmsprop_step(params,
                         {.lr = group.lr,
-                         .alpha = options_.alpha,
-                         .eps = options_.eps,
+                         .alpha = options.alpha,
+                         .eps = options.eps,
                          .weight_decay = group.weight_decay,
-                         .momentum = options_.momentum},
+                         .momentum = options.momentum},
                         guard);
 }
 
 Adadelta::Adadelta(Params params, AdadeltaOptions options)
-    : Optimizer("Adadelta", std::move(params), options.lr, options.weight_decay),
+    : Optimizer("Adadelta", std::move(params), options.lr, options.weight_decay, {"rho", "eps"}),
       options_(options) {
+  check_groups();
+}
+AdadeltaOptions Adadelta::options_of(const Group& group) const {
+  AdadeltaOptions options = options_;
+  replace(options.rho, group.own.rho);
+  replace(options.eps, group.own.eps);
+  return options;
+}
+void Adadelta::check_group(const Group& group) const {
+  const AdadeltaOptions options = options_of(group);
   check_range("Adadelta", "rho", options.rho, 0, 1.0000001);
   check_range("Adadelta", "eps", options.eps, 0, kNoLimit);
 }
-std::vector<Optimizer::StateInfo> Adadelta::state_info() const {
+std::vector<Optimizer::StateInfo> Adadelta::state_info(const Group&) const {
   return {{"square_avg"}, {"acc_delta"}};
 }
 void Adadelta::update(const Group& group, const ParamUpdates& params, const StepGuard& guard) {
-  kernels::adadelta_step(params,
-                         {.lr = group.lr,
-                          .rho = options_.rho,
-                          .eps = options_.eps,
-                          .weight_decay = group.weight_decay},
-                         guard);
+  const AdadeltaOptions options = options_of(group);
+  kernels::adadelta_step(
+      params,
+      {.lr = group.lr, .rho = options.rho, .eps = options.eps, .weight_decay = group.weight_decay},
+      guard);
 }
 
 }  // namespace tapegrad::optim

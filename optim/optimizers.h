@@ -20,12 +20,15 @@ struct SGDOptions {
 class SGD final : public Optimizer {
  public:
   explicit SGD(Params params, SGDOptions options = {});
-  SGD(Params params, double lr, double momentum = 0.0, double dampening = 0.0,
+  SGD(Params params, Rate auto lr, double momentum = 0.0, double dampening = 0.0,
       double weight_decay = 0.0, bool nesterov = false)
-      : SGD(std::move(params), SGDOptions{lr, momentum, dampening, weight_decay, nesterov}) {}
+      : SGD(std::move(params),
+            SGDOptions{double(lr), momentum, dampening, weight_decay, nesterov}) {}
 
  private:
-  std::vector<StateInfo> state_info() const override;
+  SGDOptions options_of(const Group& group) const;
+  void check_group(const Group& group) const override;
+  std::vector<StateInfo> state_info(const Group& group) const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
   bool updates_rows(const Group&) const override;
 
@@ -44,17 +47,21 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   explicit Adam(Params params, AdamOptions options = {});
-  Adam(Params params, double lr, std::pair<double, double> betas = {0.9, 0.999}, double eps = 1e-8,
-       double weight_decay = 0.0)
-      : Adam(std::move(params), AdamOptions{lr, betas.first, betas.second, eps, weight_decay}) {}
+  Adam(Params params, Rate auto lr, std::pair<double, double> betas = {0.9, 0.999},
+       double eps = 1e-8, double weight_decay = 0.0)
+      : Adam(std::move(params),
+             AdamOptions{double(lr), betas.first, betas.second, eps, weight_decay}) {}
 
  protected:
   Adam(std::string_view kind, Params params, AdamOptions options, bool decoupled);
 
  private:
-  std::vector<StateInfo> state_info() const override;
+  AdamOptions options_of(const Group& group) const;
+  void check_group(const Group& group) const override;
+  std::vector<StateInfo> state_info(const Group& group) const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
+  std::string_view kind_;
   AdamOptions options_;
   bool decoupled_;
 };
@@ -71,9 +78,10 @@ struct AdamWOptions {
 class AdamW final : public Adam {
  public:
   explicit AdamW(Params params, AdamWOptions options = {});
-  AdamW(Params params, double lr, std::pair<double, double> betas = {0.9, 0.999}, double eps = 1e-8,
-        double weight_decay = 1e-2)
-      : AdamW(std::move(params), AdamWOptions{lr, betas.first, betas.second, eps, weight_decay}) {}
+  AdamW(Params params, Rate auto lr, std::pair<double, double> betas = {0.9, 0.999},
+        double eps = 1e-8, double weight_decay = 1e-2)
+      : AdamW(std::move(params),
+              AdamWOptions{double(lr), betas.first, betas.second, eps, weight_decay}) {}
 };
 
 struct SparseAdamOptions {
@@ -87,8 +95,8 @@ struct SparseAdamOptions {
 class SparseAdam final : public Adam {
  public:
   explicit SparseAdam(Params params, SparseAdamOptions options = {});
-  SparseAdam(Params params, double lr)
-      : SparseAdam(std::move(params), SparseAdamOptions{.lr = lr}) {}
+  SparseAdam(Params params, Rate auto lr)
+      : SparseAdam(std::move(params), SparseAdamOptions{.lr = double(lr)}) {}
 
  private:
   bool updates_rows(const Group& group) const override;
@@ -106,10 +114,13 @@ struct AdagradOptions {
 class Adagrad final : public Optimizer {
  public:
   explicit Adagrad(Params params, AdagradOptions options = {});
-  Adagrad(Params params, double lr) : Adagrad(std::move(params), AdagradOptions{.lr = lr}) {}
+  Adagrad(Params params, Rate auto lr)
+      : Adagrad(std::move(params), AdagradOptions{.lr = double(lr)}) {}
 
  private:
-  std::vector<StateInfo> state_info() const override;
+  AdagradOptions options_of(const Group& group) const;
+  void check_group(const Group& group) const override;
+  std::vector<StateInfo> state_info(const Group& group) const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
   bool updates_rows(const Group&) const override;
 
@@ -128,11 +139,13 @@ struct RMSpropOptions {
 class RMSprop final : public Optimizer {
  public:
   explicit RMSprop(Params params, RMSpropOptions options = {});
-  RMSprop(Params params, double lr, double alpha = 0.99)
-      : RMSprop(std::move(params), RMSpropOptions{.lr = lr, .alpha = alpha}) {}
+  RMSprop(Params params, Rate auto lr, double alpha = 0.99)
+      : RMSprop(std::move(params), RMSpropOptions{.lr = double(lr), .alpha = alpha}) {}
 
  private:
-  std::vector<StateInfo> state_info() const override;
+  RMSpropOptions options_of(const Group& group) const;
+  void check_group(const Group& group) const override;
+  std::vector<StateInfo> state_info(const Group& group) const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   RMSpropOptions options_;
@@ -152,14 +165,17 @@ struct AdadeltaOptions {
 class Adadelta final : public Optimizer {
  public:
   explicit Adadelta(Params params, AdadeltaOptions options = {});
-  Adadelta(Params params, double lr) : Adadelta(std::move(params), AdadeltaOptions{.lr = lr}) {}
+  Adadelta(Params params, Rate auto lr)
+      : Adadelta(std::move(params), AdadeltaOptions{.lr = double(lr)}) {}
   /// Makes the optimizer with Keras's defaults.
   static Adadelta keras(Params params) {
     return Adadelta(std::move(params), AdadeltaOptions::keras());
   }
 
  private:
-  std::vector<StateInfo> state_info() const override;
+  AdadeltaOptions options_of(const Group& group) const;
+  void check_group(const Group& group) const override;
+  std::vector<StateInfo> state_info(const Group& group) const override;
   void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   AdadeltaOptions options_;

@@ -115,9 +115,9 @@ struct LinearLROptions {
 class LinearLR final : public Scheduler {
  public:
   explicit LinearLR(Optimizer& optimizer, LinearLROptions options = {});
-  LinearLR(Optimizer& optimizer, double start_factor, double end_factor = 1.0,
+  LinearLR(Optimizer& optimizer, Rate auto start_factor, double end_factor = 1.0,
            int64_t total_iters = 5)
-      : LinearLR(optimizer, LinearLROptions{start_factor, end_factor, total_iters}) {}
+      : LinearLR(optimizer, LinearLROptions{double(start_factor), end_factor, total_iters}) {}
 
  private:
   double rate(double base, int64_t t) const override;

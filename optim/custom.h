@@ -1,0 +1,46 @@
+// CustomOptimizer: base of optimizers that are written with ops.
+//
+//   struct Lion : optim::CustomOptimizer {
+//     explicit Lion(optim::Params params, double lr = 1e-4)
+//         : CustomOptimizer("Lion", std::move(params), lr, 0.0, {"exp_avg"}) {}
+//     void update(Parameter& p) override {
+//       Variable& m = p.state[0];
+//       p.value = p.value - p.lr * sign(0.9 * m + 0.1 * p.grad);
+//       m = 0.99 * m + 0.01 * p.grad;
+//     }
+//   };
+//
+// Learning rates, groups, schedules, frozen parameters, state_dict() and resume work as for the
+// optimizers of optim/optimizers.h, whose steps are single kernels and faster.
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace tapegrad::optim {
+
+class CustomOptimizer : public Optimizer {
+ public:
+  /// A parameter in a step. Nothing is recorded.
+  struct Parameter {
+    Variable value;               // assigned, or written in place
+    const Variable& grad;         // of the parameter's dtype
+    std::vector<Variable> state;  // in the order of the names; zeros at first; float32 for 16 bits
+    double lr, weight_decay;      // of the group
+    int64_t step;                 // number of this step of the parameter, from 1
+  };
+
+ protected:
+  /// `state` names the state of each parameter, which has its shape.
+  CustomOptimizer(std::string_view kind, Params params, double lr, double weight_decay = 0.0,
+                  std::vector<std::string> state = {});
+
+  virtual void update(Parameter& parameter) = 0;
+
+ private:
+  std::vector<StateInfo> state_info(const Group& group) const final;
+  void update(const Group& group, const ParamUpdates& params, const StepGuard& guard) final;
+
+  std::vector<std::string> state_;
+};
+
+}  // namespace tapegrad::optim
