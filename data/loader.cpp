@@ -73,6 +73,21 @@ Variable rows_at(const Variable& x, const Variable& index) {
   });
 }
 
+/// Reads batches on threads.
+class Ahead final : public BatchStream {
+ public:
+  Ahead(Prefetch::Read read, int64_t first, int64_t end, int workers, int prefetch_factor)
+      : prefetch_(std::move(read), first, end, workers, prefetch_factor) {}
+  bool next(Example& batch) override {
+    const std::shared_ptr<void> ready = prefetch_.next();
+    if (ready) batch = std::move(*static_cast<Example*>(ready.get()));
+    return ready != nullptr;
+  }
+
+ private:
+  Prefetch prefetch_;
+};
+
 }  // namespace
 
 std::vector<int64_t> shuffled_order(int64_t n, uint64_t seed, uint64_t epoch) {
@@ -143,11 +158,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions
       dataset_(std::move(dataset)),
       options_(options) {
   if (!dataset_) fail<ArgumentError>("DataLoader: no dataset");
-  if (options.num_workers < 0 || options.num_workers > 1024)
-    fail<ArgumentError>("DataLoader: num_workers is ", options.num_workers, ", not in [0, 1024]");
-  if (options.prefetch_factor < 1 || options.prefetch_factor > 65536)
-    fail<ArgumentError>("DataLoader: prefetch_factor is ", options.prefetch_factor,
-                        ", not in [1, 65536]");
+  check_workers("DataLoader", options);
 }
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle,
@@ -171,8 +182,11 @@ std::unique_ptr<BatchStream> DataLoader::start(LoaderState from) {
   };
   if (options_.num_workers == 0)
     return std::make_unique<Direct>(std::move(read), from.position, size());
-  return std::make_unique<Prefetch>(std::move(read), from.position, size(), options_.num_workers,
-                                    options_.prefetch_factor);
+  auto read_ahead = [read = std::move(read)](int64_t number) -> std::shared_ptr<void> {
+    return std::make_shared<Example>(read(number));
+  };
+  return std::make_unique<Ahead>(std::move(read_ahead), from.position, size(), options_.num_workers,
+                                 options_.prefetch_factor);
 }
 
 DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options)

@@ -7,8 +7,15 @@
 
 namespace tapegrad {
 
-Prefetch::Prefetch(std::function<Example(int64_t)> read, int64_t first, int64_t end, int workers,
-                   int prefetch_factor)
+void check_workers(const char* loader, const DataLoaderOptions& options) {
+  if (options.num_workers < 0 || options.num_workers > 1024)
+    fail<ArgumentError>(loader, ": num_workers is ", options.num_workers, ", not in [0, 1024]");
+  if (options.prefetch_factor < 1 || options.prefetch_factor > 65536)
+    fail<ArgumentError>(loader, ": prefetch_factor is ", options.prefetch_factor,
+                        ", not in [1, 65536]");
+}
+
+Prefetch::Prefetch(Read read, int64_t first, int64_t end, int workers, int prefetch_factor)
     : read_(std::move(read)),
       end_(end),
       slots_(size_t(std::clamp<int64_t>(int64_t(workers) * prefetch_factor, 1,
@@ -66,11 +73,11 @@ void Prefetch::work() {
   }
 }
 
-bool Prefetch::next(Example& batch) {
+std::shared_ptr<void> Prefetch::next() {
   Slot taken;
   {
     const MutexLock lock(mutex_);
-    if (delivered_ == end_) return false;
+    if (delivered_ == end_) return nullptr;
     Slot& slot = slots_[size_t(delivered_) % slots_.size()];
     while (!slot.ready) ready_.wait(mutex_);
     taken = std::move(slot);
@@ -79,8 +86,7 @@ bool Prefetch::next(Example& batch) {
   }
   room_.notify_one();
   if (taken.error) std::rethrow_exception(taken.error);
-  batch = std::move(taken.batch);
-  return true;
+  return std::move(taken.batch);
 }
 
 }  // namespace tapegrad

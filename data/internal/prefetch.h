@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -16,25 +17,26 @@ namespace tapegrad {
 /// number % capacity. The consumer takes the slots in order. A worker waits before it claims a
 /// number whose slot still belongs to an older batch. The oldest unread batch is therefore always
 /// ready or being read, so a deadlock is impossible.
-class Prefetch final : public BatchStream {
+class Prefetch final {
  public:
-  Prefetch(std::function<Example(int64_t)> read, int64_t first, int64_t end, int workers,
-           int prefetch_factor);
-  ~Prefetch() override;  // waits for the reads in progress
+  using Read = std::function<std::shared_ptr<void>(int64_t)>;
+  Prefetch(Read read, int64_t first, int64_t end, int workers, int prefetch_factor);
+  ~Prefetch();  // waits for the reads in progress
 
-  bool next(Example& batch) override;
+  /// Returns the next batch, or null at the end. Rethrows an error of read().
+  std::shared_ptr<void> next();
 
  private:
   struct Slot {
     bool ready = false;
-    Example batch;
+    std::shared_ptr<void> batch;
     std::exception_ptr error;
   };
 
   void work();
   void stop();
 
-  std::function<Example(int64_t)> read_;
+  Read read_;
   const int64_t end_;
   Mutex mutex_;
   std::condition_variable_any room_, ready_;
@@ -44,5 +46,9 @@ class Prefetch final : public BatchStream {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
+
+/// Throws ArgumentError for workers outside of [0, 1024] and a prefetch_factor outside of
+/// [1, 65536].
+void check_workers(const char* loader, const DataLoaderOptions& options);
 
 }  // namespace tapegrad

@@ -1,0 +1,244 @@
+// ItemLoader: batches of examples with any fields.
+//
+//   struct Sentence { Variable words, label; };                  // named fields
+//   std::vector<Sentence> sentences = ...;
+//   ItemLoader loader(sentences, {.batch_size = 32, .shuffle = true});
+//   for (auto& [words, label] : loader) ...                      // Sentence, stacked
+//
+//   using Item = std::tuple<Variable, int64_t, std::string>;     // lengths, names ...
+//   for (auto& [x, length, name] : ItemLoader(items, {.batch_size = 8})) ...
+//
+//   // Sentences of different lengths: a function makes the batch.
+//   ItemLoader loader(sentences, {.batch_size = 32}, [](std::vector<Sentence> items) {
+//     ...
+//     return std::tuple(nn::pad_sequence(words), lengths, labels);
+//   });
+//
+// The order of an epoch depends only on the seed and the epoch, and is that of a DataLoader with
+// equal options.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/tape/recording.h"
+#include "data/loader.h"
+
+namespace tapegrad {
+
+/// Reads batches of any type in order, by threads if requested. Used by ItemLoader.
+class BatchReader {
+ public:
+  using Read = std::function<std::shared_ptr<void>(int64_t number)>;
+  /// Throws ArgumentError for the options that DataLoader refuses.
+  BatchReader(Read read, int64_t count, const DataLoaderOptions& options);
+  BatchReader(BatchReader&&) noexcept;
+  ~BatchReader();
+  /// Returns the next batch, or null at the end. Rethrows an error of read().
+  std::shared_ptr<void> next();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+namespace detail {
+
+/// Stacks items; empty if the first is empty.
+Variable stack_items(const std::vector<Variable>& items);
+/// Converts to Variables only.
+struct AnyVariable {
+  template <std::same_as<Variable> T>
+  operator T() const;
+};
+/// The number of fields of a struct whose fields are all Variables; 0 for other types.
+template <typename T>
+constexpr int count_variables() {
+  using V = AnyVariable;
+  if constexpr (!std::is_aggregate_v<T>)
+    return 0;
+  else if constexpr (requires { T{V(), V(), V(), V(), V(), V()}; })
+    return 6;
+  else if constexpr (requires { T{V(), V(), V(), V(), V()}; })
+    return 5;
+  else if constexpr (requires { T{V(), V(), V(), V()}; })
+    return 4;
+  else if constexpr (requires { T{V(), V(), V()}; })
+    return 3;
+  else if constexpr (requires { T{V(), V()}; })
+    return 2;
+  else if constexpr (requires { T{V()}; })
+    return 1;
+  else
+    return 0;
+}
+template <typename T>
+auto tie_variables(T& item) {
+  constexpr int n = count_variables<T>();
+  if constexpr (n == 1) {
+    auto& [a] = item;
+    return std::tie(a);
+  } else if constexpr (n == 2) {
+    auto& [a, b] = item;
+    return std::tie(a, b);
+  } else if constexpr (n == 3) {
+    auto& [a, b, c] = item;
+    return std::tie(a, b, c);
+  } else if constexpr (n == 4) {
+    auto& [a, b, c, d] = item;
+    return std::tie(a, b, c, d);
+  } else if constexpr (n == 5) {
+    auto& [a, b, c, d, e] = item;
+    return std::tie(a, b, c, d, e);
+  } else {
+    auto& [a, b, c, d, e, f] = item;
+    return std::tie(a, b, c, d, e, f);
+  }
+}
+template <typename T>
+concept TupleLike = requires {
+  std::tuple_size<T>::value;
+};
+
+}  // namespace detail
+
+/// Makes a batch of items: stacks Variables, makes tensors of numbers (int64, bool or the default
+/// float dtype), treats each field of a tuple, a pair, or a struct of Variables in this way, and
+/// leaves other types, such as std::string, as a std::vector.
+template <typename T>
+auto collate(const std::vector<T>& items) {
+  if constexpr (std::same_as<T, Variable>) {
+    return detail::stack_items(items);
+  } else if constexpr (std::same_as<T, bool>) {
+    Variable batch(Tensor::empty({int64_t(items.size())}, boolean));
+    for (size_t i = 0; i < items.size(); ++i) batch.value().data<bool>()[i] = items[i];
+    return batch;
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    using Stored = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+    const std::vector<Stored> values(items.begin(), items.end());
+    const Tensor tensor = Tensor::from<Stored>(values, {int64_t(values.size())});
+    return Variable(std::is_floating_point_v<T> ? tensor.to(default_dtype()) : tensor);
+  } else if constexpr (detail::TupleLike<T>) {
+    return [&]<size_t... i>(std::index_sequence<i...>) {
+      const auto field = [&]<size_t k>(std::integral_constant<size_t, k>) {
+        std::vector<std::tuple_element_t<k, T>> values;
+        for (const T& item : items) values.push_back(std::get<k>(item));
+        return collate(values);
+      };
+      return std::tuple(field(std::integral_constant<size_t, i>())...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<T>>());
+  } else if constexpr (detail::count_variables<T>() > 0) {
+    T batch;
+    [&]<size_t... i>(std::index_sequence<i...>) {
+      const auto field = [&]<size_t k>(std::integral_constant<size_t, k>) {
+        std::vector<Variable> values;
+        for (T item : items) values.push_back(std::get<k>(detail::tie_variables(item)));
+        std::get<k>(detail::tie_variables(batch)) = detail::stack_items(values);
+      };
+      (field(std::integral_constant<size_t, i>()), ...);
+    }
+    (std::make_index_sequence<size_t(detail::count_variables<T>())>());
+    return batch;
+  } else {
+    return items;
+  }
+}
+
+namespace detail {
+
+template <typename Data>
+auto item_at(const Data& data, int64_t index, Generator& random) {
+  if constexpr (requires { data.get(index, random); })
+    return data.get(index, random);
+  else if constexpr (requires { data.get(index); })
+    return data.get(index);
+  else
+    return data[size_t(index)];
+}
+template <typename Collate, typename Item>
+auto batch_of(const Collate& make_batch, std::vector<Item> items) {
+  if constexpr (std::same_as<Collate, std::nullptr_t>)
+    return collate(items);
+  else
+    return make_batch(std::move(items));
+}
+
+}  // namespace detail
+
+/// Data is a std::vector of items, or a type with size() and get(index) or get(index, Generator&).
+/// pin_memory has no effect.
+template <typename Data, typename Collate = std::nullptr_t>
+class ItemLoader {
+ public:
+  /// Copies the data set. `make_batch` is called with a std::vector of items, by several threads if
+  /// there are workers; by default collate() is called.
+  explicit ItemLoader(Data data, DataLoaderOptions options = {}, Collate make_batch = {})
+      : data_(std::make_shared<const Data>(std::move(data))),
+        options_(options),
+        make_batch_(std::make_shared<const Collate>(std::move(make_batch))) {}
+
+  /// Number of batches per epoch.
+  int64_t size() const {
+    const int64_t n = int64_t(data_->size()), b = options_.batch_size;
+    return options_.drop_last ? n / b : (n + b - 1) / b;
+  }
+  void set_epoch(uint64_t epoch) { epoch_ = epoch; }
+
+  using Item =
+      decltype(detail::item_at(std::declval<const Data&>(), 0, std::declval<Generator&>()));
+  using Batch = decltype(detail::batch_of(std::declval<const Collate&>(), std::vector<Item>()));
+
+  class Iterator {
+   public:
+    explicit Iterator(BatchReader reader) : reader_(std::move(reader)) { ++*this; }
+    Batch& operator*() { return *static_cast<Batch*>(batch_.get()); }
+    Batch* operator->() { return &**this; }
+    Iterator& operator++() {
+      batch_ = nullptr;  // frees its memory for the next batch
+      batch_ = reader_.next();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const { return !batch_; }
+
+   private:
+    BatchReader reader_;
+    std::shared_ptr<void> batch_;
+  };
+  /// Begins the next epoch.
+  Iterator begin() {
+    const int64_t count = int64_t(data_->size()), batch_size = options_.batch_size;
+    const SampleRandom random{options_.seed, epoch_++};
+    std::vector<int64_t> order;
+    if (options_.shuffle) order = shuffled_order(count, random.seed, random.epoch);
+    auto read = [data = data_, make_batch = make_batch_, order = std::move(order), random, count,
+                 batch_size](int64_t number) -> std::shared_ptr<void> {
+      const NoGrad no_grad;
+      std::vector<Item> items;
+      for (int64_t i = number * batch_size; i < std::min(count, (number + 1) * batch_size); ++i) {
+        const int64_t index = order.empty() ? i : order[size_t(i)];
+        Generator generator = random.at(index);
+        items.push_back(detail::item_at(*data, index, generator));
+      }
+      return std::make_shared<Batch>(detail::batch_of(*make_batch, std::move(items)));
+    };
+    return Iterator(BatchReader(std::move(read), batch_size > 0 ? size() : 0, options_));
+  }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  std::shared_ptr<const Data> data_;
+  DataLoaderOptions options_;
+  std::shared_ptr<const Collate> make_batch_;
+  uint64_t epoch_ = 0;
+};
+
+}  // namespace tapegrad

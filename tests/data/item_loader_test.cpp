@@ -1,0 +1,101 @@
+#include "data/item_loader.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/base/error.h"
+#include "nn/packed_sequence.h"
+#include "ops/create.h"
+#include "ops/random.h"
+
+namespace tapegrad {
+namespace {
+
+struct Pair {
+  Variable image, mask, box;
+};
+
+TEST(ItemLoader, StacksTheFieldsOfAStruct) {
+  std::vector<Pair> items;
+  for (int i = 0; i < 5; ++i)
+    items.push_back({full({2, 2}, double(i)), full({2}, 1.0), full({4}, double(i * i))});
+  ItemLoader loader(items, {.batch_size = 2});
+  EXPECT_EQ(loader.size(), 3);
+  std::vector<int64_t> sizes;
+  for (auto& [image, mask, box] : loader) {
+    sizes.push_back(image.size(0));
+    EXPECT_EQ(box.shape(), (Shape{image.size(0), 4}));
+  }
+  EXPECT_EQ(sizes, (std::vector<int64_t>{2, 2, 1}));
+  EXPECT_EQ(loader.begin()->box.to_vector<float>()[4], 1);
+}
+
+TEST(ItemLoader, CollatesTuples) {
+  using Item = std::tuple<Variable, int64_t, double, bool, std::string>;
+  std::vector<Item> items;
+  for (int i = 0; i < 4; ++i)
+    items.emplace_back(full({3}, i), i, 0.5 * i, i % 2, std::to_string(i));
+  for (auto& [x, length, weight, flag, name] : ItemLoader(items, {.batch_size = 4})) {
+    EXPECT_EQ(x.shape(), (Shape{4, 3}));
+    EXPECT_EQ(length.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2, 3}));
+    EXPECT_EQ(weight.dtype(), f32);
+    EXPECT_EQ(weight.to_vector<float>()[3], 1.5f);
+    EXPECT_EQ(flag.dtype(), boolean);
+    EXPECT_EQ(flag.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 0, 1}));
+    EXPECT_EQ(name, (std::vector<std::string>{"0", "1", "2", "3"}));
+  }
+}
+
+/// A data set of sequences of different lengths, with random noise.
+struct Sequences {
+  int64_t size() const { return 20; }
+  std::pair<Variable, int64_t> get(int64_t i, Generator& random) const {
+    return {rand({1 + i % 5, 2}, {}, random), i};
+  }
+};
+
+TEST(ItemLoader, TakesABatchFunctionAndWorkers) {
+  const auto make_batch = [](std::vector<std::pair<Variable, int64_t>> items) {
+    std::vector<Variable> sequences;
+    std::vector<int64_t> lengths, ids;
+    for (auto& [x, id] : items) {
+      sequences.push_back(x);
+      lengths.push_back(x.size(0));
+      ids.push_back(id);
+    }
+    return std::tuple(nn::pad_sequence(sequences), lengths, ids);
+  };
+  const auto epoch = [&](auto& loader) {
+    std::vector<int64_t> ids;
+    std::vector<float> values;
+    for (auto& [padded, lengths, batch_ids] : loader) {
+      EXPECT_EQ(padded.size(1), int64_t(lengths.size()));
+      ids.insert(ids.end(), batch_ids.begin(), batch_ids.end());
+      const auto part = padded.template to_vector<float>();
+      values.insert(values.end(), part.begin(), part.end());
+    }
+    return std::pair(ids, values);
+  };
+  ItemLoader plain(Sequences(), {.batch_size = 6, .shuffle = true, .seed = 3}, make_batch);
+  ItemLoader threaded(Sequences(), {.batch_size = 6, .shuffle = true, .seed = 3, .num_workers = 2},
+                      make_batch);
+  const auto first = epoch(plain), second = epoch(plain);
+  EXPECT_EQ(first.first, shuffled_order(20, 3, 0));
+  EXPECT_NE(first.first, second.first);
+  EXPECT_EQ(epoch(threaded), first);
+  EXPECT_EQ(epoch(threaded), second);
+}
+
+TEST(ItemLoader, ReportsErrors) {
+  const std::vector<Variable> items = {ones({2}), ones({3})};
+  ItemLoader unequal(items, {.batch_size = 2});
+  EXPECT_THROW(unequal.begin(), ShapeError);
+  ItemLoader threaded(items, {.batch_size = 2, .num_workers = 1});
+  EXPECT_THROW(threaded.begin(), ShapeError);
+  EXPECT_THROW(ItemLoader(items, {.batch_size = 0}).begin(), ArgumentError);
+  EXPECT_THROW(ItemLoader(items, {.batch_size = 1, .num_workers = -1}).begin(), ArgumentError);
+}
+
+}  // namespace
+}  // namespace tapegrad
