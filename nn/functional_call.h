@@ -1,0 +1,104 @@
+// Models as functions of their parameters.
+//
+//   VariableMap weights = nn::parameter_map(model);         // name -> Variable
+//   weights["fc.weight"] = weights["fc.weight"] - 0.1 * step;
+//   Variable y = nn::functional_call(model, weights, x);    // gradients flow to `weights`
+//   VariableMap g = nn::per_sample_gradients(model, loss, x, target);   // g[name]: [batch, ...]
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/module.h"
+#include "ops/binary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using VariableMap = std::map<std::string, Variable>;
+
+/// Calls f for each index of dimension 0 of the arguments, without that dimension, and stacks the
+/// results. Runs f once for each index: it saves code, not time. Throws ShapeError if the sizes
+/// differ or are 0.
+template <typename F, typename... Xs>
+Variable vmap(F f, const Variable& x, const Xs&... xs);
+
+namespace nn {
+
+/// The parameters by name, the handles themselves.
+VariableMap parameter_map(const Module& model);
+
+/// Puts other Variables in place of a model's parameters and buffers for a scope. Members tied to
+/// one parameter are all replaced. Throws ArgumentError for a name that the model does not have or
+/// a value of another shape. The model must not be called by other threads meanwhile.
+class [[nodiscard]] ReplacedParameters {
+ public:
+  ReplacedParameters(Module& model, const VariableMap& values);
+  ~ReplacedParameters();
+  ReplacedParameters(const ReplacedParameters&) = delete;
+  ReplacedParameters& operator=(const ReplacedParameters&) = delete;
+
+ private:
+  std::vector<std::pair<Variable*, Variable>> before_;
+};
+
+/// Returns model(xs...) with these parameters. Those that are not named are the model's.
+template <typename M, typename... Xs>
+auto functional_call(M& model, const VariableMap& parameters, const Xs&... xs) {
+  const ReplacedParameters replaced(model, parameters);
+  return model(xs...);
+}
+
+/// Returns the gradients of loss(model(x[i]), target[i]) for each example i, stacked along
+/// dimension 0. An example keeps a batch dimension of 1. Takes a forward and a backward pass for
+/// each example, so a batch of n costs up to n steps of a batch; a model with BatchNorm must be in
+/// evaluation mode.
+template <typename M, typename Loss>
+VariableMap per_sample_gradients(M& model, Loss&& loss, const Variable& x, const Variable& target);
+
+}  // namespace nn
+
+namespace detail {
+[[noreturn]] void fail_vmap(const Shape& x, const Shape& y);
+Variable stack_all(const std::vector<Variable>& parts);
+}  // namespace detail
+
+template <typename F, typename... Xs>
+Variable vmap(F f, const Variable& x, const Xs&... xs) {
+  if (x.rank() == 0 || x.size(0) == 0) detail::fail_vmap(x.shape(), x.shape());
+  const auto check = [&](const Variable& y) {
+    if (y.rank() == 0 || y.size(0) != x.size(0)) detail::fail_vmap(x.shape(), y.shape());
+  };
+  (check(xs), ...);
+  std::vector<Variable> results;
+  for (int64_t i = 0; i < x.size(0); ++i)
+    results.push_back(f(select(x, 0, i), select(xs, 0, i)...));
+  return detail::stack_all(results);
+}
+
+template <typename M, typename Loss>
+VariableMap nn::per_sample_gradients(M& model, Loss&& loss, const Variable& x,
+                                     const Variable& target) {
+  std::vector<std::string> names;
+  std::vector<Variable> parameters;
+  for (auto& [name, parameter] : model.named_parameters())
+    if (parameter.requires_grad()) {
+      names.push_back(name);
+      parameters.push_back(parameter);
+    }
+  std::vector<std::vector<Variable>> gradients(names.size());
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    const Variable value = loss(model(narrow(x, 0, i, 1)), narrow(target, 0, i, 1));
+    const std::vector<Variable> parts = grad(value, parameters, {}, {.allow_unused = true});
+    for (size_t k = 0; k < parts.size(); ++k)
+      gradients[k].push_back(parts[k].defined() ? parts[k] : 0.0 * parameters[k].detach());
+  }
+  VariableMap result;
+  for (size_t k = 0; k < names.size(); ++k)
+    result[names[k]] = tapegrad::detail::stack_all(gradients[k]);
+  return result;
+}
+
+}  // namespace tapegrad
