@@ -13,18 +13,12 @@ namespace tapegrad::optim {
 
 namespace {
 
-/// Returns the gradient that is to be measured and written: the rows of a gradient of rows.
-Variable gradient_of(const Variable& param) {
-  const RowGradientPtr rows = row_gradient(param);
-  return rows ? Variable(rows->rows()) : param.grad();
-}
-
 /// Returns the norm of all gradients as one vector, in float64 on the device of the first gradient.
 /// Empty if there are no gradients.
 Variable total_norm(const std::vector<Variable>& params, double norm_type) {
   Variable total;
   for (const Variable& param : params) {
-    const Variable grad = gradient_of(param);
+    const Variable grad = gradient_values(param);
     if (!grad.defined() || grad.numel() == 0) continue;
     const DType wide = grad.dtype() == f16 || grad.dtype() == bf16 ? f32 : grad.dtype();
     Variable part = norm(grad.to(wide), norm_type).to(f64);
@@ -56,7 +50,7 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
   if (waits && max_norm / (size + 1e-6) >= 1) return size;
   const Variable scale = minimum(max_norm / (total + 1e-6), 1.0);
   for (const Variable& param : params)
-    if (Variable grad = gradient_of(param); grad.defined()) mul_(grad, scale.to(grad.device()));
+    if (Variable grad = gradient_values(param); grad.defined()) mul_(grad, scale.to(grad.device()));
   return size;
 }
 
@@ -65,7 +59,7 @@ void clip_grad_value_(const std::vector<Variable>& params, double clip_value) {
     fail<ArgumentError>("clip_grad_value_: clip_value is ", clip_value, ", not >= 0");
   const NoGrad no_grad;
   for (const Variable& param : params)
-    if (Variable grad = gradient_of(param); grad.defined())
+    if (Variable grad = gradient_values(param); grad.defined())
       clamp_(grad, {.min = -clip_value, .max = clip_value});
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/autograd/internal/capture.h"
+#include "core/autograd/sparse_gradient.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
@@ -62,7 +63,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
                         " since the last update");
   const std::vector<Variable> params = optimizer.parameters();
   for (const Variable& param : params)
-    if (param.dtype() == f16 && param.grad().defined())
+    if (param.dtype() == f16 && gradient_values(param).defined())
       fail<DTypeError>("GradScaler: unscale_ of float16 gradients; keep parameters in float32");
   const NoGrad no_grad;
   const Device device = params.front().device();
@@ -70,7 +71,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   Tensor found_inf = Tensor::full({}, false, boolean, device);
   std::vector<Variable> grads;
   for (const Variable& param : params)
-    if (Variable grad = param.grad(); grad.defined()) grads.push_back(std::move(grad));
+    if (Variable grad = gradient_values(param); grad.defined()) grads.push_back(std::move(grad));
   for (size_t i = 0; i < grads.size();) {  // one call per run of equal device and dtype
     const size_t first = i;
     const Device where = grads[first].device();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 
+#include "core/autograd/sparse_gradient.h"
 #include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "core/inspect/internal/tape_graph.h"
@@ -80,7 +81,7 @@ MemoryReport memory_report(const MemoryReportOptions& options) {
     for (const auto& buffer : options.model->named_buffers())
       report.weights += claims.claim(buffer.variable);
     for (const auto& parameter : parameters)
-      report.gradients += claims.claim(parameter.variable.grad());
+      report.gradients += claims.claim(gradient_values(parameter.variable));
   }
   if (options.optimizer != nullptr)
     for (const Tensor& state : options.optimizer->state()) report.optimizer += claims.claim(state);

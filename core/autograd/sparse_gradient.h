@@ -17,11 +17,15 @@ namespace tapegrad {
 /// Returns the gradient of a leaf if the leaf keeps it as rows, otherwise null.
 RowGradientPtr row_gradient(const Variable& leaf);
 
+/// Returns the stored values of a leaf's gradient, which may be overwritten: the rows of a gradient
+/// of rows, otherwise grad().
+Variable gradient_values(const Variable& leaf);
+
 // For rules of ops.
 
 /// Returns whether the gradient of this input of the running rule may be sent as rows: the input is
-/// a leaf without hooks, and the pass neither records, captures gradients, nor runs in a captured
-/// step.
+/// a leaf without hooks, and the pass neither records nor captures gradients. A captured step gives
+/// up its recording then, because a recorded step has fixed sizes.
 bool takes_rows(size_t input);
 /// Sends a gradient of this input of the running rule. Requires takes_rows(input).
 void send_rows(size_t input, RowGradientPtr gradient);

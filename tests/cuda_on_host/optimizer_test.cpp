@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 
+#include "core/autograd/sparse_gradient.h"
 #include "core/dispatch/dispatch_log.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/index.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -164,6 +166,51 @@ TEST(CudaOptimizers, AGraphCountsTheStepsOfEachParameter) {
     };
     EXPECT_EQ(train(true), train(false));
   }
+}
+
+TEST(CudaOptimizers, StepsByRowsAreThoseOfTheCpu) {
+  using optim::Optimizer;
+  const std::function<std::unique_ptr<Optimizer>(const Params&)> makers[] = {
+      [](const Params& p) { return std::make_unique<optim::SGD>(p, 0.1); },
+      [](const Params& p) { return std::make_unique<optim::Adagrad>(p, 0.1); },
+      [](const Params& p) { return std::make_unique<optim::SparseAdam>(p, 0.1); }};
+  for (const auto& make : makers) {
+    const auto train = [&](Device device) {
+      manual_seed(3);
+      const Variable table = randn({20, 4}, {.device = device}).requires_grad_();
+      const auto optimizer = make({table});
+      for (int step = 0; step < 3; ++step) {
+        optimizer->zero_grad();
+        const Variable ids = randint(0, 20, {12}, {.device = device});
+        sum(square(embedding(ids, table, /*padding_idx=*/-1, /*sparse=*/true))).backward();
+        EXPECT_NE(row_gradient(table), nullptr);
+        optimizer->step();
+      }
+      return table.to_vector<double>();
+    };
+    const std::vector<double> expected = train(cpu), got = train(gpu);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6) << i;
+  }
+}
+
+TEST(CudaOptimizers, AStepByRowsIsNotRecorded) {
+  const auto train = [&](bool graphed) {
+    manual_seed(3);
+    const Variable table = randn({20, 4}, {.device = gpu}).requires_grad_();
+    optim::SparseAdam optimizer({table}, 0.1);
+    const auto call = [&](const Variable& ids) {
+      optimizer.zero_grad();
+      const Variable loss = sum(square(embedding(ids, table, -1, /*sparse=*/true)));
+      loss.backward();
+      optimizer.step();
+      return loss;
+    };
+    GraphedStep step(call, {}, {.enabled = graphed});
+    for (int i = 0; i < 8; ++i) step(randint(0, 20, {12}, {.device = gpu}));
+    EXPECT_EQ(step.reason().find("rows") != std::string::npos, graphed) << step.reason();
+    return table.to_vector<double>();
+  };
+  EXPECT_EQ(train(true), train(false));
 }
 
 }  // namespace

@@ -210,6 +210,24 @@ TEST(SparseAdam, UpdatesDenseParametersAsAdam) {
   expect_equal(left.weight, right.weight);
 }
 
+TEST(RowGradient, StaysRowsWhenScaledClippedAndReported) {
+  const Pair pair;
+  const auto loss = [](const nn::Embedding& e) { return sum(square(e(ids({1, 1, 4})))); };
+  optim::SGD sgd(pair.sparse, 0.1), dense(pair.dense, 0.1);
+  optim::GradScaler scaler({.init_scale = 8}), other({.init_scale = 8});
+  scaler.scale(loss(pair.sparse)).backward();
+  other.scale(loss(pair.dense)).backward();
+  scaler.unscale_(sgd);
+  other.unscale_(dense);
+  optim::clip_grad_value_(pair.sparse, 0.5);
+  optim::clip_grad_value_(pair.dense, 0.5);
+  memory_report({.model = &pair.sparse});
+  ASSERT_NE(row_gradient(pair.sparse.weight), nullptr);
+  scaler.step(sgd);
+  other.step(dense);
+  expect_equal(pair.sparse.weight, pair.dense.weight);
+}
+
 TEST(RowGradient, AllocatesNothingOfTheSizeOfTheTable) {
   nn::Embedding table({.num_embeddings = 100'000, .embedding_dim = 16, .sparse = true});
   optim::Adagrad adagrad(table, 0.1);
