@@ -1,16 +1,19 @@
 // Random numbers, products and gradients on one device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
 #include "core/cuda.h"
+#include "core/dispatch/dispatch_log.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/view.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
+#include "ops/noise.h"
 #include "ops/pool.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
@@ -224,6 +227,19 @@ TEST(CudaMaxPool, GradientsAreTheBitsOfTheCpu) {
       };
       EXPECT_EQ(gradient(gpu), gradient(cpu)) << dtype;
     }
+}
+
+TEST(CudaByCpu, IsSaidOnceAndLogged) {
+  ::testing::internal::CaptureStderr();
+  const DispatchLog log;
+  const Variable x = ones({3, 4}, {.device = gpu});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(sum(multinomial(x, 2, true)).device(), gpu);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "tapegrad: cuda: multinomial has no kernel for a GPU: its operands are copied to the "
+            "CPU\n");
+  const std::vector<std::string> kernels = log.kernels();
+  for (const char* name : {"cuda/float32/multinomial", "cpu/float32/multinomial"})
+    EXPECT_EQ(std::count(kernels.begin(), kernels.end(), name), 1) << name;
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // Kernels that run on the CPU: operands are copied to the host, and results back, around the CPU's
 // kernel. Used for work that is rare in a training step (matrix factorizations, Fourier
 // transforms), and for draws and losses whose elements take many sequential steps.
+#include <atomic>
+#include <cstdio>
+#include <string>
+#include <string_view>
 #include <tuple>
 
 #include "backends/cuda/register.h"
@@ -13,6 +17,14 @@
 
 namespace tapegrad::backends::cuda {
 namespace {
+
+/// Prints one line, the first time that a kernel runs on the CPU.
+void say_once(std::atomic<bool>& said, std::string_view kernel) {
+  if (said.exchange(true, std::memory_order_relaxed)) return;
+  const std::string line = "tapegrad: cuda: " + std::string(kernel) +
+                           " has no kernel for a GPU: its operands are copied to the CPU\n";
+  std::fputs(line.c_str(), stderr);
+}
 
 /// An argument for the CPU's kernel: itself, unless it is a tensor.
 template <typename A>
@@ -44,10 +56,13 @@ template <auto& kKernel, typename Signature>
 struct ByCpu;
 template <auto& kKernel, typename... Arguments>
 struct ByCpu<kKernel, Kernel<void(Arguments...)>> {
+  inline static constinit std::atomic<bool> said{false};
+
   template <typename T>
   static void set() {
     kKernel.template set_for<T>(DeviceType::kCuda, [](Type<T>, Arguments... arguments) {
       const OpScope scope(kKernel);
+      say_once(said, kKernel.name());
       std::tuple<OnCpu<Arguments>...> on_cpu{OnCpu<Arguments>{arguments}...};
       std::apply(
           [](auto&... each) {
