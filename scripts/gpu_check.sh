@@ -7,6 +7,7 @@
 #   8  training steps, eager and graphed, and PyTorch's if python3 has torch; ResNet-50 also
 #      without cuDNN
 #   9  times on the CPU: a step; an epoch for several numbers of rows and batch sizes
+#  10  what the examples print: precision, word2vec, peaks on both devices in one run
 # From a checkout, builds first. From the bundle of scripts/make_bundle.sh, needs only an NVIDIA
 # driver and cuBLAS, and uses cuDNN if present. Without a GPU, says so and changes nothing.
 set -u
@@ -29,7 +30,8 @@ else
   scripts/setup.sh || exit 1
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAPEGRAD_CUDA=ON \
     -DTAPEGRAD_BUILD_BENCHMARKS=ON >/dev/null || exit 1
-  cmake --build "$build" --target gpu_test op_cases_test gpu mnist_cnn peaks >&2 || exit 1
+  cmake --build "$build" --target gpu_test op_cases_test gpu mnist_cnn peaks precision \
+    word2vec >&2 || exit 1
   begin=$SECONDS  # the time of the build does not count
   tests=$build/bin gpu=$build/benchmarks/gpu examples=$build/examples images=
   commit=$(git rev-parse --short HEAD)
@@ -138,6 +140,24 @@ for device in cpu cuda graph; do
   done
 done
 
+: >"$work/programs"
+# program SED NAME ARGUMENT...: keeps lines of an example's output, if the example is here.
+program() {
+  local sed=$1 name=$2 seconds=$(left)
+  shift 2
+  [ -x "$examples/$name" ] || return
+  [ "$seconds" -lt 5 ] && { echo "no time left for: $name $*" >>"$work/failures"; return; }
+  say "$name $*"
+  printf '\n$ %s %s\n' "$name" "$*" >>"$work/programs"
+  timeout "$seconds" "$examples/$name" "$@" 2>>"$work/failures" | sed -nE "$sed" >>"$work/programs"
+  [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
+}
+TAPEGRAD_DEVICE='' program '/^(device|cpu|cuda|the losses)/p' peaks --epochs=500 --out="$work"
+program p precision --epochs=1
+for device in cpu cuda; do
+  program '/^(epoch|[^|].*words)/p' word2vec --corpus=/usr/share/common-licenses --epochs=2 --device=$device
+done
+
 {
   echo "# Results on a GPU"
   echo
@@ -181,6 +201,9 @@ done
   across "40,000 rows: ms per epoch, by batch size" epoch device_loader without_loader
   awk -v cpu="$(value peaks.cpu)" -v graph="$(value peaks.graph)" 'BEGIN { if (cpu > 0 && graph > 0)
     printf "\nThe step of peaks on two threads of the CPU: %s ms, %.1f times the graphed one.\n", cpu, cpu / graph }'
+  printf '\nWhat the examples printed:\n\n```'
+  cat "$work/programs"
+  echo '```'
   if [ -s "$work/failures" ]; then
     printf '\nFailures and messages:\n\n```\n'
     cat "$work/failures"
