@@ -10,12 +10,12 @@
 
 #include "absl/flags/flag.h"
 #include "flags.h"
+#include "images.h"
 
 ABSL_FLAG(int64_t, steps, 100, "training steps that are watched");
 ABSL_FLAG(int64_t, batch_size, 8, "images in a step");
 ABSL_FLAG(uint64_t, seed, 1, "of the weights and the order");
-ABSL_FLAG(std::string, data_dir, tapegrad::kFashionMnistDir,
-          "four IDX files, plain or gzipped; without them digits are drawn");
+ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(bool, verify, false, "train the epoch that was foretold, and say how long it took");
 
@@ -139,17 +139,6 @@ void train(Net& net, tg::Loader& batches, int64_t steps) {
 
 void title(const std::string& text) { std::cout << "\n== " << text << "\n\n"; }
 
-tg::Mnist load() {
-  try {
-    tg::Mnist data = tg::load_mnist(absl::GetFlag(FLAGS_data_dir));
-    std::cout << data.train.size() << " images from " << absl::GetFlag(FLAGS_data_dir) << '\n';
-    return data;
-  } catch (const tg::IoError&) {
-    std::cout << "no images in " << absl::GetFlag(FLAGS_data_dir) << ": digits are drawn instead\n";
-    return tg::make_digits({.train = 4000, .test = 1000});
-  }
-}
-
 /// Times the error rate of a test set for several batch sizes.
 void time_evaluation(const tg::TensorDataset& test) {
   title("1. What evaluation costs");
@@ -228,7 +217,9 @@ void run() {
       examples::in_range("--batch_size", absl::GetFlag(FLAGS_batch_size), int64_t(1));
   const int64_t steps = examples::in_range("--steps", absl::GetFlag(FLAGS_steps), int64_t(1));
   examples::use_device(absl::GetFlag(FLAGS_device));
-  const auto [train_set, test_set] = load();
+  const auto [data, source] = examples::load_images(absl::GetFlag(FLAGS_data_dir));
+  const auto& [train_set, test_set] = data;
+  std::cout << train_set.size() << " images from " << source << '\n';
   tg::DeviceLoader batches(train_set, {.batch_size = batch_size, .shuffle = true});
   time_evaluation(test_set);
 

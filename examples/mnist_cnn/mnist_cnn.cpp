@@ -69,13 +69,14 @@ struct NetChoice {
 
 NetChoice make_net(const std::string& name) {
   if (name == "keras") return {Net(), 320 + 18'496 + 1'179'776 + 1'290};
-  if (name == "scratch")
-    return {nn::Sequential(
-                {nn::Conv2d({.out_channels = 10, .kernel_size = 3, .padding = 1}), nn::ReLU(),
-                 nn::MaxPool2d({.kernel_size = 2}), nn::Flatten(),
-                 nn::Linear({.out_features = 100}), nn::ReLU(), nn::Linear({.out_features = 10})},
-                {.input_shape = {{1, 28, 28}}, .init = nn::init::uniform_range(0.05)}),
-            100 + 196'100 + 1'010};
+  if (name == "scratch") {
+    nn::LayerBuilder layers({1, 28, 28});  // ReLU, and weights in +-0.05
+    layers.add('c', {.out = 10, .kernel_size = 3, .padding = 1})
+        .add('p', {.kernel_size = 2})
+        .add('m', {.out = 100})
+        .add('o', {.out = 10});
+    return {layers.model(), 100 + 196'100 + 1'010};
+  }
   if (name == "lenet")
     return {
         nn::Sequential(
