@@ -34,9 +34,31 @@ Blas blas(int64_t rows, int64_t columns, int64_t row, int64_t column) {
   return {};
 }
 
+/// oneDNN divides every product among all threads. Starting them takes longer than a product of
+/// fewer multiply-adds. Longer sums stay as they are, because the division changes their order.
+constexpr double kFewestForThreads = 1 << 16;
+constexpr int64_t kLongestSum = 128;
+
+/// Lowers the number of threads to one for a scope, if asked to.
+class [[nodiscard]] OneThread {
+ public:
+  explicit OneThread(bool on) : before_(on ? omp_get_max_threads() : 1) {
+    if (before_ > 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ > 1) omp_set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
 void multiply(int64_t m, int64_t n, int64_t k, const float* a, Blas at, const float* b, Blas bt,
               float* c, int64_t ldc, bool accumulate) {
   respect_thread_limit();
+  const OneThread small(k <= kLongestSum && double(m) * double(n) * double(k) < kFewestForThreads);
   const dnnl_status_t status =
       dnnl_sgemm(at.transposed ? 'T' : 'N', bt.transposed ? 'T' : 'N', m, n, k, 1.0f, a, at.ld, b,
                  bt.ld, accumulate ? 1.0f : 0.0f, c, ldc);
