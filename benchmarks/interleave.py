@@ -1,11 +1,13 @@
 """Times the networks of a tapegrad program and of its PyTorch counterpart alternately.
 
-    interleave.py [--rounds=5] [--threads=2,1] [--compile] [--page=PREFACE] PROGRAM PEER [NAME...]
+    interleave.py [--rounds=5] [--threads=2,1] [--cpu-time] [--compile] [--page=PREFACE]
+                  PROGRAM PEER [NAME...]
 
 PROGRAM is built from benchmarks/steps.h (build/benchmarks/unseen); PEER is the Python program
 beside it in benchmarks/peers, run by $PYTHON (python3), or "none". In each round both processes
 make some steps, one after the other. The time of a network is that of its fastest step, which other
-load on the machine changes least.
+load on the machine changes least. --cpu-time counts processor time instead of the clock's, which
+makes sense for one thread on a machine with much other load.
 
 Prints lines of threads, name, milliseconds of tapegrad, of PyTorch and, with --compile, of
 torch.compile; with --page, a page of documentation that begins with the text of the file PREFACE.
@@ -70,21 +72,25 @@ def ratio(peer, ours):
     return "-" if peer is None or ours is None else f"{peer / ours:.2f}x"
 
 
-def print_preface(path, rounds):
+def print_preface(path, args):
     """Prints the text, and what machine and commit the numbers come from."""
     cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     print(open(path).read())
     print(f"Measured at commit {commit.stdout.strip()} on {cpu} with {os.cpu_count()} cores; "
-          f"load average {os.getloadavg()[0]:.1f} at the beginning. Processes of tapegrad and PyTorch\n"
-          f"alternate, {rounds} rounds; each number is the fastest step. PyTorch keeps its memory "
-          "(`MALLOC_TRIM_THRESHOLD_`), and its optimizers\nare the fused ones.")
+          f"load average {os.getloadavg()[0]:.1f} at the beginning. Processes of tapegrad\n"
+          f"and PyTorch alternate, {args.rounds} rounds; each number is the fastest step. PyTorch keeps "
+          "its memory\n(`MALLOC_TRIM_THRESHOLD_`), and its optimizers are the fused ones.")
+    if args.cpu_time:
+        print("\nThe times are processor time, because the machine had other work: they say nothing of "
+              "how well threads are used.")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", default="2,1")
+    parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--page")
     parser.add_argument("program")
@@ -98,13 +104,14 @@ def main():
     if unknown:
         sys.exit(f"unknown network: {unknown[0]}")
     if args.page:
-        print_preface(args.page, args.rounds)
+        print_preface(args.page, args)
+    clock = ["--cpu-time"] * args.cpu_time
     python = [os.environ.get("PYTHON", "python3"), args.peer]
     for threads in map(int, args.threads.split(",")):
-        servers, titles = [Server([args.program, "--serve"], threads)], ["tapegrad"]
+        servers, titles = [Server([args.program, "--serve", *clock], threads)], ["tapegrad"]
         if args.peer != "none":
             for option in [[], ["--compile"]][:1 + args.compile]:
-                servers.append(Server(python + option + ["--serve"], threads, KEEP))
+                servers.append(Server(python + option + ["--serve", *clock], threads, KEEP))
                 version = servers[-1].read().split("+")[0]
                 titles.append("torch.compile" if option else f"PyTorch {version}")
         if args.page:

@@ -1,7 +1,7 @@
 // ResNet-50 (He et al. 2015, with the stride in the 3 x 3 convolution), for several benchmarks.
 #pragma once
 
-#include "tapegrad.h"
+#include <tapegrad/tapegrad.h>
 
 namespace tapegrad::bench {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <sstream>
 #include <string_view>
@@ -11,10 +12,16 @@
 namespace tapegrad::bench {
 namespace {
 
+bool counts_cpu_time = false;
+
+double seconds() {
+  return counts_cpu_time ? double(std::clock()) / CLOCKS_PER_SEC : ::bench::seconds();
+}
+
 double milliseconds_of(const Step& step) {
-  const double begin = ::bench::seconds();
+  const double begin = seconds();
   step();
-  return (::bench::seconds() - begin) * 1e3;
+  return (seconds() - begin) * 1e3;
 }
 
 const Network* find(const std::vector<Network>& networks, std::string_view name) {
@@ -74,10 +81,16 @@ int run_networks(const std::vector<Network>& networks, int argc, char** argv) {
   int64_t steps = 10;
   bool is_profiled = false;
   std::vector<const Network*> chosen;
+  bool is_server = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--serve") return serve(networks);
-    if (word == "--profile") {
+    if (word == "--serve") {
+      is_server = true;
+      continue;
+    }
+    if (word == "--cpu-time") {
+      counts_cpu_time = true;
+    } else if (word == "--profile") {
       is_profiled = true;
     } else if (word.starts_with("--steps=")) {
       steps = std::max(1ll, std::atoll(argv[i] + 8));
@@ -88,6 +101,7 @@ int run_networks(const std::vector<Network>& networks, int argc, char** argv) {
       return 2;
     }
   }
+  if (is_server) return serve(networks);
   if (chosen.empty()) return list(networks);
   for (const Network* network : chosen) run(*network, steps, is_profiled);
   return 0;

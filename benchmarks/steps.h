@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad.h"
+#include <tapegrad/tapegrad.h>
 
 namespace tapegrad::bench {
 
@@ -20,10 +20,12 @@ struct Network {
   std::function<Step()> make;
 };
 
-/// A training step: clears the gradients, computes loss(model), runs backward and the optimizer.
+/// A training step on the default device (TAPEGRAD_DEVICE): clears the gradients, computes
+/// loss(model), runs backward and the optimizer.
 template <typename Optimizer = optim::SGD, typename Model, typename Loss>
 Step training(Model model, Loss loss, double lr = 1e-3) {
   auto net = std::make_shared<Model>(std::move(model));
+  net->to(default_device());
   auto optimizer = std::make_shared<Optimizer>(*net, lr);
   return [=] {
     optimizer->zero_grad();
@@ -38,6 +40,7 @@ Step training(Model model, Loss loss, double lr = 1e-3) {
 ///   program                              lists the networks
 ///   program [--steps=N] [--profile] NAME...
 ///   program --serve                      reads lines "NAME STEPS", answers with the milliseconds
+/// --cpu-time counts the time of the process on all processors instead of the clock's.
 int run_networks(const std::vector<Network>& networks, int argc, char** argv);
 
 }  // namespace tapegrad::bench

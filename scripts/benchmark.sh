@@ -4,6 +4,9 @@
 #   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead (one minute)
 #   scripts/benchmark.sh --unseen     writes docs/unseen.md instead (half an hour): networks as users
 #                                     write them, beside the PyTorch of $PYTHON and torch.compile
+#   scripts/benchmark.sh --dlbench [--quick]   writes docs/dlbench.md instead: the networks of arXiv
+#                                     1608.07249 beside PyTorch; --quick: small batches, two threads
+#   scripts/benchmark.sh --examples   prints steps of char_gpt, lstm_lm, vae and cartpole, likewise
 # Each workload runs in its own process. Processes of tapegrad and libtorch alternate, N rounds
 # (default 3) with 1 and with 2 threads. libtorch uses OpenBLAS with OpenMP, AVX-512 if available,
 # and an allocator that keeps its memory. If pip has installed a newer PyTorch for $PYTHON
@@ -11,18 +14,19 @@
 # threads only. The machine should be idle. --more adds to the measurements of the previous run.
 set -eu
 cd "$(dirname "$0")/.."
-rounds=3 more=false workloads=() tables=false unseen=false cuda=OFF
+rounds=3 more=false workloads=() tables=false steps= quick=false cuda=OFF
 for word in "$@"; do
   case $word in
     --rounds=*) rounds=${word#*=} ;;
     --more) more=true ;;
     --tables) tables=true ;;
-    --unseen) unseen=true ;;
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit ;;
+    --unseen | --dlbench | --examples) steps=${word#--} ;;
+    --quick) quick=true ;;
+    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit ;;
     *) workloads+=("$word") ;;
   esac
 done
-$unseen || [ ${#workloads[@]} -gt 0 ] ||
+[ -n "$steps" ] || [ ${#workloads[@]} -gt 0 ] ||
   workloads=(ops peaks keras_cnn article_cnn_8 article_cnn_128 lstm_lm gpt resnet18 epoch)
 
 if $tables; then
@@ -42,13 +46,35 @@ if $tables; then
   echo "docs/precision_and_parallelism.md is written"
   exit
 fi
-if $unseen; then
-  cmake --build $build --target unseen
-  python3 benchmarks/interleave.py --rounds="$rounds" --compile \
-    --page=benchmarks/unseen/preface.md $build/benchmarks/unseen \
-    benchmarks/peers/torch_unseen.py ${workloads[@]+"${workloads[@]}"} >docs/unseen.md.new
-  mv docs/unseen.md.new docs/unseen.md
-  echo "docs/unseen.md is written"
+# interleave PROGRAM PEER OPTION...: tapegrad and the PyTorch of $PYTHON, one after the other.
+interleave() {
+  local program=$build/benchmarks/$1 peer=benchmarks/peers/$2
+  cmake --build $build --target "$1" >&2
+  shift 2
+  python3 benchmarks/interleave.py --rounds="$rounds" "$@" "$program" "$peer" \
+    ${workloads[@]+"${workloads[@]}"}
+}
+case $steps in
+  unseen)
+    interleave unseen torch_unseen.py --compile --page=benchmarks/unseen/preface.md >docs/unseen.md.new
+    ;;
+  dlbench)
+    options=()
+    if $quick; then
+      options=(--threads=2)
+      workloads=({fcn5,fcn8}/64 {alexnet,resnet50}/16 fcn_r/342 alexnet_r/64 resnet56/11 lstm/32)
+    fi
+    interleave dlbench torch_dlbench.py --page=benchmarks/dlbench/preface.md \
+      ${options[@]+"${options[@]}"} >docs/dlbench.md.new
+    ;;
+  examples)
+    interleave example_steps torch_examples.py
+    exit
+    ;;
+esac
+if [ -n "$steps" ]; then
+  mv "docs/$steps.md.new" "docs/$steps.md"
+  echo "docs/$steps.md is written"
   exit
 fi
 # The folder and version of a PyTorch that is not the distribution's.

@@ -168,6 +168,126 @@ def video():
     return training(Video(), lambda net: F.cross_entropy(net(x), y), Adam)
 
 
+class Autoencoder(nn.Sequential):
+    def __init__(self):
+        layers = []
+        for inputs, outputs in ((3, 32), (32, 64), (64, 128)):
+            layers += [nn.Conv2d(inputs, outputs, 3, 2, 1), nn.ReLU()]
+        for inputs, outputs in ((128, 64), (64, 32), (32, 3)):
+            layers += [nn.ConvTranspose2d(inputs, outputs, 4, 2, 1), nn.ReLU()]
+        super().__init__(*layers[:-1], nn.Sigmoid())
+
+
+def autoencoder():
+    x = torch.rand(32, 3, 64, 64)
+    return training(Autoencoder(), lambda net: F.mse_loss(net(x), x), Adam)
+
+
+class Segmentation(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.body = nn.Conv2d(3, 32, 3, 2, 1), nn.Conv2d(32, 64, 3, 2, 1)
+        self.wide1 = nn.Conv2d(64, 64, 3, padding=2, dilation=2)
+        self.wide2 = nn.Conv2d(64, 64, 3, padding=4, dilation=4)
+        self.mixed, self.out = nn.Conv2d(192, 64, 1), nn.Conv2d(64, 21, 1)
+        self.norm1, self.norm2, self.norm3 = (nn.BatchNorm2d(c) for c in (32, 64, 64))
+
+    def forward(self, x):
+        y = F.relu(self.norm2(self.body(F.relu(self.norm1(self.stem(x))))))
+        parts = torch.cat([y, F.relu(self.wide1(y)), F.relu(self.wide2(y))], 1)
+        scores = self.out(F.relu(self.norm3(self.mixed(parts))))
+        return F.interpolate(scores, scale_factor=4, mode="bilinear")
+
+
+def segmentation():
+    x, y = torch.randn(4, 3, 128, 128), torch.randint(0, 21, (4, 128, 128))
+    return training(Segmentation(), lambda net: F.cross_entropy(net(x), y))
+
+
+class Detection(nn.Module):
+    def __init__(self, classes=20, boxes=6):
+        super().__init__()
+        self.classes = classes
+        self.conv1, self.conv2 = nn.Conv2d(3, 32, 3, 2, 1), nn.Conv2d(32, 64, 3, 2, 1)
+        self.conv3, self.conv4 = nn.Conv2d(64, 128, 3, 2, 1), nn.Conv2d(128, 128, 3, 2, 1)
+        self.norm1, self.norm2 = nn.GroupNorm(8, 64), nn.GroupNorm(8, 128)
+        self.class3, self.class4 = (nn.Conv2d(128, boxes * classes, 3, 1, 1) for _ in range(2))
+        self.box3, self.box4 = (nn.Conv2d(128, boxes * 4, 3, 1, 1) for _ in range(2))
+
+    @staticmethod
+    def rows(y, columns):
+        return y.permute(0, 2, 3, 1).reshape(y.shape[0], -1, columns)
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv2(F.relu(self.conv1(x)))))
+        a = F.relu(self.norm2(self.conv3(y)))
+        b = F.relu(self.conv4(a))
+        scores = [self.rows(y, self.classes) for y in (self.class3(a), self.class4(b))]
+        return torch.cat(scores, 1), torch.cat([self.rows(self.box3(a), 4), self.rows(self.box4(b), 4)], 1)
+
+
+def detection():
+    places = (16 * 16 + 8 * 8) * 6
+    x, boxes = torch.randn(8, 3, 128, 128), torch.randn(8, places, 4)
+    classes = (torch.rand(8, places, 20) < 0.01).float()
+
+    def loss(net):
+        scores, found = net(x)
+        return F.binary_cross_entropy_with_logits(scores, classes) + F.smooth_l1_loss(found, boxes)
+
+    return training(Detection(), loss, Adam)
+
+
+class ConvNextBlock(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.depthwise = nn.Conv2d(width, width, 7, padding=3, groups=width)
+        self.norm = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.scale = nn.Parameter(torch.full((width,), 1e-6))
+
+    def forward(self, x):
+        y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
+        return x + (self.scale * self.down(F.gelu(self.up(y)))).permute(0, 3, 1, 2)
+
+
+class ConvNext(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.fc = nn.Conv2d(3, 96, 4, 4), nn.Linear(96, 100)
+        self.blocks = nn.Sequential(*(ConvNextBlock(96) for _ in range(4)))
+
+    def forward(self, x):
+        return self.fc(self.blocks(self.stem(x)).mean((2, 3)))
+
+
+class SqueezeBlock(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(width, width, 3, 1, 1), nn.BatchNorm2d(width)
+        self.reduce, self.expand = nn.Conv2d(width, width // 8, 1), nn.Conv2d(width // 8, width, 1)
+
+    def forward(self, x):
+        y = F.silu(self.norm(self.conv(x)))
+        gate = torch.sigmoid(self.expand(F.silu(self.reduce(y.mean((2, 3), True)))))
+        return x + y * gate
+
+
+class SqueezeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.fc = nn.Conv2d(3, 64, 3, 2, 1), nn.Linear(64, 10)
+        self.blocks = nn.Sequential(*(SqueezeBlock(64) for _ in range(4)))
+
+    def forward(self, x):
+        return self.fc(self.blocks(F.silu(self.stem(x))).mean((2, 3)))
+
+
+def classifier(make, batch, side, classes):
+    x, y = torch.randn(batch, 3, side, side), torch.randint(0, classes, (batch,))
+    return training(make(), lambda net: F.cross_entropy(net(x), y), AdamW)
+
+
 class GptBlock(nn.Module):
     def __init__(self, width=512):
         super().__init__()
@@ -205,6 +325,68 @@ def middle_gpt(is_bf16=False):
             return F.cross_entropy(net(x).flatten(0, 1), y)
 
     return training(MiddleGpt(), loss, AdamW)
+
+
+def decoder():
+    net = MiddleGpt()
+
+    @torch.no_grad()
+    def step():
+        keys, values = [None] * 4, [None] * 4
+        word = torch.zeros(1, 1, dtype=torch.long)
+        for at in range(32):
+            y = net.word(word) + net.place(torch.full((1, 1), at))
+            for i, block in enumerate(net.blocks):
+                q, k, v = (part.view(1, 1, 8, -1).transpose(1, 2)
+                           for part in block.qkv(block.norm1(y)).chunk(3, 2))
+                keys[i] = k if keys[i] is None else torch.cat([keys[i], k], 2)
+                values[i] = v if values[i] is None else torch.cat([values[i], v], 2)
+                seen = F.scaled_dot_product_attention(q, keys[i], values[i])
+                y = y + block.proj(seen.transpose(1, 2).reshape(y.shape))
+                y = y + block.down(F.gelu(block.up(block.norm2(y))))
+            word = net.head(net.norm(y)).argmax(-1)
+        word.item()
+
+    return step
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(5000, 256), nn.Linear(256, 2)
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True)
+                                    for _ in range(2))
+
+    def forward(self, x, padding):
+        y = self.embedding(x)
+        for layer in self.layers:
+            y = layer(y, src_key_padding_mask=padding)
+        return self.out(y.mean(1))
+
+
+def encoder():
+    x, y = torch.randint(0, 5000, (16, 64)), torch.randint(0, 2, (16,))
+    padding = torch.arange(64) >= torch.randint(16, 65, (16, 1))
+    return training(Encoder(), lambda net: F.cross_entropy(net(x, padding), y), AdamW)
+
+
+class HandLstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gates, self.out = nn.Linear(64 + 128, 4 * 128), nn.Linear(128, 10)
+
+    def forward(self, x):
+        h = c = torch.zeros(x.shape[1], 128)
+        for part in x:
+            f, i, g, o = self.gates(torch.cat([part, h], 1)).chunk(4, 1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+        return self.out(h)
+
+
+def hand_lstm():
+    x, y = torch.randn(40, 32, 64), torch.randint(0, 10, (32,))
+    return training(HandLstm(), lambda net: F.cross_entropy(net(x), y), Adam)
 
 
 class WideLstm(nn.Module):
@@ -342,6 +524,80 @@ def gradient_penalty():
     return training(Critic(), loss, Adam)
 
 
+class GraphNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.own1, self.near1 = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.own2, self.near2 = nn.Linear(64, 8), nn.Linear(64, 8)
+
+    @staticmethod
+    def gather_near(x, source, target, degree):
+        return torch.zeros(x.shape).index_add(0, target, x.index_select(0, source)) / degree
+
+    def forward(self, x, *graph):
+        y = F.relu(self.own1(x) + self.near1(self.gather_near(x, *graph)))
+        return self.own2(y) + self.near2(self.gather_near(y, *graph))
+
+
+def graph_net():
+    nodes, edges = 10000, 80000
+    x, y = torch.randn(nodes, 64), torch.randint(0, 8, (nodes,))
+    source, target = torch.randint(0, nodes, (edges,)), torch.randint(0, nodes, (edges,))
+    degree = torch.zeros(nodes, 1).index_add(0, target, torch.ones(edges, 1)).clamp(min=1)
+    return training(GraphNet(), lambda net: F.cross_entropy(net(x, source, target, degree), y), Adam)
+
+
+class Recommender(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.EmbeddingBag(50000, 16, mode="sum") for _ in range(8))
+        self.bottom, self.top = perceptron(13, 128, 16), perceptron(36 + 16, 128, 1)
+
+    def forward(self, numbers, ids, pairs):
+        features = [self.bottom(numbers)] + [table(part) for table, part in zip(self.tables, ids)]
+        every = torch.stack(features, 1)
+        products = (every @ every.transpose(1, 2)).flatten(1)
+        return self.top(torch.cat([features[0], products.index_select(1, pairs)], 1))
+
+
+def recommender():
+    numbers, y = torch.randn(512, 13), (torch.rand(512, 1) < 0.3).float()
+    ids = torch.randint(0, 50000, (8, 512, 4))
+    pairs = torch.tensor([i * 9 + j for i in range(1, 9) for j in range(i)])
+    return training(Recommender(), lambda net: F.binary_cross_entropy_with_logits(
+        net(numbers, ids, pairs), y))
+
+
+def physics():
+    points = torch.rand(2000, 2) * 2 - 1
+    net = nn.Sequential(nn.Linear(2, 50), nn.Tanh(), nn.Linear(50, 50), nn.Tanh(),
+                        nn.Linear(50, 50), nn.Tanh(), nn.Linear(50, 1))
+
+    def loss(net):
+        x = points.detach().requires_grad_()
+        u = net(x)
+        slope, = torch.autograd.grad(u.sum(), x, create_graph=True)
+        u_x, u_t = slope[:, :1], slope[:, 1:]
+        u_xx = torch.autograd.grad(u_x.sum(), x, create_graph=True)[0][:, :1]
+        return (u_t + u * u_x - 0.01 * u_xx).square().mean()
+
+    return training(net, loss, Adam)
+
+
+def policy():
+    states, gains = torch.randn(16, 1, 8), torch.randn(16)
+
+    def loss(net):
+        chosen = []
+        for state in states:
+            shares = F.log_softmax(net(state), -1)
+            action = int(torch.multinomial(shares.detach().exp(), 1).item())
+            chosen.append(shares[:, action])
+        return -(torch.cat(chosen) * gains).sum()
+
+    return training(perceptron(8, 64, 64, 4), loss, Adam)
+
+
 if __name__ == "__main__":
     main({
         "mobile_net": mobile_net,
@@ -350,8 +606,16 @@ if __name__ == "__main__":
         "vit_tiny": vit_tiny,
         "u_net": u_net,
         "video": video,
+        "autoencoder": autoencoder,
+        "segmentation": segmentation,
+        "detection": detection,
+        "conv_next": lambda: classifier(ConvNext, 4, 128, 100),
+        "squeeze": lambda: classifier(SqueezeNet, 16, 64, 10),
         "middle_gpt": middle_gpt,
         "middle_gpt_bf16": lambda: middle_gpt(True),
+        "decoder": decoder,
+        "encoder": encoder,
+        "hand_lstm": hand_lstm,
         "wide_lstm": wide_lstm,
         "bi_gru": bi_gru,
         "tcn": tcn,
@@ -360,4 +624,8 @@ if __name__ == "__main__":
         "wide_perceptron": wide_perceptron,
         "tiny_perceptron": tiny_perceptron,
         "gradient_penalty": gradient_penalty,
+        "graph_net": graph_net,
+        "recommender": recommender,
+        "physics": physics,
+        "policy": policy,
     })

@@ -7,6 +7,7 @@
 namespace tapegrad::bench {
 
 std::vector<Network> image_networks();
+std::vector<Network> dense_image_networks();
 std::vector<Network> sequence_networks();
 std::vector<Network> other_networks();
 

@@ -63,6 +63,102 @@ Step gradient_penalty() {
   });
 }
 
+/// Two layers of mean aggregation over the edges of a graph.
+struct GraphNet : nn::Model<GraphNet> {
+  nn::Linear own1{{.in_features = 64, .out_features = 64}},
+      near1{{.in_features = 64, .out_features = 64}};
+  nn::Linear own2{{.in_features = 64, .out_features = 8}},
+      near2{{.in_features = 64, .out_features = 8}};
+
+  void members(nn::Members& m) override {
+    m("own1", own1)("near1", near1)("own2", own2)("near2", near2);
+  }
+  static Variable gather_near(const Variable& x, const Variable& from, const Variable& to,
+                              const Variable& degree) {
+    return index_add(zeros(x.shape()), 0, to, index_select(x, 0, from)) / degree;
+  }
+  Variable forward(const Variable& x, const Variable& from, const Variable& to,
+                   const Variable& degree) const {
+    const Variable y = relu(own1(x) + near1(gather_near(x, from, to, degree)));
+    return own2(y) + near2(gather_near(y, from, to, degree));
+  }
+};
+
+Step graph_net() {
+  constexpr int64_t kNodes = 10'000, kEdges = 80'000;
+  const Variable x = randn({kNodes, 64}), y = randint(0, 8, {kNodes});
+  const Variable from = randint(0, kNodes, {kEdges}), to = randint(0, kNodes, {kEdges});
+  const Variable degree = maximum(index_add(zeros({kNodes, 1}), 0, to, ones({kEdges, 1})), 1.0);
+  return training<optim::Adam>(
+      GraphNet(), [=](const auto& net) { return cross_entropy(net(x, from, to, degree), y); });
+}
+
+/// Recommendation from numbers and categories: the dot products of all pairs of features.
+struct Recommender : nn::Model<Recommender> {
+  static constexpr int64_t kTables = 8, kRows = 50'000, kWidth = 16;
+  std::vector<nn::EmbeddingBag> tables;
+  nn::Sequential bottom = perceptron({13, 128, kWidth}), top = perceptron({36 + kWidth, 128, 1});
+
+  Recommender() {
+    for (int64_t i = 0; i < kTables; ++i)
+      tables.emplace_back(nn::EmbeddingBagOptions{
+          .num_embeddings = kRows, .embedding_dim = kWidth, .mode = BagMode::kSum});
+  }
+  void members(nn::Members& m) override { m("tables", tables)("bottom", bottom)("top", top); }
+  Variable forward(const Variable& numbers, const Variable& ids, const Variable& pairs) const {
+    std::vector<Variable> features = {bottom(numbers)};
+    for (size_t i = 0; i < tables.size(); ++i)
+      features.push_back(tables[i](select(ids, 0, int64_t(i))));
+    const Variable all = stack(features, 1);
+    const Variable products = flatten(matmul(all, transpose(all, 1, 2)), 1);
+    return top(cat({features[0], index_select(products, 1, pairs)}, 1));
+  }
+};
+
+Step recommender() {
+  constexpr int64_t kBatch = 512, kFeatures = Recommender::kTables + 1;
+  const Variable numbers = randn({kBatch, 13}), y = (rand({kBatch, 1}) < 0.3).to(f32);
+  const Variable ids = randint(0, Recommender::kRows, {Recommender::kTables, kBatch, 4});
+  std::vector<int64_t> below;  // positions of the products of different features
+  for (int64_t i = 1; i < kFeatures; ++i)
+    for (int64_t j = 0; j < i; ++j) below.push_back(i * kFeatures + j);
+  const Variable pairs = tensor(below);
+  return training(Recommender(), [=](const auto& net) {
+    return binary_cross_entropy_with_logits(net(numbers, ids, pairs), y);
+  });
+}
+
+/// Burgers' equation: u_t + u u_x = 0.01 u_xx, from the derivatives of the network.
+Step physics() {
+  const Variable points = rand({2000, 2}) * 2 - 1;
+  nn::Sequential net({nn::Linear({.in_features = 2, .out_features = 50}), nn::Tanh(),
+                      nn::Linear({.in_features = 50, .out_features = 50}), nn::Tanh(),
+                      nn::Linear({.in_features = 50, .out_features = 50}), nn::Tanh(),
+                      nn::Linear({.in_features = 50, .out_features = 1})});
+  return training<optim::Adam>(net, [=](auto& net) {
+    const Variable x = points.detach().requires_grad_();
+    const Variable u = net(x);
+    const Variable slope = grad(sum(u), x, {.create_graph = true});
+    const Variable u_x = narrow(slope, 1, 0, 1), u_t = narrow(slope, 1, 1, 1);
+    const Variable u_xx = narrow(grad(sum(u_x), x, {.create_graph = true}), 1, 0, 1);
+    return mean(square(u_t + u * u_x - 0.01 * u_xx));
+  });
+}
+
+/// Sixteen decisions of a policy, one state at a time, and the gradient of their log probabilities.
+Step policy() {
+  const Variable states = randn({16, 1, 8}), gains = randn({16});
+  return training<optim::Adam>(perceptron({8, 64, 64, 4}), [=](auto& net) {
+    std::vector<Variable> chosen;
+    for (int64_t i = 0; i < 16; ++i) {
+      const Variable shares = log_softmax(net(select(states, 0, i)), -1);
+      const auto action = int64_t(multinomial(exp(shares.detach()), 1).item());
+      chosen.push_back(select(shares, 1, action));
+    }
+    return -sum(cat(chosen) * gains);
+  });
+}
+
 }  // namespace
 
 std::vector<Network> other_networks() {
@@ -72,6 +168,11 @@ std::vector<Network> other_networks() {
       {"tiny_perceptron", "8-64-64-4, batch 1, Adam", tiny_perceptron},
       {"gradient_penalty", "WGAN critic with gradient penalty, 32 x 32, batch 32, Adam",
        gradient_penalty},
+      {"graph_net", "mean aggregation by index_add, 10,000 nodes, 80,000 edges, Adam", graph_net},
+      {"recommender", "DLRM: eight tables of 50,000 x 16, pairs of features, batch 512, SGD",
+       recommender},
+      {"physics", "Burgers' equation with second derivatives, 2000 points, Adam", physics},
+      {"policy", "policy gradient, 16 states at batch 1, Adam", policy},
   };
 }
 

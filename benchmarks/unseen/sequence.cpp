@@ -111,6 +111,71 @@ struct BigEmbedding : nn::Model<BigEmbedding> {
   Variable forward(const Variable& x) const { return out(mean(embedding(x), {1})); }
 };
 
+/// An LSTM cell as users write it, one step at a time.
+struct HandLstm : nn::Model<HandLstm> {
+  static constexpr int64_t kInput = 64, kWidth = 128;
+  nn::Linear gates{{.in_features = kInput + kWidth, .out_features = 4 * kWidth}};
+  nn::Linear out{{.in_features = kWidth, .out_features = 10}};
+
+  void members(nn::Members& m) override { m("gates", gates)("out", out); }
+  Variable forward(const Variable& x) const {
+    Variable h = zeros({x.size(1), kWidth}), c = h;
+    for (int64_t t = 0; t < x.size(0); ++t) {
+      const std::vector<Variable> parts = chunk(gates(cat({select(x, 0, t), h}, 1)), 4, 1);
+      c = sigmoid(parts[0]) * c + sigmoid(parts[1]) * tanh(parts[2]);
+      h = sigmoid(parts[3]) * tanh(c);
+    }
+    return out(h);
+  }
+};
+
+/// Encoder layers over sentences of different lengths.
+struct Encoder : nn::Model<Encoder> {
+  nn::Embedding embedding{{.num_embeddings = 5000, .embedding_dim = 256}};
+  std::vector<nn::TransformerEncoderLayer> layers;
+  nn::Linear out{{.in_features = 256, .out_features = 2}};
+
+  Encoder() {
+    for (int i = 0; i < 2; ++i)
+      layers.emplace_back(nn::TransformerEncoderLayerOptions{
+          .d_model = 256, .nhead = 4, .dim_feedforward = 1024, .batch_first = true});
+  }
+  void members(nn::Members& m) override { m("embedding", embedding)("layers", layers)("out", out); }
+  Variable forward(const Variable& x, const Variable& padding) const {
+    Variable y = embedding(x);
+    for (const auto& layer : layers) y = layer(y, nn::AttentionMasks{.key_padding_mask = padding});
+    return out(mean(y, {1}));
+  }
+};
+
+/// Writes 32 words, one at a time, with the keys and values of those before.
+Step decoder() {
+  const auto net = std::make_shared<MiddleGpt>();
+  net->to(default_device());
+  return [=] {
+    const NoGrad no_grad;
+    std::vector<Variable> keys(net->blocks.size()), values(net->blocks.size());
+    Variable word = zeros({1, 1}, {.dtype = i64});
+    for (int64_t at = 0; at < 32; ++at) {
+      Variable y = net->word(word) + net->place(full({1, 1}, at, {.dtype = i64}));
+      for (size_t i = 0; i < net->blocks.size(); ++i) {
+        const GptBlock& block = net->blocks[i];
+        const std::vector<Variable> parts = chunk(block.qkv(block.norm1(y)), 3, 2);
+        const auto heads = [](const Variable& t) {
+          return transpose(reshape(t, {1, 1, GptBlock::kHeads, -1}), 1, 2);
+        };
+        keys[i] = keys[i].defined() ? cat({keys[i], heads(parts[1])}, 2) : heads(parts[1]);
+        values[i] = values[i].defined() ? cat({values[i], heads(parts[2])}, 2) : heads(parts[2]);
+        const Variable seen = scaled_dot_product_attention(heads(parts[0]), keys[i], values[i]);
+        y = y + block.proj(reshape(transpose(seen, 1, 2), y.shape()));
+        y = y + block.down(gelu(block.up(block.norm2(y))));
+      }
+      word = argmax(net->head(net->norm(y)), -1);
+    }
+    word.item();
+  };
+}
+
 Step middle_gpt(bool is_bf16) {
   constexpr int64_t kBatch = 8;
   const Variable x = randint(0, MiddleGpt::kWords, {kBatch, MiddleGpt::kLength});
@@ -137,6 +202,19 @@ Step tcn() {
   return training<optim::Adam>(Tcn(), [=](const auto& net) { return cross_entropy(net(x), y); });
 }
 
+Step hand_lstm() {
+  const Variable x = randn({40, 32, HandLstm::kInput}), y = randint(0, 10, {32});
+  return training<optim::Adam>(HandLstm(),
+                               [=](const auto& net) { return cross_entropy(net(x), y); });
+}
+
+Step encoder() {
+  const Variable x = randint(0, 5000, {16, 64}), y = randint(0, 2, {16});
+  const Variable padding = arange(64) >= randint(16, 65, {16, 1});
+  return training<optim::AdamW>(Encoder(),
+                                [=](const auto& net) { return cross_entropy(net(x, padding), y); });
+}
+
 Step big_embedding() {
   const Variable x = randint(0, 200'000, {64, 50}), y = randint(0, 20, {64});
   return training(
@@ -150,6 +228,9 @@ std::vector<Network> sequence_networks() {
       {"middle_gpt", "four blocks of 512, 8192 words, 8 x 128, AdamW",
        [] { return middle_gpt(false); }},
       {"middle_gpt_bf16", "the same under Autocast(bf16)", [] { return middle_gpt(true); }},
+      {"decoder", "32 words written by that GPT with a cache, batch 1", decoder},
+      {"encoder", "two encoder layers of 256 with padding and dropout, 16 x 64, AdamW", encoder},
+      {"hand_lstm", "an LSTM cell of elementwise ops, 40 steps, batch 32, Adam", hand_lstm},
       {"wide_lstm", "one LSTM layer of 1024, 2000 words, 32 steps, batch 32, Adam", wide_lstm},
       {"bi_gru", "two bidirectional GRU layers of 64, 50 steps, batch 16, Adam", bi_gru},
       {"tcn", "dilated Conv1d stack of 64 channels, length 1024, batch 16, Adam", tcn},
