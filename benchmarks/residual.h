@@ -6,9 +6,9 @@
 namespace tapegrad::bench {
 
 struct Bottleneck : nn::Model<Bottleneck> {
-  nn::Conv2d conv1, conv2, conv3, shortcut;
-  nn::BatchNorm2d norm1, norm2, norm3, shortcut_norm;
-  bool is_direct;  // whether the shortcut is the input itself
+  nn::Conv2d conv1, conv2, conv3;
+  nn::BatchNorm2d norm1, norm2, norm3;
+  nn::Sequential shortcut;  // empty: the shortcut is the input itself
 
   Bottleneck(int64_t in, int64_t width, int64_t stride)
       : conv1({.in_channels = in, .out_channels = width, .kernel_size = 1, .bias = false}),
@@ -19,27 +19,27 @@ struct Bottleneck : nn::Model<Bottleneck> {
                .padding = 1,
                .bias = false}),
         conv3({.in_channels = width, .out_channels = 4 * width, .kernel_size = 1, .bias = false}),
-        shortcut({.in_channels = in,
-                  .out_channels = 4 * width,
-                  .kernel_size = 1,
-                  .stride = stride,
-                  .bias = false}),
         norm1({.num_features = width}),
         norm2({.num_features = width}),
-        norm3({.num_features = 4 * width}),
-        shortcut_norm({.num_features = 4 * width}),
-        is_direct(in == 4 * width && stride == 1) {}
+        norm3({.num_features = 4 * width}) {
+    if (in == 4 * width && stride == 1) return;
+    shortcut.push_back(nn::Conv2d({.in_channels = in,
+                                   .out_channels = 4 * width,
+                                   .kernel_size = 1,
+                                   .stride = stride,
+                                   .bias = false}));
+    shortcut.push_back(nn::BatchNorm2d({.num_features = 4 * width}));
+  }
 
   void members(nn::Members& m) override {
     m("conv1", conv1)("norm1", norm1)("conv2", conv2)("norm2", norm2)("conv3", conv3);
-    m("norm3", norm3);
-    if (!is_direct) m("shortcut", shortcut)("shortcut_norm", shortcut_norm);
+    m("norm3", norm3)("shortcut", shortcut);
   }
   Variable forward(const Variable& x) const {
     Variable y = relu(norm1(conv1(x)));
     y = relu(norm2(conv2(y)));
     y = norm3(conv3(y));
-    return relu(y + (is_direct ? x : shortcut_norm(shortcut(x))));
+    return relu(y + shortcut(x));
   }
 };
 

@@ -140,26 +140,26 @@ Workload gpt() {
 }
 
 struct Basic : nn::Model<Basic> {
-  nn::Conv2d conv1, conv2, shortcut;
-  nn::BatchNorm2d norm1, norm2, shortcut_norm;
-  bool direct;  // whether the shortcut is the input itself
+  nn::Conv2d conv1, conv2;
+  nn::BatchNorm2d norm1, norm2;
+  nn::Sequential shortcut;  // empty: the shortcut is the input itself
 
   Basic(int64_t in, int64_t out, int64_t stride)
       : conv1(conv(in, out, 3, stride)),
         conv2(conv(out, out, 3, 1)),
-        shortcut(conv(in, out, 1, stride)),
         norm1({.num_features = out}),
-        norm2({.num_features = out}),
-        shortcut_norm({.num_features = out}),
-        direct(in == out && stride == 1) {}
+        norm2({.num_features = out}) {
+    if (in == out && stride == 1) return;
+    shortcut.push_back(conv(in, out, 1, stride));
+    shortcut.push_back(nn::BatchNorm2d({.num_features = out}));
+  }
 
   void members(nn::Members& m) override {
-    m("conv1", conv1)("norm1", norm1)("conv2", conv2)("norm2", norm2);
-    if (!direct) m("shortcut", shortcut)("shortcut_norm", shortcut_norm);
+    m("conv1", conv1)("norm1", norm1)("conv2", conv2)("norm2", norm2)("shortcut", shortcut);
   }
   Variable forward(const Variable& x) const {
     const Variable y = norm2(conv2(relu(norm1(conv1(x)))));
-    return relu(y + (direct ? x : shortcut_norm(shortcut(x))));
+    return relu(y + shortcut(x));
   }
 };
 
