@@ -30,7 +30,7 @@ check() {
           wrong "$row: $name has no flag --$flag"
       done ;;
     build/benchmarks/*)
-      grep -qE "tapegrad_benchmark\($name " benchmarks/CMakeLists.txt || wrong "$row: no benchmark $name" ;;
+      grep -qE "tapegrad_(benchmark|steps)\($name " benchmarks/CMakeLists.txt || wrong "$row: no benchmark $name" ;;
     "build/tools/tapegrad --version") ;;
     "build/tools/tapegrad op "*)
       grep -qx "${item##* }" <<<"$subcommands" || wrong "$row: tapegrad has no ${item#* }" ;;

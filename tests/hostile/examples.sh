@@ -23,11 +23,20 @@ for lr in nan -1 inf; do
 done
 for program in mnist_cnn peaks quickstart; do refuse --epochs $program --epochs=-1; done
 for program in mnist_cnn peaks bottleneck; do refuse --batch_size $program --batch_size=-1; done
-for program in mnist_cnn peaks bottleneck quickstart custom_op; do
+for program in mnist_cnn peaks bottleneck quickstart custom_op cartpole char_gpt lstm_lm vae; do
   refuse seed $program --seed=-1
   refuse "unknown argument: word" $program word
   refuse cpu:3 $program --device=cpu:3
 done
+for program in cartpole char_gpt lstm_lm vae; do
+  refuse --lr $program --lr=nan
+  refuse --width $program --width=0
+  refuse --out $program --out=/proc/folder
+done
+refuse "must divide" char_gpt --heads=3
+refuse "no letter" char_gpt --prompt=$'\001'
+refuse "no text in" char_gpt --text=/dev/null/text
+refuse --discount cartpole --discount=2
 refuse --seeds peaks --seeds=0
 refuse --steps bottleneck --steps=0
 refuse --points custom_op --points=-1
