@@ -93,6 +93,7 @@
 #include "train/memory_report.h"
 #include "train/plot.h"
 #include "train/regression_metrics.h"
+#include "train/report.h"
 #include "train/run_ledger.h"
 #include "train/tensorboard.h"
 #include "train/training_state.h"
