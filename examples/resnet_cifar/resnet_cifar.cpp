@@ -54,27 +54,26 @@ nn::Conv2d conv3x3(int64_t in, int64_t out, int64_t stride) {
 struct Block : nn::Model<Block> {
   nn::Conv2d conv1, conv2;
   nn::BatchNorm2d norm1, norm2;
-  bool is_same;
-  nn::Conv2d shortcut;
+  nn::Sequential shortcut;  // empty: the input itself
 
   Block(int64_t in, int64_t out, int64_t stride)
       : conv1(conv3x3(in, out, stride)),
         conv2(conv3x3(out, out, 1)),
         norm1({.num_features = out}),
-        norm2({.num_features = out}),
-        is_same(in == out && stride == 1),
-        shortcut({.in_channels = in,
-                  .out_channels = out,
-                  .kernel_size = 1,
-                  .stride = stride,
-                  .bias = false}) {}
+        norm2({.num_features = out}) {
+    if (in != out || stride != 1)
+      shortcut.push_back(nn::Conv2d({.in_channels = in,
+                                     .out_channels = out,
+                                     .kernel_size = 1,
+                                     .stride = stride,
+                                     .bias = false}));
+  }
   void members(nn::Members& m) override {
-    m("conv1", conv1)("norm1", norm1)("conv2", conv2)("norm2", norm2);
-    if (!is_same) m("shortcut", shortcut);
+    m("conv1", conv1)("norm1", norm1)("conv2", conv2)("norm2", norm2)("shortcut", shortcut);
   }
   Variable forward(const Variable& x) const {
     const Variable y = norm2(conv2(tg::relu(norm1(conv1(x)))));
-    return tg::relu(y + (is_same ? x : shortcut(x)));
+    return tg::relu(y + shortcut(x));
   }
 };
 
