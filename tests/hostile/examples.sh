@@ -23,7 +23,8 @@ for lr in nan -1 inf; do
 done
 for program in mnist_cnn peaks quickstart; do refuse --epochs $program --epochs=-1; done
 for program in mnist_cnn peaks bottleneck; do refuse --batch_size $program --batch_size=-1; done
-for program in mnist_cnn peaks bottleneck quickstart custom_op cartpole char_gpt lstm_lm vae; do
+for program in mnist_cnn peaks bottleneck quickstart custom_op cartpole char_gpt lstm_lm vae \
+  precision resnet_cifar word2vec; do
   refuse seed $program --seed=-1
   refuse "unknown argument: word" $program word
   refuse cpu:3 $program --device=cpu:3
@@ -33,6 +34,14 @@ for program in cartpole char_gpt lstm_lm vae; do
   refuse --width $program --width=0
   refuse --out $program --out=/proc/folder
 done
+for program in precision resnet_cifar word2vec; do
+  refuse --epochs $program --epochs=-1
+  refuse --out $program --out=/proc/folder
+done
+refuse --rows peaks --rows=0
+refuse --schedule resnet_cifar --schedule=x --data_dir=drawn --train=8 --test=8
+refuse --model word2vec --model=x --corpus=/usr/share/common-licenses
+refuse --analogies word2vec --analogies=a --corpus=/usr/share/common-licenses --max_words=100 --epochs=0
 refuse "must divide" char_gpt --heads=3
 refuse "no letter" char_gpt --prompt=$'\001'
 refuse "no text in" char_gpt --text=/dev/null/text
