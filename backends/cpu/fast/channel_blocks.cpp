@@ -3,44 +3,9 @@
 #include <algorithm>
 
 #include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/transpose.h"
 
 namespace tapegrad::backends::cpu {
-namespace {
-
-constexpr int kLane = kLanes<float>;
-using Vector = Batch<float>::register_type;
-
-/// The lanes of a whose index has bit kBit clear, and beside each the lane of b of the same index.
-template <int kBit, int... I>
-Vector join_low(Vector a, Vector b, std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(a, b, ((I & kBit) != 0 ? I - kBit + kLane : I)...);
-}
-template <int kBit, int... I>
-Vector join_high(Vector a, Vector b, std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(a, b, ((I & kBit) != 0 ? I + kLane : I + kBit)...);
-}
-
-/// Exchanges the bit kBit of the row index and of the lane index.
-template <int kBit>
-[[gnu::always_inline]] inline void exchange(Vector* rows) {
-  constexpr std::make_integer_sequence<int, kLane> kIndices;
-  unrolled<kLane>([&](auto i) {
-    if constexpr ((i() & kBit) == 0) {
-      const Vector a = rows[i()], b = rows[i() + kBit];
-      rows[i()] = join_low<kBit>(a, b, kIndices);
-      rows[i() + kBit] = join_high<kBit>(a, b, kIndices);
-    }
-  });
-}
-
-/// Transposes a matrix of kLane rows.
-[[gnu::always_inline]] inline void transpose(Vector* rows) {
-  if constexpr (kLane == 16) exchange<8>(rows);
-  if constexpr (kLane >= 8) exchange<4>(rows);
-  exchange<2>(rows), exchange<1>(rows);
-}
-
-}  // namespace
 
 ChannelBlocks ChannelBlocks::of_input(const Tensor& x) {
   ChannelBlocks blocks(x.shape());
@@ -82,7 +47,7 @@ void ChannelBlocks::read(int64_t n, int64_t block, int64_t row, int64_t rows, in
   int64_t column = 0;
   for (int64_t i = 0; i < positions; i += kLane) {
     const int64_t some = std::min<int64_t>(kLane, positions - i);
-    Vector lines[kLane];
+    FloatVector lines[kLane];
     unrolled<kLane>([&](auto c) {
       if (c() >= channels)
         lines[c()] = Batch<float>(0.0f);
@@ -114,7 +79,7 @@ void ChannelBlocks::write(int64_t n, int64_t block, int64_t row, int64_t rows,
   const int64_t channels = channels_of(block);
   for (int64_t i = 0; i < positions; i += kLane) {
     const int64_t some = std::min<int64_t>(kLane, positions - i);
-    Vector lines[kLane];
+    FloatVector lines[kLane];
     unrolled<kLane>([&](auto j) {
       lines[j()] = j() < some ? load_batch(from + (i + j()) * kLane) : Batch<float>(0.0f);
     });

@@ -1,9 +1,9 @@
 // Vector forms of SpecialFunctions (backends/functions.h): inverse trigonometric, hyperbolic and
 // error functions, powers and remainders.
 //
-// Float functions that must be as fast as memory are fits in float with errors of 1-3 ulp (6 of erfc); the
-// others are computed in double, half of the lanes at a time, and rounded once. Double functions
-// call the C library lane by lane.
+// Float functions that must be as fast as memory are fits in float with errors of 1-3 ulp (6 of
+// erfc); the others are computed in double, half of the lanes at a time, and rounded once. Double
+// functions call the C library lane by lane.
 #pragma once
 
 #include <cmath>
@@ -39,10 +39,9 @@ Lanes<float> in_double(F f, X... x) {
 
 inline Lanes<float> atan(Lanes<float> x) {
   // (atan(t) / t - 1) / t^2 in t^2, for |t| <= 1
-  static constexpr float kFit[] = {-0x1.555552p-2f, 0x1.9997e0p-3f, -0x1.247374p-3f,
-                                   0x1.c4f1dcp-4f,  -0x1.68e6ecp-4f, 0x1.14229cp-4f,
-                                   -0x1.6e1928p-5f, 0x1.714a4ep-6f, -0x1.df9584p-8f,
-                                   0x1.23f7f6p-10f};
+  static constexpr float kFit[] = {-0x1.555552p-2f, 0x1.9997e0p-3f, -0x1.247374p-3f, 0x1.c4f1dcp-4f,
+                                   -0x1.68e6ecp-4f, 0x1.14229cp-4f, -0x1.6e1928p-5f, 0x1.714a4ep-6f,
+                                   -0x1.df9584p-8f, 0x1.23f7f6p-10f};
   const Lanes<float> one(1.0f), size = magnitude(x);
   const auto steep = size > one;
   const Lanes<float> t = select(steep, one, size) / select(steep, size, one), z = t * t;
@@ -128,10 +127,9 @@ inline Lanes<double> acosh_of_float(Lanes<double> x) {
 /// For |x| < 1/2: 1 - erf(x). Beyond: exp(-x^2) t Q(t) with t = 1 / (1 + 0.4 |x|), a fit with
 /// relative error 1.7e-9.
 inline Lanes<float> erfc(Lanes<float> x) {
-  static constexpr float kFit[] = {0x1.ce360cp-3f,  0x1.cd83d8p-3f, 0x1.b066bep-3f,
-                                   0x1.334012p-3f,  0x1.a1f9a4p-3f, -0x1.1a237ep-3f,
-                                   0x1.5f482ap-2f,  -0x1.48975ap-2f, 0x1.c2f5f4p-4f,
-                                   -0x1.60fd0ap-7f};
+  static constexpr float kFit[] = {0x1.ce360cp-3f, 0x1.cd83d8p-3f,  0x1.b066bep-3f, 0x1.334012p-3f,
+                                   0x1.a1f9a4p-3f, -0x1.1a237ep-3f, 0x1.5f482ap-2f, -0x1.48975ap-2f,
+                                   0x1.c2f5f4p-4f, -0x1.60fd0ap-7f};
   const Lanes<float> one(1.0f), two(2.0f);
   const Lanes<float> size = xsimd::min(Lanes<float>(20.0f), magnitude(x));
   const Lanes<float> square = size * size, rest = fused(size, size, negative(square));
@@ -146,11 +144,11 @@ inline Lanes<float> erfc(Lanes<float> x) {
 
 /// x P(w) with w = -log(1 - x^2), or with sqrt(w) beyond w = 6.25.
 inline Lanes<float> erfinv(Lanes<float> x) {
-  static constexpr float kNear[] = {0x1.9fa074p+0f,   0x1.eedbecp-3f,   -0x1.780eeap-8f,
-                                    -0x1.b668dep-11f, 0x1.99357ep-13f,  -0x1.aa500cp-17f,
-                                    -0x1.dc692ap-20f, 0x1.e0c758p-22f,  -0x1.3e8d94p-26f,
+  static constexpr float kNear[] = {0x1.9fa074p+0f,   0x1.eedbecp-3f,  -0x1.780eeap-8f,
+                                    -0x1.b668dep-11f, 0x1.99357ep-13f, -0x1.aa500cp-17f,
+                                    -0x1.dc692ap-20f, 0x1.e0c758p-22f, -0x1.3e8d94p-26f,
                                     -0x1.758c52p-28f, 0x1.5e9f2cp-31f};
-  static constexpr float kFar[] = {0x1.8abcc4p+1f, 0x1.01589ep+0f,   0x1.5feb70p-8f,
+  static constexpr float kFar[] = {0x1.8abcc4p+1f,  0x1.01589ep+0f,  0x1.5feb70p-8f,
                                    -0x1.ea5a1ap-9f, 0x1.47a648p-9f,  -0x1.c8b1b6p-10f,
                                    0x1.ed4faap-11f, -0x1.02e5bcp-12f};
   const Lanes<float> one(1.0f);
@@ -187,8 +185,8 @@ inline Lanes<double> power_of_float(Lanes<double> a, Lanes<double> b) {
   const Lanes<double> zero(0.0), size = exp(b * log(magnitude(a)));
   const Lanes<double> half = b * Lanes<double>(0.5);
   const Lanes<double> odd = select(xsimd::floor(half) == half, size, negative(size));
-  const Lanes<double> turned = select(xsimd::floor(b) == b, odd,
-                                      Lanes<double>(std::numeric_limits<double>::quiet_NaN()));
+  const Lanes<double> turned =
+      select(xsimd::floor(b) == b, odd, Lanes<double>(std::numeric_limits<double>::quiet_NaN()));
   return select(a < zero, turned, size);
 }
 /// Exponents that are common are computed without exp and log. An exponent gives one value for one

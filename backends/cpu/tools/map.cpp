@@ -2,12 +2,14 @@
 
 #include "backends/cpu/fast/packed.h"
 #include "backends/cpu/tools/pieces.h"
+#include "backends/cpu/tools/transpose.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
 
 constexpr int kMaxOperands = 1 + detail::kMaxInputs;  // y first
 constexpr int64_t kGathered = 1024;                   // elements gathered at a time
+constexpr int64_t kTileRows = 16, kTileColumns = kGathered / kTileRows;
 using Joint = JointLayout<kMaxOperands>;
 
 std::byte* first_byte(const Tensor& x) {
@@ -103,6 +105,28 @@ void scatter(const std::byte* from, std::byte* to, int64_t element, const int64_
 
 namespace {
 
+/// Copies a tile whose rows are contiguous in memory as columns: to[r][c] = from[r + c * step].
+template <typename Word>
+void transpose_tile(const Word* from, int64_t step, int64_t rows, int64_t columns, Word* to) {
+  int64_t first = 0;
+  if constexpr (sizeof(Word) == 4) {
+    constexpr int64_t kLane = kLanes<float>;
+    for (; rows == kTileRows && first + kLane <= columns; first += kLane)
+      for (int64_t row = 0; row < kTileRows; row += kLane) {
+        FloatVector lines[kLane];
+        unrolled<kLane>([&](auto l) {
+          std::memcpy(&lines[l()], from + row + (first + l()) * step, sizeof(lines[l()]));
+        });
+        transpose(lines);
+        unrolled<kLane>([&](auto l) {
+          std::memcpy(to + (row + l()) * kTileColumns + first, &lines[l()], sizeof(lines[l()]));
+        });
+      }
+  }
+  for (int64_t c = first; c < columns; ++c)
+    for (int64_t r = 0; r < rows; ++r) to[r * kTileColumns + c] = from[r + c * step];
+}
+
 /// One operand of map_pieces().
 struct MapOperand {
   std::byte* data;
@@ -138,9 +162,11 @@ class Pieces {
       joint_.add_dim(y.shape()[dim], steps);
     }
     row_ = joint_.rank > 0 ? joint_.sizes[joint_.rank - 1] : 1;
+    find_tiles();
   }
 
   void run(Tensor& y) const {
+    if (tiled_ >= 0) return run_tiles();
     for_each_block(count_, kMapBlock, [&](int64_t first, int64_t last) { run_block(first, last); });
     if (packing_ && !y.storage().is_packed()) y.storage().set_packed(*packing_);
   }
@@ -210,6 +236,70 @@ class Pieces {
             joint_.rank, first, count);
   }
 
+  /// Chooses tiles if y is contiguous along the last dimension and an input along another one.
+  void find_tiles() {
+    const int last = joint_.rank - 1;
+    if (last < 1 || joint_.strides[0][last] != 1 || row_ < kTileRows) return;
+    for (int dim = last - 1; dim >= 0; --dim)
+      for (int i = 1; i < operands_; ++i)
+        if (tiled_ < 0 && joint_.strides[i][dim] == 1 && joint_.strides[i][last] > 1 &&
+            joint_.sizes[dim] >= kTileRows / 2)
+          tiled_ = dim;
+  }
+
+  void run_tiles() const {
+    const int64_t strips = (joint_.sizes[tiled_] + kTileRows - 1) / kTileRows;
+    const int64_t tiles = strips * (count_ / (joint_.sizes[tiled_] * row_));
+    const int64_t together = std::max<int64_t>(1, kMapBlock / (kTileRows * row_));
+    for_each_block(tiles, together, [&](int64_t first, int64_t last) {
+      for (int64_t tile = first; tile < last; ++tile) run_tile(tile / strips, tile % strips);
+    });
+  }
+
+  /// Computes kTileRows rows along tiled_; `outer` is the index in the other dimensions.
+  void run_tile(int64_t outer, int64_t strip) const {
+    const int last = joint_.rank - 1;
+    std::array<int64_t, kMaxOperands> offsets;
+    for (int i = 0; i < operands_; ++i) offsets[i] = strip * kTileRows * joint_.strides[i][tiled_];
+    for (int dim = last - 1; dim >= 0; --dim) {
+      if (dim == tiled_) continue;
+      const int64_t index = outer % joint_.sizes[dim];
+      outer /= joint_.sizes[dim];
+      for (int i = 0; i < operands_; ++i) offsets[i] += index * joint_.strides[i][dim];
+    }
+    const int64_t rows = std::min(kTileRows, joint_.sizes[tiled_] - strip * kTileRows);
+    alignas(64) std::byte buffers[kMaxOperands][kGathered * 8];
+    for (int64_t first = 0; first < row_; first += kTileColumns) {
+      const int64_t columns = std::min(kTileColumns, row_ - first);
+      const std::byte* inputs[detail::kMaxInputs];
+      std::array<int64_t, kMaxOperands> pitch;  // bytes between rows
+      for (int i = 1; i < operands_; ++i) {
+        const MapOperand& x = operand_[i];
+        const int64_t step = joint_.strides[i][last], across = joint_.strides[i][tiled_];
+        const std::byte* from = x.data + (offsets[i] + first * step) * x.element;
+        const bool direct = step == 1;
+        inputs[i - 1] = direct ? from : buffers[i];
+        pitch[i] = (direct ? across : kTileColumns) * x.element;
+        if (!direct)
+          with_word(x.element, [&]<typename Word>(Word) {
+            const Word* words = reinterpret_cast<const Word*>(from);
+            Word* to = reinterpret_cast<Word*>(buffers[i]);
+            if (across == 1) return transpose_tile(words, step, rows, columns, to);
+            for (int64_t r = 0; r < rows; ++r)
+              for (int64_t c = 0; c < columns; ++c)
+                to[r * kTileColumns + c] = words[r * across + c * step];
+          });
+      }
+      const MapOperand& y = operand_[0];
+      for (int64_t r = 0; r < rows; ++r) {
+        evaluate_(formula_,
+                  y.data + (offsets[0] + r * joint_.strides[0][tiled_] + first) * y.element,
+                  columns, inputs);
+        for (int i = 1; i < operands_; ++i) inputs[i - 1] += pitch[i];
+      }
+    }
+  }
+
   const std::byte* read(int i, int64_t first, int64_t count,
                         std::byte (*buffers)[kGathered * 8]) const {
     const MapOperand& x = operand_[i];
@@ -232,6 +322,7 @@ class Pieces {
   const void* formula_;
   int64_t count_;
   int64_t row_ = 1;  // elements along the innermost dimension
+  int tiled_ = -1;   // dimension of the tiles' rows; -1: no tiles
   int operands_;
   std::array<MapOperand, kMaxOperands> operand_;
   Joint joint_;
