@@ -64,7 +64,14 @@ class Scores {
       const int64_t at = batch_offset(mask_, head) + (i + r) * row + j * step;
       if (mask_.dtype() == boolean) {
         const bool* seen = mask_.data<bool>() + at;
-        for (int64_t c = 0; c < keys; ++c) scores[c] = seen[c * step] ? scores[c] : kHidden;
+        if (step == 1) {
+          for (int64_t c = 0; c < keys; ++c) {
+            const T score = scores[c];  // loaded in any case, so that the loop vectorises
+            scores[c] = seen[c] ? score : kHidden;
+          }
+        } else {
+          for (int64_t c = 0; c < keys; ++c) scores[c] = seen[c * step] ? scores[c] : kHidden;
+        }
       } else {
         const T* added = mask_.data<T>() + at;
         for (int64_t c = 0; c < keys; ++c) scores[c] += added[c * step];

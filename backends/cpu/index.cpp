@@ -97,6 +97,23 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
   const T* from = source.data<T>();
   T* to = y.data<T>();
   const S scale = alpha.to<S>();
+  if (inner == 1) {
+    const int64_t strips = (int64_t(rows.size()) + kColumns - 1) / kColumns;
+#pragma omp parallel for if (source.numel() > kParallelAbove)
+    for (int64_t task = 0; task < outer * strips; ++task) {
+      const T* line = from + task / strips * count;
+      T* target = to + task / strips * size;
+      const size_t first = size_t(task % strips * kColumns);
+      for (size_t i = first; i < std::min(first + kColumns, rows.size()); ++i) {
+        const int64_t row = rows[i];
+        S sum = S(0);
+        for (int64_t k = row > 0 ? ends[size_t(row) - 1] : 0; k < ends[size_t(row)]; ++k)
+          sum += S(line[order[size_t(k)]]);
+        target[row] = T(S(target[row]) + scale * sum);
+      }
+    }
+    return;
+  }
 #pragma omp parallel for schedule(dynamic, 16) if (source.numel() > kParallelAbove)
   for (int64_t task = 0; task < tasks; ++task) {
     const int64_t column = task % blocks * kColumns;
@@ -116,7 +133,10 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
 template <typename W>
 struct Fill {
   W bits;
-  W operator()(W x, bool masked) const { return masked ? bits : x; }
+  W operator()(W x, bool masked) const {  // by a mask, which vectorises
+    const W mask = W(W(0) - W(masked));
+    return W(x ^ ((x ^ bits) & mask));
+  }
 };
 
 template <typename T>

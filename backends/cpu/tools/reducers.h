@@ -70,10 +70,11 @@ struct ProductOf {
   }
 };
 
-/// Whether a is at least as extreme as b, where NaN is the most extreme.
+/// Whether a is at least as extreme as b, where NaN is the most extreme. Without a branch, so that
+/// loops vectorise.
 template <bool kLargest, typename Value>
 bool holds_against(Value a, Value b) {
-  return (kLargest ? a >= b : a <= b) || a != a;
+  return bool(int(kLargest ? a >= b : a <= b) | int(a != a));
 }
 
 /// The largest or smallest element; NaN if any element is NaN.
@@ -87,7 +88,8 @@ struct ExtremeOf {
                                              : (kLargest ? Limits::lowest() : Limits::max());
 
   Part add(Part part, Value value) const {
-    return holds_against<kLargest>(part, value) ? part : value;
+    const Part further = (kLargest ? part >= value : part <= value) ? part : value;
+    return part != part ? part : further;  // two selections, which vectorise
   }
   Part merge(Part a, Part b) const { return add(a, b); }
   Total join(Total a, Total b) const { return add(a, b); }
