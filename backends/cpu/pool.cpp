@@ -17,27 +17,44 @@ namespace {
 // One thread processes a plane in order, so sums do not depend on the number of threads.
 constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 
+/// The windows of an image, up to kWindowsTogether of a row side by side.
 template <typename T>
 void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y,
                     int32_t* indices) {
   using Wide = Compute<T>;
+  constexpr int64_t kWindowsTogether = 64;
+  const int64_t stride = o.stride->width;
+  const auto windows_left_of = [stride](int64_t column) {  // of a column relative to the first
+    return column <= 0 ? 0 : (column + stride - 1) / stride;
+  };
   for (int64_t i = 0; i < p.out_height; ++i)
-    for (int64_t j = 0; j < p.out_width; ++j, ++y) {
-      const int64_t top = i * o.stride->height - o.padding.height;
-      const int64_t left = j * o.stride->width - o.padding.width;
-      WindowMaximum<Wide> best{-std::numeric_limits<Wide>::infinity(), -1};
-      for (int64_t u = 0; u < o.kernel_size.height; ++u)
+    for (int64_t first = 0; first < p.out_width; first += kWindowsTogether) {
+      const int64_t count = std::min(kWindowsTogether, p.out_width - first);
+      Wide best[kWindowsTogether];
+      int32_t index[kWindowsTogether];
+      std::fill_n(best, count, -std::numeric_limits<Wide>::infinity());
+      std::fill_n(index, count, -1);
+      for (int64_t u = 0; u < o.kernel_size.height; ++u) {
+        const int64_t row = i * o.stride->height - o.padding.height + u * o.dilation.height;
+        if (row < 0 || row >= p.height) continue;
         for (int64_t v = 0; v < o.kernel_size.width; ++v) {
-          const int64_t row = top + u * o.dilation.height, column = left + v * o.dilation.width;
-          if (row < 0 || row >= p.height || column < 0 || column >= p.width) continue;
-          const int32_t at = int32_t(row * p.width + column);
-          if (best.index < 0)
-            best = {Wide(x[at]), at};
-          else
-            best.take(Wide(x[at]), at);
+          const int64_t left = first * stride - o.padding.width + v * o.dilation.width;
+          const int64_t begin = std::min(windows_left_of(-left), count);
+          const int64_t end = std::min(windows_left_of(p.width - left), count);
+          const int64_t base = row * p.width + left;
+          for (int64_t j = begin; j < end; ++j) {
+            const int32_t at = int32_t(base + j * stride);
+            const Wide value = Wide(x[at]);
+            // NaN counts as larger than all numbers; the first of equal elements is kept.
+            const bool larger = (!(best[j] >= value) & (best[j] == best[j])) | (index[j] < 0);
+            best[j] = larger ? value : best[j];
+            index[j] = larger ? at : index[j];
+          }
         }
-      *y = T(best.value);
-      if (indices != nullptr) *indices++ = best.index;
+      }
+      for (int64_t j = 0; j < count; ++j) y[j] = T(best[j]);
+      y += count;
+      if (indices != nullptr) indices = std::copy_n(index, count, indices);
     }
 }
 
@@ -234,6 +251,19 @@ void for_each_plane(const Planes& p, const AverageWindows& w, Visit visit) {
   for (int64_t n = 0; n < p.count; ++n) visit(n, rows, columns);
 }
 
+/// The sum of n contiguous floats.
+float sum_of(const float* x, int64_t n) {
+  constexpr int64_t kTogether = 16;
+  double sums[kTogether] = {};
+  int64_t i = 0;
+  for (; i + kTogether <= n; i += kTogether)
+    for (int64_t lane = 0; lane < kTogether; ++lane) sums[lane] += double(x[i + lane]);
+  for (int64_t lane = 0; i < n; ++i, ++lane) sums[lane] += double(x[i]);
+  for (int64_t width = kTogether / 2; width > 0; width /= 2)
+    for (int64_t lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
+  return float(sums[0]);
+}
+
 template <typename T>
 void avg_pool2d(const Tensor& x, const AverageWindows& windows, Tensor& y) {
   const Planes p = planes_of(x.shape(), y.shape());
@@ -246,6 +276,13 @@ void avg_pool2d(const Tensor& x, const AverageWindows& windows, Tensor& y) {
     for (const Span& row : rows)
       for (const Span& column : columns) {
         Wide sum = 0;
+        if constexpr (std::is_same_v<T, float>) {
+          if (column.end - column.begin == p.width) {  // contiguous rows
+            sum = sum_of(from + row.begin * p.width, (row.end - row.begin) * p.width);
+            *to++ = sum / float(row.count * column.count);
+            continue;
+          }
+        }
         for (int64_t i = row.begin; i < row.end; ++i)
           for (int64_t j = column.begin; j < column.end; ++j) sum += Wide(from[i * p.width + j]);
         *to++ = T(sum / Wide(row.count * column.count));

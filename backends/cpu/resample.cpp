@@ -1,6 +1,7 @@
 #include "ops/resample.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "backends/cpu/register.h"
 #include "core/dispatch/kernels.h"
@@ -9,45 +10,101 @@ namespace tapegrad::backends::cpu {
 namespace {
 
 constexpr int64_t kParallel = 32768;  // elements that justify a second thread
+constexpr int64_t kResults = 4096;    // elements of a task
 
 // One thread computes each sum, in the order of the taps, so results do not depend on the number of
 // threads.
 
-template <typename T>
-void resample(const Tensor& x, const Taps& taps, Tensor& y) {
-  using Wide = Compute<T>;
-  const int64_t inner = x.shape()[2], n = x.shape()[1], results = taps.results();
-  const int64_t rows = x.shape()[0] * results;
-#pragma omp parallel for if (y.numel() > kParallel)
-  for (int64_t row = 0; row < rows; ++row) {
-    const T* from = x.data<T>() + row / results * n * inner;
-    T* to = y.data<T>() + row * inner;
-    const int64_t i = row % results;
+/// One tap of a result: the weight of row `index`.
+template <typename W>
+struct Tap {
+  int64_t index;
+  W weight;
+};
+/// The taps of each result, one after the other.
+template <typename W>
+std::vector<Tap<W>> in_order(const Taps& taps) {
+  const int64_t results = taps.results();
+  std::vector<Tap<W>> all;
+  all.reserve(taps.index.size());
+  for (int64_t i = 0; i < results; ++i)
+    for (int64_t k = 0; k < taps.count; ++k)
+      all.push_back({taps.index[size_t(k * results + i)], W(taps.weight[size_t(k * results + i)])});
+  return all;
+}
+
+/// Results [begin, end) of rows of `inner` elements, each with kCount taps.
+template <int kCount, typename T, typename W = Compute<T>>
+void resample_rows(const T* from, const Tap<W>* taps, int64_t begin, int64_t end, int64_t inner,
+                   T* to) {
+  for (int64_t i = begin; i < end; ++i) {
+    const Tap<W>* tap = taps + i * kCount;
+    T* row = to + i * inner;
+#pragma omp simd
     for (int64_t j = 0; j < inner; ++j) {
-      Wide sum = 0;
-      for (int64_t k = 0; k < taps.count; ++k) {
-        const size_t tap = size_t(k * results + i);
-        sum += Wide(taps.weight[tap]) * Wide(from[taps.index[tap] * inner + j]);
-      }
-      to[j] = T(sum);
+      W sum = 0;
+      for (int k = 0; k < kCount; ++k) sum += tap[k].weight * W(from[tap[k].index * inner + j]);
+      row[j] = T(sum);
     }
   }
+}
+/// The same for rows of one element.
+template <int kCount, typename T, typename W = Compute<T>>
+void resample_elements(const T* from, const Tap<W>* taps, int64_t begin, int64_t end, T* to) {
+  for (int64_t i = begin; i < end; ++i) {
+    const Tap<W>* tap = taps + i * kCount;
+    W sum = 0;
+    for (int k = 0; k < kCount; ++k) sum += tap[k].weight * W(from[tap[k].index]);
+    to[i] = T(sum);
+  }
+}
+
+template <int kCount, typename T>
+void resample_by(const Tensor& x, const Taps& taps, Tensor& y) {
+  const int64_t inner = x.shape()[2], n = x.shape()[1], results = taps.results();
+  const auto ordered = in_order<Compute<T>>(taps);
+  const int64_t each = std::max<int64_t>(1, kResults / std::max<int64_t>(inner, 1));
+  const int64_t pieces = (results + each - 1) / each;
+  const T* xs = x.data<T>();
+  T* ys = y.data<T>();
+#pragma omp parallel for if (y.numel() > kParallel)
+  for (int64_t task = 0; task < x.shape()[0] * pieces; ++task) {
+    const int64_t begin = task % pieces * each, end = std::min(begin + each, results);
+    const T* from = xs + task / pieces * n * inner;
+    T* to = ys + task / pieces * results * inner;
+    if (inner == 1)
+      resample_elements<kCount>(from, ordered.data(), begin, end, to);
+    else
+      resample_rows<kCount>(from, ordered.data(), begin, end, inner, to);
+  }
+}
+
+template <typename T>
+void resample(const Tensor& x, const Taps& taps, Tensor& y) {
+  const auto run = taps.count == 1   ? resample_by<1, T>
+                   : taps.count == 2 ? resample_by<2, T>
+                                     : resample_by<4, T>;
+  run(x, taps, y);
 }
 
 template <typename T>
 void adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
   const int64_t inner = x.shape()[2], n = x.shape()[1], results = taps.results();
+  const auto ordered = in_order<T>(taps);
+  const T* ys = y.data<T>();
+  T* xs = x.data<T>();
 #pragma omp parallel for if (y.numel() > kParallel)
   for (int64_t o = 0; o < x.shape()[0]; ++o) {
-    const T* from = y.data<T>() + o * results * inner;
-    T* to = x.data<T>() + o * n * inner;
+    const T* from = ys + o * results * inner;
+    T* to = xs + o * n * inner;
     std::fill_n(to, n * inner, T(0));
-    for (int64_t i = 0; i < results; ++i)
-      for (int64_t k = 0; k < taps.count; ++k) {
-        const size_t tap = size_t(k * results + i);
-        const T weight = T(taps.weight[tap]);
-        T* row = to + taps.index[tap] * inner;
-        for (int64_t j = 0; j < inner; ++j) row[j] += weight * from[i * inner + j];
+    const Tap<T>* tap = ordered.data();
+    for (int64_t i = 0; i < results; ++i, from += inner)
+      for (int64_t k = 0; k < taps.count; ++k, ++tap) {
+        const T weight = tap->weight;
+        T* row = to + tap->index * inner;
+#pragma omp simd
+        for (int64_t j = 0; j < inner; ++j) row[j] += weight * from[j];
       }
   }
 }
