@@ -75,6 +75,24 @@ struct MatmulDnnl {
   }
 };
 
+/// Products of fewer multiplications take less time than a call of a library.
+constexpr int64_t kTinyProduct = 512;
+constexpr int64_t kTinyColumns = 16;
+
+/// c = a b for at most kTinyColumns columns of b.
+template <typename T>
+void multiply_tiny(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c) {
+  for (int64_t i = 0; i < m; ++i, c += n) {
+    T row[kTinyColumns] = {};
+    for (int64_t l = 0; l < k; ++l) {
+      const T factor = a.data[i * a.row + l * a.column];
+      const T* from = b.data + l * b.row;
+      for (int64_t j = 0; j < n; ++j) row[j] += factor * from[j * b.column];
+    }
+    std::copy_n(row, n, c);
+  }
+}
+
 struct MatmulGemm {
   static constexpr std::string_view kName = "gemm";
   template <Exact T>
@@ -86,7 +104,13 @@ struct MatmulGemm {
     T* to = y.data<T>();
     const int64_t batch = y.numel() / (m * n);
     const int64_t work = m * n * std::max<int64_t>(k, 1);
+    const bool tiny =
+        std::floating_point<T> && batch > 1 && work <= kTinyProduct && n <= kTinyColumns;
     const auto multiply = [&](int64_t i) {
+      if constexpr (std::floating_point<T>)
+        if (tiny)
+          return multiply_tiny(m, n, k, matrix<T>(a, batch_offset(a, i)),
+                               matrix<T>(b, batch_offset(b, i)), to + i * m * n);
       gemm(m, n, k, matrix<T>(a, batch_offset(a, i)), matrix<T>(b, batch_offset(b, i)),
            to + i * m * n, n);
     };

@@ -7,6 +7,7 @@
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "backends/cpu/tools/functions.h"
 #include "backends/cpu/tools/openblas.h"
 #include "backends/cpu/tools/threads.h"
 #include "core/base/error.h"
@@ -79,6 +80,35 @@ void multiply(int64_t m, int64_t n, int64_t k, const double* a, Blas at, const d
               b, int(bt.ld), accumulate ? 1.0 : 0.0, c, int(ldc));
 }
 
+/// The dot product of contiguous vectors: vectors of partial sums over kDotRun elements, which are
+/// added in double. Runs belong to pieces whose number does not depend on the number of threads.
+template <typename T>
+T dot(int64_t k, const T* a, const T* b) {
+  using B = Batch<T>;
+  constexpr int64_t kLane = kLanes<T>, kDotRun = 2048, kMostPieces = 64;
+  const int64_t runs = (k + kDotRun - 1) / kDotRun, pieces = std::min(runs, kMostPieces);
+  double sums[kMostPieces];
+#pragma omp parallel for if (k > 65536)
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    double sum = 0;
+    for (int64_t run = piece * runs / pieces; run < (piece + 1) * runs / pieces; ++run) {
+      const int64_t end = std::min((run + 1) * kDotRun, k);
+      B lanes[4] = {B(T(0)), B(T(0)), B(T(0)), B(T(0))};
+      int64_t i = run * kDotRun;
+      for (; i + 4 * kLane <= end; i += 4 * kLane)
+        for (int64_t l = 0; l < 4; ++l)
+          lanes[l] = functions::fused(load_batch(a + i + l * kLane), load_batch(b + i + l * kLane),
+                                      lanes[l]);
+      sum += double(xsimd::hadd((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])));
+      for (; i < end; ++i) sum += double(a[i]) * double(b[i]);
+    }
+    sums[piece] = sum;
+  }
+  double total = 0;
+  for (int64_t piece = 0; piece < pieces; ++piece) total += sums[piece];
+  return T(total);
+}
+
 template <typename T>
 void multiply_integers(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
                        bool accumulate) {
@@ -112,6 +142,8 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64
   }
   if constexpr (std::is_integral_v<T>)
     multiply_integers(m, n, k, a, b, c, ldc, accumulate);
+  else if (m == 1 && n == 1 && (k == 1 || (a.column == 1 && b.row == 1)))
+    *c = accumulate ? *c + dot(k, a.data, b.data) : dot(k, a.data, b.data);
   else
     multiply(m, n, k, a.data, blas(m, k, a.row, a.column), b.data, blas(k, n, b.row, b.column), c,
              ldc, accumulate);
