@@ -99,6 +99,34 @@ std::vector<int64_t> bag_bounds(const Variable& offsets, bool include_last, int6
   return bounds;
 }
 
+/// The largest elements of consecutive rows, 0 for a bag without rows.
+Variable largest_of_bags(const Variable& rows, const std::vector<double>& sizes, int64_t longest) {
+  const int64_t bags = int64_t(sizes.size()), width = rows.size(1);
+  const TensorOptions here{.device = rows.device()};
+  int64_t first = 0;
+  if (bags * longest > 8 * rows.size(0)) {  // one by one: to fill short bags would take much memory
+    std::vector<Variable> largest;
+    for (const double size : sizes) {
+      largest.push_back(size > 0
+                            ? max(narrow(rows, 0, first, int64_t(size)), 0).values
+                            : zeros({width}, {.dtype = rows.dtype(), .device = rows.device()}));
+      first += int64_t(size);
+    }
+    return stack(largest);
+  }
+  // Fills each bag with copies of its first row: of equal elements, max takes the first.
+  std::vector<int64_t> picked;
+  std::vector<double> filled;
+  for (const double size : sizes) {
+    for (int64_t i = 0; i < longest; ++i)
+      picked.push_back(size > 0 ? first + (i < int64_t(size) ? i : 0) : 0);
+    filled.push_back(size > 0), first += int64_t(size);
+  }
+  const Variable by_bag =
+      reshape(index_select(rows, 0, tensor(picked, here)), {bags, longest, width});
+  return tapegrad::where(tensor(filled, {bags, 1}, here) > 0, max(by_bag, 1).values, 0);
+}
+
 }  // namespace
 
 Variable embedding_bag(const Variable& indices, const Variable& weight, const Variable& offsets,
@@ -141,15 +169,8 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
   const DType wide = weight.dtype() == f64 ? f64 : f32;
   Variable rows = embedding(index_select(flatten(indices), 0, kept), weight).to(wide);
   if (mode == BagMode::kMax) {
-    std::vector<Variable> largest;
-    int64_t first = 0;
-    for (int64_t bag = 0; bag < bags; ++bag) {
-      const int64_t size = int64_t(sizes[size_t(bag)]);
-      largest.push_back(size > 0 ? max(narrow(rows, 0, first, size), 0).values
-                                 : zeros({width}, {.dtype = wide, .device = weight.device()}));
-      first += size;
-    }
-    if (bags > 0) return stack(largest).to(weight.dtype());
+    const int64_t longest = int64_t(bags > 0 ? *std::max_element(sizes.begin(), sizes.end()) : 0);
+    if (longest > 0) return largest_of_bags(rows, sizes, longest).to(weight.dtype());
   }
   if (factors.defined())
     rows = rows * unsqueeze(index_select(flatten(factors.to(wide)), 0, kept), 1);
