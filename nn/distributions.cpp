@@ -87,6 +87,37 @@ Variable sample_gamma(const Variable& shape, Generator& generator) {
   return where(lt(shape, 1.0), result * pow(u, 1.0 / shape), result);
 }
 
+/// dz/da at a fixed probability P(a, z), where z ~ Gamma(a, 1): -(dP/da) / (dP/dz). The series of
+/// P is z^a e^-z times the sum of z^n / gamma(a + n + 1).
+double gamma_derivative(double a, double z) {
+  double term = 1 / a, sum = 0;
+  double log_ratio = std::log(z) - digamma(full({}, a + 1, {.dtype = f64})).item();
+  for (double n = 0;; ++n) {
+    sum += term * log_ratio;
+    if ((n > z - a && !(std::abs(term * log_ratio) > 1e-17 * std::abs(sum))) || n > 1e7) break;
+    log_ratio -= 1 / (a + n + 1);
+    term *= z / (a + n + 1);
+  }
+  return -z * sum;
+}
+
+/// Draws from Gamma(shape, 1), differentiably in the shape.
+Variable rsample_gamma(const Variable& shape, Generator& generator) {
+  Variable z;
+  {
+    const NoGrad no_grad;
+    const double smallest = shape.dtype() == f64 ? std::numeric_limits<double>::min()
+                                                 : std::numeric_limits<float>::min();
+    z = clamp(sample_gamma(shape.detach(), generator), {.min = smallest});
+  }
+  if (!is_recording() || !shape.requires_grad()) return z;
+  const std::vector<double> a = shape.to_vector<double>(), x = z.to_vector<double>();
+  std::vector<double> slopes;
+  for (size_t i = 0; i < a.size(); ++i) slopes.push_back(gamma_derivative(a[i], x[i]));
+  const Tensor slope = Tensor::from<double>(slopes, z.shape()).to(z.dtype()).to(z.device());
+  return z + Variable(slope) * (shape - shape.detach());  // the difference is 0
+}
+
 }  // namespace
 
 Parameter::Parameter(double value) : value_(full({}, value)) {}
@@ -245,9 +276,9 @@ Variable Dirichlet::variance() const {
   const Variable total = sum(concentration, {-1}, true);
   return concentration * (total - concentration) / (total * total * (total + 1.0));
 }
-Variable Dirichlet::draw(const Shape& sample_shape, Generator& generator) const {
+Variable Dirichlet::rsample(const Shape& sample_shape, Generator& generator) const {
   const Variable gamma =
-      sample_gamma(expand(concentration, joined(sample_shape, concentration.shape())), generator);
+      rsample_gamma(expand(concentration, joined(sample_shape, concentration.shape())), generator);
   return gamma / sum(gamma, {-1}, true);
 }
 
@@ -274,8 +305,8 @@ Variable Beta::variance() const {
   const Variable total = concentration1 + concentration0;
   return concentration1 * concentration0 / (total * total * (total + 1.0));
 }
-Variable Beta::draw(const Shape& sample_shape, Generator& generator) const {
-  return select(dirichlet_.sample(sample_shape, generator), -1, 0);
+Variable Beta::rsample(const Shape& sample_shape, Generator& generator) const {
+  return select(dirichlet_.rsample(sample_shape, generator), -1, 0);
 }
 
 Variable kl_divergence(const Normal& p, const Normal& q) {

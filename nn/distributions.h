@@ -30,7 +30,8 @@ class Distribution {
   /// Random values of shape [sample_shape, batch, event] without a gradient.
   Variable sample(const Shape& sample_shape = {}, Generator& generator = default_generator()) const;
   /// Random values through which gradients flow to the parameters. Throws ArgumentError for a
-  /// distribution of integers, and for Beta and Dirichlet; use log_prob(sample()) there.
+  /// distribution of integers; use log_prob(sample()) there. Beta and Dirichlet compute the
+  /// gradient on the CPU, by implicit differentiation (Figurnov et al. 2018).
   virtual Variable rsample(const Shape& sample_shape = {},
                            Generator& generator = default_generator()) const;
 
@@ -161,11 +162,16 @@ class Dirichlet final : public Distribution {
   Variable mean() const override;
   Variable variance() const override;
 
+  Variable rsample(const Shape& sample_shape = {},
+                   Generator& generator = default_generator()) const override;
+
   Variable concentration;
 
  private:
   std::string_view kind() const override { return "Dirichlet"; }
-  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+  Variable draw(const Shape& sample_shape, Generator& generator) const override {
+    return rsample(sample_shape, generator);
+  }
 };
 
 /// On (0, 1), with density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1).
@@ -177,11 +183,16 @@ class Beta final : public Distribution {
   Variable mean() const override;
   Variable variance() const override;
 
+  Variable rsample(const Shape& sample_shape = {},
+                   Generator& generator = default_generator()) const override;
+
   Variable concentration1, concentration0;
 
  private:
   std::string_view kind() const override { return "Beta"; }
-  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+  Variable draw(const Shape& sample_shape, Generator& generator) const override {
+    return rsample(sample_shape, generator);
+  }
 
   Dirichlet dirichlet_;
 };

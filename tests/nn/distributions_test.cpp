@@ -294,7 +294,30 @@ TEST(Distributions, GradientsFlowThroughSamples) {
   const double share = (u.item() - 1) / 2;
   expect_gradient(u, {low, high}, {1 - share, share});
   EXPECT_THROW(Categorical(leaf({0.5, 0.5})).rsample(), ArgumentError);
-  EXPECT_THROW(Beta(1.0, 2.0).rsample(), ArgumentError);
+}
+
+/// The mean of the gradients of samples is the gradient of the mean: of x and of x^2 for a Beta.
+TEST(Distributions, GradientsOfBetaSamplesHaveTheRightMean) {
+  constexpr int64_t kCount = 20'000;
+  for (const auto& [a, b] : {std::pair(0.4, 1.5), {2.0, 0.7}, {30.0, 9.0}}) {
+    const Variable c1 = leaf({a}), c0 = leaf({b});
+    Generator generator(11);
+    const Variable x = Beta(c1, c0).rsample({kCount}, generator);
+    const Leaves leaves = {c1, c0};
+    const auto gradients_of = [&](const Variable& y) {
+      const std::vector<Variable> g = grad(std::span(&y, 1), leaves, {}, {.retain_graph = true});
+      return std::pair(g[0].item(), g[1].item());
+    };
+    const double n = a + b, scale = 0.03 * (a < 10 ? 1 : 0.03);
+    const auto [da, db] = gradients_of(mean(x));
+    EXPECT_NEAR(da, b / (n * n), scale);
+    EXPECT_NEAR(db, -a / (n * n), scale);
+    // The mean of x^2 is a (a + 1) / (n (n + 1)).
+    const auto [da2, db2] = gradients_of(mean(x * x));
+    const double second = a * (a + 1) / (n * (n + 1)), by_n = -second * (1 / n + 1 / (n + 1));
+    EXPECT_NEAR(da2, (2 * a + 1) / (n * (n + 1)) + by_n, scale);
+    EXPECT_NEAR(db2, by_n, scale);
+  }
 }
 
 TEST(Distributions, ParametersAreChecked) {
