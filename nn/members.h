@@ -63,6 +63,14 @@ class Members {
   Members& operator()(std::string_view name, Variable& parameter);
   /// A buffer is saved and moved with the model, but not trained.
   Members& buffer(std::string_view name, Variable& buffer);
+  template <typename Part>
+  requires(std::is_const_v<Part>&& detail::Part<Part>) Members& operator()(std::string_view,
+                                                                           Part&) {
+    static_assert(detail::kNever<Part>,
+                  "members: the part is const; write `void members(nn::Members& m) override` "
+                  "without const");
+    return *this;
+  }
   template <typename Member>
   requires(!detail::Part<Member>) Members& operator()(std::string_view name, Member& member) {
     if constexpr (detail::MapOfParts<Member>) {

@@ -97,8 +97,9 @@ class Module {
  public:
   virtual ~Module();
 
-  /// Names the parameters, buffers and submodules in a fixed order.
-  virtual void members(Members& m) = 0;
+  /// Names the parameters, buffers and submodules in a fixed order. Every model has its own;
+  /// without one it does not compile.
+  virtual void members(Members&) {}
   /// Name of the layer, "Linear", and its options, "in_features=784, out_features=10".
   virtual std::string kind() const = 0;
   virtual std::string options() const { return {}; }
@@ -320,6 +321,10 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
   const Self* operator->() const { return &self(); }
 
   std::string kind() const override {
+    static_assert(
+        !requires { requires std::same_as<decltype(&Self::members), void (Module::*)(Members&)>; },
+        "a model names its parts: write `void members(nn::Members& m) override { m(\"fc\", fc); "
+        "}`");
     if constexpr (requires { Self::kName; })
       return std::string(Self::kName);
     else

@@ -99,6 +99,12 @@ class Optimizer {
   void set_lr(double lr);
   void set_lr(int64_t group, double lr);
   double lr(int64_t group = 0) const;
+  template <typename T = void>
+  std::vector<ParamGroup> param_groups() const {
+    static_assert(!std::is_void_v<T>,
+                  "param_groups: write lr(group), set_lr(group, lr) and group_count()");
+    return {};
+  }
   int64_t group_count() const { return int64_t(groups_.size()); }
   /// Never that of another optimizer, also when this one is destroyed.
   uint64_t id() const { return id_; }

@@ -11,7 +11,9 @@
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
+#include "nn/distributions.h"
 #include "nn/embedding.h"
+#include "nn/functional_call.h"
 #include "nn/image.h"
 #include "nn/linear.h"
 #include "nn/loss.h"
@@ -105,6 +107,36 @@ TEST(FirstGuess, SequenceLayers) {
   EXPECT_EQ(encoder.parameters().size(), 3 * layer.parameters().size());
 }
 
+TEST(FirstGuess, CellsAndPackedSequences) {
+  const Variable x = randn({3, 10});
+  auto [h, c] = nn::LSTMCell(10, 20)(x);
+  EXPECT_EQ(h.shape(), shape({3, 20}));
+  EXPECT_EQ(c.shape(), shape({3, 20}));
+  EXPECT_EQ(nn::GRUCell(10, 20)(x).shape(), shape({3, 20}));
+  EXPECT_EQ(nn::RNNCell(10, 20)(x, h).shape(), shape({3, 20}));
+  const std::vector<Variable> sequences = {randn({2, 10}), randn({5, 10})};
+  const Variable padded = nn::pad_sequence(sequences, true);
+  EXPECT_EQ(padded.shape(), shape({2, 5, 10}));
+  nn::GRU gru({.input_size = 10, .hidden_size = 20, .batch_first = true});
+  auto [packed, h_n] = gru(nn::pack_padded_sequence(padded, {2, 5}, true));
+  EXPECT_EQ(h_n.shape(), shape({1, 2, 20}));
+  auto [output, lengths] = nn::pad_packed_sequence(packed);
+  EXPECT_EQ(output.shape(), shape({2, 5, 20}));
+}
+
+TEST(FirstGuess, Distributions) {
+  using distributions::Categorical, distributions::Normal;
+  const Variable logits = zeros({4, 2});
+  Categorical policy({.logits = logits});
+  EXPECT_EQ(policy.sample().shape(), shape({4}));
+  EXPECT_NEAR(policy.log_prob(policy.sample()).to_vector<double>()[0], -0.6931, 1e-4);
+  EXPECT_NEAR(mean(policy.entropy()).item(), 0.6931, 1e-4);
+  EXPECT_EQ(Categorical(ones({3})).sample({7}).shape(), shape({7}));
+  EXPECT_EQ(Normal(0.0, 1.0).rsample({3}).shape(), shape({3}));
+  EXPECT_EQ(kl_divergence(Normal(0.0, 1.0), Normal(0.0, 1.0)).item(), 0);
+  EXPECT_EQ(distributions::Beta(1.0, 1.0).log_prob(full({}, 0.5)).item(), 0);
+}
+
 TEST(FirstGuess, Losses) {
   const Variable x = randn({4, 3}), y = tensor({0, 2, 1, 1}, {.dtype = i64}), t = ones({4, 3});
   nn::CrossEntropyLoss criterion;
@@ -185,6 +217,9 @@ TEST(FirstGuess, Models) {
   text << model;
   EXPECT_NE(text.str().find("(fc1): Linear(in_features=4, out_features=8)"), std::string::npos);
   EXPECT_NE(nn::summary(model, {4}).find("Total parameters: 60"), std::string::npos);
+  const Variable y = nn::functional_call(model, {{"scale", zeros({2})}}, x);
+  EXPECT_EQ(sum(y * y).item(), 0);
+  EXPECT_EQ(vmap([](const Variable& row) { return sum(row); }, ones({3, 4})).shape(), shape({3}));
   Net copy = model.clone();
   EXPECT_FALSE(copy.fc1.weight.is_same(model.fc1.weight));
 }
