@@ -1,5 +1,6 @@
 // A residual network on CIFAR-10 or Fashion-MNIST, and how long it takes to reach an accuracy. See
 // README.md beside this file.
+#include <csignal>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -31,7 +32,9 @@ ABSL_FLAG(int64_t, test, 0, "use only so many test images; 0 takes all");
 ABSL_FLAG(std::string, cifar, "", "folder of CIFAR-10's binary files; empty takes --data_dir");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
-ABSL_FLAG(std::string, out, "", "folder for weights and accuracy.svg; nothing is written without");
+ABSL_FLAG(std::string, out, "",
+          "folder for weights, accuracy.svg and the state of the run; nothing is written without");
+ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
@@ -160,6 +163,7 @@ void run() {
   const int64_t test = examples::in_range("--test", absl::GetFlag(FLAGS_test), int64_t(0));
   const double target = examples::in_range("--target", absl::GetFlag(FLAGS_target), 0.0, 1.0);
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const std::string checkpoint = examples::run_file(out, absl::GetFlag(FLAGS_resume));
   examples::use_device(absl::GetFlag(FLAGS_device));
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   tg::manual_seed(seed);
@@ -187,9 +191,14 @@ void run() {
     callbacks.push_back({.before_batch = [&](tg::Training& run) {
       run.example.data = augmented(run.example.data, shape[3] / 8);
     }});
-  const tg::History history = tg::fit(
-      net, batches, sgd,
-      {.epochs = epochs, .validation = &test_set, .amp = amp_dtype(), .callbacks = callbacks});
+  const tg::History history = tg::fit(net, batches, sgd,
+                                      {.epochs = epochs,
+                                       .validation = &test_set,
+                                       .amp = amp_dtype(),
+                                       .checkpoint = checkpoint,
+                                       .resume = absl::GetFlag(FLAGS_resume),
+                                       .callbacks = callbacks});
+  if (history.signal != 0) std::raise(history.signal);
 
   const tg::Series curve = time_to_accuracy(history, target);
   if (out.empty()) return;

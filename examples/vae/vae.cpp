@@ -22,7 +22,9 @@ ABSL_FLAG(double, lr, 1e-3, "learning rate of Adam");
 ABSL_FLAG(uint64_t, seed, 1, "of weights, order and noise");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
-ABSL_FLAG(std::string, out, "", "folder for model.safetensors, samples.png and copies.png");
+ABSL_FLAG(std::string, out, "",
+          "folder for model.safetensors, samples.png, copies.png and the state of the run");
+ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 
 namespace tg = tapegrad;
 namespace optim = tapegrad::optim;
@@ -54,6 +56,7 @@ void run() {
   examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(0));
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const std::string checkpoint = examples::run_file(out, absl::GetFlag(FLAGS_resume));
   examples::use_device(absl::GetFlag(FLAGS_device));
   tg::manual_seed(absl::GetFlag(FLAGS_seed));
 
@@ -75,8 +78,13 @@ void run() {
             << tg::default_device() << '\n';
 
   optim::Adam optimizer(model, absl::GetFlag(FLAGS_lr));
+  tg::History history;
+  tg::TrainingState state;
+  state("model", model)("optimizer", optimizer)("history", history);
+  if (absl::GetFlag(FLAGS_resume)) state.resume(checkpoint);
   double best = 1e9;
-  for (int64_t epoch = 1; epoch <= absl::GetFlag(FLAGS_epochs); ++epoch) {
+  for (int64_t epoch = int64_t(history.epochs.size()) + 1; epoch <= absl::GetFlag(FLAGS_epochs);
+       ++epoch) {
     tg::RunningMean mean;
     for (const Variable& rows :
          tg::split(tg::randperm(train.size(0)), absl::GetFlag(FLAGS_batch_size))) {
@@ -89,8 +97,11 @@ void run() {
       mean.add(loss);
       best = std::min(best, tg::steady_seconds() - start);
     }
+    history.epochs.push_back(
+        {.epoch = epoch, .loss = mean.value(), .val_loss = test_loss(model, test)});
     std::cout << "epoch " << epoch << ": loss " << mean.value() << ", test "
-              << test_loss(model, test) << std::endl;
+              << history.epochs.back().val_loss << std::endl;
+    if (!checkpoint.empty()) state.save(checkpoint);
   }
   std::cout << "fastest step: " << best * 1e3 << " ms\n";
   if (out.empty()) return;
