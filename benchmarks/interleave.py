@@ -42,7 +42,7 @@ class Server:
         self.process.stdin.write(f"{name} {count}\n")
         self.process.stdin.flush()
         line = self.read()
-        return None if line == "unknown" else [float(word) for word in line.split("\t")]
+        return None if line in ("unknown", "failed") else [float(word) for word in line.split("\t")]
 
     def close(self):
         self.process.stdin.close()
@@ -50,7 +50,7 @@ class Server:
 
 
 def measure(servers, name, rounds):
-    """Returns the time of a step for each server; None where the network is unknown."""
+    """Returns the time of a step for each server; None where the network is unknown or fails."""
     counts, best = [], []
     for server in servers:
         warm = server.steps(name, 3)
