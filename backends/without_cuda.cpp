@@ -14,7 +14,7 @@ constexpr const char* kReason = "this build of tapegrad has no CUDA backend";
 
 }  // namespace
 
-std::unique_ptr<Capture> Capture::create(Device) { fail_without("GraphedStep"); }
+std::unique_ptr<Capture> Capture::create_on_gpu(Device) { fail_without("GraphedStep"); }
 
 namespace backends::cuda {
 

@@ -31,10 +31,11 @@ constinit decltype(conv2d) conv2d{
     "conv2d", [](const Tensor&, const Tensor& weight, const Tensor&, const Conv2dOptions&, bool,
                  Tensor& y) { return conv_flops(y, weight); }};
 constinit decltype(conv2d_backward) conv2d_backward{
-    "conv2d_backward", [](const Tensor& dy, const Tensor&, const Tensor&, const Tensor& weight,
-                          const Conv2dOptions&, Tensor& dx, Tensor& dw, Tensor&) {
-      return (dx ? conv_flops(dy, weight) : 0) + (dw ? conv_flops(dy, dw) : 0);
-    }};
+    "conv2d_backward",
+    [](const Tensor& dy, const Tensor&, const Tensor&, const Tensor& weight, const Conv2dOptions&,
+       Tensor& dx, Tensor& dw,
+       Tensor&) { return (dx ? conv_flops(dy, weight) : 0) + (dw ? conv_flops(dy, dw) : 0); },
+    {.overwrites_first = true}};
 constinit decltype(unfold) unfold{"unfold"};
 constinit decltype(fold) fold{"fold"};
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/internal/step_constant.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -35,7 +36,7 @@ Variable slices_of_windows(int64_t windows, int64_t kernel, int64_t stride, int6
   std::vector<int64_t> index;
   for (int64_t i = 0; i < windows; ++i)
     for (int64_t u = 0; u < kernel; ++u) index.push_back(i * stride + u * dilation);
-  return tensor(index, {.device = device});
+  return Variable(step_constant([&] { return tensor(index, {.device = device}).value(); }));
 }
 
 /// [o, i, kd, kh, kw] as the weight for an image whose channels include the slices.

@@ -22,6 +22,10 @@ struct Epilogue {
   Tensor at = {};
 
   explicit operator bool() const { return activation != Activation::kNone; }
+  template <typename Visit>
+  void each_tensor(const Visit& visit) {
+    visit(at, /*is_written=*/true);
+  }
 };
 
 namespace kernels {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/internal/step_constant.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/view.h"
 #include "ops/catalog.h"
@@ -108,8 +109,10 @@ Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadMode mod
   for (size_t i = 0; i < amounts.size(); i += 2) {
     const int dim = x.rank() - 1 - int(i / 2);
     if (amounts[i] != 0 || amounts[i + 1] != 0)
-      indices.emplace_back(
-          dim, sources(x.shape()[dim], amounts[i], amounts[i + 1], mode, dim, x.shape()));
+      indices.emplace_back(dim, detail::step_constant([&] {
+                             return sources(x.shape()[dim], amounts[i], amounts[i + 1], mode, dim,
+                                            x.shape());
+                           }));
   }
   Variable y = x;
   for (const auto& [dim, from] : indices) y = index_select(y, dim, Variable(from.to(x.device())));

@@ -20,10 +20,11 @@ constinit decltype(linear) linear{
       return 2 * y.numel() * weight.shape()[1];
     }};
 constinit decltype(linear_backward) linear_backward{
-    "linear_backward", [](const Tensor& dy, const Epilogue&, const Tensor&, const Tensor&,
-                          const Epilogue&, Tensor& dx, Tensor& dw, Tensor&) {
-      return 2 * dx.numel() * dy.shape()[1] + 2 * dw.numel() * dy.shape()[0];
-    }};
+    "linear_backward",
+    [](const Tensor& dy, const Epilogue&, const Tensor&, const Tensor&, const Epilogue&, Tensor& dx,
+       Tensor& dw,
+       Tensor&) { return 2 * dx.numel() * dy.shape()[1] + 2 * dw.numel() * dy.shape()[0]; },
+    {.overwrites_first = true}};
 
 }  // namespace kernels
 

@@ -29,10 +29,10 @@ using namespace detail;
 
 namespace {
 
-/// 1 / sqrt(var + eps)
-Tensor invstd_of(const Tensor& var, double eps) {
+/// invstd = 1 / sqrt(var + eps)
+void write_invstd(const Tensor& var, double eps, Tensor& invstd) {
   const Recording off(false);
-  return rsqrt(Variable(var) + eps).value();
+  kernels::rsqrt((Variable(var) + eps).value(), invstd);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ void kernels::batch_norm_training_by_parts(const Tensor& x, const Tensor& weight
                                            const Tensor& bias, double eps, Tensor& y, Tensor& mean,
                                            Tensor& var, Tensor& invstd) {
   kernels::channel_moments(x, mean, var);
-  invstd = invstd_of(var, eps);
+  write_invstd(var, eps, invstd);
   kernels::batch_norm(x, mean, invstd, weight, bias, y);
 }
 
@@ -91,10 +91,11 @@ struct BatchNorm {
     Tensor y = x.empty_like(x.shape());
     Tensor to = as(y, channels(x.shape())), now = std::exchange(var, Tensor());
     const Tensor rows = as(x, channels(x.shape())), scale = wide(weight), shift = wide(bias);
+    invstd = now.empty_like();
     if (training) {
       kernels::batch_norm_training(rows, scale, shift, eps, to, mean, now, invstd);
     } else {
-      invstd = invstd_of(now, eps);
+      write_invstd(now, eps, invstd);
       kernels::batch_norm(rows, mean, invstd, scale, shift, to);
     }
     return y;

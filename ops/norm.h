@@ -42,7 +42,7 @@ extern Kernel<void(const Tensor& x, const Tensor& mean, const Tensor& invstd, co
                    const Tensor& bias, Tensor& y)>
     batch_norm;
 /// Computes mean, var and invstd = 1 / sqrt(var + eps) of each channel of x, and y by batch_norm
-/// with them. invstd becomes a new tensor.
+/// with them.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
                    Tensor& mean, Tensor& var, Tensor& invstd)>
     batch_norm_training;

@@ -178,6 +178,7 @@ struct Nonzero {
 
 /// The row-major positions of nonzero elements.
 Variable positions_of(const Variable& x, Where where) {
+  const CallLine line(where);
   return apply(Nonzero{count_nonzero(x).value().number().to<int64_t>()}, where, x);
 }
 

@@ -20,13 +20,49 @@ struct ParamUpdate {
   int64_t t;                // number of this step of the parameter, from 1
 };
 
+class OwnedUpdates;
+
 /// At least one parameter; all have the same device and dtype.
 struct ParamUpdates {
+  using ByValue = OwnedUpdates;  // core/dispatch/recorded_call.h
+
   std::vector<ParamUpdate> list;
 
   Device device() const { return list.front().param.device(); }
   DType dtype() const { return list.front().param.dtype(); }
   int64_t bytes() const;  // total size
+};
+
+/// Parameters that own their lists of state tensors.
+class OwnedUpdates {
+ public:
+  OwnedUpdates(const ParamUpdates& updates) : updates_(updates) {
+    states_.reserve(updates.list.size());
+    for (ParamUpdate& update : updates_.list)
+      update.state = states_.emplace_back(update.state.begin(), update.state.end());
+  }
+  OwnedUpdates(const OwnedUpdates&) = delete;
+  OwnedUpdates& operator=(const OwnedUpdates&) = delete;
+
+  operator const ParamUpdates&() const { return updates_; }
+  Device device() const { return updates_.device(); }
+  DType dtype() const { return updates_.dtype(); }
+
+  template <typename Visit>
+  void each_tensor(const Visit& visit) {
+    for (ParamUpdate& update : updates_.list) {
+      visit(update.param, true);
+      visit(update.grad, false);
+      for (Tensor& state : update.state) visit(state, true);
+    }
+  }
+  void take_numbers(const OwnedUpdates& other) {
+    for (size_t i = 0; i < updates_.list.size(); ++i) updates_.list[i].t = other.updates_.list[i].t;
+  }
+
+ private:
+  ParamUpdates updates_;
+  std::vector<std::vector<Tensor>> states_;
 };
 
 /// At least one gradient; all are contiguous and have the same device and dtype.
@@ -35,12 +71,22 @@ struct Gradients {
 
   Device device() const { return list.front().device(); }
   DType dtype() const { return list.front().dtype(); }
+  template <typename Visit>
+  void each_tensor(const Visit& visit) {
+    for (Tensor& gradient : list) visit(gradient, true);
+  }
 };
 
 /// A condition that the device evaluates; empty if the step is always made.
 struct StepGuard {
   Tensor found_inf;  // bool; true skips the step
   Tensor skipped;    // int64; number of earlier steps that were skipped
+
+  template <typename Visit>
+  void each_tensor(const Visit& visit) {
+    visit(found_inf, false);
+    visit(skipped, false);
+  }
 };
 
 /// Returns base^t by multiplications only, because std::pow gives other bits on a GPU.

@@ -41,8 +41,8 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
   const NoGrad no_grad;
   const Variable total = total_norm(params, norm_type);
   if (!total.defined()) return 0;
-  // While a CUDA graph is recorded, the host must not wait for the norm. The factor, which is at
-  // most 1, is then applied in any case.
+  // While a step is recorded, the host must not read the norm. The factor, which is at most 1, is
+  // then applied in any case.
   const bool waits = error_if_nonfinite || Capture::current() == nullptr;
   const double size = waits ? total.item() : NAN;
   if (error_if_nonfinite && !std::isfinite(size))

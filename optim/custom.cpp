@@ -1,5 +1,6 @@
 #include "optim/custom.h"
 
+#include "core/autograd/internal/capture.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
 #include "ops/update.h"
@@ -31,6 +32,8 @@ std::vector<Optimizer::StateInfo> CustomOptimizer::state_info(const Group&) cons
 void CustomOptimizer::update(const Group& group, const ParamUpdates& params,
                              const StepGuard& guard) {
   const NoGrad no_grad;
+  if (Capture* capture = Capture::current())
+    capture->give_up("an optimizer is written with ops, which take its rates as numbers");
   if (guard.found_inf && guard.found_inf.item() != 0) return;
   const int64_t skipped = guard.skipped ? guard.skipped.number().to<int64_t>() : 0;
   for (const ParamUpdate& each : params.list) {

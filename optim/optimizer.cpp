@@ -181,8 +181,9 @@ std::vector<Optimizer::Run> Optimizer::runs() {
       const Variable grad = slot.param.grad();
       if (!grad.defined()) continue;
       prepare_state(groups_[g], slot);
-      if (Capture* capture = Capture::current(); capture && grad.device().type == DeviceType::kCpu)
-        capture->give_up(kind_ + ": a parameter is on the CPU");
+      if (Capture* capture = Capture::current();
+          capture && grad.device().type != capture->device().type)
+        capture->give_up(kind_ + ": a parameter is on another device than the step");
       const Tensor& param = slot.param.value();
       if (!last || last->device() != param.device() || last->dtype() != param.dtype())
         runs.push_back({g, {}});
@@ -229,8 +230,8 @@ void Optimizer::make_row_step(const Group& group, Slot& slot, const RowGradient&
 void Optimizer::make_steps(const StepGuard& guard) {
   const NoGrad no_grad;
   const OpSpan span(kind_, Pass::kUpdate);
-  // A step recorded in a CUDA graph does not count when recorded. Each replay counts it and passes
-  // its numbers to the device.
+  // A recorded step does not count when recorded. Each replay counts it and passes its numbers to
+  // the device, or to the recorded calls.
   struct Recorded {
     StepGuard guard;
     std::vector<Run> runs;
@@ -271,6 +272,7 @@ void Optimizer::make_steps(const StepGuard& guard) {
                              slot.param.grad().value().contiguous(), slot.state, slot.steps + 1});
     }
     update(group, params, guard);
+    if (Capture::current() == nullptr) recorded.reset();
     for (size_t i = 0; i < run.slots.size(); ++i) {
       Slot& slot = group.slots[run.slots[i]];
       Tensor& param = slot.param.writable();

@@ -67,4 +67,7 @@ bool is_missing(const KernelError& error);
 /// gradients.
 void test_implementations(const Case& c);
 
+/// The test "recorded": a captured step repeats the case with new operands (op_recorded_test.cpp).
+void test_recorded(const Case& c);
+
 }  // namespace tapegrad::testing

@@ -9,6 +9,7 @@
 //   operands   a call changes no operand and leaves no node behind
 //   autocast   in a bfloat16 scope, results equal those without it up to the rounding of bfloat16
 //   implementations  see op_implementations_test.cpp
+//   recorded   see op_recorded_test.cpp
 //
 // The tests run on the default device: with TAPEGRAD_DEVICE=cuda on a GPU, or on the stand-in
 // (tests/cuda_on_host).
@@ -337,7 +338,8 @@ void register_case(const char* family, const OpCase& row, int number) {
       {"values", test_values},       {"layouts", test_layouts},
       {"gradients", test_gradients}, {"empties", test_empties},
       {"operands", test_operands},   {"autocast", test_autocast},
-      {"rules", test_rules},         {"implementations", test_implementations}};
+      {"rules", test_rules},         {"implementations", test_implementations},
+      {"recorded", test_recorded}};
   if (info && info->traits.inplace) questions.push_back({"target", test_layouts_of_target});
   if (number == 0 && std::ranges::find(kToThirdOrder, row.op) != std::end(kToThirdOrder))
     questions.push_back({"third", test_third});

@@ -113,6 +113,12 @@ GraphedStep& GraphedStep::operator=(GraphedStep&&) noexcept = default;
 
 bool GraphedStep::is_graphed() const { return impl_->graphed; }
 const std::string& GraphedStep::reason() const { return impl_->reason; }
+std::string GraphedStep::explain() const {
+  std::string text;
+  for (const Shapes& shapes : impl_->known)
+    if (shapes.graph) text += shapes.graph->explain();
+  return text;
+}
 
 std::vector<Variable> GraphedStep::run_all(Inputs inputs) {
   return impl_->run(inputs.empty() ? Inputs(impl_->inputs) : inputs);
@@ -133,8 +139,6 @@ Shapes* GraphedStep::Impl::find(Inputs given) {
 
 std::vector<Variable> GraphedStep::Impl::run(Inputs given) {
   if (!options.enabled) return eagerly(given, "it is not enabled");
-  const Device device = given.empty() ? default_device() : given[0].device();
-  if (device.type != DeviceType::kCuda) return eagerly(given, "it runs on the CPU");
   if (Capture::current() != nullptr) return eagerly(given, "it is called in another one");
   for (const Variable& x : given)
     if (x.requires_grad()) return eagerly(given, "an input requires a gradient");
@@ -163,8 +167,9 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
     graph->record([&] {
       results = without_history(fn(fixed));
       for (const Variable& result : results)
-        if (result.defined() && result.device().type == DeviceType::kCpu)
-          graph->give_up("a result is on the CPU");
+        if (result.defined() && result.device().type != graph->device().type)
+          graph->give_up(graph->device() == cpu ? "a result is on another device"
+                                                : "a result is on the CPU");
     });
   } catch (const Error& error) {
     if (graph && !graph->is_lost()) throw;

@@ -1,6 +1,8 @@
-// GraphedStep: records a training step as a CUDA graph and replays it. A step of a small model
-// consists of some hundred kernels of a few microseconds, which a CPU cannot launch fast enough; a
-// graph is one launch. On the CPU the same call just runs the step.
+// GraphedStep: records the kernels of a training step and replays them. On a GPU the recording is a
+// CUDA graph: a step of a small model consists of some hundred kernels of a few microseconds, which
+// a CPU cannot launch fast enough; a graph is one launch. On the CPU it is a list of kernel calls:
+// a replay needs no tape and no checks of shapes, and runs of elementwise kernels work on blocks
+// that stay in the cache.
 //
 //   GraphedStep step([&](const Variable& x, const Variable& y) {
 //     optimizer.zero_grad();
@@ -13,29 +15,30 @@
 //   if (!step.reason().empty()) std::cout << "not graphed: " << step.reason() << '\n';
 //
 // The first calls run the function (they are ordinary training steps) on inputs that are copied to
-// fixed addresses. The next call records the GPU work of the function. Further calls copy their
-// inputs to the fixed addresses and replay the graph, with results bit-identical to those of the
-// function. Each set of shapes and dtypes of the inputs has its own graph, so a last batch may be
-// smaller.
+// fixed addresses. The next call records the kernels of the function. Further calls copy their
+// inputs to the fixed addresses and replay the kernels, with results bit-identical to those of the
+// function. Each set of shapes and dtypes of the inputs has its own recording, so a last batch may
+// be smaller.
 //
-// A replay repeats only the GPU work. Host code of the function runs only when the function runs:
+// A replay repeats only the kernels. Host code of the function runs only when the function runs:
 // numbers that it computes keep their values, branches keep their direction, printed lines appear
 // once. The exceptions, which change in each replay, are random numbers (dropout), the learning
 // rate and step number of an optimizer (so a scheduler works, if stepped outside of the function),
-// and the scale of a GradScaler, whose decision to skip a step is made on the device.
+// and the scale of a GradScaler, whose decision to skip a step is made by a kernel.
 //
 // A step that cannot be replayed is detected while it is recorded. The function then runs normally
 // in this and in later calls, and reason() says why:
 //
-//   - the function waits for the device: item(), to(cpu), printing, nonzero() and other ops whose
-//     result size depends on values; or it copies values from the CPU
+//   - the function reads values on the host: item(), to_vector(), printing, nonzero() and other ops
+//     whose result size depends on values; or it makes tensors from values of the host. On a GPU,
+//     also if it waits for the device in another way or copies values from the CPU
 //   - the function reads a tensor and then replaces it (h = f(h)); use copy_(h, f(h))
-//   - TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set
+//   - on a GPU: TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set
 //
 // Tensors that the function reads in addition to its inputs are read at their address in each
 // replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
-// step is recorded again. Class ids and indices are checked in each replay too, but the error is
-// thrown by a later call.
+// step is recorded again. Class ids and indices are checked in each replay too; on a GPU the error
+// is thrown by a later call.
 #pragma once
 
 #include <concepts>
@@ -51,9 +54,10 @@
 namespace tapegrad {
 
 struct GraphedStepOptions {
-  bool enabled = true;     // if false, every call runs the function
-  int64_t warmup = 3;      // calls that run the function for new input shapes; at least 1
-  int64_t max_graphs = 4;  // sets of shapes with a graph; calls with other shapes run the function
+  bool enabled = true;  // if false, every call runs the function
+  int64_t warmup = 3;   // calls that run the function for new input shapes; at least 1
+  int64_t max_graphs =
+      4;  // sets of shapes with a recording; calls with other shapes run the function
 };
 
 class GraphedStep {
@@ -83,10 +87,14 @@ class GraphedStep {
   /// Makes one step and returns all results.
   std::vector<Variable> run_all(Inputs inputs);
 
-  /// Whether the last call replayed a graph.
+  /// Whether the last call replayed a recorded step.
   bool is_graphed() const;
-  /// Why the step cannot be replayed; empty if the last call replayed a graph or a later call may.
+  /// Why the step cannot be replayed; empty if the last call replayed it or a later call may.
   const std::string& reason() const;
+  /// Describes the recorded steps, one for each set of shapes. On the CPU: the elementwise kernels
+  /// that run together, the lines that called them, the memory that this saves, and which kernels
+  /// could not be joined. Empty before a step is recorded.
+  std::string explain() const;
 
  private:
   struct Impl;

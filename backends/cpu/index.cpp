@@ -178,7 +178,8 @@ void register_index() {
   set<kernels::scatter_add>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
                             []<typename T>(Type<T>, auto&... a) { scatter_add<T>(a...); });
   set<kernels::masked_fill>(kAllTypes,
-                            []<typename T>(Type<T>, auto&... a) { masked_fill<T>(a...); });
+                            []<typename T>(Type<T>, auto&... a) { masked_fill<T>(a...); },
+                            {.parts = Parts::kElements});
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -249,11 +249,13 @@ void accumulate(const Tensor& x, Tensor& y) {
 
 void register_memory() {
   set<kernels::fill>(
-      kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
-  set<kernels::copy>(kAllTypes, []<typename T>(Type<T>, auto&... a) { copy<T>(a...); });
+      kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); },
+      {.parts = Parts::kElements});
+  set<kernels::copy>(kAllTypes, []<typename T>(Type<T>, auto&... a) { copy<T>(a...); },
+                     {.parts = Parts::kElements});
   set<kernels::accumulate>(kNumberTypes,
                            []<typename T>(Type<T>, auto&... a) { accumulate<T>(a...); },
-                           {.takes_packed = true});
+                           {.takes_packed = true, .parts = Parts::kElements});
 }
 
 }  // namespace tapegrad::backends::cpu

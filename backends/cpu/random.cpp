@@ -162,9 +162,11 @@ void register_random() {
   set<kernels::bernoulli>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { bernoulli<T>(a...); });
   set<kernels::dropout>(kFloatTypes,
                         []<typename T>(Type<T>, const Tensor& x, double p, RandomState state,
-                                       Tensor& y) { dropout<T, false>(x, {}, p, state, y); });
+                                       Tensor& y) { dropout<T, false>(x, {}, p, state, y); },
+                        {.parts = Parts::kElements});
   set<kernels::dropout_add>(kFloatTypes,
-                            []<typename T>(Type<T>, auto&... a) { dropout<T, true>(a...); });
+                            []<typename T>(Type<T>, auto&... a) { dropout<T, true>(a...); },
+                            {.parts = Parts::kElements});
   set<kernels::permutation>(TypeList<int64_t>{}, [](auto, auto&... a) { permutation(a...); });
 }
 

@@ -21,6 +21,7 @@ void work_alone_in_children() {
 void register_kernels() {
   work_alone_in_children();
   register_memory();
+  register_team();
   register_create();
   register_binary();
   register_unary();

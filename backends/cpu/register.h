@@ -15,6 +15,7 @@ void set(Types types, F function, const SlotTraits& traits = {}) {
 void register_kernels();  // calls all functions below; called by the dispatcher on first use
 
 void register_memory();
+void register_team();
 void register_create();
 void register_binary();
 void register_unary();

@@ -157,10 +157,9 @@ struct BatchNormCudnn {
   static bool run(OneOf<float16, bfloat16>, const Tensor& pixels, const Tensor&,
                   const Tensor& weight, const Tensor& bias, double eps, Tensor& y, Tensor& mean,
                   Tensor& var, Tensor& invstd) {
-    Tensor to = pixels_to_write(y), result = mean.empty_like(mean.shape());
-    if (!cudnn_batch_norm(pixels, weight, bias, eps, to, mean, var, result)) return false;
+    Tensor to = pixels_to_write(y);
+    if (!cudnn_batch_norm(pixels, weight, bias, eps, to, mean, var, invstd)) return false;
     set_packed(y);
-    invstd = result;
     return true;
   }
 };

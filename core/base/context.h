@@ -10,6 +10,7 @@
 
 namespace tapegrad {
 
+class CallRecorder;
 class DrawObserver;
 class Node;
 class SavedStore;
@@ -23,6 +24,7 @@ struct Context {
   bool is_recording = true;            // ops put a node on the tape (core/tape/recording.h)
   bool is_inference = false;           // new storages do not count in-place writes
   bool is_recomputing = false;         // a checkpoint runs its function again
+  bool is_observed = false;            // `profile` or `recorder` is set
   unsigned char anomaly = 0;           // what AnomalyMode looks for; 0: nothing
   const Node* running = nullptr;       // the node whose rule runs, or the call of a composed op
   const std::string* scope = nullptr;  // name of the running module, "Net.fc1"
@@ -32,6 +34,7 @@ struct Context {
   void* profile = nullptr;                // record of the active profiler
   DrawObserver* draw_observer = nullptr;  // observes or replaces draws of random numbers
   StepObserver* step_observer = nullptr;  // the captured step that is being recorded
+  CallRecorder* recorder = nullptr;       // receives kernel calls instead of the kernels
 };
 
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local Context context;

@@ -7,7 +7,9 @@
 
 #include "core/base/allocator.h"
 #include "core/base/context.h"
+#include "core/base/error.h"
 #include "core/base/free_list.h"
+#include "core/base/internal/call_recorder.h"
 
 namespace tapegrad {
 namespace {
@@ -31,6 +33,8 @@ inline Storage::Storage(std::byte* data, size_t bytes, Device device)
     : device_(device), inference_(detail::context.is_inference), bytes_(bytes), data_(data) {}
 
 Ref<Storage> Storage::create(size_t bytes, Device device) {
+  if (detail::context.recorder != nullptr) [[unlikely]]
+    if (Ref<Storage> storage = create_deferred(bytes, device)) return storage;
   if (device.type == DeviceType::kCpu && bytes <= kInlineBytes) [[likely]] {
     void* block = pool_allocate(sizeof(Storage) + bytes);
     auto* data = static_cast<std::byte*>(block) + sizeof(Storage);
@@ -45,6 +49,33 @@ Ref<Storage> Storage::create(size_t bytes, Device device) {
     throw;
   }
   return Ref<Storage>::adopt(new (header) Storage(data, bytes, device));
+}
+
+Ref<Storage> Storage::create_deferred(size_t bytes, Device device) {
+  if (device.type != DeviceType::kCpu || bytes == 0 || !detail::context.recorder->is_recording())
+    return {};
+  auto* storage = new (pool_allocate(sizeof(Storage))) Storage(nullptr, bytes, device);
+  storage->is_deferred_ = true;
+  storage->is_small_ = bytes <= kInlineBytes;
+  return Ref<Storage>::adopt(storage);
+}
+
+void Storage::give_memory() {
+  if (!has_memory())
+    data_.store(static_cast<std::byte*>(allocator(device_.type).allocate(bytes_, device_)),
+                std::memory_order_release);
+}
+
+void Storage::take_memory() {
+  if (packed_ != nullptr)
+    forget_packed();
+  else if (std::byte* data = data_.exchange(nullptr, std::memory_order_relaxed))
+    allocator(device_.type).deallocate(data, bytes_, device_);
+}
+
+void Storage::settle() {
+  give_memory();
+  is_deferred_ = false;
 }
 
 Ref<Storage> Storage::wrap(void* data, size_t bytes, Device device, std::function<void()> release) {
@@ -77,7 +108,12 @@ std::optional<Storage::PackedValues> Storage::packed() const {
   return packed_ != nullptr ? std::optional(*packed_) : std::nullopt;
 }
 
-std::byte* Storage::unpack() const {
+std::byte* Storage::make_data() const {
+  if (is_deferred_ && !has_memory()) {
+    auto& self = const_cast<Storage&>(*this);
+    if (CallRecorder* recorder = detail::context.recorder) recorder->on_access(self);
+    self.give_memory();
+  }
   const std::lock_guard lock(packing);
   if (packed_ == nullptr) return data_.load(std::memory_order_acquire);
   std::byte* plain = packed_->packing.unpack(packed_->packing, *packed_->buffer);
@@ -91,7 +127,7 @@ void Storage::unpack_all(const std::function<bool(const Storage& packed)>& is_ch
   const std::unordered_set<const Storage*> all = packed_elsewhere();
   for (const Storage* storage : all)
     if (packed_elsewhere().contains(storage) && is_chosen(*storage->packed_->buffer))
-      storage->unpack();
+      storage->make_data();
 }
 
 void Storage::forget_packed() const {

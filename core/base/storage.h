@@ -3,6 +3,9 @@
 //
 // A kernel may store a large result in a packed layout if the next kernel can read it. The first
 // call of data() converts it to row-major order, so all other code ignores packed layouts.
+//
+// A storage created while a step is recorded (core/dispatch/call_recorder.h) is deferred: it has no
+// memory until the recorded calls run.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +44,7 @@ class alignas(64) Storage final : public Counted {
   /// OutOfMemory.
   std::byte* data() const {
     std::byte* data = data_.load(std::memory_order_acquire);
-    return data != nullptr ? data : unpack();
+    return data != nullptr ? data : make_data();
   }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
@@ -53,7 +56,7 @@ class alignas(64) Storage final : public Counted {
 
   bool is_packed() const { return data_.load(std::memory_order_relaxed) == nullptr && bytes_ > 0; }
   bool can_be_packed() const {
-    return !is_wrapped() && !is_inline() && !is_packed() && !stays_in_order_;
+    return !is_wrapped() && !is_inline() && !is_packed() && !stays_in_order_ && !is_small_;
   }
   /// Forbids packed layouts from now on: a recorded CUDA graph depends on the address and order.
   void keep_in_order() { stays_in_order_ = true; }
@@ -70,6 +73,22 @@ class alignas(64) Storage final : public Counted {
   /// Converts all storages outside the CPU whose packed values are chosen to row-major order.
   static void unpack_all(const std::function<bool(const Storage& packed)>& is_chosen);
 
+  /// Whether the recorder decides when the storage has memory.
+  bool is_deferred() const { return is_deferred_; }
+  bool has_memory() const {
+    return data_.load(std::memory_order_relaxed) != nullptr || packed_ != nullptr;
+  }
+  /// For the recorder: gives a deferred storage uninitialised memory, unless it has memory.
+  void give_memory();
+  /// For the recorder: takes the memory of a deferred storage away, if it has any.
+  void take_memory();
+  /// For the recorder: turns a deferred storage into an ordinary one.
+  void settle();
+  /// Counts the owners that are recorded calls, which has_one_owner() ignores.
+  void lend(int calls) { lent_.fetch_add(uint32_t(calls), std::memory_order_relaxed); }
+  bool has_one_owner() const { return owners() == 1 + lent_.load(std::memory_order_relaxed); }
+  bool is_only_lent() const { return owners() == lent_.load(std::memory_order_relaxed); }
+
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() {
     if (!inference_) version_.fetch_add(1, std::memory_order_relaxed);
@@ -80,12 +99,16 @@ class alignas(64) Storage final : public Counted {
 
  private:
   Storage(std::byte* data, size_t bytes, Device device);
-  [[gnu::cold]] std::byte* unpack() const;
+  [[gnu::cold]] static Ref<Storage> create_deferred(size_t bytes, Device device);
+  [[gnu::cold]] std::byte* make_data() const;
   void forget_packed() const;  // requires the lock of storage.cpp
 
   std::atomic<uint32_t> version_{0};
   Device device_;
   bool wrapped_ = false, stays_in_order_ = false;
+  bool is_deferred_ = false;
+  bool is_small_ = false;  // deferred, and so small that it would be inline
+  std::atomic<uint32_t> lent_{0};
   const bool inference_;
   size_t bytes_;
   mutable std::atomic<std::byte*> data_;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/internal/step_observer.h"
 
 namespace tapegrad {
 namespace {
@@ -83,10 +84,18 @@ Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, Device device,
 
 Number Tensor::number() const {
   if (numel_ != 1) fail<ShapeError>("item: one element wanted, shape is ", shape());
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    step->on_read(*this, "item()");
   const Tensor here = to(cpu);
   return with_type(dtype_, [&]<typename T>(Type<T>) -> Number {
     return static_cast<Compute<T>>(*here.data<T>());
   });
+}
+
+Tensor Tensor::on_host(DType dtype, const char* function) const {
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    step->on_read(*this, function);
+  return to(cpu).to(dtype).contiguous();
 }
 
 double Tensor::item() const { return number().real(); }

@@ -70,6 +70,12 @@ class Tensor {
   /// Returns the only element. Throws ShapeError if there is not exactly one.
   double item() const;
   Number number() const;  // like item(), but exact for integers
+  /// Returns a contiguous tensor of the values on the CPU, for a function that reads them there.
+  Tensor on_host(DType dtype, const char* function) const;
+
+  /// Moves the first element. For kernels that are called for one part of their operands after
+  /// another.
+  void set_offset(int64_t offset) { layout_.offset = offset; }
 
  private:
   [[noreturn, gnu::cold]] static void fail_empty();

@@ -15,6 +15,9 @@
 //
 // Before a kernel runs, its operands are converted from packed layouts (core/base/storage.h) to
 // row-major order, unless SlotTraits tell that the kernel accepts packed layouts.
+//
+// While a step is recorded on the CPU, a call is not made but given to the recorder
+// (core/dispatch/recorded_call.h).
 #pragma once
 
 #include <array>
@@ -25,6 +28,7 @@
 #include <vector>
 
 #include "core/base/tensor.h"
+#include "core/dispatch/recorded_call.h"
 #include "core/dispatch/span.h"
 
 namespace tapegrad {
@@ -32,6 +36,7 @@ namespace tapegrad {
 /// Properties of the function in a slot.
 struct SlotTraits {
   bool takes_packed = false;  // if false, the dispatcher unpacks packed operands before the call
+  Parts parts = Parts::kWhole;
   /// Names of the implementations that the function tries, in order; empty if there is only one.
   /// The names are string literals.
   std::vector<std::string_view> implementations = {};
@@ -40,17 +45,26 @@ struct SlotTraits {
   void (*accepts)() = nullptr;
 };
 
+/// Properties of a kernel that do not depend on device and dtype.
+struct KernelTraits {
+  bool overwrites_first = false;  // the first operand may be overwritten, although it is const
+};
+
 /// The part of Kernel that does not depend on the signature.
 class KernelTable {
  public:
   using AnyFunction = void (*)();
 
-  constexpr explicit KernelTable(std::string_view name) : name_(name) {}
+  constexpr explicit KernelTable(std::string_view name, KernelTraits traits = {})
+      : name_(name), traits_(traits) {}
   std::string_view name() const { return name_; }
+  bool overwrites_first() const { return traits_.overwrites_first; }
 
   void set(DeviceType device, DType dtype, AnyFunction function, const SlotTraits& traits = {});
   bool has(DeviceType device, DType dtype) const;
   std::string registered() const;  // "cpu {float32, float64}", or "none"
+
+  Parts parts(DeviceType device, DType dtype) const { return parts_[int(device)][int(dtype)]; }
 
   static bool is_packed(const Tensor& x) { return x && x.storage().is_packed(); }
   template <typename T>
@@ -102,9 +116,11 @@ class KernelTable {
   static void unpack_one(const T&) {}
 
   std::string_view name_;
+  KernelTraits traits_;
   mutable PerSlot<std::atomic<AnyFunction>> slots_{};
   PerSlot<AnyFunction> registered_{};  // guarded by the lock of dispatcher.cpp
   PerSlot<bool> takes_packed_{};
+  PerSlot<Parts> parts_{};
   PerSlot<AnyFunction> questions_{};  // SlotTraits::accepts
 };
 
@@ -120,14 +136,13 @@ class Kernel<void(First, Rest...)> : public KernelTable {
 
   /// `flops` returns the number of floating-point operations of a call, for the profiler; a
   /// multiply-add counts as two.
-  constexpr explicit Kernel(std::string_view name, Flops flops = nullptr)
-      : KernelTable(name), flops_(flops) {}
+  constexpr explicit Kernel(std::string_view name, Flops flops = nullptr, KernelTraits traits = {})
+      : KernelTable(name, traits), flops_(flops) {}
 
   void operator()(First first, Rest... rest) const {
-    if ((is_packed(first) || ... || is_packed(rest))) [[unlikely]]
-      if (!takes_packed(first.device().type, first.dtype())) unpack(first, rest...);
-    if (detail::context.profile != nullptr) [[unlikely]]
-      return run_profiled(first, rest...);
+    if (detail::context.is_observed) [[unlikely]]
+      return run_observed(first, rest...);
+    prepare(first, rest...);
     run(first, rest...);
   }
 
@@ -154,10 +169,20 @@ class Kernel<void(First, Rest...)> : public KernelTable {
   }
 
  private:
+  void prepare(First first, Rest... rest) const {
+    if ((is_packed(first) || ... || is_packed(rest))) [[unlikely]]
+      if (!takes_packed(first.device().type, first.dtype())) unpack(first, rest...);
+  }
   void run(First first, Rest... rest) const {
     reinterpret_cast<Function>(find(first.device().type, first.dtype()))(first, rest...);
   }
-  [[gnu::cold, gnu::noinline]] void run_profiled(First first, Rest... rest) const {
+  [[gnu::cold, gnu::noinline]] void run_observed(First first, Rest... rest) const {
+    using Call = detail::RecordedCallOf<void(First, Rest...)>;
+    if (detail::context.recorder != nullptr &&
+        detail::record_call(std::make_unique<Call>(*this, first, rest...)))
+      return;
+    prepare(first, rest...);
+    if (detail::context.profile == nullptr) return run(first, rest...);
     const KernelSpan span({.flops = flops_ != nullptr ? flops_(first, rest...) : 0,
                            .bytes = (bytes_of(first) + ... + bytes_of(rest))});
     run(first, rest...);

@@ -1,8 +1,10 @@
 // Spans: measured intervals of ops, rules, optimizer steps and kernels, which a profiler
-// (core/inspect/profiler.h) observes. Without a profiler, a span costs a predicted branch.
+// (core/inspect/profiler.h) observes. Without an observer, a span costs a predicted branch. The
+// recorder of a captured step learns the ops from spans, too.
 #pragma once
 
 #include <cstdint>
+#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -23,22 +25,25 @@ struct KernelWork {
 class [[nodiscard]] OpSpan {
  public:
   explicit OpSpan(std::string_view op, Pass pass = Pass::kForward,
-                  const std::string* part = nullptr) {
-    if (detail::context.profile != nullptr) [[unlikely]]
-      begin(op, pass, part);
+                  const std::string* part = nullptr, const std::source_location& where = {}) {
+    if (detail::context.is_observed) [[unlikely]]
+      begin(op, pass, part, where);
   }
   ~OpSpan() {
-    if (record_ != nullptr) [[unlikely]]
+    if (is_open_) [[unlikely]]
       end();
   }
   OpSpan(const OpSpan&) = delete;
   OpSpan& operator=(const OpSpan&) = delete;
 
  private:
-  [[gnu::cold]] void begin(std::string_view op, Pass pass, const std::string* part);
+  [[gnu::cold]] void begin(std::string_view op, Pass pass, const std::string* part,
+                           const std::source_location& where);
   [[gnu::cold]] void end();
 
-  void* record_ = nullptr;  // the observing record
+  bool is_open_ = false;
+  void* record_;            // the observing record; null for none
+  CallRecorder* recorder_;  // the observing recorder; null for none
 };
 
 /// A kernel call under observation: adds its work to the open span. Kernels called by other kernels

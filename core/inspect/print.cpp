@@ -90,7 +90,7 @@ struct Printer {
 
 std::ostream& operator<<(std::ostream& out, const Variable& x) {
   if (!x.defined()) return out << "(empty)";
-  const Tensor here = x.value().to(cpu).contiguous();
+  const Tensor here = x.value().on_host(x.dtype(), "printing");
   const Tensor dense =
       here.with_layout({here.shape(), contiguous_strides(here.shape()), here.layout().offset});
   Printer printer{out, dense, dense.numel() > kSummarizeAbove};

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 
 #include "core/base/error.h"
+#include "core/base/internal/call_recorder.h"
 #include "core/base/internal/scope.h"
 #include "core/dispatch/implementations.h"
 
@@ -119,6 +120,7 @@ struct Profiler::Record {
 Profiler::Profiler(ProfilerOptions options)
     : record_(new Record{.options = options, .before = detail::context.profile}) {
   detail::context.profile = record_;
+  detail::update_observed();
   ++detail::dispatch_watchers;
 }
 
@@ -131,10 +133,18 @@ void Profiler::stop() {
   if (!std::exchange(record_->watching, false)) return;
   while (!record_->open.empty()) record_->finish();
   detail::context.profile = record_->before;
+  detail::update_observed();
   --detail::dispatch_watchers;
 }
 
-void OpSpan::begin(std::string_view op, Pass pass, const std::string* part) {
+void OpSpan::begin(std::string_view op, Pass pass, const std::string* part,
+                   const std::source_location& where) {
+  is_open_ = true;
+  record_ = nullptr;
+  recorder_ = detail::context.recorder;
+  if (recorder_ != nullptr)
+    recorder_->begin_op({op, pass, part != nullptr ? part : current_scope(), where});
+  if (detail::context.profile == nullptr) return;
   auto& record = *static_cast<Profiler::Record*>(detail::context.profile);
   if (record.is_closed()) return;
   if (part == nullptr) part = current_scope();
@@ -146,7 +156,9 @@ void OpSpan::begin(std::string_view op, Pass pass, const std::string* part) {
 }
 
 void OpSpan::end() {
-  // The profiler may have been stopped, or another one started, while the op ran.
+  // The observer may have been stopped, or another one started, while the op ran.
+  if (recorder_ != nullptr && recorder_ == detail::context.recorder) recorder_->end_op();
+  if (record_ == nullptr) return;
   auto* record = static_cast<Profiler::Record*>(record_);
   if (detail::context.profile == record_ && !record->open.empty()) record->finish();
 }

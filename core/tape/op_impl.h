@@ -227,7 +227,7 @@ inline Variable SavedResult::operator()() const {
 template <typename Op, std::same_as<Variable>... Inputs>
 auto apply(Op op, Where where, const Inputs&... inputs) {
   const detail::InputPointers<sizeof...(Inputs)> pointers{&inputs...};
-  const OpSpan span(Op::kName);
+  const OpSpan span(Op::kName, Pass::kForward, nullptr, where);
   try {
     detail::require_inputs<Op>(pointers);
     return detail::finish(std::move(op), where, pointers, detail::run_forward([&] {
@@ -240,7 +240,7 @@ auto apply(Op op, Where where, const Inputs&... inputs) {
 
 template <typename Op>
 auto apply(Op op, Where where, std::span<const Variable> inputs) {
-  const OpSpan span(Op::kName);
+  const OpSpan span(Op::kName, Pass::kForward, nullptr, where);
   try {
     detail::require_inputs<Op>(inputs);
     return detail::finish(std::move(op), where, inputs,
@@ -255,7 +255,7 @@ Variable apply_over(Op op, Where where, Variable&& x) {
   const bool records = is_recording() && x.requires_grad();
   if ((records && detail::saves_input(op)) || !x.can_be_overwritten())
     return apply(std::move(op), where, std::as_const(x));
-  const OpSpan span(Op::kName);
+  const OpSpan span(Op::kName, Pass::kForward, nullptr, where);
   try {
     if (records && detail::context.saved_store != nullptr) [[unlikely]]
       detail::show_inputs(detail::InputPointers<1>{&x});
@@ -353,7 +353,7 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
 
 template <typename Op, std::same_as<Variable>... Others>
 auto apply_in_place(Op op, Where where, Variable& target, const Others&... others) {
-  const OpSpan span(Op::kName);
+  const OpSpan span(Op::kName, Pass::kForward, nullptr, where);
   try {
     return detail::write_in_place(op, where, target, others...);
   } catch (...) {

@@ -49,7 +49,7 @@ class Variable {
   /// Returns the elements in row-major order, converted to T, on the host.
   template <typename T>
   std::vector<T> to_vector() const {
-    const Tensor here = value().to(tapegrad::cpu).to(kDTypeOf<T>).contiguous();
+    const Tensor here = value().on_host(kDTypeOf<T>, "to_vector()");
     return std::vector<T>(here.data<T>(), here.data<T>() + here.numel());
   }
 

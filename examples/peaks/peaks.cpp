@@ -24,7 +24,7 @@ ABSL_FLAG(int64_t, rows, 40'000, "rows of the data: a grid of the nearest square
 ABSL_FLAG(
     std::string, device, "",
     "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU and then a GPU, if there is one");
-ABSL_FLAG(bool, graph, false, "repeat the training step as a CUDA graph");
+ABSL_FLAG(bool, graph, false, "record the training step and replay it");
 ABSL_FLAG(std::string, out, "",
           "folder for peaks.svg and the state of the run; nothing is written without");
 ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");

@@ -14,6 +14,10 @@ Tensor as_index(std::string_view op, const Tensor& index) {
 
 // Negative indices are rejected, because they would hide errors in index computations.
 void check_index(std::string_view op, const Tensor& index, int64_t size) {
+  if (context.recorder != nullptr) [[unlikely]]
+    if (record_check(
+            index, [name = std::string(op), size](const Tensor& x) { check_index(name, x, size); }))
+      return;
   kernels::IndexScan scan;
   kernels::scan_index(index, size, scan);
   if (scan.outside < 0) [[likely]]

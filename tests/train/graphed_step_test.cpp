@@ -1,49 +1,35 @@
-// GraphedStep without a GPU: it runs the function.
+// GraphedStep on the CPU: what differs from a step on a GPU, and what needs no device.
 #include "train/graphed_step.h"
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "core/base/allocator.h"
 #include "core/base/error.h"
-#include "ops/binary.h"
-#include "ops/create.h"
+#include "nn/activation.h"
+#include "nn/conv.h"
+#include "nn/image.h"
+#include "nn/linear.h"
+#include "nn/norm.h"
+#include "nn/sequential.h"
+#include "ops/conv.h"
+#include "ops/index.h"
 #include "ops/loss.h"
 #include "ops/random.h"
-#include "ops/reduce.h"
+#include "ops/scatter.h"
+#include "ops/unary.h"
+#include "ops/view.h"
 #include "optim/optimizers.h"
+#include "tests/train/graphed_step_cases.h"
 
-namespace tapegrad {
+namespace tapegrad::testing {
+
+Device step_device() { return cpu; }
+
 namespace {
 
-std::vector<double> losses(bool graph) {
-  manual_seed(6);
-  const Variable x = randn({16, 3}), y = randn({16});
-  const Variable w = Variable(randn({3}).value()).requires_grad_();
-  optim::Adam adam({w}, 0.1);
-  GraphedStep step(
-      [&](const Variable& inputs, const Variable& targets) {
-        adam.zero_grad();
-        const Variable loss = mse_loss(sum(dropout(inputs, 0.2) * w, {1}), targets);
-        loss.backward();
-        adam.step();
-        return loss;
-      },
-      {x, y}, {.enabled = graph});
-  std::vector<double> values;
-  for (int i = 0; i < 10; ++i) {
-    const Variable loss = i % 2 == 0 ? step() : step(x, y);
-    EXPECT_FALSE(loss.requires_grad());
-    values.push_back(loss.item());
-  }
-  EXPECT_FALSE(step.is_graphed());
-  EXPECT_EQ(step.reason(), graph ? "it runs on the CPU" : "it is not enabled");
-  return values;
-}
-
-TEST(GraphedStep, RunsOnTheCpu) {
-  const std::vector<double> values = losses(true);
-  EXPECT_EQ(values, losses(false));
-  EXPECT_LT(values.back(), values.front());
-}
+using Values = std::vector<double>;
 
 TEST(GraphedStep, TakesFunctionsOfManyKinds) {
   const Variable a = full({}, 2.0), b = full({}, 3.0), c = full({}, 4.0);
@@ -58,9 +44,12 @@ TEST(GraphedStep, TakesFunctionsOfManyKinds) {
     return doubled;
   });
   const Variable inputs[] = {a, b, c};
-  const std::vector<Variable> results = all.run_all(inputs);
-  ASSERT_EQ(results.size(), 3u);
-  EXPECT_EQ(results[2].item(), 8);
+  for (int i = 0; i < 6; ++i) {
+    const std::vector<Variable> results = all.run_all(inputs);
+    ASSERT_EQ(results.size(), 3u);
+    EXPECT_EQ(results[2].item(), 8);
+    EXPECT_EQ(all.is_graphed(), i >= 3);
+  }
 }
 
 TEST(GraphedStep, Errors) {
@@ -71,7 +60,177 @@ TEST(GraphedStep, Errors) {
   GraphedStep step(fn);
   EXPECT_THROW(step(), ArgumentError);
   EXPECT_THROW(step(ones({1}), ones({1})), ArgumentError);
+  GraphedStep off([] { return ones({}); }, {}, {.enabled = false});
+  EXPECT_EQ(off().item(), 1);
+  EXPECT_EQ(off.reason(), "it is not enabled");
+}
+
+TEST(GraphedStep, SaysWhyItIsNotGraphed) {
+  {
+    Variable total = zeros({});
+    const std::string reason = reason_of(
+        [&] {
+          add_(total, 1.0);  // once per call, also in the call that tried to record
+          const double now = total.item();
+          return total * now;
+        },
+        {1, 4, 9, 16});
+    expect_contains(reason, "item() reads a value on the host, by add");
+    expect_contains(reason, "graphed_step_test.cpp:");
+  }
+  expect_contains(reason_of([] { return sum(nonzero(ones({3}))); }, {3, 3, 3}),
+                  "graphed_step_test.cpp");
+  expect_contains(reason_of(
+                      [] {
+                        const std::vector<double> values = (ones({2}) * 3.0).to_vector<double>();
+                        return ones({}) * values[1];
+                      },
+                      {3, 3, 3}),
+                  "to_vector()");
+  expect_contains(reason_of(
+                      [] {
+                        std::ostringstream out;
+                        out << ones({2}) * 3.0;
+                        return ones({}) * double(out.str().empty());
+                      },
+                      {0, 0, 0}),
+                  "printing");
+  {
+    float host = 0;
+    const auto counted = [&] {
+      ++host;
+      return sum(tensor(std::vector<float>{host, 0}));
+    };
+    expect_contains(reason_of(counted, {1, 2, 3, 4}), "values are copied from the host");
+  }
+  {
+    Variable h = ones({});
+    expect_contains(reason_of(
+                        [&] {
+                          h = h * 2.0;
+                          return h + 0.0;
+                        },
+                        {2, 4, 8, 16}),
+                    "then replaces by another");
+  }
+  const auto draws = [] {
+    manual_seed(8);
+    const Variable first = rand({});
+    return first - rand({});
+  };
+  const double difference = draws().item();
+  expect_contains(reason_of(
+                      [&] {
+                        rand({});
+                        return draws();
+                      },
+                      {difference, difference, difference}),
+                  "sets the seed");
+}
+
+TEST(GraphedStep, NumbersOfTheHostKeepTheirValues) {
+  double host = 0;
+  GraphedStep step([&] { return ones({2}) * ++host; }, {}, {.warmup = 1});
+  const Values expected{1, 2, 2, 2};
+  for (const double value : expected) EXPECT_EQ(step().to_vector<double>()[1], value);
+  EXPECT_TRUE(step.is_graphed());
+}
+
+TEST(GraphedStep, IndicesAreCheckedInEachCall) {
+  const Variable logits = zeros({4, 3}), table = rand({5, 2});
+  GraphedStep step(
+      [&](const Variable& ids) {
+        return cross_entropy(logits, ids) + sum(index_select(table, 0, ids)) * 0.0;
+      },
+      {}, {.warmup = 1});
+  const Variable ids = zeros({4}, {.dtype = i64});
+  const double loss = step(ids).item();
+  EXPECT_EQ(step(ids).item(), loss);
+  EXPECT_TRUE(step.is_graphed());
+  try {
+    step(full({4}, 3, {.dtype = i64}));
+    FAIL();
+  } catch (const IndexError& error) {
+    expect_contains(error.what(), "cross_entropy");
+    expect_contains(error.what(), "graphed_step_test.cpp:");
+  }
+  EXPECT_EQ(step(ids).item(), loss);
+  EXPECT_TRUE(step.is_graphed());
+}
+
+/// Losses, the last gradients and the statistics of a network with packed layouts.
+Values train_images(bool graph) {
+  manual_seed(2);
+  nn::Sequential model({nn::Conv2d({.in_channels = 3, .out_channels = 16, .kernel_size = 3}),
+                        nn::BatchNorm2d(), nn::ReLU(), nn::MaxPool2d(2),
+                        nn::Conv2d({.in_channels = 16, .out_channels = 16, .kernel_size = 3}),
+                        nn::BatchNorm2d(), nn::ReLU()},
+                       {.input_shape = {{3, 34, 34}}});
+  optim::SGD sgd(model, optim::SGDOptions{.lr = 0.05, .momentum = 0.9});
+  GraphedStep step(
+      [&](const Variable& x) {
+        sgd.zero_grad();
+        const Variable y = model(x);
+        const Variable loss = mean(square(y - 0.5)) + mean(abs(x + x)) * 0.1;
+        loss.backward();
+        sgd.step();
+        return loss;
+      },
+      {}, {.enabled = graph, .warmup = 2});
+  Values values;
+  for (int i = 0; i < 8; ++i) values.push_back(step(randn({16, 3, 34, 34})).item());
+  EXPECT_EQ(step.is_graphed(), graph) << step.reason();
+  for (const Variable& parameter : model.parameters()) {
+    const Values gradient = parameter.grad().to_vector<double>();
+    values.insert(values.end(), gradient.begin(), gradient.end());
+  }
+  for (const auto& [name, tensor] : model.state_dict())
+    for (const double value : Variable(tensor).to_vector<double>()) values.push_back(value);
+  return values;
+}
+
+TEST(GraphedStep, PackedLayoutsAreThoseOfEagerSteps) {
+  EXPECT_EQ(train_images(true), train_images(false));
+}
+
+TEST(GraphedStep, ItsMemoryIsGivenBack) {
+  const Variable x = ones({1 << 18});
+  sum(x + x).item();
+  const int64_t before = memory_stats().in_use;
+  Variable kept;
+  {
+    GraphedStep step(
+        [&] {
+          kept = (x + 1.0) * (x + 2.0);
+          return sum(kept);
+        },
+        {}, {.warmup = 1});
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(step().item(), 6.0 * (1 << 18));
+    EXPECT_TRUE(step.is_graphed());
+    const std::vector<Variable> others{x * 7.0, x * 7.0};  // new memory has other addresses
+    EXPECT_EQ(step().item(), 6.0 * (1 << 18));
+    for (const Variable& other : others) EXPECT_EQ(sum(other).item(), 7.0 * (1 << 18));
+  }
+  EXPECT_EQ(kept.to_vector<double>()[5], 6);  // an owner outside keeps the values
+  kept = Variable();
+  EXPECT_EQ(memory_stats().in_use, before);
+}
+
+TEST(GraphedStep, AnErrorLeavesItUsable) {
+  const Variable table = ones({5, 1 << 12});
+  GraphedStep step(
+      [&](const Variable& ids) {
+        const Variable rows = index_select(table, 0, ids) * 2.0;
+        return sum(rows) + sum(index_select(rows, 0, ids));
+      },
+      {}, {.warmup = 1});
+  const Variable good = zeros({3}, {.dtype = i64}), bad = full({3}, 4, {.dtype = i64});
+  const double expected = step(good).item();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(step(good).item(), expected);
+    EXPECT_THROW(step(bad), IndexError);  // in the middle of the step
+  }
 }
 
 }  // namespace
-}  // namespace tapegrad
+}  // namespace tapegrad::testing

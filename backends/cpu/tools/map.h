@@ -117,7 +117,8 @@ void map(const F& f, Tensor& y, const Inputs&... inputs) {
 struct Cpu {
   template <auto& kKernel, typename Types, typename F>
   static void set(Types types, F function) {
-    set_kernel(kKernel, DeviceType::kCpu, types, function, {.takes_packed = true});
+    set_kernel(kKernel, DeviceType::kCpu, types, function,
+               {.takes_packed = true, .parts = Parts::kElements});
   }
   template <typename... Types, typename F, std::same_as<Tensor>... Inputs>
   static void map(const F& f, Tensor& y, const Inputs&... inputs) {

@@ -34,7 +34,8 @@ class PinnedWords {
 class Graph final : public Capture {
  public:
   explicit Graph(tapegrad::Device device)
-      : device_(device),
+      : Capture(device),
+        device_(device),
         live_(Tensor::empty({int64_t(kLiveBytes)}, u8, device)),
         verdicts_(kWatched * kWords) {
     static std::atomic<int64_t> pools{0};
@@ -77,7 +78,7 @@ class Graph final : public Capture {
     });
   }
 
-  bool end() override {
+  bool end(bool) override {
     cudaGraph_t graph = nullptr;
     cudaError_t status = cudaStreamEndCapture(stream_, &graph);
     if (status == cudaSuccess && graph != nullptr) {
@@ -139,7 +140,7 @@ class Graph final : public Capture {
 }  // namespace
 }  // namespace backends::cuda
 
-std::unique_ptr<Capture> Capture::create(Device device) {
+std::unique_ptr<Capture> Capture::create_on_gpu(Device device) {
   if (device.type != DeviceType::kCuda)
     fail<DeviceError>("GraphedStep: ", device, " has no graphs");
   if (backends::cuda::is_direct())

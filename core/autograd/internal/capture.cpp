@@ -7,6 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 
+#include "core/autograd/internal/recorded_step.h"
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/backward.h"
@@ -20,6 +21,13 @@ constexpr size_t kAlign = 16;
 
 Leaf& leaf_of(const Ref<Node>& node) { return static_cast<Leaf&>(*node); }
 
+std::string place(Device device) {
+  if (device.type == DeviceType::kCpu) return "the CPU";
+  detail::ErrorText text;
+  text.add(device);
+  return text.text();
+}
+
 template <typename... Parts>
 std::string text_of(const Parts&... parts) {
   detail::ErrorText text;
@@ -29,12 +37,17 @@ std::string text_of(const Parts&... parts) {
 
 }  // namespace
 
-Capture::Capture()
-    : number_([] {
+Capture::Capture(Device device)
+    : device_(device), number_([] {
         static std::atomic<int64_t> made{0};
         return ++made;
       }()) {}
 Capture::~Capture() = default;
+
+std::unique_ptr<Capture> Capture::create(Device device) {
+  if (device.type == DeviceType::kCpu) return std::make_unique<RecordedStep>();
+  return create_on_gpu(device);
+}
 
 void Capture::record(const std::function<void()>& fn) {
   if (current() != nullptr)
@@ -65,7 +78,7 @@ void Capture::finish() {
                              " that it then replaces by another; copy_() writes into it"));
   }
   recording_ = false;
-  if (!end()) return lose();
+  if (!end(/*repeats=*/true)) return lose();
   for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
   ready_ = true;
 }
@@ -75,7 +88,7 @@ void Capture::execute() {
   if (!recording_) return;
   recording_ = false;
   detail::context.step_observer = nullptr;
-  if (!end()) return lose();
+  if (!end(/*repeats=*/false)) return lose();
   for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
   prepare();
   launch(values_);
@@ -105,7 +118,7 @@ bool Capture::is_current() const {
 }
 
 void Capture::before_replay(std::function<void()> part) {
-  parts_.push_back({values_.size(), std::move(part)});
+  parts_.push_back({values_.size(), call_count(), std::move(part)});
 }
 
 const void* Capture::live(const void* value, size_t bytes) {
@@ -170,7 +183,8 @@ void Capture::on_gradient(Leaf& leaf, bool had_one) {
   gradients_.push_back({Ref<Node>::share(&leaf), Tensor(), {}, false});
   const Variable gradient = leaf.gradient();
   if (had_one) gradients_.back().into = gradient.value();
-  if (gradient.device().type == DeviceType::kCpu) give_up("a gradient is on the CPU");
+  if (gradient.device().type != device_.type)
+    give_up(text_of("a gradient is on ", place(gradient.device())));
 }
 
 void Capture::on_clear(Leaf& leaf) {
@@ -179,7 +193,7 @@ void Capture::on_clear(Leaf& leaf) {
 }
 
 void Capture::on_operand(const Tensor& x) {
-  if (!recording_ || !x || x.device().type == DeviceType::kCpu || is_own(x)) return;
+  if (!recording_ || !x || x.device().type != device_.type || is_own(x)) return;
   for (const CapturedOperand& known : operands_)
     if (known.tensor.shares_storage(x)) return;
   operands_.push_back({x, x.storage().version()});
@@ -198,7 +212,7 @@ void Capture::prepare() {
   const absl::Cleanup done = [this] { preparing_ = false; };
   for (const Part& part : parts_) {
     cursor_ = part.begin;
-    part.run();
+    run_part(part.run, part.calls);
   }
 }
 

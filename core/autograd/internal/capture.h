@@ -1,7 +1,9 @@
-// Capture: a CUDA graph and the host's part in it. record() records the device work of fn; replay()
-// runs this work again without fn. Values that the host decides anew for every run (the offset of
-// random numbers, the learning rate and step number of an optimizer) are read by the device from
-// memory that replay() fills. Used by train/graphed_step.h.
+// Capture: the recorded kernels of a step and the host's part in it. record() records the kernels
+// of fn, as a CUDA graph or, on the CPU, as a list of calls (recorded_step.h); replay() runs them
+// again without fn. Values that the host decides anew for every run (the offset of random numbers,
+// the learning rate and step number of an optimizer) are read by the device from memory that
+// replay() fills. On the CPU, replay() writes them into the recorded calls. Used by
+// train/graphed_step.h.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +19,9 @@ namespace tapegrad {
 
 class Capture : public StepObserver {
  public:
-  /// Throws DeviceError if the device does not exist or has no graphs.
+  /// Throws DeviceError if the device does not exist or cannot record.
   static std::unique_ptr<Capture> create(Device device);
+  Device device() const { return device_; }
 
   virtual ~Capture();
   Capture(const Capture&) = delete;
@@ -50,6 +53,8 @@ class Capture : public StepObserver {
   int64_t number() const override { return number_; }
   bool is_preparing() const { return preparing_; }
 
+  /// Returns the plan of a run in words; empty if there is none.
+  virtual std::string explain() const { return {}; }
   /// Registers a function that is called before every run, including the first.
   void before_replay(std::function<void()> part);
   /// Returns the address at which the device finds a host value. A function of before_replay()
@@ -63,6 +68,7 @@ class Capture : public StepObserver {
   void before_gradient(const Leaf& leaf, const Variable& gradient) override;
   void on_gradient(Leaf& leaf, bool had_one) override;
   void on_clear(Leaf& leaf) override;
+  void on_constant(const Tensor& x) override { constants_.push_back(x); }
   /// Called for each operand of a recorded kernel.
   void on_operand(const Tensor& x);
   /// Returns host memory to which a check on the device writes: {-1, 0, ...} while no check fails.
@@ -72,14 +78,15 @@ class Capture : public StepObserver {
   void give_up(std::string why);
 
  protected:
-  Capture();
+  explicit Capture(Device device);
 
   virtual void begin() = 0;
   /// Unpacks tensors that were packed (core/base/storage.h) during the recording and are still
   /// alive: a run writes to the address recorded.
   virtual void settle() = 0;
-  /// Returns false if the recording was lost.
-  virtual bool end() = 0;
+  /// Ends the recording. repeats: whether it is kept, rather than run once. Returns false if the
+  /// recording was lost.
+  virtual bool end(bool repeats) = 0;
   virtual void leave() = 0;  // makes the recording's stream no longer current
   virtual std::byte* live_memory() = 0;
   virtual void launch(const std::vector<std::byte>& live) = 0;
@@ -87,9 +94,17 @@ class Capture : public StepObserver {
   virtual bool is_own(const Tensor& x) const = 0;  // whether the memory was allocated while
                                                    // recording
 
+  /// Returns the number of calls recorded so far; 0 if calls are not recorded one by one.
+  virtual size_t call_count() const { return 0; }
+  /// Calls a function of before_replay(). Kernels that it calls do not run; on the CPU they update
+  /// the calls that were recorded after the first `calls` ones.
+  virtual void run_part(const std::function<void()>& part, size_t /*calls*/) { part(); }
+
   static constexpr size_t kLiveBytes = size_t(256) << 10;
 
  private:
+  static std::unique_ptr<Capture> create_on_gpu(Device device);
+
   struct Draws {
     Generator* generator;
     RandomState start;
@@ -97,7 +112,8 @@ class Capture : public StepObserver {
     uint64_t counters;
   };
   struct Part {
-    size_t begin;
+    size_t begin;  // of its values
+    size_t calls;  // recorded before
     std::function<void()> run;
   };
   struct Gradient {
@@ -118,6 +134,7 @@ class Capture : public StepObserver {
   void prepare();
   Gradient* find(const Leaf& leaf);
 
+  const Device device_;
   const int64_t number_;
   bool recording_ = false, ready_ = false, preparing_ = false, lost_ = false;
   std::string reason_;
@@ -127,6 +144,7 @@ class Capture : public StepObserver {
   std::vector<Part> parts_;
   std::vector<Gradient> gradients_;
   std::vector<CapturedOperand> operands_;  // of memory that was there before
+  std::vector<Tensor> constants_;
 };
 
 }  // namespace tapegrad

@@ -11,6 +11,7 @@
 namespace tapegrad {
 
 class Leaf;
+class Tensor;
 class Variable;
 
 class StepObserver {
@@ -24,6 +25,10 @@ class StepObserver {
   virtual void on_gradient(Leaf& leaf, bool had_one) = 0;
   /// Called when the gradient of a leaf is cleared.
   virtual void on_clear(Leaf& leaf) = 0;
+  /// Called before the host reads the values of a tensor. function: for a message, "item()".
+  virtual void on_read(const Tensor& /*x*/, const char* /*function*/) {}
+  /// Called with a tensor that is made once, for all runs of the step.
+  virtual void on_constant(const Tensor& /*x*/) {}
   /// Returns the number of the recording; positive.
   virtual int64_t number() const = 0;
 

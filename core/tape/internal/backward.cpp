@@ -270,9 +270,8 @@ void BackwardPass::run_rule(Node& node) {
     for (Variable& gradient : node.gradients()) gradient = {};
     return;
   }
-  const std::string_view name =
-      detail::context.profile != nullptr ? node.name() : std::string_view();
-  const OpSpan span(name, Pass::kBackward, node.scope());
+  const std::string_view name = detail::context.is_observed ? node.name() : std::string_view();
+  const OpSpan span(name, Pass::kBackward, node.scope(), node.where());
   if ((node.hooks_ && !node.hooks_->after.empty() && !watch_) || detail::context.anomaly)
       [[unlikely]]
     run_watched(node);

@@ -1,0 +1,16 @@
+// Threads for captured steps (core/autograd/internal/segment.h).
+#include <omp.h>
+
+#include "backends/cpu/register.h"
+#include "core/dispatch/internal/tasks.h"
+
+namespace tapegrad::backends::cpu {
+
+void register_team() {
+  set<kernels::run_team>(TypeList<float>{}, [](auto, const TeamTask& task) {
+#pragma omp parallel if (!task.is_alone)
+    task.run(task.object, omp_get_thread_num(), omp_get_num_threads());
+  });
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,84 @@
+// RecordedStep: a captured step on the CPU. The dispatcher gives it the kernel calls of the step
+// instead of making them (core/dispatch/recorded_call.h); a run makes them in order, without tape
+// and without checks of shapes.
+//
+// A storage that is made while recording has no memory (Storage::is_deferred). A run gives it
+// memory before the first call that uses it. A storage to which only calls refer loses the memory
+// after the last one. The first run shows which storages get packed layouts; all others then have
+// fixed places in an arena (memory_plan.h). Host code that reads or writes a deferred storage is
+// thereby found: it ends the recording, which first makes the calls recorded so far.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/autograd/internal/capture.h"
+#include "core/autograd/internal/segment.h"
+
+namespace tapegrad {
+
+class RecordedStep final : public Capture, public CallRecorder {
+ public:
+  RecordedStep();
+  ~RecordedStep() override;
+
+  bool is_recording() const override { return is_recording_; }
+  bool on_call(std::unique_ptr<RecordedCall> call) override;
+  void on_access(const Storage& storage) override;
+  void begin_op(const CalledOp& op) override { ops_.push_back(op); }
+  void end_op() override { ops_.pop_back(); }
+  void on_read(const Tensor& x, const char* function) override;
+  int64_t* watch(std::string_view) override { return nullptr; }
+  std::string explain() const override;
+
+ private:
+  /// A random state of a call, which differs in each run.
+  struct Draw {
+    RandomState* state;
+    RandomState recorded;
+    const RandomState* base;
+  };
+  /// Calls that run together (segment_plan.h).
+  struct Group {
+    StepGroup plan;
+    std::unique_ptr<Segment> segment;  // null for a single call
+    std::vector<Storage*> begins;      // storages that get memory before the group
+    std::vector<Storage*> ends;        // storages that lose their memory after it
+    std::vector<Storage*> inner;       // storages that only the segment uses
+  };
+  class Operands;
+
+  void begin() override;
+  void settle() override {}
+  bool end(bool repeats) override;
+  void leave() override;
+  std::byte* live_memory() override { return live_.data(); }
+  void launch(const std::vector<std::byte>& live) override;
+  void check_watched(bool) override {}
+  bool is_own(const Tensor& x) const override { return own_.contains(&x.storage()); }
+  size_t call_count() const override { return calls_.size(); }
+  void run_part(const std::function<void()>& part, size_t calls) override;
+
+  void stop();
+  void plan(bool repeats);
+  void run(const Group& group);
+  void run(StepCall& step) const;
+  void settle_owned();
+  void forget_calls();
+  CalledOp current_op() const;
+  std::string maker_of(const Storage& storage) const;
+  void update(const RecordedCall& call);
+
+  bool is_recording_ = false;
+  std::vector<CalledOp> ops_;  // the ops that run, outermost first
+  std::vector<StepCall> calls_;
+  std::vector<Group> groups_;
+  std::vector<Draw> draws_;
+  std::unordered_map<const Storage*, Storage*> own_;  // made while recording and used by a call
+  std::vector<std::byte> live_;
+  size_t next_update_ = 0;  // while calls are updated: the first candidate
+};
+
+}  // namespace tapegrad

@@ -1,0 +1,68 @@
+// CallRecorder: receives the kernel calls of a step on the CPU instead of the kernels, to run them
+// later and repeatedly. core/autograd/internal/recorded_step.h is the only implementation. The
+// dispatcher, spans and storages report to this interface, so that they need not depend on it.
+#pragma once
+
+#include <memory>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+#include "core/base/context.h"
+
+namespace tapegrad {
+
+class RecordedCall;
+class Storage;
+enum class Pass;
+
+/// The op whose kernels are called.
+struct CalledOp {
+  std::string_view name;
+  Pass pass{};
+  const std::string* part = nullptr;  // the module; null outside of modules
+  std::source_location where{};
+};
+
+class CallRecorder {
+ public:
+  /// Whether calls are recorded now. If not, storages are made as usual.
+  virtual bool is_recording() const = 0;
+  /// Returns false if the kernel has to run as usual.
+  virtual bool on_call(std::unique_ptr<RecordedCall> call) = 0;
+  /// Called before the host reads or writes a deferred storage.
+  virtual void on_access(const Storage& storage) = 0;
+  virtual void begin_op(const CalledOp& op) = 0;
+  virtual void end_op() = 0;
+
+ protected:
+  ~CallRecorder() = default;
+};
+
+namespace detail {
+
+/// To be called after `profile` or `recorder` of the context has changed.
+inline void update_observed() {
+  context.is_observed = context.profile != nullptr || context.recorder != nullptr;
+}
+
+/// Makes a recorder, or none, the current one of this thread for the lifetime of the object.
+class [[nodiscard]] UseRecorder {
+ public:
+  explicit UseRecorder(CallRecorder* recorder)
+      : before_(std::exchange(context.recorder, recorder)) {
+    update_observed();
+  }
+  ~UseRecorder() {
+    context.recorder = before_;
+    update_observed();
+  }
+  UseRecorder(const UseRecorder&) = delete;
+  UseRecorder& operator=(const UseRecorder&) = delete;
+
+ private:
+  CallRecorder* before_;
+};
+
+}  // namespace detail
+}  // namespace tapegrad

@@ -1,0 +1,212 @@
+// Segments of captured steps on the CPU: elementwise kernels that run together give the bits of
+// separate ones.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/base/allocator.h"
+#include "ops/activation.h"
+#include "ops/arithmetic.h"
+#include "ops/index.h"
+#include "ops/matmul.h"
+#include "ops/random.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+#include "tests/operand.h"
+#include "tests/train/graphed_step_cases.h"
+
+namespace tapegrad::testing {
+
+Device step_device() { return cpu; }
+
+namespace {
+
+using Variables = std::vector<Variable>;
+
+/// Compares the results of replays with those of the function.
+void expect_same_bits(const GraphedStep::Function& fn, const Variables& inputs,
+                      const std::string& explained = {}) {
+  GraphedStep eager(fn, inputs, {.enabled = false}), step(fn, inputs, {.warmup = 1});
+  for (int i = 0; i < 4; ++i) {
+    manual_seed(uint64_t(i));
+    const Variables expected = eager.run_all(inputs);
+    manual_seed(uint64_t(i));
+    const Variables got = step.run_all(inputs);
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t k = 0; k < got.size(); ++k)
+      EXPECT_TRUE(same_bits(got[k].value(), expected[k].value()))
+          << "call " << i << ", result " << k;
+    for (Variable x : inputs)
+      if (is_float(x.dtype())) mul_(x, 0.75);
+  }
+  EXPECT_TRUE(step.is_graphed()) << step.reason();
+  if (!explained.empty()) expect_contains(step.explain(), explained.c_str());
+}
+
+Variable gelu_by_hand(const Variable& x) {
+  return 0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
+}
+
+TEST(Segment, AChainWithItsGradientIsOne) {
+  for (const DType dtype : {f32, f64, bf16})
+    expect_same_bits(
+        [](GraphedStep::Inputs in) -> Variables {
+          const Variable x = in[0].detach().requires_grad_();
+          const Variable y = gelu_by_hand(x);
+          const Variable loss = sum(y);
+          loss.backward();
+          return {loss, y, x.grad()};
+        },
+        {randn({37, 1003}).to(dtype)}, "in 1 segments");
+}
+
+TEST(Segment, ValuesBetweenItsCallsNeedNoMemory) {
+  const Variable x = randn({1 << 20});
+  GraphedStep step([&] { return sum(gelu_by_hand(x)); }, {}, {.warmup = 1});
+  step(), step();
+  reset_peak_memory();
+  const int64_t before = memory_stats().peak;
+  step();
+  EXPECT_TRUE(step.is_graphed());
+  EXPECT_LE(memory_stats().peak - before, (5 << 20)) << step.explain();  // one of 8 values of 4 MiB
+  expect_contains(step.explain(), "tanh at ");
+  expect_contains(step.explain(), "graphed_segment_test.cpp:");
+}
+
+TEST(Segment, OperandsMayBeRowsAndNumbers) {
+  const Variable weight = randn({130}), bias = randn({1, 130}), number = randn({1, 1}),
+                 mask = randn({130}) > 0.0;
+  expect_same_bits(
+      [&](GraphedStep::Inputs in) -> Variables {
+        const Variable& x = in[0];
+        const Variable y = relu(x * weight + bias) * number - x;
+        return {y, masked_fill(y * y, mask, 3.0), where(y < 0.0, x, y + 1.0), y.to(f64) * 2.0};
+      },
+      {randn({77, 130})});
+  const Variable columns = randn({77, 1});
+  expect_same_bits(
+      [&](GraphedStep::Inputs in) -> Variables { return {in[0] * 2.0 * columns + 1.0}; },
+      {randn({77, 130})});
+}
+
+TEST(Segment, WritesInPlaceKeepTheirOrder) {
+  Variable outside = zeros({64, 100});
+  expect_same_bits(
+      [&](GraphedStep::Inputs in) -> Variables {
+        Variable x = in[0] * 2.0;
+        const Variable before = x + 1.0;
+        add_(x, before);
+        mul_(x, 0.5);
+        Variable half = narrow(x, 0, 0, 32);
+        add_(half, 3.0);
+        copy_(outside, x);
+        const Variable after = outside * 2.0;
+        mul_(outside, 0.0);
+        return {x, before, after, outside + 1.0, sum(x, {0}) + x};
+      },
+      {randn({64, 100})});
+}
+
+TEST(Segment, DropoutDrawsTheSameNumbers) {
+  expect_same_bits(
+      [](GraphedStep::Inputs in) -> Variables {
+        const Variable x = in[0].detach().requires_grad_();
+        const Variable y = dropout(x * 2.0 + 1.0, 0.3) * 3.0;
+        const Variable z = dropout(y, 0.5) + randn({61, 103});
+        sum(z * z).backward();
+        return {y, z, x.grad()};
+      },
+      {randn({61, 103})});
+}
+
+/// A step of random ops on matrices, rows and numbers.
+Variables draw_step(uint64_t seed, GraphedStep::Inputs in) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](size_t n) { return size_t(random() % n); };
+  Variables leaves, values;
+  for (size_t i = 0; i < 4; ++i) leaves.push_back(in[i].detach().requires_grad_());
+  values = leaves;
+  for (int i = 0; i < 24; ++i) {
+    const Variable a = values[below(values.size())], b = values[below(values.size())];
+    Variable y;
+    switch (below(13)) {
+      case 0:
+        y = a + b;
+        break;
+      case 1:
+        y = a * b;
+        break;
+      case 2:
+        y = a - b;
+        break;
+      case 3:
+        y = tanh(a);
+        break;
+      case 4:
+        y = sigmoid(a) * 2.0;
+        break;
+      case 5:
+        y = relu(a - 0.1);
+        break;
+      case 6:
+        y = maximum(a, b);
+        break;
+      case 7:
+        y = 1.0 / (1.0 + a * a);
+        break;
+      case 8:
+        y = dropout(a, 0.2);
+        break;
+      case 9:
+        y = a + mean(b, {0}, true);
+        break;
+      case 10:
+        y = where(a < b, a, b * 0.5);
+        break;
+      case 11:
+        y = a.rank() == 2 && a.size(0) > 1 ? matmul(a, in[4]) * 0.05 : exp(-abs(a));
+        break;
+      default:
+        y = (a.to(f64) * 1.5).to(f32);
+        break;
+    }
+    if (below(4) == 0) y = gelu(std::move(y));
+    if (below(6) == 0 && a.shape() == y.shape()) {
+      Variable target = y.detach() * 1.0;
+      add_(target, a.detach());
+      values.push_back(target);
+    }
+    values.push_back(y);
+  }
+  Variable loss = zeros({});
+  for (size_t i = 0; i < 3; ++i) loss = loss + mean(square(values[values.size() - 1 - i]));
+  loss.backward();
+  Variables results{loss, values.back()};
+  for (const Variable& x : leaves)
+    if (x.grad().defined()) results.push_back(x.grad());
+  return results;
+}
+
+TEST(Segment, DrawnStepsHaveTheBitsOfEagerOnes) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    manual_seed(seed);
+    const int64_t columns = seed % 3 == 0 ? 96 : 70;
+    expect_same_bits([&](GraphedStep::Inputs in) { return draw_step(seed, in); },
+                     {randn({60, columns}), randn({60, columns}), randn({columns}), randn({1}),
+                      randn({columns, columns})});
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Segment, ManyThreadsShareTheBlocks) {
+  const Variable x = randn({1 << 19});
+  expect_same_bits(
+      [&](GraphedStep::Inputs in) -> Variables {
+        return {gelu_by_hand(in[0]) + x, sum(gelu_by_hand(in[0] * x))};
+      },
+      {randn({1 << 19})});
+}
+
+}  // namespace
+}  // namespace tapegrad::testing
