@@ -2,7 +2,7 @@
 # Compares tapegrad with the distribution's libtorch, and writes docs/benchmarks.md and its picture.
 #   scripts/benchmark.sh [--rounds=N] [--more] [workload...]
 #   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead (one minute)
-#   scripts/benchmark.sh --unseen     writes docs/unseen.md instead (half an hour): networks as users
+#   scripts/benchmark.sh --unseen     writes docs/unseen.md instead: networks as users
 #                                     write them, beside the PyTorch of $PYTHON and torch.compile
 #   scripts/benchmark.sh --dlbench [--quick]   writes docs/dlbench.md instead: the networks of arXiv
 #                                     1608.07249 beside PyTorch; --quick: small batches, two threads
