@@ -34,7 +34,7 @@ struct ELU final : Function<ELU, elu, double> {
 struct CELU final : Function<CELU, celu, double> {
   explicit CELU(double alpha = 1.0);
 };
-struct GELU final : Function<GELU, gelu, Gelu> {
+struct GELU final : Function<GELU, static_cast<Variable (*)(Variable, Gelu, Where)>(gelu), Gelu> {
   explicit GELU(Gelu approximate = Gelu::kErf);
   Gelu approximate() const { return kept_.first; }
 };
@@ -56,10 +56,11 @@ struct Threshold final : Function<Threshold, tapegrad::threshold, double, double
 struct GLU final : Function<GLU, glu, int> {
   explicit GLU(int dim = -1);
 };
-struct Softmax final : Function<Softmax, softmax, int> {
+using OfDim = Variable (*)(const Variable&, int, Where);
+struct Softmax final : Function<Softmax, static_cast<OfDim>(softmax), int> {
   explicit Softmax(int dim = -1);
 };
-struct LogSoftmax final : Function<LogSoftmax, log_softmax, int> {
+struct LogSoftmax final : Function<LogSoftmax, static_cast<OfDim>(log_softmax), int> {
   explicit LogSoftmax(int dim = -1);
 };
 struct Softmin final : Function<Softmin, softmin, int> {

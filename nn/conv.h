@@ -139,6 +139,7 @@ template <typename Self, typename Options>
 class Pool : public Stateless<Self> {
  public:
   using Size = decltype(Options::kernel_size);
+  using Function = Variable(const Variable&, Options, Where);
   explicit Pool(Options options) : options_(options) {}
   explicit Pool(Size kernel_size) : options_{.kernel_size = kernel_size} {}
   explicit Pool(Size kernel_size, Size stride, Size padding = 0)
@@ -159,12 +160,12 @@ class Pool : public Stateless<Self> {
 
 struct MaxPool1d final : Pool<MaxPool1d, MaxPool1dOptions> {
   static constexpr std::string_view kName = "MaxPool1d";
-  static constexpr auto pool = max_pool1d;
+  static constexpr Function* pool = max_pool1d;
   using Pool::Pool;
 };
 struct MaxPool2d final : Pool<MaxPool2d, MaxPool2dOptions> {
   static constexpr std::string_view kName = "MaxPool2d";
-  static constexpr auto pool = max_pool2d;
+  static constexpr Function* pool = max_pool2d;
   using Pool::Pool;
   /// Whether a window, which may have gaps, may lie in the padding alone; its result is -inf.
   bool has_windows_of_padding() const {
@@ -174,22 +175,22 @@ struct MaxPool2d final : Pool<MaxPool2d, MaxPool2dOptions> {
 };
 struct MaxPool3d final : Pool<MaxPool3d, MaxPool3dOptions> {
   static constexpr std::string_view kName = "MaxPool3d";
-  static constexpr auto pool = max_pool3d;
+  static constexpr Function* pool = max_pool3d;
   using Pool::Pool;
 };
 struct AvgPool1d final : Pool<AvgPool1d, AvgPool1dOptions> {
   static constexpr std::string_view kName = "AvgPool1d";
-  static constexpr auto pool = avg_pool1d;
+  static constexpr Function* pool = avg_pool1d;
   using Pool::Pool;
 };
 struct AvgPool2d final : Pool<AvgPool2d, AvgPool2dOptions> {
   static constexpr std::string_view kName = "AvgPool2d";
-  static constexpr auto pool = avg_pool2d;
+  static constexpr Function* pool = avg_pool2d;
   using Pool::Pool;
 };
 struct AvgPool3d final : Pool<AvgPool3d, AvgPool3dOptions> {
   static constexpr std::string_view kName = "AvgPool3d";
-  static constexpr auto pool = avg_pool3d;
+  static constexpr Function* pool = avg_pool3d;
   using Pool::Pool;
 };
 
@@ -197,6 +198,7 @@ struct AvgPool3d final : Pool<AvgPool3d, AvgPool3dOptions> {
 template <typename Self, typename Size>
 class LPPool : public Stateless<Self> {
  public:
+  using Function = Variable(const Variable&, LpPoolOptions<Size>, Where);
   explicit LPPool(LpPoolOptions<Size> options) : options_(options) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return Self::pool(x, options_, where);
@@ -207,15 +209,15 @@ class LPPool : public Stateless<Self> {
 };
 
 struct LPPool1d final : LPPool<LPPool1d, int64_t> {
-  static constexpr auto pool = lp_pool1d;
+  static constexpr Function* pool = lp_pool1d;
   using LPPool::LPPool;
 };
 struct LPPool2d final : LPPool<LPPool2d, Size2d> {
-  static constexpr auto pool = lp_pool2d;
+  static constexpr Function* pool = lp_pool2d;
   using LPPool::LPPool;
 };
 struct LPPool3d final : LPPool<LPPool3d, Size3d> {
-  static constexpr auto pool = lp_pool3d;
+  static constexpr Function* pool = lp_pool3d;
   using LPPool::LPPool;
 };
 
@@ -224,6 +226,7 @@ struct LPPool3d final : LPPool<LPPool3d, Size3d> {
 template <typename Self, typename Size>
 class MaxUnpool : public Stateless<Self> {
  public:
+  using Function = Variable(const Variable&, const Variable&, MaxUnpoolOptions<Size>, Where);
   explicit MaxUnpool(MaxUnpoolOptions<Size> options) : options_(options) {}
   Variable forward(const Variable& x, const Variable& indices) const {
     return Self::unpool(x, indices, options_, ModuleCall::line());
@@ -234,15 +237,15 @@ class MaxUnpool : public Stateless<Self> {
 };
 
 struct MaxUnpool1d final : MaxUnpool<MaxUnpool1d, int64_t> {
-  static constexpr auto unpool = max_unpool1d;
+  static constexpr Function* unpool = max_unpool1d;
   using MaxUnpool::MaxUnpool;
 };
 struct MaxUnpool2d final : MaxUnpool<MaxUnpool2d, Size2d> {
-  static constexpr auto unpool = max_unpool2d;
+  static constexpr Function* unpool = max_unpool2d;
   using MaxUnpool::MaxUnpool;
 };
 struct MaxUnpool3d final : MaxUnpool<MaxUnpool3d, Size3d> {
-  static constexpr auto unpool = max_unpool3d;
+  static constexpr Function* unpool = max_unpool3d;
   using MaxUnpool::MaxUnpool;
 };
 

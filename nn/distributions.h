@@ -103,7 +103,7 @@ class Uniform final : public Distribution {
 /// 1 with probability probs, else 0.
 class Bernoulli final : public Distribution {
  public:
-  explicit Bernoulli(const Parameter& probs) : Bernoulli(Odds{.probs = probs}) {}
+  explicit Bernoulli(const Parameter& p) : Bernoulli(Odds{.probs = p}) {}
   explicit Bernoulli(const Odds& odds);
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;
@@ -120,7 +120,7 @@ class Bernoulli final : public Distribution {
 /// Class ids (int64) with probabilities along the last dimension, which are divided by their sum.
 class Categorical final : public Distribution {
  public:
-  explicit Categorical(const Variable& probs) : Categorical(Odds{.probs = probs}) {}
+  explicit Categorical(const Variable& p) : Categorical(Odds{.probs = p}) {}
   explicit Categorical(const Odds& odds);
   Variable log_prob(const Variable& ids) const override;
   Variable entropy() const override;
@@ -137,8 +137,7 @@ class Categorical final : public Distribution {
 /// Counts of the classes in total_count draws of a Categorical.
 class Multinomial final : public Distribution {
  public:
-  Multinomial(int64_t total_count, const Variable& probs)
-      : Multinomial(total_count, Odds{.probs = probs}) {}
+  Multinomial(int64_t count, const Variable& probs) : Multinomial(count, Odds{.probs = probs}) {}
   Multinomial(int64_t total_count, const Odds& odds);
   Variable log_prob(const Variable& counts) const override;
   Variable entropy() const override;

@@ -27,8 +27,7 @@ struct Arguments<First, Rest...> {
   First first;
   Arguments<Rest...> rest;
 
-  explicit Arguments(First first, Rest... rest)
-      : first(std::move(first)), rest(std::move(rest)...) {}
+  explicit Arguments(First head, Rest... tail) : first(std::move(head)), rest(std::move(tail)...) {}
   /// Calls function(xs..., kept..., where).
   template <auto function, typename... Xs>
   Variable call(Where where, Xs&&... xs) const {

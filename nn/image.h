@@ -33,7 +33,8 @@ struct Unfold final : Stateless<Unfold> {
     return unfold(x, with, where);
   }
 };
-struct Fold final : Function<Fold, fold, Size2d, UnfoldOptions> {
+using FoldOp = Variable (*)(const Variable&, Size2d, UnfoldOptions, Where);
+struct Fold final : Function<Fold, static_cast<FoldOp>(fold), Size2d, UnfoldOptions> {
   Fold(Size2d output_size, UnfoldOptions options);
 };
 

@@ -33,8 +33,6 @@ template <typename T>
 constexpr bool is_shared_ptr = false;
 template <typename T>
 constexpr bool is_shared_ptr<std::shared_ptr<T>> = true;
-template <typename T>
-constexpr bool kNever = false;
 }  // namespace tapegrad::detail
 
 namespace tapegrad::nn {

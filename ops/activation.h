@@ -26,6 +26,9 @@ enum class Gelu { kErf, kTanh };
 /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (kTanh).
 Variable gelu(Variable x, Gelu approximate = Gelu::kErf, Where where = Where::current());
 
+/// approximate = "tanh" or "none".
+Variable gelu(const Variable& x, std::string_view approximate, Where where = Where::current());
+
 Variable silu(Variable x, Where where = Where::current());  // x * sigmoid(x)
 Variable mish(Variable x, Where where = Where::current());  // x * tanh(softplus(x))
 /// Returns log(1 + exp(beta x)) / beta; x where beta x > threshold.

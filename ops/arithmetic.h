@@ -17,6 +17,7 @@ Variable hypot(const Operand& a, const Operand& b);
 /// Returns a - b floor(a / b), which has the sign of b, as Python's %. Division by 0 gives NaN for
 /// floats and throws ArgumentError for integers.
 Variable remainder(const Operand& a, const Operand& b);
+Variable operator%(const Operand& a, const Operand& b);
 /// Returns floor(a / b), computed from the remainder, as Python's //. No gradient. Division by 0
 /// gives a / b for floats and throws ArgumentError for integers.
 Variable floor_divide(const Operand& a, const Operand& b);
@@ -37,6 +38,11 @@ Variable bitwise_and(const Operand& a, const Operand& b);
 Variable bitwise_or(const Operand& a, const Operand& b);
 Variable bitwise_xor(const Operand& a, const Operand& b);
 Variable bitwise_not(const Variable& x, Where where = Where::current());
+// `a & b`, `a | b`, `a ^ b` and `~a` of masks and integers.
+Variable operator&(const Variable& a, const Operand& b);
+Variable operator|(const Variable& a, const Operand& b);
+Variable operator^(const Variable& a, const Operand& b);
+Variable operator~(const Operand& a);
 /// Returns a * 2^b, and a / 2^b rounded down, of integers. A shift count that is negative or at
 /// least the width of the dtype shifts out all bits: the left shift gives 0, the right shift 0 or
 /// -1 by the sign of a.
@@ -56,6 +62,17 @@ Variable isclose(const Variable& a, const Variable& b, CloseOptions options = {}
 /// Returns whether all elements are close (one bool).
 Variable allclose(const Variable& a, const Variable& b, CloseOptions options = {},
                   Where where = Where::current());
+
+inline Variable isclose(const Variable& a, const Variable& b, double rtol, double atol = 1e-8,
+                        bool equal_nan = false, Where where = Where::current()) {
+  return isclose(a, b, {rtol, atol, equal_nan}, where);
+}
+inline Variable allclose(const Variable& a, const Variable& b, double rtol, double atol = 1e-8,
+                         bool equal_nan = false, Where where = Where::current()) {
+  return allclose(a, b, {rtol, atol, equal_nan}, where);
+}
+/// Returns whether shapes and all elements are equal, without broadcasting.
+bool equal(const Variable& a, const Variable& b, Where where = Where::current());
 
 namespace kernels {
 

@@ -364,10 +364,21 @@ void catalog_binary(Catalog& catalog) {
       return op(target, a[1]);
     };
   };
-  catalog.add("add(input, other)", "input + other", call.operator()<add>());
-  catalog.add("sub(input, other)", "input - other", call.operator()<sub>());
+  catalog.add("add(input, other, alpha: number = 1)", "input + alpha other",
+              [](const Arguments& a) {
+                const Number alpha = a.number("alpha");
+                return alpha.real() == 1 ? add(a[0], a[1]) : add(a[0], a[1], alpha);
+              });
+  catalog.add("sub(input, other, alpha: number = 1)", "input - alpha other",
+              [](const Arguments& a) {
+                const Number alpha = a.number("alpha");
+                return alpha.real() == 1 ? sub(a[0], a[1]) : sub(a[0], a[1], alpha);
+              });
   catalog.add("mul(input, other)", "input * other", call.operator()<mul>());
-  catalog.add("div(input, other)", "input / other", call.operator()<div>());
+  catalog.add(
+      "div(input, other, rounding_mode: str = none)", "input / other", [](const Arguments& a) {
+        return a.has("rounding_mode") ? div(a[0], a[1], a.text("rounding_mode")) : div(a[0], a[1]);
+      });
   catalog.add("pow(input, exponent)", "input ^ exponent", call.operator()<pow>());
   catalog.add("maximum(input, other)", "the larger", call.operator()<maximum>());
   catalog.add("minimum(input, other)", "the smaller", call.operator()<minimum>());

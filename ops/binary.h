@@ -22,11 +22,11 @@ namespace tapegrad {
 
 /// An operand of a binary op: a Variable or a number, and the source location of the call.
 struct Operand {
-  Operand(const Variable& variable, Where where = Where::current())
-      : variable(&variable), where(where) {}
+  Operand(const Variable& from, Where line = Where::current()) : variable(&from), where(line) {}
   template <typename T>
-  requires std::is_arithmetic_v<T> Operand(T number, Where where = Where::current())
-      : number(number), where(where) {}
+  requires std::is_arithmetic_v<T> Operand(T value, Where line = Where::current())
+      : number(value), where(line) {}
+  Operand(Number value, Where line = Where::current()) : number(value), where(line) {}
 
   const Variable* variable = nullptr;  // owned by the caller; null for a number
   Number number = 0;
@@ -35,9 +35,15 @@ struct Operand {
 
 Variable add(const Operand& a, const Operand& b);
 Variable sub(const Operand& a, const Operand& b);
+/// Return a + alpha * b and a - alpha * b.
+Variable add(const Operand& a, const Operand& b, Number alpha);
+Variable sub(const Operand& a, const Operand& b, Number alpha);
 Variable mul(const Operand& a, const Operand& b);
 /// Divides a by b. Integers are converted to the default float dtype.
 Variable div(const Operand& a, const Operand& b);
+/// Divides and rounds: "floor" downwards, "trunc" towards zero. Integers stay integers. No
+/// gradient.
+Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode);
 /// Returns a to the power b. 0^0 is 1, and its gradient with respect to a is 0; the gradient with
 /// respect to b is 0 wherever a = 0. Integer powers are integers and wrap around. A negative
 /// integer exponent truncates 1 / a^-b towards zero (0^-1 gives 0) if it is an element of a tensor,
@@ -58,6 +64,14 @@ Variable operator*(const Operand& a, const Operand& b);
 Variable operator/(const Operand& a, const Operand& b);
 Variable operator-(const Operand& x);
 
+/// Limits x to [min, max], which broadcast; PyTorch's clamp with tensors as bounds. A gradient goes
+/// to the operand that the result is taken from, and to x at a bound.
+Variable clamp(const Variable& x, const Operand& min, const Operand& max);
+/// Limits x from below; clamp_min().
+Variable clamp(const Variable& x, const Operand& min);
+Variable clamp_min(const Variable& x, const Operand& min);
+Variable clamp_max(const Variable& x, const Operand& max);
+
 /// Comparisons return bool and have no gradient.
 Variable eq(const Operand& a, const Operand& b);
 Variable ne(const Operand& a, const Operand& b);
@@ -77,6 +91,8 @@ Variable logical_and(const Operand& a, const Operand& b);
 Variable logical_or(const Operand& a, const Operand& b);
 Variable logical_xor(const Operand& a, const Operand& b);
 Variable logical_not(const Variable& x, Where where = Where::current());
+/// `!mask` is logical_not(mask).
+Variable operator!(const Variable& x);
 
 /// Takes a where condition (bool) is true and b elsewhere; all three broadcast. Only the selected
 /// operand receives a gradient. An infinite derivative further back still gives 0 * inf = NaN, so
@@ -89,6 +105,11 @@ Variable& add_(Variable& a, const Operand& b);
 Variable& sub_(Variable& a, const Operand& b);
 Variable& mul_(Variable& a, const Operand& b);
 Variable& div_(Variable& a, const Operand& b);
+/// For a view: x[0] += 1.
+void operator+=(Variable&& a, const Operand& b);
+void operator-=(Variable&& a, const Operand& b);
+void operator*=(Variable&& a, const Operand& b);
+void operator/=(Variable&& a, const Operand& b);
 Variable& operator+=(Variable& a, const Operand& b);
 Variable& operator-=(Variable& a, const Operand& b);
 Variable& operator*=(Variable& a, const Operand& b);

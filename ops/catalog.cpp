@@ -244,7 +244,9 @@ const Catalog& catalog() {
     catalog_activation_composed(rows);
     catalog_binary(rows);
     catalog_arithmetic(rows);
+    catalog_numeric(rows);
     catalog_special(rows);
+    catalog_forms(rows);
     catalog_statistics(rows);
     catalog_distance(rows);
     catalog_products(rows);
@@ -255,6 +257,7 @@ const Catalog& catalog() {
     catalog_scan(rows);
     catalog_scatter(rows);
     catalog_subscript(rows);
+    catalog_arrange(rows);
     catalog_reduce(rows);
     catalog_softmax(rows);
     catalog_matmul(rows);

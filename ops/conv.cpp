@@ -11,6 +11,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/limits.h"
+#include "ops/internal/unbatched.h"
 #include "ops/internal/window.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -251,8 +252,13 @@ UnfoldOptions unfold_options(const Arguments& a) {
 
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv2dOptions options, Epilogue epilogue, Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return conv2d(batch, weight, bias, options, epilogue);
+    });
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(conv2d, where, x, weight, bias, options, epilogue);
+    return in_low_precision([](const auto&... a) { return conv2d(a...); }, where, x, weight, bias,
+                            options, epilogue);
   const Activation activation = epilogue.activation;
   if (activation == Activation::kGelu)  // its gradient needs what it is taken of
     return gelu(apply(Conv2d{options}, where, x, weight, bias), Gelu::kTanh, where);
@@ -267,11 +273,16 @@ Variable conv2d_relu(const Variable& x, const Variable& weight, const Variable& 
 
 Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias,
                           ConvTransposeOptions<Size2d> options, Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return conv_transpose2d(batch, weight, bias, options);
+    });
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(conv_transpose2d, where, x, weight, bias, options);
+    return in_low_precision([](const auto&... a) { return conv_transpose2d(a...); }, where, x,
+                            weight, bias, options);
   const CallLine line(where);
   constexpr std::string_view kName = "conv_transpose2d";
-  const auto& [stride, padding, extra, groups, dilation] = options;
+  const auto& [named, stride, padding, extra, groups, dilation] = options;
   require_images(kName, x.shape());
   const Shape &from = x.shape(), &w = weight.shape();
   if (w.rank() != 4) fail<ShapeError>(kName, ": weight [in, out / groups, kh, kw] wanted: ", w);
@@ -308,13 +319,13 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
         size(from[2], kernel.height, stride.height, padding.height, extra.height, dilation.height),
         size(from[3], kernel.width, stride.width, padding.width, extra.width, dilation.width)};
   };
-  const Conv2dOptions forward{stride, padding, dilation, groups};
+  const Conv2dOptions forward{{}, stride, padding, dilation, groups};
   Variable y;
   if (const Shape to = shape(padding, extra);
       extra.height < stride.height && extra.width < stride.width) {
     y = apply(Conv2dBackwardInput{forward, to}, where, x, weight);
   } else {  // the convolution of y has more windows than x has pixels: crop y from the whole
-    const Conv2dOptions whole{stride, 0, dilation, groups};
+    const Conv2dOptions whole{{}, stride, 0, dilation, groups};
     y = pad(apply(Conv2dBackwardInput{whole, shape(0, 0)}, where, x, weight),
             {-padding.width, extra.width - padding.width, -padding.height,
              extra.height - padding.height});

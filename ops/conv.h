@@ -1,5 +1,6 @@
 // Convolution, transposed convolution, and unfolding into columns. Images are
-// [batch, channels, height, width]; signals have one spatial dimension, volumes three.
+// [batch, channels, height, width]; signals have one spatial dimension, volumes three. Without the
+// batch dimension, the result has none either.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -8,10 +9,13 @@
 
 namespace tapegrad {
 
+/// First member of options whose other members must be named, so that {2, 3} is a Size2d.
+struct ByName {};
+
 /// Height and width; one number sets both.
 struct Size2d {
   Size2d(int64_t both) : height(both), width(both) {}
-  Size2d(int64_t height, int64_t width) : height(height), width(width) {}
+  Size2d(int64_t h, int64_t w) : height(h), width(w) {}
   bool operator==(const Size2d&) const = default;
 
   int64_t height, width;
@@ -20,8 +24,7 @@ struct Size2d {
 /// Depth, height and width; one number sets all.
 struct Size3d {
   Size3d(int64_t all) : Size3d(all, all, all) {}
-  Size3d(int64_t depth, int64_t height, int64_t width)
-      : depth(depth), height(height), width(width) {}
+  Size3d(int64_t d, int64_t h, int64_t w) : depth(d), height(h), width(w) {}
   bool operator==(const Size3d&) const = default;
 
   Size2d plane() const { return {height, width}; }
@@ -32,6 +35,7 @@ struct Size3d {
 /// Size is int64_t, Size2d or Size3d, for one, two or three spatial dimensions.
 template <typename Size>
 struct ConvOptions {
+  ByName by_name = {};
   Size stride = 1;
   Size padding = 0;  // zeros on each side
   Size dilation = 1;
@@ -62,6 +66,7 @@ Variable conv2d_relu(const Variable& x, const Variable& weight, const Variable& 
 
 template <typename Size>
 struct ConvTransposeOptions {
+  ByName by_name = {};
   Size stride = 1;
   Size padding = 0;         // removed on each side of the result
   Size output_padding = 0;  // added at the end of the result; less than stride or dilation
@@ -103,6 +108,7 @@ void set_conv_layout(ConvLayout layout);
 ConvLayout conv_layout();
 
 struct UnfoldOptions {
+  ByName by_name = {};
   Size2d kernel_size;
   Size2d stride = 1;
   Size2d padding = 0;
@@ -135,3 +141,5 @@ extern Kernel<void(const Tensor& columns, const UnfoldOptions& options, Tensor& 
 }  // namespace kernels
 
 }  // namespace tapegrad
+
+#include "ops/conv_positional.h"

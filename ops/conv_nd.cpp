@@ -14,6 +14,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/limits.h"
+#include "ops/internal/unbatched.h"
 #include "ops/internal/window.h"
 #include "ops/view.h"
 
@@ -49,8 +50,12 @@ Variable flat_weight(const Variable& weight) {
 
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv1dOptions options, Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return conv1d(batch, weight, bias, options); });
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(conv1d, where, x, weight, bias, options);
+    return in_low_precision([](const auto&... a) { return conv1d(a...); }, where, x, weight, bias,
+                            options);
   const CallLine line(where);
   check_ranks("conv1d", x, weight, 1);
   return squeeze(conv2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
@@ -63,8 +68,13 @@ Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias,
 
 Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias,
                           ConvTransposeOptions<int64_t> options, Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return conv_transpose1d(batch, weight, bias, options);
+    });
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(conv_transpose1d, where, x, weight, bias, options);
+    return in_low_precision([](const auto&... a) { return conv_transpose1d(a...); }, where, x,
+                            weight, bias, options);
   const CallLine line(where);
   check_ranks("conv_transpose1d", x, weight, 1);
   return squeeze(conv_transpose2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
@@ -78,11 +88,15 @@ Variable conv_transpose1d(const Variable& x, const Variable& weight, const Varia
 
 Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv3dOptions options, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return conv3d(batch, weight, bias, options); });
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(conv3d, where, x, weight, bias, options);
+    return in_low_precision([](const auto&... a) { return conv3d(a...); }, where, x, weight, bias,
+                            options);
   const CallLine line(where);
   check_ranks("conv3d", x, weight, 3);
-  const auto& [stride, padding, dilation, groups] = options;
+  const auto& [named, stride, padding, dilation, groups] = options;
   const Shape &from = x.shape(), &w = weight.shape();
   const int64_t n = from[0], c = from[1], kernel = w[2];
   const int64_t depth = count_windows("conv3d", {from[2], 1},
@@ -108,12 +122,17 @@ Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
 
 Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias,
                           ConvTransposeOptions<Size3d> options, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return conv_transpose3d(batch, weight, bias, options);
+    });
   if (is_autocast_enabled()) [[unlikely]]
-    return in_low_precision(conv_transpose3d, where, x, weight, bias, options);
+    return in_low_precision([](const auto&... a) { return conv_transpose3d(a...); }, where, x,
+                            weight, bias, options);
   const CallLine line(where);
   constexpr std::string_view kName = "conv_transpose3d";
   check_ranks(kName, x, weight, 3);
-  const auto& [stride, padding, extra, groups, dilation] = options;
+  const auto& [named, stride, padding, extra, groups, dilation] = options;
   const Shape &from = x.shape(), &w = weight.shape();
   const int64_t n = from[0], depth = from[2], kernel = w[2];
   check_windows(kName, {.kernel = {kernel, 1},
@@ -147,6 +166,54 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
       none, 2, slices_of_windows(depth, kernel, stride.depth, dilation.depth, x.device()), slices);
   y = pad(y, {0, 0, 0, 0, -padding.depth, extra.depth - padding.depth});
   return bias.defined() ? y + reshape(bias, {1, channels, 1, 1, 1}) : y;
+}
+
+namespace {
+
+/// Pads x by hand, for a padding of "same" or "valid" and the given dilations of the spatial
+/// dimensions. An odd number of zeros has one more at the end.
+Variable padded(std::string_view op, const Variable& x, const Variable& weight,
+                const std::vector<int64_t>& stride, std::string_view padding,
+                const std::vector<int64_t>& dilation) {
+  if (padding == "valid") return x;
+  if (padding != "same")
+    fail<ArgumentError>(op, ": padding \"", padding, "\"; \"same\" or \"valid\" wanted");
+  const int dims = int(dilation.size());
+  if (weight.rank() != dims + 2)
+    fail<ShapeError>(op, ": a weight of ", dims + 2, " dimensions wanted: ", weight.shape());
+  std::vector<int64_t> amounts;
+  for (int i = dims - 1; i >= 0; --i) {
+    if (stride[size_t(i)] != 1) fail<ArgumentError>(op, ": padding \"same\" needs stride 1");
+    const int64_t zeros = dilation[size_t(i)] * (weight.size(i + 2) - 1);
+    amounts.insert(amounts.end(), {zeros / 2, zeros - zeros / 2});
+  }
+  return pad(x, amounts, 0.0);
+}
+
+}  // namespace
+
+Variable conv1d_padded(const Variable& x, const Variable& weight, const Variable& bias,
+                       int64_t stride, std::string_view padding, int64_t dilation, int64_t groups,
+                       Where where) {
+  const CallLine line(where);
+  return conv1d(padded("conv1d", x, weight, {stride}, padding, {dilation}), weight, bias, stride,
+                int64_t(0), dilation, groups);
+}
+Variable conv2d_padded(const Variable& x, const Variable& weight, const Variable& bias,
+                       Size2d stride, std::string_view padding, Size2d dilation, int64_t groups,
+                       Where where) {
+  const CallLine line(where);
+  return conv2d(padded("conv2d", x, weight, {stride.height, stride.width}, padding,
+                       {dilation.height, dilation.width}),
+                weight, bias, stride, 0, dilation, groups);
+}
+Variable conv3d_padded(const Variable& x, const Variable& weight, const Variable& bias,
+                       Size3d stride, std::string_view padding, Size3d dilation, int64_t groups,
+                       Where where) {
+  const CallLine line(where);
+  return conv3d(padded("conv3d", x, weight, {stride.depth, stride.height, stride.width}, padding,
+                       {dilation.depth, dilation.height, dilation.width}),
+                weight, bias, stride, 0, dilation, groups);
 }
 
 namespace {

@@ -294,7 +294,7 @@ class Contraction {
 
 }  // namespace
 
-Variable einsum(std::string_view equation, std::span<const Variable> operands, Where where) {
+Variable einsum(std::string_view equation, VariableList operands, Where where) {
   const ErrorLine line(where);
   if (operands.empty()) fail<ArgumentError>("einsum: no operands for \"", equation, '"');
   DType dtype = operands[0].dtype();

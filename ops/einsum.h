@@ -1,10 +1,9 @@
 // Sums of products of tensors, named by letters.
 #pragma once
 
-#include <span>
 #include <string_view>
 
-#include "core/tape/variable.h"
+#include "ops/rearrange.h"
 
 namespace tapegrad {
 
@@ -18,11 +17,11 @@ namespace tapegrad {
 /// of ..., followed by the letters that occur once, in alphabetical order. Sizes of one letter must
 /// be equal or 1. Operands are contracted two at a time as batched matrix products, in the order
 /// with the fewest multiplications (for more than six operands greedily, the cheapest pair first).
-Variable einsum(std::string_view equation, std::span<const Variable> operands,
-                Where where = Where::current());
-inline Variable einsum(std::string_view equation, std::initializer_list<Variable> operands,
-                       Where where = Where::current()) {
-  return einsum(equation, std::span<const Variable>(operands.begin(), operands.size()), where);
+Variable einsum(std::string_view equation, VariableList operands, Where where = Where::current());
+/// einsum("ij,jk->ik", a, b)
+template <std::same_as<Variable>... V>
+Variable einsum(std::string_view equation, const Variable& first, const V&... others) {
+  return einsum(equation, {first, others...});
 }
 
 }  // namespace tapegrad

@@ -6,6 +6,7 @@
 #include "ops/catalog.h"
 #include "ops/index.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/scalar_dimension.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
@@ -130,18 +131,26 @@ Variable amin(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 }
 
 ValuesIndices max(const Variable& x, int dim, bool keepdim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return max(v, dim); });
   return extreme_along("max", x, dim, keepdim, where);
 }
 ValuesIndices min(const Variable& x, int dim, bool keepdim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return min(v, dim); });
   return extreme_along("min", x, dim, keepdim, where);
 }
 Variable max(const Variable& x, Where where) { return amax(x, where); }
 Variable min(const Variable& x, Where where) { return amin(x, where); }
 
 Variable argmax(const Variable& x, std::optional<int> dim, bool keepdim, Where where) {
+  if (dim && is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return argmax(v, dim); });
   return arg_extreme("argmax", x, dim, keepdim, where);
 }
 Variable argmin(const Variable& x, std::optional<int> dim, bool keepdim, Where where) {
+  if (dim && is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return argmin(v, dim); });
   return arg_extreme("argmin", x, dim, keepdim, where);
 }
 

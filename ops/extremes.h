@@ -27,6 +27,17 @@ ValuesIndices min(const Variable& x, int dim, bool keepdim = false, Where where 
 /// Returns the extreme of all elements; same as amax and amin.
 Variable max(const Variable& x, Where where = Where::current());
 Variable min(const Variable& x, Where where = Where::current());
+/// Return the elementwise maximum and minimum, as maximum() and minimum().
+Variable max(const Variable& a, const Variable& b, Where where = Where::current());
+Variable min(const Variable& a, const Variable& b, Where where = Where::current());
+template <std::floating_point T>
+void max(const Variable&, T) {
+  static_assert(detail::kNever<T>, "type maximum(x, 0.0): the number of max(x, 0) is a dimension");
+}
+template <std::floating_point T>
+void min(const Variable&, T) {
+  static_assert(detail::kNever<T>, "type minimum(x, 0.0): the number of min(x, 0) is a dimension");
+}
 /// Returns the index (int64) of the first extreme, along dim or in the flattened tensor.
 Variable argmax(const Variable& x, std::optional<int> dim = {}, bool keepdim = false,
                 Where where = Where::current());

@@ -29,4 +29,8 @@ enum class PadMode {
 Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadMode mode,
              double value = 0.0, Where where = Where::current());
 
+/// PyTorch's names of the modes: "constant", "reflect", "replicate", "circular".
+Variable pad(const Variable& x, const std::vector<int64_t>& amounts, std::string_view mode,
+             double value = 0.0, Where where = Where::current());
+
 }  // namespace tapegrad

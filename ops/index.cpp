@@ -5,6 +5,7 @@
 #include "core/autograd/sparse_gradient.h"
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
@@ -330,6 +331,11 @@ Variable scatter_add(const Variable& x, int dim, const Variable& index, const Va
 }
 
 Variable masked_fill(const Variable& x, const Variable& mask, Number value, Where where) {
+  if (mask.value_or_empty().rank() > x.value_or_empty().rank()) [[unlikely]] {
+    const CallLine line(where);
+    const Shape shape = broadcast(MaskedFill::kName, x.shape(), mask.shape());
+    return masked_fill(expand(x, shape), mask, value);
+  }
   return apply(MaskedFill{value}, where, x, mask);
 }
 Variable& masked_fill_(Variable& x, const Variable& mask, Number value, Where where) {

@@ -74,7 +74,8 @@ Variable quadratic_then_linear(const Variable& x, const Variable& target, double
 Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, Reduction reduction,
                         Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(smooth_l1_loss, where, x, target, beta, reduction);
+    return in_float32([](const auto&... a) { return smooth_l1_loss(a...); }, where, x, target, beta,
+                      reduction);
   const ErrorLine line(where);
   check_floats("smooth_l1_loss", x);
   check_equal_shapes("smooth_l1_loss", x, target);
@@ -86,7 +87,8 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta, 
 Variable huber_loss(const Variable& x, const Variable& target, double delta, Reduction reduction,
                     Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(huber_loss, where, x, target, delta, reduction);
+    return in_float32([](const auto&... a) { return huber_loss(a...); }, where, x, target, delta,
+                      reduction);
   const ErrorLine line(where);
   check_floats("huber_loss", x);
   check_equal_shapes("huber_loss", x, target);
@@ -243,7 +245,8 @@ Variable soft_cross_entropy(const Variable& x, const Variable& target,
 Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOptions options,
                        Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(cross_entropy, where, x, target, options);
+    return in_float32([](const auto&... a) { return cross_entropy(a...); }, where, x, target,
+                      options);
   const ErrorLine line(where);
   check_class_loss("cross_entropy", x, options.weight);
   const double smoothing = options.label_smoothing;
@@ -263,7 +266,7 @@ Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOp
 
 Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions options, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(nll_loss, where, x, target, options);
+    return in_float32([](const auto&... a) { return nll_loss(a...); }, where, x, target, options);
   const ErrorLine line(where);
   check_class_loss("nll_loss", x, options.weight);
   const Variable given(checked_classes("nll_loss", x, target, options.ignore_index));
@@ -325,7 +328,8 @@ struct BinaryCrossEntropy {
 Variable binary_cross_entropy(const Variable& x, const Variable& target, const Variable& weight,
                               Reduction reduction, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(binary_cross_entropy, where, x, target, weight, reduction);
+    return in_float32([](const auto&... a) { return binary_cross_entropy(a...); }, where, x, target,
+                      weight, reduction);
   const ErrorLine line(where);
   check_floats("binary_cross_entropy", x);
   check_equal_shapes("binary_cross_entropy", x, target);
@@ -338,7 +342,8 @@ Variable binary_cross_entropy(const Variable& x, const Variable& target, const V
 Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
                                           BceWithLogitsOptions options, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(binary_cross_entropy_with_logits, where, x, target, options);
+    return in_float32([](const auto&... a) { return binary_cross_entropy_with_logits(a...); },
+                      where, x, target, options);
   const ErrorLine line(where);
   check_floats("binary_cross_entropy_with_logits", x);
   check_equal_shapes("binary_cross_entropy_with_logits", x, target);
@@ -357,7 +362,8 @@ Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& tar
 Variable kl_div(const Variable& x, const Variable& target, bool log_target, Reduction reduction,
                 Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(kl_div, where, x, target, log_target, reduction);
+    return in_float32([](const auto&... a) { return kl_div(a...); }, where, x, target, log_target,
+                      reduction);
   const ErrorLine line(where);
   check_floats("kl_div", x);
   check_equal_shapes("kl_div", x, target);

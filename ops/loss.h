@@ -68,6 +68,42 @@ Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& tar
 Variable kl_div(const Variable& x, const Variable& target, bool log_target = false,
                 Reduction reduction = Reduction::kMean, Where where = Where::current());
 
+// PyTorch's order of arguments, with the name of a reduction.
+inline Variable smooth_l1_loss(const Variable& x, const Variable& target, Reduction reduction,
+                               double beta = 1.0, Where where = Where::current()) {
+  return smooth_l1_loss(x, target, beta, reduction, where);
+}
+inline Variable huber_loss(const Variable& x, const Variable& target, Reduction reduction,
+                           double delta = 1.0, Where where = Where::current()) {
+  return huber_loss(x, target, delta, reduction, where);
+}
+inline Variable cross_entropy(const Variable& x, const Variable& target, Reduction reduction,
+                              Where where = Where::current()) {
+  return cross_entropy(x, target, {.reduction = reduction}, where);
+}
+inline Variable nll_loss(const Variable& x, const Variable& target, Reduction reduction,
+                         Where where = Where::current()) {
+  return nll_loss(x, target, {.reduction = reduction}, where);
+}
+inline Variable binary_cross_entropy(const Variable& x, const Variable& target, Reduction reduction,
+                                     Where where = Where::current()) {
+  return binary_cross_entropy(x, target, {}, reduction, where);
+}
+inline Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
+                                                 Reduction reduction,
+                                                 Where where = Where::current()) {
+  return binary_cross_entropy_with_logits(x, target, {.reduction = reduction}, where);
+}
+Variable kl_div(const Variable& x, const Variable& target, std::string_view reduction,
+                bool log_target = false, Where where = Where::current());
+/// The reduction may also be "batchmean", the sum divided by the batch size. A template, because a
+/// string would otherwise convert to bool.
+template <size_t N>
+Variable kl_div(const Variable& x, const Variable& target, const char (&reduction)[N],
+                bool log_target = false, Where where = Where::current()) {
+  return kl_div(x, target, std::string_view(reduction), log_target, where);
+}
+
 /// The arguments of cross_entropy kernels that are not tensors.
 struct CrossEntropySpec {
   int64_t ignore_index;

@@ -1,8 +1,24 @@
 // How a loss reduces its element losses.
 #pragma once
 
+#include <string_view>
+
 namespace tapegrad {
 
-enum class Reduction { kMean, kSum, kNone };
+/// Reduction::kMean, kSum or kNone; or the name "mean", "sum" or "none". Throws ArgumentError for
+/// another name.
+class Reduction {
+ public:
+  enum Kind { kMean, kSum, kNone };
+  constexpr Reduction(Kind kind) : kind_(kind) {}
+  Reduction(std::string_view name) : kind_(parse(name)) {}
+  Reduction(const char* name) : kind_(parse(name)) {}
+  constexpr operator Kind() const { return kind_; }
+
+ private:
+  static Kind parse(std::string_view name);
+
+  Kind kind_;
+};
 
 }  // namespace tapegrad

@@ -4,6 +4,7 @@
 #include "core/tape/op.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/pool_parts.h"
+#include "ops/internal/unbatched.h"
 #include "ops/internal/window.h"
 #include "ops/view.h"
 
@@ -116,6 +117,8 @@ MaxPool2d max_pool(std::string_view op, const Variable& x, MaxPool2dOptions opti
 
 Shape adaptive_shape(std::string_view op, const Shape& x, Size2d output_size) {
   check_images(op, x);
+  if (output_size.height == -1) output_size.height = x[2];
+  if (output_size.width == -1) output_size.width = x[3];
   require_from(op, "output_size", output_size, 1);
   return {x[0], x[1], output_size.height, output_size.width};
 }
@@ -165,10 +168,15 @@ Variable average(const Variable& x, const AverageWindows& windows, const Shape& 
 }  // namespace
 
 Variable max_pool2d(const Variable& x, MaxPool2dOptions options, Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) { return max_pool2d(batch, options); });
   return apply(max_pool("max_pool2d", x, options), where, x);
 }
 
 ValuesIndices max_pool2d_with_indices(const Variable& x, MaxPool2dOptions options, Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return max_pool2d_with_indices(batch, options); });
   MaxPool2d op = max_pool("max_pool2d_with_indices", x, options);
   const Tensor indices = op.indices = Tensor::empty(op.to, i32, x.device());
   const Variable values = apply(std::move(op), where, x);
@@ -176,8 +184,23 @@ ValuesIndices max_pool2d_with_indices(const Variable& x, MaxPool2dOptions option
 }
 
 Variable adaptive_max_pool2d(const Variable& x, Size2d output_size, Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return adaptive_max_pool2d(batch, output_size); });
   const Shape to = adaptive_shape("adaptive_max_pool2d", x.shape(), output_size);
   return apply(MaxPool2d{.windows = {.adaptive = true}, .to = to}, where, x);
+}
+
+ValuesIndices adaptive_max_pool2d_with_indices(const Variable& x, Size2d output_size, Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return adaptive_max_pool2d_with_indices(batch, output_size);
+    });
+  const Shape to = adaptive_shape("adaptive_max_pool2d_with_indices", x.shape(), output_size);
+  const Tensor indices = Tensor::empty(to, i32, x.device());
+  const Variable values =
+      apply(MaxPool2d{.windows = {.adaptive = true}, .to = to, .indices = indices}, where, x);
+  return {values, Variable(indices.to(i64))};
 }
 
 Variable detail::max_unpool(std::string_view op, const Variable& x, const Variable& indices,
@@ -206,6 +229,8 @@ Variable detail::max_unpool(std::string_view op, const Variable& x, const Variab
 }
 
 Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) { return avg_pool2d(batch, options); });
   if (!options.stride) options.stride = options.kernel_size;
   const Shape to = pooled_shape("avg_pool2d", x.shape(),
                                 {.kernel = options.kernel_size,
@@ -216,6 +241,9 @@ Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where) {
 }
 
 Variable adaptive_avg_pool2d(const Variable& x, Size2d output_size, Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return adaptive_avg_pool2d(batch, output_size); });
   const Shape to = adaptive_shape("adaptive_avg_pool2d", x.shape(), output_size);
   return apply(AvgPool{{.adaptive = true}, to}, where, x);
 }
@@ -233,6 +261,11 @@ void catalog_pool(Catalog& catalog) {
               "means over windows that divide the image evenly", [](const Arguments& a) {
                 return adaptive_avg_pool2d(a[0], size2d(a, "output_size"));
               });
+  catalog.add(
+      "adaptive_max_pool2d_with_indices(input, output_size: ints)",
+      "maxima of windows that divide the image evenly, and where they are", [](const Arguments& a) {
+        return with_indices(adaptive_max_pool2d_with_indices(a[0], size2d(a, "output_size")));
+      });
   catalog.add("adaptive_max_pool2d(input, output_size: ints)",
               "maxima of windows that divide the image evenly", [](const Arguments& a) {
                 return adaptive_max_pool2d(a[0], size2d(a, "output_size"));

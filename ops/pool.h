@@ -1,5 +1,5 @@
 // Pooling of signals [batch, channels, length], images [batch, channels, height, width] and volumes
-// [batch, channels, depth, height, width].
+// [batch, channels, depth, height, width]. Without the batch dimension, the result has none either.
 #pragma once
 
 #include <optional>
@@ -13,6 +13,7 @@ namespace tapegrad {
 /// Size is int64_t, Size2d or Size3d, for one, two or three spatial dimensions.
 template <typename Size>
 struct MaxPoolOptions {
+  ByName by_name = {};
   Size kernel_size;
   std::optional<Size> stride = {};  // default: kernel_size
   Size padding = 0;                 // pads with -inf; at most half of kernel_size
@@ -39,6 +40,7 @@ ValuesIndices max_pool3d_with_indices(const Variable& x, MaxPool3dOptions option
 
 template <typename Size>
 struct MaxUnpoolOptions {
+  ByName by_name = {};
   Size kernel_size;
   std::optional<Size> stride = {};
   Size padding = 0;
@@ -56,6 +58,7 @@ Variable max_unpool3d(const Variable& x, const Variable& indices, MaxUnpoolOptio
 
 template <typename Size>
 struct AvgPoolOptions {
+  ByName by_name = {};
   Size kernel_size;
   std::optional<Size> stride = {};
   Size padding = 0;
@@ -74,6 +77,7 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions options, Where where = W
 
 template <typename Size>
 struct LpPoolOptions {
+  ByName by_name = {};
   double norm_type;  // the exponent p
   Size kernel_size;
   std::optional<Size> stride = {};
@@ -89,7 +93,7 @@ Variable lp_pool3d(const Variable& x, LpPoolOptions<Size3d> options,
                    Where where = Where::current());
 
 /// Returns averages or maxima over windows [floor(i h / H), ceil((i + 1) h / H)), which divide the
-/// image evenly into output_size windows.
+/// image evenly into output_size windows. A size of -1 keeps the size of x.
 Variable adaptive_avg_pool1d(const Variable& x, int64_t output_size,
                              Where where = Where::current());
 Variable adaptive_avg_pool2d(const Variable& x, Size2d output_size, Where where = Where::current());
@@ -98,6 +102,14 @@ Variable adaptive_max_pool1d(const Variable& x, int64_t output_size,
                              Where where = Where::current());
 Variable adaptive_max_pool2d(const Variable& x, Size2d output_size, Where where = Where::current());
 Variable adaptive_max_pool3d(const Variable& x, Size3d output_size, Where where = Where::current());
+
+/// Also returns the positions of the maxima: int64 row-major indices in the plane or volume.
+ValuesIndices adaptive_max_pool1d_with_indices(const Variable& x, int64_t output_size,
+                                               Where where = Where::current());
+ValuesIndices adaptive_max_pool2d_with_indices(const Variable& x, Size2d output_size,
+                                               Where where = Where::current());
+ValuesIndices adaptive_max_pool3d_with_indices(const Variable& x, Size3d output_size,
+                                               Where where = Where::current());
 
 /// The windows of a pooling op.
 template <typename Options>
@@ -136,3 +148,5 @@ extern Kernel<void(const Tensor& dy, const AverageWindows& windows, Tensor& dx)>
 }  // namespace kernels
 
 }  // namespace tapegrad
+
+#include "ops/pool_positional.h"

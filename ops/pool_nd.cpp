@@ -7,6 +7,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/pool_parts.h"
+#include "ops/internal/unbatched.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -78,11 +79,26 @@ struct SplitMaxPool {
     const Split kernel = split(o.kernel_size, 1);
     const Split stride = split(o.stride.value_or(o.kernel_size), 1);
     const Split padding = split(o.padding, 0), dilation = split(o.dilation, 1);
-    in_planes = {kernel.in_planes, stride.in_planes, padding.in_planes, dilation.in_planes,
-                 o.ceil_mode};
-    across = {kernel.across, stride.across, padding.across, dilation.across, o.ceil_mode};
+    in_planes = {
+        {}, kernel.in_planes, stride.in_planes, padding.in_planes, dilation.in_planes, o.ceil_mode};
+    across = {{}, kernel.across, stride.across, padding.across, dilation.across, o.ceil_mode};
   }
 };
+
+/// Pools within planes and then across them; returns positions in the volume.
+template <typename Planes, typename Rows>
+ValuesIndices max_of_volume(const Variable& x, Planes pool_planes, Rows pool_rows) {
+  const Shape& s = x.shape();
+  const ValuesIndices in_planes = pool_planes(planes(x));
+  const ValuesIndices across = pool_rows(rows_of(in_planes.values, s));
+  // The positions of each plane's maxima in the volume, from which the selected planes' maxima are
+  // taken.
+  const Variable starts = reshape(arange(s[2]).to(x.device()) * (s[3] * s[4]), {s[2], 1});
+  const Variable places = flatten(rows_of(in_planes.indices, s) + starts, 2);
+  const Variable chosen =
+      reshape(gather(places, 2, flatten(across.indices, 2)), across.indices.shape());
+  return {volume(across.values, in_planes.values), volume(chosen, in_planes.values)};
+}
 
 /// Averages of averages would round sixteen-bit floats twice; float32 avoids this.
 DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
@@ -90,12 +106,16 @@ DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
 }  // namespace
 
 Variable max_pool1d(const Variable& x, MaxPool1dOptions options, Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) { return max_pool1d(batch, options); });
   const CallLine line(where);
   check_signals("max_pool1d", x);
   return squeeze(max_pool2d(unsqueeze(x, 2), flat(options)), 2);
 }
 
 Variable max_pool3d(const Variable& x, MaxPool3dOptions options, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) { return max_pool3d(batch, options); });
   const CallLine line(where);
   check_volumes("max_pool3d", x);
   const SplitMaxPool pool(options);
@@ -105,6 +125,9 @@ Variable max_pool3d(const Variable& x, MaxPool3dOptions options, Where where) {
 }
 
 ValuesIndices max_pool1d_with_indices(const Variable& x, MaxPool1dOptions options, Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return max_pool1d_with_indices(batch, options); });
   const CallLine line(where);
   check_signals("max_pool1d_with_indices", x);
   const ValuesIndices y = max_pool2d_with_indices(unsqueeze(x, 2), flat(options));
@@ -112,19 +135,15 @@ ValuesIndices max_pool1d_with_indices(const Variable& x, MaxPool1dOptions option
 }
 
 ValuesIndices max_pool3d_with_indices(const Variable& x, MaxPool3dOptions options, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return max_pool3d_with_indices(batch, options); });
   const CallLine line(where);
   check_volumes("max_pool3d_with_indices", x);
   const SplitMaxPool pool(options);
-  const Shape& s = x.shape();
-  const ValuesIndices in_planes = max_pool2d_with_indices(planes(x), pool.in_planes);
-  const ValuesIndices across = max_pool2d_with_indices(rows_of(in_planes.values, s), pool.across);
-  // The positions of each plane's maxima in the volume, from which the selected planes' maxima are
-  // taken.
-  const Variable starts = reshape(arange(s[2]).to(x.device()) * (s[3] * s[4]), {s[2], 1});
-  const Variable places = flatten(rows_of(in_planes.indices, s) + starts, 2);
-  const Variable chosen =
-      reshape(gather(places, 2, flatten(across.indices, 2)), across.indices.shape());
-  return {volume(across.values, in_planes.values), volume(chosen, in_planes.values)};
+  return max_of_volume(
+      x, [&](const Variable& planes) { return max_pool2d_with_indices(planes, pool.in_planes); },
+      [&](const Variable& rows) { return max_pool2d_with_indices(rows, pool.across); });
 }
 
 namespace {
@@ -138,6 +157,10 @@ int64_t unpooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding) {
 
 Variable max_unpool1d(const Variable& x, const Variable& indices, MaxUnpoolOptions<int64_t> o,
                       Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return max_unpool1d(batch, unsqueeze(indices, 0), o);
+    });
   const ErrorLine line(where);
   check_signals("max_unpool1d", x);
   const int64_t stride = o.stride.value_or(o.kernel_size);
@@ -149,6 +172,10 @@ Variable max_unpool1d(const Variable& x, const Variable& indices, MaxUnpoolOptio
 
 Variable max_unpool2d(const Variable& x, const Variable& indices, MaxUnpoolOptions<Size2d> o,
                       Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return max_unpool2d(batch, unsqueeze(indices, 0), o);
+    });
   const ErrorLine line(where);
   require_images("max_unpool2d", x.shape());
   const Size2d stride = o.stride.value_or(o.kernel_size);
@@ -162,6 +189,10 @@ Variable max_unpool2d(const Variable& x, const Variable& indices, MaxUnpoolOptio
 
 Variable max_unpool3d(const Variable& x, const Variable& indices, MaxUnpoolOptions<Size3d> o,
                       Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return max_unpool3d(batch, unsqueeze(indices, 0), o);
+    });
   const ErrorLine line(where);
   check_volumes("max_unpool3d", x);
   const Size3d stride = o.stride.value_or(o.kernel_size);
@@ -177,19 +208,23 @@ Variable max_unpool3d(const Variable& x, const Variable& indices, MaxUnpoolOptio
 }
 
 Variable avg_pool1d(const Variable& x, AvgPool1dOptions options, Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) { return avg_pool1d(batch, options); });
   const CallLine line(where);
   check_signals("avg_pool1d", x);
   return squeeze(avg_pool2d(unsqueeze(x, 2), flat(options)), 2);
 }
 
 Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) { return avg_pool3d(batch, o); });
   const CallLine line(where);
   check_volumes("avg_pool3d", x);
   const Split kernel = split(o.kernel_size, 1), padding = split(o.padding, 0);
   const Split stride = split(o.stride.value_or(o.kernel_size), 1);
   const auto pool = [&](const Variable& images, Size2d Split::*part) {
-    return avg_pool2d(
-        images, {kernel.*part, stride.*part, padding.*part, o.ceil_mode, o.count_include_pad});
+    return avg_pool2d(images, kernel.*part, stride.*part, padding.*part, o.ceil_mode,
+                      o.count_include_pad);
   };
   return pool_volume(
              x.to(wide(x.dtype())),
@@ -199,6 +234,8 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
 }
 
 Variable lp_pool1d(const Variable& x, LpPoolOptions<int64_t> o, Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) { return lp_pool1d(batch, o); });
   const CallLine line(where);
   check_signals("lp_pool1d", x);
   return squeeze(lp_pool2d(unsqueeze(x, 2), {.norm_type = o.norm_type,
@@ -221,6 +258,8 @@ static Variable lp_pool(std::string_view op, const Variable& x, const LpPoolOpti
 }
 
 Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> o, Where where) {
+  if (is_unbatched(x, 2)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) { return lp_pool2d(batch, o); });
   const CallLine line(where);
   const double count = double(o.kernel_size.height) * double(o.kernel_size.width);
   return lp_pool("lp_pool2d", x, o, count,
@@ -228,6 +267,8 @@ Variable lp_pool2d(const Variable& x, LpPoolOptions<Size2d> o, Where where) {
 }
 
 Variable lp_pool3d(const Variable& x, LpPoolOptions<Size3d> o, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) { return lp_pool3d(batch, o); });
   const CallLine line(where);
   const Size3d k = o.kernel_size;
   return lp_pool("lp_pool3d", x, o, double(k.depth) * double(k.height) * double(k.width),
@@ -235,19 +276,29 @@ Variable lp_pool3d(const Variable& x, LpPoolOptions<Size3d> o, Where where) {
 }
 
 Variable adaptive_avg_pool1d(const Variable& x, int64_t output_size, Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return adaptive_avg_pool1d(batch, output_size); });
   const CallLine line(where);
   check_signals("adaptive_avg_pool1d", x);
   return squeeze(adaptive_avg_pool2d(unsqueeze(x, 2), {1, output_size}), 2);
 }
 Variable adaptive_max_pool1d(const Variable& x, int64_t output_size, Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return adaptive_max_pool1d(batch, output_size); });
   const CallLine line(where);
   check_signals("adaptive_max_pool1d", x);
   return squeeze(adaptive_max_pool2d(unsqueeze(x, 2), {1, output_size}), 2);
 }
 
 Variable adaptive_avg_pool3d(const Variable& x, Size3d output_size, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return adaptive_avg_pool3d(batch, output_size); });
   const CallLine line(where);
   check_volumes("adaptive_avg_pool3d", x);
+  if (output_size.depth == -1) output_size.depth = x.size(2);
   return pool_volume(
              x.to(wide(x.dtype())),
              [&](const Variable& planes) {
@@ -259,12 +310,45 @@ Variable adaptive_avg_pool3d(const Variable& x, Size3d output_size, Where where)
       .to(x.dtype());
 }
 Variable adaptive_max_pool3d(const Variable& x, Size3d output_size, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where,
+                    [&](const Variable& batch) { return adaptive_max_pool3d(batch, output_size); });
   const CallLine line(where);
   check_volumes("adaptive_max_pool3d", x);
+  if (output_size.depth == -1) output_size.depth = x.size(2);
   return pool_volume(
       x, [&](const Variable& planes) { return adaptive_max_pool2d(planes, output_size.plane()); },
       [&](const Variable& rows) {
         return adaptive_max_pool2d(rows, {output_size.depth, rows.size(3)});
+      });
+}
+
+ValuesIndices adaptive_max_pool1d_with_indices(const Variable& x, int64_t output_size,
+                                               Where where) {
+  if (is_unbatched(x, 1)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return adaptive_max_pool1d_with_indices(batch, output_size);
+    });
+  const CallLine line(where);
+  check_signals("adaptive_max_pool1d_with_indices", x);
+  const ValuesIndices y = adaptive_max_pool2d_with_indices(unsqueeze(x, 2), {1, output_size});
+  return {squeeze(y.values, 2), squeeze(y.indices, 2)};
+}
+ValuesIndices adaptive_max_pool3d_with_indices(const Variable& x, Size3d output_size, Where where) {
+  if (is_unbatched(x, 3)) [[unlikely]]
+    return as_batch(x, where, [&](const Variable& batch) {
+      return adaptive_max_pool3d_with_indices(batch, output_size);
+    });
+  const CallLine line(where);
+  check_volumes("adaptive_max_pool3d_with_indices", x);
+  if (output_size.depth == -1) output_size.depth = x.size(2);
+  return max_of_volume(
+      x,
+      [&](const Variable& planes) {
+        return adaptive_max_pool2d_with_indices(planes, output_size.plane());
+      },
+      [&](const Variable& rows) {
+        return adaptive_max_pool2d_with_indices(rows, {output_size.depth, rows.size(3)});
       });
 }
 
@@ -335,6 +419,16 @@ void catalog_pool_nd(Catalog& catalog) {
               [](A a) { return adaptive_avg_pool3d(a[0], size3d(a, "output_size")); });
   catalog.add(named("adaptive_max_pool1d", kAdaptive), "adaptive_max_pool2d of signals",
               [](A a) { return adaptive_max_pool1d(a[0], size1d(a, "output_size")); });
+  catalog.add(
+      named("adaptive_max_pool1d_with_indices", kAdaptive),
+      "adaptive_max_pool2d_with_indices of signals", [](A a) {
+        return with_indices(adaptive_max_pool1d_with_indices(a[0], size1d(a, "output_size")));
+      });
+  catalog.add(
+      named("adaptive_max_pool3d_with_indices", kAdaptive),
+      "adaptive_max_pool2d_with_indices of volumes", [](A a) {
+        return with_indices(adaptive_max_pool3d_with_indices(a[0], size3d(a, "output_size")));
+      });
   catalog.add(named("adaptive_max_pool3d", kAdaptive), "adaptive_max_pool2d of volumes",
               [](A a) { return adaptive_max_pool3d(a[0], size3d(a, "output_size")); });
 }

@@ -8,6 +8,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/matmul.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -51,9 +52,10 @@ Variable plus(std::string_view op, const Variable& input, const Variable& produc
               AddOptions options, Where where) {
   if (broadcast(op, input.shape(), product.shape()) != product.shape())
     fail<ShapeError>(op, ": ", input.shape(), " does not broadcast to ", product.shape());
-  const Variable scaled = options.alpha == 1 ? product : mul({product, where}, options.alpha);
-  if (options.beta == 0) return scaled;
-  return add({options.beta == 1 ? input : mul({input, where}, options.beta), where},
+  const double alpha = options.alpha.real(), beta = options.beta.real();
+  const Variable scaled = alpha == 1 ? product : mul({product, where}, {options.alpha, where});
+  if (beta == 0) return scaled;
+  return add({beta == 1 ? input : mul({input, where}, {options.beta, where}), where},
              {scaled, where});
 }
 
@@ -149,9 +151,30 @@ Variable baddbmm(const Variable& input, const Variable& a, const Variable& b, Ad
   return plus("baddbmm", input, bmm(a, b, where), options, where);
 }
 
+Variable addbmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
+                Where where) {
+  if (is_autocast_enabled()) [[unlikely]]
+    return in_low_precision(addbmm, where, input, a, b, options);
+  return plus("addbmm", input, sum(bmm(a, b, where), {0}, false, where), options, where);
+}
+
+Variable mv(const Variable& a, const Variable& b, Where where) {
+  const ErrorLine line(where);
+  if (a.rank() != 2 || b.rank() != 1)
+    fail<ShapeError>("mv: a matrix and a vector are wanted: ", a.shape(), " and ", b.shape());
+  return matmul(a, b, where);
+}
+Variable inner(const Variable& a, const Variable& b, Where where) {
+  if (a.rank() == 0 || b.rank() == 0) return mul({a, where}, {b, where});
+  const ErrorLine line(where);
+  return tensordot(a, b, Dims{-1}, Dims{-1}, where);
+}
+
 void catalog_products(Catalog& catalog) {
   using A = const Arguments&;
-  static constexpr auto options = [](A a) { return AddOptions{a.real("beta"), a.real("alpha")}; };
+  static constexpr auto options = [](A a) {
+    return AddOptions{a.number("beta"), a.number("alpha")};
+  };
   catalog.add("cross(input, other, dim: int = none)", "input x other, vectors of 3", [](A a) {
     return cross(a[0], a[1], a.has("dim") ? std::optional<int>(a.int32("dim")) : std::nullopt);
   });
@@ -168,18 +191,24 @@ void catalog_products(Catalog& catalog) {
                 const Variable x(Tensor::full({2, 2}, 1, dtype));
                 return {.list = {x, x}, .attributes = {{"equation", std::string("ij,jk->ik")}}};
               }});
-  catalog.add("addmm(input, mat1, mat2, beta: float = 1.0, alpha: float = 1.0)",
+  catalog.add("addmm(input, mat1, mat2, beta: number = 1, alpha: number = 1)",
               "beta input + alpha mat1 @ mat2",
               [](A a) { return addmm(a[0], a[1], a[2], options(a)); });
-  catalog.add("addmv(input, mat, vec, beta: float = 1.0, alpha: float = 1.0)",
+  catalog.add("addmv(input, mat, vec, beta: number = 1, alpha: number = 1)",
               "beta input + alpha mat @ vec",
               [](A a) { return addmv(a[0], a[1], a[2], options(a)); });
-  catalog.add("addr(input, vec1, vec2, beta: float = 1.0, alpha: float = 1.0)",
+  catalog.add("addr(input, vec1, vec2, beta: number = 1, alpha: number = 1)",
               "beta input + alpha vec1 vec2^T",
               [](A a) { return addr(a[0], a[1], a[2], options(a)); });
-  catalog.add("baddbmm(input, batch1, batch2, beta: float = 1.0, alpha: float = 1.0)",
+  catalog.add("baddbmm(input, batch1, batch2, beta: number = 1, alpha: number = 1)",
               "beta input + alpha batch1[i] @ batch2[i]",
               [](A a) { return baddbmm(a[0], a[1], a[2], options(a)); });
+  catalog.add("addbmm(input, batch1, batch2, beta: number = 1, alpha: number = 1)",
+              "beta input + alpha sum of batch1[i] @ batch2[i]",
+              [](A a) { return addbmm(a[0], a[1], a[2], options(a)); });
+  catalog.add("mv(input, vec)", "input @ vec", [](A a) { return mv(a[0], a[1]); });
+  catalog.add("inner(input, other)", "the sum over the last dimensions",
+              [](A a) { return inner(a[0], a[1]); });
 }
 
 }  // namespace tapegrad

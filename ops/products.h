@@ -28,8 +28,8 @@ Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, con
 // read, so NaN in it has no effect.
 
 struct AddOptions {
-  double beta = 1.0;
-  double alpha = 1.0;
+  Number beta = 1;  // whole numbers keep the integers of integer operands
+  Number alpha = 1;
 };
 /// Returns beta input + alpha a b, for matrices [m, k] and [k, n].
 Variable addmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options = {},
@@ -43,5 +43,14 @@ Variable addr(const Variable& input, const Variable& a, const Variable& b, AddOp
 /// Returns beta input + alpha a b, for batches of matrices [b, m, k] and [b, k, n].
 Variable baddbmm(const Variable& input, const Variable& a, const Variable& b,
                  AddOptions options = {}, Where where = Where::current());
+
+/// Returns beta input + alpha times the sum over the batch of a[i] b[i].
+Variable addbmm(const Variable& input, const Variable& a, const Variable& b,
+                AddOptions options = {}, Where where = Where::current());
+
+/// Returns the product of a matrix [m, n] and a vector [n].
+Variable mv(const Variable& a, const Variable& b, Where where = Where::current());
+/// Sums over the last dimensions of a and b; the product if one of them has rank 0.
+Variable inner(const Variable& a, const Variable& b, Where where = Where::current());
 
 }  // namespace tapegrad

@@ -16,11 +16,32 @@ Variable rand(const Shape& shape, TensorOptions options = {},
 /// Returns standard normal numbers by the Box-Muller transform.
 Variable randn(const Shape& shape, TensorOptions options = {},
                Generator& generator = default_generator());
+/// Like rand() and randn(), in the shape, dtype and device of x.
+Variable rand_like(const Variable& x);
+Variable randn_like(const Variable& x);
+// Sizes without braces: randn(2, 3).
+template <std::integral... N>
+requires(sizeof...(N) > 1) Variable rand(N... sizes) { return rand(Dims::of(sizes...)); }
+template <std::integral... N>
+requires(sizeof...(N) > 1) Variable randn(N... sizes) { return randn(Dims::of(sizes...)); }
+template <std::same_as<DType> D>
+Variable rand(const Shape& shape, D dtype) {
+  return rand(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Variable randn(const Shape& shape, D dtype) {
+  return randn(shape, TensorOptions{.dtype = dtype});
+}
+
 /// Returns uniform integers in [low, high), int64 unless a dtype is given. The probability of each
 /// is 1 / (high - low) to within 2^-64. Throws ArgumentError if the range is empty or if the dtype
 /// cannot represent every number of the range exactly.
 Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options = {},
                  Generator& generator = default_generator());
+/// Returns uniform integers in [0, high).
+inline Variable randint(int64_t high, const Shape& shape, TensorOptions options = {}) {
+  return randint(0, high, shape, options);
+}
 /// Returns a random permutation of 0 ... n - 1, int64 unless a dtype is given.
 Variable randperm(int64_t n, TensorOptions options = {},
                   Generator& generator = default_generator());

@@ -224,12 +224,12 @@ Variable repeat_blocks(const Variable& x, int dim, int64_t times, const Shape& t
 
 }  // namespace
 
-Variable cat(std::span<const Variable> inputs, int dim, Where where) {
+Variable cat(VariableList inputs, int dim, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
     return apply(Cat{dim}, where, std::span<const Variable>(promoted(inputs, where)));
-  return apply(Cat{dim}, where, inputs);
+  return apply(Cat{dim}, where, std::span<const Variable>(inputs));
 }
-Variable stack(std::span<const Variable> inputs, int dim, Where where) {
+Variable stack(VariableList inputs, int dim, Where where) {
   const ErrorLine line(where);
   if (inputs.empty()) fail<ArgumentError>("stack: no inputs");
   dim = normalize_dim("stack", dim, inputs[0].rank() + 1);
@@ -265,8 +265,7 @@ Variable rot90(const Variable& x, int64_t k, const Dims& dims, Where where) {
   }
 }
 
-std::vector<Variable> meshgrid(std::span<const Variable> inputs, std::string_view indexing,
-                               Where where) {
+std::vector<Variable> meshgrid(VariableList inputs, std::string_view indexing, Where where) {
   const ErrorLine line(where);
   if (indexing != "ij" && indexing != "xy")
     fail<ArgumentError>("meshgrid: indexing is \"ij\" or \"xy\", not \"", indexing, '"');

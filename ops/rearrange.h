@@ -9,25 +9,25 @@
 
 namespace tapegrad {
 
+/// A list of variables: {x, y}, a std::vector or a std::span.
+struct VariableList : std::span<const Variable> {
+  VariableList(std::initializer_list<Variable> list) : span(list.begin(), list.size()) {}
+  VariableList(const std::vector<Variable>& list) : span(list) {}
+  VariableList(std::span<const Variable> list) : span(list) {}
+};
+
 /// Concatenate along an existing dimension (cat) or a new one (stack). Dtypes are promoted.
-Variable cat(std::span<const Variable> inputs, int dim = 0, Where where = Where::current());
-Variable stack(std::span<const Variable> inputs, int dim = 0, Where where = Where::current());
-inline Variable cat(std::initializer_list<Variable> inputs, int dim = 0,
-                    Where where = Where::current()) {
-  return cat(std::span<const Variable>(inputs.begin(), inputs.size()), dim, where);
-}
-inline Variable stack(std::initializer_list<Variable> inputs, int dim = 0,
-                      Where where = Where::current()) {
-  return stack(std::span<const Variable>(inputs.begin(), inputs.size()), dim, where);
-}
+Variable cat(VariableList inputs, int dim = 0, Where where = Where::current());
+Variable stack(VariableList inputs, int dim = 0, Where where = Where::current());
 
 /// Reverses the order along dims. Returns a copy.
 Variable flip(const Variable& x, const Dims& dims, Where where = Where::current());
 /// Rotates by 90 degrees k times, from the first of two dimensions towards the second.
 Variable rot90(const Variable& x, int64_t k = 1, const Dims& dims = {0, 1},
                Where where = Where::current());
-/// Shifts along dims; elements shifted beyond the end reappear at the beginning.
-Variable roll(const Variable& x, const Dims& shifts, const Dims& dims,
+/// Shifts along dims; elements shifted beyond the end reappear at the beginning. Without dims, one
+/// shift of the elements in row-major order.
+Variable roll(const Variable& x, const Dims& shifts, const Dims& dims = {},
               Where where = Where::current());
 /// Pads x with `value`. amounts are {before, after} of the last dimension, then of the one before
 /// it, and so on, as in torch.nn.functional.pad. Negative amounts crop.
@@ -41,11 +41,16 @@ Variable tile(const Variable& x, const Dims& times, Where where = Where::current
 /// Repeats each entry along dim this number of times.
 Variable repeat_interleave(const Variable& x, int64_t times, int dim,
                            Where where = Where::current());
+/// Repeats each element of x in row-major order: a vector.
+Variable repeat_interleave(const Variable& x, int64_t times, Where where = Where::current());
+/// Repeats entry i along dim times[i] times; times is a vector of integers, or one number.
+Variable repeat_interleave(const Variable& x, const Variable& times, int dim,
+                           Where where = Where::current());
 
 /// Returns coordinate grids: vectors of n, m, ... elements give tensors [n, m, ...], each varying
 /// along its own dimension. Returns views. With indexing "xy", the first two dimensions are
 /// exchanged: [m, n, ...].
-std::vector<Variable> meshgrid(std::span<const Variable> inputs, std::string_view indexing = "ij",
+std::vector<Variable> meshgrid(VariableList inputs, std::string_view indexing = "ij",
                                Where where = Where::current());
 
 /// Copies x, which broadcasts to y's shape, into y, with conversion to y's dtype.

@@ -8,7 +8,9 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/internal/dtype_argument.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/scalar_dimension.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -238,14 +240,14 @@ Variable mean(const Variable& x, const Dims& dims, bool keepdim, Where where) {
 Variable var(const Variable& x, VarOptions options, Where where) {
   return var(x, Dims{}, options, where);
 }
-Variable var(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+Variable detail::var_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const Extent extent{"var", x.shape(), dims, options.keepdim};
   return apply(Var{extent, divisor_of(extent, options.correction), false}, where, x);
 }
 Variable std(const Variable& x, VarOptions options, Where where) {
   return std(x, Dims{}, options, where);
 }
-Variable std(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+Variable detail::std_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
   const Extent extent{"std", x.shape(), dims, options.keepdim};
   return apply(Var{extent, divisor_of(extent, options.correction), true}, where, x);
 }
@@ -254,6 +256,8 @@ Variable prod(const Variable& x, Where where) {
   return prod(reshape(x, {x.numel()}, where), 0, false, where);
 }
 Variable prod(const Variable& x, int dim, bool keepdim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return prod(v, dim); });
   dim = normalize_dim(Prod::kName, dim, x.rank());
   return apply_wide(Prod{{Prod::kName, x.shape(), {dim}, keepdim}, dim}, where, x);
 }
@@ -273,6 +277,8 @@ Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim, Where
 }
 
 Variable cumsum(const Variable& x, int dim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return cumsum(v, dim); });
   return apply_wide(CumSum{dim}, where, x);
 }
 
@@ -287,21 +293,25 @@ VarOptions var_options(const Arguments& a) {
 }  // namespace
 
 void catalog_reduce(Catalog& catalog) {
-  catalog.add("sum(input, dim: ints = none, keepdim: bool = false)", "the sum over dim, or all",
-              [](const Arguments& a) { return sum(a[0], dims_of(a), a.flag("keepdim")); });
+  catalog.add("sum(input, dim: ints = none, keepdim: bool = false, dtype: dtype = none)",
+              "the sum over dim, or all", [](const Arguments& a) {
+                return sum(input_in_dtype(a), dims_of(a), a.flag("keepdim"));
+              });
   catalog.add("sum_to(input, shape: ints)", "the sum down to a shape that broadcasts to input's",
               [](const Arguments& a) { return sum_to(a[0], a.dims("shape")); });
-  catalog.add("mean(input, dim: ints = none, keepdim: bool = false)", "sum / count",
-              [](const Arguments& a) { return mean(a[0], dims_of(a), a.flag("keepdim")); });
+  catalog.add(
+      "mean(input, dim: ints = none, keepdim: bool = false, dtype: dtype = none)", "sum / count",
+      [](const Arguments& a) { return mean(input_in_dtype(a), dims_of(a), a.flag("keepdim")); });
   catalog.add("var(input, dim: ints = none, correction: int = 1, keepdim: bool = false)",
               "sum((x - mean)^2) / (count - correction)",
               [](const Arguments& a) { return var(a[0], dims_of(a), var_options(a)); });
   catalog.add("std(input, dim: ints = none, correction: int = 1, keepdim: bool = false)",
               "sqrt(var)",
               [](const Arguments& a) { return std(a[0], dims_of(a), var_options(a)); });
-  catalog.add("prod(input, dim: int = none, keepdim: bool = false)",
+  catalog.add("prod(input, dim: int = none, keepdim: bool = false, dtype: dtype = none)",
               "the product along dim, or of all", [](const Arguments& a) {
-                return a.has("dim") ? prod(a[0], a.int32("dim"), a.flag("keepdim")) : prod(a[0]);
+                const Variable x = input_in_dtype(a);
+                return a.has("dim") ? prod(x, a.int32("dim"), a.flag("keepdim")) : prod(x);
               });
   catalog_extremes(catalog);
   catalog.add("logsumexp(input, dim: ints, keepdim: bool = false)", "log(sum(exp(x))) over dim",
@@ -309,8 +319,9 @@ void catalog_reduce(Catalog& catalog) {
   catalog.add(
       "norm(input, p: float = 2.0, dim: ints = none, keepdim: bool = false)", "(sum |x|^p)^(1/p)",
       [](const Arguments& a) { return norm(a[0], a.real("p"), dims_of(a), a.flag("keepdim")); });
-  catalog.add("cumsum(input, dim: int)", "sums up to and including each element along dim",
-              [](const Arguments& a) { return cumsum(a[0], a.int32("dim")); });
+  catalog.add("cumsum(input, dim: int, dtype: dtype = none)",
+              "sums up to and including each element along dim",
+              [](const Arguments& a) { return cumsum(input_in_dtype(a), a.int32("dim")); });
 }
 
 }  // namespace tapegrad

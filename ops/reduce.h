@@ -20,6 +20,16 @@ namespace tapegrad {
 Variable sum(const Variable& x, Where where = Where::current());
 Variable sum(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
+/// The sum in the given dtype, to which x is converted first.
+template <std::same_as<DType> D>
+Variable sum(const Variable& x, D dtype, Where where = Where::current()) {
+  return sum(x.to(dtype, where), where);
+}
+template <std::same_as<DType> D>
+Variable sum(const Variable& x, const Dims& dims, bool keepdim, D dtype,
+             Where where = Where::current()) {
+  return sum(x.to(dtype, where), dims, keepdim, where);
+}
 /// Sums x to a shape that broadcasts to x's shape. Returns x if the shapes are equal.
 Variable sum_to(const Variable& x, const Shape& shape, Where where = Where::current());
 
@@ -28,21 +38,53 @@ Variable mean(const Variable& x, Where where = Where::current());
 Variable mean(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
 
+template <std::same_as<DType> D>
+Variable mean(const Variable& x, D dtype, Where where = Where::current()) {
+  return mean(x.to(dtype, where), where);
+}
+template <std::same_as<DType> D>
+Variable mean(const Variable& x, const Dims& dims, bool keepdim, D dtype,
+              Where where = Where::current()) {
+  return mean(x.to(dtype, where), dims, keepdim, where);
+}
+
 struct VarOptions {
   struct ByName {};
   ByName by_name = {};  // never set; it makes var(x, {0}) mean dimension 0
   int correction = 1;   // the divisor is n - correction: 1 unbiased, 0 population variance
   bool keepdim = false;
 };
+namespace detail {
+Variable var_over(const Variable& x, const Dims& dims, VarOptions options, Where where);
+Variable std_over(const Variable& x, const Dims& dims, VarOptions options, Where where);
+}  // namespace detail
+
+// The functions with dims are templates, because g++ 12 otherwise takes {.correction = 0} for dims.
 /// Returns the variance, computed in two passes and therefore accurate for a large mean.
 Variable var(const Variable& x, VarOptions options = {}, Where where = Where::current());
-Variable var(const Variable& x, const Dims& dims, VarOptions options = {},
-             Where where = Where::current());
+template <std::convertible_to<const Variable&> V>
+Variable var(const V& x, const Dims& dims, VarOptions options = {},
+             Where where = Where::current()) {
+  return detail::var_over(x, dims, options, where);
+}
 /// Returns the standard deviation, the square root of var.
 Variable std(const Variable& x, VarOptions options = {}, Where where = Where::current());
-Variable std(const Variable& x, const Dims& dims, VarOptions options = {},
-             Where where = Where::current());
+template <std::convertible_to<const Variable&> V>
+Variable std(const V& x, const Dims& dims, VarOptions options = {},
+             Where where = Where::current()) {
+  return detail::std_over(x, dims, options, where);
+}
 
+// PyTorch's `unbiased`: false divides by n instead of n - 1.
+template <std::same_as<bool> B>
+Variable var(const Variable& x, B unbiased, Where where = Where::current()) {
+  return var(x, VarOptions{.correction = unbiased}, where);
+}
+template <std::same_as<bool> B>
+Variable var(const Variable& x, const Dims& dims, B unbiased, bool keepdim = false,
+             Where where = Where::current()) {
+  return var(x, dims, VarOptions{.correction = unbiased, .keepdim = keepdim}, where);
+}
 /// Returns the product; 1 for no elements. The gradient is exact for any number of zeros.
 Variable prod(const Variable& x, Where where = Where::current());
 Variable prod(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());

@@ -10,7 +10,9 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
+#include "ops/internal/dtype_argument.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/scalar_dimension.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -147,15 +149,23 @@ ValuesIndices running_extreme(std::string_view op, const Variable& x, int dim, b
 }  // namespace
 
 Variable cumprod(const Variable& x, int dim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return cumprod(v, dim); });
   return apply_wide(CumProd{dim}, where, x);
 }
 Variable logcumsumexp(const Variable& x, int dim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return logcumsumexp(v, dim); });
   return apply_wide(LogCumSumExp{dim}, where, x);
 }
 ValuesIndices cummax(const Variable& x, int dim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return cummax(v, dim); });
   return running_extreme("cummax", x, dim, /*largest=*/true, where);
 }
 ValuesIndices cummin(const Variable& x, int dim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return cummin(v, dim); });
   return running_extreme("cummin", x, dim, /*largest=*/false, where);
 }
 
@@ -182,8 +192,9 @@ void catalog_scan(Catalog& catalog) {
   static constexpr auto both = [](const ValuesIndices& y) {
     return std::vector{y.values, y.indices};
   };
-  catalog.add("cumprod(input, dim: int)", "products up to and including each element along dim",
-              [](A a) { return cumprod(a[0], a.int32("dim")); });
+  catalog.add("cumprod(input, dim: int, dtype: dtype = none)",
+              "products up to and including each element along dim",
+              [](A a) { return cumprod(input_in_dtype(a), a.int32("dim")); });
   catalog.add("cummax(input, dim: int)", "the largest so far along dim",
               [](A a) { return both(cummax(a[0], a.int32("dim"))); });
   catalog.add("cummin(input, dim: int)", "the smallest so far along dim",

@@ -6,7 +6,9 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/internal/dtype_argument.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/scalar_dimension.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 
@@ -79,12 +81,18 @@ struct LogSoftmax {
 }  // namespace
 
 Variable softmax(const Variable& x, int dim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return softmax(v, dim); });
   return apply_wide(Softmax{dim}, where, x);
 }
 Variable log_softmax(const Variable& x, int dim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return log_softmax(v, dim); });
   return apply_wide(LogSoftmax{dim}, where, x);
 }
 Variable softmin(const Variable& x, int dim, Where where) {
+  if (is_scalar(x)) [[unlikely]]
+    return as_vector(x, where, [&](const Variable& v) { return softmin(v, dim); });
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32(softmin, where, x, dim);
   const CallLine line(where);
@@ -93,12 +101,12 @@ Variable softmin(const Variable& x, int dim, Where where) {
 }
 
 void catalog_softmax(Catalog& catalog) {
-  catalog.add("softmax(input, dim: int)", "exp(x) / sum(exp(x)) along dim",
-              [](const Arguments& a) { return softmax(a[0], a.int32("dim")); });
-  catalog.add("log_softmax(input, dim: int)", "x - log(sum(exp(x))) along dim",
-              [](const Arguments& a) { return log_softmax(a[0], a.int32("dim")); });
-  catalog.add("softmin(input, dim: int)", "exp(-x) / sum(exp(-x)) along dim",
-              [](const Arguments& a) { return softmin(a[0], a.int32("dim")); });
+  catalog.add("softmax(input, dim: int, dtype: dtype = none)", "exp(x) / sum(exp(x)) along dim",
+              [](const Arguments& a) { return softmax(input_in_dtype(a), a.int32("dim")); });
+  catalog.add("log_softmax(input, dim: int, dtype: dtype = none)", "x - log(sum(exp(x))) along dim",
+              [](const Arguments& a) { return log_softmax(input_in_dtype(a), a.int32("dim")); });
+  catalog.add("softmin(input, dim: int, dtype: dtype = none)", "exp(-x) / sum(exp(-x)) along dim",
+              [](const Arguments& a) { return softmin(input_in_dtype(a), a.int32("dim")); });
 }
 
 }  // namespace tapegrad

@@ -17,6 +17,26 @@ Variable log_softmax(const Variable& x, int dim, Where where = Where::current())
 /// Returns softmax(-x): the smallest element has the largest probability.
 Variable softmin(const Variable& x, int dim, Where where = Where::current());
 
+// In the given dtype, to which x is converted first.
+template <std::same_as<DType> D>
+Variable softmax(const Variable& x, int dim, D dtype, Where where = Where::current()) {
+  return softmax(x.to(dtype, where), dim, where);
+}
+template <std::same_as<DType> D>
+Variable log_softmax(const Variable& x, int dim, D dtype, Where where = Where::current()) {
+  return log_softmax(x.to(dtype, where), dim, where);
+}
+template <std::same_as<Variable> V>
+Variable softmax(const V& x) {
+  static_assert(detail::kNever<V>, "type softmax(x, -1): the dimension must be given");
+  return x;
+}
+template <std::same_as<Variable> V>
+Variable log_softmax(const V& x) {
+  static_assert(detail::kNever<V>, "type log_softmax(x, -1): the dimension must be given");
+  return x;
+}
+
 namespace kernels {
 
 // Tensors are contiguous, [outer, n, inner]; rows are along n.

@@ -197,8 +197,8 @@ Variable quantile(const Variable& input, const Variable& q, QuantileOptions opti
 Variable quantile(const Variable& x, double q, QuantileOptions options, Where where) {
   return quantile(x, scalar(q, {.dtype = f64, .device = x.device()}), options, where);
 }
-Variable quantile(const Variable& x, const Variable& q, const Dims& dims, QuantileOptions options,
-                  Where where) {
+Variable detail::quantile_over(const Variable& x, const Variable& q, const Dims& dims,
+                               QuantileOptions options, Where where) {
   const CallLine line(where);
   const Extent extent("quantile", x.shape(), dims, options.keepdim);
   Dims order, reduced;  // kept dimensions come first

@@ -36,6 +36,10 @@ struct QuantileOptions {
   bool keepdim = false;
   Interpolation interpolation = Interpolation::kLinear;
 };
+namespace detail {
+Variable quantile_over(const Variable& x, const Variable& q, const Dims& dims,
+                       QuantileOptions options, Where where);
+}  // namespace detail
 /// Returns the q-th quantile along dim; NaN if any element is NaN. A vector q adds a first
 /// dimension with one result for each of its elements. Throws ArgumentError for q outside [0, 1].
 Variable quantile(const Variable& x, const Variable& q, QuantileOptions options = {},
@@ -43,8 +47,20 @@ Variable quantile(const Variable& x, const Variable& q, QuantileOptions options 
 Variable quantile(const Variable& x, double q, QuantileOptions options = {},
                   Where where = Where::current());
 /// Returns the quantile over several dimensions together, as in NumPy; options.dim is ignored.
-Variable quantile(const Variable& x, const Variable& q, const Dims& dims,
-                  QuantileOptions options = {}, Where where = Where::current());
+template <std::convertible_to<const Variable&> V>
+Variable quantile(const V& x, const Variable& q, const Dims& dims, QuantileOptions options = {},
+                  Where where = Where::current()) {
+  return detail::quantile_over(x, q, dims, options, where);
+}
+
+/// quantile(x, {0.25, 0.75}), quantile(x, 0.5, 1)
+Variable quantile(const Variable& x, std::initializer_list<double> q, QuantileOptions options = {},
+                  Where where = Where::current());
+template <std::integral T>
+Variable quantile(const Variable& x, double q, T dim, bool keepdim = false,
+                  Where where = Where::current()) {
+  return quantile(x, q, {.dim = int(dim), .keepdim = keepdim}, where);
+}
 
 struct Unique {
   Variable values;   // the distinct values in ascending order: [u]

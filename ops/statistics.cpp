@@ -7,15 +7,19 @@
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/index.h"
+#include "ops/internal/dtype_argument.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/operands.h"
 #include "ops/matmul.h"
+#include "ops/scan.h"
+#include "ops/sort.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -156,6 +160,87 @@ Variable histc(const Variable& x, int64_t bins, double min, double max, Where wh
   return narrow(bincount(index.to(i64), {}, bins + 1, where), 0, 0, bins).to(x.dtype());
 }
 
+namespace {
+
+/// The elements of x along dim in ascending order, NaN last, and the number of the others.
+struct SortedNumbers {
+  Variable order, count;
+
+  SortedNumbers(const Variable& x, int dim)
+      : order(argsort(x, dim)),
+        count(sum(is_float(x.dtype()) ? logical_not(isnan(x)) : eq(x, x), dim, true)) {}
+};
+
+/// Areas between neighbouring points; `width` broadcasts.
+Variable trapezoids(std::string_view op, const Variable& y, const Operand& width, int dim) {
+  dim = normalize_dim(op, dim, y.rank());
+  const int64_t n = y.size(dim);
+  const Variable pairs =
+      slice(y, dim, std::min<int64_t>(1, n)) + slice(y, dim, 0, std::max<int64_t>(n - 1, 0));
+  return pairs * width * 0.5;
+}
+Variable widths(const Variable& y, const Variable& x, int dim) {
+  if (x.rank() != 1) return diff(x, 1, dim);
+  Shape shape = Dims::filled(y.rank(), 1);
+  shape[normalize_dim("trapezoid", dim, y.rank())] = std::max<int64_t>(x.numel() - 1, 0);
+  return reshape(diff(x), shape);
+}
+
+}  // namespace
+
+ValuesIndices nanmedian(const Variable& input, int dim, bool keepdim, Where where) {
+  const CallLine line(where);
+  const Variable x = input.rank() == 0 ? reshape(input, {1}) : input;
+  dim = normalize_dim("nanmedian", dim, x.rank());
+  if (x.size(dim) == 0) fail<ArgumentError>("nanmedian: nothing to choose from in ", x.shape());
+  const SortedNumbers sorted(x, dim);
+  const Variable middle = clamp_min(floor_divide(sorted.count - 1, 2), 0);
+  const Variable index = gather(sorted.order, dim, middle);
+  const Variable value = gather(x, dim, index);
+  if (input.rank() == 0) return {reshape(value, {}), reshape(index, {})};
+  if (keepdim) return {value, index};
+  return {squeeze(value, dim), squeeze(index, dim)};
+}
+Variable nanmedian(const Variable& x, Where where) {
+  return nanmedian(flatten(x, 0, -1, where), 0, false, where).values;
+}
+
+Variable nanquantile(const Variable& input, double q, std::optional<int> along, bool keepdim,
+                     Where where) {
+  const CallLine line(where);
+  if (!(q >= 0 && q <= 1)) fail<ArgumentError>("nanquantile: q is ", q, ", not in [0, 1]");
+  if (!is_float(input.dtype())) fail<DTypeError>("nanquantile: floats wanted, not ", input.dtype());
+  const Variable x = along && input.rank() > 0 ? input : reshape(input, {input.numel()});
+  const int dim = along && input.rank() > 0 ? normalize_dim("nanquantile", *along, x.rank()) : 0;
+  if (x.size(dim) == 0) fail<ArgumentError>("nanquantile: no elements in ", x.shape());
+  const SortedNumbers sorted(x, dim);
+  const Variable rank = clamp_min(sorted.count - 1, 0).to(f64) * q;
+  const auto at = [&](const Variable& position) {
+    return gather(x, dim, gather(sorted.order, dim, position.to(i64)));
+  };
+  const Variable y = lerp(at(floor(rank)), at(ceil(rank)), (rank - floor(rank)).to(x.dtype()));
+  if (!along) return keepdim ? reshape(y, Dims::filled(input.rank(), 1)) : reshape(y, {});
+  if (input.rank() == 0) return reshape(y, {});
+  return keepdim ? y : squeeze(y, dim);
+}
+
+Variable trapezoid(const Variable& y, double dx, int dim, Where where) {
+  const CallLine line(where);
+  return sum(trapezoids("trapezoid", y, dx, dim), dim);
+}
+Variable trapezoid(const Variable& y, const Variable& x, int dim, Where where) {
+  const CallLine line(where);
+  return sum(trapezoids("trapezoid", y, widths(y, x, dim), dim), dim);
+}
+Variable cumulative_trapezoid(const Variable& y, double dx, int dim, Where where) {
+  const CallLine line(where);
+  return cumsum(trapezoids("cumulative_trapezoid", y, dx, dim), dim);
+}
+Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim, Where where) {
+  const CallLine line(where);
+  return cumsum(trapezoids("cumulative_trapezoid", y, widths(y, x, dim), dim), dim);
+}
+
 void catalog_statistics(Catalog& catalog) {
   using A = const Arguments&;
   static constexpr auto dims = [](A a) { return a.has("dim") ? a.dims("dim") : Dims{}; };
@@ -166,10 +251,36 @@ void catalog_statistics(Catalog& catalog) {
   catalog.add(
       "count_nonzero(input, dim: ints = none)", "how many are not 0",
       [](A a) { return count_nonzero(a[0], dims(a)); }, flat);
-  catalog.add("nansum(input, dim: ints = none, keepdim: bool = false)", "the sum without NaN",
-              [](A a) { return nansum(a[0], dims(a), a.flag("keepdim")); });
-  catalog.add("nanmean(input, dim: ints = none, keepdim: bool = false)", "the mean without NaN",
-              [](A a) { return nanmean(a[0], dims(a), a.flag("keepdim")); });
+  catalog.add("nansum(input, dim: ints = none, keepdim: bool = false, dtype: dtype = none)",
+              "the sum without NaN",
+              [](A a) { return nansum(input_in_dtype(a), dims(a), a.flag("keepdim")); });
+  catalog.add("nanmean(input, dim: ints = none, keepdim: bool = false, dtype: dtype = none)",
+              "the mean without NaN",
+              [](A a) { return nanmean(input_in_dtype(a), dims(a), a.flag("keepdim")); });
+  catalog.add("nanmedian(input, dim: int = none, keepdim: bool = false)", "the median without NaN",
+              [](A a) {
+                if (!a.has("dim")) return std::vector{nanmedian(a[0])};
+                const ValuesIndices y = nanmedian(a[0], a.int32("dim"), a.flag("keepdim"));
+                return std::vector{y.values, y.indices};
+              });
+  catalog.add("nanquantile(input, q: float, dim: int = none, keepdim: bool = false)",
+              "the quantile without NaN",
+              [](A a) {
+                const auto dim = a.has("dim") ? std::optional(a.int32("dim")) : std::nullopt;
+                return nanquantile(a[0], a.real("q"), dim, a.flag("keepdim"));
+              },
+              {.example = [](DType dtype) -> Arguments {
+                return {.inputs = {ones({3}, {.dtype = dtype})}, .attributes = {{"q", 0.5}}};
+              }});
+  catalog.add("trapezoid(y, x?, dx: float = 1, dim: int = -1)", "the integral along dim", [](A a) {
+    return a[1].defined() ? trapezoid(a[0], a[1], a.int32("dim"))
+                          : trapezoid(a[0], a.real("dx"), a.int32("dim"));
+  });
+  catalog.add("cumulative_trapezoid(y, x?, dx: float = 1, dim: int = -1)",
+              "integrals along dim up to each element", [](A a) {
+                return a[1].defined() ? cumulative_trapezoid(a[0], a[1], a.int32("dim"))
+                                      : cumulative_trapezoid(a[0], a.real("dx"), a.int32("dim"));
+              });
   catalog.add("aminmax(input, dim: int = none, keepdim: bool = false)", "amin and amax", [](A a) {
     const MinMax y =
         a.has("dim") ? aminmax(a[0], a.int32("dim"), a.flag("keepdim")) : aminmax(a[0]);

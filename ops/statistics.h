@@ -15,6 +15,27 @@ Variable nansum(const Variable& x, const Dims& dims = {}, bool keepdim = false,
 Variable nanmean(const Variable& x, const Dims& dims = {}, bool keepdim = false,
                  Where where = Where::current());
 
+/// Returns the median of the elements that are not NaN, along dim or of all elements: the lower of
+/// the two middle elements if their number is even, NaN if there are none.
+ValuesIndices nanmedian(const Variable& x, int dim, bool keepdim = false,
+                        Where where = Where::current());
+Variable nanmedian(const Variable& x, Where where = Where::current());
+/// Returns the q-th quantile of the elements that are not NaN, with linear interpolation. Floats
+/// only.
+Variable nanquantile(const Variable& x, double q, std::optional<int> dim = {}, bool keepdim = false,
+                     Where where = Where::current());
+
+/// Returns the integral along dim by the trapezoidal rule, for points at distance dx or at the
+/// coordinates x, which broadcast. The cumulative integral has one entry less than y.
+Variable trapezoid(const Variable& y, double dx = 1.0, int dim = -1,
+                   Where where = Where::current());
+Variable trapezoid(const Variable& y, const Variable& x, int dim = -1,
+                   Where where = Where::current());
+Variable cumulative_trapezoid(const Variable& y, double dx = 1.0, int dim = -1,
+                              Where where = Where::current());
+Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim = -1,
+                              Where where = Where::current());
+
 struct MinMax {
   Variable min, max;
 };

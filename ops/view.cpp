@@ -389,14 +389,6 @@ std::vector<Variable> chunk(const Variable& x, int64_t chunks, int dim, Where wh
   return split(x, size == 0 ? 1 : (size - 1) / chunks + 1, dim, where);
 }
 
-static PadMode pad_mode_named(std::string_view name) {
-  if (name == "constant") return PadMode::kConstant;
-  if (name == "reflect") return PadMode::kReflect;
-  if (name == "replicate") return PadMode::kReplicate;
-  if (name == "circular") return PadMode::kCircular;
-  fail<ArgumentError>("pad: mode is constant, reflect, replicate or circular, not \"", name, '"');
-}
-
 void catalog_view(Catalog& catalog) {
   using A = const Arguments&;
   catalog.add("reshape(input, shape: ints)", "the same elements in row-major order",
@@ -457,16 +449,17 @@ void catalog_view(Catalog& catalog) {
       "roll(input, shifts: ints, dims: ints = none)", "y[i] = x[(i - shift) mod n]",
       [](A a) { return roll(a[0], a.dims("shifts"), a.has("dims") ? a.dims("dims") : Dims()); });
   catalog.add("pad(input, pad: ints, mode: str = constant, value: float = 0.0)",
-              "x with `value`, or with what it holds itself, around it", [](A a) {
-                return pad(a[0], a.integers("pad"), pad_mode_named(a.text("mode")),
-                           a.real("value"));
-              });
+              "x with `value`, or with what it holds itself, around it",
+              [](A a) { return pad(a[0], a.integers("pad"), a.text("mode"), a.real("value")); });
   catalog.add("repeat(input, repeats: ints)", "x laid side by side",
               [](A a) { return repeat(a[0], a.dims("repeats")); });
   catalog.add("tile(input, dims: ints)", "x laid side by side",
               [](A a) { return tile(a[0], a.dims("dims")); });
-  catalog.add("repeat_interleave(input, repeats: int, dim: int)", "y[i] = x[i / repeats] along dim",
-              [](A a) { return repeat_interleave(a[0], a.integer("repeats"), a.int32("dim")); });
+  catalog.add("repeat_interleave(input, repeats: int, dim: int = none)",
+              "y[i] = x[i / repeats] along dim, or of all elements", [](A a) {
+                return a.has("dim") ? repeat_interleave(a[0], a.integer("repeats"), a.int32("dim"))
+                                    : repeat_interleave(a[0], a.integer("repeats"));
+              });
   catalog.add("clone(input)", "a copy", [](A a) { return clone(a[0]); });
   catalog.add("to(input, dtype: dtype)", "converted",
               [](A a) { return a[0].to(a.dtype("dtype")); });

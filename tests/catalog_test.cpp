@@ -72,17 +72,22 @@ TEST(Catalog, EveryDeclaredOpHasARow) {
   // Functions that are not ops: they wrap the caller's values or memory, or are parts of other ops'
   // rules.
   const std::set<std::string> exempt = {
-      "tensor",           "scalar",       "from_blob",     "piecewise",      "reduced",
-      "max_unpool",       "with_indices", "lstm_sequence", "gru_sequence",   "attention_in_blocks",
-      "attention_by_ops", "as_matrix",    "relu_gradient", "gelu_tanh_known"};
+      "tensor",           "scalar",       "from_blob",     "piecewise",       "reduced",
+      "max_unpool",       "with_indices", "lstm_sequence", "gru_sequence",    "attention_in_blocks",
+      "attention_by_ops", "as_matrix",    "relu_gradient", "gelu_tanh_known", "var_over",
+      "std_over",         "quantile_over"};
   std::string missing;
   int declared = 0;
   for (const auto& entry : std::filesystem::directory_iterator(TAPEGRAD_SOURCE_DIR "/ops")) {
-    if (entry.path().extension() != ".h") continue;
+    const std::string header = entry.path().filename().string();
+    // Headers that declare further spellings of ops.
+    if (entry.path().extension() != ".h" || header == "names.h" ||
+        header.ends_with("_positional.h"))
+      continue;
     for (const std::string& op : declared_ops(read(entry.path()))) {
       ++declared;
       if (!exempt.contains(op) && !catalog().find_or_null(op))
-        missing += ' ' + op + " (" + entry.path().filename().string() + ')';
+        missing += ' ' + op + " (" + header + ')';
     }
   }
   EXPECT_GT(declared, 150);

@@ -93,8 +93,9 @@ class ListFunction {
 
   template <typename F>
   static ListFunction of_list(F& f) {
-    return {const_cast<void*>(static_cast<const void*>(&f)),
-            [](void* f, const Variables& xs) { return call_with_list(*static_cast<F*>(f), xs); }};
+    return {const_cast<void*>(static_cast<const void*>(&f)), [](void* called, const Variables& xs) {
+              return call_with_list(*static_cast<F*>(called), xs);
+            }};
   }
   /// Wraps a function from one Variable to one Variable.
   template <typename F>
@@ -102,8 +103,9 @@ class ListFunction {
     static_assert(std::is_invocable_r_v<Variable, F&, const Variable&>,
                   "give the inputs as a std::vector unless the function takes one Variable and "
                   "returns one");
-    return {const_cast<void*>(static_cast<const void*>(&f)),
-            [](void* f, const Variables& xs) { return Variables{(*static_cast<F*>(f))(xs[0])}; }};
+    return {const_cast<void*>(static_cast<const void*>(&f)), [](void* called, const Variables& xs) {
+              return Variables{(*static_cast<F*>(called))(xs[0])};
+            }};
   }
 
  private:

@@ -4,9 +4,10 @@
 // the context.
 #pragma once
 
-#include <source_location>
 #include <string>
 #include <utility>
+
+#include "core/base/where.h"
 
 namespace tapegrad {
 
@@ -21,15 +22,15 @@ namespace detail {
 class AutocastScope;
 
 struct Context {
-  bool is_recording = true;            // ops put a node on the tape (core/tape/recording.h)
-  bool is_inference = false;           // new storages do not count in-place writes
-  bool is_recomputing = false;         // a checkpoint runs its function again
-  bool is_observed = false;            // `profile` or `recorder` is set
-  unsigned char anomaly = 0;           // what AnomalyMode looks for; 0: nothing
-  const Node* running = nullptr;       // the node whose rule runs, or the call of a composed op
-  const std::string* scope = nullptr;  // name of the running module, "Net.fc1"
-  const std::source_location* error_line = nullptr;  // location of an op that has no node yet
-  AutocastScope* autocast = nullptr;                 // null: operands are not cast
+  bool is_recording = true;               // ops put a node on the tape (core/tape/recording.h)
+  bool is_inference = false;              // new storages do not count in-place writes
+  bool is_recomputing = false;            // a checkpoint runs its function again
+  bool is_observed = false;               // `profile` or `recorder` is set
+  unsigned char anomaly = 0;              // what AnomalyMode looks for; 0: nothing
+  const Node* running = nullptr;          // the node whose rule runs, or the call of a composed op
+  const std::string* scope = nullptr;     // name of the running module, "Net.fc1"
+  const Where* error_line = nullptr;      // location of an op that has no node yet
+  AutocastScope* autocast = nullptr;      // null: operands are not cast
   SavedStore* saved_store = nullptr;      // null: nodes keep their saved tensors themselves
   void* profile = nullptr;                // record of the active profiler
   DrawObserver* draw_observer = nullptr;  // observes or replaces draws of random numbers

@@ -36,6 +36,14 @@ inline constexpr DType i8 = DType::kInt8, i16 = DType::kInt16;
 inline constexpr DType i32 = DType::kInt32, i64 = DType::kInt64;
 inline constexpr DType u8 = DType::kUInt8, boolean = DType::kBool;
 
+// PyTorch's names. `float16` and `bfloat16` are the C++ types; their dtypes are kFloat16,
+// kBFloat16.
+inline constexpr DType kFloat16 = f16, kHalf = f16, kBFloat16 = bf16;
+inline constexpr DType kFloat32 = f32, kFloat = f32, kFloat64 = f64, kDouble = f64;
+inline constexpr DType kInt8 = i8, kInt16 = i16, kInt32 = i32, kInt = i32;
+inline constexpr DType kInt64 = i64, kLong = i64, kUInt8 = u8, kByte = u8, kBool = boolean;
+inline constexpr DType float32 = f32, float64 = f64, int32 = i32, int64 = i64, uint8 = u8;
+
 constexpr std::string_view name(DType dtype) { return kDTypeNames[int(dtype)]; }
 constexpr int64_t size_of(DType dtype) { return kDTypeSizes[int(dtype)]; }
 constexpr bool is_float(DType dtype) { return dtype <= DType::kFloat64; }
@@ -70,7 +78,7 @@ inline constexpr TypeList<float16, bfloat16, float, double, int8_t, int16_t, int
     kAllTypes{};
 
 template <typename T>
-inline constexpr DType kDTypeOf = DType(-1);
+inline constexpr DType kDTypeOf = DType(255);
 template <>
 inline constexpr DType kDTypeOf<float16> = f16;
 template <>

@@ -22,7 +22,7 @@ void ErrorText::add_streamed(void (*write)(std::ostream&, const void*), const vo
   text_ += out.str();
 }
 
-void locate(Error& error, std::source_location where) {
+void locate(Error& error, Where where) {
   if (where.line() != 0)
     error.locate("at " + std::string(where.file_name()) + ':' + std::to_string(where.line()) +
                  in_scope(current_scope()));

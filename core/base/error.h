@@ -5,10 +5,11 @@
 #include <concepts>
 #include <iosfwd>
 #include <memory>
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include "core/base/where.h"
 
 namespace tapegrad {
 
@@ -98,7 +99,7 @@ class ErrorText {
 /// core/tape/internal/call_line.cpp.
 void locate_call(Error& error);
 /// Adds the user's source line, unless `where` is empty, and the name of the running module.
-[[gnu::cold]] void locate(Error& error, std::source_location where);
+[[gnu::cold]] void locate(Error& error, Where where);
 
 }  // namespace detail
 

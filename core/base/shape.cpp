@@ -1,6 +1,7 @@
 #include "core/base/shape.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <ostream>
 
@@ -10,6 +11,10 @@
 namespace tapegrad {
 
 Dims::Dims(std::initializer_list<int64_t> values) : Dims() {
+  for (int64_t value : values) push_back(value);
+}
+
+Dims::Dims(const std::vector<int64_t>& values) : Dims() {
   for (int64_t value : values) push_back(value);
 }
 

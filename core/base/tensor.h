@@ -11,9 +11,22 @@
 
 namespace tapegrad {
 
+class Variable;
+
+namespace detail {
+/// False, in a static_assert that fails only if its template is used.
+template <typename>
+inline constexpr bool kNever = false;
+}  // namespace detail
+
 class Tensor {
  public:
   Tensor() {}  // an empty handle without storage
+  template <std::same_as<Variable> V>
+  Tensor(const V&) {
+    static_assert(detail::kNever<V>,
+                  "type Variable instead of Tensor; x.value() is the Tensor of a Variable");
+  }
 
   static Tensor empty(const Shape& shape, DType dtype, Device device = cpu);
   static Tensor full(const Shape& shape, Number value, DType dtype, Device device = cpu);

@@ -20,7 +20,6 @@
 // (core/dispatch/recorded_call.h).
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <string>
 #include <string_view>
@@ -103,7 +102,7 @@ class KernelTable {
 
  private:
   template <typename T>
-  using PerSlot = std::array<std::array<T, kDTypeCount>, kDeviceTypeCount>;
+  using PerSlot = T[kDeviceTypeCount][kDTypeCount];
 
   /// Loads the backend if necessary and fills the slot. While dispatches are logged, slots stay
   /// empty, so that a log sees every call and a dispatch without a log pays nothing.

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "core/base/internal/classic_text.h"
+#include "core/base/output.h"
 
 #include "core/tape/variable.h"
 
@@ -98,6 +99,14 @@ std::ostream& operator<<(std::ostream& out, const Variable& x) {
       0, 0, [&](int64_t at) { printer.width = std::max(printer.width, printer.text(at).size()); });
   printer.print(0, 0);
   return out;
+}
+
+void detail::print(const Variable& x) { standard_output() << x << std::endl; }
+
+std::string to_string(const Variable& x) {
+  ClassicText text;
+  text << x;
+  return text.str();
 }
 
 }  // namespace tapegrad

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "core/base/free_list.h"
 #include "core/base/ref.h"
 #include "core/base/shape.h"
+#include "core/base/where.h"
 #include "core/tape/hooks.h"
 
 namespace tapegrad {
@@ -27,9 +27,6 @@ class SavedVisitor;
 class Tensor;
 class Variable;
 enum class Activation : int;  // ops/epilogue.h
-
-/// The source location of the user's call. Ops take it as a defaulted last argument.
-using Where = std::source_location;
 
 /// Receives a gradient; may return a replacement.
 using GradientHook = std::function<Variable(const Variable& gradient)>;

@@ -289,16 +289,16 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
   NonFinite before;
   if (context.anomaly) [[unlikely]]
     before = find_non_finite_inputs(inputs);
-  const auto write = [&](Op& op) {
+  const auto write = [&](Op& writer) {
     const auto call = [&] {
-      [[maybe_unused]] const auto before = copy_to_restore<Op>(y);
+      [[maybe_unused]] const auto restored = copy_to_restore<Op>(y);
       try {
-        return op.write(y, others.value_or_empty()..., y);
+        return writer.write(y, others.value_or_empty()..., y);
       } catch (...) {
         if constexpr (requires { Op::kChecksFirst; })
           count_failed_write(y.storage());
         else
-          undo_write(before, y);
+          undo_write(restored, y);
         throw;
       }
     };

@@ -26,6 +26,19 @@ struct [[nodiscard]] NoGrad : Recording {
   NoGrad() : Recording(false) {}
 };
 
+using NoGradGuard = NoGrad;
+/// Calls f without recording and returns its result.
+template <typename F>
+decltype(auto) no_grad(F&& f) {
+  const NoGrad guard;
+  return f();
+}
+
+template <typename V = void>
+void no_grad() {
+  static_assert(sizeof(V*) == 0, "type `const NoGrad guard;` or no_grad([&] { ... })");
+}
+
 /// Turns recording off and creates tensors that do not count in-place writes. These tensors cannot
 /// take part in a gradient later: saving one for a rule, writing it in place, or making it require
 /// a gradient outside of the mode throws AutogradError. clone() makes an ordinary tensor.

@@ -28,6 +28,22 @@ Variable::operator bool() const {
   return item() != 0;
 }
 
+Number Variable::number(Where where) const {
+  try {
+    return value().number();
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
+}
+double Variable::item(Where where) const { return number(where).real(); }
+
+void Variable::check_type(DType dtype) const {
+  if (dtype != this->dtype())
+    fail<DTypeError>("data_ptr: the elements are ", this->dtype(), ", not ", dtype);
+  if (device() != tapegrad::cpu) fail<DeviceError>("data_ptr: the elements are on ", device());
+}
+
 int64_t Variable::size(int dim) const { return shape()[normalize_dim("size", dim, rank())]; }
 
 Variable& Variable::requires_grad_(bool on) {
@@ -58,7 +74,7 @@ void Variable::retain_grad() const {
   if (is_leaf() || state_->retained) return;
   state_->retained = std::make_shared<Variable>();
   register_hook([kept = state_->retained](const Variable& gradient) {
-    *kept = kept->defined() ? add_gradients(*kept, gradient) : clone(gradient);
+    *kept = kept->defined() ? add_gradients(*kept, gradient) : tapegrad::clone(gradient);
     return Variable();
   });
 }
@@ -106,6 +122,12 @@ Variable Variable::to(Device device, Where where) const {
 }
 Variable Variable::to(DType dtype, Where where) const {
   return dtype == this->dtype() ? *this : cast(*this, dtype, where);
+}
+Variable Variable::to(std::string_view device_or_dtype, Where where) const {
+  const bool is_device = device_or_dtype.starts_with("cpu") ||
+                         device_or_dtype.starts_with("cuda") || device_or_dtype.starts_with("gpu");
+  return is_device ? to(parse_device(device_or_dtype), where)
+                   : to(parse_dtype(device_or_dtype), where);
 }
 Variable operator|(const Variable& x, Device device) { return x.to(device_or_cpu(device)); }
 

@@ -14,6 +14,10 @@
 
 namespace tapegrad {
 
+struct Operand;        // ops/binary.h
+class Subscript;       // ops/subscript.h
+struct ValuesIndices;  // ops/extremes.h
+
 struct BackwardOptions {
   bool retain_graph = false;  // keep saved tensors for another backward pass through the same graph
   bool create_graph = false;  // record the backward pass itself; implies retain_graph
@@ -24,6 +28,13 @@ class Variable {
   Variable() = default;                    // empty; as a gradient, an empty Variable means zero
   explicit Variable(const Tensor& value);  // a constant
   explicit Variable(Tensor&& value);
+  Variable(const Variable&) = default;
+  Variable(Variable&&) = default;
+  Variable& operator=(const Variable&) & = default;
+  Variable& operator=(Variable&&) & = default;
+  /// Assignment to a result writes its elements, in place: `x[0] = y`, `x[0] = 1.0`.
+  void operator=(const Variable& values) &&;
+  void operator=(const Operand& values) &&;
 
   /// Returns whether the variable has a value; a default-constructed variable has none.
   bool defined() const { return bool(state_); }
@@ -39,13 +50,25 @@ class Variable {
   }
   const Shape& shape() const { return value().shape(); }
   int64_t size(int dim) const;  // a negative dim counts from the end
+  int64_t shape(int dim) const { return size(dim); }
   int rank() const { return value().rank(); }
   int64_t numel() const { return value().numel(); }
   DType dtype() const { return value().dtype(); }
   Device device() const { return value().device(); }
 
-  /// Returns the only element, copied from any device.
-  double item() const { return value().item(); }
+  /// Returns the only element, copied from any device. Throws ShapeError for any other number of
+  /// elements.
+  double item(Where where = Where::current()) const;
+  /// Returns the only element as T; whole numbers are exact.
+  template <typename T>
+  T item(Where where = Where::current()) const {
+    return number(where).to<T>();
+  }
+  /// `double(loss)` is loss.item().
+  template <typename T>
+  requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>) explicit operator T() const {
+    return item<T>();
+  }
   /// Returns the elements in row-major order, converted to T, on the host.
   template <typename T>
   std::vector<T> to_vector() const {
@@ -57,11 +80,14 @@ class Variable {
   /// changes.
   Variable to(Device device, Where where = Where::current()) const;
   Variable to(DType dtype, Where where = Where::current()) const;
-  Variable cpu() const { return to(tapegrad::cpu); }
+  /// x.to("cuda"), x.to("float64")
+  Variable to(std::string_view device_or_dtype, Where where = Where::current()) const;
+  Variable cpu(Where where = Where::current()) const { return to(tapegrad::cpu, where); }
 
   /// Turns a constant into a leaf, or a leaf into a constant. Throws AutogradError for integers,
   /// for results of ops and, outside of InferenceMode, for tensors created in InferenceMode.
   Variable& requires_grad_(bool on = true);
+  Variable& set_requires_grad(bool on) { return requires_grad_(on); }
   bool requires_grad() const { return bool(edge()); }
   bool is_leaf() const;
 
@@ -84,8 +110,9 @@ class Variable {
 
   /// Accumulates d this / d leaf into the gradient of every leaf. Without a seed this variable must
   /// have one element. If an error is thrown, no leaf has changed.
-  void backward(BackwardOptions options = {}) const;
-  void backward(const Variable& seed, BackwardOptions options = {}) const;
+  void backward(BackwardOptions options = {}, Where where = Where::current()) const;
+  void backward(const Variable& seed, BackwardOptions options = {},
+                Where where = Where::current()) const;
 
   Variable detach() const;  // shares storage, without history; the storage's version counts writes
                             // of both
@@ -94,6 +121,173 @@ class Variable {
   /// AutogradError for results of ops.
   void rebind(Tensor value) const;
   bool is_same(const Variable& other) const { return state_ == other.state_; }
+
+  // The most used ops of ops/ as members; x.sum(1) is sum(x, 1). docs/architecture.md explains the
+  // choice. All other ops are functions only.
+
+  Variable sum(Where where = Where::current()) const;
+  Variable sum(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
+  Variable mean(Where where = Where::current()) const;
+  Variable mean(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
+  Variable prod(Where where = Where::current()) const;
+  Variable std(Where where = Where::current()) const;
+  Variable std(const Dims& dims, bool unbiased = true, bool keepdim = false,
+               Where where = Where::current()) const;
+  Variable var(Where where = Where::current()) const;
+  Variable var(const Dims& dims, bool unbiased = true, bool keepdim = false,
+               Where where = Where::current()) const;
+  Variable norm(double p = 2.0, Where where = Where::current()) const;
+  Variable max(Where where = Where::current()) const;
+  ValuesIndices max(int dim, bool keepdim = false, Where where = Where::current()) const;
+  Variable min(Where where = Where::current()) const;
+  ValuesIndices min(int dim, bool keepdim = false, Where where = Where::current()) const;
+  Variable argmax(Where where = Where::current()) const;
+  Variable argmax(int dim, bool keepdim = false, Where where = Where::current()) const;
+  Variable argmin(Where where = Where::current()) const;
+  Variable argmin(int dim, bool keepdim = false, Where where = Where::current()) const;
+  Variable any(Where where = Where::current()) const;
+  Variable all(Where where = Where::current()) const;
+  Variable cumsum(int dim, Where where = Where::current()) const;
+
+  Variable reshape(const Shape& shape, Where where = Where::current()) const;
+  Variable view(const Shape& shape, Where where = Where::current()) const;
+  Variable flatten(int start_dim = 0, int end_dim = -1, Where where = Where::current()) const;
+  Variable squeeze(Where where = Where::current()) const;
+  Variable squeeze(int dim, Where where = Where::current()) const;
+  Variable unsqueeze(int dim, Where where = Where::current()) const;
+  Variable transpose(int dim0, int dim1, Where where = Where::current()) const;
+  Variable t(Where where = Where::current()) const;
+  Variable permute(const Dims& dims, Where where = Where::current()) const;
+  Variable expand(const Shape& shape, Where where = Where::current()) const;
+  Variable repeat(const Dims& times, Where where = Where::current()) const;
+  Variable select(int dim, int64_t index, Where where = Where::current()) const;
+  Variable slice(int dim, int64_t start, int64_t end, int64_t step = 1,
+                 Where where = Where::current()) const;
+  Variable narrow(int dim, int64_t start, int64_t length, Where where = Where::current()) const;
+  std::vector<Variable> split(int64_t size, int dim = 0, Where where = Where::current()) const;
+  std::vector<Variable> chunk(int64_t chunks, int dim = 0, Where where = Where::current()) const;
+  Variable contiguous(Where where = Where::current()) const;
+  Variable clone(Where where = Where::current()) const;
+  /// Sizes without braces: x.view(2, 3).
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Variable reshape(N... sizes)
+  const { return reshape(Dims::of(sizes...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Variable view(N... sizes)
+  const { return view(Dims::of(sizes...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Variable permute(N... dims)
+  const { return permute(Dims::of(dims...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Variable expand(N... sizes)
+  const { return expand(Dims::of(sizes...)); }
+  template <std::integral... N>
+  requires(sizeof...(N) > 1) Variable repeat(N... times)
+  const { return repeat(Dims::of(times...)); }
+
+  /// `for (Variable row : x)` visits the entries of dimension 0.
+  class Iterator;
+  Iterator begin() const;
+  Iterator end() const;
+  /// x[i] is entry i of dimension 0, a view; x[mask] and x[index tensor] copy.
+  template <std::integral T>
+  Variable operator[](T index) const {
+    return select(0, int64_t(index));
+  }
+  Variable operator[](const Variable& mask_or_index) const;
+  /// x.index({0, Slice{1}, ellipsis}) is at(x, {...}).
+  Variable index(const std::vector<Subscript>& subscripts, Where where = Where::current()) const;
+  Variable gather(int dim, const Variable& index, Where where = Where::current()) const;
+  Variable index_select(int dim, const Variable& index, Where where = Where::current()) const;
+  Variable masked_fill(const Variable& mask, const Operand& value) const;
+
+  Variable abs(Where where = Where::current()) const;
+  Variable neg(Where where = Where::current()) const;
+  Variable exp(Where where = Where::current()) const;
+  Variable log(Where where = Where::current()) const;
+  Variable sqrt(Where where = Where::current()) const;
+  Variable square(Where where = Where::current()) const;
+  Variable pow(const Operand& exponent) const;
+  Variable clamp(const Operand& min, const Operand& max) const;
+  Variable relu(Where where = Where::current()) const;
+  Variable sigmoid(Where where = Where::current()) const;
+  Variable tanh(Where where = Where::current()) const;
+  Variable softmax(int dim, Where where = Where::current()) const;
+  Variable log_softmax(int dim, Where where = Where::current()) const;
+  Variable matmul(const Variable& other, Where where = Where::current()) const;
+  Variable mm(const Variable& other, Where where = Where::current()) const;
+  Variable dot(const Variable& other, Where where = Where::current()) const;
+  Variable add(const Operand& other) const;
+  Variable sub(const Operand& other) const;
+  Variable mul(const Operand& other) const;
+  Variable div(const Operand& other) const;
+  Variable eq(const Operand& other) const;
+  Variable gt(const Operand& other) const;
+  Variable lt(const Operand& other) const;
+
+  // In place.
+  Variable& add_(const Operand& other);
+  Variable& sub_(const Operand& other);
+  Variable& mul_(const Operand& other);
+  Variable& div_(const Operand& other);
+  Variable& copy_(const Variable& values, Where where = Where::current());
+  Variable& fill_(Number value, Where where = Where::current());
+  Variable& zero_(Where where = Where::current());
+
+  // Other names of members.
+  const Shape& sizes() const { return shape(); }
+  int dim() const { return rank(); }
+  int ndim() const { return rank(); }
+  bool is_contiguous() const { return value().is_contiguous(); }
+  Variable cuda(Where where = Where::current()) const { return to(gpu, where); }
+  Variable T(Where where = Where::current()) const { return t(where); }
+  template <typename V>
+  V* data_ptr() const {
+    check_type(kDTypeOf<V>);
+    return value().data<V>();
+  }
+
+  // Spellings of other libraries; the error of the compiler says what to type instead.
+  template <typename V = void>
+  void numpy() const {
+    static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.numpy()");
+  }
+  template <typename V = void>
+  void tolist() const {
+    static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.tolist()");
+  }
+  template <typename V = void>
+  void data() const {
+    static_assert(detail::kNever<V>, "type x.detach() or x.data_ptr<float>() instead of x.data()");
+  }
+  template <typename V = void>
+  void type() const {
+    static_assert(detail::kNever<V>, "type x.dtype(), or x.to(f32) to cast, instead of x.type()");
+  }
+  template <typename V = void>
+  void half() const {
+    static_assert(detail::kNever<V>, "type x.to(f16) instead of x.half()");
+  }
+  template <typename V = void>
+  void size() const {
+    static_assert(detail::kNever<V>, "type x.shape() or x.numel() instead of x.size()");
+  }
+  template <typename V = void>
+  void length() const {
+    static_assert(detail::kNever<V>, "type x.size(0) or x.numel() instead of x.length()");
+  }
+  template <typename V = void>
+  void print() const {
+    static_assert(detail::kNever<V>, "type print(x) or std::cout << x instead of x.print()");
+  }
+  template <std::integral... I>
+  requires(sizeof...(I) > 0) void operator()(I...) const {
+    static_assert(sizeof...(I) == 0, "type x[0][1] or at(x, {0, 1}) instead of x(0, 1)");
+  }
+  template <typename V = void>
+  void operator[](std::initializer_list<int64_t>) const {
+    static_assert(detail::kNever<V>, "type x[0][1] or at(x, {0, 1}) instead of x[{0, 1}]");
+  }
 
   // The remaining members are for the tape.
 
@@ -150,8 +344,8 @@ class Variable {
 
     template <typename Make>
     State(InPlace, Make& make) : value(make()) {}
-    explicit State(const Tensor& value) : value(value) {}
-    explicit State(Tensor&& value) : value(std::move(value)) {}
+    explicit State(const Tensor& from) : value(from) {}
+    explicit State(Tensor&& from) : value(std::move(from)) {}
     static void destroy(State* state);
   };
 
@@ -162,13 +356,48 @@ class Variable {
   static const Edge kNoEdge;
 
   [[noreturn, gnu::cold]] static void fail_empty();
+  Number number(Where where) const;
+  void check_type(DType dtype) const;
   void derive_again() const;
 
   Ref<State> state_;
 };
 
+class Variable::Iterator {
+ public:
+  Iterator(const Variable& of, int64_t at) : of_(of), at_(at) {}
+  Variable operator*() const { return of_.select(0, at_); }
+  Iterator& operator++() {
+    ++at_;
+    return *this;
+  }
+  bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+ private:
+  Variable of_;
+  int64_t at_;
+};
+inline Variable::Iterator Variable::begin() const { return {*this, 0}; }
+inline Variable::Iterator Variable::end() const { return {*this, size(0)}; }
+
 /// Prints the values in NumPy's format: brackets, six digits, long axes abbreviated.
 std::ostream& operator<<(std::ostream& out, const Variable& x);
+std::string to_string(const Variable& x);
+namespace detail {
+void print(const Variable& x);
+}  // namespace detail
+/// Writes x and the end of the line to standard output. A template, so that a print() of the
+/// user's program is not ambiguous.
+template <std::same_as<Variable> V>
+void print(const V& x) {
+  detail::print(x);
+}
+
+/// Accumulates d y / d leaf into the gradient of every leaf; y.backward().
+inline void backward(const Variable& y, BackwardOptions options = {},
+                     Where where = Where::current()) {
+  y.backward(options, where);
+}
 
 /// Copies x to the device, as in `x | gpu`. If the device is not available, returns x and prints a
 /// single notice.
@@ -187,9 +416,18 @@ struct GradOptions {
 std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
                            const Variable& seed = {}, GradOptions options = {});
 Variable grad(const Variable& y, const Variable& x, GradOptions options = {});
+inline std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs,
+                                  GradOptions options = {}) {
+  return grad(y, std::span<const Variable>(xs.begin(), xs.size()), {}, options);
+}
 /// Returns the gradients of several results in one pass: of the sum over k of <seeds[k], ys[k]>.
 /// Without seeds every y must have one element.
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
                            std::span<const Variable> seeds = {}, GradOptions options = {});
 
+inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
+                                  std::initializer_list<Variable> xs, GradOptions options = {}) {
+  return grad(std::span<const Variable>(ys.begin(), ys.size()),
+              std::span<const Variable>(xs.begin(), xs.size()), {}, options);
+}
 }  // namespace tapegrad

@@ -1,5 +1,6 @@
 #include "ops/internal/extent.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/error.h"
@@ -10,10 +11,11 @@ namespace tapegrad::detail {
 Extent::Extent(std::string_view op, const Shape& shape, const Dims& dims, bool keepdim)
     : from(shape) {
   std::array<bool, kMaxRank> reduced{};
+  const int rank = std::max(shape.rank(), 1);  // 0 and -1 name the only element of a scalar
   for (int64_t dim : dims) {
-    if (dim < -shape.rank() || dim >= shape.rank())
+    if (dim < -rank || dim >= rank)
       fail<IndexError>(op, ": dim ", dim, " is outside a tensor of shape ", shape);
-    bool& seen = reduced[dim < 0 ? dim + shape.rank() : dim];
+    bool& seen = reduced[dim < 0 ? dim + rank : dim];
     if (seen) fail<ArgumentError>(op, ": dim ", dim, " is named twice in ", dims);
     seen = true;
   }

@@ -213,6 +213,9 @@ void pool_nd_cases(OpCases& cases) {
   const auto add_adaptive = [&](const std::string& d, Shape shape, Index sizes) {
     if (d != "2d") cases.push_back(adaptive_case(d, shape, sizes, false));
     cases.push_back(adaptive_case(d, shape, sizes, true));
+    OpCase with_indices = cases.back();
+    with_indices.op += "_with_indices";
+    cases.push_back(with_indices);
   };
   add_adaptive("1d", {2, 2, 7}, {3});
   add_adaptive("1d", {1, 2, 3}, {5});

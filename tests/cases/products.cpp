@@ -151,6 +151,9 @@ void products_cases(OpCases& cases) {
   add("addmv", {{3}, {3, 4}, {4}}, scales, added("ij,j->i", 0.5, 2));
   add("addr", {{3, 1}, {3}, {4}}, scales, added("i,j->ij", 0.5, 2));
   add("baddbmm", {{2, 3, 5}, {2, 3, 4}, {2, 4, 5}}, scales, added("bij,bjk->bik", 0.5, 2));
+  add("addbmm", {{3, 5}, {2, 3, 4}, {2, 4, 5}}, scales, added("bij,bjk->ik", 0.5, 2));
+  add("mv", {{3, 4}, {4}}, {}, summed("ij,j->i"));
+  add("inner", {{2, 3, 4}, {5, 4}}, {}, summed("abd,cd->abc"));
 
   const auto sums = [&](const std::string& equation, const std::vector<Shape>& shapes,
                         const std::string& spelled_out = "") {

@@ -36,6 +36,20 @@ double variance(const Values& x) {
 }
 double deviation(const Values& x) { return std::sqrt(variance(x)); }
 double smallest(const Values& x) { return *std::min_element(x.begin(), x.end()); }
+double median(Values x) {
+  std::sort(x.begin(), x.end());
+  return x[(x.size() - 1) / 2];
+}
+double first_quartile(Values x) {
+  std::sort(x.begin(), x.end());
+  const double rank = 0.25 * double(x.size() - 1), low = std::floor(rank);
+  return x[size_t(low)] + (rank - low) * (x[size_t(std::ceil(rank))] - x[size_t(low)]);
+}
+double integral(const Values& y) {
+  double sum = 0;
+  for (size_t i = 1; i < y.size(); ++i) sum += (y[i - 1] + y[i]) / 2 * 0.5;
+  return sum;
+}
 double nonzero(const Values& x) {
   double count = 0;
   for (double value : x) count += value != 0;
@@ -156,6 +170,47 @@ void statistics_cases(OpCases& cases) {
                          return y;
                        },
                    .tolerance = 0});
+
+  const auto ordered = [&](const char* op, const Attributes& attributes, const Shape& shape,
+                           const Reference& reference, double tolerance) {
+    cases.push_back({.op = op,
+                     .inputs = {Input{shape, Fill::kDistinct}},
+                     .attributes = attributes,
+                     .reference = reference,
+                     .tolerance = tolerance});
+  };
+  ordered("nanmedian", {}, {3, 4}, of_all([](const Values& x) { return median(x); }), 0);
+  ordered("nanmedian", {{"dim", int64_t(1)}}, {3, 5},
+          of_rows([](const Values& x) { return median(x); }), 0);
+  ordered("nanquantile", {{"q", 0.25}, {"dim", int64_t(1)}}, {3, 6},
+          of_rows([](const Values& x) { return first_quartile(x); }), 8);
+  ordered("nanquantile", {{"q", 0.25}}, {7},
+          of_all([](const Values& x) { return first_quartile(x); }), 8);
+  ordered("trapezoid", {{"dx", 0.5}}, {3, 5}, of_rows(integral), 16);
+  cases.push_back({.op = "trapezoid",
+                   .inputs = {Input{{2, 3}}, Input{{3}}},
+                   .reference =
+                       [](const std::vector<Array>& in) {
+                         const Values &y = in[0].values, &x = in[1].values;
+                         Array sum{{2}, {}};
+                         for (size_t i = 0; i < 6; i += 3)
+                           sum.values.push_back((y[i] + y[i + 1]) / 2 * (x[1] - x[0]) +
+                                                (y[i + 1] + y[i + 2]) / 2 * (x[2] - x[1]));
+                         return sum;
+                       },
+                   .tolerance = 32});
+  cases.push_back({.op = "cumulative_trapezoid",
+                   .inputs = {Input{{4}}},
+                   .reference =
+                       [](const std::vector<Array>& in) {
+                         const Values& y = in[0].values;
+                         Array sums{{3}, {}};
+                         double sum = 0;
+                         for (size_t i = 0; i < 3; ++i)
+                           sums.values.push_back(sum += (y[i] + y[i + 1]) / 2);
+                         return sums;
+                       },
+                   .tolerance = 16});
 }
 
 }  // namespace tapegrad::testing

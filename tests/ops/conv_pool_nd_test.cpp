@@ -25,7 +25,7 @@ TEST(Conv1d, ExactAndRefused) {
   EXPECT_EQ(values(conv1d(ramp({1, 1, 4}), make({1, -1}, {1, 1, 2}), make({10}, {1}),
                           {.stride = 2, .padding = 1})),
             (Doubles{9, 9, 14}));
-  EXPECT_THROW(conv1d(ramp({1, 4}), ones({1, 1, 2}, {.dtype = f64})), ShapeError);
+  EXPECT_THROW(conv1d(ramp({4}), ones({1, 1, 2}, {.dtype = f64})), ShapeError);
   EXPECT_THROW(conv1d(ramp({1, 1, 2}), ones({1, 1, 3}, {.dtype = f64})), ShapeError);
   EXPECT_THROW(conv3d(ramp({1, 1, 4, 4}), ones({1, 1, 2, 2, 2}, {.dtype = f64})), ShapeError);
 }

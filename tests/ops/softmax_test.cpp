@@ -171,9 +171,11 @@ TEST(Softmax, EqualElements) {
     }
 }
 
+using OfDim = Variable (*)(const Variable&, int, Where);
+
 TEST(Softmax, FusedAndRecordedGradientsAgree) {
   const Doubles numbers{0.3, -1, 2, 0.7, 0.1, -0.4};
-  for (auto f : {softmax, log_softmax})
+  for (const auto f : {OfDim(softmax), OfDim(log_softmax)})
     for (int dim : {0, 1}) {
       Variable x = make(numbers, {2, 3}, f64).requires_grad_();
       const Variable y = f(x, dim, Where::current());
@@ -189,7 +191,7 @@ TEST(Softmax, FusedAndRecordedGradientsAgree) {
 /// Empty tensors take no time, however many or long the rows would be.
 TEST(Softmax, T03_NothingButWide) {
   const Shape shape{0, int64_t(1) << 31, int64_t(1) << 31};
-  for (auto f : {softmax, log_softmax})
+  for (const auto f : {OfDim(softmax), OfDim(log_softmax)})
     for (int dim : {0, 2}) {
       Variable x = zeros(shape).requires_grad_();
       const Variable y = f(x, dim, Where::current());

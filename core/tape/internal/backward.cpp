@@ -332,13 +332,20 @@ void BackwardPass::add_to_leaves() {
     rows ? leaf->add_rows(std::move(rows)) : leaf->add_gradient(std::move(gradient));
 }
 
-void Variable::backward(BackwardOptions options) const { backward(Variable(), options); }
+void Variable::backward(BackwardOptions options, Where where) const {
+  backward(Variable(), options, where);
+}
 
-void Variable::backward(const Variable& seed, BackwardOptions options) const {
-  BackwardPass pass(options);
-  pass.add_root(*this, seed);
-  pass.run();
-  if (!is_recomputing()) pass.add_to_leaves();  // a checkpoint added these in its first run
+void Variable::backward(const Variable& seed, BackwardOptions options, Where where) const {
+  try {
+    BackwardPass pass(options);
+    pass.add_root(*this, seed);
+    pass.run();
+    if (!is_recomputing()) pass.add_to_leaves();  // a checkpoint added these in its first run
+  } catch (Error& error) {
+    detail::locate(error, where);
+    throw;
+  }
 }
 
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,

@@ -1,0 +1,265 @@
+// Further forms of ops, as PyTorch has them: operators, tensors in place of numbers, names in place
+// of enumerators, nested lists. Each is composed of the op's main form.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
+#include "ops/activation.h"
+#include "ops/arithmetic.h"
+#include "ops/catalog.h"
+#include "ops/create.h"
+#include "ops/extremes.h"
+#include "ops/image.h"
+#include "ops/index.h"
+#include "ops/internal/operands.h"
+#include "ops/loss.h"
+#include "ops/random.h"
+#include "ops/sort.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+namespace {
+
+/// alpha * b, in the dtype of a if b is a number.
+Variable scaled(const Operand& a, const Operand& b, Number alpha) {
+  if (b.variable != nullptr || a.variable == nullptr) return mul(b, alpha);
+  return mul(full({}, b.number, {.device = a.variable->device()}), alpha);
+}
+
+}  // namespace
+
+Variable add(const Operand& a, const Operand& b, Number alpha) {
+  const CallLine line(a.where);
+  return add(a, scaled(a, b, alpha));
+}
+Variable sub(const Operand& a, const Operand& b, Number alpha) {
+  const CallLine line(a.where);
+  return sub(a, scaled(a, b, alpha));
+}
+
+Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode) {
+  const CallLine line(a.where);
+  if (rounding_mode == "floor") return floor_divide(a, b);
+  if (rounding_mode != "trunc")
+    fail<ArgumentError>("div: rounding_mode \"", rounding_mode,
+                        "\"; \"floor\" or \"trunc\" wanted");
+  if (is_float(common_dtype("div", a, b))) return trunc(div(a, b));
+  return floor_divide(sub(a, fmod(a, b)), b);
+}
+
+Variable operator!(const Variable& x) { return logical_not(x); }
+Variable operator%(const Operand& a, const Operand& b) { return remainder(a, b); }
+Variable operator&(const Variable& a, const Operand& b) { return bitwise_and({a, b.where}, b); }
+Variable operator|(const Variable& a, const Operand& b) { return bitwise_or({a, b.where}, b); }
+Variable operator^(const Variable& a, const Operand& b) {
+  if (is_float(a.dtype())) {
+    const ErrorLine line(b.where);
+    fail<DTypeError>("^: the bits of ", a.dtype(), "; type pow(x, y) for a power");
+  }
+  return bitwise_xor({a, b.where}, b);
+}
+Variable operator~(const Operand& a) {
+  if (a.variable == nullptr) fail<ArgumentError>("~: a variable wanted");
+  return bitwise_not(*a.variable, a.where);
+}
+void operator+=(Variable&& a, const Operand& b) { add_(a, b); }
+void operator-=(Variable&& a, const Operand& b) { sub_(a, b); }
+void operator*=(Variable&& a, const Operand& b) { mul_(a, b); }
+void operator/=(Variable&& a, const Operand& b) { div_(a, b); }
+
+namespace {
+
+/// Returns the bound where x is beyond it or the bound is NaN, else x. `beyond` is lt or gt.
+Variable limit(const Variable& x, const Operand& bound,
+               Variable (*beyond)(const Operand&, const Operand&)) {
+  const Variable outside = beyond(x, bound);
+  const bool has_nan = bound.variable != nullptr && is_float(bound.variable->dtype());
+  return where(has_nan ? logical_or(outside, isnan(*bound.variable)) : outside, bound, x);
+}
+
+}  // namespace
+
+Variable clamp(const Variable& x, const Operand& min, const Operand& max) {
+  if (min.variable == nullptr && max.variable == nullptr)
+    return clamp(x, ClampOptions{min.number, max.number}, min.where);
+  const CallLine line(min.where);
+  return limit(limit(x, min, lt), max, gt);
+}
+Variable clamp(const Variable& x, const Operand& min) { return clamp_min(x, min); }
+Variable clamp_min(const Variable& x, const Operand& min) {
+  if (min.variable == nullptr) return clamp(x, ClampOptions{.min = min.number}, min.where);
+  const CallLine line(min.where);
+  return limit(x, min, lt);
+}
+Variable clamp_max(const Variable& x, const Operand& max) {
+  if (max.variable == nullptr) return clamp(x, ClampOptions{.max = max.number}, max.where);
+  const CallLine line(max.where);
+  return limit(x, max, gt);
+}
+
+Variable max(const Variable& a, const Variable& b, Where where) {
+  return maximum({a, where}, {b, where});
+}
+Variable min(const Variable& a, const Variable& b, Where where) {
+  return minimum({a, where}, {b, where});
+}
+
+bool equal(const Variable& a, const Variable& b, Where where) {
+  const CallLine line(where);
+  return a.shape() == b.shape() && all(eq(a, b)).item() != 0;
+}
+
+Variable masked_fill(const Variable& x, const Variable& mask, const Variable& value, Where where) {
+  const CallLine line(where);
+  if (value.rank() != 0)
+    fail<ShapeError>("masked_fill: a value of rank 0 wanted, not ", value.shape(), "; use where()");
+  if (mask.dtype() != boolean) fail<DTypeError>("masked_fill: the mask is ", mask.dtype());
+  return tapegrad::where(mask, value.to(x.dtype()), x);
+}
+
+Variable rand_like(const Variable& x) {
+  return rand(x.shape(), TensorOptions{.dtype = x.dtype(), .device = x.device()});
+}
+Variable randn_like(const Variable& x) {
+  return randn(x.shape(), TensorOptions{.dtype = x.dtype(), .device = x.device()});
+}
+
+Variable logspace(double start, double end, int64_t steps, double base, TensorOptions options) {
+  const DType dtype = options.dtype.value_or(default_dtype());
+  const bool gradient = options.requires_grad;
+  options.dtype = f64, options.requires_grad = false;
+  return pow(base, linspace(start, end, steps, options)).to(dtype).requires_grad_(gradient);
+}
+
+void detail::fail_ragged(size_t expected, size_t found) {
+  fail<ShapeError>("tensor: a list of ", found, " entries beside one of ", expected);
+}
+
+/// Finds the shape and the elements of nested lists.
+struct NestedValues::Reader {
+  Shape shape;
+  std::vector<Number> elements;
+
+  void read(const NestedValues& values, int depth) {
+    if (!values.is_list_) {
+      if (depth != shape.rank()) fail<ShapeError>("tensor: a number beside a list");
+      elements.push_back(values.value_);
+      return;
+    }
+    const size_t size = values.list_.size();
+    if (elements.empty() && depth == shape.rank()) shape.push_back(int64_t(size));
+    if (depth >= shape.rank()) fail<ShapeError>("tensor: a list beside a number");
+    if (size != size_t(shape[depth])) fail_ragged(size_t(shape[depth]), size);
+    for (const NestedValues& entry : values.list_) read(entry, depth + 1);
+  }
+};
+
+Variable NestedValues::make(TensorOptions options) const {
+  Reader reader;
+  reader.read(*this, 0);
+  const auto is = [&](DType kind) {
+    return [kind](const Number& number) { return number.kind() == kind; };
+  };
+  DType dtype = i64;
+  if (std::ranges::any_of(reader.elements, is(f64)) || reader.elements.empty())
+    dtype = default_dtype();
+  else if (std::ranges::all_of(reader.elements, is(boolean)))
+    dtype = boolean;
+  dtype = options.dtype.value_or(dtype);
+  Tensor values = Tensor::empty(reader.shape, dtype);
+  with_type(dtype, [&]<typename T>(Type<T>) {
+    std::ranges::transform(reader.elements, values.data<T>(),
+                           [](const Number& number) { return number.to<T>(); });
+  });
+  Variable x(values.to(options.device.value_or(default_device())));
+  return options.requires_grad ? x.requires_grad_() : x;
+}
+
+Variable repeat_interleave(const Variable& x, int64_t times, Where where) {
+  return repeat_interleave(flatten(x, 0, -1, where), times, 0, where);
+}
+Variable repeat_interleave(const Variable& x, const Variable& times, int dim, Where where) {
+  const CallLine line(where);
+  dim = normalize_dim("repeat_interleave", dim, x.rank());
+  if (times.rank() > 1 || !is_integer(times.dtype()))
+    fail<ArgumentError>("repeat_interleave: a vector of integers wanted, not ", times.dtype(), ' ',
+                        times.shape());
+  if (times.numel() == 1) return repeat_interleave(x, times.item<int64_t>(), dim);
+  const std::vector<int64_t> counts = times.to_vector<int64_t>();
+  if (int64_t(counts.size()) != x.size(dim))
+    fail<ShapeError>("repeat_interleave: ", counts.size(), " numbers of times for ", x.shape(),
+                     " along dimension ", dim);
+  std::vector<int64_t> index;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] < 0)
+      fail<ArgumentError>("repeat_interleave: a negative number of times: ", counts[i]);
+    index.insert(index.end(), size_t(counts[i]), int64_t(i));
+  }
+  return index_select(x, dim, tensor(index, {.device = x.device()}));
+}
+
+static PadMode pad_mode_named(std::string_view name) {
+  if (name == "constant") return PadMode::kConstant;
+  if (name == "reflect") return PadMode::kReflect;
+  if (name == "replicate") return PadMode::kReplicate;
+  if (name == "circular") return PadMode::kCircular;
+  fail<ArgumentError>("pad: mode is constant, reflect, replicate or circular, not \"", name, '"');
+}
+
+Variable pad(const Variable& x, const std::vector<int64_t>& amounts, std::string_view mode,
+             double value, Where where) {
+  return pad(x, amounts, pad_mode_named(mode), value, where);
+}
+
+Variable gelu(const Variable& x, std::string_view approximate, Where where) {
+  if (approximate != "tanh" && approximate != "none")
+    fail<ArgumentError>("gelu: approximate \"", approximate, "\"; \"none\" or \"tanh\" wanted");
+  return gelu(x, approximate == "tanh" ? Gelu::kTanh : Gelu::kErf, where);
+}
+
+Reduction::Kind Reduction::parse(std::string_view name) {
+  if (name == "mean") return kMean;
+  if (name == "sum") return kSum;
+  if (name == "none") return kNone;
+  fail<ArgumentError>("reduction: \"mean\", \"sum\" or \"none\" wanted, not \"", name, '"');
+}
+
+Variable kl_div(const Variable& x, const Variable& target, std::string_view reduction,
+                bool log_target, Where where) {
+  const bool by_batch = reduction == "batchmean";
+  const Reduction kind = by_batch ? Reduction(Reduction::kSum) : Reduction(reduction);
+  const Variable loss = kl_div(x, target, log_target, kind, where);
+  return by_batch && x.rank() > 0 ? div({loss, where}, {x.size(0), where}) : loss;
+}
+
+Variable quantile(const Variable& x, std::initializer_list<double> q, QuantileOptions options,
+                  Where where) {
+  return quantile(x, tensor(std::vector<double>(q), {.dtype = f64, .device = x.device()}), options,
+                  where);
+}
+
+void catalog_forms(Catalog& catalog) {
+  using A = const Arguments&;
+  catalog.add("clamp_min(input, min)", "max(x, min)", [](A a) { return clamp_min(a[0], a[1]); });
+  catalog.add("clamp_max(input, max)", "min(x, max)", [](A a) { return clamp_max(a[0], a[1]); });
+  catalog.add("rand_like(input)", "uniform in [0, 1)", [](A a) { return rand_like(a[0]); },
+              {.max_order = 0, .random = true});
+  catalog.add("randn_like(input)", "standard normal", [](A a) { return randn_like(a[0]); },
+              {.max_order = 0, .random = true});
+  catalog.add(
+      "logspace(start: float, end: float, steps: int, base: float = 10, "
+      "dtype: dtype = none)",
+      "base^linspace(start, end, steps)",
+      [](A a) {
+        TensorOptions options;
+        if (a.has("dtype")) options.dtype = a.dtype("dtype");
+        return logspace(a.real("start"), a.real("end"), a.integer("steps"), a.real("base"),
+                        options);
+      },
+      {.max_order = 0});
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,246 @@
+// Other names of ops: PyTorch's aliases, and names of NumPy, Keras, TensorFlow and Flux. The
+// headers of the ops describe them.
+#pragma once
+
+#include "core/autograd/functional.h"
+#include "ops/activation.h"
+#include "ops/arithmetic.h"
+#include "ops/arrange.h"
+#include "ops/binary.h"
+#include "ops/diagonal.h"
+#include "ops/linalg.h"
+#include "ops/matmul.h"
+#include "ops/numeric.h"
+#include "ops/products.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/scatter.h"
+#include "ops/sort.h"
+#include "ops/special.h"
+#include "ops/statistics.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+/// std() by a name that `using namespace tapegrad` does not make ambiguous with the namespace std.
+inline Variable stddev(const Variable& x, VarOptions options = {}, Where where = Where::current()) {
+  return std(x, options, where);
+}
+inline Variable stddev(const Variable& x, const Dims& dims, VarOptions options = {},
+                       Where where = Where::current()) {
+  return std(x, dims, options, where);
+}
+template <std::same_as<bool> B>
+Variable stddev(const Variable& x, B unbiased, Where where = Where::current()) {
+  return std(x, VarOptions{.correction = unbiased}, where);
+}
+template <std::same_as<bool> B>
+Variable stddev(const Variable& x, const Dims& dims, B unbiased, bool keepdim = false,
+                Where where = Where::current()) {
+  return std(x, dims, VarOptions{.correction = unbiased, .keepdim = keepdim}, where);
+}
+
+/// Returns x without history; x.detach(). Keras calls it stop_gradient.
+inline Variable detach(const Variable& x) { return x.detach(); }
+inline Variable stop_gradient(const Variable& x) { return x.detach(); }
+
+// Of one operand.
+inline Variable absolute(const Variable& x, Where where = Where::current()) {
+  return abs(x, where);
+}
+inline Variable negative(const Variable& x, Where where = Where::current()) {
+  return neg(x, where);
+}
+inline Variable fix(const Variable& x, Where where = Where::current()) { return trunc(x, where); }
+inline Variable sgn(const Variable& x, Where where = Where::current()) { return sign(x, where); }
+inline Variable arcsin(const Variable& x, Where where = Where::current()) { return asin(x, where); }
+inline Variable arccos(const Variable& x, Where where = Where::current()) { return acos(x, where); }
+inline Variable arctan(const Variable& x, Where where = Where::current()) { return atan(x, where); }
+inline Variable arcsinh(const Variable& x, Where where = Where::current()) {
+  return asinh(x, where);
+}
+inline Variable arccosh(const Variable& x, Where where = Where::current()) {
+  return acosh(x, where);
+}
+inline Variable arctanh(const Variable& x, Where where = Where::current()) {
+  return atanh(x, where);
+}
+inline Variable inverse(const Variable& x, Where where = Where::current()) {
+  return linalg::inv(x, where);
+}
+inline Variable det(const Variable& x, Where where = Where::current()) {
+  return linalg::det(x, where);
+}
+inline Variable matrix_exp(const Variable& x, Where where = Where::current()) {
+  return linalg::matrix_exp(x, where);
+}
+inline Variable positive(const Variable& x) { return x; }
+inline Variable ravel(const Variable& x, Where where = Where::current()) {
+  return flatten(x, 0, -1, where);
+}
+inline Variable fliplr(const Variable& x, Where where = Where::current()) {
+  return flip(x, 1, where);
+}
+inline Variable flipud(const Variable& x, Where where = Where::current()) {
+  return flip(x, 0, where);
+}
+
+// Of two operands.
+inline Variable subtract(const Operand& a, const Operand& b) { return sub(a, b); }
+inline Variable multiply(const Operand& a, const Operand& b) { return mul(a, b); }
+inline Variable divide(const Operand& a, const Operand& b) { return div(a, b); }
+inline Variable true_divide(const Operand& a, const Operand& b) { return div(a, b); }
+inline Variable power(const Operand& a, const Operand& b) { return pow(a, b); }
+inline Variable arctan2(const Operand& a, const Operand& b) { return atan2(a, b); }
+inline Variable mod(const Operand& a, const Operand& b) { return remainder(a, b); }
+inline Variable greater(const Operand& a, const Operand& b) { return gt(a, b); }
+inline Variable greater_equal(const Operand& a, const Operand& b) { return ge(a, b); }
+inline Variable less(const Operand& a, const Operand& b) { return lt(a, b); }
+inline Variable less_equal(const Operand& a, const Operand& b) { return le(a, b); }
+inline Variable not_equal(const Operand& a, const Operand& b) { return ne(a, b); }
+inline Variable rsub(const Operand& a, const Operand& b) { return sub(b, a); }
+inline Variable vdot(const Variable& a, const Variable& b, Where where = Where::current()) {
+  return dot(a, b, where);
+}
+inline Variable ger(const Variable& a, const Variable& b, Where where = Where::current()) {
+  return outer(a, b, where);
+}
+inline Variable clip(const Variable& x, const Operand& min, const Operand& max) {
+  return clamp(x, min, max);
+}
+inline Variable clip(const Variable& x, ClampOptions options, Where where = Where::current()) {
+  return clamp(x, options, where);
+}
+
+// Of shapes.
+inline Variable expand_dims(const Variable& x, int dim, Where where = Where::current()) {
+  return unsqueeze(x, dim, where);
+}
+inline Variable broadcast_to(const Variable& x, const Shape& shape,
+                             Where where = Where::current()) {
+  return expand(x, shape, where);
+}
+inline Variable expand_as(const Variable& x, const Variable& other,
+                          Where where = Where::current()) {
+  return expand(x, other.shape(), where);
+}
+inline Variable view_as(const Variable& x, const Variable& other, Where where = Where::current()) {
+  return view(x, other.shape(), where);
+}
+inline Variable reshape_as(const Variable& x, const Variable& other,
+                           Where where = Where::current()) {
+  return reshape(x, other.shape(), where);
+}
+inline Variable swapaxes(const Variable& x, int dim0, int dim1, Where where = Where::current()) {
+  return transpose(x, dim0, dim1, where);
+}
+inline Variable swapdims(const Variable& x, int dim0, int dim1, Where where = Where::current()) {
+  return transpose(x, dim0, dim1, where);
+}
+inline Variable moveaxis(const Variable& x, const Dims& source, const Dims& destination,
+                         Where where = Where::current()) {
+  return movedim(x, source, destination, where);
+}
+inline Variable concat(VariableList inputs, int dim = 0, Where where = Where::current()) {
+  return cat(inputs, dim, where);
+}
+inline Variable concatenate(VariableList inputs, int dim = 0, Where where = Where::current()) {
+  return cat(inputs, dim, where);
+}
+inline Variable row_stack(VariableList inputs, Where where = Where::current()) {
+  return vstack(inputs, where);
+}
+inline std::vector<Variable> vsplit(const Variable& x, int64_t sections,
+                                    Where where = Where::current()) {
+  return tensor_split(x, sections, 0, where);
+}
+inline std::vector<Variable> hsplit(const Variable& x, int64_t sections,
+                                    Where where = Where::current()) {
+  return tensor_split(x, sections, x.rank() == 1 ? 0 : 1, where);
+}
+inline std::vector<Variable> dsplit(const Variable& x, int64_t sections,
+                                    Where where = Where::current()) {
+  return tensor_split(x, sections, 2, where);
+}
+/// Exchanges the two dimensions of a matrix.
+inline Variable transpose(const Variable& x, Where where = Where::current()) { return t(x, where); }
+/// argwhere is nonzero(): one row for each nonzero element.
+inline Variable argwhere(const Variable& x, Where where = Where::current()) {
+  return nonzero(x, where);
+}
+inline Variable diagflat(const Variable& x, int64_t offset = 0, Where where = Where::current()) {
+  return diag(flatten(x, 0, -1, where), offset, where);
+}
+/// The bucket of each element between ascending boundaries.
+inline Variable bucketize(const Variable& x, const Variable& boundaries, bool right = false,
+                          Where where = Where::current()) {
+  return searchsorted(boundaries, x, right, where);
+}
+inline Variable trapz(const Variable& y, double dx = 1.0, int dim = -1,
+                      Where where = Where::current()) {
+  return trapezoid(y, dx, dim, where);
+}
+/// msort sorts along dimension 0.
+inline Variable msort(const Variable& x, Where where = Where::current()) {
+  return sort(x, 0, false, where).values;
+}
+
+// Of linear algebra.
+inline Variable matrix_power(const Variable& x, int64_t n, Where where = Where::current()) {
+  return linalg::matrix_power(x, n, where);
+}
+inline Variable pinverse(const Variable& x, Where where = Where::current()) {
+  return linalg::pinv(x, {}, where);
+}
+inline Variable logdet(const Variable& x, Where where = Where::current()) {
+  const linalg::Slogdet y = linalg::slogdet(x, where);
+  return log(y.sign, where) + y.logabsdet;
+}
+inline Variable chain_matmul(VariableList factors, Where where = Where::current()) {
+  return linalg::multi_dot(factors, where);
+}
+/// norm(x, "fro") and norm(x, "nuc").
+template <std::convertible_to<std::string_view> Ord>
+Variable norm(const Variable& x, const Ord& ord, Where where = Where::current()) {
+  return std::string_view(ord) == "fro" ? norm(x, 2.0, where)
+                                        : linalg::matrix_norm(x, ord, {-2, -1}, false, where);
+}
+
+// Of random numbers.
+inline void set_seed(uint64_t seed) { manual_seed(seed); }
+inline void set_random_seed(uint64_t seed) { manual_seed(seed); }
+
+// Of devices.
+inline constexpr Device kCPU = cpu, kCUDA = gpu;
+namespace cuda {
+inline bool is_available() { return tapegrad::is_available(gpu); }
+}  // namespace cuda
+
+// Of gradients.
+/// Returns the gradient of f at x, for a function with one output element; Flux's gradient(f, x).
+template <std::invocable<const Variable&> F>
+Variable gradient(F f, const Variable& x) {
+  return vjp(f, x).product;
+}
+template <typename V = void>
+class GradientTape {
+  static_assert(
+      detail::kNever<V>,
+      "type loss.backward() or grad(loss, x): every op is recorded, without a tape object");
+};
+
+namespace nn {
+namespace functional = ::tapegrad;  // nn::functional::relu is tapegrad::relu
+}
+
+template <typename T>
+Variable as_tensor(const std::vector<T>& values) {
+  return tensor(values);
+}
+template <typename V = void>
+void from_numpy(const auto&...) {
+  static_assert(detail::kNever<V>, "type from_blob(pointer, shape) or tensor(values, shape)");
+}
+
+}  // namespace tapegrad

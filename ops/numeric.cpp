@@ -1,0 +1,197 @@
+#include "ops/numeric.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "core/tape/internal/call_line.h"
+#include "core/tape/recording.h"
+#include "ops/arithmetic.h"
+#include "ops/catalog.h"
+#include "ops/index.h"
+#include "ops/internal/operands.h"
+#include "ops/reduce.h"
+#include "ops/sort.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+namespace {
+
+/// Both operands as variables of their common dtype.
+struct Pair {
+  Variable a, b;
+
+  Pair(std::string_view op, const Operand& x, const Operand& y)
+      : Pair(op, x, y, common_dtype(op, x, y)) {}
+  Pair(std::string_view op, const Operand& x, const Operand& y, DType dtype)
+      : a(as_variable(op, x, dtype, device_of(x, y))),
+        b(as_variable(op, y, dtype, device_of(x, y))) {}
+};
+
+DType float_dtype(std::string_view op, const Operand& a, const Operand& b) {
+  const DType dtype = common_dtype(op, a, b);
+  return is_float(dtype) ? dtype : default_dtype();
+}
+
+/// The extreme, less NaN where the other operand is a number.
+Variable without_nan(std::string_view op, const Operand& x, const Operand& y,
+                     Variable (*extreme)(const Operand&, const Operand&)) {
+  const CallLine line(x.where);
+  const auto [a, b] = Pair(op, x, y);
+  if (!is_float(a.dtype())) return extreme(a, b);
+  // No gradient may reach an operand that is not chosen, so NaN is replaced before.
+  return extreme(where(isnan(a), b, a), where(isnan(b), a, b));
+}
+
+}  // namespace
+
+Variable fmax(const Operand& a, const Operand& b) { return without_nan("fmax", a, b, maximum); }
+Variable fmin(const Operand& a, const Operand& b) { return without_nan("fmin", a, b, minimum); }
+
+Variable signbit(const Variable& x, Where where) {
+  const CallLine line(where);
+  const NoGrad off;
+  if (!is_float(x.dtype())) return x.dtype() == boolean ? eq(x, 2) : lt(x, 0);
+  return logical_or(lt(x, 0), logical_and(eq(x, 0), lt(reciprocal(x), 0)));
+}
+
+Variable copysign(const Operand& x, const Operand& y) {
+  const CallLine line(x.where);
+  const auto [a, b] = Pair("copysign", x, y, float_dtype("copysign", x, y));
+  return abs(a) * tapegrad::where(signbit(b), -1, 1).to(a.dtype());
+}
+
+Variable ldexp(const Operand& a, const Operand& b) {
+  const CallLine line(a.where);
+  const DType dtype = float_dtype("ldexp", a, b);
+  const auto [x, exponent] = Pair("ldexp", a, b, dtype);
+  return x * exp2(exponent);
+}
+
+Variable float_power(const Operand& a, const Operand& b) {
+  const CallLine line(a.where);
+  const auto [base, exponent] = Pair("float_power", a, b, f64);
+  return pow(base, exponent);
+}
+
+Variable logaddexp2(const Operand& a, const Operand& b) {
+  const CallLine line(a.where);
+  const auto [x, y] = Pair("logaddexp2", a, b);
+  constexpr double kLn2 = std::numbers::ln2;
+  return logaddexp(x * kLn2, y * kLn2) * (1 / kLn2);
+}
+
+Variable heaviside(const Variable& x, const Operand& values) {
+  const CallLine line(values.where);
+  const NoGrad off;
+  const auto [a, b] = Pair("heaviside", x, values);
+  const Variable y = where(eq(a, 0), b, gt(a, 0).to(a.dtype()));
+  return is_float(a.dtype()) ? where(isnan(a), a, y) : y;
+}
+
+Variable lcm(const Operand& x, const Operand& y) {
+  const CallLine line(x.where);
+  const auto [a, b] = Pair("lcm", x, y);
+  const Variable divisor = gcd(a, b);
+  return abs(a * floor_divide(b, where(eq(divisor, 0), 1, divisor)));
+}
+
+Variable xlog1py(const Operand& x, const Operand& y) {
+  const CallLine line(x.where);
+  const auto [a, b] = Pair("xlog1py", x, y, float_dtype("xlog1py", x, y));
+  const Variable zero = logical_and(eq(a, 0), logical_not(isnan(b)));
+  return where(zero, 0, a * log1p(where(zero, 0, b)));
+}
+
+Variable log10(const Variable& x, Where where) {
+  const CallLine line(where);
+  return log(x) * (1 / std::numbers::ln10);
+}
+Variable exp2(const Variable& x, Where where) {
+  const CallLine line(where);
+  return pow(2, as_float(x, where));
+}
+Variable deg2rad(const Variable& x, Where where) {
+  const CallLine line(where);
+  return as_float(x, where) * (std::numbers::pi / 180);
+}
+Variable rad2deg(const Variable& x, Where where) {
+  const CallLine line(where);
+  return as_float(x, where) * (180 / std::numbers::pi);
+}
+
+Variable logit(const Variable& x, std::optional<double> eps, Where where) {
+  const CallLine line(where);
+  const Variable p =
+      eps ? clamp(as_float(x, where), ClampOptions{*eps, 1 - *eps}) : as_float(x, where);
+  return log(p / (1 - p));
+}
+
+Variable isinf(const Variable& x, Where where) {
+  const CallLine line(where);
+  if (!is_float(x.dtype())) return ne(x, x);
+  return eq(abs(x), std::numeric_limits<double>::infinity());
+}
+Variable isposinf(const Variable& x, Where where) {
+  return is_float(x.dtype()) ? eq({x, where}, {std::numeric_limits<double>::infinity(), where})
+                             : ne({x, where}, {x, where});
+}
+Variable isneginf(const Variable& x, Where where) {
+  return is_float(x.dtype()) ? eq({x, where}, {-std::numeric_limits<double>::infinity(), where})
+                             : ne({x, where}, {x, where});
+}
+
+Variable isin(const Variable& x, const Variable& values, bool invert, Where where) {
+  const CallLine line(where);
+  const NoGrad off;
+  const auto [a, b] = Pair("isin", x, values);
+  if (b.numel() == 0) return invert ? eq(a, a) : ne(a, a);
+  const Variable sorted = sort(flatten(b)).values;
+  const Variable at = clamp(searchsorted(sorted, flatten(a)), 0, sorted.numel() - 1);
+  const Variable found = reshape(eq(index_select(sorted, 0, at), flatten(a)), x.shape());
+  return invert ? logical_not(found) : found;
+}
+
+void catalog_numeric(Catalog& catalog) {
+  using A = const Arguments&;
+  const OpTraits flat{.max_order = 0};
+  const auto call = []<Variable (*op)(const Operand&, const Operand&)>() {
+    return [](A a) { return op(a[0], a[1]); };
+  };
+  const auto unary = []<Variable (*op)(const Variable&, Where)>() {
+    return [](A a) { return op(a[0], Where::current()); };
+  };
+  catalog.add("fmax(input, other)", "the larger; a number instead of NaN", call.operator()<fmax>());
+  catalog.add("fmin(input, other)", "the smaller; a number instead of NaN",
+              call.operator()<fmin>());
+  catalog.add("copysign(input, other)", "|input| with the sign of other",
+              call.operator()<copysign>());
+  catalog.add("signbit(input)", "the sign is negative", unary.operator()<signbit>(), flat);
+  catalog.add("ldexp(input, other)", "input 2^other", call.operator()<ldexp>());
+  catalog.add("float_power(input, exponent)", "input^exponent in float64",
+              call.operator()<float_power>());
+  catalog.add("logaddexp2(input, other)", "log2(2^input + 2^other)", call.operator()<logaddexp2>());
+  catalog.add(
+      "heaviside(input, values)", "0, values or 1 by the sign of input",
+      [](A a) { return heaviside(a[0], a[1]); }, flat);
+  catalog.add("lcm(input, other)", "the least common multiple", call.operator()<lcm>(), flat);
+  catalog.add("xlog1py(input, other)", "input log(1 + other), and 0 for 0",
+              call.operator()<xlog1py>());
+  catalog.add("log10(input)", "log(x) / log(10)", unary.operator()<log10>());
+  catalog.add("exp2(input)", "2^x", unary.operator()<exp2>());
+  catalog.add("deg2rad(input)", "x pi / 180", unary.operator()<deg2rad>());
+  catalog.add("rad2deg(input)", "x 180 / pi", unary.operator()<rad2deg>());
+  catalog.add("logit(input, eps: float = none)", "log(x / (1 - x))", [](A a) {
+    return logit(a[0], a.has("eps") ? std::optional(a.real("eps")) : std::nullopt);
+  });
+  catalog.add("isinf(input)", "|x| = inf", unary.operator()<isinf>(), flat);
+  catalog.add("isposinf(input)", "x = inf", unary.operator()<isposinf>(), flat);
+  catalog.add("isneginf(input)", "x = -inf", unary.operator()<isneginf>(), flat);
+  catalog.add(
+      "isin(elements, test_elements, invert: bool = false)", "elements occurs in test_elements",
+      [](A a) { return isin(a[0], a[1], a.flag("invert")); }, flat);
+}
+
+}  // namespace tapegrad

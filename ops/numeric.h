@@ -1,0 +1,48 @@
+// Elementwise functions composed of other ops. The rules of ops/binary.h for operands, broadcasting
+// and dtypes apply; functions whose result is not an integer convert integers to the default float
+// dtype.
+#pragma once
+
+#include "ops/binary.h"
+#include "ops/special.h"
+
+namespace tapegrad {
+
+/// Returns the larger or smaller element; a NaN is ignored if the other element is a number. Equal
+/// elements share the gradient equally.
+Variable fmax(const Operand& a, const Operand& b);
+Variable fmin(const Operand& a, const Operand& b);
+
+/// Returns the magnitude of a with the sign of b, which may be that of -0. Floats only; the
+/// gradient with respect to b is 0.
+Variable copysign(const Operand& a, const Operand& b);
+/// Returns whether the sign is negative, also for -0 (bool). The sign of NaN is positive.
+Variable signbit(const Variable& x, Where where = Where::current());
+/// Returns a * 2^b.
+Variable ldexp(const Operand& a, const Operand& b);
+/// Returns a^b, computed in float64.
+Variable float_power(const Operand& a, const Operand& b);
+/// Returns log2(2^a + 2^b) without overflow. Floats only.
+Variable logaddexp2(const Operand& a, const Operand& b);
+/// Returns 0 where x < 0, `values` where x = 0, and 1 where x > 0. No gradient.
+Variable heaviside(const Variable& x, const Operand& values);
+/// Returns the least common multiple of integers; never negative. lcm(0, x) = 0.
+Variable lcm(const Operand& a, const Operand& b);
+/// Returns x * log1p(y), and 0 where x = 0 unless y is NaN.
+Variable xlog1py(const Operand& x, const Operand& y);
+
+Variable log10(const Variable& x, Where where = Where::current());
+Variable exp2(const Variable& x, Where where = Where::current());     // 2^x
+Variable deg2rad(const Variable& x, Where where = Where::current());  // x * pi / 180
+Variable rad2deg(const Variable& x, Where where = Where::current());  // x * 180 / pi
+/// Returns log(x / (1 - x)); x is first limited to [eps, 1 - eps] if eps is given.
+Variable logit(const Variable& x, std::optional<double> eps = {}, Where where = Where::current());
+
+Variable isinf(const Variable& x, Where where = Where::current());     // bool
+Variable isposinf(const Variable& x, Where where = Where::current());  // bool
+Variable isneginf(const Variable& x, Where where = Where::current());  // bool
+/// Returns whether each element occurs in `values` (bool), or does not if `invert`.
+Variable isin(const Variable& x, const Variable& values, bool invert = false,
+              Where where = Where::current());
+
+}  // namespace tapegrad
