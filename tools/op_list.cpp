@@ -11,6 +11,7 @@
 #include <tapegrad/core/error.h>
 
 #include "tools/commands.h"
+#include "tools/declarations.h"
 #include "tools/dtype_probe.h"
 
 namespace tapegrad::tools {
@@ -109,12 +110,14 @@ std::string escape(const std::string& text) {
 
 constexpr const char* kIntroduction = R"(# Every op
 
-`tapegrad op list --format=markdown >docs/ops.md` writes this page. A test fails if the page is out
-of date.
+`tapegrad op list --format=markdown >docs/ops.md`, run in the root of the repository, writes this
+page. A test fails if the page is out of date.
 
 Arguments without a type are inputs: `?` marks an optional input, `*` a list. Arguments with a type
 are attributes; those with a default are optional. Names, arguments and defaults are PyTorch's. The
-header beside the source describes the shapes and errors of an op.
+header beside the source describes the shapes and errors of an op. Below each signature are the C++
+declarations, without their last argument `Where where`, the source location. `ops/names.h` has other
+names of ops.
 
 - **dtypes** lists the dtypes with which the op runs on the CPU, as found by running it, for those
   inputs that have a choice (for the result, if the op has no inputs). *float* is float16, bfloat16,
@@ -126,6 +129,7 @@ header beside the source describes the shapes and errors of an op.
 
 void print_markdown(const std::vector<Row>& rows) {
   std::cout << kIntroduction;
+  const Declarations declarations = read_declarations(".");
   std::string source;
   for (const Row& row : rows) {
     const OpInfo& op = *row.op;
@@ -136,9 +140,12 @@ void print_markdown(const std::vector<Row>& rows) {
                 << "| op | formula | dtypes | derivatives | source |\n"
                 << "|----|---------|--------|-------------|--------|\n";
     }
-    std::cout << "| `" << op.signature() << "` | " << escape(op.formula)
-              << (op.traits.random ? " (random)" : "") << " | " << short_names(row.on_cpu) << " | "
-              << order_name(op.traits.max_order) << " | [source](../" << op.source << ") |\n";
+    std::cout << "| `" << op.signature() << '`';
+    if (const auto declared = declarations.find(op.name); declared != declarations.end())
+      for (const std::string& each : declared->second) std::cout << "<br>`" << each << '`';
+    std::cout << " | " << escape(op.formula) << (op.traits.random ? " (random)" : "") << " | "
+              << short_names(row.on_cpu) << " | " << order_name(op.traits.max_order)
+              << " | [source](../" << op.source << ") |\n";
   }
 }
 
