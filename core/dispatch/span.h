@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <string_view>
 
 #include "core/base/context.h"
+#include "core/base/where.h"
 
 namespace tapegrad {
 
@@ -25,7 +25,7 @@ struct KernelWork {
 class [[nodiscard]] OpSpan {
  public:
   explicit OpSpan(std::string_view op, Pass pass = Pass::kForward,
-                  const std::string* part = nullptr, const std::source_location& where = {}) {
+                  const std::string* part = nullptr, const Where& where = {}) {
     if (detail::context.is_observed) [[unlikely]]
       begin(op, pass, part, where);
   }
@@ -38,7 +38,7 @@ class [[nodiscard]] OpSpan {
 
  private:
   [[gnu::cold]] void begin(std::string_view op, Pass pass, const std::string* part,
-                           const std::source_location& where);
+                           const Where& where);
   [[gnu::cold]] void end();
 
   bool is_open_ = false;

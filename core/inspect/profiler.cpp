@@ -137,8 +137,7 @@ void Profiler::stop() {
   --detail::dispatch_watchers;
 }
 
-void OpSpan::begin(std::string_view op, Pass pass, const std::string* part,
-                   const std::source_location& where) {
+void OpSpan::begin(std::string_view op, Pass pass, const std::string* part, const Where& where) {
   is_open_ = true;
   record_ = nullptr;
   recorder_ = detail::context.recorder;

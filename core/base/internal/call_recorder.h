@@ -4,11 +4,11 @@
 #pragma once
 
 #include <memory>
-#include <source_location>
 #include <string>
 #include <string_view>
 
 #include "core/base/context.h"
+#include "core/base/where.h"
 
 namespace tapegrad {
 
@@ -21,7 +21,7 @@ struct CalledOp {
   std::string_view name;
   Pass pass{};
   const std::string* part = nullptr;  // the module; null outside of modules
-  std::source_location where{};
+  Where where{};
 };
 
 class CallRecorder {

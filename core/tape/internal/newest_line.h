@@ -2,12 +2,13 @@
 #pragma once
 
 #include <optional>
-#include <source_location>
+
+#include "core/base/where.h"
 
 namespace tapegrad::detail {
 
 /// Returns the line of the newest node that this thread made since the last call; empty if it made
 /// none.
-std::optional<std::source_location> take_newest_line();
+std::optional<Where> take_newest_line();
 
 }  // namespace tapegrad::detail
