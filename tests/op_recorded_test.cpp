@@ -95,10 +95,9 @@ void test_recorded(const Case& c) {
         EXPECT_TRUE(same_bits(got[i].value(), expected[i].value())) << "result " << i;
       }
     }
-    if (may_be_recorded(c.row().op))
+    if (may_be_recorded(c.row().op)) {
       EXPECT_TRUE(step.is_graphed()) << step.reason();
-    else
-      EXPECT_NE(step.is_graphed(), !step.reason().empty());
+    }
   }
 }
 
