@@ -125,7 +125,9 @@ Members& Members::buffer(std::string_view name, Variable& buffer) {
   return *this;
 }
 
-Module::Module() : state_(std::make_shared<State>()) { live_modules::add(this); }
+Module::Module() : state_(std::make_shared<tapegrad::detail::ModuleState>()) {
+  live_modules::add(this);
+}
 Module::Module(const Module& other) : state_(other.state_) { live_modules::add(this); }
 Module::~Module() { live_modules::remove(this); }
 
@@ -306,7 +308,8 @@ void Module::unshare() {
     void on_module(const std::string&, Module& module) override {
       for (const auto& [old, fresh] : states)
         if (old == module.state_) return void(module.state_ = fresh);
-      states.emplace_back(module.state_, std::make_shared<State>(*module.state_));
+      states.emplace_back(module.state_,
+                          std::make_shared<tapegrad::detail::ModuleState>(*module.state_));
       module.state_ = states.back().second;
     }
     void on_parameter(const std::string&, Variable& x) override { replace(x); }
@@ -321,7 +324,9 @@ void Module::unshare() {
     }
     Copies* copies() override { return &pointees; }
     Copies pointees;
-    std::vector<std::pair<std::shared_ptr<State>, std::shared_ptr<State>>> states;
+    std::vector<std::pair<std::shared_ptr<tapegrad::detail::ModuleState>,
+                          std::shared_ptr<tapegrad::detail::ModuleState>>>
+        states;
     std::vector<std::pair<Variable, Variable>> variables;
   } visitor;
   visit(visitor);

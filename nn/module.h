@@ -40,9 +40,15 @@
 #include "nn/module_call.h"
 
 namespace tapegrad::detail {
+
 template <typename T>
 concept NotWhere = !std::same_as<T, Where>;
-}
+
+// Outside of Module, where their names cannot hide those of a user's types.
+struct ModuleHooks;
+struct ModuleState;
+
+}  // namespace tapegrad::detail
 
 namespace tapegrad::nn {
 
@@ -229,13 +235,11 @@ class Module {
   friend class ModuleCall;
   friend class MemberCheck;
   friend class HookedCall;
-  struct Hooks;
-  struct State;
-  Hooks& hooks();
+  tapegrad::detail::ModuleHooks& hooks();
   bool has_sizes() const;
   void infer_under_lock(const std::function<void()>& allocate) const;
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<tapegrad::detail::ModuleState> state_;
 };
 
 /// Base of user modules: `struct Net : nn::Model<Net>`. Self has members() and forward(), of any

@@ -32,7 +32,7 @@ ModuleCall::~ModuleCall() {
 /// a model runs only at the model's first call, and again when a module is called that has no name
 /// yet.
 const std::string* ModuleCall::name_of(const Module& module) {
-  Module::State::Own& own = module.state_->own;
+  tapegrad::detail::ModuleState::Own& own = module.state_->own;
   const std::string* outer = current_scope();
   if (outer == nullptr) {
     uint64_t id = own.id.load(std::memory_order_relaxed);
@@ -68,7 +68,7 @@ void ModuleCall::name_parts(const Module& root, uint64_t id) {
     std::set<const Node*> leaves;
 
     void on_module(const std::string& path, Module& module) override {
-      Module::State::Own& own = module.state_->own;
+      tapegrad::detail::ModuleState::Own& own = module.state_->own;
       own.name.store(intern_scope(path.empty() ? root_name : root_name + '.' + path),
                      std::memory_order_relaxed);
       own.named_in.store(id, std::memory_order_release);
@@ -88,8 +88,8 @@ void ModuleCall::name_parts(const Module& root, uint64_t id) {
   }
 }
 
-Module::Hooks& Module::hooks() {
-  if (!state_->own.hooks) state_->own.hooks = std::make_unique<Hooks>();
+tapegrad::detail::ModuleHooks& Module::hooks() {
+  if (!state_->own.hooks) state_->own.hooks = std::make_unique<tapegrad::detail::ModuleHooks>();
   return *state_->own.hooks;
 }
 

@@ -14,18 +14,22 @@ namespace tapegrad::nn {
 /// call modules.
 inline constinit std::recursive_mutex first_call;
 
-struct Module::Hooks {
-  HookList<ForwardPreHook> before;
-  HookList<ForwardHook> after;
-  HookList<BackwardHook> backward;
+}  // namespace tapegrad::nn
+
+namespace tapegrad::detail {
+
+struct ModuleHooks {
+  HookList<nn::ForwardPreHook> before;
+  HookList<nn::ForwardHook> after;
+  HookList<nn::BackwardHook> backward;
 };
 
-struct Module::State {
+struct ModuleState {
   /// State that clone() does not copy.
   struct Own {
     Own() = default;
     Own(const Own& other) : uses_mode(other.uses_mode.load(std::memory_order_relaxed)) {}
-    std::unique_ptr<Hooks> hooks;
+    std::unique_ptr<ModuleHooks> hooks;
     std::atomic<const std::string*> name{nullptr};  // "Net.fc1", in the last calling model
     std::atomic<uint64_t> named_in{0};              // id of that model
     std::atomic<uint64_t> id{0};                    // as an outermost module, or 0
@@ -38,8 +42,8 @@ struct Module::State {
   bool training = true;
   bool has_output = false;
   Shape output;
-  Init init;
+  nn::Init init;
   Own own;
 };
 
-}  // namespace tapegrad::nn
+}  // namespace tapegrad::detail

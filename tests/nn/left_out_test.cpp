@@ -135,5 +135,28 @@ TEST(LeftOut, SummaryNamesSharedParameters) {
             std::string::npos);
 }
 
+// Types of a user's program that have the names of a module's private parts.
+struct State {
+  int64_t steps = 0;
+};
+struct Hooks {
+  int64_t count = 0;
+};
+struct CountsItsSteps : Model<CountsItsSteps> {
+  State state;
+  Hooks hooks;
+  void members(Members&) override {}
+  Variable forward(const Variable& x) {
+    ++state.steps;
+    return x;
+  }
+};
+
+TEST(Module, HidesNoTypeOfAUser) {
+  CountsItsSteps model;
+  model(zeros({1}));
+  EXPECT_EQ(model.state.steps, 1);
+}
+
 }  // namespace
 }  // namespace tapegrad::nn
