@@ -1,8 +1,8 @@
 #include "nn/attention.h"
 
 #include <cmath>
-#include <sstream>
 
+#include "core/base/internal/classic_text.h"
 #include "core/tape/internal/call_line.h"
 #include "nn/init.h"
 #include "nn/weighted.h"
@@ -86,7 +86,7 @@ Variable MultiheadAttention::forward(const Variable& query, const Variable& key,
 }
 
 std::string MultiheadAttention::options() const {
-  std::ostringstream text;
+  ClassicText text;
   text << "embed_dim=" << options_.embed_dim << ", num_heads=" << options_.num_heads;
   if (options_.dropout != 0) text << ", dropout=" << options_.dropout;
   if (!options_.bias) text << ", bias=false";
@@ -134,6 +134,8 @@ Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMask
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers) {
   require_option(kName, "num_layers", num_layers);
+  if (num_layers > 65536)
+    fail<ArgumentError>(kName, ": num_layers is ", num_layers, ", above 65536");
   for (int64_t i = 0; i < num_layers; ++i) layers.push_back(layer.clone());
 }
 

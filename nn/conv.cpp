@@ -1,14 +1,15 @@
 #include "nn/conv.h"
 
 #include <algorithm>
-#include <sstream>
+
+#include "core/base/internal/classic_text.h"
 
 namespace tapegrad::nn {
 namespace {
 
 /// Formats sizes: one number if all are equal, else all of them, "3" or "(3, 5)".
 std::string shown(const std::vector<int64_t>& sizes) {
-  std::ostringstream text;
+  ClassicText text;
   if (std::all_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n == sizes[0]; })) {
     text << sizes[0];
   } else {
@@ -55,7 +56,7 @@ Shape with_kernel(Shape shape, Size kernel_size) {
 template <typename Options, typename Size>
 std::string conv_options(const Options& o, int64_t in_channels, bool has_bias,
                          const Size* output_padding) {
-  std::ostringstream text;
+  ClassicText text;
   if (in_channels > 0) text << "in_channels=" << in_channels << ", ";
   text << "out_channels=" << o.out_channels << ", kernel_size=" << shown(numbers(o.kernel_size));
   if (o.stride != Size(1)) text << ", stride=" << shown(numbers(o.stride));

@@ -73,7 +73,9 @@ Variable sample_gamma(const Variable& shape, Generator& generator) {
   const Variable d = shape + one_more - 1.0 / 3, c = 1 / sqrt(9.0 * d);
   Variable result = zeros(shape.shape(), like(shape));
   Variable is_done = zeros(shape.shape(), {.dtype = boolean, .device = shape.device()});
-  while (!all(is_done).value().item()) {
+  // A round takes 95 % of the elements; an infinite or huge shape is never taken.
+  for (int round = 0; !all(is_done).value().item(); ++round) {
+    if (round == 100) fail<ArgumentError>("sample: a concentration is not finite, or too large");
     const Variable x = randn(shape.shape(), like(shape), generator);
     const Variable u = rand(shape.shape(), like(shape), generator);
     const Variable root = clamp(1.0 + c * x, {.min = 0.0}), v = root * root * root;

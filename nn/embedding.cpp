@@ -1,7 +1,6 @@
 #include "nn/embedding.h"
 
-#include <sstream>
-
+#include "core/base/internal/classic_text.h"
 #include "core/tape/recording.h"
 #include "nn/weighted.h"
 #include "ops/index.h"
@@ -31,7 +30,7 @@ Variable Embedding::forward(const Variable& ids, Where where) const {
 }
 
 std::string Embedding::options() const {
-  std::ostringstream text;
+  ClassicText text;
   text << "num_embeddings=" << weight.size(0) << ", embedding_dim=" << weight.size(1);
   if (padding_idx_ >= 0) text << ", padding_idx=" << padding_idx_;
   if (sparse_) text << ", sparse=true";
@@ -63,7 +62,7 @@ Dropout::Dropout(double p) : p_(p) {
 }
 
 std::string Dropout::options() const {
-  std::ostringstream text;
+  ClassicText text;
   text << "p=" << p_;
   return text.str();
 }

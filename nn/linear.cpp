@@ -1,7 +1,6 @@
 #include "nn/linear.h"
 
-#include <sstream>
-
+#include "core/base/internal/classic_text.h"
 #include "ops/linear.h"
 
 namespace tapegrad::nn {
@@ -24,7 +23,7 @@ Variable Linear::forward(const Variable& x, Epilogue epilogue, Where where) cons
 }
 
 std::string Linear::options() const {
-  std::ostringstream text;
+  ClassicText text;
   if (is_inferred()) text << "in_features=" << weight.size(1) << ", ";
   text << "out_features=" << out_features_;
   if (!bias.defined()) text << ", bias=false";

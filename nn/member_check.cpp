@@ -4,8 +4,8 @@
 #include <iostream>
 #include <ranges>
 #include <set>
-#include <sstream>
 
+#include "core/base/internal/classic_text.h"
 #include "core/base/internal/mutex.h"
 #include "core/base/internal/scope.h"
 #include "core/tape/internal/backward.h"
@@ -95,7 +95,7 @@ void MemberCheck::check_modules(const Module& root) {
       if (known != named.modules.end() && module != owner) before = known->second;
       if (module == owner || known != named.modules.end() || !is_missed(module)) continue;
       const std::string kind = owner->kind();
-      std::ostringstream place;
+      ClassicText place;
       place << address(module) - bytes.data() << " bytes into " << kind;
       if (!before.empty()) place << ", behind \"" << before << '"';
       fail<ArgumentError>(kind, ": members() leaves out a ", module->kind(), " (", place.str(),

@@ -1,7 +1,6 @@
 #include "nn/module.h"
 
 #include <cxxabi.h>
-#include <sstream>
 
 #include <cstdlib>
 #include <mutex>
@@ -10,6 +9,7 @@
 
 #include "absl/cleanup/cleanup.h"
 
+#include "core/base/internal/classic_text.h"
 #include "core/tape/recording.h"
 #include "nn/internal/member_check.h"
 #include "nn/internal/module_state.h"
@@ -166,6 +166,7 @@ std::vector<NamedModule> Module::named_modules() const {
 }
 
 void Module::apply(const std::function<void(Module&)>& fn) {
+  if (!fn) fail<ArgumentError>("apply: the function is empty");
   const std::vector<NamedModule> modules = named_modules();
   for (const NamedModule& named : std::views::reverse(modules)) fn(*named.module);
 }
@@ -227,7 +228,7 @@ TensorMap Module::state_dict() const {
 LoadReport Module::load_state_dict(const TensorMap& state, bool strict) {
   const Collector found = collect_inferred(*this);
   LoadReport report;
-  std::ostringstream wrong;
+  ClassicText wrong;
   std::vector<std::pair<Variable, Tensor>> changes;
   for (const auto* list : {&found.parameters, &found.buffers})
     for (const auto& [name, variable] : *list) {

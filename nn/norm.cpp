@@ -1,7 +1,6 @@
 #include "nn/norm.h"
 
-#include <sstream>
-
+#include "core/base/internal/classic_text.h"
 #include "core/tape/recording.h"
 #include "nn/weighted.h"
 #include "ops/binary.h"
@@ -75,7 +74,7 @@ Variable BatchNorm<Self>::normalize(const Variable& x, Where where) const {
 
 template <typename Self>
 std::string BatchNorm<Self>::options() const {
-  std::ostringstream text;
+  ClassicText text;
   if (weight.defined() && is_inferred()) text << "num_features=" << weight.numel() << ", ";
   text << "eps=" << options_.eps << ", momentum=" << options_.momentum;
   if (!options_.affine) text << ", affine=false";
@@ -160,7 +159,7 @@ Variable GroupNorm::forward(const Variable& x, Where where) const {
 }
 
 std::string GroupNorm::options() const {
-  std::ostringstream text;
+  ClassicText text;
   text << "num_groups=" << options_.num_groups << ", num_channels=" << options_.num_channels
        << ", eps=" << options_.eps;
   if (!options_.affine) text << ", affine=false";
@@ -195,7 +194,7 @@ Variable LayerNorm::forward(const Variable& x, Where where) const {
 }
 
 std::string LayerNorm::options() const {
-  std::ostringstream text;
+  ClassicText text;
   text << options_.normalized_shape << ", eps=" << options_.eps;
   if (!options_.elementwise_affine) text << ", elementwise_affine=false";
   return text.str();

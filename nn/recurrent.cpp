@@ -1,8 +1,8 @@
 #include "nn/recurrent.h"
 
 #include <cmath>
-#include <sstream>
 
+#include "core/base/internal/classic_text.h"
 #include "nn/weighted.h"
 #include "ops/create.h"
 #include "ops/view.h"
@@ -50,7 +50,7 @@ void Recurrent<Self>::members(Members& m) {
 
 template <typename Self>
 std::string Recurrent<Self>::options() const {
-  std::ostringstream text;
+  ClassicText text;
   text << "input_size=" << options_.input_size << ", hidden_size=" << options_.hidden_size;
   if (options_.num_layers != 1) text << ", num_layers=" << options_.num_layers;
   if (!options_.bias) text << ", bias=false";
@@ -180,7 +180,7 @@ void RecurrentCell<Self>::members(Members& m) {
 
 template <typename Self>
 std::string RecurrentCell<Self>::options() const {
-  std::ostringstream text;
+  ClassicText text;
   text << "input_size=" << weight_ih.size(1) << ", hidden_size=" << weight_hh.size(1);
   if (!bias_ih.defined()) text << ", bias=false";
   return text.str();

@@ -6,11 +6,11 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include "core/autograd/internal/capture.h"
 #include "core/autograd/sparse_gradient.h"
+#include "core/base/internal/classic_text.h"
 #include "core/base/internal/scope.h"
 #include "core/dispatch/kernels.h"
 #include "core/inspect/profiler.h"
@@ -341,7 +341,7 @@ std::vector<Tensor> Optimizer::state() const {
 }
 
 void Optimizer::load_state_dict(const TensorMap& state) {
-  std::ostringstream wrong;
+  ClassicText wrong;
   size_t used = 0;
   const auto find = [&](const std::string& name, const Shape& shape, DType dtype) {
     const auto found = state.find(name);

@@ -193,7 +193,8 @@ double CosineAnnealingWarmRestarts::rate(double base, int64_t t) const {
   if (factor_ == 1) {
     t %= period;
   } else {
-    for (; t >= period; period *= factor_) t -= period;
+    const auto next = [&] { return period > INT64_MAX / factor_ ? INT64_MAX : period * factor_; };
+    for (; t >= period; period = next()) t -= period;
   }
   return cosine(base, eta_min_, double(t) / double(period));
 }

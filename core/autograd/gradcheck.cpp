@@ -1,9 +1,9 @@
 #include "core/autograd/gradcheck.h"
 
 #include <cmath>
-#include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/internal/classic_text.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
 
@@ -98,7 +98,7 @@ std::vector<std::vector<double>> jacobian(const std::vector<Variable>& ys,
 std::string place(const std::vector<Variable>& values, const Names& names, size_t at) {
   size_t k = 0;
   for (; at >= size_t(values[k].numel()); ++k) at -= size_t(values[k].numel());
-  std::ostringstream text;
+  ClassicText text;
   text << names(k) << ", element " << index_of(int64_t(at), values[k].shape());
   return text.str();
 }
@@ -115,7 +115,7 @@ GradcheckResult check(const GradcheckFunction& f, const std::vector<Variable>& i
                       const std::vector<Variable>& xs, const Names& input_names,
                       const Names& output_names, const GradcheckOptions& options) {
   const auto mismatch = [](const auto&... parts) {
-    std::ostringstream text;
+    ClassicText text;
     (text << ... << parts);
     return GradcheckResult{false, text.str()};
   };

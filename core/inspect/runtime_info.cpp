@@ -1,9 +1,8 @@
 #include "core/inspect/runtime_info.h"
 
-#include <sstream>
-
 #include "core/base/device.h"
 #include "core/base/dtype.h"
+#include "core/base/internal/classic_text.h"
 #include "core/base/version.h"
 #include "core/dispatch/internal/backends.h"
 
@@ -14,7 +13,7 @@
 namespace tapegrad {
 
 std::string runtime_info() {
-  std::ostringstream out;
+  ClassicText out;
   out << "tapegrad: " << TAPEGRAD_VERSION_STRING << '\n';
 #if defined(__clang__)
   out << "compiler: clang " << __clang_version__ << '\n';
