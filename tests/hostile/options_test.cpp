@@ -8,10 +8,14 @@
 #include <limits>
 #include <locale>
 
+#include "core/inspect/runtime_info.h"
 #include "core/inspect/tape_picture.h"
 #include "data/loader.h"
 #include "io/safetensors.h"
+#include "nn/conv.h"
+#include "nn/embedding.h"
 #include "nn/linear.h"
+#include "nn/norm.h"
 #include "nn/sequential.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -263,9 +267,19 @@ struct Commas : std::numpunct<char> {
 TEST(HostileOptions, T75_TextIsTheSameInEveryLocale) {
   const Variable x = ones({1234, 1}).requires_grad_(), y = sum(x * 0.5);
   const auto texts = [&] {
-    return std::vector<std::string>{tape_svg(y), tape_dot(y),
+    return std::vector<std::string>{tape_svg(y),
+                                    tape_dot(y),
                                     line_chart({{{"a", {0.5, 1234.5}, {0.25, 1e6}}}}, {}),
-                                    message_of<ShapeError>([&] { ones({1234}) + ones({5678}); })};
+                                    message_of<ShapeError>([&] { ones({1234}) + ones({5678}); }),
+                                    nn::Linear({.in_features = 1, .out_features = 1234}).options(),
+                                    nn::Dropout(0.5).options(),
+                                    nn::BatchNorm2d({.num_features = 1234}).options(),
+                                    nn::Conv2d({.out_channels = 1234, .kernel_size = 3}).options(),
+                                    message_of<Error>([&] {
+                                      nn::Linear({.in_features = 1, .out_features = 1234})
+                                          .load_state_dict({{"weight", ones({5678, 1}).value()}});
+                                    }),
+                                    runtime_info()};
   };
   const std::vector<std::string> plain = texts();
   const std::locale before = std::locale::global(std::locale(std::locale(), new Commas));
