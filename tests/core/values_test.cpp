@@ -258,6 +258,14 @@ TEST(Shape, BroadcastIsNumPys) {
   EXPECT_THROW(broadcast("add", {0}, {2}), ShapeError);
 }
 
+TEST(Shape, ANegativeIndexCountsFromTheEnd) {
+  Shape shape{2, 3, 5};
+  EXPECT_EQ(shape[-1], 5);
+  EXPECT_EQ(shape[-3], 2);
+  shape[-2] = 4;
+  EXPECT_EQ(shape, Shape({2, 4, 5}));
+}
+
 TEST(Shape, NormalizeDim) {
   EXPECT_EQ(normalize_dim("sum", -1, 3), 2);
   EXPECT_EQ(normalize_dim("sum", 0, 3), 0);
