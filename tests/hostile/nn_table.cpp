@@ -46,7 +46,7 @@ void use(Layer layer, const Xs&... xs) {
   run();
 }
 
-Reduction reduction_of(int k) { return Reduction(k & 1); }
+Reduction reduction_of(int k) { return k % 2 == 0 ? Reduction::kSum : Reduction::kMean; }
 
 template <typename Layer>
 void add_unary_layer(Table& table, const std::string& name) {
