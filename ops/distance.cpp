@@ -1,5 +1,8 @@
 #include "ops/distance.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/base/internal/clash.h"
 #include "core/tape/internal/autocast_operand.h"
@@ -42,11 +45,33 @@ Variable pairwise_distance(const Variable& a, const Variable& b, double p, doubl
   return norm(sub({a, where}, {b, where}) + eps, p, {-1}, keepdim, where);
 }
 
+namespace {
+
+/// Returns a and b with one rank and, where they broadcast along dim, one size of dim. Other
+/// dimensions of size 1 stay, so each vector is normalized once.
+std::pair<Variable, Variable> aligned(Variable a, Variable b, int dim, Where where) {
+  const ErrorLine line(where);
+  const int rank = std::max(a.rank(), b.rank());
+  dim = normalize_dim("cosine_similarity", dim, rank);
+  for (Variable* x : {&a, &b})
+    while (x->rank() < rank) *x = unsqueeze(*x, 0, where);
+  for (auto [narrow, wide] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (narrow->size(dim) != 1 || wide->size(dim) == 1) continue;
+    Shape shape = narrow->shape();
+    shape[dim] = wide->size(dim);
+    *narrow = expand(*narrow, shape, where);
+  }
+  return {a, b};
+}
+
+}  // namespace
+
 Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double eps, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32(cosine_similarity, where, a, b, dim, eps);
+  const auto [u, v] = aligned(a, b, dim, where);
   const Variable product =
-      mul({normalize(a, 2.0, dim, eps, where), where}, {normalize(b, 2.0, dim, eps, where), where});
+      mul({normalize(u, 2.0, dim, eps, where), where}, {normalize(v, 2.0, dim, eps, where), where});
   return sum(product, {dim}, false, where);
 }
 

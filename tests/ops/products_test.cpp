@@ -161,6 +161,21 @@ TEST(Statistics, CorrelationOfOneVariable) {
   EXPECT_TRUE(std::isnan(cov(make({5})).item()));  // 0 / 0, as in PyTorch
 }
 
+TEST(Distance, CosineOfBroadcastVectors) {
+  const Variable a = make({3, 4}, {1, 2, 1}).requires_grad_(), b = make({1, 5}, {2, 1, 1});
+  // b is [1, 1] and [5, 5] along dimension 1.
+  const Variable y = cosine_similarity(a, b, 1);
+  EXPECT_EQ(y.shape(), (Shape{2, 1}));
+  for (double cosine : y.to_vector<double>()) EXPECT_NEAR(cosine, 7 / (5 * std::sqrt(2)), 1e-15);
+  sum(y).backward();
+  EXPECT_NEAR(a.grad().to_vector<double>()[0], 2 * (1 - 7 * 3 / 25.0) / (5 * std::sqrt(2)), 1e-15);
+  // dim counts the dimensions of the broadcast shape.
+  const Variable flat = make({3, 4}), rows = make({3, 4, 4, -3}, {2, 2});
+  EXPECT_EQ(cosine_similarity(flat, rows, 1).shape(), Shape{2});
+  EXPECT_NEAR(cosine_similarity(rows, flat, 1).to_vector<double>()[0], 1, 1e-15);
+  EXPECT_THROW(cosine_similarity(flat, rows, 2), Error);
+}
+
 TEST(Distance, GradientAtZeroIsZero) {  // T33
   const Variable a = make({1, 2, 3, 4}, {2, 2}).requires_grad_();
   sum(cdist(a, a)).backward();
