@@ -37,11 +37,16 @@ Shape with_images(Shape shape, int64_t c, int64_t h, int64_t w) {
 /// The source index of each padded element along a dimension.
 Tensor sources(int64_t size, int64_t before, int64_t after, PadMode mode, int dim,
                const Shape& shape) {
+  const bool cropped_too_far = (before < 0 && before < -size) || (after < 0 && after < -size);
+  // The part of x that remains where amounts are negative; only kCircular continues it.
+  const int64_t first = cropped_too_far ? 0 : std::max(-before, int64_t(0));
+  const int64_t kept = cropped_too_far ? 0 : size - first + std::min(after, int64_t(0));
   const int64_t least = mode == PadMode::kReflect ? 1 : 0, most = std::max(before, after);
-  const bool fits = mode == PadMode::kReplicate ? most <= 0 || size > 0 : most <= size - least;
+  const bool fits = mode == PadMode::kReplicate  ? most <= 0 || size > 0
+                    : mode == PadMode::kCircular ? most <= 0 || most <= kept
+                                                 : most <= size - least;
   int64_t count = 0;
-  if (!fits || (before < 0 && before < -size) || (after < 0 && after < -size) ||
-      __builtin_add_overflow(size, before, &count) ||
+  if (cropped_too_far || !fits || __builtin_add_overflow(size, before, &count) ||
       __builtin_add_overflow(count, after, &count) || count < 0)
     fail<ShapeError>("pad: dim ", dim, " of ", shape, " cannot take ", before, " before and ",
                      after, " after");
@@ -53,7 +58,7 @@ Tensor sources(int64_t size, int64_t before, int64_t after, PadMode mode, int di
     else if (mode == PadMode::kReflect)
       *to = i < 0 ? -i : 2 * (size - 1) - i;
     else if (mode == PadMode::kCircular)
-      *to = i < 0 ? i + size : i - size;
+      *to = i < first ? i + kept : i - kept;
     else
       *to = i < 0 ? 0 : size - 1;
   }

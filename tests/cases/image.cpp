@@ -34,7 +34,6 @@ Index unshuffled(Index at, int64_t r) {
 
 int64_t source(int64_t i, int64_t size, const std::string& mode) {
   if (mode == "replicate") return i < 0 ? 0 : i >= size ? size - 1 : i;
-  if (mode == "circular") return (i + size) % size;
   return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
 }
 
@@ -46,7 +45,15 @@ Reference padded(const Index& amounts, const std::string& mode) {
     for_each_index(y.shape, [&](int64_t, Index at) {
       for (int i = 0; i < dims; ++i) {
         const int dim = rank - 1 - i;
-        at[dim] = source(at[dim] - amounts[2 * i], in[0].shape[dim], mode);
+        const int64_t size = in[0].shape[dim], before = amounts[2 * i], after = amounts[2 * i + 1];
+        at[dim] -= before;
+        if (mode == "circular") {  // crops, then wraps around what is left
+          const int64_t first = before < 0 ? -before : 0;
+          const int64_t kept = size - first + (after < 0 ? after : 0);
+          at[dim] = first + (at[dim] - first + kept) % kept;
+        } else {
+          at[dim] = source(at[dim], size, mode);
+        }
       }
       y.values.push_back(in[0].values[flat_index(in[0].shape, at)]);
     });

@@ -46,6 +46,9 @@ TEST(Image, PadModes) {
   EXPECT_EQ(values(pad(x, {2, 2}, PadMode::kReflect)), (Doubles{3, 2, 1, 2, 3, 2, 1}));
   EXPECT_EQ(values(pad(x, {2, 1}, PadMode::kReplicate)), (Doubles{1, 1, 1, 2, 3, 3}));
   EXPECT_EQ(values(pad(x, {2, 3}, PadMode::kCircular)), (Doubles{2, 3, 1, 2, 3, 1, 2, 3}));
+  EXPECT_EQ(values(pad(x, {-1, 1}, PadMode::kCircular)), (Doubles{2, 3, 2}));
+  EXPECT_EQ(values(pad(x, {1, -1}, PadMode::kCircular)), (Doubles{2, 1, 2}));
+  EXPECT_THROW(pad(x, {-1, 3}, PadMode::kCircular), ShapeError);  // 2 elements are left
   EXPECT_EQ(values(pad(x, {1, 0}, PadMode::kConstant, 7)), (Doubles{7, 1, 2, 3}));
   EXPECT_EQ(values(pad(x, {-1, 1}, PadMode::kReflect)), (Doubles{2, 3, 2}));
   EXPECT_THROW(pad(x, {3, 0}, PadMode::kReflect), ShapeError);
