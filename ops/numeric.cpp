@@ -124,8 +124,12 @@ Variable rad2deg(const Variable& x, Where where) {
 
 Variable logit(const Variable& x, std::optional<double> eps, Where where) {
   const CallLine line(where);
-  const Variable p =
-      eps ? clamp(as_float(x, where), ClampOptions{*eps, 1 - *eps}) : as_float(x, where);
+  Variable p = as_float(x, where);
+  if (eps) {
+    const Variable limited = clamp(p, ClampOptions{*eps, 1 - *eps});
+    // Where eps > 1/2 crosses the bounds, clamp takes the upper one; PyTorch tests the lower first.
+    p = *eps > 0.5 ? tapegrad::where(lt(p, *eps), *eps, limited) : limited;
+  }
   return log(p / (1 - p));
 }
 
