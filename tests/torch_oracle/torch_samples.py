@@ -1,10 +1,11 @@
-"""Runs PyTorch's own samples of every op that both libraries have: values, first and second gradients in float64.
+"""Runs PyTorch's own samples of every op that both libraries have: values and first gradients in float64.
 
-    torch_samples.py build/tools/tapegrad [--format=markdown] [--filter=REGEX] [--limit=N]
+    torch_samples.py build/tools/tapegrad [--filter=REGEX] [--limit=N]
 
 The samples are those of torch.testing._internal, with which PyTorch tests its ops. A sample whose arguments the catalog
 cannot express is counted as skipped, with the reason; a sample that the op refuses is refused, with the error. Exit
-status 1 if a value or a gradient differs. Needs PyTorch 2 and its package expecttest; skipped (status 77) without them.
+status 1 if a value or a gradient differs. docs/torch_samples.md lists where the definitions differ, and how those results
+are compared. Needs PyTorch 2 and its package expecttest; skipped (status 77) without them.
 """
 
 import argparse
@@ -34,7 +35,10 @@ except ImportError as error:
 # Ops that PyTorch calls by another name, and arguments with another name.
 NAMES = {"true_divide": "div", "nn.functional.softmin": "softmin", "special.entr": None, "unfold": "tensor.unfold",
          "nn.functional.unfold": "unfold", "nn.functional.fold": "fold", "special.xlog1py": "xlog1py",
-         "nn.functional.pad": "pad", "bmm": "bmm", "to": None, "nn.functional.conv2d": "conv2d"}
+         "nn.functional.pad": "pad", "bmm": "bmm", "to": None, "nn.functional.conv2d": "conv2d",
+         "empty": None, "empty_like": None, "new_empty": None,  # uninitialised
+         "linalg.norm": None}  # norms of matrices; norm takes those of vectors
+FIXED = {"linalg.vander": {"increasing": True}}  # attributes that PyTorch's name implies
 ARGUMENTS = {"unbiased": "correction", "size": "shape", "repeats": "repeats"}
 
 
@@ -120,6 +124,9 @@ def bind(about, sample, info):
         else:
             raise Skipped("a further argument")
 
+    if sample.kwargs.get("dropout_p"):
+        raise Skipped("dropout")
+    attrs.update(FIXED.get(info.name, {}))
     put(sample.input)
     for value in sample.args:
         put(value)
@@ -145,13 +152,14 @@ class Sample:
         self.line = {"id": name, "op": about["name"], "inputs": refs, "attrs": attrs, "order": 0}
         flat = [x for slot in inputs for x in (slot if isinstance(slot, (list, tuple)) else [slot])]
         self.leaves = [(i, x) for i, x in enumerate(flat) if x is not None and x.requires_grad]
+        self.gradients = None
         self.expected = self.reference(info, sample, about)
 
     def store(self, x):
         if x.is_complex() or x.layout != torch.strided:
             raise Skipped("complex or sparse numbers")
         key = f"{self.name}/x{len(self.tensors)}"
-        self.tensors[key] = x.detach().contiguous().numpy()
+        self.tensors[key] = x.detach().numpy().copy(order="C")  # samples share buffers that ops change
         return {"t": key, "grad": bool(x.requires_grad)}
 
     def reference(self, info, sample, about):
@@ -171,22 +179,63 @@ class Sample:
             values = rng.standard_normal(tuple(y.shape)).astype(y.detach().numpy().dtype)
             self.tensors[f"{self.name}/v{k}"] = values
             seeds.append(torch.from_numpy(np.array(values)))
-        leaves = [x for _, x in self.leaves]
+
+        def gradients(signs=()):
+            """The first gradients; result k is multiplied by signs[k]."""
+            scaled = [v * s for v, s in zip(seeds, signs)] if signs else seeds
+            total = sum((y * v).sum() for y, v in zip(floats, scaled) if y.requires_grad)
+            first = torch.autograd.grad(total, [x for _, x in self.leaves], create_graph=True, allow_unused=True)
+            return {f"g1/{place}": np.zeros(x.shape) if g is None else g.detach().numpy()
+                    for (place, x), g in zip(self.leaves, first)}
+
         try:
-            total = sum((y * v).sum() for y, v in zip(floats, seeds) if y.requires_grad)
-            first = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+            expected.update(gradients())
         except (RuntimeError, NotImplementedError):
             return expected
+        self.gradients = gradients
         self.line.update(order=1, seeds=[f"{self.name}/v{k}" for k in range(len(floats))])
-        for (place, x), g in zip(self.leaves, first):
-            expected[f"g1/{place}"] = np.zeros(x.shape) if g is None else g.detach().numpy()
         return expected
+
+
+def defined_part(sample, key, values):
+    """The part of a result that the definition of the op determines, where PyTorch's result has more."""
+    op = sample.line["op"]
+    if op == "cholesky_solve" and key == "g1/1":  # the op reads one triangle
+        return np.triu(values) if sample.line["attrs"].get("upper") else np.tril(values)
+    if op == "ctc_loss" and key == "g1/0":  # PyTorch's gradient holds only behind log_softmax
+        log_probs = sample.tensors[sample.line["inputs"][0]["t"]]
+        return values - np.exp(log_probs) * values.sum(-1, keepdims=True)
+    if op == "linalg.svd" and key in ("out/0", "out/2"):  # vectors without a singular value span any basis
+        pairs = sample.expected["out/1"].shape[-1]
+        return values[..., :pairs] if key == "out/0" else values[..., :pairs, :]
+    return values
+
+
+def match_signs(sample, answer):
+    """Gives PyTorch's eigenvectors or singular vectors the signs of ours, and repeats its gradients with them."""
+    svd = sample.line["op"] == "linalg.svd"
+    signs = [1.0] * len(sample.expected)
+    for k, axis in ((0, -2), (2, -1)) if svd else ((1, -2),):
+        ours, theirs = answer.results.get(f"{sample.name}/out/{k}"), sample.expected[f"out/{k}"]
+        if ours is None or ours.shape != theirs.shape:
+            return
+        signs[k] = np.where((ours * theirs).sum(axis, keepdims=True) < 0, -1.0, 1.0)
+    if svd:  # a pair of singular vectors has one sign
+        pairs = sample.expected["out/1"].shape[-1]
+        signs[2][..., :pairs, :] = np.swapaxes(signs[0], -1, -2)[..., :pairs, :]
+    for k in range(3 if svd else 2):
+        sample.expected[f"out/{k}"] = sample.expected[f"out/{k}"] * signs[k]
+    if sample.gradients:
+        sample.expected.update(sample.gradients([torch.as_tensor(s) for s in signs]))
 
 
 def compare(sample, answer):
     status = answer.status.get(sample.name)
     if status is None or status["status"] != "ok":
         return "refused", str(status and status["message"]).split("\n")[0]
+    if sample.line["op"] in ("linalg.eigh", "linalg.svd"):
+        match_signs(sample, answer)
+    precise = all(x.dtype != np.float32 for x in sample.tensors.values())
     for key, expected in sample.expected.items():
         got = answer.results.get(f"{sample.name}/{key}")
         if got is None:
@@ -195,7 +244,10 @@ def compare(sample, answer):
             return "wrong", f"{key}: shape {got.shape} instead of {expected.shape}"
         if key.startswith("out") and (got.dtype.kind == "f") != (expected.dtype.kind == "f"):
             return "wrong", f"{key}: {got.dtype} instead of {expected.dtype}"
-        eps = 1e-9 if expected.dtype == np.float64 else 1e-4
+        eps = 1e-9 if expected.dtype == np.float64 and precise else 1e-4
+        if sample.line["op"] == "hardsigmoid":
+            eps = 1e-7  # PyTorch's slope is 1/6 rounded to float32
+        got, expected = defined_part(sample, key, got), defined_part(sample, key, expected)
         if not np.allclose(got.astype(np.float64), expected.astype(np.float64), rtol=eps, atol=eps, equal_nan=True):
             return "wrong", f"{key}: other values"
     return "equal", ""
@@ -204,7 +256,6 @@ def compare(sample, answer):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tool")
-    parser.add_argument("--format", choices=("text", "markdown"), default="text")
     parser.add_argument("--filter", default="")
     parser.add_argument("--limit", type=int, default=40, help="samples of one op")
     options = parser.parse_args()
