@@ -194,7 +194,7 @@ ValuesIndices nanmedian(const Variable& input, int dim, bool keepdim, Where wher
   dim = normalize_dim("nanmedian", dim, x.rank());
   if (x.size(dim) == 0) fail<ArgumentError>("nanmedian: nothing to choose from in ", x.shape());
   const SortedNumbers sorted(x, dim);
-  const Variable middle = clamp_min(floor_divide(sorted.count - 1, 2), 0);
+  const Variable middle = clamp_min(bitwise_right_shift(sorted.count - 1, 1), 0);
   const Variable index = gather(sorted.order, dim, middle);
   const Variable value = gather(x, dim, index);
   if (input.rank() == 0) return {reshape(value, {}), reshape(index, {})};
