@@ -21,7 +21,7 @@ Variable einsum(std::string_view equation, VariableList operands, Where where = 
 /// einsum("ij,jk->ik", a, b)
 template <std::same_as<Variable>... V>
 Variable einsum(std::string_view equation, const Variable& first, const V&... others) {
-  return einsum(equation, {first, others...});
+  return einsum(equation, VariableList{first, others...});
 }
 
 }  // namespace tapegrad
