@@ -6,12 +6,13 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <tapegrad/tapegrad.h>
 
 #include <cctype>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "tapegrad.h"
 
 namespace tapegrad::guesses {
 
