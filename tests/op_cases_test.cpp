@@ -292,6 +292,7 @@ void test_rules(const Case& c) {
 }
 
 void test_autocast(const Case& c) {
+  if (c.row().op.starts_with("empty")) return;  // the values are undefined
   for (DType dtype : {f32, bf16}) {
     const auto& dtypes = c.row().dtypes;
     if (std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end()) continue;
