@@ -158,7 +158,8 @@ void add_sequence_rows(Table& table) {
                   "per_sample_gradients vmap html_report save_report TensorBoard::TensorBoard "
                   "TensorBoard::graph TensorBoard::histogram TensorBoard::histograms "
                   "TensorBoard::hyper_parameters TensorBoard::image TensorBoard::path "
-                  "TensorBoard::scalar TensorBoard::text log_to");
+                  "TensorBoard::scalar TensorBoard::text log_to Where::current backward begin end "
+                  "print equal VariableList::VariableList Reduction::Reduction");
   add_recurrent_rows(table);
   add_module_rows(table);
   add_distribution_rows(table);

@@ -144,7 +144,9 @@ class List(OpTest):
                          [("input", False), ("weight", False), ("bias", True)])
         self.assertIn({"name": "stride", "type": "ints", "default": [1]}, conv["attributes"])
         self.assertIn({"name": "groups", "type": "int", "default": 1}, conv["attributes"])
-        self.assertEqual(self.by_name["softmax"]["attributes"], [{"name": "dim", "type": "int"}])
+        self.assertEqual(self.by_name["softmax"]["attributes"],
+                         [{"name": "dim", "type": "int"},
+                          {"name": "dtype", "type": "dtype", "default": None}])
         self.assertEqual(self.by_name["sum"]["attributes"][0], {"name": "dim", "type": "ints", "default": None})
         self.assertTrue(self.by_name["cat"]["inputs"][0]["list"])
         self.assertTrue(self.by_name["rand"]["random"])
