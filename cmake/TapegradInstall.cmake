@@ -18,6 +18,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tapegradConfigVersion.cma
 file(RELATIVE_PATH TAPEGRAD_PC_TO_PREFIX
      ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 get_filename_component(TAPEGRAD_OPENBLAS_DIR ${TAPEGRAD_OPENBLAS} DIRECTORY)
+# The CUDA runtime and what it needs: a path, then names of libraries.
+list(TRANSFORM TAPEGRAD_CUDA_LIBRARIES REPLACE "^([a-z]+)$" "-l\\1" OUTPUT_VARIABLE cuda)
+list(JOIN cuda " " TAPEGRAD_PC_CUDA)
+string(PREPEND TAPEGRAD_PC_CUDA " ")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tapegrad.pc.in ${PROJECT_BINARY_DIR}/tapegrad.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tapegrad.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PROJECT_BINARY_DIR}/tapegradConfig.cmake

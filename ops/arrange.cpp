@@ -231,25 +231,18 @@ Variable index_copy(const Variable& x, int dim, const Variable& index, const Var
   return scatter(x, dim, expand(reshape(at, shape), wanted), source);
 }
 
-static Variable triangle_indices(std::string_view op, int64_t rows, int64_t columns,
-                                 const auto& inside) {
+static Variable full_matrix(std::string_view op, int64_t rows, int64_t columns) {
   if (rows < 0 || columns < 0)
     fail<ArgumentError>(op, ": a matrix of ", rows, " x ", columns, " elements");
-  std::vector<int64_t> row, column;
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      if (inside(i, j)) row.push_back(i), column.push_back(j);
-  const int64_t count = int64_t(row.size());
-  row.insert(row.end(), column.begin(), column.end());
-  return tensor(row, {2, count});
+  return ones({rows, columns}, {.dtype = u8});
 }
 Variable tril_indices(int64_t rows, int64_t columns, int64_t offset) {
-  return triangle_indices("tril_indices", rows, columns,
-                          [=](int64_t i, int64_t j) { return j - i <= offset; });
+  return transpose(nonzero(tril(full_matrix("tril_indices", rows, columns), offset)), 0, 1)
+      .contiguous();
 }
 Variable triu_indices(int64_t rows, int64_t columns, int64_t offset) {
-  return triangle_indices("triu_indices", rows, columns,
-                          [=](int64_t i, int64_t j) { return j - i >= offset; });
+  return transpose(nonzero(triu(full_matrix("triu_indices", rows, columns), offset)), 0, 1)
+      .contiguous();
 }
 
 Variable vander(const Variable& x, std::optional<int64_t> n, bool increasing, Where where) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <span>
 
 #include "core/base/allocator.h"
 #include "core/tape/recording.h"
@@ -105,7 +106,8 @@ bool try_call(const Call& call) {
   try {
     const std::vector<Variable> ys = call.op.call(call.arguments);
     succeeded = true;
-    for (const Variable& y : ys)
+    // Of four million entries of unbind(), a pass each takes too long.
+    for (const Variable& y : std::span(ys).first(std::min<size_t>(ys.size(), 100)))
       if (y.defined() && y.requires_grad()) sum(y).backward({.retain_graph = true});
   } catch (const Error&) {
   } catch (const std::exception& error) {
@@ -167,7 +169,9 @@ TEST(HostileOps, T77_Operands) {
               try_call({op, arguments_of(row, operands, requires_grad),
                         "operand " + std::to_string(i) + " of kind " + std::to_string(kind)});
           succeeded += success;
-          EXPECT_FALSE(success && kind == 10 && whole.size() > 1 && op.name != "meshgrid")
+          // These two combine shapes only.
+          const bool any_device = op.name == "meshgrid" || op.name == "broadcast_tensors";
+          EXPECT_FALSE(success && kind == 10 && whole.size() > 1 && !any_device)
               << op.name << ": operand " << i << " is on another device";
         }
   });
