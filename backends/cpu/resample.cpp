@@ -9,6 +9,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop is not vectorised
+#endif
+
 constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 constexpr int64_t kResults = 4096;    // elements of a task
 

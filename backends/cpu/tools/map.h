@@ -22,6 +22,10 @@
 #include "backends/cpu/tools/simd.h"
 #include "backends/elementwise/elementwise.h"
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
+#endif
+
 namespace tapegrad::backends::cpu {
 
 /// Elements per task. Work of less than two blocks stays on one thread. The block size does not
