@@ -152,9 +152,9 @@ Variable movedim(const Variable& x, const Dims& source, const Dims& destination,
 Variable unflatten(const Variable& x, int dim, const Shape& sizes, Where where) {
   const CallLine line(where);
   dim = normalize_dim("unflatten", dim, x.rank());
-  Shape shape;
-  int64_t known = 1;
-  for (const int64_t size : sizes) known *= size == -1 ? 1 : size;
+  Shape shape, given;
+  for (const int64_t size : sizes) given.push_back(size == -1 ? 1 : size);
+  const int64_t known = numel(given);
   for (int i = 0; i < x.rank(); ++i) {
     if (i != dim) {
       shape.push_back(x.size(i));

@@ -120,6 +120,8 @@ Variable move(const Variable& x, Device device, Where where) {
 }
 
 Variable add_gradients(const Variable& a, const Variable& b, Where where) {
+  if (a.defined() && b.defined() && a.shape() != b.shape()) [[unlikely]]
+    fail<ShapeError>("add_gradients: gradients of shapes ", a.shape(), " and ", b.shape());
   return apply(AddGradients{}, where, a, b);
 }
 

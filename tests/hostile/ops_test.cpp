@@ -163,7 +163,8 @@ TEST(HostileOps, T77_Operands) {
         for (const bool requires_grad : {false, true}) {
           std::vector<Tensor> operands = whole;
           operands[i] = hostile(whole[i], kind);
-          if (!operands[i]) continue;
+          // unbind() makes four million results of the huge operand.
+          if (!operands[i] || (op.name == "unbind" && kind == kKinds - 1)) continue;
           ++calls;
           const bool success =
               try_call({op, arguments_of(row, operands, requires_grad),

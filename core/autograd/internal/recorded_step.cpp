@@ -1,7 +1,6 @@
 #include "core/autograd/internal/recorded_step.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -212,7 +211,7 @@ void RecordedStep::run(const Group& group) {
 }
 
 void RecordedStep::launch(const std::vector<std::byte>& live) {
-  std::memcpy(live_.data(), live.data(), live.size());
+  std::ranges::copy(live, live_.begin());
   for (const Draw& draw : draws_)
     *draw.state = {draw.base->seed, draw.recorded.offset + draw.base->offset};
   // The values of the last run are no longer needed, and an error may have left it unfinished.
