@@ -120,8 +120,10 @@ Variable move(const Variable& x, Device device, Where where) {
 }
 
 Variable add_gradients(const Variable& a, const Variable& b, Where where) {
-  if (a.defined() && b.defined() && a.shape() != b.shape()) [[unlikely]]
-    fail<ShapeError>("add_gradients: gradients of shapes ", a.shape(), " and ", b.shape());
+  if (a.defined() && b.defined() &&
+      (a.shape() != b.shape() || a.dtype() != b.dtype() || a.device() != b.device())) [[unlikely]]
+    fail<ArgumentError>("add_gradients: gradients of ", a.shape(), ' ', a.dtype(), " on ",
+                        a.device(), " and ", b.shape(), ' ', b.dtype(), " on ", b.device());
   return apply(AddGradients{}, where, a, b);
 }
 
