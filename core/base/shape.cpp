@@ -49,10 +49,10 @@ int64_t numel(const Shape& shape) {
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = shape;
-  int64_t step = 1;
+  uint64_t step = 1;  // wraps around for shapes without a tensor
   for (int i = shape.rank() - 1; i >= 0; --i) {
-    strides[i] = step;
-    step *= shape[i];
+    strides[i] = int64_t(step);
+    step *= uint64_t(shape[i]);
   }
   return strides;
 }
