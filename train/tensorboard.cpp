@@ -221,7 +221,7 @@ void TensorBoard::graph(const Variable& root) {
 }
 
 // Three summaries of the plugin's data (tensorboard/plugins/hparams): the experiment (2), the begin
-// (3) and the end (4) of this session.
+// (3) and the end (4) of this run.
 void TensorBoard::hyper_parameters(const std::map<std::string, double>& numbers,
                                    const std::map<std::string, std::string>& words,
                                    const std::vector<std::string>& metrics) {
