@@ -161,6 +161,8 @@ RecurrentCell<Self>::RecurrentCell(int64_t input_size, int64_t hidden_size, bool
                                    int64_t gates) {
   require_option(Self::kName, "input_size", input_size);
   require_option(Self::kName, "hidden_size", hidden_size);
+  if (hidden_size > kMostHidden)
+    fail<ArgumentError>(Self::kName, ": hidden_size is ", hidden_size, "; at most ", kMostHidden);
   const double bound = 1 / std::sqrt(double(hidden_size));
   const auto make = [&](const Shape& shape) {
     Variable weight = empty(shape);

@@ -98,9 +98,11 @@ bool Progress::wants_update() const { return live_ && steady_seconds() - drawn_ 
 std::string Progress::bar(int64_t step, bool finished) const {
   const bool marks = options_.style == ProgressStyle::kMarks;
   const int64_t width = marks ? 50 : 20;
-  const int64_t done = finished     ? width
-                       : steps_ > 0 ? width * std::clamp<int64_t>(step, 0, steps_) / steps_
-                                    : 0;
+  const int64_t done =
+      finished ? width
+      : steps_ > 0
+          ? int64_t(double(width) * double(std::clamp<int64_t>(step, 0, steps_)) / double(steps_))
+          : 0;
   if (marks)
     return absl::StrFormat("[%s%s]", std::string(size_t(done), '#'),
                            std::string(size_t(width - done), '.'));
@@ -122,21 +124,22 @@ std::string Progress::load(double seconds) const {
 
 std::string Progress::line(int64_t step, const NamedValues& values, double seconds,
                            bool finished) const {
-  const double per_step = step > first_ ? seconds / double(step - first_) : 0.0;
+  const double per_step = step > first_ ? seconds / (double(step) - double(first_)) : 0.0;
   const int width = finished ? 0 : columns();  // 0: not limited
   const auto fits = [&](std::string_view text) {
     return width <= 0 || visible_length(text) < width;
   };
   std::string text;
   if (options_.style == ProgressStyle::kMarks) {
-    const double estimate = finished ? seconds : per_step * double(steps_ - first_);
+    const double estimate = finished ? seconds : per_step * (double(steps_) - double(first_));
     text = bar(step, finished) + absl::StrFormat(" %.1f/%.1f s", seconds, estimate);
   } else {
     const std::string count =
         absl::StrFormat("%*d/%d ", int(std::to_string(steps_).size()), step, steps_);
-    const std::string time = (finished ? absl::StrFormat("%.0fs", seconds)
-                                       : duration_text(per_step * double(steps_ - step))) +
-                             absl::StrFormat(" %s/step", step_time_text(per_step));
+    const std::string time =
+        (finished ? absl::StrFormat("%.0fs", seconds)
+                  : duration_text(per_step * (double(steps_) - double(step)))) +
+        absl::StrFormat(" %s/step", step_time_text(per_step));
     text = count + bar(step, finished) + ' ' + time;
     if (!fits(text)) text = count + time;  // a narrow terminal
   }

@@ -114,7 +114,7 @@ Shape broadcast(std::string_view op, const Shape& a, const Shape& b) {
 }
 
 int normalize_dim(std::string_view op, int64_t dim, int rank) {
-  if (dim < -rank || dim >= rank)
+  if (dim < -int64_t(rank) || dim >= rank)
     fail<IndexError>(op, ": dim ", dim, " is outside a tensor of rank ", rank);
   return int(dim < 0 ? dim + rank : dim);
 }
