@@ -45,6 +45,7 @@
 #include "nn/recurrent.h"
 #include "nn/sequential.h"
 #include "nn/summary.h"
+#include "nn/transformer.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/arrange.h"

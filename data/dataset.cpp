@@ -1,7 +1,10 @@
 #include "data/dataset.h"
 
 #include <cstring>
+#include <utility>
 #include <vector>
+
+#include "absl/cleanup/cleanup.h"
 
 #include "core/base/error.h"
 #include "core/tape/recording.h"
@@ -68,6 +71,23 @@ Generator SampleRandom::at(int64_t index) const {
   const auto key = philox(seed, epoch);
   const auto mixed = philox(uint64_t(key[0]) << 32 | key[1], uint64_t(index));
   return Generator(uint64_t(mixed[0]) << 32 | mixed[1]);
+}
+
+Example Dataset::get(int64_t index) const {
+  Generator random;
+  return get(index, random);
+}
+
+Example Dataset::get(int64_t index, Generator&) const {
+  // The defaults call each other. The second call for one data set means that none is overridden.
+  thread_local const Dataset* asking = nullptr;
+  if (asking == this)
+    fail<ArgumentError>(
+        "Dataset: the class of this data set overrides no get(); override "
+        "`Example get(int64_t index) const`");
+  const Dataset* const before = std::exchange(asking, this);
+  const absl::Cleanup restore = [before] { asking = before; };
+  return get(index);
 }
 
 Example Dataset::gather(std::span<const int64_t> indices, const SampleRandom& random) const {

@@ -41,16 +41,14 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  /// Returns example `index` of [0, size()). Random numbers must come from `random`.
-  virtual Example get(int64_t index, Generator& random) const = 0;
+  /// Returns example `index` of [0, size()). Override one of the two; the second if the example is
+  /// changed at random, with random numbers from `random` alone.
+  virtual Example get(int64_t index) const;
+  virtual Example get(int64_t index, Generator& random) const;
   /// Returns the examples of these indices as a batch. The default calls get() for each and stacks
   /// the results.
   virtual Example gather(std::span<const int64_t> indices, const SampleRandom& random) const;
 
-  Example get(int64_t index) const {
-    Generator random;
-    return get(index, random);
-  }
   Example operator[](int64_t index) const { return get(index); }
 };
 

@@ -48,6 +48,9 @@ Variable added(const AttentionMasks& masks, const Variable& like) {
 
 MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout)
     : MultiheadAttention(MultiheadAttentionOptions{embed_dim, num_heads, dropout}) {}
+MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads,
+                                       MultiheadAttentionOptions options)
+    : MultiheadAttention((options.embed_dim = embed_dim, options.num_heads = num_heads, options)) {}
 MultiheadAttention::MultiheadAttention(MultiheadAttentionOptions options)
     : out_proj({.in_features = checked_width(options),
                 .out_features = options.embed_dim,
@@ -98,6 +101,9 @@ TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                                                  int64_t dim_feedforward, double dropout)
     : TransformerEncoderLayer(
           TransformerEncoderLayerOptions{d_model, nhead, dim_feedforward, dropout}) {}
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 TransformerEncoderLayerOptions options)
+    : TransformerEncoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}
 TransformerEncoderLayer::TransformerEncoderLayer(TransformerEncoderLayerOptions options)
     : self_attn({.embed_dim = options.d_model,
                  .num_heads = options.nhead,
@@ -132,7 +138,9 @@ Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMask
   return norm2(add_fed_forward(attended, attended));
 }
 
-TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers) {
+TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
+                                       std::optional<LayerNorm> last)
+    : norm(std::move(last)) {
   require_option(kName, "num_layers", num_layers);
   if (num_layers > 65536)
     fail<ArgumentError>(kName, ": num_layers is ", num_layers, ", above 65536");
@@ -142,7 +150,7 @@ TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int
 Variable TransformerEncoder::forward(const Variable& x, const AttentionMasks& masks) const {
   Variable y = x;
   for (const TransformerEncoderLayer& layer : layers) y = layer(y, masks);
-  return y;
+  return norm ? (*norm)(y) : y;
 }
 
 }  // namespace tapegrad::nn

@@ -1,6 +1,9 @@
 // Multi-head attention, and the encoder layer of Vaswani et al. 2017.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
@@ -30,6 +33,8 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
   static constexpr std::string_view kName = "MultiheadAttention";
   explicit MultiheadAttention(MultiheadAttentionOptions options);
   explicit MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0.0);
+  /// MultiheadAttention(64, 4, {.batch_first = true}): both sizes, and options by name.
+  MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options);
 
   void members(Members& m) override {
     m("in_proj_weight", in_proj_weight)("in_proj_bias", in_proj_bias)("out_proj", out_proj);
@@ -37,6 +42,12 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
   Variable forward(const Variable& query, const Variable& key, const Variable& value,
                    const AttentionMasks& masks = {}) const;
   std::string options() const override;
+  using Model::operator();
+  /// For masks in braces: attention(q, k, v, {.key_padding_mask = mask}).
+  Variable operator()(const Variable& query, const Variable& key, const Variable& value,
+                      const AttentionMasks& masks) const {
+    return Model::operator()(query, key, value, masks);
+  }
 
   Variable in_proj_weight, in_proj_bias;  // rows for query, key and value, concatenated
   Linear out_proj;
@@ -64,6 +75,8 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   explicit TransformerEncoderLayer(TransformerEncoderLayerOptions options);
   explicit TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
                                    double dropout = 0.1);
+  /// TransformerEncoderLayer(64, 4, {.norm_first = true}): both sizes, and options by name.
+  TransformerEncoderLayer(int64_t d_model, int64_t nhead, TransformerEncoderLayerOptions options);
 
   void members(Members& m) override {
     m("self_attn", self_attn)("linear1", linear1)("linear2", linear2);
@@ -71,6 +84,12 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   }
   Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }
   Variable forward(const Variable& x, const AttentionMasks& masks) const;
+  using Model::operator();
+  /// Also for masks in braces.
+  Variable operator()(const Variable& x, const AttentionMasks& masks,
+                      Where where = Where::current()) const {
+    return Model::operator()(x, masks, where);
+  }
 
   MultiheadAttention self_attn;
   Linear linear1, linear2;
@@ -85,17 +104,25 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   TransformerEncoderLayerOptions options_;
 };
 
-/// A stack of clones of one layer.
+/// A stack of clones of one layer, and a norm of the result if one is given.
 class TransformerEncoder final : public Model<TransformerEncoder> {
  public:
   static constexpr std::string_view kName = "TransformerEncoder";
-  TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers);
+  TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
+                     std::optional<LayerNorm> norm = {});
 
-  void members(Members& m) override { m("layers", layers); }
+  void members(Members& m) override { m("layers", layers)("norm", norm); }
   Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }
   Variable forward(const Variable& x, const AttentionMasks& masks) const;
+  using Model::operator();
+  /// Also for masks in braces.
+  Variable operator()(const Variable& x, const AttentionMasks& masks,
+                      Where where = Where::current()) const {
+    return Model::operator()(x, masks, where);
+  }
 
   std::vector<TransformerEncoderLayer> layers;
+  std::optional<LayerNorm> norm;
 };
 
 }  // namespace tapegrad::nn

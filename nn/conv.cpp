@@ -185,11 +185,11 @@ std::string output_size_option(const std::vector<int64_t>& output_size) {
 Conv1d::Conv1d(Conv1dOptions options) : Conv(options) {}
 Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
                int64_t padding, int64_t dilation, int64_t groups, bool bias)
-    : Conv({in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
+    : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
 Conv2d::Conv2d(Conv2dOptions options) : Conv(options) {}
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
                Size2d padding, Size2d dilation, int64_t groups, bool bias)
-    : Conv({in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
+    : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
 Variable Conv2d::forward(const Variable& x, Epilogue epilogue, Where where) const {
   infer_weight(x);
   return conv2d(x, weight, bias, op_options(), epilogue, where);
@@ -197,24 +197,48 @@ Variable Conv2d::forward(const Variable& x, Epilogue epilogue, Where where) cons
 Conv3d::Conv3d(Conv3dOptions options) : Conv(options) {}
 Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
                Size3d padding, Size3d dilation, int64_t groups, bool bias)
-    : Conv({in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
+    : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
 ConvTranspose1d::ConvTranspose1d(ConvTransposeOptions<int64_t> options) : ConvTranspose(options) {}
 ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                                  int64_t stride, int64_t padding, int64_t output_padding,
                                  int64_t groups, bool bias, int64_t dilation)
-    : ConvTranspose({in_channels, out_channels, kernel_size, stride, padding, output_padding,
-                     groups, bias, dilation}) {}
+    : ConvTranspose({{},
+                     in_channels,
+                     out_channels,
+                     kernel_size,
+                     stride,
+                     padding,
+                     output_padding,
+                     groups,
+                     bias,
+                     dilation}) {}
 ConvTranspose2d::ConvTranspose2d(ConvTransposeOptions<Size2d> options) : ConvTranspose(options) {}
 ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
                                  Size2d stride, Size2d padding, Size2d output_padding,
                                  int64_t groups, bool bias, Size2d dilation)
-    : ConvTranspose({in_channels, out_channels, kernel_size, stride, padding, output_padding,
-                     groups, bias, dilation}) {}
+    : ConvTranspose({{},
+                     in_channels,
+                     out_channels,
+                     kernel_size,
+                     stride,
+                     padding,
+                     output_padding,
+                     groups,
+                     bias,
+                     dilation}) {}
 ConvTranspose3d::ConvTranspose3d(ConvTransposeOptions<Size3d> options) : ConvTranspose(options) {}
 ConvTranspose3d::ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
                                  Size3d stride, Size3d padding, Size3d output_padding,
                                  int64_t groups, bool bias, Size3d dilation)
-    : ConvTranspose({in_channels, out_channels, kernel_size, stride, padding, output_padding,
-                     groups, bias, dilation}) {}
+    : ConvTranspose({{},
+                     in_channels,
+                     out_channels,
+                     kernel_size,
+                     stride,
+                     padding,
+                     output_padding,
+                     groups,
+                     bias,
+                     dilation}) {}
 
 }  // namespace tapegrad::nn

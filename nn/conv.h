@@ -11,9 +11,21 @@
 
 namespace tapegrad::nn {
 
+namespace detail {
+/// The options of Conv2d(1, 32, 3, {.padding = 1}).
+template <typename Options, typename Size>
+Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, Size kernel_size) {
+  options.in_channels = in_channels;
+  options.out_channels = out_channels;
+  options.kernel_size = kernel_size;
+  return options;
+}
+}  // namespace detail
+
 /// Size is int64_t for one dimension, Size2d for two, Size3d for three.
 template <typename Size>
 struct ConvOptions {
+  ByName by_name = {};
   int64_t in_channels = 0;   // optional: taken from the first input
   int64_t out_channels = 0;  // required
   Size kernel_size = 0;      // required
@@ -50,6 +62,8 @@ class Conv1d final : public Conv<Conv1d, int64_t> {
  public:
   static constexpr std::string_view kName = "Conv1d";
   explicit Conv1d(Conv1dOptions options);
+  Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, Conv1dOptions options)
+      : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   explicit Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                   int64_t stride = 1, int64_t padding = 0, int64_t dilation = 1, int64_t groups = 1,
                   bool bias = true);
@@ -58,6 +72,8 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
   static constexpr std::string_view kName = "Conv2d";
   explicit Conv2d(Conv2dOptions options);
+  Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Conv2dOptions options)
+      : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   explicit Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
                   Size2d padding = 0, Size2d dilation = 1, int64_t groups = 1, bool bias = true);
   using Conv::forward;
@@ -68,12 +84,15 @@ class Conv3d final : public Conv<Conv3d, Size3d> {
  public:
   static constexpr std::string_view kName = "Conv3d";
   explicit Conv3d(Conv3dOptions options);
+  Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Conv3dOptions options)
+      : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   explicit Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
                   Size3d padding = 0, Size3d dilation = 1, int64_t groups = 1, bool bias = true);
 };
 
 template <typename Size>
 struct ConvTransposeOptions {
+  ByName by_name = {};
   int64_t in_channels = 0;
   int64_t out_channels = 0;  // required
   Size kernel_size = 0;      // required
@@ -104,6 +123,9 @@ class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
  public:
   static constexpr std::string_view kName = "ConvTranspose1d";
   explicit ConvTranspose1d(ConvTransposeOptions<int64_t> options);
+  ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                  ConvTransposeOptions<int64_t> options)
+      : ConvTranspose1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   explicit ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                            int64_t stride = 1, int64_t padding = 0, int64_t output_padding = 0,
                            int64_t groups = 1, bool bias = true, int64_t dilation = 1);
@@ -112,6 +134,9 @@ class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose2d";
   explicit ConvTranspose2d(ConvTransposeOptions<Size2d> options);
+  ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
+                  ConvTransposeOptions<Size2d> options)
+      : ConvTranspose2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   explicit ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
                            Size2d stride = 1, Size2d padding = 0, Size2d output_padding = 0,
                            int64_t groups = 1, bool bias = true, Size2d dilation = 1);
@@ -120,6 +145,9 @@ class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose3d";
   explicit ConvTranspose3d(ConvTransposeOptions<Size3d> options);
+  ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
+                  ConvTransposeOptions<Size3d> options)
+      : ConvTranspose3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   explicit ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
                            Size3d stride = 1, Size3d padding = 0, Size3d output_padding = 0,
                            int64_t groups = 1, bool bias = true, Size3d dilation = 1);

@@ -9,6 +9,16 @@
 
 namespace tapegrad::nn {
 
+namespace detail {
+/// The options of a table with its sizes.
+template <typename Options>
+Options with_sizes(Options options, int64_t num_embeddings, int64_t embedding_dim) {
+  options.num_embeddings = num_embeddings;
+  options.embedding_dim = embedding_dim;
+  return options;
+}
+}  // namespace detail
+
 struct EmbeddingOptions {
   int64_t num_embeddings = 0;  // number of rows; required
   int64_t embedding_dim = 0;   // length of a row; required
@@ -23,6 +33,9 @@ class Embedding final : public Model<Embedding> {
   static constexpr std::string_view kName = "Embedding";
   explicit Embedding(EmbeddingOptions options);
   explicit Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1);
+  /// Embedding(1000, 64, {.sparse = true}): both sizes, and options by name.
+  Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingOptions options)
+      : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
 
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& ids, Where where = Where::current()) const;
@@ -49,6 +62,8 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
   static constexpr std::string_view kName = "EmbeddingBag";
   explicit EmbeddingBag(EmbeddingBagOptions options);
   explicit EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim);
+  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options)
+      : EmbeddingBag(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
 
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& ids, Where where = Where::current()) const {

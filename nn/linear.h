@@ -18,6 +18,8 @@ class Linear final : public Model<Linear, Weighted> {
   static constexpr std::string_view kName = "Linear";
   explicit Linear(LinearOptions options);
   explicit Linear(int64_t in_features, int64_t out_features, bool bias = true);
+  /// Linear(784, 10, {.bias = false}): both sizes, and options by name.
+  Linear(int64_t in_features, int64_t out_features, LinearOptions options);
 
   Variable forward(const Variable& x, Where where = Where::current()) const;
   /// Returns the epilogue of forward(x), by one kernel.

@@ -16,6 +16,14 @@ struct BatchNormOptions {
   bool track_running_stats = true;  // if false, uses the batch's statistics even after eval()
 };
 
+namespace detail {
+/// BatchNorm2d(64, {.momentum = 0.01}): the number of channels, and options by name.
+inline BatchNormOptions with_features(int64_t num_features, BatchNormOptions options) {
+  options.num_features = num_features;
+  return options;
+}
+}  // namespace detail
+
 /// Base of the layers that normalise channels (dimension 1). Self is one of the classes below.
 ///
 /// In training, batch normalisation uses the mean and variance of the batch, and moves the buffers
@@ -45,6 +53,8 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
  public:
   static constexpr std::string_view kName = "BatchNorm1d";
   explicit BatchNorm1d(BatchNormOptions options = {});
+  BatchNorm1d(int64_t num_features, BatchNormOptions options)
+      : BatchNorm1d(detail::with_features(num_features, options)) {}
   explicit BatchNorm1d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
                        bool affine = true, bool track_running_stats = true);
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -55,6 +65,8 @@ class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
  public:
   static constexpr std::string_view kName = "BatchNorm2d";
   explicit BatchNorm2d(BatchNormOptions options = {});
+  BatchNorm2d(int64_t num_features, BatchNormOptions options)
+      : BatchNorm2d(detail::with_features(num_features, options)) {}
   explicit BatchNorm2d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
                        bool affine = true, bool track_running_stats = true);
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -65,6 +77,8 @@ class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
  public:
   static constexpr std::string_view kName = "BatchNorm3d";
   explicit BatchNorm3d(BatchNormOptions options = {});
+  BatchNorm3d(int64_t num_features, BatchNormOptions options)
+      : BatchNorm3d(detail::with_features(num_features, options)) {}
   explicit BatchNorm3d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
                        bool affine = true, bool track_running_stats = true);
   Variable forward(const Variable& x, Where where = Where::current()) const;

@@ -25,6 +25,16 @@ struct RecurrentOptions {
   bool bidirectional = false;
 };
 
+namespace detail {
+/// LSTM(8, 32, {.batch_first = true}): both sizes, and options by name.
+inline RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size,
+                                   int64_t hidden_size) {
+  options.input_size = input_size;
+  options.hidden_size = hidden_size;
+  return options;
+}
+}  // namespace detail
+
 /// The output at each time step, and the last state of each layer and direction: {output, h_n}, or
 /// {output, h_n, c_n} for an LSTM.
 template <size_t n>
@@ -55,6 +65,8 @@ class LSTM final : public Recurrent<LSTM> {
  public:
   static constexpr std::string_view kName = "LSTM";
   explicit LSTM(RecurrentOptions options);
+  LSTM(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
+      : LSTM(detail::with_sizes(options, input_size, hidden_size)) {}
   explicit LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
   /// Returns {output, h_n, c_n}. Initial states that are left out are zeros.
   RecurrentResult<3> forward(const Variable& x, const Variable& h0 = {},
@@ -67,6 +79,8 @@ class GRU final : public Recurrent<GRU> {
  public:
   static constexpr std::string_view kName = "GRU";
   explicit GRU(RecurrentOptions options);
+  GRU(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
+      : GRU(detail::with_sizes(options, input_size, hidden_size)) {}
   explicit GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
   /// Returns {output, h_n}.
   RecurrentResult<2> forward(const Variable& x, const Variable& h0 = {}) const;
@@ -78,6 +92,9 @@ class RNN final : public Recurrent<RNN> {
  public:
   static constexpr std::string_view kName = "RNN";
   explicit RNN(RecurrentOptions options, Nonlinearity nonlinearity = Nonlinearity::kTanh);
+  RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options,
+      Nonlinearity nonlinearity = Nonlinearity::kTanh)
+      : RNN(detail::with_sizes(options, input_size, hidden_size), nonlinearity) {}
   explicit RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1,
                Nonlinearity nonlinearity = Nonlinearity::kTanh);
   /// Returns {output, h_n}.

@@ -1,13 +1,19 @@
-// The members of Variable that are ops (core/tape/variable.h), by the functions of the same name.
+// Members of Variable (core/tape/variable_ops.h): reductions, sorting, shapes and indexing.
 #include "core/tape/view.h"
-#include "ops/activation.h"
+#include "ops/arrange.h"
 #include "ops/binary.h"
+#include "ops/diagonal.h"
+#include "ops/distance.h"
+#include "ops/extremes.h"
 #include "ops/index.h"
-#include "ops/matmul.h"
+#include "ops/names.h"
+#include "ops/rearrange.h"
 #include "ops/reduce.h"
-#include "ops/softmax.h"
+#include "ops/scan.h"
+#include "ops/scatter.h"
+#include "ops/sort.h"
+#include "ops/statistics.h"
 #include "ops/subscript.h"
-#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -22,129 +28,335 @@ void V::operator=(const Operand& values) && {
     tapegrad::fill_(*this, values.number, values.where);
 }
 
-V V::sum(Where where) const { return tapegrad::sum(*this, where); }
-V V::sum(const Dims& dims, bool keepdim, Where where) const {
-  return tapegrad::sum(*this, dims, keepdim, where);
+// Reductions. Dims is a list of dimensions or one dimension; none means all.
+V VariableOps::sum(Where where) const { return tapegrad::sum(self(), where); }
+V VariableOps::sum(const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::sum(self(), dims, keepdim, where);
 }
-V V::mean(Where where) const { return tapegrad::mean(*this, where); }
-V V::mean(const Dims& dims, bool keepdim, Where where) const {
-  return tapegrad::mean(*this, dims, keepdim, where);
+V VariableOps::mean(Where where) const { return tapegrad::mean(self(), where); }
+V VariableOps::mean(const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::mean(self(), dims, keepdim, where);
 }
-V V::prod(Where where) const { return tapegrad::prod(*this, where); }
-V V::std(Where where) const { return tapegrad::std(*this, {}, where); }
-V V::std(const Dims& dims, bool unbiased, bool keepdim, Where where) const {
-  return tapegrad::std(*this, dims, {.correction = unbiased, .keepdim = keepdim}, where);
+V VariableOps::nansum(const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::nansum(self(), dims, keepdim, where);
 }
-V V::var(Where where) const { return tapegrad::var(*this, {}, where); }
-V V::var(const Dims& dims, bool unbiased, bool keepdim, Where where) const {
-  return tapegrad::var(*this, dims, {.correction = unbiased, .keepdim = keepdim}, where);
+V VariableOps::nanmean(const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::nanmean(self(), dims, keepdim, where);
 }
-V V::norm(double p, Where where) const { return tapegrad::norm(*this, p, where); }
-V V::max(Where where) const { return tapegrad::max(*this, where); }
-ValuesIndices V::max(int dim, bool keepdim, Where where) const {
-  return tapegrad::max(*this, dim, keepdim, where);
+V VariableOps::prod(Where where) const { return tapegrad::prod(self(), where); }
+V VariableOps::prod(int dim, bool keepdim, Where where) const {
+  return tapegrad::prod(self(), dim, keepdim, where);
 }
-V V::min(Where where) const { return tapegrad::min(*this, where); }
-ValuesIndices V::min(int dim, bool keepdim, Where where) const {
-  return tapegrad::min(*this, dim, keepdim, where);
+V VariableOps::std(Where where) const { return tapegrad::std(self(), {}, where); }
+V VariableOps::std(const Dims& dims, bool unbiased, bool keepdim, Where where) const {
+  return tapegrad::std(self(), dims, {.correction = unbiased, .keepdim = keepdim}, where);
 }
-V V::argmax(Where where) const { return tapegrad::argmax(*this, {}, false, where); }
-V V::argmax(int dim, bool keepdim, Where where) const {
-  return tapegrad::argmax(*this, dim, keepdim, where);
+V VariableOps::var(Where where) const { return tapegrad::var(self(), {}, where); }
+V VariableOps::var(const Dims& dims, bool unbiased, bool keepdim, Where where) const {
+  return tapegrad::var(self(), dims, {.correction = unbiased, .keepdim = keepdim}, where);
 }
-V V::argmin(Where where) const { return tapegrad::argmin(*this, {}, false, where); }
-V V::argmin(int dim, bool keepdim, Where where) const {
-  return tapegrad::argmin(*this, dim, keepdim, where);
+V VariableOps::norm(double p, Where where) const { return tapegrad::norm(self(), p, where); }
+V VariableOps::norm(double p, const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::norm(self(), p, dims, keepdim, where);
 }
-V V::any(Where where) const { return tapegrad::any(*this, where); }
-V V::all(Where where) const { return tapegrad::all(*this, where); }
-V V::cumsum(int dim, Where where) const { return tapegrad::cumsum(*this, dim, where); }
+V VariableOps::dist(const V& other, double p, Where where) const {
+  return tapegrad::dist(self(), other, p, where);
+}
+V VariableOps::logsumexp(const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::logsumexp(self(), dims, keepdim, where);
+}
+V VariableOps::max(Where where) const { return tapegrad::max(self(), where); }
+ValuesIndices VariableOps::max(int dim, bool keepdim, Where where) const {
+  return tapegrad::max(self(), dim, keepdim, where);
+}
+V VariableOps::max(const V& other, Where where) const {
+  return tapegrad::maximum({self(), where}, other);
+}
+V VariableOps::min(Where where) const { return tapegrad::min(self(), where); }
+ValuesIndices VariableOps::min(int dim, bool keepdim, Where where) const {
+  return tapegrad::min(self(), dim, keepdim, where);
+}
+V VariableOps::min(const V& other, Where where) const {
+  return tapegrad::minimum({self(), where}, other);
+}
+V VariableOps::amax(Where where) const { return tapegrad::amax(self(), where); }
+V VariableOps::amax(const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::amax(self(), dims, keepdim, where);
+}
+V VariableOps::amin(Where where) const { return tapegrad::amin(self(), where); }
+V VariableOps::amin(const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::amin(self(), dims, keepdim, where);
+}
+V VariableOps::any(Where where) const { return tapegrad::any(self(), where); }
+V VariableOps::any(const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::any(self(), dims, keepdim, where);
+}
+V VariableOps::all(Where where) const { return tapegrad::all(self(), where); }
+V VariableOps::all(const Dims& dims, bool keepdim, Where where) const {
+  return tapegrad::all(self(), dims, keepdim, where);
+}
+MinMax VariableOps::aminmax(Where where) const { return tapegrad::aminmax(self(), where); }
+MinMax VariableOps::aminmax(int dim, bool keepdim, Where where) const {
+  return tapegrad::aminmax(self(), dim, keepdim, where);
+}
+V VariableOps::argmax(Where where) const { return tapegrad::argmax(self(), {}, false, where); }
+V VariableOps::argmax(int dim, bool keepdim, Where where) const {
+  return tapegrad::argmax(self(), dim, keepdim, where);
+}
+V VariableOps::argmin(Where where) const { return tapegrad::argmin(self(), {}, false, where); }
+V VariableOps::argmin(int dim, bool keepdim, Where where) const {
+  return tapegrad::argmin(self(), dim, keepdim, where);
+}
+V VariableOps::median(Where where) const { return tapegrad::median(self(), where); }
+ValuesIndices VariableOps::median(int dim, bool keepdim, Where where) const {
+  return tapegrad::median(self(), dim, keepdim, where);
+}
+V VariableOps::nanmedian(Where where) const { return tapegrad::nanmedian(self(), where); }
+ValuesIndices VariableOps::nanmedian(int dim, bool keepdim, Where where) const {
+  return tapegrad::nanmedian(self(), dim, keepdim, where);
+}
+V VariableOps::quantile(double q, Where where) const {
+  return tapegrad::quantile(self(), q, QuantileOptions{}, where);
+}
+V VariableOps::quantile(double q, int dim, bool keepdim, Where where) const {
+  return tapegrad::quantile(self(), q, dim, keepdim, where);
+}
+ValuesIndices VariableOps::kthvalue(int64_t k, int dim, bool keepdim, Where where) const {
+  return tapegrad::kthvalue(self(), k, dim, keepdim, where);
+}
+V VariableOps::count_nonzero(const Dims& dims, Where where) const {
+  return tapegrad::count_nonzero(self(), dims, where);
+}
+V VariableOps::bincount(const V& weights, int64_t minlength, Where where) const {
+  return tapegrad::bincount(self(), weights, minlength, where);
+}
+V VariableOps::bincount(Where where) const { return tapegrad::bincount(self(), {}, 0, where); }
+V VariableOps::histc(int64_t bins, double min, double max, Where where) const {
+  return tapegrad::histc(self(), bins, min, max, where);
+}
+V VariableOps::trace(Where where) const { return tapegrad::trace(self(), where); }
+V VariableOps::cov(Where where) const { return tapegrad::cov(self(), {}, where); }
+V VariableOps::corrcoef(Where where) const { return tapegrad::corrcoef(self(), where); }
 
-V V::reshape(const Shape& shape, Where where) const {
-  return tapegrad::reshape(*this, shape, where);
+// Running sums, sorting.
+V VariableOps::cumsum(int dim, Where where) const { return tapegrad::cumsum(self(), dim, where); }
+V VariableOps::cumprod(int dim, Where where) const { return tapegrad::cumprod(self(), dim, where); }
+V VariableOps::logcumsumexp(int dim, Where where) const {
+  return tapegrad::logcumsumexp(self(), dim, where);
 }
-V V::view(const Shape& shape, Where where) const { return tapegrad::view(*this, shape, where); }
-V V::flatten(int start_dim, int end_dim, Where where) const {
-  return tapegrad::flatten(*this, start_dim, end_dim, where);
+ValuesIndices VariableOps::cummax(int dim, Where where) const {
+  return tapegrad::cummax(self(), dim, where);
 }
-V V::squeeze(Where where) const { return tapegrad::squeeze(*this, where); }
-V V::squeeze(int dim, Where where) const { return tapegrad::squeeze(*this, dim, where); }
-V V::unsqueeze(int dim, Where where) const { return tapegrad::unsqueeze(*this, dim, where); }
-V V::transpose(int dim0, int dim1, Where where) const {
-  return tapegrad::transpose(*this, dim0, dim1, where);
+ValuesIndices VariableOps::cummin(int dim, Where where) const {
+  return tapegrad::cummin(self(), dim, where);
 }
-V V::t(Where where) const { return tapegrad::t(*this, where); }
-V V::permute(const Dims& dims, Where where) const { return tapegrad::permute(*this, dims, where); }
-V V::expand(const Shape& shape, Where where) const { return tapegrad::expand(*this, shape, where); }
-V V::repeat(const Dims& times, Where where) const { return tapegrad::repeat(*this, times, where); }
-V V::select(int dim, int64_t index, Where where) const {
-  return tapegrad::select(*this, dim, index, where);
+V VariableOps::diff(int64_t n, int dim, Where where) const {
+  return tapegrad::diff(self(), n, dim, {}, {}, where);
 }
-V V::slice(int dim, int64_t start, int64_t end, int64_t step, Where where) const {
-  return tapegrad::slice(*this, dim, start, end, step, where);
+ValuesIndices VariableOps::sort(int dim, bool descending, Where where) const {
+  return tapegrad::sort(self(), dim, descending, where);
 }
-V V::narrow(int dim, int64_t start, int64_t length, Where where) const {
-  return tapegrad::narrow(*this, dim, start, length, where);
+V VariableOps::argsort(int dim, bool descending, Where where) const {
+  return tapegrad::argsort(self(), dim, descending, where);
 }
-std::vector<V> V::split(int64_t size, int dim, Where where) const {
-  return tapegrad::split(*this, size, dim, where);
+V VariableOps::msort(Where where) const { return tapegrad::msort(self(), where); }
+ValuesIndices VariableOps::topk(int64_t k, int dim, bool largest, Where where) const {
+  return tapegrad::topk(self(), k, dim, largest, where);
 }
-std::vector<V> V::chunk(int64_t chunks, int dim, Where where) const {
-  return tapegrad::chunk(*this, chunks, dim, where);
+Unique VariableOps::unique(Where where) const { return tapegrad::unique(self(), where); }
+Unique VariableOps::unique(int dim, Where where) const {
+  return tapegrad::unique(self(), dim, where);
 }
-V V::contiguous(Where where) const {
-  return is_contiguous() ? *this : tapegrad::clone(*this, where);
+
+// Shapes. x.view(2, 3) is x.view({2, 3}).
+V VariableOps::reshape(const Shape& shape, Where where) const {
+  return tapegrad::reshape(self(), shape, where);
 }
-V V::clone(Where where) const { return tapegrad::clone(*this, where); }
+V VariableOps::view(const Shape& shape, Where where) const {
+  return tapegrad::view(self(), shape, where);
+}
+V VariableOps::reshape_as(const V& other, Where where) const {
+  return tapegrad::reshape_as(self(), other, where);
+}
+V VariableOps::view_as(const V& other, Where where) const {
+  return tapegrad::view_as(self(), other, where);
+}
+V VariableOps::expand_as(const V& other, Where where) const {
+  return tapegrad::expand_as(self(), other, where);
+}
+V VariableOps::flatten(int start_dim, int end_dim, Where where) const {
+  return tapegrad::flatten(self(), start_dim, end_dim, where);
+}
+V VariableOps::ravel(Where where) const { return tapegrad::ravel(self(), where); }
+V VariableOps::unflatten(int dim, const Shape& sizes, Where where) const {
+  return tapegrad::unflatten(self(), dim, sizes, where);
+}
+V VariableOps::squeeze(Where where) const { return tapegrad::squeeze(self(), where); }
+V VariableOps::squeeze(int dim, Where where) const { return tapegrad::squeeze(self(), dim, where); }
+V VariableOps::unsqueeze(int dim, Where where) const {
+  return tapegrad::unsqueeze(self(), dim, where);
+}
+V VariableOps::transpose(int dim0, int dim1, Where where) const {
+  return tapegrad::transpose(self(), dim0, dim1, where);
+}
+V VariableOps::swapaxes(int dim0, int dim1, Where where) const {
+  return tapegrad::swapaxes(self(), dim0, dim1, where);
+}
+V VariableOps::swapdims(int dim0, int dim1, Where where) const {
+  return tapegrad::swapdims(self(), dim0, dim1, where);
+}
+V VariableOps::t(Where where) const { return tapegrad::t(self(), where); }
+V VariableOps::permute(const Dims& dims, Where where) const {
+  return tapegrad::permute(self(), dims, where);
+}
+V VariableOps::movedim(const Dims& source, const Dims& destination, Where where) const {
+  return tapegrad::movedim(self(), source, destination, where);
+}
+V VariableOps::moveaxis(const Dims& source, const Dims& destination, Where where) const {
+  return tapegrad::moveaxis(self(), source, destination, where);
+}
+V VariableOps::expand(const Shape& shape, Where where) const {
+  return tapegrad::expand(self(), shape, where);
+}
+V VariableOps::broadcast_to(const Shape& shape, Where where) const {
+  return tapegrad::broadcast_to(self(), shape, where);
+}
+V VariableOps::repeat(const Dims& times, Where where) const {
+  return tapegrad::repeat(self(), times, where);
+}
+V VariableOps::tile(const Dims& times, Where where) const {
+  return tapegrad::tile(self(), times, where);
+}
+V VariableOps::repeat_interleave(int64_t times, Where where) const {
+  return tapegrad::repeat_interleave(self(), times, where);
+}
+V VariableOps::repeat_interleave(int64_t times, int dim, Where where) const {
+  return tapegrad::repeat_interleave(self(), times, dim, where);
+}
+V VariableOps::repeat_interleave(const V& times, int dim, Where where) const {
+  return tapegrad::repeat_interleave(self(), times, dim, where);
+}
+V VariableOps::select(int dim, int64_t index, Where where) const {
+  return tapegrad::select(self(), dim, index, where);
+}
+V VariableOps::slice(int dim, int64_t start, int64_t end, int64_t step, Where where) const {
+  return tapegrad::slice(self(), dim, start, end, step, where);
+}
+V VariableOps::narrow(int dim, int64_t start, int64_t length, Where where) const {
+  return tapegrad::narrow(self(), dim, start, length, where);
+}
+std::vector<V> VariableOps::split(int64_t size, int dim, Where where) const {
+  return tapegrad::split(self(), size, dim, where);
+}
+std::vector<V> VariableOps::split(const std::vector<int64_t>& sizes, int dim, Where where) const {
+  return tapegrad::split(self(), sizes, dim, where);
+}
+std::vector<V> VariableOps::chunk(int64_t chunks, int dim, Where where) const {
+  return tapegrad::chunk(self(), chunks, dim, where);
+}
+std::vector<V> VariableOps::tensor_split(int64_t sections, int dim, Where where) const {
+  return tapegrad::tensor_split(self(), sections, dim, where);
+}
+std::vector<V> VariableOps::unbind(int dim, Where where) const {
+  return tapegrad::unbind(self(), dim, where);
+}
+V VariableOps::unfold(int dim, int64_t size, int64_t step, Where where) const {
+  return tapegrad::unfold(self(), dim, size, step, where);
+}
+V VariableOps::flip(const Dims& dims, Where where) const {
+  return tapegrad::flip(self(), dims, where);
+}
+V VariableOps::fliplr(Where where) const { return tapegrad::fliplr(self(), where); }
+V VariableOps::flipud(Where where) const { return tapegrad::flipud(self(), where); }
+V VariableOps::roll(const Dims& shifts, const Dims& dims, Where where) const {
+  return tapegrad::roll(self(), shifts, dims, where);
+}
+V VariableOps::rot90(int64_t k, Where where) const {
+  return tapegrad::rot90(self(), k, {0, 1}, where);
+}
+V VariableOps::rot90(int64_t k, const Dims& dims, Where where) const {
+  return tapegrad::rot90(self(), k, dims, where);
+}
+V VariableOps::diag(int64_t diagonal, Where where) const {
+  return tapegrad::diag(self(), diagonal, where);
+}
+V VariableOps::diagonal(int64_t offset, int dim1, int dim2, Where where) const {
+  return tapegrad::diagonal(self(), offset, dim1, dim2, where);
+}
+V VariableOps::diag_embed(int64_t offset, int dim1, int dim2, Where where) const {
+  return tapegrad::diag_embed(self(), offset, dim1, dim2, where);
+}
+V VariableOps::tril(int64_t diagonal, Where where) const {
+  return tapegrad::tril(self(), diagonal, where);
+}
+V VariableOps::triu(int64_t diagonal, Where where) const {
+  return tapegrad::triu(self(), diagonal, where);
+}
+V VariableOps::clone(Where where) const { return tapegrad::clone(self(), where); }
+
+// Indexing.
+V VariableOps::index(const std::vector<Subscript>& subscripts, Where where) const {
+  return at(self(), subscripts, where);
+}
+V VariableOps::index_put(const std::vector<Subscript>& subscripts, const Operand& values,
+                         bool accumulate) const {
+  return tapegrad::index_put(self(), subscripts, values, accumulate);
+}
+V VariableOps::gather(int dim, const V& index, Where where) const {
+  return tapegrad::gather(self(), dim, index, where);
+}
+V VariableOps::index_select(int dim, const V& index, Where where) const {
+  return tapegrad::index_select(self(), dim, index, where);
+}
+V VariableOps::take(const V& index, Where where) const {
+  return tapegrad::take(self(), index, where);
+}
+V VariableOps::take_along_dim(const V& index, int dim, Where where) const {
+  return tapegrad::take_along_dim(self(), index, dim, where);
+}
+V VariableOps::index_add(int dim, const V& index, const V& source, double alpha,
+                         Where where) const {
+  return tapegrad::index_add(self(), dim, index, source, alpha, where);
+}
+V VariableOps::index_copy(int dim, const V& index, const V& source, Where where) const {
+  return tapegrad::index_copy(self(), dim, index, source, where);
+}
+V VariableOps::index_fill(int dim, const V& index, Number value, Where where) const {
+  return tapegrad::index_fill(self(), dim, index, value, where);
+}
+V VariableOps::scatter(int dim, const V& index, const V& source, Where where) const {
+  return tapegrad::scatter(self(), dim, index, source, where);
+}
+V VariableOps::scatter(int dim, const V& index, Number value, Where where) const {
+  return tapegrad::scatter(self(), dim, index, value, where);
+}
+V VariableOps::scatter_add(int dim, const V& index, const V& source, Where where) const {
+  return tapegrad::scatter_add(self(), dim, index, source, where);
+}
+V VariableOps::masked_select(const V& mask, Where where) const {
+  return tapegrad::masked_select(self(), mask, where);
+}
+V VariableOps::masked_scatter(const V& mask, const V& source, Where where) const {
+  return tapegrad::masked_scatter(self(), mask, source, where);
+}
+V VariableOps::where(const V& condition, const Operand& other) const {
+  return tapegrad::where(condition, {self(), other.where}, other);
+}
+V VariableOps::nonzero(Where where) const { return tapegrad::nonzero(self(), where); }
+V VariableOps::argwhere(Where where) const { return tapegrad::argwhere(self(), where); }
 
 V V::operator[](const V& mask_or_index) const { return at(*this, {mask_or_index}); }
-V V::index(const std::vector<Subscript>& subscripts, Where where) const {
-  return at(*this, subscripts, where);
+V VariableOps::contiguous(Where where) const {
+  return self().is_contiguous() ? self() : tapegrad::clone(self(), where);
 }
-V V::gather(int dim, const V& index, Where where) const {
-  return tapegrad::gather(*this, dim, index, where);
-}
-V V::index_select(int dim, const V& index, Where where) const {
-  return tapegrad::index_select(*this, dim, index, where);
-}
-V V::masked_fill(const V& mask, const Operand& value) const {
+V VariableOps::masked_fill(const V& mask, const Operand& value) const {
   if (value.variable != nullptr)
-    return tapegrad::masked_fill(*this, mask, *value.variable, value.where);
-  return tapegrad::masked_fill(*this, mask, value.number, value.where);
+    return tapegrad::masked_fill(self(), mask, *value.variable, value.where);
+  return tapegrad::masked_fill(self(), mask, value.number, value.where);
 }
-
-V V::abs(Where where) const { return tapegrad::abs(*this, where); }
-V V::neg(Where where) const { return tapegrad::neg(*this, where); }
-V V::exp(Where where) const { return tapegrad::exp(*this, where); }
-V V::log(Where where) const { return tapegrad::log(*this, where); }
-V V::sqrt(Where where) const { return tapegrad::sqrt(*this, where); }
-V V::square(Where where) const { return tapegrad::square(*this, where); }
-V V::pow(const Operand& exponent) const { return tapegrad::pow({*this, exponent.where}, exponent); }
-V V::clamp(const Operand& min, const Operand& max) const {
-  return tapegrad::clamp(*this, min, max);
+V VariableOps::scatter_reduce(int dim, const V& index, const V& source, std::string_view reduce,
+                              bool include_self, Where where) const {
+  return tapegrad::scatter_reduce(self(), dim, index, source, reduce, include_self, where);
 }
-V V::relu(Where where) const { return tapegrad::relu(*this, where); }
-V V::sigmoid(Where where) const { return tapegrad::sigmoid(*this, where); }
-V V::tanh(Where where) const { return tapegrad::tanh(*this, where); }
-V V::softmax(int dim, Where where) const { return tapegrad::softmax(*this, dim, where); }
-V V::log_softmax(int dim, Where where) const { return tapegrad::log_softmax(*this, dim, where); }
-V V::matmul(const V& other, Where where) const { return tapegrad::matmul(*this, other, where); }
-V V::mm(const V& other, Where where) const { return tapegrad::mm(*this, other, where); }
-V V::dot(const V& other, Where where) const { return tapegrad::dot(*this, other, where); }
-V V::add(const Operand& other) const { return tapegrad::add({*this, other.where}, other); }
-V V::sub(const Operand& other) const { return tapegrad::sub({*this, other.where}, other); }
-V V::mul(const Operand& other) const { return tapegrad::mul({*this, other.where}, other); }
-V V::div(const Operand& other) const { return tapegrad::div({*this, other.where}, other); }
-V V::eq(const Operand& other) const { return tapegrad::eq({*this, other.where}, other); }
-V V::gt(const Operand& other) const { return tapegrad::gt({*this, other.where}, other); }
-V V::lt(const Operand& other) const { return tapegrad::lt({*this, other.where}, other); }
-
-V& V::add_(const Operand& other) { return tapegrad::add_(*this, other); }
-V& V::sub_(const Operand& other) { return tapegrad::sub_(*this, other); }
-V& V::mul_(const Operand& other) { return tapegrad::mul_(*this, other); }
-V& V::div_(const Operand& other) { return tapegrad::div_(*this, other); }
-V& V::copy_(const V& values, Where where) { return tapegrad::copy_(*this, values, where); }
-V& V::fill_(Number value, Where where) { return tapegrad::fill_(*this, value, where); }
-V& V::zero_(Where where) { return tapegrad::zero_(*this, where); }
 
 }  // namespace tapegrad

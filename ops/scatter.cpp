@@ -227,6 +227,17 @@ Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const
   return mean.to(x.dtype());
 }
 
+Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
+                        std::string_view reduce, bool include_self, Where where) {
+  const ErrorLine line(where);
+  constexpr std::string_view kNames[] = {"sum", "prod", "mean", "amax", "amin"};
+  for (int i = 0; i < 5; ++i)
+    if (kNames[i] == reduce)
+      return scatter_reduce(x, dim, index, source, Reduce(i), include_self, where);
+  fail<ArgumentError>("scatter_reduce: no reduction is called \"", reduce,
+                      "\"; there are sum, prod, mean, amax and amin");
+}
+
 Variable take(const Variable& x, const Variable& index, Where where) {
   const Variable which = wrapped("take", index, x.numel());
   return reshape(index_select(reshape(x, {x.numel()}, where), 0, flatten(which), where),
@@ -288,17 +299,6 @@ Variable nonzero(const Variable& x, Where where) {
   return stack(indices, 1);
 }
 
-namespace {
-
-Reduce parse_reduce(const std::string& name) {
-  constexpr std::string_view kNames[] = {"sum", "prod", "mean", "amax", "amin"};
-  for (int i = 0; i < 5; ++i)
-    if (kNames[i] == name) return Reduce(i);
-  fail<ArgumentError>("scatter_reduce: no reduction is called \"", name, '"');
-}
-
-}  // namespace
-
 void catalog_scatter(Catalog& catalog) {
   using A = const Arguments&;
   catalog.add("scatter(input, index, src?, dim: int, value: number = none)",
@@ -310,8 +310,8 @@ void catalog_scatter(Catalog& catalog) {
   catalog.add("scatter_reduce(input, index, src, dim: int, reduce: str, include_self: bool = true)",
               "y[index[i, j], j] combined with src[i, j] for dim 0",
               [](A a) {
-                return scatter_reduce(a[0], a.int32("dim"), a[1], a[2],
-                                      parse_reduce(a.text("reduce")), a.flag("include_self"));
+                return scatter_reduce(a[0], a.int32("dim"), a[1], a[2], a.text("reduce"),
+                                      a.flag("include_self"));
               },
               {.example = [](DType dtype) -> Arguments {
                 const Variable x(Tensor::full({2}, 1, dtype)), index(Tensor::full({2}, 0, i64));

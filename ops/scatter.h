@@ -24,6 +24,10 @@ enum class Reduce { kSum, kProd, kMean, kAmax, kAmin };
 /// gradient. A second derivative of kProd over a zero throws AutogradError.
 Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
                         Reduce reduce, bool include_self = true, Where where = Where::current());
+/// With the name of the reduction: "sum", "prod", "mean", "amax" or "amin".
+Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
+                        std::string_view reduce, bool include_self = true,
+                        Where where = Where::current());
 
 /// Returns elements of flattened x at row-major positions; the result has the shape of index.
 /// Negative positions count from the end.

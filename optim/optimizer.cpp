@@ -67,11 +67,10 @@ Optimizer::Optimizer(std::string_view kind, Params params, double lr, double wei
 void Optimizer::add_group(ParamGroup given) {
   const std::pair<std::string_view, bool> options[] = {
       {"momentum", given.momentum.has_value()}, {"dampening", given.dampening.has_value()},
-      {"nesterov", given.nesterov.has_value()}, {"beta1", given.beta1.has_value()},
-      {"beta2", given.beta2.has_value()},       {"eps", given.eps.has_value()},
-      {"amsgrad", given.amsgrad.has_value()},   {"lr_decay", given.lr_decay.has_value()},
-      {"alpha", given.alpha.has_value()},       {"rho", given.rho.has_value()},
-      {"centered", given.centered.has_value()}};
+      {"nesterov", given.nesterov.has_value()}, {"betas", given.betas.has_value()},
+      {"eps", given.eps.has_value()},           {"amsgrad", given.amsgrad.has_value()},
+      {"lr_decay", given.lr_decay.has_value()}, {"alpha", given.alpha.has_value()},
+      {"rho", given.rho.has_value()},           {"centered", given.centered.has_value()}};
   for (const auto& [name, is_given] : options)
     if (is_given && std::ranges::find(options_of_groups_, name) == options_of_groups_.end())
       fail<ArgumentError>(kind_, ": a group has the option ", name, ", which ", kind_, " has not");

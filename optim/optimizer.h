@@ -43,7 +43,8 @@ struct ParamGroup {
   std::optional<double> weight_decay = {};
   std::optional<double> momentum = {}, dampening = {};
   std::optional<bool> nesterov = {};
-  std::optional<double> beta1 = {}, beta2 = {}, eps = {};
+  std::optional<std::pair<double, double>> betas = {};
+  std::optional<double> eps = {};
   std::optional<bool> amsgrad = {};
   std::optional<double> lr_decay = {}, alpha = {}, rho = {};
   std::optional<bool> centered = {};

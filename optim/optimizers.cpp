@@ -60,7 +60,7 @@ Adam::Adam(Params params, AdamOptions options)
     : Adam("Adam", std::move(params), options, /*decoupled=*/false) {}
 Adam::Adam(std::string_view kind, Params params, AdamOptions options, bool decoupled)
     : Optimizer(kind, std::move(params), options.lr, options.weight_decay,
-                {"beta1", "beta2", "eps", "amsgrad"}),
+                {"betas", "eps", "amsgrad"}),
       kind_(kind),
       options_(options),
       decoupled_(decoupled) {
@@ -68,20 +68,19 @@ Adam::Adam(std::string_view kind, Params params, AdamOptions options, bool decou
 }
 AdamOptions Adam::options_of(const Group& group) const {
   AdamOptions options = options_;
-  replace(options.beta1, group.own.beta1);
-  replace(options.beta2, group.own.beta2);
+  replace(options.betas, group.own.betas);
   replace(options.eps, group.own.eps);
   replace(options.amsgrad, group.own.amsgrad);
   return options;
 }
 void Adam::check_group(const Group& group) const {
   const AdamOptions options = options_of(group);
-  check_range(kind_, "beta1", options.beta1, 0, 1);
-  check_range(kind_, "beta2", options.beta2, 0, 1);
+  check_range(kind_, "betas.first", options.betas.first, 0, 1);
+  check_range(kind_, "betas.second", options.betas.second, 0, 1);
   check_range(kind_, "eps", options.eps, 0, kNoLimit);
 }
 AdamW::AdamW(Params params, AdamWOptions o)
-    : Adam("AdamW", std::move(params), {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.amsgrad},
+    : Adam("AdamW", std::move(params), {o.lr, o.betas, o.eps, o.weight_decay, o.amsgrad},
            /*decoupled=*/true) {}
 std::vector<Optimizer::StateInfo> Adam::state_info(const Group& group) const {
   return {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", zero_if(options_of(group).amsgrad)}};
@@ -90,8 +89,8 @@ void Adam::update(const Group& group, const ParamUpdates& params, const StepGuar
   const AdamOptions options = options_of(group);
   kernels::adam_step(params,
                      {.lr = group.lr,
-                      .beta1 = options.beta1,
-                      .beta2 = options.beta2,
+                      .beta1 = options.betas.first,
+                      .beta2 = options.betas.second,
                       .eps = options.eps,
                       .weight_decay = group.weight_decay,
                       .decoupled = decoupled_},
@@ -99,8 +98,7 @@ void Adam::update(const Group& group, const ParamUpdates& params, const StepGuar
 }
 
 SparseAdam::SparseAdam(Params params, SparseAdamOptions o)
-    : Adam("SparseAdam", std::move(params),
-           {.lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps},
+    : Adam("SparseAdam", std::move(params), {.lr = o.lr, .betas = o.betas, .eps = o.eps},
            /*decoupled=*/false) {}
 bool SparseAdam::updates_rows(const Group& group) const { return group.weight_decay == 0; }
 

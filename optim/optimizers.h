@@ -37,8 +37,7 @@ class SGD final : public Optimizer {
 
 struct AdamOptions {
   double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  std::pair<double, double> betas = {0.9, 0.999};  // decay of the mean and of the mean square
   double eps = 1e-8;
   double weight_decay = 0.0;  // times the parameter, added to the gradient
   bool amsgrad = false;
@@ -49,8 +48,7 @@ class Adam : public Optimizer {
   explicit Adam(Params params, AdamOptions options = {});
   Adam(Params params, Rate auto lr, std::pair<double, double> betas = {0.9, 0.999},
        double eps = 1e-8, double weight_decay = 0.0)
-      : Adam(std::move(params),
-             AdamOptions{double(lr), betas.first, betas.second, eps, weight_decay}) {}
+      : Adam(std::move(params), AdamOptions{double(lr), betas, eps, weight_decay}) {}
 
  protected:
   Adam(std::string_view kind, Params params, AdamOptions options, bool decoupled);
@@ -68,8 +66,7 @@ class Adam : public Optimizer {
 
 struct AdamWOptions {
   double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  std::pair<double, double> betas = {0.9, 0.999};  // decay of the mean and of the mean square
   double eps = 1e-8;
   double weight_decay = 1e-2;  // times lr and the parameter, subtracted from the parameter
   bool amsgrad = false;
@@ -80,14 +77,12 @@ class AdamW final : public Adam {
   explicit AdamW(Params params, AdamWOptions options = {});
   AdamW(Params params, Rate auto lr, std::pair<double, double> betas = {0.9, 0.999},
         double eps = 1e-8, double weight_decay = 1e-2)
-      : AdamW(std::move(params),
-              AdamWOptions{double(lr), betas.first, betas.second, eps, weight_decay}) {}
+      : AdamW(std::move(params), AdamWOptions{double(lr), betas, eps, weight_decay}) {}
 };
 
 struct SparseAdamOptions {
   double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  std::pair<double, double> betas = {0.9, 0.999};  // decay of the mean and of the mean square
   double eps = 1e-8;
 };
 /// Adam that updates only the rows of a gradient of rows, and their state; the moments of the other

@@ -11,19 +11,16 @@
 
 #include "core/base/tensor.h"
 #include "core/tape/node.h"
+#include "core/tape/variable_ops.h"
 
 namespace tapegrad {
-
-struct Operand;        // ops/binary.h
-class Subscript;       // ops/subscript.h
-struct ValuesIndices;  // ops/extremes.h
 
 struct BackwardOptions {
   bool retain_graph = false;  // keep saved tensors for another backward pass through the same graph
   bool create_graph = false;  // record the backward pass itself; implies retain_graph
 };
 
-class Variable {
+class Variable : public VariableOps {
  public:
   Variable() = default;                    // empty; as a gradient, an empty Variable means zero
   explicit Variable(const Tensor& value);  // a constant
@@ -122,69 +119,6 @@ class Variable {
   void rebind(Tensor value) const;
   bool is_same(const Variable& other) const { return state_ == other.state_; }
 
-  // The most used ops of ops/ as members; x.sum(1) is sum(x, 1). docs/architecture.md explains the
-  // choice. All other ops are functions only.
-
-  Variable sum(Where where = Where::current()) const;
-  Variable sum(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
-  Variable mean(Where where = Where::current()) const;
-  Variable mean(const Dims& dims, bool keepdim = false, Where where = Where::current()) const;
-  Variable prod(Where where = Where::current()) const;
-  Variable std(Where where = Where::current()) const;
-  Variable std(const Dims& dims, bool unbiased = true, bool keepdim = false,
-               Where where = Where::current()) const;
-  Variable var(Where where = Where::current()) const;
-  Variable var(const Dims& dims, bool unbiased = true, bool keepdim = false,
-               Where where = Where::current()) const;
-  Variable norm(double p = 2.0, Where where = Where::current()) const;
-  Variable max(Where where = Where::current()) const;
-  ValuesIndices max(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable min(Where where = Where::current()) const;
-  ValuesIndices min(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable argmax(Where where = Where::current()) const;
-  Variable argmax(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable argmin(Where where = Where::current()) const;
-  Variable argmin(int dim, bool keepdim = false, Where where = Where::current()) const;
-  Variable any(Where where = Where::current()) const;
-  Variable all(Where where = Where::current()) const;
-  Variable cumsum(int dim, Where where = Where::current()) const;
-
-  Variable reshape(const Shape& shape, Where where = Where::current()) const;
-  Variable view(const Shape& shape, Where where = Where::current()) const;
-  Variable flatten(int start_dim = 0, int end_dim = -1, Where where = Where::current()) const;
-  Variable squeeze(Where where = Where::current()) const;
-  Variable squeeze(int dim, Where where = Where::current()) const;
-  Variable unsqueeze(int dim, Where where = Where::current()) const;
-  Variable transpose(int dim0, int dim1, Where where = Where::current()) const;
-  Variable t(Where where = Where::current()) const;
-  Variable permute(const Dims& dims, Where where = Where::current()) const;
-  Variable expand(const Shape& shape, Where where = Where::current()) const;
-  Variable repeat(const Dims& times, Where where = Where::current()) const;
-  Variable select(int dim, int64_t index, Where where = Where::current()) const;
-  Variable slice(int dim, int64_t start, int64_t end, int64_t step = 1,
-                 Where where = Where::current()) const;
-  Variable narrow(int dim, int64_t start, int64_t length, Where where = Where::current()) const;
-  std::vector<Variable> split(int64_t size, int dim = 0, Where where = Where::current()) const;
-  std::vector<Variable> chunk(int64_t chunks, int dim = 0, Where where = Where::current()) const;
-  Variable contiguous(Where where = Where::current()) const;
-  Variable clone(Where where = Where::current()) const;
-  /// Sizes without braces: x.view(2, 3).
-  template <std::integral... N>
-  requires(sizeof...(N) > 1) Variable reshape(N... sizes)
-  const { return reshape(Dims::of(sizes...)); }
-  template <std::integral... N>
-  requires(sizeof...(N) > 1) Variable view(N... sizes)
-  const { return view(Dims::of(sizes...)); }
-  template <std::integral... N>
-  requires(sizeof...(N) > 1) Variable permute(N... dims)
-  const { return permute(Dims::of(dims...)); }
-  template <std::integral... N>
-  requires(sizeof...(N) > 1) Variable expand(N... sizes)
-  const { return expand(Dims::of(sizes...)); }
-  template <std::integral... N>
-  requires(sizeof...(N) > 1) Variable repeat(N... times)
-  const { return repeat(Dims::of(times...)); }
-
   /// `for (Variable row : x)` visits the entries of dimension 0.
   class Iterator;
   Iterator begin() const;
@@ -195,44 +129,16 @@ class Variable {
     return select(0, int64_t(index));
   }
   Variable operator[](const Variable& mask_or_index) const;
-  /// x.index({0, Slice{1}, ellipsis}) is at(x, {...}).
-  Variable index(const std::vector<Subscript>& subscripts, Where where = Where::current()) const;
-  Variable gather(int dim, const Variable& index, Where where = Where::current()) const;
-  Variable index_select(int dim, const Variable& index, Where where = Where::current()) const;
-  Variable masked_fill(const Variable& mask, const Operand& value) const;
 
-  Variable abs(Where where = Where::current()) const;
-  Variable neg(Where where = Where::current()) const;
-  Variable exp(Where where = Where::current()) const;
-  Variable log(Where where = Where::current()) const;
-  Variable sqrt(Where where = Where::current()) const;
-  Variable square(Where where = Where::current()) const;
-  Variable pow(const Operand& exponent) const;
-  Variable clamp(const Operand& min, const Operand& max) const;
-  Variable relu(Where where = Where::current()) const;
-  Variable sigmoid(Where where = Where::current()) const;
-  Variable tanh(Where where = Where::current()) const;
-  Variable softmax(int dim, Where where = Where::current()) const;
-  Variable log_softmax(int dim, Where where = Where::current()) const;
-  Variable matmul(const Variable& other, Where where = Where::current()) const;
-  Variable mm(const Variable& other, Where where = Where::current()) const;
-  Variable dot(const Variable& other, Where where = Where::current()) const;
-  Variable add(const Operand& other) const;
-  Variable sub(const Operand& other) const;
-  Variable mul(const Operand& other) const;
-  Variable div(const Operand& other) const;
-  Variable eq(const Operand& other) const;
-  Variable gt(const Operand& other) const;
-  Variable lt(const Operand& other) const;
-
-  // In place.
-  Variable& add_(const Operand& other);
-  Variable& sub_(const Operand& other);
-  Variable& mul_(const Operand& other);
-  Variable& div_(const Operand& other);
-  Variable& copy_(const Variable& values, Where where = Where::current());
-  Variable& fill_(Number value, Where where = Where::current());
-  Variable& zero_(Where where = Where::current());
+  // Spellings of other libraries, as in VariableOps.
+  template <typename V = void>
+  void operator[](std::initializer_list<int64_t>) const {
+    static_assert(detail::kNever<V>, "type x[0][1] or at(x, {0, 1}) instead of x[{0, 1}]");
+  }
+  template <typename V = void>
+  void size() const {
+    static_assert(detail::kNever<V>, "type x.shape() or x.numel() instead of x.size()");
+  }
 
   // Other names of members.
   const Shape& sizes() const { return shape(); }
@@ -245,48 +151,6 @@ class Variable {
   V* data_ptr() const {
     check_type(kDTypeOf<V>);
     return value().data<V>();
-  }
-
-  // Spellings of other libraries; the error of the compiler says what to type instead.
-  template <typename V = void>
-  void numpy() const {
-    static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.numpy()");
-  }
-  template <typename V = void>
-  void tolist() const {
-    static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.tolist()");
-  }
-  template <typename V = void>
-  void data() const {
-    static_assert(detail::kNever<V>, "type x.detach() or x.data_ptr<float>() instead of x.data()");
-  }
-  template <typename V = void>
-  void type() const {
-    static_assert(detail::kNever<V>, "type x.dtype(), or x.to(f32) to cast, instead of x.type()");
-  }
-  template <typename V = void>
-  void half() const {
-    static_assert(detail::kNever<V>, "type x.to(f16) instead of x.half()");
-  }
-  template <typename V = void>
-  void size() const {
-    static_assert(detail::kNever<V>, "type x.shape() or x.numel() instead of x.size()");
-  }
-  template <typename V = void>
-  void length() const {
-    static_assert(detail::kNever<V>, "type x.size(0) or x.numel() instead of x.length()");
-  }
-  template <typename V = void>
-  void print() const {
-    static_assert(detail::kNever<V>, "type print(x) or std::cout << x instead of x.print()");
-  }
-  template <std::integral... I>
-  requires(sizeof...(I) > 0) void operator()(I...) const {
-    static_assert(sizeof...(I) == 0, "type x[0][1] or at(x, {0, 1}) instead of x(0, 1)");
-  }
-  template <typename V = void>
-  void operator[](std::initializer_list<int64_t>) const {
-    static_assert(detail::kNever<V>, "type x[0][1] or at(x, {0, 1}) instead of x[{0, 1}]");
   }
 
   // The remaining members are for the tape.
@@ -377,6 +241,8 @@ class Variable::Iterator {
   Variable of_;
   int64_t at_;
 };
+inline const Variable& VariableOps::self() const { return static_cast<const Variable&>(*this); }
+inline Variable& VariableOps::self() { return static_cast<Variable&>(*this); }
 inline Variable::Iterator Variable::begin() const { return {*this, 0}; }
 inline Variable::Iterator Variable::end() const { return {*this, size(0)}; }
 
@@ -416,6 +282,10 @@ struct GradOptions {
 std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
                            const Variable& seed = {}, GradOptions options = {});
 Variable grad(const Variable& y, const Variable& x, GradOptions options = {});
+inline std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
+                                  GradOptions options) {
+  return grad(y, xs, {}, options);
+}
 inline std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs,
                                   GradOptions options = {}) {
   return grad(y, std::span<const Variable>(xs.begin(), xs.size()), {}, options);

@@ -16,6 +16,7 @@
 #include "nn/recurrent.h"
 #include "nn/sequential.h"
 #include "nn/summary.h"
+#include "nn/transformer.h"
 #include "nn/weighted.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -329,6 +330,26 @@ void add_layer_rows(Table& table) {
                 {.d_model = 4, .nhead = heads, .dim_feedforward = forward, .dropout = p}),
             Variable(x));
       });
+  table.add(
+      "TransformerDecoderLayer::TransformerDecoderLayer TransformerDecoderLayer::forward "
+      "TransformerDecoderLayer::members TransformerDecoder::TransformerDecoder "
+      "TransformerDecoder::forward TransformerDecoder::members",
+      [](const Sequence& x, int64_t heads, int64_t layers, double p) {
+        const TransformerDecoderLayer layer(
+            {.d_model = 4, .nhead = heads, .dim_feedforward = 8, .dropout = p});
+        TransformerDecoder(layer, layers)(x, x);
+      });
+  table.add("Transformer::Transformer Transformer::forward Transformer::members",
+            [](const Sequence& x, const Variable& mask, int64_t layers) {
+              const Transformer net({.d_model = 4,
+                                     .nhead = 2,
+                                     .num_encoder_layers = layers,
+                                     .num_decoder_layers = 1,
+                                     .dim_feedforward = 8});
+              net(x, x, {.src_mask = mask, .tgt_key_padding_mask = mask});
+            });
+  table.add("Transformer::generate_square_subsequent_mask causal_mask",
+            [](int64_t length) { causal_mask(length); });
 }
 
 void add_loss_rows(Table& table) {

@@ -60,8 +60,12 @@ TEST(HostileOptions, T75_Optimizers) {
   refuse("dampening", {kNan, -1, kInf}, [&](double v) { SGD({p()}, SGDOptions{.dampening = v}); });
   refuse("weight_decay", {kNan, -1, kInf},
          [&](double v) { SGD({p()}, SGDOptions{.weight_decay = v}); });
-  refuse("beta1", {kNan, -1, 1, 1.5}, [&](double v) { Adam({p()}, AdamOptions{.beta1 = v}); });
-  refuse("beta2", {kNan, -1, 1, 1.5}, [&](double v) { Adam({p()}, AdamOptions{.beta2 = v}); });
+  refuse("betas.first", {kNan, -1, 1, 1.5}, [&](double v) {
+    Adam({p()}, AdamOptions{.betas = {v, 0.9}});
+  });
+  refuse("betas.second", {kNan, -1, 1, 1.5}, [&](double v) {
+    Adam({p()}, AdamOptions{.betas = {0.9, v}});
+  });
   refuse("eps", {kNan, -1, kInf}, [&](double v) { AdamW({p()}, AdamWOptions{.eps = v}); });
   refuse("alpha", {kNan, -1, 1.5, kInf},
          [&](double v) { RMSprop({p()}, RMSpropOptions{.alpha = v}); });

@@ -61,13 +61,12 @@ void add_optimizer_rows(Table& table) {
                          .nesterov = nesterov}),
             params);
       });
-  table.add(
-      "Adam::Adam AdamW::AdamW SparseAdam::SparseAdam",
-      [](Variables params, double lr, double beta1, double beta2, double eps) {
-        use(Adam(params, {.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps}), params);
-        use(AdamW(params, {.lr = lr, .beta1 = beta1, .beta2 = beta2, .weight_decay = eps}), params);
-        use(SparseAdam(params, {.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps}), params);
-      });
+  table.add("Adam::Adam AdamW::AdamW SparseAdam::SparseAdam",
+            [](Variables params, double lr, double beta1, double beta2, double eps) {
+              use(Adam(params, {.lr = lr, .betas = {beta1, beta2}, .eps = eps}), params);
+              use(AdamW(params, {.lr = lr, .betas = {beta1, beta2}, .weight_decay = eps}), params);
+              use(SparseAdam(params, {.lr = lr, .betas = {beta1, beta2}, .eps = eps}), params);
+            });
   table.add(
       "Adagrad::Adagrad RMSprop::RMSprop Adadelta::Adadelta Adadelta::keras "
       "AdadeltaOptions::keras",

@@ -7,6 +7,8 @@
 #include "nn/attention.h"
 #include "nn/conv.h"
 #include "nn/recurrent.h"
+#include "nn/transformer.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/view.h"
@@ -141,6 +143,50 @@ TEST(Attention, TransformerEncoderLayer) {
                3.832325191898817,  -1.6094054135525455, -7.527756250596564,  -1.1859440309832154,
                4.777082896709461,  -0.5343375422392078, -7.7580063484003805, -0.6978504856216463,
                3.7978590986703153, -1.2731710420725004, -6.949077594522133,  -0.651635333257881});
+}
+
+TEST(Transformer, ACausalTargetSeesNothingLater) {
+  manual_seed(1);
+  const Transformer net({.d_model = 8,
+                         .nhead = 2,
+                         .num_encoder_layers = 1,
+                         .num_decoder_layers = 2,
+                         .dim_feedforward = 16,
+                         .dropout = 0.0,
+                         .batch_first = true});
+  const Variable source = randn({2, 5, 8}), target = randn({2, 4, 8});
+  Variable changed = target.clone();
+  changed.narrow(1, 3, 1).copy_(zeros({2, 1, 8}));
+  const auto decode = [&](const Variable& x) {
+    return net(source, x, {.tgt_mask = causal_mask(4)});
+  };
+  EXPECT_TRUE(equal(narrow(decode(target), 1, 0, 3), narrow(decode(changed), 1, 0, 3)));
+  EXPECT_FALSE(equal(net(source, target).narrow(1, 0, 3), net(source, changed).narrow(1, 0, 3)));
+  // A padded key of the memory takes no part.
+  const Variable padding = tensor({{0, 0, 0, 0, 1}, {0, 0, 0, 0, 1}}).to(boolean);
+  Variable longer = source.clone();
+  longer.narrow(1, 4, 1).copy_(ones({2, 1, 8}));
+  const auto padded = [&](const Variable& x) {
+    return net(x, target, {.src_key_padding_mask = padding, .memory_key_padding_mask = padding});
+  };
+  EXPECT_TRUE(equal(padded(source), padded(longer)));
+  EXPECT_EQ(net.named_parameters().size(), 12 + 2 * 18 + 4u);
+  EXPECT_THROW(net(source, randn({2, 4, 7})), ShapeError);
+  EXPECT_THROW(Transformer({.d_model = 8, .nhead = 3}), ArgumentError);
+}
+
+TEST(Layers, SizesAndOptionsByName) {
+  EXPECT_FALSE(Linear(3, 4, {.bias = false}).bias.defined());
+  EXPECT_EQ(Conv2d(1, 4, 3, {.stride = 2, .padding = 1})(ones({1, 1, 8, 8})).shape(),
+            (Shape{1, 4, 4, 4}));
+  EXPECT_EQ(Conv2d(1, 4, 3, {2, 1})(ones({1, 1, 8, 8})).shape(), (Shape{1, 4, 3, 6}));
+  EXPECT_EQ(ConvTranspose2d(1, 4, 4, {.stride = 2, .padding = 1})(ones({1, 1, 8, 8})).shape(),
+            (Shape{1, 4, 16, 16}));
+  const auto [y, h, c] = LSTM(3, 4, {.batch_first = true, .bidirectional = true})(ones({2, 5, 3}));
+  EXPECT_EQ(y.shape(), (Shape{2, 5, 8}));
+  EXPECT_EQ(Embedding(7, 3, {.padding_idx = 2}).weight[2].abs().sum().item(), 0);
+  EXPECT_EQ(BatchNorm2d(4, {.affine = false}).parameters().size(), 0u);
+  EXPECT_EQ(MultiheadAttention(8, 2, {.bias = false}).parameters().size(), 2u);
 }
 
 TEST(ConvLayers, OfEveryDimension) {

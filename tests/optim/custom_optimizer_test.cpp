@@ -93,17 +93,21 @@ TEST(ParamGroup, HasEveryOptionOfItsOwn) {
   EXPECT_EQ(both.state_dict().contains("state.1.momentum_buffer"), true);
 
   const Variable e = leaf(), f = leaf(), g = leaf();
-  Adam adam({{.params = {e}, .beta1 = 0.5, .eps = 1e-3, .amsgrad = true}, {.params = {f}}}, {});
-  Adam alone({g}, {.beta1 = 0.5, .eps = 1e-3, .amsgrad = true});
+  Adam adam(
+      {{.params = {e}, .betas = {{0.5, 0.999}}, .eps = 1e-3, .amsgrad = true}, {.params = {f}}},
+      {});
+  Adam alone({g}, {.betas = {0.5, 0.999}, .eps = 1e-3, .amsgrad = true});
   run(adam, {e, f}), run(alone, {g});
   EXPECT_EQ(e.to_vector<double>(), g.to_vector<double>());
-  Adam loaded({{.params = {e}, .beta1 = 0.5, .eps = 1e-3, .amsgrad = true}, {.params = {f}}}, {});
+  Adam loaded(
+      {{.params = {e}, .betas = {{0.5, 0.999}}, .eps = 1e-3, .amsgrad = true}, {.params = {f}}},
+      {});
   loaded.load_state_dict(adam.state_dict());
   EXPECT_EQ(loaded.state_dict().size(), adam.state_dict().size());
 
   EXPECT_THROW(Adam({{.params = {e}, .momentum = 0.9}}, {}), ArgumentError);
-  EXPECT_THROW(Adam({{.params = {e}, .beta1 = 1.5}}, {}), ArgumentError);
-  EXPECT_THROW(adam.add_param_group({.params = {leaf()}, .beta2 = -1.0}), ArgumentError);
+  EXPECT_THROW(Adam({{.params = {e}, .betas = {{1.5, 0.9}}}}, {}), ArgumentError);
+  EXPECT_THROW(adam.add_param_group({.params = {leaf()}, .betas = {{0.9, -1.0}}}), ArgumentError);
   EXPECT_EQ(adam.group_count(), 2);
   EXPECT_EQ(Adam({leaf()}, {}).lr(), 1e-3);  // not the number 0
 }

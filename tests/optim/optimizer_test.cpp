@@ -89,12 +89,9 @@ void adam_formula(Element& e, double g, int t, double lr, bool amsgrad) {
 TEST(Adam, FollowsTheFormula) {
   for (const bool amsgrad : {false, true}) {
     const Variable p = parameter();
-    Adam optimizer({p}, {.lr = 0.02,
-                         .beta1 = 0.8,
-                         .beta2 = 0.95,
-                         .eps = 1e-6,
-                         .weight_decay = 0.03,
-                         .amsgrad = amsgrad});
+    Adam optimizer(
+        {p},
+        {.lr = 0.02, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.03, .amsgrad = amsgrad});
     expect_follows(optimizer, p, [&](Element& e, double g, int t) {
       adam_formula(e, g + 0.03 * e.p, t, 0.02, amsgrad);
     });
@@ -103,7 +100,7 @@ TEST(Adam, FollowsTheFormula) {
 
 TEST(AdamW, DecaysTheParameterItself) {
   const Variable p = parameter();
-  AdamW optimizer({p}, {.lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.3});
+  AdamW optimizer({p}, {.lr = 0.02, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3});
   expect_follows(optimizer, p, [](Element& e, double g, int t) {
     e.p *= 1 - 0.02 * 0.3;
     adam_formula(e, g, t, 0.02, false);
@@ -301,7 +298,7 @@ TEST(Optimizer, Errors) {
   EXPECT_THROW(SGD({zeros({2})}, 0.1), ArgumentError);
   EXPECT_THROW(SGD({p}, -0.1), ArgumentError);
   EXPECT_THROW(SGD({p}, {.nesterov = true}), ArgumentError);
-  EXPECT_THROW(Adam({p}, {.beta1 = 1.0}), ArgumentError);
+  EXPECT_THROW(Adam({p}, {.betas = {1.0, 0.999}}), ArgumentError);
   EXPECT_THROW(Adam({p}, std::nan("")), ArgumentError);
 }
 

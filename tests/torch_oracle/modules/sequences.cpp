@@ -1,6 +1,7 @@
 // Recurrent layers and attention.
 #include "nn/attention.h"
 #include "nn/recurrent.h"
+#include "nn/transformer.h"
 #include "ops/create.h"
 #include "tests/torch_oracle/modules/recorder.h"
 
@@ -73,7 +74,29 @@ void attention(Recorder& record) {
                         "norm_first=True)"
                       : "TransformerEncoderLayer(6, 2, 8, 0.0)",
            layer, record.normal({3, 4, 6}));
+    const nn::TransformerDecoderLayer decoder({.d_model = 6,
+                                               .nhead = 2,
+                                               .dim_feedforward = 8,
+                                               .dropout = 0.0,
+                                               .batch_first = norm_first,
+                                               .norm_first = norm_first});
+    record(norm_first ? "TransformerDecoderLayer(6, 2, 8, 0.0, batch_first=True, norm_first=True)"
+                      : "TransformerDecoderLayer(6, 2, 8, 0.0)",
+           decoder, record.normal({3, 4, 6}),
+           record.normal(norm_first ? Shape{3, 5, 6} : Shape{5, 4, 6}));
   }
+  const nn::Transformer transformer({.d_model = 6,
+                                     .nhead = 2,
+                                     .num_encoder_layers = 1,
+                                     .num_decoder_layers = 2,
+                                     .dim_feedforward = 8,
+                                     .dropout = 0.0,
+                                     .batch_first = true});
+  const Variable source = record.normal({2, 4, 6}), target = record.normal({2, 3, 6});
+  const Variable causal = nn::causal_mask(3);
+  record.compare("Transformer(6, 2, 1, 2, 8, 0.0, batch_first=True)",
+                 "m(x[0], x[1], tgt_mask=x[2])", transformer, {source, target, causal},
+                 [&] { return Variables{transformer(source, target, {.tgt_mask = causal})}; });
 }
 
 }  // namespace

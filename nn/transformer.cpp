@@ -1,0 +1,123 @@
+#include "nn/transformer.h"
+
+#include <cmath>
+
+#include "core/tape/internal/call_line.h"
+#include "nn/init.h"
+#include "nn/weighted.h"
+#include "ops/activation.h"
+#include "ops/create.h"
+#include "ops/diagonal.h"
+
+namespace tapegrad::nn {
+namespace {
+
+TransformerEncoderLayerOptions layer_options(const TransformerOptions& o) {
+  return {.d_model = o.d_model,
+          .nhead = o.nhead,
+          .dim_feedforward = o.dim_feedforward,
+          .dropout = o.dropout,
+          .activation = o.activation,
+          .layer_norm_eps = o.layer_norm_eps,
+          .batch_first = o.batch_first,
+          .norm_first = o.norm_first};
+}
+
+LayerNorm last_norm(const TransformerOptions& o) {
+  return LayerNorm({.normalized_shape = {o.d_model}, .eps = o.layer_norm_eps});
+}
+
+}  // namespace
+
+Variable causal_mask(int64_t length) {
+  require_option("causal_mask", "length", length);
+  return triu(full({length, length}, -INFINITY), 1);
+}
+
+TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
+                                                 int64_t dim_feedforward, double dropout)
+    : TransformerDecoderLayer(
+          TransformerDecoderLayerOptions{d_model, nhead, dim_feedforward, dropout}) {}
+TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
+                                                 TransformerDecoderLayerOptions options)
+    : TransformerDecoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}
+TransformerDecoderLayer::TransformerDecoderLayer(TransformerDecoderLayerOptions options)
+    : self_attn({.embed_dim = options.d_model,
+                 .num_heads = options.nhead,
+                 .dropout = options.dropout,
+                 .batch_first = options.batch_first}),
+      multihead_attn({.embed_dim = options.d_model,
+                      .num_heads = options.nhead,
+                      .dropout = options.dropout,
+                      .batch_first = options.batch_first}),
+      linear1({.in_features = options.d_model, .out_features = options.dim_feedforward}),
+      linear2({.in_features = options.dim_feedforward, .out_features = options.d_model}),
+      norm1({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
+      norm2({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
+      norm3({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
+      options_(options) {}
+
+Variable TransformerDecoderLayer::forward(const Variable& x, const Variable& memory,
+                                          const DecoderMasks& masks) const {
+  const CallLine line(ModuleCall::line());
+  const double p = options_.dropout;
+  const auto attend_self = [&](const Variable& residual, const Variable& q) {
+    const AttentionMasks of_target{masks.tgt_mask, masks.tgt_key_padding_mask};
+    return dropout_add(self_attn(q, q, q, of_target), residual, p, is_training());
+  };
+  const auto attend_memory = [&](const Variable& residual, const Variable& q) {
+    const AttentionMasks of_memory{masks.memory_mask, masks.memory_key_padding_mask};
+    return dropout_add(multihead_attn(q, memory, memory, of_memory), residual, p, is_training());
+  };
+  const auto feed_forward = [&](const Variable& residual, const Variable& q) {
+    const Variable wide = linear1(q);
+    const Variable active =
+        options_.activation == FeedforwardActivation::kRelu ? relu(wide) : gelu(wide);
+    return dropout_add(linear2(dropout(active, p, is_training())), residual, p, is_training());
+  };
+  if (options_.norm_first) {
+    const Variable attended = attend_self(x, norm1(x));
+    const Variable informed = attend_memory(attended, norm2(attended));
+    return feed_forward(informed, norm3(informed));
+  }
+  const Variable attended = norm1(attend_self(x, x));
+  const Variable informed = norm2(attend_memory(attended, attended));
+  return norm3(feed_forward(informed, informed));
+}
+
+TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers,
+                                       std::optional<LayerNorm> last)
+    : norm(std::move(last)) {
+  require_option(kName, "num_layers", num_layers);
+  if (num_layers > 65536)
+    fail<ArgumentError>(kName, ": num_layers is ", num_layers, ", above 65536");
+  for (int64_t i = 0; i < num_layers; ++i) layers.push_back(layer.clone());
+}
+
+Variable TransformerDecoder::forward(const Variable& x, const Variable& memory,
+                                     const DecoderMasks& masks) const {
+  Variable y = x;
+  for (const TransformerDecoderLayer& layer : layers) y = layer(y, memory, masks);
+  return norm ? (*norm)(y) : y;
+}
+
+Transformer::Transformer(TransformerOptions options)
+    : encoder(TransformerEncoderLayer(layer_options(options)), options.num_encoder_layers,
+              last_norm(options)),
+      decoder(TransformerDecoderLayer(layer_options(options)), options.num_decoder_layers,
+              last_norm(options)) {
+  for (Variable parameter : parameters())
+    if (parameter.rank() > 1) init::xavier_uniform_(parameter);
+}
+
+Variable Transformer::forward(const Variable& source, const Variable& target,
+                              const TransformerMasks& masks) const {
+  const CallLine line(ModuleCall::line());
+  const Variable memory =
+      encoder(source, AttentionMasks{masks.src_mask, masks.src_key_padding_mask});
+  return decoder(target, memory,
+                 DecoderMasks{masks.tgt_mask, masks.memory_mask, masks.tgt_key_padding_mask,
+                              masks.memory_key_padding_mask});
+}
+
+}  // namespace tapegrad::nn

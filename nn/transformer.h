@@ -1,0 +1,124 @@
+// The decoder layer of Vaswani et al. 2017, and a whole Transformer of encoder and decoder.
+//
+//   nn::Transformer net({.d_model = 32, .nhead = 4, .batch_first = true});
+//   Variable y = net(source, target, {.tgt_mask = nn::causal_mask(target.size(1))});
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "nn/attention.h"
+
+namespace tapegrad::nn {
+
+/// Returns [length, length], 0 where a query may see a key and -inf for later keys.
+Variable causal_mask(int64_t length);
+
+/// Masks of a decoder layer, as in AttentionMasks. tgt_mask is of the target's attention to itself,
+/// memory_mask of its attention to the memory.
+struct DecoderMasks {
+  Variable tgt_mask = {};
+  Variable memory_mask = {};
+  Variable tgt_key_padding_mask = {};
+  Variable memory_key_padding_mask = {};
+};
+
+using TransformerDecoderLayerOptions = TransformerEncoderLayerOptions;
+/// x = norm1(x + self_attn(x)), x = norm2(x + multihead_attn(x, memory)), then
+/// x = norm3(x + linear2(activation(linear1(x)))), with dropout after each part.
+class TransformerDecoderLayer final : public Model<TransformerDecoderLayer> {
+ public:
+  static constexpr std::string_view kName = "TransformerDecoderLayer";
+  explicit TransformerDecoderLayer(TransformerDecoderLayerOptions options);
+  explicit TransformerDecoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
+                                   double dropout = 0.1);
+  TransformerDecoderLayer(int64_t d_model, int64_t nhead, TransformerDecoderLayerOptions options);
+
+  void members(Members& m) override {
+    m("self_attn", self_attn)("multihead_attn", multihead_attn);
+    m("linear1", linear1)("linear2", linear2)("norm1", norm1)("norm2", norm2)("norm3", norm3);
+  }
+  /// x and memory have d_model features; the result has the shape of x.
+  Variable forward(const Variable& x, const Variable& memory, const DecoderMasks& masks = {}) const;
+  using Model::operator();
+  /// Also for masks in braces.
+  Variable operator()(const Variable& x, const Variable& memory, const DecoderMasks& masks,
+                      Where where = Where::current()) const {
+    return Model::operator()(x, memory, masks, where);
+  }
+
+  MultiheadAttention self_attn, multihead_attn;
+  Linear linear1, linear2;
+  LayerNorm norm1, norm2, norm3;
+
+ private:
+  TransformerDecoderLayerOptions options_;
+};
+
+/// A stack of clones of one layer, and a norm of the result if one is given.
+class TransformerDecoder final : public Model<TransformerDecoder> {
+ public:
+  static constexpr std::string_view kName = "TransformerDecoder";
+  TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers,
+                     std::optional<LayerNorm> norm = {});
+
+  void members(Members& m) override { m("layers", layers)("norm", norm); }
+  Variable forward(const Variable& x, const Variable& memory, const DecoderMasks& masks = {}) const;
+  using Model::operator();
+  /// Also for masks in braces.
+  Variable operator()(const Variable& x, const Variable& memory, const DecoderMasks& masks,
+                      Where where = Where::current()) const {
+    return Model::operator()(x, memory, masks, where);
+  }
+
+  std::vector<TransformerDecoderLayer> layers;
+  std::optional<LayerNorm> norm;
+};
+
+struct TransformerOptions {
+  int64_t d_model = 512;
+  int64_t nhead = 8;
+  int64_t num_encoder_layers = 6;
+  int64_t num_decoder_layers = 6;
+  int64_t dim_feedforward = 2048;
+  double dropout = 0.1;
+  FeedforwardActivation activation = FeedforwardActivation::kRelu;
+  double layer_norm_eps = 1e-5;
+  bool batch_first = false;
+  bool norm_first = false;
+};
+
+/// Masks of a Transformer, as in AttentionMasks.
+struct TransformerMasks {
+  Variable src_mask = {};
+  Variable tgt_mask = {};
+  Variable memory_mask = {};
+  Variable src_key_padding_mask = {};
+  Variable tgt_key_padding_mask = {};
+  Variable memory_key_padding_mask = {};
+};
+
+/// Decodes target with the encoded source as memory. Encoder and decoder end with a LayerNorm.
+/// Weights of two dimensions are initially uniform by Xavier's bounds.
+class Transformer final : public Model<Transformer> {
+ public:
+  static constexpr std::string_view kName = "Transformer";
+  explicit Transformer(TransformerOptions options = {});
+
+  void members(Members& m) override { m("encoder", encoder)("decoder", decoder); }
+  Variable forward(const Variable& source, const Variable& target,
+                   const TransformerMasks& masks = {}) const;
+  using Model::operator();
+  /// Also for masks in braces.
+  Variable operator()(const Variable& source, const Variable& target, const TransformerMasks& masks,
+                      Where where = Where::current()) const {
+    return Model::operator()(source, target, masks, where);
+  }
+  /// causal_mask() by PyTorch's name.
+  static Variable generate_square_subsequent_mask(int64_t length) { return causal_mask(length); }
+
+  TransformerEncoder encoder;
+  TransformerDecoder decoder;
+};
+
+}  // namespace tapegrad::nn
