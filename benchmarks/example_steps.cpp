@@ -58,14 +58,15 @@ Step step_of_vae() {
 
 /// Fifty steps of the task, and one update.
 Step step_of_cartpole() {
-  auto task = std::make_shared<cartpole::CartPole>(1);
+  auto task = std::make_shared<cartpole::CartPole>();
+  task->reset(1);
   auto policy = std::make_shared<cartpole::Policy>(128);
   policy->to(default_device());
   auto optimizer = std::make_shared<optim::Adam>(*policy, 5e-3);
   return [=] {
     cartpole::Episode episode;
     for (int i = 0; i < 50; ++i)
-      if (!task->push(cartpole::act(*policy, task->state(), episode))) task->reset();
+      if (!task->push(cartpole::act(*policy, task->state(), episode))) task->reset(1);
     optimizer->zero_grad();
     cartpole::loss_of(episode, 0.99).backward();
     optimizer->step();

@@ -78,6 +78,11 @@ inline std::string run_file(const std::filesystem::path& out, bool resume) {
   return {};
 }
 
+/// Continues the run whose state is in the file, if --resume is given and there is such a file.
+inline void resume_run(tapegrad::TrainingState& state, const std::string& file, bool resume) {
+  if (resume && state.resume(file)) std::cout << file << ": the run continues\n";
+}
+
 /// The main function of an example.
 template <typename Run>
 int run_example(const char* name, const char* usage, int argc, char** argv, Run run) {

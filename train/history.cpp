@@ -9,7 +9,6 @@
 #include "core/base/error.h"
 #include "core/tape/variable.h"
 #include "io/atomic_file.h"
-#include "train/plot.h"
 
 namespace tapegrad {
 namespace {
@@ -74,6 +73,16 @@ double EpochResult::value(const std::string& name) const {
   }
   fail<ArgumentError>("no value \"", name, "\" in epoch ", epoch,
                       "; there are: ", absl::StrJoin(names, ", "));
+}
+
+Series History::series(const std::string& value, const std::string& name) const {
+  Series curve{name, {}, {}};
+  for (const EpochResult& epoch : epochs)
+    if (const double found = find_value(all_values(epoch), value); !std::isnan(found)) {
+      curve.x.push_back(double(epoch.epoch));
+      curve.y.push_back(found);
+    }
+  return curve;
 }
 
 void History::save_error_curves(const std::string& path, bool accuracies) const {

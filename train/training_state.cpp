@@ -99,6 +99,30 @@ TrainingState& TrainingState::operator()(const std::string& name, Loader& loader
        }});
 }
 
+TrainingState& TrainingState::operator()(const std::string& name, Variable& variable) {
+  return add({name,
+              [&variable] {
+                return TensorMap{{"value", variable.value()}};
+              },
+              [&variable](const TensorMap& state) {
+                const auto found = state.find("value");
+                if (found == state.end()) fail<ArgumentError>("no tensor \"value\"");
+                const Tensor& value = found->second;
+                if (value.shape() != variable.shape() || value.dtype() != variable.dtype())
+                  fail<ArgumentError>("the variable is ", variable.dtype(), ' ', variable.shape(),
+                                      ", that of the file ", value.dtype(), ' ', value.shape());
+                variable.rebind(value.clone().to(variable.device()));
+              }});
+}
+
+TrainingState& TrainingState::operator()(const std::string& name, int64_t& number) {
+  return add({name,
+              [&number] {
+                return TensorMap{{"value", integer(uint64_t(number))}};
+              },
+              [&number](const TensorMap& state) { number = int64_t(integer_at(state, "value")); }});
+}
+
 TrainingState& TrainingState::add(Part part) {
   if (part.name.empty() || part.name.find('.') != std::string::npos)
     fail<ArgumentError>("TrainingState: a part's name is a word without points, not \"", part.name,

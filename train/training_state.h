@@ -8,14 +8,16 @@
 //     run.save("run.safetensors");   // every epoch, or every hundred steps
 //   }
 //
-// Parts are held by reference and must outlive this object. The default random generator is a part
-// of every run, "random".
+// Parts are held by reference and must outlive this object. A part is anything with a state_dict(),
+// a loader, a variable, or a counter of a loop by hand. The default random generator is a part of
+// every run, "random".
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "core/tape/variable.h"
 #include "data/loader.h"
 #include "io/safetensors.h"
 
@@ -32,6 +34,8 @@ class TrainingState {
                 [&part](const TensorMap& state) { part.load_state_dict(state); }});
   }
   TrainingState& operator()(const std::string& name, Loader& loader);
+  TrainingState& operator()(const std::string& name, Variable& variable);
+  TrainingState& operator()(const std::string& name, int64_t& number);
 
   /// Saves every part's tensors as "part.tensor". Throws IoError if the file cannot be written; the
   /// old file is then unchanged.

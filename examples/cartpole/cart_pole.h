@@ -26,15 +26,14 @@ class CartPole {
   /// Position (m), velocity, angle (radians) and angular velocity.
   using State = std::array<double, 4>;
 
-  explicit CartPole(uint64_t seed) : random_(seed) { reset(); }
-
   const State& state() const { return state_; }
   int64_t steps() const { return steps_; }
 
-  /// Begins an episode near the equilibrium.
-  const State& reset() {
+  /// Begins an episode in a state near the equilibrium, which is drawn by the seed.
+  const State& reset(uint64_t seed) {
+    std::mt19937_64 random(seed);
     std::uniform_real_distribution<double> near(-0.05, 0.05);
-    for (double& value : state_) value = near(random_);
+    for (double& value : state_) value = near(random);
     steps_ = 0;
     return state_;
   }
@@ -57,7 +56,6 @@ class CartPole {
   }
 
  private:
-  std::mt19937_64 random_;
   State state_ = {};
   int64_t steps_ = 0;
 };

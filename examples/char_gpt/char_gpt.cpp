@@ -28,13 +28,16 @@ ABSL_FLAG(double, temperature, 0.8, "divisor of the logits; small values take li
 ABSL_FLAG(bool, cache, true, "keep keys and values while sampling");
 ABSL_FLAG(uint64_t, seed, 1, "of weights, pieces and sampled letters");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
-ABSL_FLAG(std::string, out, "", "folder for model.safetensors and loss.svg");
+ABSL_FLAG(std::string, out, "", "folder for model.safetensors, loss.svg and the state of the run");
+ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 
 namespace tg = tapegrad;
 namespace optim = tapegrad::optim;
 using tapegrad::Variable;
 
 namespace {
+
+constexpr int64_t kStepsOfALine = 100;
 
 struct Batch {
   Variable x, y;  // [batch, length]; y is the letter after each letter of x
@@ -101,17 +104,23 @@ void extend(const char_gpt::Gpt& model, std::vector<int64_t>& ids, int64_t count
   }
 }
 
-void train(const char_gpt::Gpt& model, const Variable& text, const Variable& held_out,
-           const std::string& chart) {
+/// Returns the losses of training and of held-out text after every hundred steps. The state of the
+/// run is saved then, if there is a file for it.
+tg::History train(char_gpt::Gpt& model, const Variable& text, const Variable& held_out,
+                  const std::string& file) {
   const int64_t steps = absl::GetFlag(FLAGS_steps), batch = absl::GetFlag(FLAGS_batch_size),
                 length = absl::GetFlag(FLAGS_length);
   optim::AdamW optimizer(model, {.lr = absl::GetFlag(FLAGS_lr), .weight_decay = 0.1});
-  tg::Series training{"training", {}, {}}, other{"held out", {}, {}};
+  tg::History history;
+  int64_t step = 0;
+  tg::TrainingState state;
+  state("model", model)("optimizer", optimizer)("history", history)("step", step);
+  examples::resume_run(state, file, absl::GetFlag(FLAGS_resume));
   tg::RunningMean mean;
   double best = 1e9;
-  for (int64_t step = 0; step < steps; ++step) {
+  while (step < steps) {
     const double start = tg::steady_seconds();
-    optimizer.set_lr(rate(step, steps));
+    optimizer.set_lr(rate(step++, steps));
     optimizer.zero_grad();
     const Variable loss = loss_of(model, draw(text, batch, length));
     loss.backward();
@@ -119,19 +128,16 @@ void train(const char_gpt::Gpt& model, const Variable& text, const Variable& hel
     optimizer.step();
     mean.add(loss);
     best = std::min(best, tg::steady_seconds() - start);
-    const bool is_last = step + 1 == steps;
-    if ((step + 1) % 100 != 0 && !is_last) continue;
-    training.x.push_back(double(step + 1));
-    training.y.push_back(mean.value());
+    if (step % kStepsOfALine != 0 && step != steps) continue;
+    const double other = held_out_loss(model, held_out, batch, length);
+    history.epochs.push_back({.epoch = step, .loss = mean.value(), .val_loss = other});
+    std::cout << "step " << step << ": loss " << mean.value() << ", held out " << other
+              << std::endl;
     mean = {};
-    other.x.push_back(double(step + 1));
-    other.y.push_back(held_out_loss(model, held_out, batch, length));
-    std::cout << "step " << step + 1 << ": loss " << training.y.back() << ", held out "
-              << other.y.back() << std::endl;
+    if (!file.empty()) state.save(file);
   }
   std::cout << "fastest step: " << best * 1e3 << " ms\n\n";
-  if (!chart.empty())
-    tg::save_line_chart(chart, {training, other}, {.title = "Nats per letter", .x_label = "step"});
+  return history;
 }
 
 void run() {
@@ -151,6 +157,7 @@ void run() {
   const std::string prompt = absl::GetFlag(FLAGS_prompt);
   if (prompt.empty()) throw tg::ArgumentError("--prompt needs a letter");
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const std::string file = examples::run_file(out, absl::GetFlag(FLAGS_resume));
   examples::use_device(absl::GetFlag(FLAGS_device));
   tg::manual_seed(absl::GetFlag(FLAGS_seed));
 
@@ -173,9 +180,8 @@ void run() {
             << " different; " << model.parameter_count() << " parameters on "
             << tg::default_device() << '\n';
 
-  train(model, tg::narrow(all, 0, 0, all.size(0) - held_out),
-        tg::narrow(all, 0, all.size(0) - held_out, held_out),
-        out.empty() ? std::string() : (out / "loss.svg").string());
+  const tg::History history = train(model, tg::narrow(all, 0, 0, all.size(0) - held_out),
+                                    tg::narrow(all, 0, all.size(0) - held_out, held_out), file);
 
   const double start = tg::steady_seconds();
   extend(model, ids, absl::GetFlag(FLAGS_sample));
@@ -187,6 +193,9 @@ void run() {
             << " a cache of keys and values)\n";
   if (out.empty()) return;
   tg::save((out / "model.safetensors").string(), model);
+  tg::save_line_chart((out / "loss.svg").string(),
+                      {history.series("loss", "training"), history.series("val_loss", "held out")},
+                      {.title = "Nats per letter", .x_label = "step"});
   std::cout << "written to " << out.string() << ": model.safetensors, loss.svg\n";
 }
 

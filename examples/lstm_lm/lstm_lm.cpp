@@ -30,7 +30,9 @@ ABSL_FLAG(std::string, prompt, "you may", "beginning of the sampled sentence");
 ABSL_FLAG(int64_t, sample, 40, "words to sample");
 ABSL_FLAG(uint64_t, seed, 1, "of weights, dropout and sampled words");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
-ABSL_FLAG(std::string, out, "", "folder for model.safetensors and perplexity.svg");
+ABSL_FLAG(std::string, out, "",
+          "folder for model.safetensors, perplexity.svg and the state of the run");
+ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
@@ -108,6 +110,7 @@ void run() {
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   examples::in_range("--clip", absl::GetFlag(FLAGS_clip), 1e-6);
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const std::string file = examples::run_file(out, absl::GetFlag(FLAGS_resume));
   examples::use_device(absl::GetFlag(FLAGS_device));
   tg::manual_seed(absl::GetFlag(FLAGS_seed));
 
@@ -129,35 +132,42 @@ void run() {
             << " parameters on " << tg::default_device() << '\n';
 
   optim::SGD optimizer(model, absl::GetFlag(FLAGS_lr));
-  tg::Series training{"training", {}, {}}, other{"held out", {}, {}};
+  tg::History history;
+  tg::TrainingState state;
+  state("model", model)("optimizer", optimizer)("history", history);
+  examples::resume_run(state, file, absl::GetFlag(FLAGS_resume));
   double best = 1e9;
-  for (int64_t epoch = 1; epoch <= absl::GetFlag(FLAGS_epochs); ++epoch) {
+  for (int64_t epoch = int64_t(history.epochs.size()) + 1; epoch <= absl::GetFlag(FLAGS_epochs);
+       ++epoch) {
     if (epoch > absl::GetFlag(FLAGS_flat)) optimizer.set_lr(optimizer.lr() / 2);
     double last = tg::steady_seconds();
     model.train();
-    training.x.push_back(double(epoch));
-    training.y.push_back(perplexity(model, text, steps, [&](const Variable& loss) {
+    const double training = perplexity(model, text, steps, [&](const Variable& loss) {
       optimizer.zero_grad();
       (loss * double(steps)).backward();  // the rate is for a sum over the steps
       optim::clip_grad_norm_(model, absl::GetFlag(FLAGS_clip));
       optimizer.step();
       const double now = tg::steady_seconds();
       best = std::min(best, now - std::exchange(last, now));
-    }));
+    });
     model.eval();
     const tg::NoGrad no_grad;
-    other.x.push_back(double(epoch));
-    other.y.push_back(perplexity(model, held_out, steps, [](const Variable&) {}));
-    std::cout << "epoch " << epoch << ", rate " << optimizer.lr() << ": perplexity "
-              << training.y.back() << ", held out " << other.y.back() << std::endl;
+    const double other = perplexity(model, held_out, steps, [](const Variable&) {});
+    std::cout << "epoch " << epoch << ", rate " << optimizer.lr() << ": perplexity " << training
+              << ", held out " << other << std::endl;
+    history.epochs.push_back(
+        {.epoch = epoch, .more = {{"perplexity", training}, {"val_perplexity", other}}});
+    if (!file.empty()) state.save(file);
   }
   std::cout << "fastest step: " << best * 1e3 << " ms\n\n";
   model.eval();
   continue_text(model, corpus.vocabulary);
   if (out.empty()) return;
   tg::save((out / "model.safetensors").string(), model);
-  tg::save_line_chart((out / "perplexity.svg").string(), {training, other},
-                      {.title = "Perplexity", .x_label = "epoch", .log_y = true});
+  tg::save_line_chart(
+      (out / "perplexity.svg").string(),
+      {history.series("perplexity", "training"), history.series("val_perplexity", "held out")},
+      {.title = "Perplexity", .x_label = "epoch", .log_y = true});
   std::cout << "written to " << out.string() << ": model.safetensors, perplexity.svg\n";
 }
 

@@ -22,7 +22,9 @@ ABSL_FLAG(double, lr, 1e-3, "learning rate of Adam");
 ABSL_FLAG(uint64_t, seed, 1, "of weights and order");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
-ABSL_FLAG(std::string, out, "", "folder that keeps the weight files; empty: removed at the end");
+ABSL_FLAG(std::string, out, "",
+          "folder that keeps the weights and the states of the runs; empty: removed at the end");
+ABSL_FLAG(bool, resume, false, "continue the runs whose states are in --out");
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
@@ -51,12 +53,18 @@ struct Mode {
 /// 0. Adam divides by the gradients' magnitude, so the scale has no other effect.
 double loss_scale(const Mode& mode) { return mode.stored == tg::f16 ? 1024 : 1; }
 
-void train(nn::Sequential& net, const tg::TensorDataset& images, const Mode& mode) {
+/// The state of the run is saved after every epoch, if there is a file for it.
+void train_in(nn::Sequential& net, const tg::TensorDataset& images, const Mode& mode,
+              const std::string& file) {
   tg::DeviceLoader batches(images, {.batch_size = absl::GetFlag(FLAGS_batch_size),
                                     .shuffle = true,
                                     .seed = absl::GetFlag(FLAGS_seed)});
   tg::optim::Adam adam(net, absl::GetFlag(FLAGS_lr));
-  for (int64_t epoch = 0; epoch < absl::GetFlag(FLAGS_epochs); ++epoch)
+  int64_t epoch = 0;
+  tg::TrainingState state;
+  state("net", net)("optimizer", adam)("batches", batches)("epoch", epoch);
+  examples::resume_run(state, file, absl::GetFlag(FLAGS_resume));
+  while (epoch < absl::GetFlag(FLAGS_epochs)) {
     for (const auto& [x, y] : batches) {
       adam.zero_grad();
       std::optional<tg::Autocast> amp;
@@ -68,6 +76,9 @@ void train(nn::Sequential& net, const tg::TensorDataset& images, const Mode& mod
       loss.backward();
       adam.step();
     }
+    ++epoch;
+    if (!file.empty()) state.save(file);
+  }
   tg::sum(net.parameters().front()).item();  // waits for a GPU
 }
 
@@ -179,6 +190,7 @@ void run() {
   examples::in_range("--test", absl::GetFlag(FLAGS_test), int64_t(0));
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const bool is_kept = !examples::run_file(out, absl::GetFlag(FLAGS_resume)).empty();
   examples::use_device(absl::GetFlag(FLAGS_device));
   const examples::ScratchFolder scratch;
   if (out.empty()) out = scratch.path();
@@ -199,8 +211,10 @@ void run() {
   for (const Mode& mode : modes) {
     nn::Sequential net = make_net();  // equal weights for all, rounded to the mode's type
     net.to(mode.stored);
+    const std::string file = "run_" + std::to_string(accuracies.size()) + ".safetensors";
     const tg::TimeReport cost =
-        tg::time_calls([&] { train(net, data.train, mode); }, 1, tg::default_device());
+        tg::time_calls([&] { train_in(net, data.train, mode, is_kept ? out / file : ""); }, 1,
+                       tg::default_device());
     const Result result =
         evaluate([&](const Variable& x) { return net(x.to(mode.stored)); }, data.test);
     print_training_line(mode.name, result, cost.seconds, cost.peak_bytes,

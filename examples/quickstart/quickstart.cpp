@@ -1,4 +1,4 @@
-// Arrays as in NumPy, then a perceptron that learns the logical AND, in under sixty lines.
+// Arrays as in NumPy, then a perceptron that learns the logical AND.
 #include <iostream>
 #include <string>
 
@@ -11,12 +11,16 @@ ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or
 ABSL_FLAG(int, epochs, 500, "steps of gradient descent");
 ABSL_FLAG(double, lr, 1.0, "learning rate");
 ABSL_FLAG(uint64_t, seed, 0, "of the random weights");
+ABSL_FLAG(std::string, out, "", "folder for the state of the run; nothing is written without");
+ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 
 namespace tg = tapegrad;
 
 void run() {
   const int epochs = examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), 0);
   const double lr = examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
+  const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const std::string file = examples::run_file(out, absl::GetFlag(FLAGS_resume));
   examples::use_device(absl::GetFlag(FLAGS_device));
   tg::manual_seed(absl::GetFlag(FLAGS_seed));
 
@@ -29,7 +33,11 @@ void run() {
   tg::Variable w = tg::randn({2, 1}, {.requires_grad = true});
   tg::Variable b = tg::zeros({1}, {.requires_grad = true});
 
-  for (int epoch = 1; epoch <= epochs; ++epoch) {
+  int64_t epoch = 0;
+  tg::TrainingState state;
+  state("w", w)("b", b)("epoch", epoch);
+  examples::resume_run(state, file, absl::GetFlag(FLAGS_resume));
+  while (epoch++ < epochs) {
     tg::Variable logits = tg::matmul(inputs, w) + b;
     tg::Variable loss = tg::binary_cross_entropy_with_logits(logits, labels);
     loss.backward();
@@ -38,8 +46,9 @@ void run() {
       *p -= lr * p->grad();
       p->zero_grad();
     }
-    if (epoch % std::max(1, epochs / 5) == 0)
-      std::cout << "step " << epoch << ": loss " << loss.item() << '\n';
+    if (epoch % std::max(1, epochs / 5) != 0) continue;
+    std::cout << "step " << epoch << ": loss " << loss.item() << '\n';
+    if (!file.empty()) state.save(file);
   }
   std::cout << "0 0, 0 1, 1 0, 1 1 -> " << tg::flatten(tg::sigmoid(tg::matmul(inputs, w) + b))
             << '\n';

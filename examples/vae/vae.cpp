@@ -81,7 +81,7 @@ void run() {
   tg::History history;
   tg::TrainingState state;
   state("model", model)("optimizer", optimizer)("history", history);
-  if (absl::GetFlag(FLAGS_resume)) state.resume(checkpoint);
+  examples::resume_run(state, checkpoint, absl::GetFlag(FLAGS_resume));
   double best = 1e9;
   for (int64_t epoch = int64_t(history.epochs.size()) + 1; epoch <= absl::GetFlag(FLAGS_epochs);
        ++epoch) {

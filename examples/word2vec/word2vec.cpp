@@ -29,7 +29,9 @@ ABSL_FLAG(bool, compare, false, "time steps with dense gradients and with rows, 
 ABSL_FLAG(int64_t, print_every, 20, "iterations between two printed lines");
 ABSL_FLAG(uint64_t, seed, 1, "of vectors, order and drawn words");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
-ABSL_FLAG(std::string, out, "", "folder for vectors.safetensors and loss.svg");
+ABSL_FLAG(std::string, out, "",
+          "folder for vectors.safetensors, loss.svg and the state of the run");
+ABSL_FLAG(bool, resume, false, "continue the run whose state is in --out");
 ABSL_FLAG(std::string, load, "", "vectors to ask, instead of training");
 ABSL_FLAG(std::vector<std::string>, similar, {}, "words whose neighbours are printed: king,year");
 ABSL_FLAG(std::vector<std::string>, analogies, {},
@@ -127,17 +129,20 @@ tg::TensorDataset windows_of(const std::vector<int64_t>& ids, int64_t window) {
   return tg::TensorDataset(tg::stack(columns, 1), tg::narrow(text, 0, window, count));
 }
 
-struct LossCurve {
-  std::vector<double> iterations, losses;
-};
-
-LossCurve train_vectors(const Word2Vec& model, optim::Optimizer& optimizer, tg::Loader& batches,
-                        const UnigramSampler& sampler) {
+/// Returns the printed losses over the steps. The state of the run is saved after every epoch, if
+/// there is a file for it.
+tg::History train_vectors(Word2Vec& model, optim::Optimizer& optimizer, tg::Loader& batches,
+                          const UnigramSampler& sampler, const std::string& file) {
   const int64_t epochs = absl::GetFlag(FLAGS_epochs), every = absl::GetFlag(FLAGS_print_every);
-  LossCurve curve;
+  tg::History history;
+  int64_t epoch = 0, steps = 0;
+  tg::TrainingState state;
+  state("model", model)("optimizer", optimizer)("batches", batches)("history", history);
+  state("epoch", epoch)("steps", steps);
+  examples::resume_run(state, file, absl::GetFlag(FLAGS_resume));
   const double start = tg::steady_seconds();
-  int64_t steps = 0;
-  for (int64_t epoch = 1; epoch <= epochs; ++epoch) {
+  while (epoch < epochs) {
+    ++epoch;
     const double epoch_start = tg::steady_seconds();
     int64_t iteration = 0;
     tg::RunningMean mean;
@@ -153,15 +158,15 @@ LossCurve train_vectors(const Word2Vec& model, optim::Optimizer& optimizer, tg::
                 << " | time " << int64_t(tg::steady_seconds() - start) << "[s] | loss "
                 << std::fixed << std::setprecision(2) << mean.value() << '\n'
                 << std::defaultfloat << std::setprecision(6);
-      curve.iterations.push_back(double(steps));
-      curve.losses.push_back(mean.value());
+      history.epochs.push_back({.epoch = steps, .loss = mean.value()});
       mean = {};
     }
     const double seconds = tg::steady_seconds() - epoch_start;
     std::cout << "epoch " << epoch << " on " << tg::default_device() << ": " << seconds << " s, "
               << seconds * 1e3 / double(batches.size()) << " ms per step\n";
+    if (!file.empty()) state.save(file);
   }
-  return curve;
+  return history;
 }
 
 /// Prints the time of a step and the bytes that its gradients and updates read and write: a dense
@@ -234,6 +239,7 @@ void run() {
   examples::in_range("--max_words", absl::GetFlag(FLAGS_max_words), int64_t(0));
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
+  const std::string run_file = examples::run_file(out, absl::GetFlag(FLAGS_resume));
   examples::use_device(absl::GetFlag(FLAGS_device));
   if (const std::string file = absl::GetFlag(FLAGS_load); !file.empty())
     return ask(load_vectors(file));
@@ -247,9 +253,9 @@ void run() {
                             .drop_last = true});
   if (absl::GetFlag(FLAGS_compare)) return compare(corpus, batches, sampler);
 
-  const Word2Vec model = make_model(corpus, absl::GetFlag(FLAGS_sparse));
+  Word2Vec model = make_model(corpus, absl::GetFlag(FLAGS_sparse));
   const auto optimizer = make_optimizer(model, absl::GetFlag(FLAGS_sparse));
-  const LossCurve curve = train_vectors(model, *optimizer, batches, sampler);
+  const tg::History history = train_vectors(model, *optimizer, batches, sampler, run_file);
   WordVectors vectors{model.in.weight.detach().cpu(), corpus.vocabulary};
   if (!out.empty()) {
     const std::string file = out / "vectors.safetensors";
@@ -259,7 +265,7 @@ void run() {
         tg::any(loaded.matrix != vectors.matrix.to(tg::f16).to(tg::f32)))
       throw tg::Error(file + " does not hold the vectors that were saved");
     vectors = loaded;
-    tg::save_line_chart(out / "loss.svg", {{"loss", curve.iterations, curve.losses}},
+    tg::save_line_chart(out / "loss.svg", {history.series("loss", "loss")},
                         {.title = "Negative-sampling loss", .x_label = "iterations"});
     std::cout << "written to " << out.string() << ": vectors.safetensors ("
               << std::filesystem::file_size(file) << " bytes), loss.svg\n";

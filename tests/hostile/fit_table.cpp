@@ -156,7 +156,7 @@ void add_callback_rows(Table& table) {
   });
   table.add(
       "EpochResult::value EpochResult::values History::save_csv History::save_jsonl "
-      "History::state_dict History::load_state_dict",
+      "History::state_dict History::load_state_dict History::series",
       [](const std::string& name, const TensorMap& state) {
         History history;
         history.epochs.emplace_back();
@@ -166,6 +166,7 @@ void add_callback_rows(Table& table) {
         const TempDir dir;
         history.save_jsonl((dir / name).string()), history.save_csv((dir / name).string());
         history.load_state_dict(state);
+        history.series(name, name);
         history.epochs.emplace_back().value(name);
       });
   table.add("Interrupt::Interrupt Interrupt::signal signal_name", [](int signal) {

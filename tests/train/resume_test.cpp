@@ -171,6 +171,29 @@ TEST(TrainingState, AFileThatDoesNotFitChangesNothing) {
   EXPECT_EQ(contents(after_path), contents(before_path)) << "the model was restored first";
 }
 
+TEST(TrainingState, HoldsVariablesAndCounters) {
+  const TempDir dir;
+  const std::string path = (dir / "run").string();
+  Variable w = tensor({1.0, 2.0}).requires_grad_();
+  int64_t step = 7;
+  TrainingState state;
+  state("w", w)("step", step);
+  state.save(path);
+  w = tensor({3.0, 4.0}).requires_grad_();
+  step = 9;
+  state.load(path);
+  EXPECT_EQ(w.to_vector<double>(), (std::vector<double>{1, 2}));
+  EXPECT_TRUE(w.requires_grad());
+  EXPECT_EQ(step, 7);
+
+  w = tensor({1.0, 2.0, 3.0});
+  const std::string text = message_of<ArgumentError>([&] { state.load(path); });
+  EXPECT_NE(text.find("run: w: the variable is float32 [3], that of the file float32 [2]"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(w.to_vector<double>(), (std::vector<double>{1, 2, 3}));
+}
+
 TEST(TrainingState, NamesAreWordsAndDifferent) {
   TrainingRun run("sgd", 1);
   EXPECT_NE(message_of<ArgumentError>([&] { run.state("model", run.net); }).find("two parts"),
