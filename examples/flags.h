@@ -29,6 +29,11 @@ T in_range(const char* flag, T value, T low, T high = std::numeric_limits<T>::ma
   throw tapegrad::ArgumentError(text.str());
 }
 
+/// Whole numbers that must be at least `low`, with their flags.
+inline void at_least(int64_t low, std::initializer_list<std::pair<const char*, int64_t>> flags) {
+  for (const auto& [flag, value] : flags) in_range(flag, value, low);
+}
+
 /// The folder, which is made and tried; empty stays empty.
 inline std::filesystem::path writable_folder(const char* flag, const std::string& folder) {
   if (folder.empty()) return {};

@@ -28,7 +28,8 @@ inline std::string read_text(const std::filesystem::path& path) {
     files.push_back(path);
   }
   std::ostringstream text;
-  for (const auto& file : files) text << std::ifstream(file).rdbuf();
+  for (const auto& file : files)
+    if (std::ifstream in(file, std::ios::binary); in.peek() != EOF) text << in.rdbuf();
   if (text.str().empty()) throw tapegrad::IoError("no text in " + path.string());
   return text.str();
 }

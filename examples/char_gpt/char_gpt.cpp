@@ -141,15 +141,13 @@ tg::History train(char_gpt::Gpt& model, const Variable& text, const Variable& he
 }
 
 void run() {
-  for (const auto& [flag, value] : {std::pair("--batch_size", absl::GetFlag(FLAGS_batch_size)),
-                                    {"--length", absl::GetFlag(FLAGS_length)},
-                                    {"--width", absl::GetFlag(FLAGS_width)},
-                                    {"--heads", absl::GetFlag(FLAGS_heads)},
-                                    {"--layers", absl::GetFlag(FLAGS_layers)}})
-    examples::in_range(flag, value, int64_t(1));
-  for (const auto& [flag, value] : {std::pair("--steps", absl::GetFlag(FLAGS_steps)),
-                                    {"--sample", absl::GetFlag(FLAGS_sample)}})
-    examples::in_range(flag, value, int64_t(0));
+  examples::at_least(1, {{"--batch_size", absl::GetFlag(FLAGS_batch_size)},
+                         {"--length", absl::GetFlag(FLAGS_length)},
+                         {"--width", absl::GetFlag(FLAGS_width)},
+                         {"--heads", absl::GetFlag(FLAGS_heads)},
+                         {"--layers", absl::GetFlag(FLAGS_layers)}});
+  examples::at_least(
+      0, {{"--steps", absl::GetFlag(FLAGS_steps)}, {"--sample", absl::GetFlag(FLAGS_sample)}});
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   examples::in_range("--temperature", absl::GetFlag(FLAGS_temperature), 1e-3);
   if (absl::GetFlag(FLAGS_width) % absl::GetFlag(FLAGS_heads) != 0)

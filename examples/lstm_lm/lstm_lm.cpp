@@ -96,16 +96,14 @@ void continue_text(const LanguageModel& model, const word2vec::Vocabulary& vocab
 }
 
 void run() {
-  for (const auto& [flag, value] : {std::pair("--batch_size", absl::GetFlag(FLAGS_batch_size)),
-                                    {"--steps", absl::GetFlag(FLAGS_steps)},
-                                    {"--width", absl::GetFlag(FLAGS_width)},
-                                    {"--layers", absl::GetFlag(FLAGS_layers)}})
-    examples::in_range(flag, value, int64_t(1));
-  for (const auto& [flag, value] : {std::pair("--epochs", absl::GetFlag(FLAGS_epochs)),
-                                    {"--flat", absl::GetFlag(FLAGS_flat)},
-                                    {"--max_words", absl::GetFlag(FLAGS_max_words)},
-                                    {"--sample", absl::GetFlag(FLAGS_sample)}})
-    examples::in_range(flag, value, int64_t(0));
+  examples::at_least(1, {{"--batch_size", absl::GetFlag(FLAGS_batch_size)},
+                         {"--steps", absl::GetFlag(FLAGS_steps)},
+                         {"--width", absl::GetFlag(FLAGS_width)},
+                         {"--layers", absl::GetFlag(FLAGS_layers)}});
+  examples::at_least(0, {{"--epochs", absl::GetFlag(FLAGS_epochs)},
+                         {"--flat", absl::GetFlag(FLAGS_flat)},
+                         {"--max_words", absl::GetFlag(FLAGS_max_words)},
+                         {"--sample", absl::GetFlag(FLAGS_sample)}});
   examples::in_range("--dropout", absl::GetFlag(FLAGS_dropout), 0.0, 0.99);
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   examples::in_range("--clip", absl::GetFlag(FLAGS_clip), 1e-6);

@@ -47,13 +47,12 @@ Variable pictures(const Variable& logits) {
 }
 
 void run() {
-  for (const auto& [flag, value] : {std::pair("--train", absl::GetFlag(FLAGS_train)),
-                                    {"--test", absl::GetFlag(FLAGS_test)},
-                                    {"--batch_size", absl::GetFlag(FLAGS_batch_size)},
-                                    {"--width", absl::GetFlag(FLAGS_width)},
-                                    {"--code", absl::GetFlag(FLAGS_code)}})
-    examples::in_range(flag, value, int64_t(1));
-  examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(0));
+  examples::at_least(1, {{"--train", absl::GetFlag(FLAGS_train)},
+                         {"--test", absl::GetFlag(FLAGS_test)},
+                         {"--batch_size", absl::GetFlag(FLAGS_batch_size)},
+                         {"--width", absl::GetFlag(FLAGS_width)},
+                         {"--code", absl::GetFlag(FLAGS_code)}});
+  examples::at_least(0, {{"--epochs", absl::GetFlag(FLAGS_epochs)}});
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
   const std::string checkpoint = examples::run_file(out, absl::GetFlag(FLAGS_resume));

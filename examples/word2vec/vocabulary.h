@@ -3,14 +3,14 @@
 
 #include <cctype>
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <sstream>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include <tapegrad/tapegrad.h>
+
+#include "text.h"
 
 namespace word2vec {
 
@@ -69,22 +69,10 @@ inline void read_words(const std::string& text, size_t most, Corpus& corpus) {
   }
 }
 
-/// Reads a file, or all regular files of a folder in alphabetical order, up to `most` words.
+/// The first `most` words of a file, or of the files of a folder (text.h).
 inline Corpus read_corpus(const std::filesystem::path& path, size_t most) {
-  std::map<std::filesystem::path, bool> files;
-  if (std::filesystem::is_directory(path)) {
-    for (const auto& entry : std::filesystem::directory_iterator(path))
-      if (entry.is_regular_file() && !entry.is_symlink()) files[entry.path()];
-  } else {
-    files[path];
-  }
   Corpus corpus;
-  for (const auto& [file, unused] : files) {
-    std::ifstream in(file, std::ios::binary);
-    std::ostringstream text;
-    if (!in || !(text << in.rdbuf())) throw tg::IoError("--corpus: cannot read " + file.string());
-    read_words(text.str(), most, corpus);
-  }
+  read_words(examples::read_text(path), most, corpus);
   return corpus;
 }
 

@@ -46,7 +46,7 @@ using namespace word2vec;
 namespace {
 
 constexpr const char* kDefaultCorpus = "build/corpus/kjv.txt";
-constexpr const char* kLicences = "/usr/share/common-licenses";
+using examples::kLicences;
 
 /// Draws words with probabilities proportional to count^0.75.
 class UnigramSampler {
@@ -229,14 +229,13 @@ Corpus read_corpus_of_flags() {
 }
 
 void run() {
-  for (const auto& [flag, value] : {std::pair("--window", absl::GetFlag(FLAGS_window)),
-                                    {"--hidden", absl::GetFlag(FLAGS_hidden)},
-                                    {"--negatives", absl::GetFlag(FLAGS_negatives)},
-                                    {"--batch_size", absl::GetFlag(FLAGS_batch_size)},
-                                    {"--print_every", absl::GetFlag(FLAGS_print_every)}})
-    examples::in_range(flag, value, int64_t(1));
-  examples::in_range("--epochs", absl::GetFlag(FLAGS_epochs), int64_t(0));
-  examples::in_range("--max_words", absl::GetFlag(FLAGS_max_words), int64_t(0));
+  examples::at_least(1, {{"--window", absl::GetFlag(FLAGS_window)},
+                         {"--hidden", absl::GetFlag(FLAGS_hidden)},
+                         {"--negatives", absl::GetFlag(FLAGS_negatives)},
+                         {"--batch_size", absl::GetFlag(FLAGS_batch_size)},
+                         {"--print_every", absl::GetFlag(FLAGS_print_every)}});
+  examples::at_least(0, {{"--epochs", absl::GetFlag(FLAGS_epochs)},
+                         {"--max_words", absl::GetFlag(FLAGS_max_words)}});
   examples::in_range("--lr", absl::GetFlag(FLAGS_lr), 0.0);
   const auto out = examples::writable_folder("--out", absl::GetFlag(FLAGS_out));
   const std::string run_file = examples::run_file(out, absl::GetFlag(FLAGS_resume));
