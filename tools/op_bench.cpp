@@ -1,6 +1,7 @@
 // tapegrad op bench: measures the time of the cases.
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 
 #include <tapegrad/core/dispatch_log.h>
@@ -22,14 +23,20 @@ struct Timing {
   double ns_min = 0;       // per iteration, in the fastest round
 };
 
+/// Nanoseconds on the clock, or of processor time.
+double now(bool cpu_time) {
+  timespec time;
+  clock_gettime(cpu_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return double(time.tv_sec) * 1e9 + double(time.tv_nsec);
+}
+
 /// Runs `body` in rounds of equal length for about `seconds`.
 template <typename Body>
-Timing measure(double seconds, Body body) {
-  using Clock = std::chrono::steady_clock;
+Timing measure(double seconds, bool cpu_time, Body body) {
   const auto time_of = [&](int64_t count) {
-    const Clock::time_point start = Clock::now();
+    const double start = now(cpu_time);
     for (int64_t i = 0; i < count; ++i) body();
-    return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+    return now(cpu_time) - start;
   };
   const double round = seconds * 1e9 / kRounds;
   int64_t count = 1;
@@ -70,7 +77,7 @@ ExitStatus bench_cases(const OpOptions& options) {
         body();
         outcome.kernels = log.kernels();
       }
-      const Timing time = measure(options.min_time, body);
+      const Timing time = measure(options.min_time, options.cpu_time, body);
       timing = {{"op", c.op->name},
                 {"order", order},
                 {"iterations", time.iterations},

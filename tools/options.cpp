@@ -48,9 +48,9 @@ OpOptions parse_options(const std::vector<std::string_view>& arguments,
     const std::string_view name = dashed ? argument.substr(2, equals - 2) : argument;
     if (!dashed || std::find(known.begin(), known.end(), name) == known.end())
       fail<UsageError>("unknown option ", argument);
-    if (name == "isolate") {
-      if (equals != argument.npos) fail<UsageError>("--isolate takes no value");
-      options.isolate = true;
+    if (name == "isolate" || name == "cpu_time") {
+      if (equals != argument.npos) fail<UsageError>("--", name, " takes no value");
+      (name == "isolate" ? options.isolate : options.cpu_time) = true;
       continue;
     }
     if (equals == argument.npos) fail<UsageError>(argument, " needs a value, ", argument, "=...");

@@ -37,6 +37,7 @@ struct OpOptions {
   double min_time = 0.5;     // seconds
   double case_timeout = 30;  // seconds
   bool isolate = false;
+  bool cpu_time = false;  // measure processor time of all threads
 };
 
 /// Parses --name=value. Throws UsageError for a name that is not in `known` or an invalid value.
