@@ -47,11 +47,11 @@ Variable with_dimension(const Variable& x, Where where) {
   return x.rank() == 0 ? reshape(x, {1}, where) : x;
 }
 
-/// The indices of the first k elements in sorted order along dim.
+/// The indices of k elements in sorted order along dim, from the element `first` on.
 struct Order {
   static constexpr std::string_view kName = "sort";
   static constexpr bool kDifferentiable = false;
-  int64_t k;
+  int64_t first, k;
   int dim;
   bool descending;
 
@@ -63,7 +63,7 @@ struct Order {
     Tensor y = Tensor::empty(along.shape, i64, x.device());
     if (y.numel() > 0) {
       Tensor rows = as_rows(y, k);
-      kernels::order(as_rows(swapped(x, dim), n), k, descending, rows);
+      kernels::order(as_rows(swapped(x, dim), n), first, descending, rows);
     }
     return swapped(y, dim).contiguous();
   }
@@ -75,7 +75,7 @@ Variable first_in_order(std::string_view op, const Variable& x, int64_t k, int& 
   dim = normalize_dim(op, dim, x.rank());
   if (k < 0 || k > x.size(dim))
     fail<ArgumentError>(op, ": no ", k, " elements along dim ", dim, " of ", x.shape());
-  return apply(Order{k, dim, descending}, where, x);
+  return apply(Order{0, k, dim, descending}, where, x);
 }
 
 /// The elements at one index each along dim, [..., 1, ...].
@@ -114,8 +114,11 @@ ValuesIndices kthvalue(const Variable& input, int64_t k, int dim, bool keepdim, 
   const ErrorLine line(where);
   const Variable x = with_dimension(input, where);
   if (k < 1) fail<ArgumentError>("kthvalue: k counts from 1, and is ", k);
-  const Variable order = first_in_order("kthvalue", x, k, dim, /*descending=*/false, where);
-  return taken(x, narrow(order, dim, k - 1, 1), dim, keepdim, input.rank() == 0, where);
+  dim = normalize_dim("kthvalue", dim, x.rank());
+  if (k > x.size(dim))
+    fail<ArgumentError>("kthvalue: no ", k, " elements along dim ", dim, " of ", x.shape());
+  return taken(x, apply(Order{k - 1, 1, dim, false}, where, x), dim, keepdim, input.rank() == 0,
+               where);
 }
 
 ValuesIndices median(const Variable& input, int dim, bool keepdim, Where where) {
@@ -124,11 +127,11 @@ ValuesIndices median(const Variable& input, int dim, bool keepdim, Where where) 
   dim = normalize_dim("median", dim, x.rank());
   const int64_t n = x.size(dim);
   if (n == 0) fail<ArgumentError>("median: nothing to choose from in ", x.shape());
-  const Variable order = first_in_order("median", x, n, dim, /*descending=*/false, where);
-  Variable position = narrow(order, dim, (n - 1) / 2, 1);
+  Variable position = apply(Order{(n - 1) / 2, 1, dim, false}, where, x);
   if (is_float(x.dtype())) {  // the first NaN, if there is one
-    const Variable wrong = sum(isnan(x), {dim}, /*keepdim=*/true);
-    position = gather(order, dim, tapegrad::where(wrong > 0, n - wrong, (n - 1) / 2));
+    const Variable largest = argmax(x.detach(), dim, /*keepdim=*/true, where);
+    const Variable wrong = isnan(gather(x.detach(), dim, largest, where));
+    position = tapegrad::where(wrong, largest, position);
   }
   return taken(x, position, dim, keepdim, input.rank() == 0, where);
 }

@@ -83,9 +83,9 @@ namespace kernels {
 
 // Tensors are contiguous.
 
-/// Writes the positions of the first k elements of each row of x [rows, n] in sorted order to
-/// indices [rows, k]; 0 < k <= n.
-extern Kernel<void(const Tensor& x, int64_t k, bool descending, Tensor& indices)> order;
+/// Writes the positions of k elements of each row of x [rows, n] in sorted order, from the element
+/// `first` on, to indices [rows, k]; 0 < k, first + k <= n.
+extern Kernel<void(const Tensor& x, int64_t first, bool descending, Tensor& indices)> order;
 /// y is [rows, m], for sorted [rows, n] or [1, n] and values [rows, m] of the same dtype.
 extern Kernel<void(const Tensor& sorted, const Tensor& values, bool right, Tensor& y)> searchsorted;
 

@@ -1,12 +1,14 @@
 // Sorting by keys: unsigned numbers with the order of the elements, in which NaN is the largest and
-// -0 equals 0. A key includes the element's index, which makes every algorithm stable.
+// -0 equals 0. An item holds a key and the element's index, which makes every algorithm stable.
 #include "ops/sort.h"
 
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <vector>
+#include <memory>
+#include <utility>
 
 #include "backends/cpu/register.h"
 #include "core/base/float16.h"
@@ -35,44 +37,111 @@ auto key_of(T element) {
 
 /// A 32-bit key and an index in one number.
 struct Narrow {
+  static constexpr int kKeyBytes = 4;
   uint64_t both;
   Narrow() = default;
   Narrow(uint32_t key, int64_t index) : both(uint64_t(key) << 32 | uint64_t(index)) {}
   int64_t index() const { return int64_t(both & 0xffffffffu); }
+  size_t digit(int byte) const { return both >> (32 + 8 * byte) & 0xff; }
   bool operator<(const Narrow& other) const { return both < other.both; }
 };
 struct Wide {
+  static constexpr int kKeyBytes = 8;
   uint64_t key;
   int64_t at;
   Wide() = default;
   Wide(uint64_t key, int64_t index) : key(key), at(index) {}
   int64_t index() const { return at; }
+  size_t digit(int byte) const { return key >> (8 * byte) & 0xff; }
   bool operator<(const Wide& other) const {
     return key != other.key ? key < other.key : at < other.at;
   }
 };
 
+constexpr int64_t kFewToSort = 256;         // items that std::sort orders faster
+constexpr int64_t kManyToSelect = 1 << 14;  // elements that justify a histogram
+
+/// Sorts items that are in the order of their indices: by each byte of the key, the lowest first,
+/// except for bytes that all items share. `spare` has room for n items.
+template <typename Item>
+void sort_items(Item* items, int64_t n, Item* spare) {
+  if (n <= kFewToSort) return std::sort(items, items + n);
+  std::array<std::array<uint32_t, 256>, Item::kKeyBytes> counts{};
+  for (int64_t i = 0; i < n; ++i)
+    for (int byte = 0; byte < Item::kKeyBytes; ++byte) ++counts[byte][items[i].digit(byte)];
+  Item *from = items, *to = spare;
+  for (int byte = 0; byte < Item::kKeyBytes; ++byte) {
+    auto& places = counts[byte];
+    if (places[from[0].digit(byte)] == n) continue;
+    uint32_t place = 0;
+    for (uint32_t& each : places) place += std::exchange(each, place);
+    for (int64_t i = 0; i < n; ++i) to[places[from[i].digit(byte)]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != items) std::copy_n(from, n, items);
+}
+
+/// The part of a sorted row that is wanted.
+struct Part {
+  int64_t first, count;
+  bool descending;
+};
+
+/// Collects the items of a row whose keys begin as those of the wanted part do. Returns their
+/// number, and subtracts the number of smaller items from part.first.
 template <typename Item, typename T>
-void order_row(const T* x, int64_t n, int64_t k, bool descending, Item* items, int64_t* indices) {
+int64_t collect(const T* x, int64_t n, Part& part, Item* items) {
   using Key = decltype(key_of(T()));
-  const Key flip = descending ? ~Key(0) : Key(0);
-  for (int64_t i = 0; i < n; ++i) items[i] = Item(Key(key_of(x[i]) ^ flip), i);
-  if (k < n) std::nth_element(items, items + k, items + n);
-  std::sort(items, items + k);
-  for (int64_t i = 0; i < k; ++i) indices[i] = items[i].index();
+  constexpr int kShift = int(sizeof(Key)) * 8 - 12;
+  const Key flip = part.descending ? ~Key(0) : Key(0);
+  std::array<int64_t, 4096> counts{};
+  for (int64_t i = 0; i < n; ++i) ++counts[size_t(Key(key_of(x[i]) ^ flip) >> kShift)];
+  int64_t low = 0, before = 0;
+  while (before + counts[low] <= part.first) before += counts[low++];
+  int64_t high = low, reached = before + counts[low];
+  while (reached < part.first + part.count) reached += counts[++high];
+  Item* to = items;
+  for (int64_t i = 0; i < n; ++i) {
+    const Key key = Key(key_of(x[i]) ^ flip);
+    if (int64_t(key >> kShift) >= low && int64_t(key >> kShift) <= high) *to++ = Item(key, i);
+  }
+  part.first -= before;
+  return to - items;
+}
+
+/// `items` has room for 2 n items.
+template <typename Item, typename T>
+void order_row(const T* x, int64_t n, Part part, Item* items, int64_t* indices) {
+  using Key = decltype(key_of(T()));
+  const Key flip = part.descending ? ~Key(0) : Key(0);
+  Item* const spare = items + n;
+  if (part.count < n && n > kManyToSelect) {
+    n = collect(x, n, part, items);
+  } else {
+    for (int64_t i = 0; i < n; ++i) items[i] = Item(Key(key_of(x[i]) ^ flip), i);
+  }
+  if (part.count > n / 4) {
+    sort_items(items, n, spare);
+  } else {
+    if (part.first > 0) std::nth_element(items, items + part.first, items + n);
+    Item* const end = items + part.first + part.count;
+    if (end < items + n) std::nth_element(items + part.first, end, items + n);
+    std::sort(items + part.first, end);
+  }
+  for (int64_t i = 0; i < part.count; ++i) indices[i] = items[part.first + i].index();
 }
 
 template <typename Item, typename T>
-void order_rows(const Tensor& x, int64_t k, bool descending, Tensor& indices) {
+void order_rows(const Tensor& x, Part part, Tensor& indices) {
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   const int64_t workers =
       std::clamp<int64_t>(x.numel() / kWorth, 1, std::min<int64_t>(rows, omp_get_max_threads()));
-  std::vector<Item> items(size_t(workers * n));
+  const std::unique_ptr<Item[]> items(new Item[size_t(2 * workers * n)]);
 #pragma omp parallel for num_threads(int(workers)) if (workers > 1)
   for (int64_t worker = 0; worker < workers; ++worker)
     for (int64_t row = worker; row < rows; row += workers)
-      order_row(x.data<T>() + row * n, n, k, descending, items.data() + worker * n,
-                indices.data<int64_t>() + row * k);
+      order_row(x.data<T>() + row * n, n, part, items.get() + 2 * worker * n,
+                indices.data<int64_t>() + row * part.count);
 }
 
 template <typename T>
@@ -92,10 +161,11 @@ void search(const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
 }
 
 template <typename T>
-void order(const Tensor& x, int64_t k, bool descending, Tensor& y) {
+void order(const Tensor& x, int64_t first, bool descending, Tensor& y) {
+  const Part part{first, y.shape()[1], descending};
   if constexpr (sizeof(key_of(T())) == 4)
-    if (x.shape()[1] <= int64_t(0xffffffff)) return order_rows<Narrow, T>(x, k, descending, y);
-  order_rows<Wide, T>(x, k, descending, y);
+    if (x.shape()[1] <= int64_t(0xffffffff)) return order_rows<Narrow, T>(x, part, y);
+  order_rows<Wide, T>(x, part, y);
 }
 
 }  // namespace

@@ -52,16 +52,16 @@ struct RowsOf {
   __device__ void operator()(int64_t i) const { keys[i] = order[i] / n; }
 };
 
-struct FirstOfRows {
+struct PartOfRows {
   const int64_t* order;
   int64_t* indices;
-  int64_t n, k;
-  __device__ void operator()(int64_t i) const { indices[i] = order[i / k * n + i % k] % n; }
+  int64_t n, first, k;
+  __device__ void operator()(int64_t i) const { indices[i] = order[i / k * n + first + i % k] % n; }
 };
 
 template <typename T>
-void order(const Tensor& x, int64_t k, bool descending, Tensor& indices) {
-  const int64_t rows = x.shape()[0], n = x.shape()[1];
+void order(const Tensor& x, int64_t first, bool descending, Tensor& indices) {
+  const int64_t rows = x.shape()[0], n = x.shape()[1], k = indices.shape()[1];
   if (indices.numel() == 0) return;
   const Tensor keys = Tensor::empty({x.numel()}, i64, x.device());
   for_each(x.numel(), x, RowKeys<T>{x.data<T>(), keys.data<int64_t>(), n, descending});
@@ -76,7 +76,7 @@ void order(const Tensor& x, int64_t k, bool descending, Tensor& indices) {
     }
   }
   for_each(indices.numel(), x,
-           FirstOfRows{sorted.order.data<int64_t>(), indices.data<int64_t>(), n, k});
+           PartOfRows{sorted.order.data<int64_t>(), indices.data<int64_t>(), n, first, k});
 }
 
 /// The number of elements of a sorted row that are less than a value (or, if `right`, not greater).

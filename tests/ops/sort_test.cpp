@@ -1,7 +1,9 @@
 #include "ops/sort.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -69,6 +71,51 @@ TEST(Sort, ManyRows) {
   const Doubles sorted = transpose(values, 0, 1).to_vector<double>();
   for (size_t i = 0; i < sorted.size(); ++i)
     EXPECT_TRUE(i % 300 == 0 || sorted[i - 1] < sorted[i]) << i;
+}
+
+/// The positions of the elements in sorted order by the standard library.
+template <typename T>
+Ints sorted_positions(const std::vector<T>& x, bool descending) {
+  Ints order(x.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
+    const double a = double(x[size_t(i)]), b = double(x[size_t(j)]);
+    if (std::isnan(a) || std::isnan(b))
+      return descending ? std::isnan(a) > std::isnan(b) : std::isnan(a) < std::isnan(b);
+    return descending ? b < a : a < b;
+  });
+  return order;
+}
+
+TEST(Sort, LongRowsMeetTheStandardLibrary) {
+  const auto check = [](Doubles elements, DType dtype) {
+    const Variable x = make(elements).to(dtype);
+    elements = x.to_vector<double>();
+    const int64_t n = int64_t(elements.size());
+    for (bool descending : {false, true}) {
+      const Ints order = sorted_positions(elements, descending);
+      ASSERT_EQ(ints(argsort(x, 0, descending)), order) << n;
+      for (int64_t k : {int64_t(1), n / 100, n / 2, n - 1})
+        ASSERT_EQ(ints(topk(x, k, 0, descending).indices), Ints(order.begin(), order.begin() + k));
+      if (descending) continue;
+      for (int64_t k : {int64_t(0), n / 3, (n - 1) / 2, n - 1})
+        ASSERT_EQ(kthvalue(x, k + 1).indices.item(), double(order[size_t(k)]));
+    }
+  };
+  for (int64_t n : {257, 3000, 40000}) {
+    Doubles mixed, few(size_t(n), 0.0);
+    for (int64_t i = 0; i < n; ++i) {
+      mixed.push_back(std::sin(double(i * i)) * std::exp(double(i % 61) - 30));
+      few[size_t(i)] = double(i * 7 % 5) - 2;
+    }
+    mixed[3] = mixed[200] = kInf, mixed[9] = -kInf, mixed[11] = -0.0, mixed[99] = 0.0;
+    for (DType dtype : {f32, f64, f16}) check(mixed, dtype);
+    for (DType dtype : {f32, f64, i32, i64, i8}) check(few, dtype);
+    mixed[77] = mixed[5] = kNaN;
+    check(mixed, f32);
+    EXPECT_EQ(median(make(mixed), 0).indices.item(), 5);
+    EXPECT_TRUE(std::isnan(median(make(mixed)).item()));
+  }
 }
 
 TEST(Sort, ANumberAndNothing) {
