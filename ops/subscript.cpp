@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -129,6 +130,38 @@ Variable values_for(std::string_view op, const Variable& x, const Operand& value
   return as_variable(op, values, x.dtype(), x.device());
 }
 
+/// The dimension of the only index tensor, if the subscripts take all other dimensions whole.
+std::optional<int> only_index(const Variable& x, const Subscripts& subscripts) {
+  std::optional<int> dim;
+  for (size_t i = 0; i < subscripts.size(); ++i) {
+    const Subscript& subscript = subscripts[i];
+    const bool whole = subscript.kind() == Kind::kSlice && !subscript.slice().start &&
+                       !subscript.slice().stop && subscript.slice().step == 1;
+    const bool rest = subscript.kind() == Kind::kEllipsis && i + 1 == subscripts.size();
+    if (whole || rest) continue;
+    if (dim || subscript.kind() != Kind::kTensor || subscript.tensor().dtype() == boolean)
+      return {};
+    dim = int(i);
+  }
+  return dim && int(subscripts.size()) <= x.rank() ? dim : std::nullopt;
+}
+
+/// index_put() for one index tensor along dim.
+Variable put_slices(std::string_view op, const Variable& x, int dim, const Variable& tensor,
+                    const Variable& source, bool accumulate, Where where) {
+  const Variable index = wrapped(op, tensor, x.size(dim));
+  Shape named, wanted = x.shape(), along = Dims::filled(x.rank(), 1);
+  for (int i = 0; i < dim; ++i) named.push_back(x.shape()[i]);
+  for (int i = 0; i < index.rank(); ++i) named.push_back(index.shape()[i]);
+  for (int i = dim + 1; i < x.rank(); ++i) named.push_back(x.shape()[i]);
+  if (broadcast(op, source.shape(), named) != named)
+    fail<ShapeError>(op, ": values of ", source.shape(), " for places of ", named);
+  wanted[dim] = along[dim] = index.numel();
+  const Variable what = reshape(expand(source, named, where), wanted, where);
+  return accumulate ? index_add(x, dim, reshape(index, {index.numel()}), what, 1.0, where)
+                    : scatter(x, dim, expand(reshape(index, along), wanted), what, where);
+}
+
 }  // namespace
 
 Variable at(const Variable& x, const Subscripts& subscripts, Where where) {
@@ -141,6 +174,8 @@ Variable index_put(const Variable& x, const Subscripts& subscripts, const Operan
   constexpr std::string_view kName = "index_put";
   const Where where = values.where;
   const Variable source = values_for(kName, x, values);
+  if (const auto dim = only_index(x, subscripts))
+    return put_slices(kName, x, *dim, subscripts[size_t(*dim)].tensor(), source, accumulate, where);
   // The row-major positions of the elements that the subscripts select.
   const Variable numbers =
       reshape(arange(x.numel(), {.dtype = i64, .device = x.device()}), x.shape());

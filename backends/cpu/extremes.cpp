@@ -123,6 +123,21 @@ void sum_up(const Tensor& x, Tensor& y) {
   const int64_t outer = x.shape()[0], rows = x.shape()[1], inner = x.shape()[2];
   const T* from = x.data<T>();
   Out* to = y.data<Out>();
+  const auto rounded = [](Sum sum) {
+    if constexpr (kIsFloat<T>)
+      return convert<T>(sum);
+    else
+      return int64_t(sum);
+  };
+  if (inner == 1) {
+#pragma omp parallel for if (x.numel() > kParallel)
+    for (int64_t line = 0; line < outer; ++line) {
+      Sum sum(0);
+      for (int64_t i = line * rows; i < (line + 1) * rows; ++i)
+        to[i] = rounded(sum += Sum(Compute<T>(from[i])));
+    }
+    return;
+  }
   const int64_t strips = (inner + kBlock - 1) / kBlock;
 #pragma omp parallel for if (x.numel() > kParallel)
   for (int64_t task = 0; task < outer * strips; ++task) {
@@ -134,10 +149,7 @@ void sum_up(const Tensor& x, Tensor& y) {
       const int64_t at = (task / strips * rows + i) * inner + first;
       for (int64_t j = 0; j < n; ++j) {
         sums[j] += Sum(Compute<T>(from[at + j]));
-        if constexpr (kIsFloat<T>)
-          to[at + j] = convert<T>(sums[j]);
-        else
-          to[at + j] = int64_t(sums[j]);
+        to[at + j] = rounded(sums[j]);
       }
     }
   }

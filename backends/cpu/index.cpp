@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include <omp.h>
+
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/index_loops.h"
 #include "backends/cpu/tools/map.h"
@@ -75,11 +77,52 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   }
 }
 
+/// index_add() for single elements: sums of the sources are collected in one buffer per line. Tasks
+/// share a line if there are few lines: each adds the sources of a range of destinations.
+template <typename T>
+void add_elements(const T* from, const int64_t* which, int64_t lines, int64_t count, int64_t size,
+                  Sum<T> scale, T* to) {
+  using S = Sum<T>;
+  const bool parallel = lines * count > kParallelAbove;
+  const int64_t threads = parallel ? omp_get_max_threads() : 1;
+  const int64_t ranges = lines >= threads ? 1 : std::min(threads, size);
+  const int64_t range = (size + ranges - 1) / ranges;
+  // Sums, and whether there is a source: adding 0 to an element may change its sign.
+  std::vector<S> memory(size_t(threads * range));
+  std::vector<char> touched(size_t(threads * range));
+#pragma omp parallel for if (parallel) num_threads(int(threads))
+  for (int64_t task = 0; task < lines * ranges; ++task) {
+    const int64_t begin = task % ranges * range, length = std::min(range, size - begin);
+    const T* line = from + task / ranges * count;
+    T* target = to + task / ranges * size + begin;
+    S* sums = memory.data() + omp_get_thread_num() * range;
+    char* has = touched.data() + omp_get_thread_num() * range;
+    if (length <= 0) continue;
+    std::fill_n(sums, length, S(0));
+    std::fill_n(has, length, char(0));
+    for (int64_t k = 0; k < count; ++k) {
+      const uint64_t place = uint64_t(which[k] - begin);
+      if (place >= uint64_t(length)) continue;
+      sums[place] += S(line[k]);
+      has[place] = 1;
+    }
+    for (int64_t i = 0; i < length; ++i)
+      if (has[i]) target[i] = T(S(target[i]) + scale * sums[i]);
+  }
+}
+
 template <typename T>
 void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha, Tensor& y) {
   using S = Sum<T>;
   const int64_t* which = index.data<int64_t>();
   const int64_t count = index.numel(), size = y.shape()[dim];
+  const int64_t outer = product(y.shape(), 0, dim);
+  const int64_t inner = product(y.shape(), dim + 1, y.rank());
+  const T* from = source.data<T>();
+  T* to = y.data<T>();
+  const S scale = alpha.to<S>();
+  if (inner == 1 && size <= 4 * count)
+    return add_elements(from, which, outer, count, size, scale, to);
   // Groups the sources by destination row with a counting sort, which keeps their order.
   std::vector<int64_t> ends(size_t(size) + 1, 0), order(size_t(count), 0), rows;
   for (int64_t i = 0; i < count; ++i) ++ends[size_t(which[i]) + 1];
@@ -90,37 +133,17 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
   // Filling advances the start of each row to its end.
   for (int64_t i = 0; i < count; ++i) order[size_t(ends[size_t(which[i])]++)] = i;
 
-  const int64_t outer = product(y.shape(), 0, dim);
-  const int64_t inner = product(y.shape(), dim + 1, y.rank());
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
   const int64_t tasks = outer * int64_t(rows.size()) * blocks;
-  const T* from = source.data<T>();
-  T* to = y.data<T>();
-  const S scale = alpha.to<S>();
-  if (inner == 1) {
-    const int64_t strips = (int64_t(rows.size()) + kColumns - 1) / kColumns;
-#pragma omp parallel for if (source.numel() > kParallelAbove)
-    for (int64_t task = 0; task < outer * strips; ++task) {
-      const T* line = from + task / strips * count;
-      T* target = to + task / strips * size;
-      const size_t first = size_t(task % strips * kColumns);
-      for (size_t i = first; i < std::min(first + kColumns, rows.size()); ++i) {
-        const int64_t row = rows[i];
-        S sum = S(0);
-        for (int64_t k = row > 0 ? ends[size_t(row) - 1] : 0; k < ends[size_t(row)]; ++k)
-          sum += S(line[order[size_t(k)]]);
-        target[row] = T(S(target[row]) + scale * sum);
-      }
-    }
-    return;
-  }
-#pragma omp parallel for schedule(dynamic, 16) if (source.numel() > kParallelAbove)
+  const int64_t together = std::max<int64_t>(1, 4096 / std::min(inner, kColumns));
+#pragma omp parallel for schedule(dynamic, together) if (source.numel() > kParallelAbove)
   for (int64_t task = 0; task < tasks; ++task) {
     const int64_t column = task % blocks * kColumns;
     const int64_t row = rows[size_t(task / blocks % int64_t(rows.size()))];
     const int64_t o = task / blocks / int64_t(rows.size());
     const int64_t width = std::min(kColumns, inner - column);
-    S sum[kColumns] = {};
+    S sum[kColumns];
+    std::fill_n(sum, width, S(0));
     for (int64_t k = row > 0 ? ends[size_t(row) - 1] : 0; k < ends[size_t(row)]; ++k) {
       const T* line = from + (o * count + order[size_t(k)]) * inner + column;
       for (int64_t i = 0; i < width; ++i) sum[i] += S(line[i]);

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "ops/arithmetic.h"
 #include "ops/create.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/scatter.h"
 #include "ops/view.h"
@@ -89,6 +90,33 @@ TEST(Subscript, Assignment) {
 }
 
 // Only the value that was written last has a gradient.
+// Subscripts of one index tensor move whole slices; a mask of all ones makes the same op general.
+TEST(Subscript, SlicesAreElements) {
+  const Variable x = randn({7, 5, 6}, {.dtype = f64}).detach();
+  const Variable index = tensor<int64_t>({2, -1, 0, 2});
+  const Variable square = reshape(index, {2, 2});
+  for (bool accumulate : {false, true})
+    for (int dim = 0; dim < 3; ++dim)
+      for (const Variable& which : {index, square}) {
+        Subscripts whole(size_t(dim), Slice{}), one_by_one;
+        whole.push_back(which);
+        for (int i = 0; i < 3; ++i) {  // every dimension has an index that broadcasts
+          Shape shape = Dims::filled(which.rank() + 2, 1);
+          int64_t at = i < dim ? i : i == dim ? dim : i + which.rank() - 1;
+          if (i == dim)
+            for (int j = 0; j < which.rank(); ++j) shape[int(at) + j] = which.shape()[j];
+          else
+            shape[int(at)] = x.size(i);
+          one_by_one.push_back(reshape(i == dim ? which : arange(x.size(i)), shape));
+        }
+        const Variable values = randn(at(x, whole).shape(), {.dtype = f64}).detach();
+        EXPECT_EQ(index_put(x, whole, values, accumulate).to_vector<double>(),
+                  index_put(x, one_by_one, values, accumulate).to_vector<double>());
+      }
+  EXPECT_THROW(index_put(x, {index}, zeros({3, 5, 6}, {.dtype = f64})), ShapeError);
+  EXPECT_THROW(index_put(x, {tensor<int64_t>({7})}, zeros({1, 5, 6}, {.dtype = f64})), IndexError);
+}
+
 TEST(Subscript, GradientOfRepeatedIndices) {
   const Variable x = make({1, 2, 3}).requires_grad_();
   const Variable values = make({10, 20}).requires_grad_();
