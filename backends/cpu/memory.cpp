@@ -113,10 +113,10 @@ template <typename Word>
 bool copy_transposed(const Tensor& x, Tensor& y) {
   const int rank = y.rank(), column = rank - 1;
   if (rank < 2 || x.shape() != y.shape() || y.numel() < kTile * kTile) return false;
-  if (y.strides()[column] != 1 || y.shape()[column] < 4) return false;
+  if (y.strides()[column] != 1 || y.shape()[column] < 2) return false;
   int row = -1;
   for (int dim = 0; dim < column; ++dim)
-    if (x.strides()[dim] == 1 && x.shape()[dim] >= 4) row = dim;
+    if (x.strides()[dim] == 1 && x.shape()[dim] >= 2) row = dim;
   if (row < 0 || x.strides()[column] == 1) return false;
 
   Shape others;

@@ -55,6 +55,10 @@ void gather_words(Word* to, const Word* from, const int64_t* sizes, const int64_
       for (int64_t i = 0; i < n; ++i) to[i] = x[i];
     else if (step == 0)
       for (int64_t i = 0; i < n; ++i) to[i] = x[0];
+    else if (step == -1)  // reversed in registers
+      for (int64_t i = 0; i < n; ++i) to[i] = x[-i];
+    else if (step == 2)
+      for (int64_t i = 0; i < n; ++i) to[i] = x[2 * i];
     else
       for (int64_t i = 0; i < n; ++i) to[i] = x[i * step];
     to += n;
@@ -130,9 +134,10 @@ void transpose_tile(const Word* from, int64_t step, int64_t rows, int64_t column
 /// One operand of map_pieces().
 struct MapOperand {
   std::byte* data;
-  int64_t element;  // element size in bytes
-  bool linear;      // contiguous in y's row-major order
-  bool single;      // one element for all
+  int64_t element;        // element size in bytes
+  bool linear;            // contiguous in y's row-major order
+  bool single;            // one element for all
+  bool periodic = false;  // one short row for all rows
 };
 
 class Pieces {
@@ -162,6 +167,7 @@ class Pieces {
       joint_.add_dim(y.shape()[dim], steps);
     }
     row_ = joint_.rank > 0 ? joint_.sizes[joint_.rank - 1] : 1;
+    find_periods();
     find_tiles();
   }
 
@@ -213,13 +219,18 @@ class Pieces {
   void run_block(int64_t first, int64_t last) const {
     if (all_linear()) return run_piece(first, last - first, nullptr);
     alignas(64) std::byte buffers[kMaxOperands][kGathered * 8];
-    for (int i = 1; i < operands_; ++i)  // once for all pieces
-      if (!operand_[i].linear && operand_[i].single)
-        gather(buffers[i], operand_[i].data, operand_[i].element, nullptr, nullptr, 0, 0,
+    for (int i = 1; i < operands_; ++i) {  // once for all pieces
+      const MapOperand& x = operand_[i];
+      if (!x.linear && x.single)
+        gather(buffers[i], x.data, x.element, nullptr, nullptr, 0, 0,
                std::min(last - first, kGathered));
+      else if (x.periodic)
+        gather(buffers[i], x.data, x.element, joint_.sizes.data(), joint_.strides[i].data(),
+               joint_.rank, 0, std::min(count_, kGathered));
+    }
     while (first < last) {
       // Long rows are processed one by one, so that contiguous ones need no gathering.
-      int64_t count = std::min(last - first, kGathered);
+      int64_t count = std::min(last - first, periodic_ ? kGathered - row_ : kGathered);
       if (row_ >= kGathered / 4) count = std::min(count, row_ - first % row_);
       run_piece(first, count, buffers);
       first += count;
@@ -234,6 +245,17 @@ class Pieces {
     evaluate_(formula_, buffers[0], count, inputs);
     scatter(buffers[0], y.data, y.element, joint_.sizes.data(), joint_.strides[0].data(),
             joint_.rank, first, count);
+  }
+
+  void find_periods() {
+    if (joint_.rank == 0) return;
+    for (int i = 1; i < operands_; ++i) {
+      const auto& strides = joint_.strides[i];
+      if (operand_[i].linear || operand_[i].single || row_ >= kGathered / 4) continue;
+      operand_[i].periodic = std::all_of(strides.begin(), strides.begin() + joint_.rank - 1,
+                                         [](int64_t stride) { return stride == 0; });
+      periodic_ |= operand_[i].periodic;
+    }
   }
 
   /// Chooses tiles if y is contiguous along the last dimension and an input along another one.
@@ -305,6 +327,7 @@ class Pieces {
     const MapOperand& x = operand_[i];
     if (x.linear) return x.data + first * x.element;
     if (x.single) return buffers[i];
+    if (x.periodic) return buffers[i] + first % row_ * x.element;
     const int64_t* strides = joint_.strides[i].data();
     if (strides[joint_.rank - 1] == 1 && first % row_ + count <= row_) {  // within a row
       int64_t rest = first, offset = 0;
@@ -321,8 +344,9 @@ class Pieces {
   detail::Evaluate evaluate_;
   const void* formula_;
   int64_t count_;
-  int64_t row_ = 1;  // elements along the innermost dimension
-  int tiled_ = -1;   // dimension of the tiles' rows; -1: no tiles
+  int64_t row_ = 1;        // elements along the innermost dimension
+  bool periodic_ = false;  // whether an operand is
+  int tiled_ = -1;         // dimension of the tiles' rows; -1: no tiles
   int operands_;
   std::array<MapOperand, kMaxOperands> operand_;
   Joint joint_;
