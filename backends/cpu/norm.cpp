@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backends/cpu/dnnl/dnnl.h"
 #include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/lanes.h"
@@ -12,14 +13,22 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
+/// Whether convolutions make packed results of T.
+template <Packable T>
+bool has_packed() {
+  return std::is_same_v<T, float> || multiplies_bfloat16();
+}
+
+template <Packable T>
 struct ChannelMomentsPacked {
   static constexpr std::string_view kName = "packed";
+  static bool is_available() { return has_packed<T>(); }
   static constexpr bool kTakesPacked = true;
   static std::optional<PackedValues> accepts(const Tensor& x, const Tensor&, const Tensor&) {
     return packed_values(x);
   }
-  static void run(Type<float>, const PackedValues& x, const Tensor&, Tensor& mean, Tensor& var) {
-    channel_moments_packed(x, mean.data<float>(), var.data<float>());
+  static void run(Type<T>, const PackedValues& x, const Tensor&, Tensor& mean, Tensor& var) {
+    channel_moments_packed<T>(x, mean.data<float>(), var.data<float>());
   }
 };
 
@@ -89,8 +98,10 @@ struct ScaleShift {
   }
 };
 
+template <Packable T>
 struct BatchNormPacked {
   static constexpr std::string_view kName = "packed";
+  static bool is_available() { return has_packed<T>(); }
   static constexpr bool kTakesPacked = true;
   static std::optional<PackedValues> accepts(const Tensor& x, const Tensor&, const Tensor&,
                                              const Tensor&, const Tensor&, const Tensor& y) {
@@ -98,10 +109,10 @@ struct BatchNormPacked {
     if (values && !can_be_packed(y, values->packing.block)) values.reset();
     return values;
   }
-  static void run(Type<float>, const PackedValues& values, const Tensor&, const Tensor& mean,
+  static void run(Type<T>, const PackedValues& values, const Tensor&, const Tensor& mean,
                   const Tensor& invstd, const Tensor& weight, const Tensor& bias, Tensor& y) {
     const ScaleShift<float> by(weight, bias, invstd);
-    normalize_packed(values, mean.data<float>(), by.scale.data(), by.shift.data(), y.data<float>());
+    normalize_packed(values, mean.data<float>(), by.scale.data(), by.shift.data(), y.data<T>());
     y.storage().set_packed(values.packing);
   }
 };
@@ -207,8 +218,10 @@ void batch_norm_backward(const Shape& shape, const Tensor& invstd_tensor, const 
   write(scale.data(), shift.data(), slope.data());
 }
 
+template <Packable T>
 struct BatchNormBackwardPacked {
   static constexpr std::string_view kName = "packed";
+  static bool is_available() { return has_packed<T>(); }
   static constexpr bool kTakesPacked = true;
 
   struct Operands {
@@ -225,17 +238,17 @@ struct BatchNormBackwardPacked {
     return Operands{packed_x ? *packed_x : pack(x, known->packing),
                     packed_dy ? *packed_dy : pack(dy, known->packing)};
   }
-  static void run(Type<float>, const Operands& o, const Tensor& x, const Tensor&,
+  static void run(Type<T>, const Operands& o, const Tensor& x, const Tensor&,
                   const Tensor& mean_tensor, const Tensor& invstd, const Tensor& weight,
                   bool training, Tensor& dx, Tensor& dweight, Tensor& dbias) {
     const float* mean = mean_tensor.data<float>();
     batch_norm_backward<float>(
         x.shape(), invstd, weight, training, dx, dweight, dbias,
         [&](double* sums, double* products) {
-          channel_sums_packed(o.x, o.dy, mean, invstd.data<float>(), sums, products);
+          channel_sums_packed<T>(o.x, o.dy, mean, invstd.data<float>(), sums, products);
         },
         [&](const float* scale, const float* shift, const float* slope) {
-          input_gradient_packed(o.x, o.dy, mean, scale, shift, slope, dx.data<float>());
+          input_gradient_packed(o.x, o.dy, mean, scale, shift, slope, dx.data<T>());
           dx.storage().set_packed(o.x.packing);
         });
   }
@@ -267,11 +280,12 @@ void register_layer_norm();  // defined in layer_norm.cpp
 
 void register_norm() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_implementations<kernels::channel_moments, ChannelMomentsPacked, ChannelMoments>(kCpu,
-                                                                                      kFloatTypes);
-  set_implementations<kernels::batch_norm, BatchNormPacked, BatchNorm>(kCpu, kFloatTypes);
-  set_implementations<kernels::batch_norm_backward, BatchNormBackwardPacked, BatchNormBackward>(
-      kCpu, kFloatTypes);
+  set_implementations<kernels::channel_moments, ChannelMomentsPacked<float>,
+                      ChannelMomentsPacked<bfloat16>, ChannelMoments>(kCpu, kFloatTypes);
+  set_implementations<kernels::batch_norm, BatchNormPacked<float>, BatchNormPacked<bfloat16>,
+                      BatchNorm>(kCpu, kFloatTypes);
+  set_implementations<kernels::batch_norm_backward, BatchNormBackwardPacked<float>,
+                      BatchNormBackwardPacked<bfloat16>, BatchNormBackward>(kCpu, kFloatTypes);
   set_kernel(kernels::batch_norm_training, kCpu, kFloatTypes,
              [](auto, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                 Tensor& y, Tensor& mean, Tensor& var, Tensor& invstd) {

@@ -222,7 +222,7 @@ void norm_cases(OpCases& cases) {
   cases.push_back(with_float_parameters(instance_norm({2, 3, 4}, true, true)));
   for (const bool training : {true, false}) {
     OpCase row = batch_norm({2, 16, 32, 32}, training, true, true);
-    row.dtypes = {f32};
+    row.dtypes = {f32, bf16};
     row.before = packed_images;
     cases.push_back(row);
   }

@@ -149,6 +149,27 @@ TEST(ConvLayout, BatchNormAgreesToRounding) {
   }
 }
 
+// Convolutions of bfloat16 with batch norm, addition and pooling between them.
+TEST(ConvLayout, Bfloat16Agrees) {
+  const auto run = [] {
+    Variable x = uniform({4, 16, 26, 26}, 1).to(bf16).detach().requires_grad_();
+    const Variable w = uniform({32, 16, 3, 3}, 2).to(bf16);
+    const Variable v = uniform({32, 32, 1, 1}, 3).to(bf16);
+    const Variable y =
+        relu(batch_norm(conv2d(x, w), {}, {}, ones({32}), zeros({32}), {.training = true}));
+    const Variable z = max_pool2d(relu(conv2d(y, v) + y), {.kernel_size = 2});
+    sum(z * uniform(z.shape(), 4)).backward();
+    return std::pair(z.to(f32).to_vector<float>(), x.grad().to(f32).to_vector<float>());
+  };
+  const auto [plain, blocked] = both(run);
+  const auto expect_close = [](const Values& a, const Values& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 0.02 + 0.02 * std::abs(a[i]));
+  };
+  expect_close(plain.first, blocked.first);
+  expect_close(plain.second, blocked.second);
+}
+
 /// Reshaping a packed tensor gives other channels over the same memory.
 TEST(ConvLayout, ReshapedOnesAreOtherTensors) {
   const auto read = [] {

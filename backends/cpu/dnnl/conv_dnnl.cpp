@@ -87,7 +87,7 @@ struct Port {
     Port port(plain, chosen, input);
     const memory::dims sizes = plain.dims();
     for (const auto& [block, tag] : {std::pair(16, Tag::nChw16c), std::pair(8, Tag::nChw8c)})
-      if (sizes[1] % block == 0 && chosen == memory::desc(sizes, memory::data_type::f32, tag))
+      if (sizes[1] % block == 0 && chosen == memory::desc(sizes, plain.data_type(), tag))
         port.block = block;
     return port;
   }

@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "backends/cpu/tools/lanes.h"
+
 namespace tapegrad::backends::cpu {
 namespace {
 
@@ -36,29 +38,45 @@ void for_each_image_block(const Packing& p, const Run& run) {
     run(i % blocks * p.block, i * p.size * p.block, p.size);
 }
 
+/// Calls run(element, count) for pieces of up to kRows rows.
+template <int kBlock, typename Run>
+void for_each_piece(int64_t offset, int64_t rows, const Run& run) {
+  for (int64_t first = 0; first < rows; first += kRows)
+    run(offset + first * kBlock, std::min(kRows, rows - first) * kBlock);
+}
+
 }  // namespace
 
+template <typename T>
 void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
   const Packing& p = x.packing;
   const double count = double(p.batch * p.size);
   std::vector<double> sums(size_t(p.channels)), squares(size_t(p.channels));
   with_block(p, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
-    const float* from = data<float>(x);
+    const T* from = data<T>(x);
     for_each_channel_block(p, [&](int64_t channel, int64_t offset, int64_t rows) {
       double part[kBlock] = {};
-      for (int64_t i = 0; i < rows; ++i)
-        for (int k = 0; k < kBlock; ++k) part[k] += double(from[offset + i * kBlock + k]);
+      for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
+        float buffer[kRows * kBlock];
+        const float* values = load_values(from + at, 1, n, buffer);
+        for (int64_t i = 0; i < n; i += kBlock)
+          for (int k = 0; k < kBlock; ++k) part[k] += double(values[i + k]);
+      });
       for (int k = 0; k < kBlock; ++k) sums[size_t(channel + k)] += part[k];
     });
     for (double& sum : sums) sum /= count;
     for_each_channel_block(p, [&](int64_t channel, int64_t offset, int64_t rows) {
       double part[kBlock] = {}, centre[kBlock];
       std::copy_n(&sums[size_t(channel)], kBlock, centre);
-      for (int64_t i = 0; i < rows; ++i)
-        for (int k = 0; k < kBlock; ++k) {
-          const double d = double(from[offset + i * kBlock + k]) - centre[k];
-          part[k] += d * d;
-        }
+      for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
+        float buffer[kRows * kBlock];
+        const float* values = load_values(from + at, 1, n, buffer);
+        for (int64_t i = 0; i < n; i += kBlock)
+          for (int k = 0; k < kBlock; ++k) {
+            const double d = double(values[i + k]) - centre[k];
+            part[k] += d * d;
+          }
+      });
       for (int k = 0; k < kBlock; ++k) squares[size_t(channel + k)] += part[k];
     });
   });
@@ -68,63 +86,91 @@ void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
   }
 }
 
+template <typename T>
 void normalize_packed(const PackedValues& x, const float* mean, const float* scale,
-                      const float* shift, float* y) {
+                      const float* shift, T* y) {
   with_block(x.packing, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
-    const float* from = data<float>(x);
+    const T* from = data<T>(x);
     for_each_image_block(x.packing, [&](int64_t channel, int64_t offset, int64_t rows) {
       float m[kBlock], s[kBlock], b[kBlock];
       std::copy_n(mean + channel, kBlock, m);
       std::copy_n(scale + channel, kBlock, s);
       std::copy_n(shift + channel, kBlock, b);
-      const float* xs = from + offset;
-      float* to = y + offset;
-      for (int64_t i = 0; i < rows * kBlock; i += kBlock)
-        for (int k = 0; k < kBlock; ++k) to[i + k] = (xs[i + k] - m[k]) * s[k] + b[k];
+      for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
+        float x_buffer[kRows * kBlock], y_buffer[kRows * kBlock];
+        const float* xs = load_values(from + at, 1, n, x_buffer);
+        float* to = place_values(y + at, y_buffer);
+        for (int64_t i = 0; i < n; i += kBlock)
+          for (int k = 0; k < kBlock; ++k) to[i + k] = (xs[i + k] - m[k]) * s[k] + b[k];
+        store_values(to, n, y + at);
+      });
     });
   });
 }
 
+template <typename T>
 void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
                          const float* invstd, double* sums, double* products) {
   with_block(x.packing, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
-    const float *xs = data<float>(x), *dys = data<float>(dy);
+    const T *from_x = data<T>(x), *from_dy = data<T>(dy);
     for_each_channel_block(x.packing, [&](int64_t channel, int64_t offset, int64_t rows) {
       float m[kBlock], v[kBlock];
       std::copy_n(mean + channel, kBlock, m);
       std::copy_n(invstd + channel, kBlock, v);
-      for (int64_t first = 0; first < rows; first += kRows) {
+      for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
+        float x_buffer[kRows * kBlock], dy_buffer[kRows * kBlock];
+        const float* xs = load_values(from_x + at, 1, n, x_buffer);
+        const float* dys = load_values(from_dy + at, 1, n, dy_buffer);
         float sum[kBlock] = {}, product[kBlock] = {};
-        for (int64_t i = first; i < std::min(rows, first + kRows); ++i)
+        for (int64_t i = 0; i < n; i += kBlock)
           for (int k = 0; k < kBlock; ++k) {
-            const int64_t at = offset + i * kBlock + k;
-            sum[k] += dys[at];
-            product[k] += dys[at] * ((xs[at] - m[k]) * v[k]);
+            sum[k] += dys[i + k];
+            product[k] += dys[i + k] * ((xs[i + k] - m[k]) * v[k]);
           }
         for (int k = 0; k < kBlock; ++k) {
           sums[channel + k] += double(sum[k]);
           products[channel + k] += double(product[k]);
         }
-      }
+      });
     });
   });
 }
 
+template <typename T>
 void input_gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
-                           const float* scale, const float* shift, const float* slope, float* dx) {
+                           const float* scale, const float* shift, const float* slope, T* dx) {
   with_block(x.packing, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
-    const float *xs = data<float>(x), *dys = data<float>(dy);
+    const T *from_x = data<T>(x), *from_dy = data<T>(dy);
     for_each_image_block(x.packing, [&](int64_t channel, int64_t offset, int64_t rows) {
       float m[kBlock], s[kBlock], b[kBlock], slopes[kBlock];
       std::copy_n(mean + channel, kBlock, m);
       std::copy_n(scale + channel, kBlock, s);
       std::copy_n(shift + channel, kBlock, b);
       std::copy_n(slope + channel, kBlock, slopes);
-      for (int64_t i = offset; i < offset + rows * kBlock; i += kBlock)
-        for (int k = 0; k < kBlock; ++k)
-          dx[i + k] = s[k] * (dys[i + k] - b[k] - (xs[i + k] - m[k]) * slopes[k]);
+      for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
+        float x_buffer[kRows * kBlock], dy_buffer[kRows * kBlock], dx_buffer[kRows * kBlock];
+        const float* xs = load_values(from_x + at, 1, n, x_buffer);
+        const float* dys = load_values(from_dy + at, 1, n, dy_buffer);
+        float* to = place_values(dx + at, dx_buffer);
+        for (int64_t i = 0; i < n; i += kBlock)
+          for (int k = 0; k < kBlock; ++k)
+            to[i + k] = s[k] * (dys[i + k] - b[k] - (xs[i + k] - m[k]) * slopes[k]);
+        store_values(to, n, dx + at);
+      });
     });
   });
 }
+
+#define INSTANTIATE(T)                                                                          \
+  template void channel_moments_packed<T>(const PackedValues&, float*, float*);                 \
+  template void normalize_packed(const PackedValues&, const float*, const float*, const float*, \
+                                 T*);                                                           \
+  template void channel_sums_packed<T>(const PackedValues&, const PackedValues&, const float*,  \
+                                       const float*, double*, double*);                         \
+  template void input_gradient_packed(const PackedValues&, const PackedValues&, const float*,   \
+                                      const float*, const float*, const float*, T*);
+INSTANTIATE(float)
+INSTANTIATE(bfloat16)
+#undef INSTANTIATE
 
 }  // namespace tapegrad::backends::cpu

@@ -1,4 +1,4 @@
-// The passes of batch_norm over tensors with a packed layout (packed.h).
+// The passes of batch_norm over tensors of float or bfloat16 with a packed layout (packed.h).
 #pragma once
 
 #include "backends/cpu/fast/packed.h"
@@ -6,15 +6,19 @@
 namespace tapegrad::backends::cpu {
 
 /// Mean and variance of each channel.
+template <typename T>
 void channel_moments_packed(const PackedValues& x, float* mean, float* var);
 /// y = (x - mean) * scale + shift
+template <typename T>
 void normalize_packed(const PackedValues& x, const float* mean, const float* scale,
-                      const float* shift, float* y);
+                      const float* shift, T* y);
 /// For each channel, the sum of dy and the sum of dy * (x - mean) * invstd.
+template <typename T>
 void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
                          const float* invstd, double* sums, double* products);
 /// dx = scale * (dy - shift - (x - mean) * slope)
+template <typename T>
 void input_gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
-                           const float* scale, const float* shift, const float* slope, float* dx);
+                           const float* scale, const float* shift, const float* slope, T* dx);
 
 }  // namespace tapegrad::backends::cpu

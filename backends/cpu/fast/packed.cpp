@@ -10,12 +10,13 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-memory::desc description(const Packing& p, bool packed) {
+memory::desc description(const Packing& p, size_t element, bool packed) {
+  const auto type = element == 2 ? memory::data_type::bf16 : memory::data_type::f32;
   const Tag tag = !packed ? Tag::nchw : p.block == 16 ? Tag::nChw16c : Tag::nChw8c;
-  return memory::desc({p.batch, p.channels, p.size, 1}, memory::data_type::f32, tag);
+  return memory::desc({p.batch, p.channels, p.size, 1}, type, tag);
 }
 
-/// oneDNN moves four-byte words, which may also be integers.
+/// oneDNN moves words, which may also be integers.
 void reorder(const memory::desc& from, const std::byte* source, const memory::desc& to,
              std::byte* target) {
   with_dnnl("conv2d", [&] {
@@ -31,8 +32,10 @@ void reorder(const memory::desc& from, const std::byte* source, const memory::de
 std::byte* unpack(const Packing& packing, const Storage& packed) {
   Allocator& memory = allocator(DeviceType::kCpu);
   auto* plain = static_cast<std::byte*>(memory.allocate(packed.bytes(), packed.device()));
+  const size_t element = packed.bytes() / size_t(packing.batch * packing.channels * packing.size);
   try {
-    reorder(description(packing, true), packed.data(), description(packing, false), plain);
+    reorder(description(packing, element, true), packed.data(),
+            description(packing, element, false), plain);
   } catch (...) {
     memory.deallocate(plain, packed.bytes(), packed.device());
     throw;
@@ -41,8 +44,9 @@ std::byte* unpack(const Packing& packing, const Storage& packed) {
 }
 
 bool is_whole(const Tensor& x) {
-  return x.is_contiguous() && size_of(x.dtype()) == 4 &&
-         size_t(x.numel()) * 4 == x.storage().bytes();
+  const size_t element = size_t(size_of(x.dtype()));
+  return x.is_contiguous() && (element == 4 || x.dtype() == bf16) &&
+         size_t(x.numel()) * element == x.storage().bytes();
 }
 
 }  // namespace
@@ -56,8 +60,9 @@ std::optional<PackedValues> packed_values(const Tensor& x) {
 
 PackedValues pack(const Tensor& x, const Packing& packing) {
   const Tensor packed = x.empty_like();
-  reorder(description(packing, false), x.storage().data(), description(packing, true),
-          packed.storage().data());
+  const size_t element = size_t(size_of(x.dtype()));
+  reorder(description(packing, element, false), x.storage().data(),
+          description(packing, element, true), packed.storage().data());
   return {Ref<Storage>::share(&packed.storage()), packing};
 }
 

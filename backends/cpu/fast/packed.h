@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <type_traits>
 
 #include "core/base/tensor.h"
 
@@ -14,15 +15,21 @@ namespace tapegrad::backends::cpu {
 
 using PackedValues = Storage::PackedValues;
 
+/// Types of floats in packed tensors, which may also hold indices of four bytes.
+template <typename T>
+concept Packable = std::is_same_v<T, float> || std::is_same_v<T, bfloat16>;
+
 /// Results with fewer elements are stored in row-major order.
 inline constexpr int64_t kPackedElements = int64_t(1) << 15;
 
 /// The values of x with its batch and channels, if x is the whole of a packed storage.
 std::optional<PackedValues> packed_values(const Tensor& x);
-/// Returns a packed copy of a contiguous tensor [batch, channels, ...] with four-byte elements.
+/// Returns a packed copy of a contiguous tensor [batch, channels, ...] of elements that may be
+/// packed.
 PackedValues pack(const Tensor& x, const Packing& packing);
 
-/// Whether a result may be packed: it has four-byte elements, spans its storage, and is large.
+/// Whether a result may be packed: it has four-byte elements or bfloat16, spans its storage, and is
+/// large.
 bool can_be_packed(const Tensor& y, int64_t block);
 /// The packed layout of [batch, channels, ...] with the given block size.
 Packing packing_of(const Shape& shape, int64_t block);
