@@ -1,12 +1,13 @@
-// LAPACK applied to every matrix of a batch. ops/linalg.h documents the kernels.
+// LAPACK and triangular factors applied to every matrix of a batch. ops/linalg.h documents the
+// kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include <cblas.h>
 #include <omp.h>
 
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/factor.h"
 #include "backends/cpu/tools/lapack.h"
 #include "backends/cpu/tools/threads.h"
 #include "core/base/error.h"
@@ -99,13 +100,19 @@ bool all_finite(const T* x, int64_t count) {
   return std::all_of(x, x + count, [](T value) { return std::isfinite(value); });
 }
 
+/// Matrix i of the batch.
+template <typename T>
+Block<T> block(const Matrices<T>& x, int64_t i) {
+  return {x[i], 1, x.stride};
+}
+
 template <typename T>
 void lu_factor(Tensor& a0, Tensor& pivots, Tensor& info) {
   if (a0.numel() == 0) return;
   const Matrices<T> a(a0);
   Batch(a0).run([&](int64_t i, int) {
-    Lapack<T>::getrf(&a.rows, &a.columns, a[i], &a.stride, pivots.data<int>() + i * a.rows,
-                     info.data<int>() + i);
+    info.data<int>()[i] =
+        int(factor_lu(a.rows, a.columns, block(a, i), pivots.data<int>() + i * a.rows));
   });
 }
 
@@ -113,31 +120,32 @@ template <typename T>
 void lu_solve(const Tensor& lu0, const Tensor& pivots, bool transposed, Tensor& b0) {
   if (b0.numel() == 0) return;
   const Matrices<T> lu(lu0), b(b0);
+  constexpr Triangular kLower{.upper = false, .unit = true}, kUpper{.upper = true, .unit = false};
+  const int64_t n = lu.rows;
   Batch(lu0).run([&](int64_t i, int) {
-    int info = 0;
-    Lapack<T>::getrs(transposed ? "T" : "N", &lu.rows, &b.columns, lu[i], &lu.stride,
-                     pivots.data<int>() + i * lu.rows, b[i], &b.stride, &info, 1);
+    const int* rows = pivots.data<int>() + i * n;
+    const Block<T> factors = block(lu, i), x = block(b, i);
+    if (!transposed) {
+      exchange_rows(n, rows, /*reversed=*/false, b.columns, x);
+      solve_triangle(kLower, n, b.columns, factors, x);
+      solve_triangle(kUpper, n, b.columns, factors, x);
+    } else {
+      solve_triangle({.upper = false, .unit = false}, n, b.columns, factors.transposed(), x);
+      solve_triangle({.upper = true, .unit = true}, n, b.columns, factors.transposed(), x);
+      exchange_rows(n, rows, /*reversed=*/true, b.columns, x);
+    }
   });
-}
-
-void trsm(const Matrices<float>& a, const float* from, kernels::Triangle t,
-          const Matrices<float>& b, float* to) {
-  cblas_strsm(CblasColMajor, CblasLeft, t.upper ? CblasUpper : CblasLower,
-              t.transposed ? CblasTrans : CblasNoTrans, t.unit ? CblasUnit : CblasNonUnit, b.rows,
-              b.columns, 1, from, a.stride, to, b.stride);
-}
-void trsm(const Matrices<double>& a, const double* from, kernels::Triangle t,
-          const Matrices<double>& b, double* to) {
-  cblas_dtrsm(CblasColMajor, CblasLeft, t.upper ? CblasUpper : CblasLower,
-              t.transposed ? CblasTrans : CblasNoTrans, t.unit ? CblasUnit : CblasNonUnit, b.rows,
-              b.columns, 1, from, a.stride, to, b.stride);
 }
 
 template <typename T>
 void triangular_solve(const Tensor& a0, kernels::Triangle triangle, Tensor& b0) {
   if (b0.numel() == 0) return;
   const Matrices<T> a(a0), b(b0);
-  Batch(a0).run([&](int64_t i, int) { trsm(a, a[i], triangle, b, b[i]); });
+  const bool upper = triangle.upper != triangle.transposed;
+  Batch(a0).run([&](int64_t i, int) {
+    const Block<T> t = triangle.transposed ? block(a, i).transposed() : block(a, i);
+    solve_triangle({.upper = upper, .unit = triangle.unit}, a.rows, b.columns, t, block(b, i));
+  });
 }
 
 template <typename T>
@@ -145,7 +153,7 @@ void cholesky(Tensor& a0, Tensor& info) {
   if (a0.numel() == 0) return;
   const Matrices<T> a(a0);
   Batch(a0).run([&](int64_t i, int) {
-    Lapack<T>::potrf("L", &a.rows, a[i], &a.stride, info.data<int>() + i, 1);
+    info.data<int>()[i] = int(factor_cholesky(a.rows, block(a, i)));
     for (int column = 1; column < a.columns; ++column)
       std::fill_n(a[i] + int64_t(column) * a.rows, column, T(0));
   });

@@ -7,6 +7,7 @@
 #include "backends/cpu/fast/linear_narrow.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/matrices.h"
+#include "backends/cpu/tools/product.h"
 #include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
 #include "ops/activation.h"
@@ -132,12 +133,30 @@ struct MatmulGemm {
   }
 };
 
+/// Types that are widened to float.
+template <typename T>
+concept Widened = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+/// Whether a product widens its operands while it packs them, which takes no pass of its own.
+bool widens_in_passing(int64_t m, int64_t n, int64_t k) {
+  return std::min({m, n, k}) >= 16 && m * n * k >= kParallelProduct;
+}
+
 /// Sixteen-bit floats: accumulates in float and rounds once.
 struct MatmulInFloat {
   static constexpr std::string_view kName = "float";
-  static void run(OneOf<float16, bfloat16>, const Tensor& a, const Tensor& b, Tensor& y) {
+  template <Widened T>
+  static void run(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
     Tensor wide = Tensor::empty(y.shape(), f32);
-    MatmulGemm::run(Type<float>{}, a.to(f32), b.to(f32), wide);
+    const int r = y.rank();
+    const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
+    if (widens_in_passing(m, n, k)) {
+      for (int64_t i = 0; i < y.numel() / (m * n); ++i)
+        multiply_blocks(m, n, k, matrix<T>(a, batch_offset(a, i)), matrix<T>(b, batch_offset(b, i)),
+                        wide.data<float>() + i * m * n, n, Update::kStore);
+    } else {
+      MatmulGemm::run(Type<float>{}, a.to(f32), b.to(f32), wide);
+    }
     kernels::copy(wide, y);
   }
 };
@@ -204,8 +223,19 @@ struct LinearInFloat {
   static bool accepts(const Tensor&, const Tensor&, const Tensor&, const Epilogue&, const Tensor&) {
     return true;
   }
-  static void run(OneOf<float16, bfloat16>, const Tensor& x, const Tensor& w, const Tensor& bias,
+  template <Widened T>
+  static void run(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
                   const Epilogue& epilogue, Tensor& y) {
+    const int64_t n = y.shape()[0], out = y.shape()[1], in = x.shape()[1];
+    if (widens_in_passing(n, out, in)) {
+      Tensor wide = Tensor::empty(y.shape(), f32), z = sums(epilogue, y);
+      if (bias) kernels::copy(bias, wide);
+      multiply_blocks(n, out, in, matrix<T>(x), transposed(matrix<T>(w)), wide.data<float>(), out,
+                      bias ? Update::kAdd : Update::kStore);
+      kernels::copy(wide, z);
+      kernels::run_epilogue(epilogue, z, y);
+      return;
+    }
     constexpr Type<float> kFloat;
     linear_in_float(x, w, bias, epilogue, y, [&](auto x, auto w, auto bias, Tensor& y) {
       if (LinearNarrow::accepts(x, w, bias, {}, y))

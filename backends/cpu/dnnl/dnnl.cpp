@@ -26,8 +26,8 @@ bool has(dnnl::cpu_isa level) {
 bool multiplies_bfloat16() {
   static const bool does = [] {
     const char* text = std::getenv("TAPEGRAD_CPU_BFLOAT16");
-    return (text != nullptr && std::string_view(text) == "1") ||
-           has(dnnl::cpu_isa::avx512_core_bf16);
+    const std::string_view wanted = text != nullptr ? text : "";
+    return wanted == "1" || (wanted != "0" && has(dnnl::cpu_isa::avx512_core_bf16));
   }();
   return does;
 }

@@ -20,8 +20,9 @@ dnnl::stream& dnnl_stream();  // the stream of this thread
 
 /// Whether the processor has all instructions of this oneDNN ISA level.
 bool has(dnnl::cpu_isa level);
-/// Whether the processor multiplies bfloat16 faster than float32. TAPEGRAD_CPU_BFLOAT16=1 forces
-/// true for tests; oneDNN's bfloat16 runs on any processor, but is slow on most.
+/// Whether the processor multiplies bfloat16 faster than float32. For tests and measurements,
+/// TAPEGRAD_CPU_BFLOAT16=1 forces true, and 0 false; oneDNN's bfloat16 runs on any processor, but
+/// is slow on most.
 bool multiplies_bfloat16();
 
 /// Returns a workspace for a primitive; `owner` owns the memory.

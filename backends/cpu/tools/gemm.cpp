@@ -8,7 +8,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "backends/cpu/tools/functions.h"
-#include "backends/cpu/tools/openblas.h"
+#include "backends/cpu/tools/product.h"
 #include "backends/cpu/tools/threads.h"
 #include "core/base/error.h"
 
@@ -56,28 +56,40 @@ class [[nodiscard]] OneThread {
   int before_;
 };
 
-void multiply(int64_t m, int64_t n, int64_t k, const float* a, Blas at, const float* b, Blas bt,
-              float* c, int64_t ldc, bool accumulate) {
+/// oneDNN divides products with a transposed second operand badly among threads, and sums long ones
+/// slowly. It is faster for others, and where packing takes long beside the product.
+bool suits_blocks(int64_t m, int64_t n, int64_t k, Blas a, Blas b) {
+  return b.transposed && !a.transposed && std::min(m, n) >= 32 &&
+         double(m) * double(n) * double(k) >= 1 << 20;
+}
+
+void multiply(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, float* c,
+              int64_t ldc, bool accumulate) {
+  const Blas at = blas(m, k, a.row, a.column), bt = blas(k, n, b.row, b.column);
+  if (suits_blocks(m, n, k, at, bt))
+    return multiply_blocks(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
   respect_thread_limit();
   const OneThread small(k <= kLongestSum && double(m) * double(n) * double(k) < kFewestForThreads);
   const dnnl_status_t status =
-      dnnl_sgemm(at.transposed ? 'T' : 'N', bt.transposed ? 'T' : 'N', m, n, k, 1.0f, a, at.ld, b,
-                 bt.ld, accumulate ? 1.0f : 0.0f, c, ldc);
+      dnnl_sgemm(at.transposed ? 'T' : 'N', bt.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data, at.ld,
+                 b.data, bt.ld, accumulate ? 1.0f : 0.0f, c, ldc);
   if (status != dnnl_success)
     fail<Error>("matmul: oneDNN's sgemm returned status ", int(status), " for ", m, " x ", k, " x ",
                 n);
 }
 
-void multiply(int64_t m, int64_t n, int64_t k, const double* a, Blas at, const double* b, Blas bt,
-              double* c, int64_t ldc, bool accumulate) {
+void multiply(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, double* c,
+              int64_t ldc, bool accumulate) {
+  if (std::min(m, n) >= 4)
+    return multiply_blocks(m, n, k, a, b, c, ldc, accumulate ? Update::kAdd : Update::kStore);
   if (std::max({m, n, k, ldc}) > kMaxStride)
     fail<ShapeError>("matmul: float64: a size past 2^31, OpenBLAS's limit: ", m, " x ", k, " x ",
                      n);
-  print_openblas_advice();
+  const Blas at = blas(m, k, a.row, a.column), bt = blas(k, n, b.row, b.column);
   respect_thread_limit();
   cblas_dgemm(CblasRowMajor, at.transposed ? CblasTrans : CblasNoTrans,
-              bt.transposed ? CblasTrans : CblasNoTrans, int(m), int(n), int(k), 1.0, a, int(at.ld),
-              b, int(bt.ld), accumulate ? 1.0 : 0.0, c, int(ldc));
+              bt.transposed ? CblasTrans : CblasNoTrans, int(m), int(n), int(k), 1.0, a.data,
+              int(at.ld), b.data, int(bt.ld), accumulate ? 1.0 : 0.0, c, int(ldc));
 }
 
 /// The dot product of contiguous vectors: vectors of partial sums over kDotRun elements, which are
@@ -145,8 +157,7 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64
   else if (m == 1 && n == 1 && (k == 1 || (a.column == 1 && b.row == 1)))
     *c = accumulate ? *c + dot(k, a.data, b.data) : dot(k, a.data, b.data);
   else
-    multiply(m, n, k, a.data, blas(m, k, a.row, a.column), b.data, blas(k, n, b.row, b.column), c,
-             ldc, accumulate);
+    multiply(m, n, k, a, b, c, ldc, accumulate);
 }
 
 template <typename T>

@@ -21,8 +21,8 @@ bool is_plain(int64_t rows, int64_t columns, int64_t row, int64_t column);
 /// c = a b, or c += a b if `accumulate`. a is m x k and b is k x n, both plain; c is m x n with row
 /// stride `ldc`. The product for k = 0 is 0.
 ///
-/// float is computed by oneDNN, double by OpenBLAS; integers wrap around. Does not allocate. Uses
-/// OpenMP threads, or only the calling thread inside a parallel region.
+/// float is computed by product.h or, if small, by oneDNN; double by product.h; integers wrap
+/// around. Uses OpenMP threads, or only the calling thread inside a parallel region.
 template <typename T>
 void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
           bool accumulate = false);

@@ -6,14 +6,6 @@
 
 extern "C" {
 
-void sgetrf_(const int* m, const int* n, float* a, const int* lda, int* pivots, int* info);
-void dgetrf_(const int* m, const int* n, double* a, const int* lda, int* pivots, int* info);
-void sgetrs_(const char* trans, const int* n, const int* nrhs, const float* a, const int* lda,
-             const int* pivots, float* b, const int* ldb, int* info, size_t);
-void dgetrs_(const char* trans, const int* n, const int* nrhs, const double* a, const int* lda,
-             const int* pivots, double* b, const int* ldb, int* info, size_t);
-void spotrf_(const char* uplo, const int* n, float* a, const int* lda, int* info, size_t);
-void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info, size_t);
 void sgeqrf_(const int* m, const int* n, float* a, const int* lda, float* tau, float* work,
              const int* lwork, int* info);
 void dgeqrf_(const int* m, const int* n, double* a, const int* lda, double* tau, double* work,
@@ -43,9 +35,6 @@ struct Lapack;
 
 template <>
 struct Lapack<float> {
-  static constexpr auto getrf = sgetrf_;
-  static constexpr auto getrs = sgetrs_;
-  static constexpr auto potrf = spotrf_;
   static constexpr auto geqrf = sgeqrf_;
   static constexpr auto orgqr = sorgqr_;
   static constexpr auto gesdd = sgesdd_;
@@ -54,9 +43,6 @@ struct Lapack<float> {
 
 template <>
 struct Lapack<double> {
-  static constexpr auto getrf = dgetrf_;
-  static constexpr auto getrs = dgetrs_;
-  static constexpr auto potrf = dpotrf_;
   static constexpr auto geqrf = dgeqrf_;
   static constexpr auto orgqr = dorgqr_;
   static constexpr auto gesdd = dgesdd_;

@@ -1,6 +1,5 @@
 #include "backends/cpu/tools/openblas.h"
 
-#include <cstdio>
 #include <string_view>
 
 #include <cblas.h>
@@ -12,19 +11,9 @@ std::string openblas_advice() {
     return {};
   const char* type = __builtin_cpu_supports("avx512vl") ? "SkylakeX" : "Haswell";
   return std::string(
-             "OpenBLAS does not know this processor and uses slow kernels for float64; set ") +
+             "OpenBLAS does not know this processor and uses slow kernels for linear algebra; "
+             "set ") +
          "OPENBLAS_CORETYPE=" + type + " in the environment";
-}
-
-void print_openblas_advice() {
-  static const bool printed = [] {
-    const std::string advice = openblas_advice();
-    // <iostream> would initialise its streams at program start, once for every level of the CPU
-    // backend.
-    if (!advice.empty()) std::fprintf(stderr, "tapegrad: %s\n", advice.c_str());
-    return true;
-  }();
-  static_cast<void>(printed);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -10,7 +10,4 @@ namespace tapegrad::backends::cpu {
 /// empty string.
 std::string openblas_advice();
 
-/// Prints the advice to stderr, once per process.
-void print_openblas_advice();
-
 }  // namespace tapegrad::backends::cpu

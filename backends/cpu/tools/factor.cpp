@@ -1,0 +1,168 @@
+#include "backends/cpu/tools/factor.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+constexpr int64_t kSmall = 32;          // triangles that are solved by columns
+constexpr int64_t kNarrow = 8;          // columns that are factored one by one
+constexpr int64_t kParallel = 1 << 14;  // elements that justify a second thread
+
+/// c -= a b
+template <typename T>
+void subtract(int64_t m, int64_t n, int64_t k, Block<T> a, Block<T> b, Block<T> c) {
+  if (m == 0 || n == 0 || k == 0) return;
+  if (c.column == 1)
+    multiply_blocks(m, n, k, a.matrix(), b.matrix(), c.data, c.row, Update::kSubtract);
+  else
+    multiply_blocks(n, m, k, b.transposed().matrix(), a.transposed().matrix(), c.data, c.column,
+                    Update::kSubtract);
+}
+
+/// Solves for one column after another, or for all columns together if rows are contiguous.
+template <typename T>
+void solve_small(Triangular form, int64_t n, int64_t columns, Block<T> t, Block<T> b) {
+  const auto eliminate = [&](int64_t first, int64_t last) {
+    for (int64_t step = 0; step < n; ++step) {
+      const int64_t k = form.upper ? n - 1 - step : step;
+      if (!form.unit)
+        for (int64_t j = first; j < last; ++j) b.at(k, j) /= t.at(k, k);
+      const int64_t begin = form.upper ? 0 : k + 1, end = form.upper ? k : n;
+      if (b.column == 1) {
+        const T* source = &b.at(k, first);
+        for (int64_t i = begin; i < end; ++i) {
+          const T factor = t.at(i, k);
+          T* row = &b.at(i, first);
+          for (int64_t j = 0; j < last - first; ++j) row[j] -= factor * source[j];
+        }
+      } else {
+        for (int64_t j = first; j < last; ++j) {
+          const T factor = b.at(k, j);
+          T* column = &b.at(0, j);
+          if (t.row == 1) {
+            const T* from = &t.at(0, k);
+            for (int64_t i = begin; i < end; ++i) column[i] -= from[i] * factor;
+          } else {
+            for (int64_t i = begin; i < end; ++i) column[i] -= t.at(i, k) * factor;
+          }
+        }
+      }
+    }
+  };
+  constexpr int64_t kColumns = 128;
+#pragma omp parallel for if (n * columns > kParallel)
+  for (int64_t first = 0; first < columns; first += kColumns)
+    eliminate(first, std::min(columns, first + kColumns));
+}
+
+/// Computes the lower triangle of c -= a a^T.
+template <typename T>
+void subtract_square(int64_t n, int64_t k, Block<T> a, Block<T> c) {
+  if (n <= 4 * kSmall) return subtract(n, n, k, a, a.transposed(), c);
+  const int64_t half = n / 2;
+  subtract_square(half, k, a, c);
+  subtract(n - half, half, k, a.from(half, 0), a.transposed(), c.from(half, 0));
+  subtract_square(n - half, k, a.from(half, 0), c.from(half, half));
+}
+
+template <typename T>
+int64_t factor_narrow(int64_t m, int64_t n, Block<T> a, int* pivots) {
+  int64_t failed = 0;
+  for (int64_t k = 0; k < std::min(m, n); ++k) {
+    int64_t pivot = k;
+    for (int64_t i = k + 1; i < m; ++i)
+      if (std::fabs(a.at(i, k)) > std::fabs(a.at(pivot, k))) pivot = i;
+    pivots[k] = int(pivot + 1);
+    if (pivot != k)
+      for (int64_t j = 0; j < n; ++j) std::swap(a.at(k, j), a.at(pivot, j));
+    if (a.at(k, k) == T(0)) {
+      if (failed == 0) failed = k + 1;
+      continue;
+    }
+    const T diagonal = a.at(k, k);
+    for (int64_t i = k + 1; i < m; ++i) a.at(i, k) /= diagonal;
+    for (int64_t j = k + 1; j < n; ++j) {
+      const T factor = a.at(k, j);
+      for (int64_t i = k + 1; i < m; ++i) a.at(i, j) -= a.at(i, k) * factor;
+    }
+  }
+  return failed;
+}
+
+}  // namespace
+
+template <typename T>
+void solve_triangle(Triangular form, int64_t n, int64_t columns, Block<T> t, Block<T> b) {
+  if (n <= kSmall) return solve_small(form, n, columns, t, b);
+  const int64_t half = n / 2, rest = n - half;
+  if (form.upper) {
+    solve_triangle(form, rest, columns, t.from(half, half), b.from(half, 0));
+    subtract(half, columns, rest, t.from(0, half), b.from(half, 0), b);
+    solve_triangle(form, half, columns, t, b);
+  } else {
+    solve_triangle(form, half, columns, t, b);
+    subtract(rest, columns, half, t.from(half, 0), b, b.from(half, 0));
+    solve_triangle(form, rest, columns, t.from(half, half), b.from(half, 0));
+  }
+}
+
+template <typename T>
+int64_t factor_cholesky(int64_t n, Block<T> a) {
+  if (n <= kSmall) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t k = 0; k < j; ++k)
+        for (int64_t i = j; i < n; ++i) a.at(i, j) -= a.at(i, k) * a.at(j, k);
+      if (!(a.at(j, j) > T(0))) return j + 1;
+      const T root = std::sqrt(a.at(j, j));
+      a.at(j, j) = root;
+      for (int64_t i = j + 1; i < n; ++i) a.at(i, j) /= root;
+    }
+    return 0;
+  }
+  const int64_t half = n / 2, rest = n - half;
+  if (const int64_t failed = factor_cholesky(half, a)) return failed;
+  // The lower left block X solves X L^T = A, that is L X^T = A^T.
+  const Block<T> below = a.from(half, 0);
+  solve_triangle({.upper = false, .unit = false}, half, rest, a, below.transposed());
+  subtract_square(rest, half, below, a.from(half, half));
+  const int64_t failed = factor_cholesky(rest, a.from(half, half));
+  return failed == 0 ? 0 : half + failed;
+}
+
+template <typename T>
+void exchange_rows(int64_t count, const int* pivots, bool reversed, int64_t columns, Block<T> a) {
+#pragma omp parallel for if (count * columns > kParallel)
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t step = 0; step < count; ++step) {
+      const int64_t i = reversed ? count - 1 - step : step;
+      if (pivots[i] - 1 != i) std::swap(a.at(i, j), a.at(pivots[i] - 1, j));
+    }
+}
+
+template <typename T>
+int64_t factor_lu(int64_t m, int64_t n, Block<T> a, int* pivots) {
+  if (std::min(m, n) <= kNarrow) return factor_narrow(m, n, a, pivots);
+  const int64_t half = std::min(m, n) / 2, rest = n - half;
+  const int64_t failed = factor_lu(m, half, a, pivots);
+  const Block<T> right = a.from(0, half), corner = a.from(half, half);
+  exchange_rows(half, pivots, /*reversed=*/false, rest, right);
+  solve_triangle({.upper = false, .unit = true}, half, rest, a, right);
+  subtract(m - half, rest, half, a.from(half, 0), right, corner);
+  const int64_t later = factor_lu(m - half, rest, corner, pivots + half);
+  exchange_rows(std::min(m - half, rest), pivots + half, /*reversed=*/false, half, a.from(half, 0));
+  for (int64_t i = half; i < std::min(m, n); ++i) pivots[i] += int(half);
+  return failed != 0 ? failed : later != 0 ? half + later : 0;
+}
+
+#define INSTANTIATE(T)                                                            \
+  template void solve_triangle(Triangular, int64_t, int64_t, Block<T>, Block<T>); \
+  template int64_t factor_cholesky(int64_t, Block<T>);                            \
+  template int64_t factor_lu(int64_t, int64_t, Block<T>, int*);                   \
+  template void exchange_rows(int64_t, const int*, bool, int64_t, Block<T>);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,276 @@
+// A tile of c, kMaxRows rows by two registers, stays in registers while one panel of a (rows of the
+// tile) and one panel of b (columns of the tile) pass by. Panels are packed: the elements of a
+// panel that belong to one index of the sum are contiguous. The panels of a are packed once for all
+// threads. Each thread packs a block of b that stays in its second-level cache, and multiplies it
+// by every panel of a.
+#include "backends/cpu/tools/product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <omp.h>
+
+#include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/transpose.h"
+#include "core/base/tensor.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+// Accumulators of a tile, its columns of b and one element of a fill the registers.
+constexpr int kMaxRows = XSIMD_WITH_AVX512F ? 14 : 6;
+constexpr int kVectors = 2;
+constexpr int64_t kDepth = 256;                        // products summed before c is updated
+constexpr int64_t kBlockBytes = 512 * 1024;            // of a packed block of b
+constexpr int64_t kPackedElements = int64_t(1) << 22;  // of a, at a time
+constexpr int64_t kFewTasks = 8, kLongSum = 2048;      // sums longer than that are split
+constexpr double kFewestForThreads = 1 << 16;          // multiply-adds
+
+template <typename T>
+inline constexpr int64_t kTileColumns = kVectors* kLanes<T>;
+
+constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+/// a * b + c, rounded once where the processor can.
+template <typename B>
+B multiply_add(B a, B b, B c) {
+#if defined(__FMA__) || XSIMD_WITH_AVX512F
+  return functions::fused(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+/// Applies a sum to an element, or sums to elements.
+template <typename V>
+V updated(Update update, V before, V sum) {
+  return update == Update::kAdd ? before + sum : before - sum;
+}
+
+/// Updates c by a b for one tile of kRows rows and `columns` columns; only kRegisters registers of
+/// each row of b are used.
+template <typename T, int kRows, int kRegisters>
+void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int64_t columns,
+                   Update update) {
+  using B = Batch<T>;
+  B sums[kRows][kRegisters];
+  unrolled<kRows>([&](auto i) { unrolled<kRegisters>([&](auto v) { sums[i()][v()] = B(T(0)); }); });
+  for (int64_t l = 0; l < depth; ++l, a += kRows, b += kTileColumns<T>) {
+    B row[kRegisters];
+    unrolled<kRegisters>([&](auto v) { row[v()] = B::load_unaligned(b + v() * kLanes<T>); });
+    unrolled<kRows>([&](auto i) {
+      const B factor(a[i()]);
+      unrolled<kRegisters>(
+          [&](auto v) { sums[i()][v()] = multiply_add(factor, row[v()], sums[i()][v()]); });
+    });
+  }
+  if (columns == kRegisters * kLanes<T>) {
+    unrolled<kRows>([&](auto i) {
+      unrolled<kRegisters>([&](auto v) {
+        T* to = c + i() * ldc + v() * kLanes<T>;
+        B sum = sums[i()][v()];
+        if (update != Update::kStore) sum = updated(update, B::load_unaligned(to), sum);
+        sum.store_unaligned(to);
+      });
+    });
+    return;
+  }
+  alignas(64) T lanes[kRows][kRegisters * kLanes<T>];
+  unrolled<kRows>([&](auto i) {
+    unrolled<kRegisters>(
+        [&](auto v) { sums[i()][v()].store_aligned(lanes[i()] + v() * kLanes<T>); });
+  });
+  for (int i = 0; i < kRows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      c[i * ldc + j] =
+          update == Update::kStore ? lanes[i][j] : updated(update, c[i * ldc + j], lanes[i][j]);
+}
+
+template <typename T>
+using Tile = void (*)(int64_t, const T*, const T*, T*, int64_t, int64_t, Update);
+
+/// The function for tiles of `rows` rows and up to kTileColumns columns.
+template <typename T>
+Tile<T> tile_of(int64_t rows, int64_t columns) {
+  return [=]<int... I>(std::integer_sequence<int, I...>) {
+    static constexpr Tile<T> kNarrow[] = {multiply_tile<T, I + 1, 1>...};
+    static constexpr Tile<T> kWide[] = {multiply_tile<T, I + 1, 2>...};
+    return (columns <= kLanes<T> ? kNarrow : kWide)[rows - 1];
+  }
+  (std::make_integer_sequence<int, kMaxRows>());
+}
+
+/// Transposes kLanes<float> numbers of each of `lines` lines, at most kLanes<float>. Stores rows of
+/// a whole register; the next row overwrites what exceeds `lines`, and the last row is cut.
+template <typename From>
+void transpose_square(const From* from, int64_t step, int64_t lines, float* to, int64_t pitch) {
+  constexpr int kSide = int(kLanes<float>);
+  FloatVector rows[kSide];
+  unrolled<kSide>([&](auto i) {
+    rows[i()] = load_batch(from + std::min<int64_t>(i(), lines - 1) * step).data;
+  });
+  transpose(rows);
+  unrolled<kSide - 1>(
+      [&](auto i) { std::memcpy(to + i() * pitch, &rows[i()], sizeof(rows[i()])); });
+  std::memcpy(to + (kSide - 1) * pitch, &rows[kSide - 1], size_t(lines) * sizeof(float));
+}
+
+/// Packs `lines` lines of `depth` numbers: to[l * pitch + i] = x[i * line + l * step], and zeros
+/// for i in [lines, pitch).
+template <typename From, typename T>
+void pack(const From* x, int64_t line, int64_t step, int64_t lines, int64_t depth, int64_t pitch,
+          T* to) {
+  constexpr int64_t kLane = kLanes<T>;
+  int64_t l = 0;
+  if constexpr (std::is_same_v<T, float>)
+    if (step == 1 && (lines == pitch || lines % kLane == 0))
+      for (; l + kLane <= depth; l += kLane)
+        for (int64_t i = 0; i < lines; i += kLane)
+          transpose_square(x + i * line + l, line, std::min(kLane, lines - i), to + l * pitch + i,
+                           pitch);
+  const bool whole = line == 1 && lines % kLane == 0;
+  for (; l < depth; ++l) {
+    T* row = to + l * pitch;
+    const From* from = x + l * step;
+    if (whole)
+      for (int64_t i = 0; i < lines; i += kLane) load_batch(from + i).store_unaligned(row + i);
+    else
+      for (int64_t i = 0; i < lines; ++i) row[i] = T(from[i * line]);
+    if (lines < pitch) std::fill(row + lines, row + pitch, T(0));
+  }
+}
+
+template <typename T, typename From>
+class Product {
+ public:
+  Product(int64_t m, int64_t n, int64_t k, Matrix<From> a, Matrix<From> b, T* c, int64_t ldc,
+          Update update)
+      : m_(m), n_(n), k_(k), a_(a), b_(b), c_(c), ldc_(ldc), update_(update) {
+    panels_ = ceil_div(m, kMaxRows);
+    rows_ = ceil_div(m, panels_);
+    threads_ = double(m) * double(n) * double(k) < kFewestForThreads ? 1 : omp_get_max_threads();
+  }
+
+  void run() {
+    const int64_t tiles = panels_ * ceil_div(n_, kTileColumns<T>);
+    if (tiles < kFewTasks && k_ > kLongSum) return run_split();
+    const int64_t together = std::clamp<int64_t>(kPackedElements / (rows_ * k_), 1, panels_);
+    for (int64_t first = 0; first < panels_; first += together)
+      run_panels(first, std::min(panels_, first + together));
+  }
+
+ private:
+  /// Sums parts of long sums side by side, and adds the parts in order.
+  void run_split() {
+    const int64_t parts = std::min<int64_t>(16, ceil_div(k_, kLongSum / 2));
+    const Tensor memory = Tensor::empty({parts, m_, n_}, kDTypeOf<T>);
+    T* sums = memory.template data<T>();
+#pragma omp parallel for num_threads(threads_)
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t first = part * k_ / parts, last = (part + 1) * k_ / parts;
+      Product p(m_, n_, last - first, {a_.data + first * a_.column, a_.row, a_.column},
+                {b_.data + first * b_.row, b_.row, b_.column}, sums + part * m_ * n_, n_,
+                Update::kStore);
+      p.threads_ = 1;
+      p.run_panels(0, p.panels_);
+    }
+    for (int64_t i = 0; i < m_; ++i)
+      for (int64_t j = 0; j < n_; ++j) {
+        T sum = T(0), *to = c_ + i * ldc_ + j;
+        for (int64_t part = 0; part < parts; ++part) sum += sums[(part * m_ + i) * n_ + j];
+        *to = update_ == Update::kStore ? sum : updated(update_, *to, sum);
+      }
+  }
+
+  /// Multiplies a range of panels of a.
+  void run_panels(int64_t first, int64_t last) {
+    int64_t column_blocks = ceil_div(n_ * kDepth * int64_t(sizeof(T)), kBlockBytes), row_blocks = 1;
+    const int64_t panels = last - first, tiles = ceil_div(n_, kTileColumns<T>);
+    while (threads_ > 1 && column_blocks * row_blocks < kFewTasks) {
+      if (panels / row_blocks > 36 || (column_blocks * 2 > tiles && row_blocks * 2 <= panels))
+        row_blocks *= 2;
+      else if (column_blocks * 2 <= tiles)
+        column_blocks *= 2;
+      else
+        break;
+    }
+    const int64_t width = ceil_div(tiles, column_blocks) * kTileColumns<T>;
+    const int64_t block = width * std::min(k_, kDepth) + kLanes<T>;
+    const int64_t packed = panels * rows_ * k_ + kLanes<T>;
+    const Tensor memory = Tensor::empty({packed + threads_ * block}, kDTypeOf<T>);
+    T* panel_memory = memory.template data<T>();
+#pragma omp parallel num_threads(threads_) if (threads_ > 1)
+    {
+      T* own = panel_memory + packed + omp_get_thread_num() * block;
+      const int64_t depths = ceil_div(k_, kDepth);
+#pragma omp for schedule(static)
+      for (int64_t i = 0; i < panels * depths; ++i) {
+        const int64_t panel = first + i / depths, l = i % depths * kDepth;
+        const int64_t height = std::min(rows_, m_ - panel * rows_);
+        // The last panel may be lower than the others; its pitch is its height.
+        pack(a_.data + panel * rows_ * a_.row + l * a_.column, a_.row, a_.column, height,
+             std::min(kDepth, k_ - l), height,
+             panel_memory + (panel - first) * rows_ * k_ + l * height);
+      }
+#pragma omp for schedule(dynamic)
+      for (int64_t task = 0; task < column_blocks * row_blocks; ++task) {
+        const int64_t column = task / row_blocks * width, part = task % row_blocks;
+        if (column < n_)
+          run_block(panel_memory, first, first + part * panels / row_blocks,
+                    first + (part + 1) * panels / row_blocks, column, std::min(n_, column + width),
+                    own);
+      }
+    }
+  }
+
+  /// Multiplies panels [begin, end) of a, the first of which in memory is `first`, by columns
+  /// [left, right) of b.
+  void run_block(const T* packed, int64_t first, int64_t begin, int64_t end, int64_t left,
+                 int64_t right, T* block) const {
+    for (int64_t l = 0; l < k_; l += kDepth) {
+      const int64_t depth = std::min(kDepth, k_ - l);
+      const Update update = l > 0 && update_ == Update::kStore ? Update::kAdd : update_;
+      for (int64_t j = left; j < right; j += kTileColumns<T>)
+        pack(b_.data + l * b_.row + j * b_.column, b_.column, b_.row,
+             std::min(kTileColumns<T>, right - j), depth, kTileColumns<T>,
+             block + (j - left) * depth);
+      for (int64_t panel = begin; panel < end; ++panel) {
+        const int64_t height = std::min(rows_, m_ - panel * rows_);
+        const T* a = packed + (panel - first) * rows_ * k_ + l * height;
+        for (int64_t j = left; j < right; j += kTileColumns<T>) {
+          const int64_t columns = std::min(kTileColumns<T>, right - j);
+          tile_of<T>(height, columns)(depth, a, block + (j - left) * depth,
+                                      c_ + panel * rows_ * ldc_ + j, ldc_, columns, update);
+        }
+      }
+    }
+  }
+
+  int64_t m_, n_, k_;
+  Matrix<From> a_, b_;
+  T* c_;
+  int64_t ldc_;
+  Update update_;
+  int64_t panels_, rows_;  // panels of a, and rows of each but the last
+  int threads_;
+};
+
+}  // namespace
+
+template <typename T, typename From>
+void multiply_blocks(int64_t m, int64_t n, int64_t k, Matrix<From> a, Matrix<From> b, T* c,
+                     int64_t ldc, Update update) {
+  Product<T, From>(m, n, k, a, b, c, ldc, update).run();
+}
+
+#define INSTANTIATE(T, From)                                                               \
+  template void multiply_blocks(int64_t, int64_t, int64_t, Matrix<From>, Matrix<From>, T*, \
+                                int64_t, Update);
+INSTANTIATE(float, float)
+INSTANTIATE(float, float16)
+INSTANTIATE(float, bfloat16)
+INSTANTIATE(double, double)
+#undef INSTANTIATE
+
+}  // namespace tapegrad::backends::cpu
