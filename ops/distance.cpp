@@ -17,9 +17,9 @@ namespace tapegrad {
 
 using namespace detail;
 
-Variable dist(const Variable& a, const Variable& b, double p, Where where) {
+Variable distance(const Variable& a, const Variable& b, double p, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(dist, where, a, b, p);
+    return in_float32(distance, where, a, b, p);
   return norm(sub({a, where}, {b, where}), p, where);
 }
 
@@ -84,8 +84,8 @@ Variable normalize(const Variable& x, double p, int dim, double eps, Where where
 
 void catalog_distance(Catalog& catalog) {
   using A = const Arguments&;
-  catalog.add("dist(input, other, p: float = 2.0)", "norm(input - other)",
-              [](A a) { return dist(a[0], a[1], a.real("p")); });
+  catalog.add("dist(input, other, p: float = 2.0)", "norm(input - other); distance() in C++",
+              [](A a) { return distance(a[0], a[1], a.real("p")); });
   catalog.add("cdist(x1, x2, p: float = 2.0)", "y[i, j] = norm(x1[i] - x2[j])",
               [](A a) { return cdist(a[0], a[1], a.real("p")); });
   catalog.add("pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = false)",

@@ -10,6 +10,7 @@
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/distance.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "optim/clip.h"
@@ -242,6 +243,8 @@ void add_data_rows(Table& table) {
     use(loader);
   });
   table.leave_out("an interface for loaders", "BatchStream::BatchStream BatchStream::next");
+  table.add("distance",
+            [](const Variable& a, const Variable& b, double p) { distance(a, b, p); });
   table.add("shuffled_order", [](uint64_t seed, int64_t n) {
     if (n != int64_t(1) << 31) shuffled_order(n, seed, seed);  // 16 GB
   });

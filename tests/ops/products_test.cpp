@@ -182,7 +182,7 @@ TEST(Distance, GradientAtZeroIsZero) {  // T33
   for (double value : a.grad().to_vector<double>()) EXPECT_TRUE(std::isfinite(value));
   EXPECT_EQ(normalize(make({0, 0}, {1, 2})).to_vector<double>(), (Doubles{0, 0}));
   EXPECT_EQ(cosine_similarity(make({0, 0}, {1, 2}), make({1, 2}, {1, 2})).item(), 0);
-  EXPECT_EQ(dist(make({0, 3}), make({4, 0})).item(), 5);
+  EXPECT_EQ(distance(make({0, 3}), make({4, 0})).item(), 5);
   EXPECT_EQ(cdist(make({0, 3}, {1, 2}), make({4, 0}, {1, 2}), 0).item(), 2);
 }
 
