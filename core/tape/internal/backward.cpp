@@ -118,7 +118,8 @@ void BackwardPass::add_root(const Variable& root, Variable seed) {
 }
 
 BackwardPass::~BackwardPass() {
-  for (const Pending& pending : heap_) {  // not empty only after an error
+  for (const auto& observer : observers_) observer->cancel();  // not empty only after an error
+  for (const Pending& pending : heap_) {                       // not empty only after an error
     for (Variable& gradient : pending.node->gradients()) gradient = {};
     pending.node->pass_.store(nullptr, std::memory_order_release);
   }
@@ -303,9 +304,13 @@ void BackwardPass::run() {
   const detail::AutocastOff as_recorded;
   detail::Set<&detail::Context::running> running(nullptr);
   if (!captures_.empty()) find_needed();
+  if (has_leaf_observers() && captures_.empty() && !watch_ && !is_recomputing()) [[unlikely]]
+    find_observed();
   for (Root& root : roots_) send(root.root.edge(), std::move(root.seed));
   while (!heap_.empty()) {
     Node& node = *heap_.front().node;
+    if (reported_ < observed_.size()) [[unlikely]]
+      report_leaves(node.number());
     detail::context.running = &node;
     if (watch_) [[unlikely]]
       watch_(node, node.gradients());
@@ -319,11 +324,14 @@ void BackwardPass::run() {
   }
   detail::context.running = nullptr;
   if (watch_) return;
+  report_leaves(0);
   for (auto& [leaf, gradient, rows] : leaves_) {
     if (!gradient.defined()) continue;  // captured and never reached, or rows, which no hook sees
-    if (leaf->hooks_) leaf->run_before_hooks({&gradient, 1});
+    if (leaf->hooks_ && !is_reported(*leaf)) leaf->run_before_hooks({&gradient, 1});
     take_captures(*leaf, {&gradient, 1});
   }
+  if (!observers_.empty()) [[unlikely]]
+    replace_observed();
 }
 
 void BackwardPass::add_to_leaves() {

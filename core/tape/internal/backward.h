@@ -1,12 +1,14 @@
 // The backward pass and leaves. Internal to the library.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/base/row_gradient.h"
+#include "core/tape/internal/leaf_observer.h"
 #include "core/tape/recording.h"
 #include "core/tape/variable.h"
 
@@ -111,6 +113,12 @@ class BackwardPass {
   void run_watched(Node& node);
   void take_captures(Node& node, std::span<Variable> gradients);
 
+  // core/tape/internal/observed_leaves.cpp
+  void find_observed();
+  void report_leaves(uint64_t next);
+  void replace_observed();
+  bool is_reported(const Leaf& leaf) const;
+
   struct LeafSum {
     Leaf* leaf;
     Variable sum;
@@ -135,6 +143,16 @@ class BackwardPass {
   std::vector<std::pair<Edge, Variable*>> captures_;
   std::unordered_map<const Node*, bool> needed_;  // filled if there are captures; the value tells
                                                   // whether the rule must run
+  struct Observed {
+    uint64_t oldest_consumer;  // number of the oldest reached node that sends to the leaf
+    Leaf* leaf;
+    LeafObserver* observer;
+    size_t index;  // in observer->leaves()
+  };
+  std::vector<Observed> observed_;  // in the order in which they become complete
+  size_t reported_ = 0;             // entries of observed_ that are complete
+  std::vector<std::shared_ptr<LeafObserver>> observers_;  // of this pass, until replace_observed()
+
   Watch watch_;
   std::vector<Variable>* sent_ = nullptr;  // collects the gradients of a watched rule before they
                                            // are sent

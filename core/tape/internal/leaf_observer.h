@@ -1,0 +1,42 @@
+// LeafObserver: learns of the gradient of a leaf as soon as the gradient is complete, while the
+// backward pass still runs for older nodes, and may replace it before it is accumulated. Used by
+// dist/data_parallel.h. Internal to the library.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tapegrad {
+
+class Variable;
+struct BackwardOptions;
+
+/// An observer of the passes of Variable::backward(), on any thread. Not of grad(), which changes
+/// no leaf.
+class LeafObserver {
+ public:
+  virtual ~LeafObserver() = default;
+
+  virtual std::span<const Variable> leaves() const = 0;
+  /// Called before the first rule of a pass that reaches at least one of the leaves; reached[i]
+  /// says whether the pass has a path to leaf i. Returns whether to observe the pass.
+  virtual bool begin(const std::vector<bool>& reached, const BackwardOptions& options) = 0;
+  /// Called between two rules, after the leaf's own hooks: the pass sends nothing more to leaf i.
+  /// An empty gradient is zero. Leaves are reported in an order that depends only on the graph.
+  virtual void on_gradient(size_t leaf, const Variable& gradient) = 0;
+  /// Called after the last rule, before gradients are accumulated. Slot i is the gradient that will
+  /// be added to leaf i; an empty slot adds nothing. The observer may replace slots.
+  virtual void finish(std::span<Variable> gradients) = 0;
+  /// Called instead of finish() if the pass ends with an error.
+  virtual void cancel() noexcept = 0;
+};
+
+/// Registers an observer until it is destroyed.
+void add_leaf_observer(const std::shared_ptr<LeafObserver>& observer);
+std::vector<std::shared_ptr<LeafObserver>> leaf_observers();
+/// Whether an observer may exist. Without one, a pass costs one atomic read more.
+bool has_leaf_observers();
+
+}  // namespace tapegrad
