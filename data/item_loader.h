@@ -188,7 +188,7 @@ class ItemLoader {
 
   /// Number of batches per epoch.
   int64_t size() const {
-    const int64_t n = int64_t(data_->size()), b = options_.batch_size;
+    const int64_t n = count(), b = options_.batch_size;
     return options_.drop_last ? n / b : (n + b - 1) / b;
   }
   void set_epoch(uint64_t epoch) { epoch_ = epoch; }
@@ -215,10 +215,11 @@ class ItemLoader {
   };
   /// Begins the next epoch.
   Iterator begin() {
-    const int64_t count = int64_t(data_->size()), batch_size = options_.batch_size;
+    const int64_t count = this->count(), batch_size = options_.batch_size;
     const SampleRandom random{options_.seed, epoch_++};
     std::vector<int64_t> order;
-    if (options_.shuffle) order = shuffled_order(count, random.seed, random.epoch);
+    if (options_.shuffle || options_.shard.size > 1)
+      order = order_of_epoch(int64_t(data_->size()), options_, random.epoch);
     auto read = [data = data_, make_batch = make_batch_, order = std::move(order), random, count,
                  batch_size](int64_t number) -> std::shared_ptr<void> {
       const NoGrad no_grad;
@@ -235,6 +236,8 @@ class ItemLoader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
+  int64_t count() const { return options_.shard.count(int64_t(data_->size()), options_.drop_last); }
+
   std::shared_ptr<const Data> data_;
   DataLoaderOptions options_;
   std::shared_ptr<const Collate> make_batch_;

@@ -29,10 +29,8 @@ std::vector<int64_t> plain_order(int64_t n) {
 /// The indices of each batch of an epoch.
 class Order {
  public:
-  Order(int64_t n, int64_t batch_size, bool shuffle, uint64_t seed, uint64_t epoch)
-      : batch_size_(batch_size),
-        n_(n),
-        order_(shuffle ? shuffled_order(n, seed, epoch) : plain_order(n)) {}
+  Order(int64_t batch_size, std::vector<int64_t> order)
+      : batch_size_(batch_size), n_(int64_t(order.size())), order_(std::move(order)) {}
   std::span<const int64_t> all() const { return order_; }
   std::span<const int64_t> batch(int64_t number) const {
     const int64_t first = number * batch_size_;
@@ -103,6 +101,11 @@ std::vector<int64_t> shuffled_order(int64_t n, uint64_t seed, uint64_t epoch) {
   return order;
 }
 
+std::vector<int64_t> order_of_epoch(int64_t n, const DataLoaderOptions& options, uint64_t epoch) {
+  return options.shard.take(
+      options.shuffle ? shuffled_order(n, options.seed, epoch) : plain_order(n), options.drop_last);
+}
+
 Loader::Loader(int64_t batch_size, bool drop_last, const char* name)
     : batch_size_(batch_size), drop_last_(drop_last) {
   if (batch_size < 1) fail<ArgumentError>(name, ": batch_size must be at least 1: ", batch_size);
@@ -168,7 +171,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_siz
                      .batch_size = batch_size, .shuffle = shuffle, .num_workers = num_workers}) {}
 
 std::unique_ptr<BatchStream> DataLoader::start(LoaderState from) {
-  Order order(dataset_->size(), options_.batch_size, options_.shuffle, options_.seed, from.epoch);
+  Order order(options_.batch_size, order_of_epoch(dataset_->size(), options_, from.epoch));
   const SampleRandom random{options_.seed, from.epoch};
   const Device device = default_device().type == DeviceType::kCuda ? default_device() : gpu;
   const bool pin = options_.pin_memory && is_available(device);
@@ -194,6 +197,7 @@ DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions opt
       data_(dataset.data()),
       target_(dataset.target()),
       options_(options) {
+  options.shard.check("DeviceLoader");
   for (Variable* each : {&data_, &target_})
     if (each->defined() && (options.device || each->device() == cpu))
       *each = each->to(options.device.value_or(default_device()));
@@ -201,7 +205,7 @@ DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions opt
 
 std::vector<int64_t> DeviceLoader::order_of(uint64_t epoch) {
   constexpr int64_t kWorthAThread = 4096;
-  const int64_t n = num_examples();
+  const int64_t n = data_.size(0);
   if (n < kWorthAThread) return shuffled_order(n, options_.seed, epoch);
   std::vector<int64_t> order = next_order_.valid() && next_epoch_ == epoch
                                    ? next_order_.get()
@@ -217,8 +221,9 @@ std::vector<int64_t> DeviceLoader::order_of(uint64_t epoch) {
 std::unique_ptr<BatchStream> DeviceLoader::start(LoaderState from) {
   const int64_t n = num_examples(), batch_size = options_.batch_size;
   Variable order;
-  if (options_.shuffle) {
-    const std::vector<int64_t> indices = order_of(from.epoch);
+  if (options_.shuffle || options_.shard.size > 1) {
+    const std::vector<int64_t> indices = options_.shard.take(
+        options_.shuffle ? order_of(from.epoch) : plain_order(data_.size(0)), options_.drop_last);
     order = Variable(Tensor::from<int64_t>(indices, {n}).to(data_.device()));
   }
   auto read = [data = data_, target = target_, order, n, batch_size](int64_t number) -> Example {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/shard.h"
 
 namespace tapegrad {
 
@@ -41,6 +42,10 @@ class Loader {
   virtual ~Loader() = default;
 
   virtual int64_t num_examples() const = 0;
+  /// The part of the data set that this loader reads.
+  virtual Shard shard() const { return {}; }
+  /// Number of examples of the data set, of which num_examples() belong to the shard.
+  virtual int64_t dataset_size() const { return num_examples(); }
   int64_t batch_size() const { return batch_size_; }
   /// Of the order, and of the random numbers of examples.
   virtual uint64_t seed() const { return 0; }
@@ -100,6 +105,7 @@ struct DataLoaderOptions {
   /// memory is pinned for the default device if it is a GPU, else for the first GPU. Without a GPU
   /// the option has no effect.
   bool pin_memory = false;
+  Shard shard = {};  // the part of the data set that this process reads
 };
 
 /// Reads batches from any data set, on worker threads if requested. An exception of the data set is
@@ -121,7 +127,12 @@ class DataLoader final : public Loader {
       : DataLoader(std::make_shared<D>(dataset), int64_t(batch_size), shuffle, num_workers) {}
 
   const Dataset& dataset() const { return *dataset_; }
-  int64_t num_examples() const override { return dataset_->size(); }
+  /// Number of examples of the shard.
+  int64_t num_examples() const override {
+    return options_.shard.count(dataset_->size(), options_.drop_last);
+  }
+  Shard shard() const override { return options_.shard; }
+  int64_t dataset_size() const override { return dataset_->size(); }
   uint64_t seed() const override { return options_.seed; }
 
  private:
@@ -139,6 +150,7 @@ struct DeviceLoaderOptions {
   /// Device of the tensors. By default, tensors on the CPU move to the default device, and others
   /// stay where they are.
   std::optional<Device> device = {};
+  Shard shard = {};  // the part of the data set that this process reads
 };
 
 /// Keeps tensors on a device. A batch is gathered there by index; without shuffling it is a view.
@@ -148,7 +160,11 @@ class DeviceLoader final : public Loader {
  public:
   DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions options);
 
-  int64_t num_examples() const override { return data_.size(0); }
+  int64_t num_examples() const override {
+    return options_.shard.count(data_.size(0), options_.drop_last);
+  }
+  Shard shard() const override { return options_.shard; }
+  int64_t dataset_size() const override { return data_.size(0); }
   uint64_t seed() const override { return options_.seed; }
 
  private:
@@ -164,5 +180,7 @@ class DeviceLoader final : public Loader {
 
 /// The order of an epoch: 0 ... n - 1, shuffled by (seed, epoch).
 std::vector<int64_t> shuffled_order(int64_t n, uint64_t seed, uint64_t epoch);
+/// The entries of an epoch of `n` examples that the loader of a shard reads.
+std::vector<int64_t> order_of_epoch(int64_t n, const DataLoaderOptions& options, uint64_t epoch);
 
 }  // namespace tapegrad

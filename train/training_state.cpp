@@ -30,6 +30,9 @@ void require_same(const TensorMap& state, const char* name, uint64_t here) {
     fail<ArgumentError>("the loader's ", name, " is ", here, ", that of the file ", there);
 }
 
+/// Size of the batches of all shards together: a run may continue with another number of them.
+int64_t batch_of_ranks(const Loader& loader) { return loader.batch_size() * loader.shard().size; }
+
 constexpr const char* kChecksum = "checksum";
 /// Number that increases when older versions of the library can no longer read the files. A file
 /// without it has format 1.
@@ -87,13 +90,13 @@ TrainingState& TrainingState::operator()(const std::string& name, Loader& loader
          const LoaderState state = loader.state();
          return TensorMap{{"epoch", integer(state.epoch)},
                           {"position", integer(uint64_t(state.position))},
-                          {"examples", integer(uint64_t(loader.num_examples()))},
-                          {"batch_size", integer(uint64_t(loader.batch_size()))},
+                          {"examples", integer(uint64_t(loader.dataset_size()))},
+                          {"batch_size", integer(uint64_t(batch_of_ranks(loader)))},
                           {"seed", integer(loader.seed())}};
        },
        [&loader](const TensorMap& state) {
-         require_same(state, "examples", uint64_t(loader.num_examples()));
-         require_same(state, "batch_size", uint64_t(loader.batch_size()));
+         require_same(state, "examples", uint64_t(loader.dataset_size()));
+         require_same(state, "batch_size", uint64_t(batch_of_ranks(loader)));
          require_same(state, "seed", loader.seed());
          loader.set_state({integer_at(state, "epoch"), int64_t(integer_at(state, "position"))});
        }});

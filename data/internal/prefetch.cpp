@@ -13,6 +13,7 @@ void check_workers(const char* loader, const DataLoaderOptions& options) {
   if (options.prefetch_factor < 1 || options.prefetch_factor > 65536)
     fail<ArgumentError>(loader, ": prefetch_factor is ", options.prefetch_factor,
                         ", not in [1, 65536]");
+  options.shard.check(loader);
 }
 
 Prefetch::Prefetch(Read read, int64_t first, int64_t end, int workers, int prefetch_factor)

@@ -47,8 +47,8 @@ class Prefetch final {
   std::vector<std::thread> threads_;
 };
 
-/// Throws ArgumentError for workers outside of [0, 1024] and a prefetch_factor outside of
-/// [1, 65536].
+/// Throws ArgumentError for workers outside of [0, 1024], a prefetch_factor outside of [1, 65536],
+/// and a shard whose rank is outside of [0, size).
 void check_workers(const char* loader, const DataLoaderOptions& options);
 
 }  // namespace tapegrad

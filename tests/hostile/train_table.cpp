@@ -243,8 +243,24 @@ void add_data_rows(Table& table) {
     use(loader);
   });
   table.leave_out("an interface for loaders", "BatchStream::BatchStream BatchStream::next");
-  table.add("distance",
-            [](const Variable& a, const Variable& b, double p) { distance(a, b, p); });
+  table.add(
+      "Shard::count Shard::check Shard::take order_of_epoch Loader::shard "
+      "Loader::dataset_size DataLoader::shard DataLoader::dataset_size DeviceLoader::shard "
+      "DeviceLoader::dataset_size",
+      [](int rank, int size, int64_t n) {
+        const Shard shard{rank, size};
+        shard.count(n, true);
+        shard.take({3, 4, 5}, false);
+        const TensorDataset data(arange(10));
+        DataLoader loader(data, {.batch_size = 2, .shard = shard});
+        DeviceLoader other(data, {.batch_size = 2, .shard = shard});
+        for (auto& [x, y] : loader) sum(x);
+        for (auto& [x, y] : other) sum(x);
+        order_of_epoch(loader.dataset_size(), {.shard = loader.shard()}, 0);
+        order_of_epoch(other.dataset_size(), {.shard = other.shard()}, 0);
+        if (n != int64_t(1) << 31) order_of_epoch(n, {.shard = shard}, 0);  // 16 GB
+      });
+  table.add("distance", [](const Variable& a, const Variable& b, double p) { distance(a, b, p); });
   table.add("shuffled_order", [](uint64_t seed, int64_t n) {
     if (n != int64_t(1) << 31) shuffled_order(n, seed, seed);  // 16 GB
   });
