@@ -21,7 +21,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
     file(READ ${SOURCE}/${header} text)
     # Escapes semicolons, which are list separators.
     string(REPLACE ";" "\\;" text "${text}")
-    string(REGEX REPLACE "#include \"(core|ops|nn|optim|data|io|train)/([a-z_]+/)*"
+    string(REGEX REPLACE "#include \"(core|ops|nn|optim|data|io|dist|train)/([a-z_]+/)*"
            "#include \"tapegrad/\\1/" text "${text}")
     string(REPLACE "\\;" ";" text "${text}")
     tapegrad_staged_path(${header} staged)

@@ -1,0 +1,318 @@
+#include "dist/communicator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/dispatch/kernels.h"
+#include "dist/internal/connection.h"
+#include "dist/internal/rank_sum.h"
+#include "dist/internal/thread_engine.h"
+
+namespace tapegrad::dist {
+namespace {
+
+constexpr int64_t kSmallBytes = 8 << 10;   // one message of all values is faster than two of parts
+constexpr int64_t kPieceBytes = 16 << 20;  // bounds the memory for messages
+
+std::byte* bytes_of(const Tensor& x) {
+  return reinterpret_cast<std::byte*>(x.storage().data()) + x.layout().offset * size_of(x.dtype());
+}
+size_t byte_count(const Tensor& x) { return size_t(x.numel() * size_of(x.dtype())); }
+
+/// Returns x itself if its elements are contiguous on the host, else a copy that is.
+Tensor on_host(const Tensor& x) { return x.to(cpu).contiguous(); }
+
+/// Copies the values of a host copy back to x, in place.
+void put_back(const Tensor& host, const Tensor& x) {
+  Tensor target = x;
+  if (!host.shares_storage(x)) kernels::copy(host.to(x.device()), target);
+  target.storage().bump_version();
+}
+
+struct Reduction {
+  DType dtype;
+  DType wire;  // dtype of the messages
+  Scale scale;
+};
+
+/// The sum of `count` values of each rank, by messages of bounded size. Runs on the communication
+/// thread.
+class Reducer {
+ public:
+  Reducer(Engine& engine, Waiting& waiting, Reduction how)
+      : engine_(engine), waiting_(waiting), how_(how), ranks_(engine.size()) {}
+
+  void all_reduce(std::byte* data, int64_t count) {
+    const int64_t piece = kPieceBytes / size_of(how_.dtype);
+    for (int64_t first = 0; first < count; first += piece)
+      reduce_piece(data + first * size_of(how_.dtype), std::min(piece, count - first));
+  }
+
+ private:
+  void reduce_piece(std::byte* data, int64_t count) {
+    const int64_t size = size_of(how_.wire);
+    const bool is_cast = how_.wire != how_.dtype;
+    const bool is_small = count * size <= kSmallBytes;
+    const int64_t part = is_small ? count : (count + ranks_ - 1) / ranks_;
+    const std::byte* out = data;
+    if (is_cast || (!is_small && part * ranks_ != count)) {
+      out_.assign(size_t((is_small ? count : part * ranks_) * size), std::byte());
+      convert_or_copy(how_.dtype, data, how_.wire, out_.data(), count);
+      out = out_.data();
+    }
+    in_.resize(size_t(part * ranks_ * size));
+    if (is_small)
+      engine_.all_gather(out, in_.data(), size_t(part * size), waiting_);
+    else
+      engine_.all_to_all(out, in_.data(), size_t(part * size), waiting_);
+    sum_.resize(size_t(part * size));
+    sum_ranks(how_.wire, in_.data(), ranks_, part, how_.scale, sum_.data());
+    if (!is_small) {
+      engine_.all_gather(sum_.data(), in_.data(), size_t(part * size), waiting_);
+      convert_or_copy(how_.wire, in_.data(), how_.dtype, data, count);
+    } else {
+      convert_or_copy(how_.wire, sum_.data(), how_.dtype, data, count);
+    }
+  }
+
+  static void convert_or_copy(DType from, const std::byte* in, DType to, std::byte* out,
+                              int64_t count) {
+    if (from == to)
+      std::memcpy(out, in, size_t(count * size_of(from)));
+    else
+      convert(from, in, to, out, count);
+  }
+
+  Engine& engine_;
+  Waiting& waiting_;
+  const Reduction how_;
+  const int ranks_;
+  std::vector<std::byte> out_, in_, sum_;
+};
+
+Reduction reduction_of(const Tensor& x, const ReduceOptions& options, const char* function) {
+  if (x.dtype() == boolean) fail<DTypeError>(function, ": bool has no sum");
+  const bool cast = options.compress && (x.dtype() == f32 || x.dtype() == f64);
+  return {x.dtype(), cast ? bf16 : x.dtype(), options.scale};
+}
+
+/// "all_reduce of loss (float32, 3 elements)"
+std::string text_of(const std::string& kind, const std::string& name, const Tensor& x) {
+  return absl::StrCat(kind, name.empty() ? "" : " of ", name, " (",
+                      std::string(tapegrad::name(x.dtype())), ", ", x.numel(),
+                      x.numel() == 1 ? " element)" : " elements)");
+}
+
+/// FNV-1a of what the text, which may be cut, does not say for certain.
+uint64_t signature_of(const std::string& text, uint64_t options) {
+  uint64_t sum = 0xcbf29ce484222325 ^ options;
+  for (const char c : text) sum = (sum ^ uint8_t(c)) * 0x100000001b3;
+  return sum;
+}
+
+}  // namespace
+
+Communicator Connections::wrap(std::shared_ptr<Connection> connection) {
+  Communicator made;
+  if (connection->size() > 1) made.connection_ = std::move(connection);
+  return made;
+}
+
+void Pending::wait() const {
+  if (!state_) return;
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->is_done; });
+  if (state_->error) std::rethrow_exception(state_->error);
+  if (const auto finish = std::exchange(state_->finish, nullptr)) finish();
+}
+
+bool Pending::is_done() const {
+  if (!state_) return true;
+  const std::lock_guard lock(state_->mutex);
+  return state_->is_done;
+}
+
+Interval Pending::interval() const { return state_ ? state_->interval : Interval(); }
+
+Communicator::Communicator() = default;
+int Communicator::rank() const { return connection_ ? connection_->rank() : 0; }
+int Communicator::size() const { return connection_ ? connection_->size() : 1; }
+
+Pending Communicator::start(const std::string& text, uint64_t options, Move move) const {
+  Pending pending;
+  pending.state_ = connection_->start(text, signature_of(text, options), std::move(move));
+  return pending;
+}
+
+Pending Communicator::start_all_reduce(const Tensor& x, const ReduceOptions& options) const {
+  const Reduction how = reduction_of(x, options, "all_reduce");
+  if (!connection_) return {};
+  const Tensor host = on_host(x);
+  std::byte* data = bytes_of(host);
+  const std::string kind = options.scale == Scale::kMean ? "all_reduce (mean)" : "all_reduce";
+  Pending pending = start(text_of(kind, options.name, x), options.compress,
+                          [=](Engine& engine, Waiting& waiting) {
+                            Reducer(engine, waiting, how).all_reduce(data, host.numel());
+                          });
+  const std::lock_guard lock(pending.state_->mutex);
+  pending.state_->finish = [host, x] { put_back(host, x); };
+  return pending;
+}
+
+void Communicator::all_reduce(const Tensor& x, const ReduceOptions& options) const {
+  start_all_reduce(x, options).wait();
+}
+
+void Communicator::broadcast(const Tensor& x, int root, const std::string& name) const {
+  if (root < 0 || root >= size()) fail<ArgumentError>("broadcast: root ", root, " of ", size());
+  if (!connection_) return;
+  const Tensor host = on_host(x);
+  start(text_of("broadcast", name, x), uint64_t(root), [&](Engine& engine, Waiting& waiting) {
+    std::byte* data = bytes_of(host);
+    for (size_t first = 0; first < byte_count(host); first += kPieceBytes)
+      engine.broadcast(data + first, std::min(size_t(kPieceBytes), byte_count(host) - first), root,
+                       waiting);
+  }).wait();
+  put_back(host, x);
+}
+
+Tensor Communicator::all_gather(const Tensor& x, const std::string& name) const {
+  Shape shape{size()};
+  for (const int64_t each : x.shape()) shape.push_back(each);
+  const Tensor host = on_host(x);
+  const Tensor all = Tensor::empty(shape, x.dtype());
+  if (!connection_) {
+    std::memcpy(bytes_of(all), bytes_of(host), byte_count(host));
+    return all.to(x.device());
+  }
+  start(text_of("all_gather", name, x), 0, [&](Engine& engine, Waiting& waiting) {
+    const size_t total = byte_count(host), piece = size_t(kPieceBytes);
+    std::vector<std::byte> parts;
+    for (size_t first = 0; first < total; first += piece) {
+      const size_t bytes = std::min(piece, total - first);
+      parts.resize(bytes * size_t(size()));
+      engine.all_gather(bytes_of(host) + first, parts.data(), bytes, waiting);
+      for (size_t r = 0; r < size_t(size()); ++r)
+        std::memcpy(bytes_of(all) + r * total + first, parts.data() + r * bytes, bytes);
+    }
+  }).wait();
+  return all.to(x.device());
+}
+
+Tensor Communicator::reduce_scatter(const Tensor& x, const ReduceOptions& options) const {
+  const Reduction how = reduction_of(x, options, "reduce_scatter");
+  if (x.rank() == 0 || x.shape()[0] % size() != 0)
+    fail<ShapeError>("reduce_scatter: ", size(), " ranks do not divide dimension 0 of ", x.shape());
+  Shape shape = x.shape();
+  shape[0] /= size();
+  const Tensor host = on_host(x), own = Tensor::empty(shape, x.dtype());
+  if (!connection_) {
+    std::memcpy(bytes_of(own), bytes_of(host), byte_count(host));
+    return own.to(x.device());
+  }
+  const std::string kind =
+      options.scale == Scale::kMean ? "reduce_scatter (mean)" : "reduce_scatter";
+  start(text_of(kind, options.name, x), 0, [&](Engine& engine, Waiting& waiting) {
+    const int64_t part = own.numel(), es = size_of(x.dtype());
+    const int64_t piece = std::max<int64_t>(1, kPieceBytes / es / size());
+    std::vector<std::byte> out, in;
+    for (int64_t first = 0; first < part; first += piece) {
+      const int64_t count = std::min(piece, part - first);
+      out.resize(size_t(count * es * size()));
+      in.resize(out.size());
+      for (int64_t r = 0; r < size(); ++r)
+        std::memcpy(out.data() + r * count * es, bytes_of(host) + (r * part + first) * es,
+                    size_t(count * es));
+      engine.all_to_all(out.data(), in.data(), size_t(count * es), waiting);
+      sum_ranks(how.dtype, in.data(), size(), count, how.scale, bytes_of(own) + first * es);
+    }
+  }).wait();
+  return own.to(x.device());
+}
+
+void Communicator::barrier(const std::string& name) const {
+  if (!connection_) return;
+  start(absl::StrCat("barrier", name.empty() ? "" : " of ", name), 0, [](Engine&, Waiting&) {
+  }).wait();
+}
+
+int64_t Communicator::max(int64_t value, const std::string& name) const {
+  if (!connection_) return value;
+  const Tensor all = all_gather(Tensor::full({}, value, i64), name);
+  return *std::max_element(all.data<int64_t>(), all.data<int64_t>() + size());
+}
+
+std::vector<double> Communicator::mean(std::vector<double> values, const std::string& name) const {
+  if (!connection_ || values.empty()) return values;
+  const Tensor all = Tensor::from<double>(values, {int64_t(values.size())});
+  all_reduce(all, {.scale = Scale::kMean, .name = name});
+  return {all.data<double>(), all.data<double>() + all.numel()};
+}
+
+std::vector<std::string> Communicator::all_gather_text(const std::string& text,
+                                                       const std::string& name) const {
+  if (!connection_) return {text};
+  const Tensor lengths = all_gather(Tensor::full({}, int64_t(text.size()), i64), name);
+  const auto* length = lengths.data<int64_t>();
+  const int64_t longest = *std::max_element(length, length + size());
+  const Tensor own = Tensor::full({longest}, 0, u8);
+  std::memcpy(own.data<uint8_t>(), text.data(), text.size());
+  const Tensor all = all_gather(own, name);
+  std::vector<std::string> texts;
+  for (int64_t r = 0; r < size(); ++r) {
+    const auto* begin = reinterpret_cast<const char*>(all.data<uint8_t>()) + r * longest;
+    texts.emplace_back(begin, size_t(length[r]));
+  }
+  return texts;
+}
+
+double Communicator::timeout() const { return connection_ ? connection_->timeout() : HUGE_VAL; }
+
+void Communicator::set_timeout(double seconds) const {
+  check_timeout(seconds);
+  if (connection_) connection_->set_timeout(seconds);
+}
+
+void Communicator::abort(const std::string& reason) const {
+  const std::string line =
+      absl::StrCat(connection_ ? connection_->who() : "rank 0 of 1", ": ", reason);
+  if (connection_) connection_->end_all(line);
+  throw Error(line);
+}
+
+void check_timeout(double seconds) {
+  if (!(seconds > 0) || !std::isfinite(seconds))
+    fail<ArgumentError>("timeout: ", seconds, " is not a time in seconds above 0");
+}
+
+void run_threads(int ranks, const std::function<void(Communicator)>& run, double timeout) {
+  if (ranks < 1) fail<ArgumentError>("run_threads: ", ranks, " ranks");
+  check_timeout(timeout);
+  const auto board = std::make_shared<Board>(ranks);
+  std::mutex mutex;
+  std::exception_ptr first, of_peer;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        run(Connections::wrap(Connection::open(
+            [&] { return std::make_unique<ThreadEngine>(board, rank); }, timeout)));
+      } catch (const PeerError&) {
+        const std::lock_guard lock(mutex);
+        of_peer = std::current_exception();
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+  if (of_peer) std::rethrow_exception(of_peer);
+}
+
+}  // namespace tapegrad::dist

@@ -1,0 +1,140 @@
+// Communicator: the processes ("ranks") that train one model together.
+//
+//   dist::Communicator world = dist::init();       // dist/init.h; started by mpirun
+//   if (world.is_first()) std::cout << world.size() << " ranks\n";
+//   world.all_reduce(x);                           // x becomes the sum over the ranks
+//   world.all_reduce(x, {.scale = dist::Scale::kMean, .name = "loss"});
+//
+// All ranks must call the same collectives in the same order. Before each collective the ranks tell
+// each other which one they call. If they differ in kind, dtype, size or name, all ranks throw
+// MismatchError, which says what each rank called, and no data has changed.
+//
+// Sums are added in the order of the ranks, so their bits depend neither on timing nor on how
+// tensors are grouped, and all ranks receive equal bits.
+//
+// Nothing waits for ever. If a rank does not arrive within timeout(), the others write a line that
+// names the collective and the ranks that arrived, and all processes end with status 75. In a
+// communicator of threads, the collective throws TimeoutError instead.
+//
+// Tensors may be on any device; those on a GPU are copied through the memory of the host.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/tensor.h"
+#include "data/shard.h"
+
+namespace tapegrad::dist {
+
+class Connection;
+class Engine;
+class Waiting;
+struct PendingState;
+
+/// The ranks called different collectives.
+struct MismatchError : Error {
+  using Error::Error;
+};
+/// A rank did not arrive in time.
+struct TimeoutError : Error {
+  using Error::Error;
+};
+/// Another rank has failed and has ended the communication.
+struct PeerError : Error {
+  using Error::Error;
+};
+
+enum class Scale {
+  kSum,
+  kMean,  // divides the sum by the number of ranks
+};
+
+struct ReduceOptions {
+  Scale scale = Scale::kSum;
+  /// Send float32 and float64 values as bfloat16. The sum is computed in float32, rounded to
+  /// bfloat16 and equal on all ranks. Halves or quarters the bytes; keeps 8 bits of precision.
+  bool compress = false;
+  std::string name = {};  // in messages
+};
+
+/// Interval in which the communication thread ran a collective; steady clock, in seconds.
+struct Interval {
+  double begin = 0, end = 0;
+};
+
+/// A collective that runs on the communication thread. The tensor must not be used before wait().
+class Pending {
+ public:
+  Pending() = default;
+  /// Waits for the end; rethrows the error of the collective.
+  void wait() const;
+  bool is_done() const;
+  /// When the collective ran; valid after wait().
+  Interval interval() const;
+
+ private:
+  friend class Communicator;
+  std::shared_ptr<PendingState> state_;
+};
+
+/// A handle; copies share the connection, which ends with the last of them. Several threads may
+/// call collectives only if all ranks still call them in one order.
+class Communicator {
+ public:
+  /// One rank alone.
+  Communicator();
+
+  int rank() const;
+  int size() const;
+  /// Whether this is rank 0, the one that prints and saves.
+  bool is_first() const { return rank() == 0; }
+  /// The part of a data set for this rank: `DataLoader(train, {.shard = world})`.
+  operator Shard() const { return {rank(), size()}; }
+
+  /// Replaces x by the sum over the ranks. Throws DTypeError for bool.
+  void all_reduce(const Tensor& x, const ReduceOptions& options = {}) const;
+  /// As all_reduce(), but returns at once. Collectives run in the order of their calls.
+  Pending start_all_reduce(const Tensor& x, const ReduceOptions& options = {}) const;
+  /// Replaces x by x of rank `root`.
+  void broadcast(const Tensor& x, int root = 0, const std::string& name = {}) const;
+  /// Returns x of all ranks, [size, ...].
+  Tensor all_gather(const Tensor& x, const std::string& name = {}) const;
+  /// Returns entries rank * n ... (rank + 1) * n - 1 of the sum over the ranks, where x has
+  /// n * size entries in dimension 0. Throws ShapeError if size does not divide them.
+  Tensor reduce_scatter(const Tensor& x, const ReduceOptions& options = {}) const;
+  /// Returns when all ranks have called it.
+  void barrier(const std::string& name = {}) const;
+
+  /// The largest value of the ranks.
+  int64_t max(int64_t value, const std::string& name = {}) const;
+  /// The means over the ranks.
+  std::vector<double> mean(std::vector<double> values, const std::string& name = {}) const;
+  /// Texts of all ranks.
+  std::vector<std::string> all_gather_text(const std::string& text,
+                                           const std::string& name = {}) const;
+
+  /// How long a rank waits for the others, in seconds. Initially 300, or TAPEGRAD_DIST_TIMEOUT.
+  double timeout() const;
+  /// Throws ArgumentError unless the time is above 0 and finite.
+  void set_timeout(double seconds) const;
+  /// Writes the reason with the rank, and ends all processes with status 75. In a communicator of
+  /// threads, throws Error here and makes the collectives of the other ranks throw.
+  [[noreturn]] void abort(const std::string& reason) const;
+
+ private:
+  friend struct Connections;
+  using Move = std::function<void(Engine&, Waiting&)>;
+  Pending start(const std::string& text, uint64_t options, Move move) const;
+
+  std::shared_ptr<Connection> connection_;  // null: alone
+};
+
+/// Runs the function on `ranks` threads of this process, each with its own communicator, and
+/// rethrows the first error that is not a PeerError. For tests, and to try a program without MPI.
+void run_threads(int ranks, const std::function<void(Communicator)>& run, double timeout = 300);
+
+}  // namespace tapegrad::dist

@@ -1,0 +1,100 @@
+// DataParallel: every rank computes the gradients of its own batch, and all ranks receive the mean.
+//
+//   auto world = dist::init();
+//   dist::DataParallel net(model, world);
+//   optim::Adam opt(net);
+//   DataLoader batches(train, {.batch_size = 128, .shuffle = true, .shard = world});
+//   for (auto& [x, y] : batches) {
+//     opt.zero_grad();
+//     cross_entropy(net(x), y).backward();   // the gradients are means over the ranks
+//     opt.step();
+//   }
+//
+// fit(model, batches, opt, {.world = world}) does this, too (train/fit.h).
+//
+// The constructor compares the names, shapes and dtypes of all ranks' parameters and buffers, and
+// copies the values of rank 0. The ranks' losses must be means over batches of equal size for the
+// gradient to be that of all batches together.
+//
+// Communication. Parameters are grouped into buckets in the reverse order of registration, which is
+// about the order in which their gradients become complete. A complete bucket is sent by the
+// communication thread while the backward pass goes on. backward() returns when all gradients have
+// arrived; the profiler shows the wait as "all_reduce". Sums are added in the order of the ranks,
+// so their bits depend neither on the bucket sizes nor on timing.
+//
+// Any backward pass that reaches a parameter counts, also one of a model that was called by its own
+// name. One that reaches only some of the parameters throws AutogradError, unless
+// find_unused_parameters is set. Gradients of gradient penalties (grad() with create_graph, then
+// backward()) work; backward() with create_graph throws AutogradError.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "dist/communicator.h"
+#include "nn/sequential.h"
+
+namespace tapegrad::dist {
+
+struct DataParallelOptions {
+  int64_t bucket_bytes = 25 << 20;
+  /// The first bucket is small, so that communication starts early.
+  int64_t first_bucket_bytes = 1 << 20;
+  /// Before each call of the model in training mode, replace its buffers, such as BatchNorm's
+  /// running statistics, by those of rank 0.
+  bool broadcast_buffers = true;
+  /// Let a pass leave out parameters: where another rank has a gradient, this rank contributes
+  /// zero; a parameter without a gradient on any rank keeps none. Costs a collective per pass.
+  bool find_unused_parameters = false;
+  /// Send gradients as bfloat16; see ReduceOptions.
+  bool compress = false;
+};
+
+/// Of one rank, since the construction.
+struct CommunicationStats {
+  int64_t passes = 0;
+  int64_t buckets = 0;  // per pass
+  int64_t bytes = 0;    // of gradients, all passes
+  double busy = 0;      // seconds in which a bucket was on its way
+  double exposed = 0;   // of these, seconds in which backward() had nothing else to do
+};
+
+/// A model whose gradients are averaged. Parameters and buffers are those of the model and have the
+/// same names. Copies refer to the same model; a clone() is not connected to other ranks.
+class DataParallel final : public nn::Model<DataParallel> {
+ public:
+  static constexpr std::string_view kName = "DataParallel";
+  /// Throws ArgumentError on all ranks if their models differ, or if the model has layers whose
+  /// sizes are unknown. On ranks other than 0 the default generator gets a stream of its own, so
+  /// that dropout differs; initial weights are common.
+  DataParallel(const nn::Module& model, const Communicator& world,
+               DataParallelOptions options = {});
+
+  void members(nn::Members& m) override { model_->members(m); }
+  /// Calls a model with one argument. Call other models by their own name.
+  Variable forward(const Variable& x, Where where = Where::current()) const {
+    return model_->call(x, where);
+  }
+
+  /// A scope in which backward passes add to the gradients without communication. The next pass
+  /// outside of it sends the sums.
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(const DataParallel& net);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    std::shared_ptr<class GradientReducer> reducer_;
+  };
+  NoSync no_sync() const { return NoSync(*this); }
+
+  CommunicationStats stats() const;
+
+ private:
+  nn::AnyModule model_;
+  std::shared_ptr<class GradientReducer> reducer_;  // null: alone
+};
+
+}  // namespace tapegrad::dist

@@ -1,0 +1,164 @@
+#include "dist/init.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+
+#include "dist/internal/connection.h"
+
+namespace tapegrad::dist {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModule = "libtapegrad_mpi.so";
+
+/// Variables by which launchers tell a process how many there are.
+constexpr const char* kSizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS",
+                                  "SLURM_NTASKS"};
+
+/// Number of processes that a launcher started, and the variable that says so.
+struct Launch {
+  int size = 1;
+  const char* variable = "";
+};
+
+Launch find_launch() {
+  for (const char* variable : kSizes) {
+    const char* text = std::getenv(variable);
+    if (text == nullptr) continue;
+    // A shell of a Slurm job has SLURM_NTASKS, too; only srun sets the rank of a process.
+    if (std::strcmp(variable, "SLURM_NTASKS") == 0 && std::getenv("SLURM_PROCID") == nullptr)
+      continue;
+    int size = 0;
+    std::from_chars(text, text + std::strlen(text), size);
+    if (size >= 1) return {size, variable};
+  }
+  return {};
+}
+
+double timeout_from(const InitOptions& options) {
+  double seconds = 300;
+  if (options.timeout) {
+    seconds = *options.timeout;
+  } else if (const char* text = std::getenv("TAPEGRAD_DIST_TIMEOUT")) {
+    char* end = nullptr;
+    seconds = std::strtod(text, &end);
+    if (end == text || *end != '\0')
+      fail<ArgumentError>("TAPEGRAD_DIST_TIMEOUT: \"", text, "\" is not a number of seconds");
+  }
+  check_timeout(seconds);
+  return seconds;
+}
+
+/// Files that may be the module: TAPEGRAD_MPI_MODULE if it is set, else beside the library, beside
+/// the program and where it was built or installed.
+std::vector<fs::path> module_files() {
+  if (const char* path = std::getenv("TAPEGRAD_MPI_MODULE")) return {path};
+  std::vector<fs::path> files;
+  Dl_info library{};
+  if (dladdr(reinterpret_cast<void*>(&module_files), &library) != 0 && library.dli_fname != nullptr)
+    files.push_back(fs::path(library.dli_fname).parent_path() / kModule);
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* folder : {".", "../lib", "../lib/x86_64-linux-gnu", "../lib64"})
+    files.push_back(program / folder / kModule);
+#ifdef TAPEGRAD_MPI_FOLDERS
+  const std::string folders = TAPEGRAD_MPI_FOLDERS;
+  for (size_t begin = 0; begin < folders.size();) {
+    const size_t end = std::min(folders.find(':', begin), folders.size());
+    files.push_back(fs::path(folders.substr(begin, end - begin)) / kModule);
+    begin = end + 1;
+  }
+#endif
+  return files;
+}
+
+std::unique_ptr<Engine> make_mpi_engine(const Launch& launch) {
+  const std::string started =
+      absl::StrCat("dist::init: a launcher started ", launch.size, " processes (", launch.variable,
+                   "), but this tapegrad cannot use MPI: ");
+  for (const fs::path& file : module_files()) {
+    std::error_code ignored;
+    if (!fs::exists(file, ignored)) continue;
+    // Global symbols, because the plugins of Open MPI refer to those of its library.
+    void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (module == nullptr) fail<Error>(started, dlerror());
+    const auto make = reinterpret_cast<MakeEngine>(dlsym(module, kMakeEngine));
+    if (make == nullptr) fail<Error>(started, dlerror());
+    const char* error = "no reason given";
+    if (Engine* engine = make(kEngineVersion, &error)) return std::unique_ptr<Engine>(engine);
+    fail<Error>(started, file.string(), ": ", error);
+  }
+  fail<Error>(started, "the module ", kModule,
+              " was not found. Install libopenmpi-dev (Debian) and build tapegrad again, or set "
+              "TAPEGRAD_MPI_MODULE to the file");
+}
+
+// The connection of this process.
+struct World {
+  std::mutex mutex;
+  std::weak_ptr<Connection> connection;
+  Connection* open = nullptr;  // the same, also after its last owner
+};
+World& world() {
+  static World* const one = new World;
+  return *one;
+}
+
+std::terminate_handler before = nullptr;
+
+/// Prints the uncaught exception with the rank and ends all ranks.
+[[noreturn]] void end_after_exception() {
+  Connection* connection = world().open;
+  if (connection != nullptr && connection->is_open()) {
+    std::string what = "terminated without an exception";
+    if (const std::exception_ptr error = std::current_exception()) {
+      try {
+        std::rethrow_exception(error);
+      } catch (const std::exception& known) {
+        what = known.what();
+      } catch (...) {
+        what = "an exception that is no std::exception";
+      }
+    }
+    connection->end_all(absl::StrCat(connection->who(), ": ", what));
+  }
+  if (before != nullptr) before();
+  std::abort();
+}
+
+/// At exit: other ranks would wait for this one.
+void end_at_exit() {
+  Connection* connection = world().open;
+  if (connection != nullptr && connection->is_open())
+    connection->end_all(connection->who() + ": this rank ended after an error or by exit()");
+}
+
+}  // namespace
+
+Communicator init(InitOptions options) {
+  World& one = world();
+  const std::lock_guard lock(one.mutex);
+  if (auto connection = one.connection.lock()) return Connections::wrap(connection);
+  const double timeout = timeout_from(options);
+  const Launch launch = find_launch();
+  if (launch.size == 1) return {};
+  if (one.open != nullptr) fail<Error>("dist::init: the ranks of this program have said goodbye");
+  const auto connection = Connection::open([&] { return make_mpi_engine(launch); }, timeout);
+  one.connection = connection;
+  one.open = connection.get();
+  before = std::set_terminate(end_after_exception);
+  std::atexit(end_at_exit);
+  return Connections::wrap(connection);
+}
+
+}  // namespace tapegrad::dist

@@ -1,0 +1,65 @@
+// Engine: what a library of messages (MPI) or the threads of one process do for a Communicator.
+// Includes the standard library only, because the MPI engine is a module of its own that does not
+// link with tapegrad.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tapegrad::dist {
+
+/// What a rank is about to do. Ranks exchange headers before each collective, so that all of them
+/// know whether all call the same one.
+struct Header {
+  uint64_t sequence = 0;   // number of the collective, from 1
+  uint64_t signature = 0;  // hash of kind, dtype, number of elements, options and name
+  char text[240] = {};     // kind and name, for messages
+};
+
+/// Called again and again while an engine waits. pause() gives the processor away, and throws if
+/// the wait has lasted too long or the program is to end.
+class Waiting {
+ public:
+  virtual void pause() = 0;
+
+ protected:
+  ~Waiting() = default;
+};
+
+/// Collectives on bytes. All functions except rank() and size() are called by one thread, the
+/// communication thread of the Communicator, which also makes and destroys the engine.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Sends `own` to all ranks. Fills all[r], and sets arrived[r] to 1, as headers arrive.
+  virtual void exchange(const Header& own, std::span<Header> all, std::span<char> arrived,
+                        Waiting& waiting) = 0;
+  /// Part r of `in` goes to rank r; part r of `out` comes from rank r. A part has `bytes` bytes.
+  virtual void all_to_all(const std::byte* in, std::byte* out, size_t bytes, Waiting& waiting) = 0;
+  /// `in` of rank r becomes part r of `out`.
+  virtual void all_gather(const std::byte* in, std::byte* out, size_t bytes, Waiting& waiting) = 0;
+  virtual void broadcast(std::byte* data, size_t bytes, int root, Waiting& waiting) = 0;
+
+  /// Whether an error of one rank ends the processes of all of them.
+  virtual bool ends_processes() const = 0;
+  /// Ends all ranks: with ends_processes() by abort and status `status`, else by making their
+  /// running and later calls throw.
+  virtual void abort(int status) = 0;
+  /// Says goodbye to the library of messages, after a last collective of all ranks.
+  virtual void finalize() = 0;
+};
+
+/// Version of this file. A module of another version is refused.
+inline constexpr int kEngineVersion = 1;
+/// The function of a module: `extern "C" Engine* tapegrad_make_engine(int version, const char**
+/// error)`. Returns null and sets the error if it cannot make one.
+using MakeEngine = Engine* (*)(int version, const char** error);
+inline constexpr const char* kMakeEngine = "tapegrad_make_engine";
+
+}  // namespace tapegrad::dist

@@ -1,0 +1,30 @@
+// Checks that run on every rank, of threads (communicator_test, data_parallel_test) and of
+// processes (mpi_program.cpp, by mpirun).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dist/communicator.h"
+#include "nn/module.h"
+
+namespace tapegrad::dist {
+
+struct Check {
+  std::string name;
+  void (*run)(const Communicator& world);
+};
+/// All checks, in one order.
+const std::vector<Check>& collective_checks();
+const std::vector<Check>& training_checks();
+const std::vector<Check>& model_checks();
+
+/// Random numbers that are equal on all ranks; threads share the default generator.
+Variable drawn(uint64_t seed, const Shape& shape);
+/// Gives the parameters the values of rank 0.
+void make_equal(const nn::Module& model, const Communicator& world);
+
+/// Throws Error with the text unless the condition holds.
+void expect(bool condition, const std::string& text);
+
+}  // namespace tapegrad::dist

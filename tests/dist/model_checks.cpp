@@ -1,0 +1,176 @@
+// Checks of layers and optimizers that exchange values: SyncBatchNorm, split Linear layers,
+// ShardedOptimizer. Each compares with one process.
+#include <cstring>
+
+#include "dist/collective_ops.h"
+#include "dist/data_parallel.h"
+#include "dist/sharded_optimizer.h"
+#include "dist/sync_batch_norm.h"
+#include "dist/tensor_parallel.h"
+#include "nn/activation.h"
+#include "nn/sequential.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+#include "optim/optimizers.h"
+#include "tests/dist/checks.h"
+
+namespace tapegrad::dist {
+namespace {
+
+double relative_error(const Variable& a, const Variable& b) {
+  return (a.detach() - b.detach()).norm().item() / (a.detach().norm().item() + 1e-300);
+}
+void expect_close(const Variable& a, const Variable& b, double bound, const std::string& what) {
+  expect(a.shape() == b.shape(), "the shape of " + what);
+  const double error = relative_error(a, b);
+  expect(error <= bound, what + " differs by " + std::to_string(error * 1e15) + "e-15");
+}
+
+void sync_batch_norm_equals_the_whole_batch(const Communicator& world) {
+  const int64_t n = 4, ranks = world.size();
+  for (const Shape& rest : {Shape{}, Shape{5, 3}}) {
+    Shape shape{n * ranks, 6};
+    for (const int64_t each : rest) shape.push_back(each);
+    Variable x = drawn(1, shape), whole_x = x.clone().requires_grad_();
+    const Variable dy = drawn(2, shape), weights = drawn(3, {6});
+    SyncBatchNorm norm({.num_features = 6}, world);
+    norm.to(f64);
+    norm.weight.rebind(weights.value().clone());
+    Variable mean = zeros({6}, {.dtype = f64}), var = ones({6}, {.dtype = f64});
+    Variable w = weights.clone().requires_grad_(), b = zeros({6}, {.dtype = f64}).requires_grad_();
+    const Variable y = batch_norm(whole_x, mean, var, w, b, {.training = true});
+    y.backward(dy);
+    const int64_t first = world.rank() * n;
+    Variable own = x.narrow(0, first, n).clone().requires_grad_();
+    const Variable own_y = norm(own);
+    own_y.backward(dy.narrow(0, first, n).clone());
+    expect_close(own_y, y.narrow(0, first, n), 1e-12, "SyncBatchNorm");
+    expect_close(own.grad(), whole_x.grad().narrow(0, first, n), 1e-11, "its gradient");
+    const Tensor total = norm.weight.grad().value().clone();
+    world.all_reduce(total);
+    expect_close(Variable(total), w.grad(), 1e-11, "the gradient of its weight");
+    expect_close(norm.running_mean, mean, 1e-12, "its running mean");
+    expect_close(norm.running_var, var, 1e-12, "its running variance");
+    norm.eval();
+    expect_close(norm(x), batch_norm(x, mean, var, w, b), 1e-12, "SyncBatchNorm after eval()");
+  }
+}
+
+void split_linear_layers_equal_one_process(const Communicator& world) {
+  const int64_t hidden = 12 * world.size();
+  nn::Linear up({.in_features = 7, .out_features = hidden});
+  nn::Linear down({.in_features = hidden, .out_features = 4});
+  for (nn::Linear* each : {&up, &down}) make_equal(each->to(f64), world);
+  ColumnLinear column(up, world);
+  RowLinear row(down, world);
+  Variable x = drawn(6, {3, 7}).requires_grad_(), other = x.detach().clone().requires_grad_();
+  const Variable y = down(gelu(up(x))), split = row(gelu(column(other)));
+  expect_close(y, split, 1e-12, "a split pair");
+  sum(square(y)).backward();
+  sum(square(split)).backward();
+  expect_close(x.grad(), other.grad(), 1e-12, "the gradient of x");
+  const int64_t length = hidden / world.size(), first = world.rank() * length;
+  expect_close(up.weight.grad().narrow(0, first, length), column.weight.grad(), 1e-12, "of up");
+  expect_close(down.weight.grad().narrow(1, first, length), row.weight.grad(), 1e-12, "of down");
+  expect_close(down.bias.grad(), row.bias.grad(), 1e-12, "of the bias");
+}
+
+void split_attention_heads_equal_one_process(const Communicator& world) {
+  const int64_t heads = 2 * world.size(), size = 3, width = heads * size, tokens = 5;
+  nn::Linear q({.in_features = 4, .out_features = width}), k(4, width), v(4, width);
+  nn::Linear out({.in_features = width, .out_features = 4});
+  for (nn::Linear* each : {&q, &k, &v, &out}) make_equal(each->to(f64), world);
+  const auto attend = [&](int64_t count, const auto& q, const auto& k, const auto& v,
+                          const auto& out, const Variable& x) {
+    const auto split = [&](const Variable& y) {
+      return y.reshape({2, tokens, count, size}).transpose(1, 2);
+    };
+    const Variable y = scaled_dot_product_attention(split(q(x)), split(k(x)), split(v(x)));
+    return out(y.transpose(1, 2).reshape({2, tokens, count * size}));
+  };
+  Variable x = drawn(8, {2, tokens, 4}).requires_grad_(), other = x.detach().clone();
+  other.requires_grad_();
+  const Variable y = attend(heads, q, k, v, out, x);
+  const Variable split = attend(2, ColumnLinear(q, world), ColumnLinear(k, world),
+                                ColumnLinear(v, world), RowLinear(out, world), other);
+  expect_close(y, split, 1e-12, "attention with split heads");
+  sum(square(y)).backward();
+  sum(square(split)).backward();
+  expect_close(x.grad(), other.grad(), 1e-12, "its gradient");
+}
+
+void all_reduce_has_a_gradient(const Communicator& world) {
+  Variable x = full({3}, world.rank() + 1.0, {.dtype = f64}).requires_grad_();
+  sum(all_reduce(x, world) * (world.rank() + 1.0)).backward();
+  const double total = world.size() * (world.size() + 1) / 2;
+  expect(x.grad().value().data<double>()[0] == total, "the gradient is the sum of the ranks'");
+}
+
+void expect_equal(const nn::Module& a, const nn::Module& b) {
+  const auto left = a.named_parameters(), right = b.named_parameters();
+  for (size_t i = 0; i < left.size(); ++i)
+    expect(
+        std::memcmp(left[i].variable.value().data<float>(), right[i].variable.value().data<float>(),
+                    size_t(left[i].variable.numel()) * 4) == 0,
+        left[i].name + " has the bits of the unsharded optimizer");
+}
+
+void sharded_optimizers_equal_whole_ones(const Communicator& world) {
+  nn::Sequential net(nn::Linear(5, 11), nn::ReLU(), nn::Linear(11, 3));
+  make_equal(net, world);
+  nn::Sequential whole = net.clone();
+  ShardedOptimizer<optim::AdamW> sharded(net, world, optim::AdamWOptions{.lr = 0.01});
+  optim::AdamW opt(whole, optim::AdamWOptions{.lr = 0.01});
+  const auto step = [&](auto& optimizer, nn::Sequential& model, uint64_t seed) {
+    optimizer.zero_grad();
+    sum(square(model(drawn(seed, {8, 5}).to(f32)))).backward();
+    optimizer.step();
+  };
+  for (uint64_t i = 0; i < 4; ++i) {
+    step(sharded, net, i);
+    step(opt, whole, i);
+  }
+  expect_equal(net, whole);
+  // The state of each rank: two rows of as many numbers as its part has, and the steps.
+  int64_t own = 0, all = 0;
+  for (const Tensor& each : sharded.local().state()) own += each.numel();
+  for (const Tensor& each : opt.state()) all += each.numel();
+  expect(own <= (all + world.size() - 1) / world.size() + 2 * world.size() && own > 0,
+         "the state is divided by the ranks");
+  // Another optimizer continues from the whole state.
+  const TensorMap state = sharded.state_dict();
+  ShardedOptimizer<optim::AdamW> resumed(net, world, optim::AdamWOptions{.lr = 0.5});
+  resumed.load_state_dict(state);
+  step(resumed, net, 9);
+  step(opt, whole, 9);
+  expect_equal(net, whole);
+  nn::Sequential other(nn::Linear(2, 2));
+  ShardedOptimizer<optim::AdamW> wrong(other, world, optim::AdamWOptions{});
+  bool is_refused = false;
+  try {
+    wrong.load_state_dict(state);
+  } catch (const ArgumentError&) {
+    is_refused = true;
+  }
+  expect(is_refused, "the state of another model");
+}
+
+}  // namespace
+
+const std::vector<Check>& model_checks() {
+  static const std::vector<Check> all = {
+      {"SyncBatchNorm equals the whole batch", sync_batch_norm_equals_the_whole_batch},
+      {"split Linear layers equal one process", split_linear_layers_equal_one_process},
+      {"split attention heads equal one process", split_attention_heads_equal_one_process},
+      {"all_reduce has a gradient", all_reduce_has_a_gradient},
+      {"sharded optimizers equal whole ones", sharded_optimizers_equal_whole_ones}};
+  return all;
+}
+
+}  // namespace tapegrad::dist

@@ -1,0 +1,96 @@
+// A program for mpirun: `checks` runs all checks; `fault KIND RANK STEP` lets one rank fail while
+// all train; `init` and `alone` print the size of the world.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <thread>
+
+#include "dist/data_parallel.h"
+#include "dist/init.h"
+#include "nn/activation.h"
+#include "nn/linear.h"
+#include "nn/sequential.h"
+#include "ops/create.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "optim/optimizers.h"
+#include "tests/dist/checks.h"
+
+namespace tapegrad::dist {
+namespace {
+
+void run_checks(const Communicator& world) {
+  for (const auto* checks : {&collective_checks(), &training_checks(), &model_checks()})
+    for (const Check& check : *checks) {
+      try {
+        check.run(world);
+      } catch (const Error& error) {
+        throw Error("check \"" + check.name + "\": " + error.what());
+      }
+      if (world.is_first() && std::getenv("TAPEGRAD_SHOW_CHECKS") != nullptr)
+        std::cout << check.name << std::endl;
+    }
+}
+
+/// What the rank does at the step; returns the number of elements of an all_reduce.
+int64_t fail_as(const std::string& kind, const Communicator& world) {
+  if (kind == "kill") kill(getpid(), SIGKILL);
+  if (kind == "stop") kill(getpid(), SIGSTOP);
+  if (kind == "throw") throw Error("drawn error");
+  if (kind == "exit") std::exit(0);
+  if (kind == "quit") _exit(0);
+  if (kind == "segv") raise(SIGSEGV);
+  if (kind == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
+  if (kind == "order") world.barrier("another order");
+  return kind == "shape" ? 9 : 8;
+}
+
+void train(const Communicator& world, const std::string& kind, int rank, int step) {
+  manual_seed(1);
+  nn::Sequential net(nn::Linear(20, 30), nn::ReLU(), nn::Linear(30, 5));
+  DataParallel parallel(net, world, {.bucket_bytes = 1000, .first_bucket_bytes = 1});
+  optim::SGD opt(parallel, 0.01);
+  for (int i = 0; i < 20; ++i) {
+    opt.zero_grad();
+    const Variable loss = mean(square(parallel(randn({16, 20}))));
+    loss.backward();
+    opt.step();
+    int64_t count = 8;
+    if (i == step && world.rank() == rank) {
+      if (kind == "return") return;
+      if (kind == "batches") continue;
+      count = fail_as(kind, world);
+    }
+    world.all_reduce(Tensor::full({count}, 1, f32), {.name = "the loss"});
+  }
+}
+
+int run(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const Communicator world = init();
+  if (mode == "checks") run_checks(world);
+  if (mode == "fault" && argc == 5) train(world, argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
+  if (world.is_first()) std::cout << mode << ": " << world.size() << " ranks" << std::endl;
+  return 0;
+}
+
+}  // namespace
+}  // namespace tapegrad::dist
+
+/// As the examples do: prints an error of the library, and leaves main().
+int main(int argc, char** argv) {
+  if (std::getenv("TAPEGRAD_UNCAUGHT") != nullptr) return tapegrad::dist::run(argc, argv);
+  try {
+    return tapegrad::dist::run(argc, argv);
+  } catch (const tapegrad::Error& error) {
+    const std::string line = std::string(error.what()) + '\n';
+    std::fputs(line.c_str(), stderr);
+    return 1;
+  }
+}

@@ -1,0 +1,121 @@
+// The checks of tests/dist on ranks that are threads, and what only threads can show: errors that a
+// test can catch.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "dist/init.h"
+#include "tests/dist/checks.h"
+
+namespace tapegrad::dist {
+namespace {
+
+class Ranks : public testing::TestWithParam<int> {};
+
+TEST_P(Ranks, Collectives) {
+  run_threads(GetParam(), [](const Communicator& world) {
+    for (const Check& check : collective_checks()) check.run(world);
+  });
+}
+
+TEST_P(Ranks, Training) {
+  run_threads(GetParam(), [](const Communicator& world) {
+    for (const Check& check : training_checks()) check.run(world);
+  });
+}
+
+TEST_P(Ranks, Models) {
+  run_threads(GetParam(), [](const Communicator& world) {
+    for (const Check& check : model_checks()) check.run(world);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Dist, Ranks, testing::Values(1, 2, 3, 4, 5));
+
+/// The message of the error that ends the ranks.
+template <typename E, typename Run>
+std::string error_of(Run run, double timeout) {
+  try {
+    run_threads(3, run, timeout);
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Faults, ARankThatDoesNotArriveIsNamed) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string message = error_of<TimeoutError>(
+      [](const Communicator& world) {
+        if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(2));
+        world.all_reduce(Tensor::full({3}, 1, f32), {.name = "fc1.weight"});
+      },
+      0.5);
+  EXPECT_NE(message.find("all_reduce of fc1.weight"), message.npos) << message;
+  EXPECT_NE(message.find("arrived: 0, 2; missing: 1"), message.npos) << message;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(Faults, ARankThatThrowsEndsTheOthers) {
+  const std::string message = error_of<ArgumentError>(
+      [](const Communicator& world) {
+        if (world.rank() == 2) throw ArgumentError("my own error");
+        world.barrier();
+      },
+      60);
+  EXPECT_EQ(message, "my own error");
+}
+
+TEST(Faults, ARankThatReturnsEarlyIsNamed) {
+  const std::string message = error_of<MismatchError>(
+      [](const Communicator& world) {
+        if (world.rank() != 0) world.barrier("epoch 2");
+      },
+      60);
+  EXPECT_NE(message.find("rank 0 number 1, the end of the program"), message.npos) << message;
+  EXPECT_NE(message.find("rank 1 number 1, barrier of epoch 2"), message.npos) << message;
+}
+
+TEST(Faults, AbortEndsTheOthers) {
+  const std::string message = error_of<Error>(
+      [](const Communicator& world) {
+        if (world.rank() == 1) world.abort("the disk is full");
+        world.barrier();
+      },
+      60);
+  EXPECT_EQ(message, "rank 1 of 3: the disk is full");
+}
+
+TEST(Init, AloneThereIsOneRank) {
+  const Communicator world = init();
+  EXPECT_EQ(world.rank(), 0);
+  EXPECT_EQ(world.size(), 1);
+  for (const Check& check : collective_checks()) check.run(world);
+}
+
+TEST(Init, SaysWhatIsMissing) {
+  setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+  setenv("TAPEGRAD_MPI_MODULE", "/nowhere/libtapegrad_mpi.so", 1);
+  try {
+    init();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("4 processes (OMPI_COMM_WORLD_SIZE)"),
+              std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("libopenmpi-dev"), std::string::npos);
+  }
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  unsetenv("TAPEGRAD_MPI_MODULE");
+}
+
+TEST(Init, RefusesTimeouts) {
+  EXPECT_THROW(init({.timeout = -1}), ArgumentError);
+  setenv("TAPEGRAD_DIST_TIMEOUT", "soon", 1);
+  EXPECT_THROW(init(), ArgumentError);
+  unsetenv("TAPEGRAD_DIST_TIMEOUT");
+}
+
+}  // namespace
+}  // namespace tapegrad::dist
