@@ -9,6 +9,7 @@
 #include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "core/tape/autocast.h"
+#include "dist/data_parallel.h"
 #include "io/atomic_file.h"
 #include "ops/binary.h"
 #include "optim/clip.h"
@@ -49,11 +50,13 @@ class Fit {
         run_{model, data, optimizers_, options_.average, history_, options_.epochs},
         step_([this](const Variable& x, const Variable& target) { return compute(x, target); },
               /*inputs=*/{}, {.enabled = options_.graph && can_be_graphed()}) {
+    if (!options_.world.is_first()) options_.progress.style = ProgressStyle::kNone;
     describe_state();
   }
 
   History run() {
     if (!options_.checkpoint.empty()) prepare_checkpoint();
+    if (options_.world.size() > 1) parallel_.emplace(run_.model, options_.world);
     std::optional<Interrupt> interrupt;
     if (options_.handle_signals) interrupt.emplace();
     history_.times.skip();
@@ -74,7 +77,8 @@ class Fit {
   }
 
  private:
-  static constexpr const char* kNotGraphed = "gradients are accumulated, or a callback reads them";
+  static constexpr const char* kNotGraphed =
+      "gradients are accumulated, sent to other ranks, or read by a callback";
 
   optim::GradScalerOptions scaler_options() const {
     optim::GradScalerOptions made = options_.scaler;
@@ -86,7 +90,8 @@ class Fit {
                                [&](const Callback& each) { return bool(each.*phase); });
   }
   bool can_be_graphed() const {
-    return options_.accumulate == 1 && !has(&Callback::after_backward);
+    return options_.accumulate == 1 && !has(&Callback::after_backward) &&
+           options_.world.size() == 1;
   }
   void call(Phases phase) {
     for (const Callback& each : options_.callbacks)
@@ -109,6 +114,8 @@ class Fit {
       loss = loss_fn_(output, target);
     }
     times.mark(Phase::kForward);
+    std::optional<dist::DataParallel::NoSync> no_sync;
+    if (parallel_ && !ends_group_) no_sync.emplace(*parallel_);
     scaler_.scale(options_.accumulate == 1 ? loss : loss * (double(x.size(0)) / group_examples_))
         .backward();
     times.mark(Phase::kBackward);
@@ -199,6 +206,7 @@ class Fit {
     result.more = sums_.metrics();
     result.lr = optimizers_[0]->lr();
     evaluate_sets(result);
+    average_over_ranks(result);
     history_.times.mark(Phase::kEvaluate);
     progress.finish(run_.batch, result.values());
     history_.epochs.push_back(result);
@@ -206,10 +214,24 @@ class Fit {
     call(&Callback::after_epoch);
     if (options_.on_epoch && !options_.on_epoch(result)) run_.stop("on_epoch returned false");
     if (const std::string reason = stop_reason(); run_.stop_reason.empty()) run_.stop(reason);
+    agree_to_stop();
     const bool is_last = !run_.stop_reason.empty() || finished() == options_.epochs;
     if (!options_.checkpoint.empty() && (is_last || finished() % options_.checkpoint_epochs == 0))
       save_checkpoint();
     history_.times.skip();
+  }
+
+  /// All ranks get equal results, so that they decide alike.
+  void average_over_ranks(EpochResult& result) const {
+    double* const values[] = {&result.loss,           &result.accuracy, &result.train_loss,
+                              &result.train_accuracy, &result.val_loss, &result.val_accuracy};
+    std::vector<double> all;
+    for (const double* value : values) all.push_back(*value);
+    for (const auto& [name, value] : result.more) all.push_back(value);
+    all = options_.world.mean(std::move(all), "results of the epoch");
+    for (size_t i = 0; i < std::size(values); ++i) *values[i] = all[i];
+    for (size_t i = 0; i < result.more.size(); ++i)
+      result.more[i].second = all[std::size(values) + i];
   }
 
   void evaluate_sets(EpochResult& result) {
@@ -254,9 +276,17 @@ class Fit {
     return "";
   }
 
+  /// If one rank stops, all do.
+  void agree_to_stop() {
+    const bool is_over = options_.world.max(!run_.stop_reason.empty(), "whether to stop") != 0;
+    if (is_over && run_.stop_reason.empty()) run_.stop("another rank stopped");
+  }
+
   /// After an update: writes the checkpoint if it is time, and says whether the epoch ends here.
   bool has_to_stop(const Interrupt* interrupt) {
-    const int signal = interrupt != nullptr ? interrupt->signal() : 0;
+    const int own = interrupt != nullptr ? interrupt->signal() : 0;
+    const int signal = int(options_.world.max(own, "signal"));
+    agree_to_stop();
     const bool stops = signal != 0 || !run_.stop_reason.empty();
     const bool saves =
         !options_.checkpoint.empty() &&
@@ -353,6 +383,7 @@ class Fit {
   }
 
   void save_checkpoint() {
+    if (!options_.world.is_first()) return;
     with_advice(
         "the last checkpoint is unchanged: make room or mend the folder, then run again to "
         "continue from it",
@@ -368,6 +399,7 @@ class Fit {
   Training run_;
   GraphedStep step_;
   TrainingState state_;
+  std::optional<dist::DataParallel> parallel_;  // if there are several ranks
   Place place_{*this};
   bool in_epoch_ = false;
   bool begins_group_ = true, ends_group_ = true;

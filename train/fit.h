@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "dist/communicator.h"
 #include "nn/module.h"
 #include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
@@ -73,6 +74,11 @@ struct FitOptions {
   /// Run the step as a GraphedStep (train/graphed_step.h). The time of a replay counts as update.
   /// Not possible with .accumulate and with callbacks after_backward.
   bool graph = false;
+  /// Ranks that train the model together (dist/init.h): gradients are means over the ranks, and so
+  /// are the losses and accuracies of the history. Loaders are made with `.shard = world`. Rank 0
+  /// shows the progress and writes the checkpoint, which all ranks read. Each rank evaluates the
+  /// whole validation set, and calls the callbacks. Not possible with .graph.
+  dist::Communicator world = {};
   ProgressOptions progress = {};
   std::vector<Callback> callbacks = {};  // called in this order
   /// Called after every epoch; returning false stops the training.

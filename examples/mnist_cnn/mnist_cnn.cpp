@@ -22,6 +22,7 @@ ABSL_FLAG(int64_t, epochs, 1, "passes over the training images");
 ABSL_FLAG(int64_t, batch_size, 0, "images in a step; 0 takes 8 for scratch and 128 otherwise");
 ABSL_FLAG(uint64_t, seed, 1, "of weights, order and dropout");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
+ABSL_FLAG(bool, distributed, false, "train on all ranks that mpirun started; each takes a shard");
 ABSL_FLAG(bool, graph, false, "record the training step and replay it");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
 ABSL_FLAG(int64_t, train, 0, "use only so many training images; 0 takes all");
@@ -124,6 +125,14 @@ tg::ProgressStyle progress_style(const std::string& name) {
   throw tg::ArgumentError("--progress: \"" + name + "\" is not keras, marks or none");
 }
 
+/// Rank 0 prints.
+void silence_other_ranks(const tg::dist::Communicator& world) {
+  static struct : std::streambuf {
+    int overflow(int c) override { return c; }
+  } nothing;
+  if (!world.is_first()) std::cout.rdbuf(&nothing);
+}
+
 /// Prints the first 16 labels and predictions and the accuracy, as the text does that the net
 /// "scratch" is from.
 void print_as_text(const std::string& title, const tg::Evaluation& result) {
@@ -157,6 +166,8 @@ void run() {
     throw tg::ArgumentError("--labels: \"" + labels + "\" is not long or text");
   const tg::ProgressStyle style = progress_style(absl::GetFlag(FLAGS_progress));
   examples::use_device(absl::GetFlag(FLAGS_device));
+  const auto world = absl::GetFlag(FLAGS_distributed) ? tg::dist::init() : tg::dist::Communicator();
+  silence_other_ranks(world);
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   tg::manual_seed(seed);
 
@@ -175,7 +186,8 @@ void run() {
   std::cout << nn::summary(model, {1, 28, 28}) << '\n';
 
   if (batch_size == 0) batch_size = absl::GetFlag(FLAGS_net) == "scratch" ? 8 : 128;
-  tg::DeviceLoader batches(train, {.batch_size = batch_size, .shuffle = true, .seed = seed});
+  tg::DeviceLoader batches(
+      train, {.batch_size = batch_size, .shuffle = true, .seed = seed, .shard = world});
   tg::DeviceLoader train_set(train, {.batch_size = 500});
   tg::DeviceLoader test_set(test, {.batch_size = 500});
   const auto optimizer = make_optimizer(absl::GetFlag(FLAGS_optimizer), lr, model);
@@ -188,6 +200,7 @@ void run() {
                                        .checkpoint = examples::run_file(out, resume),
                                        .resume = resume,
                                        .graph = absl::GetFlag(FLAGS_graph),
+                                       .world = world,
                                        .progress = {.style = style}});
 
   if (history.signal != 0) std::raise(history.signal);
@@ -200,7 +213,7 @@ void run() {
   std::cout << "Test loss: " << result.loss << "\nTest accuracy: " << result.accuracy << "\n\n";
   history.times.print(std::cout, batches.size());
 
-  if (out.empty()) return;
+  if (out.empty() || !world.is_first()) return;
   tg::save(out / "model.safetensors", model);
   tg::save(out / "model_f16.safetensors", model, {.dtype = tg::f16});
   history.save_error_curves(out / "error.svg");
