@@ -60,7 +60,7 @@ V VariableOps::norm(double p, const Dims& dims, bool keepdim, Where where) const
   return tapegrad::norm(self(), p, dims, keepdim, where);
 }
 V VariableOps::dist(const V& other, double p, Where where) const {
-  return tapegrad::dist(self(), other, p, where);
+  return distance(self(), other, p, where);
 }
 V VariableOps::logsumexp(const Dims& dims, bool keepdim, Where where) const {
   return tapegrad::logsumexp(self(), dims, keepdim, where);
