@@ -13,10 +13,16 @@
 #include "core/tape/op.h"
 #include "core/tape/view.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/pad_kernel.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace tapegrad {
+namespace kernels {
+
+constinit decltype(pad) pad{"pad"};
+
+}  // namespace kernels
 
 using namespace detail;
 namespace {
@@ -137,6 +143,7 @@ struct Pad {
                           x.rank(), " dimensions");
     Shape shape = x.shape();
     Layout kept = x.layout();
+    Dims moved = Dims::filled(x.rank(), 0);
     std::array<int64_t, kMaxRank> starts{};  // position of the kept part in y
     for (size_t i = 0; i < amounts.size(); i += 2) {
       const int dim = x.rank() - 1 - int(i / 2);
@@ -149,6 +156,14 @@ struct Pad {
       const int64_t left = x.shape()[dim] - cut - std::max<int64_t>(-after, 0);
       kept = part(kept, dim, cut, std::max<int64_t>(left, 0));
       starts[dim] = std::max<int64_t>(before, 0);
+      moved[dim] = before;
+    }
+    if (x.storage().is_packed() && numel(kept.shape) > 0) {
+      Tensor y = x.empty_like(shape);
+      if (kernels::pad.accepts(x, moved, value, y)) {
+        kernels::pad(x, moved, value, y);
+        return y;
+      }
     }
     Tensor y = Tensor::full(shape, value, x.dtype(), x.device());
     if (numel(kept.shape) == 0) return y;

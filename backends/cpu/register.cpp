@@ -5,6 +5,7 @@
 
 namespace tapegrad::backends::cpu {
 
+void register_pad();     // defined in fast/pad_packed.cpp
 void register_sketch();  // defined in sketch.cpp
 
 namespace {
@@ -39,6 +40,7 @@ void register_kernels() {
   register_linalg();
   register_fft();
   register_conv();
+  register_pad();
   register_pool();
   register_sample();
   register_norm();

@@ -262,6 +262,12 @@ void view_cases(OpCases& cases) {
       }));
   add("pad", {2, 3}, {{"pad", Index{1, 2, 0, 1}}, {"value", 1.0}}, padded({3, 6}, {0, 1}, 1));
   add("pad", {3, 4}, {{"pad", Index{-1, 1}}}, padded({3, 4}, {0, -1}, 0));
+  cases.push_back({.op = "pad",
+                   .inputs = {Input{{1, 32, 34, 34}}},
+                   .attributes = {{"pad", Index{1, 2, -1, 3}}, {"value", 1.0}},
+                   .reference = padded({1, 32, 36, 37}, {0, 0, -1, 1}, 1),
+                   .dtypes = {f32, bf16},
+                   .before = packed_images});
   add("zero_", {2, 3}, {}, filled(0));
   add("fill_", {2, 3}, {{"value", int64_t(1)}}, filled(1));
 
