@@ -1,18 +1,19 @@
 """Times every op of the catalog beside PyTorch, forward and with gradient.
 
-    torch_sweep.py TAPEGRAD [--threads=2] [--sizes=tiny,cache,memory] [--filter=REGEX] [--rounds=3]
-                   [--cpu-time] [--page=PREFACE]
+    torch_sweep.py TAPEGRAD [--threads=2] [--sizes=tiny,cache,memory,typical] [--filter=REGEX] [--rounds=3]
+                   [--cpu-time] [--page=PREFACE [--lines=FILE...]]
 
 TAPEGRAD is build/tools/tapegrad. The cases are the rows of tests/torch_oracle/rows.py in float32. Their
 sizes are multiplied until an input or result has about 2^15 elements (cache) or 2^22 (memory), or a call
-of PyTorch takes 50 ms. torch_sweep_rows.py adds cases that sizes alone do not make. `tapegrad op bench`
+of PyTorch takes 50 ms. torch_sweep_rows.py adds cases with typical sizes of their own. `tapegrad op bench`
 and PyTorch take turns with groups of cases; a time is the smallest of all rounds.
 
 --cpu-time counts processor time, which other programs change less; it makes sense for one thread.
 
 Prints one line per case: size, pass, ratio (above 1: tapegrad is faster), milliseconds of tapegrad and of
 PyTorch, case. With --page, prints a page of documentation that begins with the text of the file PREFACE:
-a summary, and the cases slower than 0.95 of PyTorch with the reasons of torch_sweep_reasons.txt.
+a summary, and the cases slower than 0.95 of PyTorch with the reasons of torch_sweep_reasons.txt. --lines
+takes the numbers from lines that were printed before; a later line replaces an earlier one of its case.
 """
 import argparse
 import copy
@@ -193,6 +194,9 @@ def cases_of(row, wanted):
     """Yields the cases of a row at the wanted sizes; none for a size that the row does not reach."""
     if "tiny" in wanted:
         yield lambda: Case(row, "tiny")
+    wanted = [size for size in wanted if ELEMENTS.get(size)]
+    if not wanted:
+        return
     largest = {}
     for factor in (n << k for k in range(12) for n in (2, 3)):
         try:
@@ -201,7 +205,7 @@ def cases_of(row, wanted):
         except Exception:  # the attributes do not fit larger sizes
             break
         for size in wanted:
-            if size != "tiny" and count <= ELEMENTS[size]:
+            if count <= ELEMENTS[size]:
                 largest[size] = factor
         if took > LONGEST or count > max(ELEMENTS[size] for size in wanted):
             break
@@ -289,9 +293,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tool")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--sizes", default="tiny,cache,memory")
+    parser.add_argument("--sizes", default="tiny,cache,memory,typical")
     parser.add_argument("--filter", default="")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lines", action="append", default=[])
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--page")
     args = parser.parse_args()
@@ -300,6 +305,12 @@ def main():
         clock = time.process_time
     torch.set_num_threads(args.threads)
     found, group = {}, []
+    for path in args.lines:
+        for line in pathlib.Path(path).read_text().splitlines():
+            size, step, _, ours, theirs, title = line.split("\t")
+            found[f"{step}/{size}/{title}"] = float(ours), float(theirs)
+    if args.lines:
+        return print_page(found, args)
 
     def flush():
         more = measure(group, args.tool, args.threads, args.rounds)
