@@ -27,7 +27,7 @@ Step step_of_char_gpt(bool is_bf16) {
     loss.backward();
     optim::clip_grad_norm_(*net, 1.0);
     optimizer->step();
-    loss.item();
+    return loss;
   };
 }
 
@@ -47,7 +47,7 @@ Step step_of_lstm_lm() {
     loss.backward();
     optim::clip_grad_norm_(*net, 5.0);
     optimizer->step();
-    loss.item();
+    return loss;
   };
 }
 
@@ -68,8 +68,10 @@ Step step_of_cartpole() {
     for (int i = 0; i < 50; ++i)
       if (!task->push(cartpole::act(*policy, task->state(), episode))) task->reset(1);
     optimizer->zero_grad();
-    cartpole::loss_of(episode, 0.99).backward();
+    const Variable loss = cartpole::loss_of(episode, 0.99);
+    loss.backward();
     optimizer->step();
+    return loss;
   };
 }
 

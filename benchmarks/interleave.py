@@ -1,7 +1,7 @@
 """Times the networks of a tapegrad program and of its PyTorch counterpart alternately.
 
-    interleave.py [--rounds=5] [--threads=2,1] [--cpu-time] [--compile] [--page=PREFACE]
-                  PROGRAM PEER [NAME...]
+    interleave.py [--rounds=5] [--threads=2,1] [--cpu-time] [--captured] [--compile]
+                  [--page=PREFACE] PROGRAM PEER [NAME...]
 
 PROGRAM is built from benchmarks/steps.h (build/benchmarks/unseen); PEER is the Python program
 beside it in benchmarks/peers, run by $PYTHON (python3), or "none". In each round both processes
@@ -9,8 +9,9 @@ make some steps, one after the other. The time of a network is that of its faste
 load on the machine changes least. --cpu-time counts processor time instead of the clock's, which
 makes sense for one thread on a machine with much other load.
 
-Prints lines of threads, name, milliseconds of tapegrad, of PyTorch and, with --compile, of
-torch.compile; with --page, a page of documentation that begins with the text of the file PREFACE.
+Prints lines of threads, name, milliseconds of tapegrad, with --captured also of its captured step,
+of PyTorch and, with --compile, of torch.compile, and the ratios of these two to each of the
+former; with --page, a page of documentation that begins with the text of the file PREFACE.
 """
 import argparse
 import os
@@ -91,6 +92,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", default="2,1")
     parser.add_argument("--cpu-time", action="store_true")
+    parser.add_argument("--captured", action="store_true")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--page")
     parser.add_argument("program")
@@ -109,6 +111,10 @@ def main():
     python = [os.environ.get("PYTHON", "python3"), args.peer]
     for threads in map(int, args.threads.split(",")):
         servers, titles = [Server([args.program, "--serve", *clock], threads)], ["tapegrad"]
+        if args.captured:
+            servers.append(Server([args.program, "--serve", "--captured", *clock], threads))
+            titles.append("captured")
+        own = len(servers)
         if args.peer != "none":
             for option in [[], ["--compile"]][:1 + args.compile]:
                 servers.append(Server(python + option + ["--serve", *clock], threads, KEEP))
@@ -117,17 +123,17 @@ def main():
         if args.page:
             print(f"\n## {threads} thread{'s' * (threads > 1)}\n\n| network |", end="")
             print("".join(f" {title} ms |" for title in titles), end="")
-            print("".join(f" {title} / tapegrad |" for title in titles[1:]))
-            print("|---" * (2 * len(titles)) + "|", flush=True)
+            print("".join(f" {title} / {our} |" for our in titles[:own] for title in titles[own:]))
+            print("|---" * (1 + len(titles) + own * (len(titles) - own)) + "|", flush=True)
         for name in args.names or networks:
             times = measure(servers, name, args.rounds)
+            ratios = [ratio(peer, ours) for ours in times[:own] for peer in times[own:]]
             if args.page:
                 cells = [f"`{name}`: {networks[name]}", *map(number, times)]
-                cells += [ratio(peer, times[0]) for peer in times[1:]]
+                cells += ratios
                 print("| " + " | ".join(cells) + " |", flush=True)
             else:
-                print("\t".join([str(threads), name, *map(number, times),
-                                 *(ratio(peer, times[0]) for peer in times[1:])]), flush=True)
+                print("\t".join([str(threads), name, *map(number, times), *ratios]), flush=True)
         for server in servers:
             server.close()
 

@@ -12,8 +12,9 @@
 
 namespace tapegrad::bench {
 
-/// Runs one step and waits for its result.
-using Step = std::function<void()>;
+/// Makes one step and returns its loss or another single number, for which the caller waits. An
+/// empty result means that the step has waited.
+using Step = std::function<Variable()>;
 
 struct Network {
   std::string name, description;
@@ -32,15 +33,17 @@ Step training(Model model, Loss loss, double lr = 1e-3) {
     const Variable value = loss(*net);
     value.backward();
     optimizer->step();
-    value.item();
+    return value;
   };
 }
 
 /// The main function of such a program:
 ///   program                              lists the networks
-///   program [--steps=N] [--profile] NAME...
+///   program [--steps=N] [--profile] [--explain] NAME...
 ///   program --serve                      reads lines "NAME STEPS", answers with the milliseconds
-/// --cpu-time counts the time of the process on all processors instead of the clock's.
+/// --cpu-time counts the time of the process on all processors instead of the clock's. --captured
+/// records each step and replays it (train/graphed_step.h); a server answers "failed" if the step
+/// cannot be recorded. --explain prints the plan of a captured step.
 int run_networks(const std::vector<Network>& networks, int argc, char** argv);
 
 }  // namespace tapegrad::bench

@@ -56,7 +56,7 @@ interleave() {
 }
 case $steps in
   unseen)
-    interleave unseen torch_unseen.py --compile --page=benchmarks/unseen/preface.md >docs/unseen.md.new
+    interleave unseen torch_unseen.py --captured --compile --page=benchmarks/unseen/preface.md >docs/unseen.md.new
     ;;
   dlbench)
     options=()

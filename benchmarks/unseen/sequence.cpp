@@ -172,7 +172,7 @@ Step decoder() {
       }
       word = argmax(net->head(net->norm(y)), -1);
     }
-    word.item();
+    return word;
   };
 }
 
