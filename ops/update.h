@@ -56,8 +56,8 @@ class OwnedUpdates {
       for (Tensor& state : update.state) visit(state, true);
     }
   }
-  void take_numbers(const OwnedUpdates& other) {
-    for (size_t i = 0; i < updates_.list.size(); ++i) updates_.list[i].t = other.updates_.list[i].t;
+  void take_numbers(const ParamUpdates& other) {
+    for (size_t i = 0; i < updates_.list.size(); ++i) updates_.list[i].t = other.list[i].t;
   }
 
  private:

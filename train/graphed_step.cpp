@@ -164,6 +164,7 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
   std::unique_ptr<Capture> graph;
   try {
     graph = Capture::create(given.empty() ? default_device() : given[0].device());
+    if (options.save_memory) graph->save_memory();
     graph->record([&] {
       results = without_history(fn(fixed));
       for (const Variable& result : results)

@@ -58,6 +58,9 @@ struct GraphedStepOptions {
   int64_t warmup = 3;   // calls that run the function for new input shapes; at least 1
   int64_t max_graphs =
       4;  // sets of shapes with a recording; calls with other shapes run the function
+  /// On the CPU: computes values of cheap kernels, such as activations, again when the backward
+  /// pass needs them, until the step needs 70 % of the memory. The results have the same bits.
+  bool save_memory = false;
 };
 
 class GraphedStep {

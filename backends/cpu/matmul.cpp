@@ -272,6 +272,8 @@ void register_matmul() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
   constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t> kTypes{};
   set_implementations<kernels::matmul, MatmulDnnl, MatmulGemm, MatmulInFloat>(kCpu, kTypes);
+  kernels::linear.set_rows(DeviceType::kCpu, f32, LinearNarrow::kRows);
+  kernels::linear_backward.set_rows(DeviceType::kCpu, f32, LinearBackwardNarrow::kRows);
   set_implementations<kernels::linear, LinearNarrow, LinearDnnl, LinearInFloat, LinearGemm,
                       LinearGemmInFloat>(kCpu, kTypes);
   set_implementations<kernels::linear_backward, LinearBackwardNarrow, LinearBackwardProducts>(

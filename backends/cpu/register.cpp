@@ -34,6 +34,7 @@ void register_kernels() {
   register_scatter();
   register_activation();
   register_reduce();
+  register_sum_rows();
   register_extremes();
   register_softmax();
   register_matmul();

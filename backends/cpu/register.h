@@ -26,6 +26,7 @@ void register_scan();
 void register_scatter();
 void register_activation();
 void register_reduce();
+void register_sum_rows();
 void register_extremes();
 void register_softmax();
 void register_matmul();

@@ -66,11 +66,20 @@ void Storage::give_memory() {
                 std::memory_order_release);
 }
 
+void Storage::move_to(std::byte* memory) {
+  take_memory();
+  data_.store(memory, std::memory_order_release);
+  is_placed_ = true;
+}
+
 void Storage::take_memory() {
+  std::byte* data = nullptr;
   if (packed_ != nullptr)
     forget_packed();
-  else if (std::byte* data = data_.exchange(nullptr, std::memory_order_relaxed))
-    allocator(device_.type).deallocate(data, bytes_, device_);
+  else
+    data = data_.exchange(nullptr, std::memory_order_relaxed);
+  if (data != nullptr && !is_placed_) allocator(device_.type).deallocate(data, bytes_, device_);
+  is_placed_ = false;
 }
 
 void Storage::settle() {
@@ -93,6 +102,7 @@ void Storage::set_packed(const Packing& order) {
   try {
     packed_ =
         new PackedValues{Ref<Storage>::adopt(new (header) Storage(data, bytes_, device_)), order};
+    packed_->buffer->wrapped_ = is_placed_;
   } catch (...) {
     pool_free(header, sizeof(Storage));
     throw;
@@ -118,6 +128,7 @@ std::byte* Storage::make_data() const {
   if (packed_ == nullptr) return data_.load(std::memory_order_acquire);
   std::byte* plain = packed_->packing.unpack(packed_->packing, *packed_->buffer);
   forget_packed();
+  is_placed_ = false;
   data_.store(plain, std::memory_order_release);
   return plain;
 }
@@ -148,7 +159,8 @@ void Storage::destroy(Storage* storage) {
   if (storage->wrapped_) {
     const std::unique_ptr<std::function<void()>> release(storage->release_);
     if (release) (*release)();
-  } else if (std::byte* data = storage->data_.load(std::memory_order_relaxed); data != nullptr) {
+  } else if (std::byte* data = storage->data_.load(std::memory_order_relaxed);
+             data != nullptr && !storage->is_placed_) {
     allocator(storage->device_.type).deallocate(data, storage->bytes_, storage->device_);
   }
   storage->~Storage();

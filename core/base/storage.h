@@ -80,6 +80,12 @@ class alignas(64) Storage final : public Counted {
   }
   /// For the recorder: gives a deferred storage uninitialised memory, unless it has memory.
   void give_memory();
+  /// For the recorder: lets a deferred storage use memory of the recorder, instead of any other.
+  void place(std::byte* memory) {
+    if (!is_placed_ || data_.load(std::memory_order_relaxed) != memory) move_to(memory);
+  }
+  /// Whether the values, in any layout, are in memory of the recorder.
+  bool is_placed() const { return is_placed_; }
   /// For the recorder: takes the memory of a deferred storage away, if it has any.
   void take_memory();
   /// For the recorder: turns a deferred storage into an ordinary one.
@@ -101,6 +107,7 @@ class alignas(64) Storage final : public Counted {
   Storage(std::byte* data, size_t bytes, Device device);
   [[gnu::cold]] static Ref<Storage> create_deferred(size_t bytes, Device device);
   [[gnu::cold]] std::byte* make_data() const;
+  void move_to(std::byte* memory);
   void forget_packed() const;  // requires the lock of storage.cpp
 
   std::atomic<uint32_t> version_{0};
@@ -108,6 +115,7 @@ class alignas(64) Storage final : public Counted {
   bool wrapped_ = false, stays_in_order_ = false;
   bool is_deferred_ = false;
   bool is_small_ = false;  // deferred, and so small that it would be inline
+  mutable bool is_placed_ = false;
   std::atomic<uint32_t> lent_{0};
   const bool inference_;
   size_t bytes_;

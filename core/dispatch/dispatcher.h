@@ -121,6 +121,9 @@ class KernelTable {
   PerSlot<bool> takes_packed_{};
   PerSlot<Parts> parts_{};
   PerSlot<AnyFunction> questions_{};  // SlotTraits::accepts
+
+ protected:
+  PerSlot<const void*> row_functions_{};
 };
 
 template <typename Signature>
@@ -160,6 +163,16 @@ class Kernel<void(First, Rest...)> : public KernelTable {
     return reinterpret_cast<Function>(find(device, dtype));
   }
 
+  /// Sets the functions of a slot that compute blocks of rows; `functions` outlive the kernel.
+  void set_rows(DeviceType device, DType dtype, const RowFunctions<First, Rest...>& functions) {
+    row_functions_[int(device)][int(dtype)] = &functions;
+  }
+  /// Returns null if the slot has no such functions.
+  const RowFunctions<First, Rest...>* row_functions(DeviceType device, DType dtype) const {
+    return static_cast<const RowFunctions<First, Rest...>*>(
+        row_functions_[int(device)][int(dtype)]);
+  }
+
   /// Fills one slot with a stateless callable that takes Type<T> first.
   template <typename T, typename F>
   void set_for(DeviceType device, F, const SlotTraits& traits = {}) {
@@ -177,9 +190,11 @@ class Kernel<void(First, Rest...)> : public KernelTable {
   }
   [[gnu::cold, gnu::noinline]] void run_observed(First first, Rest... rest) const {
     using Call = detail::RecordedCallOf<void(First, Rest...)>;
-    if (detail::context.recorder != nullptr &&
-        detail::record_call(std::make_unique<Call>(*this, first, rest...)))
-      return;
+    if (detail::context.recorder != nullptr) {
+      if (RecordedCall* call = detail::call_to_update(*this))
+        return static_cast<Call*>(call)->take_numbers(first, rest...);
+      if (detail::record_call(std::make_unique<Call>(*this, first, rest...))) return;
+    }
     prepare(first, rest...);
     if (detail::context.profile == nullptr) return run(first, rest...);
     const KernelSpan span({.flops = flops_ != nullptr ? flops_(first, rest...) : 0,

@@ -13,7 +13,6 @@ class RecordedCheck final : public RecordedCall {
   void run() override { check_(x_); }
   void run_part() override { run(); }
   void visit(ArgumentVisitor& visitor) override { visitor.on_tensor(x_, false); }
-  void take_numbers(const RecordedCall&) override {}
   std::unique_ptr<RecordedCall> copy() const override { return nullptr; }
   std::string_view name() const override { return "check"; }
   const KernelTable* kernel() const override { return nullptr; }
@@ -30,6 +29,10 @@ class RecordedCheck final : public RecordedCall {
 
 bool record_call(std::unique_ptr<RecordedCall> call) {
   return context.recorder->on_call(std::move(call));
+}
+
+RecordedCall* call_to_update(const KernelTable& kernel) {
+  return context.recorder->call_to_update(kernel);
 }
 
 bool record_check(const Tensor& x, std::function<void(const Tensor&)> check) {

@@ -7,12 +7,15 @@
 // as its member type ByValue.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "core/base/generator.h"
 #include "core/base/tensor.h"
@@ -26,14 +29,46 @@ class Kernel;
 /// How the operands of a kernel's function may be divided, so that calls for the parts give the
 /// bits of one call.
 enum class Parts : unsigned char {
-  kWhole,     // not at all
+  kWhole,     // not at all, unless the kernel has RowFunctions
   kElements,  // anywhere: an element of the result depends on the elements at its place
-  kRows,      // between rows, which are vectors along the last dimension of the first operand
+};
+
+/// How the rows of a call may be divided.
+struct RowDivision {
+  int64_t rows = 0;      // of each divided operand, along its leading dimensions; 0: not divisible
+  int64_t unit = 1;      // a block begins at a multiple of this number of rows
+  bool is_flat = false;  // the rows are single elements; blocks have one dimension
+  size_t sum_bytes = 0;  // memory for sums over rows
+  std::vector<int64_t> starts = {};  // rows at which a thread may begin; empty: any
+};
+
+/// A block of the rows of a call.
+struct RowBlock {
+  int64_t first, count;
+  int64_t all;      // rows of the whole call
+  std::byte* sums;  // RowDivision::sum_bytes bytes for all blocks, which are zero at first
+};
+
+/// Floats behind the rows of each divided operand that are readable, unless the block is the last
+/// one. Their values are arbitrary.
+inline constexpr int64_t kRowSlack = 64;
+
+/// Functions of a kernel that computes one block of rows after another. Operands that are not
+/// divided are the same for all blocks. Each thread has the rows between two of
+/// RowDivision::starts, in ascending order. The result has the bits of one call.
+template <typename... Arguments>
+struct RowFunctions {
+  unsigned divided;  // bit i: the tensors of argument i have rows
+  unsigned sums;     // bit i: the tensor of argument i is written by finish() only
+  RowDivision (*divide)(Arguments...);                  // of the whole call
+  void (*run)(const RowBlock& block, Arguments...);     // with operands of the block
+  void (*finish)(const std::byte* sums, Arguments...);  // of the whole call; null without sums
 };
 
 /// Receives the arguments of a call that a recording has to know.
 class ArgumentVisitor {
  public:
+  virtual void on_argument(int /*number*/) {}
   virtual void on_tensor(Tensor& x, bool is_written) = 0;
   virtual void on_draw(RandomState&) {}
 
@@ -52,8 +87,12 @@ class RecordedCall {
   virtual void run_part() = 0;
   /// Shows all tensors that are not empty and all random states.
   virtual void visit(ArgumentVisitor& visitor) = 0;
-  /// Copies numbers, but not tensors, from another call of the same kernel.
-  virtual void take_numbers(const RecordedCall& other) = 0;
+  /// Returns how the kernel computes blocks of rows, by the four functions below.
+  virtual RowDivision divide_rows() { return {}; }
+  virtual unsigned divided_arguments() const { return 0; }
+  virtual unsigned sum_arguments() const { return 0; }
+  virtual void run_rows(const RowBlock&) {}
+  virtual void finish_rows(const std::byte* /*sums*/) {}
   /// Returns null if the call cannot be copied.
   virtual std::unique_ptr<RecordedCall> copy() const = 0;
   virtual std::string_view name() const = 0;
@@ -69,6 +108,9 @@ namespace detail {
 
 /// Gives a call to the current recorder of this thread. Returns false if it does not take it.
 bool record_call(std::unique_ptr<RecordedCall> call);
+/// Returns the recorded call whose numbers the recorder wants to be those of a call of the kernel;
+/// null if it wants none.
+RecordedCall* call_to_update(const KernelTable& kernel);
 /// For a thread with a recorder: records a check of values, which every repetition of the step
 /// makes. Returns false if the caller has to make the check itself. `check` throws an error for a
 /// wrong value and refers to no local variables.
@@ -114,15 +156,33 @@ class RecordedCallOf<void(First, Rest...)> final : public RecordedCall {
   void visit(ArgumentVisitor& visitor) override {
     std::apply(
         [&](ByValue<First>& first, ByValue<Rest>&... rest) {
+          int number = 0;
+          visitor.on_argument(number);
           show<First>(first, kernel_->overwrites_first(), visitor);
-          (show<Rest>(rest, false, visitor), ...);
+          ((visitor.on_argument(++number), show<Rest>(rest, false, visitor)), ...);
         },
         arguments_);
   }
 
-  void take_numbers(const RecordedCall& other) override {
-    take(static_cast<const RecordedCallOf&>(other).arguments_,
-         std::index_sequence_for<First, Rest...>());
+  RowDivision divide_rows() override {
+    const Rows* rows = functions();
+    if (rows == nullptr) return {};
+    return std::apply([&](auto&... arguments) { return rows->divide(arguments...); }, arguments_);
+  }
+  unsigned divided_arguments() const override {
+    return functions() != nullptr ? functions()->divided : 0;
+  }
+  unsigned sum_arguments() const override { return functions() != nullptr ? functions()->sums : 0; }
+  void run_rows(const RowBlock& block) override {
+    std::apply([&](auto&... arguments) { functions()->run(block, arguments...); }, arguments_);
+  }
+  void finish_rows(const std::byte* sums) override {
+    std::apply([&](auto&... arguments) { functions()->finish(sums, arguments...); }, arguments_);
+  }
+
+  /// Takes over the numbers of another call of the kernel, but not its tensors.
+  void take_numbers(First first, Rest... rest) {
+    take(std::index_sequence_for<First, Rest...>(), first, rest...);
   }
 
   std::unique_ptr<RecordedCall> copy() const override {
@@ -158,17 +218,20 @@ class RecordedCallOf<void(First, Rest...)> final : public RecordedCall {
     }
   }
 
-  template <typename Stored>
-  static void take_one(const Stored& from, Stored& to) {
+  template <typename Given, typename Stored>
+  static void take_one(const Given& from, Stored& to) {
     if constexpr (requires { to.take_numbers(from); })
       to.take_numbers(from);
     else if constexpr (std::is_trivially_copyable_v<Stored>)
       to = from;
   }
-  template <size_t... I>
-  void take(const Arguments& from, std::index_sequence<I...>) {
-    (take_one(std::get<I>(from), std::get<I>(arguments_)), ...);
+  template <size_t... I, typename... Given>
+  void take(std::index_sequence<I...>, const Given&... from) {
+    (take_one(from, std::get<I>(arguments_)), ...);
   }
+
+  using Rows = RowFunctions<First, Rest...>;
+  const Rows* functions() const { return kernel_->row_functions(device().type, dtype()); }
 
   const ByValue<First>& first() const { return std::get<0>(arguments_); }
   DType dtype() const { return first().dtype(); }

@@ -8,7 +8,9 @@
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/index.h"
+#include "ops/linear.h"
 #include "ops/matmul.h"
+#include "ops/norm.h"
 #include "ops/random.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -117,6 +119,112 @@ TEST(Segment, DropoutDrawsTheSameNumbers) {
         return {y, z, x.grad()};
       },
       {randn({61, 103})});
+}
+
+/// Layers of some widths, with the activations and losses of the seed.
+Variables narrow_step(uint64_t seed, GraphedStep::Inputs in) {
+  Variables leaves;
+  for (size_t i = 1; i < in.size(); ++i) leaves.push_back(in[i].detach().requires_grad_());
+  const Variable x = seed % 3 == 0 ? in[0].detach().requires_grad_() : in[0];
+  Variable y = x;
+  for (size_t i = 0; i + 1 < leaves.size(); i += 2) {
+    const bool is_last = i + 2 == leaves.size();
+    y = linear(y, leaves[i], (seed + i) % 4 == 3 ? Variable() : leaves[i + 1]);
+    if (is_last) break;
+    switch ((seed + i) % 5) {
+      case 0:
+        y = relu(std::move(y));
+        break;
+      case 1:
+        y = tanh(y);
+        break;
+      case 2:
+        y = relu(y);
+        break;
+      case 3:
+        y = gelu(std::move(y), Gelu::kTanh);
+        break;
+      default:
+        y = y * sigmoid(y) + 0.1;
+    }
+  }
+  const Variable loss = seed % 2 == 0 ? mean(square(y - 0.5)) : sum(tanh(y) * y);
+  loss.backward();
+  Variables results{loss, y};
+  for (const Variable& leaf : leaves)
+    if (leaf.grad().defined()) results.push_back(leaf.grad());
+  if (x.requires_grad()) results.push_back(x.grad());
+  return results;
+}
+
+TEST(Segment, NarrowLayersRunByBlocksOfRows) {
+  uint64_t seed = 0;
+  for (const int64_t rows : {5, 128, 1000, 4097, 40'000, 65'536})
+    for (const std::vector<int64_t>& widths :
+         {std::vector<int64_t>{2, 20, 5, 1}, {3, 64, 64, 33}, {1, 17, 1}, {70, 30, 3}}) {
+      SCOPED_TRACE(std::to_string(rows) + " rows, seed " + std::to_string(++seed));
+      manual_seed(seed);
+      Variables inputs{randn({rows, widths[0]})};
+      for (size_t i = 1; i < widths.size(); ++i) {
+        inputs.push_back(randn({widths[i], widths[i - 1]}));
+        inputs.push_back(randn({widths[i]}));
+      }
+      expect_same_bits([&](GraphedStep::Inputs in) { return narrow_step(seed, in); }, inputs);
+    }
+}
+
+TEST(Segment, ForwardAndBackwardOfNarrowLayersAreOne) {
+  const Variable x = randn({10'000, 2});
+  Variable w1 = randn({20, 2}).requires_grad_(), b1 = randn({20}).requires_grad_();
+  Variable w2 = randn({1, 20}).requires_grad_(), b2 = randn({1}).requires_grad_();
+  GraphedStep step(
+      [&] {
+        for (const Variable& leaf : {w1, b1, w2, b2}) leaf.zero_grad();
+        const Variable loss = mean(square(linear(tanh(linear(x, w1, b1)), w2, b2)));
+        loss.backward();
+        return loss;
+      },
+      {}, {.warmup = 1});
+  step(), step();
+  expect_contains(step.explain(), "in 1 segments");
+  expect_contains(step.explain(), "linear (backward) at ");
+}
+
+/// Two blocks of a transformer without attention, with dropout.
+Variables block_step(GraphedStep::Inputs in) {
+  const Variable& x = in[0];
+  const Variable up = in[1].detach().requires_grad_(), down = in[2].detach().requires_grad_(),
+                 scale = in[3].detach().requires_grad_();
+  Variable y = x;
+  for (int i = 0; i < 4; ++i) {
+    const Variable hidden = gelu(linear(layer_norm(y, {x.size(1)}, scale), up));
+    y = y + dropout(linear(hidden, down) * sigmoid(y), 0.3);
+  }
+  const Variable loss = mean(square(y));
+  loss.backward();
+  return {loss, up.grad(), down.grad(), scale.grad()};
+}
+
+TEST(Segment, ValuesComputedTwiceHaveTheSameBits) {
+  const Variables inputs{randn({512, 80}), randn({320, 80}), randn({80, 320}), randn({80})};
+  int64_t peaks[2];
+  for (const bool saves_memory : {false, true}) {
+    GraphedStep step(block_step, inputs, {.warmup = 1, .save_memory = saves_memory});
+    for (int i = 0; i < 4; ++i) {
+      manual_seed(uint64_t(i));
+      const Variables expected = block_step(inputs);
+      manual_seed(uint64_t(i));
+      reset_peak_memory();
+      const int64_t before = memory_stats().peak;
+      const Variables got = step.run_all(inputs);
+      peaks[saves_memory] = memory_stats().peak - before;
+      for (size_t k = 0; k < got.size(); ++k)
+        EXPECT_TRUE(same_bits(got[k].value(), expected[k].value()))
+            << "call " << i << ", result " << k;
+    }
+    EXPECT_TRUE(step.is_graphed()) << step.reason();
+  }
+  EXPECT_LT(double(peaks[true]), 0.8 * double(peaks[false]));
 }
 
 /// A step of random ops on matrices, rows and numbers.

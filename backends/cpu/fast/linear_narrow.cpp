@@ -8,6 +8,8 @@
 
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/relu.h"
+#include "core/dispatch/implementations.h"
+#include "ops/linear.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -181,16 +183,23 @@ void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vec
   });
 }
 
-/// Calls visit(piece, first row, rows, rows up to the piece's end); pieces run on many threads.
 int64_t tiles_of(int64_t rows) { return (rows + kTile - 1) / kTile; }
 int64_t pieces_of(int64_t rows) { return std::min(tiles_of(rows), kMaxPieces); }
+int64_t start_of(int64_t piece, int64_t rows) {
+  return std::min(piece * tiles_of(rows) / pieces_of(rows) * kTile, rows);
+}
+int64_t piece_of(int64_t tile, int64_t rows) {
+  return ((tile + 1) * pieces_of(rows) - 1) / tiles_of(rows);
+}
+
+/// Calls visit(piece, first row, rows, rows up to the piece's end); pieces run on many threads.
 template <typename Visit>
 void for_each_tile(int64_t rows, int64_t products, const Visit& visit) {
-  const int64_t tiles = tiles_of(rows), pieces = pieces_of(rows);
+  const int64_t pieces = pieces_of(rows);
 #pragma omp parallel for if (rows * products > kParallel)
   for (int64_t piece = 0; piece < pieces; ++piece) {
-    const int64_t end = std::min((piece + 1) * tiles / pieces * kTile, rows);
-    for (int64_t first = piece * tiles / pieces * kTile; first < end; first += kTile)
+    const int64_t end = start_of(piece + 1, rows);
+    for (int64_t first = start_of(piece, rows); first < end; first += kTile)
       visit(piece, first, std::min(kTile, end - first), end - first);
   }
 }
@@ -199,7 +208,96 @@ bool is_narrow(int64_t rows, int64_t in, int64_t out) {
   return rows >= kLane && in > 0 && in <= kMaxColumns && out > 0 && out <= kMaxColumns;
 }
 
+bool is_contiguous(const Tensor& x) { return !x || x.is_contiguous(); }
 Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
+
+/// The sums of a piece: dw or its transpose, whichever uses vectors better, followed by db.
+struct Sums {
+  Sums(const Tensor& dy, const Tensor& dx, const Tensor& dw, const Tensor& db)
+      : in(dx   ? dx.shape()[1]
+           : dw ? dw.shape()[1]
+                : 0),
+        out(dy.shape()[1]),
+        in_vectors(vectors_of(in)),
+        out_vectors(vectors_of(out)),
+        along_in(out * in_vectors <= in * out_vectors),
+        bias_at(!dw        ? 0
+                : along_in ? out * in_vectors * kLane
+                           : in * out_vectors * kLane),
+        count(bias_at + (db ? out_vectors * kLane : 0)) {}
+
+  const int64_t in, out, in_vectors, out_vectors;
+  const bool along_in;
+  const int64_t bias_at, count;
+
+  /// Adds up the sums of all pieces.
+  void write(const double* parts, int64_t rows, Tensor& dw, Tensor& db) const {
+    const auto total = [&](int64_t at) {
+      double sum = 0;
+      for (int64_t piece = 0; piece < pieces_of(rows); ++piece) sum += parts[piece * count + at];
+      return float(sum);
+    };
+    for (int64_t o = 0; o < out; ++o) {
+      if (dw)
+        for (int64_t k = 0; k < in; ++k)
+          dw.data<float>()[o * in + k] =
+              total(along_in ? o * in_vectors * kLane + k : k * out_vectors * kLane + o);
+      if (db) db.data<float>()[o] = total(bias_at + o);
+    }
+  }
+};
+
+/// Computes the gradients of some rows.
+class GradientOfRows {
+ public:
+  /// The tensors are contiguous.
+  GradientOfRows(const Sums& sums, const Tensor& dy, const Tensor& y, const Tensor& x,
+                 const Tensor& weight, Tensor& dx, const Tensor& dw, const Tensor& db)
+      : sums_(sums),
+        gradients_(dy.data<float>()),
+        results_(y ? y.data<float>() : nullptr),
+        inputs_(dw ? x.data<float>() : nullptr),
+        to_(dx ? dx.data<float>() : nullptr),
+        adds_rows_(bool(db)) {
+    if (dx) factor_.emplace(weight.data<float>(), sums.out, sums.in, sums.in, 1, nullptr);
+  }
+
+  /// Adds the sums of a tile, of at most kTile rows, to *part. There is space for rows of dx up to
+  /// `end` rows behind the first one, and `behind` rows of the operands follow the tile.
+  void add_tile(int64_t first, int64_t count, int64_t end, int64_t behind, double* part) const {
+    const auto& [in, out, in_vectors, out_vectors, along_in, bias_at, all] = sums_;
+    Tile masked, copy_of_dz, copy_of_x;
+    const float* dz = gradients_ + first * out;
+    if (results_ != nullptr) {
+      mask_by_result(dz, results_ + first * out, count * out, masked.rows);
+      std::fill_n(masked.rows + count * out, kMaxColumns, 0.0f);
+      dz = masked.rows;
+    }
+    if (to_ != nullptr) factor_->multiply<false>(dz, count, end, to_ + first * in);
+    if (all == 0) return;
+    const auto runs_over = [&](int64_t columns) {  // whether vectors exceed the end of all rows
+      return (behind + 1) * columns < vectors_of(columns) * kLane;
+    };
+    const Rows up =
+        in_whole_vectors(dz, count, out, results_ == nullptr && runs_over(out), copy_of_dz);
+    if (inputs_ != nullptr) {
+      const Rows down = in_whole_vectors(inputs_ + first * in, count, in, runs_over(in), copy_of_x);
+      if (along_in)
+        add_products(count, up, out, down, in_vectors, false, part);
+      else
+        add_products(count, down, in, up, out_vectors, adds_rows_, part);
+    }
+    if (adds_rows_ && (along_in || inputs_ == nullptr))
+      add_products(count, up, 0, up, out_vectors, true, part + bias_at);
+  }
+
+ private:
+  const Sums& sums_;
+  const float *gradients_, *results_, *inputs_;
+  float* to_;
+  bool adds_rows_;
+  std::optional<Factor> factor_;
+};
 
 }  // namespace
 
@@ -224,6 +322,30 @@ void LinearNarrow::run(Type<float>, const Tensor& x0, const Tensor& weight0, con
   });
 }
 
+constinit const LinearNarrow::Rows LinearNarrow::kRows{
+    .divided = 1 << 0 | 1 << 3 | 1 << 4,
+    .sums = 0,
+    .divide = [](const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Epilogue& epilogue, Tensor& y) -> RowDivision {
+      if (!detail::is_tried(kernels::linear, kName) || !accepts(x, weight, bias, epilogue, y))
+        return {};
+      if (!weight.is_contiguous() || !is_contiguous(bias)) return {};
+      return {.rows = y.shape()[0]};
+    },
+    .run =
+        [](const RowBlock& block, const Tensor& x, const Tensor& weight, const Tensor& bias,
+           const Epilogue& epilogue, Tensor& y) {
+          const int64_t in = weight.shape()[1], out = weight.shape()[0];
+          const Factor factor(weight.data<float>(), in, out, 1, in,
+                              bias ? bias.data<float>() : nullptr);
+          if (epilogue.activation == Activation::kRelu)
+            factor.multiply<true>(x.data<float>(), block.count, block.count, y.data<float>());
+          else
+            factor.multiply<false>(x.data<float>(), block.count, block.count, y.data<float>());
+        },
+    .finish = nullptr,
+};
+
 bool LinearBackwardNarrow::accepts(const Tensor& dy, const Epilogue& behind, const Tensor&,
                                    const Tensor&, const Epilogue&, const Tensor& dx,
                                    const Tensor& dw, const Tensor&) {
@@ -236,63 +358,55 @@ void LinearBackwardNarrow::run(Type<float>, const Tensor& dy0, const Epilogue& b
                                Tensor& dx, Tensor& dw, Tensor& db) {
   const Tensor dy = dy0.contiguous(), y = contiguous(behind.at), x = contiguous(x0),
                weight = contiguous(weight0);
-  const int64_t rows = dy.shape()[0], out = dy.shape()[1];
-  const int64_t in = dx ? dx.shape()[1] : dw ? dw.shape()[1] : 0;
-  const float* gradients = dy.data<float>();
-  const float* results = y ? y.data<float>() : nullptr;
-  const float* inputs = dw ? x.data<float>() : nullptr;
-  float* to = dx ? dx.data<float>() : nullptr;
-  std::optional<Factor> factor;
-  if (dx) factor.emplace(weight.data<float>(), out, in, in, 1, nullptr);
-
-  // The sums are dw or its transpose, whichever uses vectors better, followed by db.
-  const int64_t in_vectors = vectors_of(in), out_vectors = vectors_of(out);
-  const bool along_in = out * in_vectors <= in * out_vectors;
-  const int64_t bias_at = !dw ? 0 : along_in ? out * in_vectors * kLane : in * out_vectors * kLane;
-  const int64_t sums = bias_at + (db ? out_vectors * kLane : 0);
-  std::vector<double> parts(size_t(pieces_of(rows) * sums));
-
-  for_each_tile(rows, in * out, [&](int64_t piece, int64_t first, int64_t count, int64_t end) {
-    Tile masked, copy_of_dz, copy_of_x;
-    const float* dz = gradients + first * out;
-    if (results != nullptr) {
-      mask_by_result(dz, results + first * out, count * out, masked.rows);
-      std::fill_n(masked.rows + count * out, kMaxColumns, 0.0f);
-      dz = masked.rows;
-    }
-    if (to != nullptr) factor->multiply<false>(dz, count, end, to + first * in);
-    if (sums == 0) return;
-    const auto runs_over = [&](int64_t columns) {  // whether vectors exceed the end of all rows
-      return (rows - first - count + 1) * columns < vectors_of(columns) * kLane;
-    };
-    const Rows up =
-        in_whole_vectors(dz, count, out, results == nullptr && runs_over(out), copy_of_dz);
-    double* part = parts.data() + piece * sums;
-    if (inputs != nullptr) {
-      const Rows down = in_whole_vectors(inputs + first * in, count, in, runs_over(in), copy_of_x);
-      if (along_in)
-        add_products(count, up, out, down, in_vectors, false, part);
-      else
-        add_products(count, down, in, up, out_vectors, bool(db), part);
-    }
-    if (db && (along_in || inputs == nullptr))
-      add_products(count, up, 0, up, out_vectors, true, part + bias_at);
-  });
-
-  const auto total = [&](int64_t at) {
-    double sum = 0;
-    for (int64_t piece = 0; piece < pieces_of(rows); ++piece)
-      sum += parts[size_t(piece * sums + at)];
-    return float(sum);
-  };
-  for (int64_t o = 0; o < out; ++o) {
-    if (dw)
-      for (int64_t k = 0; k < in; ++k)
-        dw.data<float>()[o * in + k] =
-            total(along_in ? o * in_vectors * kLane + k : k * out_vectors * kLane + o);
-    if (db) db.data<float>()[o] = total(bias_at + o);
-  }
+  const int64_t rows = dy.shape()[0];
+  const Sums sums(dy, dx, dw, db);
+  const GradientOfRows gradient(sums, dy, y, x, weight, dx, dw, db);
+  std::vector<double> parts(size_t(pieces_of(rows) * sums.count));
+  for_each_tile(rows, sums.in * sums.out,
+                [&](int64_t piece, int64_t first, int64_t count, int64_t end) {
+                  gradient.add_tile(first, count, end, rows - first - count,
+                                    parts.data() + piece * sums.count);
+                });
+  sums.write(parts.data(), rows, dw, db);
   if (dx) kernels::run_epilogue_backward(front, dx, dx);
 }
+
+constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
+    .divided = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5,
+    .sums = 1 << 6 | 1 << 7,
+    .divide = [](const Tensor& dy, const Epilogue& behind, const Tensor& x, const Tensor& weight,
+                 const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db) -> RowDivision {
+      if (!detail::is_tried(kernels::linear_backward, kName) ||
+          !accepts(dy, behind, x, weight, front, dx, dw, db))
+        return {};
+      if (!is_contiguous(weight) || !is_contiguous(dw) || !is_contiguous(db)) return {};
+      const int64_t rows = dy.shape()[0];
+      RowDivision division{.rows = rows, .unit = kTile};
+      const Sums sums(dy, dx, dw, db);
+      division.sum_bytes = size_t(pieces_of(rows) * sums.count) * sizeof(double);
+      for (int64_t piece = 0; piece < pieces_of(rows); ++piece)
+        division.starts.push_back(start_of(piece, rows));
+      return division;
+    },
+    .run =
+        [](const RowBlock& block, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+           const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db) {
+          const Sums sums(dy, dx, dw, db);
+          const GradientOfRows gradient(sums, dy, behind.at, x, weight, dx, dw, db);
+          for (int64_t first = 0; first < block.count; first += kTile) {
+            const int64_t count = std::min(kTile, block.count - first);
+            const int64_t piece = piece_of((block.first + first) / kTile, block.all);
+            gradient.add_tile(first, count, block.count - first,
+                              block.all - block.first - first - count,
+                              reinterpret_cast<double*>(block.sums) + piece * sums.count);
+          }
+          if (dx) kernels::run_epilogue_backward(front, dx, dx);
+        },
+    .finish =
+        [](const std::byte* parts, const Tensor& dy, const Epilogue&, const Tensor&, const Tensor&,
+           const Epilogue&, Tensor& dx, Tensor& dw, Tensor& db) {
+          Sums(dy, dx, dw, db).write(reinterpret_cast<const double*>(parts), dy.shape()[0], dw, db);
+        },
+};
 
 }  // namespace tapegrad::backends::cpu

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "core/base/tensor.h"
+#include "core/dispatch/recorded_call.h"
 #include "ops/epilogue.h"
 
 namespace tapegrad::backends::cpu {
@@ -18,6 +18,8 @@ struct LinearNarrow {
                       const Epilogue& epilogue, const Tensor& y);
   static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Epilogue& epilogue, Tensor& y);
+  using Rows = RowFunctions<const Tensor&, const Tensor&, const Tensor&, const Epilogue&, Tensor&>;
+  static const Rows kRows;
 };
 
 /// Implementation of kernels::linear_backward.
@@ -28,6 +30,9 @@ struct LinearBackwardNarrow {
                       const Tensor& dw, const Tensor& db);
   static void run(Type<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
                   const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db);
+  using Rows = RowFunctions<const Tensor&, const Epilogue&, const Tensor&, const Tensor&,
+                            const Epilogue&, Tensor&, Tensor&, Tensor&>;
+  static const Rows kRows;
 };
 
 }  // namespace tapegrad::backends::cpu

@@ -53,6 +53,9 @@ class Capture : public StepObserver {
   int64_t number() const override { return number_; }
   bool is_preparing() const { return preparing_; }
 
+  /// On the CPU: computes values twice that cost more memory than time. To be called before
+  /// record().
+  void save_memory() { saves_memory_ = true; }
   /// Returns the plan of a run in words; empty if there is none.
   virtual std::string explain() const { return {}; }
   /// Registers a function that is called before every run, including the first.
@@ -100,6 +103,8 @@ class Capture : public StepObserver {
   /// the calls that were recorded after the first `calls` ones.
   virtual void run_part(const std::function<void()>& part, size_t /*calls*/) { part(); }
 
+  bool saves_memory() const { return saves_memory_; }
+
   static constexpr size_t kLiveBytes = size_t(256) << 10;
 
  private:
@@ -136,6 +141,7 @@ class Capture : public StepObserver {
 
   const Device device_;
   const int64_t number_;
+  bool saves_memory_ = false;
   bool recording_ = false, ready_ = false, preparing_ = false, lost_ = false;
   std::string reason_;
   std::vector<std::byte> values_;  // content of live memory in the next run

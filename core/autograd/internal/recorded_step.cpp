@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "core/autograd/internal/memory_plan.h"
+#include "core/autograd/internal/repetition_plan.h"
+#include "core/base/allocator.h"
 #include "core/base/error.h"
 #include "core/base/internal/scope.h"
 #include "core/dispatch/dispatcher.h"
@@ -14,6 +18,16 @@
 #include "core/tape/recording.h"
 
 namespace tapegrad {
+namespace {
+
+/// Storages of up to this size are small: those to which only calls refer have planned places, and
+/// others keep their memory between runs. Larger ones have memory of their own while they are
+/// needed: a block for all of them would stay while gradients of leaves, which cannot be in the
+/// block, replace them.
+constexpr size_t kSmall = size_t(16) << 10;
+/// Values are computed twice until the step needs this share of the memory.
+constexpr double kShareOfMemory = 0.7;
+
 /// ", by mean at train.cpp:12"
 std::string text_of(const CalledOp& op) {
   std::string text;
@@ -22,6 +36,23 @@ std::string text_of(const CalledOp& op) {
     absl::StrAppend(&text, " at ", op.where.file_name(), ":", op.where.line());
   return text;
 }
+
+/// "linear_relu+sub+square and 3 more", the different ops of some calls.
+std::string names_of(const std::vector<StepCall>& calls, const std::vector<size_t>& numbers) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string_view> names;
+  for (const size_t number : numbers)
+    if (const std::string_view name = calls[number].op.name;
+        std::ranges::find(names, name) == names.end())
+      names.push_back(name);
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kNamed); ++i)
+    text.append(i > 0 ? "+" : "").append(names[i]);
+  if (names.size() > kNamed) absl::StrAppend(&text, " and ", names.size() - kNamed, " more");
+  return text;
+}
+
+}  // namespace
 
 /// Registers the operands of a new call.
 class RecordedStep::Operands final : public ArgumentVisitor {
@@ -35,8 +66,10 @@ class RecordedStep::Operands final : public ArgumentVisitor {
     if (storage.bytes() > 0) step_.on_operand(x);
   }
   void on_draw(RandomState& state) override {
-    if (const RandomState* base = step_.base_of(state))
-      step_.draws_.push_back({&state, state, base});
+    const RandomState* base = step_.base_of(state);
+    for (const Draw& draw : step_.draws_)
+      if (draw.recorded.seed == state.seed) base = draw.base;
+    if (base != nullptr) step_.draws_.push_back({&state, state, base});
   }
 
  private:
@@ -58,6 +91,9 @@ void RecordedStep::settle_owned() {
 
 void RecordedStep::forget_calls() {
   groups_.clear();
+  places_.clear();
+  large_.clear();
+  kept_.clear();
   own_.clear();
   draws_.clear();
   for (StepCall& step : calls_)
@@ -78,6 +114,7 @@ void RecordedStep::stop() {
 }
 
 bool RecordedStep::end(bool repeats) {
+  if (repeats && saves_memory()) insert_repetitions();
   stop();
   plan(repeats);
   return true;
@@ -95,10 +132,7 @@ CalledOp RecordedStep::current_op() const {
 }
 
 bool RecordedStep::on_call(std::unique_ptr<RecordedCall> call) {
-  if (is_preparing()) {
-    update(*call);
-    return true;
-  }
+  if (is_preparing()) return true;
   if (!is_recording_) return false;
   if (call->device() != device()) {
     give_up("a kernel runs on another device" + text_of(current_op()));
@@ -110,7 +144,7 @@ bool RecordedStep::on_call(std::unique_ptr<RecordedCall> call) {
   }
   Operands operands(*this);
   call->visit(operands);
-  calls_.push_back({std::move(call), current_op()});
+  calls_.push_back({std::move(call), current_op(), calls_.size()});
   return true;
 }
 
@@ -137,50 +171,123 @@ void RecordedStep::on_read(const Tensor& x, const char* function) {
 
 void RecordedStep::run_part(const std::function<void()>& part, size_t calls) {
   const detail::UseRecorder use(this);
-  next_update_ = calls;
+  next_update_ = 0;
+  while (next_update_ < calls_.size() && calls_[next_update_].number < calls) ++next_update_;
   part();
 }
 
-void RecordedStep::update(const RecordedCall& call) {
+RecordedCall* RecordedStep::call_to_update(const KernelTable& kernel) {
+  if (!is_preparing()) return nullptr;
   for (; next_update_ < calls_.size(); ++next_update_)
-    if (calls_[next_update_].call->kernel() == call.kernel())
-      return calls_[next_update_++].call->take_numbers(call);
+    if (calls_[next_update_].call->kernel() == &kernel) return calls_[next_update_++].call.get();
+  return nullptr;
 }
 
-/// Determines the groups, and when storages have memory. A step that runs once has no segments.
-void RecordedStep::plan(bool repeats) {
-  std::vector<StepGroup> plans;
-  if (repeats) {
-    plans = plan_groups(calls_);
-  } else {
-    for (size_t i = 0; i < calls_.size(); ++i) plans.push_back({{i}, 0, 0, {}});
-  }
-  struct Life {
-    size_t first, last;  // groups
+/// Inserts calls that compute some values again before a later use.
+void RecordedStep::insert_repetitions() {
+  const std::vector<Repetition> plan = plan_repetitions(
+      calls_, kShareOfMemory,
+      [&](const Storage& storage) { return own_.contains(&storage) && storage.is_only_lent(); });
+  using Tensors = std::unordered_map<const Storage*, Tensor>;
+  const auto add_like = [](Tensors& tensors, const Tensor& x) {
+    const int64_t elements = int64_t(x.storage().bytes()) / size_of(x.dtype());
+    tensors.try_emplace(&x.storage(), Tensor::empty({elements}, x.dtype()));
   };
-  std::unordered_map<const Storage*, Life> lives;
-  for (size_t i = 0; i < plans.size(); ++i)
-    for (const size_t number : plans[i].calls)
-      each_tensor(*calls_[number].call, [&](Tensor& x, bool) {
-        if (own_.contains(&x.storage()))
-          lives.try_emplace(&x.storage(), Life{i, i}).first->second.last = i;
-      });
-  for (StepGroup& plan : plans) groups_.push_back({std::move(plan), nullptr, {}, {}, {}});
-  for (const auto& [key, storage] : own_) {
-    const auto [first, last] = lives.at(storage);
-    const bool is_kept = !storage->is_only_lent();
-    if (!is_kept && first == last && groups_[first].plan.calls.size() > 1) {
-      groups_[first].inner.push_back(storage);
-      continue;
+  const auto replace = [](Tensor& x, const Tensors& by) {
+    if (const auto found = by.find(&x.storage()); found != by.end())
+      x = found->second.with_layout(x.layout());
+  };
+  Tensors again;  // the values of the inserted calls
+  Operands operands(*this);
+  std::vector<StepCall> calls;
+  std::vector<RecordedCall*> made;
+  for (const StepCall& step : calls_) made.push_back(step.call.get());
+  auto next = plan.begin();
+  for (StepCall& step : calls_) {
+    for (; next != plan.end() && next->before == step.number; ++next) {
+      Tensors results;
+      for (const size_t number : next->calls) {
+        std::unique_ptr<RecordedCall> call = made[number]->copy();
+        each_tensor(*call, [&](Tensor& x, bool is_written) {
+          if (is_written) add_like(results, x);
+        });
+        each_tensor(*call, [&](Tensor& x, bool) {
+          replace(x, results);
+          replace(x, again);
+        });
+        call->visit(operands);
+        calls.push_back({std::move(call), step.op, step.number, /*is_repeated=*/true});
+      }
+      again.insert(results.extract(next->value));
     }
-    groups_[first].begins.push_back(storage);
-    if (!is_kept) groups_[last].ends.push_back(storage);
+    each_tensor(*step.call, [&](Tensor& x, bool) {
+      x.storage().lend(-1);
+      replace(x, again);
+      x.storage().lend(1);
+    });
+    calls.push_back(std::move(step));
   }
+  calls_ = std::move(calls);
+}
+
+/// Determines the groups, and where storages have memory. A step that runs once has no segments.
+void RecordedStep::plan(bool repeats) {
+  if (repeats) {
+    for (StepGroup& group : plan_groups(calls_)) groups_.push_back({std::move(group), nullptr});
+  } else {
+    for (size_t i = 0; i < calls_.size(); ++i) groups_.push_back({{.calls = {i}}, nullptr});
+  }
+  plan_storages();
   for (Group& group : groups_)
-    if (group.plan.calls.size() > 1)
+    if (group.plan.calls.size() > 1) {
+      group.ops = intern_scope(names_of(calls_, group.plan.calls));
       group.segment = std::make_unique<Segment>(calls_, group.plan, [&](const Storage& storage) {
         return std::ranges::find(group.inner, &storage) != group.inner.end();
       });
+    }
+}
+
+void RecordedStep::plan_storages() {
+  struct Life {
+    Storage* storage;
+    size_t first, last;  // groups
+    bool is_divided;     // whether a segment has the elements in a buffer, block by block
+  };
+  std::vector<Life> lives;
+  std::unordered_map<const Storage*, size_t> numbers;
+  for (size_t i = 0; i < groups_.size(); ++i)
+    for (const size_t number : groups_[i].plan.calls) {
+      RecordedCall& call = *calls_[number].call;
+      const bool is_elementwise = call.parts() == Parts::kElements;
+      each_argument(call, [&](Tensor& x, bool, int argument) {
+        if (!own_.contains(&x.storage())) return;
+        const size_t life = numbers.try_emplace(&x.storage(), lives.size()).first->second;
+        if (life == lives.size()) lives.push_back({&x.storage(), i, i, true});
+        lives[life].last = i;
+        lives[life].is_divided &=
+            is_elementwise || kind_of_argument(call, argument) == OperandKind::kFull;
+      });
+    }
+  std::vector<PlannedValue> values;
+  for (const auto& [storage, first, last, is_divided] : lives) {
+    if (!storage->is_only_lent()) {
+      kept_.push_back(storage);
+      groups_[first].begins.push_back(storage);
+    } else if (is_divided && first == last && groups_[first].plan.calls.size() > 1) {
+      groups_[first].inner.push_back(storage);
+    } else if (storage->bytes() > kSmall) {
+      large_.push_back(storage);
+      groups_[first].begins.push_back(storage);
+      groups_[last].ends.push_back(storage);
+    } else {
+      values.push_back({storage->bytes(), first, last});
+      places_.push_back({storage, 0});
+      groups_[last].unpacked.push_back(storage);
+    }
+  }
+  const MemoryPlan plan = plan_memory(values);
+  for (size_t i = 0; i < places_.size(); ++i) places_[i].offset = plan.offsets[i];
+  block_bytes_ = plan.bytes;
 }
 
 void RecordedStep::run(StepCall& step) const {
@@ -198,7 +305,7 @@ void RecordedStep::run(const Group& group) {
   for (Storage* storage : group.begins) storage->give_memory();
   if (group.segment) {
     const CalledOp& op = calls_[group.plan.calls.front()].op;
-    const OpSpan span(op.name, op.pass, op.part);
+    const OpSpan span(*group.ops, op.pass, op.part);
     if (!group.segment->run()) {
       for (Storage* storage : group.inner) storage->give_memory();
       for (const size_t number : group.plan.calls) run(calls_[number]);
@@ -208,6 +315,9 @@ void RecordedStep::run(const Group& group) {
     run(calls_[group.plan.calls.front()]);
   }
   for (Storage* storage : group.ends) storage->take_memory();
+  // A placed storage whose packed values were unpacked meanwhile has memory of its own.
+  for (Storage* storage : group.unpacked)
+    if (!storage->is_placed()) storage->take_memory();
 }
 
 void RecordedStep::launch(const std::vector<std::byte>& live) {
@@ -215,7 +325,16 @@ void RecordedStep::launch(const std::vector<std::byte>& live) {
   for (const Draw& draw : draws_)
     *draw.state = {draw.base->seed, draw.recorded.offset + draw.base->offset};
   // The values of the last run are no longer needed, and an error may have left it unfinished.
-  for (const auto& [key, storage] : own_) storage->take_memory();
+  for (Storage* storage : large_) storage->take_memory();
+  for (Storage* storage : kept_)
+    if (storage->bytes() > kSmall || storage->is_packed()) storage->take_memory();
+  auto* block = block_bytes_ == 0
+                    ? nullptr
+                    : static_cast<std::byte*>(allocator(cpu.type).allocate(block_bytes_, cpu));
+  const absl::Cleanup free_block = [&] {
+    if (block != nullptr) allocator(cpu.type).deallocate(block, block_bytes_, cpu);
+  };
+  for (const Place& place : places_) place.storage->place(block + place.offset);
   const NoGrad no_grad;
   const detail::AutocastOff as_recorded;
   for (const Group& group : groups_) run(group);
@@ -242,14 +361,14 @@ std::string RecordedStep::explain() const {
     const CalledOp& first = calls_[group.plan.calls.front()].op;
     if (!group.segment) {
       const std::string why =
-          group.plan.count > 0 ? "no segment uses its operands" : group.plan.alone;
+          group.plan.rows > 0 ? "no segment uses its operands" : group.plan.alone;
       if (!why.empty()) absl::StrAppend(&alone, "  ", line_of(first), ": ", why, "\n");
       continue;
     }
     joined += group.plan.calls.size();
     saved += group.segment->saved_bytes();
     absl::StrAppend(&segments, "segment ", ++count, ": ", group.plan.calls.size(), " calls, ",
-                    group.plan.count, " elements, ", megabytes(group.segment->saved_bytes()),
+                    group.plan.rows, " rows, ", megabytes(group.segment->saved_bytes()),
                     " of values are never in memory\n");
     std::string last;
     for (const size_t number : group.plan.calls)

@@ -2,11 +2,12 @@
 // instead of making them (core/dispatch/recorded_call.h); a run makes them in order, without tape
 // and without checks of shapes.
 //
-// A storage that is made while recording has no memory (Storage::is_deferred). A run gives it
-// memory before the first call that uses it. A storage to which only calls refer loses the memory
-// after the last one. The first run shows which storages get packed layouts; all others then have
-// fixed places in an arena (memory_plan.h). Host code that reads or writes a deferred storage is
-// thereby found: it ends the recording, which first makes the calls recorded so far.
+// A storage that is made while recording has no memory (Storage::is_deferred). Small storages to
+// which only calls refer have places in one block of memory, which a run allocates
+// (memory_plan.h). Others get memory before the first call that uses them, and lose it after the
+// last one unless they hold results of the step or gradients of leaves. Host code that reads or
+// writes a deferred storage is found, because the storage has no memory: it ends the recording,
+// which first makes the calls recorded so far.
 #pragma once
 
 #include <memory>
@@ -26,6 +27,7 @@ class RecordedStep final : public Capture, public CallRecorder {
 
   bool is_recording() const override { return is_recording_; }
   bool on_call(std::unique_ptr<RecordedCall> call) override;
+  RecordedCall* call_to_update(const KernelTable& kernel) override;
   void on_access(const Storage& storage) override;
   void begin_op(const CalledOp& op) override { ops_.push_back(op); }
   void end_op() override { ops_.pop_back(); }
@@ -43,10 +45,17 @@ class RecordedStep final : public Capture, public CallRecorder {
   /// Calls that run together (segment_plan.h).
   struct Group {
     StepGroup plan;
-    std::unique_ptr<Segment> segment;  // null for a single call
-    std::vector<Storage*> begins;      // storages that get memory before the group
-    std::vector<Storage*> ends;        // storages that lose their memory after it
-    std::vector<Storage*> inner;       // storages that only the segment uses
+    std::unique_ptr<Segment> segment;     // null for a single call
+    const std::string* ops = nullptr;     // names of the ops of a segment
+    std::vector<Storage*> begins = {};    // storages that get memory before the group
+    std::vector<Storage*> ends = {};      // storages that lose their memory after it
+    std::vector<Storage*> unpacked = {};  // placed storages that the group uses last
+    std::vector<Storage*> inner = {};     // storages that only the segment uses
+  };
+  /// A storage in the block of memory of a run.
+  struct Place {
+    Storage* storage;
+    size_t offset;
   };
   class Operands;
 
@@ -62,20 +71,25 @@ class RecordedStep final : public Capture, public CallRecorder {
   void run_part(const std::function<void()>& part, size_t calls) override;
 
   void stop();
+  void insert_repetitions();
   void plan(bool repeats);
+  void plan_storages();
   void run(const Group& group);
   void run(StepCall& step) const;
   void settle_owned();
   void forget_calls();
   CalledOp current_op() const;
   std::string maker_of(const Storage& storage) const;
-  void update(const RecordedCall& call);
 
   bool is_recording_ = false;
   std::vector<CalledOp> ops_;  // the ops that run, outermost first
   std::vector<StepCall> calls_;
   std::vector<Group> groups_;
   std::vector<Draw> draws_;
+  std::vector<Place> places_;
+  size_t block_bytes_ = 0;       // of the places
+  std::vector<Storage*> large_;  // storages without a place to which only calls refer
+  std::vector<Storage*> kept_;   // storages with owners other than calls
   std::unordered_map<const Storage*, Storage*> own_;  // made while recording and used by a call
   std::vector<std::byte> live_;
   size_t next_update_ = 0;  // while calls are updated: the first candidate

@@ -1,6 +1,8 @@
 #include "core/autograd/internal/segment.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <unordered_map>
 
 #include "core/dispatch/internal/tasks.h"
@@ -9,24 +11,18 @@
 namespace tapegrad {
 namespace {
 
-constexpr int64_t kBlockBytes = 8192;       // of one operand
-constexpr int64_t kCacheBytes = 32 * 1024;  // of all buffers
-constexpr int64_t kFewestElements = 512;    // of a block
-
-int64_t thread_count() {
-  int64_t count = 1;
-  auto store = [&](int64_t thread, int64_t threads) {
-    if (thread == 0) count = threads;
-  };
-  run_on_threads(/*is_alone=*/false, store);
-  return count;
-}
+// Bytes of all buffers for which the calls of a block are fast, and for which they are not slow:
+// the buffers should stay in the first-level cache, at least in the second-level cache.
+constexpr int64_t kCacheBytes = 32 * 1024, kMostBytes = 256 * 1024;
+constexpr int64_t kBlockBytes = 8192;     // of one operand
+constexpr int64_t kFewestElements = 512;  // of each result of a block, if the cache permits
 
 /// Lifetimes of the values that only the segment uses: a buffer is free after its last call.
 class Buffers {
  public:
   Buffers(const std::vector<StepCall>& calls, const StepGroup& group,
-          const std::function<bool(const Storage&)>& is_inner) {
+          const std::function<bool(const Storage&)>& is_inner)
+      : rows_(group.rows) {
     for (size_t i = 0; i < group.calls.size(); ++i)
       each_tensor(*calls[group.calls[i]].call, [&](Tensor& x, bool) {
         if (is_inner(x.storage())) last_[&x.storage()] = i;
@@ -42,10 +38,10 @@ class Buffers {
           if (free.empty()) free.push_back(count_++);
           number_[storage] = free.back();
           free.pop_back();
-          elements_.resize(count_);
+          widths_.resize(count_);
         }
-        int64_t& element = elements_[number_[storage]];
-        element = std::max(element, size_of(x.dtype()));
+        int64_t& width = widths_[number_[storage]];
+        width = std::max(width, x.numel() / rows_ * size_of(x.dtype()));
         if (last->second == i && std::ranges::find(ending, storage) == ending.end())
           ending.push_back(storage);
       });
@@ -54,8 +50,10 @@ class Buffers {
   }
 
   size_t count() const { return count_; }
-  /// Bytes of the largest element that a buffer holds.
-  int64_t element(size_t number) const { return elements_[number]; }
+  /// Bytes of the widest row that a buffer holds.
+  int64_t width(size_t number) const { return widths_[number]; }
+  /// Bytes of a row in all buffers.
+  int64_t width() const { return std::accumulate(widths_.begin(), widths_.end(), int64_t(0)); }
   /// Returns the number of the storage's buffer, or count() if it has none.
   size_t of(const Storage& storage) const {
     const auto found = number_.find(&storage);
@@ -69,9 +67,19 @@ class Buffers {
 
  private:
   std::unordered_map<const Storage*, size_t> last_, number_;
-  std::vector<int64_t> elements_;
+  const int64_t rows_;
+  std::vector<int64_t> widths_;
   size_t count_ = 0;
 };
+
+/// The result of an elementwise call.
+Tensor result_of(RecordedCall& call) {
+  Tensor result;
+  each_tensor(call, [&](Tensor& x, bool is_written) {
+    if (is_written) result = x;
+  });
+  return result;
+}
 
 }  // namespace
 
@@ -80,39 +88,40 @@ class Segment::Worker {
  public:
   Worker(const std::vector<StepCall>& calls, const StepGroup& group, const Buffers& buffers,
          int64_t block)
-      : block_(block) {
+      : rows_(group.rows), block_(block) {
     for (size_t i = 0; i < buffers.count(); ++i)
-      buffers_.push_back(Tensor::empty({block * buffers.element(i)}, u8));
+      buffers_.push_back(
+          Tensor::empty({block * buffers.width(i) + kRowSlack * int64_t(sizeof(float))}, u8));
     for (const size_t number : group.calls) {
-      calls_.push_back(calls[number].call->copy());
-      recorded_.push_back(calls[number].call.get());
-      Shape result;
-      each_tensor(*recorded_.back(), [&](Tensor& x, bool is_written) {
-        if (is_written) result = x.shape();
+      RecordedCall& recorded = *calls[number].call;
+      calls_.push_back({recorded.copy(), recorded.parts() != Parts::kElements, 1, nullptr});
+      RecordedCall& call = *calls_.back().call;
+      if (!calls_.back().is_divided) {
+        bind_elements(call, recorded, buffers);
+        continue;
+      }
+      const RowDivision division = recorded.divide_rows();
+      calls_.back().elements = division.rows / rows_;
+      each_argument(call, [&](Tensor& x, bool, int argument) {
+        if (kind_of_argument(call, argument) == OperandKind::kFull)
+          bind_full(x, division.is_flat, buffers);
+        else
+          lend(x);
       });
-      each_tensor(*calls_.back(), [&](Tensor& x, bool) { bind(x, result, buffers); });
     }
-    struct Draws final : ArgumentVisitor {
-      void on_tensor(Tensor&, bool) override {}
-      void on_draw(RandomState& state) override { states.push_back(&state); }
-      std::vector<RandomState*> states;
-    } mine, given;
-    for (size_t i = 0; i < calls_.size(); ++i) {
-      calls_[i]->visit(mine);
-      recorded_[i]->visit(given);
-    }
-    draws_ = std::move(mine.states);
-    recorded_draws_.assign(given.states.begin(), given.states.end());
   }
 
   ~Worker() {
-    for (const Part& part : parts_) part.operand->storage().lend(-1);
+    for (Tensor* x : lent_) x->storage().lend(-1);
     for (const Repeated& repeated : repeated_) repeated.source.storage().lend(-1);
   }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Runs the blocks of elements [first, last).
+  /// Sets the memory of the next sum over rows.
+  void set_sums(size_t number, std::byte* sums) { calls_[number].sums = sums; }
+
+  /// Runs the blocks of rows [first, last).
   void run(int64_t first, int64_t last) {
     for (const Repeated& repeated : repeated_) {
       Tensor block = repeated.block;
@@ -121,90 +130,166 @@ class Segment::Worker {
     for (; first < last; first += block_) {
       const int64_t count = std::min(block_, last - first);
       if (count != length_) set_length(count);
-      for (const Part& part : parts_) part.operand->set_offset(part.offset + first);
-      for (size_t i = 0; i < draws_.size(); ++i)
-        *draws_[i] = {recorded_draws_[i]->seed, recorded_draws_[i]->offset + uint64_t(first) / 4};
-      for (const auto& call : calls_) call->run_part();
+      for (const Part& part : parts_) part.operand->set_offset(part.offset + first * part.width);
+      for (const Draw& draw : draws_)
+        *draw.state = {draw.recorded->seed,
+                       draw.recorded->offset + uint64_t(first * draw.width) / 4};
+      for (const Call& call : calls_) {
+        if (call.is_divided)
+          call.call->run_rows(
+              {first * call.elements, count * call.elements, rows_ * call.elements, call.sums});
+        else
+          call.call->run_part();
+      }
     }
   }
 
  private:
-  /// An operand with one element for each result.
+  struct Call {
+    std::unique_ptr<RecordedCall> call;
+    bool is_divided;   // by its RowFunctions; otherwise it is elementwise
+    int64_t elements;  // of a divided call: its own rows in each row of the segment
+    std::byte* sums;
+  };
+  /// An operand with elements for each row.
+  struct Full {
+    Tensor* operand;
+    Shape shape;    // of a row
+    int64_t width;  // elements of a row
+    bool is_flat;   // blocks have one dimension
+  };
+  /// A full operand in memory.
   struct Part {
     Tensor* operand;
-    int64_t offset;
+    int64_t offset, width;
   };
   /// An operand with the same elements in each block.
   struct Repeated {
-    Tensor source;  // with the shape of the operand, or of a row
+    Tensor source;  // with the shape of the operand, or of a period
     Tensor block;
   };
+  struct Draw {
+    RandomState* state;
+    const RandomState* recorded;
+    int64_t width;
+  };
 
-  void bind(Tensor& x, const Shape& result, const Buffers& buffers) {
-    const OperandShape shape = shape_of_operand(x, result);
-    operands_.push_back(&x);
-    if (shape.kind == OperandKind::kFull) {
-      const size_t number = buffers.of(x.storage());
-      if (number < buffers.count()) {
-        x = Tensor::wrap(buffers_[number].data<uint8_t>(), {block_}, x.dtype());
-      } else {
-        x.storage().lend(1);
-        parts_.push_back({&x, x.layout().offset});
-      }
-      return;
+  void bind_full(Tensor& x, bool is_flat, const Buffers& buffers) {
+    // The rows are the leading dimensions.
+    Shape row;
+    int64_t leading = 1;
+    for (int i = 0; i < x.rank(); ++i)
+      if (leading == rows_)
+        row.push_back(x.shape()[i]);
+      else
+        leading *= x.shape()[i];
+    const int64_t width = x.numel() / rows_;
+    full_.push_back({&x, row, width, is_flat});
+    const size_t number = buffers.of(x.storage());
+    if (number < buffers.count()) {
+      x = Tensor::wrap(buffers_[number].data<uint8_t>(), {block_ * width}, x.dtype());
+    } else {
+      lend(x);
+      parts_.push_back({&x, x.layout().offset, width});
     }
-    const bool is_row = shape.kind == OperandKind::kRow;
-    Layout layout{is_row ? Shape{shape.row} : Shape{}, is_row ? Strides{1} : Strides{},
-                  x.layout().offset};
-    const Tensor source = x.with_layout(layout);
-    source.storage().lend(1);
-    x = Tensor::empty({block_}, x.dtype());
-    const int64_t rows = is_row ? block_ / shape.row : block_;
-    repeated_.push_back(
-        {source, is_row ? x.with_layout({{rows, shape.row}, {shape.row, 1}, 0}) : x});
+  }
+  void lend(Tensor& x) {
+    x.storage().lend(1);
+    lent_.push_back(&x);
   }
 
-  /// Sets the number of elements of all operands.
+  void bind_elements(RecordedCall& call, RecordedCall& recorded, const Buffers& buffers) {
+    const Tensor result = result_of(recorded);
+    const int64_t width = result.numel() / rows_;
+    each_tensor(call, [&](Tensor& x, bool) {
+      const OperandShape shape = shape_of_operand(x, result.shape());
+      if (shape.kind == OperandKind::kFull) return bind_full(x, true, buffers);
+      const bool is_period = shape.kind == OperandKind::kPeriod;
+      Layout layout{is_period ? Shape{shape.period} : Shape{}, is_period ? Strides{1} : Strides{},
+                    x.layout().offset};
+      const Tensor source = x.with_layout(layout);
+      source.storage().lend(1);
+      x = Tensor::empty({block_ * width}, x.dtype());
+      full_.push_back({&x, {}, width, true});
+      const int64_t times = is_period ? block_ * width / shape.period : block_ * width;
+      repeated_.push_back(
+          {source, is_period ? x.with_layout({{times, shape.period}, {shape.period, 1}, 0}) : x});
+    });
+    struct Draws final : ArgumentVisitor {
+      void on_tensor(Tensor&, bool) override {}
+      void on_draw(RandomState& state) override { states.push_back(&state); }
+      std::vector<RandomState*> states;
+    } mine, given;
+    call.visit(mine);
+    recorded.visit(given);
+    for (size_t i = 0; i < mine.states.size(); ++i)
+      draws_.push_back({mine.states[i], given.states[i], width});
+  }
+
+  /// Sets the number of rows of all operands.
   void set_length(int64_t length) {
-    for (Tensor* x : operands_) *x = x->with_layout({{length}, {1}, x->layout().offset});
+    for (const Full& full : full_) {
+      Shape shape{full.is_flat ? length * full.width : length};
+      if (!full.is_flat)
+        for (const int64_t size : full.shape) shape.push_back(size);
+      *full.operand = full.operand->with_layout(
+          {shape, contiguous_strides(shape), full.operand->layout().offset});
+    }
     length_ = length;
   }
 
-  const int64_t block_;
+  const int64_t rows_, block_;
   int64_t length_ = 0;
   std::vector<Tensor> buffers_;
-  std::vector<std::unique_ptr<RecordedCall>> calls_;
-  std::vector<RecordedCall*> recorded_;
-  std::vector<Tensor*> operands_;
+  std::vector<Call> calls_;
+  std::vector<Full> full_;
   std::vector<Part> parts_;
+  std::vector<Tensor*> lent_;
   std::vector<Repeated> repeated_;
-  std::vector<RandomState*> draws_;
-  std::vector<const RandomState*> recorded_draws_;
+  std::vector<Draw> draws_;
 };
 
 Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
                  const std::function<bool(const Storage&)>& is_inner)
-    : count_(group.count) {
+    : rows_(group.rows) {
   const Buffers buffers(calls, group, is_inner);
   saved_bytes_ = buffers.bytes();
-  for (const size_t number : group.calls)
-    each_tensor(*calls[number].call, [&](Tensor& x, bool) {
+  int64_t narrowest = std::numeric_limits<int64_t>::max(), widest = 1;  // bytes, elements of a row
+  for (const size_t number : group.calls) {
+    RecordedCall& call = *calls[number].call;
+    const bool is_divided = call.parts() != Parts::kElements;
+    each_argument(call, [&](Tensor& x, bool is_written, int argument) {
       if (buffers.of(x.storage()) == buffers.count() &&
           std::ranges::find(outer_, &x.storage()) == outer_.end())
         outer_.push_back(&x.storage());
+      if (is_divided && kind_of_argument(call, argument) != OperandKind::kFull) return;
+      if (is_written) narrowest = std::min(narrowest, x.numel() / rows_);
+      widest = std::max(widest, x.numel() / rows_ * size_of(x.dtype()));
     });
-  block_ = std::clamp(kCacheBytes / int64_t(4 * std::max<size_t>(1, buffers.count())),
-                      kFewestElements, kBlockBytes / 4) /
-           64 * 64;
-  if (group.row > 0) {  // a block is a number of rows and, for random numbers, divisible by 4
-    const int64_t unit = group.row % 4 == 0 ? group.row : 4 * group.row;
-    block_ = std::max<int64_t>(1, block_ / unit) * unit;
+    if (const size_t bytes = is_divided ? call.divide_rows().sum_bytes : 0; bytes > 0)
+      sums_.push_back({&call, std::vector<std::byte>(bytes)});
   }
-  const int64_t blocks = (count_ + block_ - 1) / block_;
-  const int64_t threads = std::min(thread_count(), blocks);
-  share_ = (blocks + threads - 1) / threads * block_;
-  for (int64_t i = 0; i < threads; ++i)
+  const int64_t width = std::max<int64_t>(1, buffers.width());
+  const int64_t fewest = std::min(kMostBytes / width, kFewestElements / narrowest);
+  block_ = std::max({std::min(kCacheBytes / width, kBlockBytes / widest), fewest, int64_t(1)});
+  block_ = std::max(int64_t(1), block_ / group.unit) * group.unit;
+
+  const int64_t blocks = (rows_ + block_ - 1) / block_;
+  const int64_t threads = std::min(team_size(), blocks);
+  for (int64_t i = 0; i < threads; ++i) {
+    int64_t start = i * blocks / threads * block_;
+    if (!group.starts.empty()) {
+      const auto next = std::ranges::lower_bound(group.starts, i * rows_ / threads);
+      start = next == group.starts.end() ? rows_ : *next;
+    }
+    starts_.push_back(start);
     workers_.push_back(std::make_unique<Worker>(calls, group, buffers, block_));
+    size_t sum = 0;
+    for (size_t k = 0; k < group.calls.size(); ++k)
+      if (sum < sums_.size() && sums_[sum].call == calls[group.calls[k]].call.get())
+        workers_.back()->set_sums(k, sums_[sum++].memory.data());
+  }
+  starts_.push_back(rows_);
 }
 
 Segment::~Segment() = default;
@@ -212,12 +297,14 @@ Segment::~Segment() = default;
 bool Segment::run() {
   for (const Storage* storage : outer_)
     if (storage->is_packed()) return false;
+  for (Sum& sum : sums_) std::ranges::fill(sum.memory, std::byte());
   const auto workers = int64_t(workers_.size());
   auto run_some = [&](int64_t thread, int64_t threads) {
-    for (int64_t i = thread; i < workers; i += threads)
-      workers_[size_t(i)]->run(i * share_, std::min(count_, (i + 1) * share_));
+    for (auto i = size_t(thread); i < size_t(workers); i += size_t(threads))
+      workers_[i]->run(starts_[i], starts_[i + 1]);
   };
   run_on_threads(workers == 1, run_some);
+  for (Sum& sum : sums_) sum.call->finish_rows(sum.memory.data());
   return true;
 }
 

@@ -1,9 +1,10 @@
-// Segment: elementwise calls of a captured step that run together, on one block of elements after
-// another. Threads share the blocks; each has its own copies of the calls, whose operands are parts
-// of the recorded ones. A value that only the segment uses is never in memory: a thread keeps it in
-// a buffer of one block.
+// Segment: calls of a captured step that run together, on one block of rows after another. Threads
+// share the blocks; each has its own copies of the calls, whose operands are parts of the recorded
+// ones. A value that only the segment uses is never in memory: a thread keeps it in a buffer of one
+// block.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -28,11 +29,18 @@ class Segment {
 
  private:
   class Worker;
+  /// A call that adds up rows.
+  struct Sum {
+    RecordedCall* call;
+    std::vector<std::byte> memory;
+  };
 
-  const int64_t count_;                           // elements of each result
-  int64_t block_, share_;                         // elements of a block and of a thread
+  const int64_t rows_;
+  int64_t block_;                                 // rows
+  std::vector<int64_t> starts_;                   // first rows of the threads, and the end
   std::vector<const Storage*> outer_;             // operands in memory
   std::vector<std::unique_ptr<Worker>> workers_;  // one for each thread
+  std::vector<Sum> sums_;
   int64_t saved_bytes_ = 0;
 };
 

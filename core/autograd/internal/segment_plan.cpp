@@ -2,33 +2,66 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
 #include "core/base/error.h"
+#include "core/dispatch/internal/tasks.h"
 
 namespace tapegrad {
 namespace {
 
-constexpr int64_t kFewest = 4096;      // elements of a result for which a segment pays off
-constexpr int64_t kLongestRow = 8192;  // elements of a row that is repeated
-constexpr size_t kMostCalls = 256;     // of a segment
-constexpr int kCandidates = 8;         // segments that a call may join, latest first
+constexpr int64_t kFewest = 4096;        // elements of a result for which a segment pays off
+constexpr int64_t kLongestRow = 8192;    // elements
+constexpr int64_t kFewestRows = 128;     // of a call that is divided into rows
+constexpr int64_t kLargestUnit = 32768;  // elements of an operand in the smallest block
+constexpr size_t kMostCalls = 256;       // of a segment
+constexpr int kCandidates = 8;           // segments that a call may join, latest first
+
+constexpr size_t kNear = 16;  // calls before a repeated one, of which a segment may begin with one
 
 /// An operand, or several equal ones, of a call.
 struct Access {
   const Storage* storage;
   bool is_written;
   OperandKind kind;
-  int64_t offset, row;
+  int64_t offset, count;
   DType dtype;
 };
 
 struct CallInfo {
   std::vector<Access> accesses;
-  int64_t count = 0;  // elements of the result of an elementwise call; 0 for other calls
+  int64_t rows = 0;       // into which the call can be divided; 0: not at all
+  bool is_fixed = false;  // whether it must be divided into these rows, or into fewer ones
+  bool is_sum = false;    // whether it is the sum of all elements
+  int64_t unit = 1;       // of rows if they are fixed, else of elements
+  int64_t elements = 0;   // in all rows if they are not fixed
+  std::vector<int64_t> starts;
   std::string alone;
 };
+
+/// A call of a kernel with RowFunctions.
+void describe_rows(RecordedCall& call, CallInfo& info) {
+  RowDivision division = call.divide_rows();
+  if (division.rows < kFewestRows || call.copy() == nullptr) return;
+  size_t next = 0;
+  bool is_plain = true;
+  each_argument(call, [&](Tensor& x, bool, int argument) {
+    Access& access = info.accesses[next++];
+    access.kind = kind_of_argument(call, argument);
+    if (access.kind == OperandKind::kFull)
+      is_plain &= x.is_contiguous() && x.numel() % division.rows == 0 &&
+                  x.numel() / division.rows <= kLongestRow;
+  });
+  if (!is_plain) return;
+  info.rows = info.elements = division.rows;
+  info.is_fixed = !division.is_flat;
+  info.is_sum = division.is_flat && division.sum_bytes > 0;
+  info.unit = division.unit;
+  info.starts = std::move(division.starts);
+}
 
 CallInfo describe(const StepCall& step) {
   CallInfo info;
@@ -36,10 +69,13 @@ CallInfo describe(const StepCall& step) {
   Tensor result;
   each_tensor(call, [&](Tensor& x, bool is_written) {
     info.accesses.push_back(
-        {&x.storage(), is_written, OperandKind::kOther, x.layout().offset, 0, x.dtype()});
+        {&x.storage(), is_written, OperandKind::kOther, x.layout().offset, x.numel(), x.dtype()});
     if (is_written) result = x;
   });
-  if (call.parts() != Parts::kElements) return info;
+  if (call.parts() != Parts::kElements) {
+    describe_rows(call, info);
+    return info;
+  }
   const auto refuse = [&](const char* why) {
     if (result && result.numel() >= kFewest) info.alone = why;
     return info;
@@ -48,17 +84,26 @@ CallInfo describe(const StepCall& step) {
   if (!result.is_contiguous()) return refuse("the result is not contiguous");
   size_t next = 0;
   bool is_plain = true;
+  int64_t period = 1;
   each_tensor(call, [&](Tensor& x, bool is_written) {
     const OperandShape shape = shape_of_operand(x, result.shape());
-    Access& access = info.accesses[next++];
-    access.kind = shape.kind;
-    access.row = shape.row;
+    info.accesses[next++].kind = shape.kind;
+    if (shape.kind == OperandKind::kPeriod) period = std::lcm(period, shape.period);
     is_plain &= shape.kind != OperandKind::kOther;
     is_plain &= !is_written || shape.kind == OperandKind::kFull;
   });
-  if (!is_plain) return refuse("an operand is strided, or repeated otherwise than by rows");
+  if (!is_plain || period > kLongestRow)
+    return refuse("an operand is strided, or repeated otherwise than by rows");
   if (call.copy() == nullptr) return refuse("the arguments cannot be copied");
-  info.count = result.numel();
+  info.elements = result.numel();
+  info.rows = info.elements / period;
+  struct Draws final : ArgumentVisitor {
+    void on_tensor(Tensor&, bool) override {}
+    void on_draw(RandomState&) override { unit = 4; }  // a counter makes four numbers
+    int64_t unit = 1;
+  } draws;
+  call.visit(draws);
+  info.unit = draws.unit;
   return info;
 }
 
@@ -81,8 +126,11 @@ class NumberSet {
 
 class Planner {
  public:
-  explicit Planner(const std::vector<StepCall>& calls) {
-    for (const StepCall& call : calls) infos_.push_back(describe(call));
+  Planner(const std::vector<StepCall>& calls, int64_t threads) : threads_(threads) {
+    for (const StepCall& call : calls) {
+      infos_.push_back(describe(call));
+      is_repeated_.push_back(call.is_repeated);
+    }
   }
 
   std::vector<StepGroup> run() {
@@ -90,10 +138,12 @@ class Planner {
       const std::set<size_t> before = groups_before(i);
       size_t group = find_segment(i, before);
       if (group == groups_.size()) {
-        groups_.push_back({{}, infos_[i].count, 0, infos_[i].alone});
+        const CallInfo& info = infos_[i];
+        groups_.push_back({{}, info.rows, info.is_fixed, info.unit, info.starts, infos_[i].alone});
         direct_.emplace_back();
         depends_.emplace_back();
         segments_.emplace_back();
+        widest_.push_back(0);
       }
       add(i, group, before);
     }
@@ -126,35 +176,71 @@ class Planner {
 
   bool depends(size_t group, size_t on) const { return depends_[group].contains(on); }
 
-  /// Whether the operands agree with those of the segment element by element.
-  bool fits(const CallInfo& info, size_t group) const {
-    if (groups_[group].count != info.count || groups_[group].calls.size() >= kMostCalls)
-      return false;
+  /// Returns the rows of the segment with the call; 0 if there is no common division. A sum over
+  /// all elements would keep the gradients of narrow layers, whose parts begin at other rows, from
+  /// joining the layers.
+  static int64_t common_rows(const CallInfo& info, const StepGroup& group) {
+    if (group.is_fixed && info.is_sum) return 0;
+    const int64_t rows = std::gcd(info.rows, group.rows);
+    if (group.is_fixed && rows != group.rows) return 0;
+    if (info.is_fixed && rows != info.rows) return 0;
+    return rows;
+  }
+  /// Returns the number of rows of which a block begins at a multiple.
+  int64_t common_unit(const CallInfo& info, const StepGroup& group, int64_t rows) const {
+    int64_t unit = unit_of(info, rows);
+    for (const size_t call : group.calls) unit = std::lcm(unit, unit_of(infos_[call], rows));
+    return unit;
+  }
+  static int64_t unit_of(const CallInfo& info, int64_t rows) {
+    if (info.is_fixed || rows == 0) return info.unit;
+    return info.unit / std::gcd(info.unit, info.elements / rows);
+  }
+  /// Returns the rows at which a thread may begin; nullopt if they are too few.
+  std::optional<std::vector<int64_t>> common_starts(const CallInfo& info, const StepGroup& group,
+                                                    int64_t unit) const {
+    std::vector<int64_t> common = info.starts.empty() ? group.starts : info.starts;
+    const size_t most = std::max(info.starts.size(), group.starts.size());
+    std::erase_if(common, [&](int64_t row) {
+      return row % unit != 0 ||
+             (!group.starts.empty() && !std::ranges::binary_search(group.starts, row));
+    });
+    if (common.size() < most || (most > 0 && int64_t(most) < threads_)) return {};
+    return common;
+  }
+
+  /// Whether the operands agree with those of the segment row by row.
+  bool fits(const CallInfo& info, size_t number) const {
+    const StepGroup& group = groups_[number];
+    if (group.calls.size() >= kMostCalls) return false;
+    const int64_t rows = common_rows(info, group);
+    if (rows == 0 || widest_[number] / rows > kLongestRow) return false;
+    const int64_t unit = common_unit(info, group, rows);
+    if (unit * (widest_[number] / rows) > kLargestUnit) return false;
+    if (!common_starts(info, group, unit)) return false;
     bool shares = false;
-    int64_t row = groups_[group].row;
     for (const Access& access : info.accesses) {
-      if (access.kind == OperandKind::kRow) {
-        if (row != 0 && row != access.row) return false;
-        row = access.row;
+      const auto found = segments_[number].find(access.storage);
+      if (found == segments_[number].end()) continue;
+      const bool is_full = access.kind == OperandKind::kFull;
+      for (const Access& other : found->second.accesses) {
+        const bool is_same = is_full && other.kind == OperandKind::kFull &&
+                             access.count == other.count && access.offset == other.offset &&
+                             access.dtype == other.dtype;
+        shares |= is_same;
+        if (!is_same && (access.is_written || found->second.is_written)) return false;
       }
-      const auto found = segments_[group].find(access.storage);
-      if (found == segments_[group].end()) continue;
-      shares |= access.kind == OperandKind::kFull;
-      if (!access.is_written && !found->second.is_written) continue;
-      for (const Access& other : found->second.accesses)
-        if (access.kind != OperandKind::kFull || other.kind != OperandKind::kFull ||
-            access.offset != other.offset || access.dtype != other.dtype)
-          return false;
     }
     return shares;
   }
 
   size_t find_segment(size_t call, const std::set<size_t>& before) const {
     const CallInfo& info = infos_[call];
-    if (info.count == 0) return groups_.size();
+    if (info.rows == 0) return groups_.size();
     int tried = 0;
     for (size_t group = groups_.size(); group-- > 0 && tried < kCandidates;) {
-      if (groups_[group].count == 0) continue;
+      if (groups_[group].rows == 0) continue;
+      if (is_repeated_[call] && groups_[group].calls.front() + kNear < call) break;
       ++tried;
       if (!fits(info, group)) continue;
       const bool is_cycle = std::any_of(before.begin(), before.end(), [&](size_t other) {
@@ -166,7 +252,13 @@ class Planner {
   }
 
   void add(size_t call, size_t group, const std::set<size_t>& before) {
-    groups_[group].calls.push_back(call);
+    const CallInfo& info = infos_[call];
+    StepGroup& to = groups_[group];
+    to.rows = common_rows(info, to);
+    to.unit = common_unit(info, to, to.rows);
+    to.starts = common_starts(info, to, to.unit).value_or(info.starts);
+    to.is_fixed |= info.is_fixed;
+    to.calls.push_back(call);
     NumberSet& needs = depends_[group];
     for (const size_t other : before) {
       if (other == group) continue;
@@ -177,7 +269,7 @@ class Planner {
     if (groups_[group].calls.size() > 1)  // earlier groups may depend on this one
       for (NumberSet& others : depends_)
         if (others.contains(group)) others.insert(needs);
-    for (const Access& access : infos_[call].accesses) {
+    for (const Access& access : info.accesses) {
       Uses& uses = uses_[access.storage];
       if (access.is_written) {
         uses.writer = group;
@@ -185,8 +277,9 @@ class Planner {
       } else if (uses.readers.empty() || uses.readers.back() != group) {
         uses.readers.push_back(group);
       }
-      if (infos_[call].count == 0) continue;
-      if (access.kind == OperandKind::kRow) groups_[group].row = access.row;
+      if (info.rows == 0) continue;
+      if (access.kind == OperandKind::kFull)
+        widest_[group] = std::max(widest_[group], access.count);
       SegmentUse& use = segments_[group][access.storage];
       use.is_written |= access.is_written;
       use.accesses.push_back(access);
@@ -219,10 +312,13 @@ class Planner {
     return sorted;
   }
 
+  const int64_t threads_;
   std::vector<CallInfo> infos_;
+  std::vector<bool> is_repeated_;
   std::vector<StepGroup> groups_;
   std::vector<std::set<size_t>> direct_;  // for each group, those whose results it needs
   std::vector<NumberSet> depends_;        // for each group, all that must run before
+  std::vector<int64_t> widest_;           // for each group, elements of the largest full operand
   std::vector<std::unordered_map<const Storage*, SegmentUse>> segments_;
   std::unordered_map<const Storage*, Uses> uses_;
 };
@@ -246,11 +342,16 @@ OperandShape shape_of_operand(const Tensor& x, const Shape& result) {
     if (result[i] != 1 && strides[i] != row) return {};
     row *= result[i];
   }
-  return row <= kLongestRow ? OperandShape{OperandKind::kRow, row} : OperandShape{};
+  return {OperandKind::kPeriod, row};
+}
+
+OperandKind kind_of_argument(const RecordedCall& call, int argument) {
+  if (call.divided_arguments() >> argument & 1) return OperandKind::kFull;
+  return call.sum_arguments() >> argument & 1 ? OperandKind::kSum : OperandKind::kWhole;
 }
 
 std::vector<StepGroup> plan_groups(const std::vector<StepCall>& calls) {
-  return Planner(calls).run();
+  return Planner(calls, team_size()).run();
 }
 
 }  // namespace tapegrad

@@ -1,6 +1,8 @@
-// Plan of a captured step on the CPU: which elementwise calls are joined to segments, and the order
-// in which segments and single calls run. A segment runs its calls on one block of elements after
-// another (segment.h), so that values between its calls stay in the first-level cache.
+// Plan of a captured step on the CPU: which calls are joined to segments, and the order in which
+// segments and single calls run. A segment runs its calls on one block of rows after another
+// (segment.h), so that values between its calls stay in the cache. Its calls are elementwise ones
+// (Parts::kElements), whose rows are equal numbers of elements, and those of kernels with
+// RowFunctions.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +15,31 @@ namespace tapegrad {
 
 /// Calls that run together; a single call if there is one.
 struct StepGroup {
-  std::vector<size_t> calls;  // in the order of the step
-  int64_t count = 0;          // elements of each result of a segment; 0 for a single call
-  int64_t row = 0;            // elements of an operand that is repeated for all rows; 0 for none
-  std::string alone;          // why an elementwise call is not in a segment
+  std::vector<size_t> calls = {};  // in the order of the step
+  int64_t rows = 0;                // of each full operand of a segment; 0 for a call of no segment
+  bool is_fixed = false;           // whether a call is divided into exactly these rows
+  int64_t unit = 1;                // a block begins at a multiple of this number of rows
+  std::vector<int64_t> starts = {};  // rows at which a thread may begin; empty: any
+  std::string alone = {};            // why an elementwise call is not in a segment
 };
 
-/// How an operand of an elementwise call corresponds to the elements of the results.
+/// How an operand corresponds to the rows of a segment.
 enum class OperandKind : unsigned char {
-  kFull,    // one element each
-  kSingle,  // one element for all
-  kRow,     // a row that is repeated for all rows
+  kFull,    // the same number of elements for each row
+  kSingle,  // one element for all elements
+  kPeriod,  // of an elementwise call: elements that are repeated
+  kWhole,   // the same tensor for all rows
+  kSum,     // written after the last row
   kOther,
 };
 struct OperandShape {
   OperandKind kind = OperandKind::kOther;
-  int64_t row = 0;
+  int64_t period = 0;
 };
+/// For an operand of an elementwise call.
 OperandShape shape_of_operand(const Tensor& x, const Shape& result);
+/// For an operand of a call that is not elementwise.
+OperandKind kind_of_argument(const RecordedCall& call, int argument);
 
 /// Returns the groups in the order in which they run. Every call depends only on calls of its own
 /// or of earlier groups, and the calls of a group may run block by block.

@@ -12,17 +12,26 @@ namespace tapegrad {
 struct StepCall {
   std::unique_ptr<RecordedCall> call;
   CalledOp op;
+  size_t number;             // in the order of the recording
+  bool is_repeated = false;  // whether the call is made again (repetition_plan.h)
 };
 
+/// Calls visit(tensor, is_written, number of the argument) for the operands of a call.
+template <typename Visit>
+void each_argument(RecordedCall& call, const Visit& visit) {
+  struct Visitor final : ArgumentVisitor {
+    explicit Visitor(const Visit& visit) : visit(visit) {}
+    void on_argument(int number) override { argument = number; }
+    void on_tensor(Tensor& x, bool is_written) override { visit(x, is_written, argument); }
+    const Visit& visit;
+    int argument = 0;
+  } visitor(visit);
+  call.visit(visitor);
+}
 /// Calls visit(tensor, is_written) for the operands of a call.
 template <typename Visit>
 void each_tensor(RecordedCall& call, const Visit& visit) {
-  struct Visitor final : ArgumentVisitor {
-    explicit Visitor(const Visit& visit) : visit(visit) {}
-    void on_tensor(Tensor& x, bool is_written) override { visit(x, is_written); }
-    const Visit& visit;
-  } visitor(visit);
-  call.visit(visitor);
+  each_argument(call, [&](Tensor& x, bool is_written, int) { visit(x, is_written); });
 }
 
 }  // namespace tapegrad

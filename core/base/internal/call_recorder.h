@@ -12,6 +12,7 @@
 
 namespace tapegrad {
 
+class KernelTable;
 class RecordedCall;
 class Storage;
 enum class Pass;
@@ -30,6 +31,9 @@ class CallRecorder {
   virtual bool is_recording() const = 0;
   /// Returns false if the kernel has to run as usual.
   virtual bool on_call(std::unique_ptr<RecordedCall> call) = 0;
+  /// Returns the recorded call that takes over the numbers of the next call of the kernel; null if
+  /// none does, and the call is given to on_call().
+  virtual RecordedCall* call_to_update(const KernelTable& kernel) = 0;
   /// Called before the host reads or writes a deferred storage.
   virtual void on_access(const Storage& storage) = 0;
   virtual void begin_op(const CalledOp& op) = 0;

@@ -31,4 +31,14 @@ void run_on_threads(bool is_alone, Run& run) {
                      &run, is_alone});
 }
 
+/// Returns the number of threads of a team.
+inline int64_t team_size() {
+  int64_t size = 1;
+  auto store = [&](int64_t thread, int64_t threads) {
+    if (thread == 0) size = threads;
+  };
+  run_on_threads(/*is_alone=*/false, store);
+  return size;
+}
+
 }  // namespace tapegrad

@@ -1,0 +1,127 @@
+// Sums over all elements or over rows, for one block of rows after another (RowFunctions): the
+// order of summation is that of reduce_rows() and reduce_columns() in tools/reduce_frame.h.
+#include "backends/cpu/register.h"
+#include "backends/cpu/tools/reduce_frame.h"
+#include "backends/cpu/tools/reducers.h"
+#include "ops/reduce.h"
+
+namespace tapegrad::backends::cpu {
+namespace {
+
+using Rows = RowFunctions<const Tensor&, double, Tensor&>;
+
+/// The sum of all elements. Each block of kBlock elements has a sum of its own.
+template <typename T>
+struct SumOfAll {
+  static RowDivision divide(const Tensor& x) {
+    return {.rows = x.numel(),
+            .unit = kBlock,
+            .is_flat = true,
+            .sum_bytes = size_t(blocks_of(x.numel())) * sizeof(double)};
+  }
+  static void run(const RowBlock& block, const Tensor& x, double* sums) {
+    Compute<T> buffer[kBlock];
+    sums += block.first / kBlock;
+    for (int64_t i = 0; i < block.count; i += kBlock) {
+      const int64_t n = std::min(kBlock, block.count - i);
+      *sums++ = reduce_block(WideSumOf<T>{}, load_values(x.data<T>() + i, 1, n, buffer), n);
+    }
+  }
+  static void finish(const double* sums, int64_t count, double divisor, Tensor& y) {
+    const int64_t blocks = blocks_of(count), pieces = pieces_for(1, count, blocks);
+    double total = 0;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      double part = 0;
+      for (int64_t i = piece * blocks / pieces; i < (piece + 1) * blocks / pieces; ++i)
+        part += sums[i];
+      total += part;
+    }
+    *y.data<T>() = convert<T>(total / divisor);
+  }
+
+ private:
+  static int64_t blocks_of(int64_t count) { return (count + kBlock - 1) / kBlock; }
+};
+
+/// The sum of the rows of x [rows, columns]. Each piece of the rows has sums of its own: those of
+/// up to kRowsAtOnce rows, and those of the rows before.
+template <typename T>
+struct SumOfRows {
+  static int64_t pieces_of(int64_t rows, int64_t columns) {
+    return pieces_for(1, rows * columns, (rows + kRowsAtOnce - 1) / kRowsAtOnce);
+  }
+  static RowDivision divide(int64_t rows, int64_t columns) {
+    const int64_t pieces = pieces_of(rows, columns);
+    RowDivision division{.rows = rows, .sum_bytes = size_t(pieces * 2 * columns) * sizeof(double)};
+    for (int64_t piece = 0; piece < pieces; ++piece)
+      division.starts.push_back(piece * rows / pieces);
+    return division;
+  }
+  static void run(const RowBlock& block, const Tensor& x, int64_t columns, double* sums) {
+    const int64_t pieces = pieces_of(block.all, columns), end = block.first + block.count;
+    Compute<T> buffer[kBlock];
+    for (int64_t row = block.first; row < end;) {
+      const int64_t piece = ((row + 1) * pieces - 1) / block.all;
+      const int64_t start = piece * block.all / pieces, stop = (piece + 1) * block.all / pieces;
+      const int64_t full = std::min(stop, start + ((row - start) / kRowsAtOnce + 1) * kRowsAtOnce);
+      double *lanes = sums + piece * 2 * columns, *totals = lanes + columns;
+      for (const int64_t last = std::min(full, end); row < last; ++row) {
+        const T* from = x.data<T>() + (row - block.first) * columns;
+        const Compute<T>* values = load_values(from, 1, columns, buffer);
+        for (int64_t j = 0; j < columns; ++j) lanes[j] += double(values[j]);
+      }
+      if (row < full) continue;
+      for (int64_t j = 0; j < columns; ++j) totals[j] += std::exchange(lanes[j], 0.0);
+    }
+  }
+  static void finish(const double* sums, int64_t rows, double divisor, Tensor& y) {
+    const int64_t columns = y.numel(), pieces = pieces_of(rows, columns);
+    for (int64_t j = 0; j < columns; ++j) {
+      double total = 0;
+      for (int64_t piece = 0; piece < pieces; ++piece)
+        total += sums[piece * 2 * columns + columns + j];
+      y.data<T>()[j] = convert<T>(total / divisor);
+    }
+  }
+};
+
+template <typename T>
+constinit const Rows kRows{
+    .divided = 1 << 0,
+    .sums = 1 << 2,
+    .divide = [](const Tensor& x, double, Tensor& y) -> RowDivision {
+      if (x.numel() == 0 || !x.is_contiguous() || !y.is_contiguous()) return {};
+      if (y.numel() == 1) return SumOfAll<T>::divide(x);
+      const ReductionPlan plan = plan_reduction(x, y);
+      const Axis columns = plan.kept.inner(), rows = plan.reduced.inner();
+      if (!plan.by_columns || plan.kept.rank != 1 || plan.reduced.rank != 1 || columns.step != 1 ||
+          rows.step != columns.size || columns.size > kBlock)
+        return {};
+      return SumOfRows<T>::divide(rows.size, columns.size);
+    },
+    .run =
+        [](const RowBlock& block, const Tensor& x, double, Tensor& y) {
+          auto* sums = reinterpret_cast<double*>(block.sums);
+          if (y.numel() == 1)
+            SumOfAll<T>::run(block, x, sums);
+          else
+            SumOfRows<T>::run(block, x, y.numel(), sums);
+        },
+    .finish =
+        [](const std::byte* state, const Tensor& x, double divisor, Tensor& y) {
+          const auto* sums = reinterpret_cast<const double*>(state);
+          if (y.numel() == 1)
+            SumOfAll<T>::finish(sums, x.numel(), divisor, y);
+          else
+            SumOfRows<T>::finish(sums, x.numel() / y.numel(), divisor, y);
+        },
+};
+
+}  // namespace
+
+void register_sum_rows() {
+  kernels::sum.set_rows(DeviceType::kCpu, f32, kRows<float>);
+  kernels::sum.set_rows(DeviceType::kCpu, f64, kRows<double>);
+}
+
+}  // namespace tapegrad::backends::cpu

@@ -1,0 +1,25 @@
+// Places of values in one block of memory, from their lifetimes. Values whose lifetimes overlap
+// have different places.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace tapegrad {
+
+/// A value that is needed in the steps [first, last].
+struct PlannedValue {
+  size_t bytes, first, last;
+};
+
+struct MemoryPlan {
+  std::vector<size_t> offsets;  // of each value, multiples of 64
+  size_t bytes = 0;             // of the block
+  size_t least = 0;             // bytes of the values that are needed at the same time, at most
+};
+
+/// Large values get the lowest place that is free during their lifetime, the largest one first.
+/// Small ones, of which a step may have very many, share slots of their size.
+MemoryPlan plan_memory(const std::vector<PlannedValue>& values);
+
+}  // namespace tapegrad

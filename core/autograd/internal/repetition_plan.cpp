@@ -1,0 +1,188 @@
+#include "core/autograd/internal/repetition_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace tapegrad {
+namespace {
+
+constexpr size_t kFewestBytes = size_t(64) << 10;  // of a value that is worth a repetition
+constexpr size_t kMostCalls = 3;                   // that compute one value
+
+/// Kernels, besides elementwise ones, that take little more time than reading their operands.
+constexpr std::string_view kCheap[] = {"batch_norm", "layer_norm"};
+
+bool is_cheap(const RecordedCall& call) {
+  return call.parts() == Parts::kElements ||
+         std::ranges::find(kCheap, call.name()) != std::end(kCheap);
+}
+
+/// What the calls do with a storage.
+struct Value {
+  Storage* storage;
+  bool is_temporary;
+  std::vector<size_t> uses, writes;  // calls, ascending
+  std::vector<size_t> makers = {};   // the calls that compute the value, if they can be repeated
+  size_t split = SIZE_MAX;           // the use before which they are repeated
+
+  /// Whether the value is in memory when the call begins.
+  bool is_there(size_t call) const {
+    if (!is_temporary) return true;
+    if (call < uses.front() || call > uses.back()) return false;
+    return split == SIZE_MAX || call >= split || call <= last_before(split);
+  }
+  size_t last_before(size_t use) const { return *std::prev(std::ranges::lower_bound(uses, use)); }
+  bool is_written(size_t after, size_t before) const {
+    return std::ranges::any_of(writes, [&](size_t i) { return i > after && i < before; });
+  }
+};
+
+class Planner {
+ public:
+  Planner(const std::vector<StepCall>& calls,
+          const std::function<bool(const Storage&)>& is_temporary)
+      : calls_(calls), operands_(calls.size()) {
+    for (size_t i = 0; i < calls.size(); ++i)
+      each_tensor(*calls[i].call, [&](Tensor& x, bool is_written) {
+        const auto [found, is_new] = numbers_.try_emplace(&x.storage(), values_.size());
+        if (is_new) values_.push_back({&x.storage(), is_temporary(x.storage()), {}, {}});
+        Value& value = values_[found->second];
+        if (value.uses.empty() || value.uses.back() != i) {
+          value.uses.push_back(i);
+          operands_[i].push_back(found->second);
+        }
+        if (is_written && (value.writes.empty() || value.writes.back() != i))
+          value.writes.push_back(i);
+      });
+    for (Value& value : values_) find_makers(value);
+  }
+
+  std::vector<Repetition> run(double share) {
+    const auto goal = size_t(double(peak().bytes) * share);
+    for (Peak now = peak(); now.bytes > goal; now = peak())
+      if (!split_at(now.call)) break;
+    std::vector<Repetition> plan;
+    for (const Value& value : values_)
+      if (value.split != SIZE_MAX) plan.push_back({value.storage, value.makers, value.split});
+    std::ranges::sort(plan, {},
+                      [](const Repetition& r) { return std::pair(r.before, r.calls[0]); });
+    return plan;
+  }
+
+ private:
+  struct Peak {
+    size_t call, bytes;
+  };
+
+  /// The calls that write the value must be its first uses, and be cheap.
+  void find_makers(Value& value) const {
+    if (!value.is_temporary || value.storage->bytes() < kFewestBytes || value.writes.empty() ||
+        value.writes.size() > kMostCalls || value.uses.size() <= value.writes.size())
+      return;
+    for (size_t i = 0; i < value.writes.size(); ++i)
+      if (value.uses[i] != value.writes[i] || !is_cheap(*calls_[value.writes[i]].call)) return;
+    for (const size_t maker : value.writes)
+      if (calls_[maker].call->copy() == nullptr) return;
+    if (!is_of_one_dtype(value)) return;
+    value.makers = value.writes;
+  }
+  bool is_of_one_dtype(const Value& value) const {
+    bool is_equal = true;
+    std::optional<DType> dtype;
+    for (const size_t use : value.uses)
+      each_tensor(*calls_[use].call, [&](Tensor& x, bool) {
+        if (&x.storage() != value.storage) return;
+        is_equal &= !dtype || *dtype == x.dtype();
+        dtype = x.dtype();
+      });
+    return is_equal;
+  }
+
+  Peak peak() const {
+    std::vector<std::ptrdiff_t> change(calls_.size() + 1);
+    const auto add = [&](const Value& value, size_t first, size_t last) {
+      change[first] += std::ptrdiff_t(value.storage->bytes());
+      change[last + 1] -= std::ptrdiff_t(value.storage->bytes());
+    };
+    for (const Value& value : values_) {
+      if (!value.is_temporary) continue;
+      if (value.split == SIZE_MAX) {
+        add(value, value.uses.front(), value.uses.back());
+      } else {
+        add(value, value.uses.front(), value.last_before(value.split));
+        add(value, value.split, value.uses.back());
+      }
+    }
+    Peak peak{0, 0};
+    std::ptrdiff_t sum = 0;
+    for (size_t i = 0; i < calls_.size(); ++i)
+      if (sum += change[i]; size_t(sum) > peak.bytes) peak = {i, size_t(sum)};
+    return peak;
+  }
+
+  /// Lets the largest value that is in memory at the call, but not used by it, be computed again
+  /// afterwards. Returns false if there is none.
+  bool split_at(size_t call) {
+    Value* best = nullptr;
+    size_t best_use = 0;
+    for (Value& value : values_) {
+      if (value.makers.empty() || value.split != SIZE_MAX || value.makers.back() >= call) continue;
+      const auto next = std::ranges::lower_bound(value.uses, call);
+      if (next == value.uses.end() || *next == call) continue;
+      if (best != nullptr && value.storage->bytes() <= best->storage->bytes()) continue;
+      if (!can_repeat(value, *next) || is_needed_between(value, *next)) continue;
+      best = &value;
+      best_use = *next;
+    }
+    if (best != nullptr) best->split = best_use;
+    return best != nullptr;
+  }
+
+  /// Whether the operands of the makers have the same values before the use. Operands that are
+  /// computed again themselves must be so before an earlier use.
+  bool can_repeat(const Value& value, size_t use) const {
+    for (const size_t maker : value.makers)
+      for (const size_t number : operands_[maker]) {
+        const Value& operand = values_[number];
+        if (&operand == &value) continue;
+        const bool is_result = std::ranges::binary_search(operand.writes, maker);
+        if (is_result) {
+          if (!operand.is_temporary || calls_[maker].call->parts() == Parts::kElements)
+            return false;
+          continue;
+        }
+        if (operand.split == use || !operand.is_there(use) || operand.is_written(maker, use))
+          return false;
+      }
+    return true;
+  }
+
+  /// Whether a repetition of other calls needs the value where the split takes it away.
+  bool is_needed_between(const Value& value, size_t split) const {
+    return std::ranges::any_of(values_, [&](const Value& other) {
+      return other.split != SIZE_MAX && other.split > value.last_before(split) &&
+             other.split <= split && std::ranges::any_of(other.makers, [&](size_t maker) {
+               return std::ranges::binary_search(value.uses, maker);
+             });
+    });
+  }
+
+  const std::vector<StepCall>& calls_;
+  std::vector<Value> values_;
+  std::vector<std::vector<size_t>> operands_;  // values of each call
+  std::unordered_map<const Storage*, size_t> numbers_;
+};
+
+}  // namespace
+
+std::vector<Repetition> plan_repetitions(
+    const std::vector<StepCall>& calls, double share,
+    const std::function<bool(const Storage& storage)>& is_temporary) {
+  return Planner(calls, is_temporary).run(share);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,27 @@
+// Values of a captured step that are computed twice, because the memory that they would need
+// between two of their uses is worth more than the time of a cheap kernel.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "core/autograd/internal/step_call.h"
+
+namespace tapegrad {
+
+/// Calls that are repeated before a later use of the value that they compute.
+struct Repetition {
+  Storage* value;
+  std::vector<size_t> calls;  // only they write the value
+  size_t before;              // the use; it and later ones read the value of the repeated calls
+};
+
+/// Chooses values by the memory in use while they are needed, until the largest sum of memory is
+/// `share` of what it was, or no cheap kernel has operands that are needed until then anyway.
+/// is_temporary: whether only calls refer to a storage. The result is in the order of insertion.
+std::vector<Repetition> plan_repetitions(
+    const std::vector<StepCall>& calls, double share,
+    const std::function<bool(const Storage& storage)>& is_temporary);
+
+}  // namespace tapegrad
