@@ -13,6 +13,7 @@
 #include "ops/internal/embedding_rows.h"
 #include "ops/internal/index_checks.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/scalar_dimension.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -304,6 +305,9 @@ Variable embedding(const Variable& indices, const Variable& weight, int64_t padd
 }
 
 Variable index_select(const Variable& x, int dim, const Variable& index, Where where) {
+  if (detail::is_scalar(x)) [[unlikely]]
+    return detail::as_vector(x, where,
+                             [&](const Variable& v) { return index_select(v, dim, index); });
   return apply(IndexSelect{dim}, where, x, index);
 }
 namespace {
@@ -319,14 +323,28 @@ void require_values(const Variables&... variables) {
 Variable index_add(const Variable& x, int dim, const Variable& index, const Variable& source,
                    double alpha, Where where) {
   require_values(x, index, source);
+  if (detail::is_scalar(x)) [[unlikely]]
+    return detail::as_vector(x, where, [&](const Variable& v) {
+      return index_add(v, dim, reshape(index, {-1}), reshape(source, {-1}), alpha);
+    });
   return apply(IndexAdd{dim, alpha}, where, x, index, source);
 }
 Variable gather(const Variable& x, int dim, const Variable& index, Where where) {
+  if (detail::is_scalar(x) || detail::is_scalar(index)) [[unlikely]] {
+    const CallLine line(where);
+    if (x.rank() > 1 || index.rank() > 1)
+      fail<ShapeError>("gather: an index of ", index.shape(), " for a tensor of ", x.shape());
+    return reshape(gather(reshape(x, {-1}), dim, reshape(index, {-1})), index.shape());
+  }
   return apply(Gather{dim}, where, x, index);
 }
 Variable scatter_add(const Variable& x, int dim, const Variable& index, const Variable& source,
                      Where where) {
   require_values(x, index, source);
+  if (detail::is_scalar(x)) [[unlikely]]
+    return detail::as_vector(x, where, [&](const Variable& v) {
+      return scatter_add(v, dim, reshape(index, {-1}), reshape(source, {-1}));
+    });
   return apply(ScatterAdd{dim}, where, x, index, source);
 }
 

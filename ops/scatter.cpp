@@ -11,6 +11,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/index_checks.h"
+#include "ops/internal/scalar_dimension.h"
 #include "ops/reduce.h"
 #include "ops/scan.h"
 #include "ops/statistics.h"
@@ -204,6 +205,10 @@ Number neutral(Reduce reduce, DType dtype) {
 
 Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,
                  Where where) {
+  if (detail::is_scalar(x)) [[unlikely]]
+    return detail::as_vector(x, where, [&](const Variable& v) {
+      return scatter(v, dim, reshape(index, {-1}), reshape(source, {-1}));
+    });
   return apply(Scatter{dim}, where, x, index, source);
 }
 Variable scatter(const Variable& x, int dim, const Variable& index, Number value, Where where) {
@@ -213,6 +218,11 @@ Variable scatter(const Variable& x, int dim, const Variable& index, Number value
 
 Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
                         Reduce reduce, bool include_self, Where where) {
+  if (detail::is_scalar(x)) [[unlikely]]
+    return detail::as_vector(x, where, [&](const Variable& v) {
+      return scatter_reduce(v, dim, reshape(index, {-1}), reshape(source, {-1}), reduce,
+                            include_self);
+    });
   const Variable start =
       include_self ? x : scatter(x, dim, index, neutral(reduce, x.dtype()), where);
   if (reduce == Reduce::kSum) return scatter_add(start, dim, index, source, where);

@@ -107,7 +107,9 @@ Variable argsort(const Variable& input, int dim, bool descending, Where where) {
 ValuesIndices topk(const Variable& input, int64_t k, int dim, bool largest, Where where) {
   const Variable x = with_dimension(input, where);
   const Variable order = first_in_order("topk", x, k, dim, largest, where);
-  return {gather(x, dim, order, where), order};
+  const Variable values = gather(x, dim, order, where);
+  if (input.rank() == 0 && k == 1) return {reshape(values, {}, where), reshape(order, {}, where)};
+  return {values, order};
 }
 
 ValuesIndices kthvalue(const Variable& input, int64_t k, int dim, bool keepdim, Where where) {

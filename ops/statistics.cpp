@@ -103,7 +103,7 @@ Variable cov(const Variable& input, CovOptions options, Where where) {
   const Variable centred = x - means;
   const Variable products = matmul(centred, t(w.defined() ? centred * w : centred), where);
   const Variable y = products / divisor;
-  return input.rank() == 2 ? y : reshape(y, {}, where);
+  return y.numel() == 1 ? reshape(y, {}, where) : y;
 }
 
 Variable corrcoef(const Variable& x, Where where) {

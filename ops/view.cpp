@@ -147,7 +147,7 @@ struct Transpose {
   Variable backward(const Variable& dy) const { return transpose(dy, dim0, dim1); }
 };
 
-struct Slice {
+struct SliceOp {
   static constexpr std::string_view kName = "slice";
   int dim;
   int64_t start, end, step;
@@ -302,16 +302,21 @@ Variable permute(const Variable& x, const Dims& dims, Where where) {
   return apply(Permute{dims}, where, x);
 }
 Variable transpose(const Variable& x, int dim0, int dim1, Where where) {
+  if (x.value_or_empty().rank() == 0 && x.defined()) [[unlikely]] {  // 0 and -1 are dimensions
+    normalize_dim("transpose", dim0, 1), normalize_dim("transpose", dim1, 1);
+    return reshape(x, {}, where);
+  }
   return apply(Transpose{dim0, dim1}, where, x);
 }
 Variable t(const Variable& x, Where where) {
   const ErrorLine line(where);
-  if (x.rank() != 2) fail<ShapeError>("t: a matrix is wanted, not ", x.shape());
+  if (x.rank() > 2) fail<ShapeError>("t: at most two dimensions, not ", x.shape());
+  if (x.rank() < 2) return reshape(x, x.shape(), where);
   return transpose(x, 0, 1, where);
 }
 
 Variable slice(const Variable& x, int dim, int64_t start, int64_t end, int64_t step, Where where) {
-  return apply(Slice{dim, start, end, step}, where, x);
+  return apply(SliceOp{dim, start, end, step}, where, x);
 }
 
 Variable narrow(const Variable& x, int dim, int64_t start, int64_t length, Where where) {
@@ -338,7 +343,7 @@ Variable squeeze(const Variable& x, Where where) {
   return reshape(x, shape, where);
 }
 Variable squeeze(const Variable& x, int dim, Where where) {
-  dim = normalize_dim("squeeze", dim, x.rank());
+  dim = normalize_dim("squeeze", dim, std::max(x.rank(), 1));
   Shape shape;
   for (int i = 0; i < x.rank(); ++i)
     if (i != dim || x.shape()[i] != 1) shape.push_back(x.shape()[i]);

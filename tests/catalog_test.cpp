@@ -81,7 +81,7 @@ TEST(Catalog, EveryDeclaredOpHasARow) {
   for (const auto& entry : std::filesystem::directory_iterator(TAPEGRAD_SOURCE_DIR "/ops")) {
     const std::string header = entry.path().filename().string();
     // Headers that declare further spellings of ops.
-    if (entry.path().extension() != ".h" || header == "names.h" ||
+    if (entry.path().extension() != ".h" || header.ends_with("names.h") ||
         header.ends_with("_positional.h"))
       continue;
     for (const std::string& op : declared_ops(read(entry.path()))) {

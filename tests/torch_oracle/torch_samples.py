@@ -40,6 +40,12 @@ NAMES = {"true_divide": "div", "nn.functional.softmin": "softmin", "special.entr
          "linalg.norm": None}  # norms of matrices; norm takes those of vectors
 FIXED = {"linalg.vander": {"increasing": True}}  # attributes that PyTorch's name implies
 ARGUMENTS = {"unbiased": "correction", "size": "shape", "repeats": "repeats"}
+# Ops whose samples begin with another argument than the call.
+ORDER = {"where": (1, 0, 2), "nn.functional.embedding": (1, 0), "nn.functional.embedding_bag": (1, 0)}
+FIRST_RESULT = {"triangular_solve"}  # the second is a copy of an argument
+# Attributes that C++ functions take in a form that the catalog has not (tests/first_guess).
+FORMS = {("norm", "p"): str, ("kl_div", "reduction"): lambda v: v == "batchmean",
+         ("interpolate", "mode"): lambda v: v == "area"}
 
 
 class Skipped(Exception):
@@ -127,8 +133,15 @@ def bind(about, sample, info):
     if sample.kwargs.get("dropout_p"):
         raise Skipped("dropout")
     attrs.update(FIXED.get(info.name, {}))
-    put(sample.input)
-    for value in sample.args:
+    values = [sample.input, *sample.args]
+    order = ORDER.get(info.name, ())
+    values[:len(order)] = [values[i] for i in order if i < len(values)]
+    if about["inputs"] and about["inputs"][0]["list"] and isinstance(values[0], torch.Tensor):  # f(x, y, z)
+        values = [values] if all(isinstance(v, torch.Tensor) for v in values) else values
+    if len(values) > 1 and isinstance(values[1], bool) and "correction" in kinds:  # var(x, unbiased)
+        attrs["correction"] = int(values.pop(1))
+        free_attrs.remove("correction")
+    for value in values:
         put(value)
     for name, value in sample.kwargs.items():
         if name == "out" or (name == "unbiased" and "correction" in kinds):
@@ -138,12 +151,36 @@ def bind(about, sample, info):
     for i, slot in enumerate(about["inputs"]):
         if inputs[i] is None and not slot["optional"]:
             raise Skipped(f"no {slot['name']}")
+    adapt(about["name"], inputs, attrs)
     return inputs, {k: v for k, v in attrs.items() if v is not None}
+
+
+def adapt(op, inputs, attrs):
+    """Writes attributes as the catalog has them."""
+    for name, value in attrs.items():
+        form = FORMS.get((op, name))
+        if form and isinstance(value, str) and form(value):
+            raise Skipped(f'{name} = "{value}", which only the C++ function takes')
+    if op.startswith("fft.i") and not inputs[0].is_complex():
+        raise Skipped("complex numbers are pairs")
+    size = attrs.get("output_size")
+    if op.startswith("max_unpool") and isinstance(size, list):  # with or without batch and channels
+        attrs["output_size"] = size[-int(op[-2]):]
+    padding = attrs.get("padding")
+    if op in ("conv1d", "conv2d", "conv3d") and isinstance(padding, str):
+        dims = int(op[-2])
+        kernel, dilation = list(inputs[1].shape[2:]), attrs.get("dilation") or 1
+        dilation = dilation if isinstance(dilation, list) else [dilation]
+        dilation = dilation * dims if len(dilation) == 1 else dilation
+        total = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, kernel)]
+        if any(t % 2 for t in total):
+            raise Skipped("padding on one side")
+        attrs["padding"] = [t // 2 for t in total]
 
 
 class Sample:
     def __init__(self, name, about, info, sample):
-        self.name, self.tensors, self.leaves = name, {}, []
+        self.name, self.tensors, self.leaves, self.in_place = name, {}, [], about["name"].endswith("_")
         inputs, attrs = bind(about, sample, info)
         refs = []
         for slot in inputs:
@@ -151,7 +188,7 @@ class Sample:
                         else None if slot is None else self.store(slot))
         self.line = {"id": name, "op": about["name"], "inputs": refs, "attrs": attrs, "order": 0}
         flat = [x for slot in inputs for x in (slot if isinstance(slot, (list, tuple)) else [slot])]
-        self.leaves = [(i, x) for i, x in enumerate(flat) if x is not None and x.requires_grad]
+        self.leaves = [(i, x) for i, x in enumerate(flat) if x is not None and x.requires_grad and not self.in_place]
         self.gradients = None
         self.expected = self.reference(info, sample, about)
 
@@ -160,11 +197,13 @@ class Sample:
             raise Skipped("complex or sparse numbers")
         key = f"{self.name}/x{len(self.tensors)}"
         self.tensors[key] = x.detach().numpy().copy(order="C")  # samples share buffers that ops change
-        return {"t": key, "grad": bool(x.requires_grad)}
+        return {"t": key, "grad": bool(x.requires_grad) and not self.in_place}  # a leaf is not written
 
     def reference(self, info, sample, about):
         ys = info(sample.input, *sample.args, **sample.kwargs)
         ys = [ys] if isinstance(ys, torch.Tensor) else list(ys) if isinstance(ys, (list, tuple)) else None
+        if ys and about["name"] in FIRST_RESULT:
+            ys = ys[:1]
         if ys is None or not all(isinstance(y, torch.Tensor) for y in ys):
             raise Skipped("a result that is no tensor")
         if any(y.is_complex() for y in ys):

@@ -1,0 +1,209 @@
+#include "ops/further_names.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "core/base/error.h"
+#include "ops/distance.h"
+#include "ops/einsum.h"
+
+namespace tapegrad {
+namespace {
+
+double epsilon(DType dtype) {
+  switch (dtype) {
+    case f64:
+      return std::numeric_limits<double>::epsilon();
+    case f16:
+      return 0x1p-10;
+    case bf16:
+      return 0x1p-7;
+    default:
+      return std::numeric_limits<float>::epsilon();
+  }
+}
+
+}  // namespace
+
+ValuesIndices mode(const Variable& x, int dim, bool keepdim, Where where) {
+  const int along = x.rank() == 0 ? 0 : normalize_dim("mode", dim, x.rank());
+  const int64_t n = x.rank() == 0 ? 1 : x.size(along);
+  if (n == 0) fail<ShapeError>("mode: dimension ", along, " of ", x.shape(), " has no elements");
+  const Variable last = x.rank() == 0 ? x : transpose(x, along, -1, where);
+  const std::vector<double> values = last.detach().to_vector<double>();
+  std::vector<int64_t> found(values.size() / size_t(n));
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  for (size_t row = 0; row < found.size(); ++row) {
+    const double* v = values.data() + row * size_t(n);
+    for (int64_t i = 0; i < n; ++i) order[size_t(i)] = i;
+    // NaN last; equal values in the order of their indices.
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return v[a] < v[b] || (!std::isnan(v[a]) && std::isnan(v[b]));
+    });
+    int64_t best = 0, count = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const bool same = i > 0 && v[order[size_t(i)]] == v[order[size_t(i - 1)]];
+      count = same ? count + 1 : 1;
+      if (count > best) {
+        best = count;
+        found[row] = order[size_t(i)];
+      }
+    }
+  }
+  Shape shape = last.shape();
+  if (x.rank() > 0) shape[x.rank() - 1] = 1;
+  Variable indices = tensor(found, shape).to(x.device());
+  if (x.rank() == 0) return {x, indices};
+  indices = transpose(indices, along, -1, where);
+  Variable y = gather(x, along, indices, where);
+  if (keepdim) return {y, indices};
+  return {squeeze(y, along, where), squeeze(indices, along, where)};
+}
+
+Variable renorm(const Variable& x, double p, int dim, double maxnorm, Where where) {
+  const int along = normalize_dim("renorm", dim, x.rank());
+  if (x.rank() < 2) fail<ShapeError>("renorm: at least two dimensions, not ", x.shape());
+  if (!(p > 0)) fail<ArgumentError>("renorm: p is ", p, ", not > 0");
+  if (!(maxnorm >= 0)) fail<ArgumentError>("renorm: maxnorm is ", maxnorm, ", not >= 0");
+  Dims others;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != along) others.push_back(i);
+  const Variable norms = norm(x, p, others, /*keepdim=*/true, where);
+  const Variable scale = tapegrad::where(norms > maxnorm, maxnorm / (norms + 1e-7), 1.0);
+  return x * scale;
+}
+
+Unique unique_consecutive(const Variable& x, Where where) {
+  const Variable flat = flatten(x.detach(), 0, -1, where);
+  const int64_t n = flat.numel();
+  if (n == 0) return {flat, zeros(x.shape(), i64), zeros({0}, i64)};
+  const Variable first = ones({1}, {.dtype = boolean, .device = x.device()});
+  const Variable begins =
+      cat({first, narrow(flat, 0, 1, n - 1, where) != narrow(flat, 0, 0, n - 1, where)}, 0, where);
+  const Variable at = flatten(nonzero(begins, where));
+  const Variable end = full({1}, n, {.dtype = i64, .device = x.device()});
+  return {index_select(flat, 0, at, where),
+          reshape(cumsum(begins.to(i64), 0, where) - 1, x.shape(), where),
+          narrow(cat({at, end}), 0, 1, at.numel()) - at};
+}
+
+Histogram histogram(const Variable& x, int64_t bins, double min, double max, Where where) {
+  Variable hist = histc(x, bins, min, max, where);
+  if (min == max && x.numel() > 0) {
+    min = tapegrad::min(x.detach(), where).item();
+    max = tapegrad::max(x.detach(), where).item();
+  }
+  if (min == max) min -= 0.5, max += 0.5;
+  return {hist, linspace(min, max, bins + 1, {.dtype = hist.dtype(), .device = x.device()})};
+}
+
+namespace {
+
+/// a0 - a1 cos(2 pi i / period) + a2 cos(4 pi i / period).
+Variable cosine_window(int64_t n, bool periodic, double a0, double a1, double a2,
+                       const TensorOptions& options) {
+  if (n < 0) fail<ArgumentError>("window: the length is negative: ", n);
+  const double period = double(periodic || n == 1 ? n : n - 1);
+  const TensorOptions wide{.dtype = f64, .device = options.device};
+  const Variable angle = arange(0.0, double(n), 1.0, wide) * (2 * std::numbers::pi / period);
+  Variable window = a0 - a1 * cos(angle) + a2 * cos(2 * angle);
+  if (n == 1) window = ones({1}, wide);
+  return window.to(options.dtype.value_or(default_dtype())).requires_grad_(options.requires_grad);
+}
+
+}  // namespace
+
+Variable hann_window(int64_t n, bool periodic, TensorOptions options) {
+  return cosine_window(n, periodic, 0.5, 0.5, 0, options);
+}
+Variable hamming_window(int64_t n, bool periodic, TensorOptions options) {
+  return cosine_window(n, periodic, 0.54, 0.46, 0, options);
+}
+Variable blackman_window(int64_t n, bool periodic, TensorOptions options) {
+  return cosine_window(n, periodic, 0.42, 0.5, 0.08, options);
+}
+Variable bartlett_window(int64_t n, bool periodic, TensorOptions options) {
+  if (n < 0) fail<ArgumentError>("window: the length is negative: ", n);
+  if (n == 1) return ones({1}, options);
+  const double half = double(periodic ? n : n - 1) / 2;
+  const TensorOptions wide{.dtype = f64, .device = options.device};
+  Variable window = 1 - abs(arange(0.0, double(n), 1.0, wide) / half - 1);
+  return window.to(options.dtype.value_or(default_dtype())).requires_grad_(options.requires_grad);
+}
+
+Variable fft::fftfreq(int64_t n, double d, TensorOptions options) {
+  if (n < 1) fail<ArgumentError>("fft.fftfreq: n is ", n, ", not at least 1");
+  const TensorOptions wide{.dtype = f64, .device = options.device};
+  const Variable i = arange(0.0, double(n), 1.0, wide);
+  const Variable half = tapegrad::where(i < double((n + 1) / 2), i, i - double(n));
+  return (half / (double(n) * d)).to(options.dtype.value_or(default_dtype()));
+}
+Variable fft::rfftfreq(int64_t n, double d, TensorOptions options) {
+  if (n < 1) fail<ArgumentError>("fft.rfftfreq: n is ", n, ", not at least 1");
+  const TensorOptions wide{.dtype = f64, .device = options.device};
+  return (arange(0.0, double(n / 2 + 1), 1.0, wide) / (double(n) * d))
+      .to(options.dtype.value_or(default_dtype()));
+}
+
+Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight,
+                  const Variable& bias, Where where) {
+  Variable y = einsum("...i,oij,...j->...o", {x1, weight, x2}, where);
+  return bias.defined() ? add({y, where}, {bias, where}) : y;
+}
+
+Variable pdist(const Variable& x, double p, Where where) {
+  if (x.rank() != 2) fail<ShapeError>("pdist: a matrix of rows, not ", x.shape());
+  const int64_t n = x.size(0);
+  std::vector<int64_t> first, second;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = i + 1; k < n; ++k) {
+      first.push_back(i);
+      second.push_back(k);
+    }
+  const auto rows = [&](const std::vector<int64_t>& indices) {
+    return index_select(x, 0, tensor(indices).to(x.device()), where);
+  };
+  return norm(rows(first) - rows(second), p, -1, false, where);
+}
+
+Variable cholesky_inverse(const Variable& factor, bool upper, Where where) {
+  if (factor.rank() < 2 || factor.size(-1) != factor.size(-2))
+    fail<ShapeError>("cholesky_inverse: square matrices, not ", factor.shape());
+  const Variable l = upper ? transpose(triu(factor), -2, -1, where) : tril(factor);
+  const Variable inverse = linalg::inv(l, where);
+  return matmul(transpose(inverse, -2, -1, where), inverse, where);
+}
+
+Variable linalg::vecdot(const Variable& a, const Variable& b, int dim, Where where) {
+  return sum(mul({a, where}, {b, where}), dim, false, where);
+}
+Variable linalg::cond(const Variable& x, Where where) {
+  const Variable s = linalg::svdvals(x, where);
+  return amax(s, -1, false, where) / amin(s, -1, false, where);
+}
+Variable linalg::matrix_rank(const Variable& x, std::optional<double> rtol, Where where) {
+  const Variable s = linalg::svdvals(x.detach(), where);
+  const double share = rtol.value_or(epsilon(x.dtype()) * double(std::max(x.size(-1), x.size(-2))));
+  return sum((s > amax(s, -1, true, where) * share).to(i64), -1, false, where);
+}
+
+Variable entr(const Variable& x, Where where) {
+  const double low = -std::numeric_limits<double>::infinity();
+  return tapegrad::where(x < 0, low, -xlogy({x, where}, {x, where}));
+}
+Variable ndtr(const Variable& x, Where where) {
+  return 0.5 * erfc(x * -std::numbers::sqrt2 / 2, where);
+}
+Variable ndtri(const Variable& x, Where where) {
+  return std::numbers::sqrt2 * erfinv(2 * x - 1, where);
+}
+Variable mvlgamma(const Variable& x, int64_t p, Where where) {
+  if (p < 1 || p > 1024) fail<ArgumentError>("mvlgamma: p is ", p, ", not in [1, 1024]");
+  Variable y = lgamma(x, where);
+  for (int64_t i = 1; i < p; ++i) y = y + lgamma(x - double(i) / 2, where);
+  return y + double(p) * double(p - 1) / 4 * std::log(std::numbers::pi);
+}
+
+}  // namespace tapegrad

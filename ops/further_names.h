@@ -1,0 +1,132 @@
+// Functions that are composed of ops, and names of NumPy, SciPy, Keras and TensorFlow with their
+// own defaults. They have no row in the catalog. See also ops/names.h.
+#pragma once
+
+#include "ops/index.h"
+#include "ops/names.h"
+#include "ops/noise.h"
+#include "ops/scan.h"
+
+namespace tapegrad {
+
+/// The most frequent value along dim, the smallest of several, and the index of its last
+/// occurrence. No gradient of the index. Reads the values on the host.
+ValuesIndices mode(const Variable& x, int dim = -1, bool keepdim = false,
+                   Where where = Where::current());
+/// Scales the slices along dim whose p-norm exceeds maxnorm down to it.
+Variable renorm(const Variable& x, double p, int dim, double maxnorm,
+                Where where = Where::current());
+/// Removes all but the first of equal elements behind one another. No gradient.
+Unique unique_consecutive(const Variable& x, Where where = Where::current());
+
+struct Histogram {
+  Variable hist, bin_edges;
+};
+/// The number of elements in each of `bins` equal intervals from min to max; of all elements if min
+/// equals max.
+Histogram histogram(const Variable& x, int64_t bins = 10, double min = 0, double max = 0,
+                    Where where = Where::current());
+
+/// Windows of n values, of a period of n (for a DFT) or n - 1 steps.
+Variable hann_window(int64_t n, bool periodic = true, TensorOptions options = {});
+Variable hamming_window(int64_t n, bool periodic = true, TensorOptions options = {});
+Variable blackman_window(int64_t n, bool periodic = true, TensorOptions options = {});
+Variable bartlett_window(int64_t n, bool periodic = true, TensorOptions options = {});
+
+namespace fft {
+/// Frequencies of the outputs of fft and rfft of n samples at distance d.
+Variable fftfreq(int64_t n, double d = 1.0, TensorOptions options = {});
+Variable rfftfreq(int64_t n, double d = 1.0, TensorOptions options = {});
+}  // namespace fft
+
+/// y[b, o] = x1[b, :] weight[o, :, :] x2[b, :] + bias[o].
+Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight,
+                  const Variable& bias = {}, Where where = Where::current());
+/// The distances between the rows of x [n, d], one for each pair: [n (n - 1) / 2].
+Variable pdist(const Variable& x, double p = 2.0, Where where = Where::current());
+/// The inverse of L L^T, for a factor L of cholesky(), or of U^T U.
+Variable cholesky_inverse(const Variable& factor, bool upper = false,
+                          Where where = Where::current());
+
+namespace linalg {
+inline Variable norm(const Variable& x, Where where = Where::current()) {
+  return tapegrad::norm(x, 2.0, where);
+}
+inline Variable norm(const Variable& x, double ord, const Dims& dims, bool keepdim = false,
+                     Where where = Where::current()) {
+  return vector_norm(x, ord, dims, keepdim, where);
+}
+Variable vecdot(const Variable& a, const Variable& b, int dim = -1, Where where = Where::current());
+/// The ratio of the largest to the smallest singular value.
+Variable cond(const Variable& x, Where where = Where::current());
+/// The number of singular values above rtol times the largest. Default: eps max(rows, columns).
+Variable matrix_rank(const Variable& x, std::optional<double> rtol = {},
+                     Where where = Where::current());
+}  // namespace linalg
+
+// SciPy's and torch.special's names.
+inline Variable expit(const Variable& x, Where where = Where::current()) {
+  return sigmoid(x, where);
+}
+inline Variable gammaln(const Variable& x, Where where = Where::current()) {
+  return lgamma(x, where);
+}
+inline Variable psi(const Variable& x, Where where = Where::current()) { return digamma(x, where); }
+/// -x log(x); 0 at 0, and -inf below.
+Variable entr(const Variable& x, Where where = Where::current());
+/// The distribution function of the standard normal distribution, and its inverse.
+Variable ndtr(const Variable& x, Where where = Where::current());
+Variable ndtri(const Variable& x, Where where = Where::current());
+/// log of the multivariate gamma function of dimension p.
+Variable mvlgamma(const Variable& x, int64_t p, Where where = Where::current());
+
+// Of NumPy, Keras and TensorFlow.
+inline Variable reduce_sum(const Variable& x, Where where = Where::current()) {
+  return sum(x, where);
+}
+inline Variable reduce_sum(const Variable& x, const Dims& axis, bool keepdims = false,
+                           Where where = Where::current()) {
+  return sum(x, axis, keepdims, where);
+}
+inline Variable reduce_mean(const Variable& x, Where where = Where::current()) {
+  return mean(x, where);
+}
+inline Variable reduce_mean(const Variable& x, const Dims& axis, bool keepdims = false,
+                            Where where = Where::current()) {
+  return mean(x, axis, keepdims, where);
+}
+inline Variable reduce_max(const Variable& x, Where where = Where::current()) {
+  return amax(x, where);
+}
+inline Variable reduce_max(const Variable& x, const Dims& axis, bool keepdims = false,
+                           Where where = Where::current()) {
+  return amax(x, axis, keepdims, where);
+}
+inline Variable reduce_min(const Variable& x, Where where = Where::current()) {
+  return amin(x, where);
+}
+inline Variable reduce_min(const Variable& x, const Dims& axis, bool keepdims = false,
+                           Where where = Where::current()) {
+  return amin(x, axis, keepdims, where);
+}
+inline Variable average(const Variable& x, Where where = Where::current()) {
+  return mean(x, where);
+}
+inline Variable percentile(const Variable& x, double q, Where where = Where::current()) {
+  return quantile(x, q / 100, {}, where);
+}
+inline Variable digitize(const Variable& x, const Variable& bins, Where where = Where::current()) {
+  return bucketize(x, bins, /*right=*/true, where);
+}
+inline Variable to_categorical(const Variable& classes, int64_t num_classes,
+                               Where where = Where::current()) {
+  return one_hot(classes, num_classes, where).to(default_dtype());
+}
+inline Variable normal(double mean, double std, const Shape& shape) {
+  Variable x = empty(shape);
+  return normal_(x, mean, std);
+}
+inline Variable random_normal(const Shape& shape) { return randn(shape); }
+inline Variable random_uniform(const Shape& shape) { return rand(shape); }
+
+}  // namespace tapegrad
