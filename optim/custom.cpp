@@ -20,8 +20,9 @@ void store(std::string_view name, const Variable& result, Tensor to) {
 }  // namespace
 
 CustomOptimizer::CustomOptimizer(std::string_view kind, Params params, double lr,
-                                 double weight_decay, std::vector<std::string> state)
-    : Optimizer(kind, std::move(params), lr, weight_decay), state_(std::move(state)) {}
+                                 double weight_decay, std::vector<std::string> state,
+                                 std::initializer_list<std::string_view> options)
+    : Optimizer(kind, std::move(params), lr, weight_decay, options), state_(std::move(state)) {}
 
 std::vector<Optimizer::StateInfo> CustomOptimizer::state_info(const Group&) const {
   std::vector<StateInfo> infos;
@@ -43,7 +44,8 @@ void CustomOptimizer::update(const Group& group, const ParamUpdates& params,
                         .state = {},
                         .lr = group.lr,
                         .weight_decay = group.weight_decay,
-                        .step = each.t - skipped};
+                        .step = each.t - skipped,
+                        .options = group.own};
     for (const Tensor& state : each.state) parameter.state.emplace_back(state);
     update(parameter);
     store("the parameter", parameter.value, each.param);

@@ -27,12 +27,15 @@ class CustomOptimizer : public Optimizer {
     std::vector<Variable> state;  // in the order of the names; zeros at first; float32 for 16 bits
     double lr, weight_decay;      // of the group
     int64_t step;                 // number of this step of the parameter, from 1
+    const ParamGroup& options;    // that the group was given, without the parameters
   };
 
  protected:
-  /// `state` names the state of each parameter, which has its shape.
+  /// `state` names the state of each parameter, which has its shape; `options`, the options of
+  /// ParamGroup that a group may have besides lr and weight_decay.
   CustomOptimizer(std::string_view kind, Params params, double lr, double weight_decay = 0.0,
-                  std::vector<std::string> state = {});
+                  std::vector<std::string> state = {},
+                  std::initializer_list<std::string_view> options = {});
 
   virtual void update(Parameter& parameter) = 0;
 

@@ -77,3 +77,7 @@ class GradScaler {
 };
 
 }  // namespace tapegrad::optim
+
+namespace tapegrad {
+using optim::GradScaler;
+}

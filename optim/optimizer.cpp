@@ -399,4 +399,12 @@ void Optimizer::load_state_dict(const TensorMap& state) {
   groups_ = std::move(loaded);
 }
 
+std::ostream& operator<<(std::ostream& out, const Optimizer& optimizer) {
+  ClassicText text;
+  text << optimizer.kind() << '(' << optimizer.parameters().size() << " parameters, lr=";
+  for (int64_t group = 0; group < optimizer.group_count(); ++group)
+    text << (group > 0 ? ", " : "") << optimizer.lr(group);
+  return out << text.str() << ')';
+}
+
 }  // namespace tapegrad::optim

@@ -107,16 +107,17 @@ class Optimizer {
     return {};
   }
   int64_t group_count() const { return int64_t(groups_.size()); }
+  const std::string& kind() const { return kind_; }
   /// Never that of another optimizer, also when this one is destroyed.
   uint64_t id() const { return id_; }
 
   /// Learning rates and weight decays of the groups ("groups.0.lr"), and each parameter's step
   /// count and state ("state.3.step", "state.3.exp_avg"). Parameters are numbered across groups.
-  TensorMap state_dict() const;
+  virtual TensorMap state_dict() const;
   /// The state tensors themselves, not copies.
   std::vector<Tensor> state() const;
   /// Throws ArgumentError, and changes nothing, unless `state` fits the parameters.
-  void load_state_dict(const TensorMap& state);
+  virtual void load_state_dict(const TensorMap& state);
 
  protected:
   struct Slot {
@@ -193,6 +194,9 @@ class Optimizer {
   mutable Tensor skipped_;            // on the device: steps skipped since the last settle()
   mutable bool has_guarded_ = false;  // steps were made that may have been skipped
 };
+
+/// Prints "Adam(2 parameters, lr=0.001)".
+std::ostream& operator<<(std::ostream& out, const Optimizer& optimizer);
 
 /// Throws ArgumentError unless low <= value < high.
 void check_range(std::string_view kind, std::string_view option, double value, double low,

@@ -224,6 +224,12 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOpti
   require_from("ReduceLROnPlateau", "cooldown", options.cooldown, 0);
 }
 
+PlateauMode ReduceLROnPlateau::mode_of(std::string_view name) {
+  if (name == "min") return PlateauMode::kMin;
+  if (name == "max") return PlateauMode::kMax;
+  fail<ArgumentError>("ReduceLROnPlateau: mode is \"", name, "\", not \"min\" or \"max\"");
+}
+
 bool ReduceLROnPlateau::improves(double measure) const {
   const bool less = options_.mode == PlateauMode::kMin;
   const double margin = options_.threshold * (options_.relative ? std::abs(best_) : 1.0);

@@ -44,6 +44,7 @@ class Scheduler {
 
  private:
   friend class WarmupLR;
+  friend class SequentialLR;
   int64_t steps_ = 0;
 };
 
@@ -205,6 +206,12 @@ struct ReduceLROnPlateauOptions {
 class ReduceLROnPlateau {
  public:
   explicit ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});
+  /// mode is "min" or "max".
+  template <std::convertible_to<std::string_view> Mode>
+  ReduceLROnPlateau(Optimizer& optimizer, const Mode& mode, double factor = 0.1,
+                    int64_t patience = 10)
+      : ReduceLROnPlateau(optimizer,
+                          {.mode = mode_of(mode), .factor = factor, .patience = patience}) {}
 
   void step(double measure);
   void step(const Variable& measure) { step(measure.item()); }
@@ -213,6 +220,7 @@ class ReduceLROnPlateau {
   void load_state_dict(const TensorMap& state);
 
  private:
+  static PlateauMode mode_of(std::string_view name);
   bool improves(double measure) const;
 
   Optimizer& optimizer_;

@@ -1,0 +1,73 @@
+// LBFGS: a quasi-Newton method for smooth losses of all data (not of batches).
+//
+//   optim::LBFGS opt(model, {.line_search_fn = "strong_wolfe"});
+//   for (int i = 0; i < 10; ++i)
+//     opt.step([&] {                      // called several times per step
+//       opt.zero_grad();
+//       Variable loss = mse_loss(model(x), y);
+//       loss.backward();
+//       return loss;
+//     });
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "optim/optimizer.h"
+
+namespace tapegrad::optim {
+
+/// Names and defaults are PyTorch's.
+struct LBFGSOptions {
+  double lr = 1.0;
+  int64_t max_iter = 20;                 // of a step
+  std::optional<int64_t> max_eval = {};  // calls of the closure in a step; default: 1.25 max_iter
+  double tolerance_grad = 1e-7;          // a step ends if no gradient is larger
+  double tolerance_change = 1e-9;        // ... or if parameters and loss change less
+  int64_t history_size = 100;
+  std::string line_search_fn = {};  // "" or "strong_wolfe" (Nocedal and Wright 2006, 3.5 and 3.6)
+};
+
+/// One group of parameters of one dtype and device. State: that of the method, under "lbfgs." in
+/// state_dict(). step() without a closure throws ArgumentError.
+class LBFGS final : public Optimizer {
+ public:
+  explicit LBFGS(Params params, LBFGSOptions options = {});
+  LBFGS(Params params, Rate auto lr) : LBFGS(std::move(params), LBFGSOptions{.lr = double(lr)}) {}
+  ~LBFGS() override;
+
+  using Optimizer::step;
+  /// Returns the loss before the step.
+  Variable step(const std::function<Variable()>& closure) override;
+  TensorMap state_dict() const override;
+  void load_state_dict(const TensorMap& state) override;
+
+ private:
+  struct Point;
+  std::vector<StateInfo> state_info(const Group&) const override { return {}; }
+  void update(const Group&, const ParamUpdates&, const StepGuard&) override;
+
+  Variable gradient() const;
+  Variable values() const;
+  void set_values(const Variable& values) const;
+  void move(double t, const Variable& direction) const;
+  /// The direction of the next line search, from the gradient and the pairs.
+  Variable direction(const Variable& gradient) const;
+  /// Remembers the change of the gradient over the last step.
+  void note_pair(const Variable& gradient);
+  /// The loss and its derivatives at start + t direction. The parameters stay there.
+  Point evaluate(const std::function<Variable()>& closure, const Variable& start, double t) const;
+  /// The end of a line search that takes about `most` calls.
+  Point search(const std::function<Variable()>& closure, const Point& from, double t,
+               int64_t most) const;
+
+  LBFGSOptions options_;
+  // The state; the vectors have all parameters behind one another.
+  int64_t iterations_ = 0;
+  double t_ = 0, scale_ = 1;
+  Variable direction_, last_gradient_;
+  std::vector<Variable> gradient_changes_, steps_;
+};
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,229 @@
+// NAdam, RAdam, Adamax and LBFGS, compared with values that PyTorch 2.15 printed (CPU, float64 as
+// default dtype).
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "core/base/error.h"
+#include "nn/linear.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/rearrange.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+#include "optim/adam_variants.h"
+#include "optim/lbfgs.h"
+
+namespace tapegrad::optim {
+namespace {
+
+Variable leaf(const std::vector<double>& values) { return tensor(values, f64).requires_grad_(); }
+
+void expect_near(const Variable& x, const std::vector<double>& expected) {
+  const std::vector<double> values = x.to_vector<double>();
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-12) << i;
+}
+
+/// Twelve steps of sum(w^4 / 4 + sin(3 w)).
+template <typename Make>
+void expect_path(const Make& make, const std::vector<double>& expected) {
+  const Variable w = leaf({1.0, -2.0, 0.5});
+  const auto take = [&](Optimizer& opt, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      opt.zero_grad();
+      sum(pow(w, 4) / 4 + sin(3 * w)).backward();
+      opt.step();
+    }
+  };
+  auto first = make(Params({w}));
+  take(first, 5);
+  auto second = make(Params({w}));  // continues from the saved state
+  second.load_state_dict(first.state_dict());
+  take(second, 7);
+  expect_near(w, expected);
+}
+
+TEST(TorchValues, NAdam) {
+  expect_path([](Params p) { return NAdam(std::move(p)); },
+              {1.0195565541163802, -1.9804935347683419, 0.47903662491473681});
+  expect_path(
+      [](Params p) {
+        return NAdam(
+            std::move(p),
+            {.lr = 0.05, .betas = {0.8, 0.9}, .weight_decay = 0.1, .momentum_decay = 0.01});
+      },
+      {1.3019225114964286, -1.4702569214323047, -0.16439862048308004});
+  expect_path(
+      [](Params p) {
+        return NAdam(std::move(p),
+                     {.lr = 0.05, .weight_decay = 0.1, .decoupled_weight_decay = true});
+      },
+      {1.2901255765272426, -1.4331922374049653, -0.13451384483223924});
+}
+
+TEST(TorchValues, RAdam) {
+  expect_path([](Params p) { return RAdam(std::move(p), 0.01); },
+              {1.0988000321520115, -1.7609677389705978, 0.47849362942694185});
+  expect_path(
+      [](Params p) {
+        return RAdam(std::move(p), {.lr = 0.05, .betas = {0.8, 0.9}, .weight_decay = 0.1});
+      },
+      {1.3033912614609535, -0.70502951793334101, 0.19215140576378545});
+  expect_path(
+      [](Params p) {
+        return RAdam(std::move(p), {.lr = 0.05,
+                                    .betas = {0.8, 0.95},
+                                    .weight_decay = 0.1,
+                                    .decoupled_weight_decay = true});
+      },
+      {1.2944290361173536, -0.72421356951021076, 0.22279254797621201});
+}
+
+TEST(TorchValues, Adamax) {
+  expect_path([](Params p) { return Adamax(std::move(p)); },
+              {1.0239809900402226, -1.9761475553556962, 0.47787527882566616});
+  // The options of a group replace those of the optimizer.
+  expect_path(
+      [](Params p) {
+        ParamGroup group{
+            .params = p.groups()[0].params, .lr = 0.05, .betas = {{0.8, 0.9}}, .eps = 1e-6};
+        return Adamax(std::vector{group}, {.weight_decay = 0.1});
+      },
+      {1.3172660432651706, -1.3742635916337425, 0.032359198161497876});
+}
+
+struct Rosenbrock {
+  Variable w = leaf({-1.2, 1.0}), v = leaf({-0.5, 0.8});
+  int calls = 0;
+
+  std::function<Variable()> closure(Optimizer& opt) {
+    return [this, &opt] {
+      ++calls;
+      opt.zero_grad();
+      const Variable x = cat({w, v}), a = narrow(x, 0, 0, 3), b = narrow(x, 0, 1, 3);
+      Variable loss = sum(100 * square(b - square(a)) + square(1 - a));
+      loss.backward();
+      return loss;
+    };
+  }
+};
+
+void expect_lbfgs(LBFGSOptions options, int steps, const std::vector<double>& expected, double loss,
+                  int calls) {
+  Rosenbrock problem;
+  Variable last;
+  for (int i = 0; i < steps; ++i) {
+    // Each step continues from the saved state of the last one.
+    static TensorMap state;
+    LBFGS opt({problem.w, problem.v}, options);
+    if (i > 0) opt.load_state_dict(state);
+    last = opt.step(problem.closure(opt));
+    state = opt.state_dict();
+  }
+  expect_near(cat({problem.w.detach(), problem.v.detach()}), expected);
+  EXPECT_NEAR(last.item(), loss, 1e-12 * loss);
+  EXPECT_EQ(problem.calls, calls);
+}
+
+TEST(TorchValues, LBFGS) {
+  expect_lbfgs(
+      {.max_iter = 5}, 1,
+      {-0.44849740321390169, 0.20149187085709366, 0.044303693634063598, 0.016895591162471961},
+      281.69999999999999, 5);
+  expect_lbfgs(
+      {.max_iter = 1}, 1,
+      {-0.99080147486900827, 0.50320201824180089, -0.31273044828255381, 0.69326605860663693},
+      281.69999999999999, 1);
+  expect_lbfgs({.lr = 0.1, .max_iter = 8}, 3,
+               {-0.85075361890986423, 0.70491972901602917, 0.4176340718711849, 0.19844529659529864},
+               9.109372561380825, 24);
+  expect_lbfgs(
+      {.lr = 0.1, .max_iter = 8, .history_size = 3}, 3,
+      {-0.86521911209536195, 0.72943686140441699, 0.44392026054422207, 0.20827127513397498},
+      9.2800849124210902, 24);
+  expect_lbfgs({.lr = 0.01}, 2,
+               {-1.068511999382143, 0.94638862781121613, 0.27028826551366142, 0.32675923274043495},
+               139.28409088763908, 40);
+}
+
+TEST(TorchValues, LBFGSWithALineSearch) {
+  expect_lbfgs(
+      {.max_iter = 8, .line_search_fn = "strong_wolfe"}, 1,
+      {-0.43175220511611778, 0.20068354016615303, 0.050604858827616832, 0.0004591899904692661},
+      281.69999999999999, 9);
+  expect_lbfgs(
+      {.max_iter = 4, .line_search_fn = "strong_wolfe"}, 3,
+      {-0.19767877525797881, 0.050825317764084547, -0.028366392336012861, 0.0045631939491321549},
+      3.6216604078262162, 16);
+  expect_lbfgs(
+      {.max_iter = 6, .max_eval = 30, .history_size = 2, .line_search_fn = "strong_wolfe"}, 2,
+      {0.17198973398932624, 0.079446736959771252, -0.015035316635519347, 0.0054319644704898867},
+      3.6392441200133696, 18);
+  // The minimum, where rounding errors have grown.
+  Rosenbrock problem;
+  LBFGS opt({problem.w, problem.v}, {.max_iter = 100, .line_search_fn = "strong_wolfe"});
+  opt.step(problem.closure(opt));
+  for (const double each : problem.w.to_vector<double>()) EXPECT_NEAR(each, 1, 1e-6);
+}
+
+template <typename F>
+std::string message(const F& f) {
+  try {
+    f();
+  } catch (const ArgumentError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(TorchValues, LBFGSRefusesWhatItCannotDo) {
+  Rosenbrock problem;
+  LBFGS opt({problem.w, problem.v}, 0.5);
+  problem.closure(opt)();
+  EXPECT_NE(message([&] { opt.step(); }).find("opt.step([&]"), std::string::npos);
+  EXPECT_NE(message([&] { opt.step(std::function<Variable()>()); }).find("empty"),
+            std::string::npos);
+  EXPECT_NE(message([&] { opt.step([&] { return problem.w; }); }).find("one element"),
+            std::string::npos);
+  EXPECT_NE(message([&] { LBFGS({problem.w}, {.line_search_fn = "wolfe"}); }).find("wolfe"),
+            std::string::npos);
+  EXPECT_NE(message([&] { LBFGS({problem.w}, {.max_iter = 0}); }).find("max_iter"),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              NAdam({problem.w}, {.betas = {1.5, 0.9}});
+            }).find("betas"),
+            std::string::npos);
+  // A state of another size changes nothing.
+  opt.step(problem.closure(opt));
+  TensorMap state = opt.state_dict();
+  state["lbfgs.direction"] = Tensor::full({3}, 0, f64);
+  const auto direction = [&] {
+    return Variable(opt.state_dict()["lbfgs.direction"]).to_vector<double>();
+  };
+  const std::vector<double> before = direction();
+  EXPECT_NE(message([&] { opt.load_state_dict(state); }).find("lbfgs.direction"),
+            std::string::npos);
+  EXPECT_EQ(direction(), before);
+}
+
+TEST(TorchValues, SixteenBitParametersKeepStateInFloat32) {
+  nn::Linear layer(3, 2);
+  layer.to(f16);
+  for (int kind = 0; kind < 3; ++kind) {
+    const auto step = [&](Optimizer&& opt) {
+      opt.zero_grad();
+      sum(layer(ones({1, 3}, f16))).backward();
+      opt.step();
+      EXPECT_EQ(opt.state()[0].dtype(), f32);
+    };
+    if (kind == 0) step(NAdam(layer));
+    if (kind == 1) step(RAdam(layer));
+    if (kind == 2) step(Adamax(layer));
+  }
+  EXPECT_EQ(layer.weight.dtype(), f16);
+}
+
+}  // namespace
+}  // namespace tapegrad::optim
