@@ -47,7 +47,7 @@ Variable added(const AttentionMasks& masks, const Variable& like) {
 }  // namespace
 
 MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout)
-    : MultiheadAttention(MultiheadAttentionOptions{embed_dim, num_heads, dropout}) {}
+    : MultiheadAttention(MultiheadAttentionOptions{{}, embed_dim, num_heads, dropout}) {}
 MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads,
                                        MultiheadAttentionOptions options)
     : MultiheadAttention((options.embed_dim = embed_dim, options.num_heads = num_heads, options)) {}
@@ -56,6 +56,7 @@ MultiheadAttention::MultiheadAttention(MultiheadAttentionOptions options)
                 .out_features = options.embed_dim,
                 .bias = options.bias}),
       options_(options) {
+  require_share(kName, ".dropout", options.dropout);
   in_proj_weight = empty({3 * options.embed_dim, options.embed_dim});
   init::xavier_uniform_(in_proj_weight).requires_grad_();
   if (!options.bias) return;
@@ -100,7 +101,7 @@ std::string MultiheadAttention::options() const {
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                                                  int64_t dim_feedforward, double dropout)
     : TransformerEncoderLayer(
-          TransformerEncoderLayerOptions{d_model, nhead, dim_feedforward, dropout}) {}
+          TransformerEncoderLayerOptions{{}, d_model, nhead, dim_feedforward, dropout}) {}
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                                                  TransformerEncoderLayerOptions options)
     : TransformerEncoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}

@@ -12,6 +12,7 @@
 namespace tapegrad::nn {
 
 struct MultiheadAttentionOptions {
+  ByName by_name = {};
   int64_t embed_dim = 0;  // features of query, key and value; required
   int64_t num_heads = 0;  // must divide embed_dim; required
   double dropout = 0.0;   // of the attention weights, in training
@@ -32,7 +33,7 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
  public:
   static constexpr std::string_view kName = "MultiheadAttention";
   explicit MultiheadAttention(MultiheadAttentionOptions options);
-  explicit MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0.0);
+  MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0.0);
   /// MultiheadAttention(64, 4, {.batch_first = true}): both sizes, and options by name.
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options);
 
@@ -58,6 +59,7 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
 
 enum class FeedforwardActivation { kRelu, kGelu };
 struct TransformerEncoderLayerOptions {
+  ByName by_name = {};
   int64_t d_model = 0;  // required
   int64_t nhead = 0;    // required
   int64_t dim_feedforward = 2048;
@@ -73,8 +75,8 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
  public:
   static constexpr std::string_view kName = "TransformerEncoderLayer";
   explicit TransformerEncoderLayer(TransformerEncoderLayerOptions options);
-  explicit TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
-                                   double dropout = 0.1);
+  TransformerEncoderLayer(int64_t d_model, int64_t nhead, int64_t dim_feedforward = 2048,
+                          double dropout = 0.1);
   /// TransformerEncoderLayer(64, 4, {.norm_first = true}): both sizes, and options by name.
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, TransformerEncoderLayerOptions options);
 

@@ -64,9 +64,8 @@ class Conv1d final : public Conv<Conv1d, int64_t> {
   explicit Conv1d(Conv1dOptions options);
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, Conv1dOptions options)
       : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
-  explicit Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
-                  int64_t stride = 1, int64_t padding = 0, int64_t dilation = 1, int64_t groups = 1,
-                  bool bias = true);
+  Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride = 1,
+         int64_t padding = 0, int64_t dilation = 1, int64_t groups = 1, bool bias = true);
 };
 class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
@@ -74,8 +73,8 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
   explicit Conv2d(Conv2dOptions options);
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Conv2dOptions options)
       : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
-  explicit Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
-                  Size2d padding = 0, Size2d dilation = 1, int64_t groups = 1, bool bias = true);
+  Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
+         Size2d padding = 0, Size2d dilation = 1, int64_t groups = 1, bool bias = true);
   using Conv::forward;
   /// Returns the epilogue of forward(x), by one kernel.
   Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
@@ -86,8 +85,8 @@ class Conv3d final : public Conv<Conv3d, Size3d> {
   explicit Conv3d(Conv3dOptions options);
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Conv3dOptions options)
       : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
-  explicit Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
-                  Size3d padding = 0, Size3d dilation = 1, int64_t groups = 1, bool bias = true);
+  Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
+         Size3d padding = 0, Size3d dilation = 1, int64_t groups = 1, bool bias = true);
 };
 
 template <typename Size>
@@ -126,9 +125,9 @@ class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                   ConvTransposeOptions<int64_t> options)
       : ConvTranspose1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
-  explicit ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
-                           int64_t stride = 1, int64_t padding = 0, int64_t output_padding = 0,
-                           int64_t groups = 1, bool bias = true, int64_t dilation = 1);
+  ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+                  int64_t stride = 1, int64_t padding = 0, int64_t output_padding = 0,
+                  int64_t groups = 1, bool bias = true, int64_t dilation = 1);
 };
 class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
  public:
@@ -137,9 +136,9 @@ class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
                   ConvTransposeOptions<Size2d> options)
       : ConvTranspose2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
-  explicit ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
-                           Size2d stride = 1, Size2d padding = 0, Size2d output_padding = 0,
-                           int64_t groups = 1, bool bias = true, Size2d dilation = 1);
+  ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
+                  Size2d padding = 0, Size2d output_padding = 0, int64_t groups = 1,
+                  bool bias = true, Size2d dilation = 1);
 };
 class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
  public:
@@ -148,9 +147,9 @@ class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
                   ConvTransposeOptions<Size3d> options)
       : ConvTranspose3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
-  explicit ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
-                           Size3d stride = 1, Size3d padding = 0, Size3d output_padding = 0,
-                           int64_t groups = 1, bool bias = true, Size3d dilation = 1);
+  ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
+                  Size3d padding = 0, Size3d output_padding = 0, int64_t groups = 1,
+                  bool bias = true, Size3d dilation = 1);
 };
 
 /// The size in each dimension, for printing.

@@ -9,7 +9,7 @@
 namespace tapegrad::nn {
 
 Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx)
-    : Embedding(EmbeddingOptions{num_embeddings, embedding_dim, padding_idx}) {}
+    : Embedding(EmbeddingOptions{{}, num_embeddings, embedding_dim, padding_idx}) {}
 Embedding::Embedding(EmbeddingOptions options)
     : padding_idx_(options.padding_idx), sparse_(options.sparse) {
   require_option(kName, ".num_embeddings", options.num_embeddings);
@@ -38,7 +38,7 @@ std::string Embedding::options() const {
 }
 
 EmbeddingBag::EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim)
-    : EmbeddingBag(EmbeddingBagOptions{num_embeddings, embedding_dim}) {}
+    : EmbeddingBag(EmbeddingBagOptions{{}, num_embeddings, embedding_dim}) {}
 EmbeddingBag::EmbeddingBag(EmbeddingBagOptions options) : options_(options) {
   weight = Embedding({.num_embeddings = options.num_embeddings,
                       .embedding_dim = options.embedding_dim,

@@ -20,6 +20,7 @@ Options with_sizes(Options options, int64_t num_embeddings, int64_t embedding_di
 }  // namespace detail
 
 struct EmbeddingOptions {
+  ByName by_name = {};
   int64_t num_embeddings = 0;  // number of rows; required
   int64_t embedding_dim = 0;   // length of a row; required
   int64_t padding_idx = -1;    // a row that stays 0 and receives no gradient; -1 for none
@@ -32,7 +33,7 @@ class Embedding final : public Model<Embedding> {
  public:
   static constexpr std::string_view kName = "Embedding";
   explicit Embedding(EmbeddingOptions options);
-  explicit Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1);
+  Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1);
   /// Embedding(1000, 64, {.sparse = true}): both sizes, and options by name.
   Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingOptions options)
       : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
@@ -49,6 +50,7 @@ class Embedding final : public Model<Embedding> {
 };
 
 struct EmbeddingBagOptions {
+  ByName by_name = {};
   int64_t num_embeddings = 0;  // required
   int64_t embedding_dim = 0;   // required
   BagMode mode = BagMode::kMean;
@@ -61,7 +63,7 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
  public:
   static constexpr std::string_view kName = "EmbeddingBag";
   explicit EmbeddingBag(EmbeddingBagOptions options);
-  explicit EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim);
+  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim);
   EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options)
       : EmbeddingBag(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
 

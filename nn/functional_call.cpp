@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/tape/recording.h"
 #include "ops/rearrange.h"
 
 namespace tapegrad {
@@ -22,6 +23,25 @@ VariableMap parameter_map(const Module& model) {
   for (NamedVariable& named : model.named_parameters())
     map.emplace(std::move(named.name), std::move(named.variable));
   return map;
+}
+
+Variable utils::parameters_to_vector(const std::vector<Variable>& parameters) {
+  std::vector<Variable> parts;
+  for (const Variable& p : parameters) parts.push_back(flatten(p));
+  if (parts.empty()) fail<ArgumentError>("parameters_to_vector: no parameters");
+  return cat(parts);
+}
+void utils::vector_to_parameters(const Variable& vector, const std::vector<Variable>& parameters) {
+  int64_t count = 0, begin = 0;
+  for (const Variable& p : parameters) count += p.numel();
+  if (vector.rank() != 1 || vector.numel() != count)
+    fail<ShapeError>("vector_to_parameters: ", vector.shape(), " for parameters of ", count,
+                     " elements in all");
+  const NoGrad no_grad;
+  for (Variable p : parameters) {
+    copy_(p, reshape(narrow(vector, 0, begin, p.numel()), p.shape()));
+    begin += p.numel();
+  }
 }
 
 ReplacedParameters::ReplacedParameters(Module& model, const VariableMap& values) {

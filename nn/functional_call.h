@@ -30,6 +30,13 @@ namespace nn {
 /// The parameters by name, the handles themselves.
 VariableMap parameter_map(const Module& model);
 
+namespace utils {
+/// All values behind one another, in the order of parameters().
+Variable parameters_to_vector(const std::vector<Variable>& parameters);
+/// Writes the values back. Throws ShapeError for another number of values.
+void vector_to_parameters(const Variable& vector, const std::vector<Variable>& parameters);
+}  // namespace utils
+
 /// Puts other Variables in place of a model's parameters and buffers for a scope. Members tied to
 /// one parameter are all replaced. Throws ArgumentError for a name that the model does not have or
 /// a value of another shape. The model must not be called by other threads meanwhile.

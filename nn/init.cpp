@@ -4,7 +4,12 @@
 
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
+#include "ops/binary.h"
+#include "ops/create.h"
 #include "ops/random.h"
+#include "ops/rearrange.h"
+#include "ops/special.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn::init {
@@ -57,6 +62,41 @@ Variable& kaiming_uniform_(Variable& x, KaimingOptions options, Generator& gener
 Variable& kaiming_normal_(Variable& x, KaimingOptions options, Generator& generator) {
   return init::normal_(x, 0.0, kaiming_std(x.shape(), options), generator);
 }
+KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity) {
+  if (mode != "fan_in" && mode != "fan_out")
+    fail<ArgumentError>("kaiming: mode is \"", mode, "\", not \"fan_in\" or \"fan_out\"");
+  return {.gain = calculate_gain(nonlinearity, a),
+          .mode = mode == "fan_in" ? FanMode::kFanIn : FanMode::kFanOut};
+}
+double calculate_gain(std::string_view nonlinearity, double param) {
+  if (nonlinearity == "linear" || nonlinearity == "sigmoid") return 1;
+  if (nonlinearity == "tanh") return 5.0 / 3;
+  if (nonlinearity == "relu") return std::sqrt(2.0);
+  if (nonlinearity == "leaky_relu") return leaky_relu_gain(param);
+  if (nonlinearity == "selu") return 0.75;
+  fail<ArgumentError>("calculate_gain: \"", nonlinearity,
+                      "\" is not linear, sigmoid, tanh, relu, leaky_relu or selu");
+}
+
+Variable& trunc_normal_(Variable& x, double mean, double std, double a, double b,
+                        Generator& generator) {
+  if (!(a < b)) fail<ArgumentError>("trunc_normal_: a = ", a, " is not below b = ", b);
+  if (!(std > 0)) fail<ArgumentError>("trunc_normal_: std is ", std, ", not > 0");
+  // The inverse of the distribution function, on the part of its values between a and b.
+  const auto share = [&](double at) { return std::erf((at - mean) / (std * std::sqrt(2.0))); };
+  const NoGrad no_grad;
+  Variable draw = empty(x.shape(), {.dtype = f64, .device = x.device()});
+  tapegrad::uniform_(draw, share(a), share(b), generator);
+  const Variable y = clamp(erfinv(draw) * (std * std::sqrt(2.0)) + mean, a, b);
+  return copy_(x, y.to(x.dtype()));
+}
+
+Variable& eye_(Variable& x) {
+  if (x.rank() != 2) fail<ShapeError>("eye_: a matrix, not ", x.shape());
+  const NoGrad no_grad;
+  return copy_(x, eye(x.size(0), x.size(1), {.dtype = x.dtype(), .device = x.device()}));
+}
+
 double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }
 
 Variable& orthogonal_(Variable& x, double gain, Generator& generator) {

@@ -36,12 +36,34 @@ Variable& kaiming_uniform_(Variable& x, KaimingOptions options = {},
                            Generator& generator = default_generator());
 Variable& kaiming_normal_(Variable& x, KaimingOptions options = {},
                           Generator& generator = default_generator());
+/// PyTorch's arguments: a is the slope of leaky_relu; mode is "fan_in" or "fan_out".
+KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity);
+template <typename A>
+requires std::is_arithmetic_v<A> Variable& kaiming_uniform_(
+    Variable& x, A a, std::string_view mode = "fan_in",
+    std::string_view nonlinearity = "leaky_relu") {
+  return kaiming_uniform_(x, kaiming_options(double(a), mode, nonlinearity));
+}
+template <typename A>
+requires std::is_arithmetic_v<A> Variable& kaiming_normal_(
+    Variable& x, A a, std::string_view mode = "fan_in",
+    std::string_view nonlinearity = "leaky_relu") {
+  return kaiming_normal_(x, kaiming_options(double(a), mode, nonlinearity));
+}
+/// The gain of "linear", "sigmoid", "tanh", "relu", "leaky_relu" (of slope `param`) and "selu".
+double calculate_gain(std::string_view nonlinearity, double param = 0.01);
 /// Returns sqrt(2 / (1 + slope^2)).
 double leaky_relu_gain(double slope);
 
 /// gain times a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al. 2013).
 /// All dimensions after the first count as one.
 Variable& orthogonal_(Variable& x, double gain = 1.0, Generator& generator = default_generator());
+
+/// Normal values, drawn again outside of [a, b].
+Variable& trunc_normal_(Variable& x, double mean = 0.0, double std = 1.0, double a = -2.0,
+                        double b = 2.0, Generator& generator = default_generator());
+/// The identity matrix.
+Variable& eye_(Variable& x);
 
 struct Fans {
   int64_t in, out;

@@ -13,7 +13,7 @@ Linear::Linear(LinearOptions options) : Model(options.bias), out_features_(optio
 }
 
 Linear::Linear(int64_t in_features, int64_t out_features, bool bias)
-    : Linear(LinearOptions{in_features, out_features, bias}) {}
+    : Linear(LinearOptions{{}, in_features, out_features, bias}) {}
 Linear::Linear(int64_t in_features, int64_t out_features, LinearOptions options)
     : Linear(in_features, out_features, options.bias) {}
 

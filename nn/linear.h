@@ -7,6 +7,7 @@
 namespace tapegrad::nn {
 
 struct LinearOptions {
+  ByName by_name = {};
   int64_t in_features = 0;   // optional: taken from the first input
   int64_t out_features = 0;  // required
   bool bias = true;
@@ -17,7 +18,7 @@ class Linear final : public Model<Linear, Weighted> {
  public:
   static constexpr std::string_view kName = "Linear";
   explicit Linear(LinearOptions options);
-  explicit Linear(int64_t in_features, int64_t out_features, bool bias = true);
+  Linear(int64_t in_features, int64_t out_features, bool bias = true);
   /// Linear(784, 10, {.bias = false}): both sizes, and options by name.
   Linear(int64_t in_features, int64_t out_features, LinearOptions options);
 

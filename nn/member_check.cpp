@@ -9,6 +9,7 @@
 #include "core/base/internal/mutex.h"
 #include "core/base/internal/scope.h"
 #include "core/tape/internal/backward.h"
+#include "nn/activation.h"
 #include "nn/internal/module_state.h"
 
 namespace tapegrad::nn {
@@ -107,6 +108,18 @@ void MemberCheck::check_modules(const Module& root) {
 
 namespace {
 
+/// Whether the model has a Lambda, whose function may hold Variables of the caller.
+bool has_lambda(const Module& root) {
+  struct Finder final : MemberVisitor {
+    bool found = false;
+    void on_module(const std::string&, Module& module) override {
+      found = found || dynamic_cast<const Lambda*>(&module) != nullptr;
+    }
+  } finder;
+  root.visit(finder);
+  return finder.found;
+}
+
 /// Nodes that made the inputs of the first call that runs on this thread. Only compared.
 thread_local std::set<const Node*> first_inputs;
 
@@ -149,6 +162,7 @@ void ModuleCall::check_parameters(const std::vector<Variable>& results) {
       }
       const Leaf& leaf = static_cast<const Leaf&>(*node);
       if (leaf.label() != nullptr) continue;
+      if (has_lambda(*root_.module)) return;
       std::cerr << "tapegrad: warning: " << root_.module->kind()
                 << ": members() leaves out a parameter " << leaf.shape() << ' ' << leaf.dtype()
                 << " (recorded as an operand of " << describe(*user)

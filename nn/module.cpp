@@ -10,6 +10,7 @@
 #include "absl/cleanup/cleanup.h"
 
 #include "core/base/internal/classic_text.h"
+#include "core/base/output.h"
 #include "core/tape/recording.h"
 #include "nn/internal/member_check.h"
 #include "nn/internal/module_state.h"
@@ -125,7 +126,14 @@ Members& Members::buffer(std::string_view name, Variable& buffer) {
   return *this;
 }
 
-Module::Module() : state_(std::make_shared<tapegrad::detail::ModuleState>()) {
+// Every module overrides these. They are not pure, so that `struct Net : nn::Module` gets the error
+// of Module's constructor.
+std::string Module::kind() const { return "Module"; }
+Variable Module::call(Variable, Where) { fail_inputs(); }
+std::unique_ptr<Module> Module::copy() const { fail_copy(); }
+std::span<const std::byte> Module::bytes() const { return {}; }
+
+Module::Module(OfModel) : state_(std::make_shared<tapegrad::detail::ModuleState>()) {
   live_modules::add(this);
 }
 Module::Module(const Module& other) : state_(other.state_) { live_modules::add(this); }
@@ -358,5 +366,6 @@ std::ostream& operator<<(std::ostream& out, const Module& module) {
   print(out, const_cast<Module&>(module), "");
   return out;
 }
+void print(const Module& module) { standard_output() << module << std::endl; }
 
 }  // namespace tapegrad::nn

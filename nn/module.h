@@ -21,7 +21,8 @@
 //
 // A module that members() leaves out would be neither trained nor saved: the first call, count or
 // optimizer throws ArgumentError with the type and place of the module. For a parameter left out,
-// the first recorded call prints a warning with the line that used the parameter.
+// the first recorded call prints a warning with the line that used the parameter, unless the model
+// also gets Variables that the check cannot see: in a struct, a list, or a lambda's capture.
 #pragma once
 
 #include <concepts>
@@ -68,9 +69,16 @@ using BackwardHook = std::function<void(Module& module, std::span<Variable> grad
 /// Initialises a layer's weight and bias (empty if the layer has none); see nn/init.h.
 using Init = std::function<void(Variable& weight, Variable& bias)>;
 
+/// First member of options whose other members must be named, so that Linear({784, 10}) means two
+/// sizes.
+struct ByName {};
+
 struct NamedVariable {
   std::string name;
   Variable variable;
+
+  const std::string& key() const { return name; }  // as in libtorch
+  const Variable& value() const { return variable; }
 };
 
 /// A Variable that requires a gradient, for a member: `nn::Parameter scale{ones({3})};`. Shares the
@@ -107,15 +115,15 @@ class Module {
   /// without one it does not compile.
   virtual void members(Members&) {}
   /// Name of the layer, "Linear", and its options, "in_features=784, out_features=10".
-  virtual std::string kind() const = 0;
+  virtual std::string kind() const;
   virtual std::string options() const { return {}; }
   /// Calls forward of a module that takes one Variable and returns one. Throws ArgumentError for
   /// other modules.
-  virtual Variable call(Variable x, Where where) = 0;
+  virtual Variable call(Variable x, Where where);
   /// Returns another handle to this module.
-  virtual std::unique_ptr<Module> copy() const = 0;
+  virtual std::unique_ptr<Module> copy() const;
   /// The bytes of the object, which hold the members that are not on the heap.
-  virtual std::span<const std::byte> bytes() const = 0;
+  virtual std::span<const std::byte> bytes() const;
   /// Whether the sizes of the module's own parameters are known.
   virtual bool is_inferred() const { return true; }
   /// A layer with a weight initialises it with the given function, at once or when its size becomes
@@ -197,6 +205,33 @@ class Module {
                   "members(nn::Members& m) override { m.buffer(\"name\", member); }`");
   }
 
+  template <typename T = void>
+  auto summary() const {
+    static_assert(
+        tapegrad::detail::kNever<T>,
+        "model.summary(): write std::cout << nn::summary(model, {784}), with the shape of "
+        "an input");
+  }
+  template <typename T = void>
+  auto half() const {
+    static_assert(tapegrad::detail::kNever<T>, "model.half(): write model.to(f16)");
+  }
+  template <typename T = void>
+  auto compile(const auto&...) const {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "model.compile(...): construct an optim::Adam opt(model, 1e-3) and pass it to "
+                  "fit(model, loader, opt)");
+  }
+  template <typename T = void>
+  auto save_weights(const auto&...) const {
+    static_assert(tapegrad::detail::kNever<T>,
+                  "model.save_weights(path): write save(model, path); load(model, path) reads it");
+  }
+  template <typename T = void>
+  auto modules() const {
+    static_assert(tapegrad::detail::kNever<T>, "model.modules(): write model.named_modules()");
+  }
+
   /// Casts to the layer's type. Throws ArgumentError if this is another layer.
   template <std::derived_from<Module> M>
   M& as() {
@@ -205,8 +240,17 @@ class Module {
     return *module;
   }
 
+  template <typename T = void>
+  Module() {
+    static_assert(
+        tapegrad::detail::kNever<T>,
+        "struct Net : nn::Module: write `struct Net : nn::Model<Net>`, and name the parts "
+        "in `void members(nn::Members& m) override { m(\"fc\", fc); }`");
+  }
+
  protected:
-  Module();
+  struct OfModel {};
+  explicit Module(OfModel);
   Module(const Module&);
   Module& operator=(const Module&) = default;
 
@@ -243,7 +287,8 @@ class Module {
 };
 
 /// Base of user modules: `struct Net : nn::Model<Net>`. Self has members() and forward(), of any
-/// arguments and result, and optionally a kName. Base is a class derived from Module.
+/// arguments and result, and optionally a kName. Base is a class derived from Module, whose
+/// constructor is `Base() : Module(OfModel()) {}`.
 ///
 /// `is_complete` must keep its default: Self is incomplete where it names its own base, and
 /// complete where another class names Self by mistake.
@@ -358,8 +403,16 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
 
  protected:
   using Base::Base;
+  Model() requires std::same_as<Base, Module> : Base(Module::OfModel()) {}
+  Model() requires(!std::same_as<Base, Module>) = default;
 
  private:
+  /// Whether forward() can see a Variable only through arguments that are checked: not through a
+  /// struct, a list or a function.
+  template <typename... Xs>
+  static constexpr bool kSeesInputs = (... && (std::derived_from<Xs, Variable> ||
+                                               std::is_arithmetic_v<Xs> || std::is_enum_v<Xs>));
+
   Self& self() { return static_cast<Self&>(*this); }
   const Self& self() const { return static_cast<const Self&>(*this); }
 
@@ -372,8 +425,9 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
       auto y = call.has_hooks() ? run_hooked(self, where, xs...)
                                 : run_forward(self, where, std::forward<Xs>(xs)...);
       const_cast<Self&>(self).note_output(y);
-      if (call.is_first()) [[unlikely]]
-        call.check_parameters(y);
+      if constexpr (kSeesInputs<std::remove_cvref_t<Xs>...> && !requires { Self::kIsFunction; })
+        if (call.is_first()) [[unlikely]]
+          call.check_parameters(y);
       return y;
     } catch (Error& error) {
       detail::locate(error, where);
@@ -406,6 +460,8 @@ template <typename Self, bool is_complete = requires { sizeof(Self); }
                 "the name of the struct itself");
 
  public:
+  /// Variables that it holds are options, such as the weights of a loss.
+  static constexpr bool kIsFunction = true;
   void members(Members&) override {}
 };
 
@@ -427,5 +483,9 @@ namespace functional = ::tapegrad;
 
 /// Prints the modules with their options, indented by depth.
 std::ostream& operator<<(std::ostream& out, const Module& module);
+/// Prints the model and the end of the line to standard output.
+void print(const Module& module);
+/// Prints the model and the end of the line to standard output.
+void print(const Module& module);
 
 }  // namespace tapegrad::nn

@@ -11,6 +11,8 @@ namespace tapegrad::nn {
 
 template <typename Self>
 BatchNorm<Self>::BatchNorm(BatchNormOptions options) : options_(options) {
+  require_size(Self::kName, ".eps", options.eps);
+  require_share(Self::kName, ".momentum", options.momentum);
   if (options.affine) {
     weight = empty({0}, {.requires_grad = true});
     bias = empty({0}, {.requires_grad = true});
@@ -114,15 +116,15 @@ static BatchNormOptions of_instances(InstanceNormOptions o) {
 InstanceNorm1d::InstanceNorm1d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
 InstanceNorm1d::InstanceNorm1d(int64_t num_features, double eps, double momentum, bool affine,
                                bool track_running_stats)
-    : BatchNorm(of_instances({num_features, eps, momentum, affine, track_running_stats})) {}
+    : BatchNorm(of_instances({{}, num_features, eps, momentum, affine, track_running_stats})) {}
 InstanceNorm2d::InstanceNorm2d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
 InstanceNorm2d::InstanceNorm2d(int64_t num_features, double eps, double momentum, bool affine,
                                bool track_running_stats)
-    : BatchNorm(of_instances({num_features, eps, momentum, affine, track_running_stats})) {}
+    : BatchNorm(of_instances({{}, num_features, eps, momentum, affine, track_running_stats})) {}
 InstanceNorm3d::InstanceNorm3d(InstanceNormOptions options) : BatchNorm(of_instances(options)) {}
 InstanceNorm3d::InstanceNorm3d(int64_t num_features, double eps, double momentum, bool affine,
                                bool track_running_stats)
-    : BatchNorm(of_instances({num_features, eps, momentum, affine, track_running_stats})) {}
+    : BatchNorm(of_instances({{}, num_features, eps, momentum, affine, track_running_stats})) {}
 
 Variable InstanceNorm1d::forward(const Variable& x, Where where) const {
   if (x.rank() != 3) fail<ShapeError>("InstanceNorm1d: an input is [n, c, l], not ", x.shape());
@@ -143,6 +145,7 @@ GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, double eps, bool 
 GroupNorm::GroupNorm(GroupNormOptions options) : options_(options) {
   require_option(kName, ".num_groups", options.num_groups);
   require_option(kName, ".num_channels", options.num_channels);
+  require_size(kName, ".eps", options.eps);
   if (options.num_channels % options.num_groups != 0)
     fail<ArgumentError>("GroupNorm: ", options.num_groups, " groups do not divide ",
                         options.num_channels, " channels");
@@ -170,6 +173,7 @@ RMSNorm::RMSNorm(int64_t size) : RMSNorm(RMSNormOptions{.normalized_shape = {siz
 RMSNorm::RMSNorm(RMSNormOptions options) : options_(options) {
   if (options.normalized_shape.rank() == 0)
     fail<ArgumentError>("RMSNorm: the option .normalized_shape is missing");
+  if (options.eps) require_size(kName, ".eps", *options.eps);
   if (options.elementwise_affine) weight = ones(options.normalized_shape, {.requires_grad = true});
 }
 
@@ -184,6 +188,7 @@ Variable LocalResponseNorm::forward(const Variable& x, Where where) const {
 LayerNorm::LayerNorm(LayerNormOptions options) : options_(options) {
   if (options.normalized_shape.rank() == 0)
     fail<ArgumentError>("LayerNorm: the option .normalized_shape is missing");
+  require_size(kName, ".eps", options.eps);
   if (!options.elementwise_affine) return;
   weight = ones(options.normalized_shape, {.requires_grad = true});
   if (options.bias) bias = zeros(options.normalized_shape, {.requires_grad = true});
@@ -203,15 +208,15 @@ std::string LayerNorm::options() const {
 BatchNorm1d::BatchNorm1d(BatchNormOptions options) : BatchNorm(options) {}
 BatchNorm1d::BatchNorm1d(int64_t num_features, double eps, double momentum, bool affine,
                          bool track_running_stats)
-    : BatchNorm({num_features, eps, momentum, affine, track_running_stats}) {}
+    : BatchNorm({{}, num_features, eps, momentum, affine, track_running_stats}) {}
 BatchNorm2d::BatchNorm2d(BatchNormOptions options) : BatchNorm(options) {}
 BatchNorm2d::BatchNorm2d(int64_t num_features, double eps, double momentum, bool affine,
                          bool track_running_stats)
-    : BatchNorm({num_features, eps, momentum, affine, track_running_stats}) {}
+    : BatchNorm({{}, num_features, eps, momentum, affine, track_running_stats}) {}
 BatchNorm3d::BatchNorm3d(BatchNormOptions options) : BatchNorm(options) {}
 BatchNorm3d::BatchNorm3d(int64_t num_features, double eps, double momentum, bool affine,
                          bool track_running_stats)
-    : BatchNorm({num_features, eps, momentum, affine, track_running_stats}) {}
+    : BatchNorm({{}, num_features, eps, momentum, affine, track_running_stats}) {}
 LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k)
     : size_(size), alpha_(alpha), beta_(beta), k_(k) {}
 

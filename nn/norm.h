@@ -9,6 +9,7 @@
 namespace tapegrad::nn {
 
 struct BatchNormOptions {
+  ByName by_name = {};
   int64_t num_features = 0;  // channels; optional: taken from the first input
   double eps = 1e-5;
   double momentum = 0.1;
@@ -85,6 +86,7 @@ class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
 };
 
 struct InstanceNormOptions {
+  ByName by_name = {};
   int64_t num_features = 0;  // channels; optional if no parameter or buffer needs the number
   double eps = 1e-5;
   double momentum = 0.1;

@@ -19,6 +19,7 @@ Recurrent<Self>::Recurrent(RecurrentOptions options, int64_t gates) : options_(o
   require_option(Self::kName, ".input_size", options.input_size);
   require_option(Self::kName, ".hidden_size", options.hidden_size);
   require_option(Self::kName, ".num_layers", options.num_layers);
+  require_share(Self::kName, ".dropout", options.dropout);
   if (options.num_layers > kMostLayers || options.hidden_size > kMostHidden)
     fail<ArgumentError>(Self::kName, ": num_layers is ", options.num_layers, " and hidden_size ",
                         options.hidden_size, "; at most ", kMostLayers, " and ", kMostHidden);

@@ -16,6 +16,7 @@
 namespace tapegrad::nn {
 
 struct RecurrentOptions {
+  ByName by_name = {};
   int64_t input_size = 0;   // features per time step; required
   int64_t hidden_size = 0;  // features of the state; required
   int64_t num_layers = 1;
@@ -67,7 +68,7 @@ class LSTM final : public Recurrent<LSTM> {
   explicit LSTM(RecurrentOptions options);
   LSTM(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : LSTM(detail::with_sizes(options, input_size, hidden_size)) {}
-  explicit LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
+  LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
   /// Returns {output, h_n, c_n}. Initial states that are left out are zeros.
   RecurrentResult<3> forward(const Variable& x, const Variable& h0 = {},
                              const Variable& c0 = {}) const;
@@ -81,7 +82,7 @@ class GRU final : public Recurrent<GRU> {
   explicit GRU(RecurrentOptions options);
   GRU(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : GRU(detail::with_sizes(options, input_size, hidden_size)) {}
-  explicit GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
+  GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
   /// Returns {output, h_n}.
   RecurrentResult<2> forward(const Variable& x, const Variable& h0 = {}) const;
   PackedResult forward(const PackedSequence& x, const Variable& h0 = {}) const;
@@ -95,8 +96,8 @@ class RNN final : public Recurrent<RNN> {
   RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options,
       Nonlinearity nonlinearity = Nonlinearity::kTanh)
       : RNN(detail::with_sizes(options, input_size, hidden_size), nonlinearity) {}
-  explicit RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1,
-               Nonlinearity nonlinearity = Nonlinearity::kTanh);
+  RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1,
+      Nonlinearity nonlinearity = Nonlinearity::kTanh);
   /// Returns {output, h_n}.
   RecurrentResult<2> forward(const Variable& x, const Variable& h0 = {}) const;
   PackedResult forward(const PackedSequence& x, const Variable& h0 = {}) const;

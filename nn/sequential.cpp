@@ -53,6 +53,8 @@ size_t run_first(std::span<const AnyModule> layers, Variable& value, Where where
 
 }  // namespace
 
+Module& AnyModule::fail_empty() { fail<ArgumentError>("AnyModule: it holds no module"); }
+
 Sequential::Sequential(std::vector<AnyModule> layers, SequentialOptions options)
     : layers_(std::move(layers)) {
   if (options.init) nn::initialize(*this, options.init);

@@ -35,14 +35,17 @@ class AnyModule {
     return *this;
   }
 
-  Module& operator*() const { return *module_; }
-  Module* operator->() const { return module_.get(); }
+  /// These throw ArgumentError if there is no module.
+  Module& operator*() const { return module_ ? *module_ : fail_empty(); }
+  Module* operator->() const { return &**this; }
   explicit operator bool() const { return module_ != nullptr; }
   Variable operator()(const Variable& x, Where where = Where::current()) const {
-    return module_->call(x, where);
+    return (**this).call(x, where);
   }
 
  private:
+  [[noreturn]] static Module& fail_empty();
+
   std::unique_ptr<Module> module_;
 };
 
@@ -50,10 +53,16 @@ class AnyModule {
 /// by `m("blocks", blocks)`.
 using ModuleList = std::vector<AnyModule>;
 using ModuleDict = std::map<std::string, AnyModule>;
+using ParameterList = std::vector<Variable>;
 
+/// A shape, or none: {1, 28, 28}.
+struct InputShape : std::optional<Shape> {
+  using std::optional<Shape>::optional;
+  InputShape(std::initializer_list<int64_t> sizes) : optional(Shape(sizes)) {}
+};
 struct SequentialOptions {
-  std::optional<Shape> input_shape = {};  // without the batch dimension
-  Init init = {};                         // initialiser of all layers, for example nn::init::keras
+  InputShape input_shape = {};  // without the batch dimension
+  Init init = {};               // initialiser of all layers, for example nn::init::keras
 };
 
 class Sequential final : public Model<Sequential> {
@@ -67,6 +76,8 @@ class Sequential final : public Model<Sequential> {
       : Sequential({AnyModule(layers)...}) {}
 
   void push_back(AnyModule layer) { layers_.push_back(std::move(layer)); }
+  void append(AnyModule layer) { push_back(std::move(layer)); }
+  void add(AnyModule layer) { push_back(std::move(layer)); }
   int64_t size() const { return int64_t(layers_.size()); }
   /// Returns a layer; a negative index counts from the end. Throws IndexError.
   Module& operator[](int64_t index) const;

@@ -37,7 +37,7 @@ Variable causal_mask(int64_t length) {
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
                                                  int64_t dim_feedforward, double dropout)
     : TransformerDecoderLayer(
-          TransformerDecoderLayerOptions{d_model, nhead, dim_feedforward, dropout}) {}
+          TransformerDecoderLayerOptions{{}, d_model, nhead, dim_feedforward, dropout}) {}
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
                                                  TransformerDecoderLayerOptions options)
     : TransformerDecoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}

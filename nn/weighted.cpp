@@ -1,5 +1,7 @@
 #include "nn/weighted.h"
 
+#include <cmath>
+
 namespace tapegrad::nn {
 
 void require_option(std::string_view layer, std::string_view option, int64_t value) {
@@ -7,7 +9,17 @@ void require_option(std::string_view layer, std::string_view option, int64_t val
   if (value < 0) fail<ArgumentError>(layer, ": ", option, " is negative: ", value);
 }
 
-Weighted::Weighted(bool has_bias) : weight(Tensor::empty({0}, default_dtype(), default_device())) {
+void require_share(std::string_view layer, std::string_view option, double value) {
+  if (!(value >= 0 && value <= 1))
+    fail<ArgumentError>(layer, ": ", option, " is ", value, ", not in [0, 1]");
+}
+void require_size(std::string_view layer, std::string_view option, double value) {
+  if (!(value >= 0) || std::isinf(value))
+    fail<ArgumentError>(layer, ": ", option, " is ", value, ", not a number from 0");
+}
+
+Weighted::Weighted(bool has_bias)
+    : Module(OfModel()), weight(Tensor::empty({0}, default_dtype(), default_device())) {
   weight.requires_grad_();
   if (!has_bias) return;
   bias = Variable(Tensor::empty({0}, default_dtype(), default_device()));
