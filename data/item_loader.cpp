@@ -7,33 +7,53 @@
 #include "ops/rearrange.h"
 
 namespace tapegrad {
+namespace {
 
-Variable detail::stack_items(const std::vector<Variable>& items) {
-  return items.at(0).defined() ? stack(items) : Variable();
-}
+class ItemStream final : public BatchStream {
+ public:
+  using Read = std::function<std::shared_ptr<void>(int64_t)>;
+  ItemStream(Read read, std::function<Example(void*)> example, int64_t first, int64_t end,
+             const DataLoaderOptions& options)
+      : read_(std::move(read)), example_(std::move(example)), next_(first), end_(end) {
+    if (options.num_workers > 0)
+      ahead_.emplace(read_, first, end, options.num_workers, options.prefetch_factor);
+  }
+  bool next(Example& batch) override {
+    item_ = nullptr;  // frees its memory for the next batch
+    if (ahead_)
+      item_ = ahead_->next();
+    else if (next_ < end_)
+      item_ = read_(next_++);
+    if (item_) batch = example_(item_.get());
+    return item_ != nullptr;
+  }
+  std::shared_ptr<void> item() const override { return item_; }
 
-struct BatchReader::Impl {
-  Read read;
-  int64_t next = 0, count = 0;
-  std::optional<Prefetch> ahead;
+ private:
+  Read read_;
+  std::function<Example(void*)> example_;
+  int64_t next_, end_;
+  std::shared_ptr<void> item_;
+  std::optional<Prefetch> ahead_;
 };
 
-BatchReader::BatchReader(Read read, int64_t count, const DataLoaderOptions& options)
-    : impl_(std::make_unique<Impl>()) {
-  if (options.batch_size < 1)
-    fail<ArgumentError>("ItemLoader: batch_size must be at least 1: ", options.batch_size);
-  check_workers("ItemLoader", options);
-  impl_->read = std::move(read);
-  impl_->count = count;
-  if (options.num_workers > 0)
-    impl_->ahead.emplace(impl_->read, 0, count, options.num_workers, options.prefetch_factor);
-}
-BatchReader::BatchReader(BatchReader&&) noexcept = default;
-BatchReader::~BatchReader() = default;
+}  // namespace
 
-std::shared_ptr<void> BatchReader::next() {
-  if (impl_->ahead) return impl_->ahead->next();
-  return impl_->next < impl_->count ? impl_->read(impl_->next++) : nullptr;
+Variable detail::stack_items(const std::vector<Variable>& items) {
+  if (items.empty()) fail<ArgumentError>("collate: no items");
+  return items[0].defined() ? stack(items) : Variable();
+}
+
+void detail::check_item_options(int64_t count, const DataLoaderOptions& options) {
+  if (count < 0) fail<ArgumentError>("ItemLoader: a data set of ", count, " items");
+  check_workers("ItemLoader", options);
+}
+
+std::unique_ptr<BatchStream> detail::read_items(std::function<std::shared_ptr<void>(int64_t)> read,
+                                                std::function<Example(void*)> example,
+                                                int64_t first, int64_t end,
+                                                const DataLoaderOptions& options) {
+  return std::make_unique<ItemStream>(std::move(read), std::move(example), first, end, options);
 }
 
 }  // namespace tapegrad

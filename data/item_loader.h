@@ -15,7 +15,7 @@
 //   });
 //
 // The order of an epoch depends only on the seed and the epoch, and is that of a DataLoader with
-// equal options.
+// equal options. train/fit_items.h trains and evaluates with such batches.
 #pragma once
 
 #include <algorithm>
@@ -34,23 +34,14 @@
 
 namespace tapegrad {
 
-/// Reads batches of any type in order, by threads if requested. Used by ItemLoader.
-class BatchReader {
- public:
-  using Read = std::function<std::shared_ptr<void>(int64_t number)>;
-  /// Throws ArgumentError for the options that DataLoader refuses.
-  BatchReader(Read read, int64_t count, const DataLoaderOptions& options);
-  BatchReader(BatchReader&&) noexcept;
-  ~BatchReader();
-  /// Returns the next batch, or null at the end. Rethrows an error of read().
-  std::shared_ptr<void> next();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
 namespace detail {
+
+/// Reads batches `first` to `end` in order, by threads if requested. `example` says what fit() and
+/// evaluate() see of a batch.
+std::unique_ptr<BatchStream> read_items(std::function<std::shared_ptr<void>(int64_t number)> read,
+                                        std::function<Example(void*)> example, int64_t first,
+                                        int64_t end, const DataLoaderOptions& options);
+void check_item_options(int64_t count, const DataLoaderOptions& options);
 
 /// Stacks items; empty if the first is empty.
 Variable stack_items(const std::vector<Variable>& items);
@@ -174,54 +165,109 @@ auto batch_of(const Collate& make_batch, std::vector<Item> items) {
 
 }  // namespace detail
 
+namespace detail {
+
+/// Whether a batch consists of two Variables.
+template <typename Batch>
+constexpr bool is_example() {
+  if constexpr (TupleLike<Batch>) {
+    if constexpr (std::tuple_size_v<Batch> == 2)
+      return std::same_as<std::tuple_element_t<0, Batch>, Variable> &&
+             std::same_as<std::tuple_element_t<1, Batch>, Variable>;
+    else
+      return false;
+  } else {
+    return count_variables<Batch>() == 2;
+  }
+}
+template <typename Batch>
+Example example_of(Batch& batch, int64_t count) {
+  if constexpr (!is_example<Batch>()) {
+    return {Variable(Tensor::empty({count}, u8)), {}};  // tells the number of items
+  } else if constexpr (TupleLike<Batch>) {
+    return {std::get<0>(batch), std::get<1>(batch)};
+  } else {
+    const auto fields = tie_variables(batch);
+    return {std::get<0>(fields), std::get<1>(fields)};
+  }
+}
+/// Moves the Variables of a batch.
+template <typename Batch>
+void move_fields(Batch& batch, Device device) {
+  if constexpr (std::same_as<Batch, Variable>) {
+    if (batch.defined()) batch = batch.to(device);
+  } else if constexpr (TupleLike<Batch>) {
+    std::apply([&](auto&... field) { (move_fields(field, device), ...); }, batch);
+  } else if constexpr (count_variables<Batch>() > 0) {
+    std::apply([&](auto&... field) { (move_fields(field, device), ...); }, tie_variables(batch));
+  }
+}
+
+}  // namespace detail
+
 /// Data is a std::vector of items, or a type with size() and get(index) or get(index, Generator&).
-/// pin_memory has no effect.
+/// pin_memory has no effect. A Loader: if a batch consists of two Variables, fit() and evaluate()
+/// take them as data and target; for other batches they take a function of model and batch.
 template <typename Data, typename Collate = std::nullptr_t>
-class ItemLoader {
+class ItemLoader final : public Loader {
  public:
   /// Copies the data set. `make_batch` is called with a std::vector of items, by several threads if
-  /// there are workers; by default collate() is called.
+  /// there are workers; by default collate() is called. Throws ArgumentError for the options that
+  /// DataLoader refuses.
   explicit ItemLoader(Data data, DataLoaderOptions options = {}, Collate make_batch = {})
-      : data_(std::make_shared<const Data>(std::move(data))),
+      : Loader(options.batch_size, options.drop_last, "ItemLoader"),
+        data_(std::make_shared<const Data>(std::move(data))),
         options_(options),
-        make_batch_(std::make_shared<const Collate>(std::move(make_batch))) {}
-
-  /// Number of batches per epoch.
-  int64_t size() const {
-    const int64_t n = count(), b = options_.batch_size;
-    return options_.drop_last ? n / b : (n + b - 1) / b;
+        make_batch_(std::make_shared<const Collate>(std::move(make_batch))) {
+    detail::check_item_options(dataset_size(), options);
   }
-  void set_epoch(uint64_t epoch) { epoch_ = epoch; }
 
   using Item =
       decltype(detail::item_at(std::declval<const Data&>(), 0, std::declval<Generator&>()));
   using Batch = decltype(detail::batch_of(std::declval<const Collate&>(), std::vector<Item>()));
 
+  /// Number of items of the shard.
+  int64_t num_examples() const override {
+    return options_.shard.count(dataset_size(), options_.drop_last);
+  }
+  Shard shard() const override { return options_.shard; }
+  int64_t dataset_size() const override { return int64_t(data_->size()); }
+  uint64_t seed() const override { return options_.seed; }
+  const std::type_info* item_type() const override { return &typeid(Batch); }
+  bool has_examples() const override { return detail::is_example<Batch>(); }
+
   class Iterator {
    public:
-    explicit Iterator(BatchReader reader) : reader_(std::move(reader)) { ++*this; }
-    Batch& operator*() { return *static_cast<Batch*>(batch_.get()); }
+    explicit Iterator(Loader::Iterator at) : at_(std::move(at)) {}
+    Batch& operator*() { return static_cast<Held*>(at_.item().get())->batch; }
     Batch* operator->() { return &**this; }
     Iterator& operator++() {
-      batch_ = nullptr;  // frees its memory for the next batch
-      batch_ = reader_.next();
+      ++at_;
       return *this;
     }
-    bool operator==(std::default_sentinel_t) const { return !batch_; }
+    bool operator==(std::default_sentinel_t end) const { return at_ == end; }
 
    private:
-    BatchReader reader_;
-    std::shared_ptr<void> batch_;
+    Loader::Iterator at_;
   };
-  /// Begins the next epoch.
-  Iterator begin() {
-    const int64_t count = this->count(), batch_size = options_.batch_size;
-    const SampleRandom random{options_.seed, epoch_++};
+  /// Begins the next epoch, or continues one (see Loader).
+  Iterator begin() { return Iterator(Loader::begin()); }
+
+ private:
+  /// What BatchStream::item() points to; the batch comes first.
+  struct Held {
+    Batch batch;
+    int64_t count;
+  };
+
+  std::unique_ptr<BatchStream> start(LoaderState from) override {
+    const SampleRandom random{options_.seed, from.epoch};
     std::vector<int64_t> order;
     if (options_.shuffle || options_.shard.size > 1)
-      order = order_of_epoch(int64_t(data_->size()), options_, random.epoch);
-    auto read = [data = data_, make_batch = make_batch_, order = std::move(order), random, count,
-                 batch_size](int64_t number) -> std::shared_ptr<void> {
+      order = order_of_epoch(dataset_size(), options_, random.epoch);
+    auto read = [data = data_, make_batch = make_batch_, order = std::move(order), random,
+                 count = num_examples(),
+                 batch_size = batch_size()](int64_t number) -> std::shared_ptr<void> {
       const NoGrad no_grad;
       std::vector<Item> items;
       for (int64_t i = number * batch_size; i < std::min(count, (number + 1) * batch_size); ++i) {
@@ -229,19 +275,19 @@ class ItemLoader {
         Generator generator = random.at(index);
         items.push_back(detail::item_at(*data, index, generator));
       }
-      return std::make_shared<Batch>(detail::batch_of(*make_batch, std::move(items)));
+      const int64_t n = int64_t(items.size());
+      return std::make_shared<Held>(Held{detail::batch_of(*make_batch, std::move(items)), n});
     };
-    return Iterator(BatchReader(std::move(read), batch_size > 0 ? size() : 0, options_));
+    const auto example = [](void* item) {
+      Held& held = *static_cast<Held*>(item);
+      return detail::example_of(held.batch, held.count);
+    };
+    return detail::read_items(std::move(read), example, from.position, size(), options_);
   }
-  std::default_sentinel_t end() const { return {}; }
-
- private:
-  int64_t count() const { return options_.shard.count(int64_t(data_->size()), options_.drop_last); }
 
   std::shared_ptr<const Data> data_;
   DataLoaderOptions options_;
   std::shared_ptr<const Collate> make_batch_;
-  uint64_t epoch_ = 0;
 };
 
 }  // namespace tapegrad

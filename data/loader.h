@@ -13,6 +13,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <typeinfo>
 #include <vector>
 
 #include "data/dataset.h"
@@ -34,6 +35,8 @@ class BatchStream {
   virtual ~BatchStream() = default;
   /// Stores the next batch, or returns false at the end of the epoch.
   virtual bool next(Example& batch) = 0;
+  /// The batch that next() delivered, of a loader of any fields (data/item_loader.h); else null.
+  virtual std::shared_ptr<void> item() const { return nullptr; }
 };
 
 /// Interface of loaders for fit(), evaluate() and range-for.
@@ -51,6 +54,10 @@ class Loader {
   virtual uint64_t seed() const { return 0; }
   /// Number of batches per epoch.
   int64_t size() const;
+  /// The type of Iterator::item(); null if there is none.
+  virtual const std::type_info* item_type() const { return nullptr; }
+  /// Whether a batch is an Example of data and target.
+  virtual bool has_examples() const { return true; }
 
   /// The epoch that the next begin() delivers, or the unfinished epoch that was begun last.
   LoaderState state() const { return state_; }
@@ -66,6 +73,7 @@ class Loader {
     Iterator(Loader* loader, std::unique_ptr<BatchStream> stream, uint64_t run);
     Example& operator*() { return batch_; }
     Example* operator->() { return &batch_; }
+    std::shared_ptr<void> item() const { return stream_ ? stream_->item() : nullptr; }
     Iterator& operator++();
     void operator++(int) { ++*this; }
     bool operator==(std::default_sentinel_t) const { return !stream_; }

@@ -18,20 +18,20 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options) {
   const Progress clock(data.size(), {.style = ProgressStyle::kNone});
   Evaluation result;
   PassSums sums(options.accuracy, options.metrics);
-  for (Example& batch : data) {
-    move_to(options.device, batch);
-    Variable output, loss;
+  require_batch_fn("evaluate", data, options.batch);
+  for (auto at = data.begin(); at != data.end(); ++at) {
+    move_to(options.device, *at);
+    std::optional<BatchResult> made;
     {
       std::optional<Autocast> amp;
       if (options.amp) amp.emplace(*options.amp);
-      output = model.call(batch.data, Where::current());
-      loss = loss_fn(output, batch.target);
+      made = run_batch(model, loss_fn, options.batch, *at, at.item().get());
     }
-    sums.add(loss, output, batch.target);
-    result.count += output.size(0);
-    if (!options.accuracy) continue;
-    for (auto [classes, into] : {std::pair(target_classes(batch.target), &result.labels),
-                                 std::pair(predicted_classes(output), &result.predictions)}) {
+    sums.add(*made, at->data.size(0));
+    result.count += made->output.defined() ? made->output.size(0) : at->data.size(0);
+    if (!options.accuracy || !made->output.defined()) continue;
+    for (auto [classes, into] : {std::pair(target_classes(made->target), &result.labels),
+                                 std::pair(predicted_classes(made->output), &result.predictions)}) {
       const std::vector<int64_t> ids = classes.to_vector<int64_t>();
       into->insert(into->end(), ids.begin(), ids.end());
     }

@@ -21,12 +21,25 @@ namespace tapegrad {
 /// Returns the mean loss of a batch, one element.
 using LossFn = std::function<Variable(const Variable& output, const Variable& target)>;
 
+/// What a function makes of a batch of any fields (train/fit_items.h). Output and target are for
+/// the accuracy and the metrics; without an output these are left out.
+struct BatchResult {
+  BatchResult(Variable loss, Variable output = {}, Variable target = {})
+      : loss(std::move(loss)), output(std::move(output)), target(std::move(target)) {}
+
+  Variable loss;  // the mean over the batch, one element
+  Variable output, target;
+};
+/// `item` is Loader::Iterator::item().
+using BatchFn = std::function<BatchResult(nn::Module& model, void* item)>;
+
 struct EvaluateOptions {
   LossFn loss = {};  // default: cross_entropy
   bool accuracy = true;
   std::optional<Device> device = {};
   std::vector<Metric*> metrics = {};  // reset first; they keep the totals of this pass
   std::optional<DType> amp = {};      // run the model in an Autocast scope of this dtype
+  BatchFn batch = {};                 // in place of model and loss; set by train/fit_items.h
 };
 
 struct Evaluation {

@@ -36,6 +36,11 @@ void check(const FitOptions& options, const Loader& data, const Optimizers& opti
   if (options.checkpoint_epochs < 1)
     fail<ArgumentError>("fit: checkpoint_epochs is ", options.checkpoint_epochs,
                         ", not at least 1");
+  require_batch_fn("fit", data, options.batch);
+  if (options.batch && options.validation != nullptr &&
+      (options.validation->item_type() == nullptr ||
+       *options.validation->item_type() != *data.item_type()))
+    fail<ArgumentError>("fit: the batches of .validation have other fields than the loader's");
 }
 
 /// One call of fit().
@@ -78,7 +83,8 @@ class Fit {
 
  private:
   static constexpr const char* kNotGraphed =
-      "gradients are accumulated, sent to other ranks, or read by a callback";
+      "gradients are accumulated, sent to other ranks, or read by a callback, or the batches have "
+      "fields of their own";
 
   optim::GradScalerOptions scaler_options() const {
     optim::GradScalerOptions made = options_.scaler;
@@ -91,7 +97,7 @@ class Fit {
   }
   bool can_be_graphed() const {
     return options_.accumulate == 1 && !has(&Callback::after_backward) &&
-           options_.world.size() == 1;
+           options_.world.size() == 1 && !options_.batch;
   }
   void call(Phases phase) {
     for (const Callback& each : options_.callbacks)
@@ -101,18 +107,18 @@ class Fit {
 
   // ---- The step --------------------------------------------------------------------------------
 
-  /// Returns loss and output of a batch. Updates the weights at the end of a group of batches.
+  /// Returns loss, output and target of a batch. Updates the weights at the end of a group.
   std::vector<Variable> compute(const Variable& x, const Variable& target) {
     StepTimer& times = history_.times;
     if (begins_group_)
       for (optim::Optimizer* optimizer : optimizers_) optimizer->zero_grad();
-    Variable output, loss;
+    std::optional<BatchResult> made;
     {
       std::optional<Autocast> amp;
       if (options_.amp) amp.emplace(*options_.amp);
-      output = run_.model.call(x, Where::current());
-      loss = loss_fn_(output, target);
+      made = run_batch(run_.model, loss_fn_, options_.batch, {x, target}, item_.get());
     }
+    const Variable& loss = made->loss;
     times.mark(Phase::kForward);
     std::optional<dist::DataParallel::NoSync> no_sync;
     if (parallel_ && !ends_group_) no_sync.emplace(*parallel_);
@@ -120,7 +126,8 @@ class Fit {
         .backward();
     times.mark(Phase::kBackward);
     if (ends_group_) update();
-    return {loss, output};
+    if (options_.batch) target_ = made->target;
+    return {loss, made->output};
   }
 
   void update() {
@@ -167,9 +174,10 @@ class Fit {
     if (progress.is_live())
       *options_.progress.out << "Epoch " << run_.epoch << "/" << options_.epochs << '\n';
     int64_t examples = 0;
-    for (Example& batch : run_.data) {
+    for (auto at = run_.data.begin(); at != run_.data.end(); ++at) {
       ++run_.batch;
-      run_.example = std::move(batch);
+      run_.example = std::move(*at);
+      item_ = at.item();
       place_in_group();
       call(&Callback::before_batch);
       move_to(options_.device, run_.example);
@@ -185,9 +193,11 @@ class Fit {
       }
       times.mark(Phase::kUpdate);
       times.end_step();
-      sums_.add(run_.loss, run_.output, run_.example.target);
-      examples += run_.example.data.size(0);
+      const int64_t count = run_.example.data.size(0);
+      sums_.add({run_.loss, run_.output, options_.batch ? target_ : run_.example.target}, count);
+      examples += count;
       run_.example = {};
+      item_ = nullptr;
       if (progress.wants_update()) show(progress, examples);
       if (ends_group_ && has_to_stop(interrupt)) return;
       times.skip();
@@ -238,7 +248,8 @@ class Fit {
     std::optional<UseAverage> use;
     if (options_.average && (options_.evaluate_train || options_.validation))
       use.emplace(*options_.average);
-    EvaluateOptions evaluation{loss_fn_, options_.accuracy, options_.device, {}, options_.amp};
+    EvaluateOptions evaluation{loss_fn_, options_.accuracy, options_.device,
+                               {},       options_.amp,      options_.batch};
     if (options_.evaluate_train) {
       const LoaderState state = run_.data.state();
       const Evaluation train = evaluate(run_.model, run_.data, evaluation);
@@ -401,6 +412,8 @@ class Fit {
   TrainingState state_;
   std::optional<dist::DataParallel> parallel_;  // if there are several ranks
   Place place_{*this};
+  std::shared_ptr<void> item_;  // the current batch of a loader of any fields
+  Variable target_;             // of this batch
   bool in_epoch_ = false;
   bool begins_group_ = true, ends_group_ = true;
   double group_examples_ = 0;

@@ -83,6 +83,7 @@ struct FitOptions {
   std::vector<Callback> callbacks = {};  // called in this order
   /// Called after every epoch; returning false stops the training.
   std::function<bool(const EpochResult&)> on_epoch = {};
+  BatchFn batch = {};  // in place of model and loss; set by train/fit_items.h
 };
 
 /// Parts of a model may have their own optimizers.

@@ -107,14 +107,19 @@ struct Classes {
   }
 };
 
+constexpr int64_t kMostClasses = 1000;  // of a table
+
 void add_confusion(std::string& page, const Evaluation& result, const Classes& class_name) {
-  add_heading(page, "Confusion matrix");
-  int64_t classes = 0;
+  int64_t last = 0;
   for (const auto* ids : {&result.labels, &result.predictions})
-    for (const int64_t id : *ids) classes = std::max(classes, id + 1);
+    for (const int64_t id : *ids) last = std::max(last, id);
+  if (last >= kMostClasses) return;
+  const int64_t classes = last + 1;
+  add_heading(page, "Confusion matrix");
   std::vector<int64_t> counts(size_t(classes * classes));
   std::vector<int64_t> totals(size_t(classes), 0);
   for (size_t i = 0; i < result.labels.size(); ++i) {
+    if (result.labels[i] < 0 || result.predictions[i] < 0) continue;  // ignored targets
     ++counts[size_t(result.labels[i] * classes + result.predictions[i])];
     ++totals[size_t(result.labels[i])];
   }
@@ -215,6 +220,9 @@ std::string html_report(const ReportOptions& options) {
       svg_escape(options.title) + "</h1>\n";
   if (options.history != nullptr) add_history(page, *options.history);
   if (options.evaluation != nullptr && !options.evaluation->labels.empty()) {
+    if (options.evaluation->predictions.size() != options.evaluation->labels.size())
+      fail<ShapeError>("html_report: ", options.evaluation->predictions.size(), " predictions for ",
+                       options.evaluation->labels.size(), " labels");
     const Classes class_name{options.class_names};
     add_confusion(page, *options.evaluation, class_name);
     if (options.images.defined()) {

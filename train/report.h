@@ -26,7 +26,7 @@ namespace tapegrad {
 struct ReportOptions {
   std::string title = "Training";
   const History* history = nullptr;        // curves, and a table of the epochs
-  const Evaluation* evaluation = nullptr;  // confusion matrix
+  const Evaluation* evaluation = nullptr;  // confusion matrix, of up to 1000 classes
   /// The evaluated images, [N, 1, H, W] or [N, 3, H, W] with values in [0, 1], in the order of the
   /// evaluation: some with right and some with wrong predictions are shown.
   Variable images = {};

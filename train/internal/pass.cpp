@@ -17,6 +17,27 @@ void move_to(const std::optional<Device>& device, Example& batch) {
   if (batch.target.defined()) batch.target = batch.target.to(*device);
 }
 
+void require_batch_fn(const char* caller, const Loader& data, const BatchFn& batch_fn) {
+  if (!batch_fn && !data.has_examples())
+    fail<ArgumentError>(
+        caller, ": the loader's batches are not pairs of Variables; give a function: ", caller,
+        "(model, items, ..., [](auto& model, auto& batch) { return loss; })");
+}
+
+BatchResult run_batch(nn::Module& model, const LossFn& loss, const BatchFn& batch_fn,
+                      const Example& batch, void* item) {
+  if (batch_fn) {
+    BatchResult made = batch_fn(model, item);
+    if (!made.loss.defined() || made.loss.numel() != 1)
+      fail<ArgumentError>("the function of a batch returns the mean loss, one element, not ",
+                          made.loss.defined() ? made.loss.numel() : 0, " elements");
+    return made;
+  }
+  Variable output = model.call(batch.data, Where::current());
+  Variable value = loss(output, batch.target);
+  return {std::move(value), std::move(output), batch.target};
+}
+
 Modes modes_of(nn::Module& model) {
   struct Keeper final : nn::MemberVisitor {
     void on_module(const std::string&, nn::Module& module) override {
@@ -38,9 +59,11 @@ PassSums::PassSums(bool accuracy, std::vector<Metric*> metrics)
   reset();
 }
 
-void PassSums::add(const Variable& loss, const Variable& output, const Variable& target) {
-  const auto n = double(output.size(0));
+void PassSums::add(const BatchResult& batch, int64_t count) {
+  const auto& [loss, output, target] = batch;
+  const auto n = double(output.defined() ? output.size(0) : count);
   loss_.add(loss, n);
+  if (!output.defined()) return;
   if (counts_) accuracy_.add(count_correct(output, target).to(f64) / n, n);
   for (Metric* metric : metrics_) metric->add(output, target);
 }

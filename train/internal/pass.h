@@ -16,6 +16,13 @@ LossFn or_cross_entropy(LossFn loss);
 
 void move_to(const std::optional<Device>& device, Example& batch);
 
+/// Throws ArgumentError if the loader's batches are not examples and there is no function for them.
+void require_batch_fn(const char* caller, const Loader& data, const BatchFn& batch_fn);
+/// Runs the model and the loss, or the function of the batch. Throws ArgumentError unless the loss
+/// has one element.
+BatchResult run_batch(nn::Module& model, const LossFn& loss, const BatchFn& batch_fn,
+                      const Example& batch, void* item);
+
 /// The modes of a model's modules, outer modules first.
 using Modes = std::vector<std::pair<nn::Module*, bool>>;
 Modes modes_of(nn::Module& model);
@@ -26,8 +33,9 @@ class PassSums {
  public:
   PassSums(bool accuracy, std::vector<Metric*> metrics);
 
-  /// Adds a batch. The loss is the mean over its examples.
-  void add(const Variable& loss, const Variable& output, const Variable& target);
+  /// Adds a batch of n examples; n is the number of outputs if there are outputs. The loss is their
+  /// mean.
+  void add(const BatchResult& batch, int64_t n);
   void reset();
   double loss() const { return loss_.value(); }
   double accuracy() const { return accuracy_.value(); }  // NaN if not computed
