@@ -158,5 +158,6 @@ void add_nn_rows(Table& table);
 void add_train_rows(Table& table);
 void add_fit_rows(Table& table);
 void add_sequence_rows(Table& table);
+void add_further_rows(Table& table);
 
 }  // namespace tapegrad::testing

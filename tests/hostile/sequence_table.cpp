@@ -98,7 +98,7 @@ void add_distribution_rows(Table& table) {
         use(Uniform(a, b), value, shape);
         differentiate(kl_divergence(Uniform(a, b), Uniform(b, a)));
       });
-  table.add("Beta::Beta Beta::entropy Beta::log_prob Beta::mean Beta::variance",
+  table.add("Beta::Beta Beta::rsample Beta::entropy Beta::log_prob Beta::mean Beta::variance",
             [](const Variable& a, const Variable& b, const Variable& value, const Shape& shape) {
               use(Beta(a, b), value, shape);
               differentiate(kl_divergence(Beta(a, b), Beta(b, a)));
@@ -128,7 +128,8 @@ void add_distribution_rows(Table& table) {
         use(Multinomial(count, p), value, shape);
       });
   table.add(
-      "Dirichlet::Dirichlet Dirichlet::entropy Dirichlet::log_prob Dirichlet::mean "
+      "Dirichlet::Dirichlet Dirichlet::rsample Dirichlet::entropy Dirichlet::log_prob "
+      "Dirichlet::mean "
       "Dirichlet::variance",
       [](const Variable& p, const Variable& value, const Shape& shape) {
         use(Dirichlet(p), value, shape);
@@ -143,23 +144,6 @@ void add_distribution_rows(Table& table) {
 }  // namespace
 
 void add_sequence_rows(Table& table) {
-  table.leave_out("no row yet",
-                  "NestedValues::NestedValues NestedValues::make Dims::of Where::file_name "
-                  "Where::function_name Where::line no_grad Variable::Iterator "
-                  "Variable::T Variable::begin Variable::end Variable::clone Variable::contiguous "
-                  "Variable::cuda Variable::data_ptr Variable::dim Variable::dot Variable::index "
-                  "Variable::is_contiguous Variable::mm Variable::ndim Variable::set_requires_grad "
-                  "Variable::sizes Variable::transpose Variable::t "
-                  "TAPEGRAD_DOTTED Beta::rsample Dirichlet::rsample GraphedStep::explain "
-                  "BatchReader::BatchReader BatchReader::next "
-                  "ItemLoader::ItemLoader ItemLoader::Iterator::Iterator ItemLoader::begin "
-                  "ItemLoader::end ItemLoader::set_epoch ItemLoader::size collate "
-                  "ReplacedParameters::ReplacedParameters functional_call parameter_map "
-                  "per_sample_gradients vmap html_report save_report TensorBoard::TensorBoard "
-                  "TensorBoard::graph TensorBoard::histogram TensorBoard::histograms "
-                  "TensorBoard::hyper_parameters TensorBoard::image TensorBoard::path "
-                  "TensorBoard::scalar TensorBoard::text log_to Where::current backward begin end "
-                  "print equal VariableList::VariableList Reduction::Reduction");
   add_recurrent_rows(table);
   add_module_rows(table);
   add_distribution_rows(table);

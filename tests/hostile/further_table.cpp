@@ -1,0 +1,363 @@
+// Rows for members of Variable that are no ops, functions composed of ops, loaders of any items,
+// functions of parameters, reports, and the optimizers and schedules written with ops.
+#include <sstream>
+
+#include "core/tape/recording.h"
+#include "data/item_loader.h"
+#include "nn/functional_call.h"
+#include "nn/init.h"
+#include "nn/linear.h"
+#include "nn/sequential.h"
+#include "nn/weighted.h"
+#include "ops/create.h"
+#include "ops/further_names.h"
+#include "ops/linalg.h"
+#include "ops/loss.h"
+#include "ops/subscript.h"
+#include "optim/adam_variants.h"
+#include "optim/lbfgs.h"
+#include "optim/more_schedulers.h"
+#include "optim/optimizers.h"
+#include "tests/hostile/kit.h"
+#include "tests/temp_dir.h"
+#include "train/fit.h"
+#include "train/graphed_step.h"
+#include "train/report.h"
+#include "train/tensorboard.h"
+
+namespace tapegrad::testing {
+namespace {
+
+void differentiate(const Variable& y) {
+  if (y.defined() && y.requires_grad()) sum(y).backward({.retain_graph = true});
+}
+
+bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
+
+void add_member_rows(Table& table) {
+  table.add("Variable::dim Variable::ndim Variable::sizes Variable::is_contiguous",
+            [](const Variable& x) { x.dim(), x.ndim(), x.sizes(), x.is_contiguous(); });
+  table.add("Variable::clone Variable::contiguous Variable::t Variable::T", [](const Variable& x) {
+    differentiate(x.clone()), differentiate(x.contiguous());
+    differentiate(x.t()), differentiate(x.T());
+  });
+  table.add("Variable::cuda Variable::data_ptr", [](const Variable& x) {
+    x.data_ptr<float>();
+    x.cuda();
+  });
+  table.add("Variable::set_requires_grad", [](Variable& x, bool on) { x.set_requires_grad(on); });
+  table.add("Variable::transpose", [](const Variable& x, int a, int b) { x.transpose(a, b); });
+  table.add(
+      "Variable::dot Variable::mm Variable::bmm Variable::mv Variable::outer Variable::expand_as "
+      "Variable::view_as",
+      [](const Variable& x, const Variable& y) {
+        if (!is_small(x) || !is_small(y)) return;
+        const auto each = [](const auto& call) {
+          try {
+            differentiate(call());
+          } catch (const Error&) {
+          }
+        };
+        each([&] { return x.dot(y); }), each([&] { return x.mm(y); });
+        each([&] { return x.bmm(y); }), each([&] { return x.mv(y); });
+        each([&] { return x.outer(y); }), each([&] { return x.expand_as(y); });
+        each([&] { return x.view_as(y); });
+      });
+  table.add("Variable::index Variable::begin Variable::end Variable::Iterator",
+            [](const Variable& x, int64_t i) {
+              if (!x.defined() || x.rank() == 0 || x.size(0) < 100)
+                for (const Variable& row : x) differentiate(row);
+              differentiate(x.index({i}));
+            });
+  table.add("backward", [](const Variable& y) { backward(y); });
+  table.add("print no_grad", [](const Variable& x) {
+    no_grad([&] { return exp(x); });
+    equal(x, x);
+    print(nn::Linear(3, 2));
+  });
+  table.add("equal VariableList::VariableList", [](const Variable& x, const Variable& y) {
+    equal(x, y);
+    cat({x, y});
+  });
+  table.add("NestedValues::NestedValues NestedValues::make", [](double a, int64_t b) {
+    tensor({{a, b}, {b, a}});
+    tensor({{b}, {b}});
+    tensor({{a, a}, {b}});
+  });
+  table.add("Dims::of", [](int64_t a, int64_t b) { Dims::of(a, b); });
+  table.leave_out("does not compile, or says where a call is",
+                  "Where::current Where::file_name "
+                  "Where::function_name Where::line begin end TAPEGRAD_DOTTED Module::summary "
+                  "Module::half Module::compile Module::save_weights Module::modules");
+  table.leave_out("members",
+                  "BatchResult::BatchResult InputShape::InputShape NamedVariable::key "
+                  "NamedVariable::value Reduction::Reduction");
+}
+
+void add_composed_rows(Table& table) {
+  table.add("mode unique_consecutive", [](const Variable& x, int dim, bool keep) {
+    if (!is_small(x)) return;
+    differentiate(mode(x, dim, keep).values);
+    unique_consecutive(x);
+  });
+  table.add("renorm", [](const Variable& x, double p, int dim, double most) {
+    if (is_small(x)) differentiate(renorm(x, p, dim, most));
+  });
+  table.add("histogram average percentile digitize to_categorical",
+            [](const Variable& x, int64_t bins, double low, double high) {
+              if (!is_small(x) || bins > 1 << 20) return;
+              average(x), percentile(x, low), digitize(x, x);
+              to_categorical(x, bins);
+              histogram(x, bins, low, high);
+            });
+  table.add("reduce_sum reduce_mean reduce_max reduce_min",
+            [](const Variable& x, const Shape& dims, bool keep) {
+              reduce_sum(x), reduce_mean(x), reduce_max(x), reduce_min(x);
+              differentiate(reduce_sum(x, dims, keep)), differentiate(reduce_mean(x, dims, keep));
+              differentiate(reduce_max(x, dims, keep)), differentiate(reduce_min(x, dims, keep));
+            });
+  table.add(
+      "hann_window hamming_window blackman_window bartlett_window fftfreq rfftfreq "
+      "random_normal random_uniform normal",
+      [](int64_t n, double d, bool periodic, const Shape& shape) {
+        if (n > 1 << 20) return;
+        random_normal(shape), random_uniform(shape), normal(d, std::abs(d), shape);
+        fft::fftfreq(n, d), fft::rfftfreq(n, d);
+        hann_window(n, periodic), hamming_window(n, periodic);
+        blackman_window(n, periodic), bartlett_window(n, periodic);
+      });
+  table.add("bilinear", [](const Variable& a, const Variable& b, const Sequence& w) {
+    if (is_small(a) && is_small(b) && is_small(w)) differentiate(bilinear(a, b, w));
+  });
+  table.add("pdist vecdot", [](const Variable& a, const Variable& b, double p, int dim) {
+    if (!is_small(a) || !is_small(b)) return;
+    differentiate(pdist(a, p));
+    differentiate(linalg::vecdot(a, b, dim));
+  });
+  table.add("cholesky_inverse cond matrix_rank norm", [](const Variable& x, double r, bool upper) {
+    if (!is_small(x)) return;
+    linalg::norm(x), linalg::norm(x, r, -1), linalg::matrix_rank(x, r);
+    linalg::cond(x), cholesky_inverse(x, upper);
+  });
+  table.add("expit gammaln psi entr ndtr ndtri mvlgamma", [](const Variable& x, int64_t p) {
+    if (!is_small(x)) return;
+    differentiate(expit(x)), differentiate(gammaln(x)), differentiate(psi(x));
+    differentiate(entr(x)), differentiate(ndtr(x)), differentiate(ndtri(x));
+    differentiate(mvlgamma(x, p));
+  });
+}
+
+/// A data set of as many items as asked, without items.
+struct Numbers {
+  int64_t count;
+  int64_t size() const { return count; }
+  int64_t get(int64_t index) const { return index; }
+};
+
+void add_data_rows(Table& table) {
+  table.add("collate", [](const Variables& xs) { collate(xs); });
+  table.add(
+      "ItemLoader::ItemLoader ItemLoader::begin ItemLoader::end ItemLoader::size "
+      "ItemLoader::Iterator::Iterator ItemLoader::num_examples ItemLoader::seed "
+      "ItemLoader::dataset_size ItemLoader::shard "
+      "ItemLoader::has_examples ItemLoader::item_type Loader::item_type Loader::has_examples "
+      "Loader::Iterator::item BatchStream::item",
+      [](int64_t batch, int64_t count, int workers, uint64_t seed, bool last) {
+        if (count > 1000) return;
+        ItemLoader loader(Numbers{count}, {.batch_size = batch,
+                                           .shuffle = last,
+                                           .seed = seed,
+                                           .drop_last = last,
+                                           .num_workers = workers});
+        loader.set_epoch(seed), loader.size(), loader.seed(), loader.num_examples();
+        loader.has_examples(), loader.item_type();
+        for (const Variable& numbers : loader) sum(numbers);
+      });
+  table.add("functional_call parameter_map ReplacedParameters::ReplacedParameters",
+            [](const Variable& x, const Variable& weight) {
+              nn::Linear model(3, 2);
+              VariableMap map = nn::parameter_map(model);
+              map["weight"] = weight;
+              differentiate(nn::functional_call(model, map, x));
+            });
+  table.add("vmap", [](const Variable& x, const Variable& y) {
+    if (is_small(x) && is_small(y))
+      differentiate(vmap([](const Variable& a, const Variable& b) { return a * b; }, x, y));
+  });
+  table.add("per_sample_gradients", [](const Variable& x, const Labels& y) {
+    nn::Linear model(3, 2);
+    const auto loss = [](const Variable& a, const Variable& b) { return cross_entropy(a, b); };
+    if (is_small(x)) nn::per_sample_gradients(model, loss, x, y);
+  });
+  table.add("parameters_to_vector vector_to_parameters",
+            [](const Variables& xs, const Variable& v) {
+              for (const Variable& x : xs)
+                if (!is_small(x)) return;
+              nn::utils::parameters_to_vector(xs);
+              nn::utils::vector_to_parameters(v, nn::Linear(3, 2).parameters());
+            });
+  table.add("Sequential::append Sequential::add", [](bool any) {
+    nn::Sequential net;
+    net.append(nn::Linear(3, 2));
+    net.add(any ? nn::AnyModule(nn::Linear(2, 2)) : nn::AnyModule());
+    net(ones({2, 3}));
+  });
+  table.add("init::trunc_normal_ init::eye_", [](Variable& x, double mean, double std, double b) {
+    if (!is_small(x)) return;
+    nn::init::trunc_normal_(x, mean, std, mean - b, b);
+  });
+  table.add("require_share require_size", [](double value) {
+    nn::require_share("kit", "value", value);
+    nn::require_size("kit", "value", value);
+  });
+  table.add("init::eye_", [](Variable& x) { nn::init::eye_(x); });
+  table.add("init::calculate_gain init::kaiming_options",
+            [](const std::string& name, double slope) {
+              nn::init::kaiming_options(slope, "fan_in", "relu");
+              nn::init::calculate_gain(name, slope);
+              nn::init::kaiming_options(slope, name, name);
+            });
+}
+
+void add_report_rows(Table& table) {
+  table.add(
+      "TensorBoard::TensorBoard TensorBoard::scalar TensorBoard::text TensorBoard::path "
+      "TensorBoard::hyper_parameters",
+      [](const std::string& text, double value, int64_t step) {
+        const TempDir dir;
+        TensorBoard board((dir / "runs").string(), step);
+        board.path(), board.scalar(text, value, step), board.text(text, text, step);
+        board.hyper_parameters({{text, value}}, {{text, text}}, {text});
+        TensorBoard other((dir / text).string());
+      });
+  table.add("TensorBoard::image TensorBoard::histogram TensorBoard::histograms TensorBoard::graph",
+            [](const Image& image, const Variable& x, int64_t step) {
+              const TempDir dir;
+              TensorBoard board((dir / "runs").string());
+              board.histograms(nn::Linear(3, 2), step);
+              if (is_small(x)) board.histogram("x", x, step);
+              if (is_small(image)) board.image("image", image, step);
+              board.graph(x);
+            });
+  table.add("log_to", [](bool histograms) {
+    const TempDir dir;
+    TensorBoard board((dir / "runs").string());
+    nn::Linear net(3, 3);
+    optim::SGD optimizer(net, 0.01);
+    DataLoader loader(TensorDataset(ones({4, 3}), ones({4, 3})), {.batch_size = 2});
+    std::ostringstream out;
+    fit(net, loader, optimizer,
+        {.loss = [](const Variable& x, const Variable& y) { return mean(x - y); },
+         .accuracy = false,
+         .progress = {.out = &out},
+         .callbacks = {log_to(board, {.histograms = histograms})}});
+  });
+  table.add("html_report save_report", [](const std::string& text, const Image& images,
+                                          int64_t samples, const std::vector<int64_t>& labels) {
+    if (!is_small(images)) return;
+    Evaluation result;
+    result.labels = labels;
+    result.predictions = labels.size() % 2 == 0 ? labels : std::vector<int64_t>{0};
+    const ReportOptions options = {.title = text,
+                                   .evaluation = &result,
+                                   .images = images,
+                                   .samples = samples,
+                                   .class_names = {text}};
+    html_report({.title = text});
+    const TempDir dir;
+    save_report((dir / text).string(), options);
+  });
+  table.add("GraphedStep::explain", [](const Variable& x, int64_t warmup) {
+    if (!is_small(x)) return;
+    GraphedStep step([](const Variable& v) { return exp(v) * 2; }, {}, {.warmup = warmup});
+    for (int i = 0; i < 6; ++i) step(x);
+    step.explain();
+  });
+}
+
+void add_optimizer_rows(Table& table) {
+  const auto step = [](const Variables& params, auto&& opt) {
+    for (const Variable& p : params)
+      if (p.requires_grad()) sum(p * p).backward();
+    opt.step();
+    opt.load_state_dict(opt.state_dict());
+    opt.kind();
+  };
+  table.add("NAdam::NAdam RAdam::RAdam Adamax::Adamax AdamVariant::AdamVariant Optimizer::kind",
+            [step](Variables params, double lr, double beta, double eps) {
+              for (const Variable& p : params)
+                if (!is_small(p)) return;
+              const auto attempt = [&](const auto& make) {
+                try {
+                  step(params, make());
+                } catch (const Error&) {
+                }
+              };
+              using namespace optim;
+              attempt([&] { return NAdam(params, {.lr = lr, .betas = {beta, 0.9}, .eps = eps}); });
+              attempt([&] {
+                return RAdam(params, {.lr = lr, .betas = {0.9, beta}, .weight_decay = eps});
+              });
+              attempt([&] { return Adamax(params, {.lr = lr, .betas = {beta, 0.9}, .eps = eps}); });
+            });
+  table.add("LBFGS::LBFGS LBFGS::step LBFGS::state_dict",
+            [](Variables params, double lr, int64_t most, double tolerance) {
+              for (const Variable& p : params)
+                if (!is_small(p)) return;
+              optim::LBFGS opt(params, {.lr = lr,
+                                        .max_iter = most > 100 ? most % 7 : most,
+                                        .tolerance_grad = tolerance,
+                                        .line_search_fn = lr > 1 ? "strong_wolfe" : ""});
+              opt.step([&] {
+                opt.zero_grad();
+                Variable loss = sum(exp(params.at(0)));
+                loss.backward();
+                return loss;
+              });
+              opt.load_state_dict(opt.state_dict());
+            });
+  table.add("LBFGS::load_state_dict", [](const TensorMap& state) {
+    optim::LBFGS opt(nn::Linear(3, 2));
+    TensorMap all = opt.state_dict();
+    for (const auto& [name, value] : state) all["lbfgs." + name] = value;
+    opt.load_state_dict(all);
+  });
+  table.add(
+      "ConstantLR::ConstantLR PolynomialLR::PolynomialLR MultiplicativeLR::MultiplicativeLR "
+      "CyclicLR::CyclicLR SequentialLR::SequentialLR",
+      [](double factor, int64_t count, double high) {
+        const auto attempt = [&](const auto& make) {
+          optim::SGD opt(nn::Linear(3, 2), 0.1);
+          try {
+            auto schedule = make(opt);
+            for (int i = 0; i < 5; ++i) schedule.step();
+          } catch (const Error&) {
+          }
+        };
+        using namespace optim;
+        attempt([&](Optimizer& o) { return ConstantLR(o, factor, count); });
+        attempt([&](Optimizer& o) { return PolynomialLR(o, count, factor); });
+        attempt([&](Optimizer& o) { return CyclicLR(o, factor, high, count); });
+        attempt([&](Optimizer& o) {
+          return MultiplicativeLR(o, [factor](int64_t) { return factor; });
+        });
+        attempt([&](Optimizer& o) { return MultiplicativeLR(o, {}); });
+        optim::SGD opt(nn::Linear(3, 2), 0.1);
+        ConstantLR first(opt, 0.5), second(opt, 0.5);
+        SequentialLR(opt, {&first, nullptr}, {count});
+        SequentialLR all(opt, {&first, &second}, {count});
+        all.step();
+      });
+}
+
+}  // namespace
+
+void add_further_rows(Table& table) {
+  add_member_rows(table);
+  add_composed_rows(table);
+  add_data_rows(table);
+  add_report_rows(table);
+  add_optimizer_rows(table);
+}
+
+}  // namespace tapegrad::testing
