@@ -87,8 +87,8 @@ class Dropout final : public Stateless<Dropout> {
   static constexpr std::string_view kName = "Dropout";
   explicit Dropout(double p = 0.5);
 
-  Variable forward(const Variable& x, Where where = Where::current()) const {
-    return dropout(x, p_, is_training(), default_generator(), where);
+  Variable forward(Variable x, Where where = Where::current()) const {
+    return dropout(std::move(x), p_, is_training(), default_generator(), where);
   }
   std::string options() const override;
 

@@ -10,6 +10,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/epilogue.h"
+#include "ops/internal/operands.h"
 #include "ops/unary.h"
 
 namespace tapegrad {
@@ -34,17 +35,6 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-template <const kernels::Unary& kernel>
-struct ActivationOp {
-  static constexpr bool kChecksFirst = true;
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernel(x, y);
-    return y;
-  }
-  void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
-};
-
 /// Computes a gradient by a kernel. Overwrites dy if nothing else refers to its memory.
 template <typename Kernel, typename... Attributes>
 Tensor by_kernel(const Kernel& kernel, const Tensor& dy, const SavedValue& saved,
@@ -62,7 +52,7 @@ Variable relu_gradient(const Variable& dy, const Variable& y) {
 
 namespace {
 
-struct Sigmoid : ActivationOp<kernels::sigmoid> {
+struct Sigmoid : UnaryOp<kernels::sigmoid> {
   static constexpr std::string_view kName = "sigmoid";
   SavedOutput<> y{};
   auto saved() { return std::tie(y); }
@@ -76,7 +66,7 @@ struct Sigmoid : ActivationOp<kernels::sigmoid> {
   }
 };
 
-struct Relu : ActivationOp<kernels::relu> {
+struct Relu : UnaryOp<kernels::relu> {
   static constexpr std::string_view kName = "relu";
   static constexpr Activation kActivation = Activation::kRelu;
   SavedOutput<> y{};
@@ -94,11 +84,7 @@ struct LeakyRelu {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernels::leaky_relu(x, slope, y);
-    return y;
-  }
+  void write(const Tensor& x, Tensor& y) const { kernels::leaky_relu(x, slope, y); }
   Variable backward(const Variable& dy) const {
     return piecewise(dy, x(), {0.0, kInf, slope, 1.0, 1.0});
   }
@@ -110,11 +96,7 @@ struct Elu {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernels::elu(x, alpha, scale, y);
-    return y;
-  }
+  void write(const Tensor& x, Tensor& y) const { kernels::elu(x, alpha, scale, y); }
   Variable backward(const Variable& dy) const {
     const Variable in = x();
     const Variable curve = exp(clamp(in, {.max = 0.0})) * (alpha * scale);
@@ -126,7 +108,7 @@ struct Elu {
   }
 };
 
-struct GeluErf : ActivationOp<kernels::gelu_erf> {
+struct GeluErf : UnaryOp<kernels::gelu_erf> {
   static constexpr std::string_view kName = "gelu";
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
@@ -143,7 +125,7 @@ struct GeluErf : ActivationOp<kernels::gelu_erf> {
   }
 };
 
-struct GeluTanh : ActivationOp<kernels::gelu_tanh> {
+struct GeluTanh : UnaryOp<kernels::gelu_tanh> {
   static constexpr std::string_view kName = "gelu";
   static constexpr Activation kActivation = Activation::kGelu;
   SavedInput<0> x{};
@@ -168,7 +150,7 @@ struct KnownGelu : GeluTanh {
   Tensor forward(const Tensor&) { return std::move(y); }
 };
 
-struct Silu : ActivationOp<kernels::silu> {
+struct Silu : UnaryOp<kernels::silu> {
   static constexpr std::string_view kName = "silu";
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
@@ -183,7 +165,7 @@ struct Silu : ActivationOp<kernels::silu> {
   }
 };
 
-struct Mish : ActivationOp<kernels::mish> {
+struct Mish : UnaryOp<kernels::mish> {
   static constexpr std::string_view kName = "mish";
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
@@ -204,11 +186,7 @@ struct Softplus {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernels::softplus(x, beta, threshold, y);
-    return y;
-  }
+  void write(const Tensor& x, Tensor& y) const { kernels::softplus(x, beta, threshold, y); }
   Variable backward(const Variable& dy) const {
     const Variable in = x();
     const Variable z = in * beta;
@@ -226,24 +204,20 @@ struct Hardtanh {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernels::clamp(x, min, max, y);
-    return y;
-  }
+  void write(const Tensor& x, Tensor& y) const { kernels::clamp(x, min, max, y); }
   Variable backward(const Variable& dy) const {
     return piecewise(dy, x(), {min, max, 0.0, 1.0, 0.0});
   }
 };
 
-struct LogSigmoid : ActivationOp<kernels::log_sigmoid> {
+struct LogSigmoid : UnaryOp<kernels::log_sigmoid> {
   static constexpr std::string_view kName = "logsigmoid";
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
   Variable backward(const Variable& dy) const { return dy * sigmoid(-x()); }
 };
 
-struct Hardsigmoid : ActivationOp<kernels::hardsigmoid> {
+struct Hardsigmoid : UnaryOp<kernels::hardsigmoid> {
   static constexpr std::string_view kName = "hardsigmoid";
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
@@ -252,7 +226,7 @@ struct Hardsigmoid : ActivationOp<kernels::hardsigmoid> {
   }
 };
 
-struct Hardswish : ActivationOp<kernels::hardswish> {
+struct Hardswish : UnaryOp<kernels::hardswish> {
   static constexpr std::string_view kName = "hardswish";
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
@@ -267,71 +241,59 @@ struct Hardswish : ActivationOp<kernels::hardswish> {
   }
 };
 
-void check_float(std::string_view name, const Variable& x) {
+template <typename Op>
+Variable activation(Op op, Variable&& x, Where where, std::string_view name = Op::kName) {
   if (!is_float(x.dtype())) [[unlikely]]
     fail<DTypeError>(name, ": floats only, not ", x.dtype());
-}
-template <typename Op>
-Variable activation(Op op, std::string_view name, const Variable& x, Where where) {
-  check_float(name, x);
-  return apply(std::move(op), where, x);
-}
-template <typename Op>
-Variable activation_over(Op op, Variable&& x, Where where) {
-  check_float(Op::kName, x);
-  return apply_over(std::move(op), where, std::move(x));
+  return apply_over(std::move(op), where, {std::move(x)});
 }
 
 }  // namespace
 
-Variable sigmoid(Variable x, Where where) {
-  return activation_over(Sigmoid{}, std::move(x), where);
+Variable sigmoid(Variable x, Where where) { return activation(Sigmoid{}, std::move(x), where); }
+Variable relu(Variable x, Where where) { return activation(Relu{}, std::move(x), where); }
+Variable relu6(Variable x, Where where) {
+  return activation(Hardtanh{0.0, 6.0}, std::move(x), where, "relu6");
 }
-Variable relu(Variable x, Where where) { return activation_over(Relu{}, std::move(x), where); }
-Variable relu6(const Variable& x, Where where) {
-  return activation(Hardtanh{0.0, 6.0}, "relu6", x, where);
-}
-Variable hardtanh(const Variable& x, double min_val, double max_val, Where where) {
+Variable hardtanh(Variable x, double min_val, double max_val, Where where) {
   const ErrorLine line(where);
   if (!(min_val <= max_val)) [[unlikely]]
     fail<ArgumentError>("hardtanh: min_val ", min_val, " is not below max_val ", max_val);
-  return activation(Hardtanh{min_val, max_val}, "hardtanh", x, where);
+  return activation(Hardtanh{min_val, max_val}, std::move(x), where);
 }
 Variable logsigmoid(Variable x, Where where) {
-  return activation_over(LogSigmoid{}, std::move(x), where);
+  return activation(LogSigmoid{}, std::move(x), where);
 }
-Variable leaky_relu(const Variable& x, double negative_slope, Where where) {
-  return activation(LeakyRelu{negative_slope}, "leaky_relu", x, where);
+Variable leaky_relu(Variable x, double negative_slope, Where where) {
+  return activation(LeakyRelu{negative_slope}, std::move(x), where);
 }
-Variable elu(const Variable& x, double alpha, Where where) {
-  return activation(Elu{alpha, 1.0}, "elu", x, where);
+Variable elu(Variable x, double alpha, Where where) {
+  return activation(Elu{alpha, 1.0}, std::move(x), where);
 }
-Variable selu(const Variable& x, Where where) {
-  return activation(Elu{1.6732632423543772848, 1.0507009873554804934}, "selu", x, where);
+Variable selu(Variable x, Where where) {
+  return activation(Elu{1.6732632423543772848, 1.0507009873554804934}, std::move(x), where, "selu");
 }
 Variable gelu(Variable x, Gelu approximate, Where where) {
-  return approximate == Gelu::kErf ? activation_over(GeluErf{}, std::move(x), where)
-                                   : activation_over(GeluTanh{}, std::move(x), where);
+  return approximate == Gelu::kErf ? activation(GeluErf{}, std::move(x), where)
+                                   : activation(GeluTanh{}, std::move(x), where);
 }
 Variable gelu_tanh_known(const Variable& x, Tensor y, Where where) {
   return apply(KnownGelu{{}, std::move(y)}, where, x);
 }
-Variable silu(Variable x, Where where) { return activation_over(Silu{}, std::move(x), where); }
-Variable mish(Variable x, Where where) { return activation_over(Mish{}, std::move(x), where); }
-Variable softplus(const Variable& x, double beta, double threshold, Where where) {
+Variable silu(Variable x, Where where) { return activation(Silu{}, std::move(x), where); }
+Variable mish(Variable x, Where where) { return activation(Mish{}, std::move(x), where); }
+Variable softplus(Variable x, double beta, double threshold, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32(softplus, where, x, beta, threshold);
   const ErrorLine line(where);
   if (!(beta > 0.0)) [[unlikely]]
     fail<ArgumentError>("softplus: beta must be positive: ", beta);
-  return activation(Softplus{beta, threshold}, "softplus", x, where);
+  return activation(Softplus{beta, threshold}, std::move(x), where);
 }
 Variable hardsigmoid(Variable x, Where where) {
-  return activation_over(Hardsigmoid{}, std::move(x), where);
+  return activation(Hardsigmoid{}, std::move(x), where);
 }
-Variable hardswish(Variable x, Where where) {
-  return activation_over(Hardswish{}, std::move(x), where);
-}
+Variable hardswish(Variable x, Where where) { return activation(Hardswish{}, std::move(x), where); }
 
 Variable& relu_(Variable& x, Where where) {
   const ErrorLine line(where);

@@ -10,16 +10,15 @@
 
 namespace tapegrad {
 
-Variable sigmoid(Variable x, Where where = Where::current());       // 1 / (1 + exp(-x))
-Variable relu(Variable x, Where where = Where::current());          // max(x, 0); relu'(0) = 0
-Variable relu6(const Variable& x, Where where = Where::current());  // min(max(x, 0), 6)
+Variable sigmoid(Variable x, Where where = Where::current());  // 1 / (1 + exp(-x))
+Variable relu(Variable x, Where where = Where::current());     // max(x, 0); relu'(0) = 0
+Variable relu6(Variable x, Where where = Where::current());    // min(max(x, 0), 6)
 /// Returns x where x > 0, else slope * x.
-Variable leaky_relu(const Variable& x, double negative_slope = 0.01,
-                    Where where = Where::current());
+Variable leaky_relu(Variable x, double negative_slope = 0.01, Where where = Where::current());
 /// Returns x where x > 0, else alpha * (exp(x) - 1).
-Variable elu(const Variable& x, double alpha = 1.0, Where where = Where::current());
+Variable elu(Variable x, double alpha = 1.0, Where where = Where::current());
 /// Returns scale * elu(x, alpha) with the constants of Klambauer et al. 2017.
-Variable selu(const Variable& x, Where where = Where::current());
+Variable selu(Variable x, Where where = Where::current());
 
 enum class Gelu { kErf, kTanh };
 /// Returns x * Phi(x), where Phi is the normal distribution function (kErf), or the approximation
@@ -32,7 +31,7 @@ Variable gelu(const Variable& x, std::string_view approximate, Where where = Whe
 Variable silu(Variable x, Where where = Where::current());  // x * sigmoid(x)
 Variable mish(Variable x, Where where = Where::current());  // x * tanh(softplus(x))
 /// Returns log(1 + exp(beta x)) / beta; x where beta x > threshold.
-Variable softplus(const Variable& x, double beta = 1.0, double threshold = 20.0,
+Variable softplus(Variable x, double beta = 1.0, double threshold = 20.0,
                   Where where = Where::current());
 Variable hardsigmoid(Variable x,
                      Where where = Where::current());            // clamp(x / 6 + 1/2, 0, 1)
@@ -41,7 +40,7 @@ Variable hardswish(Variable x, Where where = Where::current());  // x * hardsigm
 Variable logsigmoid(Variable x, Where where = Where::current());
 /// Limits x to [min_val, max_val]; the gradient passes where min_val < x < max_val. Throws
 /// ArgumentError unless min_val <= max_val.
-Variable hardtanh(const Variable& x, double min_val = -1.0, double max_val = 1.0,
+Variable hardtanh(Variable x, double min_val = -1.0, double max_val = 1.0,
                   Where where = Where::current());
 
 /// In-place variants.

@@ -89,6 +89,10 @@ struct Remainder : BinaryOp<kernels::remainder> {
     check_divisor(kName, b);
     return BinaryOp::forward(a, b);
   }
+  void write(const Tensor& a, const Tensor& b, Tensor& y) {
+    check_divisor(kName, b);
+    BinaryOp::write(a, b, y);
+  }
   // y = a - b floor(a / b); the quotient is constant wherever the derivative exists.
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
@@ -105,6 +109,10 @@ struct FloorDivide : BinaryOp<kernels::floor_divide> {
   Tensor forward(const Tensor& a, const Tensor& b) {
     check_divisor(kName, b);
     return BinaryOp::forward(a, b);
+  }
+  void write(const Tensor& a, const Tensor& b, Tensor& y) {
+    check_divisor(kName, b);
+    BinaryOp::write(a, b, y);
   }
 };
 
@@ -132,13 +140,16 @@ struct Lerp {
   Tensor forward(const Tensor& start, const Tensor& end, const Tensor& weight) {
     check_same_device(kName, start, end, weight);
     check_same_dtype(kName, start, end, is_wide_number(weight, start) ? Tensor() : weight);
-    const Shape shape =
-        broadcast(kName, broadcast(kName, start.shape(), end.shape()), weight.shape());
-    reduce.remember(shape, start, end, weight);
-    Tensor y = start.empty_like(shape);
-    kernels::lerp(start, end, weight, y);
+    Tensor y = start.empty_like(
+        broadcast(kName, broadcast(kName, start.shape(), end.shape()), weight.shape()));
+    write(start, end, weight, y);
     return y;
   }
+  void write(const Tensor& start, const Tensor& end, const Tensor& weight, Tensor& y) {
+    reduce.remember(y.shape(), start, end, weight);
+    kernels::lerp(start, end, weight, y);
+  }
+  static bool fits(const Tensor& x, const Tensor& other) { return fits_result(x, other); }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 3> dx;
     if (needs[0]) dx[0] = reduce(0, (dy * (1 - weight())).to(dy.dtype()));
@@ -149,9 +160,10 @@ struct Lerp {
 };
 
 /// value * x; returns x for value 1.
-Variable scaled(const Variable& x, const Number& value, Where where) {
-  return value.kind() == i64 && value.to<int64_t>() == 1 ? x
-                                                         : mul({x, where}, {value.real(), where});
+Variable scaled(Variable x, const Number& value, Where where) {
+  return value.kind() == i64 && value.to<int64_t>() == 1
+             ? std::move(x)
+             : mul({std::move(x), where}, {value.real(), where});
 }
 
 CloseOptions close_options(const Arguments& a) {
@@ -160,43 +172,44 @@ CloseOptions close_options(const Arguments& a) {
 
 }  // namespace
 
-Variable xlogy(const Operand& a, const Operand& b) { return run_float<Xlogy>(a, b); }
-Variable logaddexp(const Operand& a, const Operand& b) { return run<LogAddExp>(a, b); }
-Variable hypot(const Operand& a, const Operand& b) { return run_float<Hypot>(a, b); }
-Variable remainder(const Operand& a, const Operand& b) { return run<Remainder>(a, b); }
-Variable floor_divide(const Operand& a, const Operand& b) { return run<FloorDivide>(a, b); }
+Variable xlogy(Operand a, Operand b) { return run_float<Xlogy>(a, b); }
+Variable logaddexp(Operand a, Operand b) { return run<LogAddExp>(a, b); }
+Variable hypot(Operand a, Operand b) { return run_float<Hypot>(a, b); }
+Variable remainder(Operand a, Operand b) { return run<Remainder>(a, b); }
+Variable floor_divide(Operand a, Operand b) { return run<FloorDivide>(a, b); }
 
-Variable lerp(const Variable& start, const Variable& end, const Operand& weight) {
+Variable lerp(Variable start, Variable end, Operand weight) {
   const DType dtype = common_dtype("lerp", start, end);
-  return apply(Lerp{}, weight.where, start.to(dtype, weight.where), end.to(dtype, weight.where),
-               weight.variable ? weight.variable->to(dtype, weight.where)
-                               : as_factor("lerp", weight, dtype, start.device()));
+  const Device device = start.device();
+  const Operand from(std::move(start), weight.where), to(std::move(end), weight.where);
+  const Converted a(as_variable, "lerp", from, dtype, device);
+  const Converted b(as_variable, "lerp", to, dtype, device);
+  const Converted c(weight.variable ? as_variable : as_factor, "lerp", weight, dtype, device);
+  return apply_over(Lerp{}, weight.where, {a, b, c});
 }
 
-Variable addcmul(const Variable& input, const Variable& a, const Variable& b, Number value,
-                 Where where) {
-  return add({input, where}, {scaled(mul({a, where}, {b, where}), value, where), where});
+Variable addcmul(Variable input, const Variable& a, const Variable& b, Number value, Where where) {
+  return add({std::move(input), where}, {scaled(mul({a, where}, {b, where}), value, where), where});
 }
-Variable addcdiv(const Variable& input, const Variable& a, const Variable& b, Number value,
-                 Where where) {
+Variable addcdiv(Variable input, const Variable& a, const Variable& b, Number value, Where where) {
   const ErrorLine line(where);
   if (!is_float(promote(a.dtype(), b.dtype())))
     fail<DTypeError>("addcdiv: ", a.dtype(), " / ", b.dtype(), " is no whole number");
-  return add({input, where}, {scaled(div({a, where}, {b, where}), value, where), where});
+  return add({std::move(input), where}, {scaled(div({a, where}, {b, where}), value, where), where});
 }
 
-Variable bitwise_and(const Operand& a, const Operand& b) { return run<BitwiseAnd>(a, b); }
-Variable bitwise_or(const Operand& a, const Operand& b) { return run<BitwiseOr>(a, b); }
-Variable bitwise_xor(const Operand& a, const Operand& b) { return run<BitwiseXor>(a, b); }
-Variable bitwise_not(const Variable& x, Where where) {
+Variable bitwise_and(Operand a, Operand b) { return run<BitwiseAnd>(a, b); }
+Variable bitwise_or(Operand a, Operand b) { return run<BitwiseOr>(a, b); }
+Variable bitwise_xor(Operand a, Operand b) { return run<BitwiseXor>(a, b); }
+Variable bitwise_not(Variable x, Where where) {
   if (x.dtype() == boolean) return logical_not(x, where);
   // XOR with all ones flips every bit, for unsigned integers, too.
-  return apply(BitwiseXor{}, where, x,
-               Variable(Tensor::full({}, x.dtype() == u8 ? 255 : -1, x.dtype(), x.device())));
+  const Variable ones(Tensor::full({}, x.dtype() == u8 ? 255 : -1, x.dtype(), x.device()));
+  return apply_over(BitwiseXor{}, where, {std::move(x), ones});
 }
-Variable bitwise_left_shift(const Operand& a, const Operand& b) { return run<LeftShift>(a, b); }
-Variable bitwise_right_shift(const Operand& a, const Operand& b) { return run<RightShift>(a, b); }
-Variable gcd(const Operand& a, const Operand& b) { return run<Gcd>(a, b); }
+Variable bitwise_left_shift(Operand a, Operand b) { return run<LeftShift>(a, b); }
+Variable bitwise_right_shift(Operand a, Operand b) { return run<RightShift>(a, b); }
+Variable gcd(Operand a, Operand b) { return run<Gcd>(a, b); }
 
 Variable isclose(const Variable& a, const Variable& b, CloseOptions options, Where where) {
   const ErrorLine line(where);
@@ -219,7 +232,7 @@ Variable allclose(const Variable& a, const Variable& b, CloseOptions options, Wh
 void catalog_arithmetic(Catalog& catalog) {
   using A = const Arguments&;
   const OpTraits flat{.max_order = 0};
-  const auto call = []<Variable (*op)(const Operand&, const Operand&)>() {
+  const auto call = []<auto op>() {
     return [](A a) { return op(a[0], a[1]); };
   };
   catalog.add("xlogy(input, other)", "input log(other), and 0 for 0", call.operator()<xlogy>());

@@ -7,49 +7,49 @@
 namespace tapegrad {
 
 /// Returns a * log(b), and 0 where a = 0 unless b is NaN. Integers give the default float dtype.
-Variable xlogy(const Operand& a, const Operand& b);
+Variable xlogy(Operand a, Operand b);
 /// Returns log(exp(a) + exp(b)) without overflow. Floats only.
-Variable logaddexp(const Operand& a, const Operand& b);
+Variable logaddexp(Operand a, Operand b);
 /// Returns sqrt(a^2 + b^2) without overflow. The gradient at (0, 0) is 0. Integers give the default
 /// float dtype.
-Variable hypot(const Operand& a, const Operand& b);
+Variable hypot(Operand a, Operand b);
 
 /// Returns a - b floor(a / b), which has the sign of b, as Python's %. Division by 0 gives NaN for
 /// floats and throws ArgumentError for integers.
-Variable remainder(const Operand& a, const Operand& b);
-Variable operator%(const Operand& a, const Operand& b);
+Variable remainder(Operand a, Operand b);
+Variable operator%(Operand a, Operand b);
 /// Returns floor(a / b), computed from the remainder, as Python's //. No gradient. Division by 0
 /// gives a / b for floats and throws ArgumentError for integers.
-Variable floor_divide(const Operand& a, const Operand& b);
+Variable floor_divide(Operand a, Operand b);
 
 /// Returns start + weight (end - start); exactly start at weight 0 and exactly end at weight 1.
 /// Floats only.
-Variable lerp(const Variable& start, const Variable& end, const Operand& weight);
+Variable lerp(Variable start, Variable end, Operand weight);
 
 /// Returns input + value * a * b.
-Variable addcmul(const Variable& input, const Variable& a, const Variable& b, Number value = 1,
+Variable addcmul(Variable input, const Variable& a, const Variable& b, Number value = 1,
                  Where where = Where::current());
 /// Returns input + value * a / b. Floats only.
-Variable addcdiv(const Variable& input, const Variable& a, const Variable& b, Number value = 1,
+Variable addcdiv(Variable input, const Variable& a, const Variable& b, Number value = 1,
                  Where where = Where::current());
 
 /// Bitwise ops of integers and bool.
-Variable bitwise_and(const Operand& a, const Operand& b);
-Variable bitwise_or(const Operand& a, const Operand& b);
-Variable bitwise_xor(const Operand& a, const Operand& b);
-Variable bitwise_not(const Variable& x, Where where = Where::current());
+Variable bitwise_and(Operand a, Operand b);
+Variable bitwise_or(Operand a, Operand b);
+Variable bitwise_xor(Operand a, Operand b);
+Variable bitwise_not(Variable x, Where where = Where::current());
 // `a & b`, `a | b`, `a ^ b` and `~a` of masks and integers.
-Variable operator&(const Variable& a, const Operand& b);
-Variable operator|(const Variable& a, const Operand& b);
-Variable operator^(const Variable& a, const Operand& b);
-Variable operator~(const Operand& a);
+Variable operator&(Variable a, Operand b);
+Variable operator|(Variable a, Operand b);
+Variable operator^(Variable a, Operand b);
+Variable operator~(Operand a);
 /// Returns a * 2^b, and a / 2^b rounded down, of integers. A shift count that is negative or at
 /// least the width of the dtype shifts out all bits: the left shift gives 0, the right shift 0 or
 /// -1 by the sign of a.
-Variable bitwise_left_shift(const Operand& a, const Operand& b);
-Variable bitwise_right_shift(const Operand& a, const Operand& b);
+Variable bitwise_left_shift(Operand a, Operand b);
+Variable bitwise_right_shift(Operand a, Operand b);
 /// Returns the greatest common divisor of integers; never negative. gcd(0, 0) = 0.
-Variable gcd(const Operand& a, const Operand& b);
+Variable gcd(Operand a, Operand b);
 
 struct CloseOptions {
   double rtol = 1e-5;

@@ -1,5 +1,6 @@
 #include "ops/binary.h"
 
+#include "core/dispatch/kernels.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/op.h"
 #include "ops/catalog.h"
@@ -109,11 +110,12 @@ struct PowNumber {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Tensor forward(const Tensor& x) {
-    if (exponent.real() == 1) return x.clone();
-    if (exponent.real() == 2) return compute(kernels::mul, x, x);
-    return compute(kernels::pow, x,
-                   Tensor::full({}, exponent, compute_dtype(x.dtype()), x.device()));
+  void write(const Tensor& x, Tensor& y) {
+    if (exponent.real() == 2) return kernels::mul(x, x, y);
+    if (exponent.real() != 1)
+      kernels::pow(x, Tensor::full({}, exponent, compute_dtype(x.dtype()), x.device()), y);
+    else if (&x != &y)
+      kernels::copy(x, y);
   }
   Variable backward(const Variable& dy) const {
     if (exponent.real() == 0) return {};
@@ -224,11 +226,18 @@ struct WhereOp {
     check_same_device(kName, condition, a, b);
     if (condition.dtype() != boolean)
       fail<DTypeError>(kName, ": the condition must be bool, not ", name(condition.dtype()));
-    const Shape shape = broadcast(kName, broadcast(kName, condition.shape(), a.shape()), b.shape());
-    Tensor y = a.empty_like(shape);
-    kernels::where(a, b, condition, y);
-    reduce.remember(shape, condition, a, b);
+    Tensor y =
+        a.empty_like(broadcast(kName, broadcast(kName, condition.shape(), a.shape()), b.shape()));
+    write(condition, a, b, y);
     return y;
+  }
+  void write(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& y) {
+    reduce.remember(y.shape(), condition, a, b);
+    kernels::where(a, b, condition, y);
+  }
+  /// `where` converts a and b to one dtype; only the condition has another one.
+  static bool fits(const Tensor& x, const Tensor& other) {
+    return fits_result(x, other, /*any_dtype=*/other.dtype() == boolean);
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 3> dx;
@@ -260,14 +269,14 @@ Variable& run_in_place(Variable& a, const Operand& b) {
 
 }  // namespace
 
-Variable add(const Operand& a, const Operand& b) { return run<Add>(a, b); }
-Variable sub(const Operand& a, const Operand& b) { return run<Sub>(a, b); }
-Variable mul(const Operand& a, const Operand& b) { return run<Mul>(a, b); }
-Variable div(const Operand& a, const Operand& b) { return run_float<Div>(a, b); }
-Variable maximum(const Operand& a, const Operand& b) { return run<Maximum>(a, b); }
-Variable minimum(const Operand& a, const Operand& b) { return run<Minimum>(a, b); }
-Variable atan2(const Operand& y, const Operand& x) { return run_float<Atan2>(y, x); }
-Variable fmod(const Operand& a, const Operand& b) { return run<Fmod>(a, b); }
+Variable add(Operand a, Operand b) { return run<Add>(a, b); }
+Variable sub(Operand a, Operand b) { return run<Sub>(a, b); }
+Variable mul(Operand a, Operand b) { return run<Mul>(a, b); }
+Variable div(Operand a, Operand b) { return run_float<Div>(a, b); }
+Variable maximum(Operand a, Operand b) { return run<Maximum>(a, b); }
+Variable minimum(Operand a, Operand b) { return run<Minimum>(a, b); }
+Variable atan2(Operand y, Operand x) { return run_float<Atan2>(y, x); }
+Variable fmod(Operand a, Operand b) { return run<Fmod>(a, b); }
 
 namespace {
 
@@ -277,29 +286,28 @@ Variable power(const Operand& a, const Operand& b) {
   if (!is_float(dtype) && b.number.to<int64_t>() < 0)
     fail<ArgumentError>("pow: ", name(dtype), " to the negative power ", b.number);
   check_fits("pow", b.number, dtype);
-  return apply(PowNumber{b.number}, a.where, a.variable->to(dtype, a.where));
+  const Converted x(as_variable, "pow", a, dtype, a.variable->device());
+  return apply_over(PowNumber{b.number}, a.where, {x});
 }
 
 }  // namespace
 
-Variable pow(const Operand& a, const Operand& b) {
-  if (!is_autocast_enabled()) [[likely]]
-    return power(a, b);
-  const auto wide_or_number = [](Operand x, Variable& held) {
-    if (x.variable) x.variable = &(held = wide(*x.variable, x.where));
-    return x;
-  };
+Variable pow(Operand a, Operand b) {
   Variable base, exponent;
-  return power(wide_or_number(a, base), wide_or_number(b, exponent));
+  if (is_autocast_enabled()) [[unlikely]] {
+    if (a.variable) a.variable = &(base = wide(*a.variable, a.where));
+    if (b.variable) b.variable = &(exponent = wide(*b.variable, b.where));
+  }
+  return power(a, b);
 }
 
-Variable operator+(const Operand& a, const Operand& b) { return run<Add>(a, b); }
-Variable operator-(const Operand& a, const Operand& b) { return run<Sub>(a, b); }
-Variable operator*(const Operand& a, const Operand& b) { return run<Mul>(a, b); }
-Variable operator/(const Operand& a, const Operand& b) { return run_float<Div>(a, b); }
-Variable operator-(const Operand& x) {
+Variable operator+(Operand a, Operand b) { return run<Add>(a, b); }
+Variable operator-(Operand a, Operand b) { return run<Sub>(a, b); }
+Variable operator*(Operand a, Operand b) { return run<Mul>(a, b); }
+Variable operator/(Operand a, Operand b) { return run_float<Div>(a, b); }
+Variable operator-(Operand x) {
   if (!x.variable) fail<ArgumentError>("neg: the operand must be a variable");
-  return neg(*x.variable, x.where);
+  return neg(take(x), x.where);
 }
 
 Variable eq(const Operand& a, const Operand& b) { return run<Predicate<kernels::eq, "eq">>(a, b); }
@@ -326,7 +334,7 @@ Variable logical_xor(const Operand& a, const Operand& b) {
 }
 Variable logical_not(const Variable& x, Where where) { return eq({x, where}, {0, where}); }
 
-Variable where(const Variable& condition, const Operand& a, const Operand& b) {
+Variable where(const Variable& condition, Operand a, Operand b) {
   const bool numbers = !a.variable && !b.variable;
   DType dtype = default_dtype();
   if (!numbers)
@@ -334,8 +342,9 @@ Variable where(const Variable& condition, const Operand& a, const Operand& b) {
   else if (a.number.kind() != f64 && b.number.kind() != f64)
     dtype = promote(a.number.kind(), b.number.kind());
   const Device device = numbers ? condition.device() : device_of(a, b);
-  return apply(WhereOp{}, a.where, condition, as_variable("where", a, dtype, device),
-               as_variable("where", b, dtype, device));
+  const Converted x(as_variable, "where", a, dtype, device);
+  const Converted y(as_variable, "where", b, dtype, device);
+  return apply_over(WhereOp{}, a.where, {condition, x, y});
 }
 
 Variable& add_(Variable& a, const Operand& b) { return run_in_place<Add>(a, b); }
@@ -355,7 +364,7 @@ Variable& operator/=(Variable& a, const Operand& b) { return div_(a, b); }
 void catalog_binary(Catalog& catalog) {
   const OpTraits predicate{.max_order = 0};
   const OpTraits inplace{.inplace = true};
-  const auto call = []<Variable (*op)(const Operand&, const Operand&)>() {
+  const auto call = []<auto op>() {
     return [](const Arguments& a) { return op(a[0], a[1]); };
   };
   const auto call_in_place = []<Variable& (*op)(Variable&, const Operand&)>() {

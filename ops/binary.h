@@ -20,27 +20,37 @@
 
 namespace tapegrad {
 
-/// An operand of a binary op: a Variable or a number, and the source location of the call.
+/// An operand of a binary op: a Variable or a number, and the source location of the call. An op
+/// may overwrite a Variable that was given as an rvalue, if nothing else refers to its memory. A
+/// copy of an Operand is an operand that is still needed, so a function may use its Operands any
+/// number of times; std::move() passes the permission on.
 struct Operand {
   Operand(const Variable& from, Where line = Where::current()) : variable(&from), where(line) {}
+  Operand(Variable&& from, Where line = Where::current())
+      : variable(&from), is_last_use(true), where(line) {}
   template <typename T>
   requires std::is_arithmetic_v<T> Operand(T value, Where line = Where::current())
       : number(value), where(line) {}
   Operand(Number value, Where line = Where::current()) : number(value), where(line) {}
 
+  Operand(const Operand& from) : variable(from.variable), number(from.number), where(from.where) {}
+  Operand(Operand&&) = default;
+  Operand& operator=(Operand&&) = default;
+
   const Variable* variable = nullptr;  // owned by the caller; null for a number
+  bool is_last_use = false;
   Number number = 0;
   Where where;
 };
 
-Variable add(const Operand& a, const Operand& b);
-Variable sub(const Operand& a, const Operand& b);
+Variable add(Operand a, Operand b);
+Variable sub(Operand a, Operand b);
 /// Return a + alpha * b and a - alpha * b.
 Variable add(const Operand& a, const Operand& b, Number alpha);
 Variable sub(const Operand& a, const Operand& b, Number alpha);
-Variable mul(const Operand& a, const Operand& b);
+Variable mul(Operand a, Operand b);
 /// Divides a by b. Integers are converted to the default float dtype.
-Variable div(const Operand& a, const Operand& b);
+Variable div(Operand a, Operand b);
 /// Divides and rounds: "floor" downwards, "trunc" towards zero. Integers stay integers. No
 /// gradient.
 Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode);
@@ -48,29 +58,29 @@ Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode)
 /// respect to b is 0 wherever a = 0. Integer powers are integers and wrap around. A negative
 /// integer exponent truncates 1 / a^-b towards zero (0^-1 gives 0) if it is an element of a tensor,
 /// and throws ArgumentError if it is a number.
-Variable pow(const Operand& a, const Operand& b);
+Variable pow(Operand a, Operand b);
 /// Returns the larger element; NaN if either is NaN. Equal elements share the gradient equally.
-Variable maximum(const Operand& a, const Operand& b);
-Variable minimum(const Operand& a, const Operand& b);
+Variable maximum(Operand a, Operand b);
+Variable minimum(Operand a, Operand b);
 /// Returns the angle of the point (x, y) in radians, in (-pi, pi].
-Variable atan2(const Operand& y, const Operand& x);
+Variable atan2(Operand y, Operand x);
 /// Returns the remainder of C's fmod, with the sign of a. Division by 0 gives NaN for floats and 0
 /// for integers.
-Variable fmod(const Operand& a, const Operand& b);
+Variable fmod(Operand a, Operand b);
 
-Variable operator+(const Operand& a, const Operand& b);
-Variable operator-(const Operand& a, const Operand& b);
-Variable operator*(const Operand& a, const Operand& b);
-Variable operator/(const Operand& a, const Operand& b);
-Variable operator-(const Operand& x);
+Variable operator+(Operand a, Operand b);
+Variable operator-(Operand a, Operand b);
+Variable operator*(Operand a, Operand b);
+Variable operator/(Operand a, Operand b);
+Variable operator-(Operand x);
 
 /// Limits x to [min, max], which broadcast; PyTorch's clamp with tensors as bounds. A gradient goes
 /// to the operand that the result is taken from, and to x at a bound.
-Variable clamp(const Variable& x, const Operand& min, const Operand& max);
+Variable clamp(Variable x, const Operand& min, const Operand& max);
 /// Limits x from below; clamp_min().
-Variable clamp(const Variable& x, const Operand& min);
-Variable clamp_min(const Variable& x, const Operand& min);
-Variable clamp_max(const Variable& x, const Operand& max);
+Variable clamp(Variable x, const Operand& min);
+Variable clamp_min(Variable x, const Operand& min);
+Variable clamp_max(Variable x, const Operand& max);
 
 /// Comparisons return bool and have no gradient.
 Variable eq(const Operand& a, const Operand& b);
@@ -97,7 +107,7 @@ Variable operator!(const Variable& x);
 /// Takes a where condition (bool) is true and b elsewhere; all three broadcast. Only the selected
 /// operand receives a gradient. An infinite derivative further back still gives 0 * inf = NaN, so
 /// keep the operand that is not selected finite.
-Variable where(const Variable& condition, const Operand& a, const Operand& b);
+Variable where(const Variable& condition, Operand a, Operand b);
 
 /// In-place variants: the result is written into a, which keeps its shape and dtype. If the result
 /// has another shape or dtype they throw ShapeError or DTypeError and leave a unchanged.

@@ -51,19 +51,23 @@ Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode)
 }
 
 Variable operator!(const Variable& x) { return logical_not(x); }
-Variable operator%(const Operand& a, const Operand& b) { return remainder(a, b); }
-Variable operator&(const Variable& a, const Operand& b) { return bitwise_and({a, b.where}, b); }
-Variable operator|(const Variable& a, const Operand& b) { return bitwise_or({a, b.where}, b); }
-Variable operator^(const Variable& a, const Operand& b) {
+Variable operator%(Operand a, Operand b) { return remainder(std::move(a), std::move(b)); }
+Variable operator&(Variable a, Operand b) {
+  return bitwise_and({std::move(a), b.where}, std::move(b));
+}
+Variable operator|(Variable a, Operand b) {
+  return bitwise_or({std::move(a), b.where}, std::move(b));
+}
+Variable operator^(Variable a, Operand b) {
   if (is_float(a.dtype())) {
     const ErrorLine line(b.where);
     fail<DTypeError>("^: the bits of ", a.dtype(), "; type pow(x, y) for a power");
   }
-  return bitwise_xor({a, b.where}, b);
+  return bitwise_xor({std::move(a), b.where}, std::move(b));
 }
-Variable operator~(const Operand& a) {
+Variable operator~(Operand a) {
   if (a.variable == nullptr) fail<ArgumentError>("~: a variable wanted");
-  return bitwise_not(*a.variable, a.where);
+  return bitwise_not(take(a), a.where);
 }
 void operator+=(Variable&& a, const Operand& b) { add_(a, b); }
 void operator-=(Variable&& a, const Operand& b) { sub_(a, b); }
@@ -73,31 +77,34 @@ void operator/=(Variable&& a, const Operand& b) { div_(a, b); }
 namespace {
 
 /// Returns the bound where x is beyond it or the bound is NaN, else x. `beyond` is lt or gt.
-Variable limit(const Variable& x, const Operand& bound,
+Variable limit(Variable x, const Operand& bound,
                Variable (*beyond)(const Operand&, const Operand&)) {
   const Variable outside = beyond(x, bound);
   const bool has_nan = bound.variable != nullptr && is_float(bound.variable->dtype());
-  return where(has_nan ? logical_or(outside, isnan(*bound.variable)) : outside, bound, x);
+  return where(has_nan ? logical_or(outside, isnan(*bound.variable)) : outside, bound,
+               std::move(x));
 }
 
 }  // namespace
 
-Variable clamp(const Variable& x, const Operand& min, const Operand& max) {
+Variable clamp(Variable x, const Operand& min, const Operand& max) {
   if (min.variable == nullptr && max.variable == nullptr)
-    return clamp(x, ClampOptions{min.number, max.number}, min.where);
+    return clamp(std::move(x), ClampOptions{min.number, max.number}, min.where);
   const CallLine line(min.where);
-  return limit(limit(x, min, lt), max, gt);
+  return limit(limit(std::move(x), min, lt), max, gt);
 }
-Variable clamp(const Variable& x, const Operand& min) { return clamp_min(x, min); }
-Variable clamp_min(const Variable& x, const Operand& min) {
-  if (min.variable == nullptr) return clamp(x, ClampOptions{.min = min.number}, min.where);
+Variable clamp(Variable x, const Operand& min) { return clamp_min(std::move(x), min); }
+Variable clamp_min(Variable x, const Operand& min) {
+  if (min.variable == nullptr)
+    return clamp(std::move(x), ClampOptions{.min = min.number}, min.where);
   const CallLine line(min.where);
-  return limit(x, min, lt);
+  return limit(std::move(x), min, lt);
 }
-Variable clamp_max(const Variable& x, const Operand& max) {
-  if (max.variable == nullptr) return clamp(x, ClampOptions{.max = max.number}, max.where);
+Variable clamp_max(Variable x, const Operand& max) {
+  if (max.variable == nullptr)
+    return clamp(std::move(x), ClampOptions{.max = max.number}, max.where);
   const CallLine line(max.where);
-  return limit(x, max, gt);
+  return limit(std::move(x), max, gt);
 }
 
 Variable max(const Variable& a, const Variable& b, Where where) {
@@ -112,12 +119,13 @@ bool equal(const Variable& a, const Variable& b, Where where) {
   return a.shape() == b.shape() && all(eq(a, b)).item() != 0;
 }
 
-Variable masked_fill(const Variable& x, const Variable& mask, const Variable& value, Where where) {
+Variable masked_fill(Variable x, const Variable& mask, const Variable& value, Where where) {
   const CallLine line(where);
   if (value.rank() != 0)
     fail<ShapeError>("masked_fill: a value of rank 0 wanted, not ", value.shape(), "; use where()");
   if (mask.dtype() != boolean) fail<DTypeError>("masked_fill: the mask is ", mask.dtype());
-  return tapegrad::where(mask, value.to(x.dtype()), x);
+  const DType dtype = x.dtype();
+  return tapegrad::where(mask, value.to(dtype), std::move(x));
 }
 
 Variable rand_like(const Variable& x) {

@@ -185,25 +185,9 @@ void check_mask(std::string_view op, const Tensor& x, const Tensor& mask, const 
   check_fits(op, value, x.dtype());
 }
 
+template <Literal name>
 struct MaskedFill {
-  static constexpr std::string_view kName = "masked_fill";
-  Number value;
-  SavedInput<1, 0> mask{};
-  auto saved() { return std::tie(mask); }
-
-  Tensor forward(const Tensor& x, const Tensor& mask) {
-    check_mask(kName, x, mask, value);
-    Tensor y = x.empty_like(x.shape());
-    if (y.numel() > 0) kernels::masked_fill(x, mask, value, y);
-    return y;
-  }
-  std::array<Variable, 2> backward(const Variable& dy) const {
-    return {masked_fill(dy, mask(), 0)};
-  }
-};
-
-struct MaskedFillInPlace {
-  static constexpr std::string_view kName = "masked_fill_";
+  static constexpr std::string_view kName = name.text;
   static constexpr bool kChecksFirst = true;
   Number value;
   SavedInput<1, 0> mask{};
@@ -215,6 +199,7 @@ struct MaskedFillInPlace {
     if (y.numel() > 0)
       kernels::masked_fill(x, mask.shares_storage(y) ? mask.clone() : mask, value, y);
   }
+  static bool fits(const Tensor& x, const Tensor& mask) { return x.device() == mask.device(); }
   std::array<Variable, 2> backward(const Variable& dy) const {
     return {masked_fill(dy, mask(), 0)};
   }
@@ -348,16 +333,16 @@ Variable scatter_add(const Variable& x, int dim, const Variable& index, const Va
   return apply(ScatterAdd{dim}, where, x, index, source);
 }
 
-Variable masked_fill(const Variable& x, const Variable& mask, Number value, Where where) {
+Variable masked_fill(Variable x, const Variable& mask, Number value, Where where) {
   if (mask.value_or_empty().rank() > x.value_or_empty().rank()) [[unlikely]] {
     const CallLine line(where);
-    const Shape shape = broadcast(MaskedFill::kName, x.shape(), mask.shape());
+    const Shape shape = broadcast("masked_fill", x.shape(), mask.shape());
     return masked_fill(expand(x, shape), mask, value);
   }
-  return apply(MaskedFill{value}, where, x, mask);
+  return apply_over(MaskedFill<"masked_fill">{value}, where, {std::move(x), mask});
 }
 Variable& masked_fill_(Variable& x, const Variable& mask, Number value, Where where) {
-  apply_in_place(MaskedFillInPlace{value}, where, x, mask);
+  apply_in_place(MaskedFill<"masked_fill_">{value}, where, x, mask);
   return x;
 }
 

@@ -35,10 +35,10 @@ Variable scatter_add(const Variable& x, int dim, const Variable& index, const Va
                      Where where = Where::current());
 
 /// Replaces elements of x by `value` where mask (bool, broadcasts to x) is true.
-Variable masked_fill(const Variable& x, const Variable& mask, Number value,
+Variable masked_fill(Variable x, const Variable& mask, Number value,
                      Where where = Where::current());
 /// Same with a value of rank 0, which receives the sum of the gradients.
-Variable masked_fill(const Variable& x, const Variable& mask, const Variable& value,
+Variable masked_fill(Variable x, const Variable& mask, const Variable& value,
                      Where where = Where::current());
 Variable& masked_fill_(Variable& x, const Variable& mask, Number value,
                        Where where = Where::current());

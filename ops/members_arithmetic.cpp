@@ -37,21 +37,27 @@ V& VariableOps::write(std::string_view op, const V& result, Where where) {
 }
 
 // Elementwise, of one operand.
-V VariableOps::abs(Where where) const { return tapegrad::abs(self(), where); }
+V VariableOps::abs(Where where) const& { return tapegrad::abs(self(), where); }
+V VariableOps::abs(Where where) && { return tapegrad::abs(std::move(self()), where); }
 V VariableOps::absolute(Where where) const { return tapegrad::absolute(self(), where); }
-V VariableOps::neg(Where where) const { return tapegrad::neg(self(), where); }
+V VariableOps::neg(Where where) const& { return tapegrad::neg(self(), where); }
+V VariableOps::neg(Where where) && { return tapegrad::neg(std::move(self()), where); }
 V VariableOps::negative(Where where) const { return tapegrad::negative(self(), where); }
 V VariableOps::sign(Where where) const { return tapegrad::sign(self(), where); }
 V VariableOps::sgn(Where where) const { return tapegrad::sgn(self(), where); }
 V VariableOps::signbit(Where where) const { return tapegrad::signbit(self(), where); }
-V VariableOps::square(Where where) const { return tapegrad::square(self(), where); }
-V VariableOps::sqrt(Where where) const { return tapegrad::sqrt(self(), where); }
+V VariableOps::square(Where where) const& { return tapegrad::square(self(), where); }
+V VariableOps::square(Where where) && { return tapegrad::square(std::move(self()), where); }
+V VariableOps::sqrt(Where where) const& { return tapegrad::sqrt(self(), where); }
+V VariableOps::sqrt(Where where) && { return tapegrad::sqrt(std::move(self()), where); }
 V VariableOps::rsqrt(Where where) const { return tapegrad::rsqrt(self(), where); }
 V VariableOps::reciprocal(Where where) const { return tapegrad::reciprocal(self(), where); }
-V VariableOps::exp(Where where) const { return tapegrad::exp(self(), where); }
+V VariableOps::exp(Where where) const& { return tapegrad::exp(self(), where); }
+V VariableOps::exp(Where where) && { return tapegrad::exp(std::move(self()), where); }
 V VariableOps::exp2(Where where) const { return tapegrad::exp2(self(), where); }
 V VariableOps::expm1(Where where) const { return tapegrad::expm1(self(), where); }
-V VariableOps::log(Where where) const { return tapegrad::log(self(), where); }
+V VariableOps::log(Where where) const& { return tapegrad::log(self(), where); }
+V VariableOps::log(Where where) && { return tapegrad::log(std::move(self()), where); }
 V VariableOps::log2(Where where) const { return tapegrad::log2(self(), where); }
 V VariableOps::log10(Where where) const { return tapegrad::log10(self(), where); }
 V VariableOps::log1p(Where where) const { return tapegrad::log1p(self(), where); }
@@ -66,7 +72,8 @@ V VariableOps::arccos(Where where) const { return tapegrad::arccos(self(), where
 V VariableOps::arctan(Where where) const { return tapegrad::arctan(self(), where); }
 V VariableOps::sinh(Where where) const { return tapegrad::sinh(self(), where); }
 V VariableOps::cosh(Where where) const { return tapegrad::cosh(self(), where); }
-V VariableOps::tanh(Where where) const { return tapegrad::tanh(self(), where); }
+V VariableOps::tanh(Where where) const& { return tapegrad::tanh(self(), where); }
+V VariableOps::tanh(Where where) && { return tapegrad::tanh(std::move(self()), where); }
 V VariableOps::asinh(Where where) const { return tapegrad::asinh(self(), where); }
 V VariableOps::acosh(Where where) const { return tapegrad::acosh(self(), where); }
 V VariableOps::atanh(Where where) const { return tapegrad::atanh(self(), where); }
@@ -76,8 +83,10 @@ V VariableOps::erfc(Where where) const { return tapegrad::erfc(self(), where); }
 V VariableOps::erfinv(Where where) const { return tapegrad::erfinv(self(), where); }
 V VariableOps::lgamma(Where where) const { return tapegrad::lgamma(self(), where); }
 V VariableOps::digamma(Where where) const { return tapegrad::digamma(self(), where); }
-V VariableOps::sigmoid(Where where) const { return tapegrad::sigmoid(self(), where); }
-V VariableOps::relu(Where where) const { return tapegrad::relu(self(), where); }
+V VariableOps::sigmoid(Where where) const& { return tapegrad::sigmoid(self(), where); }
+V VariableOps::sigmoid(Where where) && { return tapegrad::sigmoid(std::move(self()), where); }
+V VariableOps::relu(Where where) const& { return tapegrad::relu(self(), where); }
+V VariableOps::relu(Where where) && { return tapegrad::relu(std::move(self()), where); }
 V VariableOps::floor(Where where) const { return tapegrad::floor(self(), where); }
 V VariableOps::ceil(Where where) const { return tapegrad::ceil(self(), where); }
 V VariableOps::round(Where where) const { return tapegrad::round(self(), where); }
@@ -111,17 +120,29 @@ V VariableOps::log_softmax(int dim, Where where) const {
 }
 
 // Elementwise, of two operands: variables or numbers.
-V VariableOps::add(const Operand& other) const {
-  return tapegrad::add({self(), other.where}, other);
+V VariableOps::add(Operand other) const& {
+  return tapegrad::add({self(), other.where}, std::move(other));
 }
-V VariableOps::sub(const Operand& other) const {
-  return tapegrad::sub({self(), other.where}, other);
+V VariableOps::add(Operand other) && {
+  return tapegrad::add({std::move(self()), other.where}, std::move(other));
 }
-V VariableOps::mul(const Operand& other) const {
-  return tapegrad::mul({self(), other.where}, other);
+V VariableOps::sub(Operand other) const& {
+  return tapegrad::sub({self(), other.where}, std::move(other));
 }
-V VariableOps::div(const Operand& other) const {
-  return tapegrad::div({self(), other.where}, other);
+V VariableOps::sub(Operand other) && {
+  return tapegrad::sub({std::move(self()), other.where}, std::move(other));
+}
+V VariableOps::mul(Operand other) const& {
+  return tapegrad::mul({self(), other.where}, std::move(other));
+}
+V VariableOps::mul(Operand other) && {
+  return tapegrad::mul({std::move(self()), other.where}, std::move(other));
+}
+V VariableOps::div(Operand other) const& {
+  return tapegrad::div({self(), other.where}, std::move(other));
+}
+V VariableOps::div(Operand other) && {
+  return tapegrad::div({std::move(self()), other.where}, std::move(other));
 }
 V VariableOps::subtract(const Operand& other) const {
   return tapegrad::subtract({self(), other.where}, other);
@@ -144,8 +165,11 @@ V VariableOps::remainder(const Operand& other) const {
 V VariableOps::fmod(const Operand& other) const {
   return tapegrad::fmod({self(), other.where}, other);
 }
-V VariableOps::pow(const Operand& exponent) const {
-  return tapegrad::pow({self(), exponent.where}, exponent);
+V VariableOps::pow(Operand exponent) const& {
+  return tapegrad::pow({self(), exponent.where}, std::move(exponent));
+}
+V VariableOps::pow(Operand exponent) && {
+  return tapegrad::pow({std::move(self()), exponent.where}, std::move(exponent));
 }
 V VariableOps::float_power(const Operand& exponent) const {
   return tapegrad::float_power({self(), exponent.where}, exponent);

@@ -46,25 +46,35 @@ inline Variable detach(const Variable& x) { return x.detach(); }
 inline Variable stop_gradient(const Variable& x) { return x.detach(); }
 
 // Of one operand.
-inline Variable absolute(const Variable& x, Where where = Where::current()) {
-  return abs(x, where);
+inline Variable absolute(Variable x, Where where = Where::current()) {
+  return abs(std::move(x), where);
 }
-inline Variable negative(const Variable& x, Where where = Where::current()) {
-  return neg(x, where);
+inline Variable negative(Variable x, Where where = Where::current()) {
+  return neg(std::move(x), where);
 }
-inline Variable fix(const Variable& x, Where where = Where::current()) { return trunc(x, where); }
-inline Variable sgn(const Variable& x, Where where = Where::current()) { return sign(x, where); }
-inline Variable arcsin(const Variable& x, Where where = Where::current()) { return asin(x, where); }
-inline Variable arccos(const Variable& x, Where where = Where::current()) { return acos(x, where); }
-inline Variable arctan(const Variable& x, Where where = Where::current()) { return atan(x, where); }
-inline Variable arcsinh(const Variable& x, Where where = Where::current()) {
-  return asinh(x, where);
+inline Variable fix(Variable x, Where where = Where::current()) {
+  return trunc(std::move(x), where);
 }
-inline Variable arccosh(const Variable& x, Where where = Where::current()) {
-  return acosh(x, where);
+inline Variable sgn(Variable x, Where where = Where::current()) {
+  return sign(std::move(x), where);
 }
-inline Variable arctanh(const Variable& x, Where where = Where::current()) {
-  return atanh(x, where);
+inline Variable arcsin(Variable x, Where where = Where::current()) {
+  return asin(std::move(x), where);
+}
+inline Variable arccos(Variable x, Where where = Where::current()) {
+  return acos(std::move(x), where);
+}
+inline Variable arctan(Variable x, Where where = Where::current()) {
+  return atan(std::move(x), where);
+}
+inline Variable arcsinh(Variable x, Where where = Where::current()) {
+  return asinh(std::move(x), where);
+}
+inline Variable arccosh(Variable x, Where where = Where::current()) {
+  return acosh(std::move(x), where);
+}
+inline Variable arctanh(Variable x, Where where = Where::current()) {
+  return atanh(std::move(x), where);
 }
 inline Variable inverse(const Variable& x, Where where = Where::current()) {
   return linalg::inv(x, where);
@@ -87,30 +97,30 @@ inline Variable flipud(const Variable& x, Where where = Where::current()) {
 }
 
 // Of two operands.
-inline Variable subtract(const Operand& a, const Operand& b) { return sub(a, b); }
-inline Variable multiply(const Operand& a, const Operand& b) { return mul(a, b); }
-inline Variable divide(const Operand& a, const Operand& b) { return div(a, b); }
-inline Variable true_divide(const Operand& a, const Operand& b) { return div(a, b); }
-inline Variable power(const Operand& a, const Operand& b) { return pow(a, b); }
-inline Variable arctan2(const Operand& a, const Operand& b) { return atan2(a, b); }
-inline Variable mod(const Operand& a, const Operand& b) { return remainder(a, b); }
+inline Variable subtract(Operand a, Operand b) { return sub(std::move(a), std::move(b)); }
+inline Variable multiply(Operand a, Operand b) { return mul(std::move(a), std::move(b)); }
+inline Variable divide(Operand a, Operand b) { return div(std::move(a), std::move(b)); }
+inline Variable true_divide(Operand a, Operand b) { return div(std::move(a), std::move(b)); }
+inline Variable power(Operand a, Operand b) { return pow(std::move(a), std::move(b)); }
+inline Variable arctan2(Operand a, Operand b) { return atan2(std::move(a), std::move(b)); }
+inline Variable mod(Operand a, Operand b) { return remainder(std::move(a), std::move(b)); }
 inline Variable greater(const Operand& a, const Operand& b) { return gt(a, b); }
 inline Variable greater_equal(const Operand& a, const Operand& b) { return ge(a, b); }
 inline Variable less(const Operand& a, const Operand& b) { return lt(a, b); }
 inline Variable less_equal(const Operand& a, const Operand& b) { return le(a, b); }
 inline Variable not_equal(const Operand& a, const Operand& b) { return ne(a, b); }
-inline Variable rsub(const Operand& a, const Operand& b) { return sub(b, a); }
+inline Variable rsub(Operand a, Operand b) { return sub(std::move(b), std::move(a)); }
 inline Variable vdot(const Variable& a, const Variable& b, Where where = Where::current()) {
   return dot(a, b, where);
 }
 inline Variable ger(const Variable& a, const Variable& b, Where where = Where::current()) {
   return outer(a, b, where);
 }
-inline Variable clip(const Variable& x, const Operand& min, const Operand& max) {
-  return clamp(x, min, max);
+inline Variable clip(Variable x, const Operand& min, const Operand& max) {
+  return clamp(std::move(x), min, max);
 }
-inline Variable clip(const Variable& x, ClampOptions options, Where where = Where::current()) {
-  return clamp(x, options, where);
+inline Variable clip(Variable x, ClampOptions options, Where where = Where::current()) {
+  return clamp(std::move(x), options, where);
 }
 
 // Of shapes.

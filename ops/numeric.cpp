@@ -37,7 +37,7 @@ DType float_dtype(std::string_view op, const Operand& a, const Operand& b) {
 
 /// The extreme, less NaN where the other operand is a number.
 Variable without_nan(std::string_view op, const Operand& x, const Operand& y,
-                     Variable (*extreme)(const Operand&, const Operand&)) {
+                     Variable (*extreme)(Operand, Operand)) {
   const CallLine line(x.where);
   const auto [a, b] = Pair(op, x, y);
   if (!is_float(a.dtype())) return extreme(a, b);

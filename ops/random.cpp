@@ -95,11 +95,9 @@ struct Dropout {
   double p;
   RandomState state;
 
-  Tensor forward(const Tensor& x) const {
-    if (p == 1.0) return Tensor::full(x.shape(), 0.0, x.dtype(), x.device());
-    Tensor y = x.empty_like(x.shape());
+  void write(const Tensor& x, Tensor& y) const {
+    if (p == 1.0) return kernels::fill(y, 0.0);
     kernels::dropout(x.contiguous(), p, state, y);
-    return y;
   }
   Variable backward(const Variable& dy) const { return apply(*this, Where::current(), dy); }
 };
@@ -109,12 +107,11 @@ struct DropoutAdd {
   double p;
   RandomState state;
 
-  Tensor forward(const Tensor& x, const Tensor& residual) const {
+  void write(const Tensor& x, const Tensor& residual, Tensor& y) const {
     check_same_device(kName, x, residual);
-    Tensor y = x.empty_like(x.shape());
     kernels::dropout_add(x.contiguous(), residual.contiguous(), p, state, y);
-    return y;
   }
+  static bool fits(const Tensor& x, const Tensor& other) { return x.device() == other.device(); }
   std::vector<Variable> backward(const Variable& dy, Needs needs) const {
     return {needs[0] ? apply(Dropout{p, state}, Where::current(), dy) : Variable(), dy};
   }
@@ -216,21 +213,23 @@ Variable& normal_(Variable& x, double mean, double std, Generator& generator) {
   return x;
 }
 
-Variable dropout(const Variable& x, double p, bool training, Generator& generator, Where where) {
+Variable dropout(Variable x, double p, bool training, Generator& generator, Where where) {
   const ErrorLine line(where);
   check_dropout("dropout", x, p);
   if (!training || p == 0.0) return x;
-  return apply(Dropout{p, generator.draw(uint64_t(x.numel()))}, where, x);
+  return apply_over(Dropout{p, generator.draw(uint64_t(x.numel()))}, where, {std::move(x)});
 }
 
-Variable dropout_add(const Variable& x, const Variable& residual, double p, bool training,
-                     Generator& generator, Where where) {
+Variable dropout_add(Variable x, Variable residual, double p, bool training, Generator& generator,
+                     Where where) {
   const ErrorLine line(where);
   check_dropout("dropout_add", x, p);
   const bool drops_some = training && p > 0.0 && p < 1.0;
   if (!drops_some || x.shape() != residual.shape() || x.dtype() != residual.dtype())
-    return add(Operand(residual, where), dropout(x, p, training, generator, where));
-  return apply(DropoutAdd{p, generator.draw(uint64_t(x.numel()))}, where, x, residual);
+    return add({std::move(residual), where},
+               {dropout(std::move(x), p, training, generator, where), where});
+  return apply_over(DropoutAdd{p, generator.draw(uint64_t(x.numel()))}, where,
+                    {std::move(x), std::move(residual)});
 }
 
 static TensorOptions options_of(const Arguments& a) {

@@ -61,14 +61,13 @@ Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
 /// In training, sets each element to 0 with probability p and divides the others by 1 - p.
 /// Otherwise returns x itself, the same variable. p = 1 gives zeros and zero gradients. A dropped
 /// element is 0 even if x is NaN. Nothing is saved: the backward pass draws the mask again.
-Variable dropout(const Variable& x, double p = 0.5, bool training = true,
+Variable dropout(Variable x, double p = 0.5, bool training = true,
                  Generator& generator = default_generator(), Where where = Where::current());
 /// Returns residual + dropout(x, p, training), with the same random numbers and bit-identical
 /// values. Computed in one pass if x and residual have the same shape and dtype. For the end of a
 /// residual block.
-Variable dropout_add(const Variable& x, const Variable& residual, double p = 0.5,
-                     bool training = true, Generator& generator = default_generator(),
-                     Where where = Where::current());
+Variable dropout_add(Variable x, Variable residual, double p = 0.5, bool training = true,
+                     Generator& generator = default_generator(), Where where = Where::current());
 
 namespace kernels {
 

@@ -26,7 +26,7 @@ using namespace detail;
 namespace {
 
 /// An op whose derivative is a function slope(x).
-template <const kernels::Unary& kernel, Literal name, Variable (*slope)(const Variable& x)>
+template <const kernels::Unary& kernel, Literal name, auto slope>
 struct Smooth : UnaryOp<kernel> {
   static constexpr std::string_view kName = name.text;
   SavedInput<0> x{};
@@ -96,11 +96,7 @@ struct Polygamma {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernels::polygamma(x, n, y);
-    return y;
-  }
+  void write(const Tensor& x, Tensor& y) const { kernels::polygamma(x, n, y); }
   Variable backward(const Variable& dy) const { return dy * polygamma(n + 1, x()); }
 };
 
@@ -110,11 +106,7 @@ struct NanToNum {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernels::nan_to_num(x, nan, posinf, neginf, y);
-    return y;
-  }
+  void write(const Tensor& x, Tensor& y) const { kernels::nan_to_num(x, nan, posinf, neginf, y); }
   Variable backward(const Variable& dy) const { return where(isfinite(x()), dy, 0); }
 };
 
@@ -125,50 +117,41 @@ double largest(DType dtype) {
                          : std::numeric_limits<double>::max();
 }
 
-template <typename Op>
-Variable of_float(const Variable& x, Where where) {
-  return apply(Op{}, where, as_float(x, where));
-}
-template <typename Op>
-Variable of_wide_float(const Variable& x, Where where) {
-  return apply_wide(Op{}, where, as_float(x, where));
-}
-
 }  // namespace
 
-Variable sinh(const Variable& x, Where where) { return of_wide_float<Sinh>(x, where); }
-Variable cosh(const Variable& x, Where where) { return of_wide_float<Cosh>(x, where); }
-Variable asin(const Variable& x, Where where) { return of_wide_float<Asin>(x, where); }
-Variable acos(const Variable& x, Where where) { return of_wide_float<Acos>(x, where); }
-Variable atan(const Variable& x, Where where) { return of_float<Atan>(x, where); }
-Variable asinh(const Variable& x, Where where) { return of_float<Asinh>(x, where); }
-Variable acosh(const Variable& x, Where where) { return of_float<Acosh>(x, where); }
-Variable atanh(const Variable& x, Where where) { return of_float<Atanh>(x, where); }
-Variable erfc(const Variable& x, Where where) { return of_float<Erfc>(x, where); }
-Variable erfinv(const Variable& x, Where where) { return of_wide_float<Erfinv>(x, where); }
-Variable lgamma(const Variable& x, Where where) { return of_float<Lgamma>(x, where); }
-Variable digamma(const Variable& x, Where where) { return of_float<Digamma>(x, where); }
-Variable sinc(const Variable& x, Where where) { return of_float<Sinc>(x, where); }
+Variable sinh(Variable x, Where where) { return of_wide_float<Sinh>(std::move(x), where); }
+Variable cosh(Variable x, Where where) { return of_wide_float<Cosh>(std::move(x), where); }
+Variable asin(Variable x, Where where) { return of_wide_float<Asin>(std::move(x), where); }
+Variable acos(Variable x, Where where) { return of_wide_float<Acos>(std::move(x), where); }
+Variable atan(Variable x, Where where) { return of_float<Atan>(std::move(x), where); }
+Variable asinh(Variable x, Where where) { return of_float<Asinh>(std::move(x), where); }
+Variable acosh(Variable x, Where where) { return of_float<Acosh>(std::move(x), where); }
+Variable atanh(Variable x, Where where) { return of_float<Atanh>(std::move(x), where); }
+Variable erfc(Variable x, Where where) { return of_float<Erfc>(std::move(x), where); }
+Variable erfinv(Variable x, Where where) { return of_wide_float<Erfinv>(std::move(x), where); }
+Variable lgamma(Variable x, Where where) { return of_float<Lgamma>(std::move(x), where); }
+Variable digamma(Variable x, Where where) { return of_float<Digamma>(std::move(x), where); }
+Variable sinc(Variable x, Where where) { return of_float<Sinc>(std::move(x), where); }
 
-Variable polygamma(int64_t n, const Variable& x, Where where) {
+Variable polygamma(int64_t n, Variable x, Where where) {
   const ErrorLine line(where);
   if (n < 0 || n > 170) fail<ArgumentError>("polygamma: n is in [0, 170], not ", n);
-  if (n == 0) return digamma(x, where);
-  return apply(Polygamma{n}, where, as_float(x, where));
+  if (n == 0) return digamma(std::move(x), where);
+  return apply_over(Polygamma{n}, where, {as_float(std::move(x), where)});
 }
 
 Variable frac(const Variable& x, Where where) { return sub({x, where}, {trunc(x, where), where}); }
 
-Variable nan_to_num(const Variable& x, NanToNumOptions options, Where where) {
+Variable nan_to_num(Variable x, NanToNumOptions options, Where where) {
   if (!is_float(x.dtype())) return clone(x, where);
   const double most = largest(x.dtype());
-  return apply(NanToNum{options.nan, options.posinf.value_or(most), options.neginf.value_or(-most)},
-               where, x);
+  const double posinf = options.posinf.value_or(most), neginf = options.neginf.value_or(-most);
+  return apply_over(NanToNum{options.nan, posinf, neginf}, where, {std::move(x)});
 }
 
 void catalog_special(Catalog& catalog) {
   using A = const Arguments&;
-  const auto call = []<Variable (*op)(const Variable&, Where)>() {
+  const auto call = []<auto op>() {
     return [](A a) { return op(a[0], Where::current()); };
   };
   catalog.add("sinh(input)", "(exp(x) - exp(-x)) / 2", call.operator()<sinh>());

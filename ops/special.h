@@ -9,35 +9,35 @@
 
 namespace tapegrad {
 
-Variable sinh(const Variable& x, Where where = Where::current());
-Variable cosh(const Variable& x, Where where = Where::current());
+Variable sinh(Variable x, Where where = Where::current());
+Variable cosh(Variable x, Where where = Where::current());
 /// NaN outside the domain, which is |x| <= 1 for asin, acos and atanh, and x >= 1 for acosh. atanh
 /// is infinite at -1 and 1.
-Variable asin(const Variable& x, Where where = Where::current());
-Variable acos(const Variable& x, Where where = Where::current());
-Variable atan(const Variable& x, Where where = Where::current());
-Variable asinh(const Variable& x, Where where = Where::current());
-Variable acosh(const Variable& x, Where where = Where::current());
-Variable atanh(const Variable& x, Where where = Where::current());
+Variable asin(Variable x, Where where = Where::current());
+Variable acos(Variable x, Where where = Where::current());
+Variable atan(Variable x, Where where = Where::current());
+Variable asinh(Variable x, Where where = Where::current());
+Variable acosh(Variable x, Where where = Where::current());
+Variable atanh(Variable x, Where where = Where::current());
 
 /// Returns 1 - erf(x), computed without cancellation.
-Variable erfc(const Variable& x, Where where = Where::current());
+Variable erfc(Variable x, Where where = Where::current());
 /// Returns the inverse of erf: infinite at -1 and 1, NaN outside [-1, 1].
-Variable erfinv(const Variable& x, Where where = Where::current());
+Variable erfinv(Variable x, Where where = Where::current());
 
 /// Returns log|gamma(x)|; inf at 0, -1, -2 ...
-Variable lgamma(const Variable& x, Where where = Where::current());
+Variable lgamma(Variable x, Where where = Where::current());
 /// Returns the derivative of lgamma. -inf at 0, inf at -0, NaN at -1, -2 ... Near its negative
 /// roots (-0.504, -1.573 ...) the error is a few roundings of pi / tan(pi x), which cancels there;
 /// near its positive root 1.46163 it is a few roundings of the result.
-Variable digamma(const Variable& x, Where where = Where::current());
+Variable digamma(Variable x, Where where = Where::current());
 /// Returns the n-th derivative of digamma, 0 <= n <= 170.
-Variable polygamma(int64_t n, const Variable& x, Where where = Where::current());
+Variable polygamma(int64_t n, Variable x, Where where = Where::current());
 
 /// Returns x - trunc(x), with the sign of x.
 Variable frac(const Variable& x, Where where = Where::current());
 /// Returns sin(pi x) / (pi x), and 1 at 0.
-Variable sinc(const Variable& x, Where where = Where::current());
+Variable sinc(Variable x, Where where = Where::current());
 
 struct NanToNumOptions {
   double nan = 0.0;
@@ -45,8 +45,7 @@ struct NanToNumOptions {
   std::optional<double> neginf = {};  // default: the lowest finite number of the dtype
 };
 /// Replaces NaN and infinities by the given numbers. The gradient passes where x is finite.
-Variable nan_to_num(const Variable& x, NanToNumOptions options = {},
-                    Where where = Where::current());
+Variable nan_to_num(Variable x, NanToNumOptions options = {}, Where where = Where::current());
 
 namespace kernels {
 

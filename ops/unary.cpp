@@ -201,11 +201,7 @@ struct Clamp {
   SavedInput<0> x{};
   auto saved() { return std::tie(x); }
 
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernels::clamp(x, min, max, y);
-    return y;
-  }
+  void write(const Tensor& x, Tensor& y) const { kernels::clamp(x, min, max, y); }
   Variable backward(const Variable& dy) const {
     return piecewise(dy, x(), {min.real(), max.real(), 0.0, 1.0, 0.0, /*closed=*/true});
   }
@@ -246,8 +242,8 @@ struct IsFinite {
 
 /// Rounding leaves integers unchanged.
 template <typename Op>
-Variable rounded(const Variable& x, Where where) {
-  return is_float(x.dtype()) ? apply(Op{}, where, x) : clone(x, where);
+Variable rounded(Variable x, Where where) {
+  return is_float(x.dtype()) ? apply_over(Op{}, where, {std::move(x)}) : clone(x, where);
 }
 
 template <typename Op>
@@ -275,45 +271,31 @@ DType clamp_dtype(const Variable& x, const ClampOptions& options) {
 
 }  // namespace
 
-Variable neg(const Variable& x, Where where) { return apply(Neg{}, where, x); }
-Variable abs(const Variable& x, Where where) { return apply(Abs{}, where, x); }
-Variable sign(const Variable& x, Where where) { return apply(Sign{}, where, x); }
-Variable exp(const Variable& x, Where where) {
-  return apply_wide(Exp{}, where, as_float(x, where));
+Variable neg(Variable x, Where where) { return apply_over(Neg{}, where, {std::move(x)}); }
+Variable abs(Variable x, Where where) { return apply_over(Abs{}, where, {std::move(x)}); }
+Variable sign(Variable x, Where where) { return apply_over(Sign{}, where, {std::move(x)}); }
+Variable exp(Variable x, Where where) { return of_wide_float<Exp>(std::move(x), where); }
+Variable expm1(Variable x, Where where) { return of_wide_float<Expm1>(std::move(x), where); }
+Variable log(Variable x, Where where) { return of_wide_float<Log>(std::move(x), where); }
+Variable log1p(Variable x, Where where) { return of_wide_float<Log1p>(std::move(x), where); }
+Variable log2(Variable x, Where where) { return of_wide_float<Log2>(std::move(x), where); }
+Variable sqrt(Variable x, Where where) { return of_float<Sqrt>(std::move(x), where); }
+Variable rsqrt(Variable x, Where where) { return of_wide_float<Rsqrt>(std::move(x), where); }
+Variable square(Variable x, Where where) { return apply_over(Square{}, where, {std::move(x)}); }
+Variable reciprocal(Variable x, Where where) {
+  return of_wide_float<Reciprocal>(std::move(x), where);
 }
-Variable expm1(const Variable& x, Where where) {
-  return apply_wide(Expm1{}, where, as_float(x, where));
-}
-Variable log(const Variable& x, Where where) {
-  return apply_wide(Log{}, where, as_float(x, where));
-}
-Variable log1p(const Variable& x, Where where) {
-  return apply_wide(Log1p{}, where, as_float(x, where));
-}
-Variable log2(const Variable& x, Where where) {
-  return apply_wide(Log2{}, where, as_float(x, where));
-}
-Variable sqrt(const Variable& x, Where where) { return apply(Sqrt{}, where, as_float(x, where)); }
-Variable rsqrt(const Variable& x, Where where) {
-  return apply_wide(Rsqrt{}, where, as_float(x, where));
-}
-Variable square(const Variable& x, Where where) { return apply(Square{}, where, x); }
-Variable reciprocal(const Variable& x, Where where) {
-  return apply_wide(Reciprocal{}, where, as_float(x, where));
-}
-Variable sin(const Variable& x, Where where) { return apply(Sin{}, where, as_float(x, where)); }
-Variable cos(const Variable& x, Where where) { return apply(Cos{}, where, as_float(x, where)); }
-Variable tan(const Variable& x, Where where) {
-  return apply_wide(Tan{}, where, as_float(x, where));
-}
-Variable tanh(const Variable& x, Where where) { return apply(Tanh{}, where, as_float(x, where)); }
-Variable erf(const Variable& x, Where where) { return apply(Erf{}, where, as_float(x, where)); }
+Variable sin(Variable x, Where where) { return of_float<Sin>(std::move(x), where); }
+Variable cos(Variable x, Where where) { return of_float<Cos>(std::move(x), where); }
+Variable tan(Variable x, Where where) { return of_wide_float<Tan>(std::move(x), where); }
+Variable tanh(Variable x, Where where) { return of_float<Tanh>(std::move(x), where); }
+Variable erf(Variable x, Where where) { return of_float<Erf>(std::move(x), where); }
 
-Variable floor(const Variable& x, Where where) { return rounded<Floor>(x, where); }
-Variable ceil(const Variable& x, Where where) { return rounded<Ceil>(x, where); }
-Variable round(const Variable& x, Where where) { return rounded<Round>(x, where); }
-Variable trunc(const Variable& x, Where where) { return rounded<Trunc>(x, where); }
-Variable step(const Variable& x, Where where) { return apply(Step{}, where, x); }
+Variable floor(Variable x, Where where) { return rounded<Floor>(std::move(x), where); }
+Variable ceil(Variable x, Where where) { return rounded<Ceil>(std::move(x), where); }
+Variable round(Variable x, Where where) { return rounded<Round>(std::move(x), where); }
+Variable trunc(Variable x, Where where) { return rounded<Trunc>(std::move(x), where); }
+Variable step(Variable x, Where where) { return apply_over(Step{}, where, {std::move(x)}); }
 
 Variable isnan(const Variable& x, Where where) { return apply(IsNan{}, where, x); }
 Variable isfinite(const Variable& x, Where where) { return apply(IsFinite{}, where, x); }
@@ -322,10 +304,12 @@ Variable piecewise(const Variable& dy, const Variable& x, const kernels::Pieces&
   return apply(Piecewise{pieces}, Where::current(), dy, x);
 }
 
-Variable clamp(const Variable& x, ClampOptions options, Where where) {
+Variable clamp(Variable x, ClampOptions options, Where where) {
   const ErrorLine line(where);
   check_bounds("clamp", options);
-  return apply(Clamp{options.min, options.max}, where, x.to(clamp_dtype(x, options), where));
+  const DType dtype = clamp_dtype(x, options);
+  if (dtype != x.dtype()) x = x.to(dtype, where);
+  return apply_over(Clamp{options.min, options.max}, where, {std::move(x)});
 }
 
 Variable& neg_(Variable& x, Where where) {

@@ -1,5 +1,8 @@
 // Elementwise ops of one operand. Where the result is not an integer (exp, sqrt, sin ...), integers
 // are converted to the default float dtype.
+//
+// The ops take their operand by value. They overwrite an operand that the caller moves or does not
+// name, as in exp(-x), if nothing else refers to its memory and no rule needs it.
 #pragma once
 
 #include <limits>
@@ -9,39 +12,39 @@
 
 namespace tapegrad {
 
-Variable neg(const Variable& x, Where where = Where::current());
-Variable abs(const Variable& x, Where where = Where::current());   // the gradient at 0 is 0
-Variable sign(const Variable& x, Where where = Where::current());  // -1, 0 or 1; the gradient is 0
-Variable exp(const Variable& x, Where where = Where::current());
-Variable expm1(const Variable& x, Where where = Where::current());  // exp(x) - 1, accurate near 0
-Variable log(const Variable& x, Where where = Where::current());
-Variable log1p(const Variable& x, Where where = Where::current());  // log(1 + x), accurate near 0
-Variable log2(const Variable& x, Where where = Where::current());
-Variable sqrt(const Variable& x, Where where = Where::current());  // the derivative at 0 is inf
-Variable rsqrt(const Variable& x, Where where = Where::current());
-Variable square(const Variable& x, Where where = Where::current());
-Variable reciprocal(const Variable& x, Where where = Where::current());
-Variable sin(const Variable& x, Where where = Where::current());
-Variable cos(const Variable& x, Where where = Where::current());
-Variable tan(const Variable& x, Where where = Where::current());
-Variable tanh(const Variable& x, Where where = Where::current());
-Variable erf(const Variable& x, Where where = Where::current());
+Variable neg(Variable x, Where where = Where::current());
+Variable abs(Variable x, Where where = Where::current());   // the gradient at 0 is 0
+Variable sign(Variable x, Where where = Where::current());  // -1, 0 or 1; the gradient is 0
+Variable exp(Variable x, Where where = Where::current());
+Variable expm1(Variable x, Where where = Where::current());  // exp(x) - 1, accurate near 0
+Variable log(Variable x, Where where = Where::current());
+Variable log1p(Variable x, Where where = Where::current());  // log(1 + x), accurate near 0
+Variable log2(Variable x, Where where = Where::current());
+Variable sqrt(Variable x, Where where = Where::current());  // the derivative at 0 is inf
+Variable rsqrt(Variable x, Where where = Where::current());
+Variable square(Variable x, Where where = Where::current());
+Variable reciprocal(Variable x, Where where = Where::current());
+Variable sin(Variable x, Where where = Where::current());
+Variable cos(Variable x, Where where = Where::current());
+Variable tan(Variable x, Where where = Where::current());
+Variable tanh(Variable x, Where where = Where::current());
+Variable erf(Variable x, Where where = Where::current());
 
 /// Rounding; the gradient is 0. round rounds halves to even, as NumPy does.
-Variable floor(const Variable& x, Where where = Where::current());
-Variable ceil(const Variable& x, Where where = Where::current());
-Variable round(const Variable& x, Where where = Where::current());
-Variable trunc(const Variable& x, Where where = Where::current());
+Variable floor(Variable x, Where where = Where::current());
+Variable ceil(Variable x, Where where = Where::current());
+Variable round(Variable x, Where where = Where::current());
+Variable trunc(Variable x, Where where = Where::current());
 
 struct ClampOptions {
   Number min = -std::numeric_limits<double>::infinity();
   Number max = std::numeric_limits<double>::infinity();
 };
 /// Limits x to [min, max]; NaN stays NaN. The gradient passes where min <= x <= max.
-Variable clamp(const Variable& x, ClampOptions options, Where where = Where::current());
+Variable clamp(Variable x, ClampOptions options, Where where = Where::current());
 
 /// Returns 1 where x > 0, else 0; the gradient is 0.
-Variable step(const Variable& x, Where where = Where::current());
+Variable step(Variable x, Where where = Where::current());
 
 Variable isnan(const Variable& x, Where where = Where::current());     // bool
 Variable isfinite(const Variable& x, Where where = Where::current());  // bool

@@ -70,7 +70,7 @@ class Tensor {
   bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
   /// Whether this tensor is the only owner of the storage and covers all of it.
   bool is_sole_owner() const {
-    return storage_->has_one_owner() && contiguous_ &&
+    return storage_ && storage_->has_one_owner() && contiguous_ &&
            size_t(numel_ * size_of(dtype_)) == storage_->bytes();
   }
 

@@ -37,9 +37,15 @@
 //
 // kernel_backward may overwrite dy if dy.is_sole_owner(). An empty Tensor means zero.
 //
-// An op that writes its result over its first input has write() in place of forward, or besides,
-// and is run by apply_in_place(). If write() throws, apply_in_place() restores the first input from
-// a copy. An op that throws its errors of arguments, devices and kernels before it writes declares
+// An elementwise op has `void write(inputs..., Tensor& y)`, which computes y and allows y to be one
+// of the inputs. apply_over() uses it to write the result over an input that nobody needs any more,
+// and apply_in_place() to write over its target. Without forward, apply() calls write() with a new
+// y of the shape and dtype of the first input. An op of several inputs also has
+// `static bool fits(const Tensor& x, const Tensor& other)`: whether a result of x and the other
+// input has x's shape and dtype.
+//
+// If write() throws, apply_in_place() restores the target from a copy. An op that throws its errors
+// of arguments, devices and kernels before it writes declares
 // `static constexpr bool kChecksFirst = true;` and saves the copy; any other error of such an op
 // counts as a write. An op that hands out an input, or a part of it, returns a Tensor with the same
 // storage: the output is then a view.
@@ -405,12 +411,25 @@ auto apply(Op op, Where where, const Inputs&... inputs);
 template <typename Op>
 auto apply(Op op, Where where, std::span<const Variable> inputs);
 
-/// apply() for an elementwise op that has write() and whose caller no longer needs x. The result
-/// overwrites x if nothing else refers to the memory of x and no rule needs x. If the op has a
-/// member `static constexpr Activation kActivation`, it then becomes the epilogue of the node that
-/// made x, if that node accepts it (Node::absorb).
-template <typename Op>
-Variable apply_over(Op op, Where where, Variable&& x);
+/// An input of apply_over(). An rvalue is an input that the caller no longer needs.
+struct OpInput {
+  OpInput(const Variable& x, bool is_last_use = false) : variable(&x), is_last_use(is_last_use) {}
+  OpInput(Variable&& x) : variable(&x), is_last_use(true) {}
+
+  const Variable* variable;
+  bool is_last_use;
+};
+
+/// apply() for an elementwise op that has write(). The result overwrites an input that the caller
+/// no longer needs, if nothing else refers to its memory, no rule needs it, and the result has its
+/// shape and dtype:
+///
+///   Variable tanh(Variable x, Where where) { return apply_over(Tanh{}, where, {std::move(x)}); }
+///
+/// If the op has a member `static constexpr Activation kActivation`, it then becomes the epilogue
+/// of the node that made the input, if that node accepts it (Node::absorb).
+template <typename Op, size_t N>
+Variable apply_over(Op op, Where where, const OpInput (&inputs)[N]);
 
 /// Runs `op.write(inputs..., y)` with y = target, the first input; write() reads y and overwrites
 /// it. The target keeps its shape and gets a new history, and its storage counts a write. Throws

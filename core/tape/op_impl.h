@@ -56,8 +56,6 @@ template <typename Inputs>
 
 template <typename Op, typename Inputs>
 void keep_inputs(Op& op, const Inputs& inputs, Needs needs) {
-  if (context.saved_store != nullptr) [[unlikely]]
-    show_inputs(inputs);
   for_each_saved(op, [&](auto& saved) {
     if constexpr (requires { saved.kInput; })
       if (saved.is_needed(needs) && at(inputs, saved.kInput).defined())
@@ -65,11 +63,16 @@ void keep_inputs(Op& op, const Inputs& inputs, Needs needs) {
   });
 }
 
-template <typename Op>
-bool saves_input(Op& op) {
+/// Returns whether keep_inputs() keeps this input.
+template <typename Op, size_t N>
+bool keeps_input(Op& op, const InputPointers<N>& inputs, size_t input) {
   bool found = false;
   for_each_saved(op, [&](auto& saved) {
-    found |= requires { saved.kInput; };
+    if constexpr (requires { saved.kInput; })
+      if (size_t(saved.kInput) == input) {
+        const std::array<Edge, N> edges = edges_of(inputs);
+        found |= saved.is_needed(Needs(edges));
+      }
   });
   return found;
 }
@@ -131,20 +134,29 @@ template <typename Inputs>
 /// Nodes recorded by a rule get the location of the op that the rule belongs to.
 inline Where line_of(Where where) { return running_node() ? running_node()->where() : where; }
 
+/// Makes a node of the op and sets the history of its only output. The output may be an input that
+/// the op does not keep.
+template <typename Op, typename Inputs>
+void record(Op&& op, Where where, const Inputs& inputs, Variable& output) {
+  using Edges = decltype(edges_of(inputs));
+  using Slots = std::array<Variable, 1>;
+  auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
+      std::move(op), line_of(where), [&] { return edges_of(inputs); });
+  node->set_output_type(0, output.value());
+  Edge history{Ref<Node>::adopt(node), 0};
+  keep_inputs(node->op(), inputs, Needs(node->edges()));
+  keep_outputs(node->op(), output.value());
+  output.set_history(std::move(history));
+}
+
 template <typename Op, typename Inputs>
 Variable finish(Op&& op, Where where, const Inputs& inputs, Variable&& output) {
   static_assert(!std::remove_reference_t<Op>::kName.empty());
   if constexpr (is_differentiable<std::remove_reference_t<Op>>()) {
     if (is_recording() && any_requires_grad(inputs) && is_float(output.dtype())) {
-      using Edges = decltype(edges_of(inputs));
-      using Slots = std::array<Variable, 1>;
-      auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
-          std::move(op), line_of(where), [&] { return edges_of(inputs); });
-      node->set_output_type(0, output.value());
-      Edge history{Ref<Node>::adopt(node), 0};
-      keep_inputs(node->op(), inputs, Needs(node->edges()));
-      keep_outputs(node->op(), output.value());
-      output.set_history(std::move(history));
+      if (context.saved_store != nullptr) [[unlikely]]
+        show_inputs(inputs);
+      record(std::move(op), where, inputs, output);
     }
   }
   if (inputs.size() > 0 && output.value().shares_storage(at(inputs, 0).value_or_empty()))
@@ -166,6 +178,8 @@ std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
       auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
           std::move(op), line_of(where), [&] { return edges_of(inputs); }, values.size());
       const Ref<Node> owner = Ref<Node>::adopt(node);
+      if (context.saved_store != nullptr) [[unlikely]]
+        show_inputs(inputs);
       keep_inputs(node->op(), inputs, Needs(node->edges()));
       keep_outputs(node->op(), values);
       for (uint32_t k = 0; k < outputs.size(); ++k) {
@@ -224,18 +238,78 @@ inline Variable SavedResult::operator()() const {
   return restore({Ref<Node>::share(const_cast<Node*>(running_node())), 0});
 }
 
+namespace detail {
+
+template <typename Op, std::same_as<Tensor>... More>
+auto run_op(Op& op, const Tensor& x, const More&... more) {
+  if constexpr (
+      requires { op.forward(x, more...); } || !requires(Tensor y) { op.write(x, more..., y); }) {
+    return op.forward(x, more...);
+  } else {
+    Tensor y = x.empty_like();
+    op.write(x, more..., y);
+    return y;
+  }
+}
+
+template <typename Op, std::same_as<Variable>... Inputs>
+auto apply_new(Op&& op, Where where, const Inputs&... inputs) {
+  using Type = std::remove_reference_t<Op>;
+  const InputPointers<sizeof...(Inputs)> pointers{&inputs...};
+  const OpSpan span(Type::kName, Pass::kForward, nullptr, where);
+  try {
+    require_inputs<Type>(pointers);
+    return finish(std::move(op), where, pointers,
+                  run_forward([&] { return run_op(op, inputs.value_or_empty()...); }));
+  } catch (...) {
+    rethrow(Type::kName, where);
+  }
+}
+
+/// Returns whether the result of the op may overwrite input i, which the caller no longer needs.
+template <typename Op, size_t N>
+bool can_overwrite(Op& op, const InputPointers<N>& inputs, size_t i, bool records) {
+  const Variable& x = *inputs[i];
+  if (!x.can_be_overwritten()) return false;
+  for (size_t j = 0; j < N; ++j) {
+    if (inputs[j] == &x) {
+      if (records && keeps_input(op, inputs, j)) return false;
+    } else if constexpr (N > 1) {
+      if (!inputs[j]->defined() || !Op::fits(x.value(), inputs[j]->value())) return false;
+    }
+  }
+  return true;
+}
+
+/// Runs an elementwise op and writes its result over input i.
+template <typename Op, size_t N>
+Variable overwrite(Op&& op, Where where, const InputPointers<N>& inputs, size_t i, bool records) {
+  using Type = std::remove_reference_t<Op>;
+  const OpSpan span(Type::kName, Pass::kForward, nullptr, where);
+  Variable& x = const_cast<Variable&>(*inputs[i]);  // was given as an rvalue
+  try {
+    if (records && context.saved_store != nullptr) [[unlikely]]
+      show_inputs(inputs);
+    [&]<size_t... I>(std::index_sequence<I...>) { op.write(inputs[I]->value()..., x.writable()); }
+    (std::make_index_sequence<N>());
+    if (!records) {
+      x.set_history({});
+      return std::move(x);
+    }
+    if constexpr (requires { Type::kActivation; })
+      if (x.edge().node->absorb(Type::kActivation, x.value())) return std::move(x);
+    if constexpr (is_differentiable<Type>()) record(std::move(op), where, inputs, x);
+    return std::move(x);
+  } catch (...) {
+    rethrow(Type::kName, where);
+  }
+}
+
+}  // namespace detail
+
 template <typename Op, std::same_as<Variable>... Inputs>
 auto apply(Op op, Where where, const Inputs&... inputs) {
-  const detail::InputPointers<sizeof...(Inputs)> pointers{&inputs...};
-  const OpSpan span(Op::kName, Pass::kForward, nullptr, where);
-  try {
-    detail::require_inputs<Op>(pointers);
-    return detail::finish(std::move(op), where, pointers, detail::run_forward([&] {
-                            return op.forward(inputs.value_or_empty()...);
-                          }));
-  } catch (...) {
-    detail::rethrow(Op::kName, where);
-  }
+  return detail::apply_new(std::move(op), where, inputs...);
 }
 
 template <typename Op>
@@ -250,33 +324,20 @@ auto apply(Op op, Where where, std::span<const Variable> inputs) {
   }
 }
 
-template <typename Op>
-Variable apply_over(Op op, Where where, Variable&& x) {
-  const bool records = is_recording() && x.requires_grad();
-  if ((records && detail::saves_input(op)) || !x.can_be_overwritten())
-    return apply(std::move(op), where, std::as_const(x));
-  const OpSpan span(Op::kName, Pass::kForward, nullptr, where);
-  try {
-    if (records && detail::context.saved_store != nullptr) [[unlikely]]
-      detail::show_inputs(detail::InputPointers<1>{&x});
-    op.write(x.value(), x.writable());
-    if (!records) {
-      x.set_history({});
-      return std::move(x);
+template <typename Op, size_t N>
+Variable apply_over(Op op, Where where, const OpInput (&inputs)[N]) {
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    const detail::InputPointers<N> pointers{inputs[I].variable...};
+    if ((inputs[I].is_last_use || ...)) {
+      const bool records =
+          is_differentiable<Op>() && is_recording() && detail::any_requires_grad(pointers);
+      for (size_t i = 0; i < N; ++i)
+        if (inputs[i].is_last_use && detail::can_overwrite(op, pointers, i, records))
+          return detail::overwrite(std::move(op), where, pointers, i, records);
     }
-    if constexpr (requires { Op::kActivation; })
-      if (x.edge().node->absorb(Op::kActivation, x.value())) return std::move(x);
-    using Slots = std::array<Variable, 1>;
-    auto* node = new OpNode<Op, std::array<Edge, 1>, Slots>(std::move(op), detail::line_of(where),
-                                                            [&] { return std::array{x.edge()}; });
-    node->set_output_type(0, x.value());
-    Edge history{Ref<Node>::adopt(node), 0};
-    detail::keep_outputs(node->op(), x.value());
-    x.set_history(std::move(history));
-    return std::move(x);
-  } catch (...) {
-    detail::rethrow(Op::kName, where);
+    return detail::apply_new(std::move(op), where, *pointers[I]...);
   }
+  (std::make_index_sequence<N>());
 }
 
 template <typename Op, std::same_as<Variable>... Others>
@@ -328,6 +389,8 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
         new OpNode<Op, Edges, Slots>(std::move(op), where, [&] { return edges_of(inputs); });
     made = {Ref<Node>::adopt(node), 0};
     ran = &node->op();
+    if (context.saved_store != nullptr) [[unlikely]]
+      show_inputs(inputs);
     keep_inputs(node->op(), inputs, Needs(node->edges()));
     values = write(node->op());
     if constexpr (kMore) {

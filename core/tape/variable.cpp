@@ -168,7 +168,8 @@ void Variable::derive_again() const {
 }
 
 bool Variable::can_be_overwritten() const {
-  if (!is_sole_owner() || state_->retained || (edge() && is_leaf()) || detail::context.anomaly)
+  if (!state_ || !is_sole_owner() || state_->retained || (edge() && is_leaf()) ||
+      detail::context.anomaly)
     return false;
   const Storage& storage = value().storage();
   return !storage.is_wrapped() && storage.is_inference() == is_inference_mode();

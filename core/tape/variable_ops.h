@@ -3,7 +3,7 @@
 // Every op that PyTorch has as a method of Tensor is a member here, with PyTorch's parameters in
 // PyTorch's order. The headers of ops/ describe the functions of the same names; options that a
 // member leaves out belong to the function. Members never change the variable unless their name
-// ends with `_`.
+// ends with `_`. The most used ones may overwrite an rvalue, as in conv(x).relu() (ops/unary.h).
 #pragma once
 
 #include <string_view>
@@ -190,21 +190,27 @@ class VariableOps {
   Variable argwhere(Where where = Where::current()) const;
 
   // Elementwise, of one operand.
-  Variable abs(Where where = Where::current()) const;
+  Variable abs(Where where = Where::current()) const&;
+  Variable abs(Where where = Where::current()) &&;
   Variable absolute(Where where = Where::current()) const;
-  Variable neg(Where where = Where::current()) const;
+  Variable neg(Where where = Where::current()) const&;
+  Variable neg(Where where = Where::current()) &&;
   Variable negative(Where where = Where::current()) const;
   Variable sign(Where where = Where::current()) const;
   Variable sgn(Where where = Where::current()) const;
   Variable signbit(Where where = Where::current()) const;
-  Variable square(Where where = Where::current()) const;
-  Variable sqrt(Where where = Where::current()) const;
+  Variable square(Where where = Where::current()) const&;
+  Variable square(Where where = Where::current()) &&;
+  Variable sqrt(Where where = Where::current()) const&;
+  Variable sqrt(Where where = Where::current()) &&;
   Variable rsqrt(Where where = Where::current()) const;
   Variable reciprocal(Where where = Where::current()) const;
-  Variable exp(Where where = Where::current()) const;
+  Variable exp(Where where = Where::current()) const&;
+  Variable exp(Where where = Where::current()) &&;
   Variable exp2(Where where = Where::current()) const;
   Variable expm1(Where where = Where::current()) const;
-  Variable log(Where where = Where::current()) const;
+  Variable log(Where where = Where::current()) const&;
+  Variable log(Where where = Where::current()) &&;
   Variable log2(Where where = Where::current()) const;
   Variable log10(Where where = Where::current()) const;
   Variable log1p(Where where = Where::current()) const;
@@ -219,7 +225,8 @@ class VariableOps {
   Variable arctan(Where where = Where::current()) const;
   Variable sinh(Where where = Where::current()) const;
   Variable cosh(Where where = Where::current()) const;
-  Variable tanh(Where where = Where::current()) const;
+  Variable tanh(Where where = Where::current()) const&;
+  Variable tanh(Where where = Where::current()) &&;
   Variable asinh(Where where = Where::current()) const;
   Variable acosh(Where where = Where::current()) const;
   Variable atanh(Where where = Where::current()) const;
@@ -229,8 +236,10 @@ class VariableOps {
   Variable erfinv(Where where = Where::current()) const;
   Variable lgamma(Where where = Where::current()) const;
   Variable digamma(Where where = Where::current()) const;
-  Variable sigmoid(Where where = Where::current()) const;
-  Variable relu(Where where = Where::current()) const;
+  Variable sigmoid(Where where = Where::current()) const&;
+  Variable sigmoid(Where where = Where::current()) &&;
+  Variable relu(Where where = Where::current()) const&;
+  Variable relu(Where where = Where::current()) &&;
   Variable floor(Where where = Where::current()) const;
   Variable ceil(Where where = Where::current()) const;
   Variable round(Where where = Where::current()) const;
@@ -256,10 +265,14 @@ class VariableOps {
   Variable log_softmax(int dim, Where where = Where::current()) const;
 
   // Elementwise, of two operands: variables or numbers.
-  Variable add(const Operand& other) const;
-  Variable sub(const Operand& other) const;
-  Variable mul(const Operand& other) const;
-  Variable div(const Operand& other) const;
+  Variable add(Operand other) const&;
+  Variable add(Operand other) &&;
+  Variable sub(Operand other) const&;
+  Variable sub(Operand other) &&;
+  Variable mul(Operand other) const&;
+  Variable mul(Operand other) &&;
+  Variable div(Operand other) const&;
+  Variable div(Operand other) &&;
   Variable subtract(const Operand& other) const;
   Variable multiply(const Operand& other) const;
   Variable divide(const Operand& other) const;
@@ -267,7 +280,8 @@ class VariableOps {
   Variable floor_divide(const Operand& other) const;
   Variable remainder(const Operand& other) const;
   Variable fmod(const Operand& other) const;
-  Variable pow(const Operand& exponent) const;
+  Variable pow(Operand exponent) const&;
+  Variable pow(Operand exponent) &&;
   Variable float_power(const Operand& exponent) const;
   Variable maximum(const Operand& other) const;
   Variable minimum(const Operand& other) const;

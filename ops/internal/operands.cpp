@@ -63,16 +63,41 @@ Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b) 
   return y;
 }
 
-void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a) {
+void compute_in_place(const kernels::Binary& kernel, const Tensor& a, const Tensor& b, Tensor& y) {
+  const Tensor& other = &a == &y ? b : a;
   check_same_device(kernel.name(), a, b);
-  if (!is_wide_number(b, a)) check_same_dtype(kernel.name(), a, b);
-  if (a.shape() != b.shape() && broadcast(kernel.name(), a.shape(), b.shape()) != a.shape())
-    fail<ShapeError>(kernel.name(), ": ", b.shape(), " does not fit in place into ", a.shape());
-  const bool same_layout = a.strides() == b.strides() && a.layout().offset == b.layout().offset &&
-                           a.shape() == b.shape();
-  // Otherwise elements of a would be overwritten before b's are read.
-  if (a.shares_storage(b) && !same_layout) return kernel(a, b.clone(), a);
-  kernel(a, b, a);
+  if (!is_wide_number(other, y)) check_same_dtype(kernel.name(), a, b);
+  if (a.shape() != b.shape() && broadcast(kernel.name(), a.shape(), b.shape()) != y.shape())
+    fail<ShapeError>(kernel.name(), ": ", other.shape(), " does not fit in place into ", y.shape());
+  const auto have_one_layout = [&] {
+    return a.strides() == b.strides() && a.layout().offset == b.layout().offset &&
+           a.shape() == b.shape();
+  };
+  // Otherwise elements of y would be overwritten before those of the other operand are read.
+  if (a.shares_storage(b) && !have_one_layout()) [[unlikely]] {
+    const Tensor copy = other.clone();
+    return &other == &b ? kernel(a, copy, y) : kernel(copy, b, y);
+  }
+  kernel(a, b, y);
+}
+
+namespace {
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  if (from.rank() > to.rank()) return false;
+  for (int i = 1; i <= from.rank(); ++i) {
+    const int64_t size = from[from.rank() - i];
+    if (size != 1 && size != to[to.rank() - i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool fits_result(const Tensor& x, const Tensor& other, bool any_dtype) {
+  if (x.device() != other.device()) return false;
+  if (x.dtype() != other.dtype() && !any_dtype && !is_wide_number(other, x)) return false;
+  return x.shape() == other.shape() || broadcasts_to(other.shape(), x.shape());
 }
 
 }  // namespace tapegrad::detail

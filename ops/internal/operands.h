@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/tape/internal/autocast_operand.h"
 #include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/internal/unbroadcast.h"
@@ -41,27 +42,25 @@ inline Device device_of(const Operand& a, const Operand& b) {
 }
 
 /// Casts integers to the default float dtype.
-inline auto as_float(const Variable& x, Where where) -> Variable {
-  return is_float(x.dtype()) ? x : x.to(default_dtype(), where);
+inline auto as_float(Variable x, Where where) -> Variable {
+  return is_float(x.dtype()) ? std::move(x) : x.to(default_dtype(), where);
 }
 
 /// Base of ops with one operand and one kernel.
 template <const kernels::Unary& kernel>
 struct UnaryOp {
   static constexpr bool kChecksFirst = true;
-  Tensor forward(const Tensor& x) const {
-    Tensor y = x.empty_like(x.shape());
-    kernel(x, y);
-    return y;
-  }
   void write(const Tensor& x, Tensor& y) const { kernel(x, y); }
 };
 
 /// Runs the kernel and returns its result as a new tensor. One operand may be a float32 number
 /// (is_wide_number()).
 Tensor compute(const kernels::Binary& kernel, const Tensor& a, const Tensor& b);
-/// Runs the kernel and writes its result over a.
-void compute_in_place(const kernels::Binary& kernel, const Tensor& b, Tensor& a);
+/// Runs the kernel and writes its result over y, which is a or b.
+void compute_in_place(const kernels::Binary& kernel, const Tensor& a, const Tensor& b, Tensor& y);
+/// Returns whether the result of an elementwise op of x and `other` has x's shape and dtype. With
+/// any_dtype, the dtype of `other` does not matter.
+bool fits_result(const Tensor& x, const Tensor& other, bool any_dtype = false);
 
 /// Base of arithmetic ops with two operands and one kernel.
 template <const kernels::Binary& kernel>
@@ -81,9 +80,10 @@ struct BinaryOp {
   }
   void write(const Tensor& a, const Tensor& b, Tensor& y) {
     dtypes[0] = a.dtype(), dtypes[1] = b.dtype();
-    shapes.remember(y.shape(), a, b);
-    compute_in_place(kernel, b, y);
+    if (a.shape() != b.shape()) shapes.remember(y.shape(), a, b);
+    compute_in_place(kernel, a, b, y);
   }
+  static bool fits(const Tensor& x, const Tensor& other) { return fits_result(x, other); }
   /// Reduces the gradient of all elements to the shape and dtype of an operand.
   Variable reduce(size_t input, const Variable& dx) const {
     if (dx.dtype() != dtypes[input]) [[unlikely]]
@@ -96,6 +96,19 @@ struct BinaryOp {
     return shapes(input, std::move(dx));
   }
 };
+
+/// Applies an op whose result is a float.
+template <typename Op>
+auto of_float(Variable x, Where where) -> Variable {
+  return apply_over(Op{}, where, {as_float(std::move(x), where)});
+}
+/// of_float() with sixteen-bit operands cast to float32 in an Autocast scope.
+template <typename Op>
+auto of_wide_float(Variable x, Where where) -> Variable {
+  if (is_autocast_enabled()) [[unlikely]]
+    return of_float<Op>(wide(x, where), where);
+  return of_float<Op>(std::move(x), where);
+}
 
 /// A string as a template argument.
 template <size_t N>
@@ -127,13 +140,47 @@ constexpr bool takes_wide_number() {
     return false;
 }
 
+inline OpInput input_of(const Operand& x) { return {*x.variable, x.is_last_use}; }
+/// Returns the variable; moves it if the caller no longer needs it.
+inline auto take(const Operand& x) -> Variable {
+  return x.is_last_use ? std::move(const_cast<Variable&>(*x.variable)) : *x.variable;
+}
+
+/// An operand, converted by as_variable() or as_factor() if its dtype is another one. A converted
+/// operand may be overwritten.
+class Converted {
+ public:
+  Converted(decltype(as_variable) convert, std::string_view op, const Operand& x, DType dtype,
+            Device device)
+      : is_made_(!x.variable || x.variable->dtype() != dtype),
+        made_(is_made_ ? convert(op, x, dtype, device) : Variable()),
+        given_(is_made_ ? OpInput(std::move(made_)) : input_of(x)) {}
+  Converted(const Converted&) = delete;
+  Converted& operator=(const Converted&) = delete;
+  operator OpInput() const { return given_; }
+
+ private:
+  bool is_made_;
+  Variable made_;
+  OpInput given_;
+};
+
+/// Applies the op, over an input if it has write().
+template <typename Op>
+auto run_inputs(Where where, const OpInput& a, const OpInput& b) {
+  if constexpr (requires { Op::fits(a.variable->value(), b.variable->value()); })
+    return apply_over(Op{}, where, {a, b});
+  else
+    return apply(Op{}, where, *a.variable, *b.variable);
+}
+
 /// Applies the op to the operands, converted for a result of the given dtype.
 template <typename Op>
 auto run_as(const Operand& a, const Operand& b, DType dtype) {
   const Device device = device_of(a, b);
   constexpr auto convert = takes_wide_number<Op>() ? as_factor : as_variable;
-  return apply(Op{}, a.where, convert(Op::kName, a, dtype, device),
-               convert(Op::kName, b, dtype, device));
+  const Converted x(convert, Op::kName, a, dtype, device);
+  return run_inputs<Op>(a.where, x, Converted(convert, Op::kName, b, dtype, device));
 }
 
 template <typename Op>
@@ -144,7 +191,7 @@ template <typename Op>
 template <typename Op>
 auto run(const Operand& a, const Operand& b) {
   if (a.variable && b.variable && a.variable->dtype() == b.variable->dtype()) [[likely]]
-    return apply(Op{}, a.where, *a.variable, *b.variable);
+    return run_inputs<Op>(a.where, input_of(a), input_of(b));
   return run_mixed<Op>(a, b);
 }
 

@@ -1,6 +1,7 @@
-// Chains of layers drawn at random, run twice: as expressions, whose operands are given away and
-// may be written over and become one node with their activation; and with another handle to each
-// operand, which prevents all of that. Values and gradients are the same to the bit.
+// Chains of layers and elementwise ops drawn at random, run twice: as expressions, whose operands
+// are given away and may be written over and become one node with their activation; and with
+// another handle to each operand, which prevents both. Values and gradients are the same to the
+// bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "tests/nn/elementwise_steps.h"
 
 namespace tapegrad {
 namespace {
@@ -37,8 +39,11 @@ struct Parts {
   nn::GELU gelu{Gelu::kTanh};
   nn::BatchNorm2d norm{{.num_features = kWidth}};
   std::vector<Variable> leaves;
+  Operands operands;
 
-  explicit Parts(bool images) {
+  explicit Parts(bool images)
+      : operands(images ? Shape{2, kWidth, 5, 5} : Shape{3, kWidth},
+                 images ? Shape{kWidth, 1, 1} : Shape{kWidth}) {
     for (int i = 0; i < 2; ++i)
       if (images)
         convs.emplace_back(nn::Conv2dOptions{
@@ -50,6 +55,7 @@ struct Parts {
     for (const auto& layer : linears) add(layer.parameters());
     if (images) add(norm.parameters());
     norm.eval();  // or the two runs would differ by its statistics
+    leaves.push_back(operands.row);
     leaves.push_back(images ? randn({2, kWidth, 5, 5}) : randn({3, kWidth}));
     leaves.back().requires_grad_();
   }
@@ -76,6 +82,7 @@ enum class Step {
   kSequential,
   kConstant,
   kNorm,
+  kPair,  // an elementwise op of two results
   kCount
 };
 enum class Pass { kPlain, kRetained, kSome, kRecorded, kCount };
@@ -91,7 +98,7 @@ Chain draw(std::mt19937& bits) {
   for (unsigned i = 0; i < length; ++i) {
     // Half of the steps are layers and activations, or joining would be rare.
     const unsigned drawn = bits() % (2 * unsigned(Step::kCount));
-    const Step step = drawn >= unsigned(Step::kCount) ? Step(drawn % 3) : Step(drawn);
+    const Step step = drawn >= unsigned(Step::kCount) ? Step(drawn % 4) : Step(drawn);
     chain.steps.emplace_back(step, unsigned(bits()));
   }
   return chain;
@@ -161,21 +168,7 @@ class ChainRun {
       case Step::kGelu:
         return activate(step == Step::kRelu ? Activation::kRelu : Activation::kGelu, std::move(h));
       case Step::kOther:
-        return run(std::move(h), [&](auto&& x) -> Variable {
-          using X = decltype(x);
-          switch (choice % 5) {
-            case 0:
-              return sigmoid(std::forward<X>(x));
-            case 1:
-              return silu(std::forward<X>(x));
-            case 2:
-              return tanh(x);
-            case 3:
-              return gelu(std::forward<X>(x));
-            default:
-              return hardswish(std::forward<X>(x));
-          }
-        });
+        return elementwise(choice, std::move(h));
       case Step::kModule:  // one object, as often as it is drawn
         return run(std::move(h), [&](auto&& x) {
           return choice % 2 == 0 ? parts_.relu(std::forward<decltype(x)>(x))
@@ -231,15 +224,30 @@ class ChainRun {
       }
       case Step::kConstant: {
         const NoGrad off;
+        if (choice % 2 == 0) return elementwise(choice / 2, std::move(h));
         return activate(activation, layer(choice, std::move(h)));
       }
       case Step::kNorm:
         if (!chain_.images) return activate(activation, std::move(h) * 2.0);
         return activate(activation, run(std::move(h), [&](auto&& x) { return parts_.norm(x); }));
+      case Step::kPair: {
+        Variable other = layer(choice, Variable(h));
+        if (apart_) kept_.push_back(other), kept_.push_back(h);
+        return choice % 2 == 0 ? std::move(h) + std::move(other) : std::move(other) - std::move(h);
+      }
       case Step::kCount:
         break;
     }
     return std::move(h);
+  }
+  Variable elementwise(unsigned choice, Variable&& h) {
+    const std::vector<ElementwiseStep>& steps = elementwise_steps();
+    const auto apply = [&](unsigned number, Variable&& value) {
+      return run(std::move(value), [&](auto&& x) {
+        return steps[number].call(std::forward<decltype(x)>(x), parts_.operands);
+      });
+    };
+    return apply(choice % unsigned(steps.size()), apply(0, std::move(h)));  // step 0 limits values
   }
   /// Through a view whose base lives on.
   Variable flip_twice(Variable&& h) {

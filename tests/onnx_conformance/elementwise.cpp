@@ -20,14 +20,14 @@ Variable computed(const Variable& x) { return x.dtype() == i8 || x.dtype() == i1
 
 /// Applies f to the first two inputs in a type with arithmetic, and converts the result to the type
 /// of the first input.
-std::function<Variable(N)> arithmetic(Variable (*f)(const Operand&, const Operand&)) {
+std::function<Variable(N)> arithmetic(Variable (*f)(Operand, Operand)) {
   return [f](N n) { return f(computed(n[0]), computed(n[1])).to(n[0].dtype()); };
 }
 std::function<Variable(N)> predicate(Variable (*f)(const Operand&, const Operand&)) {
   return [f](N n) { return f(computed(n[0]), computed(n[1])); };
 }
 /// Applies f to all inputs from left to right.
-std::function<Variable(N)> folded(Variable (*f)(const Operand&, const Operand&)) {
+std::function<Variable(N)> folded(Variable (*f)(Operand, Operand)) {
   return [f](N n) {
     Variable y = computed(n[0]);
     for (size_t i = 1; i < n.inputs.size(); ++i) y = f(y, computed(n[i]));

@@ -143,7 +143,7 @@ TEST(Binary, SpecialValues) {
 // A value gives the same bits in the middle of a long row, in the remainder, and with a stride.
 TEST(Binary, T05_ValuesDoNotDependOnPosition) {
   for (const DType dtype : {f32, f64, f16, bf16}) {
-    for (Variable (*op)(const Operand&, const Operand&) : {add, div, pow, atan2, fmod, maximum}) {
+    for (Variable (*op)(Operand, Operand) : {add, div, pow, atan2, fmod, maximum}) {
       const Variable a = Variable(Tensor::full({}, 0.7312345, dtype));
       const Variable b = Variable(Tensor::full({}, 0.3498712, dtype));
       const double alone = op(a, b).item();

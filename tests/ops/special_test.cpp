@@ -22,7 +22,7 @@ Variable make(const std::vector<T>& values) {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Doubles = std::vector<double>;
-using Function = Variable (*)(const Variable&, Where);
+using Function = Variable (*)(Variable, Where);
 
 struct Point {
   double x, y;

@@ -19,7 +19,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-using Op = Variable (*)(const Variable&, Where);
+using Op = Variable (*)(Variable, Where);
 using Exact = long double (*)(long double);
 
 /// |got - expected| in units in the last place of expected; 0 if both are NaN or equal.
