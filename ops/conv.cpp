@@ -29,11 +29,11 @@ int64_t conv_flops(const Tensor& y, const Tensor& weight) {
 namespace kernels {
 
 constinit decltype(conv2d) conv2d{
-    "conv2d", [](const Tensor&, const Tensor& weight, const Tensor&, const Conv2dOptions&, bool,
-                 Tensor& y) { return conv_flops(y, weight); }};
+    "conv2d", [](const Tensor&, const Tensor& weight, const Tensor&, const Conv2dOptions&,
+                 const Epilogue&, Tensor& y) { return conv_flops(y, weight); }};
 constinit decltype(conv2d_backward) conv2d_backward{
     "conv2d_backward",
-    [](const Tensor& dy, const Tensor&, const Tensor&, const Tensor& weight, const Conv2dOptions&,
+    [](const Tensor& dy, const Epilogue&, const Tensor&, const Tensor& weight, const Conv2dOptions&,
        Tensor& dx, Tensor& dw,
        Tensor&) { return (dx ? conv_flops(dy, weight) : 0) + (dw ? conv_flops(dy, dw) : 0); },
     {.overwrites_first = true}};
@@ -75,7 +75,7 @@ struct Conv2d {
     x_shape = x.shape(), weight_shape = weight.shape();
     Tensor y = x.empty_like({x_shape[0], weight_shape[0], size.height, size.width});
     kernels::conv2d(x.contiguous(), weight.contiguous(), bias ? bias.contiguous() : bias, options,
-                    behind == Activation::kRelu, y);
+                    {behind}, y);
     return y;
   }
   bool take_epilogue(Activation activation, const Tensor& result) {
@@ -95,7 +95,8 @@ struct Conv2d {
   /// Computes all gradients by one kernel, which converts the layout of dy once.
   std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
     const Tensor gradient = (y ? to_overwrite(dy) : dy).contiguous();
-    const Tensor relu = y ? y.value() : Tensor();
+    Epilogue relu;
+    if (y) relu = {Activation::kRelu, y.value()};
     Tensor dx, dw, db, from_x, from_weight;
     if (needs[0]) {
       from_weight = weight.value().contiguous();
@@ -144,7 +145,7 @@ struct Conv2dBackwardInput {
   Tensor forward(const Tensor& dy, const Tensor& weight) {
     weight_shape = weight.shape();
     Tensor dx = dy.empty_like(x_shape), none;
-    kernels::conv2d_backward(dy.contiguous(), none, none, weight.contiguous(), options, dx, none,
+    kernels::conv2d_backward(dy.contiguous(), {}, none, weight.contiguous(), options, dx, none,
                              none);
     return dx;
   }
@@ -169,7 +170,7 @@ struct Conv2dBackwardWeight {
   Tensor forward(const Tensor& dy, const Tensor& x) {
     x_shape = x.shape();
     Tensor dw = dy.empty_like(weight_shape), none;
-    kernels::conv2d_backward(dy.contiguous(), none, x.contiguous(), none, options, none, dw, none);
+    kernels::conv2d_backward(dy.contiguous(), {}, x.contiguous(), none, options, none, dw, none);
     return dw;
   }
   std::array<Variable, 2> backward(const Variable& ddw, Needs needs) const {
@@ -260,7 +261,7 @@ Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
     return in_low_precision([](const auto&... a) { return conv2d(a...); }, where, x, weight, bias,
                             options, epilogue);
   const Activation activation = epilogue.activation;
-  if (activation == Activation::kGelu)  // its gradient needs what it is taken of
+  if (activation == Activation::kGelu)  // the gradient of a GELU needs its operand
     return gelu(apply(Conv2d{options}, where, x, weight, bias), Gelu::kTanh, where);
   Variable y = apply(Conv2d{options, activation}, where, x, weight, bias);
   if (epilogue && y.grad_fn() != nullptr) y.grad_fn()->absorb(activation, y.value());

@@ -124,14 +124,14 @@ namespace kernels {
 
 // Tensors are contiguous. An empty bias means none; an empty dx, dw or db is not computed.
 
-/// Followed by max(y, 0) if `relu`.
+/// y = epilogue(conv(x, weight) + bias). Does not write epilogue.at.
 extern Kernel<void(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const Conv2dOptions& options, bool relu, Tensor& y)>
+                   const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y)>
     conv2d;
 
-/// dx needs weight, dw needs x. If y (the result with `relu`) is given, dy counts only where y is
-/// not 0, and may be overwritten.
-extern Kernel<void(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
+/// dx needs weight, dw needs x. dy is the gradient of the result of the epilogue `behind`; if there
+/// is one, dy may be overwritten.
+extern Kernel<void(const Tensor& dy, const Epilogue& behind, const Tensor& x, const Tensor& weight,
                    const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db)>
     conv2d_backward;
 

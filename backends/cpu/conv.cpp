@@ -122,25 +122,26 @@ struct ConvColumns {
   static constexpr std::string_view kName = "columns";
   template <std::floating_point T>
   static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Conv2dOptions& options, bool relu, Tensor& y) {
+                  const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
     if (y.numel() == 0) return;
     conv2d<T>(x, weight, bias, options, y);
-    if (relu) kernels::relu(y, y);
+    kernels::run_epilogue(epilogue, y, y);
   }
 };
 
 struct ConvBackwardColumns {
   static constexpr std::string_view kName = "columns";
   template <std::floating_point T>
-  static void run(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
-                  const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+  static void run(Type<T>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                  const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
+                  Tensor& db) {
     const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
     Tensor dz = dy;
-    if (y) kernels::relu_backward(dy, y, dz);
+    kernels::run_epilogue_backward(behind, dy, dz);
     const auto clear = [](Tensor& y) { kernels::fill(y, 0); };
-    if (dx) empty ? clear(dx) : backward_input<T>(dy, weight, options, dx);
-    if (dw) empty ? clear(dw) : backward_weight<T>(dy, x, options, dw);
-    if (db) backward_bias<T>(dy, db);
+    if (dx) empty ? clear(dx) : backward_input<T>(dz, weight, options, dx);
+    if (dw) empty ? clear(dw) : backward_weight<T>(dz, x, options, dw);
+    if (db) backward_bias<T>(dz, db);
   }
 };
 
@@ -156,51 +157,26 @@ void narrow(const Tensor& from, Tensor& to) {
 struct ConvInFloat {
   static constexpr std::string_view kName = "float";
   static void run(OneOf<float16, bfloat16>, const Tensor& x, const Tensor& weight,
-                  const Tensor& bias, const Conv2dOptions& options, bool relu, Tensor& y) {
+                  const Tensor& bias, const Conv2dOptions& options, const Epilogue& epilogue,
+                  Tensor& y) {
     Tensor result = wide(y);
-    kernels::conv2d(widened(x), widened(weight), widened(bias), options, relu, result);
+    kernels::conv2d(widened(x), widened(weight), widened(bias), options, {}, result);
     narrow(result, y);
+    kernels::run_epilogue(epilogue, y, y);  // of rounded values
   }
 };
 
 struct ConvBackwardInFloat {
   static constexpr std::string_view kName = "float";
-  static void run(OneOf<float16, bfloat16>, const Tensor& dy, const Tensor& y, const Tensor& x,
-                  const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
-                  Tensor& db) {
+  static void run(OneOf<float16, bfloat16>, const Tensor& dy, const Epilogue& behind,
+                  const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
+                  Tensor& dw, Tensor& db) {
     Tensor to_x = wide(dx), to_w = wide(dw), to_b = wide(db);
-    kernels::conv2d_backward(widened(dy), widened(y), widened(x), widened(weight), options, to_x,
-                             to_w, to_b);
+    kernels::conv2d_backward(widened(dy), {behind.activation, widened(behind.at)}, widened(x),
+                             widened(weight), options, to_x, to_w, to_b);
     narrow(to_x, dx), narrow(to_w, dw), narrow(to_b, db);
   }
 };
-
-template <typename T>
-void unfold(const Tensor& x, const Patches& p, Tensor& columns) {
-  const int64_t planes = x.shape()[0] * x.shape()[1], plane = p.size.height * p.size.width;
-  const int64_t rows = p.kernel_numel() * p.number();
-#pragma omp parallel for if (planes * rows > kParallel)
-  for (int64_t i = 0; i < planes; ++i)
-    im2col(x.data<T>() + i * plane, p, columns.data<T>() + i * rows);
-}
-
-/// Sixteen-bit floats are summed in a float32 plane per thread.
-template <typename T>
-void fold(const Tensor& columns, const Patches& p, Tensor& x) {
-  const int64_t planes = x.shape()[0] * x.shape()[1], plane = p.size.height * p.size.width;
-  const int64_t rows = p.kernel_numel() * p.number();
-  if constexpr (sizeof(T) == 2) {
-    Tensor sums = wide(x);
-    fold<float>(columns.to(f32), p, sums);
-    return narrow(sums, x);
-  } else {
-#pragma omp parallel for if (planes * rows > kParallel)
-    for (int64_t i = 0; i < planes; ++i) {
-      std::fill_n(x.data<T>() + i * plane, plane, T(0));
-      col2im(columns.data<T>() + i * rows, p, x.data<T>() + i * plane);
-    }
-  }
-}
 
 Patches patches_of(const Shape& image, const UnfoldOptions& o) {
   const auto count = [](int64_t size, int64_t kernel, int64_t stride, int64_t padding,
@@ -213,6 +189,35 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
   return {{image[2], image[3]}, number, o.kernel_size, o.stride, o.padding, o.dilation};
 }
 
+template <typename T>
+void unfold(const Tensor& x, const UnfoldOptions& options, Tensor& columns) {
+  const Patches p = patches_of(x.shape(), options);
+  const int64_t planes = x.shape()[0] * x.shape()[1], plane = p.size.height * p.size.width;
+  const int64_t rows = p.kernel_numel() * p.number();
+#pragma omp parallel for if (planes * rows > kParallel)
+  for (int64_t i = 0; i < planes; ++i)
+    im2col(x.data<T>() + i * plane, p, columns.data<T>() + i * rows);
+}
+
+/// Sixteen-bit floats are summed in a float32 plane per thread.
+template <typename T>
+void fold(const Tensor& columns, const UnfoldOptions& options, Tensor& x) {
+  const Patches p = patches_of(x.shape(), options);
+  const int64_t planes = x.shape()[0] * x.shape()[1], plane = p.size.height * p.size.width;
+  const int64_t rows = p.kernel_numel() * p.number();
+  if constexpr (sizeof(T) == 2) {
+    Tensor sums = wide(x);
+    fold<float>(columns.to(f32), options, sums);
+    return narrow(sums, x);
+  } else {
+#pragma omp parallel for if (planes * rows > kParallel)
+    for (int64_t i = 0; i < planes; ++i) {
+      std::fill_n(x.data<T>() + i * plane, plane, T(0));
+      col2im(columns.data<T>() + i * rows, p, x.data<T>() + i * plane);
+    }
+  }
+}
+
 }  // namespace
 
 void register_conv() {
@@ -222,14 +227,8 @@ void register_conv() {
   set_implementations<kernels::conv2d_backward, ConvBackwardSmall, ConvBackwardGrouped,
                       ConvBackwardDnnl, ConvBackwardColumns, ConvBackwardInFloat>(kCpu,
                                                                                   kFloatTypes);
-  set_kernel(
-      kernels::unfold, DeviceType::kCpu, kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const UnfoldOptions& options, Tensor& columns) {
-        unfold<T>(x, patches_of(x.shape(), options), columns);
-      });
-  set_kernel(kernels::fold, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& columns, const UnfoldOptions& options,
-                            Tensor& x) { fold<T>(columns, patches_of(x.shape(), options), x); });
+  set<kernels::unfold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { unfold<T>(a...); });
+  set<kernels::fold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { fold<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -94,43 +94,42 @@ struct AddBias {
   }
 };
 
-/// What cuDNN's convolution, which has neither, leaves to do.
+/// Adds the bias and applies the epilogue to the result of a convolution by cuDNN.
 template <typename T>
-void add_bias(const Tensor& bias, bool relu, Tensor& y) {
-  if (bias)
-    map<T>(AddBias{relu}, y, y, of_channels(bias));
-  else if (relu)
-    kernels::relu(y, y);
+void finish(const Tensor& bias, const Epilogue& epilogue, Tensor& y) {
+  const bool relu = bool(bias) && epilogue.activation == Activation::kRelu;
+  if (bias) map<T>(AddBias{relu}, y, y, of_channels(bias));
+  if (!relu) kernels::run_epilogue(epilogue, y, y);
 }
 
 struct ConvCudnnLast {
   static constexpr std::string_view kName = "cudnn_channels_last";
   static constexpr bool kTakesPacked = true;
   static bool accepts(const Tensor& x, const Tensor& weight, const Tensor&,
-                      const Conv2dOptions& options, bool, const Tensor& y) {
+                      const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
     return y.numel() > 0 && takes_packed_conv2d(x, weight, options, y);
   }
   template <typename T>
   requires(sizeof(T) == 2) static bool run(Type<T>, const Tensor& x, const Tensor& weight,
                                            const Tensor& bias, const Conv2dOptions& options,
-                                           bool relu, Tensor& y) {
+                                           const Epilogue& epilogue, Tensor& y) {
     if (!conv2d_packed(x, weight, options, y)) return false;
-    add_bias<T>(bias, relu, y);
+    finish<T>(bias, epilogue, y);
     return true;
   }
 };
 
 struct ConvCudnn {
   static constexpr std::string_view kName = "cudnn";
-  static bool accepts(const Tensor& x, const Tensor&, const Tensor&, const Conv2dOptions&, bool,
-                      const Tensor& y) {
+  static bool accepts(const Tensor& x, const Tensor&, const Tensor&, const Conv2dOptions&,
+                      const Epilogue&, const Tensor& y) {
     return y.numel() > 0 && why_no_cudnn(x.device()).empty();
   }
   template <typename T>
   static bool run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Conv2dOptions& options, bool relu, Tensor& y) {
+                  const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
     if (!cudnn_conv2d(x, weight, options, y)) return false;
-    add_bias<T>(bias, relu, y);
+    finish<T>(bias, epilogue, y);
     return true;
   }
 };
@@ -139,10 +138,10 @@ struct ConvByColumns {
   static constexpr std::string_view kName = "columns";
   template <typename T>
   static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Conv2dOptions& options, bool relu, Tensor& y) {
+                  const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
     if (y.numel() == 0) return;
     by_columns<T>(x, weight, bias, options, y);
-    if (relu) kernels::relu(y, y);
+    kernels::run_epilogue(epilogue, y, y);
   }
 };
 
@@ -187,24 +186,26 @@ void backward_weight(const Tensor& dy, const Tensor& x, const Conv2dOptions& opt
 }
 
 template <typename T>
-void backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
-              Tensor& dx, Tensor& dw, Tensor& db) {
-  const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
+void backward(const Tensor& dy, const Epilogue& behind, const Tensor& x, const Tensor& weight,
+              const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
+  Tensor dz = dy;
+  kernels::run_epilogue_backward(behind, dy, dz);
+  const bool empty = dz.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
   if (empty) {
     if (dx) kernels::fill(dx, 0);
     if (dw) kernels::fill(dw, 0);
   } else {
-    const PackedGradients done = conv2d_backward_packed(dy, x, weight, options, dx, dw);
-    if (dx && !done.x && !cudnn_conv2d_input(dy, weight, options, dx))
-      backward_input<T>(dy, weight, options, dx);
-    if (dw && !done.weight && !cudnn_conv2d_weight(dy, x, options, dw))
-      backward_weight<T>(dy, x, options, dw);
+    const PackedGradients done = conv2d_backward_packed(dz, x, weight, options, dx, dw);
+    if (dx && !done.x && !cudnn_conv2d_input(dz, weight, options, dx))
+      backward_input<T>(dz, weight, options, dx);
+    if (dw && !done.weight && !cudnn_conv2d_weight(dz, x, options, dw))
+      backward_weight<T>(dz, x, options, dw);
   }
   if (!db) return;
   const int64_t channels = db.numel();
-  if (const auto pixels = pixels_of(dy))
+  if (const auto pixels = pixels_of(dz))
     return reduce_columns(SumOf<T>{pixels->data<T>(), db.data<T>(), 1}, *pixels);
-  reduce(SumOf<T>{dy.data<T>(), db.data<T>(), 1}, dy,
+  reduce(SumOf<T>{dz.data<T>(), db.data<T>(), 1}, dz,
          db.with_layout({{1, channels, 1, 1}, {channels, 1, 1, 1}, db.layout().offset}));
 }
 
@@ -219,30 +220,27 @@ Patches patches_of(const Shape& image, const UnfoldOptions& o) {
   return {Size2d(image[2], image[3]), number, o.kernel_size, o.stride, o.padding, o.dilation};
 }
 
+template <typename T>
+void unfold(const Tensor& x, const UnfoldOptions& options, Tensor& columns) {
+  for_each(columns.numel(), x,
+           ToColumns<T>{x.data<T>(), columns.data<T>(), patches_of(x.shape(), options)});
+}
+
+template <typename T>
+void fold(const Tensor& columns, const UnfoldOptions& options, Tensor& x) {
+  for_each(x.numel(), x,
+           FromColumns<T, T>{columns.data<T>(), x.data<T>(), patches_of(x.shape(), options)});
+}
+
 }  // namespace
 
 void register_conv() {
   set_implementations<kernels::conv2d, ConvCudnnLast, ConvCudnn, ConvByColumns>(kFloatTypes);
-  set<kernels::conv2d_backward>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& dy, const Tensor& y, const Tensor& x,
-                     const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
-                     Tensor& db) {
-        Tensor dz = dy;
-        if (y) kernels::relu_backward(dy, y, dz);
-        backward<T>(dz, x, weight, options, dx, dw, db);
-      },
-      {.takes_packed = true});
-  set<kernels::unfold>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x,
-                                                   const UnfoldOptions& options, Tensor& columns) {
-    for_each(columns.numel(), x,
-             ToColumns<T>{x.data<T>(), columns.data<T>(), patches_of(x.shape(), options)});
-  });
-  set<kernels::fold>(kFloatTypes, []<typename T>(Type<T>, const Tensor& columns,
-                                                 const UnfoldOptions& options, Tensor& x) {
-    for_each(x.numel(), x,
-             FromColumns<T, T>{columns.data<T>(), x.data<T>(), patches_of(x.shape(), options)});
-  });
+  set<kernels::conv2d_backward>(kFloatTypes,
+                                []<typename T>(Type<T>, auto&... a) { backward<T>(a...); },
+                                {.takes_packed = true});
+  set<kernels::unfold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { unfold<T>(a...); });
+  set<kernels::fold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { fold<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -83,8 +83,8 @@ TEST(CudaConvolution, CudnnAndColumnsAgree) {
       Tensor other_y = y.empty_like(), other_dx = dx.empty_like(), other_dw = dw.empty_like();
       {
         const ByCudnn columns(false);
-        kernels::conv2d(x, weight, none, g.options, /*relu=*/false, other_y);
-        kernels::conv2d_backward(dy, none, x, weight, g.options, other_dx, other_dw, none);
+        kernels::conv2d(x, weight, none, g.options, {}, other_y);
+        kernels::conv2d_backward(dy, {}, x, weight, g.options, other_dx, other_dw, none);
       }
       expect_near(y, other_y, c.tolerance);
       expect_near(dx, other_dx, c.tolerance);
@@ -101,8 +101,8 @@ TEST(CudaConvolution, ARepeatGivesTheSameBits) {
   const Conv2dOptions options{.padding = 1};
   const auto run = [&] {
     Tensor y = dy.empty_like(), dx = x.empty_like(), dw = weight.empty_like(), db;
-    kernels::conv2d(x, weight, none, options, /*relu=*/false, y);
-    kernels::conv2d_backward(dy, none, x, weight, options, dx, dw, db);
+    kernels::conv2d(x, weight, none, options, {}, y);
+    kernels::conv2d_backward(dy, {}, x, weight, options, dx, dw, db);
     return std::vector{values_of(y), values_of(dx), values_of(dw)};
   };
   const auto first = run();

@@ -7,7 +7,6 @@
 
 #include "backends/cpu/dnnl/dnnl.h"
 #include "backends/cpu/fast/packed.h"
-#include "ops/activation.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -295,21 +294,21 @@ bool is_fast(DType dtype) { return dtype == f32 || multiplies_bfloat16(); }
 }  // namespace
 
 ConvPlanRef ConvDnnl::accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                              const Conv2dOptions& options, bool, const Tensor& y) {
+                              const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
   if (x.numel() == 0 || y.numel() == 0 || !is_fast(x.dtype())) return nullptr;
   return plan_for(problem(Pass::kForward, bool(bias), x.dtype(), x.shape(), weight.shape(),
                           y.shape(), options));
 }
 
 void ConvDnnl::run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x,
-                   const Tensor& weight, const Tensor& bias, const Conv2dOptions&, bool relu,
-                   Tensor& y) {
+                   const Tensor& weight, const Tensor& bias, const Conv2dOptions&,
+                   const Epilogue& epilogue, Tensor& y) {
   with_dnnl("conv2d", [&] { forward(plan, x, weight, bias, y); });
-  if (relu) kernels::relu(y, y);  // not oneDNN's ReLU, which turns NaN into 0
+  kernels::run_epilogue(epilogue, y, y);  // not oneDNN's ReLU, which turns NaN into 0
 }
 
 std::optional<ConvBackwardDnnl::Plans> ConvBackwardDnnl::accepts(
-    const Tensor& dy, const Tensor&, const Tensor& x, const Tensor& weight,
+    const Tensor& dy, const Epilogue&, const Tensor& x, const Tensor& weight,
     const Conv2dOptions& options, const Tensor& dx, const Tensor& dw, const Tensor& db) {
   const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
   if (empty || !(dx || dw) || !is_fast(dy.dtype())) return {};
@@ -329,12 +328,12 @@ std::optional<ConvBackwardDnnl::Plans> ConvBackwardDnnl::accepts(
 }
 
 void ConvBackwardDnnl::run(OneOf<float, bfloat16>, const Plans& plans, const Tensor& dy,
-                           const Tensor& y, const Tensor& x, const Tensor& weight,
+                           const Epilogue& behind, const Tensor& x, const Tensor& weight,
                            const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
   Tensor dz = dy, none;
-  if (y) kernels::relu_backward(dy, y, dz);
-  with_dnnl("conv2d", [&] { backward(plans, dy, x, weight, dx, dw, db); });
-  if (db && !dw) kernels::conv2d_backward(dy, none, x, weight, options, none, none, db);
+  kernels::run_epilogue_backward(behind, dy, dz);
+  with_dnnl("conv2d", [&] { backward(plans, dz, x, weight, dx, dw, db); });
+  if (db && !dw) kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
 }
 
 }  // namespace tapegrad::backends::cpu

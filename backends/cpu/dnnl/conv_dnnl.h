@@ -19,10 +19,11 @@ struct ConvDnnl {
   static constexpr std::string_view kName = "dnnl";
   static constexpr bool kTakesPacked = true;
   static ConvPlanRef accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                             const Conv2dOptions& options, bool relu, const Tensor& y);
+                             const Conv2dOptions& options, const Epilogue& epilogue,
+                             const Tensor& y);
   static void run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x,
-                  const Tensor& weight, const Tensor& bias, const Conv2dOptions& options, bool relu,
-                  Tensor& y);
+                  const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
+                  const Epilogue& epilogue, Tensor& y);
 };
 
 /// Implementation of kernels::conv2d_backward.
@@ -33,12 +34,12 @@ struct ConvBackwardDnnl {
   struct Plans {
     ConvPlanRef input, weight;  // null for a gradient that is not requested
   };
-  static std::optional<Plans> accepts(const Tensor& dy, const Tensor& y, const Tensor& x,
+  static std::optional<Plans> accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
                                       const Tensor& weight, const Conv2dOptions& options,
                                       const Tensor& dx, const Tensor& dw, const Tensor& db);
-  static void run(OneOf<float, bfloat16>, const Plans& plans, const Tensor& dy, const Tensor& y,
-                  const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
-                  Tensor& dw, Tensor& db);
+  static void run(OneOf<float, bfloat16>, const Plans& plans, const Tensor& dy,
+                  const Epilogue& behind, const Tensor& x, const Tensor& weight,
+                  const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db);
 };
 
 }  // namespace tapegrad::backends::cpu

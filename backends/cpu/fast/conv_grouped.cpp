@@ -307,12 +307,13 @@ bool is_grouped(const Shape& x, const Shape& w, const Shape& y, const Conv2dOpti
 }  // namespace
 
 bool ConvGrouped::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
-                          const Conv2dOptions& options, bool, const Tensor& y) {
+                          const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
   return is_grouped(x.shape(), weight.shape(), y.shape(), options);
 }
 
 void ConvGrouped::run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                      const Conv2dOptions& options, bool relu, Tensor& y) {
+                      const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
+  const bool relu = epilogue.activation == Activation::kRelu;
   const Shape& w = weight.shape();
   const ChannelBlocks from = ChannelBlocks::of_input(x), to = ChannelBlocks::of_result(y);
   const int64_t out_group = w[0] / options.groups;
@@ -320,9 +321,10 @@ void ConvGrouped::run(Type<float>, const Tensor& x, const Tensor& weight, const 
            {weight.data<float>(), w[2] * w[3], w[1], out_group, /*backward=*/false}, w[1],
            out_group, bias ? bias.data<float>() : nullptr, relu, to);
   to.finish(y);
+  if (!relu) kernels::run_epilogue(epilogue, y, y);
 }
 
-bool ConvBackwardGrouped::accepts(const Tensor& dy, const Tensor&, const Tensor& x,
+bool ConvBackwardGrouped::accepts(const Tensor& dy, const Epilogue&, const Tensor& x,
                                   const Tensor& weight, const Conv2dOptions& options,
                                   const Tensor& dx, const Tensor& dw, const Tensor&) {
   if (!dx && !dw) return false;
@@ -330,11 +332,11 @@ bool ConvBackwardGrouped::accepts(const Tensor& dy, const Tensor&, const Tensor&
                     options);
 }
 
-void ConvBackwardGrouped::run(Type<float>, const Tensor& dy, const Tensor& y, const Tensor& x,
-                              const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
-                              Tensor& dw, Tensor& db) {
+void ConvBackwardGrouped::run(Type<float>, const Tensor& dy, const Epilogue& behind,
+                              const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
+                              Tensor& dx, Tensor& dw, Tensor& db) {
   Tensor dz = dy, none;
-  if (y) kernels::relu_backward(dy, y, dz);
+  kernels::run_epilogue_backward(behind, dy, dz);
   const Shape& w = dw ? dw.shape() : weight.shape();
   const int64_t taps = w[2] * w[3], out_group = w[0] / options.groups;
   const ChannelBlocks gradient = ChannelBlocks::of_input(dz);
@@ -349,7 +351,7 @@ void ConvBackwardGrouped::run(Type<float>, const Tensor& dy, const Tensor& y, co
     weight_gradient(gradient, ChannelBlocks::of_input(x), Windows::forward(w, dy.shape(), options),
                     w[1], out_group, taps, dw.data<float>(), db ? db.data<float>() : nullptr);
   else if (db)
-    kernels::conv2d_backward(dz, none, x, weight, options, none, none, db);
+    kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
 }
 
 }  // namespace tapegrad::backends::cpu

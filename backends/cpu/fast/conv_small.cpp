@@ -151,12 +151,13 @@ bool is_small(const Shape& x, const Shape& w, const Conv2dOptions& o) {
 }  // namespace
 
 bool ConvSmall::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
-                        const Conv2dOptions& options, bool, const Tensor& y) {
+                        const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
   return x.numel() > 0 && y.numel() > 0 && is_small(x.shape(), weight.shape(), options);
 }
 
 void ConvSmall::run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    const Conv2dOptions& options, bool relu, Tensor& y) {
+                    const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
+  const bool relu = epilogue.activation == Activation::kRelu;
   const Sizes s(x.shape(), weight.shape(), y.shape(), options);
   const float* images = x.data<float>();
   const float* b = bias ? bias.data<float>() : nullptr;
@@ -195,21 +196,22 @@ void ConvSmall::run(Type<float>, const Tensor& x, const Tensor& weight, const Te
             }
         });
   }
+  if (!relu) kernels::run_epilogue(epilogue, y, y);
 }
 
-bool ConvBackwardSmall::accepts(const Tensor& dy, const Tensor&, const Tensor& x, const Tensor&,
-                                const Conv2dOptions& options, const Tensor& dx, const Tensor& dw,
-                                const Tensor&) {
-  return dw && dw.numel() > 0 && dy.numel() > 0 && !(dx && dx.numel() == 0) &&
-         is_small(x.shape(), dw.shape(), options);
+bool ConvBackwardSmall::accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                                const Tensor&, const Conv2dOptions& options, const Tensor& dx,
+                                const Tensor& dw, const Tensor&) {
+  return behind.activation != Activation::kGelu && dw && dw.numel() > 0 && dy.numel() > 0 &&
+         !(dx && dx.numel() == 0) && is_small(x.shape(), dw.shape(), options);
 }
 
-void ConvBackwardSmall::run(Type<float>, const Tensor& dy, const Tensor& y, const Tensor& x,
+void ConvBackwardSmall::run(Type<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
                             const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
                             Tensor& dw, Tensor& db) {
   const Sizes s(x.shape(), dw.shape(), dy.shape(), options);
   const float *images = x.data<float>(), *gradients = dy.data<float>();
-  const float* from_relu = y ? y.data<float>() : nullptr;
+  const float* from_relu = behind ? behind.at.data<float>() : nullptr;
   const int64_t pieces = std::min(s.batch, kMaxPieces), results = s.out * (s.taps() + 1);
   std::vector<double> parts(size_t(pieces * results));  // per channel: the taps, then the bias
   PerThread padded(s.padded_image());
@@ -248,7 +250,7 @@ void ConvBackwardSmall::run(Type<float>, const Tensor& dy, const Tensor& y, cons
         db.data<float>()[o] = float(sum);
     }
   Tensor none;
-  if (dx) kernels::conv2d_backward(dy, y, none, weight, options, dx, none, none);
+  if (dx) kernels::conv2d_backward(dy, behind, none, weight, options, dx, none, none);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -10,19 +10,19 @@ namespace tapegrad::backends::cpu {
 struct ConvSmall {
   static constexpr std::string_view kName = "small";
   static bool accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                      const Conv2dOptions& options, bool relu, const Tensor& y);
+                      const Conv2dOptions& options, const Epilogue& epilogue, const Tensor& y);
   static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Conv2dOptions& options, bool relu, Tensor& y);
+                  const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y);
 };
 
 /// Implementation of kernels::conv2d_backward that computes dw and db. Another implementation
 /// computes dx.
 struct ConvBackwardSmall {
   static constexpr std::string_view kName = "small";
-  static bool accepts(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& weight,
-                      const Conv2dOptions& options, const Tensor& dx, const Tensor& dw,
-                      const Tensor& db);
-  static void run(Type<float>, const Tensor& dy, const Tensor& y, const Tensor& x,
+  static bool accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
+                      const Tensor& weight, const Conv2dOptions& options, const Tensor& dx,
+                      const Tensor& dw, const Tensor& db);
+  static void run(Type<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
                   const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
                   Tensor& db);
 };
