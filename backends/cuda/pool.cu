@@ -1,6 +1,7 @@
 // Pooling of contiguous [batch, channels, height, width], or of the pixels of packed images.
 #include "ops/pool.h"
 
+#include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/cudnn/pool.h"
 #include "backends/cuda/device/find.cuh"
 #include "backends/cuda/device/patches.cuh"
@@ -241,17 +242,136 @@ struct AvgPoolBackward {
   }
 };
 
-/// The operands of pooling, row-major or as pixels; or their gradients.
+/// The operands of a pooling kernel, or their gradients: row-major, or the pixels of packed images.
 struct Pooled {
   Tensor from, to;
-  ImageLayout layout;
+  bool is_packed, is_mean;  // is_mean: images of a single pixel, for which both orders are equal
 
-  Pooled(const Tensor& in_order, const std::optional<Tensor>& pixels, Tensor& to, bool packed)
-      : from(!packed  ? in_order
-             : pixels ? *pixels
-                      : channels_last(in_order)),
-        to(packed ? pixels_to_write(to) : to),
-        layout(packed ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst) {}
+  ImageLayout layout() const {
+    return is_packed ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst;
+  }
+  void finish(const Tensor& result) const {
+    if (is_packed && !is_mean) set_packed(result);
+  }
+
+  static Pooled maxima(const Tensor& x, const Tensor& y, const Tensor& indices) {
+    const auto pixels = pixels_of(x);
+    const bool packed = pixels && can_be_packed(y) && (!indices || can_be_packed(indices));
+    return of(x, pixels, y, packed, /*is_mean=*/false);
+  }
+  static Pooled averages(const Tensor& x, const Tensor& y) {
+    const auto pixels = pixels_of(x);
+    const bool is_mean = y.shape()[2] * y.shape()[3] == 1;
+    return of(x, pixels, y, pixels && (is_mean || can_be_packed(y)), is_mean);
+  }
+  static Pooled gradients_of_averages(const Tensor& dy, const Tensor& dx) {
+    const auto pixels = pixels_of(dy);
+    // The gradient of a mean gets the layout that convolutions use.
+    const bool is_wanted =
+        dy.shape()[2] * dy.shape()[3] == 1 && are_packed(dx.dtype(), dx.shape()[1], dx.device());
+    return of(dy, pixels, dx, (pixels || is_wanted) && can_be_packed(dx), /*is_mean=*/false);
+  }
+
+ private:
+  static Pooled of(const Tensor& from, const std::optional<Tensor>& pixels, const Tensor& to,
+                   bool packed, bool is_mean) {
+    return {!packed  ? from
+            : pixels ? *pixels
+                     : channels_last(from),
+            packed ? pixels_to_write(to) : to, packed, is_mean};
+  }
+};
+
+// Implementations by cuDNN have the conditions of cudnn/pool.h. Images are packed or row-major.
+
+struct MaxPoolCudnn {
+  static constexpr std::string_view kName = "cudnn";
+  static constexpr bool kTakesPacked = true;
+  static bool accepts(const Tensor& x, const MaximumWindows&, const Tensor&,
+                      const Tensor& indices) {
+    return !indices && why_no_cudnn(x.device()).empty();
+  }
+  static bool run(OneOf<float, float16, bfloat16>, const Tensor& x, const MaximumWindows& windows,
+                  Tensor& y, Tensor& indices) {
+    Pooled images = Pooled::maxima(x, y, indices);
+    if (!cudnn_max_pool2d(images.from, windows, images.to, images.layout())) return false;
+    images.finish(y);
+    return true;
+  }
+};
+
+struct MaxPoolWindows {
+  static constexpr std::string_view kName = "windows";
+  static constexpr bool kTakesPacked = true;
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
+                  Tensor& indices) {
+    const MaxPool2dOptions& o = windows.options;
+    const Pooled images = Pooled::maxima(x, y, indices);
+    for_each(
+        y.numel(), y,
+        MaxPool<T>{images.from.data<T>(), y.data<T>(), indices ? indices.data<int32_t>() : nullptr,
+                   Planes(x.shape(), y.shape(), images.is_packed), o.kernel_size,
+                   o.stride.value_or(o.kernel_size), o.padding, o.dilation, windows.adaptive});
+    images.finish(y);
+    if (indices) images.finish(indices);
+  }
+};
+
+struct AvgPoolCudnn {
+  static constexpr std::string_view kName = "cudnn";
+  static constexpr bool kTakesPacked = true;
+  static bool accepts(const Tensor& x, const AverageWindows&, const Tensor&) {
+    return why_no_cudnn(x.device()).empty();
+  }
+  static bool run(OneOf<float, float16, bfloat16>, const Tensor& x, const AverageWindows& windows,
+                  Tensor& y) {
+    Pooled images = Pooled::averages(x, y);
+    if (!cudnn_avg_pool2d(images.from, windows, images.to, images.layout())) return false;
+    images.finish(y);
+    return true;
+  }
+};
+
+struct AvgPoolWindows {
+  static constexpr std::string_view kName = "windows";
+  static constexpr bool kTakesPacked = true;
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
+    const Pooled images = Pooled::averages(x, y);
+    const Planes p(x.shape(), y.shape(), images.is_packed);
+    for_each(y.numel(), y,
+             AvgPool<T>{images.from.data<T>(), y.data<T>(), p, WindowPair(p, windows)});
+    images.finish(y);
+  }
+};
+
+struct AvgPoolBackwardCudnn {
+  static constexpr std::string_view kName = "cudnn";
+  static constexpr bool kTakesPacked = true;
+  static bool accepts(const Tensor& dy, const AverageWindows&, const Tensor&) {
+    return why_no_cudnn(dy.device()).empty();
+  }
+  static bool run(OneOf<float, float16, bfloat16>, const Tensor& dy, const AverageWindows& windows,
+                  Tensor& dx) {
+    Pooled images = Pooled::gradients_of_averages(dy, dx);
+    if (!cudnn_avg_pool2d_backward(images.from, windows, images.to, images.layout())) return false;
+    images.finish(dx);
+    return true;
+  }
+};
+
+struct AvgPoolBackwardWindows {
+  static constexpr std::string_view kName = "windows";
+  static constexpr bool kTakesPacked = true;
+  template <typename T>
+  static void run(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
+    const Pooled images = Pooled::gradients_of_averages(dy, dx);
+    const Planes p(dx.shape(), dy.shape(), images.is_packed);
+    for_each(dx.numel(), dx,
+             AvgPoolBackward<T>{images.from.data<T>(), dx.data<T>(), p, WindowPair(p, windows)});
+    images.finish(dx);
+  }
 };
 
 struct Outside {
@@ -275,104 +395,62 @@ struct KeepLast {
   }
 };
 
+void unpool_indices(const Tensor& positions, std::string_view op, int64_t size, Tensor& indices) {
+  const auto bad = find_first<int64_t>(positions, Outside{size});
+  if (bad.index >= 0) fail<IndexError>(op, ": index ", bad.value, " is outside [0, ", size, ')');
+  const int64_t planes = positions.shape()[0] * positions.shape()[1], total = positions.numel();
+  if (total == 0) return;
+  const Tensor keys = Tensor::empty({total}, i64, positions.device());
+  for_each(total, keys,
+           PositionKeys{positions.data<int64_t>(), keys.data<int64_t>(), size, total / planes});
+  const Sorted sorted = sort_keys(keys, bits_for(planes * size));
+  for_each(total, keys,
+           KeepLast{sorted.keys.data<int64_t>(), sorted.order.data<int64_t>(),
+                    positions.data<int64_t>(), indices.data<int32_t>(), total});
+}
+
+template <typename T>
+void pool_gather(const Tensor& x, const Tensor& indices, Tensor& y) {
+  const Planes p(x.shape(), y.shape());
+  for_each(y.numel(), y,
+           PoolGather<T>{x.data<T>(), indices.data<int32_t>(), y.data<T>(), p.in.numel(),
+                         p.out.numel()});
+}
+
+template <typename T>
+void pool_scatter(const Tensor& dy, const Tensor& indices,
+                  const std::optional<MaximumWindows>& windows, Tensor& dx) {
+  if (!windows) {
+    const Planes p(dx.shape(), dy.shape());
+    kernels::fill(dx, 0);
+    return for_each(dy.numel(), dx,
+                    PoolScatter<T>{dy.data<T>(), indices.data<int32_t>(), dx.data<T>(),
+                                   p.in.numel(), p.out.numel()});
+  }
+  // Uses the packed layout of the pooled image: neighbouring gradients probably have it, too.
+  const bool packed = pixels_of(indices) && can_be_packed(dx);
+  const Planes p(dx.shape(), dy.shape(), packed);
+  const Tensor gradient = packed ? pixels_or_copy(dy) : dy;
+  const Tensor places = packed ? pixels_or_copy(indices) : indices;
+  for_each(dx.numel(), dx,
+           MaxPoolBackward<T>{gradient.data<T>(), places.data<int32_t>(), dx.data<T>(), p,
+                              WindowPair(p, *windows)});
+  if (packed) set_packed(dx);
+}
+
 }  // namespace
 
 void register_pool() {
-  set<kernels::max_pool2d>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
-                     Tensor& indices) {
-        const MaxPool2dOptions& o = windows.options;
-        const auto pixels = pixels_of(x);
-        const bool packed = pixels && can_be_packed(y) && (!indices || can_be_packed(indices));
-        Pooled p(x, pixels, y, packed);
-        if (indices || !cudnn_max_pool2d(p.from, windows, p.to, p.layout))
-          for_each(y.numel(), y,
-                   MaxPool<T>{
-                       p.from.data<T>(), y.data<T>(), indices ? indices.data<int32_t>() : nullptr,
-                       Planes(x.shape(), y.shape(), packed), o.kernel_size,
-                       o.stride.value_or(o.kernel_size), o.padding, o.dilation, windows.adaptive});
-        if (packed) set_packed(y);
-        if (packed && indices) set_packed(indices);
-      },
-      {.takes_packed = true});
-  set<kernels::pool_gather>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& indices, Tensor& y) {
-        const Planes p(x.shape(), y.shape());
-        for_each(y.numel(), y,
-                 PoolGather<T>{x.data<T>(), indices.data<int32_t>(), y.data<T>(), p.in.numel(),
-                               p.out.numel()});
-      });
-  set<kernels::pool_scatter>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& dy, const Tensor& indices,
-                     const std::optional<MaximumWindows>& windows, Tensor& dx) {
-        if (!windows) {
-          const Planes p(dx.shape(), dy.shape());
-          kernels::fill(dx, 0);
-          return for_each(dy.numel(), dx,
-                          PoolScatter<T>{dy.data<T>(), indices.data<int32_t>(), dx.data<T>(),
-                                         p.in.numel(), p.out.numel()});
-        }
-        // Uses the packed layout of the pooled image: neighbouring gradients probably have it, too.
-        const bool packed = pixels_of(indices) && can_be_packed(dx);
-        const Planes p(dx.shape(), dy.shape(), packed);
-        const Tensor gradient = packed ? pixels_or_copy(dy) : dy;
-        const Tensor places = packed ? pixels_or_copy(indices) : indices;
-        for_each(dx.numel(), dx,
-                 MaxPoolBackward<T>{gradient.data<T>(), places.data<int32_t>(), dx.data<T>(), p,
-                                    WindowPair(p, *windows)});
-        if (packed) set_packed(dx);
-      },
-      {.takes_packed = true});
-  set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, const Tensor& positions,
-                                                       std::string_view op, int64_t size,
-                                                       Tensor& indices) {
-    const auto bad = find_first<int64_t>(positions, Outside{size});
-    if (bad.index >= 0) fail<IndexError>(op, ": index ", bad.value, " is outside [0, ", size, ')');
-    const int64_t planes = positions.shape()[0] * positions.shape()[1], total = positions.numel();
-    if (total == 0) return;
-    const Tensor keys = Tensor::empty({total}, i64, positions.device());
-    for_each(total, keys,
-             PositionKeys{positions.data<int64_t>(), keys.data<int64_t>(), size, total / planes});
-    const Sorted sorted = sort_keys(keys, bits_for(planes * size));
-    for_each(total, keys,
-             KeepLast{sorted.keys.data<int64_t>(), sorted.order.data<int64_t>(),
-                      positions.data<int64_t>(), indices.data<int32_t>(), total});
-  });
-  set<kernels::avg_pool2d>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
-        const auto pixels = pixels_of(x);
-        const bool is_mean = y.shape()[2] * y.shape()[3] == 1;  // a single pixel: both orders are
-                                                                // equal
-        const bool packed = pixels && (is_mean || can_be_packed(y));
-        const Planes p(x.shape(), y.shape(), packed);
-        Pooled images(x, pixels, y, packed);
-        if (!cudnn_avg_pool2d(images.from, windows, images.to, images.layout))
-          for_each(y.numel(), y,
-                   AvgPool<T>{images.from.data<T>(), y.data<T>(), p, WindowPair(p, windows)});
-        if (packed && !is_mean) set_packed(y);
-      },
-      {.takes_packed = true});
-  set<kernels::avg_pool2d_backward>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
-        const auto pixels = pixels_of(dy);
-        const bool is_mean = dy.shape()[2] * dy.shape()[3] == 1;  // the layout that convolutions
-                                                                  // use
-        const bool packed =
-            (pixels || (is_mean && are_packed(dx.dtype(), dx.shape()[1], dx.device()))) &&
-            can_be_packed(dx);
-        const Planes p(dx.shape(), dy.shape(), packed);
-        Pooled images(dy, pixels, dx, packed);
-        if (!cudnn_avg_pool2d_backward(images.from, windows, images.to, images.layout))
-          for_each(
-              dx.numel(), dx,
-              AvgPoolBackward<T>{images.from.data<T>(), dx.data<T>(), p, WindowPair(p, windows)});
-        if (packed) set_packed(dx);
-      },
-      {.takes_packed = true});
+  set_implementations<kernels::max_pool2d, MaxPoolCudnn, MaxPoolWindows>(kFloatTypes);
+  set_implementations<kernels::avg_pool2d, AvgPoolCudnn, AvgPoolWindows>(kFloatTypes);
+  set_implementations<kernels::avg_pool2d_backward, AvgPoolBackwardCudnn, AvgPoolBackwardWindows>(
+      kFloatTypes);
+  set<kernels::pool_gather>(kFloatTypes,
+                            []<typename T>(Type<T>, auto&... a) { pool_gather<T>(a...); });
+  set<kernels::pool_scatter>(kFloatTypes,
+                             []<typename T>(Type<T>, auto&... a) { pool_scatter<T>(a...); },
+                             {.takes_packed = true});
+  set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, auto&... a) { unpool_indices(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda
