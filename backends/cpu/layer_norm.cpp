@@ -1,6 +1,7 @@
 // layer_norm over the rows of x [rows, n].
 #include <cmath>
 
+#include "backends/cpu/register.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
@@ -215,18 +216,10 @@ void layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
 }  // namespace
 
 void register_layer_norm() {
-  constexpr DeviceType kCpu = DeviceType::kCpu;
-  set_kernel(kernels::layer_norm, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            double eps, Tensor& y, Tensor& mean, Tensor& invstd) {
-               layer_norm<T>(x, weight, bias, eps, y, mean, invstd);
-             });
-  set_kernel(kernels::layer_norm_backward, kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
-                            const Tensor& invstd, const Tensor& weight, Tensor& dx, Tensor& dweight,
-                            Tensor& dbias) {
-               layer_norm_backward<T>(x, dy, mean, invstd, weight, dx, dweight, dbias);
-             });
+  set<kernels::layer_norm>(kFloatTypes,
+                           []<typename T>(Type<T>, auto&... a) { layer_norm<T>(a...); });
+  set<kernels::layer_norm_backward>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { layer_norm_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -286,12 +286,9 @@ void register_norm() {
                       BatchNorm>(kCpu, kFloatTypes);
   set_implementations<kernels::batch_norm_backward, BatchNormBackwardPacked<float>,
                       BatchNormBackwardPacked<bfloat16>, BatchNormBackward>(kCpu, kFloatTypes);
-  set_kernel(kernels::batch_norm_training, kCpu, kFloatTypes,
-             [](auto, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                Tensor& y, Tensor& mean, Tensor& var, Tensor& invstd) {
-               kernels::batch_norm_training_by_parts(x, weight, bias, eps, y, mean, var, invstd);
-             },
-             {.takes_packed = true});
+  set<kernels::batch_norm_training>(
+      kFloatTypes, [](auto, auto&... a) { kernels::batch_norm_training_by_parts(a...); },
+      {.takes_packed = true});
   register_layer_norm();
 }
 

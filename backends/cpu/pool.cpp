@@ -290,55 +290,44 @@ void avg_pool2d(const Tensor& x, const AverageWindows& windows, Tensor& y) {
   });
 }
 
+/// Sums overlapping windows. Sixteen-bit floats are summed in float32 and rounded once.
 template <typename T>
 void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
-  const Planes p = planes_of(dx.shape(), dy.shape());
-  const T* dys = dy.data<T>();
-  T* dxs = dx.data<T>();
-  for_each_plane(p, windows, [&](int64_t n, const auto& rows, const auto& columns) {
-    const T* from = dys + n * p.out_size();
-    T* to = dxs + n * p.size();
-    std::fill_n(to, p.size(), T(0));
-    for (const Span& row : rows)
-      for (const Span& column : columns) {
-        const T part = *from++ / T(row.count * column.count);
-        for (int64_t i = row.begin; i < row.end; ++i)
-          for (int64_t j = column.begin; j < column.end; ++j) to[i * p.width + j] += part;
-      }
-  });
+  if constexpr (sizeof(T) == 2) {
+    Tensor sums = Tensor::empty(dx.shape(), f32);
+    avg_pool2d_backward<float>(dy.to(f32), windows, sums);
+    kernels::copy(sums, dx);
+  } else {
+    const Planes p = planes_of(dx.shape(), dy.shape());
+    const T* dys = dy.data<T>();
+    T* dxs = dx.data<T>();
+    for_each_plane(p, windows, [&](int64_t n, const auto& rows, const auto& columns) {
+      const T* from = dys + n * p.out_size();
+      T* to = dxs + n * p.size();
+      std::fill_n(to, p.size(), T(0));
+      for (const Span& row : rows)
+        for (const Span& column : columns) {
+          const T part = *from++ / T(row.count * column.count);
+          for (int64_t i = row.begin; i < row.end; ++i)
+            for (int64_t j = column.begin; j < column.end; ++j) to[i * p.width + j] += part;
+        }
+    });
+  }
 }
 
 }  // namespace
 
 void register_pool() {
-  constexpr TypeList<float, double> kPlain{};
-  constexpr TypeList<float16, bfloat16> kSixteenBit{};
   set_implementations<kernels::max_pool2d, MaxPoolPacked, MaxPoolHalves, MaxPool>(DeviceType::kCpu,
                                                                                   kFloatTypes);
   set_implementations<kernels::pool_scatter, PoolScatterPacked, PoolScatterHalves, PoolScatter,
                       PoolScatterInFloat>(DeviceType::kCpu, kFloatTypes);
-  set_kernel(kernels::unpool_indices, DeviceType::kCpu, TypeList<int64_t>{},
-             [](Type<int64_t>, const Tensor& positions, std::string_view op, int64_t size,
-                Tensor& indices) { unpool_indices(positions, op, size, indices); });
-  set_kernel(kernels::pool_gather, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const Tensor& indices, Tensor& y) {
-               gather<T>(x, indices, y);
-             });
-  set_kernel(kernels::avg_pool2d, DeviceType::kCpu, kFloatTypes,
-             []<typename T>(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
-               avg_pool2d<T>(x, windows, y);
-             });
-  set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kPlain,
-             []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
-               avg_pool2d_backward<T>(dy, windows, dx);
-             });
-  // Overlapping windows are summed; sixteen-bit floats are summed in float32 and rounded once.
-  set_kernel(kernels::avg_pool2d_backward, DeviceType::kCpu, kSixteenBit,
-             []<typename T>(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
-               Tensor sums = Tensor::empty(dx.shape(), f32);
-               avg_pool2d_backward<float>(dy.to(f32), windows, sums);
-               kernels::copy(sums, dx);
-             });
+  set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, auto&... a) { unpool_indices(a...); });
+  set<kernels::pool_gather>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { gather<T>(a...); });
+  set<kernels::avg_pool2d>(kFloatTypes,
+                           []<typename T>(Type<T>, auto&... a) { avg_pool2d<T>(a...); });
+  set<kernels::avg_pool2d_backward>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { avg_pool2d_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -73,6 +73,16 @@ bool gradient_with_sums(const Tensor& dz, const Tensor& x, Tensor& dw, Tensor& d
                    matrices_of(b, 0, 0), address_of(dw), p.n, dw);
 }
 
+void linear_of_integers(const Tensor& x, const Tensor& w, const Tensor& bias,
+                        const Epilogue& epilogue, Tensor& y) {
+  kernels::matmul(x, transposed(w), y);
+  if (bias)
+    kernels::accumulate(bias.with_layout({y.shape(), broadcast_strides(bias.layout(), y.shape()),
+                                          bias.layout().offset}),
+                        y);
+  kernels::run_epilogue(epilogue, y, y);
+}
+
 void linear_backward(const Tensor& dy, const Epilogue& behind, const Tensor& x,
                      const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw,
                      Tensor& db) {
@@ -88,22 +98,9 @@ void linear_backward(const Tensor& dy, const Epilogue& behind, const Tensor& x,
 
 void register_linear() {
   constexpr TypeList<uint8_t, int32_t, int64_t> kIntegers{};
-  set<kernels::linear>(
-      kFloatTypes, [](auto, const Tensor& x, const Tensor& w, const Tensor& bias,
-                      const Epilogue& epilogue, Tensor& y) { linear(x, w, bias, epilogue, y); });
-  set<kernels::linear_backward>(
-      kFloatTypes, [](auto, const Tensor& dy, const Epilogue& behind, const Tensor& x,
-                      const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw,
-                      Tensor& db) { linear_backward(dy, behind, x, weight, front, dx, dw, db); });
-  set<kernels::linear>(kIntegers, [](auto, const Tensor& x, const Tensor& w, const Tensor& bias,
-                                     const Epilogue& epilogue, Tensor& y) {
-    kernels::matmul(x, transposed(w), y);
-    if (bias)
-      kernels::accumulate(bias.with_layout({y.shape(), broadcast_strides(bias.layout(), y.shape()),
-                                            bias.layout().offset}),
-                          y);
-    kernels::run_epilogue(epilogue, y, y);
-  });
+  set<kernels::linear>(kFloatTypes, [](auto, auto&... a) { linear(a...); });
+  set<kernels::linear_backward>(kFloatTypes, [](auto, auto&... a) { linear_backward(a...); });
+  set<kernels::linear>(kIntegers, [](auto, auto&... a) { linear_of_integers(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

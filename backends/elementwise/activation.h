@@ -27,29 +27,11 @@ void register_activation_kernels() {
   D::template set<kernels::mish_backward, formulas::MishBackward>(kFloatTypes);
   D::template set<kernels::hardswish_backward, formulas::HardswishBackward>(kFloatTypes);
 
-  Device::template set<kernels::leaky_relu>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double slope, Tensor& y) {
-        Device::template map<T>(formulas::LeakyRelu{slope}, y, x);
-      });
-  Device::template set<kernels::elu>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double alpha, double scale, Tensor& y) {
-        Device::template map<T>(formulas::Elu{alpha, scale}, y, x);
-      });
-  Device::template set<kernels::elu_backward>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& x, double alpha,
-                                  double scale, Tensor& dx) {
-        Device::template map<T>(formulas::EluBackward{alpha, scale}, dx, dy, x);
-      });
-  Device::template set<kernels::softplus>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, double beta, double threshold, Tensor& y) {
-        Device::template map<T>(formulas::Softplus{beta, threshold}, y, x);
-      });
-  Device::template set<kernels::softplus_backward>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& x, double beta,
-                                  double threshold, Tensor& dx) {
-        Device::template map<T>(formulas::SoftplusBackward{beta, threshold}, dx, dy, x);
-      });
+  D::template set<kernels::leaky_relu, formulas::LeakyRelu>(kFloatTypes);
+  D::template set<kernels::elu, formulas::Elu>(kFloatTypes);
+  D::template set<kernels::elu_backward, formulas::EluBackward>(kFloatTypes);
+  D::template set<kernels::softplus, formulas::Softplus>(kFloatTypes);
+  D::template set<kernels::softplus_backward, formulas::SoftplusBackward>(kFloatTypes);
 }
 
 }  // namespace tapegrad::backends

@@ -31,8 +31,8 @@ constexpr auto map_inputs() {
   }
 }
 
-/// The function of a kernel: y = Formula()(inputs...), with y of the inputs' type or bool. Not a
-/// member of Elementwise, because the host code that nvcc generates names this type.
+/// The function of a kernel: y = Formula{numbers...}(inputs...), with y of the inputs' type or
+/// bool. Not a member of Elementwise, because the host code that nvcc generates names this type.
 template <typename Device, typename Formula, bool kPredicate>
 struct RunFormula {
   template <typename T>
@@ -49,6 +49,21 @@ struct RunFormula {
   template <typename T>
   void operator()(Type<T>, const Tensor& a, const Tensor& b, const Tensor& c, Tensor& y) const {
     Device::template map<To<T>, T>(Formula(), y, a, b, c);
+  }
+  // Kernels with numbers between the inputs and y: the members of the formula.
+  template <typename T, typename A>
+  requires std::is_arithmetic_v<A>
+  void operator()(Type<T>, const Tensor& x, A first, Tensor& y) const {
+    Device::template map<T>(Formula{first}, y, x);
+  }
+  template <typename T>
+  void operator()(Type<T>, const Tensor& x, double first, double second, Tensor& y) const {
+    Device::template map<T>(Formula{first, second}, y, x);
+  }
+  template <typename T>
+  void operator()(Type<T>, const Tensor& dy, const Tensor& x, double first, double second,
+                  Tensor& dx) const {
+    Device::template map<T>(Formula{first, second}, dx, dy, x);
   }
 };
 

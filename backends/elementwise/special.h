@@ -23,11 +23,8 @@ void register_special_kernels() {
   D::template set<kernels::lgamma, formulas::InDouble<formulas::special::log_gamma>>(kFloatTypes);
   D::template set<kernels::digamma, formulas::InDouble<formulas::special::digamma>>(kFloatTypes);
   D::template set<kernels::sinc, formulas::InDouble<formulas::special::sinc>>(kFloatTypes);
+  D::template set<kernels::polygamma, formulas::Polygamma>(kFloatTypes);
 
-  Device::template set<kernels::polygamma>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, int64_t n, Tensor& y) {
-        Device::template map<T>(formulas::Polygamma(n), y, x);
-      });
   Device::template set<kernels::nan_to_num>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double nan, double posinf,
                                   double neginf, Tensor& y) {
