@@ -170,14 +170,19 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
 
 namespace {
 
-/// Pads x by hand, for a padding of "same" or "valid" and the given dilations of the spatial
-/// dimensions. An odd number of zeros has one more at the end.
+std::vector<int64_t> numbers(int64_t size) { return {size}; }
+std::vector<int64_t> numbers(Size2d size) { return {size.height, size.width}; }
+std::vector<int64_t> numbers(Size3d size) { return {size.depth, size.height, size.width}; }
+
+/// Pads x by hand, for a padding of "same" or "valid". An odd number of zeros has one more at the
+/// end.
+template <typename Size>
 Variable padded(std::string_view op, const Variable& x, const Variable& weight,
-                const std::vector<int64_t>& stride, std::string_view padding,
-                const std::vector<int64_t>& dilation) {
+                const ConvOptions<Size>& options, std::string_view padding) {
   if (padding == "valid") return x;
   if (padding != "same")
     fail<ArgumentError>(op, ": padding \"", padding, "\"; \"same\" or \"valid\" wanted");
+  const std::vector<int64_t> stride = numbers(options.stride), dilation = numbers(options.dilation);
   const int dims = int(dilation.size());
   if (weight.rank() != dims + 2)
     fail<ShapeError>(op, ": a weight of ", dims + 2, " dimensions wanted: ", weight.shape());
@@ -190,30 +195,31 @@ Variable padded(std::string_view op, const Variable& x, const Variable& weight,
   return pad(x, amounts, 0.0);
 }
 
+/// Pads x by hand if the padding has a name.
+template <typename Size>
+Variable padded(std::string_view op, const Variable& x, const Variable& weight,
+                const ConvOptions<Size>& options, const Padding<Size>& padding, Where where) {
+  const CallLine line(where);
+  return padding.name ? padded(op, x, weight, options, *padding.name) : x;
+}
+
 }  // namespace
 
-Variable conv1d_padded(const Variable& x, const Variable& weight, const Variable& bias,
-                       int64_t stride, std::string_view padding, int64_t dilation, int64_t groups,
-                       Where where) {
-  const CallLine line(where);
-  return conv1d(padded("conv1d", x, weight, {stride}, padding, {dilation}), weight, bias, stride,
-                int64_t(0), dilation, groups);
+Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias, int64_t stride,
+                Padding<int64_t> padding, int64_t dilation, int64_t groups, Where where) {
+  const Conv1dOptions options{{}, stride, padding.size, dilation, groups};
+  return conv1d(padded("conv1d", x, weight, options, padding, where), weight, bias, options, where);
 }
-Variable conv2d_padded(const Variable& x, const Variable& weight, const Variable& bias,
-                       Size2d stride, std::string_view padding, Size2d dilation, int64_t groups,
-                       Where where) {
-  const CallLine line(where);
-  return conv2d(padded("conv2d", x, weight, {stride.height, stride.width}, padding,
-                       {dilation.height, dilation.width}),
-                weight, bias, stride, 0, dilation, groups);
+Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias, Size2d stride,
+                Padding<Size2d> padding, Size2d dilation, int64_t groups, Where where) {
+  const Conv2dOptions options{{}, stride, padding.size, dilation, groups};
+  return conv2d(padded("conv2d", x, weight, options, padding, where), weight, bias, options, {},
+                where);
 }
-Variable conv3d_padded(const Variable& x, const Variable& weight, const Variable& bias,
-                       Size3d stride, std::string_view padding, Size3d dilation, int64_t groups,
-                       Where where) {
-  const CallLine line(where);
-  return conv3d(padded("conv3d", x, weight, {stride.depth, stride.height, stride.width}, padding,
-                       {dilation.depth, dilation.height, dilation.width}),
-                weight, bias, stride, 0, dilation, groups);
+Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias, Size3d stride,
+                Padding<Size3d> padding, Size3d dilation, int64_t groups, Where where) {
+  const Conv3dOptions options{{}, stride, padding.size, dilation, groups};
+  return conv3d(padded("conv3d", x, weight, options, padding, where), weight, bias, options, where);
 }
 
 namespace {

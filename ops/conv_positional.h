@@ -3,109 +3,78 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 #include <string_view>
 
 #include "ops/conv.h"
 
 namespace tapegrad {
 
-inline Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias,
-                       int64_t stride, int64_t padding = 0, int64_t dilation = 1,
-                       int64_t groups = 1, Where where = Where::current()) {
-  return conv1d(x, weight, bias,
-                {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups},
-                where);
-}
-Variable conv1d_padded(const Variable& x, const Variable& weight, const Variable& bias,
-                       int64_t stride, std::string_view padding, int64_t dilation, int64_t groups,
-                       Where where);
-template <std::convertible_to<std::string_view> Padding>
+/// A padding: numbers, a size, or the name "same" or "valid".
+template <typename Size>
+struct Padding {
+  Padding(Size size) : size(size) {}
+  template <std::convertible_to<int64_t>... N>
+  requires(sizeof...(N) > 0) Padding(N... numbers) : size(int64_t(numbers)...) {}
+  template <std::convertible_to<std::string_view> Name>
+  Padding(const Name& name) : name(name) {}
+
+  Size size = 0;
+  std::optional<std::string_view> name = {};
+};
+
+/// A size that may be left out.
+template <typename Size>
+struct OptionalSize {
+  OptionalSize(std::nullopt_t = std::nullopt) {}
+  OptionalSize(Size size) : size(size) {}
+  OptionalSize(std::optional<Size> size) : size(size) {}
+  template <std::convertible_to<int64_t>... N>
+  requires(sizeof...(N) > 0) OptionalSize(N... numbers) : size(Size(int64_t(numbers)...)) {}
+
+  std::optional<Size> size = {};
+};
+
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias, int64_t stride,
-                const Padding& padding, int64_t dilation = 1, int64_t groups = 1,
-                Where where = Where::current()) {
-  return conv1d_padded(x, weight, bias, stride, padding, dilation, groups, where);
-}
+                Padding<int64_t> padding = 0, int64_t dilation = 1, int64_t groups = 1,
+                Where where = Where::current());
+Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias, Size2d stride,
+                Padding<Size2d> padding = 0, Size2d dilation = 1, int64_t groups = 1,
+                Where where = Where::current());
+Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias, Size3d stride,
+                Padding<Size3d> padding = 0, Size3d dilation = 1, int64_t groups = 1,
+                Where where = Where::current());
+
 inline Variable conv_transpose1d(const Variable& x, const Variable& weight, const Variable& bias,
                                  int64_t stride, int64_t padding = 0, int64_t output_padding = 0,
                                  int64_t groups = 1, int64_t dilation = 1,
                                  Where where = Where::current()) {
-  return conv_transpose1d(x, weight, bias,
-                          {.stride = stride,
-                           .padding = padding,
-                           .output_padding = output_padding,
-                           .groups = groups,
-                           .dilation = dilation},
+  return conv_transpose1d(x, weight, bias, {{}, stride, padding, output_padding, groups, dilation},
                           where);
-}
-inline Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
-                       Size2d stride, Size2d padding = 0, Size2d dilation = 1, int64_t groups = 1,
-                       Where where = Where::current()) {
-  return conv2d(x, weight, bias,
-                {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups}, {},
-                where);
-}
-Variable conv2d_padded(const Variable& x, const Variable& weight, const Variable& bias,
-                       Size2d stride, std::string_view padding, Size2d dilation, int64_t groups,
-                       Where where);
-template <std::convertible_to<std::string_view> Padding>
-Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias, Size2d stride,
-                const Padding& padding, Size2d dilation = 1, int64_t groups = 1,
-                Where where = Where::current()) {
-  return conv2d_padded(x, weight, bias, stride, padding, dilation, groups, where);
 }
 inline Variable conv_transpose2d(const Variable& x, const Variable& weight, const Variable& bias,
                                  Size2d stride, Size2d padding = 0, Size2d output_padding = 0,
                                  int64_t groups = 1, Size2d dilation = 1,
                                  Where where = Where::current()) {
-  return conv_transpose2d(x, weight, bias,
-                          {.stride = stride,
-                           .padding = padding,
-                           .output_padding = output_padding,
-                           .groups = groups,
-                           .dilation = dilation},
+  return conv_transpose2d(x, weight, bias, {{}, stride, padding, output_padding, groups, dilation},
                           where);
-}
-inline Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
-                       Size3d stride, Size3d padding = 0, Size3d dilation = 1, int64_t groups = 1,
-                       Where where = Where::current()) {
-  return conv3d(x, weight, bias,
-                {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups},
-                where);
-}
-Variable conv3d_padded(const Variable& x, const Variable& weight, const Variable& bias,
-                       Size3d stride, std::string_view padding, Size3d dilation, int64_t groups,
-                       Where where);
-template <std::convertible_to<std::string_view> Padding>
-Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias, Size3d stride,
-                const Padding& padding, Size3d dilation = 1, int64_t groups = 1,
-                Where where = Where::current()) {
-  return conv3d_padded(x, weight, bias, stride, padding, dilation, groups, where);
 }
 inline Variable conv_transpose3d(const Variable& x, const Variable& weight, const Variable& bias,
                                  Size3d stride, Size3d padding = 0, Size3d output_padding = 0,
                                  int64_t groups = 1, Size3d dilation = 1,
                                  Where where = Where::current()) {
-  return conv_transpose3d(x, weight, bias,
-                          {.stride = stride,
-                           .padding = padding,
-                           .output_padding = output_padding,
-                           .groups = groups,
-                           .dilation = dilation},
+  return conv_transpose3d(x, weight, bias, {{}, stride, padding, output_padding, groups, dilation},
                           where);
 }
+
 inline Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 1,
                        Size2d padding = 0, Size2d stride = 1, Where where = Where::current()) {
-  return unfold(
-      x, {.kernel_size = kernel_size, .stride = stride, .padding = padding, .dilation = dilation},
-      where);
+  return unfold(x, {{}, kernel_size, stride, padding, dilation}, where);
 }
 inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_size,
                      Size2d dilation = 1, Size2d padding = 0, Size2d stride = 1,
                      Where where = Where::current()) {
-  return fold(
-      columns, output_size,
-      {.kernel_size = kernel_size, .stride = stride, .padding = padding, .dilation = dilation},
-      where);
+  return fold(columns, output_size, {{}, kernel_size, stride, padding, dilation}, where);
 }
 
 }  // namespace tapegrad
