@@ -134,7 +134,8 @@ Variable Distribution::rsample(const Shape&, Generator&) const {
                       ": rsample: no gradient flows through a sample; use sample() and log_prob()");
 }
 
-Normal::Normal(const Parameter& loc, const Parameter& scale) : loc(loc), scale(scale) {
+Normal::Normal(const Parameter& loc, const Parameter& scale)
+    : Distribution("Normal"), loc(loc), scale(scale) {
   require(kind(), "scale > 0", gt(this->scale, 0.0));
 }
 Variable Normal::log_prob(const Variable& value) const {
@@ -149,7 +150,8 @@ Variable Normal::rsample(const Shape& sample_shape, Generator& generator) const 
   return loc + scale * randn(joined(sample_shape, batch_of(loc, scale)), like(loc), generator);
 }
 
-Uniform::Uniform(const Parameter& low, const Parameter& high) : low(low), high(high) {
+Uniform::Uniform(const Parameter& low, const Parameter& high)
+    : Distribution("Uniform"), low(low), high(high) {
   require(kind(), "low < high", lt(this->low, this->high));
 }
 Variable Uniform::log_prob(const Variable& value) const {
@@ -164,7 +166,7 @@ Variable Uniform::rsample(const Shape& sample_shape, Generator& generator) const
   return low + u * (high - low);
 }
 
-Bernoulli::Bernoulli(const Odds& odds) {
+Bernoulli::Bernoulli(const Odds& odds) : Distribution("Bernoulli") {
   require_one("Bernoulli", odds);
   if (odds.probs.defined()) {
     probs = odds.probs;
@@ -190,7 +192,7 @@ Variable Bernoulli::draw(const Shape& sample_shape, Generator& generator) const 
   return bernoulli(expand(probs, joined(sample_shape, probs.shape())), generator);
 }
 
-Categorical::Categorical(const Odds& odds) {
+Categorical::Categorical(const Odds& odds) : Distribution("Categorical") {
   require_one("Categorical", odds);
   const Variable& given = odds.probs.defined() ? odds.probs : odds.logits;
   if (given.rank() == 0) fail<ShapeError>("Categorical: no dimension of classes");
@@ -224,7 +226,7 @@ Variable Categorical::draw(const Shape& sample_shape, Generator& generator) cons
 }
 
 Multinomial::Multinomial(int64_t total_count, const Odds& odds)
-    : total_count(total_count), categorical(odds) {
+    : Distribution("Multinomial"), total_count(total_count), categorical(odds) {
   if (total_count < 0)
     fail<ArgumentError>("Multinomial: total_count is ", total_count, ", below 0");
 }
@@ -259,7 +261,8 @@ Variable Multinomial::draw(const Shape& sample_shape, Generator& generator) cons
   return counts;
 }
 
-Dirichlet::Dirichlet(const Variable& concentration) : concentration(concentration) {
+Dirichlet::Dirichlet(const Variable& concentration)
+    : Distribution("Dirichlet"), concentration(concentration) {
   if (concentration.rank() == 0) fail<ShapeError>("Dirichlet: no dimension of elements");
   require("Dirichlet", "concentration > 0", gt(concentration, 0.0));
 }
@@ -294,7 +297,8 @@ Variable pair_of(const Variable& a, const Variable& b) {
 }  // namespace
 
 Beta::Beta(const Parameter& concentration1, const Parameter& concentration0)
-    : concentration1(concentration1),
+    : Distribution("Beta"),
+      concentration1(concentration1),
       concentration0(concentration0),
       dirichlet_(pair_of(concentration1, concentration0)) {}
 Variable Beta::log_prob(const Variable& value) const {

@@ -36,10 +36,16 @@ class Distribution {
                            Generator& generator = default_generator()) const;
 
  protected:
-  Distribution() = default;
-  virtual std::string_view kind() const = 0;
-  /// Draws a sample. Called without recording.
-  virtual Variable draw(const Shape& sample_shape, Generator& generator) const = 0;
+  /// The kind is a string literal.
+  explicit Distribution(std::string_view kind) : kind_(kind) {}
+  std::string_view kind() const { return kind_; }
+  /// Draws a sample. Called without recording. Calls rsample() unless overridden.
+  virtual Variable draw(const Shape& sample_shape, Generator& generator) const {
+    return rsample(sample_shape, generator);
+  }
+
+ private:
+  std::string_view kind_;
 };
 
 /// A parameter: a Variable, or a number of the default float dtype.
@@ -72,12 +78,6 @@ class Normal final : public Distribution {
                    Generator& generator = default_generator()) const override;
 
   Variable loc, scale;
-
- private:
-  std::string_view kind() const override { return "Normal"; }
-  Variable draw(const Shape& sample_shape, Generator& generator) const override {
-    return rsample(sample_shape, generator);
-  }
 };
 
 /// On [low, high). Throws ArgumentError unless low < high.
@@ -92,12 +92,6 @@ class Uniform final : public Distribution {
                    Generator& generator = default_generator()) const override;
 
   Variable low, high;
-
- private:
-  std::string_view kind() const override { return "Uniform"; }
-  Variable draw(const Shape& sample_shape, Generator& generator) const override {
-    return rsample(sample_shape, generator);
-  }
 };
 
 /// 1 with probability probs, else 0.
@@ -113,7 +107,6 @@ class Bernoulli final : public Distribution {
   Variable probs, logits;
 
  private:
-  std::string_view kind() const override { return "Bernoulli"; }
   Variable draw(const Shape& sample_shape, Generator& generator) const override;
 };
 
@@ -130,7 +123,6 @@ class Categorical final : public Distribution {
   Variable probs, logits;  // normalised
 
  private:
-  std::string_view kind() const override { return "Categorical"; }
   Variable draw(const Shape& sample_shape, Generator& generator) const override;
 };
 
@@ -148,7 +140,6 @@ class Multinomial final : public Distribution {
   Categorical categorical;
 
  private:
-  std::string_view kind() const override { return "Multinomial"; }
   Variable draw(const Shape& sample_shape, Generator& generator) const override;
 };
 
@@ -165,12 +156,6 @@ class Dirichlet final : public Distribution {
                    Generator& generator = default_generator()) const override;
 
   Variable concentration;
-
- private:
-  std::string_view kind() const override { return "Dirichlet"; }
-  Variable draw(const Shape& sample_shape, Generator& generator) const override {
-    return rsample(sample_shape, generator);
-  }
 };
 
 /// On (0, 1), with density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1).
@@ -188,11 +173,6 @@ class Beta final : public Distribution {
   Variable concentration1, concentration0;
 
  private:
-  std::string_view kind() const override { return "Beta"; }
-  Variable draw(const Shape& sample_shape, Generator& generator) const override {
-    return rsample(sample_shape, generator);
-  }
-
   Dirichlet dirichlet_;
 };
 
