@@ -120,16 +120,12 @@ bool has_lambda(const Module& root) {
   return finder.found;
 }
 
-/// Nodes that made the inputs of the first call that runs on this thread. Only compared.
-thread_local std::set<const Node*> first_inputs;
-
 }  // namespace
 
 void ModuleCall::check_modules(const Module& module,
                                std::initializer_list<const Variable*> inputs) {
-  first_inputs.clear();
   for (const Variable* x : inputs)
-    if (x != nullptr && x->requires_grad()) first_inputs.insert(x->edge().node.get());
+    if (x != nullptr && x->requires_grad()) first_inputs_.push_back(x->edge().node.get());
   MemberCheck::check_modules(module);
 }
 
@@ -138,9 +134,10 @@ void ModuleCall::check_parameters(const Variable& result) {
 }
 
 void ModuleCall::check_parameters(const std::vector<Variable>& results) {
-  if (root_.module == nullptr) return;
-  root_.module->state_->own.parameters_checked.store(true, std::memory_order_relaxed);
-  std::set<const Node*> seen = first_inputs;
+  if (tapegrad::detail::context.model == nullptr) return;
+  const Module& model = *tapegrad::detail::context.model->module;
+  model.state_->own.parameters_checked.store(true, std::memory_order_relaxed);
+  std::set<const Node*> seen(first_inputs_.begin(), first_inputs_.end());
   std::vector<const Node*> todo;
   const auto reach = [&](const Edge& edge) {
     const Node* node = edge.node.get();
@@ -162,10 +159,10 @@ void ModuleCall::check_parameters(const std::vector<Variable>& results) {
       }
       const Leaf& leaf = static_cast<const Leaf&>(*node);
       if (leaf.label() != nullptr) continue;
-      if (has_lambda(*root_.module)) return;
-      std::cerr << "tapegrad: warning: " << root_.module->kind()
-                << ": members() leaves out a parameter " << leaf.shape() << ' ' << leaf.dtype()
-                << " (recorded as an operand of " << describe(*user)
+      if (has_lambda(model)) return;
+      std::cerr << "tapegrad: warning: " << model.kind() << ": members() leaves out a parameter "
+                << leaf.shape() << ' ' << leaf.dtype() << " (recorded as an operand of "
+                << describe(*user)
                 << "); write m(\"name\", member) for it, or give it to an optimizer first\n";
       return;
     }

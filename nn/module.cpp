@@ -7,8 +7,6 @@
 #include <ranges>
 #include <set>
 
-#include "absl/cleanup/cleanup.h"
-
 #include "core/base/internal/classic_text.h"
 #include "core/base/output.h"
 #include "core/tape/recording.h"
@@ -18,8 +16,6 @@
 
 namespace tapegrad::nn {
 namespace {
-
-constinit thread_local bool inferring = false;
 
 void check_name(std::string_view name) {
   if (name.empty() || name.find('.') != name.npos)
@@ -196,7 +192,7 @@ void Module::train(bool on) {
 
 bool Module::is_training() const {
   note_mode();
-  return state_->training && !inferring;
+  return state_->training && !tapegrad::detail::context.is_inferring;
 }
 
 void Module::note_mode() const {
@@ -283,7 +279,7 @@ Shape Module::infer(const Shape& input_shape) {
   TensorOptions like;
   for (const NamedVariable& named : collect(*this).parameters)
     if (!like.dtype) like = {.dtype = named.variable.dtype(), .device = named.variable.device()};
-  const absl::Cleanup restore = [before = std::exchange(inferring, true)] { inferring = before; };
+  const tapegrad::detail::Set<&tapegrad::detail::Context::is_inferring> inferring(true);
   const NoGrad no_grad;
   call(zeros(shape, like), Where::current());
   return out_shape();
@@ -296,12 +292,14 @@ const Shape& Module::out_shape() const {
   return state_->output;
 }
 
-bool Module::is_watched() const { return inferring || state_->own.hooks != nullptr; }
+bool Module::is_watched() const {
+  return tapegrad::detail::context.is_inferring || state_->own.hooks != nullptr;
+}
 
 bool Module::has_out_shape() const { return state_->has_output; }
 
 void Module::note_output(const Variable& y) {
-  if (!inferring) [[likely]]
+  if (!tapegrad::detail::context.is_inferring) [[likely]]
     return;
   Shape shape;
   for (int i = 1; i < y.rank(); ++i) shape.push_back(y.shape()[i]);

@@ -10,22 +10,28 @@
 
 namespace tapegrad::nn {
 
-constinit thread_local ModuleCall::Root ModuleCall::root_{0, nullptr, false};
-
-constinit thread_local Where ModuleCall::line_;
+using tapegrad::detail::context, tapegrad::detail::RunningModel;
 
 ModuleCall::ModuleCall(const Module& module, Where where)
-    : root_before_(root_),
-      line_before_(line_),
+    : where_(where),
       is_first_(current_scope() == nullptr && is_recording() &&
                 !module.state_->own.parameters_checked.load(std::memory_order_relaxed)),
-      scope_(name_of(module)) {
-  if (where.line() != 0) line_ = where;
-  has_hooks_ = module.state_->own.hooks != nullptr;
-}
-ModuleCall::~ModuleCall() {
-  root_ = root_before_;
-  line_ = line_before_;
+      has_hooks_(module.state_->own.hooks != nullptr),
+      outermost_(current_scope() == nullptr ? start(module) : RunningModel()),
+      model_(current_scope() == nullptr ? &outermost_ : context.model),
+      line_(where.line() != 0 ? &where_ : context.module_line),
+      scope_(name_of(module)) {}
+
+RunningModel ModuleCall::start(const Module& module) {
+  tapegrad::detail::ModuleState::Own& own = module.state_->own;
+  uint64_t id = own.id.load(std::memory_order_relaxed);
+  const bool first = id == 0;
+  if (first) {
+    static std::atomic<uint64_t> last_id{0};
+    own.id.store(id = ++last_id, std::memory_order_relaxed);
+    name_parts(module, id);
+  }
+  return {id, &module, first};
 }
 
 /// Each module remembers its name and the model in which it was called last. Therefore members() of
@@ -34,29 +40,21 @@ ModuleCall::~ModuleCall() {
 const std::string* ModuleCall::name_of(const Module& module) {
   tapegrad::detail::ModuleState::Own& own = module.state_->own;
   const std::string* outer = current_scope();
-  if (outer == nullptr) {
-    uint64_t id = own.id.load(std::memory_order_relaxed);
-    const bool first = id == 0;
-    if (first) {
-      static std::atomic<uint64_t> last_id{0};
-      own.id.store(id = ++last_id, std::memory_order_relaxed);
+  if (RunningModel* model = context.model) {
+    const auto name = [&] {
+      return own.named_in.load(std::memory_order_acquire) == model->id
+                 ? own.name.load(std::memory_order_relaxed)
+                 : nullptr;
+    };
+    if (const std::string* known = name()) return known;
+    if (!model->named_anew) {
+      model->named_anew = true;
+      name_parts(*model->module, model->id);
+      if (const std::string* known = name()) return known;
     }
-    root_ = {id, &module, first};
-    if (first) name_parts(module, id);
-  }
-  const auto name = [&] {
-    return own.named_in.load(std::memory_order_acquire) == root_.id
-               ? own.name.load(std::memory_order_relaxed)
-               : nullptr;
-  };
-  if (const std::string* known = name()) return known;
-  if (root_.module == nullptr) {  // a checkpoint recomputes without the surrounding modules
+  } else {  // a checkpoint recomputes without the surrounding modules
     const std::string* last = own.name.load(std::memory_order_relaxed);
     if (last != nullptr && outer != nullptr && last->starts_with(*outer)) return last;
-  } else if (!root_.named_anew) {
-    root_.named_anew = true;
-    name_parts(*root_.module, root_.id);
-    if (const std::string* known = name()) return known;
   }
   return intern_scope(outer == nullptr ? module.kind() : *outer + '.' + module.kind());
 }

@@ -9,15 +9,25 @@
 #include "core/tape/variable.h"
 
 namespace tapegrad::nn {
-
 class Module;
+}
+
+namespace tapegrad::detail {
+/// The outermost module that runs on a thread.
+struct RunningModel {
+  uint64_t id;
+  const nn::Module* module;
+  bool named_anew;  // during this call
+};
+}  // namespace tapegrad::detail
+
+namespace tapegrad::nn {
 
 /// Marks a module as running on this thread. Ops are recorded, and errors reported, under the
 /// module's name in the outermost model, "Net.fc1".
 class [[nodiscard]] ModuleCall {
  public:
   ModuleCall(const Module& module, Where where);
-  ~ModuleCall();
   ModuleCall(const ModuleCall&) = delete;
   ModuleCall& operator=(const ModuleCall&) = delete;
 
@@ -41,23 +51,23 @@ class [[nodiscard]] ModuleCall {
   }
 
   /// Line where the module that runs on this thread was called, for a forward() without a Where.
-  static Where line() { return line_; }
+  static Where line() {
+    const Where* line = detail::context.module_line;
+    return line != nullptr ? *line : Where();
+  }
 
  private:
-  struct Root {
-    uint64_t id;
-    const Module* module;
-    bool named_anew;  // during this call
-  };
-  static constinit thread_local Root root_;
-  static constinit thread_local Where line_;
+  static detail::RunningModel start(const Module& module);
   static const std::string* name_of(const Module& module);
   static void name_parts(const Module& root, uint64_t id);
 
-  Root root_before_;
-  Where line_before_;
+  const Where where_;
   bool is_first_;
   bool has_hooks_;
+  detail::RunningModel outermost_;         // if no other module runs
+  std::vector<const Node*> first_inputs_;  // nodes that made the inputs of the first call
+  detail::Set<&detail::Context::model> model_;
+  detail::Set<&detail::Context::module_line> line_;
   detail::Set<&detail::Context::scope> scope_;
 };
 
