@@ -123,10 +123,10 @@ Variable TransformerEncoderLayer::add_attended(const Variable& residual, const V
 
 Variable TransformerEncoderLayer::add_fed_forward(const Variable& residual,
                                                   const Variable& x) const {
-  const Variable active =
+  Variable active =
       options_.activation == FeedforwardActivation::kRelu ? relu(linear1(x)) : gelu(linear1(x));
-  const Variable y = linear2(dropout(active, options_.dropout, is_training()));
-  return dropout_add(y, residual, options_.dropout, is_training());
+  Variable y = linear2(dropout(std::move(active), options_.dropout, is_training()));
+  return dropout_add(std::move(y), residual, options_.dropout, is_training());
 }
 
 Variable TransformerEncoderLayer::forward(const Variable& x, const AttentionMasks& masks) const {
