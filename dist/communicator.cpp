@@ -40,60 +40,54 @@ struct Reduction {
   Scale scale;
 };
 
-/// The sum of `count` values of each rank, by messages of bounded size. Runs on the communication
-/// thread.
-class Reducer {
- public:
-  Reducer(Engine& engine, Waiting& waiting, Reduction how)
-      : engine_(engine), waiting_(waiting), how_(how), ranks_(engine.size()) {}
+/// Memory for messages, kept by the communication thread.
+struct Buffers {
+  std::vector<std::byte> out, in, sum;
 
-  void all_reduce(std::byte* data, int64_t count) {
-    const int64_t piece = kPieceBytes / size_of(how_.dtype);
-    for (int64_t first = 0; first < count; first += piece)
-      reduce_piece(data + first * size_of(how_.dtype), std::min(piece, count - first));
+  static std::byte* of_size(std::vector<std::byte>& buffer, int64_t bytes) {
+    if (buffer.size() < size_t(bytes)) buffer.resize(size_t(bytes));
+    return buffer.data();
   }
-
- private:
-  void reduce_piece(std::byte* data, int64_t count) {
-    const int64_t size = size_of(how_.wire);
-    const bool is_cast = how_.wire != how_.dtype;
-    const bool is_small = count * size <= kSmallBytes;
-    const int64_t part = is_small ? count : (count + ranks_ - 1) / ranks_;
-    const std::byte* out = data;
-    if (is_cast || (!is_small && part * ranks_ != count)) {
-      out_.assign(size_t((is_small ? count : part * ranks_) * size), std::byte());
-      convert_or_copy(how_.dtype, data, how_.wire, out_.data(), count);
-      out = out_.data();
-    }
-    in_.resize(size_t(part * ranks_ * size));
-    if (is_small)
-      engine_.all_gather(out, in_.data(), size_t(part * size), waiting_);
-    else
-      engine_.all_to_all(out, in_.data(), size_t(part * size), waiting_);
-    sum_.resize(size_t(part * size));
-    sum_ranks(how_.wire, in_.data(), ranks_, part, how_.scale, sum_.data());
-    if (!is_small) {
-      engine_.all_gather(sum_.data(), in_.data(), size_t(part * size), waiting_);
-      convert_or_copy(how_.wire, in_.data(), how_.dtype, data, count);
-    } else {
-      convert_or_copy(how_.wire, sum_.data(), how_.dtype, data, count);
-    }
-  }
-
-  static void convert_or_copy(DType from, const std::byte* in, DType to, std::byte* out,
-                              int64_t count) {
-    if (from == to)
-      std::memcpy(out, in, size_t(count * size_of(from)));
-    else
-      convert(from, in, to, out, count);
-  }
-
-  Engine& engine_;
-  Waiting& waiting_;
-  const Reduction how_;
-  const int ranks_;
-  std::vector<std::byte> out_, in_, sum_;
 };
+
+void convert_or_copy(DType from, const std::byte* in, DType to, std::byte* out, int64_t count) {
+  if (from == to)
+    std::memcpy(out, in, size_t(count * size_of(from)));
+  else
+    convert(from, in, to, out, count);
+}
+
+/// Replaces `count` values by their sum over the ranks. Runs on the communication thread.
+void reduce_piece(Engine& engine, Waiting& waiting, Reduction how, std::byte* data, int64_t count) {
+  static thread_local Buffers buffers;
+  const int64_t ranks = engine.size(), size = size_of(how.wire);
+  const bool is_small = count * size <= kSmallBytes;
+  const int64_t part = is_small ? count : (count + ranks - 1) / ranks;
+  const int64_t sent =
+      is_small ? count : part * ranks;  // with the elements that fill the last part
+  const std::byte* out = data;
+  if (how.wire != how.dtype || sent != count) {
+    std::byte* copy = Buffers::of_size(buffers.out, sent * size);
+    convert_or_copy(how.dtype, data, how.wire, copy, count);
+    std::fill(copy + count * size, copy + sent * size, std::byte());
+    out = copy;
+  }
+  std::byte* in = Buffers::of_size(buffers.in, part * ranks * size);
+  std::byte* sum = Buffers::of_size(buffers.sum, part * size);
+  if (is_small)
+    engine.all_gather(out, in, size_t(part * size), waiting);
+  else
+    engine.all_to_all(out, in, size_t(part * size), waiting);
+  sum_ranks(how.wire, in, int(ranks), part, how.scale, sum);
+  if (!is_small) engine.all_gather(sum, in, size_t(part * size), waiting);
+  convert_or_copy(how.wire, is_small ? sum : in, how.dtype, data, count);
+}
+
+void reduce(Engine& engine, Waiting& waiting, Reduction how, std::byte* data, int64_t count) {
+  const int64_t size = size_of(how.dtype), piece = kPieceBytes / size;
+  for (int64_t first = 0; first < count; first += piece)
+    reduce_piece(engine, waiting, how, data + first * size, std::min(piece, count - first));
+}
 
 Reduction reduction_of(const Tensor& x, const ReduceOptions& options, const char* function) {
   if (x.dtype() == boolean) fail<DTypeError>(function, ": bool has no sum");
@@ -121,6 +115,10 @@ Communicator Connections::wrap(std::shared_ptr<Connection> connection) {
   Communicator made;
   if (connection->size() > 1) made.connection_ = std::move(connection);
   return made;
+}
+
+bool Connections::is_of_threads(const Communicator& world) {
+  return world.connection_ && !world.connection_->ends_processes();
 }
 
 void Pending::wait() const {
@@ -155,10 +153,9 @@ Pending Communicator::start_all_reduce(const Tensor& x, const ReduceOptions& opt
   const Tensor host = on_host(x);
   std::byte* data = bytes_of(host);
   const std::string kind = options.scale == Scale::kMean ? "all_reduce (mean)" : "all_reduce";
-  Pending pending = start(text_of(kind, options.name, x), options.compress,
-                          [=](Engine& engine, Waiting& waiting) {
-                            Reducer(engine, waiting, how).all_reduce(data, host.numel());
-                          });
+  Pending pending = start(
+      text_of(kind, options.name, x), options.compress,
+      [=](Engine& engine, Waiting& waiting) { reduce(engine, waiting, how, data, host.numel()); });
   const std::lock_guard lock(pending.state_->mutex);
   pending.state_->finish = [host, x] { put_back(host, x); };
   return pending;

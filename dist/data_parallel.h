@@ -55,6 +55,7 @@ struct CommunicationStats {
   int64_t passes = 0;
   int64_t buckets = 0;  // per pass
   int64_t bytes = 0;    // of gradients, all passes
+  int64_t early = 0;    // buckets, of all passes, that were on their way before the last rule ended
   double busy = 0;      // seconds in which a bucket was on its way
   double exposed = 0;   // of these, seconds in which backward() had nothing else to do
 };

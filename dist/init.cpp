@@ -154,6 +154,10 @@ Communicator init(InitOptions options) {
   if (launch.size == 1) return {};
   if (one.open != nullptr) fail<Error>("dist::init: the ranks of this program have said goodbye");
   const auto connection = Connection::open([&] { return make_mpi_engine(launch); }, timeout);
+  if (connection->size() != launch.size)
+    fail<Error>("dist::init: a launcher started ", launch.size, " processes (", launch.variable,
+                "), but MPI connects ", connection->size(),
+                ": the launcher and this MPI do not know each other (with Slurm: srun --mpi=pmix)");
   one.connection = connection;
   one.open = connection.get();
   before = std::set_terminate(end_after_exception);

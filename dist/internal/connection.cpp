@@ -156,13 +156,16 @@ Connection::~Connection() {
 void Connection::leave() {
   if (!is_open()) return;
   const auto last = start("the end of the program", 0, [this](Engine& engine, Waiting&) {
-    if (ends_processes_)
-      std::thread([line = who() + ": the other ranks did not end", seconds = timeout()] {
+    const auto is_done = std::make_shared<std::atomic<bool>>(false);
+    if (ends_processes_)  // the library of messages has no deadline for its own end
+      std::thread([is_done, line = who() + ": the other ranks did not end", seconds = timeout()] {
         sleep_seconds(seconds);
+        if (*is_done) return;
         write_line(line);
         _exit(kAbortStatus);
       }).detach();
     engine.finalize();
+    *is_done = true;
     const std::lock_guard lock(mutex_);
     is_broken_ = true;
   });

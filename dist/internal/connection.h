@@ -57,6 +57,7 @@ class Connection {
   void end_all(const std::string& line);
   /// Whether the other ranks do not know yet that this process is about to end.
   bool is_open();
+  bool ends_processes() const { return ends_processes_; }
   /// "rank 1 of 4"
   std::string who() const;
 
@@ -93,9 +94,11 @@ class Connection {
   std::thread thread_;
 };
 
-/// For dist::init() and run_threads(): wraps a connection.
+/// The connections of communicators.
 struct Connections {
   static Communicator wrap(std::shared_ptr<Connection> connection);
+  /// Whether the ranks are threads of this process.
+  static bool is_of_threads(const Communicator& world);
 };
 
 }  // namespace tapegrad::dist

@@ -13,7 +13,9 @@ namespace tapegrad::dist {
 
 GradientReducer::GradientReducer(const std::vector<nn::NamedVariable>& parameters,
                                  Communicator world, DataParallelOptions options)
-    : world_(std::move(world)), options_(options) {
+    : world_(std::move(world)),
+      options_(options),
+      is_of_threads_(Connections::is_of_threads(world_)) {
   for (const auto& [name, variable] : parameters) {
     names_.push_back(name);
     leaves_.push_back(variable);
@@ -134,6 +136,7 @@ void GradientReducer::finish(std::span<Variable> gradients) {
   for (const Bucket& bucket : buckets_) {
     const Interval interval = bucket.pending.interval();
     stats_.busy += interval.end - interval.begin;
+    stats_.early += interval.begin < begin;
     stats_.bytes += bucket.flat.numel() * size_of(bucket.flat.dtype());
   }
   stats_.exposed += end - begin;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/tape/internal/leaf_observer.h"
@@ -16,6 +17,10 @@ class GradientReducer final : public LeafObserver {
                   DataParallelOptions options);
 
   std::span<const Variable> leaves() const override { return leaves_; }
+  /// If the ranks are threads, each has a model of its own.
+  bool observes_this_thread() const override {
+    return !is_of_threads_ || thread_ == std::this_thread::get_id();
+  }
   bool begin(const std::vector<bool>& reached, const BackwardOptions& options) override;
   void on_gradient(size_t leaf, const Variable& gradient) override;
   void finish(std::span<Variable> gradients) override;
@@ -50,6 +55,8 @@ class GradientReducer final : public LeafObserver {
   std::vector<Variable> leaves_;
   const Communicator world_;
   const DataParallelOptions options_;
+  const bool is_of_threads_;
+  const std::thread::id thread_ = std::this_thread::get_id();
 
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;  // in the order in which they are sent

@@ -1,6 +1,5 @@
 #include "dist/internal/rank_sum.h"
 
-#include <algorithm>
 #include <type_traits>
 
 #include "core/base/error.h"
@@ -14,22 +13,28 @@ using Sum = std::conditional_t<std::is_same_v<T, float16> || std::is_same_v<T, b
 
 constexpr int64_t kBlock = 1024;  // sums of a block stay in the cache
 
+/// Sums `length` elements. Of a whole block, for which the compiler knows the length and
+/// vectorises.
 template <typename T>
-void add(const T* __restrict in, int64_t count, Sum<T>* __restrict sum) {
-  for (int64_t i = 0; i < count; ++i) sum[i] += Sum<T>(in[i]);
+[[gnu::always_inline]] inline void sum_block(const T* __restrict in, int ranks, int64_t stride,
+                                             int64_t length, Scale scale, T* __restrict out) {
+  Sum<T> sum[kBlock];
+  for (int64_t i = 0; i < length; ++i) sum[i] = Sum<T>(in[i]);
+  for (int r = 1; r < ranks; ++r) {
+    const T* __restrict next = in + r * stride;
+    for (int64_t i = 0; i < length; ++i) sum[i] += Sum<T>(next[i]);
+  }
+  if (scale == Scale::kMean)
+    for (int64_t i = 0; i < length; ++i) sum[i] /= Sum<T>(ranks);
+  for (int64_t i = 0; i < length; ++i) out[i] = T(sum[i]);
 }
 
 template <typename T>
 void sum_all(const T* in, int ranks, int64_t count, Scale scale, T* out) {
-  Sum<T> sum[kBlock];
-  for (int64_t first = 0; first < count; first += kBlock) {
-    const int64_t length = std::min(kBlock, count - first);
-    for (int64_t i = 0; i < length; ++i) sum[i] = Sum<T>(in[first + i]);
-    for (int r = 1; r < ranks; ++r) add(in + r * count + first, length, sum);
-    if (scale == Scale::kMean)
-      for (int64_t i = 0; i < length; ++i) sum[i] /= Sum<T>(ranks);
-    for (int64_t i = 0; i < length; ++i) out[first + i] = T(sum[i]);
-  }
+  int64_t first = 0;
+  for (; first + kBlock <= count; first += kBlock)
+    sum_block(in + first, ranks, count, kBlock, scale, out + first);
+  sum_block(in + first, ranks, count, count - first, scale, out + first);
 }
 
 }  // namespace

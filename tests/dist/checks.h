@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dist/communicator.h"
-#include "nn/module.h"
+#include "nn/sequential.h"
 
 namespace tapegrad::dist {
 
@@ -18,6 +18,12 @@ struct Check {
 const std::vector<Check>& collective_checks();
 const std::vector<Check>& training_checks();
 const std::vector<Check>& model_checks();
+const std::vector<Check>& fit_checks();
+
+/// Trains `model` to so many epochs, from the checkpoint if there is one; compares two results.
+void fit_with_checkpoint(const Communicator& world, const std::string& path, int64_t epochs,
+                         nn::Sequential& model);
+void expect_equal_weights(const nn::Sequential& a, const nn::Sequential& b);
 
 /// Random numbers that are equal on all ranks; threads share the default generator.
 Variable drawn(uint64_t seed, const Shape& shape);

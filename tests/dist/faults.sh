@@ -7,7 +7,7 @@ set -u
 program=$1 count=$2
 RANDOM=${3:-1}
 export TAPEGRAD_DIST_TIMEOUT=3
-kinds=(kill stop throw exit quit return segv hang order shape batches)
+kinds=(kill stop throw uncaught exit quit return segv hang order shape batches)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
@@ -15,15 +15,17 @@ for ((i = 0; i < count; ++i)); do
   kind=${kinds[$((i % ${#kinds[@]}))]}
   ranks=$((2 + RANDOM % 3))
   rank=$((RANDOM % ranks)) step=$((RANDOM % 20))
+  export TAPEGRAD_UNCAUGHT=
+  [ $kind = uncaught ] && TAPEGRAD_UNCAUGHT=1
   begin=$(date +%s%N)
   LIMIT=30 run_ranks $ranks "$program" fault "$kind" "$rank" "$step" >"$work/log" 2>&1
   status=$?
   seconds=$((($(date +%s%N) - begin) / 1000000))
-  # A rank of a lone step may fail after the last collective of the others: then nobody waits.
   case $kind in
     kill | quit | segv) pattern="rank $rank with PID|exited|terminat|signal" ;;
     stop | hang) pattern="rank [0-9] of $ranks: collective [0-9]+, .*(arrived: .*missing: $rank\$|all ranks arrived)" ;;
     throw) pattern="drawn error" ;;
+    uncaught) pattern="rank $rank of $ranks: drawn error" ;;
     exit) pattern="rank $rank of $ranks: this rank ended" ;;
     return) pattern="rank $rank number [0-9]+, the end of the program" ;;
     order) pattern="rank $rank number [0-9]+, barrier of another order" ;;

@@ -26,7 +26,8 @@ namespace tapegrad::dist {
 namespace {
 
 void run_checks(const Communicator& world) {
-  for (const auto* checks : {&collective_checks(), &training_checks(), &model_checks()})
+  for (const auto* checks :
+       {&collective_checks(), &training_checks(), &model_checks(), &fit_checks()})
     for (const Check& check : *checks) {
       try {
         check.run(world);
@@ -42,7 +43,7 @@ void run_checks(const Communicator& world) {
 int64_t fail_as(const std::string& kind, const Communicator& world) {
   if (kind == "kill") kill(getpid(), SIGKILL);
   if (kind == "stop") kill(getpid(), SIGSTOP);
-  if (kind == "throw") throw Error("drawn error");
+  if (kind == "throw" || kind == "uncaught") throw Error("drawn error");
   if (kind == "exit") std::exit(0);
   if (kind == "quit") _exit(0);
   if (kind == "segv") raise(SIGSEGV);
@@ -85,7 +86,8 @@ int run(int argc, char** argv) {
 
 /// As the examples do: prints an error of the library, and leaves main().
 int main(int argc, char** argv) {
-  if (std::getenv("TAPEGRAD_UNCAUGHT") != nullptr) return tapegrad::dist::run(argc, argv);
+  const char* uncaught = std::getenv("TAPEGRAD_UNCAUGHT");
+  if (uncaught != nullptr && *uncaught != '\0') return tapegrad::dist::run(argc, argv);
   try {
     return tapegrad::dist::run(argc, argv);
   } catch (const tapegrad::Error& error) {

@@ -7,11 +7,12 @@
 
 #include "dist/init.h"
 #include "tests/dist/checks.h"
+#include "tests/temp_dir.h"
 
 namespace tapegrad::dist {
 namespace {
 
-class Ranks : public testing::TestWithParam<int> {};
+class Ranks : public ::testing::TestWithParam<int> {};
 
 TEST_P(Ranks, Collectives) {
   run_threads(GetParam(), [](const Communicator& world) {
@@ -31,7 +32,27 @@ TEST_P(Ranks, Models) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Dist, Ranks, testing::Values(1, 2, 3, 4, 5));
+TEST_P(Ranks, Fit) {
+  run_threads(GetParam(), [](const Communicator& world) {
+    for (const Check& check : fit_checks()) check.run(world);
+  });
+}
+
+/// A checkpoint of four ranks is continued by this number of ranks.
+TEST_P(Ranks, ContinueACheckpoint) {
+  const testing::TempDir dir;
+  const std::string path = dir / "run.safetensors";
+  nn::Sequential expected;
+  fit_with_checkpoint({}, dir / "alone.safetensors", 3, expected);
+  for (const auto& [ranks, epochs] : {std::pair(4, 1), std::pair(GetParam(), 3)})
+    run_threads(ranks, [&, epochs = epochs](const Communicator& world) {
+      nn::Sequential model;
+      fit_with_checkpoint(world, path, epochs, model);
+      if (epochs == 3) expect_equal_weights(expected, model);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Dist, Ranks, ::testing::Values(1, 2, 3, 4, 5));
 
 /// The message of the error that ends the ranks.
 template <typename E, typename Run>

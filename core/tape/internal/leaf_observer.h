@@ -20,6 +20,8 @@ class LeafObserver {
   virtual ~LeafObserver() = default;
 
   virtual std::span<const Variable> leaves() const = 0;
+  /// Whether to observe passes of this thread. If not, the leaves are not looked at.
+  virtual bool observes_this_thread() const { return true; }
   /// Called before the first rule of a pass that reaches at least one of the leaves; reached[i]
   /// says whether the pass has a path to leaf i. Returns whether to observe the pass.
   virtual bool begin(const std::vector<bool>& reached, const BackwardOptions& options) = 0;

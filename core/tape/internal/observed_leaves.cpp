@@ -31,6 +31,7 @@ void BackwardPass::find_observed() {
   for (size_t next = 0; next < reached.size(); ++next)
     for (const Edge& edge : reached[next]->edges()) reach(edge, reached[next]->number());
   for (const auto& observer : living) {
+    if (!observer->observes_this_thread()) continue;
     const std::span<const Variable> leaves = observer->leaves();
     std::vector<bool> is_reached(leaves.size());
     std::vector<Observed> found;

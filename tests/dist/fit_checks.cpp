@@ -1,0 +1,113 @@
+// Checks of fit() on several ranks.
+#include <cmath>
+
+#include "data/loader.h"
+#include "nn/activation.h"
+#include "nn/linear.h"
+#include "nn/sequential.h"
+#include "ops/binary.h"
+#include "ops/loss.h"
+#include "ops/reduce.h"
+#include "optim/optimizers.h"
+#include "tests/dist/checks.h"
+#include "train/fit.h"
+
+namespace tapegrad::dist {
+namespace {
+
+constexpr int64_t kExamples = 120, kBatch = 60;  // of all ranks together; 1 ... 5 divide both
+
+TensorDataset data() { return TensorDataset(drawn(1, {kExamples, 4}), drawn(2, {kExamples, 2})); }
+
+/// A net with the same weights on all ranks and in every run.
+nn::Sequential net() {
+  nn::Sequential made(nn::Linear(4, 7), nn::Tanh(), nn::Linear(7, 2));
+  made.to(f64);
+  uint64_t seed = 10;
+  for (const Variable& each : made.parameters()) each.rebind(drawn(seed++, each.shape()).value());
+  return made;
+}
+
+FitOptions options_of(const Communicator& world) {
+  return {.epochs = 2,
+          .loss = [](const Variable& y, const Variable& target) { return mse_loss(y, target); },
+          .accuracy = false,
+          .world = world,
+          .progress = {.style = ProgressStyle::kNone}};
+}
+
+DataLoader loader_of(const Communicator& world) {
+  return DataLoader(
+      data(), {.batch_size = kBatch / world.size(), .shuffle = true, .seed = 4, .shard = world});
+}
+
+void expect_close(const nn::Module& a, const nn::Module& b, const std::string& what) {
+  for (size_t i = 0; i < a.parameters().size(); ++i) {
+    const Variable x = a.parameters()[i].detach(), y = b.parameters()[i].detach();
+    expect((x - y).norm().item() <= 1e-13 * x.norm().item(), what);
+  }
+}
+
+void fit_equals_one_process(const Communicator& world) {
+  for (const int64_t accumulate : {1, 2}) {
+    nn::Sequential alone = net(), together = net();
+    optim::Adam one(alone, 0.01), all(together, 0.01);
+    DataLoader whole = loader_of({}), part = loader_of(world);
+    FitOptions options = options_of({});
+    options.accumulate = accumulate;
+    const History expected = fit(alone, whole, one, options);
+    options.world = world;
+    const History got = fit(together, part, all, options);
+    expect_close(alone, together, "the weights of one process");
+    expect(got.epochs.size() == 2, "two epochs");
+    for (size_t i = 0; i < 2; ++i)
+      expect(
+          std::abs(got.epochs[i].loss - expected.epochs[i].loss) < 1e-12 * expected.epochs[i].loss,
+          "the loss of one process");
+  }
+}
+
+void if_one_rank_stops_all_do(const Communicator& world) {
+  nn::Sequential model = net();
+  optim::SGD opt(model, 0.01);
+  DataLoader part = loader_of(world);
+  FitOptions options = options_of(world);
+  options.epochs = 5;
+  if (world.rank() == world.size() - 1)
+    options.callbacks = {{.after_step = [](Training& run) {
+      if (run.steps == 3) run.stop("enough");
+    }}};
+  const History history = fit(model, part, opt, options);
+  expect(history.stopped_early && history.epochs.size() == 1, "all ranks stop after step 3");
+  options.callbacks.clear();
+  options.on_epoch = [&](const EpochResult& result) {
+    return result.epoch < 2 || !world.is_first();
+  };
+  DataLoader again = loader_of(world);
+  expect(fit(model, again, opt, options).epochs.size() == 2, "all ranks stop after an epoch");
+}
+
+}  // namespace
+
+const std::vector<Check>& fit_checks() {
+  static const std::vector<Check> all = {{"fit equals one process", fit_equals_one_process},
+                                         {"if one rank stops, all do", if_one_rank_stops_all_do}};
+  return all;
+}
+
+void fit_with_checkpoint(const Communicator& world, const std::string& path, int64_t epochs,
+                         nn::Sequential& model) {
+  model = net();
+  optim::Adam opt(model, 0.01);
+  DataLoader part = loader_of(world);
+  FitOptions options = options_of(world);
+  options.epochs = epochs;
+  options.checkpoint = path;
+  fit(model, part, opt, options);
+}
+
+void expect_equal_weights(const nn::Sequential& a, const nn::Sequential& b) {
+  expect_close(a, b, "the weights of a run that was not interrupted");
+}
+
+}  // namespace tapegrad::dist
