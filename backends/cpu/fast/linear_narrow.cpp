@@ -1,7 +1,9 @@
 #include "backends/cpu/fast/linear_narrow.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <new>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -107,6 +109,39 @@ class Factor {
   int64_t rows_, columns_, step_;
   alignas(64) float start_[kMaxColumns];
   alignas(64) float values_[kMaxColumns * kMaxColumns];
+};
+
+/// A factor that all blocks of a run share, in memory that is zero at first. It is made by the
+/// first block; blocks that run meanwhile make their own.
+class SharedFactor {
+ public:
+  static constexpr size_t kBytes = sizeof(Factor) + 2 * alignof(Factor);
+
+  explicit SharedFactor(std::byte* memory) {
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    const size_t behind = (alignof(Factor) - address % alignof(Factor)) % alignof(Factor);
+    state_ = reinterpret_cast<std::atomic<int>*>(memory + behind);
+    place_ = memory + behind + alignof(Factor);
+  }
+  template <typename... Arguments>
+  const Factor& get(const Arguments&... arguments) {
+    constexpr int kEmpty = 0, kMaking = 1, kReady = 2;
+    if (state_->load(std::memory_order_acquire) != kReady) {
+      int state = kEmpty;
+      if (!state_->compare_exchange_strong(state, kMaking, std::memory_order_acq_rel)) {
+        if (state != kReady) return own_.emplace(arguments...);
+      } else {
+        new (place_) Factor(arguments...);
+        state_->store(kReady, std::memory_order_release);
+      }
+    }
+    return *std::launder(reinterpret_cast<const Factor*>(place_));
+  }
+
+ private:
+  std::atomic<int>* state_;
+  std::byte* place_;
+  std::optional<Factor> own_;
 };
 
 /// Rows of floats with stride `step`.
@@ -247,20 +282,23 @@ struct Sums {
   }
 };
 
+size_t bytes_of_parts(int64_t rows, const Sums& sums) {
+  return size_t(pieces_of(rows) * sums.count) * sizeof(double);
+}
+
 /// Computes the gradients of some rows.
 class GradientOfRows {
  public:
   /// The tensors are contiguous.
-  GradientOfRows(const Sums& sums, const Tensor& dy, const Tensor& y, const Tensor& x,
-                 const Tensor& weight, Tensor& dx, const Tensor& dw, const Tensor& db)
+  GradientOfRows(const Sums& sums, const Factor* factor, const Tensor& dy, const Tensor& y,
+                 const Tensor& x, Tensor& dx, const Tensor& dw, const Tensor& db)
       : sums_(sums),
+        factor_(factor),
         gradients_(dy.data<float>()),
         results_(y ? y.data<float>() : nullptr),
         inputs_(dw ? x.data<float>() : nullptr),
         to_(dx ? dx.data<float>() : nullptr),
-        adds_rows_(bool(db)) {
-    if (dx) factor_.emplace(weight.data<float>(), sums.out, sums.in, sums.in, 1, nullptr);
-  }
+        adds_rows_(bool(db)) {}
 
   /// Adds the sums of a tile, of at most kTile rows, to *part. There is space for rows of dx up to
   /// `end` rows behind the first one, and `behind` rows of the operands follow the tile.
@@ -293,10 +331,10 @@ class GradientOfRows {
 
  private:
   const Sums& sums_;
+  const Factor* factor_;  // for dx
   const float *gradients_, *results_, *inputs_;
   float* to_;
   bool adds_rows_;
-  std::optional<Factor> factor_;
 };
 
 }  // namespace
@@ -330,20 +368,22 @@ constinit const LinearNarrow::Rows LinearNarrow::kRows{
       if (!detail::is_tried(kernels::linear, kName) || !accepts(x, weight, bias, epilogue, y))
         return {};
       if (!weight.is_contiguous() || !is_contiguous(bias)) return {};
-      return {.rows = y.shape()[0]};
+      return {.rows = y.shape()[0], .sum_bytes = SharedFactor::kBytes};
     },
     .run =
         [](const RowBlock& block, const Tensor& x, const Tensor& weight, const Tensor& bias,
            const Epilogue& epilogue, Tensor& y) {
           const int64_t in = weight.shape()[1], out = weight.shape()[0];
-          const Factor factor(weight.data<float>(), in, out, 1, in,
-                              bias ? bias.data<float>() : nullptr);
+          SharedFactor shared(block.sums);
+          const Factor& factor = shared.get(weight.data<float>(), in, out, int64_t(1), in,
+                                            bias ? bias.data<float>() : nullptr);
           if (epilogue.activation == Activation::kRelu)
             factor.multiply<true>(x.data<float>(), block.count, block.count, y.data<float>());
           else
             factor.multiply<false>(x.data<float>(), block.count, block.count, y.data<float>());
         },
-    .finish = nullptr,
+    .finish = [](const std::byte*, const Tensor&, const Tensor&, const Tensor&, const Epilogue&,
+                 Tensor&) {},
 };
 
 bool LinearBackwardNarrow::accepts(const Tensor& dy, const Epilogue& behind, const Tensor&,
@@ -360,7 +400,9 @@ void LinearBackwardNarrow::run(Type<float>, const Tensor& dy0, const Epilogue& b
                weight = contiguous(weight0);
   const int64_t rows = dy.shape()[0];
   const Sums sums(dy, dx, dw, db);
-  const GradientOfRows gradient(sums, dy, y, x, weight, dx, dw, db);
+  std::optional<Factor> factor;
+  if (dx) factor.emplace(weight.data<float>(), sums.out, sums.in, sums.in, 1, nullptr);
+  const GradientOfRows gradient(sums, factor ? &*factor : nullptr, dy, y, x, dx, dw, db);
   std::vector<double> parts(size_t(pieces_of(rows) * sums.count));
   for_each_tile(rows, sums.in * sums.out,
                 [&](int64_t piece, int64_t first, int64_t count, int64_t end) {
@@ -383,7 +425,7 @@ constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
       const int64_t rows = dy.shape()[0];
       RowDivision division{.rows = rows, .unit = kTile};
       const Sums sums(dy, dx, dw, db);
-      division.sum_bytes = size_t(pieces_of(rows) * sums.count) * sizeof(double);
+      division.sum_bytes = SharedFactor::kBytes + bytes_of_parts(rows, sums);
       for (int64_t piece = 0; piece < pieces_of(rows); ++piece)
         division.starts.push_back(start_of(piece, rows));
       return division;
@@ -392,7 +434,11 @@ constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
         [](const RowBlock& block, const Tensor& dy, const Epilogue& behind, const Tensor& x,
            const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db) {
           const Sums sums(dy, dx, dw, db);
-          const GradientOfRows gradient(sums, dy, behind.at, x, weight, dx, dw, db);
+          SharedFactor shared(block.sums + bytes_of_parts(block.all, sums));
+          const Factor* factor = dx ? &shared.get(weight.data<float>(), sums.out, sums.in, sums.in,
+                                                  int64_t(1), static_cast<const float*>(nullptr))
+                                    : nullptr;
+          const GradientOfRows gradient(sums, factor, dy, behind.at, x, dx, dw, db);
           for (int64_t first = 0; first < block.count; first += kTile) {
             const int64_t count = std::min(kTile, block.count - first);
             const int64_t piece = piece_of((block.first + first) / kTile, block.all);
