@@ -70,6 +70,11 @@ void Capture::record(const std::function<void()>& fn) {
 void Capture::finish() {
   settle();
   if (!recording_) return;  // recording ended early, for lack of memory
+  // A leaf that the step has made and dropped is another one in each step.
+  if (device_.type == DeviceType::kCpu)
+    std::erase_if(gradients_, [](const Gradient& gradient) {
+      return !gradient.into && gradient.leaf->has_one_owner();
+    });
   for (Gradient& gradient : gradients_) gradient.result = leaf_of(gradient.leaf).gradient();
   for (CapturedOperand& operand : operands_) {
     operand.is_written = operand.tensor.storage().version() != operand.version;
