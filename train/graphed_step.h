@@ -59,7 +59,7 @@ struct GraphedStepOptions {
   int64_t max_graphs =
       4;  // sets of shapes with a recording; calls with other shapes run the function
   /// On the CPU: computes values of cheap kernels, such as activations, again when the backward
-  /// pass needs them, until the step needs 70 % of the memory. The results have the same bits.
+  /// pass needs them, which lowers the peak of memory. The results have the same bits.
   bool save_memory = false;
 };
 

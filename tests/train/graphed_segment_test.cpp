@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "core/autograd/functional.h"
 #include "core/base/allocator.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
@@ -225,6 +226,24 @@ TEST(Segment, ValuesComputedTwiceHaveTheSameBits) {
     EXPECT_TRUE(step.is_graphed()) << step.reason();
   }
   EXPECT_LT(double(peaks[true]), 0.8 * double(peaks[false]));
+}
+
+TEST(Segment, ALeafOfTheStepDoesNotEndTheReplays) {
+  int runs = 0;
+  Variable w = randn({50}).requires_grad_();
+  GraphedStep step(
+      [&](const Variable& in) {
+        ++runs;
+        w.zero_grad();
+        const Variable x = in.detach().requires_grad_();
+        const Variable slope = grad(sum(tanh(x * w)), x, {.create_graph = true});
+        const Variable loss = sum(square(slope));
+        loss.backward();  // also into x
+        return loss;
+      },
+      {}, {.warmup = 1});
+  for (int i = 0; i < 10; ++i) step(randn({200, 50}));
+  EXPECT_EQ(runs, 2);
 }
 
 /// A step of random ops on matrices, rows and numbers.

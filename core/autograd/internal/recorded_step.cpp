@@ -26,7 +26,7 @@ namespace {
 /// block, replace them.
 constexpr size_t kSmall = size_t(16) << 10;
 /// Values are computed twice until the step needs this share of the memory.
-constexpr double kShareOfMemory = 0.7;
+constexpr double kShareOfMemory = 0.6;
 
 /// ", by mean at train.cpp:12"
 std::string text_of(const CalledOp& op) {
@@ -238,12 +238,14 @@ void RecordedStep::plan(bool repeats) {
     for (size_t i = 0; i < calls_.size(); ++i) groups_.push_back({{.calls = {i}}, nullptr});
   }
   plan_storages();
+  Scratch scratch;
   for (Group& group : groups_)
     if (group.plan.calls.size() > 1) {
       group.ops = intern_scope(names_of(calls_, group.plan.calls));
-      group.segment = std::make_unique<Segment>(calls_, group.plan, [&](const Storage& storage) {
+      const auto is_inner = [&](const Storage& storage) {
         return std::ranges::find(group.inner, &storage) != group.inner.end();
-      });
+      };
+      group.segment = std::make_unique<Segment>(calls_, group.plan, is_inner, scratch);
     }
 }
 

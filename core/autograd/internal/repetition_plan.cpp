@@ -16,6 +16,10 @@ constexpr size_t kMostCalls = 3;                   // that compute one value
 /// Kernels, besides elementwise ones, that take little more time than reading their operands.
 constexpr std::string_view kCheap[] = {"batch_norm", "layer_norm"};
 
+/// A kernel whose sums have another order if an operand has another layout in memory, which any
+/// use of the operand may change.
+bool depends_on_layout(const RecordedCall& call) { return call.name() == "batch_norm"; }
+
 bool is_cheap(const RecordedCall& call) {
   return call.parts() == Parts::kElements ||
          std::ranges::find(kCheap, call.name()) != std::end(kCheap);
@@ -38,6 +42,9 @@ struct Value {
   size_t last_before(size_t use) const { return *std::prev(std::ranges::lower_bound(uses, use)); }
   bool is_written(size_t after, size_t before) const {
     return std::ranges::any_of(writes, [&](size_t i) { return i > after && i < before; });
+  }
+  bool is_used(size_t after, size_t before) const {
+    return std::ranges::any_of(uses, [&](size_t i) { return i > after && i < before; });
   }
 };
 
@@ -156,6 +163,9 @@ class Planner {
           continue;
         }
         if (operand.split == use || !operand.is_there(use) || operand.is_written(maker, use))
+          return false;
+        if (depends_on_layout(*calls_[maker].call) && operand.is_temporary &&
+            operand.is_used(maker, use))
           return false;
       }
     return true;

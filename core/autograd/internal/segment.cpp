@@ -83,15 +83,25 @@ Tensor result_of(RecordedCall& call) {
 
 }  // namespace
 
+Tensor Scratch::take(size_t thread, size_t number, int64_t bytes) {
+  constexpr int64_t kStep = 4096;  // so that buffers of similar sizes are one
+  buffers_.resize(std::max(buffers_.size(), thread + 1));
+  std::vector<Tensor>& own = buffers_[thread];
+  own.resize(std::max(own.size(), number + 1));
+  Tensor& buffer = own[number];
+  if (!buffer || buffer.numel() < bytes)
+    buffer = Tensor::empty({(bytes + kStep - 1) / kStep * kStep}, u8);
+  return buffer;
+}
+
 /// The copies of the calls of one thread.
 class Segment::Worker {
  public:
   Worker(const std::vector<StepCall>& calls, const StepGroup& group, const Buffers& buffers,
-         int64_t block)
-      : rows_(group.rows), block_(block) {
+         int64_t block, Scratch& scratch, size_t thread)
+      : rows_(group.rows), block_(block), scratch_(scratch), thread_(thread) {
     for (size_t i = 0; i < buffers.count(); ++i)
-      buffers_.push_back(
-          Tensor::empty({block * buffers.width(i) + kRowSlack * int64_t(sizeof(float))}, u8));
+      take(block * buffers.width(i) + kRowSlack * int64_t(sizeof(float)));
     for (const size_t number : group.calls) {
       RecordedCall& recorded = *calls[number].call;
       calls_.push_back({recorded.copy(), recorded.parts() != Parts::kElements, 1, nullptr});
@@ -193,6 +203,10 @@ class Segment::Worker {
       parts_.push_back({&x, x.layout().offset, width});
     }
   }
+  uint8_t* take(int64_t bytes) {
+    buffers_.push_back(scratch_.take(thread_, buffers_.size(), bytes));
+    return buffers_.back().data<uint8_t>();
+  }
   void lend(Tensor& x) {
     x.storage().lend(1);
     lent_.push_back(&x);
@@ -209,7 +223,8 @@ class Segment::Worker {
                     x.layout().offset};
       const Tensor source = x.with_layout(layout);
       source.storage().lend(1);
-      x = Tensor::empty({block_ * width}, x.dtype());
+      uint8_t* buffer = take(block_ * width * size_of(x.dtype()));
+      x = Tensor::wrap(buffer, {block_ * width}, x.dtype());
       full_.push_back({&x, {}, width, true});
       const int64_t times = is_period ? block_ * width / shape.period : block_ * width;
       repeated_.push_back(
@@ -240,6 +255,8 @@ class Segment::Worker {
 
   const int64_t rows_, block_;
   int64_t length_ = 0;
+  Scratch& scratch_;  // exists while the worker is made
+  const size_t thread_;
   std::vector<Tensor> buffers_;
   std::vector<Call> calls_;
   std::vector<Full> full_;
@@ -250,7 +267,7 @@ class Segment::Worker {
 };
 
 Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
-                 const std::function<bool(const Storage&)>& is_inner)
+                 const std::function<bool(const Storage&)>& is_inner, Scratch& scratch)
     : rows_(group.rows) {
   const Buffers buffers(calls, group, is_inner);
   saved_bytes_ = buffers.bytes();
@@ -283,7 +300,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
       start = next == group.starts.end() ? rows_ : *next;
     }
     starts_.push_back(start);
-    workers_.push_back(std::make_unique<Worker>(calls, group, buffers, block_));
+    workers_.push_back(std::make_unique<Worker>(calls, group, buffers, block_, scratch, size_t(i)));
     size_t sum = 0;
     for (size_t k = 0; k < group.calls.size(); ++k)
       if (sum < sums_.size() && sums_[sum].call == calls[group.calls[k]].call.get())

@@ -13,11 +13,21 @@
 
 namespace tapegrad {
 
+/// Buffers of threads, which the segments of a step share because they run one after another.
+class Scratch {
+ public:
+  /// Returns the buffer of the number, of at least so many bytes.
+  Tensor take(size_t thread, size_t number, int64_t bytes);
+
+ private:
+  std::vector<std::vector<Tensor>> buffers_;
+};
+
 class Segment {
  public:
   /// is_inner: whether only the segment uses a storage.
   Segment(const std::vector<StepCall>& calls, const StepGroup& group,
-          const std::function<bool(const Storage&)>& is_inner);
+          const std::function<bool(const Storage&)>& is_inner, Scratch& scratch);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
