@@ -19,23 +19,13 @@ void with_block(const Packing& p, const Run& run) {
     run(std::integral_constant<int, 8>());
 }
 
-/// Calls run(first channel, offset of its block, rows) with each channel's images in order.
-template <typename Run>
-void for_each_channel_block(const Packing& p, const Run& run) {
-  const int64_t blocks = p.channels / p.block;
-#pragma omp parallel for
-  for (int64_t c = 0; c < blocks; ++c)
-    for (int64_t n = 0; n < p.batch; ++n)
-      run(c * p.block, (n * blocks + c) * p.size * p.block, p.size);
-}
-
-/// Calls run() for image blocks in any order.
+/// Calls run(image, first channel, offset of the block, rows) for image blocks in any order.
 template <typename Run>
 void for_each_image_block(const Packing& p, const Run& run) {
   const int64_t blocks = p.channels / p.block;
 #pragma omp parallel for
   for (int64_t i = 0; i < p.batch * blocks; ++i)
-    run(i % blocks * p.block, i * p.size * p.block, p.size);
+    run(i / blocks, i % blocks * p.block, i * p.size * p.block, p.size);
 }
 
 /// Calls run(element, count) for pieces of up to kRows rows.
@@ -45,16 +35,23 @@ void for_each_piece(int64_t offset, int64_t rows, const Run& run) {
     run(offset + first * kBlock, std::min(kRows, rows - first) * kBlock);
 }
 
+/// Sums of the parts of each channel, in the order of the images and their parts.
+template <typename Part>
+void add_parts(const std::vector<Part>& parts, int64_t channels, double* sums) {
+  for (size_t i = 0; i < parts.size(); ++i) sums[int64_t(i) % channels] += double(parts[i]);
+}
+
 }  // namespace
 
 template <typename T>
 void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
   const Packing& p = x.packing;
   const double count = double(p.batch * p.size);
-  std::vector<double> sums(size_t(p.channels)), squares(size_t(p.channels));
+  std::vector<double> parts(size_t(p.batch * p.channels)), sums(size_t(p.channels)),
+      squares(size_t(p.channels));
   with_block(p, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
     const T* from = data<T>(x);
-    for_each_channel_block(p, [&](int64_t channel, int64_t offset, int64_t rows) {
+    for_each_image_block(p, [&](int64_t image, int64_t channel, int64_t offset, int64_t rows) {
       double part[kBlock] = {};
       for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
         float buffer[kRows * kBlock];
@@ -62,10 +59,11 @@ void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
         for (int64_t i = 0; i < n; i += kBlock)
           for (int k = 0; k < kBlock; ++k) part[k] += double(values[i + k]);
       });
-      for (int k = 0; k < kBlock; ++k) sums[size_t(channel + k)] += part[k];
+      std::copy_n(part, kBlock, &parts[size_t(image * p.channels + channel)]);
     });
+    add_parts(parts, p.channels, sums.data());
     for (double& sum : sums) sum /= count;
-    for_each_channel_block(p, [&](int64_t channel, int64_t offset, int64_t rows) {
+    for_each_image_block(p, [&](int64_t image, int64_t channel, int64_t offset, int64_t rows) {
       double part[kBlock] = {}, centre[kBlock];
       std::copy_n(&sums[size_t(channel)], kBlock, centre);
       for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
@@ -77,8 +75,9 @@ void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
             part[k] += d * d;
           }
       });
-      for (int k = 0; k < kBlock; ++k) squares[size_t(channel + k)] += part[k];
+      std::copy_n(part, kBlock, &parts[size_t(image * p.channels + channel)]);
     });
+    add_parts(parts, p.channels, squares.data());
   });
   for (int64_t c = 0; c < p.channels; ++c) {
     mean[c] = float(sums[size_t(c)]);
@@ -91,7 +90,7 @@ void normalize_packed(const PackedValues& x, const float* mean, const float* sca
                       const float* shift, T* y) {
   with_block(x.packing, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
     const T* from = data<T>(x);
-    for_each_image_block(x.packing, [&](int64_t channel, int64_t offset, int64_t rows) {
+    for_each_image_block(x.packing, [&](int64_t, int64_t channel, int64_t offset, int64_t rows) {
       float m[kBlock], s[kBlock], b[kBlock];
       std::copy_n(mean + channel, kBlock, m);
       std::copy_n(scale + channel, kBlock, s);
@@ -111,12 +110,16 @@ void normalize_packed(const PackedValues& x, const float* mean, const float* sca
 template <typename T>
 void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
                          const float* invstd, double* sums, double* products) {
-  with_block(x.packing, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
+  const Packing& p = x.packing;
+  const int64_t pieces = (p.size + kRows - 1) / kRows;  // of an image
+  std::vector<float> sum_parts(size_t(p.batch * pieces * p.channels)), product_parts(sum_parts);
+  with_block(p, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
     const T *from_x = data<T>(x), *from_dy = data<T>(dy);
-    for_each_channel_block(x.packing, [&](int64_t channel, int64_t offset, int64_t rows) {
+    for_each_image_block(p, [&](int64_t image, int64_t channel, int64_t offset, int64_t rows) {
       float m[kBlock], v[kBlock];
       std::copy_n(mean + channel, kBlock, m);
       std::copy_n(invstd + channel, kBlock, v);
+      int64_t part = image * pieces * p.channels + channel;
       for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
         float x_buffer[kRows * kBlock], dy_buffer[kRows * kBlock];
         const float* xs = load_values(from_x + at, 1, n, x_buffer);
@@ -127,13 +130,14 @@ void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const fl
             sum[k] += dys[i + k];
             product[k] += dys[i + k] * ((xs[i + k] - m[k]) * v[k]);
           }
-        for (int k = 0; k < kBlock; ++k) {
-          sums[channel + k] += double(sum[k]);
-          products[channel + k] += double(product[k]);
-        }
+        std::copy_n(sum, kBlock, &sum_parts[size_t(part)]);
+        std::copy_n(product, kBlock, &product_parts[size_t(part)]);
+        part += p.channels;
       });
     });
   });
+  add_parts(sum_parts, p.channels, sums);
+  add_parts(product_parts, p.channels, products);
 }
 
 template <typename T>
@@ -141,7 +145,7 @@ void input_gradient_packed(const PackedValues& x, const PackedValues& dy, const 
                            const float* scale, const float* shift, const float* slope, T* dx) {
   with_block(x.packing, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
     const T *from_x = data<T>(x), *from_dy = data<T>(dy);
-    for_each_image_block(x.packing, [&](int64_t channel, int64_t offset, int64_t rows) {
+    for_each_image_block(x.packing, [&](int64_t, int64_t channel, int64_t offset, int64_t rows) {
       float m[kBlock], s[kBlock], b[kBlock], slopes[kBlock];
       std::copy_n(mean + channel, kBlock, m);
       std::copy_n(scale + channel, kBlock, s);
