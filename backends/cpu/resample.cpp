@@ -91,25 +91,55 @@ void resample(const Tensor& x, const Taps& taps, Tensor& y) {
   run(x, taps, y);
 }
 
+/// The taps of all results, grouped by the row that they read; each group in the order of the
+/// results. In a group, `index` is the result.
+template <typename W>
+struct TapsByRow {
+  std::vector<int64_t> starts;  // of the group of each row, and the end of the last
+  std::vector<Tap<W>> taps;
+
+  TapsByRow(const Taps& all, int64_t rows)
+      : starts(size_t(rows) + 1), taps(size_t(all.results() * all.count)) {
+    const std::vector<Tap<W>> ordered = in_order<W>(all);
+    for (const Tap<W>& tap : ordered) ++starts[size_t(tap.index) + 1];
+    for (int64_t row = 0; row < rows; ++row) starts[size_t(row) + 1] += starts[size_t(row)];
+    std::vector<int64_t> next(starts.begin(), starts.end() - 1);
+    for (size_t i = 0; i < ordered.size(); ++i)
+      taps[size_t(next[size_t(ordered[i].index)]++)] = {int64_t(i) / all.count, ordered[i].weight};
+  }
+};
+
 template <typename T>
 void adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
   const int64_t inner = x.shape()[2], n = x.shape()[1], results = taps.results();
-  const auto ordered = in_order<T>(taps);
+  const TapsByRow<T> by_row(taps, n);
+  const int64_t each = std::max<int64_t>(1, kResults / std::max<int64_t>(inner, 1));
+  const int64_t pieces = (n + each - 1) / each;
   const T* ys = y.data<T>();
   T* xs = x.data<T>();
 #pragma omp parallel for if (y.numel() > kParallel)
-  for (int64_t o = 0; o < x.shape()[0]; ++o) {
-    const T* from = ys + o * results * inner;
-    T* to = xs + o * n * inner;
-    std::fill_n(to, n * inner, T(0));
-    const Tap<T>* tap = ordered.data();
-    for (int64_t i = 0; i < results; ++i, from += inner)
-      for (int64_t k = 0; k < taps.count; ++k, ++tap) {
-        const T weight = tap->weight;
-        T* row = to + tap->index * inner;
-#pragma omp simd
-        for (int64_t j = 0; j < inner; ++j) row[j] += weight * from[j];
+  for (int64_t task = 0; task < x.shape()[0] * pieces; ++task) {
+    const T* from = ys + task / pieces * results * inner;
+    T* to = xs + task / pieces * n * inner;
+    const int64_t begin = task % pieces * each;
+    for (int64_t row = begin; row < std::min(begin + each, n); ++row) {
+      const Tap<T>* tap = by_row.taps.data() + by_row.starts[size_t(row)];
+      const Tap<T>* end = by_row.taps.data() + by_row.starts[size_t(row) + 1];
+      if (inner == 1) {
+        T sum = 0;
+        for (; tap < end; ++tap) sum += tap->weight * from[tap->index];
+        to[row] = sum;
+        continue;
       }
+      T* line = to + row * inner;
+      std::fill_n(line, inner, T(0));
+      for (; tap < end; ++tap) {
+        const T weight = tap->weight;
+        const T* source = from + tap->index * inner;
+#pragma omp simd
+        for (int64_t j = 0; j < inner; ++j) line[j] += weight * source[j];
+      }
+    }
   }
 }
 
