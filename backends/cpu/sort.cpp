@@ -58,8 +58,8 @@ struct Wide {
   }
 };
 
-constexpr int64_t kFewToSort = 256;         // items that std::sort orders faster
-constexpr int64_t kManyToSelect = 1 << 14;  // elements that justify a histogram
+constexpr int64_t kFewToSort = 256;    // items that std::sort orders faster
+constexpr int64_t kFewToSelect = 512;  // elements that do not justify a histogram
 
 /// Sorts items that are in the order of their indices: by each byte of the key, the lowest first,
 /// except for bytes that all items share. `spare` has room for n items.
@@ -89,17 +89,17 @@ struct Part {
 
 /// Collects the items of a row whose keys begin as those of the wanted part do. Returns their
 /// number, and subtracts the number of smaller items from part.first.
-template <typename Item, typename T>
+template <int kBits, typename Item, typename T>
 int64_t collect(const T* x, int64_t n, Part& part, Item* items) {
   using Key = decltype(key_of(T()));
-  constexpr int kShift = int(sizeof(Key)) * 8 - 12;
+  constexpr int kShift = int(sizeof(Key)) * 8 - kBits;
   const Key flip = part.descending ? ~Key(0) : Key(0);
-  std::array<int64_t, 4096> counts{};
+  std::array<uint32_t, size_t(1) << kBits> counts{};
   for (int64_t i = 0; i < n; ++i) ++counts[size_t(Key(key_of(x[i]) ^ flip) >> kShift)];
   int64_t low = 0, before = 0;
-  while (before + counts[low] <= part.first) before += counts[low++];
-  int64_t high = low, reached = before + counts[low];
-  while (reached < part.first + part.count) reached += counts[++high];
+  while (before + counts[size_t(low)] <= part.first) before += counts[size_t(low++)];
+  int64_t high = low, reached = before + counts[size_t(low)];
+  while (reached < part.first + part.count) reached += counts[size_t(++high)];
   Item* to = items;
   for (int64_t i = 0; i < n; ++i) {
     const Key key = Key(key_of(x[i]) ^ flip);
@@ -115,8 +115,8 @@ void order_row(const T* x, int64_t n, Part part, Item* items, int64_t* indices) 
   using Key = decltype(key_of(T()));
   const Key flip = part.descending ? ~Key(0) : Key(0);
   Item* const spare = items + n;
-  if (part.count < n && n > kManyToSelect) {
-    n = collect(x, n, part, items);
+  if (part.count <= n / 4 && n > kFewToSelect && n <= int64_t(UINT32_MAX)) {
+    n = n < 1 << 14 ? collect<10>(x, n, part, items) : collect<12>(x, n, part, items);
   } else {
     for (int64_t i = 0; i < n; ++i) items[i] = Item(Key(key_of(x[i]) ^ flip), i);
   }

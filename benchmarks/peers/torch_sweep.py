@@ -82,7 +82,7 @@ def scaled(row, factor):
             x.shape = times(x.shape, factor)
         if x.bound:
             x.bound *= factor
-    if "pool" not in row.op:
+    if "pool" not in row.op and row.op != "tensor.unfold":
         for name in SIZES:
             value = row.attrs.get(name)
             if value is not None and factor > 1:

@@ -6,9 +6,9 @@ from rows import B, D, I, In, N, P, Row, U
 ROWS = []
 
 
-def row(op, *inputs, torch_function=None, size="typical", dtype="F32", about="", backward=True, **attrs):
+def row(op, *inputs, torch_function=None, dtype="F32", about="", backward=True, **attrs):
     made = Row(op, list(inputs), attrs, torch_function, 16 if backward else 0, None, 1, None)
-    made.size, made.dtype, made.about = size, dtype, about
+    made.size, made.dtype, made.about = "typical", dtype, about
     ROWS.append(made)
 
 
@@ -93,6 +93,6 @@ row("cross_entropy", N(100000, 10), I(10, 100000))
 row("cat", [N(1024, 64)] * 16, dim=1, torch_function=lambda *x, dim: torch.cat(x, dim))
 row("add", N(100000, 10), N(10))
 row("dropout", N(1024, 1024), p=0.5, training=True, torch_function=F.dropout)
-row("randn", torch_function=lambda shape: torch.randn(shape), shape=[1024, 1024])
+row("randn", torch_function=lambda size: torch.randn(size), size=[1024, 1024])
 row("fft.rfft", N(1024, 1024), torch_function=lambda x: torch.view_as_real(torch.fft.rfft(x)))
 row("cdist", N(512, 64), N(512, 64))

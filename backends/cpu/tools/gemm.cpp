@@ -121,6 +121,25 @@ T dot(int64_t k, const T* a, const T* b) {
   return T(total);
 }
 
+/// c = a b for a column a and a row b.
+template <typename T>
+void multiply_outer(int64_t m, int64_t n, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc) {
+  constexpr int64_t kColumns = 4096;
+  const int64_t strips = (n + kColumns - 1) / kColumns;
+#pragma omp parallel for if (m * n > 65536)
+  for (int64_t task = 0; task < m * strips; ++task) {
+    const int64_t i = task / strips, first = task % strips * kColumns;
+    const T factor = a.data[i * a.row];
+    const T* from = b.data + first * b.column;
+    T* to = c + i * ldc + first;
+    const int64_t count = std::min(kColumns, n - first);
+    if (b.column == 1)
+      for (int64_t j = 0; j < count; ++j) to[j] = factor * from[j];
+    else
+      for (int64_t j = 0; j < count; ++j) to[j] = factor * from[j * b.column];
+  }
+}
+
 template <typename T>
 void multiply_integers(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
                        bool accumulate) {
@@ -156,6 +175,10 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64
     multiply_integers(m, n, k, a, b, c, ldc, accumulate);
   else if (m == 1 && n == 1 && (k == 1 || (a.column == 1 && b.row == 1)))
     *c = accumulate ? *c + dot(k, a.data, b.data) : dot(k, a.data, b.data);
+  else if (k == 1 && !accumulate && n > 1)
+    multiply_outer(m, n, a, b, c, ldc);
+  else if (k == 1 && !accumulate && ldc == 1)  // a column, written as a row
+    multiply_outer<T>(1, m, b, {a.data, a.row, a.row}, c, m);
   else
     multiply(m, n, k, a, b, c, ldc, accumulate);
 }
