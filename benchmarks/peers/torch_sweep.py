@@ -262,7 +262,7 @@ def measure(group, tool, threads, rounds):
 
 
 def reason_for(case, reasons):
-    return next((why for pattern, why in reasons if re.search(pattern, case)), "")
+    return next((why for pattern, why in reasons if re.search(pattern, case)), "not examined")
 
 
 def print_page(found, args):
