@@ -3,6 +3,8 @@
 // <tapegrad/nn/linear.h>.
 #pragma once
 
+#include <cmath>  // std::sqrt(2.0), std::exp(loss.item())
+
 #include "core/autograd/anomaly.h"
 #include "core/autograd/checkpoint.h"
 #include "core/autograd/functional.h"

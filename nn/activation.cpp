@@ -27,7 +27,7 @@ Variable Unflatten::forward(const Variable& x, Where where) const {
 LeakyReLU::LeakyReLU(double negative_slope) : Function(negative_slope) {}
 ELU::ELU(double alpha) : Function(alpha) {}
 CELU::CELU(double alpha) : Function(alpha) {}
-GELU::GELU(Gelu approximate) : Function(approximate) {}
+GELU::GELU(Choice<Gelu> approximate) : Function(approximate) {}
 Softplus::Softplus(double beta, double threshold) : Function(beta, threshold) {}
 Hardtanh::Hardtanh(double min_val, double max_val) : Function(min_val, max_val) {}
 Softshrink::Softshrink(double lambd) : Function(lambd) {}

@@ -34,8 +34,9 @@ struct ELU final : Function<ELU, elu, double> {
 struct CELU final : Function<CELU, celu, double> {
   explicit CELU(double alpha = 1.0);
 };
-struct GELU final : Function<GELU, static_cast<Variable (*)(Variable, Gelu, Where)>(gelu), Gelu> {
-  explicit GELU(Gelu approximate = Gelu::kErf);
+struct GELU final
+    : Function<GELU, static_cast<Variable (*)(Variable, Choice<Gelu>, Where)>(gelu), Choice<Gelu>> {
+  explicit GELU(Choice<Gelu> approximate = Gelu::kErf);
   Gelu approximate() const { return kept_.first; }
 };
 struct Softplus final : Function<Softplus, softplus, double, double> {

@@ -58,13 +58,17 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
 };
 
 enum class FeedforwardActivation { kRelu, kGelu };
+constexpr auto choice_names(FeedforwardActivation) {
+  return std::to_array<ChoiceName<FeedforwardActivation>>(
+      {{"relu", FeedforwardActivation::kRelu}, {"gelu", FeedforwardActivation::kGelu}});
+}
 struct TransformerEncoderLayerOptions {
   ByName by_name = {};
   int64_t d_model = 0;  // required
   int64_t nhead = 0;    // required
   int64_t dim_feedforward = 2048;
   double dropout = 0.1;
-  FeedforwardActivation activation = FeedforwardActivation::kRelu;
+  Choice<FeedforwardActivation> activation = FeedforwardActivation::kRelu;
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
   bool norm_first = false;  // normalise the input of each part instead of its output

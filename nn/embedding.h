@@ -53,7 +53,7 @@ struct EmbeddingBagOptions {
   ByName by_name = {};
   int64_t num_embeddings = 0;  // required
   int64_t embedding_dim = 0;   // required
-  BagMode mode = BagMode::kMean;
+  Choice<BagMode> mode = BagMode::kMean;
   bool include_last_offset = false;
   int64_t padding_idx = -1;
 };

@@ -219,8 +219,6 @@ void Module::to(DType dtype) const {
   });
 }
 
-void Module::to(std::string_view device) const { to(parse_device(device)); }
-
 TensorMap Module::state_dict() const {
   const Collector found = collect_inferred(*this);
   TensorMap state;

@@ -164,9 +164,8 @@ class Module {
   void requires_grad_(bool on = true) const;  // of all parameters
   /// Moves or converts all parameters and buffers under their existing handles, and clears
   /// gradients. A dtype converts only floats. After an error nothing has changed.
-  void to(Device device) const;
+  void to(Device device) const;  // or its name: to("cuda")
   void to(DType dtype) const;
-  void to(std::string_view device) const;  // "cpu", "cuda", "cuda:1"
 
   /// Parameters and buffers by name, sharing memory with the module.
   TensorMap state_dict() const;
@@ -358,10 +357,6 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
   }
   Self& to(DType dtype) {
     Base::to(dtype);
-    return self();
-  }
-  Self& to(std::string_view device) {
-    Base::to(device);
     return self();
   }
   Self& cuda(int index = 0) { return to(Device{DeviceType::kCuda, int8_t(index)}); }

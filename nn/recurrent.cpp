@@ -113,9 +113,10 @@ RecurrentResult<2> GRU::forward(const Variable& x, const Variable& h0) const {
   return first<2>(gru(x, h0, weights, run_options(), ModuleCall::line()));
 }
 
-RNN::RNN(RecurrentOptions options, Nonlinearity nonlinearity)
+RNN::RNN(RecurrentOptions options, Choice<Nonlinearity> nonlinearity)
     : Recurrent(options, 1), nonlinearity_(nonlinearity) {}
-RNN::RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers, Nonlinearity nonlinearity)
+RNN::RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers,
+         Choice<Nonlinearity> nonlinearity)
     : RNN(sizes(input_size, hidden_size, num_layers), nonlinearity) {}
 RecurrentResult<2> RNN::forward(const Variable& x, const Variable& h0) const {
   const auto run = nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh : rnn_relu;
@@ -215,7 +216,8 @@ Variable GRUCell::forward(const Variable& x, const Variable& h) const {
   return select(gru(unsqueeze(x, 0), with_time(h), weights(), {}, ModuleCall::line())[1], 0, 0);
 }
 
-RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, bool bias, Nonlinearity nonlinearity)
+RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, bool bias,
+                 Choice<Nonlinearity> nonlinearity)
     : RecurrentCell(input_size, hidden_size, bias, 1), nonlinearity_(nonlinearity) {}
 Variable RNNCell::forward(const Variable& x, const Variable& h) const {
   const auto run = nonlinearity_ == Nonlinearity::kTanh ? rnn_tanh : rnn_relu;

@@ -9,6 +9,7 @@
 #include <array>
 #include <vector>
 
+#include "core/base/choice.h"
 #include "nn/module.h"
 #include "nn/packed_sequence.h"
 #include "ops/recurrent.h"
@@ -89,15 +90,19 @@ class GRU final : public Recurrent<GRU> {
 };
 
 enum class Nonlinearity { kTanh, kRelu };
+constexpr auto choice_names(Nonlinearity) {
+  return std::to_array<ChoiceName<Nonlinearity>>(
+      {{"tanh", Nonlinearity::kTanh}, {"relu", Nonlinearity::kRelu}});
+}
 class RNN final : public Recurrent<RNN> {
  public:
   static constexpr std::string_view kName = "RNN";
-  explicit RNN(RecurrentOptions options, Nonlinearity nonlinearity = Nonlinearity::kTanh);
+  explicit RNN(RecurrentOptions options, Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh);
   RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options,
-      Nonlinearity nonlinearity = Nonlinearity::kTanh)
+      Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh)
       : RNN(detail::with_sizes(options, input_size, hidden_size), nonlinearity) {}
   RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1,
-      Nonlinearity nonlinearity = Nonlinearity::kTanh);
+      Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh);
   /// Returns {output, h_n}.
   RecurrentResult<2> forward(const Variable& x, const Variable& h0 = {}) const;
   PackedResult forward(const PackedSequence& x, const Variable& h0 = {}) const;
@@ -142,7 +147,7 @@ class RNNCell final : public RecurrentCell<RNNCell> {
  public:
   static constexpr std::string_view kName = "RNNCell";
   RNNCell(int64_t input_size, int64_t hidden_size, bool bias = true,
-          Nonlinearity nonlinearity = Nonlinearity::kTanh);
+          Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh);
   Variable forward(const Variable& x, const Variable& h = {}) const;
 
  private:

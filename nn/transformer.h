@@ -82,7 +82,7 @@ struct TransformerOptions {
   int64_t num_decoder_layers = 6;
   int64_t dim_feedforward = 2048;
   double dropout = 0.1;
-  FeedforwardActivation activation = FeedforwardActivation::kRelu;
+  Choice<FeedforwardActivation> activation = FeedforwardActivation::kRelu;
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
   bool norm_first = false;

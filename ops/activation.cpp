@@ -273,7 +273,7 @@ Variable elu(Variable x, double alpha, Where where) {
 Variable selu(Variable x, Where where) {
   return activation(Elu{1.6732632423543772848, 1.0507009873554804934}, std::move(x), where, "selu");
 }
-Variable gelu(Variable x, Gelu approximate, Where where) {
+Variable gelu(Variable x, Choice<Gelu> approximate, Where where) {
   return approximate == Gelu::kErf ? activation(GeluErf{}, std::move(x), where)
                                    : activation(GeluTanh{}, std::move(x), where);
 }
@@ -310,14 +310,6 @@ Variable& sigmoid_(Variable& x, Where where) {
   return x;
 }
 
-/// PyTorch names the exact form "none"; in a signature, none also means an omitted value.
-static Gelu gelu_named(const Arguments& a) {
-  const std::string name = a.has("approximate") ? a.text("approximate") : "none";
-  if (name == "none") return Gelu::kErf;
-  if (name == "tanh") return Gelu::kTanh;
-  fail<ArgumentError>("gelu: approximate must be \"none\" or \"tanh\", not \"", name, '"');
-}
-
 void catalog_activation(Catalog& catalog) {
   catalog.add("sigmoid(input)", "1 / (1 + exp(-x))",
               [](const Arguments& a) { return sigmoid(a[0]); });
@@ -330,7 +322,10 @@ void catalog_activation(Catalog& catalog) {
   catalog.add("selu(input)", "1.0507 * elu(x, 1.6733)",
               [](const Arguments& a) { return selu(a[0]); });
   catalog.add("gelu(input, approximate: str = none)", "x * Phi(x), or its tanh approximation",
-              [](const Arguments& a) { return gelu(a[0], gelu_named(a)); });
+              [](const Arguments& a) {
+                return gelu(a[0],
+                            a.has("approximate") ? a.text("approximate") : std::string("none"));
+              });
   catalog.add("silu(input)", "x * sigmoid(x)", [](const Arguments& a) { return silu(a[0]); });
   catalog.add("mish(input)", "x * tanh(softplus(x))",
               [](const Arguments& a) { return mish(a[0]); });

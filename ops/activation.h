@@ -4,6 +4,7 @@
 // relu(conv2d(...)), if nothing else refers to its memory and no rule needs it.
 #pragma once
 
+#include "core/base/choice.h"
 #include "core/tape/variable.h"
 #include "ops/activation_composed.h"
 #include "ops/unary.h"
@@ -20,13 +21,13 @@ Variable elu(Variable x, double alpha = 1.0, Where where = Where::current());
 /// Returns scale * elu(x, alpha) with the constants of Klambauer et al. 2017.
 Variable selu(Variable x, Where where = Where::current());
 
-enum class Gelu { kErf, kTanh };
+enum class Gelu { kErf, kTanh };  // or "none", "tanh"
+constexpr auto choice_names(Gelu) {
+  return std::to_array<ChoiceName<Gelu>>({{"none", Gelu::kErf}, {"tanh", Gelu::kTanh}});
+}
 /// Returns x * Phi(x), where Phi is the normal distribution function (kErf), or the approximation
 /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (kTanh).
-Variable gelu(Variable x, Gelu approximate = Gelu::kErf, Where where = Where::current());
-
-/// approximate = "tanh" or "none".
-Variable gelu(const Variable& x, std::string_view approximate, Where where = Where::current());
+Variable gelu(Variable x, Choice<Gelu> approximate = Gelu::kErf, Where where = Where::current());
 
 Variable silu(Variable x, Where where = Where::current());  // x * sigmoid(x)
 Variable mish(Variable x, Where where = Where::current());  // x * tanh(softplus(x))

@@ -183,13 +183,6 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
   return sums.to(weight.dtype());
 }
 
-static BagMode bag_mode_named(std::string_view name) {
-  if (name == "sum") return BagMode::kSum;
-  if (name == "mean") return BagMode::kMean;
-  if (name == "max") return BagMode::kMax;
-  fail<ArgumentError>("embedding_bag: mode is sum, mean or max, not \"", name, '"');
-}
-
 void catalog_attention(Catalog& catalog) {
   catalog.add(
       "scaled_dot_product_attention(query, key, value, attn_mask?, dropout_p: float = 0.0, "
@@ -207,7 +200,7 @@ void catalog_attention(Catalog& catalog) {
       "include_last_offset: bool = false, padding_idx: int = -1)",
       "the sum, mean or maximum of weight[input] over bags", [](const Arguments& a) {
         return embedding_bag(a[0], a[1], a[2],
-                             {.mode = bag_mode_named(a.text("mode")),
+                             {.mode = a.text("mode"),
                               .per_sample_weights = a[3],
                               .include_last_offset = a.flag("include_last_offset"),
                               .padding_idx = a.integer("padding_idx")});

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/base/choice.h"
 #include "core/base/generator.h"
 #include "core/tape/variable.h"
 
@@ -30,8 +31,12 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
                                       Where where = Where::current());
 
 enum class BagMode { kSum, kMean, kMax };
+constexpr auto choice_names(BagMode) {
+  return std::to_array<ChoiceName<BagMode>>(
+      {{"sum", BagMode::kSum}, {"mean", BagMode::kMean}, {"max", BagMode::kMax}});
+}
 struct EmbeddingBagOptions {
-  BagMode mode = BagMode::kMean;
+  Choice<BagMode> mode = BagMode::kMean;
   Variable per_sample_weights = {};  // same shape as indices; kSum only
   bool include_last_offset = false;  // the last entry of offsets is the end of the last bag
   int64_t padding_idx = -1;          // index that is skipped; negative: none

@@ -209,25 +209,6 @@ Variable repeat_interleave(const Variable& x, const Variable& times, int dim, Wh
   return index_select(x, dim, tensor(index, {.device = x.device()}));
 }
 
-static PadMode pad_mode_named(std::string_view name) {
-  if (name == "constant") return PadMode::kConstant;
-  if (name == "reflect") return PadMode::kReflect;
-  if (name == "replicate") return PadMode::kReplicate;
-  if (name == "circular") return PadMode::kCircular;
-  fail<ArgumentError>("pad: mode is constant, reflect, replicate or circular, not \"", name, '"');
-}
-
-Variable pad(const Variable& x, const std::vector<int64_t>& amounts, std::string_view mode,
-             double value, Where where) {
-  return pad(x, amounts, pad_mode_named(mode), value, where);
-}
-
-Variable gelu(const Variable& x, std::string_view approximate, Where where) {
-  if (approximate != "tanh" && approximate != "none")
-    fail<ArgumentError>("gelu: approximate \"", approximate, "\"; \"none\" or \"tanh\" wanted");
-  return gelu(x, approximate == "tanh" ? Gelu::kTanh : Gelu::kErf, where);
-}
-
 Reduction::Kind Reduction::parse(std::string_view name) {
   if (name == "mean") return kMean;
   if (name == "sum") return kSum;

@@ -103,8 +103,8 @@ Variable channel_shuffle(const Variable& x, int64_t groups, Where where) {
   return reshape(transpose(parts, 1, 2), x.shape());
 }
 
-Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadMode mode, double value,
-             Where where) {
+Variable pad(const Variable& x, const std::vector<int64_t>& amounts, Choice<PadMode> mode,
+             double value, Where where) {
   const CallLine line(where);
   if (mode == PadMode::kConstant) return pad(x, amounts, value, where);
   if (amounts.size() % 2 != 0 || int64_t(amounts.size() / 2) > x.rank())

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/base/choice.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
@@ -24,13 +25,15 @@ enum class PadMode {
   kReplicate,  // repeats the border
   kCircular,   // wraps around to the other end; padding <= size
 };
+constexpr auto choice_names(PadMode) {
+  return std::to_array<ChoiceName<PadMode>>({{"constant", PadMode::kConstant},
+                                             {"reflect", PadMode::kReflect},
+                                             {"replicate", PadMode::kReplicate},
+                                             {"circular", PadMode::kCircular}});
+}
 /// Pads x with the given mode. `amounts` has the order of pad in ops/view.h; negative amounts crop.
 /// `value` applies to kConstant only. Throws ShapeError if x is too small for the mode.
-Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadMode mode,
-             double value = 0.0, Where where = Where::current());
-
-/// PyTorch's names of the modes: "constant", "reflect", "replicate", "circular".
-Variable pad(const Variable& x, const std::vector<int64_t>& amounts, std::string_view mode,
+Variable pad(const Variable& x, const std::vector<int64_t>& amounts, Choice<PadMode> mode,
              double value = 0.0, Where where = Where::current());
 
 }  // namespace tapegrad

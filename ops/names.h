@@ -52,6 +52,9 @@ inline Variable absolute(Variable x, Where where = Where::current()) {
 inline Variable negative(Variable x, Where where = Where::current()) {
   return neg(std::move(x), where);
 }
+inline Variable log_sigmoid(Variable x, Where where = Where::current()) {
+  return logsigmoid(std::move(x), where);
+}
 inline Variable fix(Variable x, Where where = Where::current()) {
   return trunc(std::move(x), where);
 }

@@ -323,30 +323,12 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
   return reshape(y, shape).to(x.dtype());
 }
 
-static SampleMode mode_named(std::string_view op, std::string_view name, int rank) {
-  const std::string_view linear = rank == 3 ? "linear" : rank == 4 ? "bilinear" : "trilinear";
-  if (name == "nearest") return SampleMode::kNearest;
-  if (name == "nearest-exact") return SampleMode::kNearestExact;
-  if (name == linear) return SampleMode::kLinear;
-  if (name == "bicubic") return SampleMode::kCubic;
-  fail<ArgumentError>(op, ": mode is nearest, nearest-exact, ", linear, " or bicubic, not \"", name,
-                      '"');
-}
-
-static GridPadding padding_named(std::string_view name) {
-  if (name == "zeros") return GridPadding::kZeros;
-  if (name == "border") return GridPadding::kBorder;
-  if (name == "reflection") return GridPadding::kReflection;
-  fail<ArgumentError>("grid_sample: padding_mode is zeros, border or reflection, not \"", name,
-                      '"');
-}
-
 void catalog_sample(Catalog& catalog) {
   catalog.add(
       "interpolate(input, size: ints = none, scale_factor: float = none, mode: str = nearest, "
       "align_corners: bool = false, recompute_scale_factor: bool = false)",
       "x at other positions in its last dimensions", [](const Arguments& a) {
-        InterpolateOptions o{.mode = mode_named("interpolate", a.text("mode"), a[0].rank()),
+        InterpolateOptions o{.mode = a.text("mode"),
                              .align_corners = a.flag("align_corners"),
                              .recompute_scale_factor = a.flag("recompute_scale_factor")};
         if (a.has("size")) o.size = a.integers("size");
@@ -367,8 +349,8 @@ void catalog_sample(Catalog& catalog) {
       "x at the positions (x, y) of the grid",
       [](const Arguments& a) {
         return grid_sample(a[0], a[1],
-                           {.mode = mode_named("grid_sample", a.text("mode"), 4),
-                            .padding_mode = padding_named(a.text("padding_mode")),
+                           {.mode = a.text("mode"),
+                            .padding_mode = a.text("padding_mode"),
                             .align_corners = a.flag("align_corners")});
       },
       {.example = [](DType dtype) -> Arguments {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/choice.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
@@ -21,10 +22,19 @@ enum class SampleMode {
   kCubic,         // bicubic over 4 x 4 pixels (Keys, a = -0.75); [n, c, h, w] only
 };
 
+constexpr auto choice_names(SampleMode) {
+  return std::to_array<ChoiceName<SampleMode>>({{"nearest", SampleMode::kNearest},
+                                                {"nearest-exact", SampleMode::kNearestExact},
+                                                {"linear", SampleMode::kLinear},
+                                                {"bilinear", SampleMode::kLinear},
+                                                {"trilinear", SampleMode::kLinear},
+                                                {"bicubic", SampleMode::kCubic}});
+}
+
 struct InterpolateOptions {
   std::vector<int64_t> size = {};  // output size: one number for all dimensions or one for each
   std::optional<double> scale_factor = {};  // instead of size: floor(input size * factor)
-  SampleMode mode = SampleMode::kNearest;
+  Choice<SampleMode> mode = SampleMode::kNearest;
   bool align_corners = false;           // applies to kLinear and kCubic
   bool recompute_scale_factor = false;  // recompute the scale from the rounded sizes
 };
@@ -43,9 +53,14 @@ enum class GridPadding {
   kBorder,      // the nearest pixel of the border
   kReflection,  // mirrored at the border, repeatedly if necessary
 };
+constexpr auto choice_names(GridPadding) {
+  return std::to_array<ChoiceName<GridPadding>>({{"zeros", GridPadding::kZeros},
+                                                 {"border", GridPadding::kBorder},
+                                                 {"reflection", GridPadding::kReflection}});
+}
 struct GridSampleOptions {
-  SampleMode mode = SampleMode::kLinear;  // or kNearest (halves to even), or kCubic
-  GridPadding padding_mode = GridPadding::kZeros;
+  Choice<SampleMode> mode = SampleMode::kLinear;  // or kNearest (halves to even), or kCubic
+  Choice<GridPadding> padding_mode = GridPadding::kZeros;
   bool align_corners = false;
 };
 /// Samples x [n, c, h, w] at grid [n, h', w', 2], which holds pairs (x, y) in [-1, 1]; returns

@@ -311,17 +311,6 @@ Variable searchsorted(const Variable& sorted, const Variable& values, bool right
   return apply(SearchSorted{right}, where, sorted.to(dtype, where), values.to(dtype, where));
 }
 
-namespace {
-
-Interpolation parse_interpolation(const std::string& name) {
-  constexpr std::string_view kNames[] = {"linear", "lower", "higher", "midpoint", "nearest"};
-  for (int i = 0; i < 5; ++i)
-    if (kNames[i] == name) return Interpolation(i);
-  fail<ArgumentError>("quantile: no interpolation is called \"", name, '"');
-}
-
-}  // namespace
-
 void catalog_sort(Catalog& catalog) {
   using A = const Arguments&;
   static constexpr auto both = [](const ValuesIndices& y) {
@@ -348,7 +337,7 @@ void catalog_sort(Catalog& catalog) {
       "quantile(input, q, dim: ints = none, keepdim: bool = false, interpolation: str = linear)",
       "the element at q (n - 1) in order", [](A a) {
         QuantileOptions options{.keepdim = a.flag("keepdim"),
-                                .interpolation = parse_interpolation(a.text("interpolation"))};
+                                .interpolation = a.text("interpolation")};
         const Dims dims = a.has("dim") ? a.dims("dim") : Dims();
         if (dims.rank() > 1) return quantile(a[0], a[1], dims, options);
         if (dims.rank() == 1) options.dim = int(dims[0]);

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "core/base/choice.h"
 #include "ops/reduce.h"
 
 namespace tapegrad {
@@ -31,10 +32,17 @@ Variable median(const Variable& x, Where where = Where::current());
 
 /// How a quantile between two elements a <= b is computed.
 enum class Interpolation { kLinear, kLower, kHigher, kMidpoint, kNearest };
+constexpr auto choice_names(Interpolation) {
+  return std::to_array<ChoiceName<Interpolation>>({{"linear", Interpolation::kLinear},
+                                                   {"lower", Interpolation::kLower},
+                                                   {"higher", Interpolation::kHigher},
+                                                   {"midpoint", Interpolation::kMidpoint},
+                                                   {"nearest", Interpolation::kNearest}});
+}
 struct QuantileOptions {
   std::optional<int> dim = {};  // default: all elements
   bool keepdim = false;
-  Interpolation interpolation = Interpolation::kLinear;
+  Choice<Interpolation> interpolation = Interpolation::kLinear;
 };
 namespace detail {
 Variable quantile_over(const Variable& x, const Variable& q, const Dims& dims,

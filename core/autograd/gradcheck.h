@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
@@ -40,7 +41,7 @@ GradcheckResult gradcheck_outputs(const GradcheckFunction& f, const std::vector<
                                   GradcheckOptions options = {});
 
 /// Overload for an f that returns one Variable or several.
-template <typename F>
+template <std::invocable<const std::vector<Variable>&> F>
 GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
   return gradcheck_outputs(
       [&](const std::vector<Variable>& in) -> std::vector<Variable> {
@@ -50,6 +51,20 @@ GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOpt
           return f(in);
       },
       inputs, options);
+}
+/// Overloads for an f of one Variable, and of two: gradcheck(f, x), gradcheck(f, {a, b}).
+template <std::invocable<const Variable&> F>
+requires(!std::invocable<F, const std::vector<Variable>&>) GradcheckResult
+    gradcheck(F f, const Variable& x, GradcheckOptions options = {}) {
+  return gradcheck([&](const std::vector<Variable>& in) { return f(in[0]); },
+                   std::vector<Variable>{x}, options);
+}
+template <std::invocable<const Variable&, const Variable&> F>
+GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
+  if (inputs.size() != 2)
+    fail<ArgumentError>("gradcheck: a function of 2 inputs with ", inputs.size(), " inputs");
+  return gradcheck([&](const std::vector<Variable>& in) { return f(in[0], in[1]); }, inputs,
+                   options);
 }
 
 }  // namespace tapegrad

@@ -35,7 +35,7 @@ std::string to_string(Device device) {
 
 std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
 
-Device parse_device(std::string_view text) {
+Device Device::parse(std::string_view text) {
   const size_t colon = text.find(':');
   std::string_view type = text.substr(0, colon);
   if (type == "gpu") type = "cuda";

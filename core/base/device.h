@@ -4,6 +4,7 @@
 // move a whole program to another device.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -17,9 +18,19 @@ inline constexpr std::string_view kDeviceTypeNames[kDeviceTypeCount] = {"cpu", "
 
 constexpr std::string_view name(DeviceType type) { return kDeviceTypeNames[int(type)]; }
 
+/// A device by type and index, or by name: "cpu", "cuda", "gpu" or "cuda:1", as in
+/// `x.to("cuda")` and `zeros({2}, {.device = "cuda"})`. Throws ArgumentError for any other name.
 struct Device {
   DeviceType type = DeviceType::kCpu;
   int8_t index = 0;
+
+  constexpr Device() = default;
+  constexpr Device(DeviceType of_type, int8_t number = 0) : type(of_type), index(number) {}
+  template <std::convertible_to<std::string_view> Name>
+  Device(const Name& name) : Device(parse(name)) {}
+
+  /// Parses a name.
+  static Device parse(std::string_view name);
 
   bool operator==(const Device&) const = default;
 };
@@ -29,8 +40,8 @@ inline constexpr Device gpu{DeviceType::kCuda, 0};
 std::string to_string(Device device);  // "cpu", "cuda:1"
 std::ostream& operator<<(std::ostream& out, Device device);
 
-/// Parses "cpu", "cuda", "gpu" or "cuda:1". Throws ArgumentError for any other text.
-Device parse_device(std::string_view text);
+/// Parses the name of a device; Device::parse(text).
+inline Device parse_device(std::string_view text) { return Device::parse(text); }
 
 /// Returns whether tensors can be created on the device. why_unavailable() returns the reason if
 /// not, such as "built without CUDA".

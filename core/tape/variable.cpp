@@ -123,7 +123,7 @@ Variable Variable::to(Device device, Where where) const {
 Variable Variable::to(DType dtype, Where where) const {
   return dtype == this->dtype() ? *this : cast(*this, dtype, where);
 }
-Variable Variable::to(std::string_view device_or_dtype, Where where) const {
+Variable Variable::to_named(std::string_view device_or_dtype, Where where) const {
   const bool is_device = device_or_dtype.starts_with("cpu") ||
                          device_or_dtype.starts_with("cuda") || device_or_dtype.starts_with("gpu");
   return is_device ? to(parse_device(device_or_dtype), where)

@@ -78,7 +78,10 @@ class Variable : public VariableOps {
   Variable to(Device device, Where where = Where::current()) const;
   Variable to(DType dtype, Where where = Where::current()) const;
   /// x.to("cuda"), x.to("float64")
-  Variable to(std::string_view device_or_dtype, Where where = Where::current()) const;
+  template <std::convertible_to<std::string_view> Name>
+  Variable to(const Name& device_or_dtype, Where where = Where::current()) const {
+    return to_named(device_or_dtype, where);
+  }
   Variable cpu(Where where = Where::current()) const { return to(tapegrad::cpu, where); }
 
   /// Turns a constant into a leaf, or a leaf into a constant. Throws AutogradError for integers,
@@ -219,6 +222,7 @@ class Variable : public VariableOps {
   static const Tensor kEmptyTensor;
   static const Edge kNoEdge;
 
+  Variable to_named(std::string_view device_or_dtype, Where where) const;
   [[noreturn, gnu::cold]] static void fail_empty();
   Number number(Where where) const;
   void check_type(DType dtype) const;

@@ -422,4 +422,29 @@ TEST_F(FirstGuess, ErrorsNameTheLine) {
   EXPECT_NE(message([&] { mse_loss(x, x, "average"); }).find("\"sum\""), std::string::npos);
 }
 
+TEST_F(FirstGuess, OptionsByName) {
+  const Variable image = rand({1, 1, 4, 4});
+  GUESS("[1, 1, 8, 8]", interpolate(image, {.scale_factor = 2.0, .mode = "bilinear"}).shape());
+  GUESS("[1, 1, 8, 8]", interpolate(image, {.size = {8, 8}, .mode = "nearest"}).shape());
+  GUESS("[3, 1, 2, 3, 1]", pad(v, {1, 1}, "circular").flip(0));
+  GUESS("true", allclose(gelu(v, "tanh"), gelu(v, Gelu::kTanh)).item<bool>());
+  GUESS("2.75", quantile(tensor({1.0, 2.0, 3.5}), 0.75, {.interpolation = "midpoint"}));
+  GUESS("-0.0485874", log_sigmoid(v)[0]);
+  EXPECT_THROW(interpolate(image, {.scale_factor = 2.0, .mode = "best"}), ArgumentError);
+  GUESS("cpu", x.to("cpu").device());
+  GUESS("float64", x.to("float64").dtype());
+  GUESS("cpu", zeros({2}, {.device = "cpu"}).device());
+  GUESS("true", Device("cpu") == cpu);
+  EXPECT_THROW(Device("tpu"), ArgumentError);
+  EXPECT_THROW(x.to("tpu"), Error);
+}
+
+TEST_F(FirstGuess, Gradchecks) {
+  const Variable z = x.to(f64).requires_grad_();
+  const Variable w = randn({2, 3}, f64).requires_grad_();
+  EXPECT_TRUE(gradcheck([](const Variable& u) { return logsumexp(u * u, 1); }, z));
+  EXPECT_TRUE(gradcheck([](const Variable& u, const Variable& t) { return u * t; }, {z, w}));
+  EXPECT_TRUE(gradcheck([](const auto& in) { return in[0] * in[1]; }, {z, w}));
+}
+
 }  // namespace
