@@ -196,8 +196,10 @@ struct LinearGemm {
                   const Epilogue& epilogue, Tensor& y) {
     const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias), z = sums(epilogue, y);
     const int64_t n = y.shape()[0], out = y.shape()[1];
-    if (row) {
-#pragma omp parallel for if (n * out > 32768)
+    if (row && n * out > 32768) {
+#pragma omp parallel for
+      for (int64_t i = 0; i < n; ++i) std::copy_n(row.data<T>(), out, z.data<T>() + i * out);
+    } else if (row) {  // a parallel region of one thread allocates a team
       for (int64_t i = 0; i < n; ++i) std::copy_n(row.data<T>(), out, z.data<T>() + i * out);
     }
     gemm(n, out, x.shape()[1], matrix<T>(x), transposed(matrix<T>(w)), z.data<T>(), out,

@@ -13,19 +13,24 @@ namespace {
 #pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop is not vectorised
 #endif
 
-/// Calls f(i) for every element. Each block uses its own copy of f, whose pointers and factors then
-/// stay in registers; with a reference the compiler uses gather instructions.
+/// Calls f(i) for the elements [first, last). f is a copy, whose pointers and factors stay in
+/// registers; with a reference the compiler uses gather instructions.
 template <typename F>
-void for_each_element(int64_t count, const F& shared) {
-  constexpr int64_t kBlock = 16384;
-  const int64_t blocks = (count + kBlock - 1) / kBlock;
-#pragma omp parallel for schedule(static) if (blocks > 2)
-  for (int64_t block = 0; block < blocks; ++block) {
-    const F f = shared;
-    const int64_t first = block * kBlock, last = std::min(count, first + kBlock);
+void run_elements(int64_t first, int64_t last, F f) {
 #pragma omp simd
-    for (int64_t i = first; i < last; ++i) f(i);
-  }
+  for (int64_t i = first; i < last; ++i) f(i);
+}
+
+/// Calls f(i) for every element. Few elements have no parallel region: one thread would allocate a
+/// team for it, which takes longer than a small parameter.
+template <typename F>
+void for_each_element(int64_t count, const F& f) {
+  constexpr int64_t kBlock = 16384;
+  if (count <= 2 * kBlock) return run_elements(0, count, f);
+  const int64_t blocks = (count + kBlock - 1) / kBlock;
+#pragma omp parallel for schedule(static)
+  for (int64_t block = 0; block < blocks; ++block)
+    run_elements(block * kBlock, std::min(count, (block + 1) * kBlock), f);
 }
 
 template <typename T, template <typename> class Formula, typename Step>
