@@ -31,17 +31,13 @@ struct Low {
   Variable operator()(const Variable& x) const { return low(x, where); }
   std::vector<Variable> operator()(std::span<const Variable> xs) const { return low(xs, where); }
   template <typename T>
-  T& operator()(T& other) const {
-    return other;
-  }
+  requires(!std::same_as<T, Variable>) T& operator()(T& other) const { return other; }
 };
 struct Wide {
   Where where;
   Variable operator()(const Variable& x) const { return wide(x, where); }
   template <typename T>
-  T& operator()(T& other) const {
-    return other;
-  }
+  requires(!std::same_as<T, Variable>) T& operator()(T& other) const { return other; }
 };
 
 template <typename Op, typename... Operands>
