@@ -2,9 +2,11 @@
 #include "core/tape/view.h"
 #include "ops/arrange.h"
 #include "ops/binary.h"
+#include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"
 #include "ops/extremes.h"
+#include "ops/further_names.h"
 #include "ops/index.h"
 #include "ops/names.h"
 #include "ops/rearrange.h"
@@ -206,6 +208,23 @@ V VariableOps::swapdims(int dim0, int dim1, Where where) const {
   return tapegrad::swapdims(self(), dim0, dim1, where);
 }
 V VariableOps::t(Where where) const { return tapegrad::t(self(), where); }
+V VariableOps::mT(Where where) const { return transpose(-2, -1, where); }
+V VariableOps::renorm(double p, int dim, double maxnorm, Where where) const {
+  return tapegrad::renorm(self(), p, dim, maxnorm, where);
+}
+ValuesIndices VariableOps::mode(int dim, bool keepdim, Where where) const {
+  return tapegrad::mode(self(), dim, keepdim, where);
+}
+Unique VariableOps::unique_consecutive(Where where) const {
+  return tapegrad::unique_consecutive(self(), where);
+}
+V VariableOps::new_zeros(const Shape& shape) const { return new_full(shape, 0); }
+V VariableOps::new_ones(const Shape& shape) const { return new_full(shape, 1); }
+V VariableOps::new_full(const Shape& shape, Number value) const {
+  return full(shape, value, {.dtype = self().dtype(), .device = self().device()});
+}
+int64_t V::stride(int dim) const { return value().strides()[normalize_dim("stride", dim, rank())]; }
+V V::operator[](const Slice& slice) const { return at(*this, {slice}); }
 V VariableOps::permute(const Dims& dims, Where where) const {
   return tapegrad::permute(self(), dims, where);
 }

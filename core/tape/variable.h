@@ -132,14 +132,15 @@ class Variable : public VariableOps {
     return select(0, int64_t(index));
   }
   Variable operator[](const Variable& mask_or_index) const;
+  Variable operator[](const Slice& slice) const;
 
   // Spellings of other libraries, as in VariableOps.
   template <typename V = void>
-  void operator[](std::initializer_list<int64_t>) const {
+  auto operator[](std::initializer_list<int64_t>) const {
     static_assert(detail::kNever<V>, "type x[0][1] or at(x, {0, 1}) instead of x[{0, 1}]");
   }
   template <typename V = void>
-  void size() const {
+  auto size() const {
     static_assert(detail::kNever<V>, "type x.shape() or x.numel() instead of x.size()");
   }
 
@@ -147,7 +148,20 @@ class Variable : public VariableOps {
   const Shape& sizes() const { return shape(); }
   int dim() const { return rank(); }
   int ndim() const { return rank(); }
+  const Strides& strides() const { return value().strides(); }
+  int64_t stride(int dim) const;  // in elements
+  int64_t element_size() const { return int64_t(size_of(dtype())); }
+  int64_t nbytes() const { return numel() * element_size(); }
   bool is_contiguous() const { return value().is_contiguous(); }
+  bool is_cuda() const { return device().type == DeviceType::kCuda; }
+  bool is_floating_point() const { return is_float(dtype()); }
+  Variable astype(DType dtype, Where where = Where::current()) const { return to(dtype, where); }
+  Variable type_as(const Variable& other, Where where = Where::current()) const {
+    return to(other.device(), other.dtype(), where);
+  }
+  Variable to(Device device, DType dtype, Where where = Where::current()) const {
+    return to(device, where).to(dtype, where);
+  }
   Variable cuda(Where where = Where::current()) const { return to(gpu, where); }
   Variable T(Where where = Where::current()) const { return t(where); }
   template <typename V>

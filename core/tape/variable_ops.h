@@ -14,8 +14,9 @@
 namespace tapegrad {
 
 class Variable;
-struct Operand;        // ops/binary.h: a variable or a number
-class Subscript;       // ops/subscript.h
+struct Operand;   // ops/binary.h: a variable or a number
+class Subscript;  // ops/subscript.h
+struct Slice;
 struct ValuesIndices;  // ops/extremes.h
 struct MinMax;         // ops/statistics.h
 struct Unique;         // ops/sort.h
@@ -98,6 +99,8 @@ class VariableOps {
   Variable msort(Where where = Where::current()) const;
   ValuesIndices topk(int64_t k, int dim = -1, bool largest = true,
                      Where where = Where::current()) const;
+  ValuesIndices mode(int dim = -1, bool keepdim = false, Where where = Where::current()) const;
+  Unique unique_consecutive(Where where = Where::current()) const;
   Unique unique(Where where = Where::current()) const;
   Unique unique(int dim, Where where = Where::current()) const;
 
@@ -154,6 +157,8 @@ class VariableOps {
                       Where where = Where::current()) const;
   Variable tril(int64_t diagonal = 0, Where where = Where::current()) const;
   Variable triu(int64_t diagonal = 0, Where where = Where::current()) const;
+  Variable mT(Where where = Where::current()) const;
+  Variable renorm(double p, int dim, double maxnorm, Where where = Where::current()) const;
   Variable contiguous(Where where = Where::current()) const;
   Variable clone(Where where = Where::current()) const;
 
@@ -430,6 +435,11 @@ class VariableOps {
   Variable multinomial(int64_t num_samples, bool replacement = false,
                        Where where = Where::current()) const;
 
+  // Tensors of this dtype, on this device.
+  Variable new_zeros(const Shape& shape) const;
+  Variable new_ones(const Shape& shape) const;
+  Variable new_full(const Shape& shape, Number value) const;
+
   // Sizes and dimensions without braces.
   template <std::integral... N>
   requires(sizeof...(N) > 1) auto reshape(N... sizes) const { return reshape(Dims::of(sizes...)); }
@@ -444,35 +454,43 @@ class VariableOps {
 
   // Spellings of other libraries; the error of the compiler says what to type instead.
   template <typename V = void>
-  void numpy() const {
+  auto numpy() const {
     static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.numpy()");
   }
   template <typename V = void>
-  void tolist() const {
+  auto tolist() const {
     static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.tolist()");
   }
   template <typename V = void>
-  void data() const {
+  auto data() const {
     static_assert(detail::kNever<V>, "type x.detach() or x.data_ptr<float>() instead of x.data()");
   }
   template <typename V = void>
-  void type() const {
+  auto type() const {
     static_assert(detail::kNever<V>, "type x.dtype(), or x.to(f32) to cast, instead of x.type()");
   }
   template <typename V = void>
-  void half() const {
+  auto half() const {
     static_assert(detail::kNever<V>, "type x.to(f16) instead of x.half()");
   }
   template <typename V = void>
-  void length() const {
+  auto length() const {
     static_assert(detail::kNever<V>, "type x.size(0) or x.numel() instead of x.length()");
   }
   template <typename V = void>
-  void print() const {
+  auto print() const {
     static_assert(detail::kNever<V>, "type print(x) or std::cout << x instead of x.print()");
   }
+  template <typename V = void, int = 0>
+  auto accessor() const {
+    static_assert(detail::kNever<V>, "type x.data_ptr<float>() or x[0][1] instead of x.accessor()");
+  }
+  template <typename V = void>
+  auto options() const {
+    static_assert(detail::kNever<V>, "type x.dtype() and x.device() instead of x.options()");
+  }
   template <std::integral... I>
-  requires(sizeof...(I) > 0) void operator()(I...) const {
+  requires(sizeof...(I) > 0) auto operator()(I...) const {
     static_assert(sizeof...(I) == 0, "type x[0][1] or at(x, {0, 1}) instead of x(0, 1)");
   }
 

@@ -20,7 +20,7 @@ TEST(FirstGuessLibtorch, Tensors) {
         torch::tensor({1.0}, torch::dtype(torch::kFloat64).requires_grad(true)).requires_grad());
   GUESS("cpu", torch::zeros({1}, torch::device(torch::kCPU)).device());
   const torch::Device device = torch::cuda::is_available() ? torch::kCUDA : torch::kCPU;
-  x = x.to(device).to(torch::kCPU).to(torch::kFloat64);
+  x = x.to(device).to(torch::kCPU, torch::kFloat64);
   GUESS("float64", x.dtype());
   GUESS("[4, 4, 4]", torch::stack({x, x}).sum(0)[0]);
   GUESS("[1, 2, 3]", x.index({torch::indexing::None}).shape());
@@ -151,6 +151,15 @@ TEST(FirstGuess, MoreMembers) {
   GUESS("[1, 2, 2]", x.unsqueeze(0).bmm(x.t().unsqueeze(0)).shape());
   GUESS("6", tensor({{2.0, 0.0}, {1.0, 3.0}}).det());
   GUESS("5", tensor({{2.0, 0.0}, {1.0, 3.0}}).trace());
+  GUESS("[3, 2]", x.mT().shape());
+  GUESS("[1, 2, 3]", x[Slice(0, 1)][0]);
+  GUESS("24", x.nbytes());
+  GUESS("3", x.stride(0));
+  GUESS("false", x.is_cuda());
+  GUESS("int64", x.type_as(tensor({1})).dtype());
+  GUESS("float64", x.astype(f64).dtype());
+  GUESS("[7, 7]", x.new_full({2}, 7));
+  GUESS("[0]", x.new_zeros({1}));
   Variable w = v.clone();
   w.clamp_(1.5, 2.5).neg_().abs_().square_().sqrt_();
   GUESS("[2.5, 1.5, 2]", w);

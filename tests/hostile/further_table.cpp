@@ -35,8 +35,16 @@ void differentiate(const Variable& y) {
 bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
 
 void add_member_rows(Table& table) {
-  table.add("Variable::dim Variable::ndim Variable::sizes Variable::is_contiguous",
-            [](const Variable& x) { x.dim(), x.ndim(), x.sizes(), x.is_contiguous(); });
+  table.add(
+      "Variable::dim Variable::ndim Variable::sizes Variable::is_contiguous Variable::nbytes "
+      "Variable::element_size Variable::is_cuda Variable::is_floating_point Variable::strides",
+      [](const Variable& x) {
+        x.dim(), x.ndim(), x.sizes(), x.is_contiguous(), x.nbytes(), x.element_size();
+        x.is_cuda(), x.is_floating_point(), x.strides();
+      });
+  table.add("Variable::stride", [](const Variable& x, int dim) { x.stride(dim); });
+  table.add("Variable::astype", [](const Variable& x, DType dtype) { x.astype(dtype); });
+  table.add("Variable::type_as", [](const Variable& x, const Variable& y) { x.type_as(y); });
   table.add("Variable::clone Variable::contiguous Variable::t Variable::T", [](const Variable& x) {
     differentiate(x.clone()), differentiate(x.contiguous());
     differentiate(x.t()), differentiate(x.T());
