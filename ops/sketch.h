@@ -9,8 +9,9 @@
 namespace tapegrad {
 
 /// What is kept of a result. The sums are those of all elements, each with a sign: pairs of
-/// elements have equal signs half of the time. The expected square of the difference of a sum
-/// between two results is therefore the square of the norm of their difference.
+/// elements have equal signs half of the time (ops/internal/sketch_signs.h). The expected square of
+/// the difference of a sum between two results is therefore the square of the norm of their
+/// difference.
 struct ResultSketch {
   uint64_t hash = 0;        // of dtype, shape and bits
   double sums[2] = {0, 0};  // in float64

@@ -28,13 +28,12 @@ class TorchLedger:
     def note(self, name, module, output):
         x = output.detach().cpu().double().numpy().ravel()
         i = np.arange(x.size, dtype=np.uint64)
-        block, lane = i // np.uint64(16), i % np.uint64(16)
-        blocks, lanes = mix(block // np.uint64(32)), mix(np.array([1 << 40], dtype=np.uint64))
+        block, lane = i // np.uint64(64), i % np.uint64(64)
+        of_block = mix(block // np.uint64(64)) >> block % np.uint64(64)
         sums = []
         for k in (0, 1):
-            a = blocks >> (block % np.uint64(32) * np.uint64(2) + np.uint64(k))
-            b = lanes >> (lane * np.uint64(2) + np.uint64(k))
-            sums.append(x @ (1.0 - 2.0 * ((a ^ b) & np.uint64(1))))
+            of_lane = mix(np.array([(1 << 40) + k], dtype=np.uint64)) >> lane
+            sums.append(x @ (1.0 - 2.0 * ((of_block ^ of_lane) & np.uint64(1))))
         shape = f"{str(output.dtype)[6:]} [{', '.join(map(str, output.shape))}]"
         words = [self.string(text) for text in (type(module).__name__, name, "", shape)]
         self.rows.append((0, *sums, np.linalg.norm(x), 1, 3, *words))

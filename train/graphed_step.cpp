@@ -139,6 +139,8 @@ Shapes* GraphedStep::Impl::find(Inputs given) {
 
 std::vector<Variable> GraphedStep::Impl::run(Inputs given) {
   if (!options.enabled) return eagerly(given, "it is not enabled");
+  if (detail::context.anomaly)
+    return eagerly(given, "a RunLedger or an AnomalyMode sees the result of every op");
   if (Capture::current() != nullptr) return eagerly(given, "it is called in another one");
   for (const Variable& x : given)
     if (x.requires_grad()) return eagerly(given, "an input requires a gradient");

@@ -33,6 +33,7 @@
 //     whose result size depends on values; or it makes tensors from values of the host. On a GPU,
 //     also if it waits for the device in another way or copies values from the CPU
 //   - the function reads a tensor and then replaces it (h = f(h)); use copy_(h, f(h))
+//   - a RunLedger or an AnomalyMode sees the result of every op; later steps are recorded
 //   - on a GPU: TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set
 //
 // Tensors that the function reads in addition to its inputs are read at their address in each

@@ -37,33 +37,34 @@ void RunLedger::stop() {
   impl_->is_stopped = true;
 }
 
-int32_t RunLedger::Impl::string(std::string_view text) {
-  if (const auto found = numbers.find(text); found != numbers.end()) return found->second;
-  ledger.strings.emplace_back(text);
-  return numbers.emplace(text, int32_t(numbers.size())).first->second;
-}
-
-/// Returns the number of the text that `make` returns for a key, and remembers it.
-template <typename Make>
-int32_t RunLedger::Impl::known(uint64_t key, const Make& make) {
-  const auto [found, is_new] = known_numbers.try_emplace(key, 0);
-  if (is_new) found->second = string(make());
+int32_t RunLedger::Impl::string(const std::string& text) {
+  const auto [found, is_new] = numbers.try_emplace(text, int32_t(numbers.size()));
+  if (is_new) ledger.strings.push_back(text);
   return found->second;
 }
 
 void RunLedger::Impl::add(LedgerPass pass, std::string_view op, const std::string* module,
                           Where where, const Tensor& value) {
   if (before_entry) before_entry(int64_t(ledger.entries.size()), value);
-  uint64_t line = mix_bits(reinterpret_cast<uintptr_t>(where.file_name())) ^ where.line();
-  uint64_t type = uint64_t(value.dtype());
-  for (const int64_t size : value.shape()) type = mix_bits(type ^ uint64_t(size));
+  const std::string_view module_text = module == nullptr ? std::string_view() : *module;
+  uint64_t key = 0;
+  for (const uint64_t part : {uint64_t(std::hash<std::string_view>()(op)),
+                              uint64_t(std::hash<std::string_view>()(module_text)),
+                              uint64_t(reinterpret_cast<uintptr_t>(where.file_name())),
+                              uint64_t(where.line()), uint64_t(value.dtype())})
+    key = mix_bits(key ^ part);
+  for (const int64_t size : value.shape()) key = mix_bits(key ^ uint64_t(size));
+  const auto [place, is_new] = places.try_emplace(key);
+  if (is_new)
+    place->second = {string(std::string(op)), string(std::string(module_text)),
+                     string(place_text(where)), string(type_text(value))};
   ledger.entries.push_back({.sketch = sketch_of(value),
                             .step = step,
                             .pass = pass,
-                            .op = string(op),
-                            .module = string(module == nullptr ? "" : *module),
-                            .line = known(mix_bits(line), [&] { return place_text(where); }),
-                            .type = known(~mix_bits(type), [&] { return type_text(value); })});
+                            .op = place->second.op,
+                            .module = place->second.module,
+                            .line = place->second.line,
+                            .type = place->second.type});
 }
 
 void RunLedger::Impl::on_result(std::string_view op, Where where, const Tensor& y) {
@@ -73,7 +74,7 @@ void RunLedger::Impl::on_result(std::string_view op, Where where, const Tensor& 
   add(LedgerPass::kForward, op, detail::context.scope, where, y);
 }
 
-void RunLedger::Impl::on_gradient(const Node& node, size_t, const Tensor& gradient) {
+void RunLedger::Impl::on_gradient(const Node& node, const Tensor& gradient) {
   add(LedgerPass::kBackward, node.name(), node.scope(), node.where(), gradient);
 }
 

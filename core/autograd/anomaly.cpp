@@ -13,7 +13,6 @@ namespace tapegrad {
 namespace {
 
 constexpr unsigned char kNan = 1, kInfinity = 2;
-constexpr unsigned char kObserve = 4;  // instead of looking for anything, shows results
 
 constinit thread_local ResultObserver* observer = nullptr;
 
@@ -68,7 +67,7 @@ AnomalyMode::AnomalyMode(AnomalyOptions options)
     : wanted_(kNan | (options.infinity ? kInfinity : 0)) {}
 
 ObserveResults::ObserveResults(ResultObserver* to)
-    : wanted_(to != nullptr ? kObserve : detail::context.anomaly),
+    : wanted_(to != nullptr ? detail::kObserve : detail::context.anomaly),
       before_(std::exchange(observer, to)) {}
 ObserveResults::~ObserveResults() { observer = before_; }
 
@@ -86,26 +85,27 @@ NonFinite detail::find_non_finite(const Tensor& x) {
 
 void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) {
   const Node* running = running_node();
-  if (running != nullptr && !is_call_line(*running))
-    return;  // rules: check_made_by_rule() checks
-             // the gradients
-  if (context.anomaly == kObserve) {
-    const auto line = take_newest_line();
-    observer->on_result(op, running != nullptr ? running->where() : line.value_or(Where()), y);
-    return;
-  }
+  if (running != nullptr && !is_call_line(*running)) return;  // check_made_by_rule() checks rules
+  if (context.anomaly == kObserve) return show_written(op, take_newest_line().value_or(Where()), y);
   const unsigned char wanted = running != nullptr ? context.anomaly & kNan : context.anomaly;
   if (const auto made = describe_made(before, wanted, y))
     fail<AutogradError>(op, ": made ", *made, ", from inputs without");
 }
 
+void detail::show_written(std::string_view op, Where where, const Tensor& y) {
+  const Node* running = running_node();
+  if (running == nullptr)
+    observer->on_result(op, where, y);
+  else if (is_call_line(*running))
+    observer->on_result(op, running->where(), y);
+}
+
+void detail::show_gradient(const Tensor& gradient) {
+  if (gradient && context.running != nullptr) observer->on_gradient(*context.running, gradient);
+}
+
 void detail::check_made_by_rule(const Node& node, std::span<const Variable> incoming,
                                 std::span<const Variable> outgoing) {
-  if (context.anomaly == kObserve) {
-    for (size_t i = 0; i < outgoing.size(); ++i)
-      if (outgoing[i].defined()) observer->on_gradient(node, i, outgoing[i].value());
-    return;
-  }
   // A saved infinity rightfully makes an infinite gradient. A NaN is reported even if a saved
   // tensor is the cause, because it enters the gradients here.
   struct Saved final : SavedVisitor {

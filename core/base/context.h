@@ -22,13 +22,17 @@ namespace detail {
 class AutocastScope;
 struct RunningModel;
 
+/// Value of Context::anomaly if an observer sees results (core/autograd/internal). It looks at no
+/// operand, so ops may overwrite operands.
+inline constexpr unsigned char kObserve = 4;
+
 struct Context {
   bool is_recording = true;               // ops put a node on the tape (core/tape/recording.h)
   bool is_inference = false;              // new storages do not count in-place writes
   bool is_recomputing = false;            // a checkpoint runs its function again
   bool is_observed = false;               // `profile` or `recorder` is set
   bool is_inferring = false;              // modules compute sizes and do not train
-  unsigned char anomaly = 0;              // what AnomalyMode looks for; 0: nothing
+  unsigned char anomaly = 0;              // what AnomalyMode looks for, or kObserve; 0: nothing
   const Node* running = nullptr;          // the node whose rule runs, or the call of a composed op
   const std::string* scope = nullptr;     // name of the running module, "Net.fc1"
   RunningModel* model = nullptr;          // the outermost module that runs (nn/module_call.h)

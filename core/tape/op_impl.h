@@ -110,6 +110,10 @@ struct NonFinite {
 [[gnu::cold]] NonFinite find_non_finite(const Tensor& x);
 /// Throws AutogradError if y has a kind of non-finite value that `before` lacks.
 [[gnu::cold]] void check_made(std::string_view op, NonFinite before, const Tensor& y);
+/// Show an observer of results what an op wrote over its operand, or a gradient that the running
+/// rule sends.
+[[gnu::cold]] void show_written(std::string_view op, Where where, const Tensor& y);
+[[gnu::cold]] void show_gradient(const Tensor& gradient);
 /// Throws AutogradError if the rule of a node made a kind of non-finite value that neither its
 /// incoming gradients nor its saved tensors have.
 [[gnu::cold]] void check_made_by_rule(const Node& node, std::span<const Variable> incoming,
@@ -292,6 +296,8 @@ Variable overwrite(Op&& op, Where where, const InputPointers<N>& inputs, size_t 
       show_inputs(inputs);
     [&]<size_t... I>(std::index_sequence<I...>) { op.write(inputs[I]->value()..., x.writable()); }
     (std::make_index_sequence<N>());
+    if (context.anomaly) [[unlikely]]
+      show_written(Type::kName, where, x.value());
     if (!records) {
       x.set_history({});
       return std::move(x);

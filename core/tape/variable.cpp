@@ -169,7 +169,7 @@ void Variable::derive_again() const {
 
 bool Variable::can_be_overwritten() const {
   if (!state_ || !is_sole_owner() || state_->retained || (edge() && is_leaf()) ||
-      detail::context.anomaly)
+      (detail::context.anomaly & ~detail::kObserve) != 0)
     return false;
   const Storage& storage = value().storage();
   return !storage.is_wrapped() && storage.is_inference() == is_inference_mode();

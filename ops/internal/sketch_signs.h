@@ -1,5 +1,4 @@
-// Signs and hash constants of sketches (ops/sketch.h). docs/compare_runs.md repeats the signs in
-// Python.
+// Signs of sketches (ops/sketch.h). tools/torch_ledger.py repeats them in Python.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +6,22 @@
 namespace tapegrad {
 
 /// A bijection of 64 bits in which every bit depends on every bit (splitmix64).
-inline uint64_t mix_bits(uint64_t x) {
+constexpr uint64_t mix_bits(uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
   return x ^ (x >> 31);
 }
 
-/// The sign of element i in sum k is the product of a sign of its block of sketch lanes and a sign
-/// of its lane. Bit 2 (block % 32) + k of mix_bits(block / 32) set makes the sign of the block -1;
-/// bit 2 lane + k of mix_bits(kSketchLaneWord) that of the lane.
-inline constexpr int64_t kSketchLanes = 16;
-inline constexpr uint64_t kSketchLaneWord = uint64_t(1) << 40;
+/// The sign of element i in sum k is the product of the signs of its block, i / kSketchLanes, and
+/// of its lane, i % kSketchLanes.
+inline constexpr int64_t kSketchLanes = 64;
+
+constexpr double sketch_block_sign(int64_t block) {
+  return mix_bits(uint64_t(block) / 64) >> (block % 64) & 1 ? -1 : 1;
+}
+constexpr double sketch_lane_sign(int k, int64_t lane) {
+  return mix_bits((uint64_t(1) << 40) + uint64_t(k)) >> lane & 1 ? -1 : 1;
+}
 
 }  // namespace tapegrad

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <sstream>
 
@@ -27,6 +27,7 @@
 #include "optim/optimizers.h"
 #include "tests/temp_dir.h"
 #include "train/fit.h"
+#include "train/graphed_step.h"
 #include "train/internal/ledger.h"
 
 namespace tapegrad {
@@ -178,6 +179,98 @@ TEST(RunLedger, DifferentOpsAndLengths) {
   save(dir / "weights", TensorMap{{"w", x.value()}});
   EXPECT_THROW(compare_runs(a, dir / "weights"), FormatError);
   EXPECT_THROW(compare_runs(a, b, {.tolerance = -1}), ArgumentError);
+}
+
+/// Trains for six steps, the third to fifth with a ledger. Returns the weights.
+template <typename Optimizer, typename Loss>
+std::vector<double> weights_after(nn::Module& net, bool records, const Loss& loss) {
+  Optimizer optimizer(net, 0.1);
+  std::vector<double> all;
+  std::optional<RunLedger> ledger;
+  for (int step = 0; step < 6; ++step) {
+    if (records && step == 2) ledger.emplace();
+    if (step == 5) ledger.reset();
+    optimizer.zero_grad();
+    loss().backward();
+    optimizer.step();
+  }
+  for (const Variable& weight : net.parameters())
+    for (const double value : weight.to_vector<double>()) all.push_back(value);
+  return all;
+}
+
+TEST(RunLedger, ChangesNothing) {
+  std::vector<double> weights[2], rows[2];
+  for (const bool records : {false, true}) {
+    manual_seed(3);
+    nn::Sequential net({nn::Linear({.in_features = 4, .out_features = 8}), nn::ReLU(),
+                        nn::Linear({.in_features = 8, .out_features = 2})});
+    const Variable x = randn({16, 4});
+    weights[records] = weights_after<optim::SGD>(
+        net, records, [&] { return mean(square(tanh(net(x)))) + mean(relu(relu(x * 2.0) - 1.0)); });
+    // Gradients of rows stay rows: SparseAdam changes no other row.
+    nn::Embedding table({.num_embeddings = 20, .embedding_dim = 3, .sparse = true});
+    rows[records] = weights_after<optim::SparseAdam>(table, records, [&] {
+      return sum(square(table(tensor({3, 5, 3}))));
+    });
+  }
+  EXPECT_EQ(weights[0], weights[1]);
+  EXPECT_EQ(rows[0], rows[1]);
+}
+
+TEST(RunLedger, SeesWhatOpsOverwriteAndAbsorb) {
+  const testing::TempDir dir;
+  manual_seed(3);
+  nn::Linear layer({.in_features = 4, .out_features = 2});
+  const Variable x = randn({3, 4});
+  RunLedger ledger;
+  sum(relu(layer(x))).backward();
+  ledger.save(dir / "run");
+  const Ledger made = Ledger::load(dir / "run");
+  std::string entries;
+  for (const LedgerEntry& entry : made.entries) {
+    entries += std::string(kLedgerPasses[size_t(entry.pass)]) + ' ' +
+               made.strings[size_t(entry.op)] + "; ";
+    EXPECT_NE(made.strings[size_t(entry.line)].find("run_ledger_test.cpp:"), std::string::npos);
+  }
+  EXPECT_EQ(entries.find("forward linear; forward relu; forward sum; backward sum; "), 0u)
+      << entries;
+  EXPECT_NE(entries.find("backward linear_relu; "), std::string::npos) << entries;
+}
+
+TEST(RunLedger, SeesTheStepsOfAGraphedStep) {
+  const testing::TempDir dir;
+  std::string paths[2];
+  for (const bool is_graphed : {false, true}) {
+    manual_seed(3);
+    nn::Linear layer({.in_features = 4, .out_features = 2});
+    optim::SGD sgd(layer, 0.1);
+    const Variable x = randn({3, 4});
+    GraphedStep step(
+        [&] {
+          sgd.zero_grad();
+          const Variable loss = sum(square(layer(x)));
+          loss.backward();
+          sgd.step();
+          return loss;
+        },
+        {}, {.enabled = is_graphed});
+    for (int i = 0; i < 5; ++i) step();
+    EXPECT_EQ(step.is_graphed(), is_graphed) << step.reason();
+    RunLedger ledger;
+    for (int i = 0; i < 3; ++i) {
+      step();
+      ledger.note(layer);
+    }
+    ledger.stop();
+    EXPECT_FALSE(step.is_graphed());
+    ledger.save(paths[is_graphed] = dir / (is_graphed ? "graphed" : "alone"));
+    step();
+    EXPECT_EQ(step.is_graphed(), is_graphed) << "replays continue: " << step.reason();
+  }
+  const RunDifference found = compare_runs(paths[0], paths[1]);
+  EXPECT_TRUE(found.equal) << found;
+  EXPECT_GT(found.compared, 15);
 }
 
 TEST(RunLedger, RecordsFit) {

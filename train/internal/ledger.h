@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -33,16 +32,18 @@ struct Ledger {
 
 struct RunLedger::Impl final : ResultObserver {
   void on_result(std::string_view op, Where where, const Tensor& y) override;
-  void on_gradient(const Node& node, size_t input, const Tensor& gradient) override;
+  void on_gradient(const Node& node, const Tensor& gradient) override;
   void add(LedgerPass pass, std::string_view op, const std::string* module, Where where,
            const Tensor& value);
-  int32_t string(std::string_view text);
-  template <typename Make>
-  int32_t known(uint64_t key, const Make& make);
+  int32_t string(const std::string& text);
 
+  /// Numbers of the strings of an entry.
+  struct Place {
+    int32_t op, module, line, type;
+  };
   Ledger ledger;
-  std::map<std::string, int32_t, std::less<>> numbers;  // of strings
-  std::unordered_map<uint64_t, int32_t> known_numbers;  // of strings, by hashes of their sources
+  std::unordered_map<std::string, int32_t> numbers;  // of strings
+  std::unordered_map<uint64_t, Place> places;        // by hashes of what the strings are made of
   int32_t step = 1;
   int64_t every = 1;
   bool is_stopped = false;

@@ -165,6 +165,8 @@ bool BackwardPass::takes_rows(const Edge& edge) const {
 }
 
 void BackwardPass::send_rows(const Edge& edge, RowGradientPtr rows) {
+  if (detail::context.anomaly == detail::kObserve) [[unlikely]]
+    detail::show_gradient(rows->rows());
   Leaf& leaf = static_cast<Leaf&>(*edge.node);
   const size_t place = find(leaf);
   if (place == leaves_.size()) append(leaf, {});
@@ -178,6 +180,8 @@ void BackwardPass::send_rows(const Edge& edge, RowGradientPtr rows) {
 void BackwardPass::send(const Edge& edge, Variable&& gradient) {
   if (sent_ != nullptr) [[unlikely]]
     return sent_->push_back(std::move(gradient));
+  if (detail::context.anomaly == detail::kObserve) [[unlikely]]
+    detail::show_gradient(gradient.value_or_empty());
   if (!edge || !gradient.defined() || !wants(edge)) return;
   const ValueType& type = edge.node->output_type(edge.output);
   if (!detail::has_type(gradient, type)) [[unlikely]]
@@ -273,8 +277,8 @@ void BackwardPass::run_rule(Node& node) {
   }
   const std::string_view name = detail::context.is_observed ? node.name() : std::string_view();
   const OpSpan span(name, Pass::kBackward, node.scope(), node.where());
-  if ((node.hooks_ && !node.hooks_->after.empty() && !watch_) || detail::context.anomaly)
-      [[unlikely]]
+  const bool checks = (detail::context.anomaly & ~detail::kObserve) != 0;
+  if ((node.hooks_ && !node.hooks_->after.empty() && !watch_) || checks) [[unlikely]]
     run_watched(node);
   else
     node.run(*this);  // sends only to older nodes, so this node stays at the front of the heap
@@ -294,7 +298,8 @@ void BackwardPass::run_watched(Node& node) {
     node.run(*this);
   }
   outgoing.resize(node.edges().size());
-  if (detail::context.anomaly) detail::check_made_by_rule(node, incoming, outgoing);
+  if (detail::context.anomaly & ~detail::kObserve)
+    detail::check_made_by_rule(node, incoming, outgoing);
   if (node.hooks_ && !watch_) node.run_after_hooks(outgoing, incoming);
   for (size_t i = 0; i < outgoing.size(); ++i) send(node.edges()[i], std::move(outgoing[i]));
 }

@@ -1,0 +1,97 @@
+// Cost of a RunLedger: a training step alone, and recorded with the weights after it. Rounds
+// alternate between both; prints the medians and the ratio.
+//
+//   ledger_overhead [--cpu-time] [ROUNDS]    by default 21 rounds of the clock
+//
+// --cpu-time counts the time of the process on all processors, for a machine with other work.
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <tapegrad/tapegrad.h>
+
+#include "benchmarks/measure.h"
+#include "char_gpt/model.h"
+
+namespace tapegrad::bench {
+namespace {
+
+bool uses_cpu_time = false;
+
+double now() { return uses_cpu_time ? double(std::clock()) / CLOCKS_PER_SEC : ::bench::seconds(); }
+
+/// Returns the seconds of a step. Ends a step with after_step(model).
+template <typename Model, typename Loss, typename After>
+double time_steps(const Model& model, optim::Optimizer& optimizer, int steps, const Loss& loss,
+                  const After& after_step) {
+  const double begin = now();
+  for (int step = 0; step < steps; ++step) {
+    optimizer.zero_grad();
+    loss(model).backward();
+    optimizer.step();
+    after_step(model);
+  }
+  return (now() - begin) / steps;
+}
+
+template <typename Model, typename Loss>
+void compare(const std::string& name, Model model, int steps, int rounds, const Loss& loss) {
+  optim::Adam optimizer(model);
+  std::vector<double> alone, recorded;
+  int64_t entries = 0;
+  for (int round = 0; round <= rounds; ++round) {
+    alone.push_back(time_steps(model, optimizer, steps, loss, [](const Model&) {}));
+    RunLedger ledger;
+    recorded.push_back(
+        time_steps(model, optimizer, steps, loss, [&](const Model& noted) { ledger.note(noted); }));
+    entries = ledger.size() / steps;
+    if (round == 0) alone.clear(), recorded.clear();  // fills caches
+  }
+  const double a = ::bench::median(alone), b = ::bench::median(recorded);
+  ::bench::print_line(name + ".alone", a * 1e6, "us/step");
+  ::bench::print_line(name + ".recorded", b * 1e6, "us/step");
+  ::bench::print_line(name + ".entries", double(entries), "/step");
+  ::bench::print_line(name + ".overhead", (b / a - 1) * 100, "%");
+  const double least = std::ranges::min(alone);
+  ::bench::print_line(name + ".overhead of the fastest rounds",
+                      (std::ranges::min(recorded) / least - 1) * 100, "%");
+}
+
+void run(int rounds) {
+  manual_seed(1);
+  const Variable images = rand({8, 1, 28, 28}), classes = randint(0, 10, {8});
+  compare("article_cnn.batch8",
+          nn::Sequential(
+              {nn::Conv2d({.in_channels = 1, .out_channels = 10, .kernel_size = 3, .padding = 1}),
+               nn::ReLU(), nn::MaxPool2d({.kernel_size = 2}), nn::Flatten(),
+               nn::Linear({.in_features = 1960, .out_features = 100}), nn::ReLU(),
+               nn::Linear({.in_features = 100, .out_features = 10})}),
+          50, rounds, [&](const auto& net) { return cross_entropy(net(images), classes); });
+  const Variable rows = rand({40'000, 2}), heights = rand({40'000, 1});
+  compare("peaks",
+          nn::Sequential({nn::Linear({.in_features = 2, .out_features = 20}), nn::ReLU(),
+                          nn::Linear({.in_features = 20, .out_features = 5}), nn::ReLU(),
+                          nn::Linear({.in_features = 5, .out_features = 1})}),
+          20, rounds, [&](const auto& net) { return mse_loss(net(rows), heights); });
+  const Variable text = randint(0, 86, {16, 129});
+  const Variable x = narrow(text, 1, 0, 128), y = flatten(narrow(text, 1, 1, 128));
+  compare("char_gpt", char_gpt::Gpt({.letters = 86}), 1, std::max(1, rounds / 3),
+          [&](const auto& net) { return cross_entropy(flatten(net(x), 0, 1), y); });
+}
+
+}  // namespace
+}  // namespace tapegrad::bench
+
+int main(int argc, char** argv) {
+  int rounds = 21;
+  for (int i = 1; i < argc; ++i)
+    if (std::string(argv[i]) == "--cpu-time")
+      tapegrad::bench::uses_cpu_time = true;
+    else
+      rounds = std::max(1, std::atoi(argv[i]));
+  tapegrad::bench::run(rounds);
+}
