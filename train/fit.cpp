@@ -8,6 +8,7 @@
 
 #include "core/base/allocator.h"
 #include "core/base/error.h"
+#include "core/cuda.h"
 #include "core/tape/autocast.h"
 #include "dist/data_parallel.h"
 #include "io/atomic_file.h"
@@ -57,6 +58,7 @@ class Fit {
               /*inputs=*/{}, {.enabled = options_.graph && can_be_graphed()}) {
     if (!options_.world.is_first()) options_.progress.style = ProgressStyle::kNone;
     describe_state();
+    history_.times = StepTimer(device());
   }
 
   History run() {
@@ -82,6 +84,13 @@ class Fit {
   }
 
  private:
+  /// Where the steps are computed.
+  Device device() const {
+    if (options_.device) return *options_.device;
+    const std::vector<Variable> weights = optimizers_[0]->parameters();
+    return weights.empty() ? default_device() : weights[0].device();
+  }
+
   static constexpr const char* kNotGraphed =
       "gradients are accumulated, sent to other ranks, or read by a callback, or the batches have "
       "fields of their own";
@@ -203,15 +212,16 @@ class Fit {
       times.skip();
     }
     run_.output = run_.loss = {};
-    progress.stop_clock();
-    note_load(progress, examples);
-    end_epoch(progress);
+    end_epoch(progress, examples);
   }
 
-  void end_epoch(Progress& progress) {
+  void end_epoch(Progress& progress, int64_t examples) {
+    shown_.reset();
     EpochResult result{.epoch = run_.epoch};
+    result.loss = sums_.loss();  // waits for the device, so that the clock sees the whole epoch
+    progress.stop_clock();
+    note_load(progress, examples);
     result.seconds = progress.seconds();
-    result.loss = sums_.loss();
     result.accuracy = sums_.accuracy();
     result.more = sums_.metrics();
     result.lr = optimizers_[0]->lr();
@@ -267,16 +277,26 @@ class Fit {
   }
 
   void note_load(Progress& progress, int64_t examples) const {
-    const Device device = options_.device.value_or(default_device());
-    progress.note(examples, is_available(device) ? memory_stats(device).in_use : 0);
+    const Device where = device();
+    progress.note(examples, is_available(where) ? memory_stats(where).in_use : 0);
   }
 
+  /// Shows the sums of a step that the device has finished: of this one on the CPU, of an earlier
+  /// one on a GPU. They are read in another stream, so nothing waits for the steps in between.
+  /// Metrics have no copies that could be read later and are left out on a GPU.
   void show(Progress& progress, int64_t examples) {
-    note_load(progress, examples);
-    NamedValues values{{"loss", sums_.loss()}};
-    if (options_.accuracy) values.emplace_back("accuracy", sums_.accuracy());
-    for (const auto& [name, value] : sums_.metrics()) values.emplace_back(name, value);
-    progress.update(run_.batch, values);
+    const Device where = device();
+    if (!shown_) shown_ = {Moment(where), sums_, run_.batch, examples};
+    if (!shown_->moment.has_come()) return;
+    std::optional<cuda::StreamGuard> reads;
+    if (where.type == DeviceType::kCuda) reads.emplace(cuda::Stream::create(where));
+    note_load(progress, shown_->examples);
+    NamedValues values{{"loss", shown_->sums.loss()}};
+    if (options_.accuracy) values.emplace_back("accuracy", shown_->sums.accuracy());
+    if (!reads)
+      for (const auto& [name, value] : sums_.metrics()) values.emplace_back(name, value);
+    progress.update(shown_->batch, values);
+    shown_.reset();
   }
 
   std::string stop_reason() const {
@@ -414,6 +434,13 @@ class Fit {
   Place place_{*this};
   std::shared_ptr<void> item_;  // the current batch of a loader of any fields
   Variable target_;             // of this batch
+  /// What the live line shows next.
+  struct Shown {
+    Moment moment;
+    PassSums sums;
+    int64_t batch, examples;
+  };
+  std::optional<Shown> shown_;
   bool in_epoch_ = false;
   bool begins_group_ = true, ends_group_ = true;
   double group_examples_ = 0;

@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
 #include "core/base/allocator.h"
+#include "core/base/context.h"
 #include "core/base/error.h"
 #include "core/cuda.h"
 
@@ -19,14 +21,30 @@ double steady_seconds() {
 }
 
 void StepTimer::mark(Phase phase) {
-  const double now = steady_seconds();
-  seconds_[size_t(phase)] += now - last_;
-  last_ = now;
+  if (device_ != cpu && detail::context.step_observer != nullptr) return;
+  const Moment now(device_);
+  open_.push_back({phase, std::exchange(last_, now), now});
+  add_finished(/*all=*/false);
 }
 
-void StepTimer::skip() { last_ = steady_seconds(); }
+void StepTimer::skip() {
+  if (device_ == cpu || detail::context.step_observer == nullptr) last_ = Moment(device_);
+}
+
+void StepTimer::add_finished(bool all) const {
+  for (; !open_.empty() && (all || open_.front().end.has_come()); open_.pop_front()) {
+    const Interval& next = open_.front();
+    seconds_[size_t(next.phase)] += next.end.seconds_since(next.begin);
+  }
+}
+
+double StepTimer::seconds(Phase phase) const {
+  add_finished(/*all=*/true);
+  return seconds_[size_t(phase)];
+}
 
 double StepTimer::total() const {
+  add_finished(/*all=*/true);
   double sum = 0;
   for (double seconds : seconds_) sum += seconds;
   return sum;
@@ -66,13 +84,14 @@ TimeReport time_calls(const std::function<void()>& call, int64_t calls, Device d
   report.calls = calls;
   reset_peak_memory(device);
   const MemoryStats before = memory_stats(device);
-  const double start = steady_seconds();
+  const Moment start(device);
+  Moment first = start;
   for (int64_t i = 0; i < calls; ++i) {
     call();
-    if (i == 0) report.first_seconds = steady_seconds() - start;
+    if (i == 0) first = Moment(device);
   }
-  report.seconds = steady_seconds() - start;
-  if (calls == 1) report.seconds = report.first_seconds;
+  report.seconds = Moment(device).seconds_since(start);
+  report.first_seconds = calls == 1 ? report.seconds : first.seconds_since(start);
   const MemoryStats after = memory_stats(device);
   report.allocations = after.allocations - before.allocations;
   report.peak_bytes = std::max<int64_t>(0, after.peak - before.in_use);

@@ -1,7 +1,7 @@
 #include "core/inspect/profiler.h"
 
 #include <algorithm>
-#include <chrono>
+#include <deque>
 #include <fstream>
 #include <iomanip>
 #include <locale>
@@ -17,30 +17,33 @@
 #include "core/base/internal/call_recorder.h"
 #include "core/base/internal/scope.h"
 #include "core/dispatch/implementations.h"
+#include "core/inspect/moment.h"
 
 namespace tapegrad {
 
 namespace {
-
-double now() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
 
 /// A finished span. The names live as long as the program.
 struct Event {
   std::string_view op;
   const std::string* part;
   Pass pass;
-  double begin = 0, end = 0;
+  double begin = 0, end = 0;  // seconds since the profiler began
   KernelWork work = {};
   const std::string* implementations = nullptr;  // "conv2d:dnnl, ..."
 };
 
 struct Open {
   Event event;
-  double inner = 0;  // seconds of nested spans
+  Moment begin;
   std::vector<std::string> implementations = {};
+};
+
+/// A span to whose end the device may still have to come.
+struct Finished {
+  Open span;
+  Moment end;
+  size_t depth;  // number of spans around it
 };
 
 void add(const std::string& name, std::vector<std::string>& names) {
@@ -93,27 +96,41 @@ struct Profiler::Record {
   ProfilerOptions options;
   void* before = nullptr;
   bool watching = true;
+  Moment origin = Moment(options.device);
   std::vector<Open> open = {};
-  int kernels = 0;  // number of nested kernels that are running
+  std::deque<Finished> finished = {};
+  std::vector<double> inner = {};  // by depth: seconds of added spans whose outer span is not added
+  int kernels = 0;                 // number of nested kernels that are running
   std::vector<Event> events = {};
   std::map<std::tuple<const std::string*, std::string_view, Pass>, ProfileEntry> sums = {};
 
   /// Whether nested spans are ignored: rules and updates are measured as a whole.
   bool is_closed() const { return !open.empty() && open.back().event.pass != Pass::kForward; }
   void finish() {
-    Open done = open.back();
+    finished.push_back({std::move(open.back()), Moment(options.device), open.size() - 1});
     open.pop_back();
-    done.event.end = now();
-    const double whole = done.event.end - done.event.begin;
-    if (!open.empty()) open.back().inner += whole;
-    if (!done.implementations.empty())
-      done.event.implementations = intern_scope(absl::StrJoin(done.implementations, ", "));
+    while (!finished.empty() && finished.front().end.has_come()) add_first();
+  }
+  /// Adds the finished span that ended first, and thus after the spans in it.
+  void add_first() {
+    auto& [span, end, depth] = finished.front();
+    span.event.begin = span.begin.seconds_since(origin);
+    const double whole = end.seconds_since(span.begin);
+    span.event.end = span.event.begin + whole;
+    inner.resize(std::max(inner.size(), depth + 2));
+    if (!span.implementations.empty())
+      span.event.implementations = intern_scope(absl::StrJoin(span.implementations, ", "));
     add({.calls = 1,
-         .seconds = whole - done.inner,
-         .work = done.event.work,
-         .implementations = done.implementations},
-        sums[{done.event.part, done.event.op, done.event.pass}]);
-    if (int64_t(events.size()) < options.max_events) events.push_back(done.event);
+         .seconds = whole - std::exchange(inner[depth + 1], 0),
+         .work = span.event.work,
+         .implementations = span.implementations},
+        sums[{span.event.part, span.event.op, span.event.pass}]);
+    inner[depth] += whole;
+    if (int64_t(events.size()) < options.max_events) events.push_back(span.event);
+    finished.pop_front();
+  }
+  void settle() {
+    while (!finished.empty()) add_first();
   }
 };
 
@@ -150,7 +167,7 @@ void OpSpan::begin(std::string_view op, Pass pass, const std::string* part, cons
   if (pass == Pass::kUpdate)
     op = *intern_scope(op);  // copied, because the optimizer may be
                              // destroyed earlier
-  record.open.push_back({{.op = op, .part = part, .pass = pass, .begin = now()}});
+  record.open.push_back({{.op = op, .part = part, .pass = pass}, Moment(record.options.device)});
   record_ = &record;
 }
 
@@ -176,6 +193,7 @@ void KernelSpan::note(std::string_view kernel, std::string_view implementation) 
 }
 
 std::vector<ProfileEntry> Profiler::entries() const {
+  record_->settle();
   // Equal names may be different strings.
   std::map<std::tuple<std::string, std::string, Pass>, ProfileEntry> merged;
   for (const auto& [key, sum] : record_->sums) {
@@ -193,6 +211,7 @@ std::vector<ProfileEntry> Profiler::entries() const {
 }
 
 double Profiler::seconds(Pass pass) const {
+  record_->settle();
   double total = 0;
   for (const auto& [key, sum] : record_->sums)
     if (std::get<Pass>(key) == pass) total += sum.seconds;
@@ -200,6 +219,7 @@ double Profiler::seconds(Pass pass) const {
 }
 
 int64_t Profiler::steps() const {
+  record_->settle();
   int64_t most = 0;
   for (const auto& [key, sum] : record_->sums)
     if (std::get<Pass>(key) == Pass::kUpdate) most = std::max(most, sum.calls);
@@ -261,6 +281,7 @@ std::ostream& operator<<(std::ostream& out, const Profiler& profiler) {
 }
 
 void Profiler::save_trace(const std::string& path) const {
+  record_->settle();
   std::ofstream out(path);
   out.imbue(std::locale::classic());
   out << std::fixed << std::setprecision(3) << "{\"traceEvents\": [";

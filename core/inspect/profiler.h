@@ -17,9 +17,11 @@
 // several (core/dispatch/implementations.h).
 //
 // The time of an op in the forward pass excludes the ops that it is composed of. The time of a rule
-// in the backward pass includes all ops it runs. An optimizer step is one entry. On a GPU the times
-// are those of the host's calls, unless TAPEGRAD_CUDA_BLOCKING=1. Without a profiler the cost is
-// three predicted branches per op.
+// in the backward pass includes all ops it runs. An optimizer step is one entry. On a GPU an op's
+// time is that between two events in the stream of the thread, before and after its kernels: no op
+// waits for the device, and an op is not charged for the work of earlier ones. Ops of a captured
+// step have the times of the capture. Without a profiler the cost is three predicted branches per
+// op.
 //
 // Bytes are the sizes of the tensors passed to kernels, each counted once: a lower bound of the
 // memory traffic. Floating-point operations are those of matrix products and convolutions by their
@@ -33,6 +35,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/device.h"
 #include "core/dispatch/span.h"
 
 namespace tapegrad {
@@ -55,6 +58,7 @@ struct ProfileEntry {
 struct ProfilerOptions {
   int64_t max_events = 1'000'000;  // maximum length of the trace; later events count in the entries
                                    // only
+  Device device = default_device();  // whose time is measured
 };
 
 struct ProfileTable {
@@ -73,7 +77,8 @@ class Profiler {
   /// effect.
   void stop();
 
-  /// One entry per module, op and pass, the longest time first.
+  /// One entry per module, op and pass, the longest time first. Like seconds() and print(), waits
+  /// until the device has finished the ops.
   std::vector<ProfileEntry> entries() const;
   double seconds(Pass pass) const;
   /// Returns the number of training steps: those of the optimizer that made the most.

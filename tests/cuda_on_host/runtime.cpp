@@ -1,8 +1,10 @@
 // Devices, streams, events, graphs and launches of the CUDA runtime API, as far as the backend uses
 // them.
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "state.h"
 
@@ -15,7 +17,17 @@ using Recorded = std::vector<Work>;
 struct Event {
   Stream* stream = nullptr;
   std::size_t position = 0;
+  std::shared_ptr<double> seconds = std::make_shared<double>(0);  // when the stream came to it
 };
+
+// The clock of events. It stands still except while kernels and copies run, if these have a cost.
+std::optional<double> cost_of_work;  // of work that is enqueued from now on
+double seconds_of_work = 0;
+
+double clock_of_events() {
+  if (cost_of_work) return seconds_of_work;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
@@ -86,8 +98,15 @@ cudaError_t remember(cudaError_t error) {
   return error;
 }
 
-cudaError_t enqueue(cudaStream_t stream, Work work) {
+void set_cost_of_work(std::optional<double> seconds) { cost_of_work = seconds; }
+
+cudaError_t enqueue(cudaStream_t stream, Work work, bool takes_time) {
   const std::lock_guard lock(device_lock);
+  if (takes_time && cost_of_work)
+    work = [work = std::move(work), cost = *cost_of_work] {
+      work();
+      seconds_of_work += cost;
+    };
   Stream& s = to_stream(stream);
   if (s.device != device) return remember(cudaErrorInvalidResourceHandle);
   if (s.capture) {
@@ -226,7 +245,16 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(device_lock);
   Stream& s = to_stream(stream);
-  *reinterpret_cast<coh::Event*>(event) = {&s, s.done + s.pending.size()};
+  auto& e = *reinterpret_cast<coh::Event*>(event);
+  e = {};
+  const Work come = [seconds = e.seconds] { *seconds = clock_of_events(); };
+  if (s.capture)
+    s.capture->push_back(come);
+  else
+    s.pending.push_back(come);
+  e.stream = &s;
+  e.position = s.done + s.pending.size();
+  if (!is_lazy()) drain(s);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -238,15 +266,20 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (e.stream) drain(*e.stream, e.position);
   return cudaSuccess;
 }
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
-  *ms = 0;
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
+  const auto &begin = *reinterpret_cast<coh::Event*>(from),
+             &end = *reinterpret_cast<coh::Event*>(to);
+  *ms = float((*end.seconds - *begin.seconds) * 1e3);
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const coh::Event e = *reinterpret_cast<coh::Event*>(event);
-  return enqueue(stream, [e] {
-    if (e.stream) drain(*e.stream, e.position);
-  });
+  return enqueue(
+      stream,
+      [e] {
+        if (e.stream) drain(*e.stream, e.position);
+      },
+      /*takes_time=*/false);
 }
 
 // ---- graphs
@@ -279,7 +312,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   for (const Work& work : *recorded(executable))
-    if (const cudaError_t error = enqueue(stream, work)) return error;
+    if (const cudaError_t error = enqueue(stream, work, /*takes_time=*/false)) return error;
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "include/cuda_runtime.h"
@@ -32,6 +33,10 @@ bool is_capturing();    // whether this thread is capturing
 bool breaks_capture();  // reports a call that is illegal during capture
 bool in_kernel();
 void drain_all();
+
+/// Sets the seconds that each kernel and copy takes that is enqueued from now on, wherever it runs:
+/// the clock of events then advances by nothing else. Without a number it is the host's clock.
+void set_cost_of_work(std::optional<double> seconds);
 
 int device_count();
 int current_device();

@@ -48,7 +48,7 @@ struct Exchange {
 };
 
 /// Submits work to a stream: it runs now, later (lazy mode), or is recorded (capture).
-cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work, bool takes_time = true);
 /// Aborts if a word of the argument is an address of host memory or of another device's memory,
 /// which a GPU could not access.
 void check_argument(const void* bytes, std::size_t size, const char* what);

@@ -1,0 +1,26 @@
+#include "core/inspect/moment.h"
+
+#include <chrono>
+
+#include "core/base/context.h"
+#include "core/cuda.h"
+
+namespace tapegrad {
+
+Moment::Moment(Device device)
+    : host_(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+                .count()) {
+  if (device.type != DeviceType::kCuda || detail::context.step_observer != nullptr) return;
+  const auto event = std::make_shared<cuda::Event>(device);
+  event->record();
+  event_ = event;
+}
+
+bool Moment::has_come() const { return event_ == nullptr || event_->has_come(); }
+
+double Moment::seconds_since(const Moment& earlier) const {
+  if (event_ == nullptr || earlier.event_ == nullptr) return host_ - earlier.host_;
+  return double(earlier.event_->elapsed_ms(*event_)) * 1e-3;
+}
+
+}  // namespace tapegrad
