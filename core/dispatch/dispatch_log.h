@@ -4,6 +4,13 @@
 //   softmax(x, 1);
 //   log.kernels();            // {"cpu/float32/softmax"}
 //   log.calls("softmax");     // 1
+//   std::cout << log.explain();
+//
+//   where  kernel       dtype    calls  why
+//   cuda   softmax      float32      1  its operands are there
+//   cuda   multinomial  float32      1  copied to the CPU and back: no kernel for a GPU
+//   cpu    exp          float32      1  its operands are on the CPU, although the default device
+//   ...
 //
 // If a kernel has several implementations (core/dispatch/implementations.h), the entry names the
 // one that ran: "cpu/float32/conv2d:dnnl".
@@ -40,15 +47,19 @@ class DispatchLog {
   /// "conv2d:dnnl", was dispatched, over all devices and dtypes.
   int64_t calls(std::string_view kernel) const;
   int64_t calls() const;  // of all kernels
+  /// Returns a table of the kernels, where each ran, how often, and why there.
+  std::string explain() const;
 
  private:
   friend class KernelTable;
   friend void detail::note_implementation(const KernelTable&, DeviceType, DType, std::string_view);
   static void note(const std::string& entry);  // in all logs; requires their lock
+  static void note_copied(const std::string& entry);
 
   struct Entry {
     std::string name;
     int64_t calls;
+    bool is_copied = false;  // the kernel copies its operands to the CPU
   };
   std::vector<Entry> entries_;
 };

@@ -1,6 +1,7 @@
 #include "core/dispatch/dispatcher.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
@@ -141,7 +142,9 @@ void detail::note_implementation(const KernelTable& kernel, DeviceType device, D
                                  std::string_view name) {
   KernelSpan::note(kernel.name(), name);
   const std::lock_guard lock(shared().mutex);
-  if (!shared().logs.empty())
+  if (name == kByCpu)
+    DispatchLog::note_copied(name_of(kernel, device, dtype));
+  else if (!shared().logs.empty())
     DispatchLog::note(name_of(kernel, device, dtype).append(":").append(name));
 }
 
@@ -184,6 +187,12 @@ void DispatchLog::note(const std::string& entry) {
   }
 }
 
+void DispatchLog::note_copied(const std::string& entry) {
+  for (DispatchLog* log : shared().logs)
+    for (Entry& known : log->entries_)
+      if (known.name == entry) known.is_copied = true;
+}
+
 DispatchLog::DispatchLog() {
   const std::lock_guard lock(shared().mutex);
   shared().logs.push_back(this);
@@ -220,6 +229,38 @@ int64_t DispatchLog::calls() const {
   int64_t count = 0;
   for (const Entry& entry : entries_) count += entry.calls;
   return count;
+}
+
+std::string DispatchLog::explain() const {
+  const Device chosen = default_device();
+  std::string on_cpu = "its operands are on the CPU";
+  if (chosen != cpu)
+    on_cpu += ", although the default device is " + to_string(chosen);
+  else if (is_available(gpu))
+    on_cpu += ", the default device; there is a GPU: see set_default_device() and to()";
+  const std::lock_guard lock(shared().mutex);
+  std::vector<std::array<std::string, 5>> rows{{"where", "kernel", "dtype", "calls", "why"}};
+  for (const Entry& entry : entries_) {
+    const size_t first = entry.name.find('/'), second = entry.name.find('/', first + 1);
+    const std::string where = entry.name.substr(0, first);
+    rows.push_back({where, entry.name.substr(second + 1),
+                    entry.name.substr(first + 1, second - first - 1), std::to_string(entry.calls),
+                    entry.is_copied  ? "copied to the CPU and back: no kernel for a GPU"
+                    : where == "cpu" ? on_cpu
+                                     : "its operands are there"});
+  }
+  std::array<size_t, 5> widths{};
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const auto& row : rows) {
+    for (size_t i = 0; i + 1 < row.size(); ++i) {
+      const std::string gap(widths[i] - row[i].size(), ' ');
+      text += (i == 3 ? gap + row[i] : row[i] + gap) + "  ";
+    }
+    text += row.back() + '\n';
+  }
+  return text;
 }
 
 }  // namespace tapegrad

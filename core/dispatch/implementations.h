@@ -60,6 +60,8 @@ struct OnlyOne {
 };
 extern constinit std::atomic<const OnlyOne*> only_one;  // null: no restriction
 extern constinit std::atomic<int> dispatch_watchers;    // number of live logs and profilers
+/// Name of an implementation that copies its operands to the CPU and computes there.
+inline constexpr std::string_view kByCpu = "by_cpu";
 
 inline bool is_tried(const KernelTable& kernel, std::string_view implementation) {
   const OnlyOne* only = only_one.load(std::memory_order_acquire);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 
 #include "core/base/error.h"
 #include "core/cuda.h"
@@ -17,6 +18,7 @@
 #include "ops/pool.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -240,6 +242,22 @@ TEST(CudaByCpu, IsSaidOnceAndLogged) {
   const std::vector<std::string> kernels = log.kernels();
   for (const char* name : {"cuda/float32/multinomial", "cpu/float32/multinomial"})
     EXPECT_EQ(std::count(kernels.begin(), kernels.end(), name), 1) << name;
+}
+
+TEST(CudaByCpu, TheLogExplainsWhere) {
+  const Variable there = ones({3, 4}, {.device = gpu}), here = ones({3, 4}, {.device = cpu});
+  set_default_device(gpu);
+  const DispatchLog log;
+  multinomial(there, 2, true);
+  exp(here);
+  tanh(there);
+  const std::string text = std::regex_replace(log.explain(), std::regex(" +"), " ");
+  set_default_device(cpu);
+  for (const char* line :
+       {"cuda multinomial float32 1 copied to the CPU and back: no kernel for a GPU\n",
+        "cpu exp float32 1 its operands are on the CPU, although the default device is cuda:0\n",
+        "cuda tanh float32 1 its operands are there\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
 }
 
 }  // namespace

@@ -380,10 +380,10 @@ void add_autograd_rows(Table& table) {
     write_dot(x, (dir / path).string());
     write_svg(x, (dir / path).string());
   });
-  table.add("DispatchLog::DispatchLog DispatchLog::calls DispatchLog::kernels",
+  table.add("DispatchLog::DispatchLog DispatchLog::calls DispatchLog::kernels DispatchLog::explain",
             [](const std::string& kernel) {
               const DispatchLog log;
-              log.calls(kernel), log.calls(), log.kernels();
+              log.calls(kernel), log.calls(), log.kernels(), log.explain();
             });
   table.add("runtime_info", [] { runtime_info(); });
   table.add("Error::locate Error::message Error::what", [](const std::string& text) {

@@ -9,6 +9,7 @@
 
 #include "backends/cuda/register.h"
 #include "backends/cuda/runtime/api.h"
+#include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
 #include "ops/ctc_loss.h"
 #include "ops/fft.h"
@@ -63,6 +64,8 @@ struct ByCpu<kKernel, Kernel<void(Arguments...)>> {
     kKernel.template set_for<T>(DeviceType::kCuda, [](Type<T>, Arguments... arguments) {
       const OpScope scope(kKernel);
       say_once(said, kKernel.name());
+      if (detail::dispatch_watchers.load(std::memory_order_relaxed) != 0)
+        detail::note_implementation(kKernel, DeviceType::kCuda, kDTypeOf<T>, detail::kByCpu);
       std::tuple<OnCpu<Arguments>...> on_cpu{OnCpu<Arguments>{arguments}...};
       std::apply(
           [](auto&... each) {
