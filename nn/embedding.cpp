@@ -52,7 +52,8 @@ Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
                        {.mode = options_.mode,
                         .per_sample_weights = per_sample_weights,
                         .include_last_offset = options_.include_last_offset,
-                        .padding_idx = options_.padding_idx},
+                        .padding_idx = options_.padding_idx,
+                        .sparse = options_.sparse},
                        where);
 }
 

@@ -56,6 +56,7 @@ struct EmbeddingBagOptions {
   Choice<BagMode> mode = BagMode::kMean;
   bool include_last_offset = false;
   int64_t padding_idx = -1;
+  bool sparse = false;  // as that of EmbeddingOptions
 };
 /// Computes sums, means or maxima of bags of rows without storing the rows. Maps ids [bags, size],
 /// or ids [count] with offsets [bags] (the start of each bag), to [bags, embedding_dim].

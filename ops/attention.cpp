@@ -133,7 +133,7 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
                        EmbeddingBagOptions options, Where where) {
   const CallLine line(where);
   constexpr std::string_view kName = "embedding_bag";
-  const auto& [mode, factors, include_last, padding_idx] = options;
+  const auto& [mode, factors, include_last, padding_idx, sparse] = options;
   require_float(kName, weight.value());
   if (weight.rank() != 2) fail<ShapeError>(kName, ": weight [n, d] wanted: ", weight.shape());
   if (indices.rank() != (offsets.defined() ? 1 : 2))
@@ -167,7 +167,9 @@ Variable embedding_bag(const Variable& indices, const Variable& weight, const Va
   const TensorOptions here{.device = weight.device()};
   const Variable kept = tensor(places, here), bag_of = tensor(owners, here);
   const DType wide = weight.dtype() == f64 ? f64 : f32;
-  Variable rows = embedding(index_select(flatten(indices), 0, kept), weight).to(wide);
+  Variable rows =
+      embedding(index_select(flatten(indices), 0, kept), weight, /*padding_idx=*/-1, sparse)
+          .to(wide);
   if (mode == BagMode::kMax) {
     const int64_t longest = int64_t(bags > 0 ? *std::max_element(sizes.begin(), sizes.end()) : 0);
     if (longest > 0) return largest_of_bags(rows, sizes, longest).to(weight.dtype());

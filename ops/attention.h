@@ -40,6 +40,7 @@ struct EmbeddingBagOptions {
   Variable per_sample_weights = {};  // same shape as indices; kSum only
   bool include_last_offset = false;  // the last entry of offsets is the end of the last bag
   int64_t padding_idx = -1;          // index that is skipped; negative: none
+  bool sparse = false;               // as that of embedding()
 };
 /// Looks up rows of weight [n, d] and reduces the rows of each bag by sum, mean or columnwise
 /// maximum. Returns [bags, d]. indices is [bags, size], or [count] together with offsets [bags],

@@ -66,6 +66,28 @@ TEST(RowGradient, EqualsTheDenseGradientBitForBit) {
     }
 }
 
+TEST(RowGradient, OfBags) {
+  const Variable which = ids({5, 1, 5, 30, 0, 1, 2}), offsets = ids({0, 3, 3, 5});
+  for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
+    manual_seed(1);
+    nn::EmbeddingBagOptions options{
+        .num_embeddings = 50, .embedding_dim = 3, .mode = mode, .padding_idx = 2};
+    nn::EmbeddingBag dense(options);
+    options.sparse = true;
+    nn::EmbeddingBag sparse(options);
+    {
+      const NoGrad off;
+      copy_(sparse.weight, dense.weight);
+    }
+    for (const nn::EmbeddingBag* bag : {&dense, &sparse})
+      sum(square((*bag)(which, offsets))).backward();
+    const RowGradientPtr rows = row_gradient(sparse.weight);
+    ASSERT_NE(rows, nullptr);
+    EXPECT_EQ(Variable(rows->indices()).to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 5, 30}));
+    expect_equal(sparse.weight.grad(), dense.weight.grad());
+  }
+}
+
 TEST(RowGradient, BecomesDenseWhereAnotherOpUsesTheTable) {
   const Pair pair;
   for (const bool before : {true, false})
