@@ -14,6 +14,7 @@
 
 ABSL_FLAG(int64_t, steps, 100, "training steps that are watched");
 ABSL_FLAG(int64_t, batch_size, 8, "images in a step");
+ABSL_FLAG(int64_t, evaluate, 60'000, "images whose error rate is timed at most");
 ABSL_FLAG(uint64_t, seed, 1, "of the weights and the order");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
@@ -139,18 +140,21 @@ void train(Net& net, tg::Loader& batches, int64_t steps) {
 
 void title(const std::string& text) { std::cout << "\n== " << text << "\n\n"; }
 
-/// Times the error rate of a test set for several batch sizes.
-void time_evaluation(const tg::TensorDataset& test) {
+/// Times the error rate of several numbers of images, and of several batch sizes.
+void time_evaluation(const tg::TensorDataset& images) {
   title("1. What evaluation costs");
   Net net(pool);
-  std::cout << " batch        ms  us/image\n" << std::fixed;
-  const tg::TensorDataset some = test.take(1000);
-  for (const int64_t batch_size : {1, 10, 100, 500}) {
-    tg::DeviceLoader batches(some, {.batch_size = batch_size});
+  std::cout << "images  batch        ms  us/image\n" << std::fixed;
+  const auto time = [&](int64_t count, int64_t batch_size) {
+    if (count > std::min(images.size(), absl::GetFlag(FLAGS_evaluate))) return;
+    tg::DeviceLoader batches(images.take(count), {.batch_size = batch_size});
     const double seconds = tg::evaluate(net, batches).seconds;
-    std::cout << std::setw(6) << batch_size << std::setprecision(1) << std::setw(10)
-              << seconds * 1e3 << std::setw(10) << seconds * 1e6 / double(some.size()) << '\n';
-  }
+    std::cout << std::setw(6) << count << std::setw(7) << batch_size << std::setprecision(1)
+              << std::setw(10) << seconds * 1e3 << std::setw(10) << seconds * 1e6 / double(count)
+              << '\n';
+  };
+  for (const int64_t batch_size : {1, 10, 100, 500}) time(1000, batch_size);
+  for (const int64_t count : {10'000, 60'000}) time(count, 500);
 }
 
 /// Shows the ops inside the rule as the ops of a layer.
@@ -218,10 +222,10 @@ void run() {
   const int64_t steps = examples::in_range("--steps", absl::GetFlag(FLAGS_steps), int64_t(1));
   examples::use_device(absl::GetFlag(FLAGS_device));
   const auto [data, source] = examples::load_images(absl::GetFlag(FLAGS_data_dir));
-  const auto& [train_set, test_set] = data;
+  const tg::TensorDataset& train_set = data.train;
   std::cout << train_set.size() << " images from " << source << '\n';
   tg::DeviceLoader batches(train_set, {.batch_size = batch_size, .shuffle = true});
-  time_evaluation(test_set);
+  time_evaluation(train_set);
 
   title("2. A training step, and the epoch that it foretells");
   Net slow(pool_by_index);

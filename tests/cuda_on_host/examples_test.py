@@ -31,7 +31,9 @@ def write_images(folder):
 def lines_of(pattern, command, device):
     done = subprocess.run([*command, f"--device={device}"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0 or done.stderr:
+    # A notice says that an op has no kernel for a GPU.
+    errors = [line for line in done.stderr.splitlines() if not line.startswith("tapegrad: cuda: ")]
+    if done.returncode != 0 or errors:
         sys.exit(f"{' '.join(command)} --device={device}: {done.returncode}\n{done.stderr}")
     found = [line for line in done.stdout.splitlines() if re.search(pattern, line)]
     if not found:
