@@ -9,6 +9,7 @@
 #include "nn/linear.h"
 #include "nn/sequential.h"
 #include "nn/weighted.h"
+#include "ops/activation.h"
 #include "ops/create.h"
 #include "ops/further_names.h"
 #include "ops/linalg.h"
@@ -78,6 +79,11 @@ void add_member_rows(Table& table) {
               differentiate(x.index({i}));
             });
   table.add("backward", [](const Variable& y) { backward(y); });
+  table.add("Device::Device Device::parse", [](const std::string& text) {
+    static_cast<void>(Device(DeviceType::kCpu, 3));
+    Device::parse(text);
+  });
+  table.add("Choice::Choice", [](const Variable& x, const std::string& text) { gelu(x, text); });
   table.add("print no_grad", [](const Variable& x) {
     no_grad([&] { return exp(x); });
     equal(x, x);
@@ -98,7 +104,7 @@ void add_member_rows(Table& table) {
                   "Where::function_name Where::line begin end TAPEGRAD_DOTTED Module::summary "
                   "Module::half Module::compile Module::save_weights Module::modules");
   table.leave_out("members",
-                  "BatchResult::BatchResult InputShape::InputShape NamedVariable::key "
+                  "choice_names BatchResult::BatchResult InputShape::InputShape NamedVariable::key "
                   "NamedVariable::value Reduction::Reduction");
 }
 
