@@ -22,6 +22,10 @@ constexpr int64_t kPieceBytes = 16 << 20;  // bounds the memory for messages
 std::byte* bytes_of(const Tensor& x) {
   return reinterpret_cast<std::byte*>(x.storage().data()) + x.layout().offset * size_of(x.dtype());
 }
+/// memcpy() must not be given the null pointers of tensors without elements.
+void copy_bytes(std::byte* to, const std::byte* from, size_t count) {
+  if (count > 0) std::memcpy(to, from, count);
+}
 size_t byte_count(const Tensor& x) { return size_t(x.numel() * size_of(x.dtype())); }
 
 /// Returns x itself if its elements are contiguous on the host, else a copy that is.
@@ -184,7 +188,7 @@ Tensor Communicator::all_gather(const Tensor& x, const std::string& name) const 
   const Tensor host = on_host(x);
   const Tensor all = Tensor::empty(shape, x.dtype());
   if (!connection_) {
-    std::memcpy(bytes_of(all), bytes_of(host), byte_count(host));
+    copy_bytes(bytes_of(all), bytes_of(host), byte_count(host));
     return all.to(x.device());
   }
   start(text_of("all_gather", name, x), 0, [&](Engine& engine, Waiting& waiting) {
@@ -209,7 +213,7 @@ Tensor Communicator::reduce_scatter(const Tensor& x, const ReduceOptions& option
   shape[0] /= size();
   const Tensor host = on_host(x), own = Tensor::empty(shape, x.dtype());
   if (!connection_) {
-    std::memcpy(bytes_of(own), bytes_of(host), byte_count(host));
+    copy_bytes(bytes_of(own), bytes_of(host), byte_count(host));
     return own.to(x.device());
   }
   const std::string kind =
@@ -258,7 +262,7 @@ std::vector<std::string> Communicator::all_gather_text(const std::string& text,
   const auto* length = lengths.data<int64_t>();
   const int64_t longest = *std::max_element(length, length + size());
   const Tensor own = Tensor::full({longest}, 0, u8);
-  std::memcpy(own.data<uint8_t>(), text.data(), text.size());
+  copy_bytes(bytes_of(own), reinterpret_cast<const std::byte*>(text.data()), text.size());
   const Tensor all = all_gather(own, name);
   std::vector<std::string> texts;
   for (int64_t r = 0; r < size(); ++r) {

@@ -2,6 +2,7 @@
 // processes (mpi_program.cpp, by mpirun).
 #pragma once
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ Variable drawn(uint64_t seed, const Shape& shape);
 /// Gives the parameters the values of rank 0.
 void make_equal(const nn::Module& model, const Communicator& world);
 
+inline bool equal_bytes(const void* a, const void* b, size_t count) {
+  return count == 0 || std::memcmp(a, b, count) == 0;
+}
 /// Throws Error with the text unless the condition holds.
 void expect(bool condition, const std::string& text);
 

@@ -1,6 +1,5 @@
 // Checks of layers and optimizers that exchange values: SyncBatchNorm, split Linear layers,
 // ShardedOptimizer. Each compares with one process.
-#include <cstring>
 
 #include "dist/collective_ops.h"
 #include "dist/data_parallel.h"
@@ -116,8 +115,8 @@ void expect_equal(const nn::Module& a, const nn::Module& b) {
   const auto left = a.named_parameters(), right = b.named_parameters();
   for (size_t i = 0; i < left.size(); ++i)
     expect(
-        std::memcmp(left[i].variable.value().data<float>(), right[i].variable.value().data<float>(),
-                    size_t(left[i].variable.numel()) * 4) == 0,
+        equal_bytes(left[i].variable.value().data<float>(), right[i].variable.value().data<float>(),
+                    size_t(left[i].variable.numel()) * 4),
         left[i].name + " has the bits of the unsharded optimizer");
 }
 

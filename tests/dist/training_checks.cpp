@@ -1,7 +1,6 @@
 // Checks of DataParallel and of training: the gradients of several ranks are those of one process.
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <thread>
 
 #include "core/tape/recording.h"
@@ -70,9 +69,9 @@ std::vector<Tensor> gradients_of(const nn::Module& net) {
 bool equal_bits(const Tensor& a, const Tensor& b) {
   if (!a || !b) return !a && !b;
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.storage().data() + a.layout().offset * size_of(a.dtype()),
+         equal_bytes(a.storage().data() + a.layout().offset * size_of(a.dtype()),
                      b.storage().data() + b.layout().offset * size_of(b.dtype()),
-                     size_t(a.numel() * size_of(a.dtype()))) == 0;
+                     size_t(a.numel() * size_of(a.dtype())));
 }
 
 /// Throws unless all ranks have the same bits.
@@ -81,9 +80,8 @@ void expect_equal_on_ranks(const Communicator& world, const nn::Module& net) {
     const Tensor all = world.all_gather(variable.value(), name);
     const size_t bytes = size_t(variable.numel() * size_of(variable.dtype()));
     for (int r = 1; r < world.size(); ++r)
-      expect(
-          std::memcmp(all.storage().data(), all.storage().data() + size_t(r) * bytes, bytes) == 0,
-          name + " has equal bits on all ranks");
+      expect(equal_bytes(all.storage().data(), all.storage().data() + size_t(r) * bytes, bytes),
+             name + " has equal bits on all ranks");
   }
 }
 
