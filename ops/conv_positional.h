@@ -13,11 +13,11 @@ namespace tapegrad {
 /// A padding: numbers, a size, or the name "same" or "valid".
 template <typename Size>
 struct Padding {
-  Padding(Size size) : size(size) {}
+  Padding(Size all) : size(all) {}
   template <std::convertible_to<int64_t>... N>
   requires(sizeof...(N) > 0) Padding(N... numbers) : size(int64_t(numbers)...) {}
   template <std::convertible_to<std::string_view> Name>
-  Padding(const Name& name) : name(name) {}
+  Padding(const Name& by_name) : name(by_name) {}
 
   Size size = 0;
   std::optional<std::string_view> name = {};
@@ -27,8 +27,8 @@ struct Padding {
 template <typename Size>
 struct OptionalSize {
   OptionalSize(std::nullopt_t = std::nullopt) {}
-  OptionalSize(Size size) : size(size) {}
-  OptionalSize(std::optional<Size> size) : size(size) {}
+  OptionalSize(Size given) : size(given) {}
+  OptionalSize(std::optional<Size> given) : size(given) {}
   template <std::convertible_to<int64_t>... N>
   requires(sizeof...(N) > 0) OptionalSize(N... numbers) : size(Size(int64_t(numbers)...)) {}
 

@@ -24,8 +24,8 @@ using LossFn = std::function<Variable(const Variable& output, const Variable& ta
 /// What a function makes of a batch of any fields (train/fit_items.h). Output and target are for
 /// the accuracy and the metrics; without an output these are left out.
 struct BatchResult {
-  BatchResult(Variable loss, Variable output = {}, Variable target = {})
-      : loss(std::move(loss)), output(std::move(output)), target(std::move(target)) {}
+  BatchResult(Variable mean_loss, Variable outputs = {}, Variable targets = {})
+      : loss(std::move(mean_loss)), output(std::move(outputs)), target(std::move(targets)) {}
 
   Variable loss;  // the mean over the batch, one element
   Variable output, target;
