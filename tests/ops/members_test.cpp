@@ -168,7 +168,7 @@ TEST_F(Members, ReductionsAndSorting) {
   SAME(x.var(1), var(x, 1));
   MEMBER(x, norm);
   MEMBER(x, norm, 1.0, 1);
-  MEMBER(x, dist, y);
+  SAME(x.dist(y), distance(x, y));
   MEMBER(x, logsumexp, 1);
   MEMBER(x, max);
   MEMBER(x, max, 1);
