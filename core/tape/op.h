@@ -413,7 +413,8 @@ auto apply(Op op, Where where, std::span<const Variable> inputs);
 
 /// An input of apply_over(). An rvalue is an input that the caller no longer needs.
 struct OpInput {
-  OpInput(const Variable& x, bool is_last_use = false) : variable(&x), is_last_use(is_last_use) {}
+  OpInput(const Variable& x, bool is_given_away = false)
+      : variable(&x), is_last_use(is_given_away) {}
   OpInput(Variable&& x) : variable(&x), is_last_use(true) {}
 
   const Variable* variable;

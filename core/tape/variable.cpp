@@ -172,6 +172,9 @@ bool Variable::can_be_overwritten() const {
       (detail::context.anomaly & ~detail::kObserve) != 0)
     return false;
   const Storage& storage = value().storage();
+  // While calls are recorded, those recorded before do not count as owners. A kernel that a replay
+  // runs must not overwrite their operands.
+  if (storage.owners() != 1 && detail::context.recorder == nullptr) return false;
   return !storage.is_wrapped() && storage.is_inference() == is_inference_mode();
 }
 

@@ -146,7 +146,7 @@ void add_callback_rows(Table& table) {
         }
         std::ostringstream out;
         out << compare_runs(path, path, {.tolerance = tolerance});
-        compare_runs(path, "/nowhere/x");
+        compare_runs(path, "/proc/nowhere/x");
       });
   table.add("fit", [](int64_t accumulate, double clip, DType amp, const std::string& checkpoint) {
     const TempDir dir;

@@ -168,7 +168,7 @@ template <>
 const std::vector<std::string>& hostile_values() {
   static const std::vector<std::string> values = {"x",
                                                   "",
-                                                  "/nowhere/x",
+                                                  "/proc/nowhere/x",
                                                   "cpu:3",
                                                   "cuda:999999999999",
                                                   "%s%n",
