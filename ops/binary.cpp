@@ -223,15 +223,15 @@ struct WhereOp {
   auto saved() { return std::tie(condition); }
 
   Tensor forward(const Tensor& condition, const Tensor& a, const Tensor& b) {
-    check_same_device(kName, condition, a, b);
-    if (condition.dtype() != boolean)
-      fail<DTypeError>(kName, ": the condition must be bool, not ", name(condition.dtype()));
     Tensor y =
         a.empty_like(broadcast(kName, broadcast(kName, condition.shape(), a.shape()), b.shape()));
     write(condition, a, b, y);
     return y;
   }
   void write(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& y) {
+    check_same_device(kName, condition, a, b);
+    if (condition.dtype() != boolean)
+      fail<DTypeError>(kName, ": the condition must be bool, not ", name(condition.dtype()));
     reduce.remember(y.shape(), condition, a, b);
     kernels::where(a, b, condition, y);
   }

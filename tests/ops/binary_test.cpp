@@ -414,5 +414,13 @@ TEST(BinaryInPlace, T16_LeavesAreNotWrittenWhileRecording) {
   EXPECT_EQ(x.to_vector<double>(), (Doubles{2, 3}));
 }
 
+TEST(Where, ChecksTheConditionOfEveryPath) {
+  // The int64 operand is converted to a temporary, which the result may overwrite.
+  const Variable x = ones({3}), whole = ones({3}, {.dtype = i64});
+  EXPECT_THROW(where(x, x, whole), DTypeError);
+  EXPECT_THROW(where(x, whole, x), DTypeError);
+  EXPECT_THROW(where(whole, x, x + 1), DTypeError);
+}
+
 }  // namespace
 }  // namespace tapegrad

@@ -53,8 +53,8 @@ if [ "$shared" = ON ]; then
   strip -o "$work/stripped" "$library"
   size=$(stat -c %s "$work/stripped")
   echo "stripped shared library: $size bytes"
-  limit=12000000  # 416 ops and the training library: 10.9 MB
+  limit=13000000  # 416 ops, products in registers, training by many processes: 12.2 MB
   [ "$way" = find ] && [ -f "$build/cpu_avx512.o" ] && limit=15000000  # has the kernels twice
-  readelf -S "$library" | grep -q nv_fatbin && limit=40000000  # has machine code of GPU kernels
+  readelf -S "$library" | grep -q nv_fatbin && limit=42000000  # has machine code of GPU kernels
   [ "$size" -lt "$limit" ] || { echo "over $limit bytes"; exit 1; }
 fi
