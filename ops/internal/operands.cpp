@@ -97,6 +97,8 @@ bool broadcasts_to(const Shape& from, const Shape& to) {
 bool fits_result(const Tensor& x, const Tensor& other, bool any_dtype) {
   if (x.device() != other.device()) return false;
   if (x.dtype() != other.dtype() && !any_dtype && !is_wide_number(other, x)) return false;
+  // A result in the packed layout of `other` is better than one in row-major order.
+  if (other.storage().is_packed() && !x.storage().is_packed()) return false;
   return x.shape() == other.shape() || broadcasts_to(other.shape(), x.shape());
 }
 
