@@ -28,7 +28,7 @@ int64_t checked_width(const MultiheadAttentionOptions& o) {
 /// Combines both masks into one that is added to the scores: -inf for excluded keys.
 Variable added(const AttentionMasks& masks, const Variable& like) {
   const auto floats = [&](const Variable& mask) {
-    if (mask.dtype() != boolean) return mask;
+    if (mask.dtype() != boolean) return mask.to(like.dtype());
     return where(mask, -INFINITY, zeros({}, {.dtype = like.dtype(), .device = like.device()}));
   };
   Variable sum;
