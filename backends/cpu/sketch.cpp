@@ -21,6 +21,10 @@ constexpr int64_t kBlock = kSketchLanes;  // elements
 constexpr int64_t kTile = 32 * kBlock;
 constexpr int64_t kChunk = 16 * kTile;
 
+// g++ warns that vectors of 64 bytes are passed differently with and without AVX-512. All functions
+// that take them are local to this file.
+#pragma GCC diagnostic ignored "-Wpsabi"
+
 // Registers of AVX-512; the compiler splits them for processors without.
 using Words [[gnu::vector_size(64)]] = uint32_t;
 using Numbers [[gnu::vector_size(64)]] = double;
