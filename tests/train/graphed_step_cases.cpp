@@ -41,7 +41,7 @@ nn::Sequential make_model() {
   nn::Sequential model(
       {nn::Linear({.in_features = 4, .out_features = 16}), nn::BatchNorm1d(), nn::ReLU(),
        nn::Dropout(0.3), nn::Linear({.in_features = 16, .out_features = 3})},
-      {.input_shape = {{4}}});
+      {.input_shape = Shape{4}});
   model.to(step_device());
   return model;
 }
