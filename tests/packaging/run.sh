@@ -54,7 +54,7 @@ if [ "$shared" = ON ]; then
   size=$(stat -c %s "$work/stripped")
   echo "stripped shared library: $size bytes"
   limit=13000000  # 416 ops, products in registers, training by many processes: 12.2 MB
-  [ "$way" = find ] && [ -f "$build/cpu_avx512.o" ] && limit=15000000  # has the kernels twice
+  [ "$way" = find ] && [ -f "$build/cpu_avx512.o" ] && limit=17000000  # has the kernels twice: 16.3 MB
   readelf -S "$library" | grep -q nv_fatbin && limit=42000000  # has machine code of GPU kernels
   [ "$size" -lt "$limit" ] || { echo "over $limit bytes"; exit 1; }
 fi
