@@ -143,7 +143,8 @@ constexpr bool takes_wide_number() {
 inline OpInput input_of(const Operand& x) { return {*x.variable, x.is_last_use}; }
 /// Returns the variable; moves it if the caller no longer needs it.
 inline auto take(const Operand& x) -> Variable {
-  return x.is_last_use ? std::move(const_cast<Variable&>(*x.variable)) : *x.variable;
+  if (x.is_last_use) return std::move(const_cast<Variable&>(*x.variable));
+  return *x.variable;
 }
 
 /// An operand, converted by as_variable() or as_factor() if its dtype is another one. A converted
