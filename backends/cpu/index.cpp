@@ -142,8 +142,7 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
     const int64_t row = rows[size_t(task / blocks % int64_t(rows.size()))];
     const int64_t o = task / blocks / int64_t(rows.size());
     const int64_t width = std::min(kColumns, inner - column);
-    S sum[kColumns];
-    std::fill_n(sum, width, S(0));
+    S sum[kColumns] = {};
     for (int64_t k = row > 0 ? ends[size_t(row) - 1] : 0; k < ends[size_t(row)]; ++k) {
       const T* line = from + (o * count + order[size_t(k)]) * inner + column;
       for (int64_t i = 0; i < width; ++i) sum[i] += S(line[i]);
