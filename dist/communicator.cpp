@@ -125,6 +125,10 @@ bool Connections::is_of_threads(const Communicator& world) {
   return world.connection_ && !world.connection_->ends_processes();
 }
 
+uint64_t Connections::count(const Communicator& world) {
+  return world.connection_ ? world.connection_->collectives() : 0;
+}
+
 void Pending::wait() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
@@ -140,14 +144,16 @@ bool Pending::is_done() const {
 }
 
 Interval Pending::interval() const { return state_ ? state_->interval : Interval(); }
+int64_t Pending::note() const { return state_ ? state_->note : 0; }
 
 Communicator::Communicator() = default;
 int Communicator::rank() const { return connection_ ? connection_->rank() : 0; }
 int Communicator::size() const { return connection_ ? connection_->size() : 1; }
 
-Pending Communicator::start(const std::string& text, uint64_t options, Move move) const {
+Pending Communicator::start(const std::string& text, uint64_t options, Move move,
+                            int64_t note) const {
   Pending pending;
-  pending.state_ = connection_->start(text, signature_of(text, options), std::move(move));
+  pending.state_ = connection_->start(text, signature_of(text, options), std::move(move), note);
   return pending;
 }
 
@@ -159,7 +165,8 @@ Pending Communicator::start_all_reduce(const Tensor& x, const ReduceOptions& opt
   const std::string kind = options.scale == Scale::kMean ? "all_reduce (mean)" : "all_reduce";
   Pending pending = start(
       text_of(kind, options.name, x), options.compress,
-      [=](Engine& engine, Waiting& waiting) { reduce(engine, waiting, how, data, host.numel()); });
+      [=](Engine& engine, Waiting& waiting) { reduce(engine, waiting, how, data, host.numel()); },
+      options.note);
   const std::lock_guard lock(pending.state_->mutex);
   pending.state_->finish = [host, x] { put_back(host, x); };
   return pending;
@@ -205,34 +212,49 @@ Tensor Communicator::all_gather(const Tensor& x, const std::string& name) const 
   return all.to(x.device());
 }
 
-Tensor Communicator::reduce_scatter(const Tensor& x, const ReduceOptions& options) const {
+Pending Communicator::start_reduce_scatter(const Tensor& x, const Tensor& own,
+                                           const ReduceOptions& options) const {
   const Reduction how = reduction_of(x, options, "reduce_scatter");
   if (x.rank() == 0 || x.shape()[0] % size() != 0)
     fail<ShapeError>("reduce_scatter: ", size(), " ranks do not divide dimension 0 of ", x.shape());
-  Shape shape = x.shape();
-  shape[0] /= size();
-  const Tensor host = on_host(x), own = Tensor::empty(shape, x.dtype());
+  if (own.device() != cpu || !own.is_contiguous() || own.dtype() != x.dtype() ||
+      own.numel() * size() != x.numel())
+    fail<ShapeError>("reduce_scatter: the result of ", x.shape(), " of ", size(),
+                     " ranks does not fit a tensor of ", own.shape());
+  const Tensor host = on_host(x);
   if (!connection_) {
     copy_bytes(bytes_of(own), bytes_of(host), byte_count(host));
-    return own.to(x.device());
+    return {};
   }
   const std::string kind =
       options.scale == Scale::kMean ? "reduce_scatter (mean)" : "reduce_scatter";
-  start(text_of(kind, options.name, x), 0, [&](Engine& engine, Waiting& waiting) {
-    const int64_t part = own.numel(), es = size_of(x.dtype());
-    const int64_t piece = std::max<int64_t>(1, kPieceBytes / es / size());
-    std::vector<std::byte> out, in;
-    for (int64_t first = 0; first < part; first += piece) {
-      const int64_t count = std::min(piece, part - first);
-      out.resize(size_t(count * es * size()));
-      in.resize(out.size());
-      for (int64_t r = 0; r < size(); ++r)
-        std::memcpy(out.data() + r * count * es, bytes_of(host) + (r * part + first) * es,
-                    size_t(count * es));
-      engine.all_to_all(out.data(), in.data(), size_t(count * es), waiting);
-      sum_ranks(how.dtype, in.data(), size(), count, how.scale, bytes_of(own) + first * es);
-    }
-  }).wait();
+  return start(
+      text_of(kind, options.name, x), options.compress,
+      [=, ranks = int64_t(size())](Engine& engine, Waiting& waiting) {
+        const int64_t part = own.numel(), size = size_of(how.dtype), sent = size_of(how.wire);
+        const int64_t piece = std::max<int64_t>(1, kPieceBytes / size / ranks);
+        std::vector<std::byte> out, in, sum;
+        for (int64_t first = 0; first < part; first += piece) {
+          const int64_t count = std::min(piece, part - first);
+          out.resize(size_t(count * sent * ranks));
+          in.resize(out.size());
+          sum.resize(size_t(count * sent));
+          for (int64_t r = 0; r < ranks; ++r)
+            convert_or_copy(how.dtype, bytes_of(host) + (r * part + first) * size, how.wire,
+                            out.data() + r * count * sent, count);
+          engine.all_to_all(out.data(), in.data(), size_t(count * sent), waiting);
+          sum_ranks(how.wire, in.data(), int(ranks), count, how.scale, sum.data());
+          convert_or_copy(how.wire, sum.data(), how.dtype, bytes_of(own) + first * size, count);
+        }
+      },
+      options.note);
+}
+
+Tensor Communicator::reduce_scatter(const Tensor& x, const ReduceOptions& options) const {
+  Shape shape = x.shape();
+  if (shape.rank() > 0) shape[0] /= size();
+  const Tensor own = Tensor::empty(shape, x.dtype());
+  start_reduce_scatter(x, own, options).wait();
   return own.to(x.device());
 }
 

@@ -59,6 +59,7 @@ struct ReduceOptions {
   /// bfloat16 and equal on all ranks. Halves or quarters the bytes; keeps 8 bits of precision.
   bool compress = false;
   std::string name = {};  // in messages
+  int64_t note = 0;       // travels along at no cost; see Pending::note()
 };
 
 /// Interval in which the communication thread ran a collective; steady clock, in seconds.
@@ -75,6 +76,8 @@ class Pending {
   bool is_done() const;
   /// When the collective ran; valid after wait().
   Interval interval() const;
+  /// The largest note of the ranks (ReduceOptions), equal on all; valid after wait().
+  int64_t note() const;
 
  private:
   friend class Communicator;
@@ -106,6 +109,9 @@ class Communicator {
   /// Returns entries rank * n ... (rank + 1) * n - 1 of the sum over the ranks, where x has
   /// n * size entries in dimension 0. Throws ShapeError if size does not divide them.
   Tensor reduce_scatter(const Tensor& x, const ReduceOptions& options = {}) const;
+  /// As reduce_scatter(), but returns at once, and writes to `own`, a tensor on the host.
+  Pending start_reduce_scatter(const Tensor& x, const Tensor& own,
+                               const ReduceOptions& options = {}) const;
   /// Returns when all ranks have called it.
   void barrier(const std::string& name = {}) const;
 
@@ -128,7 +134,7 @@ class Communicator {
  private:
   friend struct Connections;
   using Move = std::function<void(Engine&, Waiting&)>;
-  Pending start(const std::string& text, uint64_t options, Move move) const;
+  Pending start(const std::string& text, uint64_t options, Move move, int64_t note = 0) const;
 
   std::shared_ptr<Connection> connection_;  // null: alone
 };

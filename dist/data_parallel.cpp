@@ -86,8 +86,11 @@ DataParallel::DataParallel(const nn::Module& model, const Communicator& world,
   if (options.bucket_bytes < 1 || options.first_bucket_bytes < 1)
     fail<ArgumentError>("DataParallel: buckets of ", options.first_bucket_bytes, " and ",
                         options.bucket_bytes, " bytes: each must be at least 1");
+  if (options.shard_gradients && options.find_unused_parameters)
+    fail<ArgumentError>("DataParallel: shard_gradients excludes find_unused_parameters");
   const std::string description = describe(model);
-  if (world.size() == 1) return;
+  reducer_ = std::make_shared<GradientReducer>(model.named_parameters(), world, options);
+  if (world.size() == 1 && !options.shard_gradients) return;
   compare(world, description);
   for (const auto& [name, variable] : model.named_parameters())
     world.broadcast(variable.value(), 0, name);
@@ -98,7 +101,6 @@ DataParallel::DataParallel(const nn::Module& model, const Communicator& world,
     const auto words = philox(state.seed, uint64_t(world.rank()));
     default_generator().set_state({uint64_t(words[0]) << 32 | words[1], state.offset});
   }
-  reducer_ = std::make_shared<GradientReducer>(model.named_parameters(), world, options);
   add_leaf_observer(reducer_);
   if (!options.broadcast_buffers || model.buffers().empty()) return;
   (*model_).register_forward_pre_hook(
@@ -111,15 +113,14 @@ DataParallel::DataParallel(const nn::Module& model, const Communicator& world,
 }
 
 DataParallel::NoSync::NoSync(const DataParallel& net) : reducer_(net.reducer_) {
-  if (reducer_) reducer_->add_silence(1);
+  reducer_->add_silence(1);
 }
 
-DataParallel::NoSync::~NoSync() {
-  if (reducer_) reducer_->add_silence(-1);
-}
+DataParallel::NoSync::~NoSync() { reducer_->add_silence(-1); }
 
-CommunicationStats DataParallel::stats() const {
-  return reducer_ ? reducer_->stats() : CommunicationStats();
-}
+void DataParallel::tell(int64_t number) const { reducer_->tell(number); }
+int64_t DataParallel::heard() const { return reducer_->heard(); }
+
+CommunicationStats DataParallel::stats() const { return reducer_->stats(); }
 
 }  // namespace tapegrad::dist

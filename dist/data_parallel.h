@@ -26,10 +26,15 @@
 // name. One that reaches only some of the parameters throws AutogradError, unless
 // find_unused_parameters is set. Gradients of gradient penalties (grad() with create_graph, then
 // backward()) work; backward() with create_graph throws AutogradError.
+//
+// With shard_gradients, each rank receives and keeps a part of the mean gradients only, for a
+// ShardedOptimizer of the net ("ZeRO stage 2"; dist/sharded_optimizer.h). grad() of a parameter is
+// then empty, and gradients that were sent are freed during the pass.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "dist/communicator.h"
 #include "nn/sequential.h"
@@ -48,6 +53,15 @@ struct DataParallelOptions {
   bool find_unused_parameters = false;
   /// Send gradients as bfloat16; see ReduceOptions.
   bool compress = false;
+  /// Divide the gradients by the ranks. Not possible with find_unused_parameters.
+  bool shard_gradients = false;
+};
+
+/// A bucket of the last pass. Times are seconds since the pass began.
+struct BucketTimes {
+  int64_t bytes = 0;
+  double ready = 0;           // its gradients were complete
+  double begin = 0, end = 0;  // the communication thread was busy with it
 };
 
 /// Of one rank, since the construction.
@@ -58,6 +72,8 @@ struct CommunicationStats {
   int64_t early = 0;    // buckets, of all passes, that were on their way before the last rule ended
   double busy = 0;      // seconds in which a bucket was on its way
   double exposed = 0;   // of these, seconds in which backward() had nothing else to do
+  double backward = 0;  // seconds of the last pass, with the exposed ones
+  std::vector<BucketTimes> last = {};  // the buckets of the last pass, in the order of sending
 };
 
 /// A model whose gradients are averaged. Parameters and buffers are those of the model and have the
@@ -91,11 +107,20 @@ class DataParallel final : public nn::Model<DataParallel> {
   };
   NoSync no_sync() const { return NoSync(*this); }
 
+  /// Lets the ranks agree without a collective of its own: the number travels with the gradients
+  /// of later passes.
+  void tell(int64_t number) const;
+  /// The largest number that a rank had told when the last pass sent its last bucket; 0 before.
+  /// Equal on all ranks.
+  int64_t heard() const;
+
   CommunicationStats stats() const;
 
  private:
+  friend class FlatParameters;
+
   nn::AnyModule model_;
-  std::shared_ptr<class GradientReducer> reducer_;  // null: alone
+  std::shared_ptr<class GradientReducer> reducer_;
 };
 
 }  // namespace tapegrad::dist

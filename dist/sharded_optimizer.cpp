@@ -1,32 +1,70 @@
 #include "dist/sharded_optimizer.h"
 
 #include <algorithm>
-#include <map>
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
 
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
+#include "dist/data_parallel.h"
+#include "dist/internal/gradient_reducer.h"
 
 namespace tapegrad::dist {
 namespace {
+
+constexpr int64_t kRowBytes = 25 << 20;  // bounds the memory of write()
 
 /// A view of `count` elements of a contiguous tensor, as a row.
 Tensor elements(const Tensor& x, int64_t first, int64_t count) {
   return x.with_layout(Layout{{count}, {1}, x.layout().offset + first});
 }
 
+/// "state.3.exp_avg" is the state "exp_avg" of number 3.
+struct StateName {
+  size_t number = 0;
+  std::string state = {};  // empty: no such name
+
+  explicit StateName(const std::string& name) {
+    if (!name.starts_with("state.")) return;
+    const char *begin = name.data() + 6, *end = name.data() + name.size();
+    const auto [point, error] = std::from_chars(begin, end, number);
+    if (error == std::errc() && point != end && *point == '.') state.assign(point + 1, end);
+  }
+  static std::string of(size_t number, const std::string& state) {
+    return absl::StrCat("state.", number, ".", state);
+  }
+};
+
+constexpr const char* kSteps = "step";  // one number for each parameter
+
 }  // namespace
 
 FlatParameters::FlatParameters(const nn::Module& model, const Communicator& world) : world_(world) {
-  std::map<std::pair<DType, int>, Row> rows;
-  for (const Variable& leaf : model.parameters()) {
-    if (!leaf.requires_grad() || leaf.numel() == 0) continue;
-    Row& row = rows[{leaf.dtype(), int(leaf.device().type)}];
-    row.leaves.push_back(leaf);
-    row.numel += leaf.numel();
-  }
-  if (rows.empty()) fail<ArgumentError>("ShardedOptimizer: no parameter requires a gradient");
-  for (auto& [kind, row] : rows) {
-    const int64_t length = (row.numel + world.size() - 1) / world.size();
+  const std::vector<Variable> parameters = model.parameters();
+  make_rows(parameters, group_leaves(parameters, kRowBytes, kRowBytes));
+}
+
+FlatParameters::FlatParameters(const DataParallel& net)
+    : world_(net.reducer_->world()), reducer_(net.reducer_) {
+  if (!reducer_->shards())
+    fail<ArgumentError>(
+        "ShardedOptimizer: the DataParallel has no shard_gradients; pass the model and the ranks "
+        "to share its whole gradients");
+  make_rows(net.parameters(), reducer_->bucket_leaves());
+}
+
+void FlatParameters::make_rows(const std::vector<Variable>& parameters,
+                               const std::vector<std::vector<size_t>>& groups) {
+  if (groups.empty()) fail<ArgumentError>("ShardedOptimizer: no parameter requires a gradient");
+  count_ = parameters.size();
+  for (const std::vector<size_t>& group : groups) {
+    Row row{.indices = group};
+    for (const size_t i : group) {
+      row.leaves.push_back(parameters[i]);
+      row.numel += parameters[i].numel();
+    }
+    const int64_t length = (row.numel + world_.size() - 1) / world_.size();
     const Variable& leaf = row.leaves[0];
     row.part = Variable(Tensor::full({length}, 0, leaf.dtype(), leaf.device())).requires_grad_();
     rows_.push_back(std::move(row));
@@ -39,29 +77,41 @@ std::vector<Variable> FlatParameters::parts() const {
   return all;
 }
 
-/// Calls visit(leaf, first element in the leaf, first element in the part, count) for what the part
-/// of this rank consists of.
+/// Calls visit(number of the leaf in the row, first element in the leaf, first element in the part,
+/// count) for what the part of this rank consists of.
 template <typename Visit>
 void FlatParameters::visit_part(const Row& row, Visit visit) const {
   const int64_t length = row.part.numel(), begin = world_.rank() * length, end = begin + length;
   int64_t at = 0;
-  for (const Variable& leaf : row.leaves) {
-    const int64_t from = std::max(at, begin), to = std::min(at + leaf.numel(), end);
-    if (from < to) visit(leaf, from - at, from - begin, to - from);
-    at += leaf.numel();
+  for (size_t i = 0; i < row.leaves.size(); ++i) {
+    const int64_t numel = row.leaves[i].numel();
+    const int64_t from = std::max(at, begin), to = std::min(at + numel, end);
+    if (from < to) visit(i, from - at, from - begin, to - from);
+    at += numel;
   }
 }
 
 void FlatParameters::read() const {
-  for (const Row& row : rows_) {
-    for (const Variable& leaf : row.leaves)
-      if (!leaf.grad().defined())
-        fail<AutogradError>("ShardedOptimizer: a parameter of ", leaf.shape(), " has no gradient");
-    Tensor gradient = Tensor::full(row.part.shape(), 0, row.part.dtype(), row.part.device());
-    visit_part(row, [&](const Variable& leaf, int64_t from, int64_t to, int64_t count) {
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const Row& row = rows_[r];
+    Tensor gradient;
+    if (reducer_) {
+      gradient = reducer_->take_shard(r);
+      if (!gradient)
+        fail<AutogradError>("ShardedOptimizer: there are no gradients: call backward() first");
+      gradient = gradient.to(row.part.device());
+    } else {
+      for (const Variable& leaf : row.leaves)
+        if (!leaf.grad().defined())
+          fail<AutogradError>("ShardedOptimizer: a parameter of ", leaf.shape(),
+                              " has no gradient");
+      gradient = Tensor::full(row.part.shape(), 0, row.part.dtype(), row.part.device());
+    }
+    visit_part(row, [&](size_t i, int64_t from, int64_t to, int64_t count) {
+      const Variable& leaf = row.leaves[i];
       Tensor values = elements(row.part.value(), to, count), part = elements(gradient, to, count);
       kernels::copy(elements(leaf.value().contiguous(), from, count), values);
-      kernels::copy(elements(leaf.grad().value().contiguous(), from, count), part);
+      if (!reducer_) kernels::copy(elements(leaf.grad().value().contiguous(), from, count), part);
     });
     row.part.zero_grad();
     row.part.backward(Variable(gradient));
@@ -83,38 +133,117 @@ void FlatParameters::write() const {
 }
 
 void FlatParameters::zero_grad() const {
-  for (const Row& row : rows_)
-    for (const Variable& leaf : row.leaves) leaf.zero_grad();
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    for (const Variable& leaf : rows_[r].leaves) leaf.zero_grad();
+    if (reducer_) reducer_->take_shard(r);
+  }
+}
+
+template <typename Visit, typename Other>
+void FlatParameters::visit_state(const TensorMap& state, Visit visit, Other other) const {
+  for (const auto& [name, tensor] : state) {
+    const StateName at(name);
+    if (!at.state.empty() && at.number < rows_.size())
+      visit(rows_[at.number], at.state, tensor);
+    else
+      other(name, tensor);
+  }
 }
 
 TensorMap FlatParameters::gather(const TensorMap& state) const {
-  TensorMap whole = state;
-  for (auto& [name, tensor] : whole)
-    for (size_t i = 0; i < rows_.size(); ++i)
-      if (name.starts_with("state." + std::to_string(i) + ".") &&
-          tensor.shape() == rows_[i].part.shape())
-        tensor = elements(world_.all_gather(tensor, name), 0, rows_[i].numel).clone();
+  TensorMap whole;
+  visit_state(
+      state,
+      [&](const Row& row, const std::string& kind, const Tensor& tensor) {
+        const bool is_divided = kind != kSteps;
+        const Tensor all = is_divided ? world_.all_gather(tensor, kind) : tensor;
+        int64_t at = 0;
+        for (size_t i = 0; i < row.leaves.size(); ++i) {
+          const Shape& shape = row.leaves[i].shape();
+          whole[StateName::of(row.indices[i], kind)] =
+              is_divided ? all.with_layout({shape, contiguous_strides(shape), at}).clone() : tensor;
+          at += row.leaves[i].numel();
+        }
+      },
+      [&](const std::string& name, const Tensor& tensor) { whole[name] = tensor; });
   return whole;
 }
 
+TensorMap FlatParameters::name_shards(const TensorMap& state) const {
+  TensorMap named;
+  visit_state(
+      state,
+      [&](const Row& row, const std::string& kind, const Tensor& tensor) {
+        const auto name_of = [&](size_t i) { return StateName::of(row.indices[i], kind); };
+        for (size_t i = 0; i < row.leaves.size(); ++i) {
+          if (kind == kSteps) {
+            named[name_of(i)] = tensor;
+            continue;
+          }
+          const Shape& shape = row.leaves[i].shape();
+          const Tensor sizes = Tensor::empty({shape.rank()}, i64);
+          std::ranges::copy(shape, sizes.data<int64_t>());
+          named[name_of(i) + "@shape"] = sizes;
+        }
+        if (kind == kSteps) return;
+        visit_part(row, [&](size_t i, int64_t from, int64_t to, int64_t count) {
+          named[absl::StrCat(name_of(i), "@", from)] = elements(tensor, to, count).clone();
+        });
+      },
+      [&](const std::string& name, const Tensor& tensor) { named[name] = tensor; });
+  return named;
+}
+
 TensorMap FlatParameters::cut(const TensorMap& whole) const {
-  TensorMap state = whole;
-  for (auto& [name, tensor] : state)
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      const Row& row = rows_[i];
-      if (!name.starts_with("state." + std::to_string(i) + ".") || tensor.rank() == 0) continue;
-      if (tensor.shape() != Shape{row.numel})
-        fail<ArgumentError>("ShardedOptimizer: ", name, " of shape ", tensor.shape(),
-                            " does not belong to ", row.numel, " parameters");
-      const int64_t length = row.part.numel(), begin = world_.rank() * length;
-      const int64_t count = std::clamp<int64_t>(row.numel - begin, 0, length);
-      const Tensor part = Tensor::full({length}, 0, tensor.dtype(), tensor.device());
-      if (count > 0) {
-        Tensor target = elements(part, 0, count);
-        kernels::copy(elements(tensor.contiguous(), begin, count), target);
-      }
-      tensor = part;
+  std::vector<TensorMap> of_parameter(count_);
+  TensorMap state;
+  for (const auto& [name, tensor] : whole) {
+    const StateName at(name);
+    if (at.state.empty()) {
+      state[name] = tensor;
+      continue;
     }
+    if (at.number >= count_)
+      fail<ArgumentError>("ShardedOptimizer: ", name, " belongs to another model: this one has ",
+                          count_, " parameters");
+    of_parameter[at.number][at.state] = tensor;
+  }
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const Row& row = rows_[r];
+    const TensorMap& first = of_parameter[row.indices[0]];
+    for (const size_t i : row.indices)
+      if (of_parameter[i].size() != first.size())
+        fail<ArgumentError>("ShardedOptimizer: parameters ", row.indices[0], " and ", i,
+                            " have different state");
+    for (const auto& [kind, example] : first) {
+      const auto of_leaf = [&](size_t i) {
+        const std::string name = StateName::of(row.indices[i], kind);
+        const TensorMap& all = of_parameter[row.indices[i]];
+        const auto found = all.find(kind);
+        if (found == all.end()) fail<ArgumentError>("ShardedOptimizer: ", name, " is missing");
+        const Shape expected = kind == kSteps ? Shape{} : row.leaves[i].shape();
+        if (found->second.shape() != expected || found->second.dtype() != example.dtype())
+          fail<ArgumentError>("ShardedOptimizer: ", name, " is ", found->second.shape(), ' ',
+                              found->second.dtype(), ", expected ", expected, ' ', example.dtype());
+        return found->second;
+      };
+      const std::string name = StateName::of(r, kind);
+      for (size_t i = 0; i < row.leaves.size(); ++i)
+        if (const Tensor tensor = of_leaf(i); kind == kSteps && tensor.item() != example.item())
+          fail<ArgumentError>("ShardedOptimizer: parameters ", row.indices[0], " and ",
+                              row.indices[i], " made different numbers of steps");
+      if (kind == kSteps) {
+        state[name] = example;
+        continue;
+      }
+      const Tensor part = Tensor::full(row.part.shape(), 0, example.dtype(), example.device());
+      visit_part(row, [&](size_t i, int64_t from, int64_t to, int64_t count) {
+        Tensor target = elements(part, to, count);
+        kernels::copy(elements(of_leaf(i).contiguous(), from, count), target);
+      });
+      state[name] = part;
+    }
+  }
   return state;
 }
 

@@ -1,18 +1,25 @@
-// ShardedOptimizer: each rank keeps the optimizer state of a part of the parameters ("ZeRO stage
-// 1"), so that the state of n ranks together is that of one process.
+// ShardedOptimizer: each rank keeps the optimizer state of a part of the parameters, so that the
+// state of n ranks together is that of one process.
 //
-//   dist::DataParallel net(model, world);                       // averages the gradients
-//   dist::ShardedOptimizer<optim::AdamW> opt(model, world, 1e-3);  // or its options
+//   dist::DataParallel net(model, world);                          // all ranks have all gradients
+//   dist::ShardedOptimizer<optim::AdamW> opt(model, world, 1e-3);  // "ZeRO stage 1"
+//
+//   dist::DataParallel net(model, world, {.shard_gradients = true});
+//   dist::ShardedOptimizer<optim::AdamW> opt(net, 1e-3);  // "ZeRO stage 2": gradients, too
+//
 //   optim::CosineAnnealingLR schedule(opt.local(), 1000);
 //   ...
-//   opt.step();                                                  // updates all ranks' parameters
-//   save("opt.safetensors", opt.state_dict());                   // whole; the same on all ranks
+//   opt.step();                                           // updates all ranks' parameters
+//   TrainingState run;                                    // train/training_state.h
+//   run("model", model)("optimizer", opt)("batches", batches);
+//   run.save("run.safetensors", world);                   // each rank writes its part
 //
-// The parameters are seen as one row of numbers, which is cut into size() equal parts. So the
+// The parameters are seen as rows of numbers, of which each is cut into size() equal parts. So the
 // optimizer must treat each element by itself, as SGD, Adam, AdamW, RMSprop and Adadelta do; the
-// updated parameters then have the bits of the unsharded optimizer.
+// updated parameters then have the bits of the unsharded optimizer, in both stages.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "core/base/tensor_map.h"
@@ -21,47 +28,70 @@
 
 namespace tapegrad::dist {
 
-/// The parameters as rows of numbers, one row for each dtype, and this rank's part of each.
+class DataParallel;
+class GradientReducer;
+
+/// The parameters as rows of numbers, and this rank's part of each row.
 class FlatParameters {
  public:
   /// Takes the parameters that require a gradient. Throws ArgumentError if there are none.
   FlatParameters(const nn::Module& model, const Communicator& world);
+  /// The rows are the buckets of the net, which must have shard_gradients; else throws
+  /// ArgumentError.
+  explicit FlatParameters(const DataParallel& net);
 
   /// This rank's parts: leaves with memory of their own.
   std::vector<Variable> parts() const;
-  /// Copies values and gradients to the parts. Throws AutogradError if a parameter has none.
+  /// Copies values and gradients to the parts. Throws AutogradError if a parameter has no gradient.
   void read() const;
   /// Copies the parts of all ranks to the parameters.
   void write() const;
   void zero_grad() const;
 
-  /// The state of an optimizer of the parts, put together from all ranks.
+  /// Turns the state of an optimizer of the parts into that of an optimizer of the model.
   TensorMap gather(const TensorMap& state) const;
-  /// This rank's part of such a state. Throws ArgumentError if it belongs to other parameters.
+  /// Returns this rank's part of gather(): see ShardedOptimizer::shard_dict().
+  TensorMap name_shards(const TensorMap& state) const;
+  /// The inverse of gather(). Throws ArgumentError if the state belongs to other parameters.
   TensorMap cut(const TensorMap& whole) const;
 
  private:
   struct Row {
-    std::vector<Variable> leaves;
-    int64_t numel = 0;  // of all leaves
-    Variable part;      // the last one is filled up with zeros
+    std::vector<size_t> indices = {};  // of the leaves among the model's parameters
+    std::vector<Variable> leaves = {};
+    int64_t numel = 0;   // of all leaves
+    Variable part = {};  // the last one is filled up with zeros
   };
+  void make_rows(const std::vector<Variable>& parameters,
+                 const std::vector<std::vector<size_t>>& groups);
   template <typename Visit>
   void visit_part(const Row& row, Visit visit) const;
+  /// Calls visit(row, name of the state, tensor) for the states of rows, and other(name, tensor)
+  /// for the rest.
+  template <typename Visit, typename Other>
+  void visit_state(const TensorMap& state, Visit visit, Other other) const;
 
   Communicator world_;
+  size_t count_ = 0;  // of the model's parameters
   std::vector<Row> rows_;
+  std::shared_ptr<GradientReducer> reducer_;  // null: the leaves have gradients
 };
 
 /// Opt is a class of optim/optimizers.h. Not an optim::Optimizer itself; local() is.
 template <typename Opt>
 class ShardedOptimizer {
  public:
+  /// The gradients must be equal on all ranks.
   template <typename Options>
   ShardedOptimizer(const nn::Module& model, const Communicator& world, const Options& options)
       : parameters_(model, world), local_(parameters_.parts(), options) {}
+  /// Of a net with shard_gradients.
+  template <typename Options>
+  ShardedOptimizer(const DataParallel& net, const Options& options)
+      : parameters_(net), local_(parameters_.parts(), options) {}
 
-  /// Updates the parameters from their gradients, which must be equal on all ranks. A collective.
+  /// Updates the parameters of all ranks. A collective. With shard_gradients it uses the gradients
+  /// up: a second step() needs another backward pass.
   void step() {
     parameters_.read();
     local_.step();
@@ -71,9 +101,14 @@ class ShardedOptimizer {
   /// The optimizer of this rank's part: for learning rates and schedules.
   Opt& local() { return local_; }
 
-  /// The whole state, from which any number of ranks can continue. A collective.
+  /// The whole state, as an unsharded Opt of the model has it: any number of ranks can continue
+  /// from it, and so can an Opt. A collective.
   TensorMap state_dict() const { return parameters_.gather(local_.state_dict()); }
   void load_state_dict(const TensorMap& state) { local_.load_state_dict(parameters_.cut(state)); }
+  /// This rank's part of state_dict(), without communication. "state.3.exp_avg@128" is a row of the
+  /// elements of state.3.exp_avg from number 128; "state.3.exp_avg@shape" is the shape of the
+  /// whole. Together the ranks have all elements.
+  TensorMap shard_dict() const { return parameters_.name_shards(local_.state_dict()); }
 
  private:
   FlatParameters parameters_;

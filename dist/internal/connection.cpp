@@ -187,7 +187,8 @@ bool Connection::is_open() {
   return !is_broken_;
 }
 
-std::shared_ptr<PendingState> Connection::start(std::string text, uint64_t signature, Move move) {
+std::shared_ptr<PendingState> Connection::start(std::string text, uint64_t signature, Move move,
+                                                int64_t note) {
   auto state = std::make_shared<PendingState>();
   const std::lock_guard lock(mutex_);
   if (is_broken_) {
@@ -196,7 +197,7 @@ std::shared_ptr<PendingState> Connection::start(std::string text, uint64_t signa
     state->is_done = true;
     return state;
   }
-  jobs_.push_back({std::move(text), signature, std::move(move), state});
+  jobs_.push_back({std::move(text), signature, std::move(move), state, note});
   changed_.notify_all();
   return state;
 }
@@ -234,15 +235,18 @@ void Connection::run(Job& job) {
   Header own;
   own.sequence = ++sequence_;
   own.signature = job.signature;
+  own.note = job.note;
   const size_t length = std::min(job.text.size(), sizeof own.text - 1);
   std::memcpy(own.text, job.text.data(), length);
   std::exception_ptr error;
+  int64_t note = job.note;
   const double begin = now();
   try {
     Wait wait(*this, own);
     std::vector<Header> all(static_cast<size_t>(size_));
     engine_->exchange(own, all, wait.arrived, wait);
     compare(own, all);
+    for (const Header& each : all) note = std::max(note, each.note);
     wait.is_moving = true;
     job.move(*engine_, wait);
   } catch (const MismatchError&) {
@@ -256,6 +260,7 @@ void Connection::run(Job& job) {
   const std::lock_guard lock(job.state->mutex);
   job.state->error = error;
   job.state->interval = {begin, now()};
+  job.state->note = note;
   job.state->is_done = true;
   job.state->changed.notify_all();
 }

@@ -22,6 +22,7 @@ struct PendingState {
   bool is_done = false;
   std::exception_ptr error;
   Interval interval;
+  int64_t note = 0;              // the largest of the ranks'
   std::function<void()> finish;  // run by the first wait()
 };
 
@@ -51,13 +52,16 @@ class Connection {
   /// What a collective moves; runs on the communication thread after the headers were compared.
   using Move = std::function<void(Engine&, Waiting&)>;
   /// Queues a collective. `text` is its kind and name; `signature` must be equal on all ranks.
-  std::shared_ptr<PendingState> start(std::string text, uint64_t signature, Move move);
+  std::shared_ptr<PendingState> start(std::string text, uint64_t signature, Move move,
+                                      int64_t note = 0);
 
   /// Writes a line and ends all ranks; returns for an engine of threads only. Any thread.
   void end_all(const std::string& line);
   /// Whether the other ranks do not know yet that this process is about to end.
   bool is_open();
   bool ends_processes() const { return ends_processes_; }
+  /// Number of collectives that were begun.
+  uint64_t collectives() const { return sequence_; }
   /// "rank 1 of 4"
   std::string who() const;
 
@@ -71,6 +75,7 @@ class Connection {
     uint64_t signature;
     Move move;
     std::shared_ptr<PendingState> state;
+    int64_t note;
   };
 
   void work(const Make& make);
@@ -83,7 +88,7 @@ class Connection {
   bool ends_processes_ = false;
   std::atomic<double> timeout_;
   const int exceptions_;  // in flight when the connection was made
-  uint64_t sequence_ = 0;
+  std::atomic<uint64_t> sequence_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -99,6 +104,8 @@ struct Connections {
   static Communicator wrap(std::shared_ptr<Connection> connection);
   /// Whether the ranks are threads of this process.
   static bool is_of_threads(const Communicator& world);
+  /// Number of collectives that this rank has begun; 0 alone.
+  static uint64_t count(const Communicator& world);
 };
 
 }  // namespace tapegrad::dist

@@ -16,7 +16,8 @@ namespace tapegrad::dist {
 struct Header {
   uint64_t sequence = 0;   // number of the collective, from 1
   uint64_t signature = 0;  // hash of kind, dtype, number of elements, options and name
-  char text[240] = {};     // kind and name, for messages
+  int64_t note = 0;        // see ReduceOptions::note; may differ between ranks
+  char text[232] = {};     // kind and name, for messages
 };
 
 /// Called again and again while an engine waits. pause() gives the processor away, and throws if
@@ -56,7 +57,7 @@ class Engine {
 };
 
 /// Version of this file. A module of another version is refused.
-inline constexpr int kEngineVersion = 1;
+inline constexpr int kEngineVersion = 2;
 /// The function of a module: `extern "C" Engine* tapegrad_make_engine(int version, const char**
 /// error)`. Returns null and sets the error if it cannot make one.
 using MakeEngine = Engine* (*)(int version, const char** error);

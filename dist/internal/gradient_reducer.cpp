@@ -10,6 +10,12 @@
 #include "dist/internal/connection.h"
 
 namespace tapegrad::dist {
+namespace {
+
+/// Buckets that are on their way at the same time, with shard_gradients.
+constexpr size_t kInFlight = 2;
+
+}  // namespace
 
 GradientReducer::GradientReducer(const std::vector<nn::NamedVariable>& parameters,
                                  Communicator world, DataParallelOptions options)
@@ -33,34 +39,61 @@ bool GradientReducer::plan_is_stale() const {
   return false;
 }
 
-/// Groups the parameters, last first. Each dtype has its own open bucket.
+std::vector<std::vector<size_t>> group_leaves(std::span<const Variable> leaves, int64_t first_bytes,
+                                              int64_t bytes) {
+  std::vector<std::vector<size_t>> groups;
+  struct Open {
+    size_t group;
+    int64_t bytes;
+  };
+  std::map<std::pair<DType, DeviceType>, Open> open;
+  for (size_t i = leaves.size(); i-- > 0;) {
+    const Variable& leaf = leaves[i];
+    if (!leaf.requires_grad() || leaf.numel() == 0) continue;
+    const std::pair kind(leaf.dtype(), leaf.device().type);
+    auto at = open.find(kind);
+    if (at == open.end()) {
+      at = open.insert({kind, {groups.size(), 0}}).first;
+      groups.emplace_back();
+    }
+    Open& here = at->second;
+    groups[here.group].push_back(i);
+    here.bytes += leaf.numel() * size_of(leaf.dtype());
+    if (here.bytes >= (here.group == 0 ? first_bytes : bytes)) open.erase(at);
+  }
+  return groups;
+}
+
 void GradientReducer::plan() {
   slots_.assign(leaves_.size(), {});
   buckets_.clear();
-  struct Open {
-    int64_t bucket, numel;
-  };
-  std::map<DType, Open> open;
-  for (size_t i = leaves_.size(); i-- > 0;) {
-    const Variable& leaf = leaves_[i];
-    if (!leaf.requires_grad() || leaf.numel() == 0) continue;
-    auto at = open.find(leaf.dtype());
-    if (at == open.end()) {
-      buckets_.emplace_back();
-      at = open.insert({leaf.dtype(), {int64_t(buckets_.size()) - 1, 0}}).first;
+  for (auto& leaves : group_leaves(leaves_, options_.first_bucket_bytes, options_.bucket_bytes)) {
+    Bucket bucket{.dtype = leaves_[leaves[0]].dtype()};
+    for (const size_t i : leaves) {
+      slots_[i] = {int64_t(buckets_.size()), bucket.numel, leaves_[i].numel(), bucket.dtype};
+      bucket.numel += leaves_[i].numel();
     }
-    Open& here = at->second;
-    slots_[i] = {here.bucket, here.numel, leaf.numel(), leaf.dtype()};
-    buckets_[size_t(here.bucket)].leaves.push_back(i);
-    here.numel += leaf.numel();
-    const int64_t limit = here.bucket == 0 ? options_.first_bucket_bytes : options_.bucket_bytes;
-    if (here.numel * size_of(leaf.dtype()) >= limit) open.erase(at);
-  }
-  for (Bucket& bucket : buckets_) {
-    const Slot& last = slots_[bucket.leaves.back()];
-    bucket.flat = Tensor::full({last.offset + last.numel}, 0, last.dtype);
+    bucket.leaves = std::move(leaves);
+    buckets_.push_back(std::move(bucket));
   }
   stats_.buckets = int64_t(buckets_.size());
+}
+
+std::vector<std::vector<size_t>> GradientReducer::bucket_leaves() {
+  if (plan_is_stale()) plan();
+  std::vector<std::vector<size_t>> all;
+  for (const Bucket& bucket : buckets_) all.push_back(bucket.leaves);
+  return all;
+}
+
+/// With shard_gradients, the parts of all ranks have equal length.
+Tensor GradientReducer::make_flat(const Bucket& bucket) const {
+  const int64_t ranks = shards() ? world_.size() : 1;
+  const int64_t length = (bucket.numel + ranks - 1) / ranks * ranks;
+  const Tensor flat = Tensor::empty({length}, bucket.dtype);
+  Tensor rest = flat.with_layout(Layout{{length - bucket.numel}, {1}, bucket.numel});
+  if (rest.numel() > 0) kernels::fill(rest, 0);
+  return flat;
 }
 
 std::string GradientReducer::name_of(size_t bucket) const {
@@ -84,7 +117,13 @@ bool GradientReducer::begin(const std::vector<bool>& reached, const BackwardOpti
   if (options.create_graph)
     fail<AutogradError>(
         "DataParallel: backward() with create_graph would lose the graph; use grad()");
-  if (plan_is_stale()) plan();
+  if (plan_is_stale()) {
+    if (shards() && !buckets_.empty())
+      fail<AutogradError>(
+          "DataParallel: with shard_gradients, parameters must stay as they were when the "
+          "optimizer was made");
+    plan();
+  }
   std::vector<size_t> unused;
   for (size_t i = 0; i < leaves_.size(); ++i)
     if (slots_[i].bucket >= 0 && !reached[i]) unused.push_back(i);
@@ -94,19 +133,23 @@ bool GradientReducer::begin(const std::vector<bool>& reached, const BackwardOpti
                         unused.size() > 1 ? std::to_string(unused.size() - 1) + " more" : "",
                         ": freeze what is not used, or set find_unused_parameters");
   next_ = 0;
+  begin_ = now();
   for (Bucket& bucket : buckets_) bucket.missing = bucket.leaves.size();
   if (options_.find_unused_parameters) {
     used_ = Tensor::full({int64_t(leaves_.size())}, 0, i64);
     for (size_t i = 0; i < leaves_.size(); ++i) used_.data<int64_t>()[i] = reached[i];
     used_pending_ = world_.start_all_reduce(used_, {.name = "used parameters"});
   }
-  for (const size_t i : unused) on_gradient(i, {});
+  Variable zero;
+  for (const size_t i : unused) on_gradient(i, zero);
   return true;
 }
 
-void GradientReducer::on_gradient(size_t leaf, const Variable& gradient) {
+void GradientReducer::on_gradient(size_t leaf, Variable& gradient) {
   const Slot& slot = slots_[leaf];
   if (slot.bucket < 0) return;
+  Bucket& bucket = buckets_[size_t(slot.bucket)];
+  if (!bucket.flat) bucket.flat = make_flat(bucket);
   Tensor part = part_of(slot);
   const Variable local = has_local_ ? leaves_[leaf].grad() : Variable();
   const auto flatten = [&](const Variable& x) {
@@ -118,11 +161,27 @@ void GradientReducer::on_gradient(size_t leaf, const Variable& gradient) {
   else
     kernels::fill(part, 0);
   if (local.defined()) kernels::accumulate(flatten(local), part);
-  --buckets_[size_t(slot.bucket)].missing;
-  for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
-    const ReduceOptions how{Scale::kMean, options_.compress, name_of(next_)};
-    buckets_[next_].pending = world_.start_all_reduce(buckets_[next_].flat, how);
+  if (shards()) gradient = {};
+  --bucket.missing;
+  for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) send(next_);
+}
+
+void GradientReducer::send(size_t index) {
+  Bucket& bucket = buckets_[index];
+  bucket.ready = now();
+  const ReduceOptions how{Scale::kMean, options_.compress, name_of(index), told_};
+  if (!shards()) {
+    bucket.pending = world_.start_all_reduce(bucket.flat, how);
+    return;
   }
+  if (index >= kInFlight) {  // so that few buckets are in memory
+    const double begin = now();
+    buckets_[index - kInFlight].pending.wait();
+    stats_.exposed += now() - begin;
+  }
+  bucket.arrived = Tensor::empty({bucket.flat.numel() / world_.size()}, bucket.dtype);
+  bucket.pending = world_.start_reduce_scatter(bucket.flat, bucket.arrived, how);
+  bucket.flat = {};  // freed when it has been sent
 }
 
 void GradientReducer::finish(std::span<Variable> gradients) {
@@ -133,14 +192,38 @@ void GradientReducer::finish(std::span<Variable> gradients) {
     for (const Bucket& bucket : buckets_) bucket.pending.wait();
   }
   const double end = now();
+  stats_.last.clear();
   for (const Bucket& bucket : buckets_) {
     const Interval interval = bucket.pending.interval();
+    stats_.last.push_back({bucket.numel * size_of(bucket.dtype), bucket.ready - begin_,
+                           interval.begin - begin_, interval.end - begin_});
     stats_.busy += interval.end - interval.begin;
     stats_.early += interval.begin < begin;
-    stats_.bytes += bucket.flat.numel() * size_of(bucket.flat.dtype());
+    stats_.bytes += bucket.numel * size_of(bucket.dtype);
   }
   stats_.exposed += end - begin;
+  stats_.backward = end - begin_;
   ++stats_.passes;
+  if (!buckets_.empty()) heard_ = buckets_.back().pending.note();
+  shards() ? keep_shards(gradients) : keep_means(gradients);
+  has_local_ = false;
+}
+
+/// Adds the parts that have arrived to those of earlier passes.
+void GradientReducer::keep_shards(std::span<Variable> gradients) {
+  for (Bucket& bucket : buckets_)
+    if (bucket.shard)
+      kernels::accumulate(std::exchange(bucket.arrived, {}), bucket.shard);
+    else
+      bucket.shard = std::exchange(bucket.arrived, {});
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (slots_[i].bucket < 0) continue;
+    if (has_local_) leaves_[i].zero_grad();
+    gradients[i] = {};
+  }
+}
+
+void GradientReducer::keep_means(std::span<Variable> gradients) {
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const Slot& slot = slots_[i];
     if (slot.bucket < 0) continue;
@@ -156,7 +239,12 @@ void GradientReducer::finish(std::span<Variable> gradients) {
     kernels::copy(part.to(target.device()), flat);
     gradient = Variable(target);
   }
-  has_local_ = false;
+}
+
+/// Communication may still use the buckets, so the next pass makes new ones. Parts of earlier
+/// passes stay.
+void GradientReducer::cancel() noexcept {
+  for (Bucket& bucket : buckets_) bucket.flat = bucket.arrived = {};
 }
 
 }  // namespace tapegrad::dist

@@ -2,14 +2,22 @@
 #pragma once
 
 #include <atomic>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/tape/internal/leaf_observer.h"
 #include "dist/data_parallel.h"
 
 namespace tapegrad::dist {
+
+/// Groups parameters, last first, by dtype and type of the device. Groups are closed as soon as
+/// they reach the bytes; the first group has a limit of its own. Leaves out parameters that are
+/// frozen or have no elements.
+std::vector<std::vector<size_t>> group_leaves(std::span<const Variable> leaves, int64_t first_bytes,
+                                              int64_t bytes);
 
 class GradientReducer final : public LeafObserver {
  public:
@@ -22,22 +30,37 @@ class GradientReducer final : public LeafObserver {
     return !is_of_threads_ || thread_ == std::this_thread::get_id();
   }
   bool begin(const std::vector<bool>& reached, const BackwardOptions& options) override;
-  void on_gradient(size_t leaf, const Variable& gradient) override;
+  void on_gradient(size_t leaf, Variable& gradient) override;
   void finish(std::span<Variable> gradients) override;
-  void cancel() noexcept override { buckets_.clear(); }
+  void cancel() noexcept override;
 
   const Communicator& world() const { return world_; }
   const CommunicationStats& stats() const { return stats_; }
   /// Above 0, passes do not communicate.
   void add_silence(int change) { silence_ += change; }
   bool is_silent() const { return silence_ > 0; }
+  void tell(int64_t number) { told_ = number; }
+  int64_t heard() const { return world_.size() == 1 ? told_ : heard_; }
+
+  // With shard_gradients:
+  bool shards() const { return options_.shard_gradients; }
+  /// The parameters of each bucket, in their order in the bucket.
+  std::vector<std::vector<size_t>> bucket_leaves();
+  /// This rank's part of the mean gradients of a bucket, filled up with zeros; empty before the
+  /// first pass. Passes add to it until it is taken.
+  Tensor take_shard(size_t bucket) { return std::exchange(buckets_[bucket].shard, {}); }
 
  private:
   struct Bucket {
-    std::vector<size_t> leaves;
-    Tensor flat;  // on the host
+    std::vector<size_t> leaves = {};
+    DType dtype = f32;
+    int64_t numel = 0;
+    Tensor flat = {};     // on the host; with shard_gradients only until it is sent
+    Tensor arrived = {};  // this rank's part of the pass, with shard_gradients
+    Tensor shard = {};    // sum over the passes until take_shard()
     size_t missing = 0;
     Pending pending = {};
+    double ready = 0;  // when it was complete
   };
   /// Where the gradient of a leaf is. Bucket -1: nowhere, it is frozen or has no elements.
   struct Slot {
@@ -46,8 +69,11 @@ class GradientReducer final : public LeafObserver {
   };
 
   void plan();
+  Tensor make_flat(const Bucket& bucket) const;
+  void send(size_t index);
+  void keep_means(std::span<Variable> gradients);
+  void keep_shards(std::span<Variable> gradients);
   bool plan_is_stale() const;
-  void mark_complete(size_t leaf);
   std::string name_of(size_t bucket) const;
   Tensor part_of(const Slot& slot) const;
 
@@ -61,10 +87,12 @@ class GradientReducer final : public LeafObserver {
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;  // in the order in which they are sent
   size_t next_ = 0;              // bucket to send
+  double begin_ = 0;             // of the pass
   Tensor used_;                  // ranks with a gradient, for each leaf
   Pending used_pending_;
   bool has_local_ = false;  // leaves have gradients that were not sent
   std::atomic<int> silence_ = 0;
+  int64_t told_ = 0, heard_ = 0;
   CommunicationStats stats_;
 };
 

@@ -1,8 +1,10 @@
 // Checks of layers and optimizers that exchange values: SyncBatchNorm, split Linear layers,
 // ShardedOptimizer. Each compares with one process.
 
+#include "core/base/allocator.h"
 #include "dist/collective_ops.h"
 #include "dist/data_parallel.h"
+#include "dist/internal/connection.h"
 #include "dist/sharded_optimizer.h"
 #include "dist/sync_batch_norm.h"
 #include "dist/tensor_parallel.h"
@@ -160,6 +162,84 @@ void sharded_optimizers_equal_whole_ones(const Communicator& world) {
   expect(is_refused, "the state of another model");
 }
 
+/// Stage 2: a rank has a part of the mean gradients, and the bits of a whole optimizer come out.
+void sharded_gradients_equal_whole_ones(const Communicator& world) {
+  for (const int64_t bytes : {int64_t(1), int64_t(300), int64_t(25) << 20})
+    for (const bool compress : {false, true}) {
+      nn::Sequential net(nn::Linear(5, 11), nn::ReLU(), nn::Linear(11, 3));
+      make_equal(net, world);
+      nn::Sequential whole = net.clone();
+      DataParallelOptions options{.bucket_bytes = bytes, .first_bucket_bytes = bytes};
+      options.compress = compress;
+      const DataParallel means(whole, world, options);
+      options.shard_gradients = true;
+      const DataParallel shards(net, world, options);
+      optim::AdamW opt(whole, {.lr = 0.01});
+      ShardedOptimizer<optim::AdamW> sharded(shards, optim::AdamWOptions{.lr = 0.01});
+      const auto step = [&](const DataParallel& model, auto& optimizer, uint64_t seed) {
+        const auto pass = [&](uint64_t more) {
+          const uint64_t own = seed + more + uint64_t(world.rank());
+          sum(square(model(drawn(own, {8, 5}).to(f32)))).backward();
+        };
+        optimizer.zero_grad();
+        if (seed == 200) {
+          const auto silence = model.no_sync();
+          pass(20);
+        }
+        pass(0);
+        if (seed == 300) pass(40);  // adds to the gradients
+        optimizer.step();
+      };
+      for (uint64_t i = 1; i < 5; ++i) {
+        step(means, opt, 100 * i);
+        step(shards, sharded, 100 * i);
+        expect(!net.parameters()[0].grad().defined(), "a parameter has no gradient of its own");
+      }
+      expect_equal(net, whole);
+      // The state is that of the whole optimizer, which continues from it.
+      optim::AdamW resumed(net, {.lr = 0.5});
+      resumed.load_state_dict(sharded.state_dict());
+      for (const auto& [name, tensor] : opt.state_dict())
+        expect(equal_bytes(tensor.storage().data(), resumed.state_dict().at(name).storage().data(),
+                           size_t(tensor.numel() * size_of(tensor.dtype()))),
+               name + " is that of the whole optimizer");
+      bool is_refused = false;
+      try {
+        sharded.step();
+      } catch (const AutogradError&) {
+        is_refused = true;
+      }
+      expect(is_refused, "step() uses the gradients up");
+    }
+}
+
+/// The gradients of 32 layers take 1 / n of their memory after a pass, and during the pass a few
+/// buckets more.
+void sharded_gradients_save_memory(const Communicator& world) {
+  if (Connections::is_of_threads(world)) return;  // threads have one allocator
+  constexpr int64_t kWidth = 128, kLayers = 32, kBytes = kLayers * kWidth * kWidth * 4;
+  nn::Sequential net;
+  for (int64_t i = 0; i < kLayers; ++i)
+    net.push_back(nn::Linear({.in_features = kWidth, .out_features = kWidth, .bias = false}));
+  const DataParallel parallel(
+      net, world, {.bucket_bytes = 1, .first_bucket_bytes = 1, .shard_gradients = true});
+  ShardedOptimizer<optim::SGD> opt(parallel, optim::SGDOptions{.lr = 0.01});
+  const Variable x = drawn(1, {2, kWidth}).to(f32);
+  const auto pass = [&] { sum(square(parallel(x))).backward(); };
+  pass();
+  opt.step();
+  const int64_t before = memory_stats().in_use;
+  reset_peak_memory();
+  pass();
+  const int64_t after = memory_stats().in_use - before, peak = memory_stats().peak - before;
+  const int64_t part = kBytes / world.size();
+  const auto text = [&](int64_t bytes) {
+    return std::to_string(bytes) + " of " + std::to_string(part) + " bytes";
+  };
+  expect(after >= part && after <= part + part / 20, "gradients after the pass: " + text(after));
+  expect(peak <= part + kBytes / 4, "gradients during the pass: " + text(peak));
+}
+
 }  // namespace
 
 const std::vector<Check>& model_checks() {
@@ -168,7 +248,9 @@ const std::vector<Check>& model_checks() {
       {"split Linear layers equal one process", split_linear_layers_equal_one_process},
       {"split attention heads equal one process", split_attention_heads_equal_one_process},
       {"all_reduce has a gradient", all_reduce_has_a_gradient},
-      {"sharded optimizers equal whole ones", sharded_optimizers_equal_whole_ones}};
+      {"sharded optimizers equal whole ones", sharded_optimizers_equal_whole_ones},
+      {"sharded gradients equal whole ones", sharded_gradients_equal_whole_ones},
+      {"sharded gradients save memory", sharded_gradients_save_memory}};
   return all;
 }
 

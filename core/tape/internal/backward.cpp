@@ -342,7 +342,10 @@ void BackwardPass::run() {
 void BackwardPass::add_to_leaves() {
   Recording mode(options_.create_graph);
   for (auto& [leaf, gradient, rows] : leaves_)
-    rows ? leaf->add_rows(std::move(rows)) : leaf->add_gradient(std::move(gradient));
+    if (rows)
+      leaf->add_rows(std::move(rows));
+    else if (gradient.defined())  // an observer may have taken it
+      leaf->add_gradient(std::move(gradient));
 }
 
 void Variable::backward(BackwardOptions options, Where where) const {

@@ -26,8 +26,9 @@ class LeafObserver {
   /// says whether the pass has a path to leaf i. Returns whether to observe the pass.
   virtual bool begin(const std::vector<bool>& reached, const BackwardOptions& options) = 0;
   /// Called between two rules, after the leaf's own hooks: the pass sends nothing more to leaf i.
-  /// An empty gradient is zero. Leaves are reported in an order that depends only on the graph.
-  virtual void on_gradient(size_t leaf, const Variable& gradient) = 0;
+  /// An empty gradient is zero. Leaves are reported in an order that depends only on the graph. The
+  /// observer may take the gradient away, to free its memory during the pass.
+  virtual void on_gradient(size_t leaf, Variable& gradient) = 0;
   /// Called after the last rule, before gradients are accumulated. Slot i is the gradient that will
   /// be added to leaf i; an empty slot adds nothing. The observer may replace slots.
   virtual void finish(std::span<Variable> gradients) = 0;

@@ -59,7 +59,8 @@ void BackwardPass::report_leaves(uint64_t next) {
     if (each.oldest_consumer <= next) return;
     const size_t place = find(*each.leaf);
     if (place == leaves_.size()) {
-      each.observer->on_gradient(each.index, {});
+      Variable none;
+      each.observer->on_gradient(each.index, none);
       continue;
     }
     LeafSum& sum = leaves_[place];
