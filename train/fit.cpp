@@ -64,8 +64,7 @@ class Fit {
   History run() {
     if (!options_.checkpoint.empty()) prepare_checkpoint();
     if (options_.world.size() > 1) parallel_.emplace(run_.model, options_.world);
-    std::optional<Interrupt> interrupt;
-    if (options_.handle_signals) interrupt.emplace();
+    if (options_.handle_signals) interrupt_.emplace();
     history_.times.skip();
     const absl::Cleanup restore_modes = [modes = modes_of(run_.model)] { restore(modes); };
     // If the model is in training mode, submodules in evaluation mode are frozen and stay so.
@@ -73,7 +72,7 @@ class Fit {
     if (!history_.epochs.empty()) run_.stop_reason = stop_reason();
     call(&Callback::before_training);
     while (run_.stop_reason.empty() && finished() < options_.epochs) {
-      run_epoch(interrupt ? &*interrupt : nullptr);
+      run_epoch();
       if (history_.signal != 0) break;
     }
     history_.stopped_early = !run_.stop_reason.empty() && finished() < options_.epochs;
@@ -131,6 +130,7 @@ class Fit {
     times.mark(Phase::kForward);
     std::optional<dist::DataParallel::NoSync> no_sync;
     if (parallel_ && !ends_group_) no_sync.emplace(*parallel_);
+    if (parallel_) parallel_->tell(wish());
     scaler_.scale(options_.accumulate == 1 ? loss : loss * (double(x.size(0)) / group_examples_))
         .backward();
     times.mark(Phase::kBackward);
@@ -170,7 +170,7 @@ class Fit {
 
   // ---- The epoch -------------------------------------------------------------------------------
 
-  void run_epoch(const Interrupt* interrupt) {
+  void run_epoch() {
     StepTimer& times = history_.times;
     run_.epoch = finished() + 1;
     if (!in_epoch_) {
@@ -208,7 +208,7 @@ class Fit {
       run_.example = {};
       item_ = nullptr;
       if (progress.wants_update()) show(progress, examples);
-      if (ends_group_ && has_to_stop(interrupt)) return;
+      if (ends_group_ && has_to_stop()) return;
       times.skip();
     }
     run_.output = run_.loss = {};
@@ -234,10 +234,12 @@ class Fit {
     call(&Callback::after_epoch);
     if (options_.on_epoch && !options_.on_epoch(result)) run_.stop("on_epoch returned false");
     if (const std::string reason = stop_reason(); run_.stop_reason.empty()) run_.stop(reason);
-    agree_to_stop();
-    const bool is_last = !run_.stop_reason.empty() || finished() == options_.epochs;
+    if (parallel_) history_.signal = follow(options_.world.max(wish(), "whether to stop"));
+    const bool is_last =
+        history_.signal != 0 || !run_.stop_reason.empty() || finished() == options_.epochs;
     if (!options_.checkpoint.empty() && (is_last || finished() % options_.checkpoint_epochs == 0))
       save_checkpoint();
+    if (history_.signal != 0) tell_of(history_.signal);
     history_.times.skip();
   }
 
@@ -307,37 +309,49 @@ class Fit {
     return "";
   }
 
-  /// If one rank stops, all do.
-  void agree_to_stop() {
-    const bool is_over = options_.world.max(!run_.stop_reason.empty(), "whether to stop") != 0;
-    if (is_over && run_.stop_reason.empty()) run_.stop("another rank stopped");
+  /// Why this rank wants the run to end: 0 if it does not, 1 for a reason, 1 + the number of a
+  /// signal.
+  int64_t wish() const {
+    const int signal = interrupt_ ? interrupt_->signal() : 0;
+    return signal != 0 ? 1 + signal : run_.stop_reason.empty() ? 0 : 1;
+  }
+
+  /// If one rank stops, all do. Returns the signal.
+  int follow(int64_t wish_of_ranks) {
+    if (wish_of_ranks == 1 && run_.stop_reason.empty()) run_.stop("another rank stopped");
+    return wish_of_ranks > 1 ? int(wish_of_ranks - 1) : 0;
   }
 
   /// After an update: writes the checkpoint if it is time, and says whether the epoch ends here.
-  bool has_to_stop(const Interrupt* interrupt) {
-    const int own = interrupt != nullptr ? interrupt->signal() : 0;
-    const int signal = int(options_.world.max(own, "signal"));
-    agree_to_stop();
-    const bool stops = signal != 0 || !run_.stop_reason.empty();
+  /// The wishes of several ranks came with the gradients, so a reason that a rank has found since
+  /// counts after the next update.
+  bool has_to_stop() {
+    const int64_t wishes = parallel_ ? parallel_->heard() : wish();
+    const int signal = follow(wishes);
+    const bool stops = wishes != 0;
     const bool saves =
         !options_.checkpoint.empty() &&
         (stops || (options_.checkpoint_steps > 0 && run_.steps % options_.checkpoint_steps == 0));
     if (saves) save_checkpoint();
     if (!stops) return false;
     history_.signal = signal;
-    if (signal == 0) return true;
+    if (signal != 0) tell_of(signal);
+    return true;
+  }
+
+  /// Prints where a signal has stopped the run.
+  void tell_of(int signal) {
     run_.stop(signal_name(signal));
-    if (options_.progress.out == nullptr) return true;
+    if (options_.progress.out == nullptr) return;
     std::ostream& out = *options_.progress.out;
     out << '\n'
         << signal_name(signal) << ": stopped in epoch " << run_.epoch << " after batch "
         << run_.batch << " of " << run_.data.size();
-    if (saves)
+    if (!options_.checkpoint.empty())
       out << "; saved to " << options_.checkpoint << ", from which a resumed run continues";
     else
       out << "; nothing was saved, because fit() has no .checkpoint";
     out << std::endl;
-    return true;
   }
 
   // ---- The checkpoint --------------------------------------------------------------------------
@@ -404,6 +418,7 @@ class Fit {
     bool resumed = false;
     with_advice("to start anew, remove the file or choose another .checkpoint",
                 [&] { resumed = state_.resume(path); });
+    require_same_place(resumed ? run_.steps : -1);
     if (!resumed || options_.progress.out == nullptr ||
         options_.progress.style == ProgressStyle::kNone)
       return;
@@ -413,12 +428,22 @@ class Fit {
     out << (finished() >= options_.epochs ? "; all epochs are done" : "") << std::endl;
   }
 
+  /// A rank that does not see the file would begin anew.
+  void require_same_place(int64_t steps) const {
+    const dist::Communicator& world = options_.world;
+    const int64_t most = world.max(steps, "steps"), fewest = -world.max(-steps, "steps");
+    const auto text = [](int64_t n) { return n < 0 ? "none" : std::to_string(n) + " steps"; };
+    if (most != fewest)
+      fail<IoError>("fit: rank ", world.rank(), " found a checkpoint of ", text(steps),
+                    ", other ranks one of ", text(steps == most ? fewest : most),
+                    ": .checkpoint must be on a file system that all ranks share");
+  }
+
   void save_checkpoint() {
-    if (!options_.world.is_first()) return;
     with_advice(
         "the last checkpoint is unchanged: make room or mend the folder, then run again to "
         "continue from it",
-        [&] { state_.save(options_.checkpoint); });
+        [&] { state_.save(options_.checkpoint, options_.world); });
   }
 
   FitOptions options_;
@@ -431,6 +456,7 @@ class Fit {
   GraphedStep step_;
   TrainingState state_;
   std::optional<dist::DataParallel> parallel_;  // if there are several ranks
+  std::optional<Interrupt> interrupt_;
   Place place_{*this};
   std::shared_ptr<void> item_;  // the current batch of a loader of any fields
   Variable target_;             // of this batch

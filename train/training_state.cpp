@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/generator.h"
 #include "train/internal/pass.h"
+#include "train/internal/shard_files.h"
 
 namespace tapegrad {
 namespace {
@@ -37,7 +38,7 @@ constexpr const char* kChecksum = "checksum";
 /// Number that increases when older versions of the library can no longer read the files. A file
 /// without it has format 1.
 constexpr const char* kFormat = "format";
-constexpr int64_t kNewestFormat = 1;
+constexpr int64_t kNewestFormat = 2;  // 2: some tensors are in files of their own
 
 /// FNV-1a of the names, types, shapes and bytes: a file that changed on disk is not taken for one
 /// that was saved.
@@ -146,27 +147,45 @@ std::vector<TensorMap> TrainingState::snapshot() const {
   return states;
 }
 
-void TrainingState::save(const std::string& path) const {
-  TensorMap all;
-  for (const Part& part : parts_)
-    for (auto& [name, tensor] : part.state()) all.emplace(part.name + '.' + name, tensor);
-  all.emplace(kFormat, integer(kNewestFormat));
-  all.emplace(kChecksum, integer(checksum(all)));
-  tapegrad::save(path, all);
+void TrainingState::save(const std::string& path) const { save(path, {}); }
+
+void TrainingState::save(const std::string& path, const dist::Communicator& world) const {
+  TensorMap common, own;
+  bool is_divided = false;
+  for (const Part& part : parts_) {
+    const bool has_shards = part.shards && world.size() > 1;
+    is_divided |= has_shards;
+    for (auto& [name, tensor] : has_shards ? part.shards() : part.state())
+      (is_piece(name) ? own : common).emplace(part.name + '.' + name, tensor);
+  }
+  const auto seal = [&](TensorMap& tensors) {
+    tensors.emplace(kFormat, integer(is_divided ? 2 : 1));
+    tensors.emplace(kChecksum, integer(checksum(tensors)));
+  };
+  seal(common);
+  if (is_divided) seal(own);
+  save_by_ranks(path, world, common, own);
 }
 
-void TrainingState::load(const std::string& path) {
-  const TensorMap all = tapegrad::load(path);
+/// Returns the tensors of a file without the checksum and the format.
+TensorMap TrainingState::read(const std::string& path) {
+  TensorMap all = tapegrad::load(path);
   if (all.contains(kFormat) && all.at(kFormat).item() > kNewestFormat)
     fail<FormatError>(path, ": the file has format ", integer_at(all, kFormat),
                       ", this version of tapegrad reads formats up to ", kNewestFormat,
                       ": use a newer version");
   if (all.contains(kChecksum) && integer_at(all, kChecksum) != checksum(all))
     fail<FormatError>(path, ": the checksum differs: the file was changed since it was saved");
+  all.erase(kFormat);
+  all.erase(kChecksum);
+  return all;
+}
+
+void TrainingState::load(const std::string& path) {
+  const TensorMap all = join_pieces(path, read(path), read);
   const std::vector<TensorMap> before = snapshot();
   std::set<std::string> there, here;
-  for (const auto& [name, tensor] : all)
-    if (name != kChecksum && name != kFormat) there.insert(name.substr(0, name.find('.')));
+  for (const auto& [name, tensor] : all) there.insert(name.substr(0, name.find('.')));
   for (size_t i = 0; i < parts_.size(); ++i)
     if (!before[i].empty() || there.contains(parts_[i].name)) here.insert(parts_[i].name);
   require_same_parts(path, there, here);

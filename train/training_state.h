@@ -8,6 +8,9 @@
 //     run.save("run.safetensors");   // every epoch, or every hundred steps
 //   }
 //
+// Several ranks (dist/init.h) save together: run.save("run.safetensors", world). Any number of them
+// can continue from the file.
+//
 // Parts are held by reference and must outlive this object. A part is anything with a state_dict(),
 // a loader, a variable, or a counter of a loop by hand. The default random generator is a part of
 // every run, "random".
@@ -19,6 +22,7 @@
 
 #include "core/tape/variable.h"
 #include "data/loader.h"
+#include "dist/communicator.h"
 #include "io/safetensors.h"
 
 namespace tapegrad {
@@ -30,8 +34,11 @@ class TrainingState {
   /// Adds a part. Throws ArgumentError if the name exists, is empty, or contains a dot.
   template <HasState Part>
   TrainingState& operator()(const std::string& name, Part& part) {
+    std::function<TensorMap()> shards;
+    if constexpr (requires { part.shard_dict(); })
+      shards = [&part] { return TensorMap(part.shard_dict()); };
     return add({name, [&part] { return TensorMap(part.state_dict()); },
-                [&part](const TensorMap& state) { part.load_state_dict(state); }});
+                [&part](const TensorMap& state) { part.load_state_dict(state); }, shards});
   }
   TrainingState& operator()(const std::string& name, Loader& loader);
   TrainingState& operator()(const std::string& name, Variable& variable);
@@ -40,6 +47,12 @@ class TrainingState {
   /// Saves every part's tensors as "part.tensor". Throws IoError if the file cannot be written; the
   /// old file is then unchanged.
   void save(const std::string& path) const;
+  /// A collective: all ranks call it. Rank 0 writes the file. If a part is divided by the ranks
+  /// (dist/sharded_optimizer.h), each rank writes its part to "PATH.NUMBER.RANK-of-RANKS" first;
+  /// PATH, which names these files, is replaced after all of them have been written, and files of
+  /// earlier saves are removed then. If one rank fails, all throw an IoError that names it, and
+  /// the last checkpoint is unchanged. The files must be on a file system that the ranks share.
+  void save(const std::string& path, const dist::Communicator& world) const;
   /// Restores every part. If something is missing or does not fit, throws ArgumentError that names
   /// the part; no part is changed then. Throws IoError and FormatError like load() of
   /// io/safetensors.h, and FormatError for a file that a newer version of the library wrote.
@@ -52,8 +65,10 @@ class TrainingState {
     std::string name;
     std::function<TensorMap()> state;
     std::function<void(const TensorMap&)> restore;
+    std::function<TensorMap()> shards = {};  // if the part is divided by the ranks
   };
   TrainingState& add(Part part);
+  static TensorMap read(const std::string& path);
   std::vector<TensorMap> snapshot() const;
 
   std::vector<Part> parts_;

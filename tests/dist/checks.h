@@ -24,6 +24,10 @@ const std::vector<Check>& fit_checks();
 /// Trains `model` to so many epochs, from the checkpoint if there is one; compares two results.
 void fit_with_checkpoint(const Communicator& world, const std::string& path, int64_t epochs,
                          nn::Sequential& model);
+/// Trains to so many steps, two of which are an epoch, from the checkpoint if there is one, and
+/// saves. Stage 0: a whole optimizer; 1 and 2: a sharded one, without and with shard_gradients.
+void train_sharded(const Communicator& world, const std::string& path, int stage, int64_t steps,
+                   nn::Sequential& model);
 void expect_equal_weights(const nn::Sequential& a, const nn::Sequential& b);
 
 /// Random numbers that are equal on all ranks; threads share the default generator.

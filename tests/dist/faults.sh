@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Lets one rank of a training run fail in drawn ways: faults.sh PROGRAM COUNT [SEED]. Each run must
 # end within the timeout and 5 s with a status other than 0, leave no process, and tell what
-# happened: a line names the rank, the collective and the ranks that arrived, or the error.
+# happened: a line names the rank, the collective and the ranks that arrived, or the error. The
+# checkpoint that was written before can be read.
 set -u
 . "$(dirname "$0")/mpirun.sh"
 program=$1 count=$2
 RANDOM=${3:-1}
 export TAPEGRAD_DIST_TIMEOUT=3
-kinds=(kill stop throw uncaught exit quit return segv hang order shape batches)
+kinds=(kill stop throw uncaught exit quit return segv hang order shape batches disk)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
@@ -17,12 +18,19 @@ for ((i = 0; i < count; ++i)); do
   rank=$((RANDOM % ranks)) step=$((RANDOM % 20))
   export TAPEGRAD_UNCAUGHT=
   [ $kind = uncaught ] && TAPEGRAD_UNCAUGHT=1
+  # Else MPICH's mpirun ends the job in silence, with status 0.
+  HYDRA_FLAGS=
+  [ $kind = quit ] && HYDRA_FLAGS=-disable-auto-cleanup
   begin=$(date +%s%N)
-  LIMIT=30 run_ranks $ranks "$program" fault "$kind" "$rank" "$step" >"$work/log" 2>&1
+  rm -rf "$work/run"
+  mkdir "$work/run"
+  LIMIT=30 run_ranks $ranks "$program" fault "$kind" "$rank" "$step" "$work/run/file" \
+    >"$work/log" 2>&1
   status=$?
   seconds=$((($(date +%s%N) - begin) / 1000000))
   case $kind in
-    kill | quit | segv) pattern="rank $rank with PID|exited|terminat|signal" ;;
+    kill | segv) pattern="rank $rank with PID|exited|terminat|signal" ;;
+    quit) pattern="rank $rank with PID|exited|missing: $rank\$" ;;
     stop | hang) pattern="rank [0-9] of $ranks: collective [0-9]+, .*(arrived: .*missing: $rank\$|all ranks arrived)" ;;
     throw) pattern="drawn error" ;;
     uncaught) pattern="rank $rank of $ranks: drawn error" ;;
@@ -30,12 +38,14 @@ for ((i = 0; i < count; ++i)); do
     return) pattern="rank $rank number [0-9]+, the end of the program" ;;
     order) pattern="rank $rank number [0-9]+, barrier of another order" ;;
     shape) pattern="rank $rank number [0-9]+, all_reduce of the loss \(float32, 9 elements\)" ;;
-    batches) pattern="rank $rank number [0-9]+, (all_reduce \(mean\) of gradients|the end of)" ;;
+    batches) pattern="rank $rank number [0-9]+, (reduce_scatter \(mean\) of gradients|the end of)" ;;
+    disk) pattern="rank $rank: save: cannot write $work/run/file.2.$rank-of-$ranks: File too large" ;;
   esac
   problem=
   [ $status -eq 0 ] && problem="status 0"
   [ $seconds -gt 8500 ] && problem="took $seconds ms"
   grep -qE "$pattern" "$work/log" || problem="no line like: $pattern"
+  [ "$("$program" read "$work/run/file" 2>&1 | head -1)" = "read: $step" ] || problem="the checkpoint"
   if pgrep -f "^$program fault" >/dev/null; then
     sleep 1
     pgrep -f "^$program fault" >/dev/null && problem="a process was left"

@@ -2,6 +2,9 @@
 #include <cmath>
 
 #include "data/loader.h"
+#include "dist/data_parallel.h"
+#include "dist/internal/connection.h"
+#include "dist/sharded_optimizer.h"
 #include "nn/activation.h"
 #include "nn/linear.h"
 #include "nn/sequential.h"
@@ -11,6 +14,7 @@
 #include "optim/optimizers.h"
 #include "tests/dist/checks.h"
 #include "train/fit.h"
+#include "train/training_state.h"
 
 namespace tapegrad::dist {
 namespace {
@@ -78,7 +82,7 @@ void if_one_rank_stops_all_do(const Communicator& world) {
       if (run.steps == 3) run.stop("enough");
     }}};
   const History history = fit(model, part, opt, options);
-  expect(history.stopped_early && history.epochs.size() == 1, "all ranks stop after step 3");
+  expect(history.stopped_early && history.epochs.size() == 1, "all ranks stop soon after step 3");
   options.callbacks.clear();
   options.on_epoch = [&](const EpochResult& result) {
     return result.epoch < 2 || !world.is_first();
@@ -87,11 +91,28 @@ void if_one_rank_stops_all_do(const Communicator& world) {
   expect(fit(model, again, opt, options).epochs.size() == 2, "all ranks stop after an epoch");
 }
 
+/// The ranks agree whether to stop without messages of their own.
+void a_step_has_one_collective(const Communicator& world) {
+  nn::Sequential model = net();
+  optim::SGD opt(model, 0.01);
+  DataLoader part = loader_of(world);
+  FitOptions options = options_of(world);
+  std::vector<uint64_t> counts;
+  options.callbacks = {
+      {.after_step = [&](Training&) { counts.push_back(Connections::count(world)); }}};
+  fit(model, part, opt, options);
+  const uint64_t expected = world.size() > 1 ? 1 : 0;  // the model has one bucket
+  expect(
+      counts.size() == 4 && counts[1] - counts[0] == expected && counts[3] - counts[2] == expected,
+      "collectives of a step");
+}
+
 }  // namespace
 
 const std::vector<Check>& fit_checks() {
   static const std::vector<Check> all = {{"fit equals one process", fit_equals_one_process},
-                                         {"if one rank stops, all do", if_one_rank_stops_all_do}};
+                                         {"if one rank stops, all do", if_one_rank_stops_all_do},
+                                         {"a step has one collective", a_step_has_one_collective}};
   return all;
 }
 
@@ -104,6 +125,40 @@ void fit_with_checkpoint(const Communicator& world, const std::string& path, int
   options.epochs = epochs;
   options.checkpoint = path;
   fit(model, part, opt, options);
+}
+
+void train_sharded(const Communicator& world, const std::string& path, int stage, int64_t steps,
+                   nn::Sequential& model) {
+  model = net();
+  const DataParallel parallel(
+      model, world,
+      {.bucket_bytes = 100, .first_bucket_bytes = 100, .shard_gradients = stage == 2});
+  const optim::AdamWOptions options{.lr = 0.01};
+  const auto train = [&](auto& opt) {
+    DataLoader batches = loader_of(world);
+    int64_t step = 0;
+    TrainingState run;
+    run("model", model)("optimizer", opt)("batches", batches)("step", step);
+    run.resume(path);
+    while (step < steps)
+      for (const auto& [x, y] : batches) {
+        opt.zero_grad();
+        mse_loss(parallel(x), y).backward();
+        opt.step();
+        if (++step == steps) break;
+      }
+    run.save(path, world);
+  };
+  if (stage == 0) {
+    optim::AdamW opt(model, options);
+    train(opt);
+  } else if (stage == 1) {
+    ShardedOptimizer<optim::AdamW> opt(model, world, options);
+    train(opt);
+  } else {
+    ShardedOptimizer<optim::AdamW> opt(parallel, options);
+    train(opt);
+  }
 }
 
 void expect_equal_weights(const nn::Sequential& a, const nn::Sequential& b) {

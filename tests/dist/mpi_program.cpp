@@ -1,6 +1,9 @@
-// A program for mpirun: `checks` runs all checks; `fault KIND RANK STEP` lets one rank fail while
-// all train; `init` and `alone` print the size of the world.
+// A program for mpirun: `checks` runs all checks; `fault KIND RANK STEP FILE` lets one rank fail
+// while all train and save to the file, which `read FILE` reads; `train FILE STAGE` trains with a
+// checkpoint, which `continue FILE STAGE` continues and compares with one process; `init` and
+// `alone` print the size of the world.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -12,6 +15,7 @@
 
 #include "dist/data_parallel.h"
 #include "dist/init.h"
+#include "dist/sharded_optimizer.h"
 #include "nn/activation.h"
 #include "nn/linear.h"
 #include "nn/sequential.h"
@@ -21,6 +25,7 @@
 #include "ops/unary.h"
 #include "optim/optimizers.h"
 #include "tests/dist/checks.h"
+#include "train/training_state.h"
 
 namespace tapegrad::dist {
 namespace {
@@ -48,35 +53,87 @@ int64_t fail_as(const std::string& kind, const Communicator& world) {
   if (kind == "quit") _exit(0);
   if (kind == "segv") raise(SIGSEGV);
   if (kind == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
+  if (kind == "disk") {  // a full one: this rank can write no file of more than 100 bytes
+    const rlimit small{100, 100};
+    setrlimit(RLIMIT_FSIZE, &small);
+  }
   if (kind == "order") world.barrier("another order");
   return kind == "shape" ? 9 : 8;
 }
 
-void train(const Communicator& world, const std::string& kind, int rank, int step) {
+/// The program of the faults: its model, sharded optimizer and checkpoint.
+struct Program {
+  nn::Sequential net{nn::Linear(20, 30), nn::ReLU(), nn::Linear(30, 5)};
+  DataParallel parallel;
+  ShardedOptimizer<optim::AdamW> opt;
+  int64_t saved = 0;
+  TrainingState state;
+
+  explicit Program(const Communicator& world)
+      : parallel(net, world,
+                 {.bucket_bytes = 1000, .first_bucket_bytes = 1, .shard_gradients = true}),
+        opt(parallel, optim::AdamWOptions{.lr = 0.01}) {
+    state("net", net)("opt", opt)("saved", saved);
+  }
+};
+
+void train(const Communicator& world, const std::string& kind, int rank, int step,
+           const std::string& file) {
   manual_seed(1);
-  nn::Sequential net(nn::Linear(20, 30), nn::ReLU(), nn::Linear(30, 5));
-  DataParallel parallel(net, world, {.bucket_bytes = 1000, .first_bucket_bytes = 1});
-  optim::SGD opt(parallel, 0.01);
+  Program program(world);
+  auto& [net, parallel, opt, saved, state] = program;
   for (int i = 0; i < 20; ++i) {
     opt.zero_grad();
     const Variable loss = mean(square(parallel(randn({16, 20}))));
     loss.backward();
     opt.step();
+    saved = i;
+    if (i == step) state.save(file, world);
     int64_t count = 8;
     if (i == step && world.rank() == rank) {
       if (kind == "return") return;
       if (kind == "batches") continue;
       count = fail_as(kind, world);
     }
+    if (i == step && kind == "disk") state.save(file, world);
     world.all_reduce(Tensor::full({count}, 1, f32), {.name = "the loss"});
   }
+}
+
+/// What is left after a fault must be whole.
+void read(const std::string& file) {
+  Program program({});
+  program.state.load(file);
+  std::cout << "read: " << program.saved << std::endl;
+}
+
+void train_in_parts(const Communicator& world, const std::string& mode, const std::string& file,
+                    const std::string& stage) {
+  const auto run = [&](const Communicator& ranks, const std::string& path, bool is_first_part) {
+    nn::Sequential model;
+    if (stage == "fit")
+      fit_with_checkpoint(ranks, path, is_first_part ? 1 : 3, model);
+    else
+      train_sharded(ranks, path, std::stoi(stage), is_first_part ? 3 : 7, model);
+    return model;
+  };
+  if (mode == "train") {
+    run(world, file, true);
+    return;
+  }
+  const nn::Sequential model = run(world, file, false);
+  expect_equal_weights(run({}, file + ".alone" + std::to_string(world.rank()), false), model);
 }
 
 int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const Communicator world = init();
   if (mode == "checks") run_checks(world);
-  if (mode == "fault" && argc == 5) train(world, argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
+  if (mode == "fault" && argc == 6)
+    train(world, argv[2], std::atoi(argv[3]), std::atoi(argv[4]), argv[5]);
+  if (mode == "read" && argc == 3) read(argv[2]);
+  if ((mode == "train" || mode == "continue") && argc == 4)
+    train_in_parts(world, mode, argv[2], argv[3]);
   if (world.is_first()) std::cout << mode << ": " << world.size() << " ranks" << std::endl;
   return 0;
 }

@@ -2,7 +2,9 @@
 // test can catch.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "dist/init.h"
@@ -50,6 +52,79 @@ TEST_P(Ranks, ContinueACheckpoint) {
       fit_with_checkpoint(world, path, epochs, model);
       if (epochs == 3) expect_equal_weights(expected, model);
     });
+}
+
+/// A sharded checkpoint of four ranks, in the middle of an epoch, is continued by this number of
+/// ranks in either stage, and by a whole optimizer.
+TEST_P(Ranks, ContinueAShardedCheckpoint) {
+  const testing::TempDir dir;
+  nn::Sequential expected;
+  train_sharded({}, dir / "alone", 0, 7, expected);
+  for (const int stage : {1, 2})
+    for (const int then : {0, 1, 2}) {
+      const std::string path = dir / ("run" + std::to_string(3 * stage + then));
+      run_threads(4, [&](const Communicator& world) {
+        nn::Sequential model;
+        train_sharded(world, path, stage, 3, model);
+      });
+      EXPECT_TRUE(std::filesystem::exists(path + ".1.3-of-4"));
+      run_threads(GetParam(), [&](const Communicator& world) {
+        nn::Sequential model;
+        train_sharded(world, path, then, 7, model);
+        expect_equal_weights(expected, model);
+      });
+      EXPECT_FALSE(std::filesystem::exists(path + ".1.3-of-4"));
+    }
+}
+
+TEST(ShardedCheckpoint, FilesThatAreMissingOrFromAnotherSaveAreNamed) {
+  const testing::TempDir dir;
+  const std::string path = dir / "run";
+  const auto train = [&](int64_t steps) {
+    run_threads(2, [&](const Communicator& world) {
+      nn::Sequential model;
+      train_sharded(world, path, 1, steps, model);
+    });
+  };
+  train(1);
+  const std::string first = testing::contents(path + ".1.1-of-2");
+  train(2);
+  EXPECT_FALSE(std::filesystem::exists(path + ".1.1-of-2"));
+  testing::put(path + ".2.1-of-2", first.substr(0, first.size() / 2));
+  EXPECT_NE(testing::message_of<FormatError>([&] { train(3); }).find(".2.1-of-2"),
+            std::string::npos);
+  std::filesystem::remove(path + ".2.1-of-2");
+  EXPECT_NE(testing::message_of<IoError>([&] { train(3); }).find(".2.1-of-2"), std::string::npos);
+}
+
+/// A folder that one rank cannot write to: all ranks throw, and the last checkpoint stays.
+TEST(ShardedCheckpoint, IfOneRankCannotWriteAllThrow) {
+  const testing::TempDir dir;
+  const std::string path = dir / "run";
+  nn::Sequential model;
+  run_threads(3, [&](const Communicator& world) {
+    nn::Sequential own;
+    train_sharded(world, path, 2, 1, own);
+  });
+  const std::string before = testing::contents(path);
+  std::filesystem::create_directory(path + ".2.1-of-3");  // where rank 1 wants to write
+  std::atomic<int> errors = 0;
+  const std::string message = testing::message_of<IoError>([&] {
+    run_threads(3, [&](const Communicator& world) {
+      nn::Sequential own;
+      try {
+        train_sharded(world, path, 2, 2, own);
+      } catch (const IoError& error) {
+        errors += std::string(error.what()).find("rank 1: save: not a regular file") == 0;
+        throw;
+      }
+    });
+  });
+  EXPECT_EQ(errors, 3) << message;
+  EXPECT_EQ(testing::contents(path), before);
+  EXPECT_FALSE(std::filesystem::exists(path + ".2.0-of-3"));
+  std::filesystem::remove(path + ".2.1-of-3");
+  train_sharded({}, path, 0, 2, model);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dist, Ranks, ::testing::Values(1, 2, 3, 4, 5));
