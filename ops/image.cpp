@@ -6,10 +6,12 @@
 #include "core/base/error.h"
 #include "core/base/internal/step_constant.h"
 #include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "core/tape/view.h"
 #include "ops/catalog.h"
 #include "ops/index.h"
 #include "ops/internal/limits.h"
+#include "ops/internal/pad_kernel.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -34,35 +36,62 @@ Shape with_images(Shape shape, int64_t c, int64_t h, int64_t w) {
   return shape;
 }
 
-/// The source index of each padded element along a dimension.
-Tensor sources(int64_t size, int64_t before, int64_t after, PadMode mode, int dim,
-               const Shape& shape) {
+PadSource padded(int64_t size, int64_t before, int64_t after, PadMode mode, int dim,
+                 const Shape& shape) {
   const bool cropped_too_far = (before < 0 && before < -size) || (after < 0 && after < -size);
-  // The part of x that remains where amounts are negative; only kCircular continues it.
-  const int64_t first = cropped_too_far ? 0 : std::max(-before, int64_t(0));
-  const int64_t kept = cropped_too_far ? 0 : size - first + std::min(after, int64_t(0));
+  PadSource source{.size = size, .before = before, .mode = mode};
+  source.first = cropped_too_far ? 0 : std::max(-before, int64_t(0));
+  source.kept = cropped_too_far ? 0 : size - source.first + std::min(after, int64_t(0));
   const int64_t least = mode == PadMode::kReflect ? 1 : 0, most = std::max(before, after);
   const bool fits = mode == PadMode::kReplicate  ? most <= 0 || size > 0
-                    : mode == PadMode::kCircular ? most <= 0 || most <= kept
+                    : mode == PadMode::kCircular ? most <= 0 || most <= source.kept
                                                  : most <= size - least;
-  int64_t count = 0;
-  if (cropped_too_far || !fits || __builtin_add_overflow(size, before, &count) ||
-      __builtin_add_overflow(count, after, &count) || count < 0)
+  if (cropped_too_far || !fits || __builtin_add_overflow(size, before, &source.count) ||
+      __builtin_add_overflow(source.count, after, &source.count) || source.count < 0)
     fail<ShapeError>("pad: dim ", dim, " of ", shape, " cannot take ", before, " before and ",
                      after, " after");
-  const Tensor from = Tensor::empty({count}, i64);
-  int64_t* to = from.data<int64_t>();
-  for (int64_t i = -before; i < count - before; ++i, ++to) {
-    if (i >= 0 && i < size)
-      *to = i;
-    else if (mode == PadMode::kReflect)
-      *to = i < 0 ? -i : 2 * (size - 1) - i;
-    else if (mode == PadMode::kCircular)
-      *to = i < first ? i + kept : i - kept;
-    else
-      *to = i < 0 ? 0 : size - 1;
-  }
+  return source;
+}
+Tensor indices(const PadSource& source) {
+  const Tensor from = Tensor::empty({source.count}, i64);
+  for (int64_t i = 0; i < source.count; ++i) from.data<int64_t>()[i] = source(i);
   return from;
+}
+
+/// The adjoint of PadFrom.
+struct PadFromBackward {
+  static constexpr std::string_view kName = "pad_backward";
+  PadSources from;
+
+  Tensor forward(const Tensor& dy) {
+    Shape shape;
+    for (const PadSource& along : from) shape.push_back(along.size);
+    Tensor dx = dy.empty_like(shape);
+    kernels::pad_from_backward(dy, from, dx);
+    return dx;
+  }
+  Variable backward(const Variable& ddx) const;
+};
+
+/// Copies the elements of x to their places in y.
+struct PadFrom {
+  static constexpr std::string_view kName = "pad";
+  PadSources from;
+
+  Tensor forward(const Tensor& x) {
+    Shape shape;
+    for (const PadSource& along : from) shape.push_back(along.count);
+    Tensor y = x.empty_like(shape);
+    kernels::pad_from(x, from, y);
+    return y;
+  }
+  Variable backward(const Variable& dy) const {
+    return apply(PadFromBackward{from}, Where::current(), dy);
+  }
+};
+
+Variable PadFromBackward::backward(const Variable& ddx) const {
+  return apply(PadFrom{from}, Where::current(), ddx);
 }
 
 }  // namespace
@@ -110,18 +139,28 @@ Variable pad(const Variable& x, const std::vector<int64_t>& amounts, Choice<PadM
   if (amounts.size() % 2 != 0 || int64_t(amounts.size() / 2) > x.rank())
     fail<ArgumentError>("pad: ", amounts.size(), " amounts are not two for each of at most ",
                         x.rank(), " dimensions");
-  std::vector<std::pair<int, Tensor>> indices;  // all are checked before anything is computed
-  for (size_t i = 0; i < amounts.size(); i += 2) {
+  PadSources from;
+  for (const int64_t size : x.shape()) from.push_back({.size = size, .count = size});
+  bool changes = false;
+  for (size_t i = 0; i < amounts.size(); i += 2) {  // all are checked before anything is computed
     const int dim = x.rank() - 1 - int(i / 2);
-    if (amounts[i] != 0 || amounts[i + 1] != 0)
-      indices.emplace_back(dim, detail::step_constant([&] {
-                             return sources(x.shape()[dim], amounts[i], amounts[i + 1], mode, dim,
-                                            x.shape());
-                           }));
+    if (amounts[i] == 0 && amounts[i + 1] == 0) continue;
+    from[size_t(dim)] = padded(x.shape()[dim], amounts[i], amounts[i + 1], mode, dim, x.shape());
+    changes = true;
   }
+  if (!changes) return clone(x);
+  const bool empty =
+      std::ranges::any_of(from, [](const PadSource& d) { return d.size == 0 || d.count == 0; });
+  Tensor none;
+  if (!empty && kernels::pad_from.accepts(x.value(), from, none))
+    return apply(PadFrom{std::move(from)}, where, x);
   Variable y = x;
-  for (const auto& [dim, from] : indices) y = index_select(y, dim, Variable(from.to(x.device())));
-  return y.is_same(x) ? clone(x) : y;
+  for (int dim = x.rank() - 1; dim >= 0; --dim)
+    if (!from[size_t(dim)].is_identity()) {
+      const Tensor index = detail::step_constant([&] { return indices(from[size_t(dim)]); });
+      y = index_select(y, dim, Variable(index.to(x.device())));
+    }
+  return y;
 }
 
 void catalog_image(Catalog& catalog) {

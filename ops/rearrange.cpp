@@ -21,6 +21,8 @@ namespace tapegrad {
 namespace kernels {
 
 constinit decltype(pad) pad{"pad"};
+constinit decltype(pad_from) pad_from{"pad_from"};
+constinit decltype(pad_from_backward) pad_from_backward{"pad_from_backward"};
 
 }  // namespace kernels
 

@@ -5,8 +5,9 @@
 
 namespace tapegrad::backends::cpu {
 
-void register_pad();     // defined in fast/pad_packed.cpp
-void register_sketch();  // defined in sketch.cpp
+void register_pad();       // defined in fast/pad_packed.cpp
+void register_pad_from();  // defined in pad.cpp
+void register_sketch();    // defined in sketch.cpp
 
 namespace {
 
@@ -42,6 +43,7 @@ void register_kernels() {
   register_fft();
   register_conv();
   register_pad();
+  register_pad_from();
   register_pool();
   register_sample();
   register_norm();

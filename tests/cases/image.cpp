@@ -113,6 +113,11 @@ void image_cases(OpCases& cases) {
                                               {{3, 5}, {-1, 2}},
                                               {{2, 2, 3, 2}, {1, 0, 1, 1, 1, 1}}})
       cases.push_back(padding(shape, amounts, mode));
+  OpCase images = padding({1, 32, 34, 34}, {2, 1, 3, -1}, "reflect");
+  images.dtypes = {f32, bf16};
+  images.before = images.after = packed_images;
+  images.same_bits = false;
+  cases.push_back(images);
 }
 
 }  // namespace tapegrad::testing
