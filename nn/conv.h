@@ -169,6 +169,10 @@ class Pool : public Stateless<Self> {
   using Function = Variable(const Variable&, Options, Where);
   explicit Pool(Options options) : options_(options) {}
   explicit Pool(Size kernel_size) : options_{.kernel_size = kernel_size} {}
+  /// MaxPool2d(3, {.stride = 2}): the size of a window, and options by name.
+  Pool(Size kernel_size, Options options) : options_(options) {
+    options_.kernel_size = kernel_size;
+  }
   explicit Pool(Size kernel_size, Size stride, Size padding = 0)
       : options_{.kernel_size = kernel_size, .stride = stride, .padding = padding} {}
 

@@ -19,8 +19,15 @@ struct BatchNormOptions {
 
 namespace detail {
 /// BatchNorm2d(64, {.momentum = 0.01}): the number of channels, and options by name.
-inline BatchNormOptions with_features(int64_t num_features, BatchNormOptions options) {
+template <typename Options>
+Options with_features(int64_t num_features, Options options) {
   options.num_features = num_features;
+  return options;
+}
+/// LayerNorm(64, {.bias = false}): the normalised shape, and options by name.
+template <typename Options>
+Options with_shape(const Shape& normalized_shape, Options options) {
+  options.normalized_shape = normalized_shape;
   return options;
 }
 }  // namespace detail
@@ -99,6 +106,8 @@ class InstanceNorm1d final : public BatchNorm<InstanceNorm1d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm1d";
   explicit InstanceNorm1d(InstanceNormOptions options = {});
+  InstanceNorm1d(int64_t num_features, InstanceNormOptions options)
+      : InstanceNorm1d(detail::with_features(num_features, options)) {}
   explicit InstanceNorm1d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
                           bool affine = false, bool track_running_stats = false);
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -107,6 +116,8 @@ class InstanceNorm2d final : public BatchNorm<InstanceNorm2d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm2d";
   explicit InstanceNorm2d(InstanceNormOptions options = {});
+  InstanceNorm2d(int64_t num_features, InstanceNormOptions options)
+      : InstanceNorm2d(detail::with_features(num_features, options)) {}
   explicit InstanceNorm2d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
                           bool affine = false, bool track_running_stats = false);
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -115,6 +126,8 @@ class InstanceNorm3d final : public BatchNorm<InstanceNorm3d> {
  public:
   static constexpr std::string_view kName = "InstanceNorm3d";
   explicit InstanceNorm3d(InstanceNormOptions options = {});
+  InstanceNorm3d(int64_t num_features, InstanceNormOptions options)
+      : InstanceNorm3d(detail::with_features(num_features, options)) {}
   explicit InstanceNorm3d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
                           bool affine = false, bool track_running_stats = false);
   Variable forward(const Variable& x, Where where = Where::current()) const;
@@ -131,6 +144,12 @@ class GroupNorm final : public Model<GroupNorm> {
  public:
   static constexpr std::string_view kName = "GroupNorm";
   explicit GroupNorm(GroupNormOptions options);
+  /// GroupNorm(8, 64, {.affine = false}): both sizes, and options by name.
+  GroupNorm(int64_t num_groups, int64_t num_channels, GroupNormOptions options)
+      : GroupNorm(GroupNormOptions{.num_groups = num_groups,
+                                   .num_channels = num_channels,
+                                   .eps = options.eps,
+                                   .affine = options.affine}) {}
   explicit GroupNorm(int64_t num_groups, int64_t num_channels, double eps = 1e-5,
                      bool affine = true);
 
@@ -161,6 +180,7 @@ class RMSNorm final : public Model<RMSNorm> {
   static constexpr std::string_view kName = "RMSNorm";
   explicit RMSNorm(RMSNormOptions options);
   explicit RMSNorm(int64_t size);
+  RMSNorm(int64_t size, RMSNormOptions options) : RMSNorm(detail::with_shape({size}, options)) {}
   template <std::integral Int, size_t n>
   explicit RMSNorm(const Int (&sizes)[n])
       : RMSNorm(RMSNormOptions{.normalized_shape = to_shape(sizes)}) {}
@@ -200,6 +220,13 @@ class LayerNorm final : public Model<LayerNorm> {
   template <std::integral Int>
   explicit LayerNorm(Int size, double eps = 1e-5)
       : LayerNorm(LayerNormOptions{.normalized_shape = {int64_t(size)}, .eps = eps}) {}
+  /// LayerNorm(64, {.bias = false}): the size of the last dimension, and options by name.
+  template <std::integral Int>
+  LayerNorm(Int size, LayerNormOptions options)
+      : LayerNorm(detail::with_shape({int64_t(size)}, options)) {}
+  template <std::integral Int, size_t n>
+  LayerNorm(const Int (&sizes)[n], LayerNormOptions options)
+      : LayerNorm(detail::with_shape(to_shape(sizes), options)) {}
   /// `LayerNorm({4, 64})`. An array, which g++ 12 does not confuse with named options.
   template <std::integral Int, size_t n>
   explicit LayerNorm(const Int (&sizes)[n])

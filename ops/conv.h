@@ -3,6 +3,9 @@
 // batch dimension, the result has none either.
 #pragma once
 
+#include <concepts>
+#include <optional>
+
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 #include "ops/epilogue.h"
@@ -30,6 +33,16 @@ struct Size3d {
   Size2d plane() const { return {height, width}; }
 
   int64_t depth, height, width;
+};
+
+/// A size that may be left out; {2, 1} is a size of two numbers.
+template <typename Size>
+struct OptionalSize : std::optional<Size> {
+  using std::optional<Size>::optional;
+  OptionalSize(std::optional<Size> given) : std::optional<Size>(given) {}
+  template <std::convertible_to<int64_t>... N>
+  requires(sizeof...(N) > 1) OptionalSize(N... numbers)
+      : std::optional<Size>(Size(int64_t(numbers)...)) {}
 };
 
 /// Size is int64_t, Size2d or Size3d, for one, two or three spatial dimensions.

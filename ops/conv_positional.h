@@ -23,18 +23,6 @@ struct Padding {
   std::optional<std::string_view> name = {};
 };
 
-/// A size that may be left out.
-template <typename Size>
-struct OptionalSize {
-  OptionalSize(std::nullopt_t = std::nullopt) {}
-  OptionalSize(Size given) : size(given) {}
-  OptionalSize(std::optional<Size> given) : size(given) {}
-  template <std::convertible_to<int64_t>... N>
-  requires(sizeof...(N) > 0) OptionalSize(N... numbers) : size(Size(int64_t(numbers)...)) {}
-
-  std::optional<Size> size = {};
-};
-
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias, int64_t stride,
                 Padding<int64_t> padding = 0, int64_t dilation = 1, int64_t groups = 1,
                 Where where = Where::current());

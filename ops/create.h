@@ -133,9 +133,16 @@ Variable arange(Number end, TensorOptions options = {});
 Variable arange(Number start, Number end, Number step = 1, TensorOptions options = {});
 /// `steps` evenly spaced numbers from start to end, both included.
 Variable linspace(double start, double end, int64_t steps, TensorOptions options = {});
+inline Variable arange(Number start, Number end, TensorOptions options) {
+  return arange(start, end, 1, options);
+}
 template <std::same_as<DType> D>
 Variable arange(Number end, D dtype) {
   return arange(end, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Variable arange(Number start, Number end, D dtype) {
+  return arange(start, end, 1, TensorOptions{.dtype = dtype});
 }
 /// `steps` numbers base^start ... base^end, whose logarithms are evenly spaced.
 Variable logspace(double start, double end, int64_t steps, double base = 10.0,

@@ -88,7 +88,8 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets,
                   const std::vector<int64_t>& input_lengths,
                   const std::vector<int64_t>& target_lengths, CtcLossOptions options, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(ctc_loss, where, log_probs, targets, input_lengths, target_lengths, options);
+    return in_float32([](const auto&... args) { return ctc_loss(args...); }, where, log_probs,
+                      targets, input_lengths, target_lengths, options);
   const CallLine line(where);
   constexpr std::string_view kName = CtcLoss::kName;
   check_floats(kName, log_probs);

@@ -2,6 +2,7 @@
 // with their labels is unknown.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,16 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets,
                   const std::vector<int64_t>& input_lengths,
                   const std::vector<int64_t>& target_lengths, CtcLossOptions options = {},
                   Where where = Where::current());
+
+/// The lengths as integer tensors [n], which the host reads. A template, so that {100, 80} means a
+/// vector.
+template <std::same_as<Variable> Lengths>
+Variable ctc_loss(const Variable& log_probs, const Variable& targets, const Lengths& input_lengths,
+                  const Lengths& target_lengths, CtcLossOptions options = {},
+                  Where where = Where::current()) {
+  return ctc_loss(log_probs, targets, input_lengths.to(i64).template to_vector<int64_t>(),
+                  target_lengths.to(i64).template to_vector<int64_t>(), options, where);
+}
 
 /// The arguments of the kernel that are not tensors.
 struct CtcBatch {

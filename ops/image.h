@@ -35,5 +35,14 @@ constexpr auto choice_names(PadMode) {
 /// `value` applies to kConstant only. Throws ShapeError if x is too small for the mode.
 Variable pad(const Variable& x, const std::vector<int64_t>& amounts, Choice<PadMode> mode,
              double value = 0.0, Where where = Where::current());
+struct PadOptions {
+  Choice<PadMode> mode = PadMode::kConstant;
+  double value = 0.0;
+};
+/// pad(x, {1, 1}, {.mode = "reflect"})
+inline Variable pad(const Variable& x, const std::vector<int64_t>& amounts, PadOptions options,
+                    Where where = Where::current()) {
+  return pad(x, amounts, options.mode, options.value, where);
+}
 
 }  // namespace tapegrad

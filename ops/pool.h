@@ -14,9 +14,9 @@ namespace tapegrad {
 template <typename Size>
 struct MaxPoolOptions {
   ByName by_name = {};
-  Size kernel_size;
-  std::optional<Size> stride = {};  // default: kernel_size
-  Size padding = 0;                 // pads with -inf; at most half of kernel_size
+  Size kernel_size = 0;            // required
+  OptionalSize<Size> stride = {};  // default: kernel_size
+  Size padding = 0;                // pads with -inf; at most half of kernel_size
   Size dilation = 1;
   bool ceil_mode = false;  // keep a last window that is only partly inside
 };
@@ -41,10 +41,10 @@ ValuesIndices max_pool3d_with_indices(const Variable& x, MaxPool3dOptions option
 template <typename Size>
 struct MaxUnpoolOptions {
   ByName by_name = {};
-  Size kernel_size;
-  std::optional<Size> stride = {};
+  Size kernel_size = 0;  // required
+  OptionalSize<Size> stride = {};
   Size padding = 0;
-  std::optional<Size> output_size = {};  // default: (n - 1) stride - 2 padding + kernel_size
+  OptionalSize<Size> output_size = {};  // default: (n - 1) stride - 2 padding + kernel_size
 };
 /// Returns zeros with x written at the positions that max pooling returned. If a position is
 /// repeated, the last value remains and alone receives the gradient. Throws IndexError for a
@@ -59,8 +59,8 @@ Variable max_unpool3d(const Variable& x, const Variable& indices, MaxUnpoolOptio
 template <typename Size>
 struct AvgPoolOptions {
   ByName by_name = {};
-  Size kernel_size;
-  std::optional<Size> stride = {};
+  Size kernel_size = 0;  // required
+  OptionalSize<Size> stride = {};
   Size padding = 0;
   bool ceil_mode = false;
   bool count_include_pad = true;  // whether the divisor counts padding
@@ -78,9 +78,9 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions options, Where where = W
 template <typename Size>
 struct LpPoolOptions {
   ByName by_name = {};
-  double norm_type;  // the exponent p
-  Size kernel_size;
-  std::optional<Size> stride = {};
+  double norm_type;      // the exponent p
+  Size kernel_size = 0;  // required
+  OptionalSize<Size> stride = {};
   bool ceil_mode = false;
 };
 /// Returns (sum x^p)^(1/p) over each window. As in PyTorch, the sum is of x, not of |x|: for odd p

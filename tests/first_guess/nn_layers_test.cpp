@@ -37,6 +37,19 @@ namespace {
 
 Shape shape(std::initializer_list<int64_t> sizes) { return Shape(sizes); }
 
+TEST(FirstGuess, SizesAndNamedOptions) {
+  EXPECT_FALSE(nn::LayerNorm(64, {.elementwise_affine = false}).weight.defined());
+  EXPECT_FALSE(nn::LayerNorm({4, 64}, {.bias = false}).bias.defined());
+  EXPECT_EQ(nn::RMSNorm(64, {.eps = 1e-6}).weight.shape(), shape({64}));
+  EXPECT_EQ(nn::InstanceNorm2d(64, {.affine = true}).weight.shape(), shape({64}));
+  EXPECT_FALSE(nn::GroupNorm(8, 64, {.affine = false}).weight.defined());
+  const Variable image = randn({1, 2, 8, 8});
+  EXPECT_EQ(nn::MaxPool2d(3, {.stride = 2, .padding = 1})(image).shape(), shape({1, 2, 4, 4}));
+  EXPECT_EQ(nn::MaxPool2d({.kernel_size = 2, .stride = {2, 1}})(image).shape(),
+            shape({1, 2, 4, 7}));
+  EXPECT_EQ(nn::AvgPool2d({2, 4}, {.stride = 2})(image).shape(), shape({1, 2, 4, 3}));
+}
+
 TEST(FirstGuess, Layers) {
   EXPECT_EQ(nn::Linear(784, 10)(ones({2, 784})).shape(), shape({2, 10}));
   EXPECT_FALSE(nn::Linear(784, 10, false).bias.defined());

@@ -37,6 +37,8 @@ TEST_F(FirstGuess, Create) {
   GUESS("[[1, 0],[0, 1]]", eye(2));
   GUESS("[0, 1, 2]", arange(3));
   GUESS("[0, 2, 4]", arange(0, 6, 2));
+  GUESS("float32", arange(0, 6, {.dtype = f32}).dtype());
+  GUESS("float64", arange(0, 6, kFloat64).dtype());
   GUESS("[0, 0.5, 1]", linspace(0, 1, 3));
   GUESS("[1, 10, 100]", logspace(0, 2, 3));
   GUESS("[2, 3]", rand({2, 3}).shape());
@@ -445,6 +447,22 @@ TEST_F(FirstGuess, Gradchecks) {
   EXPECT_TRUE(gradcheck([](const Variable& u) { return logsumexp(u * u, 1); }, z));
   EXPECT_TRUE(gradcheck([](const Variable& u, const Variable& t) { return u * t; }, {z, w}));
   EXPECT_TRUE(gradcheck([](const auto& in) { return in[0] * in[1]; }, {z, w}));
+}
+
+TEST_F(FirstGuess, SizesAndNamedOptions) {
+  const Variable image = randn({1, 2, 8, 8});
+  GUESS("[1, 2, 4, 4]", max_pool2d(image, 3, {.stride = 2, .padding = 1}).shape());
+  GUESS("[1, 2, 4, 3]", avg_pool2d(image, {2, 3}, {.stride = 2}).shape());
+  GUESS("[2, 8, 4]", max_pool1d(image[0], 2, {.stride = 2}).shape());
+  GUESS("[2, 4, 4]", max_pool3d(image, 1, {.stride = {1, 2, 2}})[0].shape());
+  GUESS("[1, 2, 4, 4]", max_pool2d_with_indices(image, 2, {.stride = 2}).indices.shape());
+  GUESS("[2, 1, 2, 3, 2]", pad(tensor({1, 2, 3}), {1, 1}, {.mode = "reflect"}));
+  GUESS("[9, 1, 2, 3]", pad(tensor({1, 2, 3}), {1, 0}, {.value = 9}));
+  const Variable log_probs = log_softmax(randn({6, 2, 4}), -1);
+  const Variable targets = tensor({{1, 2}, {3, 1}}), steps = tensor({6, 5}),
+                 labels = tensor({2, 1});
+  GUESS("true", equal(ctc_loss(log_probs, targets, steps, labels),
+                      ctc_loss(log_probs, targets, {6, 5}, {2, 1})));
 }
 
 }  // namespace
