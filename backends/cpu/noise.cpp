@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "backends/cpu/register.h"
+#include "backends/formulas_multinomial.h"
 #include "backends/formulas_poisson.h"
 #include "core/base/error.h"
 
@@ -55,48 +55,6 @@ void poisson(const Tensor& rate, RandomState state, Tensor& y) {
     out[i] = T(R(formulas::poisson(double(R(in[i])), formulas::ElementStream(state, i))));
 }
 
-/// The sums of weights over a binary tree. Picks and removes a class in logarithmic time.
-class WeightTree {
- public:
-  explicit WeightTree(int64_t classes) : leaves_(1) {
-    while (leaves_ < size_t(classes)) leaves_ *= 2;
-    sums_.resize(2 * leaves_);
-  }
-  /// Replaces all weights.
-  void set(const std::vector<double>& weights) {
-    std::copy(weights.begin(), weights.end(), sums_.begin() + ptrdiff_t(leaves_));
-    for (size_t i = leaves_ - 1; i > 0; --i) sums_[i] = sums_[2 * i] + sums_[2 * i + 1];
-  }
-  double total() const { return sums_[1]; }
-  /// The class whose part of the cumulative weights contains the target; never one of weight 0.
-  int64_t pick(double target) const {
-    size_t i = 1;
-    while (i < leaves_) {
-      i *= 2;
-      if (sums_[i] > 0 && (target < sums_[i] || sums_[i + 1] == 0)) continue;
-      target -= sums_[i++];
-    }
-    return int64_t(i - leaves_);
-  }
-  void remove(int64_t id) {
-    size_t i = leaves_ + size_t(id);
-    for (sums_[i] = 0; i > 1; i /= 2) sums_[i / 2] = sums_[i] + sums_[i ^ 1];
-  }
-
- private:
-  size_t leaves_;
-  std::vector<double> sums_;  // node i has children 2 i and 2 i + 1; the root is 1
-};
-
-/// The class whose part of the cumulative weights contains the target: the first whose running sum
-/// exceeds the target.
-int64_t pick(const std::vector<double>& sums, double target) {
-  auto found = std::upper_bound(sums.begin(), sums.end(), target);
-  // Rounding may move the target beyond the end: the last class with a weight.
-  if (found == sums.end()) found = std::lower_bound(sums.begin(), sums.end(), sums.back());
-  return found - sums.begin();
-}
-
 template <typename T>
 void multinomial(const Tensor& weights, bool replacement, RandomState state, Tensor& y) {
   using R = Compute<T>;
@@ -118,19 +76,16 @@ void multinomial(const Tensor& weights, bool replacement, RandomState state, Ten
       fail<ArgumentError>("multinomial: row ", row, " has ", positive, " positive weights for ",
                           samples, " samples");
   }
-  std::vector<double> all(static_cast<size_t>(classes));
-  WeightTree tree(replacement ? 0 : classes);
+  const int64_t leaves = formulas::WeightTree::leaves_for(classes);
+  std::vector<double> sums(size_t(2 * leaves));
+  const formulas::WeightTree tree{sums.data(), leaves};
   for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t i = 0; i < classes; ++i)
-      all[size_t(i)] = double(R(weights.data<T>()[row * classes + i]));
-    if (replacement)
-      std::partial_sum(all.begin(), all.end(), all.begin());
-    else
-      tree.set(all);
+    const T* of_row = weights.data<T>() + row * classes;
+    std::transform(of_row, of_row + classes, sums.begin() + leaves,
+                   [](T weight) { return double(R(weight)); });
+    for (int64_t node = leaves - 1; node > 0; --node) tree.add(node);
     for (int64_t k = 0; k < samples; ++k) {
-      const double share = uniform(state, uint64_t(row * samples + k));
-      const int64_t id =
-          replacement ? pick(all, share * all.back()) : tree.pick(share * tree.total());
+      const int64_t id = tree.pick(uniform(state, uint64_t(row * samples + k)));
       y.data<int64_t>()[row * samples + k] = id;
       if (!replacement) tree.remove(id);
     }

@@ -33,6 +33,7 @@ void register_kernels() {
   register_sample();
   register_scan();
   register_sort();
+  register_ctc_loss();
   register_by_cpu();
 }
 

@@ -32,6 +32,7 @@ void register_noise();
 void register_sample();
 void register_scan();
 void register_sort();
+void register_ctc_loss();
 void register_by_cpu();
 
 }  // namespace tapegrad::backends::cuda

@@ -1,6 +1,6 @@
 // Kernels that run on the CPU: operands are copied to the host, and results back, around the CPU's
 // kernel. Used for work that is rare in a training step (matrix factorizations, Fourier
-// transforms), and for draws and losses whose elements take many sequential steps.
+// transforms).
 #include <atomic>
 #include <cstdio>
 #include <string>
@@ -11,10 +11,8 @@
 #include "backends/cuda/runtime/api.h"
 #include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
-#include "ops/ctc_loss.h"
 #include "ops/fft.h"
 #include "ops/linalg.h"
-#include "ops/noise.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
@@ -97,8 +95,6 @@ void register_by_cpu() {
   set_by_cpu<kernels::fft>(kReals);
   set_by_cpu<kernels::rfft>(kReals);
   set_by_cpu<kernels::irfft>(kReals);
-  set_by_cpu<kernels::ctc_loss>(kFloatTypes);
-  set_by_cpu<kernels::multinomial>(kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cuda
