@@ -50,8 +50,8 @@ else()
                  "${CMAKE_CUDA_ARCHITECTURES})")
 endif()
 
-# tapegrad_cuda_sources(result): the source files of the backend. If a header of cuDNN 9 is found,
-# includes the files that need it and sets TAPEGRAD_CUDNN_INCLUDE_DIR.
+# tapegrad_cuda_sources(result): the source files of the backend. Files that need the header of
+# cuDNN 9, cuSOLVER or cuFFT are included if it is found. Sets TAPEGRAD_CUDNN_INCLUDE_DIR.
 function(tapegrad_cuda_sources result)
   find_path(TAPEGRAD_CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   mark_as_advanced(TAPEGRAD_CUDNN_INCLUDE_DIR)
@@ -66,6 +66,14 @@ function(tapegrad_cuda_sources result)
   else()
     list(FILTER sources EXCLUDE REGEX "/cudnn/")
   endif()
+  foreach(library cusolverDn cufft)
+    string(REGEX REPLACE "Dn$" "" name ${library})
+    if(EXISTS ${CUDAToolkit_INCLUDE_DIRS}/${library}.h)
+      list(REMOVE_ITEM sources ${folder}/without_${name}.cpp)
+    else()
+      list(FILTER sources EXCLUDE REGEX "/${name}/.*\\.cpp$")
+    endif()
+  endforeach()
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 

@@ -213,9 +213,16 @@ Variable solve(const Variable& a, const Variable& b, bool left, Where where) {
   return apply(Solve{}, where, x, y);
 }
 
-Variable inv(const Variable& x, Where where) { return apply(Inv{}, where, x); }
-Variable det(const Variable& x, Where where) { return apply(Det{}, where, x); }
+Variable inv(const Variable& x, Where where) {
+  const ErrorLine line(where);
+  return apply(Inv{}, where, x);
+}
+Variable det(const Variable& x, Where where) {
+  const ErrorLine line(where);
+  return apply(Det{}, where, x);
+}
 Slogdet slogdet(const Variable& x, Where where) {
+  const ErrorLine line(where);
   const std::vector<Variable> y = apply(LogDet{}, where, x);
   return {y[0], y[1]};
 }
@@ -234,6 +241,7 @@ Variable solve_triangular(const Variable& a, const Variable& b, TriangularOption
 }
 
 Variable cholesky(const Variable& x, bool upper, Where where) {
+  const ErrorLine error_line(where);
   if (!upper) return apply(Cholesky{}, where, x);
   const CallLine line(where);
   require_square(Cholesky::kName, x.value());

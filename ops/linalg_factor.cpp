@@ -283,28 +283,34 @@ bool is_recorded(const Variable& x) { return is_recording() && x.requires_grad()
 }  // namespace
 
 Qr qr(const Variable& x, QrMode mode, Where where) {
+  const ErrorLine line(where);
   const std::vector<Variable> y = apply(QrFactors{mode}, where, x);
   return {y[0], y[1]};
 }
 
 Svd svd(const Variable& x, bool full_matrices, Where where) {
+  const ErrorLine line(where);
   const std::vector<Variable> y = apply(SvdFactors{full_matrices}, where, x);
   return {y[0], y[1], y[2]};
 }
 Variable svdvals(const Variable& x, Where where) {
+  const ErrorLine line(where);
   return is_recorded(x) ? svd(x, /*full_matrices=*/false, where).s
                         : apply(SingularValues{}, where, x);
 }
 
 Eigh eigh(const Variable& x, bool upper, Where where) {
+  const ErrorLine line(where);
   const std::vector<Variable> y = apply(EighFactors{upper}, where, x);
   return {y[0], y[1]};
 }
 Variable eigvalsh(const Variable& x, bool upper, Where where) {
+  const ErrorLine line(where);
   return is_recorded(x) ? eigh(x, upper, where).eigenvalues : apply(Eigenvalues{upper}, where, x);
 }
 
 Variable pinv(const Variable& x, PinvOptions options, Where where) {
+  const ErrorLine line(where);
   return apply(Pinv{options}, where, x);
 }
 

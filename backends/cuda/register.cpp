@@ -34,7 +34,8 @@ void register_kernels() {
   register_scan();
   register_sort();
   register_ctc_loss();
-  register_by_cpu();
+  register_linalg();
+  register_fft();
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -33,6 +33,7 @@ void register_sample();
 void register_scan();
 void register_sort();
 void register_ctc_loss();
-void register_by_cpu();
+void register_linalg();
+void register_fft();
 
 }  // namespace tapegrad::backends::cuda

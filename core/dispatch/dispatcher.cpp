@@ -142,10 +142,10 @@ void detail::note_implementation(const KernelTable& kernel, DeviceType device, D
                                  std::string_view name) {
   KernelSpan::note(kernel.name(), name);
   const std::lock_guard lock(shared().mutex);
-  if (name == kByCpu)
-    DispatchLog::note_copied(name_of(kernel, device, dtype));
-  else if (!shared().logs.empty())
-    DispatchLog::note(name_of(kernel, device, dtype).append(":").append(name));
+  if (shared().logs.empty()) return;
+  const std::string entry = name_of(kernel, device, dtype).append(":").append(name);
+  DispatchLog::note(entry);
+  if (name == kByCpu) DispatchLog::note_copied(entry);
 }
 
 void detail::fail_unaccepted(const KernelTable& kernel, DeviceType device, DType dtype) {

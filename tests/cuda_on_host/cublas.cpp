@@ -3,24 +3,16 @@
 #include <cublas_v2.h>
 
 #include "blas_numbers.h"
-
-namespace {
-
-struct Handle {
-  cudaStream_t stream = nullptr;
-};
-Handle& handle_of(cublasHandle_t h) { return *reinterpret_cast<Handle*>(h); }
-
-}  // namespace
+#include "cublas_parts.h"
 
 extern "C" {
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* h) {
-  *h = reinterpret_cast<cublasHandle_t>(new Handle);
+  *h = reinterpret_cast<cublasHandle_t>(new coh::CublasHandle);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t h, cudaStream_t stream) {
-  handle_of(h).stream = stream;
+  reinterpret_cast<coh::CublasHandle*>(h)->stream = stream;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, std::size_t) {
@@ -48,7 +40,7 @@ cublasStatus_t cublasGemmStridedBatchedEx(
   const double keep = wide ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta);
   for (const void* p : {a, b, static_cast<const void*>(c)})
     coh::check_argument(&p, sizeof(p), "an operand of cuBLAS");
-  const cudaError_t queued = coh::enqueue(handle_of(h).stream, [=] {
+  const cudaError_t queued = coh::enqueue(coh::stream_of(h), [=] {
     for (int q = 0; q < batch; ++q)
       for (int j = 0; j < n; ++j)
         for (int i = 0; i < m; ++i) {

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/cuda.h"
 #include "core/dispatch/dispatch_log.h"
+#include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/view.h"
 #include "ops/binary.h"
@@ -232,20 +233,30 @@ TEST(CudaMaxPool, GradientsAreTheBitsOfTheCpu) {
     }
 }
 
-TEST(CudaByCpu, IsSaidOnceAndLogged) {
+/// Without cuSOLVER, linalg.cholesky runs on the CPU.
+const char* const kByCpu = "linalg.cholesky";
+
+TEST(CudaByCpu, IsSaidOncePerLineAndLogged) {
+  const OnlyImplementation fallback(kByCpu, "");
   ::testing::internal::CaptureStderr();
   const DispatchLog log;
   const Variable x = eye(3, 3, {.device = gpu});
   for (int i = 0; i < 2; ++i) EXPECT_EQ(linalg::cholesky(x).device(), gpu);
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "tapegrad: cuda: linalg.cholesky has no kernel for a GPU: its operands are copied to "
-            "the CPU\n");
+  linalg::cholesky(x);
+  const int line = __LINE__ - 1;
+  const std::string text =
+      std::regex_replace(::testing::internal::GetCapturedStderr(), std::regex("at [^ ]*/"), "at ");
+  const std::string notice =
+      "tapegrad: cuda: linalg.cholesky runs on the CPU, its operands are copied at "
+      "device_test.cpp:";
+  EXPECT_EQ(text, notice + std::to_string(line - 1) + '\n' + notice + std::to_string(line) + '\n');
   const std::vector<std::string> kernels = log.kernels();
-  for (const char* name : {"cuda/float32/linalg.cholesky", "cpu/float32/linalg.cholesky"})
+  for (const char* name : {"cuda/float32/linalg.cholesky:by_cpu", "cpu/float32/linalg.cholesky"})
     EXPECT_EQ(std::count(kernels.begin(), kernels.end(), name), 1) << name;
 }
 
 TEST(CudaByCpu, TheLogExplainsWhere) {
+  const OnlyImplementation fallback(kByCpu, "");
   const Variable there = eye(3, 3, {.device = gpu}), here = ones({3, 4}, {.device = cpu});
   set_default_device(gpu);
   const DispatchLog log;
@@ -255,7 +266,7 @@ TEST(CudaByCpu, TheLogExplainsWhere) {
   const std::string text = std::regex_replace(log.explain(), std::regex(" +"), " ");
   set_default_device(cpu);
   for (const char* line :
-       {"cuda linalg.cholesky float32 1 copied to the CPU and back: no kernel for a GPU\n",
+       {"cuda linalg.cholesky:by_cpu float32 1 copied to the CPU and back: no kernel for a GPU\n",
         "cpu exp float32 1 its operands are on the CPU, although the default device is cuda\n",
         "cuda tanh float32 1 its operands are there\n"})
     EXPECT_NE(text.find(line), std::string::npos) << text;

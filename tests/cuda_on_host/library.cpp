@@ -1,11 +1,39 @@
-// Replaces backends/cuda/runtime/library.cpp: returns the functions of cublas.cpp and cublaslt.cpp.
+// Replaces backends/cuda/runtime/library.cpp: returns the functions of the cuBLAS and cuBLASLt
+// stand-ins; those of the other libraries return their functions themselves. Keeps what they
+// record.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
 #include <cstring>
 
 #include "backends/cuda/runtime/library.h"
+#include "cublas_parts.h"
+#include "library_calls.h"
 #include "state.h"
+
+namespace coh {
+namespace {
+
+std::vector<std::string>& calls() {
+  static auto& all = *new std::vector<std::string>;
+  return all;
+}
+bool is_refusing = false;
+
+}  // namespace
+
+std::vector<std::string> take_library_calls() {
+  const std::lock_guard lock(device_lock);
+  return std::exchange(calls(), {});
+}
+void note_library_call(const std::string& call) {
+  const std::lock_guard lock(device_lock);
+  calls().push_back(call);
+}
+void libraries_refuse(bool refuse) { is_refusing = refuse; }
+bool do_libraries_refuse() { return is_refusing; }
+
+}  // namespace coh
 
 namespace tapegrad::backends::cuda {
 
@@ -29,6 +57,7 @@ void* find(std::initializer_list<Function> functions, const char* name) {
 }  // namespace
 
 void* find_in_cublas(const char* name) {
+  if (void* found = coh::find_factorization(name)) return found;
   using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
                               const void*, const void*, cudaDataType, int, long long, const void*,
                               cudaDataType, int, long long, const void*, void*, cudaDataType, int,

@@ -41,7 +41,9 @@ const Rule kRules[] = {
     {"use_fast_math", {}},
     {"__expf", {}},
     {"iostream", {}},
-    {"absl/", {"blas/blas_lt.cpp", "cudnn/conv.cpp", "cudnn/graph.cpp", "runtime/allocator.cpp"}},
+    {"absl/",
+     {"blas/blas_lt.cpp", "cudnn/conv.cpp", "cudnn/graph.cpp", "cufft/transform.cpp",
+      "runtime/allocator.cpp"}},
     {"gtest", {}},
     {"atomicAdd", {}},  // the order of sums would not be reproducible
     {"cub/", {"device/segments.cu"}},

@@ -40,11 +40,6 @@ const Cublas& cublas() {
   return opened;
 }
 
-void check(cublasStatus_t status, std::string_view call) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": ", cublas().status_string(status));
-}
-
 /// The cuBLAS handle of a device, used by one thread at a time. Never destroyed.
 struct Library {
   Mutex mutex;
@@ -81,6 +76,19 @@ int checked_int(int64_t size) {
 }
 
 }  // namespace
+
+void check(cublasStatus_t status, std::string_view call) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": ", cublas().status_string(status));
+}
+
+void with_cublas(tapegrad::Device device, const std::function<void(cublasHandle_t)>& f) {
+  const cudaStream_t stream = stream_of(device);
+  Library& library = library_of(device);
+  const MutexLock lock(library.mutex);
+  prepare(library, stream, device);
+  f(library.handle);
+}
 
 Tensor workspace_of(tapegrad::Device device, cudaStream_t stream) {
   Library& library = library_of(device);

@@ -1,7 +1,10 @@
-// Matrix products by cuBLAS; all use the same cuBLAS function.
+// Matrix products by cuBLAS, which all use the same cuBLAS function, and its handle.
 #pragma once
 
 #include <cublas_v2.h>
+
+#include <functional>
+#include <string_view>
 
 #include "core/base/tensor.h"
 
@@ -28,6 +31,12 @@ struct Product {
 /// 0. Sums are float32, or float64 for float64 operands.
 void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64_t ldc,
           int64_t c_step, const Tensor& where);
+
+/// Calls f with the device's cuBLAS handle, which enqueues in this thread's current stream and is
+/// used by one thread at a time.
+void with_cublas(tapegrad::Device device, const std::function<void(cublasHandle_t)>& f);
+/// Throws CudaError unless the call succeeded.
+void check(cublasStatus_t status, std::string_view call);
 
 // Shared by cuBLAS and cuBLASLt (blas_lt.h).
 

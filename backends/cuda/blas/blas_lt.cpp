@@ -50,11 +50,6 @@ const CublasLt& lt() {
   return opened;
 }
 
-void check(cublasStatus_t status, std::string_view call) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    fail<tapegrad::cuda::CudaError>(current_op(), ": ", call, ": status ", int(status));
-}
-
 /// The largest power of two, at most 256, that divides an address.
 uint32_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data) | 256;

@@ -39,6 +39,20 @@ void* open_cublas() {
   return library;
 }
 
+/// The versions of the toolkit's other libraries: one less than that of cuBLAS.
+std::vector<std::string> versions_beside_cublas() {
+  return CUBLAS_VER_MAJOR >= 13 ? std::vector<std::string>{"12", "11"}
+                                : std::vector<std::string>{"11", "12"};
+}
+
+/// Returns null if the library was not found.
+void* find_in_optional(void* library, const char* name, const char* function) {
+  if (library == nullptr) return nullptr;
+  void* address = dlsym(library, function);
+  if (address == nullptr) fail<tapegrad::cuda::CudaError>(name, " has no ", function);
+  return address;
+}
+
 }  // namespace
 
 void* find_in_cublas(const char* function) {
@@ -55,10 +69,17 @@ void* find_in_cublas_lt(const char* function) {
 
 void* find_in_cudnn(const char* function) {
   static void* const library = open_library("libcudnn", {"9"});
-  if (library == nullptr) return nullptr;
-  void* address = dlsym(library, function);
-  if (address == nullptr) fail<tapegrad::cuda::CudaError>("cuDNN has no ", function);
-  return address;
+  return find_in_optional(library, "cuDNN", function);
+}
+
+void* find_in_cusolver(const char* function) {
+  static void* const library = open_library("libcusolver", versions_beside_cublas());
+  return find_in_optional(library, "cuSOLVER", function);
+}
+
+void* find_in_cufft(const char* function) {
+  static void* const library = open_library("libcufft", versions_beside_cublas());
+  return find_in_optional(library, "cuFFT", function);
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -13,6 +13,10 @@ void* find_in_cublas(const char* function);
 void* find_in_cublas_lt(const char* function);
 /// The address of a cuDNN 9 function; null if it does not exist.
 void* find_in_cudnn(const char* function);
+/// The address of a function of cuSOLVER or cuFFT; null if the library does not exist. Throws
+/// CudaError if the library does not have the function.
+void* find_in_cusolver(const char* function);
+void* find_in_cufft(const char* function);
 
 /// A loaded function with the prototype of its header.
 template <typename F>

@@ -1,0 +1,14 @@
+// Triangular systems by cuBLAS.
+#pragma once
+
+#include "core/base/tensor.h"
+#include "ops/linalg.h"
+
+namespace tapegrad::backends::cuda {
+
+/// kernels::triangular_solve. Returns false, with nothing done, if a size exceeds cuBLAS's limit of
+/// 2^31. T is float or double.
+template <typename T>
+bool solve_triangle(const Tensor& a, kernels::Triangle triangle, Tensor& b);
+
+}  // namespace tapegrad::backends::cuda

@@ -1,0 +1,18 @@
+// What the stand-ins of cuSOLVER, cuFFT and the factorizations of cuBLAS record, for tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace coh {
+
+/// The calls since the last call of this function, with the arguments that matter, such as
+/// "potrf(lower, n 3, ld 3)".
+std::vector<std::string> take_library_calls();
+void note_library_call(const std::string& call);
+
+/// Sets whether cuSOLVER and cuFFT refuse to plan: they answer that they do not support a problem.
+void libraries_refuse(bool refuse);
+bool do_libraries_refuse();
+
+}  // namespace coh
