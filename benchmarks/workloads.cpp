@@ -42,14 +42,15 @@ Workload peaks() {
                              nn::Linear({.in_features = 5, .out_features = 1})},
                             {.init = nn::init::keras}));
   const Variable x = rand({40'000, 2}), y = rand({40'000, 1});
-  return {200, [=] { return mse_loss((*net)(x), y); }, std::make_unique<optim::Adam>(*net, 0.08)};
+  return {200, [=] { return mse_loss((*net)(x), y); }, std::make_unique<optim::Adam>(*net, 0.08),
+          net};
 }
 
 Workload keras_cnn() {
   const auto net = shared(keras_net());
   const Variable x = randn({128, 1, 28, 28}), y = randint(0, 10, {128});
   return {30, [=] { return cross_entropy((*net)(x), y); },
-          std::make_unique<optim::Adadelta>(*net, 1.0)};
+          std::make_unique<optim::Adadelta>(*net, 1.0), net};
 }
 
 Workload article_cnn(int64_t batch) {
@@ -60,7 +61,7 @@ Workload article_cnn(int64_t batch) {
        nn::Linear({.in_features = 100, .out_features = 10})}));
   const Variable x = randn({batch, 1, 28, 28}), y = randint(0, 10, {batch});
   return {100, [=] { return cross_entropy((*net)(x), y); },
-          std::make_unique<optim::Adam>(*net, 1e-3)};
+          std::make_unique<optim::Adam>(*net, 1e-3), net};
 }
 
 struct LanguageModel : nn::Model<LanguageModel> {
@@ -80,7 +81,8 @@ Workload lstm_lm() {
   const auto net = shared(LanguageModel());
   const Variable x = randint(0, LanguageModel::kWords, {kLength, kBatch});
   const Variable y = randint(0, LanguageModel::kWords, {kLength * kBatch});
-  return {20, [=] { return cross_entropy((*net)(x), y); }, std::make_unique<optim::SGD>(*net, 0.1)};
+  return {20, [=] { return cross_entropy((*net)(x), y); }, std::make_unique<optim::SGD>(*net, 0.1),
+          net};
 }
 
 struct Block : nn::Model<Block> {
@@ -136,7 +138,7 @@ Workload gpt() {
   const Variable x = randint(0, Gpt::kLetters, {kBatch, Gpt::kLength});
   const Variable y = randint(0, Gpt::kLetters, {kTokens});
   return {40, [=] { return cross_entropy(flatten((*net)(x), 0, 1), y); },
-          std::make_unique<optim::AdamW>(*net, 1e-3)};
+          std::make_unique<optim::AdamW>(*net, 1e-3), net};
 }
 
 struct Basic : nn::Model<Basic> {
@@ -192,7 +194,7 @@ Workload resnet18() {
   const auto net = shared(ResNet18());
   const Variable x = randn({64, 3, 32, 32}), y = randint(0, 10, {64});
   return {5, [=] { return cross_entropy((*net)(x), y); },
-          std::make_unique<optim::SGD>(*net, optim::SGDOptions{.lr = 0.01, .momentum = 0.9})};
+          std::make_unique<optim::SGD>(*net, optim::SGDOptions{.lr = 0.01, .momentum = 0.9}), net};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct Workload {
   int64_t steps = 0;  // number of steps for a stable median
   std::function<Variable()> loss;
   std::unique_ptr<optim::Optimizer> optimizer;
+  std::shared_ptr<nn::Module> model = {};
 };
 
 struct WorkloadInfo {

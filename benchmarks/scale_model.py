@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Predicts the time of a step on many ranks from measurements on one machine:
+
+    for n in 2 4; do mpirun -n $n build/benchmarks/distributed --engine; done >measured
+    for model in keras_cnn gpt resnet18; do
+      build/benchmarks/distributed --schedule $model
+      for n in 2 4; do mpirun -n $n build/benchmarks/distributed $model; done
+    done >>measured
+    python3 benchmarks/scale_model.py measured
+
+Measured are: the time of an all-reduce by size, the step and the backward pass of one rank, and for
+each bucket of gradients its bytes and the time at which it is complete. The communication thread
+sends the buckets in order, each when it is complete and the one before has arrived. The step ends
+when the backward pass and the last bucket have ended, and the rest of the step has run.
+
+An all-reduce of S bytes on n ranks consists of (dist/communicator.cpp):
+
+    headers to all ranks               L + (n - 1) o
+    parts to all ranks                 L + (n - 1) o + S (n - 1) / n / B
+    sum of the parts, and copies       S c
+    sums of all parts, along a ring    (n - 1) (L + o) + S (n - 1) / n / B
+
+where L is the latency and B the bandwidth of the network; o, the processor time of a message, and c,
+that of a byte, are measured between two ranks that share memory, where L and 1 / B are 0. A step on
+the machine itself has fewer cores than threads: there all work takes turns, and the prediction is
+the step of one rank times ranks / cores, plus the all-reduces as they were measured on these ranks.
+That prediction is compared with the measured steps.
+"""
+import os
+import sys
+
+NETWORKS = [("25 Gbit/s, 20 us", 25e9 / 8, 20e-6), ("200 Gbit/s, 2 us", 200e9 / 8, 2e-6)]
+RANKS = [8, 16, 64, 256, 1024]
+
+
+def keep_least(table, key, value):
+    table[key] = min(table.get(key, value), value)
+
+
+def read(path):
+    """Returns engine[ranks][bytes], schedules[name] = (step, backward, buckets), steps[name][ranks]:
+    the least of several runs, which other load on the machine changes least."""
+    engine, schedules, steps = {}, {}, {}
+    for line in open(path):
+        words = line.rstrip("\n").split("\t")
+        if words[0] == "engine":
+            times = engine.setdefault(int(words[1]), {})
+            keep_least(times, int(words[2]), float(words[3]))
+        elif words[0] == "schedule":
+            buckets = [tuple(map(float, word.split(":"))) for word in words[4:]]
+            keep_least(schedules, words[1], (float(words[2]), float(words[3]), buckets))
+        elif words[0] == "tapegrad":
+            keep_least(steps.setdefault(words[1], {}), int(words[2]), float(words[4]) / 1e3)
+    return engine, schedules, steps
+
+
+def interpolate(times, size):
+    """The time of an all-reduce between measured sizes."""
+    sizes = sorted(times)
+    if size <= sizes[0]:
+        return times[sizes[0]]
+    for low, high in zip(sizes, sizes[1:]):
+        if size <= high:
+            return times[low] + (times[high] - times[low]) * (size - low) / (high - low)
+    return times[sizes[-1]] * size / sizes[-1]
+
+
+def all_reduce(n, size, bandwidth, latency, message, byte):
+    wire = size * (n - 1) / n / bandwidth
+    headers = latency + (n - 1) * message
+    parts = latency + (n - 1) * message + wire
+    ring = (n - 1) * (latency + message) + wire
+    return headers + parts + size * byte + ring
+
+
+def step_of(schedule, cost):
+    """The time of a step whose all-reduces take cost(bytes)."""
+    step, backward, buckets = schedule
+    end = 0.0
+    for size, ready in buckets:
+        end = max(end, ready) + cost(size)
+    return step - backward + max(backward, end)
+
+
+def main():
+    engine, schedules, steps = read(sys.argv[1])
+    two = engine[2]
+    message = two[min(two)] / 3  # headers, parts and sums of four bytes: three messages to one rank
+    large = 4 << 20
+    byte = (two[large] - two[min(two)]) / large
+    print(f"Between two ranks: {1e6 * message:.2f} us for a message, {1e-9 / byte:.2f} GB/s.\n")
+
+    cores = os.cpu_count()
+    print("| network | ranks | predicted ms | measured ms | error |\n|---|---|---|---|---|")
+    for name, schedule in schedules.items():
+        for n in sorted(engine):
+            reduces = sum(interpolate(engine[n], size) for size, _ in schedule[2])
+            predicted = schedule[0] * max(1, n / cores) + reduces
+            measured = steps[name][n]
+            print(f"| {name} | {n} | {1e3 * predicted:.1f} | {1e3 * measured:.1f} | "
+                  f"{100 * (predicted / measured - 1):+.0f} % |")
+
+    print("\n| network | bytes of gradients | buckets | link |", *(f"{n} |" for n in RANKS))
+    print("|---" * (4 + len(RANKS)) + "|")
+    for name, schedule in schedules.items():
+        for link, bandwidth, latency in NETWORKS:
+            cells = []
+            for n in RANKS:
+                cost = lambda size: all_reduce(n, size, bandwidth, latency, message, byte)
+                cells.append(f"{100 * schedule[0] / step_of(schedule, cost):.0f} % |")
+            size = sum(bucket[0] for bucket in schedule[2])
+            print(f"| {name} | {size / 1e6:.1f} MB | {len(schedule[2])} | {link} |", *cells)
+
+
+main()
