@@ -55,7 +55,7 @@ def share_of_limit(name, unit, ours, limits):
 
 def ratio_to(peer, ours, unit):
     """Returns how many times faster (or smaller) tapegrad is, by medians."""
-    if not peer:
+    if not peer or not ours:
         return ""
     ratio = statistics.median(peer) / statistics.median(ours)
     return f"{number(1 / ratio if unit in BIGGER_IS_BETTER else ratio)}x"
@@ -67,21 +67,27 @@ def table(values, units, threads, newer):
     print(f"\n## {threads} thread{'s' * (threads > 1)}\n")
     print(f"Measured limits: {number(limits['limit.multiply_add'])} GFLOP/s of float32 multiply-adds, "
           f"copies at {number(limits['limit.copy'])} GB/s.\n")
-    print(f"| | unit | tapegrad | libtorch | ratio | goal | {newer} | ratio | of the limit |"
-          if newer else "| | unit | tapegrad | libtorch | ratio | goal | of the limit |")
-    print("|---" * (9 if newer else 7) + "|")
+    peers = [("libtorch", True)] + [(peer, False) for peer in newer]
+    titles = ["", "unit", "tapegrad", "captured"]
+    for peer, has_goal in peers:
+        titles += [peer, "ratio"] + ["goal"] * has_goal
+        if peer != "libtorch":
+            titles.append("captured ratio")
+    titles.append("of the limit")
+    print("| " + " | ".join(titles) + " |\n" + "|---" * len(titles) + "|")
     for name, unit in units.items():
-        ours = values["ours", threads, name]
+        ours, captured = values["ours", threads, name], values["captured", threads, name]
         if not ours:
             continue
         goal = ""
         if threads == 2:
             goal = f"{GOALS[name]}x" if name in GOALS else VALUE_GOALS.get(name, "")
-        cells = [name, unit, cell(ours)]
-        for program, wanted in (("libtorch", [goal]), (newer, [])):
-            if program:
-                peer = values[program, threads, name]
-                cells += [cell(peer), ratio_to(peer, ours, unit), *wanted]
+        cells = [name, unit, cell(ours), cell(captured) if captured else ""]
+        for program, has_goal in peers:
+            peer = values[program, threads, name]
+            cells += [cell(peer) if peer else "", ratio_to(peer, ours, unit)] + [goal] * has_goal
+            if program != "libtorch":
+                cells.append(ratio_to(peer, captured, unit))
         cells.append(share_of_limit(name, unit, statistics.median(ours), limits))
         print("| " + " | ".join(cells) + " |")
 
@@ -91,10 +97,10 @@ def main():
     cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
     flags = "AVX-512" if "avx512f" in open("/proc/cpuinfo").read() else "AVX2"
     compiler = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True).stdout
-    newer = next((program for program, _, _ in values if program.startswith("PyTorch")), "")
+    newer = sorted({program for program, _, _ in values} - {"machine", "ours", "captured", "libtorch"})
     counts = [len(v) for (program, _, _), v in values.items() if program != "machine"]
     least, most = min(counts), max(counts)
-    print(f"""# Benchmarks
+    print(f'''# Benchmarks
 
 Written by `scripts/benchmark.sh` at commit {sys.argv[2]}: {cpu}, {flags}, g++ {compiler.strip()}.
 
@@ -103,13 +109,16 @@ Written by `scripts/benchmark.sh` at commit {sys.argv[2]}: {cpu}, {flags}, g++ {
 median of its own repetitions. Processes of tapegrad and of the distribution's libtorch alternate. libtorch uses
 OpenBLAS with OpenMP, the widest vector instructions of the machine, and an allocator that keeps its memory. The
 ratio says how many times faster (for memory: smaller) tapegrad is. Absolute times vary between machines and with
-other load; ratios are more stable.{newer and f" {newer} is the package from pip, with its own libraries and the same allocator."}
-
+other load; ratios are more stable. "captured" is the same step, recorded and replayed by `GraphedStep`.
+{newer and f"""
+{newer[0]} is the package from pip, with its own libraries and the same allocator. torch.compile is run from Python,
+with fused optimizers.
+""" or ""}
 `op.*` is the time per op of a chain `y = y * a + b` on one element: without recording, recorded, and with the
 backward pass. `large.*` are ops on ten million elements, or on matrices of 4096 x 4096 (softmax and layer_norm:
 4096 x 1024), each with a new result. The models are defined in `benchmarks/workloads.cpp`. `fashion_epoch` is an
 epoch of Fashion-MNIST with the Keras net and batches of 128, and `fashion_accuracy` the accuracy on the test set
-after it. The last column is the share of the measured limit: multiply-adds for models, copies for other rows.""")
+after it. The last column is the share of the measured limit: multiply-adds for models, copies for other rows.''')
     for threads in (2, 1):
         if ("machine", threads, "limit.copy") in values:
             table(values, units, threads, newer)

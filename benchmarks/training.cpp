@@ -5,16 +5,21 @@
 //   training gpt resnet18         some workloads
 //   training --steps=100 peaks    more steps
 //   training --profile gpt        also profiles the ops
+//   training --captured gpt       captured steps (train/graphed_step.h), without phases
 //
 // On a busy machine OpenMP's threads wait for each other: measure on an idle machine, or with
 // OMP_NUM_THREADS=1.
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <string_view>
+#include <vector>
 
 #include "benchmarks/measure.h"
 #include "benchmarks/workloads.h"
 #include "core/base/generator.h"
 #include "core/inspect/profiler.h"
+#include "train/graphed_step.h"
 
 namespace tapegrad::bench {
 namespace {
@@ -42,8 +47,34 @@ void run(const WorkloadInfo& info, int64_t steps, bool profiled) {
   std::cout << profiler;
 }
 
+/// Prints the median time of a captured step, and why it could not be captured.
+void run_captured(const WorkloadInfo& info, int64_t steps) {
+  manual_seed(1);
+  Workload work = info.make();
+  if (steps == 0) steps = work.steps;
+  GraphedStep step(
+      [&] {
+        work.optimizer->zero_grad();
+        const Variable value = work.loss();
+        value.backward();
+        work.optimizer->step();
+        return value;
+      },
+      {}, {.warmup = 1});
+  for (int64_t i = 0; i < std::max<int64_t>(3, steps / 5); ++i) step().item();
+  std::vector<double> times;
+  for (int64_t i = 0; i < steps; ++i) {
+    const double begin = ::bench::seconds();
+    step().item();
+    times.push_back((::bench::seconds() - begin) * 1e3);
+  }
+  if (!step.is_graphed()) std::cerr << info.name << ": " << step.reason() << '\n';
+  ::bench::print_line(info.name + ".step", ::bench::median(times), "ms");
+  ::bench::print_line(info.name + ".memory", ::bench::peak_resident_mib(), "MiB");
+}
+
 int usage() {
-  std::cout << "training [--steps=N] [--profile] [workload...]\n\n";
+  std::cout << "training [--steps=N] [--profile | --captured] [workload...]\n\n";
   for (const WorkloadInfo& info : workloads())
     std::cout << "  " << info.name << ": " << info.description << '\n';
   return 2;
@@ -51,7 +82,7 @@ int usage() {
 
 int run_all(int argc, char** argv) {
   int64_t steps = 0;
-  bool profiled = false;
+  bool profiled = false, captured = false;
   std::vector<const WorkloadInfo*> chosen;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -63,13 +94,22 @@ int run_all(int argc, char** argv) {
       profiled = true;
       continue;
     }
+    if (word == "--captured") {
+      captured = true;
+      continue;
+    }
     const auto found = std::ranges::find(workloads(), word, &WorkloadInfo::name);
     if (found == workloads().end()) return usage();
     chosen.push_back(&*found);
   }
   if (chosen.empty())
     for (const WorkloadInfo& info : workloads()) chosen.push_back(&info);
-  for (const WorkloadInfo* info : chosen) run(*info, steps, profiled);
+  for (const WorkloadInfo* info : chosen) {
+    if (captured)
+      run_captured(*info, steps);
+    else
+      run(*info, steps, profiled);
+  }
   return 0;
 }
 

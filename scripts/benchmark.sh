@@ -10,7 +10,7 @@
 # Each workload runs in its own process. Processes of tapegrad and libtorch alternate, N rounds
 # (default 3) with 1 and with 2 threads. libtorch uses OpenBLAS with OpenMP, AVX-512 if available,
 # and an allocator that keeps its memory. If pip has installed a newer PyTorch for $PYTHON
-# (python3), it is a further column. The workload "epoch" is an epoch of Fashion-MNIST, with 2
+# (python3), it and torch.compile are further columns. The workload "epoch" is an epoch of Fashion-MNIST, with 2
 # threads only. The machine should be idle. --more adds to the measurements of the previous run.
 set -eu
 cd "$(dirname "$0")/.."
@@ -109,12 +109,21 @@ for threads in 2 1; do
       command=(training "$workload")
       case $workload in ops | epoch) command=("$workload") ;; esac
       record ours "$threads" $build/benchmarks/"${command[@]}"
+      is_training=false
+      case $workload in ops | epoch) ;; *) is_training=true ;; esac
+      if $is_training; then
+        record captured "$threads" $build/benchmarks/training --captured "$workload"
+      fi
       if [ -x $build/benchmarks/peers/torch_ops ]; then
         record libtorch "$threads" "${peer[@]}" $build/benchmarks/peers/torch_"${command[@]}"
       fi
       if [ -n "$newer" ]; then
         record "PyTorch $version" "$threads" env "${keep[@]}" \
           $build/benchmarks/peers/newer_torch_"${command[@]}"
+        if $is_training; then
+          record torch.compile "$threads" env "${keep[@]}" "${PYTHON:-python3}" \
+            benchmarks/peers/torch_training.py --compile "$workload.step"
+        fi
       fi
     done
   done
