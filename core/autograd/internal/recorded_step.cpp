@@ -5,7 +5,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 #include "core/autograd/internal/memory_plan.h"
 #include "core/autograd/internal/repetition_plan.h"
@@ -91,6 +90,7 @@ void RecordedStep::settle_owned() {
 
 void RecordedStep::forget_calls() {
   groups_.clear();
+  lives_.clear();
   places_.clear();
   large_.clear();
   kept_.clear();
@@ -250,12 +250,6 @@ void RecordedStep::plan(bool repeats) {
 }
 
 void RecordedStep::plan_storages() {
-  struct Life {
-    Storage* storage;
-    size_t first, last;  // groups
-    bool is_divided;     // whether a segment has the elements in a buffer, block by block
-  };
-  std::vector<Life> lives;
   std::unordered_map<const Storage*, size_t> numbers;
   for (size_t i = 0; i < groups_.size(); ++i)
     for (const size_t number : groups_[i].plan.calls) {
@@ -263,20 +257,24 @@ void RecordedStep::plan_storages() {
       const bool is_elementwise = call.parts() == Parts::kElements;
       each_argument(call, [&](Tensor& x, bool, int argument) {
         if (!own_.contains(&x.storage())) return;
-        const size_t life = numbers.try_emplace(&x.storage(), lives.size()).first->second;
-        if (life == lives.size()) lives.push_back({&x.storage(), i, i, true});
-        lives[life].last = i;
-        lives[life].is_divided &=
+        const size_t life = numbers.try_emplace(&x.storage(), lives_.size()).first->second;
+        if (life == lives_.size()) lives_.push_back({&x.storage(), i, i, number});
+        lives_[life].last = i;
+        lives_[life].is_divided &=
             is_elementwise || kind_of_argument(call, argument) == OperandKind::kFull;
       });
     }
   std::vector<PlannedValue> values;
-  for (const auto& [storage, first, last, is_divided] : lives) {
+  for (Life& life : lives_) {
+    Storage* storage = life.storage;
+    const size_t first = life.first, last = life.last;
     if (!storage->is_only_lent()) {
       kept_.push_back(storage);
       groups_[first].begins.push_back(storage);
-    } else if (is_divided && first == last && groups_[first].plan.calls.size() > 1) {
+      life.last = groups_.size() - 1;
+    } else if (life.is_divided && first == last && groups_[first].plan.calls.size() > 1) {
       groups_[first].inner.push_back(storage);
+      life.is_inner = true;
     } else if (storage->bytes() > kSmall) {
       large_.push_back(storage);
       groups_[first].begins.push_back(storage);
@@ -343,47 +341,6 @@ void RecordedStep::launch(const std::vector<std::byte>& live) {
   if (is_ready()) return;
   settle_owned();
   forget_calls();
-}
-
-std::string RecordedStep::explain() const {
-  const auto megabytes = [](int64_t bytes) {
-    return absl::StrFormat("%.1f MB", double(bytes) * 1e-6);
-  };
-  const auto line_of = [](const CalledOp& op) {
-    std::string text(op.name.empty() ? "a kernel" : op.name);
-    if (op.pass == Pass::kBackward) text += " (backward)";
-    if (op.where.line() != 0)
-      absl::StrAppend(&text, " at ", op.where.file_name(), ":", op.where.line());
-    return text;
-  };
-  std::string segments, alone;
-  size_t count = 0, joined = 0;
-  int64_t saved = 0;
-  for (const Group& group : groups_) {
-    const CalledOp& first = calls_[group.plan.calls.front()].op;
-    if (!group.segment) {
-      const std::string why =
-          group.plan.rows > 0 ? "no segment uses its operands" : group.plan.alone;
-      if (!why.empty()) absl::StrAppend(&alone, "  ", line_of(first), ": ", why, "\n");
-      continue;
-    }
-    joined += group.plan.calls.size();
-    saved += group.segment->saved_bytes();
-    absl::StrAppend(&segments, "segment ", ++count, ": ", group.plan.calls.size(), " calls, ",
-                    group.plan.rows, " rows, ", megabytes(group.segment->saved_bytes()),
-                    " of values are never in memory\n");
-    std::string last;
-    for (const size_t number : group.plan.calls)
-      if (std::string line = line_of(calls_[number].op); line != last) {
-        absl::StrAppend(&segments, "  ", line, "\n");
-        last = std::move(line);
-      }
-  }
-  std::string text =
-      absl::StrCat(calls_.size(), " kernel calls; ", joined, " of them in ", count,
-                   " segments, which save ", megabytes(saved), " of memory\n", segments);
-  if (!alone.empty()) absl::StrAppend(&text, "not joined:\n", alone);
-  return text;
 }
 
 }  // namespace tapegrad

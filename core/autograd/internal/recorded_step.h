@@ -52,6 +52,14 @@ class RecordedStep final : public Capture, public CallRecorder {
     std::vector<Storage*> unpacked = {};  // placed storages that the group uses last
     std::vector<Storage*> inner = {};     // storages that only the segment uses
   };
+  /// The groups that use a storage of the step.
+  struct Life {
+    Storage* storage;
+    size_t first, last;
+    size_t maker;            // the first call that uses it
+    bool is_divided = true;  // whether a segment can have the elements in a buffer of a block
+    bool is_inner = false;   // whether one segment does
+  };
   /// A storage in the block of memory of a run.
   struct Place {
     Storage* storage;
@@ -80,11 +88,13 @@ class RecordedStep final : public Capture, public CallRecorder {
   void forget_calls();
   CalledOp current_op() const;
   std::string maker_of(const Storage& storage) const;
+  std::string explain_memory() const;
 
   bool is_recording_ = false;
   std::vector<CalledOp> ops_;  // the ops that run, outermost first
   std::vector<StepCall> calls_;
   std::vector<Group> groups_;
+  std::vector<Life> lives_;
   std::vector<Draw> draws_;
   std::vector<Place> places_;
   size_t block_bytes_ = 0;       // of the places
