@@ -1,6 +1,7 @@
-// Threads for captured steps (core/autograd/internal/segment.h).
+// What captured steps (core/autograd/internal/segment.h) need to know about the CPU.
 #include <omp.h>
 
+#include "backends/cpu/fast/linear_lanes.h"
 #include "backends/cpu/register.h"
 #include "core/dispatch/internal/tasks.h"
 
@@ -11,6 +12,10 @@ void register_team() {
 #pragma omp parallel if (!task.is_alone)
     task.run(task.object, omp_get_thread_num(), omp_get_num_threads());
   });
+  set<kernels::describe_lanes>(TypeList<float>{},
+                               [](auto, const LaneQuestion& question, LaneAnswer& answer) {
+                                 answer = describe_lanes(*question.call);
+                               });
 }
 
 }  // namespace tapegrad::backends::cpu

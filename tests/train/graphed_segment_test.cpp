@@ -2,6 +2,7 @@
 // separate ones.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "core/autograd/functional.h"
@@ -13,6 +14,7 @@
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/random.h"
+#include "ops/rearrange.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "tests/operand.h"
@@ -172,6 +174,54 @@ TEST(Segment, NarrowLayersRunByBlocksOfRows) {
         inputs.push_back(randn({widths[i]}));
       }
       expect_same_bits([&](GraphedStep::Inputs in) { return narrow_step(seed, in); }, inputs);
+    }
+}
+
+/// Layers with rectified results, of which some have elements that are not finite.
+Variables lanes_step(bool has_result, bool has_input_gradient, GraphedStep::Inputs in) {
+  Variables leaves;
+  for (size_t i = 2; i < in.size(); ++i) leaves.push_back(in[i].detach().requires_grad_());
+  const Variable x = has_input_gradient ? in[0].detach().requires_grad_() : in[0];
+  Variable y = x;
+  for (size_t i = 0; i + 1 < leaves.size(); i += 2) {
+    y = linear(y, leaves[i], i == 2 ? Variable() : leaves[i + 1]);
+    if (i + 2 < leaves.size()) y = i == 2 ? tanh(y * 0.5 + 0.25) : relu(std::move(y));
+  }
+  const Variable loss = mean(square(y - in[1]));
+  loss.backward();
+  Variables results{loss};
+  if (has_result) results.push_back(y);
+  for (const Variable& leaf : leaves)
+    if (leaf.grad().defined()) results.push_back(leaf.grad());
+  if (has_input_gradient) results.push_back(x.grad());
+  return results;
+}
+
+TEST(Segment, RowsInLanesHaveTheBitsOfRowsInOrder) {
+  uint64_t seed = 0;
+  for (const std::vector<int64_t>& widths : {std::vector<int64_t>{2, 20, 5, 1},
+                                             {3, 9, 2},
+                                             {5, 1},
+                                             {1, 18, 18, 3},
+                                             {19, 7, 35, 1},
+                                             {1, 1, 1}})
+    for (const int64_t rows : {1023, 1024, 2048, 2700, 5000, 17'000, 40'000}) {
+      if (rows > 5000 && widths[0] != 2) continue;  // slow
+      SCOPED_TRACE(std::to_string(rows) + " rows, seed " + std::to_string(++seed));
+      manual_seed(seed);
+      Variables inputs{randn({rows, widths[0]}), randn({rows, widths.back()})};
+      if (seed % 3 == 0) {
+        Variable row = inputs[0][rows / 2];
+        fill_(row, std::numeric_limits<double>::infinity());
+      }
+      for (size_t i = 1; i < widths.size(); ++i) {
+        inputs.push_back(randn({widths[i], widths[i - 1]}));
+        inputs.push_back(randn({widths[i]}));
+      }
+      expect_same_bits(
+          [&](GraphedStep::Inputs in) { return lanes_step(seed % 2 == 0, seed % 5 < 2, in); },
+          inputs, rows >= 5000 && widths[0] == 2 ? "vectors along the rows" : "");
+      if (HasFailure()) return;
     }
 }
 

@@ -8,7 +8,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "backends/cpu/tools/lanes.h"
+#include <omp.h>
+
+#include "backends/cpu/fast/linear_lanes.h"
+#include "backends/cpu/fast/linear_sums.h"
 #include "backends/cpu/tools/relu.h"
 #include "core/dispatch/implementations.h"
 #include "ops/linear.h"
@@ -16,18 +19,11 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-using B = Batch<float>;
-constexpr int64_t kLane = kLanes<float>;
-constexpr int64_t kMaxVectors = 4;  // vectors per row
-constexpr int64_t kMaxColumns = kMaxVectors * kLane;
-constexpr int64_t kAhead = kFetchAhead / int64_t(sizeof(float));
-constexpr int64_t kTile = 64;       // rows per tile; a tile stays in the first-level cache
-constexpr int64_t kMaxPieces = 64;  // parts of the rows, each with its own sums
-constexpr int64_t kParallel = int64_t(1) << 17;  // products that justify a second thread
+using namespace narrow_layer;
 
-/// How many sums of kVectors vectors each are kept in registers.
-template <int kVectors>
-inline constexpr int kSumsOfOne = std::min(8, int(kLane) / kVectors);
+using B = Batch<float>;
+constexpr int64_t kAhead = kFetchAhead / int64_t(sizeof(float));
+constexpr int64_t kParallel = int64_t(1) << 17;  // products that justify a second thread
 
 // Rows are contiguous, and vectors extend beyond the end of a row into the next: values read there
 // are unused, and values written there are overwritten. The last rows of a piece, which lack this
@@ -35,17 +31,6 @@ inline constexpr int kSumsOfOne = std::min(8, int(kLane) / kVectors);
 struct alignas(64) Tile {
   float rows[kTile * kMaxColumns + kMaxColumns];
 };
-
-int64_t vectors_of(int64_t columns) { return (columns + kLane - 1) / kLane; }
-
-/// Calls run(std::integral_constant<int, n>) for n in [kLeast, kMost].
-template <int kMost, int kLeast = 1, typename Run>
-void with_count(int64_t n, const Run& run) {
-  if constexpr (kMost > kLeast) {
-    if (n < kMost) return with_count<kMost - 1, kLeast>(n, run);
-  }
-  run(std::integral_constant<int, kMost>());
-}
 
 /// A small matrix [rows, columns] padded to whole vectors, and one row of start values.
 class Factor {
@@ -66,7 +51,7 @@ class Factor {
   template <bool kRelu>
   void multiply(const float* a, int64_t rows, int64_t end, float* y) const {
     with_count<kMaxVectors>(step_ / kLane, [&]<int n>(std::integral_constant<int, n>) {
-      constexpr int kRows = int(std::bit_floor(unsigned(kSumsOfOne<n>)));
+      constexpr int kRows = int(std::bit_floor(unsigned(most_sums(n))));
       int64_t i = 0;
       for (; i + kRows <= rows; i += kRows) {
         fetch_run(a + i * rows_ + kAhead, kRows * rows_);
@@ -144,6 +129,23 @@ class SharedFactor {
   std::optional<Factor> own_;
 };
 
+/// Memory of each thread for its sums of rows in lanes.
+struct LaneMemory {
+  static constexpr size_t kAlign = 64;
+
+  LaneMemory(const Sums& sums, const Tensor& dw, const Tensor& db)
+      : bytes((bytes_for_lanes(sums, bool(dw), bool(db)) + kAlign - 1) / kAlign * kAlign) {}
+  /// Bytes for all threads, before they start.
+  size_t all() const { return kAlign + bytes * size_t(omp_get_max_threads()); }
+  float* mine(std::byte* memory) const {
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    memory += (kAlign - address % kAlign) % kAlign + bytes * size_t(omp_get_thread_num());
+    return reinterpret_cast<float*>(memory);
+  }
+
+  const size_t bytes;  // of a thread
+};
+
 /// Rows of floats with stride `step`.
 struct Rows {
   const float* data;
@@ -166,7 +168,7 @@ Rows in_whole_vectors(const float* from, int64_t rows, int64_t columns, bool cop
 template <int kGroup, bool kTotal, int kVectors>
 void add_group(int64_t rows, Rows a, Rows b, double* sums) {
   constexpr int kSums = kGroup + int(kTotal);
-  constexpr int kChains = std::max(1, 8 / (kSums * kVectors));  // rows that are summed in parallel
+  constexpr int kChains = chains_of(kSums, kVectors);
   B group[kChains][kSums][kVectors];
   unrolled<kChains>([&](auto c) {
     unrolled<kSums>([&](auto k) { unrolled<kVectors>([&](auto v) { group[c][k][v] = B(0.0f); }); });
@@ -201,30 +203,19 @@ void add_group(int64_t rows, Rows a, Rows b, double* sums) {
 void add_products(int64_t rows, Rows a, int64_t a_columns, Rows b, int64_t b_vectors, bool total,
                   double* sums) {
   with_count<kMaxVectors>(b_vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-    constexpr int kMost = kSumsOfOne<kVectors>;
-    const int64_t groups = std::max<int64_t>(1, (a_columns + kMost - 1) / kMost);
-    for (int64_t g = 0; g < groups; ++g) {
-      const int64_t first = g * a_columns / groups, last = (g + 1) * a_columns / groups;
-      const Rows part{a.data + first, a.step};
-      double* to = sums + first * kVectors * kLane;
-      with_count<kMost, 0>(last - first, [&]<int kGroup>(std::integral_constant<int, kGroup>) {
-        if constexpr (kGroup > 0) {
-          if (!total || last < a_columns)
-            return add_group<kGroup, false, kVectors>(rows, part, b, to);
-        }
-        add_group<kGroup, true, kVectors>(rows, part, b, to);
-      });
-    }
+    for_each_group_of_sums(
+        a_columns, kVectors, total, [&](int64_t first, int64_t last, bool has_total) {
+          const Rows part{a.data + first, a.step};
+          double* to = sums + first * kVectors * kLane;
+          with_count<most_sums(kVectors), 0>(
+              last - first, [&]<int kGroup>(std::integral_constant<int, kGroup>) {
+                if constexpr (kGroup > 0) {
+                  if (!has_total) return add_group<kGroup, false, kVectors>(rows, part, b, to);
+                }
+                add_group<kGroup, true, kVectors>(rows, part, b, to);
+              });
+        });
   });
-}
-
-int64_t tiles_of(int64_t rows) { return (rows + kTile - 1) / kTile; }
-int64_t pieces_of(int64_t rows) { return std::min(tiles_of(rows), kMaxPieces); }
-int64_t start_of(int64_t piece, int64_t rows) {
-  return std::min(piece * tiles_of(rows) / pieces_of(rows) * kTile, rows);
-}
-int64_t piece_of(int64_t tile, int64_t rows) {
-  return ((tile + 1) * pieces_of(rows) - 1) / tiles_of(rows);
 }
 
 /// Calls visit(piece, first row, rows, rows up to the piece's end); pieces run on many threads.
@@ -245,42 +236,6 @@ bool is_narrow(int64_t rows, int64_t in, int64_t out) {
 
 bool is_contiguous(const Tensor& x) { return !x || x.is_contiguous(); }
 Tensor contiguous(const Tensor& x) { return x ? x.contiguous() : x; }
-
-/// The sums of a piece: dw or its transpose, whichever uses vectors better, followed by db.
-struct Sums {
-  Sums(const Tensor& dy, const Tensor& dx, const Tensor& dw, const Tensor& db)
-      : in(dx   ? dx.shape()[1]
-           : dw ? dw.shape()[1]
-                : 0),
-        out(dy.shape()[1]),
-        in_vectors(vectors_of(in)),
-        out_vectors(vectors_of(out)),
-        along_in(out * in_vectors <= in * out_vectors),
-        bias_at(!dw        ? 0
-                : along_in ? out * in_vectors * kLane
-                           : in * out_vectors * kLane),
-        count(bias_at + (db ? out_vectors * kLane : 0)) {}
-
-  const int64_t in, out, in_vectors, out_vectors;
-  const bool along_in;
-  const int64_t bias_at, count;
-
-  /// Adds up the sums of all pieces.
-  void write(const double* parts, int64_t rows, Tensor& dw, Tensor& db) const {
-    const auto total = [&](int64_t at) {
-      double sum = 0;
-      for (int64_t piece = 0; piece < pieces_of(rows); ++piece) sum += parts[piece * count + at];
-      return float(sum);
-    };
-    for (int64_t o = 0; o < out; ++o) {
-      if (dw)
-        for (int64_t k = 0; k < in; ++k)
-          dw.data<float>()[o * in + k] =
-              total(along_in ? o * in_vectors * kLane + k : k * out_vectors * kLane + o);
-      if (db) db.data<float>()[o] = total(bias_at + o);
-    }
-  }
-};
 
 size_t bytes_of_parts(int64_t rows, const Sums& sums) {
   return size_t(pieces_of(rows) * sums.count) * sizeof(double);
@@ -373,6 +328,7 @@ constinit const LinearNarrow::Rows LinearNarrow::kRows{
     .run =
         [](const RowBlock& block, const Tensor& x, const Tensor& weight, const Tensor& bias,
            const Epilogue& epilogue, Tensor& y) {
+          if (is_in_lanes(y)) return multiply_lanes(x, weight, bias, epilogue, y);
           const int64_t in = weight.shape()[1], out = weight.shape()[0];
           SharedFactor shared(block.sums);
           const Factor& factor = shared.get(weight.data<float>(), in, out, int64_t(1), in,
@@ -425,7 +381,8 @@ constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
       const int64_t rows = dy.shape()[0];
       RowDivision division{.rows = rows, .unit = kTile};
       const Sums sums(dy, dx, dw, db);
-      division.sum_bytes = SharedFactor::kBytes + bytes_of_parts(rows, sums);
+      division.sum_bytes =
+          SharedFactor::kBytes + bytes_of_parts(rows, sums) + LaneMemory(sums, dw, db).all();
       for (int64_t piece = 0; piece < pieces_of(rows); ++piece)
         division.starts.push_back(start_of(piece, rows));
       return division;
@@ -434,7 +391,12 @@ constinit const LinearBackwardNarrow::Rows LinearBackwardNarrow::kRows{
         [](const RowBlock& block, const Tensor& dy, const Epilogue& behind, const Tensor& x,
            const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db) {
           const Sums sums(dy, dx, dw, db);
-          SharedFactor shared(block.sums + bytes_of_parts(block.all, sums));
+          std::byte* behind_parts = block.sums + bytes_of_parts(block.all, sums);
+          if (is_in_lanes(dy)) {
+            float* memory = LaneMemory(sums, dw, db).mine(behind_parts + SharedFactor::kBytes);
+            return differentiate_lanes(block, memory, dy, behind, x, weight, front, dx, dw, db);
+          }
+          SharedFactor shared(behind_parts);
           const Factor* factor = dx ? &shared.get(weight.data<float>(), sums.out, sums.in, sums.in,
                                                   int64_t(1), static_cast<const float*>(nullptr))
                                     : nullptr;

@@ -40,7 +40,8 @@ std::string RecordedStep::explain() const {
     saved += group.segment->saved_bytes();
     absl::StrAppend(&segments, "segment ", ++count, ": ", group.plan.calls.size(), " calls, ",
                     group.plan.rows, " rows, ", megabytes(group.segment->saved_bytes()),
-                    " of values are never in memory\n");
+                    " of values are never in memory",
+                    group.segment->has_lanes() ? ", vectors along the rows\n" : "\n");
     std::string last;
     for (const size_t number : group.plan.calls)
       if (std::string line = line_of(calls_[number].op); line != last) {

@@ -17,82 +17,7 @@ constexpr int64_t kCacheBytes = 32 * 1024, kMostBytes = 256 * 1024;
 constexpr int64_t kBlockBytes = 8192;     // of one operand
 constexpr int64_t kFewestElements = 512;  // of each result of a block, if the cache permits
 
-/// Lifetimes of the values that only the segment uses: a buffer is free after its last call.
-class Buffers {
- public:
-  Buffers(const std::vector<StepCall>& calls, const StepGroup& group,
-          const std::function<bool(const Storage&)>& is_inner)
-      : rows_(group.rows) {
-    for (size_t i = 0; i < group.calls.size(); ++i)
-      each_tensor(*calls[group.calls[i]].call, [&](Tensor& x, bool) {
-        if (is_inner(x.storage())) last_[&x.storage()] = i;
-      });
-    std::vector<size_t> free;
-    for (size_t i = 0; i < group.calls.size(); ++i) {
-      std::vector<const Storage*> ending;
-      each_tensor(*calls[group.calls[i]].call, [&](Tensor& x, bool) {
-        const Storage* storage = &x.storage();
-        const auto last = last_.find(storage);
-        if (last == last_.end()) return;
-        if (!number_.contains(storage)) {
-          if (free.empty()) free.push_back(count_++);
-          number_[storage] = free.back();
-          free.pop_back();
-          widths_.resize(count_);
-        }
-        int64_t& width = widths_[number_[storage]];
-        width = std::max(width, x.numel() / rows_ * size_of(x.dtype()));
-        if (last->second == i && std::ranges::find(ending, storage) == ending.end())
-          ending.push_back(storage);
-      });
-      for (const Storage* storage : ending) free.push_back(number_.at(storage));
-    }
-  }
-
-  size_t count() const { return count_; }
-  /// Bytes of the widest row that a buffer holds.
-  int64_t width(size_t number) const { return widths_[number]; }
-  /// Bytes of a row in all buffers.
-  int64_t width() const { return std::accumulate(widths_.begin(), widths_.end(), int64_t(0)); }
-  /// Returns the number of the storage's buffer, or count() if it has none.
-  size_t of(const Storage& storage) const {
-    const auto found = number_.find(&storage);
-    return found == number_.end() ? count_ : found->second;
-  }
-  int64_t bytes() const {
-    int64_t bytes = 0;
-    for (const auto& [storage, number] : number_) bytes += int64_t(storage->bytes());
-    return bytes;
-  }
-
- private:
-  std::unordered_map<const Storage*, size_t> last_, number_;
-  const int64_t rows_;
-  std::vector<int64_t> widths_;
-  size_t count_ = 0;
-};
-
-/// The result of an elementwise call.
-Tensor result_of(RecordedCall& call) {
-  Tensor result;
-  each_tensor(call, [&](Tensor& x, bool is_written) {
-    if (is_written) result = x;
-  });
-  return result;
-}
-
 }  // namespace
-
-Tensor Scratch::take(size_t thread, size_t number, int64_t bytes) {
-  constexpr int64_t kStep = 4096;  // so that buffers of similar sizes are one
-  buffers_.resize(std::max(buffers_.size(), thread + 1));
-  std::vector<Tensor>& own = buffers_[thread];
-  own.resize(std::max(own.size(), number + 1));
-  Tensor& buffer = own[number];
-  if (!buffer || buffer.numel() < bytes)
-    buffer = Tensor::empty({(bytes + kStep - 1) / kStep * kStep}, u8);
-  return buffer;
-}
 
 /// The copies of the calls of one thread.
 class Segment::Worker {
@@ -291,6 +216,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
   block_ = std::max({std::min(kCacheBytes / width, kBlockBytes / widest), fewest, int64_t(1)});
   block_ = std::max(int64_t(1), block_ / group.unit) * group.unit;
 
+  const LaneAnswer lanes = LaneWorker::lanes_of(calls, group, buffers);
   const int64_t blocks = (rows_ + block_ - 1) / block_;
   const int64_t threads = std::min(team_size(), blocks);
   for (int64_t i = 0; i < threads; ++i) {
@@ -301,10 +227,16 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
     }
     starts_.push_back(start);
     workers_.push_back(std::make_unique<Worker>(calls, group, buffers, block_, scratch, size_t(i)));
+    if (lanes.lanes > 0)
+      lane_workers_.push_back(
+          std::make_unique<LaneWorker>(calls, group, buffers, lanes, scratch, size_t(i)));
     size_t sum = 0;
-    for (size_t k = 0; k < group.calls.size(); ++k)
-      if (sum < sums_.size() && sums_[sum].call == calls[group.calls[k]].call.get())
-        workers_.back()->set_sums(k, sums_[sum++].memory.data());
+    for (size_t k = 0; k < group.calls.size(); ++k) {
+      if (sum == sums_.size() || sums_[sum].call != calls[group.calls[k]].call.get()) continue;
+      workers_.back()->set_sums(k, sums_[sum].memory.data());
+      if (lanes.lanes > 0) lane_workers_.back()->set_sums(k, sums_[sum].memory.data());
+      ++sum;
+    }
   }
   starts_.push_back(rows_);
 }
@@ -317,8 +249,11 @@ bool Segment::run() {
   for (Sum& sum : sums_) std::ranges::fill(sum.memory, std::byte());
   const auto workers = int64_t(workers_.size());
   auto run_some = [&](int64_t thread, int64_t threads) {
-    for (auto i = size_t(thread); i < size_t(workers); i += size_t(threads))
-      workers_[i]->run(starts_[i], starts_[i + 1]);
+    for (auto i = size_t(thread); i < size_t(workers); i += size_t(threads)) {
+      int64_t first = starts_[i];
+      if (has_lanes()) first = lane_workers_[i]->run(first, starts_[i + 1]);
+      if (first < starts_[i + 1]) workers_[i]->run(first, starts_[i + 1]);
+    }
   };
   run_on_threads(workers == 1, run_some);
   for (Sum& sum : sums_) sum.call->finish_rows(sum.memory.data());

@@ -1,7 +1,8 @@
 // Segment: calls of a captured step that run together, on one block of rows after another. Threads
 // share the blocks; each has its own copies of the calls, whose operands are parts of the recorded
 // ones. A value that only the segment uses is never in memory: a thread keeps it in a buffer of one
-// block.
+// block. Narrow layers are computed with a row in each lane of a vector if that pays off
+// (lane_worker.h).
 #pragma once
 
 #include <cstddef>
@@ -9,19 +10,10 @@
 #include <memory>
 #include <vector>
 
-#include "core/autograd/internal/segment_plan.h"
+#include "core/autograd/internal/lane_worker.h"
+#include "core/autograd/internal/segment_buffers.h"
 
 namespace tapegrad {
-
-/// Buffers of threads, which the segments of a step share because they run one after another.
-class Scratch {
- public:
-  /// Returns the buffer of the number, of at least so many bytes.
-  Tensor take(size_t thread, size_t number, int64_t bytes);
-
- private:
-  std::vector<std::vector<Tensor>> buffers_;
-};
 
 class Segment {
  public:
@@ -36,6 +28,8 @@ class Segment {
   bool run();
   /// Bytes of the values that need no memory.
   int64_t saved_bytes() const { return saved_bytes_; }
+  /// Whether vectors hold an element of many rows instead of many elements of a row.
+  bool has_lanes() const { return !lane_workers_.empty(); }
 
  private:
   class Worker;
@@ -46,10 +40,11 @@ class Segment {
   };
 
   const int64_t rows_;
-  int64_t block_;                                 // rows
-  std::vector<int64_t> starts_;                   // first rows of the threads, and the end
-  std::vector<const Storage*> outer_;             // operands in memory
-  std::vector<std::unique_ptr<Worker>> workers_;  // one for each thread
+  int64_t block_;                                          // rows
+  std::vector<int64_t> starts_;                            // first rows of the threads, and the end
+  std::vector<const Storage*> outer_;                      // operands in memory
+  std::vector<std::unique_ptr<Worker>> workers_;           // one for each thread
+  std::vector<std::unique_ptr<LaneWorker>> lane_workers_;  // likewise, or empty
   std::vector<Sum> sums_;
   int64_t saved_bytes_ = 0;
 };

@@ -1,4 +1,5 @@
-// Threads for code outside of the backends, from the backend whose kernels it calls.
+// What code outside of the backends needs from the backend whose kernels it calls: threads, and
+// whether kernels compute rows in lanes.
 #pragma once
 
 #include "core/dispatch/dispatcher.h"
@@ -16,9 +17,28 @@ struct TeamTask {
   DType dtype() const { return f32; }
 };
 
+/// Asks whether a call with RowFunctions also takes blocks with rows in lanes.
+struct LaneQuestion {
+  RecordedCall* call;
+
+  Device device() const { return cpu; }
+  DType dtype() const { return f32; }
+};
+
+/// With rows in lanes, a vector holds an element of a row of each of `lanes` tiles, of `tile`
+/// consecutive rows each. A block has some consecutive rows of each of these tiles; RowBlock::first
+/// is the first one of the first tile, and the shape of a divided operand is [rows of a tile,
+/// columns, lanes] instead of [rows, columns]. A thread has all blocks of the tiles, in ascending
+/// order. The first tile of a call with RowDivision::unit > 1 begins at a multiple of `tile`.
+struct LaneAnswer {
+  int64_t lanes = 0, tile = 0;          // 0: the call does not take such blocks
+  int64_t row_cost = 0, lane_cost = 0;  // vector operations for `lanes` rows, either way
+};
+
 namespace kernels {
 
 extern Kernel<void(const TeamTask&)> run_team;
+extern Kernel<void(const LaneQuestion&, LaneAnswer&)> describe_lanes;
 
 }  // namespace kernels
 

@@ -1,0 +1,52 @@
+// Buffers of a segment of a captured step (segment.h): which values have one, and their memory.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <unordered_map>
+#include <vector>
+
+#include "core/autograd/internal/segment_plan.h"
+
+namespace tapegrad {
+
+/// Memory of threads, which the segments of a step share because they run one after another.
+class Scratch {
+ public:
+  /// Returns the buffer of the number, of at least so many bytes.
+  Tensor take(size_t thread, size_t number, int64_t bytes);
+
+ private:
+  std::vector<std::vector<Tensor>> buffers_;
+};
+
+/// Lifetimes of the values that only the segment uses: a buffer is free after its last call.
+class Buffers {
+ public:
+  /// is_inner: whether only the segment uses a storage.
+  Buffers(const std::vector<StepCall>& calls, const StepGroup& group,
+          const std::function<bool(const Storage&)>& is_inner);
+
+  size_t count() const { return widths_.size(); }
+  /// Bytes of the widest row that a buffer holds.
+  int64_t width(size_t number) const { return widths_[number]; }
+  /// Bytes of a row in all buffers.
+  int64_t width() const { return std::accumulate(widths_.begin(), widths_.end(), int64_t(0)); }
+  /// Returns the number of the storage's buffer, or count() if it has none.
+  size_t of(const Storage& storage) const {
+    const auto found = number_.find(&storage);
+    return found == number_.end() ? count() : found->second;
+  }
+  /// Bytes of all values.
+  int64_t bytes() const;
+
+ private:
+  std::unordered_map<const Storage*, size_t> number_;
+  std::vector<int64_t> widths_;
+};
+
+/// The result of an elementwise call.
+Tensor result_of(RecordedCall& call);
+
+}  // namespace tapegrad
