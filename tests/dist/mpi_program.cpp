@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <thread>
 
@@ -44,8 +45,10 @@ void run_checks(const Communicator& world) {
     }
 }
 
-/// What the rank does at the step; returns the number of elements of an all_reduce.
-int64_t fail_as(const std::string& kind, const Communicator& world) {
+/// What the rank does at the step; returns the number of elements of an all_reduce. The time of the
+/// file "FILE.fault" is that of the fault.
+int64_t fail_as(const std::string& kind, const Communicator& world, const std::string& file) {
+  std::ofstream(file + ".fault") << kind;
   if (kind == "kill") kill(getpid(), SIGKILL);
   if (kind == "stop") kill(getpid(), SIGSTOP);
   if (kind == "throw" || kind == "uncaught") throw Error("drawn error");
@@ -91,9 +94,9 @@ void train(const Communicator& world, const std::string& kind, int rank, int ste
     if (i == step) state.save(file, world);
     int64_t count = 8;
     if (i == step && world.rank() == rank) {
+      count = fail_as(kind, world, file);
       if (kind == "return") return;
       if (kind == "batches") continue;
-      count = fail_as(kind, world);
     }
     if (i == step && kind == "disk") state.save(file, world);
     world.all_reduce(Tensor::full({count}, 1, f32), {.name = "the loss"});
