@@ -10,6 +10,7 @@
 
 #include "core/dispatch/kernels.h"
 #include "dist/internal/connection.h"
+#include "dist/internal/device_moves.h"
 #include "dist/internal/rank_sum.h"
 #include "dist/internal/thread_engine.h"
 
@@ -37,12 +38,6 @@ void put_back(const Tensor& host, const Tensor& x) {
   if (!host.shares_storage(x)) kernels::copy(host.to(x.device()), target);
   target.storage().bump_version();
 }
-
-struct Reduction {
-  DType dtype;
-  DType wire;  // dtype of the messages
-  Scale scale;
-};
 
 /// Memory for messages, kept by the communication thread.
 struct Buffers {
@@ -157,16 +152,52 @@ Pending Communicator::start(const std::string& text, uint64_t options, Move move
   return pending;
 }
 
+/// The collective begins when the work that the caller has enqueued is done.
+Pending Communicator::start_on(Device device, const std::string& text, uint64_t options,
+                               MoveOnDevice move, int64_t note) const {
+  cuda::Event enqueued(device);
+  enqueued.record();
+  NcclLink& link = *connection_->links().at(device.index);
+  return start(
+      text, options,
+      [&link, enqueued, move = std::move(move)](Engine&, Waiting& waiting) {
+        const cuda::StreamGuard stream(link.stream());
+        link.stream().wait(enqueued);
+        move(link, waiting);
+        link.finish(waiting);
+      },
+      note);
+}
+
+bool Communicator::has_nccl(Device device) const {
+  if (!connection_ || device.type != DeviceType::kCuda) return false;
+  auto& links = connection_->links();
+  if (!links.contains(device.index))
+    start("the GPUs of the ranks", 0, [&](Engine& engine, Waiting& waiting) {
+      links[device.index] = NcclLink::make(engine, device, waiting);
+    }).wait();
+  return links.at(device.index) != nullptr;
+}
+
 Pending Communicator::start_all_reduce(const Tensor& x, const ReduceOptions& options) const {
   const Reduction how = reduction_of(x, options, "all_reduce");
   if (!connection_) return {};
-  const Tensor host = on_host(x);
-  std::byte* data = bytes_of(host);
+  const bool is_direct = has_nccl(x.device());
+  const Tensor host = is_direct ? x.contiguous() : on_host(x);
   const std::string kind = options.scale == Scale::kMean ? "all_reduce (mean)" : "all_reduce";
-  Pending pending = start(
-      text_of(kind, options.name, x), options.compress,
-      [=](Engine& engine, Waiting& waiting) { reduce(engine, waiting, how, data, host.numel()); },
-      options.note);
+  const std::string text = text_of(kind, options.name, x);
+  Pending pending;
+  if (is_direct) {
+    pending = start_on(
+        x.device(), text, options.compress,
+        [=](NcclLink& link, Waiting&) { reduce_on_device(link, how, host); }, options.note);
+  } else {
+    std::byte* data = bytes_of(host);
+    pending = start(
+        text, options.compress,
+        [=](Engine& engine, Waiting& waiting) { reduce(engine, waiting, how, data, host.numel()); },
+        options.note);
+  }
   const std::lock_guard lock(pending.state_->mutex);
   pending.state_->finish = [host, x] { put_back(host, x); };
   return pending;
@@ -179,8 +210,16 @@ void Communicator::all_reduce(const Tensor& x, const ReduceOptions& options) con
 void Communicator::broadcast(const Tensor& x, int root, const std::string& name) const {
   if (root < 0 || root >= size()) fail<ArgumentError>("broadcast: root ", root, " of ", size());
   if (!connection_) return;
+  const std::string text = text_of("broadcast", name, x);
+  if (has_nccl(x.device())) {
+    const Tensor dense = x.contiguous();
+    start_on(x.device(), text, uint64_t(root), [=](NcclLink& link, Waiting&) {
+      link.broadcast(bytes_of(dense), byte_count(dense), root);
+    }).wait();
+    return put_back(dense, x);
+  }
   const Tensor host = on_host(x);
-  start(text_of("broadcast", name, x), uint64_t(root), [&](Engine& engine, Waiting& waiting) {
+  start(text, uint64_t(root), [&](Engine& engine, Waiting& waiting) {
     std::byte* data = bytes_of(host);
     for (size_t first = 0; first < byte_count(host); first += kPieceBytes)
       engine.broadcast(data + first, std::min(size_t(kPieceBytes), byte_count(host) - first), root,
@@ -192,13 +231,21 @@ void Communicator::broadcast(const Tensor& x, int root, const std::string& name)
 Tensor Communicator::all_gather(const Tensor& x, const std::string& name) const {
   Shape shape{size()};
   for (const int64_t each : x.shape()) shape.push_back(each);
+  const std::string text = text_of("all_gather", name, x);
+  if (has_nccl(x.device())) {
+    const Tensor dense = x.contiguous(), all = Tensor::empty(shape, x.dtype(), x.device());
+    start_on(x.device(), text, 0, [=](NcclLink& link, Waiting&) {
+      link.all_gather(bytes_of(dense), bytes_of(all), byte_count(dense));
+    }).wait();
+    return all;
+  }
   const Tensor host = on_host(x);
   const Tensor all = Tensor::empty(shape, x.dtype());
   if (!connection_) {
     copy_bytes(bytes_of(all), bytes_of(host), byte_count(host));
     return all.to(x.device());
   }
-  start(text_of("all_gather", name, x), 0, [&](Engine& engine, Waiting& waiting) {
+  start(text, 0, [&](Engine& engine, Waiting& waiting) {
     const size_t total = byte_count(host), piece = size_t(kPieceBytes);
     std::vector<std::byte> parts;
     for (size_t first = 0; first < total; first += piece) {
@@ -217,20 +264,31 @@ Pending Communicator::start_reduce_scatter(const Tensor& x, const Tensor& own,
   const Reduction how = reduction_of(x, options, "reduce_scatter");
   if (x.rank() == 0 || x.shape()[0] % size() != 0)
     fail<ShapeError>("reduce_scatter: ", size(), " ranks do not divide dimension 0 of ", x.shape());
-  if (own.device() != cpu || !own.is_contiguous() || own.dtype() != x.dtype() ||
-      own.numel() * size() != x.numel())
+  Shape shape = x.shape();
+  shape[0] /= size();
+  if (own.device() != x.device() || !own.is_contiguous() || own.dtype() != x.dtype() ||
+      own.shape() != shape)
     fail<ShapeError>("reduce_scatter: the result of ", x.shape(), " of ", size(),
                      " ranks does not fit a tensor of ", own.shape());
-  const Tensor host = on_host(x);
   if (!connection_) {
-    copy_bytes(bytes_of(own), bytes_of(host), byte_count(host));
+    put_back(x.contiguous(), own);
     return {};
   }
   const std::string kind =
       options.scale == Scale::kMean ? "reduce_scatter (mean)" : "reduce_scatter";
-  return start(
-      text_of(kind, options.name, x), options.compress,
-      [=, ranks = int64_t(size())](Engine& engine, Waiting& waiting) {
+  const std::string text = text_of(kind, options.name, x);
+  if (has_nccl(x.device()))
+    return start_on(
+        x.device(), text, options.compress,
+        [=, dense = x.contiguous()](NcclLink& link, Waiting&) {
+          reduce_scatter_on_device(link, how, dense, own);
+        },
+        options.note);
+  const Tensor host = on_host(x);
+  const Tensor part_on_host = own.device() == cpu ? own : Tensor::empty(own.shape(), own.dtype());
+  Pending pending = start(
+      text, options.compress,
+      [=, own = part_on_host, ranks = int64_t(size())](Engine& engine, Waiting& waiting) {
         const int64_t part = own.numel(), size = size_of(how.dtype), sent = size_of(how.wire);
         const int64_t piece = std::max<int64_t>(1, kPieceBytes / size / ranks);
         std::vector<std::byte> out, in, sum;
@@ -248,14 +306,17 @@ Pending Communicator::start_reduce_scatter(const Tensor& x, const Tensor& own,
         }
       },
       options.note);
+  const std::lock_guard lock(pending.state_->mutex);
+  pending.state_->finish = [part_on_host, own] { put_back(part_on_host, own); };
+  return pending;
 }
 
 Tensor Communicator::reduce_scatter(const Tensor& x, const ReduceOptions& options) const {
   Shape shape = x.shape();
   if (shape.rank() > 0) shape[0] /= size();
-  const Tensor own = Tensor::empty(shape, x.dtype());
+  const Tensor own = Tensor::empty(shape, x.dtype(), x.device());
   start_reduce_scatter(x, own, options).wait();
-  return own.to(x.device());
+  return own;
 }
 
 void Communicator::barrier(const std::string& name) const {

@@ -16,7 +16,8 @@
 // names the collective and the ranks that arrived, and all processes end with status 75. In a
 // communicator of threads, the collective throws TimeoutError instead.
 //
-// Tensors may be on any device; those on a GPU are copied through the memory of the host.
+// Tensors may be on any device. Those on a GPU are moved by NCCL if it is installed and each rank
+// has a GPU of its own; else they are copied through the memory of the host.
 #pragma once
 
 #include <functional>
@@ -32,6 +33,7 @@ namespace tapegrad::dist {
 
 class Connection;
 class Engine;
+class NcclLink;
 class Waiting;
 struct PendingState;
 
@@ -109,7 +111,8 @@ class Communicator {
   /// Returns entries rank * n ... (rank + 1) * n - 1 of the sum over the ranks, where x has
   /// n * size entries in dimension 0. Throws ShapeError if size does not divide them.
   Tensor reduce_scatter(const Tensor& x, const ReduceOptions& options = {}) const;
-  /// As reduce_scatter(), but returns at once, and writes to `own`, a tensor on the host.
+  /// As reduce_scatter(), but returns at once, and writes to `own`, which is contiguous and on the
+  /// device of x.
   Pending start_reduce_scatter(const Tensor& x, const Tensor& own,
                                const ReduceOptions& options = {}) const;
   /// Returns when all ranks have called it.
@@ -123,6 +126,9 @@ class Communicator {
   std::vector<std::string> all_gather_text(const std::string& text,
                                            const std::string& name = {}) const;
 
+  /// Whether NCCL moves tensors of this device. The first call for a GPU is a collective.
+  bool has_nccl(Device device) const;
+
   /// How long a rank waits for the others, in seconds. Initially 300, or TAPEGRAD_DIST_TIMEOUT.
   double timeout() const;
   /// Throws ArgumentError unless the time is above 0 and finite.
@@ -134,7 +140,10 @@ class Communicator {
  private:
   friend struct Connections;
   using Move = std::function<void(Engine&, Waiting&)>;
+  using MoveOnDevice = std::function<void(NcclLink&, Waiting&)>;
   Pending start(const std::string& text, uint64_t options, Move move, int64_t note = 0) const;
+  Pending start_on(Device device, const std::string& text, uint64_t options, MoveOnDevice move,
+                   int64_t note = 0) const;
 
   std::shared_ptr<Connection> connection_;  // null: alone
 };

@@ -164,6 +164,7 @@ void Connection::leave() {
         write_line(line);
         _exit(kAbortStatus);
       }).detach();
+    links_.clear();
     engine.finalize();
     *is_done = true;
     const std::lock_guard lock(mutex_);
@@ -228,6 +229,7 @@ void Connection::work(const Make& make) {
     run(job);
     lock.lock();
   }
+  links_.clear();
   engine_.reset();
 }
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 
 #include "dist/communicator.h"
 #include "dist/internal/engine.h"
+#include "dist/internal/nccl.h"
 
 namespace tapegrad::dist {
 
@@ -55,6 +57,10 @@ class Connection {
   std::shared_ptr<PendingState> start(std::string text, uint64_t signature, Move move,
                                       int64_t note = 0);
 
+  /// The connections of this rank's GPUs by number, null where there is no NCCL. Filled by the
+  /// communication thread, in a collective; read after the collective.
+  std::map<int, std::unique_ptr<NcclLink>>& links() { return links_; }
+
   /// Writes a line and ends all ranks; returns for an engine of threads only. Any thread.
   void end_all(const std::string& line);
   /// Whether the other ranks do not know yet that this process is about to end.
@@ -84,6 +90,7 @@ class Connection {
   void abort_now();
 
   std::unique_ptr<Engine> engine_;  // used by the communication thread
+  std::map<int, std::unique_ptr<NcclLink>> links_;
   int rank_ = 0, size_ = 1;
   bool ends_processes_ = false;
   std::atomic<double> timeout_;

@@ -69,6 +69,8 @@ void GradientReducer::plan() {
   buckets_.clear();
   for (auto& leaves : group_leaves(leaves_, options_.first_bucket_bytes, options_.bucket_bytes)) {
     Bucket bucket{.dtype = leaves_[leaves[0]].dtype()};
+    if (const Device device = leaves_[leaves[0]].device(); world_.has_nccl(device))
+      bucket.device = device;
     for (const size_t i : leaves) {
       slots_[i] = {int64_t(buckets_.size()), bucket.numel, leaves_[i].numel(), bucket.dtype};
       bucket.numel += leaves_[i].numel();
@@ -90,7 +92,7 @@ std::vector<std::vector<size_t>> GradientReducer::bucket_leaves() {
 Tensor GradientReducer::make_flat(const Bucket& bucket) const {
   const int64_t ranks = shards() ? world_.size() : 1;
   const int64_t length = (bucket.numel + ranks - 1) / ranks * ranks;
-  const Tensor flat = Tensor::empty({length}, bucket.dtype);
+  const Tensor flat = Tensor::empty({length}, bucket.dtype, bucket.device);
   Tensor rest = flat.with_layout(Layout{{length - bucket.numel}, {1}, bucket.numel});
   if (rest.numel() > 0) kernels::fill(rest, 0);
   return flat;
@@ -153,8 +155,8 @@ void GradientReducer::on_gradient(size_t leaf, Variable& gradient) {
   Tensor part = part_of(slot);
   const Variable local = has_local_ ? leaves_[leaf].grad() : Variable();
   const auto flatten = [&](const Variable& x) {
-    const Tensor host = x.value().to(cpu).contiguous();
-    return host.with_layout(Layout{{slot.numel}, {1}, host.layout().offset});
+    const Tensor dense = x.value().to(bucket.device).contiguous();
+    return dense.with_layout(Layout{{slot.numel}, {1}, dense.layout().offset});
   };
   if (gradient.defined())
     kernels::copy(flatten(gradient), part);
@@ -179,7 +181,8 @@ void GradientReducer::send(size_t index) {
     buckets_[index - kInFlight].pending.wait();
     stats_.exposed += now() - begin;
   }
-  bucket.arrived = Tensor::empty({bucket.flat.numel() / world_.size()}, bucket.dtype);
+  bucket.arrived =
+      Tensor::empty({bucket.flat.numel() / world_.size()}, bucket.dtype, bucket.device);
   bucket.pending = world_.start_reduce_scatter(bucket.flat, bucket.arrived, how);
   bucket.flat = {};  // freed when it has been sent
 }

@@ -55,7 +55,8 @@ class GradientReducer final : public LeafObserver {
     std::vector<size_t> leaves = {};
     DType dtype = f32;
     int64_t numel = 0;
-    Tensor flat = {};     // on the host; with shard_gradients only until it is sent
+    Device device = cpu;  // of the following: that of the leaves with NCCL, else the host
+    Tensor flat = {};     // with shard_gradients only until it is sent
     Tensor arrived = {};  // this rank's part of the pass, with shard_gradients
     Tensor shard = {};    // sum over the passes until take_shard()
     size_t missing = 0;

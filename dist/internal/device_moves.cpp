@@ -1,0 +1,75 @@
+#include "dist/internal/device_moves.h"
+
+#include <algorithm>
+
+#include "core/dispatch/kernels.h"
+#include "core/tape/recording.h"
+#include "ops/arithmetic.h"
+
+namespace tapegrad::dist {
+namespace {
+
+constexpr int64_t kPieceBytes = 64 << 20;  // bounds the memory for messages
+
+void* bytes_of(const Tensor& x) {
+  return x.storage().data() + x.layout().offset * size_of(x.dtype());
+}
+
+/// A row of elements of a contiguous tensor.
+Tensor row(const Tensor& x, int64_t first, int64_t count) {
+  return x.with_layout(Layout{{count}, {1}, x.layout().offset + first});
+}
+
+void copy(const Tensor& from, Tensor to) { kernels::copy(from, to); }
+
+/// Returns the sum of part r of `out` of all ranks on rank r, as messages are.
+Tensor exchange_and_sum(NcclLink& link, const Reduction& how, const Tensor& out) {
+  const int64_t ranks = link.ranks(), part = out.numel() / ranks;
+  const Tensor in = out.empty_like();
+  link.all_to_all(bytes_of(out), bytes_of(in), size_t(part * size_of(how.wire)));
+  const bool is_short = how.wire == f16 || how.wire == bf16;
+  const auto of_rank = [&](int64_t r) {
+    const Tensor values = row(in, r * part, part);
+    return is_short ? values.to(f32) : values;
+  };
+  Tensor sum = of_rank(0).clone();
+  for (int64_t r = 1; r < ranks; ++r) kernels::accumulate(of_rank(r), sum);
+  if (how.scale == Scale::kMean) {
+    const NoGrad no_grad;
+    const Variable count = Variable(Tensor::full({}, double(ranks), sum.dtype(), sum.device()));
+    sum = (Variable(sum) / count).value().to(sum.dtype());
+  }
+  return sum.to(how.wire);
+}
+
+}  // namespace
+
+void reduce_on_device(NcclLink& link, const Reduction& how, const Tensor& x) {
+  const int64_t ranks = link.ranks(), piece = kPieceBytes / size_of(how.dtype);
+  for (int64_t first = 0; first < x.numel(); first += piece) {
+    const int64_t count = std::min(piece, x.numel() - first);
+    const int64_t part = (count + ranks - 1) / ranks;
+    const Tensor all = Tensor::empty({part * ranks}, how.wire, x.device());
+    copy(row(x, first, count), row(all, 0, count));
+    if (Tensor rest = row(all, count, part * ranks - count); rest.numel() > 0)
+      kernels::fill(rest, 0);
+    const Tensor sum = exchange_and_sum(link, how, all);
+    link.all_gather(bytes_of(sum), bytes_of(all), size_t(part * size_of(how.wire)));
+    copy(row(all, 0, count), row(x, first, count));
+  }
+}
+
+void reduce_scatter_on_device(NcclLink& link, const Reduction& how, const Tensor& x,
+                              const Tensor& own) {
+  const int64_t ranks = link.ranks(), part = own.numel();
+  const int64_t piece = std::max<int64_t>(1, kPieceBytes / size_of(how.dtype) / ranks);
+  for (int64_t first = 0; first < part; first += piece) {
+    const int64_t count = std::min(piece, part - first);
+    const Tensor all = Tensor::empty({count * ranks}, how.wire, x.device());
+    for (int64_t r = 0; r < ranks; ++r)
+      copy(row(x, r * part + first, count), row(all, r * count, count));
+    copy(exchange_and_sum(link, how, all), row(own, first, count));
+  }
+}
+
+}  // namespace tapegrad::dist

@@ -1,0 +1,25 @@
+// Sums of tensors on GPUs over the ranks, with the bits of those on the host (rank_sum.h). Has not
+// run on a GPU.
+#pragma once
+
+#include "core/base/tensor.h"
+#include "dist/communicator.h"
+#include "dist/internal/nccl.h"
+
+namespace tapegrad::dist {
+
+struct Reduction {
+  DType dtype;
+  DType wire;  // dtype of the messages
+  Scale scale;
+};
+
+/// Replaces a contiguous tensor by its sum over the ranks. Enqueues in the current stream, which is
+/// that of the link.
+void reduce_on_device(NcclLink& link, const Reduction& how, const Tensor& x);
+
+/// Stores part r of the sum in `own` of rank r. Both are contiguous.
+void reduce_scatter_on_device(NcclLink& link, const Reduction& how, const Tensor& x,
+                              const Tensor& own);
+
+}  // namespace tapegrad::dist
