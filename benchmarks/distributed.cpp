@@ -6,9 +6,9 @@
 // Rank 0 prints a line: name, ranks, the median and the fastest step in ms, the share of the time
 // in which it only waited for gradients, and its largest memory in MiB. --zero divides the
 // optimizer, and with 2 the gradients, by the ranks. --schedule, of one rank, adds a line with what
-// scale_model.py needs: seconds of the fastest step and backward pass, and for each bucket the bytes
-// and the seconds from the beginning of the pass to its last gradient. --engine prints lines of
-// ranks, bytes, and seconds of the fastest all-reduce. distributed.py compares with PyTorch.
+// scale_model.py needs: seconds of the fastest step and backward pass, and for each bucket the
+// bytes and the seconds from the beginning of the pass to its last gradient. --engine prints lines
+// of ranks, bytes, and seconds of the fastest all-reduce. distributed.py compares with PyTorch.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -113,8 +113,7 @@ void time_steps(const dist::Communicator& world, const bench::WorkloadInfo& info
               1e3 * times[times.size() / 2], 1e3 * times[0],
               100 * (stats.exposed - exposed_before) / total,
               double(memory_stats().peak) / (1 << 20));
-  if (options.schedule && world.size() == 1)
-    print_schedule(info.name, work, times[0]);
+  if (options.schedule && world.size() == 1) print_schedule(info.name, work, times[0]);
 }
 
 }  // namespace
