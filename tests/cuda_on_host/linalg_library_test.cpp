@@ -183,53 +183,6 @@ TEST(CudaLinalg, LeastSquares) {
                {"gesvd(S, 5 x 3, ld 5 5 3)"});
 }
 
-/// What the call throws on a device.
-std::string message(Device device, const Variable& x, const std::function<void(Variable)>& f) {
-  try {
-    f(x.to(device));
-  } catch (const LinAlgError& error) {
-    return error.message();
-  }
-  return "";
-}
-
-TEST(CudaLinalg, RefusesTheSameMatrices) {
-  const auto eye_with = [](double value, int64_t at, int64_t batch) {
-    Variable x = expand(eye(3, 3, {.dtype = f64, .device = cpu}), {batch, 3, 3}).clone();
-    x.writable().data<double>()[9 * (batch - 1) + 4 * at] = value;
-    return batch == 1 ? squeeze(x, 0) : x;
-  };
-  const auto cholesky = [](const Variable& x) { linalg::cholesky(x); };
-  const auto inv = [](const Variable& x) { linalg::inv(x); };
-  const auto svd = [](const Variable& x) { linalg::svd(x); };
-  const auto eigh = [](const Variable& x) { linalg::eigh(x); };
-  const double nan = std::nan("");
-  for (const int64_t batch : {1, 3}) {
-    const auto expect_same = [&](double value, int64_t at, const std::function<void(Variable)>& f) {
-      const Variable x = eye_with(value, at, batch);
-      EXPECT_NE(message(gpu, x, f), "") << value << ' ' << batch;
-      EXPECT_EQ(message(gpu, x, f), message(cpu, x, f));
-      EXPECT_EQ(message(gpu, eye_with(1, at, batch), f), "");
-    };
-    for (const int64_t at : {0, 2}) {
-      expect_same(-1, at, cholesky);
-      expect_same(0, at, cholesky);
-      expect_same(nan, at, cholesky);
-      expect_same(0, at, inv);
-      expect_same(nan, at, svd);
-      expect_same(INFINITY, at, eigh);
-    }
-  }
-  EXPECT_EQ(message(gpu, eye_with(-1, 2, 3), cholesky),
-            "linalg.cholesky: the matrix is not positive definite: matrix 2 of 3 in the batch, at "
-            "3");
-  // The upper triangle is not read, even if it is not finite.
-  Variable x = eye(3, 3, {.dtype = f64, .device = cpu});
-  x.writable().data<double>()[1] = nan;
-  EXPECT_EQ(message(gpu, x, eigh), "");
-  EXPECT_EQ(message(gpu, x, cholesky), "");
-}
-
 TEST(CudaLinalg, GoesByTheCpuIfTheLibraryRefuses) {
   coh::libraries_refuse(true);
   const DispatchLog log;
