@@ -140,7 +140,7 @@ struct Solver {
   }
   static cusolverStatus_t orgqr(cusolverDnHandle_t handle, int m, int n, int k, T* a, int ld,
                                 const T* scales, T* work, int length, int* info) {
-    if (!is_matrix(m, n, ld) || n > m || k > n || length < orgqr_length(m, k))
+    if (!is_matrix(m, n, ld) || n > m || k > n || k < 1 || length < orgqr_length(m, k))
       return CUSOLVER_STATUS_INVALID_VALUE;
     require_device(a, scales, work, info);
     note_library_call(joined("orgqr(", m, " x ", n, ", k ", k, ", ld ", ld, ")"));
@@ -171,13 +171,15 @@ struct Solver {
                                 int m, int n, T* a, int lda, T* s, T* u, int ldu, T* vh, int ldvh,
                                 T* work, int length, T* rest, int* info) {
     if (m < n || job_u != job_vh || std::strchr("ASN", job_u) == nullptr || !is_matrix(m, n, lda) ||
-        ldu < m || ldvh < n || length < gesvd_length(m, n) || (job_u == 'N') != (u == nullptr))
+        ldu < m || ldvh < n || length < gesvd_length(m, n) || rest == nullptr ||
+        (job_u == 'N') != (u == nullptr))
       return CUSOLVER_STATUS_INVALID_VALUE;
     require_device(a, s, u, vh, work, rest, info);
     note_library_call(joined("gesvd(", std::string(1, char(job_u)), ", ", m, " x ", n, ", ld ", lda,
                              " ", ldu, " ", ldvh, ")"));
     return submit(handle, [=] {
       spoil(work, length);
+      spoil(rest, n);
       svd(a, m, n, lda, s, u, ldu, vh, ldvh, job_u == 'A', info);
     });
   }
@@ -186,8 +188,7 @@ struct Solver {
                                          T* work, int length, int* info, gesvdjInfo_t parameters,
                                          int count) {
     if (m > 32 || n > 32 || parameters == nullptr || !is_matrix(m, n, lda) || lda != m ||
-        ldu != m || ldv != n || length < gesvdj_length(m, n, count) ||
-        (job == CUSOLVER_EIG_MODE_VECTOR) != (u != nullptr))
+        ldu != m || ldv != n || length < gesvdj_length(m, n, count) || u == nullptr || v == nullptr)
       return CUSOLVER_STATUS_INVALID_VALUE;
     require_device(a, s, u, v, work, info);
     note_library_call(
@@ -196,11 +197,12 @@ struct Solver {
       spoil(work, length);
       const int k = std::min(m, n);
       std::vector<T> vh(std::size_t(n) * std::size_t(n));
+      const bool is_wanted = job == CUSOLVER_EIG_MODE_VECTOR;
       for (int i = 0; i < count; ++i) {
-        T* left = u != nullptr ? u + std::int64_t(i) * m * m : nullptr;
-        svd(a + std::int64_t(i) * m * n, m, n, lda, s + std::int64_t(i) * k, left, m,
-            u != nullptr ? vh.data() : nullptr, n, /*all=*/true, info + i);
-        for (int row = 0; row < n && u != nullptr; ++row)
+        svd(a + std::int64_t(i) * m * n, m, n, lda, s + std::int64_t(i) * k,
+            is_wanted ? u + std::int64_t(i) * m * m : nullptr, m, is_wanted ? vh.data() : nullptr,
+            n, /*all=*/true, info + i);
+        for (int row = 0; row < n && is_wanted; ++row)
           for (int column = 0; column < n; ++column)
             v[(std::int64_t(i) * n + column) * n + row] = vh[std::size_t(row * n + column)];
       }

@@ -130,6 +130,7 @@ TEST(CudaLinalg, Qr) {
         "qr", {5, 3}, f,
         {"geqrf(5 x 3, ld 5)", form("orgqr(5 x 3, k 3, ld 5)", "orgqr(5 x 5, k 3, ld 5)")});
     expect_calls("qr", {3, 5}, f, {"geqrf(3 x 5, ld 3)", "orgqr(3 x 3, k 3, ld 3)"});
+    expect_calls("qr", {3, 0}, f, {});
     const std::string each = form("orgqr(4 x 2, k 2, ld 4)", "orgqr(4 x 4, k 2, ld 4)");
     expect_calls("qr", {3, 4, 2}, f, {"geqrfBatched(4 x 2, ld 4, batch 3)", each, each, each});
   }

@@ -70,6 +70,10 @@ bool is_accepted(cusolverStatus_t status, std::string_view call) {
   return true;
 }
 
+bool is_sized(cusolverStatus_t status, std::string_view call) {
+  return status != CUSOLVER_STATUS_INVALID_VALUE && is_accepted(status, call);
+}
+
 Tensor workspace(int length, const Tensor& x) {
   try {
     return x.empty_like({std::max(length, 1)});

@@ -7,18 +7,14 @@
 namespace tapegrad::backends::cuda::cusolver {
 namespace {
 
-template <typename T>
-T* data_of(const Tensor& x) {
-  return x ? x.data<T>() : nullptr;
-}
-
 /// Where u and vh of an SVD are computed, in the order and size of the library.
 struct Factors {
   Tensor left, right;
 };
 
 /// Small matrices in one call, by Jacobi's method. The library computes all columns of u, and of v
-/// instead of vh.
+/// instead of vh. It fails without memory for them, even if they are not wanted
+/// (aten/src/ATen/native/cuda/linalg of pytorch/pytorch).
 template <typename T>
 bool svd_of_small(const Use& use, Tensor& a0, Tensor& u, Tensor& s, Tensor& vh, Tensor& info) {
   const Matrices<T> a(a0);
@@ -26,13 +22,12 @@ bool svd_of_small(const Use& use, Tensor& a0, Tensor& u, Tensor& s, Tensor& vh, 
   const bool is_wanted = bool(u);
   const auto job = is_wanted ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
   const Routines<T>& f = routines<T>();
-  Factors of;
-  if (is_wanted) of = {a0.empty_like({a.count, m, m}), a0.empty_like({a.count, n, n})};
-  T *const left = data_of<T>(of.left), *const right = data_of<T>(of.right);
+  const Factors of{a0.empty_like({a.count, m, m}), a0.empty_like({a.count, n, n})};
+  T *const left = of.left.data<T>(), *const right = of.right.data<T>();
   int length = 0;
-  if (!is_accepted(f.gesvdjBatched_bufferSize(use.handle(), job, m, n, a.data, a.ld, s.data<T>(),
-                                              left, m, right, n, &length, use.of_svd(), a.count),
-                   "cusolverDn<t>gesvdjBatched_bufferSize"))
+  if (!is_sized(f.gesvdjBatched_bufferSize(use.handle(), job, m, n, a.data, a.ld, s.data<T>(), left,
+                                           m, right, n, &length, use.of_svd(), a.count),
+                "cusolverDn<t>gesvdjBatched_bufferSize"))
     return false;
   const Tensor work = workspace(length, a0);
   if (!work) return false;
@@ -60,20 +55,22 @@ bool svd_of_large(const Use& use, Tensor& a0, Tensor& u, Tensor& s, Tensor& vh, 
   const Matrices<T> a(tall);
   const int m = a.rows, n = a.columns;
   const signed char job = !is_wanted ? 'N' : of.left.shape()[1] == m ? 'A' : 'S';
-  T *const left = data_of<T>(of.left), *const right = data_of<T>(of.right);
-  const int64_t left_size = is_wanted ? of.left.shape()[1] * m : 0;
+  T *left = nullptr, *right = nullptr;
+  int64_t left_size = 0, right_size = 0;
+  if (is_wanted) {
+    left = of.left.data<T>(), right = of.right.data<T>();
+    left_size = of.left.shape()[1] * m, right_size = int64_t(n) * n;
+  }
   int length = 0;
-  if (!is_accepted(f.gesvd_bufferSize(use.handle(), m, n, &length),
-                   "cusolverDn<t>gesvd_bufferSize"))
+  if (!is_sized(f.gesvd_bufferSize(use.handle(), m, n, &length), "cusolverDn<t>gesvd_bufferSize"))
     return false;
-  const Tensor work = workspace(length, tall);
-  if (!work) return false;
+  const Tensor work = workspace(length, tall), rest = workspace(n, tall);
+  if (!work || !rest) return false;
   const Tensor verdicts = set_aside_non_finite(tall, /*lower=*/false);
   for (int i = 0; i < a.count; ++i)
     check(f.gesvd(use.handle(), job, job, m, n, a[i], a.ld, s.data<T>() + int64_t(i) * n,
-                  is_wanted ? left + i * left_size : nullptr, m,
-                  is_wanted ? right + int64_t(i) * n * n : nullptr, n, work.data<T>(), length,
-                  /*rwork=*/nullptr, info.data<int>() + i),
+                  left + i * left_size, m, right + i * right_size, n, work.data<T>(), length,
+                  rest.data<T>(), info.data<int>() + i),
           "cusolverDn<t>gesvd");
   add_verdicts(verdicts, info);
   if (!is_wide || !is_wanted) return true;
@@ -103,8 +100,8 @@ bool qr_factor(Tensor& a0, Tensor& scales) {
     return true;
   }
   int length = 0;
-  if (!is_accepted(f.geqrf_bufferSize(use.handle(), a.rows, a.columns, a.data, a.ld, &length),
-                   "cusolverDn<t>geqrf_bufferSize"))
+  if (!is_sized(f.geqrf_bufferSize(use.handle(), a.rows, a.columns, a.data, a.ld, &length),
+                "cusolverDn<t>geqrf_bufferSize"))
     return false;
   const Tensor work = workspace(length, a0);
   const Tensor ignored = Tensor::empty({1}, i32, a0.device());  // tells of wrong arguments only
@@ -118,6 +115,10 @@ bool qr_factor(Tensor& a0, Tensor& scales) {
 template <typename T>
 bool qr_form(Tensor& q0, const Tensor& scales) {
   if (q0.numel() == 0) return true;
+  if (scales.numel() == 0) {  // no reflectors
+    set_identity(q0);
+    return true;
+  }
   if (!is_countable(q0)) return false;
   const Use use(q0);
   if (!use) return false;
@@ -125,9 +126,9 @@ bool qr_form(Tensor& q0, const Tensor& scales) {
   const int k = int(scales.shape()[1]);
   const Routines<T>& f = routines<T>();
   int length = 0;
-  if (!is_accepted(f.orgqr_bufferSize(use.handle(), q.rows, q.columns, k, q.data, q.ld,
-                                      scales.data<T>(), &length),
-                   "cusolverDn<t>orgqr_bufferSize"))
+  if (!is_sized(f.orgqr_bufferSize(use.handle(), q.rows, q.columns, k, q.data, q.ld,
+                                   scales.data<T>(), &length),
+                "cusolverDn<t>orgqr_bufferSize"))
     return false;
   const Tensor work = workspace(length, q0);
   const Tensor ignored = Tensor::empty({1}, i32, q0.device());  // tells of wrong arguments only
@@ -172,7 +173,7 @@ bool eigh(Tensor& a0, bool vectors, Tensor& values, Tensor& info) {
                                            values.data<T>(), &length, use.of_eigh(), a.count)
                : f.syevd_bufferSize(use.handle(), job, kLower, n, a.data, a.ld, values.data<T>(),
                                     &length);
-  if (!is_accepted(asked, "the workspace of cusolverDn<t>syev")) return false;
+  if (!is_sized(asked, "the workspace of cusolverDn<t>syev")) return false;
   const Tensor work = workspace(length, a0);
   if (!work) return false;
   const Tensor verdicts = set_aside_non_finite(a0, /*lower=*/true);

@@ -24,8 +24,8 @@ bool lu_factor(Tensor& a0, Tensor& pivots, Tensor& info) {
     return true;
   }
   int length = 0;
-  if (!is_accepted(f.getrf_bufferSize(use.handle(), n, n, a.data, a.ld, &length),
-                   "cusolverDn<t>getrf_bufferSize"))
+  if (!is_sized(f.getrf_bufferSize(use.handle(), n, n, a.data, a.ld, &length),
+                "cusolverDn<t>getrf_bufferSize"))
     return false;
   const Tensor work = workspace(length, a0);
   return work && for_each_matrix(a.count, "cusolverDn<t>getrf", [&](int i) {
@@ -79,8 +79,8 @@ bool cholesky(Tensor& a0, Tensor& info) {
       return false;
   } else {
     int length = 0;
-    if (!is_accepted(f.potrf_bufferSize(use.handle(), kLower, n, a.data, a.ld, &length),
-                     "cusolverDn<t>potrf_bufferSize"))
+    if (!is_sized(f.potrf_bufferSize(use.handle(), kLower, n, a.data, a.ld, &length),
+                  "cusolverDn<t>potrf_bufferSize"))
       return false;
     const Tensor work = workspace(length, a0);
     if (!work || !for_each_matrix(a.count, "cusolverDn<t>potrf", [&](int i) {
