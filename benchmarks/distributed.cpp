@@ -1,11 +1,12 @@
 // Time of a training step on several ranks, of models of workloads.h. Each rank has a whole batch.
 //
-//   mpirun -n 2 build/benchmarks/distributed [--steps=N] [--zero=1|2] [--bucket=BYTES] NAME
+//   mpirun -n 2 build/benchmarks/distributed [--steps=N] [--zero=0|1|2] [--bucket=BYTES] NAME
 //   mpirun -n 2 build/benchmarks/distributed --engine
 //
 // Rank 0 prints a line: name, ranks, the median and the fastest step in ms, the share of the time
-// in which it only waited for gradients, and its largest memory in MiB. --zero divides the
-// optimizer, and with 2 the gradients, by the ranks. --schedule, of one rank, adds a line with what
+// in which it only waited for gradients, its largest memory in MiB, and its memory between steps.
+// --zero takes AdamW as the optimizer; with 1 its state is divided by the ranks, and with 2 the
+// gradients are, too. --schedule, of one rank, adds a line with what
 // scale_model.py needs: seconds of the fastest step and backward pass, and for each bucket the
 // bytes and the seconds from the beginning of the pass to its last gradient. --engine prints lines
 // of ranks, bytes, and seconds of the fastest all-reduce. distributed.py compares with PyTorch.
@@ -36,12 +37,12 @@ double now() {
 int fail_usage() {
   std::fprintf(
       stderr,
-      "distributed [--steps=N] [--zero=1|2] [--bucket=BYTES] [--schedule] NAME | --engine\n");
+      "distributed [--steps=N] [--zero=0|1|2] [--bucket=BYTES] [--schedule] NAME | --engine\n");
   return 2;
 }
 
 void time_engine(const dist::Communicator& world) {
-  for (int64_t bytes = 4; bytes <= 64 << 20; bytes *= 4) {
+  for (int64_t bytes = 4; bytes <= 16 << 20; bytes *= 4) {
     const Tensor x = Tensor::full({bytes / 4}, 1, f32);
     double fastest = 1e9;
     for (int i = 0; i < 30; ++i) {
@@ -71,7 +72,7 @@ void print_schedule(const std::string& name, const bench::Workload& work, double
 }
 
 struct Options {
-  int steps = 0, zero = 0, bucket = 0;
+  int steps = 0, zero = -1, bucket = 0;
   bool schedule = false;
 };
 
@@ -88,6 +89,7 @@ void time_steps(const dist::Communicator& world, const bench::WorkloadInfo& info
   if (options.zero == 1) sharded = std::make_unique<Sharded>(*work.model, world, 1e-3);
   if (options.zero == 2) sharded = std::make_unique<Sharded>(net, 1e-3);
   if (options.zero > 0) work.optimizer.reset();
+  if (options.zero == 0) work.optimizer = std::make_unique<optim::AdamW>(*work.model, 1e-3);
   const auto step = [&] {
     sharded ? sharded->zero_grad() : work.optimizer->zero_grad();
     work.loss().backward();
@@ -109,10 +111,11 @@ void time_steps(const dist::Communicator& world, const bench::WorkloadInfo& info
   const dist::CommunicationStats stats = net.stats();
   std::ranges::sort(times);
   if (!world.is_first()) return;
-  std::printf("tapegrad\t%s\t%d\t%.2f\t%.2f\t%.1f %%\t%.1f MiB\n", info.name.c_str(), world.size(),
-              1e3 * times[times.size() / 2], 1e3 * times[0],
-              100 * (stats.exposed - exposed_before) / total,
-              double(memory_stats().peak) / (1 << 20));
+  const MemoryStats memory = memory_stats();
+  std::printf("tapegrad\t%s\t%d\t%.2f\t%.2f\t%.1f %%\t%.1f MiB\t%.1f MiB\n", info.name.c_str(),
+              world.size(), 1e3 * times[times.size() / 2], 1e3 * times[0],
+              100 * (stats.exposed - exposed_before) / total, double(memory.peak) / (1 << 20),
+              double(memory.in_use) / (1 << 20));
   if (options.schedule && world.size() == 1) print_schedule(info.name, work, times[0]);
 }
 

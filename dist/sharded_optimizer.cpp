@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
+#include "core/tape/recording.h"
 #include "dist/data_parallel.h"
 #include "dist/internal/gradient_reducer.h"
+#include "ops/binary.h"
+#include "optim/clip.h"
 
 namespace tapegrad::dist {
 namespace {
@@ -116,6 +120,21 @@ void FlatParameters::read() const {
     row.part.zero_grad();
     row.part.backward(Variable(gradient));
   }
+}
+
+double FlatParameters::clip(double max_norm) const {
+  if (!(max_norm >= 0)) fail<ArgumentError>("clip_and_step: max_norm is ", max_norm, ", not >= 0");
+  const double own = optim::clip_grad_norm_(parts(), HUGE_VAL);  // changes nothing
+  const Tensor total = Tensor::full({}, own * own, f64);
+  world_.all_reduce(total, {.name = "squares of the gradients"});
+  const double norm = std::sqrt(total.item());
+  if (max_norm / (norm + 1e-6) >= 1) return norm;
+  const NoGrad no_grad;
+  for (const Row& row : rows_) {
+    Variable gradient = row.part.grad();
+    mul_(gradient, max_norm / (norm + 1e-6));
+  }
+  return norm;
 }
 
 void FlatParameters::write() const {

@@ -44,6 +44,9 @@ class FlatParameters {
   std::vector<Variable> parts() const;
   /// Copies values and gradients to the parts. Throws AutogradError if a parameter has no gradient.
   void read() const;
+  /// After read(): scales the gradients of all ranks' parts as optim::clip_grad_norm_() scales
+  /// those of the whole model. Returns their norm before. A collective.
+  double clip(double max_norm) const;
   /// Copies the parts of all ranks to the parameters.
   void write() const;
   void zero_grad() const;
@@ -96,6 +99,15 @@ class ShardedOptimizer {
     parameters_.read();
     local_.step();
     parameters_.write();
+  }
+  /// As step(), with gradients whose norm is clipped as by optim::clip_grad_norm_(). Returns the
+  /// norm before.
+  double clip_and_step(double max_norm) {
+    parameters_.read();
+    const double norm = parameters_.clip(max_norm);
+    local_.step();
+    parameters_.write();
+    return norm;
   }
   void zero_grad() const { parameters_.zero_grad(); }
   /// The optimizer of this rank's part: for learning rates and schedules.

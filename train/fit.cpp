@@ -56,7 +56,8 @@ class Fit {
         run_{model, data, optimizers_, options_.average, history_, options_.epochs},
         step_([this](const Variable& x, const Variable& target) { return compute(x, target); },
               /*inputs=*/{}, {.enabled = options_.graph && can_be_graphed()}) {
-    if (!options_.world.is_first()) options_.progress.style = ProgressStyle::kNone;
+    if (!options_.world.is_first())
+      options_.progress = {.style = ProgressStyle::kNone, .out = nullptr};
     describe_state();
     history_.times = StepTimer(device());
   }

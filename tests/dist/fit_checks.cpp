@@ -1,5 +1,6 @@
 // Checks of fit() on several ranks.
 #include <cmath>
+#include <csignal>
 
 #include "data/loader.h"
 #include "dist/data_parallel.h"
@@ -91,6 +92,21 @@ void if_one_rank_stops_all_do(const Communicator& world) {
   expect(fit(model, again, opt, options).epochs.size() == 2, "all ranks stop after an epoch");
 }
 
+/// SIGTERM to one process: all ranks stop after the next update.
+void a_signal_to_one_rank_stops_all(const Communicator& world) {
+  if (Connections::is_of_threads(world)) return;  // a signal is one to all threads
+  nn::Sequential model = net();
+  optim::SGD opt(model, 0.01);
+  DataLoader part = loader_of(world);
+  FitOptions options = options_of(world);
+  options.epochs = 9;
+  options.callbacks = {{.after_step = [&](Training& run) {
+    if (run.steps == 3 && world.rank() == world.size() - 1) std::raise(SIGTERM);
+  }}};
+  const History history = fit(model, part, opt, options);
+  expect(history.signal == SIGTERM && history.epochs.size() == 1, "all ranks know of the signal");
+}
+
 /// The ranks agree whether to stop without messages of their own.
 void a_step_has_one_collective(const Communicator& world) {
   nn::Sequential model = net();
@@ -110,9 +126,11 @@ void a_step_has_one_collective(const Communicator& world) {
 }  // namespace
 
 const std::vector<Check>& fit_checks() {
-  static const std::vector<Check> all = {{"fit equals one process", fit_equals_one_process},
-                                         {"if one rank stops, all do", if_one_rank_stops_all_do},
-                                         {"a step has one collective", a_step_has_one_collective}};
+  static const std::vector<Check> all = {
+      {"fit equals one process", fit_equals_one_process},
+      {"if one rank stops, all do", if_one_rank_stops_all_do},
+      {"a signal to one rank stops all", a_signal_to_one_rank_stops_all},
+      {"a step has one collective", a_step_has_one_collective}};
   return all;
 }
 

@@ -1,5 +1,6 @@
 // Checks of layers and optimizers that exchange values: SyncBatchNorm, split Linear layers,
 // ShardedOptimizer. Each compares with one process.
+#include <cmath>
 
 #include "core/base/allocator.h"
 #include "dist/collective_ops.h"
@@ -18,6 +19,7 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "optim/clip.h"
 #include "optim/optimizers.h"
 #include "tests/dist/checks.h"
 
@@ -213,6 +215,32 @@ void sharded_gradients_equal_whole_ones(const Communicator& world) {
     }
 }
 
+void clipping_equals_the_whole_gradient(const Communicator& world) {
+  for (const bool is_sharded : {false, true}) {
+    nn::Sequential net(nn::Linear(5, 11), nn::ReLU(), nn::Linear(11, 3));
+    make_equal(net.to(f64), world);
+    nn::Sequential whole = net.clone();
+    const DataParallel means(whole, world);
+    const DataParallel parallel(net, world,
+                                {.first_bucket_bytes = 100, .shard_gradients = is_sharded});
+    optim::SGD opt(whole, 0.1);
+    using Sharded = ShardedOptimizer<optim::SGD>;
+    Sharded sharded = is_sharded ? Sharded(parallel, 0.1) : Sharded(net, world, 0.1);
+    const Variable x = drawn(uint64_t(world.rank()), {8, 5});
+    for (const double max_norm : {0.01, 1e9}) {
+      sum(square(means(x))).backward();
+      sum(square(parallel(x))).backward();
+      const double norm = optim::clip_grad_norm_(whole, max_norm);
+      opt.step();
+      expect(std::abs(sharded.clip_and_step(max_norm) - norm) <= 1e-12 * norm, "the norm");
+      for (size_t i = 0; i < net.parameters().size(); ++i)
+        expect_close(net.parameters()[i], whole.parameters()[i], 1e-13, "a clipped step");
+      opt.zero_grad();
+      sharded.zero_grad();
+    }
+  }
+}
+
 /// The gradients of 32 layers take 1 / n of their memory after a pass, and during the pass a few
 /// buckets more.
 void sharded_gradients_save_memory(const Communicator& world) {
@@ -250,6 +278,7 @@ const std::vector<Check>& model_checks() {
       {"all_reduce has a gradient", all_reduce_has_a_gradient},
       {"sharded optimizers equal whole ones", sharded_optimizers_equal_whole_ones},
       {"sharded gradients equal whole ones", sharded_gradients_equal_whole_ones},
+      {"clipping equals the whole gradient", clipping_equals_the_whole_gradient},
       {"sharded gradients save memory", sharded_gradients_save_memory}};
   return all;
 }
