@@ -247,8 +247,8 @@ TEST(CudaByCpu, IsSaidOncePerLineAndLogged) {
   const std::string text =
       std::regex_replace(::testing::internal::GetCapturedStderr(), std::regex("at [^ ]*/"), "at ");
   const std::string notice =
-      "tapegrad: cuda: linalg.cholesky runs on the CPU, its operands are copied at "
-      "device_test.cpp:";
+      "tapegrad: cuda: linalg.cholesky runs on the CPU, because its library is missing or refuses "
+      "the operands, at device_test.cpp:";
   EXPECT_EQ(text, notice + std::to_string(line - 1) + '\n' + notice + std::to_string(line) + '\n');
   const std::vector<std::string> kernels = log.kernels();
   for (const char* name : {"cuda/float32/linalg.cholesky:by_cpu", "cpu/float32/linalg.cholesky"})
