@@ -179,4 +179,88 @@ struct HardswishBackward {
   }
 };
 
+template <typename S>
+struct Threshold {
+  S bound, value;
+  template <typename V>
+  TG_HD V operator()(V x) const {  // NaN stays NaN
+    return select(x <= V(bound), V(value), x);
+  }
+};
+template <typename S>
+struct Hardshrink {
+  S lambd;
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return select(Functions<V>::abs(x) <= V(lambd), V(0), x);
+  }
+};
+template <typename S>
+struct Softshrink {
+  S lambd;
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V y = select(x < V(-lambd), V(-lambd), x);
+    return x - select(y > V(lambd), V(lambd), y);
+  }
+};
+template <typename S>
+struct ShrinkBackward {
+  S lambd;
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return select(Functions<V>::abs(x) <= V(lambd), V(0), dy);
+  }
+};
+
+struct Celu {
+  double alpha;
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    const V low = select(x > V(0), V(0), x);  // NaN stays NaN
+    return select(x > V(0), x, Functions<V>::expm1(low / V(alpha)) * V(alpha));
+  }
+};
+struct CeluBackward {
+  double alpha;
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    const V low = select(x > V(0), V(0), x);
+    return select(x > V(0), dy, dy * Functions<V>::exp(low / V(alpha)));
+  }
+};
+
+struct Prelu {
+  template <typename V>
+  TG_HD V operator()(V x, V weight) const {
+    return select(x > V(0), x, weight * x);
+  }
+};
+struct PreluBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x, V weight) const {
+    return select(x > V(0), dy, weight * dy);
+  }
+};
+struct PreluBackwardWeight {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return select(x > V(0), V(0), x * dy);
+  }
+};
+
+struct Glu {
+  template <typename V>
+  TG_HD V operator()(V a, V gate) const {
+    return a * Functions<V>::sigmoid(gate);
+  }
+};
+struct GluBackwardGate {
+  template <typename V>
+  TG_HD V operator()(V dy, V a, V gate) const {
+    const V s = Functions<V>::sigmoid(gate);
+    return dy * a * (s * (V(1) - s));
+  }
+};
+
 }  // namespace tapegrad::formulas

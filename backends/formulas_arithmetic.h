@@ -29,6 +29,23 @@ struct LogAddExp {
   }
 };
 
+struct LogAddExp2 {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    const V ln2(0.69314718055994530942);
+    return LogAddExp{}(a * ln2, b * ln2) * V(1 / 0.69314718055994530942);
+  }
+};
+
+/// 0, b or 1 by the sign of a; NaN stays NaN.
+struct Heaviside {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    const V sign = select(a > V(0), V(1), select(a < V(0), V(0), a));
+    return select(a == V(0), b, sign);
+  }
+};
+
 struct Hypot {
   template <typename V>
   TG_HD V operator()(V a, V b) const {
@@ -115,6 +132,28 @@ struct Gcd {
       y = rest;
     }
     return V(x);
+  }
+};
+
+struct Copysign {
+  template <typename V>
+  TG_HD V operator()(V a, V b) const {
+    return Functions<V>::copysign(a, b);
+  }
+};
+
+struct Addcmul {
+  double value;
+  template <typename V>
+  TG_HD V operator()(V x, V a, V b) const {
+    return x + a * b * V(value);
+  }
+};
+struct Addcdiv {
+  double value;
+  template <typename V>
+  TG_HD V operator()(V x, V a, V b) const {
+    return x + a / b * V(value);
   }
 };
 

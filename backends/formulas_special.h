@@ -228,6 +228,16 @@ struct Erfinv {
   }
 };
 
+struct Sinc {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    if constexpr (std::is_arithmetic_v<V>)
+      return V(special::sinc(double(x)));
+    else
+      return SpecialFunctions<V>::sinc(x);
+  }
+};
+
 /// (-1)^(n+1) n! zeta(n + 1, x)
 struct Polygamma {
   static constexpr bool kScalar = true;

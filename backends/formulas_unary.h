@@ -1,6 +1,7 @@
 // Formulas of ops/unary.h. backends/formulas.h explains how formulas are written.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "backends/formulas.h"
@@ -153,6 +154,46 @@ struct Step {
   template <typename V>
   TG_HD V operator()(V x) const {
     return select(x > V(0), V(1), V(0));
+  }
+};
+struct Exp2 {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::exp2(x);
+  }
+};
+struct Frac {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return x - Functions<V>::trunc(x);
+  }
+};
+struct Logit {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    return Functions<V>::log(x / (V(1) - x));
+  }
+};
+struct LogitBackward {
+  template <typename V>
+  TG_HD V operator()(V dy, V x) const {
+    return dy / (x * (V(1) - x));
+  }
+};
+struct LogicalNot {
+  template <typename V>
+  TG_HD bool operator()(V x) const {
+    return x == V(0);
+  }
+};
+/// For the byte of a bool, which vectorises.
+struct FlipBool {
+  TG_HD uint8_t operator()(uint8_t x) const { return uint8_t(x ^ 1u); }
+};
+struct SignBit {
+  template <typename V>
+  TG_HD bool operator()(V x) const {  // g++ 12 fails to vectorise signbit()
+    return std::copysign(V(1), x) < V(0);
   }
 };
 struct IsNan {

@@ -18,6 +18,7 @@ struct Normal {
 template <typename V>
 struct Functions {
   TG_HD static V exp(V x) { return std::exp(x); }
+  TG_HD static V exp2(V x) { return std::exp2(x); }
   TG_HD static V expm1(V x) { return std::expm1(x); }
   TG_HD static V log(V x) { return std::log(x); }
   TG_HD static V log1p(V x) { return std::log1p(x); }
@@ -40,6 +41,8 @@ struct Functions {
   TG_HD static V sqrt(V x) { return std::sqrt(x); }
   TG_HD static V abs(V x) { return x < V(0) || x == V(0) ? V(0) - x : x; }
   TG_HD static V negative(V x) { return -x; }
+  /// |size| with the sign of `sign`.
+  TG_HD static V copysign(V size, V sign) { return std::copysign(size, sign); }
   TG_HD static V floor(V x) { return std::floor(x); }
   TG_HD static V ceil(V x) { return std::ceil(x); }
   TG_HD static V trunc(V x) { return std::trunc(x); }

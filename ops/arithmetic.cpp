@@ -5,6 +5,7 @@
 #include "core/tape/internal/call_line.h"
 #include "ops/catalog.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/pointwise_kernels.h"
 
 namespace tapegrad {
 namespace kernels {
@@ -15,6 +16,7 @@ constinit Binary bitwise_and{"bitwise_and"}, bitwise_or{"bitwise_or"}, bitwise_x
     bitwise_left_shift{"bitwise_left_shift"}, bitwise_right_shift{"bitwise_right_shift"},
     gcd{"gcd"};
 constinit decltype(lerp) lerp{"lerp"};
+constinit decltype(addcmul) addcmul{"addcmul"}, addcdiv{"addcdiv"};
 
 }  // namespace kernels
 
@@ -159,6 +161,43 @@ struct Lerp {
   }
 };
 
+/// y = x + value * (a * b), or x + value * (a / b).
+template <const auto& kernel, Literal name>
+struct AddScaled {
+  static constexpr std::string_view kName = name.text;
+  static constexpr bool kDivides = &kernel == &kernels::addcdiv;
+  double value;
+  SavedInput<1, /*for*/ 1, 2> a{};
+  SavedInput<2, /*for*/ 1, 2> b{};
+  Unbroadcast<3> reduce{};
+  auto saved() { return std::tie(a, b); }
+
+  Tensor forward(const Tensor& x, const Tensor& a, const Tensor& b) {
+    check_same_device(kName, x, a, b);
+    Tensor y = x.empty_like(broadcast(kName, broadcast(kName, x.shape(), a.shape()), b.shape()));
+    write(x, a, b, y);
+    return y;
+  }
+  void write(const Tensor& x, const Tensor& a, const Tensor& b, Tensor& y) {
+    reduce.remember(y.shape(), x, a, b);
+    kernel(x, a, b, value, y);
+  }
+  static bool fits(const Tensor& x, const Tensor& other) { return fits_result(x, other); }
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 3> dx;
+    if (needs[0]) dx[0] = reduce(0, dy);
+    if (!needs[1] && !needs[2]) return dx;
+    const Variable part = value == 1 ? dy : dy * value, over_b = kDivides ? part / b() : Variable();
+    if (needs[1]) dx[1] = reduce(1, kDivides ? over_b : part * b());
+    if (needs[2]) dx[2] = reduce(2, kDivides ? -over_b * (a() / b()) : part * a());
+    return dx;
+  }
+};
+
+bool are_floats_of_one_type(const Variable& x, const Variable& a, const Variable& b) {
+  return is_float(x.dtype()) && a.dtype() == x.dtype() && b.dtype() == x.dtype();
+}
+
 /// value * x; returns x for value 1.
 Variable scaled(Variable x, const Number& value, Where where) {
   return value.kind() == i64 && value.to<int64_t>() == 1
@@ -189,12 +228,18 @@ Variable lerp(Variable start, Variable end, Operand weight) {
 }
 
 Variable addcmul(Variable input, const Variable& a, const Variable& b, Number value, Where where) {
+  if (are_floats_of_one_type(input, a, b))
+    return apply_over(AddScaled<kernels::addcmul, "addcmul">{value.real()}, where,
+                      {std::move(input), a, b});
   return add({std::move(input), where}, {scaled(mul({a, where}, {b, where}), value, where), where});
 }
 Variable addcdiv(Variable input, const Variable& a, const Variable& b, Number value, Where where) {
   const ErrorLine line(where);
   if (!is_float(promote(a.dtype(), b.dtype())))
     fail<DTypeError>("addcdiv: ", a.dtype(), " / ", b.dtype(), " is no whole number");
+  if (are_floats_of_one_type(input, a, b))
+    return apply_over(AddScaled<kernels::addcdiv, "addcdiv">{value.real()}, where,
+                      {std::move(input), a, b});
   return add({std::move(input), where}, {scaled(div({a, where}, {b, where}), value, where), where});
 }
 

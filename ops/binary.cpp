@@ -5,6 +5,7 @@
 #include "core/tape/op.h"
 #include "ops/catalog.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/pointwise_kernels.h"
 #include "ops/unary.h"
 
 namespace tapegrad {
@@ -14,6 +15,7 @@ constinit Binary add{"add"}, sub{"sub"}, mul{"mul"}, div{"div"}, pow{"pow"}, max
     minimum{"minimum"}, atan2{"atan2"}, fmod{"fmod"};
 constinit Binary eq{"eq"}, ne{"ne"}, lt{"lt"}, le{"le"}, gt{"gt"}, ge{"ge"};
 constinit Binary logical_and{"logical_and"}, logical_or{"logical_or"};
+constinit Unary logical_not{"logical_not"};
 constinit decltype(larger_gradient) larger_gradient{"larger_gradient"};
 constinit decltype(where) where{"where"};
 
@@ -247,6 +249,17 @@ struct WhereOp {
   }
 };
 
+struct LogicalNot {
+  static constexpr std::string_view kName = "logical_not";
+  static constexpr bool kDifferentiable = false;
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = Tensor::empty(x.shape(), boolean, x.device());
+    kernels::logical_not(x, y);
+    return y;
+  }
+};
+
 template <typename Op>
 Variable run_logical(const Operand& a, const Operand& b) {
   common_dtype(Op::kName, a, b);
@@ -332,7 +345,7 @@ Variable logical_or(const Operand& a, const Operand& b) {
 Variable logical_xor(const Operand& a, const Operand& b) {
   return run_logical<Predicate<kernels::ne, "logical_xor">>(a, b);
 }
-Variable logical_not(const Variable& x, Where where) { return eq({x, where}, {0, where}); }
+Variable logical_not(const Variable& x, Where where) { return apply(LogicalNot{}, where, x); }
 
 Variable where(const Variable& condition, Operand a, Operand b) {
   const bool numbers = !a.variable && !b.variable;

@@ -76,13 +76,31 @@ void operator/=(Variable&& a, const Operand& b) { div_(a, b); }
 
 namespace {
 
-/// Returns the bound where x is beyond it or the bound is NaN, else x. `beyond` is lt or gt.
-Variable limit(Variable x, const Operand& bound,
-               Variable (*beyond)(const Operand&, const Operand&)) {
-  const Variable outside = beyond(x, bound);
-  const bool has_nan = bound.variable != nullptr && is_float(bound.variable->dtype());
-  return where(has_nan ? logical_or(outside, isnan(*bound.variable)) : outside, bound,
-               std::move(x));
+/// The bound where x is beyond it or the bound is NaN, else x. `beyond` is lt or gt, and `extreme`
+/// the extreme that prefers its first operand if its operands are equal.
+template <const kernels::Binary& extreme, auto beyond, Literal name>
+struct Limit : BinaryOp<extreme> {
+  static constexpr std::string_view kName = name.text;
+  static constexpr bool kTakesWideNumber = false;
+  SavedInput<0> bound{};
+  SavedInput<1> x{};
+  auto saved() { return std::tie(bound, x); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    Variable outside = beyond(x(), bound());
+    if (is_float(dy.dtype())) outside = logical_or(outside, isnan(bound()));
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = this->reduce(0, where(outside, dy, 0));
+    if (needs[1]) dx[1] = this->reduce(1, where(outside, 0, dy));
+    return dx;
+  }
+};
+using LimitBelow = Limit<kernels::maximum, lt, "clamp_min">;
+using LimitAbove = Limit<kernels::minimum, gt, "clamp_max">;
+
+template <typename Op>
+Variable limit(Variable x, const Operand& bound) {
+  return run<Op>(bound, {std::move(x), bound.where});
 }
 
 }  // namespace
@@ -91,20 +109,20 @@ Variable clamp(Variable x, const Operand& min, const Operand& max) {
   if (min.variable == nullptr && max.variable == nullptr)
     return clamp(std::move(x), ClampOptions{min.number, max.number}, min.where);
   const CallLine line(min.where);
-  return limit(limit(std::move(x), min, lt), max, gt);
+  return limit<LimitAbove>(limit<LimitBelow>(std::move(x), min), max);
 }
 Variable clamp(Variable x, const Operand& min) { return clamp_min(std::move(x), min); }
 Variable clamp_min(Variable x, const Operand& min) {
   if (min.variable == nullptr)
     return clamp(std::move(x), ClampOptions{.min = min.number}, min.where);
   const CallLine line(min.where);
-  return limit(std::move(x), min, lt);
+  return limit<LimitBelow>(std::move(x), min);
 }
 Variable clamp_max(Variable x, const Operand& max) {
   if (max.variable == nullptr)
     return clamp(std::move(x), ClampOptions{.max = max.number}, max.where);
   const CallLine line(max.where);
-  return limit(std::move(x), max, gt);
+  return limit<LimitAbove>(std::move(x), max);
 }
 
 Variable max(const Variable& a, const Variable& b, Where where) {

@@ -7,17 +7,95 @@
 #include "core/tape/recording.h"
 #include "ops/arithmetic.h"
 #include "ops/catalog.h"
+#include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/pointwise_kernels.h"
 #include "ops/reduce.h"
 #include "ops/sort.h"
 #include "ops/view.h"
 
 namespace tapegrad {
 
+namespace kernels {
+constinit Unary exp2{"exp2"}, signbit{"signbit"}, logit{"logit"};
+constinit Binary copysign{"copysign"}, logaddexp2{"logaddexp2"}, heaviside{"heaviside"};
+constinit decltype(logit_backward) logit_backward{"logit_backward"};
+}  // namespace kernels
+
 using namespace detail;
 
 namespace {
+
+struct Exp2 : UnaryOp<kernels::exp2> {
+  static constexpr std::string_view kName = "exp2";
+  SavedOutput<> y{};
+  auto saved() { return std::tie(y); }
+  Variable backward(const Variable& dy) const { return dy * (y() * std::numbers::ln2); }
+};
+
+struct SignBit {
+  static constexpr std::string_view kName = "signbit";
+  static constexpr bool kDifferentiable = false;
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = Tensor::empty(x.shape(), boolean, x.device());
+    kernels::signbit(x, y);
+    return y;
+  }
+};
+
+/// |a| with the sign of b; the gradient at a = 0 is 0.
+struct Copysign : BinaryOp<kernels::copysign> {
+  static constexpr std::string_view kName = "copysign";
+  static constexpr bool kTakesWideNumber = false;
+  SavedInput<0, /*for*/ 0> a{};
+  SavedInput<1, /*for*/ 0> b{};
+  auto saved() { return std::tie(a, b); }
+
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy * (sign(a()) * copysign(ones_like(b()), b())));
+    return dx;
+  }
+};
+
+struct LogAddExp2 : BinaryOp<kernels::logaddexp2> {
+  static constexpr std::string_view kName = "logaddexp2";
+  static constexpr bool kTakesWideNumber = false;
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  auto saved() { return std::tie(a, b); }
+
+  // d/da = 2^a / (2^a + 2^b)
+  std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
+    std::array<Variable, 2> dx;
+    if (needs[0]) dx[0] = reduce(0, dy / (exp2(b() - a()) + 1));
+    if (needs[1]) dx[1] = reduce(1, dy / (exp2(a() - b()) + 1));
+    return dx;
+  }
+};
+
+struct Heaviside : BinaryOp<kernels::heaviside> {
+  static constexpr std::string_view kName = "heaviside";
+  static constexpr bool kTakesWideNumber = false;
+  static constexpr bool kDifferentiable = false;
+};
+
+struct Logit : UnaryOp<kernels::logit> {
+  static constexpr std::string_view kName = "logit";
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+  Variable backward(const Variable& dy) const {
+    const Variable in = x();
+    return dy / (in * (1 - in));
+  }
+  Tensor kernel_backward(const Tensor& dy) const {
+    Tensor dx = result_over(dy);
+    kernels::logit_backward(dy, x.value(), dx);
+    return dx;
+  }
+};
 
 /// Both operands as variables of their common dtype.
 struct Pair {
@@ -54,13 +132,13 @@ Variable signbit(const Variable& x, Where where) {
   const CallLine line(where);
   const NoGrad off;
   if (!is_float(x.dtype())) return x.dtype() == boolean ? eq(x, 2) : lt(x, 0);
-  return logical_or(lt(x, 0), logical_and(eq(x, 0), lt(reciprocal(x), 0)));
+  return apply(SignBit{}, where, x);
 }
 
 Variable copysign(const Operand& x, const Operand& y) {
   const CallLine line(x.where);
   const auto [a, b] = Pair("copysign", x, y, float_dtype("copysign", x, y));
-  return abs(a) * tapegrad::where(signbit(b), -1, 1).to(a.dtype());
+  return run<Copysign>({a, x.where}, {b, x.where});
 }
 
 Variable ldexp(const Operand& a, const Operand& b) {
@@ -78,17 +156,15 @@ Variable float_power(const Operand& a, const Operand& b) {
 
 Variable logaddexp2(const Operand& a, const Operand& b) {
   const CallLine line(a.where);
-  const auto [x, y] = Pair("logaddexp2", a, b);
-  constexpr double kLn2 = std::numbers::ln2;
-  return logaddexp(x * kLn2, y * kLn2) * (1 / kLn2);
+  return run_float<LogAddExp2>(a, b);
 }
 
 Variable heaviside(const Variable& x, const Operand& values) {
   const CallLine line(values.where);
   const NoGrad off;
   const auto [a, b] = Pair("heaviside", x, values);
-  const Variable y = where(eq(a, 0), b, gt(a, 0).to(a.dtype()));
-  return is_float(a.dtype()) ? where(isnan(a), a, y) : y;
+  if (is_float(a.dtype())) return run<Heaviside>({a, values.where}, {b, values.where});
+  return where(eq(a, 0), b, gt(a, 0).to(a.dtype()));
 }
 
 Variable lcm(const Operand& x, const Operand& y) {
@@ -109,10 +185,7 @@ Variable log10(const Variable& x, Where where) {
   const CallLine line(where);
   return log(x) * (1 / std::numbers::ln10);
 }
-Variable exp2(const Variable& x, Where where) {
-  const CallLine line(where);
-  return pow(2, as_float(x, where));
-}
+Variable exp2(const Variable& x, Where where) { return of_float<Exp2>(x, where); }
 Variable deg2rad(const Variable& x, Where where) {
   const CallLine line(where);
   return as_float(x, where) * (std::numbers::pi / 180);
@@ -130,7 +203,7 @@ Variable logit(const Variable& x, std::optional<double> eps, Where where) {
     // Where eps > 1/2 crosses the bounds, clamp takes the upper one; PyTorch tests the lower first.
     p = *eps > 0.5 ? tapegrad::where(lt(p, *eps), *eps, limited) : limited;
   }
-  return log(p / (1 - p));
+  return of_float<Logit>(std::move(p), where);
 }
 
 Variable isinf(const Variable& x, Where where) {

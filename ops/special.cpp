@@ -9,6 +9,7 @@
 #include "ops/arithmetic.h"
 #include "ops/catalog.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/pointwise_kernels.h"
 
 namespace tapegrad {
 namespace kernels {
@@ -16,6 +17,7 @@ namespace kernels {
 constinit Unary sinh{"sinh"}, cosh{"cosh"}, asin{"asin"}, acos{"acos"}, atan{"atan"};
 constinit Unary asinh{"asinh"}, acosh{"acosh"}, atanh{"atanh"};
 constinit Unary erfc{"erfc"}, erfinv{"erfinv"}, lgamma{"lgamma"}, digamma{"digamma"}, sinc{"sinc"};
+constinit Unary frac{"frac"};
 constinit decltype(polygamma) polygamma{"polygamma"};
 constinit decltype(nan_to_num) nan_to_num{"nan_to_num"};
 
@@ -110,6 +112,11 @@ struct NanToNum {
   Variable backward(const Variable& dy) const { return where(isfinite(x()), dy, 0); }
 };
 
+struct Frac : UnaryOp<kernels::frac> {
+  static constexpr std::string_view kName = "frac";
+  Variable backward(const Variable& dy) const { return dy; }
+};
+
 double largest(DType dtype) {
   return dtype == f16    ? 65504.0
          : dtype == bf16 ? 0x1.fep127
@@ -140,7 +147,9 @@ Variable polygamma(int64_t n, Variable x, Where where) {
   return apply_over(Polygamma{n}, where, {as_float(std::move(x), where)});
 }
 
-Variable frac(const Variable& x, Where where) { return sub({x, where}, {trunc(x, where), where}); }
+Variable frac(const Variable& x, Where where) {
+  return is_float(x.dtype()) ? apply(Frac{}, where, x) : sub({x, where}, {x, where});
+}
 
 Variable nan_to_num(Variable x, NanToNumOptions options, Where where) {
   if (!is_float(x.dtype())) return clone(x, where);

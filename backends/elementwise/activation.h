@@ -4,8 +4,37 @@
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas_activation.h"
 #include "ops/activation.h"
+#include "ops/internal/pointwise_kernels.h"
 
 namespace tapegrad::backends {
+
+/// Registers kernels with numbers that are compared with elements: they are rounded to T first.
+template <typename Device>
+void register_shrinking_kernels() {
+  Device::template set<kernels::threshold>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& x, double threshold, double value, Tensor& y) {
+        using S = Compute<T>;
+        Device::template map<T>(
+            formulas::Threshold<S>{S(convert<T>(threshold)), S(convert<T>(value))}, y, x);
+      });
+  Device::template set<kernels::hardshrink>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double lambd, Tensor& y) {
+        using S = Compute<T>;
+        Device::template map<T>(formulas::Hardshrink<S>{S(convert<T>(lambd))}, y, x);
+      });
+  Device::template set<kernels::softshrink>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double lambd, Tensor& y) {
+        using S = Compute<T>;
+        Device::template map<T>(formulas::Softshrink<S>{S(convert<T>(lambd))}, y, x);
+      });
+  Device::template set<kernels::shrink_backward>(
+      kFloatTypes,
+      []<typename T>(Type<T>, const Tensor& dy, const Tensor& x, double lambd, Tensor& dx) {
+        using S = Compute<T>;
+        Device::template map<T>(formulas::ShrinkBackward<S>{S(convert<T>(lambd))}, dx, dy, x);
+      });
+}
 
 template <typename Device>
 void register_activation_kernels() {
@@ -26,6 +55,16 @@ void register_activation_kernels() {
   D::template set<kernels::silu_backward, formulas::SiluBackward>(kFloatTypes);
   D::template set<kernels::mish_backward, formulas::MishBackward>(kFloatTypes);
   D::template set<kernels::hardswish_backward, formulas::HardswishBackward>(kFloatTypes);
+
+  register_shrinking_kernels<Device>();
+  D::template set<kernels::celu, formulas::Celu>(kFloatTypes);
+  D::template set<kernels::celu_backward, formulas::CeluBackward>(kFloatTypes);
+  D::template set<kernels::prelu, formulas::Prelu>(kFloatTypes);
+  D::template set<kernels::prelu_backward, formulas::PreluBackward>(kFloatTypes);
+  D::template set<kernels::prelu_backward_weight, formulas::PreluBackwardWeight>(kFloatTypes);
+  D::template set<kernels::glu, formulas::Glu>(kFloatTypes);
+  D::template set<kernels::glu_backward, formulas::Glu>(kFloatTypes);
+  D::template set<kernels::glu_backward_gate, formulas::GluBackwardGate>(kFloatTypes);
 
   D::template set<kernels::leaky_relu, formulas::LeakyRelu>(kFloatTypes);
   D::template set<kernels::elu, formulas::Elu>(kFloatTypes);

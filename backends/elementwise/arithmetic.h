@@ -4,6 +4,7 @@
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas_arithmetic.h"
 #include "ops/arithmetic.h"
+#include "ops/internal/pointwise_kernels.h"
 
 namespace tapegrad::backends {
 
@@ -17,6 +18,11 @@ void register_arithmetic_kernels() {
   D::template set_arithmetic<kernels::hypot, formulas::Hypot>(kFloatTypes);
   D::template set_arithmetic<kernels::remainder, formulas::Remainder>(kNumberTypes);
   D::template set_arithmetic<kernels::floor_divide, formulas::FloorDivide>(kNumberTypes);
+  D::template set<kernels::logaddexp2, formulas::LogAddExp2>(kFloatTypes);
+  D::template set<kernels::heaviside, formulas::Heaviside>(kFloatTypes);
+  D::template set<kernels::copysign, formulas::Copysign>(kFloatTypes);
+  D::template set<kernels::addcmul, formulas::Addcmul>(kFloatTypes);
+  D::template set<kernels::addcdiv, formulas::Addcdiv>(kFloatTypes);
   D::template set<kernels::bitwise_and, formulas::BitwiseAnd>(kBits);
   D::template set<kernels::bitwise_or, formulas::BitwiseOr>(kBits);
   D::template set<kernels::bitwise_xor, formulas::BitwiseXor>(kBits);

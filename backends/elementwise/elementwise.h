@@ -61,6 +61,15 @@ struct RunFormula {
     Device::template map<T>(Formula{first, second}, y, x);
   }
   template <typename T>
+  void operator()(Type<T>, const Tensor& dy, const Tensor& x, double first, Tensor& dx) const {
+    Device::template map<T>(Formula{first}, dx, dy, x);
+  }
+  template <typename T>
+  void operator()(Type<T>, const Tensor& a, const Tensor& b, const Tensor& c, double first,
+                  Tensor& y) const {
+    Device::template map<T>(Formula{first}, y, a, b, c);
+  }
+  template <typename T>
   void operator()(Type<T>, const Tensor& dy, const Tensor& x, double first, double second,
                   Tensor& dx) const {
     Device::template map<T>(Formula{first, second}, dx, dy, x);

@@ -22,7 +22,7 @@ void register_special_kernels() {
   D::template set<kernels::erfinv, formulas::Erfinv>(kFloatTypes);
   D::template set<kernels::lgamma, formulas::InDouble<formulas::special::log_gamma>>(kFloatTypes);
   D::template set<kernels::digamma, formulas::InDouble<formulas::special::digamma>>(kFloatTypes);
-  D::template set<kernels::sinc, formulas::InDouble<formulas::special::sinc>>(kFloatTypes);
+  D::template set<kernels::sinc, formulas::Sinc>(kFloatTypes);
   D::template set<kernels::polygamma, formulas::Polygamma>(kFloatTypes);
 
   Device::template set<kernels::nan_to_num>(

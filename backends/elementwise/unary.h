@@ -3,6 +3,7 @@
 
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas_unary.h"
+#include "ops/internal/pointwise_kernels.h"
 #include "ops/unary.h"
 
 namespace tapegrad::backends {
@@ -32,6 +33,16 @@ void register_unary_kernels() {
   D::template set<kernels::ceil, formulas::Ceil>(kFloatTypes);
   D::template set<kernels::round, formulas::Round>(kFloatTypes);
   D::template set<kernels::trunc, formulas::Trunc>(kFloatTypes);
+  D::template set<kernels::exp2, formulas::Exp2>(kFloatTypes);
+  D::template set<kernels::frac, formulas::Frac>(kFloatTypes);
+  D::template set<kernels::logit, formulas::Logit>(kFloatTypes);
+  D::template set<kernels::logit_backward, formulas::LogitBackward>(kFloatTypes);
+  D::template set_predicate<kernels::logical_not, formulas::LogicalNot>(kNumberTypes);
+  Device::template set<kernels::logical_not>(
+      TypeList<bool>{}, [](Type<bool>, const Tensor& x, Tensor& y) {
+        Device::template map<uint8_t, uint8_t>(formulas::FlipBool{}, y, x);
+      });
+  D::template set_predicate<kernels::signbit, formulas::SignBit>(kFloatTypes);
   D::template set_predicate<kernels::isnan, formulas::IsNan>(kAllTypes);
   D::template set_predicate<kernels::isfinite, formulas::IsFinite>(kAllTypes);
   D::template set<kernels::tanh_backward, formulas::TanhBackward>(kFloatTypes);

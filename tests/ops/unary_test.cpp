@@ -9,6 +9,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/numeric.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -77,7 +78,8 @@ struct Row {
 };
 
 const Row kRows[] = {
-    {"exp", exp, expl, 1.5},                                          // 0.96
+    {"exp", exp, expl, 1.5},  // 0.96
+    {"exp2", [](Variable x, Where w) { return exp2(x, w); }, exp2l, 1.5},
     {"expm1", expm1, expm1l, 2.5},                                    // 1.8
     {"log", log, logl, 1.5},                                          // 0.9
     {"log1p", log1p, log1pl, 1.5},                                    // 0.9

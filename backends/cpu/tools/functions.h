@@ -188,6 +188,20 @@ Lanes<R> exp(Lanes<R> x) {
   return select(vanishes, Lanes<R>(R(0)), scaled(Lanes<R>(R(1)) + e.fraction, e.n));
 }
 
+/// 2^x; exact for integer x. x = n + f, and 2^f = exp(f log(2)).
+template <typename R>
+Lanes<R> exp2(Lanes<R> x) {
+  using T = Table<R>;
+  constexpr R kLow = R(std::numeric_limits<R>::min_exponent - std::numeric_limits<R>::digits - 1);
+  constexpr R kHigh = R(std::numeric_limits<R>::max_exponent + 1), kLn2 = R(0.6931471805599453094);
+  const Lanes<R> zero(R(0)), round(T::kRound);
+  const auto vanishes = x <= Lanes<R>(kLow);  // selected, not computed, as in exp()
+  const Lanes<R> within = select(vanishes, zero, xsimd::min(Lanes<R>(kHigh), x));
+  const Lanes<R> n = (within + round) - round, r = (within - n) * Lanes<R>(kLn2);
+  const Lanes<R> fraction = fused(r * r, polynomial(T::kExp, r), r);
+  return select(vanishes, zero, scaled(Lanes<R>(R(1)) + fraction, n));
+}
+
 /// exp(x) for x <= 0. Takes fewer steps if no lane underflows; the value of a lane is the same
 /// either way.
 inline Lanes<float> exp_of_negative(Lanes<float> x) {
@@ -416,6 +430,7 @@ template <typename R, typename A>
 struct Functions<xsimd::batch<R, A>> {
   using V = xsimd::batch<R, A>;
   static V exp(V x) { return backends::cpu::functions::exp(x); }
+  static V exp2(V x) { return backends::cpu::functions::exp2(x); }
   static V expm1(V x) { return backends::cpu::functions::expm1(x); }
   static V log(V x) { return backends::cpu::functions::log(x); }
   static V log1p(V x) { return backends::cpu::functions::log1p(x); }
@@ -430,6 +445,9 @@ struct Functions<xsimd::batch<R, A>> {
   static V sqrt(V x) { return xsimd::sqrt(x); }
   static V abs(V x) { return xsimd::fabs(x); }
   static V negative(V x) { return backends::cpu::functions::negative(x); }
+  static V copysign(V size, V sign) {
+    return backends::cpu::functions::with_sign_of(abs(size), sign);
+  }
   static V floor(V x) { return xsimd::floor(x); }
   static V ceil(V x) { return xsimd::ceil(x); }
   static V trunc(V x) { return xsimd::trunc(x); }

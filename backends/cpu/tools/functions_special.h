@@ -113,6 +113,13 @@ inline Lanes<double> cosh_of_float(Lanes<double> x) {
   const Lanes<double> e = exp(magnitude(x));
   return Lanes<double>(0.5) * (e + Lanes<double>(1.0) / e);
 }
+/// As special::sinc().
+inline Lanes<double> sinc_of_float(Lanes<double> x) {
+  const Lanes<double> pi(formulas::special::kPi), n = xsimd::nearbyint(x);
+  const Lanes<double> half = n * Lanes<double>(0.5), y = sin(pi * (x - n)) / (pi * x);
+  const Lanes<double> whole = select(half == xsimd::trunc(half), y, negative(y));
+  return select(x == Lanes<double>(0.0), Lanes<double>(1.0), whole);
+}
 inline Lanes<double> asinh_of_float(Lanes<double> x) {
   const Lanes<double> size = magnitude(x), one(1.0), square = size * size;
   const Lanes<double> y = log1p(size + square / (one + xsimd::sqrt(square + one)));
@@ -237,6 +244,7 @@ struct SpecialFunctions<xsimd::batch<float, A>> {
   static V erfc(V x) { return backends::cpu::functions::erfc(x); }
   static V erfinv(V x) { return backends::cpu::functions::erfinv(x); }
   static V atan2(V y, V x) { return backends::cpu::functions::atan2(y, x); }
+  static V sinc(V x) { return in_double(backends::cpu::functions::sinc_of_float, x); }
   static V fmod(V a, V b) { return backends::cpu::functions::fmod(a, b); }
   static V hypot(V a, V b) { return backends::cpu::functions::hypot(a, b); }
   static V pow(V a, V b) { return backends::cpu::functions::pow(a, b); }
@@ -264,6 +272,7 @@ struct SpecialFunctions<xsimd::batch<double, A>> {
   static V erfc(V x) { return backends::cpu::map_lanes(Scalar::erfc, x); }
   static V erfinv(V x) { return backends::cpu::map_lanes(special::erfinv, x); }
   static V atan2(V y, V x) { return backends::cpu::map_lanes(Scalar::atan2, y, x); }
+  static V sinc(V x) { return backends::cpu::map_lanes(special::sinc, x); }
   static V fmod(V a, V b) { return backends::cpu::map_lanes(Scalar::fmod, a, b); }
   static V hypot(V a, V b) { return backends::cpu::map_lanes(Scalar::hypot, a, b); }
   static V pow(V a, V b) { return backends::cpu::map_lanes(Scalar::pow, a, b); }

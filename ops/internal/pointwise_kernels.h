@@ -1,0 +1,50 @@
+// Kernels of elementwise ops whose public headers declare no kernels. backends/elementwise/
+// registers them for every device. Operands broadcast.
+#pragma once
+
+#include "ops/binary.h"
+#include "ops/unary.h"
+
+namespace tapegrad::kernels {
+
+// ops/activation_composed.h
+
+/// y = value where x <= threshold, else x.
+extern Kernel<void(const Tensor& x, double threshold, double value, Tensor& y)> threshold;
+extern Kernel<void(const Tensor&x, double lambd, Tensor&y)> hardshrink, softshrink;
+/// dx = 0 where |x| <= lambd, else dy: the gradient of both.
+extern Kernel<void(const Tensor& dy, const Tensor& x, double lambd, Tensor& dx)> shrink_backward;
+extern Kernel<void(const Tensor& x, double alpha, Tensor& y)> celu;
+extern Kernel<void(const Tensor& dy, const Tensor& x, double alpha, Tensor& dx)> celu_backward;
+/// y = x where x > 0, else weight * x.
+extern Binary prelu;
+/// dx = dy where x > 0, else weight * dy.
+extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& weight, Tensor& dx)>
+    prelu_backward;
+/// The gradient of weight before it is summed: 0 where x > 0, else x * dy.
+extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dweight)> prelu_backward_weight;
+/// y = a * sigmoid(gate)
+extern Binary glu;
+/// da = dy * sigmoid(gate)
+extern Kernel<void(const Tensor& dy, const Tensor& gate, Tensor& da)> glu_backward;
+extern Kernel<void(const Tensor& dy, const Tensor& a, const Tensor& gate, Tensor& dgate)>
+    glu_backward_gate;
+
+// ops/numeric.h, ops/special.h, ops/binary.h
+
+extern Unary exp2, frac;
+extern Unary logical_not, signbit;  // y is bool
+/// |a| with the sign of b.
+extern Binary copysign;
+extern Binary logaddexp2, heaviside;
+/// y = log(x / (1 - x)), dx = dy / (x * (1 - x))
+extern Unary logit;
+extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)> logit_backward;
+
+// ops/arithmetic.h
+
+/// y = x + value * (a * b), and y = x + value * (a / b).
+extern Kernel<void(const Tensor&x, const Tensor&a, const Tensor&b, double value, Tensor&y)> addcmul,
+    addcdiv;
+
+}  // namespace tapegrad::kernels
