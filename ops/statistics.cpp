@@ -17,6 +17,7 @@
 #include "ops/internal/extent.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/reduce_kernels.h"
 #include "ops/matmul.h"
 #include "ops/scan.h"
 #include "ops/sort.h"
@@ -25,14 +26,62 @@
 
 namespace tapegrad {
 
+namespace kernels {
+constinit decltype(nansum) nansum{"nansum"};
+constinit decltype(count_nonzero) count_nonzero{"count_nonzero"};
+}  // namespace kernels
+
 using namespace detail;
 
+namespace {
+
+template <typename Kernel>
+bool is_in_one_pass(const Kernel& kernel, const Variable& x) {
+  return kernel.has(x.device().type, x.dtype());
+}
+
+struct CountNonzero {
+  static constexpr std::string_view kName = "count_nonzero";
+  static constexpr bool kDifferentiable = false;
+  Extent extent;
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = Tensor::empty(extent.kept, i64, x.device());
+    kernels::count_nonzero(x, y);
+    return extent.finish(y);
+  }
+};
+
+struct NanSum {
+  static constexpr std::string_view kName = "nansum";
+  Extent extent;
+  SavedInput<0> x{};
+  auto saved() { return std::tie(x); }
+
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x.empty_like(extent.kept);
+    kernels::nansum(overlaps_itself(x.layout()) ? x.contiguous() : x, y);  // rounds as for a copy
+    return extent.finish(y);
+  }
+  Variable backward(const Variable& dy) const {
+    return masked_fill(extent.spread(dy), isnan(x()), 0);
+  }
+};
+
+}  // namespace
+
 Variable count_nonzero(const Variable& x, const Dims& dims, Where where) {
+  const ErrorLine line(where);
+  if (is_in_one_pass(kernels::count_nonzero, x))
+    return apply(CountNonzero{Extent("count_nonzero", x.shape(), dims, false)}, where, x);
   return sum(ne({x, where}, {0, where}), dims, false, where);
 }
 
 Variable nansum(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   if (!is_float(x.dtype())) return sum(x, dims, keepdim, where);
+  const ErrorLine line(where);
+  if (is_in_one_pass(kernels::nansum, x))
+    return apply_wide(NanSum{Extent("nansum", x.shape(), dims, keepdim)}, where, x);
   return sum(masked_fill(x, isnan(x), 0, where), dims, keepdim, where);
 }
 

@@ -3,6 +3,7 @@
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
+#include "ops/internal/reduce_kernels.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -36,6 +37,56 @@ void sum(const Tensor& x, double divisor, Tensor& y) {
   else
     reduce<T>(SumOf<T>{}, x, y,
               [out = y.data<int64_t>()](int64_t i, uint64_t total) { out[i] = int64_t(total); });
+}
+
+/// WideSumOf without NaN.
+template <typename T>
+struct PresentSumOf : SumOf<T, double> {
+  double add(double part, Compute<T> value) const {
+    return part + (value == value ? double(value) : 0.0);
+  }
+  static double block(const float* values, int64_t n) {
+    WideSum even, odd;
+    const auto present = [&](int64_t at) {
+      const Floats x = load_vector<Floats>(values + at);
+      return x == x ? x : Floats{};
+    };
+    int64_t i = 0;
+    for (; i + 2 * kFloats <= n; i += 2 * kFloats) {
+      fetch(values + i + kFetchAhead / 2);
+      fetch(values + i + kFloats + kFetchAhead / 2);
+      even.add(present(i));
+      odd.add(present(i + kFloats));
+    }
+    double total = even.total() + odd.total();
+    for (; i < n; ++i) total += values[i] == values[i] ? double(values[i]) : 0.0;
+    return total;
+  }
+};
+
+template <typename T>
+void nansum(const Tensor& x, Tensor& y) {
+  reduce<T>(PresentSumOf<T>{}, x, y,
+            [out = y.data<T>()](int64_t i, double total) { out[i] = convert<T>(total); });
+}
+
+template <typename T>
+struct CountOf {
+  using Value = Compute<T>;
+  using Part = int32_t;
+  using Total = int64_t;
+  static constexpr Part kFirst = 0;
+
+  Part add(Part part, Value value) const { return part + Part(value != Value(0)); }
+  Part merge(Part a, Part b) const { return a + b; }
+  Total join(Total a, Total b) const { return a + b; }
+  Total repeat(Total total, int64_t n) const { return total * n; }
+};
+
+template <typename T>
+void count_nonzero(const Tensor& x, Tensor& y) {
+  reduce<T>(CountOf<T>{}, x, y,
+            [out = y.data<int64_t>()](int64_t i, int64_t total) { out[i] = total; });
 }
 
 template <typename T>
@@ -120,6 +171,9 @@ void register_reduce() {
   set<kernels::amin>(kNumberTypes,
                      []<typename T>(Type<T>, auto&... a) { extreme<false, T>(a...); });
   set<kernels::contains>(kAllTypes, []<typename T>(Type<T>, auto&... a) { contains<T>(a...); });
+  set<kernels::nansum>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { nansum<T>(a...); });
+  set<kernels::count_nonzero>(kAllTypes,
+                              []<typename T>(Type<T>, auto&... a) { count_nonzero<T>(a...); });
   set<kernels::norm>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { norm<T>(a...); });
   set<kernels::var>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { var<T>(a...); });
 }
