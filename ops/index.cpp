@@ -12,6 +12,7 @@
 #include "ops/create.h"
 #include "ops/internal/embedding_rows.h"
 #include "ops/internal/index_checks.h"
+#include "ops/internal/index_copy_kernel.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/view.h"
@@ -116,10 +117,16 @@ struct Gather {
     dim = normalize_dim(kName, dim, x.rank());
     from = x.shape();
     check_fits(kName, index, from, dim, "x");
-    const Tensor which = as_index(kName, index);
+    const Tensor vector = repeated_vector(index, dim);
+    const Tensor which = as_index(kName, vector ? vector : index);
     check_index(kName, which, from[dim]);
     Tensor y = x.empty_like(index.shape());
-    if (y.numel() > 0) kernels::gather(corner(x, index.shape(), dim), which, dim, y);
+    if (y.numel() == 0) return y;
+    const Tensor part = corner(x, index.shape(), dim);
+    if (vector)
+      kernels::index_select(part, detail::as_vector(which), dim, y);
+    else
+      kernels::gather(part, which, dim, y);
     return y;
   }
   std::array<Variable, 2> backward(const Variable& dy) const;
@@ -143,16 +150,24 @@ struct ScatterAdd {
     dim = normalize_dim(kName, dim, shape.rank());
     check_fits(kName, index, shape, dim, "x");
     check_fits(kName, index, source_shape, -1, "the source");
-    const Tensor which = as_index(kName, index);
-    check_index(kName, which, shape[dim]);
     // Sixteen-bit values are summed in float32: in float16, 2048 + 1 is 2048.
     const DType dtype = source.dtype();
     const DType sum_dtype = size_of(dtype) == 2 && is_float(dtype) ? f32 : dtype;
+    const bool has_rows = kernels::index_accumulate.has(source.device().type, sum_dtype);
+    const Tensor vector = has_rows ? repeated_vector(index, dim) : Tensor();
+    const Tensor which = as_index(kName, vector ? vector : index);
+    check_index(kName, which, shape[dim]);
     Tensor y = Tensor::empty(shape, sum_dtype, source.device());
     x ? kernels::copy(x, y) : kernels::fill(y, 0);
     Tensor target = corner(y, index.shape(), dim);
     const Tensor part = corner(source, index.shape(), -1).to(sum_dtype).contiguous();
-    if (part.numel() > 0) kernels::scatter_add(part, which, dim, target);
+    if (part.numel() == 0) return y.to(dtype);
+    if (!vector)
+      kernels::scatter_add(part, which, dim, target);
+    else if (target.is_contiguous())
+      kernels::index_accumulate(part, detail::as_vector(which), dim, target);
+    else
+      kernels::scatter_add(part, as_index(kName, index), dim, target);
     return y.to(dtype);
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {

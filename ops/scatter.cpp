@@ -11,6 +11,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/index_checks.h"
+#include "ops/internal/index_copy_kernel.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/reduce.h"
 #include "ops/scan.h"
@@ -24,6 +25,8 @@ namespace kernels {
 constinit decltype(scatter) scatter{"scatter"};
 constinit decltype(scatter_reduce) scatter_reduce{"scatter_reduce"};
 constinit decltype(nonzero) nonzero{"nonzero"};
+constinit decltype(index_copy) index_copy{"index_copy"};
+constinit decltype(index_accumulate) index_accumulate{"index_accumulate"};
 
 }  // namespace kernels
 
@@ -31,15 +34,17 @@ using namespace detail;
 
 namespace {
 
-/// Checks the arguments and normalizes dim. Returns the index as contiguous int64, in range.
+/// Checks the arguments and normalizes dim. Returns the index as contiguous int64, in range; with
+/// as_rows, an index that repeats a vector is reduced to it.
 Tensor check_scatter(std::string_view op, const Tensor& x, int& dim, const Tensor& index,
-                     const Tensor& source) {
+                     const Tensor& source, bool as_rows = false) {
   check_same_device(op, x, index, source);
   check_same_dtype(op, x, source);
   dim = normalize_dim(op, dim, x.rank());
   check_fits(op, index, x.shape(), dim, "x");
   check_fits(op, index, source.shape(), -1, "the source");
-  const Tensor which = as_index(op, index);
+  const Tensor vector = as_rows ? repeated_vector(index, dim) : Tensor();
+  const Tensor which = as_index(op, vector ? vector : index);
   check_index(op, which, x.shape()[dim]);
   return which;
 }
@@ -55,6 +60,13 @@ Variable padded(const Variable& part, const Shape& shape) {
   return pad(part, behind);
 }
 
+/// Whether all elements of x are one number, as after expand().
+bool is_one_number(const Tensor& x) {
+  for (int i = 0; i < x.rank(); ++i)
+    if (x.shape()[i] != 1 && x.strides()[i] != 0) return false;
+  return true;
+}
+
 struct Scatter {
   static constexpr std::string_view kName = "scatter";
   int dim;
@@ -63,28 +75,42 @@ struct Scatter {
   auto saved() { return std::tie(index); }
 
   Tensor forward(const Tensor& x, const Tensor& index, const Tensor& source) {
-    const Tensor which = check_scatter(kName, x, dim, index, source);
+    const bool has_rows = kernels::index_copy.has(x.device().type, x.dtype());
+    const Tensor which = check_scatter(kName, x, dim, index, source, has_rows);
     from = x.shape();
     source_shape = source.shape();
     Tensor y = x.clone();
-    Tensor target = corner(y, index.shape(), dim);
-    if (which.numel() > 0)
-      kernels::scatter(corner(source, index.shape(), -1).contiguous(), which, dim, target);
+    Tensor target = corner(y, index.shape(), dim), part = corner(source, index.shape(), -1);
+    if (which.numel() == index.numel()) {
+      if (which.numel() > 0) kernels::scatter(part.contiguous(), which, dim, target);
+    } else if (target.is_contiguous()) {
+      if (is_one_number(part)) part = part.with_layout({{}, {}, part.layout().offset});
+      kernels::index_copy(part.contiguous(), as_vector(which), dim, target);
+    } else {
+      kernels::scatter(part.contiguous(), as_index(kName, index), dim, target);
+    }
     return y;
   }
   std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
     const Variable which = index().to(i64);
     std::array<Variable, 3> dx;
     if (needs[0]) dx[0] = scatter(dy, dim, which, 0);
-    if (needs[2]) {
-      // If several elements were written to one place, the last one remained.
-      const Variable numbers =
-          reshape(arange(which.numel(), {.dtype = i64, .device = dy.device()}), which.shape());
-      const Variable places = zeros(from, {.dtype = i64, .device = dy.device()});
-      const Variable stayed = gather(scatter(places, dim, which, numbers), dim, which) == numbers;
-      dx[2] = padded(tapegrad::where(stayed, gather(dy, dim, which), 0), source_shape);
-    }
+    if (needs[2])
+      dx[2] = padded(tapegrad::where(stayed(which), gather(dy, dim, which), 0), source_shape);
     return dx;
+  }
+
+  /// If several elements were written to one place, the last one remained. An index that repeats a
+  /// vector is reduced to it.
+  Variable stayed(const Variable& index) const {
+    const TensorOptions whole{.dtype = i64, .device = index.device()};
+    const Tensor vector = repeated_vector(index.value(), dim);
+    const Variable which = vector ? Variable(vector) : index;
+    Shape places = from;
+    for (int i = 0; vector && i < from.rank(); ++i)
+      if (i != dim) places[i] = 1;
+    const Variable numbers = reshape(arange(which.numel(), whole), which.shape());
+    return gather(scatter(zeros(places, whole), dim, which, numbers), dim, which) == numbers;
   }
 };
 
@@ -212,8 +238,8 @@ Variable scatter(const Variable& x, int dim, const Variable& index, const Variab
   return apply(Scatter{dim}, where, x, index, source);
 }
 Variable scatter(const Variable& x, int dim, const Variable& index, Number value, Where where) {
-  return scatter(x, dim, index,
-                 full(index.shape(), value, {.dtype = x.dtype(), .device = x.device()}), where);
+  const Variable number = full({}, value, {.dtype = x.dtype(), .device = x.device()});
+  return scatter(x, dim, index, expand(number, index.shape()), where);
 }
 
 Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,

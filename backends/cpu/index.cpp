@@ -10,11 +10,14 @@
 
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/index_loops.h"
+#include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/map.h"
 #include "ops/index.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
+
+constexpr int64_t kAhead = 8;  // sources between a prefetch and its use
 
 /// The type in which values of T are summed.
 template <typename T>
@@ -41,6 +44,23 @@ void scan_index(const Tensor& index, int64_t size, kernels::IndexScan& scan) {
   scan.value = first < count ? values[first] : 0;
 }
 
+/// Consecutive entries of an index.
+struct Run {
+  int64_t from, to, length;
+};
+/// The runs of an index, until they are too many to be of use.
+std::vector<Run> runs_of(const int64_t* which, int64_t count) {
+  std::vector<Run> runs;
+  for (int64_t k = 0; k < count; ++k) {
+    if (!runs.empty() && which[k] == runs.back().from + runs.back().length)
+      ++runs.back().length;
+    else
+      runs.push_back({which[k], k, 1});
+    if (4 * int64_t(runs.size()) > std::max<int64_t>(count, 16)) break;
+  }
+  return runs;
+}
+
 template <typename W>
 void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   // Copies contiguous blocks of x behind dim as a whole; if they are not contiguous, copies x
@@ -58,6 +78,32 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   const int64_t* which = index.data<int64_t>();
   const int64_t count = index.numel(), step = x.strides()[dim];
   const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
+  const std::vector<Run> runs = runs_of(which, count);
+  if (step == block && 4 * int64_t(runs.size()) <= count) {  // as when padding
+#pragma omp parallel for if (y.numel() > kParallelAbove)
+    for (size_t part = 0; part < outer.size(); ++part) {
+      const W* lines = from + outer[part];
+      W* into = to + int64_t(part) * count * block;
+      for (const Run& run : runs) {
+        const int64_t length = run.length * block;
+        if (length == 1)
+          into[run.to] = lines[run.from];
+        else
+          std::memcpy(into + run.to * block, lines + run.from * block, size_t(length) * sizeof(W));
+      }
+    }
+    return;
+  }
+  if (block == 1) {
+#pragma omp parallel for if (y.numel() > kParallelAbove)
+    for (size_t part = 0; part < outer.size(); ++part) {
+      const W* line = from + outer[part];
+      W* into = to + int64_t(part) * count;
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) into[k] = line[which[k] * step];
+    }
+    return;
+  }
   const auto copy_rows = [&](auto copy_row) {
 #pragma omp parallel for collapse(2) if (y.numel() > kParallelAbove)
     for (size_t part = 0; part < outer.size(); ++part)
@@ -66,8 +112,6 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   };
   // A call of memcpy takes longer than copying a few numbers.
   switch (block) {
-    case 1:
-      return copy_rows([](const W* row, W* y) { *y = *row; });
     case 2:
       return copy_rows([](const W* row, W* y) { std::memcpy(y, row, 2 * sizeof(W)); });
     case 4:
@@ -123,28 +167,23 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
   const S scale = alpha.to<S>();
   if (inner == 1 && size <= 4 * count)
     return add_elements(from, which, outer, count, size, scale, to);
-  // Groups the sources by destination row with a counting sort, which keeps their order.
-  std::vector<int64_t> ends(size_t(size) + 1, 0), order(size_t(count), 0), rows;
-  for (int64_t i = 0; i < count; ++i) ++ends[size_t(which[i]) + 1];
-  for (int64_t row = 0; row < size; ++row) {
-    if (ends[size_t(row) + 1] > 0) rows.push_back(row);
-    ends[size_t(row) + 1] += ends[size_t(row)];
-  }
-  // Filling advances the start of each row to its end.
-  for (int64_t i = 0; i < count; ++i) order[size_t(ends[size_t(which[i])]++)] = i;
-
+  const SourcesByRow sources(which, count, size);
+  const int64_t* order = sources.order.data();
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
-  const int64_t tasks = outer * int64_t(rows.size()) * blocks;
+  const int64_t row_count = int64_t(sources.rows.size()), tasks = outer * row_count * blocks;
   const int64_t together = std::max<int64_t>(1, 4096 / std::min(inner, kColumns));
 #pragma omp parallel for schedule(dynamic, together) if (source.numel() > kParallelAbove)
   for (int64_t task = 0; task < tasks; ++task) {
     const int64_t column = task % blocks * kColumns;
-    const int64_t row = rows[size_t(task / blocks % int64_t(rows.size()))];
-    const int64_t o = task / blocks / int64_t(rows.size());
+    const int64_t row = sources.rows[size_t(task / blocks % row_count)];
+    const int64_t o = task / blocks / row_count;
     const int64_t width = std::min(kColumns, inner - column);
     S sum[kColumns] = {};
-    for (int64_t k = row > 0 ? ends[size_t(row) - 1] : 0; k < ends[size_t(row)]; ++k) {
-      const T* line = from + (o * count + order[size_t(k)]) * inner + column;
+    for (int64_t k = sources.begin(row); k < sources.end(row); ++k) {
+      const T* line = from + (o * count + order[k]) * inner + column;
+      // The sources of the next rows are elsewhere in memory.
+      if (k + kAhead < count)
+        fetch_run(from + (o * count + order[k + kAhead]) * inner + column, width);
       for (int64_t i = 0; i < width; ++i) sum[i] += S(line[i]);
     }
     T* target = to + (o * size + row) * inner + column;

@@ -1,8 +1,12 @@
 #include "ops/scatter.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/index_loops.h"
 #include "backends/formulas.h"
+#include "ops/internal/index_copy_kernel.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -22,6 +26,53 @@ void scatter(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
   for_each_meant(y, index, dim, [=](int64_t p, int64_t q) { to[q] = from[p]; });
 }
 
+/// Calls write(to, from, count) for the parts of each slice, in the order of the index.
+template <typename T, typename Write>
+void write_slices(const Tensor& source, const Tensor& index, int dim, Tensor& y,
+                  const Write& write) {
+  const int64_t* which = index.data<int64_t>();
+  const int64_t count = index.numel(), size = y.shape()[dim];
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < dim; ++i) outer *= y.shape()[i];
+  for (int i = dim + 1; i < y.rank(); ++i) inner *= y.shape()[i];
+  const bool one = source.rank() == 0;
+  const T* from = source.data<T>();
+  T* to = y.data<T>();
+  // One thread writes, in order, all slices of some columns.
+  const int64_t width = std::min<int64_t>(inner, 4 * kColumns);
+  const int64_t blocks = (inner + width - 1) / width;
+#pragma omp parallel for collapse(2) if (outer * count * inner > kParallelAbove)
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t column = block * width, n = std::min(width, inner - column);
+      const T* lines = from + (one ? 0 : o * count * inner + column);
+      T* into = to + o * size * inner + column;
+      for (int64_t k = 0; k < count; ++k)
+        write(into + which[k] * inner, lines + (one ? 0 : k * inner), n);
+    }
+}
+
+template <typename W>
+void index_copy(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
+  if (source.rank() == 0)
+    return write_slices<W>(source, index, dim, y,
+                           [](W* to, const W* from, int64_t n) { std::fill_n(to, n, *from); });
+  write_slices<W>(source, index, dim, y, [](W* to, const W* from, int64_t n) {
+    if (n == 1)
+      *to = *from;
+    else
+      std::memcpy(to, from, size_t(n) * sizeof(W));
+  });
+}
+
+template <typename T>
+void index_accumulate(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
+  write_slices<T>(source, index, dim, y, [](T* to, const T* from, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) to[i] = T(to[i] + from[i]);
+  });
+}
+
 template <typename T>
 void scatter_reduce(const Tensor& source, const Tensor& index, int dim, Reduce reduce, Tensor& y) {
   switch (reduce) {
@@ -39,15 +90,23 @@ void nonzero(const Tensor& x, Tensor& positions) {
   const T* from = x.data<T>();
   int64_t* to = positions.data<int64_t>();
   const int64_t count = x.numel();
-  for (int64_t i = 0; i < count; ++i)
-    if (Compute<T>(from[i]) != Compute<T>(0)) *to++ = i;
+  int64_t* const end = to + positions.numel();
+  for (int64_t i = 0; i < count && to < end; ++i) {
+    *to = i;  // overwritten unless the element counts
+    to += Compute<T>(from[i]) != Compute<T>(0);
+  }
 }
 
 }  // namespace
 
 void register_scatter() {
   set<kernels::scatter>(kAllTypes, []<typename T>(Type<T>, auto&... a) { scatter<T>(a...); });
-  // The op converts sixteen-bit floats to float32.
+  set<kernels::index_copy>(
+      kAllTypes, []<typename T>(Type<T>, auto&... a) { index_copy<Word<sizeof(T)>>(a...); });
+  // The ops convert sixteen-bit floats to float32.
+  set<kernels::index_accumulate>(
+      TypeList<float, double, uint8_t, int32_t, int64_t>{},
+      []<typename T>(Type<T>, auto&... a) { index_accumulate<T>(a...); });
   set<kernels::scatter_reduce>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
                                []<typename T>(Type<T>, auto&... a) { scatter_reduce<T>(a...); });
   set<kernels::nonzero>(kAllTypes, []<typename T>(Type<T>, auto&... a) { nonzero<T>(a...); });

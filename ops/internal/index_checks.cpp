@@ -50,6 +50,20 @@ void check_fits(std::string_view op, const Tensor& index, const Shape& shape, in
                      " does not fit in ", what, " ", shape);
 }
 
+Tensor repeated_vector(const Tensor& index, int dim) {
+  Layout layout = index.layout();
+  bool repeats = false;
+  for (int i = 0; i < index.rank(); ++i) {
+    if (i == dim || layout.shape[i] == 1) continue;
+    if (layout.strides[i] != 0 || layout.shape[i] == 0) return {};
+    repeats = true;
+    layout.shape[i] = 1;
+  }
+  return repeats ? index.with_layout(layout) : Tensor();
+}
+
+Tensor as_vector(const Tensor& x) { return x.with_layout({{x.numel()}, {1}, x.layout().offset}); }
+
 Tensor corner(const Tensor& x, const Shape& index, int dim) {
   Layout layout = x.layout();
   for (int i = 0; i < index.rank(); ++i)

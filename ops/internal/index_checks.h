@@ -22,6 +22,13 @@ auto wrapped(std::string_view op, const Variable& index, int64_t size) -> Variab
 void check_fits(std::string_view op, const Tensor& index, const Shape& shape, int dim,
                 const char* what);
 
+/// If the index repeats one vector along dim, as after expand(), returns the vector, with size 1 in
+/// the other dimensions; else an empty tensor.
+Tensor repeated_vector(const Tensor& index, int dim);
+
+/// Returns a contiguous tensor with its elements in one dimension.
+Tensor as_vector(const Tensor& x);
+
 /// Returns a view of the part of x that the index covers: index's sizes, except for x's own size
 /// along dim (dim < 0: index's sizes in all dimensions).
 Tensor corner(const Tensor& x, const Shape& index, int dim);

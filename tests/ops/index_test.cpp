@@ -12,6 +12,7 @@
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/reduce.h"
+#include "ops/scatter.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -45,6 +46,37 @@ TEST(Index, SelectsRowsAndColumns) {
   EXPECT_EQ(values(index_select(x, -1, tensor({2, 0}))), (Doubles{2, 0, 5, 3}));
   EXPECT_EQ(index_select(x, 0, tensor(std::vector<int64_t>{})).shape(), (Shape{0, 3}));
   EXPECT_EQ(index_select(zeros({3, 0}), 0, tensor({2, 2})).shape(), (Shape{2, 0}));
+}
+
+/// An index that repeats a vector gives what the same numbers in memory of their own give.
+TEST(Index, RepeatedVectorEqualsWholeIndex) {
+  const Variable x = counted({4, 5});
+  for (const int dim : {0, 1}) {
+    const Shape along = dim == 0 ? Shape{3, 1} : Shape{1, 3};
+    const Shape whole = dim == 0 ? Shape{3, 5} : Shape{4, 3};
+    const Variable repeated = expand(reshape(tensor({2, 0, 2}), along), whole);
+    const Variable copied = clone(repeated);
+    const Variable source = counted(whole) + 100.0;
+    EXPECT_EQ(values(gather(x, dim, repeated)), values(gather(x, dim, copied)));
+    EXPECT_EQ(values(scatter_add(x, dim, repeated, source)),
+              values(scatter_add(x, dim, copied, source)));
+    EXPECT_EQ(values(scatter(x, dim, repeated, source)), values(scatter(x, dim, copied, source)));
+    EXPECT_EQ(values(scatter(x, dim, repeated, 7)), values(scatter(x, dim, copied, 7)));
+    const auto gradients = [&](const Variable& index) {
+      Variable a = leaf({4, 5}), b = leaf(whole);
+      const Variable y = scatter(a, dim, index, b), z = scatter_add(a, dim, index, b);
+      const Variable w = gather(a, dim, index);
+      (sum(y * y) + sum(z * z) * 2 + sum(w * w * w)).backward();
+      return std::pair(values(a.grad()), values(b.grad()));
+    };
+    EXPECT_EQ(gradients(repeated), gradients(copied));
+    EXPECT_EQ(message<IndexError>([&] { gather(x, dim, repeated + 3); }),
+              message<IndexError>([&] { gather(x, dim, copied + 3); }));
+  }
+  // A part of x: the index has fewer columns.
+  const Variable narrow_index = expand(reshape(tensor({1, 3}), {2, 1}), {2, 3});
+  EXPECT_EQ(values(scatter(x, 0, narrow_index, 7)), values(scatter(x, 0, clone(narrow_index), 7)));
+  EXPECT_EQ(values(gather(x, 0, narrow_index)), values(gather(x, 0, clone(narrow_index))));
 }
 
 TEST(IndexSelect, CopiesRowsOfEveryWidth) {

@@ -32,6 +32,29 @@ inline std::vector<int64_t> offsets_of(const Layout& layout, int begin, int end)
   return offsets;
 }
 
+/// The sources of each destination row, in their order, by a counting sort.
+struct SourcesByRow {
+  std::vector<int64_t> rows;   // the rows that have sources
+  std::vector<int64_t> order;  // the sources, grouped by row
+
+  SourcesByRow(const int64_t* which, int64_t count, int64_t size)
+      : order(size_t(count), 0), ends_(size_t(size) + 1, 0) {
+    for (int64_t i = 0; i < count; ++i) ++ends_[size_t(which[i]) + 1];
+    for (int64_t row = 0; row < size; ++row) {
+      if (ends_[size_t(row) + 1] > 0) rows.push_back(row);
+      ends_[size_t(row) + 1] += ends_[size_t(row)];
+    }
+    // Filling advances the start of each row to its end.
+    for (int64_t i = 0; i < count; ++i) order[size_t(ends_[size_t(which[i])]++)] = i;
+  }
+  /// The places in `order` of the sources of a row.
+  int64_t begin(int64_t row) const { return row > 0 ? ends_[size_t(row) - 1] : 0; }
+  int64_t end(int64_t row) const { return ends_[size_t(row)]; }
+
+ private:
+  std::vector<int64_t> ends_;
+};
+
 /// Calls visit(p, q) for every element of a contiguous index: p is the position in the index, q the
 /// offset of the element of x that it refers to. One thread visits, in order, the elements that
 /// differ only along dim.
@@ -41,6 +64,13 @@ void for_each_meant(const Tensor& x, const Tensor& index, int dim, Visit visit) 
   const int64_t length = index.shape()[dim], step = x.strides()[dim];
   const std::vector<int64_t> outer = offsets_of(x.layout(), 0, dim);
   const std::vector<int64_t> inner = offsets_of(x.layout(), dim + 1, x.rank());
+  if (inner.size() == 1) {  // along the last dimension
+#pragma omp parallel for if (index.numel() > kParallelAbove)
+    for (size_t o = 0; o < outer.size(); ++o)
+      for (int64_t j = 0, p = int64_t(o) * length; j < length; ++j, ++p)
+        visit(p, outer[o] + which[p] * step);
+    return;
+  }
   const int64_t width = int64_t(inner.size()), blocks = (width + kColumns - 1) / kColumns;
   const int64_t tasks = int64_t(outer.size()) * blocks;
 #pragma omp parallel for if (index.numel() > kParallelAbove)
