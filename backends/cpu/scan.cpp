@@ -1,7 +1,7 @@
-// Cumulative ops along the middle of three dimensions. Every column is a task, computed in double
-// (integers in 64 bits).
+// Cumulative ops along the middle of three dimensions, computed in double (integers in 64 bits).
 #include "ops/scan.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/register.h"
@@ -12,12 +12,37 @@ namespace {
 
 constexpr int64_t kParallel = 1 << 14;  // elements
 
-/// Calls run(first, step, n) for every column of [outer, n, inner].
+constexpr int64_t kTogether = 64;  // columns that a task scans side by side
+
+/// Calls run(offset, columns) for parts of [outer, n, inner]: `columns` neighbours from an offset.
 template <typename Run>
-void for_each_column(const Tensor& x, Run run) {
-  const int64_t n = x.shape()[1], inner = x.shape()[2], columns = x.shape()[0] * inner;
+void for_each_part(const Tensor& x, const Run& run) {
+  const int64_t outer = x.shape()[0], n = x.shape()[1], inner = x.shape()[2];
+  const int64_t blocks = (inner + kTogether - 1) / kTogether;
 #pragma omp parallel for if (x.numel() > kParallel)
-  for (int64_t i = 0; i < columns; ++i) run(i / inner * n * inner + i % inner, inner, n);
+  for (int64_t task = 0; task < outer * blocks; ++task) {
+    const int64_t column = task % blocks * kTogether;
+    run(task / blocks * n * inner + column, std::min(kTogether, inner - column));
+  }
+}
+
+/// Calls step(state, place, i) for the i-th element of every column of [outer, n, inner], where the
+/// column's state begins as `first`. `reversed` begins at the last element.
+template <typename State, typename Step>
+void scan(const Tensor& x, const State& first, bool reversed, const Step& step) {
+  const int64_t n = x.shape()[1], inner = x.shape()[2];
+  for_each_part(x, [=](int64_t offset, int64_t columns) {
+    const auto row = [=](int64_t i) { return offset + (reversed ? n - 1 - i : i) * inner; };
+    State states[kTogether];
+    std::fill_n(states, kTogether, first);
+    if (columns == 1) {
+      State state = first;
+      for (int64_t i = 0; i < n; ++i) step(state, row(i), i);
+      return;
+    }
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < columns; ++j) step(states[j], row(i) + j, i);
+  });
 }
 
 template <typename T>
@@ -27,72 +52,95 @@ void multiply_up(const Tensor& x, Tensor& y) {
   using Out = std::conditional_t<kFloat, T, int64_t>;
   const T* from = x.data<T>();
   Out* to = y.data<Out>();
-  for_each_column(x, [=](int64_t at, int64_t step, int64_t n) {
-    Product product(1);
-    for (int64_t i = 0; i < n; ++i, at += step) {
-      product *= Product(Compute<T>(from[at]));
-      to[at] = convert<Out>(product);
-    }
+  scan(x, Product(1), /*reversed=*/false, [=](Product& product, int64_t at, int64_t) {
+    product *= Product(Compute<T>(from[at]));
+    to[at] = convert<Out>(product);
   });
 }
 
 /// Computes log(sum) from the largest term and the sum relative to it.
 template <typename T>
 void log_sum_up(const Tensor& x, Tensor& y) {
+  struct Terms {
+    double largest, sum;
+  };
   const T* from = x.data<T>();
   T* to = y.data<T>();
-  for_each_column(x, [=](int64_t at, int64_t step, int64_t n) {
-    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (int64_t i = 0; i < n; ++i, at += step) {
-      const double value = double(Compute<T>(from[at]));
-      if (value == largest) {  // includes infinities, whose difference is NaN
-        sum += 1;
-      } else if (value < largest) {
-        sum += std::exp(value - largest);
-      } else {  // larger, or NaN
-        sum = sum * std::exp(largest - value) + 1;
-        largest = value;
-      }
-      const bool infinite = std::isinf(largest);
-      to[at] = convert<T>(infinite ? largest : largest + std::log(sum));
+  const Terms none{-std::numeric_limits<double>::infinity(), 0};
+  scan(x, none, /*reversed=*/false, [=](Terms& terms, int64_t at, int64_t) {
+    auto& [largest, sum] = terms;
+    const double value = double(Compute<T>(from[at]));
+    if (value == largest) {  // includes infinities, whose difference is NaN
+      sum += 1;
+    } else if (value < largest) {
+      sum += std::exp(value - largest);
+    } else {  // larger, or NaN
+      sum = sum * std::exp(largest - value) + 1;
+      largest = value;
     }
+    const bool infinite = std::isinf(largest);
+    to[at] = convert<T>(infinite ? largest : largest + std::log(sum));
   });
+}
+
+/// Whether `value` becomes the extreme after `best`: NaN stays, and of equal elements the last one
+/// counts.
+template <bool kLargest, typename V>
+bool takes_over(V best, V value) {
+  const bool less = kLargest ? value < best : best < value;
+  return !less & !((best != best) & (value == value));
+}
+
+template <bool kLargest, typename T>
+void extremes_of_row(const T* from, int64_t n, int64_t* to) {
+  Compute<T> best = Compute<T>(from[0]);
+  int64_t where = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const Compute<T> value = Compute<T>(from[i]);
+    if (takes_over<kLargest>(best, value)) {  // rare in most data, so the branch is fast
+      best = value;
+      where = i;
+    }
+    to[i] = where;
+  }
+}
+
+/// Columns side by side, row by row.
+template <bool kLargest, typename T>
+void extremes_of_columns(const T* from, int64_t n, int64_t step, int64_t columns, int64_t* to) {
+  Compute<T> best[kTogether];
+  int64_t where[kTogether] = {};
+  for (int64_t j = 0; j < columns; ++j) best[j] = Compute<T>(from[j]);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      const Compute<T> value = Compute<T>(from[i * step + j]);
+      const bool takes = takes_over<kLargest>(best[j], value);
+      best[j] = takes ? value : best[j];
+      where[j] = takes ? i : where[j];
+      to[i * step + j] = where[j];
+    }
 }
 
 template <bool kLargest, typename T>
 void extremes(const Tensor& x, Tensor& indices) {
-  const T* from = x.data<T>();
-  int64_t* to = indices.data<int64_t>();
-  for_each_column(x, [=](int64_t at, int64_t step, int64_t n) {
-    Compute<T> best{};
-    int64_t where = 0;
-    for (int64_t i = 0; i < n; ++i, at += step) {
-      const Compute<T> value = Compute<T>(from[at]);
-      const bool stays = best != best && value == value;  // NaN stays
-      const bool less = kLargest ? value < best : best < value;
-      if (i == 0 || !(stays || less)) {
-        best = value;
-        where = i;
-      }
-      to[at] = where;
-    }
-  });
+  if (x.numel() == 0) return;
+  const int64_t n = x.shape()[1], inner = x.shape()[2];
+  for_each_part(x,
+                [=, from = x.data<T>(), to = indices.data<int64_t>()](int64_t at, int64_t columns) {
+                  if (inner == 1)
+                    extremes_of_row<kLargest>(from + at, n, to + at);
+                  else
+                    extremes_of_columns<kLargest>(from + at, n, inner, columns, to + at);
+                });
 }
 
 template <typename T>
 void recur(const Tensor& b, const Tensor& a, bool reversed, Tensor& y) {
   const T *factors = a.data<T>(), *terms = b.data<T>();
   T* to = y.data<T>();
-  for_each_column(b, [=](int64_t at, int64_t step, int64_t n) {
-    if (reversed) {
-      at += (n - 1) * step;
-      step = -step;
-    }
-    double value = 0;
-    for (int64_t i = 0; i < n; ++i, at += step) {
-      value = i == 0 ? double(terms[at]) : double(factors[at]) * value + double(terms[at]);
-      to[at] = T(value);
-    }
+  scan(b, 0.0, reversed, [=](double& value, int64_t at, int64_t i) {
+    value = i == 0 ? double(terms[at]) : double(factors[at]) * value + double(terms[at]);
+    to[at] = T(value);
   });
 }
 
