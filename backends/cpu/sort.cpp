@@ -42,6 +42,7 @@ struct Narrow {
   Narrow() = default;
   Narrow(uint32_t key, int64_t index) : both(uint64_t(key) << 32 | uint64_t(index)) {}
   int64_t index() const { return int64_t(both & 0xffffffffu); }
+  uint32_t first_key() const { return uint32_t(both >> 32); }
   size_t digit(int byte) const { return both >> (32 + 8 * byte) & 0xff; }
   bool operator<(const Narrow& other) const { return both < other.both; }
 };
@@ -52,6 +53,7 @@ struct Wide {
   Wide() = default;
   Wide(uint64_t key, int64_t index) : key(key), at(index) {}
   int64_t index() const { return at; }
+  uint64_t first_key() const { return key; }
   size_t digit(int byte) const { return key >> (8 * byte) & 0xff; }
   bool operator<(const Wide& other) const {
     return key != other.key ? key < other.key : at < other.at;
@@ -60,6 +62,7 @@ struct Wide {
 
 constexpr int64_t kFewToSort = 256;    // items that std::sort orders faster
 constexpr int64_t kFewToSelect = 512;  // elements that do not justify a histogram
+constexpr int64_t kFewToHold = 64;     // items that are held while a row is read
 
 /// Sorts items that are in the order of their indices: by each byte of the key, the lowest first,
 /// except for bytes that all items share. `spare` has room for n items.
@@ -109,12 +112,50 @@ int64_t collect(const T* x, int64_t n, Part& part, Item* items) {
   return to - items;
 }
 
+/// Writes the first `count` items of the sorted row, count <= kFewToHold, in their order. Holds the
+/// least items so far, and skips blocks without a smaller one.
+template <typename Item, typename T>
+void hold_least(const T* x, int64_t n, int64_t count, bool descending, Item* items) {
+  using Key = decltype(key_of(T()));
+  constexpr int64_t kKeys = 64, kMost = 2 * kFewToHold + 16;
+  const Key flip = descending ? ~Key(0) : Key(0);
+  const int64_t most = 2 * count + 16;
+  Item held[kMost];
+  int64_t number = 0;
+  Key limit = 0;
+  bool limited = false;
+  for (int64_t start = 0; start < n; start += kKeys) {
+    const int64_t size = std::min(kKeys, n - start);
+    Key keys[kKeys];
+    int below = 0;
+    for (int64_t i = 0; i < size; ++i) keys[i] = Key(key_of(x[start + i]) ^ flip);
+    for (int64_t i = 0; i < size; ++i) below |= keys[i] < limit;
+    if (limited && below == 0) continue;
+    for (int64_t i = 0; i < size; ++i) {
+      // Of equal keys the earlier element, which is held already, comes first.
+      if (limited && keys[i] >= limit) continue;
+      held[number++] = Item(keys[i], start + i);
+      if (number < most) continue;
+      std::nth_element(held, held + count - 1, held + number);
+      number = count, limit = held[count - 1].first_key(), limited = true;
+    }
+  }
+  std::sort(held, held + number);
+  std::copy_n(held, count, items);
+}
+
 /// `items` has room for 2 n items.
 template <typename Item, typename T>
 void order_row(const T* x, int64_t n, Part part, Item* items, int64_t* indices) {
   using Key = decltype(key_of(T()));
   const Key flip = part.descending ? ~Key(0) : Key(0);
   Item* const spare = items + n;
+  const int64_t least = part.first + part.count;
+  if (part.count > 0 && least <= kFewToHold && 4 * least <= n) {
+    hold_least(x, n, least, part.descending, items);
+    for (int64_t i = 0; i < part.count; ++i) indices[i] = items[part.first + i].index();
+    return;
+  }
   if (part.count <= n / 4 && n > kFewToSelect && n <= int64_t(UINT32_MAX)) {
     n = n < 1 << 14 ? collect<10>(x, n, part, items) : collect<12>(x, n, part, items);
   } else {
@@ -125,7 +166,8 @@ void order_row(const T* x, int64_t n, Part part, Item* items, int64_t* indices) 
   } else {
     if (part.first > 0) std::nth_element(items, items + part.first, items + n);
     Item* const end = items + part.first + part.count;
-    if (end < items + n) std::nth_element(items + part.first, end, items + n);
+    if ((part.first == 0 || part.count > 1) && end < items + n)
+      std::nth_element(items + part.first, end, items + n);
     std::sort(items + part.first, end);
   }
   for (int64_t i = 0; i < part.count; ++i) indices[i] = items[part.first + i].index();
