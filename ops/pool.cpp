@@ -92,19 +92,22 @@ struct MaxPool2d {
   static constexpr std::string_view kName = "max_pool2d";
   MaximumWindows windows;
   Shape to;
-  Tensor indices{};  // positions of the maxima; if recording or requested
+  bool is_recorded;
+  Tensor indices{};  // positions of the maxima; if recorded or requested
   Shape shape{};     // shape of x
   auto saved() { return std::tie(indices); }
 
   Tensor forward(const Tensor& x) {
     shape = x.shape();
     Tensor y = x.empty_like(to);
-    if (is_recording() && !indices) indices = Tensor::empty(to, i32, x.device());
+    if (is_recorded && !indices) indices = Tensor::empty(to, i32, x.device());
     kernels::max_pool2d(x.contiguous(), windows, y, indices);
     return y;
   }
   Variable backward(const Variable& dy) const { return scatter(dy, {indices, windows}, shape); }
 };
+
+bool is_recorded(const Variable& x) { return is_recording() && x.requires_grad(); }
 
 /// Describes a max_pool2d, with or without indices.
 MaxPool2d max_pool(std::string_view op, const Variable& x, MaxPool2dOptions options) {
@@ -112,7 +115,8 @@ MaxPool2d max_pool(std::string_view op, const Variable& x, MaxPool2dOptions opti
   return {.windows = {.options = options},
           .to = pooled_shape(op, x.shape(),
                              {options.kernel_size, *options.stride, options.padding,
-                              options.dilation, options.ceil_mode})};
+                              options.dilation, options.ceil_mode}),
+          .is_recorded = is_recorded(x)};
 }
 
 Shape adaptive_shape(std::string_view op, const Shape& x, Size2d output_size) {
@@ -188,7 +192,8 @@ Variable adaptive_max_pool2d(const Variable& x, Size2d output_size, Where where)
     return as_batch(x, where,
                     [&](const Variable& batch) { return adaptive_max_pool2d(batch, output_size); });
   const Shape to = adaptive_shape("adaptive_max_pool2d", x.shape(), output_size);
-  return apply(MaxPool2d{.windows = {.adaptive = true}, .to = to}, where, x);
+  return apply(MaxPool2d{.windows = {.adaptive = true}, .to = to, .is_recorded = is_recorded(x)},
+               where, x);
 }
 
 ValuesIndices adaptive_max_pool2d_with_indices(const Variable& x, Size2d output_size, Where where) {
@@ -198,8 +203,11 @@ ValuesIndices adaptive_max_pool2d_with_indices(const Variable& x, Size2d output_
     });
   const Shape to = adaptive_shape("adaptive_max_pool2d_with_indices", x.shape(), output_size);
   const Tensor indices = Tensor::empty(to, i32, x.device());
-  const Variable values =
-      apply(MaxPool2d{.windows = {.adaptive = true}, .to = to, .indices = indices}, where, x);
+  const Variable values = apply(MaxPool2d{.windows = {.adaptive = true},
+                                          .to = to,
+                                          .is_recorded = is_recorded(x),
+                                          .indices = indices},
+                                where, x);
   return {values, Variable(indices.to(i64))};
 }
 

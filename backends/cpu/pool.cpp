@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <concepts>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "backends/cpu/fast/pool_halves.h"
 #include "backends/cpu/fast/pool_packed.h"
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/wide_sum.h"
 #include "core/base/error.h"
 #include "core/dispatch/implementations.h"
 #include "core/dispatch/kernels.h"
@@ -17,16 +19,54 @@ namespace {
 // One thread processes a plane in order, so sums do not depend on the number of threads.
 constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 
-/// The windows of an image, up to kWindowsTogether of a row side by side.
-template <typename T>
-void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y,
-                    int32_t* indices) {
-  using Wide = Compute<T>;
-  constexpr int64_t kWindowsTogether = 64;
-  const int64_t stride = o.stride->width;
+constexpr int64_t kWindowsTogether = 256;  // windows of a row that are processed side by side
+
+/// Windows of an image that overlap or not.
+struct Strided {
+  Size2d kernel, stride, padding, dilation = 1;
+
+  explicit Strided(const MaxPool2dOptions& o)
+      : kernel(o.kernel_size), stride(*o.stride), padding(o.padding), dilation(o.dilation) {}
+  explicit Strided(const AvgPool2dOptions& o)
+      : kernel(o.kernel_size), stride(o.stride.value_or(o.kernel_size)), padding(o.padding) {}
+};
+
+/// For windows [first, first + count) of row i of the result, calls visit(base, begin, end) for
+/// each element of a window, in order or in reversed order: windows [begin, end), relative to
+/// `first`, have this element, window j at base + j * stride in the plane. The others have it in
+/// the padding.
+template <bool kReversed = false, typename Stride, typename Visit>
+void for_each_element(const Planes& p, const Strided& w, Stride stride, int64_t i, int64_t first,
+                      int64_t count, const Visit& visit) {
   const auto windows_left_of = [stride](int64_t column) {  // of a column relative to the first
     return column <= 0 ? 0 : (column + stride - 1) / stride;
   };
+  for (int64_t u = 0; u < w.kernel.height; ++u) {
+    const int64_t row = i * w.stride.height - w.padding.height + u * w.dilation.height;
+    if (row < 0 || row >= p.height) continue;
+    for (int64_t step = 0; step < w.kernel.width; ++step) {
+      const int64_t v = kReversed ? w.kernel.width - 1 - step : step;
+      const int64_t left = first * stride - w.padding.width + v * w.dilation.width;
+      const int64_t begin = std::min(windows_left_of(-left), count);
+      visit(row * p.width + left, begin, std::min(windows_left_of(p.width - left), count));
+    }
+  }
+}
+
+/// Calls run(stride) with a constant for common strides, so that loops vectorise.
+template <typename Run>
+void with_stride(int64_t stride, const Run& run) {
+  if (stride == 1) return run(std::integral_constant<int64_t, 1>());
+  if (stride == 2) return run(std::integral_constant<int64_t, 2>());
+  run(stride);
+}
+
+/// The windows of an image, up to kWindowsTogether of a row side by side. NaN counts as larger than
+/// all numbers; the first of equal elements is kept.
+template <bool kIndices, typename Stride, typename T>
+void max_pool_plane(const T* x, const Planes& p, const Strided& w, Stride stride, T* y,
+                    int32_t* indices) {
+  using Wide = Compute<T>;
   for (int64_t i = 0; i < p.out_height; ++i)
     for (int64_t first = 0; first < p.out_width; first += kWindowsTogether) {
       const int64_t count = std::min(kWindowsTogether, p.out_width - first);
@@ -34,27 +74,22 @@ void max_pool_plane(const T* x, const Planes& p, const MaxPool2dOptions& o, T* y
       int32_t index[kWindowsTogether];
       std::fill_n(best, count, -std::numeric_limits<Wide>::infinity());
       std::fill_n(index, count, -1);
-      for (int64_t u = 0; u < o.kernel_size.height; ++u) {
-        const int64_t row = i * o.stride->height - o.padding.height + u * o.dilation.height;
-        if (row < 0 || row >= p.height) continue;
-        for (int64_t v = 0; v < o.kernel_size.width; ++v) {
-          const int64_t left = first * stride - o.padding.width + v * o.dilation.width;
-          const int64_t begin = std::min(windows_left_of(-left), count);
-          const int64_t end = std::min(windows_left_of(p.width - left), count);
-          const int64_t base = row * p.width + left;
-          for (int64_t j = begin; j < end; ++j) {
-            const int32_t at = int32_t(base + j * stride);
-            const Wide value = Wide(x[at]);
-            // NaN counts as larger than all numbers; the first of equal elements is kept.
-            const bool larger = (!(best[j] >= value) & (best[j] == best[j])) | (index[j] < 0);
-            best[j] = larger ? value : best[j];
-            index[j] = larger ? at : index[j];
-          }
-        }
-      }
+      for_each_element(p, w, stride, i, first, count,
+                       [&](int64_t base, int64_t begin, int64_t end) {
+                         const T* from = x + base;
+                         for (int64_t j = begin; j < end; ++j) {
+                           const Wide value = Wide(from[j * stride]);
+                           bool larger = !(best[j] >= value) & (best[j] == best[j]);
+                           if constexpr (kIndices) {
+                             larger |= index[j] < 0;
+                             index[j] = larger ? int32_t(base + j * stride) : index[j];
+                           }
+                           best[j] = larger ? value : best[j];
+                         }
+                       });
       for (int64_t j = 0; j < count; ++j) y[j] = T(best[j]);
       y += count;
-      if (indices != nullptr) indices = std::copy_n(index, count, indices);
+      if constexpr (kIndices) indices = std::copy_n(index, count, indices);
     }
 }
 
@@ -149,7 +184,11 @@ struct MaxPool {
       if (windows.adaptive)
         max_pool_spans(from, p.width, rows, columns, to, at);
       else
-        max_pool_plane(from, p, windows.options, to, at);
+        with_stride(windows.options.stride->width, [&](auto stride) {
+          const Strided w(windows.options);
+          at != nullptr ? max_pool_plane<true>(from, p, w, stride, to, at)
+                        : max_pool_plane<false>(from, p, w, stride, to, at);
+        });
     });
   }
 };
@@ -251,17 +290,27 @@ void for_each_plane(const Planes& p, const AverageWindows& w, Visit visit) {
   for (int64_t n = 0; n < p.count; ++n) visit(n, rows, columns);
 }
 
-/// The sum of n contiguous floats.
-float sum_of(const float* x, int64_t n) {
-  constexpr int64_t kTogether = 16;
-  double sums[kTogether] = {};
-  int64_t i = 0;
-  for (; i + kTogether <= n; i += kTogether)
-    for (int64_t lane = 0; lane < kTogether; ++lane) sums[lane] += double(x[i + lane]);
-  for (int64_t lane = 0; i < n; ++i, ++lane) sums[lane] += double(x[i]);
-  for (int64_t width = kTogether / 2; width > 0; width /= 2)
-    for (int64_t lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
-  return float(sums[0]);
+/// Whether windows of the whole width are summed as one run, in double.
+template <typename T>
+bool is_contiguous_sum(const Planes& p, const Span& column) {
+  return std::is_same_v<T, float> && column.end - column.begin == p.width;
+}
+
+/// Means of a row of windows that no window covers whole, side by side.
+template <typename Stride, typename T>
+void average_row(const T* x, const Planes& p, const Strided& w, Stride stride, int64_t i,
+                 int64_t row_count, const std::vector<Span>& columns, T* y) {
+  using Wide = Compute<T>;
+  for (int64_t first = 0; first < p.out_width; first += kWindowsTogether) {
+    const int64_t count = std::min(kWindowsTogether, p.out_width - first);
+    Wide sums[kWindowsTogether] = {};
+    for_each_element(p, w, stride, i, first, count, [&](int64_t base, int64_t begin, int64_t end) {
+      const T* from = x + base;
+      for (int64_t j = begin; j < end; ++j) sums[j] += Wide(from[j * stride]);
+    });
+    for (int64_t j = 0; j < count; ++j)
+      y[first + j] = T(sums[j] / Wide(row_count * columns[size_t(first + j)].count));
+  }
 }
 
 template <typename T>
@@ -270,15 +319,28 @@ void avg_pool2d(const Tensor& x, const AverageWindows& windows, Tensor& y) {
   using Wide = Compute<T>;
   const T* xs = x.data<T>();
   T* ys = y.data<T>();
+  const Strided w(windows.options);
   for_each_plane(p, windows, [&](int64_t n, const auto& rows, const auto& columns) {
     const T* from = xs + n * p.size();
     T* to = ys + n * p.out_size();
-    for (const Span& row : rows)
+    const bool together =
+        !windows.adaptive && std::none_of(columns.begin(), columns.end(), [&](const Span& column) {
+          return is_contiguous_sum<T>(p, column);
+        });
+    for (int64_t i = 0; i < p.out_height; ++i) {
+      const Span& row = rows[size_t(i)];
+      if (together) {
+        with_stride(w.stride.width, [&](auto stride) {
+          average_row(from, p, w, stride, i, row.count, columns, to);
+        });
+        to += p.out_width;
+        continue;
+      }
       for (const Span& column : columns) {
         Wide sum = 0;
         if constexpr (std::is_same_v<T, float>) {
-          if (column.end - column.begin == p.width) {  // contiguous rows
-            sum = sum_of(from + row.begin * p.width, (row.end - row.begin) * p.width);
+          if (is_contiguous_sum<T>(p, column)) {
+            sum = float(sum_in_double(from + row.begin * p.width, (row.end - row.begin) * p.width));
             *to++ = sum / float(row.count * column.count);
             continue;
           }
@@ -287,7 +349,28 @@ void avg_pool2d(const Tensor& x, const AverageWindows& windows, Tensor& y) {
           for (int64_t j = column.begin; j < column.end; ++j) sum += Wide(from[i * p.width + j]);
         *to++ = T(sum / Wide(row.count * column.count));
       }
+    }
   });
+}
+
+/// Adds the gradients of windows to their elements, row by row. Elements of a window are visited in
+/// reversed order, so that an element adds the gradients in the order of the windows.
+template <typename Stride, typename T>
+void spread_plane(const T* dy, const Planes& p, const Strided& w, Stride stride,
+                  const std::vector<Span>& rows, const std::vector<Span>& columns, T* dx) {
+  for (int64_t i = 0; i < p.out_height; ++i, dy += p.out_width)
+    for (int64_t first = 0; first < p.out_width; first += kWindowsTogether) {
+      const int64_t count = std::min(kWindowsTogether, p.out_width - first);
+      T parts[kWindowsTogether];
+      for (int64_t j = 0; j < count; ++j)
+        parts[j] = dy[first + j] / T(rows[size_t(i)].count * columns[size_t(first + j)].count);
+      for_each_element<true>(p, w, stride, i, first, count,
+                             [&](int64_t base, int64_t begin, int64_t end) {
+                               T* to = dx + base;
+#pragma omp simd
+                               for (int64_t j = begin; j < end; ++j) to[j * stride] += parts[j];
+                             });
+    }
 }
 
 /// Sums overlapping windows. Sixteen-bit floats are summed in float32 and rounded once.
@@ -301,10 +384,15 @@ void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor
     const Planes p = planes_of(dx.shape(), dy.shape());
     const T* dys = dy.data<T>();
     T* dxs = dx.data<T>();
+    const Strided w(windows.options);
     for_each_plane(p, windows, [&](int64_t n, const auto& rows, const auto& columns) {
       const T* from = dys + n * p.out_size();
       T* to = dxs + n * p.size();
       std::fill_n(to, p.size(), T(0));
+      if (!windows.adaptive)
+        return with_stride(w.stride.width, [&](auto stride) {
+          spread_plane(from, p, w, stride, rows, columns, to);
+        });
       for (const Span& row : rows)
         for (const Span& column : columns) {
           const T part = *from++ / T(row.count * column.count);

@@ -59,7 +59,7 @@ void max_pool_row(const T* x, int32_t first, int32_t width, int64_t count, T* y,
 // Pools eight windows at a time. Uses the compiler's vectors, because xsimd 8 cannot separate even
 // and odd lanes.
 inline constexpr int kWindows = 8;
-using Floats [[gnu::vector_size(4 * kWindows)]] = float;
+using WindowFloats [[gnu::vector_size(4 * kWindows)]] = float;
 using Ints [[gnu::vector_size(4 * kWindows)]] = int32_t;
 
 template <typename V, typename T>
@@ -71,10 +71,10 @@ V load_vector(const T* from) {
 
 /// Maximum for each lane.
 struct Maxima {
-  Floats values;
+  WindowFloats values;
   Ints indices;
 
-  void take(Floats other, Ints at) {
+  void take(WindowFloats other, Ints at) {
     const Ints larger = ~(values >= other) & (values == values);
     values = larger ? other : values;
     indices = larger ? at : indices;
@@ -84,21 +84,23 @@ struct Maxima {
 template <bool kIndices>
 void max_pool_eight(const float* x, int32_t first, int32_t width, int64_t j, float* y,
                     [[maybe_unused]] int32_t* indices) {
-  const auto even = [](Floats a, Floats b) {
+  const auto even = [](WindowFloats a, WindowFloats b) {
     return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
   };
-  const auto odd = [](Floats a, Floats b) {
+  const auto odd = [](WindowFloats a, WindowFloats b) {
     return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
   };
   const float *upper = x + first + 2 * j, *lower = upper + width;
-  const auto u0 = load_vector<Floats>(upper), u1 = load_vector<Floats>(upper + kWindows);
-  const auto l0 = load_vector<Floats>(lower), l1 = load_vector<Floats>(lower + kWindows);
+  const auto u0 = load_vector<WindowFloats>(upper),
+             u1 = load_vector<WindowFloats>(upper + kWindows);
+  const auto l0 = load_vector<WindowFloats>(lower),
+             l1 = load_vector<WindowFloats>(lower + kWindows);
   const Ints at = Ints{0, 2, 4, 6, 8, 10, 12, 14} + (first + 2 * int32_t(j));
   Maxima best{even(u0, u1), at};
   best.take(odd(u0, u1), at + 1);
   best.take(even(l0, l1), at + width);
   best.take(odd(l0, l1), at + width + 1);
-  std::memcpy(y + j, &best.values, sizeof(Floats));
+  std::memcpy(y + j, &best.values, sizeof(WindowFloats));
   if constexpr (kIndices) std::memcpy(indices + j, &best.indices, sizeof(Ints));
 }
 
@@ -122,15 +124,16 @@ void max_pool_halves(const T* x, const Planes& p, T* y, int32_t* indices) {
 /// Writes the gradient of eight windows, whose first element has index `first` in the plane.
 inline void max_pool_eight_backward(const float* dy, const int32_t* indices, int32_t first,
                                     int32_t width, float* dx) {
-  const auto gradients = load_vector<Floats>(dy);
+  const auto gradients = load_vector<WindowFloats>(dy);
   const auto places = load_vector<Ints>(indices);
   const Ints at = Ints{0, 2, 4, 6, 8, 10, 12, 14} + first;
   const auto store_row = [&](const Ints& even, float* to) {
-    const Floats zero{};
-    const Floats a = zero + (places == even ? gradients : zero);  // turns -0 into 0, as a sum would
-    const Floats b = zero + (places == even + 1 ? gradients : zero);
-    const Floats left = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-    const Floats right = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+    const WindowFloats zero{};
+    const WindowFloats a =
+        zero + (places == even ? gradients : zero);  // turns -0 into 0, as a sum would
+    const WindowFloats b = zero + (places == even + 1 ? gradients : zero);
+    const WindowFloats left = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    const WindowFloats right = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
     std::memcpy(to, &left, sizeof(left));
     std::memcpy(to + kWindows, &right, sizeof(right));
   };
