@@ -5,9 +5,10 @@
 
 namespace tapegrad::backends::cpu {
 
-void register_pad();       // defined in fast/pad_packed.cpp
-void register_pad_from();  // defined in pad.cpp
-void register_sketch();    // defined in sketch.cpp
+void register_pad();            // defined in fast/pad_packed.cpp
+void register_pad_from();       // defined in pad.cpp
+void register_sketch();         // defined in sketch.cpp
+void register_embedding_bag();  // defined in embedding_bag.cpp
 
 namespace {
 
@@ -52,6 +53,7 @@ void register_kernels() {
   register_recurrent();
   register_attention();
   register_index();
+  register_embedding_bag();
   register_random();
   register_noise();
   register_update();

@@ -179,6 +179,11 @@ TEST(EmbeddingBag, Offsets) {
                           {.mode = BagMode::kMax, .include_last_offset = true})
                 .to_vector<double>(),
             (Doubles{5, 6, 3, 4}));
+  weight.zero_grad();
+  const Variable first = embedding_bag(ids, weight, tensor({0, 2}), {.include_last_offset = true});
+  first.backward(ones_like(first));  // ids behind the last bag belong to none
+  EXPECT_EQ(first.to_vector<double>(), (Doubles{3, 4}));
+  EXPECT_EQ(weight.grad().to_vector<double>(), (Doubles{0.5, 0.5, 0, 0, 0.5, 0.5}));
   EXPECT_EQ(embedding_bag(ids, weight, tensor({0, 2}), {.padding_idx = 1}).to_vector<double>(),
             (Doubles{3, 4, 0, 0}));
   EXPECT_THROW(embedding_bag(ids, weight, tensor({1, 2})), ArgumentError);

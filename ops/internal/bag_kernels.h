@@ -1,0 +1,25 @@
+// Kernels of embedding_bag, which read each row of the weight once. Without fallback: the op
+// composes other kernels on devices that have none.
+#pragma once
+
+#include "core/dispatch/dispatcher.h"
+
+namespace tapegrad::kernels {
+
+// Bag b has the ids [bounds[b], bounds[b + 1]). Tensors are contiguous, ids and bounds are int64,
+// checked. factors, of the dtype of y or dy, may be empty, which means 1.
+
+/// y[b] = the sum of weight[id] * factor. y is float32, or float64 for a float64 weight.
+extern Kernel<void(const Tensor& weight, const Tensor& ids, const Tensor& bounds,
+                   const Tensor& factors, Tensor& y)>
+    bag_sum;
+/// The adjoint of bag_sum: dweight[id] = the sum of dy[b] * factor, of dy's dtype.
+extern Kernel<void(const Tensor& dy, const Tensor& ids, const Tensor& bounds, const Tensor& factors,
+                   Tensor& dweight)>
+    bag_spread;
+/// rows[b, j] = the id of the first largest weight[id, j], where NaN is the largest; 0 for a bag
+/// without ids.
+extern Kernel<void(const Tensor& weight, const Tensor& ids, const Tensor& bounds, Tensor& rows)>
+    bag_argmax;
+
+}  // namespace tapegrad::kernels
