@@ -8,6 +8,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/group_norm_kernels.h"
 #include "ops/internal/limits.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
@@ -15,6 +16,11 @@
 #include "ops/view.h"
 
 namespace tapegrad {
+
+namespace kernels {
+constinit decltype(group_norm) group_norm{"group_norm"};
+constinit decltype(group_norm_backward) group_norm_backward{"group_norm_backward"};
+}  // namespace kernels
 
 using namespace detail;
 
@@ -38,6 +44,73 @@ Variable per_channel(const Variable& parameter, const Variable& x) {
   return reshape(parameter, along);
 }
 
+/// group_norm by a kernel that reads each group while it is in the cache.
+struct GroupNorm {
+  static constexpr std::string_view kName = "group_norm";
+  static constexpr size_t kRequired = 1;  // weight and bias are optional
+  int64_t groups;
+  double eps;
+  Tensor mean{}, invstd{};
+  SavedInput<0, 0, 1> x{};
+  SavedInput<1, 0> weight{};
+  auto saved() { return std::tie(x, weight); }
+
+  static Tensor flat(const Tensor& x) {  // [n, channels, size]
+    const Tensor dense = x.contiguous();
+    const Shape shape{x.shape()[0], x.shape()[1], x.numel() / (x.shape()[0] * x.shape()[1])};
+    return dense.with_layout({shape, contiguous_strides(shape), dense.layout().offset});
+  }
+  static Tensor dense(const Tensor& x) { return x ? x.contiguous() : x; }
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    mean = Tensor::empty({x.shape()[0] * groups}, wide(x.dtype()), x.device());
+    invstd = mean.empty_like(mean.shape());
+    Tensor y = x.empty_like(x.shape()), to = flat(y);
+    kernels::group_norm(flat(x), dense(weight), dense(bias), eps, to, mean, invstd);
+    return y;
+  }
+  // With x_hat = (x - mean) * invstd and g = dy * weight, by examples and groups:
+  // dx = invstd * (g - mean(g) - x_hat * mean(g * x_hat)).
+  std::array<Variable, 3> backward(const Variable& dy, Needs needs) const {
+    const DType dtype = dy.dtype();
+    const int64_t n = dy.size(0), channels = dy.size(1);
+    const Shape shape{n, groups, channels / groups, dy.numel() / (n * channels)};
+    const Variable d = reshape(dy.to(wide(dtype)), shape);
+    const auto per_channel = [&](const Variable& each) {
+      return reshape(sum(each, {0, 3}), {channels}).to(dtype);
+    };
+    std::array<Variable, 3> dx;
+    if (needs[2]) dx[2] = per_channel(d);
+    if (!needs[0] && !needs[1]) return dx;
+    const Dims dims{2, 3};
+    const Variable in = reshape(x().to(wide(dtype)), shape);
+    const Variable centred = in - tapegrad::mean(in, dims, true);
+    const Variable scale = rsqrt(tapegrad::mean(square(centred), dims, true) + eps);
+    const Variable x_hat = centred * scale;
+    if (needs[1]) dx[1] = per_channel(d * x_hat);
+    if (!needs[0]) return dx;
+    const Variable g =
+        weight ? d * reshape(weight().to(wide(dtype)), {1, groups, channels / groups, 1}) : d;
+    const Variable y =
+        scale * (g - tapegrad::mean(g, dims, true) - x_hat * tapegrad::mean(g * x_hat, dims, true));
+    dx[0] = reshape(y, dy.shape()).to(dtype);
+    return dx;
+  }
+  std::array<Tensor, 3> kernel_backward(const Tensor& dy, Needs needs) const {
+    const Tensor d = flat(dy), in = needs[0] || needs[1] ? flat(x.value()) : d;
+    Tensor dx, to, dweight, dbias;
+    if (needs[0]) {
+      dx = dy.empty_like(dy.shape());
+      to = flat(dx);
+    }
+    if (needs[1]) dweight = dy.empty_like({dy.shape()[1]});
+    if (needs[2]) dbias = dy.empty_like({dy.shape()[1]});
+    kernels::group_norm_backward(in, d, mean, invstd, weight ? dense(weight.value()) : Tensor(), to,
+                                 dweight, dbias);
+    return {std::move(dx), std::move(dweight), std::move(dbias)};
+  }
+};
+
 }  // namespace
 
 Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weight,
@@ -53,6 +126,8 @@ Variable group_norm(const Variable& x, int64_t num_groups, const Variable& weigh
     fail<ArgumentError>(kName, ": ", num_groups, " groups do not divide ", channels, " channels");
   check_parameter(kName, x, weight, {channels});
   check_parameter(kName, x, bias, {channels});
+  if (x.numel() > 0 && kernels::group_norm.has(x.device().type, x.dtype()))
+    return apply(GroupNorm{num_groups, eps}, where, x, weight, bias);
   int64_t size = channels / num_groups;
   for (int i = 2; i < x.rank(); ++i) size *= x.shape()[i];
   const DType dtype = x.dtype();

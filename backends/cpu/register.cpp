@@ -9,6 +9,7 @@ void register_pad();            // defined in fast/pad_packed.cpp
 void register_pad_from();       // defined in pad.cpp
 void register_sketch();         // defined in sketch.cpp
 void register_embedding_bag();  // defined in embedding_bag.cpp
+void register_group_norm();     // defined in group_norm.cpp
 
 namespace {
 
@@ -48,6 +49,7 @@ void register_kernels() {
   register_pool();
   register_sample();
   register_norm();
+  register_group_norm();
   register_loss();
   register_ctc_loss();
   register_recurrent();
