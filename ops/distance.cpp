@@ -1,19 +1,28 @@
 #include "ops/distance.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "core/autograd/functional.h"
 #include "core/base/error.h"
 #include "core/base/internal/clash.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
+#include "core/tape/op.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
+#include "ops/internal/cdist_kernels.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
+
+namespace kernels {
+constinit decltype(cdist) cdist{"cdist"};
+constinit decltype(cdist_backward) cdist_backward{"cdist_backward"};
+}  // namespace kernels
 
 using namespace detail;
 
@@ -22,6 +31,89 @@ Variable distance(const Variable& a, const Variable& b, double p, Where where) {
     return in_float32(distance, where, a, b, p);
   return norm(sub({a, where}, {b, where}), p, where);
 }
+
+namespace {
+
+/// cdist by stored differences.
+Variable cdist_by_ops(const Variable& a, const Variable& b, double p) {
+  const Variable difference = sub(unsqueeze(a, -2), unsqueeze(b, -3));
+  return difference.size(-1) == 0 ? sum(difference, {-1}) : norm(difference, p, {-1});
+}
+
+/// cdist of [batch, m, d] and [batch, n, d] by a kernel.
+struct Cdist {
+  static constexpr std::string_view kName = "cdist";
+  double p;
+  SavedInput<0> a{};
+  SavedInput<1> b{};
+  SavedOutput<> y{};
+  auto saved() { return std::tie(a, b, y); }
+
+  Tensor forward(const Tensor& a, const Tensor& b) const {
+    Tensor y = a.empty_like({a.shape()[0], a.shape()[1], b.shape()[1]});
+    kernels::cdist(a.contiguous(), b.contiguous(), p, y);
+    return y;
+  }
+  std::vector<Variable> backward(const Variable& dy) const {
+    return products(dy, /*create_graph=*/true);
+  }
+  std::vector<Tensor> kernel_backward(const Tensor& dy, Needs needs) const {
+    if (p != 1 && p != 2) {
+      const std::vector<Variable> dx = products(Variable(dy), /*create_graph=*/false);
+      return {dx[0].value_or_empty(), dx[1].value_or_empty()};
+    }
+    const Tensor x1 = a.value().contiguous(), x2 = b.value().contiguous(), length = y.value();
+    std::vector<Tensor> dx(2);
+    if (needs[0]) {
+      dx[0] = x1.empty_like(x1.shape());
+      kernels::cdist_backward(dy, x1, x2, length, p, dx[0]);
+    }
+    if (needs[1]) {
+      dx[1] = x2.empty_like(x2.shape());
+      kernels::cdist_backward(transposed(dy), x2, x1, transposed(length), p, dx[1]);
+    }
+    return dx;
+  }
+
+ private:
+  static Tensor transposed(const Tensor& x) {
+    Layout layout = x.layout();
+    std::swap(layout.shape[1], layout.shape[2]);
+    std::swap(layout.strides[1], layout.strides[2]);
+    return x.with_layout(layout);
+  }
+  std::vector<Variable> products(const Variable& dy, bool create_graph) const {
+    return vjp(
+               [&](const std::vector<Variable>& xs) -> std::vector<Variable> {
+                 return {cdist_by_ops(xs[0], xs[1], p)};
+               },
+               std::vector<Variable>{a(), b()}, std::vector<Variable>{dy},
+               {.create_graph = create_graph})
+        .products;
+  }
+};
+
+/// Returns the distances, or an empty variable if no kernel takes the operands.
+Variable cdist_by_kernel(const Variable& a, const Variable& b, double p, Where where) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if ((p != 1 && p != 2 && p != kInf) || a.dtype() != b.dtype() || a.device() != b.device() ||
+      a.numel() == 0 || b.numel() == 0 || !kernels::cdist.has(a.device().type, a.dtype()))
+    return {};
+  Shape batch_a, batch_b;
+  for (int i = 0; i + 2 < a.rank(); ++i) batch_a.push_back(a.size(i));
+  for (int i = 0; i + 2 < b.rank(); ++i) batch_b.push_back(b.size(i));
+  Shape batch = broadcast("cdist", batch_a, batch_b), of_a = batch, of_b = batch;
+  for (const int i : {-2, -1}) of_a.push_back(a.size(i)), of_b.push_back(b.size(i));
+  const int64_t count = numel(batch);
+  const auto flat = [&](const Variable& x, const Shape& shape) {
+    return reshape(expand(x, shape, where), {count, x.size(-2), x.size(-1)}, where);
+  };
+  const Variable y = apply(Cdist{p}, where, flat(a, of_a), flat(b, of_b));
+  batch.push_back(a.size(-2)), batch.push_back(b.size(-2));
+  return reshape(y, batch, where);
+}
+
+}  // namespace
 
 Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
@@ -32,10 +124,9 @@ Variable cdist(const Variable& a, const Variable& b, double p, Where where) {
         "cdist: rows of one length are wanted: ", a.shape(), " and ", b.shape(),
         draw_clash({{"x1", a.shape(), a.rank() - 1}, {"x2", b.shape(), b.rank() - 1}}));
   if (!(p >= 0)) fail<ArgumentError>("cdist: p is ", p);
-  const Variable rows = unsqueeze(a, -2, where), columns = unsqueeze(b, -3, where);
-  const Variable difference = sub({rows, where}, {columns, where});
-  if (difference.size(-1) == 0) return sum(difference, {-1}, false, where);
-  return norm(difference, p, {-1}, false, where);
+  if (const Variable y = cdist_by_kernel(a, b, p, where); y.defined()) return y;
+  const CallLine parts(where);
+  return cdist_by_ops(a, b, p);
 }
 
 Variable pairwise_distance(const Variable& a, const Variable& b, double p, double eps, bool keepdim,

@@ -8,6 +8,7 @@ namespace tapegrad::backends::cpu {
 void register_pad();            // defined in fast/pad_packed.cpp
 void register_pad_from();       // defined in pad.cpp
 void register_sketch();         // defined in sketch.cpp
+void register_cdist();          // defined in cdist.cpp
 void register_embedding_bag();  // defined in embedding_bag.cpp
 void register_group_norm();     // defined in group_norm.cpp
 
@@ -50,6 +51,7 @@ void register_kernels() {
   register_sample();
   register_norm();
   register_group_norm();
+  register_cdist();
   register_loss();
   register_ctc_loss();
   register_recurrent();

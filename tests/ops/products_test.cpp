@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/generator.h"
+#include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
 #include "ops/distance.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/statistics.h"
 #include "ops/view.h"
@@ -174,6 +177,41 @@ TEST(Distance, CosineOfBroadcastVectors) {
   EXPECT_EQ(cosine_similarity(flat, rows, 1).shape(), Shape{2});
   EXPECT_NEAR(cosine_similarity(rows, flat, 1).to_vector<double>()[0], 1, 1e-15);
   EXPECT_THROW(cosine_similarity(flat, rows, 2), Error);
+}
+
+/// Sizes around those of the kernel's tiles, and rows that are close, tiny or huge.
+TEST(Distance, PairsEqualNormsOfDifferences) {
+  for (const double p : {1.0, 2.0, std::numeric_limits<double>::infinity()})
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{5, 66, 3}, Shape{9, 130, 70}}) {
+      manual_seed(3);
+      const int64_t n = shape[0], m = shape[1], k = shape[2];
+      Variable a = randn({2, n, k}), b = randn({m, k});
+      const Variable at = a.detach(), to = b.detach();
+      a.requires_grad_(), b.requires_grad_();
+      const Variable y = cdist(a, b, p);
+      Variable a2 = a.detach().to(f64).requires_grad_(), b2 = b.detach().to(f64).requires_grad_();
+      const Variable expected = norm(unsqueeze(a2, -2) - unsqueeze(b2, -3), p, {-1});
+      const Variable seed = randn(y.shape());
+      sum(y * seed).backward();
+      sum(expected * seed.to(f64)).backward();
+      const auto expect_near = [](const Variable& x, const Variable& reference, double tolerance) {
+        const Doubles values = x.to(f64).to_vector<double>(),
+                      wanted = reference.to_vector<double>();
+        ASSERT_EQ(values.size(), wanted.size());
+        for (size_t i = 0; i < values.size(); ++i)
+          ASSERT_NEAR(values[i], wanted[i], tolerance * (1 + std::abs(wanted[i])));
+      };
+      expect_near(y, expected, 6e-7);
+      expect_near(a.grad(), a2.grad(), 1e-5);
+      expect_near(b.grad(), b2.grad(), 1e-5);
+    }
+  const auto pair = [](float x, float y) {
+    return cdist(tensor({x, 0.0f}, {1, 2}), tensor({y, 0.0f}, {1, 2})).item();
+  };
+  EXPECT_EQ(pair(1e6f, std::nextafter(1e6f, 2e6f)), 0.0625);
+  EXPECT_FLOAT_EQ(float(pair(1e-30f, 3e-30f)), 2e-30f);
+  EXPECT_FLOAT_EQ(float(pair(1e30f, -1e30f)), 2e30f);
+  EXPECT_TRUE(std::isnan(pair(NAN, 1)));
 }
 
 TEST(Distance, GradientAtZeroIsZero) {  // T33
