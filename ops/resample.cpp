@@ -5,6 +5,7 @@
 #include <cmath>
 #include <new>
 
+#include "core/autograd/functional.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/activation.h"
@@ -13,6 +14,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/grid_sample_kernels.h"
 #include "ops/matmul.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -22,6 +24,8 @@ namespace kernels {
 
 constinit decltype(resample) resample{"interpolate"};
 constinit decltype(resample_adjoint) resample_adjoint{"interpolate_backward"};
+constinit decltype(grid_sample) grid_sample{"grid_sample"};
+constinit decltype(grid_sample_backward) grid_sample_backward{"grid_sample_backward"};
 
 }  // namespace kernels
 
@@ -264,37 +268,19 @@ std::vector<Corner> corners(const Axis& axis, const Variable& g) {
   return result;
 }
 
-}  // namespace
-
-Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions options,
-                     Where where) {
-  const CallLine line(where);
-  constexpr std::string_view kName = "grid_sample";
-  require_float(kName, x.value());
+/// grid_sample composed of gathers, one for each corner.
+Variable grid_sample_by_ops(const Variable& x, const Variable& grid,
+                            const GridSampleOptions& options) {
   const Shape &from = x.shape(), &to = grid.shape();
   const int dims = from.rank() - 2;
-  if ((dims != 2 && dims != 3) || to.rank() != from.rank() || to[dims + 1] != dims ||
-      to[0] != from[0])
-    fail<ShapeError>(kName,
-                     ": input [n, c, h, w] and grid [n, h', w', 2] wanted, or input "
-                     "[n, c, d, h, w] and grid [n, d', h', w', 3]: ",
-                     from, " and ", to);
   int64_t pixel_count = 1, count = 1;
   for (int i = 0; i < dims; ++i) {
     pixel_count *= from[2 + i];
     count *= to[1 + i];
   }
-  if (pixel_count == 0) fail<ShapeError>(kName, ": images without pixels: ", from);
-  if (options.mode == SampleMode::kNearestExact)
-    fail<ArgumentError>(kName, ": mode is kNearest, kLinear or kCubic");
-  if (options.mode == SampleMode::kCubic && dims == 3)
-    fail<ArgumentError>(kName, ": kCubic is of images: ", from);
-  check_same_device(kName, x.value(), grid.value());
-  check_same_dtype(kName, x.value(), grid.value());
   const int64_t n = from[0], c = from[1];
-  const DType dtype = wide(x.dtype());
-  const Variable pixels = reshape(x.to(dtype), {n, c, pixel_count});
-  const Variable places = reshape(grid.to(dtype), {n, 1, count, dims});
+  const Variable pixels = reshape(x, {n, c, pixel_count});
+  const Variable places = reshape(grid, {n, 1, count, dims});
   struct Corners {  // a corner of the axes processed so far
     Variable index, weight, inside;
   };
@@ -320,7 +306,73 @@ Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions 
   }
   Shape shape{n, c};
   for (int i = 0; i < dims; ++i) shape.push_back(to[1 + i]);
-  return reshape(y, shape).to(x.dtype());
+  return reshape(y, shape);
+}
+
+struct GridSample {
+  static constexpr std::string_view kName = "grid_sample";
+  GridSampleOptions options;
+  SavedInput<0> x{};
+  SavedInput<1> grid{};
+  auto saved() { return std::tie(x, grid); }
+
+  Tensor forward(const Tensor& x, const Tensor& grid) const {
+    Tensor y = x.empty_like({x.shape()[0], x.shape()[1], grid.shape()[1], grid.shape()[2]});
+    kernels::grid_sample(x.contiguous(), grid.contiguous(), options, y);
+    return y;
+  }
+  std::vector<Variable> backward(const Variable& dy) const {
+    return vjp(
+               [&](const std::vector<Variable>& xs) -> std::vector<Variable> {
+                 return {grid_sample_by_ops(xs[0], xs[1], options)};
+               },
+               std::vector<Variable>{x(), grid()}, std::vector<Variable>{dy},
+               {.create_graph = true})
+        .products;
+  }
+  std::vector<Tensor> kernel_backward(const Tensor& dy, Needs needs) const {
+    const Tensor x = this->x.value(), grid = this->grid.value();
+    std::vector<Tensor> dx(2);
+    if (needs[0]) dx[0] = x.empty_like(x.shape());
+    if (needs[1]) dx[1] = grid.empty_like(grid.shape());
+    kernels::grid_sample_backward(dy.contiguous(), x.contiguous(), grid.contiguous(), options,
+                                  dx[0], dx[1]);
+    return dx;
+  }
+};
+
+}  // namespace
+
+Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions options,
+                     Where where) {
+  const CallLine line(where);
+  constexpr std::string_view kName = "grid_sample";
+  require_float(kName, x.value());
+  const Shape &from = x.shape(), &to = grid.shape();
+  const int dims = from.rank() - 2;
+  if ((dims != 2 && dims != 3) || to.rank() != from.rank() || to[dims + 1] != dims ||
+      to[0] != from[0])
+    fail<ShapeError>(kName,
+                     ": input [n, c, h, w] and grid [n, h', w', 2] wanted, or input "
+                     "[n, c, d, h, w] and grid [n, d', h', w', 3]: ",
+                     from, " and ", to);
+  int64_t pixel_count = 1;
+  for (int i = 0; i < dims; ++i) pixel_count *= from[2 + i];
+  if (pixel_count == 0) fail<ShapeError>(kName, ": images without pixels: ", from);
+  if (options.mode == SampleMode::kNearestExact)
+    fail<ArgumentError>(kName, ": mode is kNearest, kLinear or kCubic");
+  if (options.mode == SampleMode::kCubic && dims == 3)
+    fail<ArgumentError>(kName, ": kCubic is of images: ", from);
+  check_same_device(kName, x.value(), grid.value());
+  check_same_dtype(kName, x.value(), grid.value());
+  const DType dtype = wide(x.dtype());
+  const Variable pixels = x.to(dtype), places = grid.to(dtype);
+  const bool in_one_pass = dims == 2 && options.mode != SampleMode::kCubic && x.numel() > 0 &&
+                           grid.numel() > 0 && pixel_count < int64_t(1) << 31 &&
+                           kernels::grid_sample.has(x.device().type, dtype);
+  const Variable y = in_one_pass ? apply(GridSample{options}, where, pixels, places)
+                                 : grid_sample_by_ops(pixels, places, options);
+  return y.to(x.dtype());
 }
 
 void catalog_sample(Catalog& catalog) {

@@ -11,6 +11,7 @@ void register_sketch();         // defined in sketch.cpp
 void register_cdist();          // defined in cdist.cpp
 void register_embedding_bag();  // defined in embedding_bag.cpp
 void register_group_norm();     // defined in group_norm.cpp
+void register_grid_sample();    // defined in grid_sample.cpp
 
 namespace {
 
@@ -49,6 +50,7 @@ void register_kernels() {
   register_pad_from();
   register_pool();
   register_sample();
+  register_grid_sample();
   register_norm();
   register_group_norm();
   register_cdist();

@@ -1,0 +1,21 @@
+// grid_sample of images in one pass. Without fallback: the op composes other kernels where nothing
+// accepts the operands.
+#pragma once
+
+#include "core/dispatch/dispatcher.h"
+#include "ops/resample.h"
+
+namespace tapegrad::kernels {
+
+// x [n, c, h, w] has fewer than 2^31 pixels in an image, and grid is [n, h', w', 2]. Tensors are
+// contiguous and not empty. mode is kNearest or kLinear.
+
+extern Kernel<void(const Tensor& x, const Tensor& grid, const GridSampleOptions& options,
+                   Tensor& y)>
+    grid_sample;
+/// dx and dgrid may be empty if they are not needed.
+extern Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& grid,
+                   const GridSampleOptions& options, Tensor& dx, Tensor& dgrid)>
+    grid_sample_backward;
+
+}  // namespace tapegrad::kernels
