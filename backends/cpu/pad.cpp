@@ -19,10 +19,10 @@ constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 /// The padded dimensions as images of rows and columns; a column is a run of `inner` elements.
 struct Images {
   int64_t count = 1, inner = 1;
-  int64_t rows = 1, columns = 1;   // of an image of x
-  std::vector<int64_t> row_from;   // the row of x of each row of y
-  std::vector<int64_t> from;       // the column of x of each column of y
-  int64_t begin = 0, end = 0;      // columns of y whose sources are consecutive
+  int64_t rows = 1, columns = 1;  // of an image of x
+  std::vector<int64_t> row_from;  // the row of x of each row of y
+  std::vector<int64_t> from;      // the column of x of each column of y
+  int64_t begin = 0, end = 0;     // columns of y whose sources are consecutive
 
   Images(const Shape& x, const PadSources& sources) {
     int first = 0, last = x.rank() - 1;
@@ -67,8 +67,7 @@ void copy_images(const Images& images, const T* x, T* y) {
                 padded = images.padded_columns() * images.inner;
 #pragma omp parallel for if (images.padded_numel() > kParallel)
   for (int64_t row = 0; row < images.count * rows; ++row) {
-    const T* line =
-        x + (row / rows * images.rows + images.row_from[size_t(row % rows)]) * width;
+    const T* line = x + (row / rows * images.rows + images.row_from[size_t(row % rows)]) * width;
     T* to = y + row * padded;
     images.each_run([&](int64_t source, int64_t target, int64_t columns) {
       std::copy_n(line + source * images.inner, columns * images.inner, to + target * images.inner);
