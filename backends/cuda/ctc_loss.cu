@@ -72,11 +72,8 @@ class Alignments {
         steps_(of.steps[b]),
         states_(2 * of.lengths[b] + 1),
         alpha_(workspace + of.workspaces[b]),
-        rows_(with_gradient ? of.steps[b] : 2),
-        beta_(alpha_ + rows_ * states_),
-        next_beta_(beta_ + states_),
-        shares_(next_beta_ + states_),
-        next_equal_(reinterpret_cast<int64_t*>(shares_ + states_)) {}
+        keeps_all_(with_gradient),
+        beside_(alpha_ + of.steps[b] * states_) {}
 
   /// alpha[t, s]: the log probability of all prefixes that are in state s at step t.
   __device__ double log_likelihood() {
@@ -102,36 +99,34 @@ class Alignments {
   /// a fixed order and rounded once.
   __device__ void set_gradient(double log_likelihood, T* gradient) {
     for (int64_t s = threadIdx.x; s < states_; s += kThreads)
-      beta_[s] = s + 2 >= states_ ? 0 : kNever;  // of the suffixes after step t
+      beta(steps_ - 1, s) = s + 2 >= states_ ? 0 : kNever;
     find_equal_labels();
     for (int64_t t = steps_ - 1; t >= 0; --t) {
       __syncthreads();
       double blanks = 0;
       for (int64_t s = threadIdx.x; s < states_; s += kThreads) {
-        shares_[s] = std::exp(alpha(t, s) + beta_[s] - log_likelihood);
-        if (class_of(s) == blank_) blanks += shares_[s];
-        next_beta_[s] = before(t, s);
+        const double share = std::exp(alpha(t, s) + beta(t, s) - log_likelihood);
+        if (class_of(s) == blank_) blanks += share;
+        shares()[s] = share;
+        beta(t - 1, s) = before(t, s);
       }
       T* row = gradient + t * stride_;
       blanks = BlockTeam::reduce(blanks, Plus{});  // after it, the threads see all shares
       if (threadIdx.x == 0) row[blank_] = narrow<T>(-blanks);
       for (int64_t k = threadIdx.x; k < states_ / 2; k += kThreads) {
-        if (next_equal_[k] < 0) continue;
-        double sum = shares_[2 * k + 1];
-        for (int64_t i = next_equal_[k]; i < states_ / 2; i = -next_equal_[i])
-          sum += shares_[2 * i + 1];
+        if (next_equal()[k] < 0) continue;
+        double sum = shares()[2 * k + 1];
+        for (int64_t i = next_equal()[k]; i < states_ / 2; i = -next_equal()[i])
+          sum += shares()[2 * i + 1];
         row[class_of(2 * k + 1)] = narrow<T>(-sum);
       }
-      double* const swapped = beta_;
-      beta_ = next_beta_;
-      next_beta_ = swapped;
     }
   }
 
   __device__ void set_undefined(T* gradient) const {
-    for (int64_t i = threadIdx.x; i < steps_ * classes_; i += kThreads)
-      gradient[i / classes_ * stride_ + i % classes_] =
-          narrow<T>(std::numeric_limits<float>::quiet_NaN());
+    const T nan = narrow<T>(std::numeric_limits<float>::quiet_NaN());
+    for (int64_t t = 0; t < steps_; ++t)
+      for (int64_t c = threadIdx.x; c < classes_; c += kThreads) gradient[t * stride_ + c] = nan;
   }
 
  private:
@@ -146,9 +141,24 @@ class Alignments {
   __device__ double at(int64_t t, int64_t s) const {
     return double(widen(log_probs_[t * stride_ + class_of(s)]));
   }
-  __device__ double& alpha(int64_t t, int64_t s) { return alpha_[t % rows_ * states_ + s]; }
-  /// Links labels of one class: next_equal_[k] is the next label equal to label k, or the number of
-  /// labels. It is negated if an earlier label is equal, and for labels that are blanks.
+  __device__ double& alpha(int64_t t, int64_t s) {
+    return alpha_[(keeps_all_ ? t : t & 1) * states_ + s];
+  }
+  /// The log probability of all suffixes that follow state s at step t; two steps are in memory.
+  __device__ double& beta(int64_t t, int64_t s) const { return beside_[(t & 1) * states_ + s]; }
+  __device__ double before(int64_t t, int64_t s) const {
+    double sum = beta(t, s) + at(t, s);
+    if (s + 1 < states_) sum = log_add(sum, beta(t, s + 1) + at(t, s + 1));
+    if (s + 2 < states_ && may_skip(s + 2)) sum = log_add(sum, beta(t, s + 2) + at(t, s + 2));
+    return sum;
+  }
+  /// The posterior probability of each state at a step.
+  __device__ double* shares() const { return beside_ + 2 * states_; }
+  /// next_equal()[k] is the next label equal to label k, or the number of labels. It is negated if
+  /// an earlier label is equal, and for labels that are blanks.
+  __device__ int64_t* next_equal() const {
+    return reinterpret_cast<int64_t*>(beside_ + 3 * states_);
+  }
   __device__ void find_equal_labels() const {
     const int64_t length = states_ / 2;
     for (int64_t k = threadIdx.x; k < length; k += kThreads) {
@@ -156,15 +166,8 @@ class Alignments {
       int64_t next = k + 1, earlier = 0;
       while (next < length && class_of(2 * next + 1) != own) ++next;
       while (earlier < k && class_of(2 * earlier + 1) != own) ++earlier;
-      next_equal_[k] = earlier < k || own == blank_ ? -next : next;
+      next_equal()[k] = earlier < k || own == blank_ ? -next : next;
     }
-  }
-  /// The log probability of all suffixes from state s on after step t - 1.
-  __device__ double before(int64_t t, int64_t s) const {
-    double sum = beta_[s] + at(t, s);
-    if (s + 1 < states_) sum = log_add(sum, beta_[s + 1] + at(t, s + 1));
-    if (s + 2 < states_ && may_skip(s + 2)) sum = log_add(sum, beta_[s + 2] + at(t, s + 2));
-    return sum;
   }
 
   const T* log_probs_;
@@ -173,14 +176,14 @@ class Alignments {
   const int64_t* labels_;
   int64_t blank_, steps_, states_;
   double* alpha_;
-  int64_t rows_;  // rows of alpha in memory
-  double *beta_, *next_beta_;
-  double* shares_;       // posterior probability of each state at a step
-  int64_t* next_equal_;  // see find_equal_labels()
+  bool keeps_all_;  // whether alpha has all its rows in memory, or the last two
+  double* beside_;  // beta, shares and next_equal
 };
 
+/// There is a block for each example, seldom more than one for a multiprocessor: with this bound
+/// nvcc keeps everything in registers.
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     align(Examples of, const T* log_probs, const int64_t* labels, int64_t examples, int64_t classes,
           int64_t blank, double* workspace, double* losses, T* gradients) {
   Alignments<T> alignments(of, blockIdx.x, log_probs, labels, examples, classes, blank, workspace,

@@ -126,7 +126,9 @@ struct Picks {
     for (int64_t i = run * per_run; i < (run + 1) * per_run; ++i) {
       const uint64_t number = 2 * uint64_t(first + i);  // of the first of two random words
       const std::array<uint32_t, 4> words = philox(now.seed, now.offset + number / 4);
-      const int64_t id = tree.pick(uniform_double(words[number % 4], words[number % 4 + 1]));
+      const bool second = number % 4 != 0;  // pair of words
+      const int64_t id = tree.pick(second ? uniform_double(words[2], words[3])
+                                          : uniform_double(words[0], words[1]));
       y[i] = id < classes ? id : 0;  // invalid weights may lead to any leaf
       if (!replacement) tree.remove(id);
     }
