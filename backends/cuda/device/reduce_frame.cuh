@@ -29,27 +29,33 @@ struct Merge {
   __device__ Part operator()(Part a, Part b) const { return Reducer::merge(a, b); }
 };
 
-/// Piece p of output o has index o * pieces + p. A piece is processed by a warp, or by one thread
-/// if plan.lanes is 1. One body serves both cases, to limit compile time: there are many reducers.
+/// Piece p of output o is part o * pieces + p. A piece is processed by a warp, or by one thread if
+/// plan.lanes is 1. The elements of a thread's pieces are interleaved, so that neighbouring threads
+/// read neighbouring outputs of one row, and then of the next. One body serves both cases, to limit
+/// compile time: there are many reducers.
 template <typename Reducer>
 __global__ void __launch_bounds__(kThreads)
     reduce_kernel(Reducer reducer, ReductionPlan plan, typename Reducer::Part* parts) {
   const int64_t step = item_step() / plan.lanes, rank = threadIdx.x % plan.lanes;
   for (int64_t i = first_item() / plan.lanes; i < plan.outputs * plan.pieces; i += step) {
-    const int64_t output = i / plan.pieces, piece = i % plan.pieces;
+    const bool by_thread = plan.lanes == 1;
+    const int64_t output = by_thread ? i % plan.outputs : i / plan.pieces;
+    const int64_t piece = by_thread ? i / plan.outputs : i % plan.pieces;
     const int64_t base = plan.kept.offset(output);
-    const int64_t first = plan.reduced_count * piece / plan.pieces;
-    const int64_t last = plan.reduced_count * (piece + 1) / plan.pieces;
+    const int64_t first = by_thread ? piece : plan.reduced_count * piece / plan.pieces + rank;
+    const int64_t last =
+        by_thread ? plan.reduced_count : plan.reduced_count * (piece + 1) / plan.pieces;
+    const int64_t stride = by_thread ? plan.pieces : kWarp;
     auto part = Reducer::first();
 #pragma unroll 1
-    for (int64_t k = first + rank; k < last; k += plan.lanes)
+    for (int64_t k = first; k < last; k += stride)
       part = reducer.add(part, base + plan.reduced.offset(k), output);
     if (plan.lanes == kWarp) part = warp_reduce(part, Merge<Reducer>{});
     if (rank != 0) continue;
     if (plan.pieces == 1)
       reducer.finish(output, part);
     else
-      parts[i] = part;
+      parts[output * plan.pieces + piece] = part;
   }
 }
 
