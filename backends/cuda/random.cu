@@ -4,6 +4,7 @@
 #include "backends/cuda/device/draw_base.cuh"
 #include "backends/cuda/device/each.cuh"
 #include "backends/cuda/device/find.cuh"
+#include "backends/cuda/device/packs.cuh"
 #include "backends/cuda/device/segments.h"
 #include "backends/cuda/register.h"
 #include "backends/formulas_random.h"
@@ -14,6 +15,8 @@ namespace {
 
 template <typename T>
 inline constexpr int kPer = std::is_same_v<T, double> ? 2 : 1;  // words per element
+template <typename T>
+using Drawn = Pack<T, 4 / kPer<T>>;  // elements of a counter
 
 /// Counter `i` of a draw: four words, which give 4 / per elements.
 template <int per, typename Make>
@@ -51,10 +54,12 @@ struct Uniform {
   T* y;
   R start, range, limit;
   __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
-    for (int i = 0; i < count; ++i) {
+    Drawn<T> values;
+    for (int i = 0; i < 4 / kPer<T>; ++i) {
       const R value = std::fma(unit<R>(words, i), range, start);
-      y[first + i] = narrow<T>(limit < value ? limit : value);
+      values.v[i] = narrow<T>(limit < value ? limit : value);
     }
+    store_pack(y + first, values, count);
   }
 };
 
@@ -63,7 +68,8 @@ struct Normal {
   T* y;
   R mean, std;
   __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
-    for (int i = 0; i < count; i += 2) {
+    Drawn<T> values;
+    for (int i = 0; i < 4 / kPer<T>; i += 2) {
       R u, v;
       if constexpr (kPer<T> == 1) {
         u = formulas::positive_float(words[i]);
@@ -73,9 +79,10 @@ struct Normal {
         v = uniform_double(words[2], words[3]);
       }
       const formulas::CosSin<R> pair = formulas::box_muller(u, v);
-      y[first + i] = narrow<T>(std::fma(pair.cos, std, mean));
-      if (i + 1 < count) y[first + i + 1] = narrow<T>(std::fma(pair.sin, std, mean));
+      values.v[i] = narrow<T>(std::fma(pair.cos, std, mean));
+      values.v[i + 1] = narrow<T>(std::fma(pair.sin, std, mean));
     }
+    store_pack(y + first, values, count);
   }
 };
 
@@ -89,10 +96,12 @@ struct Integers {
   int64_t low;
   uint64_t range;
   __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
-    for (int i = 0; i < count; ++i) {
+    Pack<T, 2> values;
+    for (int i = 0; i < 2; ++i) {
       const int64_t value = formulas::integer_in(wide_word(words, i), low, range);
-      y[first + i] = narrow<T>(convert<Compute<T>>(value));
+      values.v[i] = narrow<T>(convert<Compute<T>>(value));
     }
+    store_pack(y + first, values, count);
   }
 };
 
@@ -101,8 +110,12 @@ struct Bernoulli {
   const T* p;
   T* y;
   __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
-    for (int i = 0; i < count; ++i)
-      y[first + i] = narrow<T>(unit<R>(words, i) < widen(p[first + i]) ? R(1) : R(0));
+    constexpr int kElements = 4 / kPer<T>;
+    const Drawn<T> chances = load_pack<kElements>(p + first, count);
+    Drawn<T> values;
+    for (int i = 0; i < kElements; ++i)
+      values.v[i] = narrow<T>(unit<R>(words, i) < widen(chances.v[i]) ? R(1) : R(0));
+    store_pack(y + first, values, count);
   }
 };
 
@@ -114,21 +127,23 @@ struct Dropout {
   R scale;
   uint32_t threshold;
   __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
-    for (int i = 0; i < count; ++i) {
-      const R scaled = widen(x[first + i]) * scale;
-      const T kept = narrow<T>(words[i] >= threshold ? scaled : R(0));
-      if constexpr (add)
-        y[first + i] = narrow<T>(widen(residual[first + i]) + widen(kept));
-      else
-        y[first + i] = kept;
+    Pack<T, 4> values = load_pack<4>(x + first, count);
+    for (int i = 0; i < 4; ++i)
+      values.v[i] = narrow<T>(words[i] >= threshold ? widen(values.v[i]) * scale : R(0));
+    if constexpr (add) {
+      const Pack<T, 4> others = load_pack<4>(residual + first, count);
+      for (int i = 0; i < 4; ++i) values.v[i] = narrow<T>(widen(others.v[i]) + widen(values.v[i]));
     }
+    store_pack(y + first, values, count);
   }
 };
 
 struct Keys {
   int64_t* keys;
   __device__ void operator()(const uint32_t* words, int64_t first, int count) const {
-    for (int i = 0; i < count; ++i) keys[first + i] = int64_t(wide_word(words, i));
+    Pack<int64_t, 2> values;
+    for (int i = 0; i < 2; ++i) values.v[i] = int64_t(wide_word(words, i));
+    store_pack(keys + first, values, count);
   }
 };
 

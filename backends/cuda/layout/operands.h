@@ -3,16 +3,11 @@
 
 #include <array>
 
+#include "backends/cuda/layout/pack.h"
 #include "core/base/host_device.h"
 #include "core/base/tensor.h"
 
 namespace tapegrad::backends::cuda {
-
-/// A vector of elements that is loaded or stored at once.
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Pack {
-  T v[kCount];
-};
 
 /// Division of n < 2^31 by a divisor known at launch (Granlund and Montgomery 1994).
 class Divisor {
