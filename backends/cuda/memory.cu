@@ -3,6 +3,7 @@
 #include "backends/cuda/device/reduce_frame.cuh"
 #include "backends/cuda/device/reducers.cuh"
 #include "backends/cuda/device/segments.cuh"
+#include "backends/cuda/layout/transpose.h"
 #include "backends/cuda/register.h"
 #include "backends/elementwise/binary.h"
 #include "core/dispatch/kernels.h"
@@ -41,7 +42,11 @@ void fill(Tensor& y, T value) {
 /// Values that are only moved keep their bits.
 template <typename T>
 void copy(const Tensor& x, Tensor& y) {
-  if (x.dtype() == y.dtype()) return map<WordOf<sizeof(T)>>(Same{}, y, x);
+  if (x.dtype() == y.dtype()) {
+    const bool packed = x.storage().is_packed() || y.storage().is_packed();
+    if (!packed && copy_transposed(x, y)) return;
+    return map<WordOf<sizeof(T)>>(Same{}, y, x);
+  }
   with_type(y.dtype(), [&]<typename To>(Type<To>) { map<To, T>(Convert<To>{}, y, x); });
 }
 

@@ -3,6 +3,7 @@
 #include "backends/cuda/cudnn/available.h"
 #include "backends/cuda/cudnn/conv.h"
 #include "backends/cuda/layout/packed.h"
+#include "backends/cuda/layout/transpose.h"
 #include "backends/cuda/runtime/address.h"
 
 namespace tapegrad::backends::cuda {

@@ -1,5 +1,6 @@
 #include "backends/cuda/layout/packed.h"
 
+#include "backends/cuda/layout/transpose.h"
 #include "backends/cuda/runtime/allocator.h"
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/stream.h"

@@ -40,9 +40,4 @@ void set_packed(const Tensor& y);
 /// A view with the channels last.
 Tensor channels_last(const Tensor& x);
 
-/// Writes y [batch, columns, rows], the transpose of x [batch, rows, columns], with elements of two
-/// or four bytes, in the current stream of x's device.
-void transpose(const std::byte* x, std::byte* y, int64_t batch, int64_t rows, int64_t columns,
-               int64_t element, tapegrad::Device device);
-
 }  // namespace tapegrad::backends::cuda
