@@ -19,7 +19,7 @@ left() { echo $((${GPU_CHECK_SECONDS:-470} - SECONDS + begin)); }
 
 if [ -d bin ] && [ -f COMMIT ]; then  # in the bundle
   tests=bin gpu=bin/gpu examples=bin commit=$(cat COMMIT) out=gpu_results.md peers=peers
-  images=--data_dir=data
+  images=--data_dir=data predictions=gpu_traffic.md
 else
   build=${GPU_CHECK_BUILD:-build-gpu}
   if ! command -v nvidia-smi >/dev/null && [ ! -e /dev/nvidiactl ]; then
@@ -35,7 +35,7 @@ else
   begin=$SECONDS  # the time of the build does not count
   tests=$build/bin gpu=$build/benchmarks/gpu examples=$build/examples images=
   commit=$(git rev-parse --short HEAD)
-  out=docs/gpu_results.md peers=benchmarks/peers
+  out=docs/gpu_results.md peers=benchmarks/peers predictions=docs/gpu_traffic.md
   mkdir -p "$tests"
   ln -sf "$root/$build/tests/gpu/gpu_test" "$root/$build/tests/op_cases_test" "$tests/"
 fi
@@ -83,6 +83,15 @@ lines() {
   timeout "$seconds" "$@" 2>>"$work/failures" | sed -nE "$sed" >>"$work/lines"
   [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
 }
+# predicted MODEL: prints the least milliseconds of an eager and of a graphed step, which were counted
+# without a GPU, for an H200 or else an H100.
+predicted() {
+  local memory=8
+  nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | grep -q H200 && memory=10
+  awk -F' *[|] *' -v model="$1" -v device=$memory '/^## / { here = /^## Prediction/ }
+    here && $2 == model { printf "%.3g\t%.3g", ($5 > $device ? $5 : $device) / 1000, $device / 1000 }' \
+    "$predictions" 2>/dev/null
+}
 value() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$work/lines" | sort -g | head -1; }
 
 : >"$work/lines"
@@ -111,7 +120,7 @@ lines p "$gpu" loading
 say "attention"
 lines p "$gpu" attention
 TAPEGRAD_FAST_PATHS=0 lines 's/^attention[.]b/attention_without_cudnn.b/p' "$gpu" attention
-workloads=(peaks keras_cnn keras_cnn_1024 lstm_lm gpt resnet50)
+workloads=(peaks keras_cnn keras_cnn_1024 article_cnn_8 article_cnn_128 lstm_lm gpt resnet18 resnet50)
 with_torch=$(python3 -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' \
   2>/dev/null)
 for round in 1 2; do
@@ -177,13 +186,13 @@ done
     if ($1 ~ /^cublas[.]/) alone[what] = $2
     printf "| %s | %.1f | %s |\n", $1, $2, (alone[what] > 0 ? sprintf("%.0f %%", 100 * $2 / alone[what]) : "") }' \
     "$work/lines"
-  printf '\n| ms per step, minimum of two rounds | eager | graphed | PyTorch eager | PyTorch / graphed |\n'
-  printf '|---|---|---|---|---|\n'
+  printf '\n| ms per step, minimum of two rounds | eager | graphed | PyTorch eager | PyTorch / graphed |'
+  printf ' predicted eager, at least | predicted graphed, at least |\n|---|---|---|---|---|---|---|\n'
   for workload in "${workloads[@]}"; do
-    printf '%s\t%s\t%s\t%s\n' "$workload" "$(value "$workload.eager")" \
-      "$(value "$workload.graph")" "$(value "$workload.torch")"
-  done | awk -F'\t' '{ printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4 == "" ? "" : $4,
-    ($3 > 0 && $4 > 0 ? sprintf("%.2f", $4 / $3) : "") }'
+    printf '%s\t%s\t%s\t%s\t%s\n' "$workload" "$(value "$workload.eager")" \
+      "$(value "$workload.graph")" "$(value "$workload.torch")" "$(predicted "$workload")"
+  done | awk -F'\t' '{ printf "| %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $4 == "" ? "" : $4,
+    ($3 > 0 && $4 > 0 ? sprintf("%.2f", $4 / $3) : ""), $5, $6 }'
   # across TITLE PREFIX COLUMN...: prints the lines PREFIX.row.column as a table.
   across() {
     local title=$1 prefix=$2 row column

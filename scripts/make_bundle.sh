@@ -34,6 +34,7 @@ LD_LIBRARY_PATH=$(realpath "$build") ldd "${programs[@]}" | awk '$3 ~ /^\// { pr
 strip "$bundle"/bin/* "$bundle"/lib/*
 cp scripts/gpu_check.sh "$bundle/scripts"
 cp benchmarks/peers/torch_gpu.py "$bundle/peers"
+cp docs/gpu_traffic.md "$bundle"
 git rev-parse --short HEAD >"$bundle/COMMIT"
 
 # shorten NAME HEADER ITEM: keeps the first images of an IDX file; HEADER and ITEM are sizes in

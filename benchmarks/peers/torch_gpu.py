@@ -27,6 +27,14 @@ def keras_cnn(batch=128, steps=50):
     return net, lambda: F.cross_entropy(net(x), y), lambda p: torch.optim.Adadelta(p, 1.0), steps
 
 
+def article_cnn(batch):
+    net = nn.Sequential(nn.Conv2d(1, 10, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                        nn.Linear(1960, 100), nn.ReLU(), nn.Linear(100, 10))
+    x = torch.randn(batch, 1, 28, 28, device=DEVICE)
+    y = torch.randint(0, 10, (batch,), device=DEVICE)
+    return net, lambda: F.cross_entropy(net(x), y), lambda p: torch.optim.Adam(p, 1e-3), 100
+
+
 class LanguageModel(nn.Module):
     def __init__(self):
         super().__init__()
@@ -117,9 +125,40 @@ def resnet50():
     return net, loss, lambda p: torch.optim.SGD(p, 0.01, momentum=0.9), 10
 
 
+class Basic(nn.Module):
+    def __init__(self, before, after, stride):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU(),
+            nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after))
+        self.shortcut = nn.Identity() if before == after and stride == 1 else nn.Sequential(
+            nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+
+    def forward(self, x):
+        return F.relu(self.body(x) + self.shortcut(x))
+
+
+def resnet18():
+    parts = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    before = 64
+    for stage in range(4):
+        for k in range(2):
+            parts.append(Basic(before, 64 << stage, 2 if stage and not k else 1))
+            before = 64 << stage
+    net = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+    net = net.to(memory_format=torch.channels_last)
+    x = torch.randn(64, 3, 32, 32, device=DEVICE).to(memory_format=torch.channels_last)
+    y = torch.randint(0, 10, (64,), device=DEVICE)
+    loss = lambda: F.cross_entropy(net(x), y)
+    return net, loss, lambda p: torch.optim.SGD(p, 0.01, momentum=0.9), 10
+
+
 WORKLOADS = {"peaks": peaks, "keras_cnn": keras_cnn,
-             "keras_cnn_1024": lambda: keras_cnn(1024), "lstm_lm": lstm_lm, "gpt": gpt,
-             "resnet50": resnet50}
+             "keras_cnn_1024": lambda: keras_cnn(1024), "article_cnn_8": lambda: article_cnn(8),
+             "article_cnn_128": lambda: article_cnn(128), "lstm_lm": lstm_lm, "gpt": gpt,
+             "resnet18": resnet18, "resnet50": resnet50}
+# Those of benchmarks/workloads.cpp.
+COMMON = ["peaks", "keras_cnn", "article_cnn_8", "article_cnn_128", "lstm_lm", "gpt", "resnet18"]
 
 
 def measure(name):

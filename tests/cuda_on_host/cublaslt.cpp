@@ -217,6 +217,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   gelus += has(o, CUBLASLT_EPILOGUE_GELU);
   gelu_gradients += reads_beside(o);
   const cudaError_t queued = enqueue(stream, [=, drops = relu_drops_nan] {
+    if (skips_arithmetic) return;
     const auto ta = cublasOperation_t(o.a), tb = cublasOperation_t(o.b);
     const std::int64_t depth = ta == CUBLAS_OP_N ? la.columns : la.rows;
     for (std::int64_t j = 0; j < ld.columns; ++j) {

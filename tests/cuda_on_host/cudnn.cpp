@@ -223,6 +223,7 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const Operands& o, Name name, const
   used_channels_last = o.x.channels_last;
   used_winograd = a == kFast && !std::is_same_v<Name, cudnnConvolutionFwdAlgo_t>;
   const cudaError_t queued = enqueue(stream_of(handle), [=] {
+    if (skips_arithmetic) return;
     if (needed > 0) poison(workspace, needed);
     std::vector<double> xs, ws, ys;
     const auto fill = [&](std::vector<double>& values, const void* p, const Sizes& s) {

@@ -93,6 +93,15 @@ int device_of(const void* p) {
   return p <= it->first + it->second.size ? it->second.device : -1;
 }
 
+std::span<const char> buffer_of(const void* p) {
+  const std::lock_guard lock(device_lock);
+  auto it = allocations.upper_bound(static_cast<char*>(const_cast<void*>(p)));
+  if (it == allocations.begin()) return {};
+  --it;
+  return p < it->first + it->second.size ? std::span<const char>(it->first, it->second.size)
+                                         : std::span<const char>();
+}
+
 bool is_pinned(const void* p) {
   const std::lock_guard lock(device_lock);
   auto it = pinned.upper_bound(static_cast<char*>(const_cast<void*>(p)));
@@ -175,14 +184,15 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, cudaMemcp
                 (kind == cudaMemcpyDeviceToHost && (to_device || !from_device)) ||
                 (kind == cudaMemcpyDeviceToDevice && (!to_device || !from_device))))
     return remember(cudaErrorInvalidValue);
+  if (observer != nullptr) observer->on_copy(n);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from) && !to_stream(stream).capture) {
     // Pageable memory is read before the call returns.
     const auto* bytes = static_cast<const char*>(from);
-    return enqueue(stream, [to, n, staged = std::vector<char>(bytes, bytes + n)] {
+    return submit(stream, [to, n, staged = std::vector<char>(bytes, bytes + n)] {
       std::memcpy(to, staged.data(), n);
     });
   }
-  const cudaError_t result = enqueue(stream, [=] { std::memcpy(to, from, n); });
+  const cudaError_t result = submit(stream, [=] { std::memcpy(to, from, n); });
   // Pageable memory is written before the call returns.
   if (kind == cudaMemcpyDeviceToHost && !is_pinned(to) && !to_stream(stream).capture)
     return cudaStreamSynchronize(stream);
@@ -192,11 +202,13 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
                                 std::size_t n, cudaStream_t stream) {
   if (n > 0 && (device_of(to) != to_device || device_of(from) != from_device))
     return remember(cudaErrorInvalidValue);
-  return enqueue(stream, [=] { std::memcpy(to, from, n); });
+  if (observer != nullptr) observer->on_copy(n);
+  return submit(stream, [=] { std::memcpy(to, from, n); });
 }
 cudaError_t cudaMemsetAsync(void* p, int value, std::size_t n, cudaStream_t stream) {
   if (n > 0 && device_of(p) < 0) return remember(cudaErrorInvalidValue);
-  return enqueue(stream, [=] { std::memset(p, value, n); });
+  if (observer != nullptr) observer->on_copy(n);
+  return submit(stream, [=] { std::memset(p, value, n); });
 }
 
 }  // extern "C"

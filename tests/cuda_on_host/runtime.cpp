@@ -66,11 +66,18 @@ void drain(Stream& s, std::size_t upto = ~std::size_t{0}) {
   }
 }
 
+int multiprocessors() {
+  const char* text = std::getenv("COH_MULTIPROCESSORS");
+  return text ? std::atoi(text) : 4;
+}
+
 Recorded* recorded(void* graph) { return static_cast<Recorded*>(graph); }
 
 }  // namespace
 
 std::recursive_mutex device_lock;
+Observer* observer = nullptr;
+bool skips_arithmetic = false;
 
 Stream& to_stream(cudaStream_t stream) {
   const std::lock_guard lock(device_lock);
@@ -101,6 +108,11 @@ cudaError_t remember(cudaError_t error) {
 void set_cost_of_work(std::optional<double> seconds) { cost_of_work = seconds; }
 
 cudaError_t enqueue(cudaStream_t stream, Work work, bool takes_time) {
+  if (observer != nullptr) observer->on_library_call();
+  return submit(stream, std::move(work), takes_time);
+}
+
+cudaError_t submit(cudaStream_t stream, Work work, bool takes_time) {
   const std::lock_guard lock(device_lock);
   if (takes_time && cost_of_work)
     work = [work = std::move(work), cost = *cost_of_work] {
@@ -139,11 +151,13 @@ cudaError_t launch(void (*kernel)(), Call call, const Parameter* parameters, int
   std::vector<Line> copy((end + 63) / 64);  // copied at the call, as the driver does
   auto* bytes = reinterpret_cast<unsigned char*>(copy.data());
   for (int i = 0; i < count; ++i) std::memcpy(bytes + offsets[i], arguments[i], parameters[i].size);
-  return enqueue(stream, [=, copy = std::move(copy), offsets = std::move(offsets)]() mutable {
+  return submit(stream, [=, copy = std::move(copy), offsets = std::move(offsets)]() mutable {
     std::vector<void*> pointers;
     for (std::size_t o : offsets)
       pointers.push_back(reinterpret_cast<unsigned char*>(copy.data()) + o);
+    if (observer != nullptr) observer->begin_kernel(kernel, grid, block, shared_bytes);
     run_grid(grid, block, shared_bytes, "kernel", [&] { call(kernel, pointers.data()); });
+    if (observer != nullptr) observer->end_kernel();
   });
 }
 
@@ -170,7 +184,7 @@ cudaError_t cudaGetDevice(int* d) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
-      *value = 4;
+      *value = multiprocessors();
       break;
     case cudaDevAttrComputeCapabilityMajor:
       *value = 9;
@@ -213,6 +227,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 cudaError_t cudaDeviceSynchronize() {
   if (breaks_capture()) return remember(cudaErrorStreamCaptureUnsupported);
+  if (observer != nullptr) observer->on_wait();
   drain_all();
   return cudaSuccess;
 }
@@ -228,6 +243,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (to_stream(stream).capture && breaks_capture())
     return remember(cudaErrorStreamCaptureUnsupported);
+  if (observer != nullptr) observer->on_wait();
   drain(to_stream(stream));
   return cudaSuccess;
 }
@@ -263,6 +279,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const auto& e = *reinterpret_cast<coh::Event*>(event);
+  if (observer != nullptr) observer->on_wait();
   if (e.stream) drain(*e.stream, e.position);
   return cudaSuccess;
 }
@@ -274,7 +291,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const coh::Event e = *reinterpret_cast<coh::Event*>(event);
-  return enqueue(
+  return submit(
       stream,
       [e] {
         if (e.stream) drain(*e.stream, e.position);
@@ -312,7 +329,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   for (const Work& work : *recorded(executable))
-    if (const cudaError_t error = enqueue(stream, work, /*takes_time=*/false)) return error;
+    if (const cudaError_t error = submit(stream, work, /*takes_time=*/false)) return error;
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
