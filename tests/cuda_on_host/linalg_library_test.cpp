@@ -17,6 +17,7 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "train/graphed_step.h"
 
 namespace tapegrad {
 namespace {
@@ -182,6 +183,28 @@ TEST(CudaLinalg, LeastSquares) {
                  return Results{y.solution, y.singular_values, y.residuals};
                },
                {"gesvd(S, 5 x 3, ld 5 5 3)"});
+}
+
+/// Calls f six times as a captured step, with new operands. Returns why it was not captured.
+std::string captured(const Shape& shape, const std::function<Variable(const Variable&)>& f) {
+  manual_seed(7);
+  GraphedStep step(f);
+  for (int i = 0; i < 6; ++i) {
+    const Variable x = randn(shape, {.device = gpu});
+    const double value = step(x).item();
+    EXPECT_EQ(value, f(x).item());
+  }
+  return step.reason();
+}
+
+TEST(CudaLinalg, GraphsContainCublasOnly) {
+  const auto triangle = [](const Variable& x) {
+    return sum(linalg::solve_triangular(x, some_columns(x), {.upper = true}));
+  };
+  EXPECT_EQ(captured({4, 4}, triangle), "");
+  EXPECT_EQ(captured({3, 4, 4}, triangle), "");
+  const auto qr = [](const Variable& x) { return sum(linalg::qr(x).r); };
+  EXPECT_NE(captured({4, 3}, qr).find("cuSOLVER runs"), std::string::npos);
 }
 
 TEST(CudaLinalg, GoesByTheCpuIfTheLibraryRefuses) {
