@@ -65,6 +65,8 @@ class Segment::Worker {
     for (; first < last; first += block_) {
       const int64_t count = std::min(block_, last - first);
       if (count != length_) set_length(count);
+      if (const int64_t next = first + block_; next < last)
+        fetch(next, std::min(block_, last - next));
       for (const Part& part : parts_) part.operand->set_offset(part.offset + first * part.width);
       for (const Draw& draw : draws_)
         *draw.state = {draw.recorded->seed,
@@ -108,6 +110,17 @@ class Segment::Worker {
     const RandomState* recorded;
     int64_t width;
   };
+
+  /// Prefetches rows of the operands in memory: the kernels of a block do not look ahead.
+  void fetch(int64_t first, int64_t count) const {
+    constexpr int64_t kLine = 64;
+    for (const Part& part : parts_) {
+      const int64_t row = part.width * size_of(part.operand->dtype());
+      const std::byte* from = part.operand->storage().data() +
+                              part.offset * size_of(part.operand->dtype()) + first * row;
+      for (int64_t i = 0; i < count * row; i += kLine) __builtin_prefetch(from + i);
+    }
+  }
 
   void bind_full(Tensor& x, bool is_flat, const Buffers& buffers) {
     // The rows are the leading dimensions.
