@@ -134,6 +134,25 @@ struct Roll {
   }
 };
 
+}  // namespace
+
+void kernels::pad_by_parts(const Tensor& x, const Dims& before, Number value, Tensor& y) {
+  kernels::fill(y, value);
+  Layout from = x.layout(), to = y.layout();
+  for (int dim = 0; dim < x.rank(); ++dim) {
+    const int64_t after = y.shape()[dim] - x.shape()[dim] - before[dim];
+    const int64_t cut = std::max<int64_t>(-before[dim], 0);
+    const int64_t left = std::max<int64_t>(x.shape()[dim] - cut - std::max<int64_t>(-after, 0), 0);
+    from = part(from, dim, cut, left);
+    to = part(to, dim, std::max<int64_t>(before[dim], 0), left);
+  }
+  if (numel(from.shape) == 0) return;
+  Tensor target = y.with_layout(to);
+  kernels::copy(x.with_layout(from), target);
+}
+
+namespace {
+
 struct Pad {
   static constexpr std::string_view kName = "pad";
   std::vector<int64_t> amounts;
@@ -144,9 +163,7 @@ struct Pad {
       fail<ArgumentError>(kName, ": ", amounts.size(), " amounts are not two for each of at most ",
                           x.rank(), " dimensions");
     Shape shape = x.shape();
-    Layout kept = x.layout();
     Dims moved = Dims::filled(x.rank(), 0);
-    std::array<int64_t, kMaxRank> starts{};  // position of the kept part in y
     for (size_t i = 0; i < amounts.size(); i += 2) {
       const int dim = x.rank() - 1 - int(i / 2);
       const int64_t before = amounts[i], after = amounts[i + 1];
@@ -154,26 +171,14 @@ struct Pad {
           __builtin_add_overflow(shape[dim], after, &shape[dim]) || shape[dim] < 0)
         fail<ShapeError>(kName, ": dim ", dim, " of ", x.shape(), " cannot take ", before,
                          " before and ", after, " after");
-      const int64_t cut = std::max<int64_t>(-before, 0);
-      const int64_t left = x.shape()[dim] - cut - std::max<int64_t>(-after, 0);
-      kept = part(kept, dim, cut, std::max<int64_t>(left, 0));
-      starts[dim] = std::max<int64_t>(before, 0);
       moved[dim] = before;
     }
-    if (x.storage().is_packed() && numel(kept.shape) > 0) {
-      Tensor y = x.empty_like(shape);
-      if (kernels::pad.accepts(x, moved, value, y)) {
-        kernels::pad(x, moved, value, y);
-        return y;
-      }
-    }
-    Tensor y = Tensor::full(shape, value, x.dtype(), x.device());
-    if (numel(kept.shape) == 0) return y;
-    Layout target_layout = y.layout();
-    for (int dim = 0; dim < x.rank(); ++dim)
-      target_layout = part(target_layout, dim, starts[dim], kept.shape[dim]);
-    Tensor target = y.with_layout(target_layout);
-    kernels::copy(x.with_layout(kept), target);
+    Tensor y = x.empty_like(shape);
+    // A storage without data is packed, or a step is recorded and it may be packed later.
+    if (x.storage().is_packed() && kernels::pad.accepts(x, moved, value, y))
+      kernels::pad(x, moved, value, y);
+    else
+      kernels::pad_by_parts(x, moved, value, y);
     return y;
   }
   Variable backward(const Variable& dy) const {

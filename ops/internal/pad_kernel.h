@@ -29,9 +29,11 @@ using PadSources = std::vector<PadSource>;  // one for each dimension
 
 namespace kernels {
 
-/// y[i] = x[i - before], and `value` where x has no such element. Has no fallback: the op fills y
-/// and copies x if nothing accepts the operands.
+/// y[i] = x[i - before], and `value` where x has no such element. For devices and dtypes with
+/// packed layouts; the op computes others by parts.
 extern Kernel<void(const Tensor& x, const Dims& before, Number value, Tensor& y)> pad;
+/// Implementation of pad that fills y and copies x.
+void pad_by_parts(const Tensor& x, const Dims& before, Number value, Tensor& y);
 
 /// Copies x to y, which is not empty, and its adjoint: adds the elements of dy to those of dx that
 /// they come from. Where a device has no such kernels, the op selects indices along one dimension

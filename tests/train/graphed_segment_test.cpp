@@ -7,8 +7,10 @@
 
 #include "core/autograd/functional.h"
 #include "core/base/allocator.h"
+#include "core/dispatch/dispatch_log.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
+#include "ops/conv.h"
 #include "ops/index.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
@@ -277,6 +279,32 @@ TEST(Segment, ValuesComputedTwiceHaveTheSameBits) {
     EXPECT_TRUE(step.is_graphed()) << step.reason();
   }
   EXPECT_LT(double(peaks[true]), 0.8 * double(peaks[false]));
+}
+
+/// While a step is recorded, no storage has a packed layout yet.
+TEST(Segment, PaddingOfPackedImagesIsOneKernel) {
+  const Variable x = randn({4, 16, 64, 64});
+  const Variable weight = randn({16, 16, 3, 3}).requires_grad_();
+  GraphedStep step(
+      [&] {
+        weight.zero_grad();
+        const Variable padded = pad(relu(conv2d(x, weight)), {2, 1, 1, 0});
+        const Variable loss = sum(square(conv2d(padded, weight)));
+        loss.backward();
+        return loss;
+      },
+      {}, {.warmup = 1});
+  const DispatchLog function;
+  const Variable expected = step();
+  const int64_t packed = function.calls("pad:packed");
+  if (packed == 0) GTEST_SKIP() << "convolutions give no packed results";
+  const Tensor gradient = weight.grad().value().clone();
+  step();
+  const DispatchLog replay;
+  EXPECT_TRUE(same_bits(step().value(), expected.value()));
+  EXPECT_TRUE(step.is_graphed()) << step.reason();
+  EXPECT_TRUE(same_bits(weight.grad().value(), gradient));
+  EXPECT_EQ(replay.calls("pad:packed"), packed) << replay.explain();
 }
 
 TEST(Segment, ALeafOfTheStepDoesNotEndTheReplays) {

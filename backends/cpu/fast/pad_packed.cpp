@@ -74,10 +74,18 @@ struct PadPacked {
   }
 };
 
+struct PadByParts {
+  static constexpr std::string_view kName = "by_parts";
+  template <Packable T>
+  static void run(Type<T>, const Tensor& x, const Dims& before, Number value, Tensor& y) {
+    kernels::pad_by_parts(x, before, value, y);
+  }
+};
+
 }  // namespace
 
 void register_pad() {
-  set_implementations<kernels::pad, PadPacked<float>, PadPacked<bfloat16>>(
+  set_implementations<kernels::pad, PadPacked<float>, PadPacked<bfloat16>, PadByParts>(
       DeviceType::kCpu, TypeList<float, bfloat16>{});
 }
 
