@@ -15,16 +15,17 @@ when the backward pass and the last bucket have ended, and the rest of the step 
 
 An all-reduce of S bytes on n ranks consists of (dist/communicator.cpp):
 
+    wake the communication thread      f
     headers to all ranks               L + (n - 1) o
     parts to all ranks                 L + (n - 1) o + S (n - 1) / n / B
     sum of the parts, and copies       S c
     sums of all parts, along a ring    (n - 1) (L + o) + S (n - 1) / n / B
 
-where L is the latency and B the bandwidth of the network; o, the processor time of a message, and c,
-that of a byte, are measured between two ranks that share memory, where L and 1 / B are 0. A step on
-the machine itself has fewer cores than threads: there all work takes turns, and the prediction is
-the step of one rank times ranks / cores, plus the all-reduces as they were measured on these ranks.
-That prediction is compared with the measured steps.
+where L is the latency and B the bandwidth of the network; f, the processor time o of a message, and
+c, that of a byte, are measured between two and four ranks that share memory, where L and 1 / B are 0.
+Four ranks on two cores take turns, which makes o too large. The prediction for the machine itself,
+which has fewer cores than threads, is the step of one rank times ranks / cores, plus the all-reduces
+as they were measured on these ranks. It is compared with the measured steps.
 """
 import os
 import sys
@@ -65,12 +66,12 @@ def interpolate(times, size):
     return times[sizes[-1]] * size / sizes[-1]
 
 
-def all_reduce(n, size, bandwidth, latency, message, byte):
+def all_reduce(n, size, bandwidth, latency, fixed, message, byte):
     wire = size * (n - 1) / n / bandwidth
     headers = latency + (n - 1) * message
     parts = latency + (n - 1) * message + wire
     ring = (n - 1) * (latency + message) + wire
-    return headers + parts + size * byte + ring
+    return fixed + headers + parts + size * byte + ring
 
 
 def step_of(schedule, cost):
@@ -84,11 +85,13 @@ def step_of(schedule, cost):
 
 def main():
     engine, schedules, steps = read(sys.argv[1])
-    two = engine[2]
-    message = two[min(two)] / 3  # headers, parts and sums of four bytes: three messages to one rank
+    small = {n: min(time for size, time in engine[n].items() if size <= 1024) for n in (2, 4)}
+    message = (small[4] - small[2]) / 6  # in headers, parts and sums, two messages more
+    fixed = small[2] - 3 * message
     large = 4 << 20
-    byte = (two[large] - two[min(two)]) / large
-    print(f"Between two ranks: {1e6 * message:.2f} us for a message, {1e-9 / byte:.2f} GB/s.\n")
+    byte = (engine[2][large] - small[2]) / large
+    print(f"An all-reduce takes {1e6 * fixed:.1f} us, {1e6 * message:.1f} us for each message, and "
+          f"{1e9 * byte:.2f} ns for each byte.\n")
 
     cores = os.cpu_count()
     print("| network | ranks | predicted ms | measured ms | error |\n|---|---|---|---|---|")
@@ -106,7 +109,7 @@ def main():
         for link, bandwidth, latency in NETWORKS:
             cells = []
             for n in RANKS:
-                cost = lambda size: all_reduce(n, size, bandwidth, latency, message, byte)
+                cost = lambda size: all_reduce(n, size, bandwidth, latency, fixed, message, byte)
                 cells.append(f"{100 * schedule[0] / step_of(schedule, cost):.0f} % |")
             size = sum(bucket[0] for bucket in schedule[2])
             print(f"| {name} | {size / 1e6:.1f} MB | {len(schedule[2])} | {link} |", *cells)

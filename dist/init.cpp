@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +25,10 @@ constexpr const char* kModule = "libtapegrad_mpi.so";
 /// Variables by which launchers tell a process how many there are.
 constexpr const char* kSizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS",
                                   "SLURM_NTASKS"};
+
+/// The same for the number of a process on its host.
+constexpr const char* kLocalRanks[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                       "SLURM_LOCALID"};
 
 /// Number of processes that a launcher started, and the variable that says so.
 struct Launch {
@@ -144,6 +149,12 @@ void end_at_exit() {
 }
 
 }  // namespace
+
+int local_rank() {
+  for (const char* variable : kLocalRanks)
+    if (const char* text = std::getenv(variable)) return std::max(std::atoi(text), 0);
+  return 0;
+}
 
 Communicator init(InitOptions options) {
   World& one = world();

@@ -30,4 +30,8 @@ struct InitOptions {
 /// status 75, and so does a rank that leaves main() after an error while others still run.
 Communicator init(InitOptions options = {});
 
+/// Number of this process among those that the launcher started on this host; 0 alone. For a GPU of
+/// its own: `set_default_device({DeviceType::kCuda, int8_t(dist::local_rank())})`.
+int local_rank();
+
 }  // namespace tapegrad::dist

@@ -168,6 +168,9 @@ void run() {
   examples::use_device(absl::GetFlag(FLAGS_device));
   const auto world = absl::GetFlag(FLAGS_distributed) ? tg::dist::init() : tg::dist::Communicator();
   silence_other_ranks(world);
+  if (const auto device = tg::default_device(); world.size() > 1 && device != tg::cpu)
+    tg::set_default_device(
+        {device.type, int8_t(tg::dist::local_rank() % tg::cuda::device_count())});
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   tg::manual_seed(seed);
 

@@ -32,6 +32,7 @@ namespace tapegrad::dist {
 namespace {
 
 void run_checks(const Communicator& world) {
+  expect(local_rank() == world.rank(), "one host has all ranks");
   for (const auto* checks :
        {&collective_checks(), &training_checks(), &model_checks(), &fit_checks()})
     for (const Check& check : *checks) {
