@@ -6,6 +6,7 @@
 #include "backends/cpu/tools/map.h"
 #include "backends/cpu/tools/pieces.h"
 #include "backends/formulas.h"
+#include "backends/joint_layout.h"
 #include "core/dispatch/kernels.h"
 #include "ops/reduce.h"
 
@@ -162,6 +163,57 @@ bool copy_transposed(const Tensor& x, Tensor& y) {
   }
 }
 
+/// Copies at least 16 bytes.
+[[gnu::always_inline]] inline void copy_bytes(std::byte* to, const std::byte* from, int64_t count) {
+  const auto blocks_of = [&](auto size) {  // the last block overlaps the one before
+    int64_t i = 0;
+    for (; i + size() <= count; i += size()) std::memcpy(to + i, from + i, size());
+    if (i < count) std::memcpy(to + count - size(), from + count - size(), size());
+  };
+  if (count >= 64)
+    blocks_of(std::integral_constant<int64_t, 64>());
+  else
+    blocks_of(std::integral_constant<int64_t, 16>());
+}
+
+/// Copies rows that are contiguous in x and in y, as those of a narrowed tensor or of permuted
+/// outer dimensions. Returns false if there are no such rows of at least 16 bytes.
+bool copy_rows(const Tensor& x, Tensor& y) {
+  const Strides from = broadcast_strides(x.layout(), y.shape());
+  JointLayout<2> joint;
+  for (int dim = 0; dim < y.rank(); ++dim)
+    joint.add_dim(y.shape()[dim], {y.strides()[dim], from[dim]});
+  const int last = joint.rank - 1;
+  const int64_t element = size_of(y.dtype());
+  if (last < 1 || joint.strides[0][last] != 1 || joint.strides[1][last] != 1) return false;
+  const int64_t row = joint.sizes[last], bytes = row * element;
+  if (bytes < 16) return false;
+  std::byte* const ys = y.storage().data() + y.layout().offset * element;
+  const std::byte* const xs = x.storage().data() + x.layout().offset * element;
+  for_each_block(y.numel() / row, std::max<int64_t>(1, kMapBlock / row),
+                 [&](int64_t i, int64_t end) {
+                   std::array<int64_t, kMaxRank> index{};
+                   int64_t y_offset = 0, x_offset = 0, rest = i;
+                   for (int dim = last - 1; dim >= 0; --dim) {
+                     index[dim] = rest % joint.sizes[dim];
+                     rest /= joint.sizes[dim];
+                     y_offset += index[dim] * joint.strides[0][dim];
+                     x_offset += index[dim] * joint.strides[1][dim];
+                   }
+                   for (; i < end; ++i) {
+                     copy_bytes(ys + y_offset * element, xs + x_offset * element, bytes);
+                     for (int dim = last - 1; dim >= 0; --dim) {
+                       y_offset += joint.strides[0][dim], x_offset += joint.strides[1][dim];
+                       if (++index[dim] < joint.sizes[dim]) break;
+                       y_offset -= joint.strides[0][dim] * joint.sizes[dim];
+                       x_offset -= joint.strides[1][dim] * joint.sizes[dim];
+                       index[dim] = 0;
+                     }
+                   }
+                 });
+  return true;
+}
+
 template <typename T>
 void copy(const Tensor& x, Tensor& y) {
   if (x.is_contiguous() && y.is_contiguous() && x.dtype() == y.dtype() && x.numel() == y.numel() &&
@@ -171,6 +223,7 @@ void copy(const Tensor& x, Tensor& y) {
   }
   if (x.dtype() == y.dtype()) {
     if (!x.is_contiguous() && copy_transposed(x, y)) return;
+    if (!(x.is_contiguous() && y.is_contiguous()) && y.numel() > 0 && copy_rows(x, y)) return;
     return copy_pieces<T, T>(x, y);
   }
   with_type(y.dtype(), [&]<typename To>(Type<To>) { copy_pieces<T, To>(x, y); });

@@ -107,12 +107,39 @@ struct TapsByRow {
     for (size_t i = 0; i < ordered.size(); ++i)
       taps[size_t(next[size_t(ordered[i].index)]++)] = {int64_t(i) / all.count, ordered[i].weight};
   }
+
+  /// The number of taps of each row if row i adds results i n ... i n + n - 1 with weight 1, as for
+  /// the nearest pixel of an image that is n times as large; else 0.
+  int64_t repeats() const {
+    const int64_t each = starts[1];
+    if (each * int64_t(starts.size() - 1) != int64_t(taps.size())) return 0;
+    for (size_t row = 0; row < starts.size(); ++row)
+      if (starts[row] != int64_t(row) * each) return 0;
+    for (size_t i = 0; i < taps.size(); ++i)
+      if (taps[i].index != int64_t(i) || taps[i].weight != W(1)) return 0;
+    return each;
+  }
 };
+
+/// Sums of `repeats` neighbours each.
+template <typename T>
+void add_neighbours(const T* from, int64_t repeats, int64_t rows, T* to) {
+  if (repeats == 2) {
+    for (int64_t row = 0; row < rows; ++row) to[row] = T(0) + from[2 * row] + from[2 * row + 1];
+    return;
+  }
+  for (int64_t row = 0; row < rows; ++row, from += repeats) {
+    T sum = 0;
+    for (int64_t k = 0; k < repeats; ++k) sum += from[k];
+    to[row] = sum;
+  }
+}
 
 template <typename T>
 void adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
   const int64_t inner = x.shape()[2], n = x.shape()[1], results = taps.results();
   const TapsByRow<T> by_row(taps, n);
+  const int64_t repeats = inner == 1 ? by_row.repeats() : 0;
   const int64_t each = std::max<int64_t>(1, kResults / std::max<int64_t>(inner, 1));
   const int64_t pieces = (n + each - 1) / each;
   const T* ys = y.data<T>();
@@ -122,6 +149,10 @@ void adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
     const T* from = ys + task / pieces * results * inner;
     T* to = xs + task / pieces * n * inner;
     const int64_t begin = task % pieces * each;
+    if (repeats > 0) {
+      add_neighbours(from + begin * repeats, repeats, std::min(each, n - begin), to + begin);
+      continue;
+    }
     for (int64_t row = begin; row < std::min(begin + each, n); ++row) {
       const Tap<T>* tap = by_row.taps.data() + by_row.starts[size_t(row)];
       const Tap<T>* end = by_row.taps.data() + by_row.starts[size_t(row) + 1];
