@@ -70,6 +70,7 @@
 #include "ops/image.h"
 #include "ops/index.h"
 #include "ops/linalg.h"
+#include "ops/linalg_lu.h"
 #include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"

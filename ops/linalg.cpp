@@ -271,6 +271,7 @@ Variable triangular_solve(const Variable& b, const Variable& a, TriangularSolveO
 
 void catalog_linalg_factor(Catalog& catalog);
 void catalog_linalg_composed(Catalog& catalog);
+void catalog_linalg_lu(Catalog& catalog);
 
 namespace {
 
@@ -333,6 +334,7 @@ void catalog_linalg(Catalog& catalog) {
       kTwo);
   catalog_linalg_factor(catalog);
   catalog_linalg_composed(catalog);
+  catalog_linalg_lu(catalog);
 }
 
 }  // namespace tapegrad

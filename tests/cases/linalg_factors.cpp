@@ -29,6 +29,45 @@ Matrix pseudo(const Matrix& x) {
   return x.rows < x.columns ? t * inverse(x * t) : inverse(t * x) * t;
 }
 
+/// L below the diagonal and U above it, of A = P L U.
+Matrix lu_of(Matrix a) {
+  for (int64_t k = 0; k < a.rows; ++k) {
+    int64_t pivot = k;
+    for (int64_t i = k + 1; i < a.rows; ++i)
+      if (std::abs(a(i, k)) > std::abs(a(pivot, k))) pivot = i;
+    for (int64_t j = 0; j < a.rows; ++j) std::swap(a(k, j), a(pivot, j));
+    for (int64_t i = k + 1; i < a.rows; ++i) {
+      a(i, k) /= a(k, k);
+      for (int64_t j = k + 1; j < a.rows; ++j) a(i, j) -= a(i, k) * a(k, j);
+    }
+  }
+  return a;
+}
+Matrix upside_down(const Matrix& x) {
+  Matrix y{x.rows, x.columns};
+  for (int64_t i = 0; i < x.rows; ++i)
+    for (int64_t j = 0; j < x.columns; ++j) y(i, j) = x(x.rows - 1 - i, j);
+  return y;
+}
+/// Well-conditioned matrices whose rows are exchanged by the factorisation.
+Variables shift_and_turn(Variables in) {
+  in[0] = flip(shift_first(in)[0], Dims{-2});
+  return in;
+}
+/// P L U for the pivots 2, 3, 3 and factors in one matrix.
+Matrix product_of_factors(const Matrix& lu) {
+  Matrix l = identity(3), u{3, 3}, p{3, 3};
+  for (int64_t i = 0; i < 3; ++i)
+    for (int64_t j = 0; j < 3; ++j) (j < i ? l : u)(i, j) = lu(i, j);
+  p(1, 0) = p(2, 1) = p(0, 2) = 1;
+  return p * l * u;
+}
+Variables with_pivots(Variables in) {
+  in = shift_first(std::move(in));
+  in[1] = tensor({2, 3, 3}, i32);
+  return in;
+}
+
 Array itself(const std::vector<Array>& in) { return in[0]; }
 
 }  // namespace
@@ -133,6 +172,42 @@ void linalg_factors_cases(OpCases& cases) {
        .after = [](Variables y) {
          return Variables{y[1] * unsqueeze(sign(diagonal(y[1], 0, -2, -1)), -1)};
        }});
+
+  const auto factors =
+      of_matrices([](const Matrices& in) { return lu_of(upside_down(shifted(in[0]))); });
+  for (Shape shape : {Shape{3, 3}, Shape{2, 4, 4}, Shape{1, 1}}) {
+    cases.push_back({.op = "linalg.lu_factor",
+                     .inputs = {Input{shape}},
+                     .reference = factors,
+                     .tolerance = 32,
+                     .dtypes = kMatrixTypes,
+                     .before = shift_and_turn,
+                     .after = [](Variables y) { return Variables{y[0]}; }});
+    cases.push_back({.op = "linalg.lu",
+                     .inputs = {Input{shape}},
+                     .reference = factors,
+                     .tolerance = 32,
+                     .dtypes = kMatrixTypes,
+                     .before = shift_and_turn,
+                     .after = [](Variables y) {
+                       return Variables{tril(y[1], -1) + y[2], matmul(matmul(y[0], y[1]), y[2])};
+                     }});
+  }
+  for (bool left : {true, false})
+    cases.push_back({.op = "linalg.lu_solve",
+                     .inputs = {Input{{3, 3}}, Input{{3}, Fill::kIndices, 1},
+                                Input{left ? Shape{3, 2} : Shape{2, 3}}},
+                     .attributes = {{"left", left}},
+                     .reference =
+                         [left](const std::vector<Array>& in) {
+                           const Matrix a = product_of_factors(shifted(matrix_at(in[0], 0)));
+                           const Matrix b = matrix_at(in[2], 0);
+                           const Matrix x = left ? inverse(a) * b : b * inverse(a);
+                           return Array{in[2].shape, x.values};
+                         },
+                     .tolerance = 64,
+                     .dtypes = kMatrixTypes,
+                     .before = with_pivots});
 
   const auto values =
       of_matrices([](const Matrices& in) { return row(singular_values(in[0])); }, 1);

@@ -255,6 +255,9 @@ def linear_algebra():
         row("linalg.pinv", N(*shape), torch_function=torch.linalg.pinv, **exact)
         row("linalg.qr", N(*shape), torch_function=torch.linalg.qr, **exact)
         row("linalg.svdvals", N(*shape), torch_function=torch.linalg.svdvals, **exact)
+    for shape in ((3, 3), (2, 4, 4)):
+        row("linalg.lu", N(*shape), torch_function=torch.linalg.lu, **exact)
+        row("linalg.lu_factor", N(*shape), torch_function=lambda a: torch.linalg.lu_factor(a)[0], **exact)
     row("linalg.lstsq", N(4, 2), N(4, 3), order=0, why="only one of its results is compared; `linalg.pinv` is compared to second order",
         torch_function=lambda a, b: torch.linalg.lstsq(a, b).solution, **exact)
     for upper in (False, True):

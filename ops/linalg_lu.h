@@ -1,0 +1,37 @@
+// LU factorisation; ops/linalg.h has what all ops of linear algebra share.
+#pragma once
+
+#include "core/tape/variable.h"
+
+namespace tapegrad::linalg {
+
+struct Lu {
+  Variable p, l, u;
+};
+/// Computes A = P L U for square A with partial pivoting: P is a permutation, L lower triangular
+/// with ones on its diagonal, U upper triangular. The gradient requires a nonsingular A.
+Lu lu(const Variable& x, Where where = Where::current());
+struct LuFactor {
+  Variable lu;      // L below the diagonal, U on and above it
+  Variable pivots;  // int32 [..., n]: row i was exchanged with row pivots[i], counted from 1
+};
+/// The same factors in one matrix, for lu_solve().
+LuFactor lu_factor(const Variable& x, Where where = Where::current());
+/// Solves A X = B, or X A = B if left = false, given the factors of A.
+Variable lu_solve(const Variable& lu, const Variable& pivots, const Variable& b, bool left = true,
+                  Where where = Where::current());
+// Eigenvalues of a matrix that is not symmetric are complex.
+template <typename V = void>
+void eig(const auto&...) {
+  static_assert(detail::kNever<V>,
+                "linalg::eig: tensors are real; type linalg::eigh(x) for a "
+                "symmetric matrix");
+}
+template <typename V = void>
+void eigvals(const auto&...) {
+  static_assert(detail::kNever<V>,
+                "linalg::eigvals: tensors are real; type linalg::eigvalsh(x) "
+                "for a symmetric matrix");
+}
+
+}  // namespace tapegrad::linalg
