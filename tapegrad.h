@@ -90,6 +90,7 @@
 #include "ops/sort.h"
 #include "ops/special.h"
 #include "ops/statistics.h"
+#include "ops/stft.h"
 #include "ops/subscript.h"
 #include "ops/unary.h"
 #include "ops/view.h"
