@@ -99,6 +99,7 @@
 #include "optim/custom.h"
 #include "optim/grad_scaler.h"
 #include "optim/lbfgs.h"
+#include "optim/more_optimizers.h"
 #include "optim/more_schedulers.h"
 #include "optim/optimizers.h"
 #include "optim/scheduler.h"

@@ -1,5 +1,5 @@
-// NAdam, RAdam, Adamax and LBFGS, compared with values that PyTorch 2.15 printed (CPU, float64 as
-// default dtype).
+// NAdam, RAdam, Adamax, Rprop, ASGD and LBFGS, compared with values that PyTorch 2.15 printed (CPU,
+// float64 as default dtype).
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -14,6 +14,7 @@
 #include "ops/view.h"
 #include "optim/adam_variants.h"
 #include "optim/lbfgs.h"
+#include "optim/more_optimizers.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -43,6 +44,41 @@ void expect_path(const Make& make, const std::vector<double>& expected) {
   second.load_state_dict(first.state_dict());
   take(second, 7);
   expect_near(w, expected);
+}
+
+/// Six steps of sum(w^4 / 4 - w^2 + 0.3 w), of which two are by an optimizer that continues.
+template <typename Make>
+TensorMap path_of_wells(const Make& make, const std::vector<double>& expected) {
+  const Variable w = leaf({1.0, -2.0, 0.5, 3.0});
+  const auto take = [&](Optimizer& opt, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      opt.zero_grad();
+      sum(pow(w, 4) / 4 - w * w + 0.3 * w).backward();
+      opt.step();
+    }
+  };
+  auto first = make(Params({w}));
+  take(first, 4);
+  auto second = make(Params({w}));
+  second.load_state_dict(first.state_dict());
+  take(second, 2);
+  expect_near(w, expected);
+  return second.state_dict();
+}
+
+TEST(TorchValues, Rprop) {
+  path_of_wells([](Params p) { return Rprop(std::move(p), 0.1); },
+                {1.292, -1.5495999999999999, 1.4929919999999999, 2.0070079999999999});
+}
+
+TEST(TorchValues, ASGD) {
+  const TensorMap state = path_of_wells(
+      [](Params p) {
+        return ASGD(std::move(p), {.lr = 0.1, .lambd = 0.01, .t0 = 2, .weight_decay = 0.1});
+      },
+      {1.234895700036184, -1.4549928610741389, 0.87722352005799653, 1.1358813249553044});
+  expect_near(Variable(state.at("state.0.ax")),
+              {1.2124150566640894, -1.4619616854480484, 0.80772476525643311, 1.0867327151348007});
 }
 
 TEST(TorchValues, NAdam) {
