@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/tape/recording.h"
+#include "nn/internal/distribution_parts.h"
 #include "ops/activation.h"
 #include "ops/arithmetic.h"
 #include "ops/create.h"
@@ -25,24 +26,10 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TensorOptions like(const Variable& x) { return {.dtype = x.dtype(), .device = x.device()}; }
-
-Shape joined(const Shape& a, const Shape& b) {
-  Shape shape = a;
-  for (const int64_t size : b) shape.push_back(size);
-  return shape;
-}
-
 Shape without_last(const Shape& shape) {
   Shape rest;
   for (int i = 0; i + 1 < shape.rank(); ++i) rest.push_back(shape[i]);
   return rest;
-}
-
-/// The shape to which the parameters broadcast.
-Shape batch_of(const Variable& a, const Variable& b) {
-  const NoGrad no_grad;
-  return (a + b).shape();
 }
 
 double epsilon(DType dtype) {
@@ -54,11 +41,6 @@ double epsilon(DType dtype) {
 Variable clamp_probs(const Variable& probs) {
   const double eps = epsilon(probs.dtype());
   return clamp(probs, {.min = eps, .max = 1 - eps});
-}
-
-void require(std::string_view kind, std::string_view condition, const Variable& holds) {
-  if (!all(holds).value().item())
-    fail<ArgumentError>(kind, ": a parameter does not satisfy ", condition);
 }
 
 void require_one(std::string_view kind, const Odds& odds) {
@@ -103,7 +85,24 @@ double gamma_derivative(double a, double z) {
   return -z * sum;
 }
 
-/// Draws from Gamma(shape, 1), differentiably in the shape.
+}  // namespace
+
+Shape joined(const Shape& a, const Shape& b) {
+  Shape shape = a;
+  for (const int64_t size : b) shape.push_back(size);
+  return shape;
+}
+
+Shape batch_of(const Variable& a, const Variable& b) {
+  const NoGrad no_grad;
+  return (a + b).shape();
+}
+
+void require(std::string_view kind, std::string_view condition, const Variable& holds) {
+  if (!all(holds).value().item())
+    fail<ArgumentError>(kind, ": a parameter does not satisfy ", condition);
+}
+
 Variable rsample_gamma(const Variable& shape, Generator& generator) {
   Variable z;
   {
@@ -119,8 +118,6 @@ Variable rsample_gamma(const Variable& shape, Generator& generator) {
   const Tensor slope = Tensor::from<double>(slopes, z.shape()).to(z.dtype()).to(z.device());
   return z + Variable(slope) * (shape - shape.detach());  // the difference is 0
 }
-
-}  // namespace
 
 Parameter::Parameter(double value) : value_(full({}, value)) {}
 
