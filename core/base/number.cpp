@@ -25,6 +25,9 @@ void Number::fail_too_large(uint64_t value) {
 }
 
 void Number::fail_does_not_fit(DType dtype) const {
+  // Other C++ types than those of the elements have no dtype.
+  if (size_t(dtype) >= kDTypeCount)
+    fail<ArgumentError>("number: ", whole_, " is not a value of the wanted type");
   fail<ArgumentError>("number: ", whole_, " is not a value of ", name(dtype));
 }
 

@@ -68,6 +68,29 @@ TEST(Mnist, SaysWhatIsWrong) {
   EXPECT_THROW(load_mnist(dir.path()), FormatError);
 }
 
+TEST(Mnist, T75_NoImagesForTrainingOrTesting) {
+  const TempDir dir;
+  put_all(dir);
+  put(dir / "train-images-idx3-ubyte", idx({0, 2, 2}, ""));
+  put(dir / "train-labels-idx1-ubyte", idx({0}, ""));
+  EXPECT_NE(message_of<FormatError>([&] { load_mnist(dir.path()); }).find("0 training images"),
+            std::string::npos);
+  put_all(dir);
+  put(dir / "t10k-images.idx3-ubyte", idx({0, 2, 2}, ""));
+  put(dir / "t10k-labels.idx1-ubyte", idx({0}, ""));
+  EXPECT_NE(message_of<FormatError>([&] { load_mnist(dir.path()); }).find("0 test images"),
+            std::string::npos);
+}
+
+TEST(Mnist, T75_TestImagesOfAnotherSize) {
+  const TempDir dir;
+  put_all(dir);
+  put(dir / "t10k-images.idx3-ubyte", idx({1, 4, 1}, {1, 2, 3, 4}));
+  const std::string message = message_of<FormatError>([&] { load_mnist(dir.path()); });
+  EXPECT_NE(message.find("[1, 1, 2, 2], test images of [1, 1, 4, 1]"), std::string::npos)
+      << message;
+}
+
 TEST(Mnist, FashionMnistOfThisMachine) {
   if (!std::filesystem::exists(kFashionMnistDir)) GTEST_SKIP() << "no " << kFashionMnistDir;
   const auto [train, test] = load_mnist();

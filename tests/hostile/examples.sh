@@ -51,6 +51,18 @@ refuse --steps bottleneck --steps=0
 refuse --points custom_op --points=-1
 refuse --out mnist_cnn --out=/dev/null/folder
 refuse --out peaks --out=/proc/folder
+# Data sets that cannot be trained with: no images for training, and test images of another size.
+data=$(mktemp -d)
+trap 'rm -rf "$data"' EXIT
+images='\0\0\010\003' labels='\0\0\010\001' one='\0\0\0\001' two='\0\0\0\002' none='\0\0\0\0'
+printf "$images$none$two$two" >"$data/train-images-idx3-ubyte"
+printf "$labels$none" >"$data/train-labels-idx1-ubyte"
+printf "$images$one$two$two\1\2\3\4" >"$data/t10k-images-idx3-ubyte"
+printf "$labels$one\1" >"$data/t10k-labels-idx1-ubyte"
+refuse "0 training images" mnist_cnn --data_dir="$data"
+printf "$images$one$one$two\1\2" >"$data/train-images-idx3-ubyte"
+printf "$labels$one\1" >"$data/train-labels-idx1-ubyte"
+refuse "test images of" mnist_cnn --data_dir="$data"
 if [ -w /dev/full ]; then
   timeout 60 ./quickstart --epochs=1 >/dev/full 2>/dev/null && {
     echo "status 0 of an example whose output was lost"

@@ -159,5 +159,6 @@ void add_train_rows(Table& table);
 void add_fit_rows(Table& table);
 void add_sequence_rows(Table& table);
 void add_further_rows(Table& table);
+void add_names_rows(Table& table);
 
 }  // namespace tapegrad::testing

@@ -20,6 +20,7 @@ Table make_table() {
   add_fit_rows(table);
   add_sequence_rows(table);
   add_further_rows(table);
+  add_names_rows(table);
   return table;
 }
 

@@ -72,6 +72,15 @@ TEST(HostileNumbers, T73_Uint64) {
   EXPECT_EQ(Number(uint64_t(INT64_MAX)).to<int64_t>(), INT64_MAX);
 }
 
+TEST(HostileNumbers, T73_WhatIsReadAsAnotherType) {
+  const Variable minus = scalar(-1), large = scalar(kLarge);
+  EXPECT_THROW(minus.item<unsigned>(), ArgumentError);  // of a type without a dtype
+  EXPECT_THROW(minus.item<uint8_t>(), ArgumentError);
+  EXPECT_THROW(large.item<int>(), ArgumentError);
+  EXPECT_THROW(large.item<unsigned>(), ArgumentError);
+  EXPECT_EQ(large.item<size_t>(), size_t(kLarge));
+}
+
 TEST(HostileNumbers, T73_BoundsMayLieOutside) {
   const Variable x = full({2}, 200, {.dtype = u8});
   EXPECT_EQ(values(clamp(x, {.min = -5, .max = 300})), (Values{200, 200}));

@@ -1,0 +1,99 @@
+// Rows for windowed Fourier transforms, further distributions, and Rprop and ASGD.
+#include "nn/more_distributions.h"
+#include "ops/create.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/stft.h"
+#include "optim/more_optimizers.h"
+#include "tests/hostile/kit.h"
+
+namespace tapegrad::testing {
+namespace {
+
+bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
+
+/// Calls each function and ignores errors of the library.
+template <typename... F>
+void attempt(const F&... calls) {
+  const auto each = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error&) {
+    }
+  };
+  (each(calls), ...);
+}
+
+void use(const distributions::Distribution& d, const Variable& value) {
+  attempt([&] { d.log_prob(value); }, [&] { d.entropy(), d.mean(), d.variance(); },
+          [&] { d.sample(), d.rsample({2}); });
+}
+
+void add_transform_rows(Table& table) {
+  table.add("stft", [](const Variable& x, int64_t n, int64_t hop, int64_t length) {
+    if (!is_small(x)) return;
+    const Variable y = stft(x, n, {.hop_length = hop, .win_length = length, .center = false});
+    if (y.requires_grad()) sum(y).backward();
+  });
+  table.add("istft", [](const Sequence& s, int64_t n, int64_t hop, int64_t length) {
+    if (is_small(s.x)) istft(s, n, {.hop_length = hop, .length = length});
+  });
+}
+
+void add_distribution_rows(Table& table) {
+  using namespace distributions;
+  table.add(
+      "MultivariateNormal::MultivariateNormal MultivariateNormal::with_scale_tril "
+      "MultivariateNormal::log_prob MultivariateNormal::entropy MultivariateNormal::mean "
+      "MultivariateNormal::variance MultivariateNormal::rsample",
+      [](const Variable& loc, const Variable& matrix, const Variable& value) {
+        if (!is_small(loc) || !is_small(matrix) || !is_small(value)) return;
+        attempt([&] { use(MultivariateNormal(loc, matmul(matrix, matrix.mT())), value); },
+                [&] { use(MultivariateNormal::with_scale_tril(loc, matrix), value); });
+        const MultivariateNormal d(loc, matrix);
+        kl_divergence(d, d);
+      });
+  table.add(
+      "Exponential::Exponential Exponential::log_prob Exponential::entropy Exponential::mean "
+      "Exponential::variance Exponential::rsample Laplace::Laplace Laplace::log_prob "
+      "Laplace::entropy Laplace::mean Laplace::variance Laplace::rsample LogNormal::LogNormal "
+      "LogNormal::log_prob LogNormal::entropy LogNormal::mean LogNormal::variance "
+      "LogNormal::rsample Gamma::Gamma Gamma::log_prob Gamma::entropy Gamma::mean "
+      "Gamma::variance Gamma::rsample",
+      [](const Variable& a, const Variable& b, const Variable& value) {
+        if (!is_small(a) || !is_small(b) || !is_small(value)) return;
+        attempt(
+            [&] { use(Exponential(a), value), kl_divergence(Exponential(a), Exponential(b)); },
+            [&] { use(Laplace(a, b), value), kl_divergence(Laplace(a, b), Laplace(b, b)); },
+            [&] { use(LogNormal(a, b), value), kl_divergence(LogNormal(a, b), LogNormal(b, b)); },
+            [&] { use(Gamma(a, b), value), kl_divergence(Gamma(a, b), Gamma(b, b)); });
+      });
+}
+
+void add_optimizer_rows(Table& table) {
+  table.add("Rprop::Rprop ASGD::ASGD", [](Variables params, double lr, double factor) {
+    for (const Variable& p : params)
+      if (!is_small(p)) return;
+    const auto step = [&](optim::Optimizer& opt) {
+      sum(params.at(0) * params.at(0)).backward();
+      opt.step(), opt.load_state_dict(opt.state_dict()), opt.zero_grad();
+    };
+    attempt([&] {
+      optim::Rprop rprop(params, {.lr = lr, .etas = {factor, 1.5}, .step_sizes = {factor, lr}});
+      step(rprop);
+    });
+    optim::ASGD asgd(params, {.lr = lr, .lambd = factor, .t0 = factor, .weight_decay = factor});
+    step(asgd);
+  });
+}
+
+}  // namespace
+
+void add_names_rows(Table& table) {
+  table.leave_out("a type of arguments", "OptionalSize::OptionalSize");
+  add_transform_rows(table);
+  add_distribution_rows(table);
+  add_optimizer_rows(table);
+}
+
+}  // namespace tapegrad::testing
