@@ -9,6 +9,9 @@ from torch_steps import COMPILED, main, training
 from torch_unseen_images import (
     bf16, mobile_net, resnet50, vit_tiny, u_net, video, autoencoder, segmentation, detection,
     classifier, ConvNext, SqueezeNet)
+from torch_unseen_pictures import diffusion, style, swin
+from torch_unseen_signals import (
+    gat, mamba, nerf, point_net, speech, spiking, translator, triplets, wave_net)
 
 Adam, AdamW = torch.optim.Adam, torch.optim.AdamW
 
@@ -331,11 +334,14 @@ if __name__ == "__main__":
         "vit_tiny": vit_tiny,
         "u_net": u_net,
         "video": video,
+        "swin": swin,
         "autoencoder": autoencoder,
         "segmentation": segmentation,
         "detection": detection,
         "conv_next": lambda: classifier(ConvNext, 4, 128, 100),
         "squeeze": lambda: classifier(SqueezeNet, 16, 64, 10),
+        "diffusion": diffusion,
+        "style": style,
         "middle_gpt": middle_gpt,
         "middle_gpt_bf16": lambda: middle_gpt(True),
         "decoder": decoder,
@@ -345,6 +351,10 @@ if __name__ == "__main__":
         "bi_gru": bi_gru,
         "tcn": tcn,
         "big_embedding": big_embedding,
+        "wave_net": wave_net,
+        "mamba": mamba,
+        "translator": translator,
+        "speech": speech,
         "hand_gelu": hand_gelu,
         "wide_perceptron": wide_perceptron,
         "tiny_perceptron": tiny_perceptron,
@@ -353,4 +363,9 @@ if __name__ == "__main__":
         "recommender": recommender,
         "physics": physics,
         "policy": policy,
+        "nerf": nerf,
+        "point_net": point_net,
+        "gat": gat,
+        "spiking": spiking,
+        "triplets": triplets,
     })

@@ -180,6 +180,97 @@ Step classifier(int64_t batch, int64_t side, int64_t classes) {
   return training<optim::AdamW>(Model(), [=](const auto& net) { return cross_entropy(net(x), y); });
 }
 
+struct TimedBlock : nn::Model<TimedBlock> {
+  bool same;
+  nn::GroupNorm norm1, norm2;
+  nn::Conv2d conv1, conv2, skip;
+  nn::Linear time;
+  TimedBlock(int64_t in, int64_t out)
+      : same(in == out),
+        norm1(8, in),
+        norm2(8, out),
+        conv1(in, out, 3, {.padding = 1}),
+        conv2(out, out, 3, {.padding = 1}),
+        skip(in, out, 1),
+        time(128, out) {}
+  void members(nn::Members& m) override {
+    m("norm1", norm1)("norm2", norm2)("conv1", conv1)("conv2", conv2)("skip", skip)("time", time);
+  }
+  Variable forward(const Variable& x, const Variable& t) const {
+    auto h = conv1(silu(norm1(x)));
+    h = h + time(silu(t)).unsqueeze(-1).unsqueeze(-1);
+    h = conv2(silu(norm2(h)));
+    return h + (same ? x : skip(x));
+  }
+};
+/// The noise in an image, by a U-Net that is told the time.
+struct Diffusion : nn::Model<Diffusion> {
+  nn::Conv2d in{3, 64, 3, {.padding = 1}}, out{64, 3, 3, {.padding = 1}};
+  nn::Conv2d down{64, 64, 3, {.stride = 2, .padding = 1}};
+  TimedBlock a{64, 64}, b{64, 128}, c{128, 128}, d{192, 64};
+  nn::GroupNorm norm{8, 128};
+  nn::MultiheadAttention attention{{.embed_dim = 128, .num_heads = 4, .batch_first = true}};
+  nn::Linear time1{64, 128}, time2{128, 128};
+  void members(nn::Members& m) override {
+    m("in", in)("out", out)("down", down)("a", a)("b", b)("c", c)("d", d)("norm", norm);
+    m("attention", attention)("time1", time1)("time2", time2);
+  }
+  Variable forward(const Variable& x, const Variable& t) const {
+    auto freqs = exp(arange(0, 32, {.dtype = f32}) * (-std::log(10000.0) / 32));
+    auto args = t.to(f32).unsqueeze(1) * freqs;
+    auto e = time2(silu(time1(cat({sin(args), cos(args)}, 1))));
+    auto y0 = a(in(x), e);
+    auto y = b(down(y0), e);
+    auto n = y.size(0), ch = y.size(1), h = y.size(2), w = y.size(3);
+    auto s = norm(y).flatten(2).transpose(1, 2);
+    y = y + attention(s, s, s).transpose(1, 2).reshape({n, ch, h, w});
+    y = c(y, e);
+    y = interpolate(y, {.scale_factor = 2.0, .mode = "nearest"});
+    return out(d(cat({y, y0}, 1), e));
+  }
+};
+Step diffusion() {
+  auto x = randn({8, 3, 32, 32}), noise = randn({8, 3, 32, 32}), t = randint(0, 1000, {8});
+  return training<optim::AdamW>(Diffusion(), [=](auto& net) { return mse_loss(net(x, t), noise); });
+}
+
+struct StyleBlock : nn::Model<StyleBlock> {
+  nn::Conv2d conv1{64, 64, 3}, conv2{64, 64, 3};
+  nn::InstanceNorm2d norm1{64, {.affine = true}}, norm2{64, {.affine = true}};
+  void members(nn::Members& m) override {
+    m("conv1", conv1)("conv2", conv2)("norm1", norm1)("norm2", norm2);
+  }
+  Variable forward(const Variable& x) const {
+    auto y = relu(norm1(conv1(pad(x, {1, 1, 1, 1}, {.mode = "reflect"}))));
+    return x + norm2(conv2(pad(y, {1, 1, 1, 1}, {.mode = "reflect"})));
+  }
+};
+/// An image in another style: instance norm, reflected borders.
+struct Style : nn::Model<Style> {
+  nn::Conv2d in{3, 32, 9}, down{32, 64, 3, {.stride = 2}}, up{64, 32, 3}, out{32, 3, 9};
+  nn::InstanceNorm2d norm1{32}, norm2{64}, norm3{32};
+  std::vector<StyleBlock> blocks = std::vector<StyleBlock>(2);
+  void members(nn::Members& m) override {
+    m("in", in)("down", down)("up", up)("out", out)("norm1", norm1)("norm2", norm2)("norm3", norm3)(
+        "blocks", blocks);
+  }
+  Variable forward(const Variable& x) const {
+    auto reflect = [](const Variable& v, int64_t p) {
+      return pad(v, {p, p, p, p}, {.mode = "reflect"});
+    };
+    auto y = relu(norm1(in(reflect(x, 4))));
+    y = relu(norm2(down(reflect(y, 1))));
+    for (auto& b : blocks) y = b(y);
+    y = interpolate(y, {.scale_factor = 2.0, .mode = "nearest"});
+    y = relu(norm3(up(reflect(y, 1))));
+    return out(reflect(y, 4));
+  }
+};
+Step style() {
+  auto x = rand({2, 3, 128, 128}), y = rand({2, 3, 128, 128});
+  return training<optim::Adam>(Style(), [=](auto& net) { return mse_loss(net(x), y); });
+}
+
 }  // namespace
 
 std::vector<Network> dense_image_networks() {
@@ -194,6 +285,9 @@ std::vector<Network> dense_image_networks() {
        [] { return classifier<ConvNext>(4, 128, 100); }},
       {"squeeze", "squeeze and excitation with SiLU, 64 x 64, batch 16, AdamW",
        [] { return classifier<SqueezeNet>(16, 64, 10); }},
+      {"diffusion", "U-Net with group norm, time and attention, 32 x 32, batch 8, AdamW",
+       diffusion},
+      {"style", "instance norm and reflected borders, 128 x 128, batch 2, Adam", style},
   };
 }
 

@@ -207,6 +207,53 @@ Step video() {
   return training<optim::Adam>(Video(), [=](const auto& net) { return cross_entropy(net(x), y); });
 }
 
+struct WindowAttention : nn::Model<WindowAttention> {
+  nn::Linear qkv{96, 288}, proj{96, 96};
+  Variable bias = randn({3, 49, 49}).requires_grad_();
+  void members(nn::Members& m) override { m("qkv", qkv)("proj", proj)("bias", bias); }
+  Variable forward(const Variable& x) const {
+    const auto b = x.size(0);
+    auto t = qkv(x).reshape({b, 49, 3, 3, 32}).permute({2, 0, 3, 1, 4});
+    auto q = t[0], k = t[1], v = t[2];
+    auto a = matmul(q, k.transpose(-2, -1)) / std::sqrt(32.0) + bias;
+    return proj(matmul(softmax(a, -1), v).transpose(1, 2).reshape({b, 49, 96}));
+  }
+};
+struct SwinBlock : nn::Model<SwinBlock> {
+  int64_t shift;
+  nn::LayerNorm norm1{96}, norm2{96};
+  WindowAttention attention;
+  nn::Linear up{96, 384}, down{384, 96};
+  explicit SwinBlock(int64_t s) : shift(s) {}
+  void members(nn::Members& m) override {
+    m("norm1", norm1)("norm2", norm2)("attention", attention)("up", up)("down", down);
+  }
+  Variable forward(const Variable& x) const {
+    const auto b = x.size(0);
+    auto y = roll(norm1(x), {-shift, -shift}, {1, 2});
+    y = y.reshape({b, 8, 7, 8, 7, 96}).permute({0, 1, 3, 2, 4, 5}).reshape({b * 64, 49, 96});
+    y = attention(y);
+    y = y.reshape({b, 8, 8, 7, 7, 96}).permute({0, 1, 3, 2, 4, 5}).reshape({b, 56, 56, 96});
+    y = x + roll(y, {shift, shift}, {1, 2});
+    return y + down(gelu(up(norm2(y))));
+  }
+};
+/// Attention within windows of 7 x 7, which the second block shifts.
+struct Swin : nn::Model<Swin> {
+  nn::Conv2d patch{3, 96, 4, {.stride = 4}};
+  SwinBlock a{0}, b{3};
+  nn::Linear head{96, 10};
+  void members(nn::Members& m) override { m("patch", patch)("a", a)("b", b)("head", head); }
+  Variable forward(const Variable& x) const {
+    auto y = patch(x).permute({0, 2, 3, 1});
+    return head(b(a(y)).mean({1, 2}));
+  }
+};
+Step swin() {
+  auto x = randn({4, 3, 224, 224}), y = randint(0, 10, {4});
+  return training<optim::AdamW>(Swin(), [=](auto& net) { return cross_entropy(net(x), y); });
+}
+
 }  // namespace
 
 std::vector<Network> image_networks() {
@@ -217,6 +264,7 @@ std::vector<Network> image_networks() {
       {"vit_tiny", "ViT-Tiny/16, 224 x 224, batch 8, AdamW", vit_tiny},
       {"u_net", "U-Net of four levels, 128 x 128, batch 4, Adam", u_net},
       {"video", "three Conv3d with batch norm, 16 x 32 x 32, batch 4, Adam", video},
+      {"swin", "two blocks of window attention of 96, 224 x 224, batch 4, AdamW", swin},
   };
 }
 

@@ -159,6 +159,128 @@ Step policy() {
   });
 }
 
+/// Colours of rays, added up along their samples.
+struct Nerf : nn::Model<Nerf> {
+  std::vector<nn::Linear> layers;
+  nn::Linear out{256, 4};
+  Variable bands = pow(2.0, arange(0, 10, {.dtype = f32}));
+  Nerf() {
+    layers.emplace_back(60, 256);
+    for (int i = 0; i < 5; ++i) layers.emplace_back(256, 256);
+  }
+  void members(nn::Members& m) override { m("layers", layers)("out", out).buffer("bands", bands); }
+  Variable forward(const Variable& p) const {  // rays x samples x 3
+    auto e = (p.unsqueeze(-1) * bands).flatten(-2);
+    auto h = cat({sin(e), cos(e)}, -1);
+    for (auto& l : layers) h = relu(l(h));
+    auto o = out(h);
+    auto rgb = sigmoid(o.narrow(-1, 0, 3));
+    auto alpha = 1 - exp(-relu(o.select(-1, 3)) * 0.1);
+    auto through = cumprod(1 - alpha + 1e-10, 1);
+    auto t = cat({ones({p.size(0), 1}), through.narrow(1, 0, p.size(1) - 1)}, 1);
+    return ((alpha * t).unsqueeze(-1) * rgb).sum(1);
+  }
+};
+Step nerf() {
+  auto p = rand({256, 32, 3}), y = rand({256, 3});
+  return training<optim::Adam>(Nerf(), [=](auto& net) { return mse_loss(net(p), y); });
+}
+
+/// Layers of each point, and the maximum over all points.
+struct PointNet : nn::Model<PointNet> {
+  nn::Conv1d conv1{3, 64, 1}, conv2{64, 128, 1}, conv3{128, 512, 1};
+  nn::BatchNorm1d norm1{64}, norm2{128}, norm3{512};
+  nn::Linear hidden{512, 256}, out{256, 10};
+  void members(nn::Members& m) override {
+    m("conv1", conv1)("conv2", conv2)("conv3", conv3)("norm1", norm1)("norm2", norm2)(
+        "norm3", norm3)("hidden", hidden)("out", out);
+  }
+  Variable forward(const Variable& x) const {
+    auto y = relu(norm1(conv1(x)));
+    y = relu(norm2(conv2(y)));
+    y = norm3(conv3(y));
+    y = max(y, 2).values;
+    return out(relu(hidden(y)));
+  }
+};
+Step point_net() {
+  auto x = randn({16, 3, 1024}), y = randint(0, 10, {16});
+  return training<optim::Adam>(PointNet(), [=](auto& net) { return cross_entropy(net(x), y); });
+}
+
+/// Attention over the edges that lead to a node.
+struct Gat : nn::Model<Gat> {
+  nn::Linear w{64, 64, {.bias = false}}, out{64, 7};
+  Variable a_from = (randn({4, 16}) * 0.1).detach().requires_grad_();
+  Variable a_to = (randn({4, 16}) * 0.1).detach().requires_grad_();
+  void members(nn::Members& m) override { m("w", w)("out", out)("a_from", a_from)("a_to", a_to); }
+  Variable forward(const Variable& x, const Variable& from, const Variable& to) const {
+    const auto n = x.size(0);
+    auto h = w(x).view({n, 4, 16});
+    auto e = leaky_relu(
+        (h * a_from).sum(-1).index_select(0, from) + (h * a_to).sum(-1).index_select(0, to), 0.2);
+    auto index = to.unsqueeze(1).expand({to.size(0), 4});
+    auto top = full({n, 4}, -1e9).scatter_reduce(0, index, e, "amax");
+    auto p = exp(e - top.detach().index_select(0, to));
+    auto total = zeros({n, 4}).index_add(0, to, p);
+    auto alpha = p / total.index_select(0, to);
+    auto y = zeros({n, 4, 16}).index_add(0, to, h.index_select(0, from) * alpha.unsqueeze(-1));
+    return out(elu(y.flatten(1)));
+  }
+};
+Step gat() {
+  auto x = randn({5000, 64}), y = randint(0, 7, {5000});
+  auto from = randint(0, 5000, {40000}), to = randint(0, 5000, {40000});
+  return training<optim::Adam>(Gat(),
+                               [=](auto& net) { return cross_entropy(net(x, from, to), y); });
+}
+
+/// Neurons that fire above a threshold, with the slope of a sigmoid as their gradient.
+struct Spiking : nn::Model<Spiking> {
+  nn::Linear hidden{784, 256}, out{256, 10};
+  void members(nn::Members& m) override { m("hidden", hidden)("out", out); }
+  static Variable spike(const Variable& v) {
+    auto soft = sigmoid(5 * v);
+    return soft + ((v > 0).to(f32) - soft).detach();
+  }
+  Variable forward(const Variable& x) const {
+    auto v1 = zeros({64, 256}), v2 = zeros({64, 10}), count = zeros({64, 10});
+    auto current = hidden(x);
+    for (int t = 0; t < 25; ++t) {
+      v1 = 0.9 * v1 + current;
+      auto s = spike(v1 - 1);
+      v1 = v1 * (1 - s);
+      v2 = 0.9 * v2 + out(s);
+      auto o = spike(v2 - 1);
+      v2 = v2 - o;
+      count = count + o;
+    }
+    return count;
+  }
+};
+Step spiking() {
+  auto x = rand({64, 784}), y = randint(0, 10, {64});
+  return training<optim::Adam>(Spiking(), [=](auto& net) { return cross_entropy(net(x), y); });
+}
+
+/// Each image nearer to the farthest of its class than to the nearest of another.
+struct Metric : nn::Model<Metric> {
+  nn::Linear hidden{128, 256}, out{256, 64};
+  void members(nn::Members& m) override { m("hidden", hidden)("out", out); }
+  Variable forward(const Variable& x) const { return normalize(out(relu(hidden(x)))); }
+};
+Step triplets() {
+  auto x = randn({256, 128}), y = randint(0, 16, {256});
+  return training<optim::Adam>(Metric(), [=](auto& net) {
+    auto e = net(x);
+    auto d = cdist(e, e);
+    auto same = y.unsqueeze(0) == y.unsqueeze(1);
+    auto far = max(masked_fill(d, !same, -1.0), 1).values;
+    auto near = min(masked_fill(d, same, 1e9), 1).values;
+    return relu(far - near + 0.2).mean();
+  });
+}
+
 }  // namespace
 
 std::vector<Network> other_networks() {
@@ -173,6 +295,11 @@ std::vector<Network> other_networks() {
        recommender},
       {"physics", "Burgers' equation with second derivatives, 2000 points, Adam", physics},
       {"policy", "policy gradient, 16 states at batch 1, Adam", policy},
+      {"nerf", "radiance field of six layers of 256, 256 rays of 32 samples, Adam", nerf},
+      {"point_net", "1024 points, Conv1d of one point, batch 16, Adam", point_net},
+      {"gat", "attention over 40,000 edges of 5,000 nodes, Adam", gat},
+      {"spiking", "25 steps of spiking neurons, batch 64, Adam", spiking},
+      {"triplets", "hardest triplets of 256 by cdist, Adam", triplets},
   };
 }
 

@@ -221,6 +221,128 @@ Step big_embedding() {
       BigEmbedding(), [=](const auto& net) { return cross_entropy(net(x), y); }, 0.1);
 }
 
+struct WaveBlock : nn::Model<WaveBlock> {
+  int64_t dilation;
+  nn::Conv1d filter, gate, residual{32, 32, 1}, skip{32, 64, 1};
+  explicit WaveBlock(int64_t dilation)
+      : dilation(dilation),
+        filter(32, 32, 2, {.dilation = dilation}),
+        gate(32, 32, 2, {.dilation = dilation}) {}
+  void members(nn::Members& m) override {
+    m("filter", filter)("gate", gate)("residual", residual)("skip", skip);
+  }
+};
+/// Gated convolutions of doubling dilation, whose results are added.
+struct WaveNet : nn::Model<WaveNet> {
+  nn::Conv1d in{1, 32, 1}, out1{64, 64, 1}, out2{64, 256, 1};
+  std::vector<WaveBlock> blocks;
+  WaveNet() {
+    for (int64_t dilation : {1, 2, 4, 8, 16, 32, 64, 128}) blocks.emplace_back(dilation);
+  }
+  void members(nn::Members& m) override {
+    m("in", in)("out1", out1)("out2", out2)("blocks", blocks);
+  }
+  Variable forward(const Variable& x) const {
+    auto y = in(x);
+    Variable skips;
+    for (auto& b : blocks) {
+      auto p = pad(y, {b.dilation, 0});
+      auto z = tanh(b.filter(p)) * sigmoid(b.gate(p));
+      auto s = b.skip(z);
+      skips = skips.defined() ? skips + s : s;
+      y = y + b.residual(z);
+    }
+    return out2(relu(out1(relu(skips))));
+  }
+};
+Step wave_net() {
+  auto x = randn({4, 1, 2048}), y = randint(0, 256, {4, 2048});
+  return training<optim::Adam>(WaveNet(), [=](auto& net) { return cross_entropy(net(x), y); });
+}
+
+/// A state space whose rates depend on the input, one step after the other.
+struct Mamba : nn::Model<Mamba> {
+  nn::Linear in{64, 256}, rate{128, 128}, mixing{128, 32}, out{128, 64};
+  nn::Conv1d conv{128, 128, 4, {.padding = 3, .groups = 128}};
+  Variable a_log = log(arange(1, 17, {.dtype = f32}).repeat({128, 1})).requires_grad_();
+  Variable direct = ones({128}).requires_grad_();
+  void members(nn::Members& m) override {
+    m("in", in)("rate", rate)("mixing", mixing)("out", out)("conv", conv)("a_log", a_log)("direct",
+                                                                                          direct);
+  }
+  Variable forward(const Variable& x0) const {
+    const auto length = x0.size(1);
+    auto parts = chunk(in(x0), 2, -1);
+    auto x = silu(conv(parts[0].transpose(1, 2)).narrow(2, 0, length).transpose(1, 2));
+    auto delta = softplus(rate(x));
+    auto mixed = split(mixing(x), 16, -1);
+    auto decay = exp(delta.unsqueeze(-1) * -exp(a_log));
+    auto input = delta.unsqueeze(-1) * mixed[0].unsqueeze(2) * x.unsqueeze(-1);
+    auto h = zeros({x0.size(0), 128, 16});
+    std::vector<Variable> ys;
+    for (int64_t t = 0; t < length; ++t) {
+      h = decay.select(1, t) * h + input.select(1, t);
+      ys.push_back((h * mixed[1].select(1, t).unsqueeze(1)).sum(-1));
+    }
+    auto y = stack(ys, 1) + x * direct;
+    return out(y * silu(parts[1]));
+  }
+};
+Step mamba() {
+  auto x = randn({8, 64, 64}), y = randn({8, 64, 64});
+  return training<optim::AdamW>(Mamba(), [=](auto& net) { return mse_loss(net(x), y); });
+}
+
+/// A GRU that reads, and one that writes what it attends to.
+struct Translator : nn::Model<Translator> {
+  nn::Embedding source{2000, 64}, target{2000, 64};
+  nn::GRU encoder{{.input_size = 64, .hidden_size = 128, .batch_first = true}};
+  nn::GRUCell cell{192, 128};
+  nn::Linear query{128, 128}, key{128, 128}, score{128, 1}, out{256, 2000};
+  void members(nn::Members& m) override {
+    m("source", source)("target", target)("encoder", encoder)("cell", cell)("query", query)("key",
+                                                                                            key);
+    m("score", score)("out", out);
+  }
+  Variable forward(const Variable& x, const Variable& y) const {
+    auto [seen, last] = encoder(source(x));
+    auto h = last[0];
+    auto keys = key(seen);
+    std::vector<Variable> outs;
+    for (int64_t t = 0; t < y.size(1); ++t) {
+      auto scores = score(tanh(query(h).unsqueeze(1) + keys)).squeeze(-1);
+      auto context = bmm(softmax(scores, -1).unsqueeze(1), seen).squeeze(1);
+      h = cell(cat({target(y.select(1, t)), context}, -1), h);
+      outs.push_back(out(cat({h, context}, -1)));
+    }
+    return stack(outs, 1);
+  }
+};
+Step translator() {
+  auto x = randint(0, 2000, {32, 20}), y = randint(0, 2000, {32, 20}),
+       z = randint(0, 2000, {32, 20});
+  return training<optim::Adam>(
+      Translator(), [=](auto& net) { return cross_entropy(net(x, y).flatten(0, 1), z.flatten()); });
+}
+
+/// Convolution, LSTM in both directions, and the loss of all alignments.
+struct Speech : nn::Model<Speech> {
+  nn::Conv1d conv{40, 128, 5, {.stride = 2, .padding = 2}};
+  nn::LSTM lstm{
+      {.input_size = 128, .hidden_size = 128, .batch_first = true, .bidirectional = true}};
+  nn::Linear out{256, 29};
+  void members(nn::Members& m) override { m("conv", conv)("lstm", lstm)("out", out); }
+  Variable forward(const Variable& x) const {
+    auto y = relu(conv(x)).transpose(1, 2);
+    return log_softmax(out(lstm(y)[0]), -1).transpose(0, 1);
+  }
+};
+Step speech() {
+  auto x = randn({16, 40, 200}), y = randint(1, 29, {16, 20});
+  auto in = full({16}, 100, {.dtype = i64}), to = full({16}, 20, {.dtype = i64});
+  return training<optim::Adam>(Speech(), [=](auto& net) { return ctc_loss(net(x), y, in, to); });
+}
+
 }  // namespace
 
 std::vector<Network> sequence_networks() {
@@ -236,6 +358,10 @@ std::vector<Network> sequence_networks() {
       {"tcn", "dilated Conv1d stack of 64 channels, length 1024, batch 16, Adam", tcn},
       {"big_embedding", "embedding of 200,000 x 64 with a dense gradient, 64 x 50, SGD",
        big_embedding},
+      {"wave_net", "gated dilated Conv1d, length 2048, batch 4, Adam", wave_net},
+      {"mamba", "selective state space, 64 steps one by one, batch 8, AdamW", mamba},
+      {"translator", "GRU with attention over 20 words, batch 32, Adam", translator},
+      {"speech", "Conv1d, bidirectional LSTM of 128, ctc_loss, 100 steps, batch 16, Adam", speech},
   };
 }
 
