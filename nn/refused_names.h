@@ -68,6 +68,28 @@ struct LayerNormalization : detail::Refused<LayerNormalization> {
     static_assert(detail::kNone<Xs...>, "nn::LayerNormalization(): type nn::LayerNorm(features)");
   }
 };
+struct LazyLinear : detail::Refused<LazyLinear> {
+  template <typename... Xs>
+  LazyLinear(Xs...) {
+    static_assert(detail::kNone<Xs...>,
+                  "nn::LazyLinear(10): type nn::Linear({.out_features = 10})");
+  }
+};
+struct LazyConv2d : detail::Refused<LazyConv2d> {
+  template <typename... Xs>
+  LazyConv2d(Xs...) {
+    static_assert(detail::kNone<Xs...>,
+                  "nn::LazyConv2d(32, 3): type nn::Conv2d({.out_channels = "
+                  "32, .kernel_size = 3})");
+  }
+};
+struct SyncBatchNorm : detail::Refused<SyncBatchNorm> {
+  template <typename... Xs>
+  SyncBatchNorm(Xs...) {
+    static_assert(detail::kNone<Xs...>,
+                  "nn::SyncBatchNorm: type dist::SyncBatchNorm (docs/scale_out.md)");
+  }
+};
 struct Input : detail::Refused<Input> {
   template <typename... Xs>
   Input(Xs...) {

@@ -2,6 +2,7 @@
 // own defaults. They have no row in the catalog. See also ops/names.h.
 #pragma once
 
+#include "core/tape/recording.h"
 #include "ops/index.h"
 #include "ops/names.h"
 #include "ops/noise.h"
@@ -63,6 +64,48 @@ Variable cond(const Variable& x, Where where = Where::current());
 Variable matrix_rank(const Variable& x, std::optional<double> rtol = {},
                      Where where = Where::current());
 }  // namespace linalg
+
+/// promote() by PyTorch's name, and the dtype of an op of both.
+inline DType promote_types(DType a, DType b) { return promote(a, b); }
+DType result_type(const Operand& a, const Operand& b);
+inline DType get_default_dtype() { return default_dtype(); }
+inline Variable scalar_tensor(Number value, TensorOptions options = {}) {
+  return scalar(value, options);
+}
+/// The numbers of a float type: `x.masked_fill(mask, finfo(x.dtype()).min)`.
+struct FloatInfo {
+  int bits;
+  double eps, max, min, tiny;  // min is -max; tiny, the smallest normal number
+};
+FloatInfo finfo(DType dtype);  // throws DTypeError unless it is a float type
+struct IntegerInfo {
+  int bits;
+  int64_t max, min;
+};
+IntegerInfo iinfo(DType dtype);  // throws DTypeError unless it is an integer type
+
+/// The number of threads that ops on the CPU use when this thread calls them; initially that of
+/// OMP_NUM_THREADS, else of the processors. Throws ArgumentError outside of [1, 1024].
+void set_num_threads(int64_t count);
+int64_t get_num_threads();
+
+/// The state of the default generator.
+inline RandomState get_rng_state() { return default_generator().state(); }
+inline void set_rng_state(RandomState state) { default_generator().set_state(state); }
+inline uint64_t initial_seed() { return default_generator().state().seed; }
+
+/// is_recording() and Recording by PyTorch's names.
+inline bool is_grad_enabled() { return is_recording(); }
+using AutoGradMode = Recording;
+struct GradMode {
+  static bool is_enabled() { return is_recording(); }
+};
+template <typename V = void>
+void set_grad_enabled(bool) {
+  static_assert(detail::kNever<V>,
+                "set_grad_enabled(false): type `const Recording scope(false);` "
+                "or `const NoGrad guard;`");
+}
 
 // SciPy's and torch.special's names.
 inline Variable expit(const Variable& x, Where where = Where::current()) {
@@ -128,5 +171,23 @@ inline Variable normal(double mean, double std, const Shape& shape) {
 }
 inline Variable random_normal(const Shape& shape) { return randn(shape); }
 inline Variable random_uniform(const Shape& shape) { return rand(shape); }
+
+// autograd::grad, autograd::functional::jacobian ...
+namespace autograd {
+using namespace ::tapegrad;
+namespace functional = ::tapegrad;
+template <typename Self>
+struct Function {
+  static_assert(detail::kNever<Self>,
+                "autograd::Function<F>: write a struct with kName, forward() and backward(), and "
+                "call apply(F{}, Where::current(), x) (docs/autograd.md, Custom ops)");
+};
+template <typename V = void>
+void set_detect_anomaly(bool) {
+  static_assert(detail::kNever<V>,
+                "set_detect_anomaly(true): type `const AnomalyMode anomaly;` in "
+                "the scope that is examined");
+}
+}  // namespace autograd
 
 }  // namespace tapegrad

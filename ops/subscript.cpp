@@ -164,6 +164,12 @@ Variable put_slices(std::string_view op, const Variable& x, int dim, const Varia
 
 }  // namespace
 
+Subscript::Subscript(const char* dots) : kind_(Kind::kEllipsis) {
+  if (dots == nullptr || std::string_view(dots) != "...")
+    fail<ArgumentError>("at: the only text among subscripts is \"...\", not \"",
+                        dots == nullptr ? "" : dots, '"');
+}
+
 Variable at(const Variable& x, const Subscripts& subscripts, Where where) {
   const Located located = locate("at", x, subscripts, where);
   return located.is_view() ? located.view : pick("at", located, where);

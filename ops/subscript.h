@@ -2,7 +2,7 @@
 //
 //   at(x, {0})                              x[0]
 //   at(x, {Slice{1, {}, 2}, ellipsis, -1})  x[1::2, ..., -1]
-//   at(x, {newaxis, Slice{}})               x[None, :]
+//   at(x, {None, Slice()})                  x[None, :]
 //   at(x, {mask})                           x[mask], a vector for a mask of x's shape
 //   at(x, {rows, columns})                  x[rows, columns] with index tensors, which broadcast
 //
@@ -20,17 +20,20 @@
 
 namespace tapegrad {
 
-/// start, start + step, ... up to but excluding stop, as in Python; step >= 1.
+/// start, start + step, ... up to but excluding stop, as in Python; step >= 1. Slice(1, None) has
+/// no stop.
 struct Slice {
   std::optional<int64_t> start = {}, stop = {};
   int64_t step = 1;
 };
-/// Stands for all dimensions that the other subscripts do not index.
-struct Ellipsis {};
-inline constexpr Ellipsis ellipsis;
-/// Inserts a dimension of size 1.
-struct NewAxis {};
-inline constexpr NewAxis newaxis;
+/// Stands for all dimensions that the other subscripts do not index; so does "...".
+struct OtherDims {};
+inline constexpr OtherDims ellipsis, Ellipsis;
+/// Inserts a dimension of size 1. As a bound of a Slice, the end of the dimension.
+struct NewAxis {
+  constexpr operator std::optional<int64_t>() const { return {}; }
+};
+inline constexpr NewAxis newaxis, None;
 
 /// One entry between the brackets. Not a std::variant, which every user would compile slowly.
 class Subscript {
@@ -40,7 +43,8 @@ class Subscript {
   template <std::integral T>
   requires(!std::same_as<T, bool>) Subscript(T index) : kind_(Kind::kIndex), index_(index) {}
   Subscript(Slice slice) : kind_(Kind::kSlice), slice_(slice) {}
-  Subscript(Ellipsis) : kind_(Kind::kEllipsis) {}
+  Subscript(OtherDims) : kind_(Kind::kEllipsis) {}
+  Subscript(const char* dots);  // "..."; throws ArgumentError for another text
   Subscript(NewAxis) : kind_(Kind::kNewAxis) {}
   Subscript(const Variable& mask_or_index) : kind_(Kind::kTensor), tensor_(mask_or_index) {}
 

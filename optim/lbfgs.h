@@ -34,7 +34,8 @@ struct LBFGSOptions {
 class LBFGS final : public Optimizer {
  public:
   explicit LBFGS(Params params, LBFGSOptions options = {});
-  LBFGS(Params params, Rate auto lr) : LBFGS(std::move(params), LBFGSOptions{.lr = double(lr)}) {}
+  LBFGS(Params params, Rate auto lr, int64_t max_iter = 20)
+      : LBFGS(std::move(params), LBFGSOptions{.lr = double(lr), .max_iter = max_iter}) {}
   ~LBFGS() override;
 
   using Optimizer::step;

@@ -30,7 +30,6 @@ namespace tapegrad::torch {
 
 using namespace ::tapegrad;
 using Tensor = Variable;
-namespace autograd = ::tapegrad;
 
 struct TensorOptions : ::tapegrad::TensorOptions {
   using Plain = ::tapegrad::TensorOptions;
@@ -42,11 +41,9 @@ inline TensorOptions dtype(DType type) { return TensorOptions().dtype(type); }
 inline TensorOptions device(Device where) { return TensorOptions().device(where); }
 inline TensorOptions requires_grad(bool on = true) { return TensorOptions().requires_grad(on); }
 
-namespace indexing {
-using namespace ::tapegrad;
-inline constexpr NewAxis None;
-inline constexpr ::tapegrad::Ellipsis Ellipsis;
-}  // namespace indexing
+namespace indexing = ::tapegrad;
+inline constexpr Reduction kMean = Reduction::kMean, kSum = Reduction::kSum,
+                           kNone = Reduction::kNone;
 
 namespace data {
 using namespace ::tapegrad;

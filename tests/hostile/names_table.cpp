@@ -1,6 +1,7 @@
 // Rows for windowed Fourier transforms, further distributions, and Rprop and ASGD.
 #include "nn/more_distributions.h"
 #include "ops/create.h"
+#include "ops/further_names.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/stft.h"
@@ -70,6 +71,28 @@ void add_distribution_rows(Table& table) {
       });
 }
 
+void add_number_rows(Table& table) {
+  table.add("promote_types result_type scalar_tensor finfo iinfo",
+            [](const Variable& x, DType dtype, double number) {
+              attempt([&] { promote_types(dtype, f16), result_type(x, number); },
+                      [&] { result_type(number, x), result_type(x, x); },
+                      [&] { scalar_tensor(number, {.dtype = dtype}); }, [&] { finfo(dtype); },
+                      [&] { iinfo(dtype); });
+            });
+  table.add("set_num_threads get_num_threads", [](int64_t count) {
+    const int64_t before = get_num_threads();
+    set_num_threads(count > 64 && count <= 1024 ? 64 : count);
+    set_num_threads(before);
+  });
+  table.add("get_rng_state set_rng_state initial_seed", [](int64_t seed) {
+    const RandomState before = get_rng_state();
+    set_rng_state({uint64_t(seed), uint64_t(seed)}), initial_seed();
+    set_rng_state(before);
+  });
+  table.leave_out("no arguments", "is_grad_enabled GradMode::is_enabled get_default_dtype");
+  table.leave_out("the compiler refuses it", "set_grad_enabled set_detect_anomaly");
+}
+
 void add_optimizer_rows(Table& table) {
   table.add("Rprop::Rprop ASGD::ASGD", [](Variables params, double lr, double factor) {
     for (const Variable& p : params)
@@ -92,6 +115,7 @@ void add_optimizer_rows(Table& table) {
 void add_names_rows(Table& table) {
   table.leave_out("a type of arguments", "OptionalSize::OptionalSize");
   add_transform_rows(table);
+  add_number_rows(table);
   add_distribution_rows(table);
   add_optimizer_rows(table);
 }
