@@ -1,6 +1,6 @@
 """Prints docs/gpu_traffic.md.
 
-    table.py PROGRAM BUDGET TORCH [RESOURCES] >docs/gpu_traffic.md
+    table.py PROGRAM BUDGET TORCH RESOURCES >docs/gpu_traffic.md
 
 PROGRAM: traffic_steps. BUDGET: budget.tsv, whose fourth field of a kernel says what bounds it. TORCH:
 output of benchmarks/peers/torch_launches.py. RESOURCES: output of resources.py.
@@ -52,6 +52,15 @@ per layer and direction of the step.
 |---|--:|--:|--:|--:|--:|--:|--:|--:|
 """
 
+MOST = """
+The kernels of the dispatcher with the most launches and library calls (calls in brackets). A `matmul` of
+`gpt` is twelve products, because the strides of its sequences and heads do not merge. The fills and
+multiplications of `resnet18` update the running statistics of batch normalisation, one op at a time.
+
+| model | |
+|---|---|
+"""
+
 PREDICTION = """
 ## Prediction
 
@@ -74,10 +83,12 @@ KERNELS = """
 Sums over the steps of all models. *Coalesced*: the fewest sectors of 32 bytes that hold the bytes asked
 for by a warp's instruction, as a share of the sectors asked for. *Lanes*: active lanes of 32 per
 instruction that accesses memory. *Banks*: passes through the banks of shared memory by the fewest.
-*MB*: distinct sectors read and written per launch, summed. *Occupancy*: warps on a multiprocessor of
-compute capability 9.0 by the fullest, by the toolkit's calculator; *registers* by `cuobjdump` for sm_90.
+*MB*: distinct sectors read and written per launch, summed. *Registers*: per thread, by ptxas of
+CUDA {version} for {architectures}; no kernel spills registers. *Occupancy*: the warps that a
+multiprocessor can hold in percent of the most, by the toolkit's calculator (`cuda_occupancy.h`), for
+the largest block of the steps.
 
-| kernel | launches | threads | MB | coalesced | lanes | banks | registers | occupancy |
+| kernel | launches | threads | MB | coalesced | lanes | banks | registers | occupancy, % |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|
 """
 
@@ -113,6 +124,15 @@ def print_steps(got, torch, version):
               f"{mega(s.copied)} | {s.allocations} | {mega(s.allocated)} |")
 
 
+def print_most_launches(got):
+    print(MOST, end="")
+    for model in got.steps:
+        rows = [(call.launches + call.library_calls, name, call.calls)
+                for (of, name), call in got.calls.items() if of == model]
+        print(f"| {model} | " + ", ".join(f"{name} {launches} ({calls})" for launches, name, calls
+                                          in sorted(rows, reverse=True)[:5]) + " |")
+
+
 def prediction(got, model, gpu):
     """Returns bytes, FLOP and seconds: (bytes, flop, memory, arithmetic, device)."""
     bandwidth, single, half = GPUS[gpu]
@@ -143,8 +163,8 @@ def print_predictions(got):
         print(f"| {model} | {mega(moved)} | {flop / 1e9:.2f} | {' | '.join(micro)} |")
 
 
-def print_kernels(got, resources, reasons):
-    print(KERNELS, end="")
+def print_kernels(got, version, architectures, resources, reasons):
+    print(KERNELS.format(version=version, architectures=", ".join(architectures)), end="")
     sums = {}
     for (_, _, name), kernel in got.kernels.items():
         sums[name] = sums[name] + kernel if name in sums else kernel
@@ -174,20 +194,25 @@ def print_calls(got):
 
 
 def read_resources(path):
-    """Returns {kernel: (registers, occupancy)} for sm_90."""
-    rows = (line.split("\t") for line in open(path).read().splitlines())
-    return {name: (registers, f"{occupancy} %") for arch, name, registers, _, _, occupancy in rows
-            if arch == "sm_90"}
+    """Returns the version of ptxas, its architectures and {kernel: (registers, occupancy)}."""
+    found, architectures = collections.defaultdict(list), {}
+    version, *lines = open(path).read().splitlines()
+    for line in lines:
+        architecture, name, registers, _, _, _, occupancy = line.split("\t")
+        architectures[architecture] = None
+        found[name].append((registers, occupancy))
+    columns = {name: tuple(", ".join(column) for column in zip(*rows)) for name, rows in found.items()}
+    return version, list(architectures), columns
 
 
-def main(program, budget_path, torch_path, resources_path=None):
+def main(program, budget_path, torch_path, resources_path):
     got = counts.read(program)
     torch = dict(line.split("\t") for line in open(torch_path).read().splitlines())
     print(HEAD, end="")
     print_steps(got, torch, torch.pop("version"))
+    print_most_launches(got)
     print_predictions(got)
-    print_kernels(got, read_resources(resources_path) if resources_path else {},
-                  budget.read_reasons(budget_path))
+    print_kernels(got, *read_resources(resources_path), budget.read_reasons(budget_path))
     print_calls(got)
 
 
