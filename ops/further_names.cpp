@@ -1,7 +1,5 @@
 #include "ops/further_names.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <numbers>
 
 #include "core/base/error.h"
+#include "core/dispatch/internal/backends.h"
 #include "ops/distance.h"
 #include "ops/einsum.h"
 #include "ops/internal/operands.h"
@@ -67,9 +66,9 @@ IntegerInfo iinfo(DType dtype) {
 void set_num_threads(int64_t count) {
   if (count < 1 || count > 1024)
     fail<ArgumentError>("set_num_threads: ", count, " is outside [1, 1024]");
-  omp_set_num_threads(int(count));
+  backends::cpu::set_num_threads(int(count));
 }
-int64_t get_num_threads() { return omp_get_max_threads(); }
+int64_t get_num_threads() { return backends::cpu::num_threads(); }
 
 ValuesIndices mode(const Variable& x, int dim, bool keepdim, Where where) {
   const int along = x.rank() == 0 ? 0 : normalize_dim("mode", dim, x.rank());

@@ -10,6 +10,9 @@ namespace tapegrad::backends::cpu {
 
 void register_kernels();
 std::string describe();  // the backend's lines of runtime_info()
+/// Of the kernels that this thread calls.
+void set_num_threads(int count);
+int num_threads();
 
 }  // namespace tapegrad::backends::cpu
 
