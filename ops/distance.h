@@ -11,8 +11,8 @@ namespace tapegrad {
 Variable distance(const Variable& a, const Variable& b, double p = 2.0,
                   Where where = Where::current());
 /// Returns distances between every row of a and every row of b: [..., m, d] and [..., n, d] give
-/// [..., m, n]; leading dimensions broadcast. All m n d differences are computed and stored, so the
-/// result is accurate even where a and b are close.
+/// [..., m, n]; leading dimensions broadcast. All m n d differences are computed, so the result is
+/// accurate even where a and b are close.
 Variable cdist(const Variable& a, const Variable& b, double p = 2.0,
                Where where = Where::current());
 /// Returns the p-norm of a - b + eps along the last dimension.

@@ -8,7 +8,7 @@
 //
 //   where  kernel       dtype    calls  why
 //   cuda   softmax      float32      1  its operands are there
-//   cuda   multinomial  float32      1  copied to the CPU and back: no kernel for a GPU
+//   cuda   cholesky     float32      1  copied to the CPU and back: no kernel for a GPU
 //   cpu    exp          float32      1  its operands are on the CPU, although the default device
 //   ...
 //
