@@ -28,6 +28,7 @@
 #include "data/loader.h"
 #include "data/mnist.h"
 #include "data/npz.h"
+#include "data/sampler.h"
 #include "data/split.h"
 #include "dist/collective_ops.h"
 #include "dist/data_parallel.h"

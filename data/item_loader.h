@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "data/loader.h"
 
@@ -205,6 +206,28 @@ void move_fields(Batch& batch, Device device) {
 
 }  // namespace detail
 
+/// Some items of such a data set, in the order of the indices: a part for validation, a fold.
+template <typename Data>
+class ItemSubset {
+ public:
+  /// Copies the data set. Throws IndexError for an index outside of it.
+  ItemSubset(Data data, std::vector<int64_t> indices)
+      : data_(std::make_shared<const Data>(std::move(data))), indices_(std::move(indices)) {
+    for (const int64_t index : indices_)
+      if (index < 0 || index >= int64_t(data_->size()))
+        fail<IndexError>("ItemSubset: the index ", index, " is outside of ", data_->size(),
+                         " items");
+  }
+  int64_t size() const { return int64_t(indices_.size()); }
+  auto get(int64_t index, Generator& random) const {
+    return detail::item_at(*data_, indices_.at(size_t(index)), random);
+  }
+
+ private:
+  std::shared_ptr<const Data> data_;
+  std::vector<int64_t> indices_;
+};
+
 /// Data is a std::vector of items, or a type with size() and get(index) or get(index, Generator&).
 /// pin_memory has no effect. A Loader: if a batch consists of two Variables, fit() and evaluate()
 /// take them as data and target; for other batches they take a function of model and batch.
@@ -227,9 +250,7 @@ class ItemLoader final : public Loader {
   using Batch = decltype(detail::batch_of(std::declval<const Collate&>(), std::vector<Item>()));
 
   /// Number of items of the shard.
-  int64_t num_examples() const override {
-    return options_.shard.count(dataset_size(), options_.drop_last);
-  }
+  int64_t num_examples() const override { return epoch_size(dataset_size(), options_); }
   Shard shard() const override { return options_.shard; }
   int64_t dataset_size() const override { return int64_t(data_->size()); }
   uint64_t seed() const override { return options_.seed; }
@@ -263,7 +284,7 @@ class ItemLoader final : public Loader {
   std::unique_ptr<BatchStream> start(LoaderState from) override {
     const SampleRandom random{options_.seed, from.epoch};
     std::vector<int64_t> order;
-    if (options_.shuffle || options_.shard.size > 1)
+    if (options_.shuffle || options_.shard.size > 1 || options_.sampler.get() != nullptr)
       order = order_of_epoch(dataset_size(), options_, random.epoch);
     auto read = [data = data_, make_batch = make_batch_, order = std::move(order), random,
                  count = num_examples(),

@@ -101,7 +101,21 @@ std::vector<int64_t> shuffled_order(int64_t n, uint64_t seed, uint64_t epoch) {
   return order;
 }
 
+int64_t epoch_size(int64_t n, const DataLoaderOptions& options) {
+  const Sampler* sampler = options.sampler.get();
+  return options.shard.count(sampler != nullptr ? sampler->size() : n, options.drop_last);
+}
+
 std::vector<int64_t> order_of_epoch(int64_t n, const DataLoaderOptions& options, uint64_t epoch) {
+  if (const Sampler* sampler = options.sampler.get()) {
+    std::vector<int64_t> order = sampler->indices(epoch);
+    if (int64_t(order.size()) != sampler->size())
+      fail<ArgumentError>("sampler: ", order.size(), " indices; its size() is ", sampler->size());
+    for (const int64_t index : order)
+      if (index < 0 || index >= n)
+        fail<IndexError>("sampler: the index ", index, " is outside of the data set of ", n);
+    return options.shard.take(std::move(order), options.drop_last);
+  }
   return options.shard.take(
       options.shuffle ? shuffled_order(n, options.seed, epoch) : plain_order(n), options.drop_last);
 }

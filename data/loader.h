@@ -102,6 +102,29 @@ class Loader {
   LoaderState state_;
 };
 
+/// Chooses the examples of an epoch and their order; data/sampler.h has some.
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  /// Number of indices of an epoch.
+  virtual int64_t size() const = 0;
+  /// The indices of an epoch, which may repeat. Called by one thread at a time.
+  virtual std::vector<int64_t> indices(uint64_t epoch) const = 0;
+};
+/// A sampler by value or by pointer, or none.
+class AnySampler {
+ public:
+  AnySampler() = default;
+  template <std::derived_from<Sampler> S>
+  AnySampler(const S& sampler) : sampler_(std::make_shared<S>(sampler)) {}
+  template <std::derived_from<Sampler> S>
+  AnySampler(std::shared_ptr<S> sampler) : sampler_(std::move(sampler)) {}
+  const Sampler* get() const { return sampler_.get(); }
+
+ private:
+  std::shared_ptr<const Sampler> sampler_;
+};
+
 struct DataLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
@@ -113,15 +136,18 @@ struct DataLoaderOptions {
   /// memory is pinned for the default device if it is a GPU, else for the first GPU. Without a GPU
   /// the option has no effect.
   bool pin_memory = false;
-  Shard shard = {};  // the part of the data set that this process reads
+  Shard shard = {};         // the part of the data set that this process reads
+  AnySampler sampler = {};  // chooses the examples, in place of shuffle
 };
+/// Number of examples that an epoch of a data set of n examples has for the loader of a shard.
+int64_t epoch_size(int64_t n, const DataLoaderOptions& options);
 
 /// Reads batches from any data set, on worker threads if requested. An exception of the data set is
 /// rethrown in the loop in place of its batch. Leaving the loop early stops the workers.
 class DataLoader final : public Loader {
  public:
-  /// Throws ArgumentError for a batch size below 1, for workers outside of [0, 1024], and for a
-  /// prefetch_factor outside of [1, 65536].
+  /// Throws ArgumentError for a batch size below 1, for workers outside of [0, 1024], for a
+  /// prefetch_factor outside of [1, 65536], and for shuffle beside a sampler.
   DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {});
   DataLoader(std::shared_ptr<const Dataset> dataset, int64_t batch_size, bool shuffle = false,
              int num_workers = 0);
@@ -136,9 +162,7 @@ class DataLoader final : public Loader {
 
   const Dataset& dataset() const { return *dataset_; }
   /// Number of examples of the shard.
-  int64_t num_examples() const override {
-    return options_.shard.count(dataset_->size(), options_.drop_last);
-  }
+  int64_t num_examples() const override { return epoch_size(dataset_->size(), options_); }
   Shard shard() const override { return options_.shard; }
   int64_t dataset_size() const override { return dataset_->size(); }
   uint64_t seed() const override { return options_.seed; }

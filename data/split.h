@@ -22,6 +22,14 @@ class Subset final : public Dataset {
   template <std::derived_from<Dataset> D>
   Subset(const D& dataset, std::vector<int64_t> indices)
       : Subset(std::make_shared<D>(dataset), std::move(indices)) {}
+  template <typename D>
+  requires(!std::derived_from<D, Dataset> &&
+           !std::convertible_to<D, std::shared_ptr<const Dataset>>)
+      Subset(const D&, const std::vector<int64_t>&) {
+    static_assert(detail::kNever<D>,
+                  "Subset: the data set does not derive from Dataset; type ItemSubset(data, "
+                  "indices), for an ItemLoader");
+  }
 
   using Dataset::get;
   int64_t size() const override { return int64_t(indices_.size()); }

@@ -172,6 +172,32 @@ void save(const std::string& path,
   save(path, values);
 }
 
+void save(const std::vector<Variable>& xs, const std::string& path) {
+  TensorMap tensors;
+  for (size_t i = 0; i < xs.size(); ++i) tensors.emplace(std::to_string(i), xs[i].value());
+  save(path, tensors);
+}
+void save(const Variable& x, const std::string& path) { save(std::vector{x}, path); }
+
+void load(std::vector<Variable>& xs, const std::string& path) {
+  const TensorMap tensors = load(path);
+  std::vector<Variable> read;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto found = tensors.find(std::to_string(i));
+    if (found == tensors.end())
+      fail<FormatError>(path,
+                        ": tensors by name, not a list; write TensorMap tensors = load(path)");
+    read.emplace_back(found->second);
+  }
+  xs = std::move(read);
+}
+void load(Variable& x, const std::string& path) {
+  std::vector<Variable> read;
+  load(read, path);
+  if (read.size() != 1) fail<FormatError>(path, ": ", read.size(), " tensors, not one");
+  x = read[0];
+}
+
 void save(const TensorMap& tensors, const std::string& path, SaveOptions options) {
   save(path, tensors, std::move(options));
 }

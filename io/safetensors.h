@@ -44,6 +44,15 @@ void save(const std::string& path, const M& model, SaveOptions options = {}) {
 
 /// Saves variables by name: `save("x.safetensors", {{"x", x}, {"y", y}})`.
 void save(const std::string& path, std::initializer_list<std::pair<std::string, Variable>> tensors);
+/// Saves a Variable under the name "0", or several under "0", "1" ...
+void save(const Variable& x, const std::string& path);
+void save(const std::vector<Variable>& xs, const std::string& path);
+inline void save(std::initializer_list<Variable> xs, const std::string& path) {
+  save(std::vector<Variable>(xs), path);
+}
+/// Reads a file of that kind. Throws FormatError for a file with other names.
+void load(Variable& x, const std::string& path);
+void load(std::vector<Variable>& xs, const std::string& path);
 /// The order of torch::save(model, path).
 template <HasState M>
 void save(const M& model, const std::string& path, SaveOptions options = {}) {

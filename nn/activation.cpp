@@ -24,8 +24,12 @@ Variable Unflatten::forward(const Variable& x, Where where) const {
   return reshape(x, shape, where);
 }
 
-LeakyReLU::LeakyReLU(double negative_slope) : Function(negative_slope) {}
-ELU::ELU(double alpha) : Function(alpha) {}
+ReLU::ReLU(bool) {}
+ReLU6::ReLU6(bool) {}
+SiLU::SiLU(bool) {}
+Hardswish::Hardswish(bool) {}
+LeakyReLU::LeakyReLU(double negative_slope, bool) : Function(negative_slope) {}
+ELU::ELU(double alpha, bool) : Function(alpha) {}
 CELU::CELU(double alpha) : Function(alpha) {}
 GELU::GELU(Choice<Gelu> approximate) : Function(approximate) {}
 Softplus::Softplus(double beta, double threshold) : Function(beta, threshold) {}

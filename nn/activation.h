@@ -10,15 +10,25 @@
 
 namespace tapegrad::nn {
 
-struct ReLU final : Function<ReLU, relu> {};
-struct ReLU6 final : Function<ReLU6, relu6> {};
+// `inplace` has no effect: an activation overwrites its operand whenever nothing else needs it.
+
+struct ReLU final : Function<ReLU, relu> {
+  explicit ReLU(bool inplace = false);
+};
+struct ReLU6 final : Function<ReLU6, relu6> {
+  explicit ReLU6(bool inplace = false);
+};
 struct SELU final : Function<SELU, selu> {};
-struct SiLU final : Function<SiLU, silu> {};
+struct SiLU final : Function<SiLU, silu> {
+  explicit SiLU(bool inplace = false);
+};
 struct Mish final : Function<Mish, mish> {};
 struct Sigmoid final : Function<Sigmoid, sigmoid> {};
 struct LogSigmoid final : Function<LogSigmoid, logsigmoid> {};
 struct Hardsigmoid final : Function<Hardsigmoid, hardsigmoid> {};
-struct Hardswish final : Function<Hardswish, hardswish> {};
+struct Hardswish final : Function<Hardswish, hardswish> {
+  explicit Hardswish(bool inplace = false);
+};
 struct Tanh final : Function<Tanh, tapegrad::tanh> {};
 struct Tanhshrink final : Function<Tanhshrink, tanhshrink> {};
 struct Softsign final : Function<Softsign, softsign> {};
@@ -26,10 +36,10 @@ struct Softsign final : Function<Softsign, softsign> {};
 struct Step final : Function<Step, step> {};
 
 struct LeakyReLU final : Function<LeakyReLU, leaky_relu, double> {
-  explicit LeakyReLU(double negative_slope = 0.01);
+  explicit LeakyReLU(double negative_slope = 0.01, bool inplace = false);
 };
 struct ELU final : Function<ELU, elu, double> {
-  explicit ELU(double alpha = 1.0);
+  explicit ELU(double alpha = 1.0, bool inplace = false);
 };
 struct CELU final : Function<CELU, celu, double> {
   explicit CELU(double alpha = 1.0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/internal/classic_text.h"
+#include "ops/view.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -52,6 +53,40 @@ Shape with_kernel(Shape shape, Size kernel_size) {
   return shape;
 }
 
+/// Resolves the padding "same" or "valid". The name is then one of ours, or none.
+template <typename Size>
+ConvOptions<Size> resolved(std::string_view layer, ConvOptions<Size> o) {
+  if (!o.padding.name) return o;
+  const bool same = *o.padding.name == "same";
+  if (!same && *o.padding.name != "valid")
+    fail<ArgumentError>(layer, ": padding \"", *o.padding.name, "\"; \"same\" or \"valid\" wanted");
+  if (same && o.stride != Size(1)) fail<ArgumentError>(layer, ": padding \"same\" needs stride 1");
+  const auto half = [&](int64_t kernel, int64_t dilation) {
+    return same ? dilation * (kernel - 1) / 2 : 0;
+  };
+  const auto [k, d] = std::pair(numbers(o.kernel_size), numbers(o.dilation));
+  if constexpr (std::same_as<Size, int64_t>)
+    o.padding = half(k[0], d[0]);
+  else if constexpr (std::same_as<Size, Size2d>)
+    o.padding = Size2d(half(k[0], d[0]), half(k[1], d[1]));
+  else
+    o.padding = Size3d(half(k[0], d[0]), half(k[1], d[1]), half(k[2], d[2]));
+  if (same) o.padding.name = "same";
+  return o;
+}
+
+template <typename Size>
+void show_padding(ClassicText& text, Size padding) {
+  if (padding != Size(0)) text << ", padding=" << shown(numbers(padding));
+}
+template <typename Size>
+void show_padding(ClassicText& text, const tapegrad::Padding<Size>& padding) {
+  if (padding.name)
+    text << ", padding=" << *padding.name;
+  else
+    show_padding(text, padding.size);
+}
+
 /// Formats the options that Conv and ConvTranspose share; in_channels only when it is known.
 template <typename Options, typename Size>
 std::string conv_options(const Options& o, int64_t in_channels, bool has_bias,
@@ -60,7 +95,7 @@ std::string conv_options(const Options& o, int64_t in_channels, bool has_bias,
   if (in_channels > 0) text << "in_channels=" << in_channels << ", ";
   text << "out_channels=" << o.out_channels << ", kernel_size=" << shown(numbers(o.kernel_size));
   if (o.stride != Size(1)) text << ", stride=" << shown(numbers(o.stride));
-  if (o.padding != Size(0)) text << ", padding=" << shown(numbers(o.padding));
+  show_padding(text, o.padding);
   if (output_padding != nullptr && *output_padding != Size(0))
     text << ", output_padding=" << shown(numbers(*output_padding));
   if (o.dilation != Size(1)) text << ", dilation=" << shown(numbers(o.dilation));
@@ -91,7 +126,8 @@ constexpr auto kConvTranspose = [](auto size, auto&&... arguments) {
 }  // namespace
 
 template <typename Self, typename Size>
-Conv<Self, Size>::Conv(ConvOptions<Size> options) : Conv::Model(options.bias), options_(options) {
+Conv<Self, Size>::Conv(ConvOptions<Size> options)
+    : Conv::Model(options.bias), options_(resolved(Self::kName, options)) {
   check(Self::kName, options);
   if (options.in_channels != 0) this->allocate(weight_shape(options.in_channels));
 }
@@ -105,7 +141,7 @@ Shape Conv<Self, Size>::weight_shape(int64_t in_channels) const {
 template <typename Self, typename Size>
 Variable Conv<Self, Size>::forward(const Variable& x, Where where) const {
   infer_weight(x);
-  return kConv(options_.kernel_size, x, this->weight, this->bias, op_options(), where);
+  return kConv(options_.kernel_size, padded(x), this->weight, this->bias, op_options(), where);
 }
 
 template <typename Self, typename Size>
@@ -117,16 +153,30 @@ void Conv<Self, Size>::infer_weight(const Variable& x) const {
 template <typename Self, typename Size>
 tapegrad::ConvOptions<Size> Conv<Self, Size>::op_options() const {
   return {.stride = options_.stride,
-          .padding = options_.padding,
+          .padding = options_.padding.size,
           .dilation = options_.dilation,
           .groups = options_.groups};
 }
 
 template <typename Self, typename Size>
+Variable Conv<Self, Size>::padded(const Variable& x) const {
+  if (!options_.padding.name) [[likely]]
+    return x;
+  const auto [k, d] = std::pair(numbers(options_.kernel_size), numbers(options_.dilation));
+  std::vector<int64_t> amounts;
+  for (size_t i = k.size(); i-- > 0;) amounts.insert(amounts.end(), {0, d[i] * (k[i] - 1) % 2});
+  return std::ranges::count(amounts, 0) == std::ssize(amounts) ? x : pad(x, amounts, 0.0);
+}
+
+template <typename Self, typename Size>
+int64_t Conv<Self, Size>::in_channels() const {
+  return this->is_inferred() ? this->weight.size(1) * options_.groups : 0;
+}
+
+template <typename Self, typename Size>
 std::string Conv<Self, Size>::options() const {
-  return conv_options<ConvOptions<Size>, Size>(
-      options_, this->is_inferred() ? this->weight.size(1) * options_.groups : 0,
-      this->bias.defined(), nullptr);
+  return conv_options<ConvOptions<Size>, Size>(options_, in_channels(), this->bias.defined(),
+                                               nullptr);
 }
 
 template class Conv<Conv1d, int64_t>;
@@ -184,19 +234,19 @@ std::string output_size_option(const std::vector<int64_t>& output_size) {
 
 Conv1d::Conv1d(Conv1dOptions options) : Conv(options) {}
 Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
-               int64_t padding, int64_t dilation, int64_t groups, bool bias)
+               tapegrad::Padding<int64_t> padding, int64_t dilation, int64_t groups, bool bias)
     : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
 Conv2d::Conv2d(Conv2dOptions options) : Conv(options) {}
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
-               Size2d padding, Size2d dilation, int64_t groups, bool bias)
+               tapegrad::Padding<Size2d> padding, Size2d dilation, int64_t groups, bool bias)
     : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
 Variable Conv2d::forward(const Variable& x, Epilogue epilogue, Where where) const {
   infer_weight(x);
-  return conv2d(x, weight, bias, op_options(), epilogue, where);
+  return conv2d(padded(x), weight, bias, op_options(), epilogue, where);
 }
 Conv3d::Conv3d(Conv3dOptions options) : Conv(options) {}
 Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
-               Size3d padding, Size3d dilation, int64_t groups, bool bias)
+               tapegrad::Padding<Size3d> padding, Size3d dilation, int64_t groups, bool bias)
     : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
 ConvTranspose1d::ConvTranspose1d(ConvTransposeOptions<int64_t> options) : ConvTranspose(options) {}
 ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,

@@ -30,7 +30,7 @@ struct ConvOptions {
   int64_t out_channels = 0;  // required
   Size kernel_size = 0;      // required
   Size stride = 1;
-  Size padding = 0;
+  tapegrad::Padding<Size> padding = Size(0);  // or "same" or "valid"
   Size dilation = 1;
   int64_t groups = 1;
   bool bias = true;
@@ -45,12 +45,17 @@ class Conv : public Model<Self, Weighted> {
  public:
   Variable forward(const Variable& x, Where where = Where::current()) const;
   std::string options() const override;
+  int64_t in_channels() const;  // 0 while unknown
+  int64_t out_channels() const { return options_.out_channels; }
 
  protected:
   explicit Conv(ConvOptions<Size> options);
   /// Allocates the weight when x is the first input.
   void infer_weight(const Variable& x) const;
   tapegrad::ConvOptions<Size> op_options() const;
+  /// Adds the zeros that padding on both sides cannot: one row, for "same" and a kernel of even
+  /// size.
+  Variable padded(const Variable& x) const;
 
  private:
   Shape weight_shape(int64_t in_channels) const;
@@ -65,7 +70,8 @@ class Conv1d final : public Conv<Conv1d, int64_t> {
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, Conv1dOptions options)
       : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride = 1,
-         int64_t padding = 0, int64_t dilation = 1, int64_t groups = 1, bool bias = true);
+         tapegrad::Padding<int64_t> padding = 0, int64_t dilation = 1, int64_t groups = 1,
+         bool bias = true);
 };
 class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
@@ -74,7 +80,8 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Conv2dOptions options)
       : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
-         Size2d padding = 0, Size2d dilation = 1, int64_t groups = 1, bool bias = true);
+         tapegrad::Padding<Size2d> padding = 0, Size2d dilation = 1, int64_t groups = 1,
+         bool bias = true);
   using Conv::forward;
   /// Returns the epilogue of forward(x), by one kernel.
   Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
@@ -86,7 +93,8 @@ class Conv3d final : public Conv<Conv3d, Size3d> {
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Conv3dOptions options)
       : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
-         Size3d padding = 0, Size3d dilation = 1, int64_t groups = 1, bool bias = true);
+         tapegrad::Padding<Size3d> padding = 0, Size3d dilation = 1, int64_t groups = 1,
+         bool bias = true);
 };
 
 template <typename Size>
@@ -231,6 +239,13 @@ class LPPool : public Stateless<Self> {
  public:
   using Function = Variable(const Variable&, LpPoolOptions<Size>, Where);
   explicit LPPool(LpPoolOptions<Size> options) : options_(options) {}
+  template <typename P>
+  requires std::is_arithmetic_v<P> LPPool(P norm_type, Size kernel_size,
+                                          std::optional<Size> stride = {}, bool ceil_mode = false)
+      : options_{.norm_type = double(norm_type),
+                 .kernel_size = kernel_size,
+                 .stride = stride,
+                 .ceil_mode = ceil_mode} {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return Self::pool(x, options_, where);
   }
@@ -259,6 +274,8 @@ class MaxUnpool : public Stateless<Self> {
  public:
   using Function = Variable(const Variable&, const Variable&, MaxUnpoolOptions<Size>, Where);
   explicit MaxUnpool(MaxUnpoolOptions<Size> options) : options_(options) {}
+  explicit MaxUnpool(Size kernel_size, std::optional<Size> stride = {}, Size padding = 0)
+      : options_{.kernel_size = kernel_size, .stride = stride, .padding = padding} {}
   Variable forward(const Variable& x, const Variable& indices) const {
     return Self::unpool(x, indices, options_, ModuleCall::line());
   }

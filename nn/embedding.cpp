@@ -10,6 +10,17 @@ namespace tapegrad::nn {
 
 Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx)
     : Embedding(EmbeddingOptions{{}, num_embeddings, embedding_dim, padding_idx}) {}
+Embedding Embedding::from_pretrained(const Variable& rows, bool freeze, int64_t padding_idx) {
+  if (rows.rank() != 2)
+    fail<ShapeError>("Embedding: from_pretrained: a matrix of rows wanted, not ", rows.shape());
+  Embedding table(EmbeddingOptions{{}, 1, rows.size(1), -1});
+  if (padding_idx >= rows.size(0))
+    fail<IndexError>("Embedding: padding_idx ", padding_idx, " is not one of ", rows.size(0),
+                     " rows");
+  table.padding_idx_ = padding_idx;
+  table.weight = rows.detach().requires_grad_(!freeze);
+  return table;
+}
 Embedding::Embedding(EmbeddingOptions options)
     : padding_idx_(options.padding_idx), sparse_(options.sparse) {
   require_option(kName, ".num_embeddings", options.num_embeddings);
@@ -57,7 +68,7 @@ Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
                        where);
 }
 
-Dropout::Dropout(double p) : p_(p) {
+Dropout::Dropout(double p, bool) : p_(p) {
   note_mode();
   if (!(p >= 0 && p <= 1)) fail<ArgumentError>("Dropout: p is a probability, not ", p);
 }

@@ -37,6 +37,11 @@ class Embedding final : public Model<Embedding> {
   /// Embedding(1000, 64, {.sparse = true}): both sizes, and options by name.
   Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingOptions options)
       : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
+  /// A table with these rows, which it shares; frozen unless freeze is false.
+  static Embedding from_pretrained(const Variable& rows, bool freeze = true,
+                                   int64_t padding_idx = -1);
+  int64_t num_embeddings() const { return weight.size(0); }
+  int64_t embedding_dim() const { return weight.size(1); }
 
   void members(Members& m) override { m("weight", weight); }
   Variable forward(const Variable& ids, Where where = Where::current()) const;
@@ -86,7 +91,7 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
 class Dropout final : public Stateless<Dropout> {
  public:
   static constexpr std::string_view kName = "Dropout";
-  explicit Dropout(double p = 0.5);
+  explicit Dropout(double p = 0.5, bool inplace = false);  // inplace has no effect
 
   Variable forward(Variable x, Where where = Where::current()) const {
     return dropout(std::move(x), p_, is_training(), default_generator(), where);

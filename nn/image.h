@@ -29,6 +29,8 @@ struct ChannelShuffle final : Function<ChannelShuffle, channel_shuffle, int64_t>
 struct Unfold final : Stateless<Unfold> {
   UnfoldOptions with;
   explicit Unfold(UnfoldOptions options);
+  explicit Unfold(Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0, Size2d stride = 1)
+      : Unfold(UnfoldOptions{{}, kernel_size, stride, padding, dilation}) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return unfold(x, with, where);
   }
@@ -36,6 +38,9 @@ struct Unfold final : Stateless<Unfold> {
 using FoldOp = Variable (*)(const Variable&, Size2d, UnfoldOptions, Where);
 struct Fold final : Function<Fold, static_cast<FoldOp>(fold), Size2d, UnfoldOptions> {
   Fold(Size2d output_size, UnfoldOptions options);
+  Fold(Size2d output_size, Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0,
+       Size2d stride = 1)
+      : Fold(output_size, UnfoldOptions{{}, kernel_size, stride, padding, dilation}) {}
 };
 
 /// Amount of padding on each side: one number for all sides, or pairs (before, after), starting

@@ -24,6 +24,8 @@ Variable Linear::forward(const Variable& x, Epilogue epilogue, Where where) cons
   return linear(x, weight, bias, epilogue, where);
 }
 
+int64_t Linear::in_features() const { return is_inferred() ? weight.size(1) : 0; }
+
 std::string Linear::options() const {
   ClassicText text;
   if (is_inferred()) text << "in_features=" << weight.size(1) << ", ";

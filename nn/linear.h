@@ -26,6 +26,8 @@ class Linear final : public Model<Linear, Weighted> {
   /// Returns the epilogue of forward(x), by one kernel.
   Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
   std::string options() const override;
+  int64_t in_features() const;  // 0 while unknown
+  int64_t out_features() const { return out_features_; }
 
  private:
   int64_t out_features_;

@@ -1,5 +1,7 @@
 #include "nn/loss.h"
 
+#include "ops/binary.h"
+
 namespace tapegrad::nn {
 
 MSELoss::MSELoss(Reduction reduction) : reduction(reduction) {}
@@ -7,7 +9,14 @@ L1Loss::L1Loss(Reduction reduction) : reduction(reduction) {}
 SmoothL1Loss::SmoothL1Loss(SmoothL1Options options) : with(options) {}
 HuberLoss::HuberLoss(HuberOptions options) : with(options) {}
 CrossEntropyLoss::CrossEntropyLoss(CrossEntropyOptions options) : with(std::move(options)) {}
+CrossEntropyLoss::CrossEntropyLoss(const Variable& weight, CrossEntropyOptions options)
+    : CrossEntropyLoss(std::move(options)) {
+  with.weight = weight;
+}
 NLLLoss::NLLLoss(NllLossOptions options) : with(std::move(options)) {}
+NLLLoss::NLLLoss(const Variable& weight, NllLossOptions options) : NLLLoss(std::move(options)) {
+  with.weight = weight;
+}
 BCELoss::BCELoss(BCEOptions options) : with(std::move(options)) {}
 BCEWithLogitsLoss::BCEWithLogitsLoss(BceWithLogitsOptions options) : with(std::move(options)) {}
 KLDivLoss::KLDivLoss(KLDivOptions options) : with(options) {}
@@ -37,7 +46,9 @@ Variable BCEWithLogitsLoss::forward(const Variable& x, const Variable& target, W
   return binary_cross_entropy_with_logits(x, target, with, where);
 }
 Variable KLDivLoss::forward(const Variable& x, const Variable& target, Where where) const {
-  return kl_div(x, target, with.log_target, with.reduction, where);
+  const Variable loss = kl_div(x, target, with.log_target, with.reduction.kind, where);
+  return with.reduction.is_batchmean ? tapegrad::div({loss, where}, {double(x.size(0)), where})
+                                     : loss;
 }
 
 }  // namespace tapegrad::nn

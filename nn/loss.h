@@ -19,18 +19,12 @@ struct L1Loss final : Stateless<L1Loss> {
   explicit L1Loss(Reduction reduction = Reduction::kMean);
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
-struct SmoothL1Options {
-  double beta = 1.0;
-  Reduction reduction = Reduction::kMean;
-};
+using tapegrad::HuberOptions;
+using tapegrad::SmoothL1Options;
 struct SmoothL1Loss final : Stateless<SmoothL1Loss> {
   SmoothL1Options with;
   explicit SmoothL1Loss(SmoothL1Options options = {});
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
-};
-struct HuberOptions {
-  double delta = 1.0;
-  Reduction reduction = Reduction::kMean;
 };
 struct HuberLoss final : Stateless<HuberLoss> {
   HuberOptions with;
@@ -43,12 +37,15 @@ struct HuberLoss final : Stateless<HuberLoss> {
 struct CrossEntropyLoss final : Stateless<CrossEntropyLoss> {
   CrossEntropyOptions with;
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});
+  /// CrossEntropyLoss(weight, {.label_smoothing = 0.1}): the weights of the classes, and options.
+  explicit CrossEntropyLoss(const Variable& weight, CrossEntropyOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct NLLLoss final : Stateless<NLLLoss> {
   NllLossOptions with;
   explicit NLLLoss(NllLossOptions options = {});
+  explicit NLLLoss(const Variable& weight, NllLossOptions options = {});
   void members(Members& m) override { m.buffer("weight", with.weight); }
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
@@ -70,14 +67,27 @@ struct BCEWithLogitsLoss final : Stateless<BCEWithLogitsLoss> {
   }
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
+/// A Reduction, or "batchmean": the sum divided by the batch size. "mean" is over all elements.
+struct KLDivReduction {
+  KLDivReduction(Reduction of) : kind(of) {}
+  KLDivReduction(Reduction::Kind of) : kind(of) {}
+  KLDivReduction(std::string_view name)
+      : kind(name == "batchmean" ? Reduction("sum") : Reduction(name)),
+        is_batchmean(name == "batchmean") {}
+  KLDivReduction(const char* name) : KLDivReduction(std::string_view(name)) {}
+
+  Reduction kind;
+  bool is_batchmean = false;
+};
 struct KLDivOptions {
   bool log_target = false;
-  Reduction reduction = Reduction::kMean;
+  KLDivReduction reduction = Reduction::kMean;
 };
-/// The mean is over all elements, like PyTorch's default.
 struct KLDivLoss final : Stateless<KLDivLoss> {
   KLDivOptions with;
   explicit KLDivLoss(KLDivOptions options = {});
+  explicit KLDivLoss(const char* reduction, bool log_target = false)
+      : KLDivLoss(KLDivOptions{log_target, reduction}) {}
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 

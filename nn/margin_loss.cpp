@@ -8,6 +8,8 @@ GaussianNLLLoss::GaussianNLLLoss(GaussianNllOptions options) : Function3(options
 MultiMarginLoss::MultiMarginLoss(MultiMarginOptions options) : Function2(std::move(options)) {}
 CTCLoss::CTCLoss(CtcLossOptions options) : with(options) {}
 TripletMarginLoss::TripletMarginLoss(TripletMarginOptions options) : Function3(options) {}
+TripletMarginLoss::TripletMarginLoss(double margin, double p)
+    : TripletMarginLoss(TripletMarginOptions{.margin = margin, .p = p}) {}
 MarginRankingLoss::MarginRankingLoss(MarginOptions options)
     : Function3(options.margin, options.reduction) {}
 CosineEmbeddingLoss::CosineEmbeddingLoss(MarginOptions options)

@@ -14,6 +14,7 @@ namespace tapegrad::nn {
 struct TripletMarginLoss final
     : Function3<TripletMarginLoss, triplet_margin_loss, TripletMarginOptions> {
   explicit TripletMarginLoss(TripletMarginOptions options = {});
+  explicit TripletMarginLoss(double margin, double p = 2.0);
 };
 struct MarginOptions {
   double margin = 0.0;
@@ -22,14 +23,17 @@ struct MarginOptions {
 struct MarginRankingLoss final
     : Function3<MarginRankingLoss, margin_ranking_loss, double, Reduction> {
   explicit MarginRankingLoss(MarginOptions options = {});
+  explicit MarginRankingLoss(double margin) : MarginRankingLoss(MarginOptions{margin}) {}
 };
 struct CosineEmbeddingLoss final
     : Function3<CosineEmbeddingLoss, cosine_embedding_loss, double, Reduction> {
   explicit CosineEmbeddingLoss(MarginOptions options = {});
+  explicit CosineEmbeddingLoss(double margin) : CosineEmbeddingLoss(MarginOptions{margin}) {}
 };
 struct HingeEmbeddingLoss final
     : Function2<HingeEmbeddingLoss, hinge_embedding_loss, double, Reduction> {
   explicit HingeEmbeddingLoss(MarginOptions options = {.margin = 1.0});
+  explicit HingeEmbeddingLoss(double margin) : HingeEmbeddingLoss(MarginOptions{margin}) {}
 };
 struct SoftMarginLoss final : Function2<SoftMarginLoss, soft_margin_loss, Reduction> {
   explicit SoftMarginLoss(Reduction reduction = Reduction::kMean);
@@ -65,6 +69,14 @@ struct MultiLabelSoftMarginLoss final
 struct CTCLoss final : Stateless<CTCLoss> {
   CtcLossOptions with;
   explicit CTCLoss(CtcLossOptions options = {});
+  explicit CTCLoss(int64_t blank, Reduction reduction = Reduction::kMean,
+                   bool zero_infinity = false)
+      : CTCLoss(CtcLossOptions{blank, zero_infinity, reduction}) {}
+  /// With the lengths as Variables of integers.
+  Variable forward(const Variable& log_probs, const Variable& targets,
+                   const Variable& input_lengths, const Variable& target_lengths) const {
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, with, ModuleCall::line());
+  }
   Variable forward(const Variable& log_probs, const Variable& targets,
                    const std::vector<int64_t>& input_lengths,
                    const std::vector<int64_t>& target_lengths) const {

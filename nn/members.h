@@ -11,7 +11,8 @@
 
 namespace tapegrad::nn {
 class Module;
-}
+struct Buffer;
+}  // namespace tapegrad::nn
 
 namespace tapegrad::detail {
 template <typename T>
@@ -59,6 +60,7 @@ class Members {
 
   Members& operator()(std::string_view name, Module& module);
   Members& operator()(std::string_view name, Variable& parameter);
+  Members& operator()(std::string_view name, Buffer& buffer);
   /// A buffer is saved and moved with the model, but not trained.
   Members& buffer(std::string_view name, Variable& buffer);
   template <typename Part>

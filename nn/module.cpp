@@ -117,6 +117,7 @@ Members& Members::operator()(std::string_view name, Variable& parameter) {
   if (parameter.defined()) visitor_.on_parameter(child(name), parameter);
   return *this;
 }
+Members& Members::operator()(std::string_view name, Buffer& part) { return buffer(name, part); }
 Members& Members::buffer(std::string_view name, Variable& buffer) {
   if (buffer.defined()) visitor_.on_buffer(child(name), buffer);
   return *this;
@@ -169,6 +170,45 @@ std::vector<NamedModule> Module::named_modules() const {
   return std::move(lister.modules);
 }
 
+std::vector<Module*> Module::modules() const {
+  std::vector<Module*> modules;
+  for (const NamedModule& named : named_modules()) modules.push_back(named.module);
+  return modules;
+}
+
+std::vector<NamedModule> Module::named_children() const {
+  struct Lister final : MemberVisitor {
+    explicit Lister(const Module* parent) : parent(parent) {}
+    void on_module(const std::string& path, Module& module) override {
+      if (&module == parent) return;
+      const bool inside = !children.empty() && path.starts_with(children.back().name + '.');
+      if (!inside) children.push_back({path, &module});
+    }
+    const Module* parent;
+    std::vector<NamedModule> children;
+  } lister(this);
+  visit(lister);
+  return std::move(lister.children);
+}
+
+std::vector<Module*> Module::children() const {
+  std::vector<Module*> modules;
+  for (const NamedModule& named : named_children()) modules.push_back(named.module);
+  return modules;
+}
+
+Module& Module::get_submodule(std::string_view name) const {
+  for (const NamedModule& named : named_modules())
+    if (named.name == name) return *named.module;
+  fail<ArgumentError>("get_submodule: ", kind(), " has no module \"", name, '"');
+}
+
+Variable Module::get_parameter(std::string_view name) const {
+  for (NamedVariable& named : named_parameters())
+    if (named.name == name) return std::move(named.variable);
+  fail<ArgumentError>("get_parameter: ", kind(), " has no parameter \"", name, '"');
+}
+
 void Module::apply(const std::function<void(Module&)>& fn) {
   if (!fn) fail<ArgumentError>("apply: the function is empty");
   const std::vector<NamedModule> modules = named_modules();
@@ -200,8 +240,9 @@ void Module::note_mode() const {
   if (!uses_mode.load(std::memory_order_relaxed)) uses_mode.store(true, std::memory_order_relaxed);
 }
 
-void Module::zero_grad() const {
-  for (const NamedVariable& named : collect(*this).parameters) named.variable.zero_grad();
+void Module::zero_grad(bool set_to_none) const {
+  for (const NamedVariable& named : collect(*this).parameters)
+    named.variable.zero_grad(set_to_none);
 }
 
 void Module::requires_grad_(bool on) const {
@@ -236,7 +277,7 @@ LoadReport Module::load_state_dict(const TensorMap& state, bool strict) {
     for (const auto& [name, variable] : *list) {
       const auto given = state.find(name);
       if (given == state.end()) {
-        report.missing.push_back(name);
+        report.missing_keys.push_back(name);
       } else if (given->second.shape() != variable.shape()) {
         wrong << "\n  shape: " << name << " is " << variable.shape() << ", given "
               << given->second.shape();
@@ -248,7 +289,7 @@ LoadReport Module::load_state_dict(const TensorMap& state, bool strict) {
       }
     }
   for (const auto& entry : state)
-    if (!found.names.contains(entry.first)) report.unknown.push_back(entry.first);
+    if (!found.names.contains(entry.first)) report.unexpected_keys.push_back(entry.first);
   if (strict) wrong << report;
   if (const std::string text = wrong.str(); !text.empty())
     fail<ArgumentError>("load_state_dict: the names do not fit the model:", text);
@@ -258,8 +299,8 @@ LoadReport Module::load_state_dict(const TensorMap& state, bool strict) {
 }
 
 std::ostream& operator<<(std::ostream& out, const LoadReport& report) {
-  for (const std::string& name : report.missing) out << "\n  missing: " << name;
-  for (const std::string& name : report.unknown) out << "\n  unknown: " << name;
+  for (const std::string& name : report.missing_keys) out << "\n  missing: " << name;
+  for (const std::string& name : report.unexpected_keys) out << "\n  unknown: " << name;
   return out;
 }
 

@@ -92,6 +92,16 @@ struct Parameter : Variable {
   }
 };
 
+/// A member that is saved and moved with the model, but not trained: `m("mean", mean)`.
+struct Buffer : Variable {
+  Buffer() = default;
+  explicit Buffer(const Variable& value) : Variable(value.detach()) {}
+  Buffer& operator=(const Variable& other) {
+    Variable::operator=(other);
+    return *this;
+  }
+};
+
 struct NamedModule {
   std::string name;  // empty for the outermost module
   Module* module;
@@ -99,10 +109,10 @@ struct NamedModule {
 
 /// Names that load_state_dict() skipped.
 struct LoadReport {
-  std::vector<std::string> missing;  // of the model
-  std::vector<std::string> unknown;  // of the given state
+  std::vector<std::string> missing_keys;     // of the model
+  std::vector<std::string> unexpected_keys;  // of the given state
 
-  bool is_complete() const { return missing.empty() && unknown.empty(); }
+  bool is_complete() const { return missing_keys.empty() && unexpected_keys.empty(); }
 };
 std::ostream& operator<<(std::ostream& out, const LoadReport& report);
 
@@ -140,6 +150,13 @@ class Module {
   /// This module and all modules within it, in the order of members(). The modules themselves, not
   /// copies.
   std::vector<NamedModule> named_modules() const;
+  std::vector<Module*> modules() const;
+  /// The modules that members() names.
+  std::vector<NamedModule> named_children() const;
+  std::vector<Module*> children() const;
+  /// By dotted name: get_submodule("body.0"). Throw ArgumentError for an unknown name.
+  Module& get_submodule(std::string_view name) const;
+  Variable get_parameter(std::string_view name) const;
   /// Calls fn for this module and every module within it, the innermost first.
   void apply(const std::function<void(Module&)>& fn);
   void visit(MemberVisitor& visitor, const std::string& path = {}) const;
@@ -160,7 +177,8 @@ class Module {
   /// written in place.
   HookHandle register_full_backward_hook(BackwardHook hook);
 
-  void zero_grad() const;
+  /// Clears the gradients; or fills them with zeros, if not `set_to_none`.
+  void zero_grad(bool set_to_none = true) const;
   void requires_grad_(bool on = true) const;  // of all parameters
   /// Moves or converts all parameters and buffers under their existing handles, and clears
   /// gradients. A dtype converts only floats. After an error nothing has changed.
@@ -226,11 +244,11 @@ class Module {
     static_assert(tapegrad::detail::kNever<T>,
                   "model.save_weights(path): write save(model, path); load(model, path) reads it");
   }
-  template <typename T = void>
-  auto modules() const {
-    static_assert(tapegrad::detail::kNever<T>, "model.modules(): write model.named_modules()");
+  /// Whether the layer has this type: `if (m.is<nn::Conv2d>()) m.as<nn::Conv2d>().weight`.
+  template <std::derived_from<Module> M>
+  bool is() const {
+    return dynamic_cast<const M*>(this) != nullptr;
   }
-
   /// Casts to the layer's type. Throws ArgumentError if this is another layer.
   template <std::derived_from<Module> M>
   M& as() {
@@ -357,6 +375,20 @@ template <typename Self, typename Base = Module, bool is_complete = requires { s
   }
   Self& to(DType dtype) {
     Base::to(dtype);
+    return self();
+  }
+  Self& to(Device device, DType dtype) { return to(device).to(dtype); }
+  Self& train(bool on = true) {
+    Base::train(on);
+    return self();
+  }
+  Self& eval() { return train(false); }
+  Self& requires_grad_(bool on = true) {
+    Base::requires_grad_(on);
+    return self();
+  }
+  const Self& requires_grad_(bool on = true) const {
+    Base::requires_grad_(on);
     return self();
   }
   Self& cuda(int index = 0) { return to(Device{DeviceType::kCuda, int8_t(index)}); }

@@ -229,8 +229,11 @@ class LayerNorm final : public Model<LayerNorm> {
       : LayerNorm(detail::with_shape(to_shape(sizes), options)) {}
   /// `LayerNorm({4, 64})`. An array, which g++ 12 does not confuse with named options.
   template <std::integral Int, size_t n>
-  explicit LayerNorm(const Int (&sizes)[n])
-      : LayerNorm(LayerNormOptions{.normalized_shape = to_shape(sizes)}) {}
+  explicit LayerNorm(const Int (&sizes)[n], double eps = 1e-5)
+      : LayerNorm(LayerNormOptions{.normalized_shape = to_shape(sizes), .eps = eps}) {}
+  template <std::same_as<std::vector<int64_t>> V>
+  explicit LayerNorm(const V& sizes, double eps = 1e-5)
+      : LayerNorm(LayerNormOptions{.normalized_shape = sizes, .eps = eps}) {}
 
   void members(Members& m) override { m("weight", weight)("bias", bias); }
   Variable forward(const Variable& x, Where where = Where::current()) const;

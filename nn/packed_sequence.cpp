@@ -84,6 +84,11 @@ Variable pad_sequence(std::span<const Variable> sequences, bool batch_first, dou
   return stack(padded, batch_first ? 0 : 1);
 }
 
+PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
+                                    bool batch_first, bool) {
+  return pack_padded_sequence(padded, lengths.to_vector<int64_t>(), batch_first);
+}
+
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
                                     bool batch_first) {
   if (padded.rank() < 2)
@@ -107,6 +112,12 @@ PackedSequence pack_sequence(std::span<const Variable> sequences) {
 
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed) {
   return {packed.padded, packed.lengths};
+}
+
+std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
+                                                              bool batch_first) {
+  const bool turned = batch_first != packed.batch_first;
+  return {turned ? transpose(packed.padded, 0, 1) : packed.padded, packed.lengths};
 }
 
 PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& packed,

@@ -19,6 +19,12 @@ namespace tapegrad::nn {
 Variable pad_sequence(std::span<const Variable> sequences, bool batch_first = false,
                       double padding_value = 0.0);
 
+inline Variable pad_sequence(std::initializer_list<Variable> sequences, bool batch_first = false,
+                             double padding_value = 0.0) {
+  return pad_sequence(std::span<const Variable>(sequences.begin(), sequences.size()), batch_first,
+                      padding_value);
+}
+
 /// Padded sequences and their lengths, in any order. LSTM, GRU and RNN read only the elements
 /// within the lengths.
 struct PackedSequence {
@@ -31,9 +37,14 @@ struct PackedSequence {
 /// steps. Unlike PyTorch's, it takes the lengths in any order.
 PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
                                     bool batch_first = false);
+/// With the lengths as a Variable of integers. `enforce_sorted` has no effect.
+PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
+                                    bool batch_first = false, bool enforce_sorted = true);
 PackedSequence pack_sequence(std::span<const Variable> sequences);
 /// Returns the padded tensor and the lengths.
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed);
+std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed,
+                                                              bool batch_first);
 
 /// Result of an LSTM for a PackedSequence: the output at each step, zeros behind the lengths, and
 /// the states after the last step of each sequence.
@@ -62,5 +73,14 @@ struct PackedRun {
 /// ended: as many steps in sequence as the longest has, and no work for padding.
 PackedLstmResult run_packed(const PackedRun& layer, const PackedSequence& x, const Variable& h0,
                             const Variable& c0);
+
+// PyTorch's names.
+namespace utils::rnn {
+using nn::pack_padded_sequence;
+using nn::pack_sequence;
+using nn::PackedSequence;
+using nn::pad_packed_sequence;
+using nn::pad_sequence;
+}  // namespace utils::rnn
 
 }  // namespace tapegrad::nn

@@ -96,19 +96,27 @@ RecurrentResult<n> first(std::vector<Variable> list) {
 RecurrentOptions sizes(int64_t input_size, int64_t hidden_size, int64_t num_layers) {
   return {.input_size = input_size, .hidden_size = hidden_size, .num_layers = num_layers};
 }
+RecurrentOptions all_options(int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias,
+                             bool batch_first, double dropout, bool bidirectional) {
+  return {{}, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional};
+}
 
 }  // namespace
 
 LSTM::LSTM(RecurrentOptions options) : Recurrent(options, 4) {}
-LSTM::LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers)
-    : LSTM(sizes(input_size, hidden_size, num_layers)) {}
+LSTM::LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias, bool batch_first,
+           double dropout, bool bidirectional)
+    : LSTM(all_options(input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                       bidirectional)) {}
 RecurrentResult<3> LSTM::forward(const Variable& x, const Variable& h0, const Variable& c0) const {
   return first<3>(lstm(x, h0, c0, weights, run_options(), ModuleCall::line()));
 }
 
 GRU::GRU(RecurrentOptions options) : Recurrent(options, 3) {}
-GRU::GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers)
-    : GRU(sizes(input_size, hidden_size, num_layers)) {}
+GRU::GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias, bool batch_first,
+         double dropout, bool bidirectional)
+    : GRU(all_options(input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                      bidirectional)) {}
 RecurrentResult<2> GRU::forward(const Variable& x, const Variable& h0) const {
   return first<2>(gru(x, h0, weights, run_options(), ModuleCall::line()));
 }

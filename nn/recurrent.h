@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <tuple>
 #include <vector>
 
 #include "core/base/choice.h"
@@ -42,6 +43,8 @@ inline RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size,
 template <size_t n>
 struct RecurrentResult : std::array<Variable, n> {
   operator std::vector<Variable>() const { return {this->begin(), this->end()}; }
+  /// `std::tie(h, c) = cell(x, {h, c})`
+  operator std::tuple<Variable&, Variable&>() requires(n == 2) { return {(*this)[0], (*this)[1]}; }
 };
 
 /// The weights are named as in PyTorch: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
@@ -69,12 +72,19 @@ class LSTM final : public Recurrent<LSTM> {
   explicit LSTM(RecurrentOptions options);
   LSTM(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : LSTM(detail::with_sizes(options, input_size, hidden_size)) {}
-  LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
+  LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1, bool bias = true,
+       bool batch_first = false, double dropout = 0.0, bool bidirectional = false);
   /// Returns {output, h_n, c_n}. Initial states that are left out are zeros.
   RecurrentResult<3> forward(const Variable& x, const Variable& h0 = {},
                              const Variable& c0 = {}) const;
   PackedLstmResult forward(const PackedSequence& x, const Variable& h0 = {},
                            const Variable& c0 = {}) const;
+  using Model::operator();
+  /// lstm(x, {h, c})
+  RecurrentResult<3> operator()(const Variable& x, const std::pair<Variable, Variable>& state,
+                                Where where = Where::current()) const {
+    return Model::operator()(x, state.first, state.second, where);
+  }
 };
 
 class GRU final : public Recurrent<GRU> {
@@ -83,7 +93,8 @@ class GRU final : public Recurrent<GRU> {
   explicit GRU(RecurrentOptions options);
   GRU(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : GRU(detail::with_sizes(options, input_size, hidden_size)) {}
-  GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1);
+  GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1, bool bias = true,
+      bool batch_first = false, double dropout = 0.0, bool bidirectional = false);
   /// Returns {output, h_n}.
   RecurrentResult<2> forward(const Variable& x, const Variable& h0 = {}) const;
   PackedResult forward(const PackedSequence& x, const Variable& h0 = {}) const;
@@ -134,6 +145,12 @@ class LSTMCell final : public RecurrentCell<LSTMCell> {
   /// `auto [h1, c1] = cell(x, h, c);`.
   RecurrentResult<2> forward(const Variable& x, const Variable& h = {},
                              const Variable& c = {}) const;
+  using Model::operator();
+  /// cell(x, {h, c})
+  RecurrentResult<2> operator()(const Variable& x, const std::pair<Variable, Variable>& state,
+                                Where where = Where::current()) const {
+    return Model::operator()(x, state.first, state.second, where);
+  }
 };
 
 class GRUCell final : public RecurrentCell<GRUCell> {

@@ -42,6 +42,14 @@ class AnyModule {
   Variable operator()(const Variable& x, Where where = Where::current()) const {
     return (**this).call(x, where);
   }
+  template <std::derived_from<Module> M>
+  bool is() const {
+    return (**this).template is<M>();
+  }
+  template <std::derived_from<Module> M>
+  M& as() const {
+    return (**this).template as<M>();
+  }
 
  private:
   [[noreturn]] static Module& fail_empty();
@@ -51,9 +59,20 @@ class AnyModule {
 
 /// Members of a model: `nn::ModuleList blocks{nn::Linear(4, 4), nn::ReLU()};`, named "blocks.0" ...
 /// by `m("blocks", blocks)`.
-using ModuleList = std::vector<AnyModule>;
-using ModuleDict = std::map<std::string, AnyModule>;
+struct ModuleList : std::vector<AnyModule> {
+  using std::vector<AnyModule>::vector;
+  void append(AnyModule module) { push_back(std::move(module)); }
+};
+/// Named "heads.a" ... by `m("heads", heads)`.
+struct ModuleDict : std::map<std::string, AnyModule> {
+  using std::map<std::string, AnyModule>::map;
+  using std::map<std::string, AnyModule>::insert;
+  using std::map<std::string, AnyModule>::operator[];
+  void insert(const std::string& key, AnyModule module) { (*this)[key] = std::move(module); }
+  const AnyModule& operator[](const std::string& key) const { return at(key); }
+};
 using ParameterList = std::vector<Variable>;
+using ParameterDict = std::map<std::string, Variable>;
 
 /// A shape, or none: {1, 28, 28}.
 struct InputShape : std::optional<Shape> {

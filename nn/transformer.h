@@ -104,6 +104,14 @@ class Transformer final : public Model<Transformer> {
  public:
   static constexpr std::string_view kName = "Transformer";
   explicit Transformer(TransformerOptions options = {});
+  Transformer(int64_t d_model, int64_t nhead, int64_t num_encoder_layers = 6,
+              int64_t num_decoder_layers = 6, int64_t dim_feedforward = 2048, double dropout = 0.1)
+      : Transformer({.d_model = d_model,
+                     .nhead = nhead,
+                     .num_encoder_layers = num_encoder_layers,
+                     .num_decoder_layers = num_decoder_layers,
+                     .dim_feedforward = dim_feedforward,
+                     .dropout = dropout}) {}
 
   void members(Members& m) override { m("encoder", encoder)("decoder", decoder); }
   Variable forward(const Variable& source, const Variable& target,

@@ -118,6 +118,26 @@ template Variable tensor(const std::vector<long long>&, const Shape&, TensorOpti
 template Variable tensor(const std::vector<uint8_t>&, const Shape&, TensorOptions);
 template Variable tensor(const std::vector<bool>&, const Shape&, TensorOptions);
 
+void detail::fail_blob(DType elements, DType dtype) {
+  fail<DTypeError>("from_blob: the memory holds ", name(elements), ", not ", name(dtype),
+                   "; read it as it is, and convert it with .to()");
+}
+
+Variable detail::strided_blob(void* data, const Shape& shape, const Strides& strides, DType dtype) {
+  if (shape.rank() != strides.rank())
+    fail<ArgumentError>("from_blob: ", strides.rank(), " strides for shape ", shape);
+  int64_t last = 0;  // the largest position of an element
+  for (int i = 0; i < shape.rank(); ++i) {
+    int64_t span = 0;
+    if (strides[i] < 0) fail<ArgumentError>("from_blob: a negative stride: ", strides);
+    if (__builtin_mul_overflow(std::max<int64_t>(shape[i] - 1, 0), strides[i], &span) ||
+        __builtin_add_overflow(last, span, &last) || last > INT64_MAX / 16)
+      fail<ShapeError>("from_blob: ", shape, " with strides ", strides, " is too large");
+  }
+  const Tensor all = Tensor::wrap(data, {numel(shape) == 0 ? 0 : last + 1}, dtype);
+  return Variable(all.with_layout({shape, strides, 0}));
+}
+
 Variable scalar(Number value, TensorOptions options) {
   return make_full({}, value, dtype_of(value), options);
 }
@@ -135,12 +155,16 @@ Variable empty(const Shape& shape, TensorOptions options) {
   return make(shape, default_dtype(), options);
 }
 
-Variable zeros_like(const Variable& x) { return full_like(x, 0); }
-Variable ones_like(const Variable& x) { return full_like(x, 1); }
-Variable full_like(const Variable& x, Number value) {
-  return Variable(Tensor::full(x.shape(), value, x.dtype(), x.device()));
+Variable zeros_like(const Variable& x, TensorOptions options) { return full_like(x, 0, options); }
+Variable ones_like(const Variable& x, TensorOptions options) { return full_like(x, 1, options); }
+Variable full_like(const Variable& x, Number value, TensorOptions options) {
+  if (!options.device) options.device = x.device();
+  return make_full(x.shape(), value, x.dtype(), options);
 }
-Variable empty_like(const Variable& x) { return Variable(x.value().empty_like(x.shape())); }
+Variable empty_like(const Variable& x, TensorOptions options) {
+  if (!options.device) options.device = x.device();
+  return make(x.shape(), x.dtype(), options);
+}
 
 Variable arange(Number end, TensorOptions options) { return arange(0, end, 1, options); }
 

@@ -2,6 +2,7 @@
 // values are integers; the default device is default_device().
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -17,8 +18,16 @@ struct TensorOptions {
   bool requires_grad = false;
 };
 
+/// A dtype or a device in place of the options: zeros({2}, f64), randn({2}, x.device()).
+template <typename T>
+concept OneOption = std::same_as<T, DType> || std::same_as<T, Device>;
+
 namespace detail {
 [[noreturn, gnu::cold]] void fail_ragged(size_t expected, size_t found);
+[[noreturn, gnu::cold]] void fail_blob(DType elements, DType dtype);
+Variable strided_blob(void* data, const Shape& shape, const Strides& strides, DType dtype);
+inline TensorOptions only(DType dtype) { return {.dtype = dtype}; }
+inline TensorOptions only(Device device) { return {.device = device}; }
 }  // namespace detail
 
 /// Creates a tensor from values in row-major order. Unless a dtype is given, the result has the
@@ -63,13 +72,25 @@ class NestedValues {
 inline Variable tensor(NestedValues values, TensorOptions options = {}) {
   return values.make(options);
 }
-template <std::same_as<DType> D>
-Variable tensor(NestedValues values, D dtype) {
-  return values.make({.dtype = dtype});
+template <OneOption O>
+Variable tensor(NestedValues values, O option) {
+  return values.make(detail::only(option));
 }
-template <typename T, std::same_as<DType> D>
-Variable tensor(const std::vector<T>& values, D dtype) {
-  return tensor(values, {.dtype = dtype});
+template <typename T, OneOption O>
+Variable tensor(const std::vector<T>& values, O option) {
+  return tensor(values, detail::only(option));
+}
+template <typename T, size_t n>
+Variable tensor(const std::array<T, n>& values, TensorOptions options = {}) {
+  return tensor(std::vector<T>(values.begin(), values.end()), options);
+}
+/// Integers of other types, such as size_t, as int64.
+template <std::integral T>
+requires(!kIsElement<T> && !std::same_as<T, long long>) Variable
+    tensor(const std::vector<T>& values, TensorOptions options = {}) {
+  std::vector<int64_t> whole;
+  for (const T value : values) whole.push_back(Number(value).to<int64_t>());
+  return tensor(whole, options);
 }
 /// Rows of equal length.
 template <typename T>
@@ -90,29 +111,57 @@ Variable scalar(Number value, TensorOptions options = {});
 /// memory is no longer used.
 template <typename T>
 Variable from_blob(T* data, const Shape& shape, std::function<void()> release = {}) {
+  static_assert(kIsElement<T>,
+                "from_blob: no dtype has elements of this type; for a void*, give "
+                "the dtype: from_blob(data, {2, 3}, f32)");
   return Variable(Tensor::wrap(data, shape, kDTypeOf<T>, cpu, std::move(release)));
+}
+/// libtorch's form. Throws DTypeError unless the dtype is that of the elements, or they are void.
+template <typename T, std::same_as<DType> D>
+Variable from_blob(T* data, const Shape& shape, D dtype) {
+  if constexpr (!std::is_void_v<T>)
+    if (kDTypeOf<T> != dtype) detail::fail_blob(kDTypeOf<T>, dtype);
+  return Variable(Tensor::wrap(data, shape, dtype));
+}
+
+/// With strides, in elements. Throws ArgumentError for a negative stride.
+template <typename T>
+Variable from_blob(T* data, const Shape& shape, const Strides& strides) {
+  static_assert(kIsElement<T>, "from_blob: no dtype has elements of this type");
+  return detail::strided_blob(data, shape, strides, kDTypeOf<T>);
+}
+template <typename T, std::same_as<DType> D>
+Variable from_blob(T* data, const Shape& shape, const Strides& strides, D dtype) {
+  if constexpr (!std::is_void_v<T>)
+    if (kDTypeOf<T> != dtype) detail::fail_blob(kDTypeOf<T>, dtype);
+  return detail::strided_blob(data, shape, strides, dtype);
 }
 
 Variable zeros(const Shape& shape, TensorOptions options = {});
 Variable ones(const Shape& shape, TensorOptions options = {});
 Variable full(const Shape& shape, Number value, TensorOptions options = {});
 Variable empty(const Shape& shape, TensorOptions options = {});  // uninitialised
-// A dtype in place of the options.
-template <std::same_as<DType> D>
-Variable zeros(const Shape& shape, D dtype) {
-  return zeros(shape, TensorOptions{.dtype = dtype});
+// A dtype or a device in place of the options.
+template <OneOption O>
+Variable zeros(const Shape& shape, O option) {
+  return zeros(shape, detail::only(option));
 }
-template <std::same_as<DType> D>
-Variable ones(const Shape& shape, D dtype) {
-  return ones(shape, TensorOptions{.dtype = dtype});
+template <OneOption O>
+Variable ones(const Shape& shape, O option) {
+  return ones(shape, detail::only(option));
 }
-template <std::same_as<DType> D>
-Variable empty(const Shape& shape, D dtype) {
-  return empty(shape, TensorOptions{.dtype = dtype});
+template <OneOption O>
+Variable empty(const Shape& shape, O option) {
+  return empty(shape, detail::only(option));
 }
-template <std::same_as<DType> D>
-Variable full(const Shape& shape, Number value, D dtype) {
-  return full(shape, value, TensorOptions{.dtype = dtype});
+template <OneOption O>
+Variable full(const Shape& shape, Number value, O option) {
+  return full(shape, value, detail::only(option));
+}
+/// Preferred to std::empty(), which a call without `tapegrad::` finds for a std::vector.
+template <std::same_as<std::vector<int64_t>> V>
+Variable empty(const V& shape) {
+  return empty(Shape(shape));
 }
 // Sizes without braces: zeros(2, 3).
 template <std::integral... N>
@@ -122,10 +171,23 @@ requires(sizeof...(N) > 1) Variable ones(N... sizes) { return ones(Dims::of(size
 template <std::integral... N>
 requires(sizeof...(N) > 1) Variable empty(N... sizes) { return empty(Dims::of(sizes...)); }
 
-Variable zeros_like(const Variable& x);
-Variable ones_like(const Variable& x);
-Variable full_like(const Variable& x, Number value);
-Variable empty_like(const Variable& x);
+// Of the shape of x, and of its dtype and device unless the options give others.
+Variable zeros_like(const Variable& x, TensorOptions options = {});
+Variable ones_like(const Variable& x, TensorOptions options = {});
+Variable full_like(const Variable& x, Number value, TensorOptions options = {});
+Variable empty_like(const Variable& x, TensorOptions options = {});
+template <OneOption O>
+Variable zeros_like(const Variable& x, O option) {
+  return zeros_like(x, detail::only(option));
+}
+template <OneOption O>
+Variable ones_like(const Variable& x, O option) {
+  return ones_like(x, detail::only(option));
+}
+template <OneOption O>
+Variable full_like(const Variable& x, Number value, O option) {
+  return full_like(x, value, detail::only(option));
+}
 
 /// Returns 0, 1, ... up to but excluding end; or start, start + step, ... up to but excluding end.
 /// Integer arguments give int64.
@@ -136,9 +198,13 @@ Variable linspace(double start, double end, int64_t steps, TensorOptions options
 inline Variable arange(Number start, Number end, TensorOptions options) {
   return arange(start, end, 1, options);
 }
-template <std::same_as<DType> D>
-Variable arange(Number end, D dtype) {
-  return arange(end, TensorOptions{.dtype = dtype});
+template <OneOption O>
+Variable arange(Number end, O option) {
+  return arange(end, detail::only(option));
+}
+template <OneOption O>
+Variable linspace(double start, double end, int64_t steps, O option) {
+  return linspace(start, end, steps, detail::only(option));
 }
 template <std::same_as<DType> D>
 Variable arange(Number start, Number end, D dtype) {
@@ -147,7 +213,17 @@ Variable arange(Number start, Number end, D dtype) {
 /// `steps` numbers base^start ... base^end, whose logarithms are evenly spaced.
 Variable logspace(double start, double end, int64_t steps, double base = 10.0,
                   TensorOptions options = {});
-Variable eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {});
+/// The identity of n rows, or a matrix of other sizes with ones on its diagonal.
+Variable eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options);
+inline Variable eye(int64_t n, TensorOptions options = {}) { return eye(n, n, options); }
+template <std::integral N>
+Variable eye(int64_t rows, N columns) {
+  return eye(rows, std::optional<int64_t>(columns), {});
+}
+template <OneOption O>
+Variable eye(int64_t n, O option) {
+  return eye(n, n, detail::only(option));
+}
 
 namespace kernels {
 extern Kernel<void(Tensor& y, Number start, Number step)> arange;

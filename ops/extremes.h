@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <tuple>
 
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
@@ -21,6 +22,9 @@ Variable amin(const Variable& x, const Dims& dims, bool keepdim = false,
 /// alone receives the gradient. NaN counts as the extreme.
 struct ValuesIndices {
   Variable values, indices;
+
+  /// `std::tie(values, indices) = max(x, 1);`
+  operator std::tuple<Variable&, Variable&>() { return {values, indices}; }
 };
 ValuesIndices max(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 ValuesIndices min(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());

@@ -47,6 +47,24 @@ Variable rfft(const Variable& x, Options options = {}, Where where = Where::curr
 /// ignored.
 Variable irfft(const Variable& x, Options options = {}, Where where = Where::current());
 
+/// fft(x, 64, -1): length and dimension by position, as for the three others.
+template <std::integral N>
+Variable fft(const Variable& x, N n, int dim = -1, Norm norm = Norm::kBackward) {
+  return fft(x, Options{int64_t(n), dim, norm});
+}
+template <std::integral N>
+Variable ifft(const Variable& x, N n, int dim = -1, Norm norm = Norm::kBackward) {
+  return ifft(x, Options{int64_t(n), dim, norm});
+}
+template <std::integral N>
+Variable rfft(const Variable& x, N n, int dim = -1, Norm norm = Norm::kBackward) {
+  return rfft(x, Options{int64_t(n), dim, norm});
+}
+template <std::integral N>
+Variable irfft(const Variable& x, N n, int dim = -1, Norm norm = Norm::kBackward) {
+  return irfft(x, Options{int64_t(n), dim, norm});
+}
+
 struct Options2d {
   Dims s = {};          // lengths of the transforms; default: the sizes of x
   Dims dim = {-2, -1};  // rfft2 and irfft2 store half of the last one

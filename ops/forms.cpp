@@ -153,6 +153,10 @@ Variable randn_like(const Variable& x) {
   return randn(x.shape(), TensorOptions{.dtype = x.dtype(), .device = x.device()});
 }
 
+Variable randint_like(const Variable& x, int64_t low, int64_t high) {
+  return randint(low, high, x.shape(), TensorOptions{.dtype = x.dtype(), .device = x.device()});
+}
+
 Variable logspace(double start, double end, int64_t steps, double base, TensorOptions options) {
   const DType dtype = options.dtype.value_or(default_dtype());
   const bool gradient = options.requires_grad;

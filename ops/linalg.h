@@ -58,6 +58,13 @@ struct TriangularOptions {
 Variable solve_triangular(const Variable& a, const Variable& b, TriangularOptions options,
                           Where where = Where::current());
 
+/// solve_triangular(a, b, false): PyTorch's options by position.
+template <std::same_as<bool> B>
+Variable solve_triangular(const Variable& a, const Variable& b, B upper, bool left = true,
+                          bool unitriangular = false, Where where = Where::current()) {
+  return solve_triangular(a, b, TriangularOptions{upper, left, unitriangular}, where);
+}
+
 /// Computes the Cholesky factorization: lower triangular L of A = L L^T, or upper triangular U of A
 /// = U^T U, with a positive diagonal. Reads only this triangle of x; the gradient is symmetric.
 /// Throws LinAlgError unless x is positive definite.

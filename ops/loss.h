@@ -22,6 +22,23 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta =
 Variable huber_loss(const Variable& x, const Variable& target, double delta = 1.0,
                     Reduction reduction = Reduction::kMean, Where where = Where::current());
 
+struct SmoothL1Options {
+  double beta = 1.0;
+  Reduction reduction = Reduction::kMean;
+};
+struct HuberOptions {
+  double delta = 1.0;
+  Reduction reduction = Reduction::kMean;
+};
+inline Variable smooth_l1_loss(const Variable& x, const Variable& target, SmoothL1Options options,
+                               Where where = Where::current()) {
+  return smooth_l1_loss(x, target, options.beta, options.reduction, where);
+}
+inline Variable huber_loss(const Variable& x, const Variable& target, HuberOptions options,
+                           Where where = Where::current()) {
+  return huber_loss(x, target, options.delta, options.reduction, where);
+}
+
 struct CrossEntropyOptions {
   Variable weight = {};          // weight of each class, [C]
   int64_t ignore_index = -100;   // targets with this id are ignored

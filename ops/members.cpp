@@ -224,7 +224,11 @@ V VariableOps::new_full(const Shape& shape, Number value) const {
   return full(shape, value, {.dtype = self().dtype(), .device = self().device()});
 }
 int64_t V::stride(int dim) const { return value().strides()[normalize_dim("stride", dim, rank())]; }
+V VariableOps::new_empty(const Shape& shape) const {
+  return empty(shape, {.dtype = self().dtype(), .device = self().device()});
+}
 V V::operator[](const Slice& slice) const { return at(*this, {slice}); }
+V V::operator[](std::initializer_list<Subscript> subscripts) const { return at(*this, subscripts); }
 V VariableOps::permute(const Dims& dims, Where where) const {
   return tapegrad::permute(self(), dims, where);
 }

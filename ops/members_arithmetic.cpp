@@ -109,6 +109,7 @@ V VariableOps::nan_to_num(double nan, Where where) const {
 V VariableOps::clamp(const Operand& min, const Operand& max) const {
   return tapegrad::clamp(self(), min, max);
 }
+V VariableOps::clamp(const Operand& min) const { return tapegrad::clamp_min(self(), min); }
 V VariableOps::clip(const Operand& min, const Operand& max) const {
   return tapegrad::clamp(self(), min, max);
 }
@@ -125,6 +126,12 @@ V VariableOps::add(Operand other) const& {
 }
 V VariableOps::add(Operand other) && {
   return tapegrad::add({std::move(self()), other.where}, std::move(other));
+}
+V VariableOps::add(const Operand& other, Number alpha) const {
+  return tapegrad::add(self(), other, alpha);
+}
+V VariableOps::sub(const Operand& other, Number alpha) const {
+  return tapegrad::sub(self(), other, alpha);
 }
 V VariableOps::sub(Operand other) const& {
   return tapegrad::sub({self(), other.where}, std::move(other));
@@ -334,6 +341,12 @@ V VariableOps::matrix_power(int64_t n, Where where) const {
 // In place. The result must have shape and dtype of this variable.
 V& VariableOps::add_(const Operand& other) { return tapegrad::add_(self(), other); }
 V& VariableOps::sub_(const Operand& other) { return tapegrad::sub_(self(), other); }
+V& VariableOps::add_(const Operand& other, Number alpha) {
+  return tapegrad::add_(self(), {tapegrad::mul(other, {alpha, other.where}), other.where});
+}
+V& VariableOps::sub_(const Operand& other, Number alpha) {
+  return tapegrad::sub_(self(), {tapegrad::mul(other, {alpha, other.where}), other.where});
+}
 V& VariableOps::mul_(const Operand& other) { return tapegrad::mul_(self(), other); }
 V& VariableOps::div_(const Operand& other) { return tapegrad::div_(self(), other); }
 V& VariableOps::copy_(const V& values, Where where) {
@@ -431,6 +444,17 @@ V& VariableOps::scatter_(int dim, const V& index, Number value, Where where) {
 V& VariableOps::scatter_add_(int dim, const V& index, const V& source, Where where) {
   return write("scatter_add_", before().scatter_add(dim, index, source, where), where);
 }
+V& VariableOps::put_(const V& index, const V& source, bool accumulate) {
+  const Where where = Where::current();
+  const V flat = tapegrad::index_put(before().reshape({-1}, where), {index}, source, accumulate);
+  return write("put_", flat.reshape(self().shape(), where), where);
+}
+V& VariableOps::fill_diagonal_(Number value, Where where) {
+  V diagonal = self().diagonal(0, 0, 1, where);
+  if (self().rank() != 2) fail<ShapeError>("fill_diagonal_: a matrix wanted, not ", self().shape());
+  tapegrad::fill_(diagonal, value, where);
+  return self();
+}
 V& VariableOps::tril_(int64_t diagonal, Where where) {
   return write("tril_", before().tril(diagonal, where), where);
 }
@@ -443,6 +467,14 @@ V& VariableOps::nan_to_num_(double nan, Where where) {
 V& VariableOps::normal_(double mean, double std) { return tapegrad::normal_(self(), mean, std); }
 V& VariableOps::uniform_(double low, double high) { return tapegrad::uniform_(self(), low, high); }
 V& VariableOps::exponential_(double lambd) { return tapegrad::exponential_(self(), lambd); }
+V& VariableOps::bernoulli_(double p) {
+  const TensorOptions options{.dtype = f32, .device = self().device()};
+  return copy_(tapegrad::bernoulli(full(self().shape(), p, options)));
+}
+V& VariableOps::random_(int64_t from, int64_t to) {
+  return copy_(
+      randint(from, to, self().shape(), {.dtype = self().dtype(), .device = self().device()}));
+}
 
 // Random numbers.
 V VariableOps::bernoulli(Where where) const {

@@ -63,6 +63,14 @@ struct GumbelSoftmaxOptions {
 Variable gumbel_softmax(const Variable& logits, GumbelSoftmaxOptions options = {},
                         Generator& generator = default_generator(), Where where = Where::current());
 
+/// gumbel_softmax(logits, 0.5, true)
+template <std::floating_point T>
+Variable gumbel_softmax(const Variable& logits, T tau, bool hard = false, int dim = -1,
+                        Where where = Where::current()) {
+  return gumbel_softmax(logits, GumbelSoftmaxOptions{double(tau), hard, dim}, default_generator(),
+                        where);
+}
+
 namespace kernels {
 
 // y, rate and weights are contiguous.

@@ -19,18 +19,26 @@ Variable randn(const Shape& shape, TensorOptions options = {},
 /// Like rand() and randn(), in the shape, dtype and device of x.
 Variable rand_like(const Variable& x);
 Variable randn_like(const Variable& x);
+/// Uniform integers in [low, high), in the shape, dtype and device of x.
+Variable randint_like(const Variable& x, int64_t low, int64_t high);
 // Sizes without braces: randn(2, 3).
 template <std::integral... N>
 requires(sizeof...(N) > 1) Variable rand(N... sizes) { return rand(Dims::of(sizes...)); }
 template <std::integral... N>
 requires(sizeof...(N) > 1) Variable randn(N... sizes) { return randn(Dims::of(sizes...)); }
-template <std::same_as<DType> D>
-Variable rand(const Shape& shape, D dtype) {
-  return rand(shape, TensorOptions{.dtype = dtype});
+template <OneOption O>
+Variable rand(const Shape& shape, O option) {
+  return rand(shape, detail::only(option));
 }
-template <std::same_as<DType> D>
-Variable randn(const Shape& shape, D dtype) {
-  return randn(shape, TensorOptions{.dtype = dtype});
+template <OneOption O>
+Variable randn(const Shape& shape, O option) {
+  return randn(shape, detail::only(option));
+}
+inline Variable rand(const Shape& shape, Generator& generator) {
+  return rand(shape, {}, generator);
+}
+inline Variable randn(const Shape& shape, Generator& generator) {
+  return randn(shape, {}, generator);
 }
 
 /// Returns uniform integers in [low, high), int64 unless a dtype is given. The probability of each
@@ -42,9 +50,17 @@ Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions op
 inline Variable randint(int64_t high, const Shape& shape, TensorOptions options = {}) {
   return randint(0, high, shape, options);
 }
+template <OneOption O>
+Variable randint(int64_t low, int64_t high, const Shape& shape, O option) {
+  return randint(low, high, shape, detail::only(option));
+}
+inline Variable randint(int64_t low, int64_t high, const Shape& shape, Generator& generator) {
+  return randint(low, high, shape, {}, generator);
+}
 /// Returns a random permutation of 0 ... n - 1, int64 unless a dtype is given.
 Variable randperm(int64_t n, TensorOptions options = {},
                   Generator& generator = default_generator());
+inline Variable randperm(int64_t n, Generator& generator) { return randperm(n, {}, generator); }
 /// Returns 1 with the elementwise probability p, else 0, in p's shape and dtype. No gradient.
 /// Throws ArgumentError for a probability outside [0, 1].
 Variable bernoulli(const Variable& p, Generator& generator = default_generator(),

@@ -74,6 +74,9 @@ struct Unique {
   Variable values;   // the distinct values in ascending order: [u]
   Variable inverse;  // the index of each element's value in values: int64, x's shape
   Variable counts;   // the number of occurrences of each value: int64 [u]
+
+  /// `Variable ids = unique(x);`
+  operator const Variable&() const { return values; }
 };
 /// Returns the distinct values of all elements. Every NaN counts as a distinct value. No gradient.
 Unique unique(const Variable& x, Where where = Where::current());
@@ -81,11 +84,27 @@ Unique unique(const Variable& x, Where where = Where::current());
 /// [n]. Sorts one column of elements at a time, so it suits short slices.
 Unique unique(const Variable& x, int dim, Where where = Where::current());
 
+/// PyTorch's flags, which have no effect: the result has all three parts, and is sorted.
+template <std::same_as<bool> B>
+Unique unique(const Variable& x, B /*sorted*/, bool /*return_inverse*/ = false,
+              bool /*return_counts*/ = false, Where where = Where::current()) {
+  return unique(x, where);
+}
+
 /// Returns the position (int64) at which each value would be inserted to keep `sorted` sorted:
 /// before equal elements, or after them if `right`. sorted is [n] for values of any shape, or
 /// [..., n] for values [..., m].
 Variable searchsorted(const Variable& sorted, const Variable& values, bool right = false,
                       Where where = Where::current());
+/// searchsorted(sorted, values, {.right = true})
+struct SearchSortedOptions {
+  bool right = false;
+};
+template <std::convertible_to<const Variable&> V>
+Variable searchsorted(const V& sorted, const Variable& values, SearchSortedOptions options,
+                      Where where = Where::current()) {
+  return searchsorted(sorted, values, options.right, where);
+}
 
 namespace kernels {
 

@@ -283,9 +283,9 @@ void Optimizer::make_steps(const StepGuard& guard) {
   }
 }
 
-void Optimizer::zero_grad() const {
+void Optimizer::zero_grad(bool set_to_none) const {
   for (const Group& group : groups_)
-    for (const Slot& slot : group.slots) slot.param.zero_grad();
+    for (const Slot& slot : group.slots) slot.param.zero_grad(set_to_none);
 }
 
 std::vector<Variable> Optimizer::parameters() const {

@@ -90,7 +90,8 @@ class Optimizer {
   /// Calls the closure, which clears the gradients, computes the loss, calls backward() and returns
   /// the loss; then steps. Returns the loss.
   virtual Variable step(const std::function<Variable()>& closure);
-  void zero_grad() const;
+  /// Clears the gradients; or fills them with zeros, if not `set_to_none`.
+  void zero_grad(bool set_to_none = true) const;
   /// The parameters of all groups.
   std::vector<Variable> parameters() const;
 

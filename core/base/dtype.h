@@ -100,6 +100,11 @@ inline constexpr DType kDTypeOf<uint8_t> = u8;
 template <>
 inline constexpr DType kDTypeOf<bool> = boolean;
 
+/// Whether a dtype has elements of type T. There is none for `long long`, `unsigned` and `char`,
+/// for example: tensors hold int64_t (`long`), int32_t, uint8_t, int8_t.
+template <typename T>
+inline constexpr bool kIsElement = kDTypeOf<T> != DType(255);
+
 /// Calls visit(Type<T>{}) with the dtype's C++ type. For cold paths only; kernels are selected by
 /// the dispatch table.
 template <typename Visit>

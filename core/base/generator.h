@@ -72,6 +72,7 @@ class Generator {
   RandomState state() const;
   void set_state(RandomState state);
   void seed(uint64_t seed) { set_state({seed, 0}); }
+  void manual_seed(uint64_t seed) { set_state({seed, 0}); }
 
  private:
   class Lock;

@@ -24,11 +24,8 @@ void Number::fail_too_large(uint64_t value) {
   fail<ArgumentError>("number: ", value, " is larger than any int64");
 }
 
-void Number::fail_does_not_fit(DType dtype) const {
-  // Other C++ types than those of the elements have no dtype.
-  if (size_t(dtype) >= kDTypeCount)
-    fail<ArgumentError>("number: ", whole_, " is not a value of the wanted type");
-  fail<ArgumentError>("number: ", whole_, " is not a value of ", name(dtype));
+void Number::fail_does_not_fit(bool is_signed, size_t bits) const {
+  fail<ArgumentError>("number: ", whole_, " is not a value of ", is_signed ? "int" : "uint", bits);
 }
 
 }  // namespace tapegrad

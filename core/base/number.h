@@ -29,8 +29,8 @@ class Number {
   T to() const {
     if (kind_ == f64) return convert<T>(real_);
     if constexpr (std::integral<T> && !std::same_as<T, bool>)
-      if (int64_t(T(whole_)) != whole_) [[unlikely]]
-        fail_does_not_fit(kDTypeOf<T>);
+      if (int64_t(T(whole_)) != whole_ || (std::unsigned_integral<T> && whole_ < 0)) [[unlikely]]
+        fail_does_not_fit(std::signed_integral<T>, 8 * sizeof(T));
     return convert<T>(whole_);
   }
   /// Returns the same, or the closest number that T can hold.
@@ -47,7 +47,7 @@ class Number {
 
  private:
   [[noreturn, gnu::cold]] static void fail_too_large(uint64_t value);
-  [[noreturn, gnu::cold]] void fail_does_not_fit(DType dtype) const;
+  [[noreturn, gnu::cold]] void fail_does_not_fit(bool is_signed, size_t bits) const;
 
   union {
     double real_;

@@ -33,6 +33,7 @@ class Tensor {
   /// Copies the values to the CPU. Throws ShapeError if their number does not match the shape.
   template <typename T>
   static Tensor from(std::span<const T> values, const Shape& shape) {
+    static_assert(kIsElement<T>, "Tensor::from: no dtype has elements of this type");
     return from_bytes(std::as_bytes(values), shape, kDTypeOf<T>);
   }
   /// Wraps memory of the caller without copying. `release` is called when the last tensor that uses
@@ -55,6 +56,7 @@ class Tensor {
   explicit operator bool() const { return bool(storage_); }
   const Layout& layout() const { return layout_; }
   const Shape& shape() const { return layout_.shape; }
+  const Shape& sizes() const { return layout_.shape; }
   const Strides& strides() const { return layout_.strides; }
   int rank() const { return layout_.shape.rank(); }
   int64_t numel() const { return numel_; }

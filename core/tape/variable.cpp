@@ -96,9 +96,16 @@ void Variable::rebind(Tensor value) const {
   static_cast<Leaf&>(*state_->edge.node).set_label(label);
 }
 
-void Variable::zero_grad() const {
+void Variable::zero_grad(bool set_to_none) const {
+  const Variable old = set_to_none ? Variable() : grad();
   if (state_ && state_->retained) *state_->retained = {};
   if (edge() && is_leaf()) static_cast<Leaf&>(*edge().node).clear_gradient();
+  if (!old.defined()) return;
+  Variable zeros(Tensor::full(old.shape(), 0, old.dtype(), old.device()));
+  if (is_leaf())
+    static_cast<Leaf&>(*edge().node).set_gradient(std::move(zeros));
+  else
+    *state_->retained = std::move(zeros);
 }
 
 HookHandle Variable::register_hook(GradientHook hook) const {

@@ -69,6 +69,9 @@ class Variable : public VariableOps {
   /// Returns the elements in row-major order, converted to T, on the host.
   template <typename T>
   std::vector<T> to_vector() const {
+    static_assert(kIsElement<T>,
+                  "to_vector<T>(): T is float, double, int32_t, int64_t, uint8_t, int8_t, int16_t, "
+                  "bool, float16 or bfloat16");
     const Tensor here = value().on_host(kDTypeOf<T>, "to_vector()");
     return std::vector<T>(here.data<T>(), here.data<T>() + here.numel());
   }
@@ -94,7 +97,8 @@ class Variable : public VariableOps {
   /// Returns the accumulated gradient of a leaf, or of a variable with retain_grad(). Empty before
   /// the first backward pass.
   Variable grad() const;
-  void zero_grad() const;
+  /// Clears the gradient; or fills it with zeros, if there is one and not `set_to_none`.
+  void zero_grad(bool set_to_none = true) const;
   /// Makes grad() available for the result of an op.
   void retain_grad() const;
 
@@ -133,6 +137,9 @@ class Variable : public VariableOps {
   }
   Variable operator[](const Variable& mask_or_index) const;
   Variable operator[](const Slice& slice) const;
+  Variable operator[](const NewAxis&) const { return unsqueeze(0); }
+  /// x[{Slice(), None, -1}] is x.index({Slice(), None, -1}).
+  Variable operator[](std::initializer_list<Subscript> subscripts) const;
 
   // Spellings of other libraries, as in VariableOps.
   template <typename V = void>
@@ -148,6 +155,7 @@ class Variable : public VariableOps {
   const Shape& sizes() const { return shape(); }
   int dim() const { return rank(); }
   int ndim() const { return rank(); }
+  int ndimension() const { return rank(); }
   const Strides& strides() const { return value().strides(); }
   int64_t stride(int dim) const;  // in elements
   int64_t element_size() const { return int64_t(size_of(dtype())); }
@@ -166,6 +174,9 @@ class Variable : public VariableOps {
   Variable T(Where where = Where::current()) const { return t(where); }
   template <typename V>
   V* data_ptr() const {
+    static_assert(kIsElement<V>,
+                  "data_ptr<T>(): T is float, double, int32_t, int64_t, uint8_t, int8_t, int16_t, "
+                  "bool, float16 or bfloat16");
     check_type(kDTypeOf<V>);
     return value().data<V>();
   }
@@ -288,6 +299,7 @@ inline void backward(const Variable& y, BackwardOptions options = {},
 Variable operator|(const Variable& x, Device device);
 
 struct GradOptions {
+  Variable grad_outputs = {};  // the seed: of y's shape, required unless y has one element
   bool retain_graph = false;
   bool create_graph = false;
   bool allow_unused = false;  // return an empty gradient for an x that no y depends on, instead of
@@ -300,6 +312,7 @@ struct GradOptions {
 std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
                            const Variable& seed = {}, GradOptions options = {});
 Variable grad(const Variable& y, const Variable& x, GradOptions options = {});
+Variable grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options = {});
 inline std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
                                   GradOptions options) {
   return grad(y, xs, {}, options);
@@ -317,5 +330,17 @@ inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
                                   std::initializer_list<Variable> xs, GradOptions options = {}) {
   return grad(std::span<const Variable>(ys.begin(), ys.size()),
               std::span<const Variable>(xs.begin(), xs.size()), {}, options);
+}
+/// libtorch's order of arguments.
+inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
+                                  std::initializer_list<Variable> xs,
+                                  std::initializer_list<Variable> seeds, bool retain_graph = false,
+                                  bool create_graph = false, bool allow_unused = false) {
+  return grad(std::span<const Variable>(ys.begin(), ys.size()),
+              std::span<const Variable>(xs.begin(), xs.size()),
+              std::span<const Variable>(seeds.begin(), seeds.size()),
+              {.retain_graph = retain_graph || create_graph,
+               .create_graph = create_graph,
+               .allow_unused = allow_unused});
 }
 }  // namespace tapegrad

@@ -17,6 +17,7 @@ class Variable;
 struct Operand;   // ops/binary.h: a variable or a number
 class Subscript;  // ops/subscript.h
 struct Slice;
+struct NewAxis;
 struct ValuesIndices;  // ops/extremes.h
 struct MinMax;         // ops/statistics.h
 struct Unique;         // ops/sort.h
@@ -133,7 +134,7 @@ class VariableOps {
   Variable repeat_interleave(int64_t times, int dim, Where where = Where::current()) const;
   Variable repeat_interleave(const Variable& times, int dim, Where where = Where::current()) const;
   Variable select(int dim, int64_t index, Where where = Where::current()) const;
-  Variable slice(int dim, int64_t start, int64_t end, int64_t step = 1,
+  Variable slice(int dim, int64_t start = 0, int64_t end = INT64_MAX, int64_t step = 1,
                  Where where = Where::current()) const;
   Variable narrow(int dim, int64_t start, int64_t length, Where where = Where::current()) const;
   std::vector<Variable> split(int64_t size, int dim = 0, Where where = Where::current()) const;
@@ -263,6 +264,7 @@ class VariableOps {
   Variable logit(Where where = Where::current()) const;
   Variable nan_to_num(double nan = 0.0, Where where = Where::current()) const;
   Variable clamp(const Operand& min, const Operand& max) const;
+  Variable clamp(const Operand& min) const;
   Variable clip(const Operand& min, const Operand& max) const;
   Variable clamp_min(const Operand& min) const;
   Variable clamp_max(const Operand& max) const;
@@ -272,6 +274,8 @@ class VariableOps {
   // Elementwise, of two operands: variables or numbers.
   Variable add(Operand other) const&;
   Variable add(Operand other) &&;
+  Variable add(const Operand& other, Number alpha) const;
+  Variable sub(const Operand& other, Number alpha) const;
   Variable sub(Operand other) const&;
   Variable sub(Operand other) &&;
   Variable mul(Operand other) const&;
@@ -363,6 +367,8 @@ class VariableOps {
   // In place. The result must have shape and dtype of this variable.
   Variable& add_(const Operand& other);
   Variable& sub_(const Operand& other);
+  Variable& add_(const Operand& other, Number alpha);
+  Variable& sub_(const Operand& other, Number alpha);
   Variable& mul_(const Operand& other);
   Variable& div_(const Operand& other);
   Variable& copy_(const Variable& values, Where where = Where::current());
@@ -423,12 +429,18 @@ class VariableOps {
   Variable& scatter_(int dim, const Variable& index, Number value, Where where = Where::current());
   Variable& scatter_add_(int dim, const Variable& index, const Variable& source,
                          Where where = Where::current());
+  Variable& put_(const Variable& index, const Variable& source, bool accumulate = false);
+  Variable& fill_diagonal_(Number value, Where where = Where::current());
   Variable& tril_(int64_t diagonal = 0, Where where = Where::current());
   Variable& triu_(int64_t diagonal = 0, Where where = Where::current());
   Variable& nan_to_num_(double nan = 0.0, Where where = Where::current());
   Variable& normal_(double mean = 0.0, double std = 1.0);
   Variable& uniform_(double low = 0.0, double high = 1.0);
   Variable& exponential_(double lambd = 1.0);
+  Variable& bernoulli_(double p = 0.5);
+  /// Whole numbers in [from, to), or in [0, to).
+  Variable& random_(int64_t from, int64_t to);
+  Variable& random_(int64_t to) { return random_(0, to); }
 
   // Random numbers.
   Variable bernoulli(Where where = Where::current()) const;
@@ -439,6 +451,7 @@ class VariableOps {
   Variable new_zeros(const Shape& shape) const;
   Variable new_ones(const Shape& shape) const;
   Variable new_full(const Shape& shape, Number value) const;
+  Variable new_empty(const Shape& shape) const;
 
   // Sizes and dimensions without braces.
   template <std::integral... N>
@@ -484,6 +497,19 @@ class VariableOps {
   template <typename V = void, int = 0>
   auto accessor() const {
     static_assert(detail::kNever<V>, "type x.data_ptr<float>() or x[0][1] instead of x.accessor()");
+  }
+  template <typename V = void>
+  auto as_strided(const Shape&, const Strides&, int64_t = 0) const {
+    static_assert(detail::kNever<V>,
+                  "type x.unfold(dim, size, step), or slices, instead of "
+                  "x.as_strided(): strides are not chosen by hand");
+  }
+  template <typename V = void>
+  auto to_sparse() const {
+    static_assert(
+        detail::kNever<V>,
+        "x.to_sparse(): tensors are dense; multiply rows with index_select and index_add, "
+        "and take nn::Embedding({.sparse = true}) for sparse gradients");
   }
   template <typename V = void>
   auto options() const {

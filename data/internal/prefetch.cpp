@@ -13,6 +13,8 @@ void check_workers(const char* loader, const DataLoaderOptions& options) {
   if (options.prefetch_factor < 1 || options.prefetch_factor > 65536)
     fail<ArgumentError>(loader, ": prefetch_factor is ", options.prefetch_factor,
                         ", not in [1, 65536]");
+  if (options.shuffle && options.sampler.get() != nullptr)
+    fail<ArgumentError>(loader, ": shuffle beside a sampler, which has an order of its own");
   options.shard.check(loader);
 }
 

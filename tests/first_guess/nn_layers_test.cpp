@@ -300,8 +300,8 @@ TEST(FirstGuess, SavingAndLoading) {
   part.erase("scale");
   EXPECT_THROW(other.load_state_dict(part), ArgumentError);
   const auto report = other.load_state_dict(part, false);
-  EXPECT_EQ(report.missing, std::vector<std::string>{"scale"});
-  EXPECT_TRUE(report.unknown.empty());
+  EXPECT_EQ(report.missing_keys, std::vector<std::string>{"scale"});
+  EXPECT_TRUE(report.unexpected_keys.empty());
   const Variable x = randn({3}), y = randn({2});
   save(path, {{"x", x}, {"y", y}});
   EXPECT_EQ(load(path).at("x").shape(), shape({3}));

@@ -74,11 +74,15 @@ TEST(HostileNumbers, T73_Uint64) {
 
 TEST(HostileNumbers, T73_WhatIsReadAsAnotherType) {
   const Variable minus = scalar(-1), large = scalar(kLarge);
-  EXPECT_THROW(minus.item<unsigned>(), ArgumentError);  // of a type without a dtype
+  EXPECT_THROW(minus.item<unsigned>(), ArgumentError);
+  EXPECT_THROW(minus.item<size_t>(), ArgumentError);
   EXPECT_THROW(minus.item<uint8_t>(), ArgumentError);
   EXPECT_THROW(large.item<int>(), ArgumentError);
-  EXPECT_THROW(large.item<unsigned>(), ArgumentError);
+  EXPECT_THROW(large.item<uint32_t>(), ArgumentError);
   EXPECT_EQ(large.item<size_t>(), size_t(kLarge));
+  EXPECT_EQ(minus.item<long long>(), -1);
+  EXPECT_THROW(tensor(std::vector<uint64_t>{UINT64_MAX}), ArgumentError);
+  EXPECT_EQ(tensor(std::vector<uint64_t>{5}).dtype(), i64);
 }
 
 TEST(HostileNumbers, T73_BoundsMayLieOutside) {

@@ -366,6 +366,11 @@ void Variable::backward(const Variable& seed, BackwardOptions options, Where whe
 
 std::vector<Variable> grad(std::span<const Variable> ys, std::span<const Variable> xs,
                            std::span<const Variable> seeds, GradOptions options) {
+  if (options.grad_outputs.defined()) {
+    if (ys.size() != 1 || (!seeds.empty() && seeds[0].defined()))
+      fail<AutogradError>("grad: .grad_outputs is the seed of one result that has no other seed");
+    seeds = {&options.grad_outputs, 1};
+  }
   if (!seeds.empty() && seeds.size() != ys.size())
     fail<AutogradError>("grad: ", seeds.size(), " seeds for ", ys.size(), " results");
   std::vector<Variable> gradients(xs.size());
@@ -390,6 +395,9 @@ std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, cons
 
 Variable grad(const Variable& y, const Variable& x, GradOptions options) {
   return grad(y, {&x, 1}, {}, options).front();
+}
+Variable grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options) {
+  return grad(y, {&x, 1}, seed, options).front();
 }
 
 }  // namespace tapegrad

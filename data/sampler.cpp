@@ -1,0 +1,43 @@
+#include "data/sampler.h"
+
+#include "core/base/error.h"
+#include "ops/create.h"
+#include "ops/noise.h"
+
+namespace tapegrad {
+
+WeightedRandomSampler::WeightedRandomSampler(const std::vector<double>& weights,
+                                             int64_t num_samples, bool replacement, uint64_t seed)
+    : WeightedRandomSampler(tensor(weights, {.dtype = f64, .device = cpu}), num_samples,
+                            replacement, seed) {}
+
+WeightedRandomSampler::WeightedRandomSampler(const Variable& weights, int64_t num_samples,
+                                             bool replacement, uint64_t seed)
+    : weights_(weights.detach().to(cpu).to(f64).clone()),
+      num_samples_(num_samples),
+      replacement_(replacement),
+      seed_(seed) {
+  if (weights_.rank() != 1)
+    fail<ShapeError>("WeightedRandomSampler: one weight per example wanted, not ",
+                     weights_.shape());
+  if (num_samples < 0)
+    fail<ArgumentError>("WeightedRandomSampler: a negative number of samples: ", num_samples);
+  indices(0);  // refuses the weights here
+}
+
+std::vector<int64_t> WeightedRandomSampler::indices(uint64_t epoch) const {
+  if (num_samples_ == 0) return {};
+  Generator generator(seed_ ^ (0x9E3779B97F4A7C15u * (epoch + 1)));
+  return multinomial(weights_, num_samples_, replacement_, generator).to_vector<int64_t>();
+}
+
+SubsetRandomSampler::SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed)
+    : indices_(std::move(indices)), seed_(seed) {}
+
+std::vector<int64_t> SubsetRandomSampler::indices(uint64_t epoch) const {
+  std::vector<int64_t> order = shuffled_order(size(), seed_, epoch);
+  for (int64_t& place : order) place = indices_[size_t(place)];
+  return order;
+}
+
+}  // namespace tapegrad

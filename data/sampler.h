@@ -1,0 +1,45 @@
+// Samplers choose the examples of an epoch of a loader, and their order.
+//
+//   WeightedRandomSampler sampler(weights, 1000);           // one weight per example
+//   DataLoader loader(train, {.batch_size = 32, .sampler = sampler});
+//
+// A sampler of your own derives from Sampler (data/loader.h). The indices depend only on its state
+// and the epoch, so that a run can be resumed.
+#pragma once
+
+#include "data/loader.h"
+
+namespace tapegrad {
+
+/// Draws num_samples indices with probabilities proportional to the weights, with or without
+/// replacement. Throws ArgumentError for a weight that is negative or not finite, and if too few
+/// are positive.
+class WeightedRandomSampler final : public Sampler {
+ public:
+  WeightedRandomSampler(const std::vector<double>& weights, int64_t num_samples,
+                        bool replacement = true, uint64_t seed = 0);
+  WeightedRandomSampler(const Variable& weights, int64_t num_samples, bool replacement = true,
+                        uint64_t seed = 0);
+  int64_t size() const override { return num_samples_; }
+  std::vector<int64_t> indices(uint64_t epoch) const override;
+
+ private:
+  Variable weights_;
+  int64_t num_samples_;
+  bool replacement_;
+  uint64_t seed_;
+};
+
+/// These indices, in another order in each epoch.
+class SubsetRandomSampler final : public Sampler {
+ public:
+  explicit SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed = 0);
+  int64_t size() const override { return int64_t(indices_.size()); }
+  std::vector<int64_t> indices(uint64_t epoch) const override;
+
+ private:
+  std::vector<int64_t> indices_;
+  uint64_t seed_;
+};
+
+}  // namespace tapegrad

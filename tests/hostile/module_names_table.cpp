@@ -1,0 +1,121 @@
+// Rows for samplers, lists of modules, buffers, and what tells the sizes of layers.
+#include "data/item_loader.h"
+#include "data/sampler.h"
+#include "nn/conv.h"
+#include "nn/embedding.h"
+#include "nn/linear.h"
+#include "nn/loss.h"
+#include "nn/sequential.h"
+#include "ops/create.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "tests/hostile/kit.h"
+
+namespace tapegrad::testing {
+namespace {
+
+bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
+
+struct WithBuffer : nn::Model<WithBuffer> {
+  nn::Linear fc{3, 2};
+  nn::Buffer mean;
+  explicit WithBuffer(const Variable& value) : mean(value) {}
+  void members(nn::Members& m) override { m("fc", fc)("mean", mean); }
+  Variable forward(const Variable& x) const { return fc(x); }
+};
+
+void add_op_rows(Table& table) {
+  table.add("Tensor::sizes", [](const Tensor& x) { x.sizes(); });
+  table.add("Variable::ndimension", [](const Variable& x) { x.ndimension(); });
+  table.add("randint_like", [](const Variable& x, int64_t low, int64_t high) {
+    if (is_small(x)) randint_like(x, low, high);
+  });
+  table.add("Generator::manual_seed",
+            [](int64_t seed) { Generator().manual_seed(uint64_t(seed)); });
+  table.leave_out("the compiler refuses it", "eig eigvals");
+}
+
+void add_module_rows(Table& table) {
+  table.add(
+      "Buffer::Buffer Module::modules Module::named_children Module::children Module::is "
+      "Module::get_submodule Module::get_parameter Model::train Model::eval Model::requires_grad_",
+      [](const Variable& value, const std::string& name, bool on) {
+        WithBuffer net(value);
+        net.modules(), net.children(), net.named_children(), net.is<nn::Linear>();
+        net.train(on).eval().requires_grad_(on);
+        net.clone().state_dict();
+        try {
+          net.get_submodule(name);
+        } catch (const Error&) {
+        }
+        net.get_parameter(name);
+      });
+  table.add("AnyModule::is AnyModule::as ModuleList::append ModuleDict::insert",
+            [](const std::string& key, int64_t i) {
+              nn::ModuleList list;
+              list.append(nn::Linear(3, 2));
+              nn::ModuleDict dict;
+              dict.insert(key, list[0]);
+              const nn::ModuleDict& same = dict;
+              if (i % 2 == 0) list.emplace_back();
+              list.back().is<nn::Linear>(), list.back().as<nn::Linear>();
+              if (same.contains(key)) same[key].as<nn::Conv2d>();
+            });
+  table.add("Embedding::from_pretrained Embedding::num_embeddings Embedding::embedding_dim",
+            [](const Variable& rows, bool freeze, int64_t padding, const Labels& ids) {
+              const auto table = nn::Embedding::from_pretrained(rows, freeze, padding);
+              table.num_embeddings(), table.embedding_dim(), table(ids.x);
+            });
+  table.add("Linear::in_features Linear::out_features Conv::in_channels Conv::out_channels",
+            [](int64_t in, int64_t out) {
+              if (in > 1000 || out > 1000) return;
+              const nn::Linear fc({.in_features = in, .out_features = out});
+              fc.in_features(), fc.out_features();
+              const nn::Conv2d conv({.in_channels = in, .out_channels = out, .kernel_size = 2});
+              conv.in_channels(), conv.out_channels();
+            });
+  table.add("KLDivReduction::KLDivReduction",
+            [](const Variable& x, const Variable& t, const std::string& reduction) {
+              nn::KLDivLoss({.reduction = std::string_view(reduction)})(x, t);
+            });
+}
+
+struct Numbers {
+  int64_t count;
+  int64_t size() const { return count; }
+  Variable get(int64_t i) const { return scalar(i); }
+};
+
+void add_data_rows(Table& table) {
+  table.add(
+      "WeightedRandomSampler::WeightedRandomSampler WeightedRandomSampler::size "
+      "WeightedRandomSampler::indices AnySampler::AnySampler AnySampler::get Sampler::size "
+      "Sampler::indices epoch_size",
+      [](const Variable& weights, int64_t count, bool replacement, int64_t epoch) {
+        if (!is_small(weights) || count > 100'000) return;
+        const WeightedRandomSampler sampler(weights, count, replacement, uint64_t(epoch));
+        sampler.size(), sampler.indices(uint64_t(epoch));
+        ItemLoader loader(Numbers{2}, {.batch_size = 2, .sampler = sampler});
+        epoch_size(count, {.sampler = sampler});
+        for (const Variable& batch : loader) sum(batch);
+      });
+  table.add("SubsetRandomSampler::SubsetRandomSampler SubsetRandomSampler::size "
+            "SubsetRandomSampler::indices ItemSubset::ItemSubset ItemSubset::size ItemSubset::get",
+            [](int64_t index, int64_t count) {
+              const SubsetRandomSampler sampler({0, index}, uint64_t(count));
+              sampler.size(), sampler.indices(uint64_t(index));
+              const ItemSubset part(Numbers{count % 100}, {0, index});
+              part.size(), part.get(index, default_generator());
+              for (const Variable& batch : ItemLoader(part, {.batch_size = 2})) sum(batch);
+            });
+}
+
+}  // namespace
+
+void add_module_name_rows(Table& table) {
+  add_op_rows(table);
+  add_module_rows(table);
+  add_data_rows(table);
+}
+
+}  // namespace tapegrad::testing
