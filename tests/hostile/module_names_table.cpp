@@ -99,15 +99,16 @@ void add_data_rows(Table& table) {
         epoch_size(count, {.sampler = sampler});
         for (const Variable& batch : loader) sum(batch);
       });
-  table.add("SubsetRandomSampler::SubsetRandomSampler SubsetRandomSampler::size "
-            "SubsetRandomSampler::indices ItemSubset::ItemSubset ItemSubset::size ItemSubset::get",
-            [](int64_t index, int64_t count) {
-              const SubsetRandomSampler sampler({0, index}, uint64_t(count));
-              sampler.size(), sampler.indices(uint64_t(index));
-              const ItemSubset part(Numbers{count % 100}, {0, index});
-              part.size(), part.get(index, default_generator());
-              for (const Variable& batch : ItemLoader(part, {.batch_size = 2})) sum(batch);
-            });
+  table.add(
+      "SubsetRandomSampler::SubsetRandomSampler SubsetRandomSampler::size "
+      "SubsetRandomSampler::indices ItemSubset::ItemSubset ItemSubset::size ItemSubset::get",
+      [](int64_t index, int64_t count) {
+        const SubsetRandomSampler sampler({0, index}, uint64_t(count));
+        sampler.size(), sampler.indices(uint64_t(index));
+        const ItemSubset part(Numbers{count % 100}, {0, index});
+        part.size(), part.get(index, default_generator());
+        for (const Variable& batch : ItemLoader(part, {.batch_size = 2})) sum(batch);
+      });
 }
 
 }  // namespace
