@@ -219,8 +219,11 @@ class ItemSubset {
                          " items");
   }
   int64_t size() const { return int64_t(indices_.size()); }
+  /// Throws IndexError for an index outside [0, size()).
   auto get(int64_t index, Generator& random) const {
-    return detail::item_at(*data_, indices_.at(size_t(index)), random);
+    if (index < 0 || index >= size())
+      fail<IndexError>("ItemSubset: the index ", index, " is outside of ", size(), " items");
+    return detail::item_at(*data_, indices_[size_t(index)], random);
   }
 
  private:
