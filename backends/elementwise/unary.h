@@ -38,6 +38,8 @@ void register_unary_kernels() {
   D::template set<kernels::logit, formulas::Logit>(kFloatTypes);
   D::template set<kernels::logit_backward, formulas::LogitBackward>(kFloatTypes);
   D::template set_predicate<kernels::logical_not, formulas::LogicalNot>(kNumberTypes);
+  D::template set_predicate<kernels::logical_not, formulas::LogicalNot>(
+      TypeList<int8_t, int16_t>{});
   Device::template set<kernels::logical_not>(
       TypeList<bool>{}, [](Type<bool>, const Tensor& x, Tensor& y) {
         Device::template map<uint8_t, uint8_t>(formulas::FlipBool{}, y, x);
