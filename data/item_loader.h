@@ -18,7 +18,6 @@
 // equal options. train/fit_items.h trains and evaluates with such batches.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <functional>

@@ -1,5 +1,7 @@
 #include "data/loader.h"
 
+#include <future>
+#include <memory>
 #include <numeric>
 #include <system_error>
 
@@ -217,16 +219,23 @@ DeviceLoader::DeviceLoader(const TensorDataset& dataset, DeviceLoaderOptions opt
       *each = each->to(options.device.value_or(default_device()));
 }
 
+/// An order that a thread of its own computes.
+struct DeviceLoader::NextOrder {
+  std::future<std::vector<int64_t>> order;
+};
+
 std::vector<int64_t> DeviceLoader::order_of(uint64_t epoch) {
   constexpr int64_t kWorthAThread = 4096;
   const int64_t n = data_.size(0);
   if (n < kWorthAThread) return shuffled_order(n, options_.seed, epoch);
-  std::vector<int64_t> order = next_order_.valid() && next_epoch_ == epoch
-                                   ? next_order_.get()
+  std::vector<int64_t> order = next_order_ && next_epoch_ == epoch
+                                   ? next_order_->order.get()
                                    : shuffled_order(n, options_.seed, epoch);
+  next_order_.reset();
   next_epoch_ = epoch + 1;
   try {
-    next_order_ = std::async(std::launch::async, shuffled_order, n, options_.seed, next_epoch_);
+    next_order_ = std::make_shared<NextOrder>(
+        NextOrder{std::async(std::launch::async, shuffled_order, n, options_.seed, next_epoch_)});
   } catch (const std::system_error&) {  // no more threads; the order is computed when needed
   }
   return order;

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <concepts>
-#include <future>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -207,7 +206,8 @@ class DeviceLoader final : public Loader {
   Variable data_, target_;
   DeviceLoaderOptions options_;
   uint64_t next_epoch_ = 0;
-  std::future<std::vector<int64_t>> next_order_;  // computed during the current epoch
+  struct NextOrder;
+  std::shared_ptr<NextOrder> next_order_;  // computed during the current epoch
 };
 
 /// The order of an epoch: 0 ... n - 1, shuffled by (seed, epoch).
