@@ -3,7 +3,8 @@
 
 #include "core/tape/variable.h"
 
-namespace tapegrad::linalg {
+namespace tapegrad {
+namespace linalg {
 
 struct Lu {
   Variable p, l, u;
@@ -34,4 +35,5 @@ void eigvals(const auto&...) {
                 "for a symmetric matrix");
 }
 
-}  // namespace tapegrad::linalg
+}  // namespace linalg
+}  // namespace tapegrad
