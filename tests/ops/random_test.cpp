@@ -413,5 +413,14 @@ TEST(DropoutAdd, Arguments) {
   EXPECT_THROW(dropout_add(ones({2}, {.dtype = i64}), ones({2}), 0.5), DTypeError);
 }
 
+TEST(Random, IntegersLikeAnother) {
+  const Variable x = zeros({40, 50}, {.dtype = f64}), y = randint_like(x, 3, 7);
+  EXPECT_EQ(y.shape(), x.shape());
+  EXPECT_EQ(y.dtype(), f64);
+  for (const int64_t value : {3, 4, 5, 6}) EXPECT_GT(sum(y == value).item(), 400) << value;
+  EXPECT_EQ(amin(y).item(), 3);
+  EXPECT_EQ(amax(y).item(), 6);
+}
+
 }  // namespace
 }  // namespace tapegrad
