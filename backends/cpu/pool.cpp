@@ -16,6 +16,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
+#endif
+
 // One thread processes a plane in order, so sums do not depend on the number of threads.
 constexpr int64_t kParallel = 32768;  // elements that justify a second thread
 

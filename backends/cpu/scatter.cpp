@@ -11,6 +11,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
+#endif
+
 template <typename Formula, typename T>
 void combine(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
   const T* from = source.data<T>();
