@@ -31,10 +31,10 @@ Variable permutation(const Variable& pivots, DType dtype) {
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t i = 0; i < n; ++i) rows[size_t(i)] = i;
     for (int64_t i = 0; i < n; ++i) {
-      const int64_t other = swaps[size_t(b * n + i)] - 1;
-      if (other < 0 || other >= n)
-        fail<IndexError>("linalg.lu_solve: the pivot ", other + 1, " is outside [1, ", n, "]");
-      std::swap(rows[size_t(i)], rows[size_t(other)]);
+      const int64_t pivot = swaps[size_t(b * n + i)];
+      if (pivot < 1 || pivot > n)
+        fail<IndexError>("linalg.lu_solve: the pivot ", pivot, " is outside [1, ", n, "]");
+      std::swap(rows[size_t(i)], rows[size_t(pivot - 1)]);
     }
     for (int64_t i = 0; i < n; ++i) p.data<double>()[(b * n + rows[size_t(i)]) * n + i] = 1;
   }
