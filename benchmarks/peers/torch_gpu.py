@@ -1,5 +1,7 @@
 """Runs the training steps of benchmarks/gpu.cpp in eager PyTorch; prints lines of name, value and unit.
 
+Other programs take the models from here, on the CPU: they set DEVICE first.
+
     torch_gpu.py [workload...]
 """
 import sys
@@ -12,10 +14,14 @@ from torch.nn import functional as F
 DEVICE = torch.device("cuda")
 
 
+def image_layout():
+    return torch.channels_last if DEVICE.type == "cuda" else torch.contiguous_format
+
+
 def peaks():
     net = nn.Sequential(nn.Linear(2, 20), nn.ReLU(), nn.Linear(20, 5), nn.ReLU(), nn.Linear(5, 1))
     x, y = torch.rand(40000, 2, device=DEVICE), torch.rand(40000, 1, device=DEVICE)
-    return net, lambda: F.mse_loss(net(x), y), lambda p: torch.optim.Adam(p, 0.08), 200
+    return net, lambda run: F.mse_loss(run(x), y), lambda p, **k: torch.optim.Adam(p, 0.08, **k), 200
 
 
 def keras_cnn(batch=128, steps=50):
@@ -24,7 +30,7 @@ def keras_cnn(batch=128, steps=50):
                         nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
     x = torch.randn(batch, 1, 28, 28, device=DEVICE)
     y = torch.randint(0, 10, (batch,), device=DEVICE)
-    return net, lambda: F.cross_entropy(net(x), y), lambda p: torch.optim.Adadelta(p, 1.0), steps
+    return net, lambda run: F.cross_entropy(run(x), y), lambda p: torch.optim.Adadelta(p, 1.0), steps
 
 
 def article_cnn(batch):
@@ -32,7 +38,7 @@ def article_cnn(batch):
                         nn.Linear(1960, 100), nn.ReLU(), nn.Linear(100, 10))
     x = torch.randn(batch, 1, 28, 28, device=DEVICE)
     y = torch.randint(0, 10, (batch,), device=DEVICE)
-    return net, lambda: F.cross_entropy(net(x), y), lambda p: torch.optim.Adam(p, 1e-3), 100
+    return net, lambda run: F.cross_entropy(run(x), y), lambda p, **k: torch.optim.Adam(p, 1e-3, **k), 100
 
 
 class LanguageModel(nn.Module):
@@ -50,7 +56,7 @@ def lstm_lm():
     net = LanguageModel()
     x = torch.randint(0, 10000, (35, 20), device=DEVICE)
     y = torch.randint(0, 10000, (700,), device=DEVICE)
-    return net, lambda: F.cross_entropy(net(x), y), lambda p: torch.optim.SGD(p, 0.1), 20
+    return net, lambda run: F.cross_entropy(run(x), y), lambda p, **k: torch.optim.SGD(p, 0.1, **k), 20
 
 
 class Block(nn.Module):
@@ -89,8 +95,8 @@ def gpt():
     net = Gpt()
     x = torch.randint(0, 65, (12, 64), device=DEVICE)
     y = torch.randint(0, 65, (768,), device=DEVICE)
-    loss = lambda: F.cross_entropy(net(x).flatten(0, 1), y)
-    return net, loss, lambda p: torch.optim.AdamW(p, 1e-3), 40
+    loss = lambda run: F.cross_entropy(run(x).flatten(0, 1), y)
+    return net, loss, lambda p, **k: torch.optim.AdamW(p, 1e-3, **k), 40
 
 
 class Bottleneck(nn.Module):
@@ -118,11 +124,11 @@ def resnet50():
             parts.append(Bottleneck(before, width, 2 if stage and not k else 1))
             before = 4 * width
     net = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
-    net = net.to(memory_format=torch.channels_last)
-    x = torch.randn(64, 3, 224, 224, device=DEVICE).to(memory_format=torch.channels_last)
+    net = net.to(memory_format=image_layout())
+    x = torch.randn(64, 3, 224, 224, device=DEVICE).to(memory_format=image_layout())
     y = torch.randint(0, 1000, (64,), device=DEVICE)
-    loss = lambda: F.cross_entropy(net(x), y)
-    return net, loss, lambda p: torch.optim.SGD(p, 0.01, momentum=0.9), 10
+    loss = lambda run: F.cross_entropy(run(x), y)
+    return net, loss, lambda p, **k: torch.optim.SGD(p, 0.01, momentum=0.9, **k), 10
 
 
 class Basic(nn.Module):
@@ -146,11 +152,11 @@ def resnet18():
             parts.append(Basic(before, 64 << stage, 2 if stage and not k else 1))
             before = 64 << stage
     net = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
-    net = net.to(memory_format=torch.channels_last)
-    x = torch.randn(64, 3, 32, 32, device=DEVICE).to(memory_format=torch.channels_last)
+    net = net.to(memory_format=image_layout())
+    x = torch.randn(64, 3, 32, 32, device=DEVICE).to(memory_format=image_layout())
     y = torch.randint(0, 10, (64,), device=DEVICE)
-    loss = lambda: F.cross_entropy(net(x), y)
-    return net, loss, lambda p: torch.optim.SGD(p, 0.01, momentum=0.9), 10
+    loss = lambda run: F.cross_entropy(run(x), y)
+    return net, loss, lambda p, **k: torch.optim.SGD(p, 0.01, momentum=0.9, **k), 10
 
 
 WORKLOADS = {"peaks": peaks, "keras_cnn": keras_cnn,
@@ -171,7 +177,7 @@ def measure(name):
         for _ in range(count):
             optimizer.zero_grad()
             with torch.autocast("cuda", torch.bfloat16, enabled=half):
-                loss = loss_of()
+                loss = loss_of(net)
             loss.backward()
             optimizer.step()
         return loss.item()

@@ -49,7 +49,7 @@ def count(name):
     def step():
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            loss = loss_of()
+            loss = loss_of(net)
         loss.backward()
         optimizer.step()
         return loss.item()
