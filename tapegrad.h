@@ -50,7 +50,6 @@
 #include "nn/linear.h"
 #include "nn/loss.h"
 #include "nn/margin_loss.h"
-#include "nn/more_distributions.h"
 #include "nn/norm.h"
 #include "nn/recurrent.h"
 #include "nn/refused_names.h"

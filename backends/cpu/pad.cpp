@@ -1,7 +1,6 @@
 // Padding that copies elements of x: reflected, repeated or circular. Images with a packed layout
 // (fast/packed.h) stay packed.
 #include <algorithm>
-#include <span>
 #include <vector>
 
 #include "backends/cpu/dnnl/dnnl.h"
@@ -117,8 +116,7 @@ Shape blocks_of(const Shape& x, int64_t block) {
 }
 PadSources of_blocks(const PadSources& from) {
   PadSources sources(from.begin() + 1, from.end());
-  sources.emplace_back();
-  sources[0] = sources.back() = {};  // blocks of channels, and the channels of a block
+  sources.emplace_back();  // the channels of a block
   return sources;
 }
 

@@ -1,5 +1,5 @@
 // Rows for windowed Fourier transforms, further distributions, and Rprop and ASGD.
-#include "nn/more_distributions.h"
+#include "nn/distributions.h"
 #include "ops/create.h"
 #include "ops/further_names.h"
 #include "ops/matmul.h"

@@ -1,5 +1,6 @@
-// Further distributions, compared with values that PyTorch 2.15 printed (CPU, float64).
-#include "nn/more_distributions.h"
+// MultivariateNormal, Exponential, Laplace, LogNormal and Gamma, compared with values that
+// PyTorch 2.15 printed (CPU, float64).
+#include "nn/distributions.h"
 
 #include <gtest/gtest.h>
 
