@@ -61,6 +61,7 @@
 #include "ops/arrange.h"
 #include "ops/attention.h"
 #include "ops/binary.h"
+#include "ops/complex.h"
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/ctc_loss.h"

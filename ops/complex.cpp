@@ -1,0 +1,96 @@
+#include "ops/complex.h"
+
+#include "core/base/error.h"
+#include "core/tape/internal/call_line.h"
+#include "ops/arithmetic.h"
+#include "ops/binary.h"
+#include "ops/rearrange.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+
+using namespace detail;
+
+namespace {
+
+const Variable& checked(std::string_view op, const Variable& z) {
+  if (!z.defined() || z.rank() == 0 || z.shape()[z.rank() - 1] != 2)
+    fail<ShapeError>(op, ": a complex tensor [..., 2] wanted, not ",
+                     z.defined() ? z.shape() : Shape{0});
+  return z;
+}
+
+Variable part(std::string_view op, const Variable& z, int64_t i) {
+  return select(checked(op, z), -1, i);
+}
+
+Variable joined(const Variable& re, const Variable& im) {
+  const Shape shape = broadcast("complex", re.shape(), im.shape());
+  return stack({expand(re, shape), expand(im, shape)}, -1);
+}
+
+}  // namespace
+
+Variable complex(const Variable& re, const Variable& im, Where where) {
+  const CallLine line(where);
+  return joined(re, im);
+}
+
+Variable polar(const Variable& magnitude, const Variable& phase, Where where) {
+  const CallLine line(where);
+  return joined(magnitude * cos(phase), magnitude * sin(phase));
+}
+
+Variable real(const Variable& z, Where where) {
+  const CallLine line(where);
+  return part("real", z, 0);
+}
+
+Variable imag(const Variable& z, Where where) {
+  const CallLine line(where);
+  return part("imag", z, 1);
+}
+
+Variable view_as_real(const Variable& z, Where where) {
+  const CallLine line(where);
+  return checked("view_as_real", z);
+}
+
+Variable view_as_complex(const Variable& x, Where where) {
+  const CallLine line(where);
+  return checked("view_as_complex", x);
+}
+
+Variable conj(const Variable& z, Where where) {
+  const CallLine line(where);
+  return joined(part("conj", z, 0), -part("conj", z, 1));
+}
+
+Variable complex_abs(const Variable& z, Where where) {
+  const CallLine line(where);
+  return norm(checked("complex_abs", z), 2.0, {-1});
+}
+
+Variable angle(const Variable& z, Where where) {
+  const CallLine line(where);
+  return atan2(part("angle", z, 1), part("angle", z, 0));
+}
+
+Variable complex_mul(const Variable& a, const Variable& b, Where where) {
+  const CallLine line(where);
+  const Variable x = part("complex_mul", a, 0), y = part("complex_mul", a, 1);
+  const Variable u = part("complex_mul", b, 0), v = part("complex_mul", b, 1);
+  return joined(x * u - y * v, x * v + y * u);
+}
+
+Variable complex_div(const Variable& a, const Variable& b, Where where) {
+  const CallLine line(where);
+  const Variable x = part("complex_div", a, 0), y = part("complex_div", a, 1);
+  const Variable u = part("complex_div", b, 0), v = part("complex_div", b, 1);
+  const Variable square = u * u + v * v;
+  return joined((x * u + y * v) / square, (y * u - x * v) / square);
+}
+
+}  // namespace tapegrad

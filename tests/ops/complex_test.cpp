@@ -1,0 +1,97 @@
+// Complex numbers as pairs, compared with std::complex.
+#include "ops/complex.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <complex>
+#include <functional>
+
+#include "core/autograd/gradcheck.h"
+#include "core/base/error.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/fft.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad {
+namespace {
+
+using Number = std::complex<double>;
+
+std::vector<Number> numbers(const Variable& z) {
+  const std::vector<double> parts = z.to_vector<double>();
+  std::vector<Number> result;
+  for (size_t i = 0; i < parts.size(); i += 2) result.emplace_back(parts[i], parts[i + 1]);
+  return result;
+}
+
+void expect_equal(const Variable& got, const std::function<Number(size_t)>& expected) {
+  const std::vector<Number> values = numbers(got);
+  ASSERT_FALSE(values.empty());
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_LT(std::abs(values[i] - expected(i)), 1e-14 * (1 + std::abs(expected(i)))) << i;
+}
+
+struct Complex : testing::Test {
+  Complex() { manual_seed(3); }
+  Variable a = randn({5, 2}, {.dtype = f64}), b = randn({5, 2}, {.dtype = f64});
+  std::vector<Number> x = numbers(a), y = numbers(b);
+};
+
+TEST_F(Complex, ArithmeticOfPairs) {
+  expect_equal(complex_mul(a, b), [&](size_t i) { return x[i] * y[i]; });
+  expect_equal(complex_div(a, b), [&](size_t i) { return x[i] / y[i]; });
+  expect_equal(conj(a), [&](size_t i) { return std::conj(x[i]); });
+  expect_equal(complex_mul(a, b[0]), [&](size_t i) { return x[i] * y[0]; });
+}
+
+TEST_F(Complex, PartsAndPolarForm) {
+  EXPECT_TRUE(complex(real(a), imag(a)).equal(a));
+  expect_equal(polar(complex_abs(a), angle(a)), [&](size_t i) { return x[i]; });
+  for (int64_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(complex_abs(a)[i].item(), std::abs(x[size_t(i)]), 1e-14);
+    EXPECT_NEAR(angle(a)[i].item(), std::arg(x[size_t(i)]), 1e-14);
+  }
+  EXPECT_EQ(complex(ones({3, 1}), zeros({4})).shape(), (Shape{3, 4, 2}));
+  EXPECT_TRUE(view_as_complex(view_as_real(a)).equal(a));
+}
+
+TEST_F(Complex, Gradients) {
+  const auto holds = [&](auto f) {
+    return bool(gradcheck(f, {a.requires_grad_(), b.requires_grad_()}, {.order = 2}));
+  };
+  EXPECT_TRUE(holds([](const auto& u, const auto& v) { return complex_mul(u, v); }));
+  EXPECT_TRUE(holds([](const auto& u, const auto& v) { return complex_div(u, v); }));
+  EXPECT_TRUE(holds([](const auto& u, const auto& v) { return complex_abs(u) * angle(v); }));
+  EXPECT_TRUE(holds([](const auto& u, const auto& v) { return polar(real(u), imag(conj(v))); }));
+  const Variable zero = zeros({1, 2}).requires_grad_();
+  sum(complex_abs(zero)).backward();
+  EXPECT_EQ(zero.grad().to_vector<float>(), (std::vector<float>{0, 0}));
+}
+
+// The transform of a circular convolution is the product of the transforms.
+TEST_F(Complex, ConvolutionTheorem) {
+  const Variable u = randn({8}, {.dtype = f64}), v = randn({8}, {.dtype = f64});
+  const Variable w = fft::irfft(complex_mul(fft::rfft(u), fft::rfft(v)), {.n = 8});
+  for (int64_t k = 0; k < 8; ++k) {
+    double expected = 0;
+    for (int64_t j = 0; j < 8; ++j) expected += u[j].item() * v[(k - j + 8) % 8].item();
+    EXPECT_NEAR(w[k].item(), expected, 1e-13);
+  }
+}
+
+TEST_F(Complex, RefusesOtherShapes) {
+  EXPECT_THROW(real(ones({2, 3})), ShapeError);
+  EXPECT_THROW(imag(scalar(1.0)), ShapeError);
+  EXPECT_THROW(view_as_complex(ones({4})), ShapeError);
+  EXPECT_THROW(complex_mul(a, ones({5})), ShapeError);
+  EXPECT_THROW(complex_mul(a, ones({4, 2})), ShapeError);
+  EXPECT_THROW(complex_abs(Variable()), ShapeError);
+  EXPECT_THROW(complex(ones({2}), ones({3})), ShapeError);
+}
+
+}  // namespace
+}  // namespace tapegrad
