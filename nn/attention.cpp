@@ -9,7 +9,12 @@
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/diagonal.h"
+#include "ops/index.h"
 #include "ops/linear.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn {
@@ -25,22 +30,37 @@ int64_t checked_width(const MultiheadAttentionOptions& o) {
   return o.embed_dim;
 }
 
-/// Combines both masks into one that is added to the scores: -inf for excluded keys.
-Variable added(const AttentionMasks& masks, const Variable& like) {
+/// [queries, keys], true where a key comes after its query.
+Variable later_keys(int64_t queries, int64_t keys, Device device) {
+  return triu(ones({queries, keys}, {.dtype = boolean, .device = device}), 1);
+}
+
+/// Combines the masks into one that is added to the scores of query and key, [batch, heads, length,
+/// features]: -inf for excluded keys. Empty if no mask but is_causal is given.
+Variable added(const AttentionMasks& masks, const Variable& query, const Variable& key) {
+  const int64_t heads = query.size(1);
   const auto floats = [&](const Variable& mask) {
-    if (mask.dtype() != boolean) return mask.to(like.dtype());
-    return where(mask, -INFINITY, zeros({}, {.dtype = like.dtype(), .device = like.device()}));
+    if (mask.dtype() != boolean) return mask.to(query.dtype());
+    return where(mask, -INFINITY, zeros({}, {.dtype = query.dtype(), .device = query.device()}));
   };
   Variable sum;
-  if (masks.attn_mask.defined()) sum = floats(masks.attn_mask);
+  if (masks.attn_mask.defined()) {
+    sum = floats(masks.attn_mask);
+    if (sum.rank() == 3 && heads > 1 && sum.size(0) % heads == 0 && sum.size(0) > 1)
+      sum = reshape(sum, {sum.size(0) / heads, heads, sum.size(1), sum.size(2)});
+  }
   if (masks.key_padding_mask.defined()) {
-    const Variable& padding = masks.key_padding_mask;
-    if (padding.rank() != 2 || padding.dtype() != boolean)
-      fail<ArgumentError>("MultiheadAttention: key_padding_mask is bool [batch, keys], not ",
-                          padding.dtype(), ' ', padding.shape());
+    Variable padding = masks.key_padding_mask;
+    if (padding.rank() == 1) padding = unsqueeze(padding, 0);
+    if (padding.rank() != 2 || (padding.dtype() != boolean && !is_float(padding.dtype())))
+      fail<ArgumentError>(
+          "MultiheadAttention: key_padding_mask is bool or float [batch, keys], not ",
+          padding.dtype(), ' ', padding.shape());
     const Variable columns = floats(reshape(padding, {padding.size(0), 1, 1, padding.size(1)}));
     sum = sum.defined() ? sum + columns : columns;
   }
+  if (masks.is_causal && sum.defined())
+    sum = sum + floats(later_keys(query.size(2), key.size(2), query.device()));
   return sum;
 }
 
@@ -57,36 +77,82 @@ MultiheadAttention::MultiheadAttention(MultiheadAttentionOptions options)
                 .bias = options.bias}),
       options_(options) {
   require_share(kName, ".dropout", options.dropout);
-  in_proj_weight = empty({3 * options.embed_dim, options.embed_dim});
-  init::xavier_uniform_(in_proj_weight).requires_grad_();
+  const auto drawn = [](int64_t rows, int64_t columns) {
+    Variable weight = empty({rows, columns});
+    return init::xavier_uniform_(weight).requires_grad_();
+  };
+  const int64_t width = options.embed_dim;
+  if (options_.kdim == 0) options_.kdim = width;
+  if (options_.vdim == 0) options_.vdim = width;
+  require_option(kName, ".kdim", options_.kdim);
+  require_option(kName, ".vdim", options_.vdim);
+  if (options_.kdim == width && options_.vdim == width) {
+    in_proj_weight = drawn(3 * width, width);
+  } else {
+    q_proj_weight = drawn(width, width);
+    k_proj_weight = drawn(width, options_.kdim);
+    v_proj_weight = drawn(width, options_.vdim);
+  }
   if (!options.bias) return;
   in_proj_bias = zeros({3 * options.embed_dim}, {.requires_grad = true});
   out_proj.bias.rebind(
       Tensor::full({options.embed_dim}, 0.0, out_proj.bias.dtype(), out_proj.bias.device()));
 }
 
-Variable MultiheadAttention::forward(const Variable& query, const Variable& key,
-                                     const Variable& value, const AttentionMasks& masks) const {
+AttentionOutput MultiheadAttention::forward(const Variable& query, const Variable& key,
+                                            const Variable& value,
+                                            const AttentionMasks& masks) const {
   const CallLine line(ModuleCall::line());
   const int64_t width = options_.embed_dim, heads = options_.num_heads;
-  for (const Variable* x : {&query, &key, &value})
-    if (x->rank() != 3 || x->size(2) != width)
-      fail<ShapeError>(kName, ": sequences with ", width, " features wanted: ", query.shape(), ", ",
-                       key.shape(), ", ", value.shape());
+  const auto fits = [&](const Variable& x, int64_t features) {
+    return x.rank() == query.rank() && x.size(-1) == features;
+  };
+  if ((query.rank() != 2 && query.rank() != 3) || !fits(query, width) ||
+      !fits(key, options_.kdim) || !fits(value, options_.vdim))
+    fail<ShapeError>(kName, ": sequences with ", width, ", ", options_.kdim, " and ", options_.vdim,
+                     " features wanted: ", query.shape(), ", ", key.shape(), ", ", value.shape());
+  if (query.rank() == 2) {
+    const int batch = options_.batch_first ? 0 : 1;
+    AttentionOutput y =
+        forward(unsqueeze(query, batch), unsqueeze(key, batch), unsqueeze(value, batch), masks);
+    static_cast<Variable&>(y) = squeeze(y, batch);
+    return y;
+  }
   /// Applies part i of the input projection (query, key or value). Returns [batch, heads, length,
   /// features per head].
-  const auto in_heads = [&](const Variable& x, int64_t i) {
+  const auto in_heads = [&](const Variable& x, const Variable& own_weight, int64_t i) {
     const Variable bias =
         in_proj_bias.defined() ? narrow(in_proj_bias, 0, i * width, width) : Variable();
-    const Variable y = linear(x, narrow(in_proj_weight, 0, i * width, width), bias);
+    const Variable weight =
+        own_weight.defined() ? own_weight : narrow(in_proj_weight, 0, i * width, width);
+    const Variable y = linear(x, weight, bias);
     const Variable split = reshape(y, {y.size(0), y.size(1), heads, width / heads});
     return permute(split, options_.batch_first ? Dims{0, 2, 1, 3} : Dims{1, 2, 0, 3});
   };
-  const Variable y = scaled_dot_product_attention(
-      in_heads(query, 0), in_heads(key, 1), in_heads(value, 2),
-      {.attn_mask = added(masks, query), .dropout_p = is_training() ? options_.dropout : 0.0});
+  const Variable q = in_heads(query, q_proj_weight, 0), k = in_heads(key, k_proj_weight, 1);
+  AttentionOptions options{.attn_mask = added(masks, q, k),
+                           .dropout_p = is_training() ? options_.dropout : 0.0};
+  options.is_causal = masks.is_causal && !options.attn_mask.defined();
+  const Variable y = scaled_dot_product_attention(q, k, in_heads(value, v_proj_weight, 2), options);
   const Variable joined = permute(y, options_.batch_first ? Dims{0, 2, 1, 3} : Dims{2, 0, 1, 3});
-  return out_proj(reshape(joined, query.shape()));
+  return {out_proj(reshape(joined, query.shape())), q, k, std::move(options)};
+}
+
+AttentionOutput MultiheadAttention::forward(const Variable& query, const Variable& key,
+                                            const Variable& value, const Variable& key_padding_mask,
+                                            bool, const Variable& attn_mask) const {
+  return forward(query, key, value, AttentionMasks{attn_mask, key_padding_mask});
+}
+
+Variable AttentionOutput::weights(bool average) const {
+  const Variable products = query_.matmul(key_.transpose(-2, -1));
+  Variable scores = products / std::sqrt(double(query_.size(-1)));
+  if (options_.is_causal)
+    scores = scores.masked_fill(later_keys(query_.size(2), key_.size(2), device()), -INFINITY);
+  if (options_.attn_mask.defined()) scores = scores + options_.attn_mask;
+  Variable w = scores.softmax(-1);
+  if (average) w = w.mean(1);
+  return rank() == 2 ? w.squeeze(0) : w;
 }
 
 std::string MultiheadAttention::options() const {
@@ -95,6 +161,8 @@ std::string MultiheadAttention::options() const {
   if (options_.dropout != 0) text << ", dropout=" << options_.dropout;
   if (!options_.bias) text << ", bias=false";
   if (options_.batch_first) text << ", batch_first=true";
+  if (options_.kdim != options_.embed_dim) text << ", kdim=" << options_.kdim;
+  if (options_.vdim != options_.embed_dim) text << ", vdim=" << options_.vdim;
   return text.str();
 }
 

@@ -17,18 +17,49 @@ struct MultiheadAttentionOptions {
   int64_t num_heads = 0;  // must divide embed_dim; required
   double dropout = 0.0;   // of the attention weights, in training
   bool bias = true;
-  bool batch_first = false;  // [batch, length, features] instead of [length, batch, features]
+  bool batch_first = false;    // [batch, length, features] instead of [length, batch, features]
+  int64_t kdim = 0, vdim = 0;  // features of keys and of values; 0: embed_dim
 };
 
 /// Masks that exclude keys. A bool mask is true where a key does NOT take part (like PyTorch's
 /// layer, unlike PyTorch's function). A float mask is added to the scores.
 struct AttentionMasks {
-  Variable attn_mask = {};         // broadcasts to [batch, heads, queries, keys]
-  Variable key_padding_mask = {};  // [batch, keys], bool
+  Variable attn_mask = {};  // [batch * heads, queries, keys], or broadcasts to [batch, heads,
+                            // queries, keys]
+  Variable key_padding_mask = {};  // [batch, keys], bool or float; unbatched: [keys]
+  bool is_causal = false;          // query i sees keys 0 ... i
 };
 
+/// The result of MultiheadAttention: a Variable, from which the weights can be computed as well.
+///
+///   Variable y = attention(x, x, x);
+///   auto [y, weights] = attention(x, x, x);
+class AttentionOutput : public Variable {
+ public:
+  AttentionOutput(Variable y, Variable query, Variable key, AttentionOptions options)
+      : Variable(std::move(y)),
+        query_(std::move(query)),
+        key_(std::move(key)),
+        options_(std::move(options)) {}
+
+  /// The weights before dropout, averaged over the heads: [batch, queries, keys]. Not averaged:
+  /// [batch, heads, queries, keys]. Unbatched: without the first dimension.
+  Variable weights(bool average = true) const;
+
+ private:
+  Variable query_, key_;  // [batch, heads, length, features of a head]
+  AttentionOptions options_;
+};
+template <size_t I>
+requires(I < 2) Variable get(const AttentionOutput& y) {
+  if constexpr (I == 0)
+    return y;
+  else
+    return y.weights();
+}
+
 /// Projects query, key and value, computes attention per head on embed_dim / num_heads features,
-/// concatenates the heads and projects the result.
+/// concatenates the heads and projects the result. Sequences without a batch have two dimensions.
 class MultiheadAttention final : public Model<MultiheadAttention> {
  public:
   static constexpr std::string_view kName = "MultiheadAttention";
@@ -38,19 +69,28 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options);
 
   void members(Members& m) override {
-    m("in_proj_weight", in_proj_weight)("in_proj_bias", in_proj_bias)("out_proj", out_proj);
+    m("in_proj_weight", in_proj_weight)("q_proj_weight", q_proj_weight);
+    m("k_proj_weight", k_proj_weight)("v_proj_weight", v_proj_weight);
+    m("in_proj_bias", in_proj_bias)("out_proj", out_proj);
   }
-  Variable forward(const Variable& query, const Variable& key, const Variable& value,
-                   const AttentionMasks& masks = {}) const;
+  AttentionOutput forward(const Variable& query, const Variable& key, const Variable& value,
+                          const AttentionMasks& masks = {}) const;
+  /// PyTorch's arguments by position. need_weights has no effect: weights are computed on request.
+  AttentionOutput forward(const Variable& query, const Variable& key, const Variable& value,
+                          const Variable& key_padding_mask, bool need_weights = true,
+                          const Variable& attn_mask = {}) const;
   std::string options() const override;
   using Model::operator();
   /// For masks in braces: attention(q, k, v, {.key_padding_mask = mask}).
-  Variable operator()(const Variable& query, const Variable& key, const Variable& value,
-                      const AttentionMasks& masks) const {
+  AttentionOutput operator()(const Variable& query, const Variable& key, const Variable& value,
+                             const AttentionMasks& masks) const {
     return Model::operator()(query, key, value, masks);
   }
 
-  Variable in_proj_weight, in_proj_bias;  // rows for query, key and value, concatenated
+  Variable in_proj_weight;  // rows for query, key and value, concatenated
+  Variable q_proj_weight, k_proj_weight,
+      v_proj_weight;      // instead, if kdim or vdim is not embed_dim
+  Variable in_proj_bias;  // for query, key and value, concatenated
   Linear out_proj;
 
  private:
@@ -90,6 +130,11 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
   }
   Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }
   Variable forward(const Variable& x, const AttentionMasks& masks) const;
+  /// PyTorch's arguments by position.
+  Variable forward(const Variable& x, const Variable& attn_mask,
+                   const Variable& key_padding_mask = {}) const {
+    return forward(x, AttentionMasks{attn_mask, key_padding_mask});
+  }
   using Model::operator();
   /// Also for masks in braces.
   Variable operator()(const Variable& x, const AttentionMasks& masks,
@@ -120,6 +165,11 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
   void members(Members& m) override { m("layers", layers)("norm", norm); }
   Variable forward(const Variable& x) const { return forward(x, AttentionMasks{}); }
   Variable forward(const Variable& x, const AttentionMasks& masks) const;
+  /// PyTorch's arguments by position.
+  Variable forward(const Variable& x, const Variable& attn_mask,
+                   const Variable& key_padding_mask = {}) const {
+    return forward(x, AttentionMasks{attn_mask, key_padding_mask});
+  }
   using Model::operator();
   /// Also for masks in braces.
   Variable operator()(const Variable& x, const AttentionMasks& masks,
@@ -132,3 +182,10 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
 };
 
 }  // namespace tapegrad::nn
+
+template <>
+struct std::tuple_size<tapegrad::nn::AttentionOutput> : std::integral_constant<size_t, 2> {};
+template <size_t I>
+struct std::tuple_element<I, tapegrad::nn::AttentionOutput> {
+  using type = tapegrad::Variable;
+};

@@ -282,7 +282,7 @@ class Module {
   /// Records the shape of y for infer().
   void note_output(const Variable& y);
   template <typename Y>
-  void note_output(const Y&) {}
+  requires(!std::derived_from<Y, Variable>) void note_output(const Y&) {}
   /// The function given to the last initialize(); empty before.
   const Init& init() const;
   void set_init(const Init& init);

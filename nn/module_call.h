@@ -1,6 +1,7 @@
 // ModuleCall and HookedCall: what Model::operator() does around forward(). Not called by users.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <span>
 #include <tuple>
@@ -40,7 +41,7 @@ class [[nodiscard]] ModuleCall {
   void check_parameters(const Variable& result);
   void check_parameters(const std::vector<Variable>& results);
   template <typename Ys>
-  void check_parameters(const Ys& ys) {
+  requires(!std::derived_from<Ys, Variable>) void check_parameters(const Ys& ys) {
     if constexpr (requires { std::tuple_size<Ys>::value; })
       std::apply([&](const auto&... y) { (check_parameters(y), ...); }, ys);
   }
@@ -92,7 +93,7 @@ class HookedCall {
   void run_after(Variable& y) { run_after(std::span(&y, 1)); }
   void run_after(std::vector<Variable>& ys) { run_after(std::span<Variable>(ys)); }
   template <typename Ys>
-  void run_after(Ys& ys) {
+  requires(!std::derived_from<Ys, Variable>) void run_after(Ys& ys) {
     if constexpr (requires { std::tuple_size<Ys>::value; }) {
       std::apply(
           [&](auto&... y) {

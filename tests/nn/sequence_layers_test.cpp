@@ -11,6 +11,9 @@
 #include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/diagonal.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn {
@@ -119,6 +122,40 @@ TEST(Attention, Multihead) {
   expect_near(transpose(first.forward(swapped, swapped, swapped, masks), 0, 1), masked);
   EXPECT_THROW(MultiheadAttention({.embed_dim = 4, .num_heads = 3}), ArgumentError);
   EXPECT_THROW(layer.forward(x, x, wave({3, 2, 3})), ShapeError);
+}
+
+TEST(Attention, WeightsOnRequest) {
+  const MultiheadAttention layer({.embed_dim = 4, .num_heads = 2, .batch_first = true});
+  const Variable x = wave({2, 3, 4}).to(f32);
+  const Variable y = layer(x, x, x);
+  const auto [again, weights] = layer(x, x, x);
+  EXPECT_TRUE(again.equal(y));
+  EXPECT_EQ(weights.shape(), (Shape{2, 3, 3}));
+  EXPECT_LT(max(abs(sum(weights, -1) - 1)).item(), 1e-6);
+  EXPECT_EQ(layer(x, x, x).weights(false).shape(), (Shape{2, 2, 3, 3}));
+
+  // A query sees no later key, with a mask and without one.
+  const Variable nothing = zeros({2, 3}, {.dtype = boolean});
+  for (const AttentionMasks& masks :
+       {AttentionMasks{.is_causal = true},
+        AttentionMasks{.key_padding_mask = nothing, .is_causal = true}}) {
+    const auto [causal, triangle] = layer(x, x, x, masks);
+    EXPECT_EQ(max(abs(triu(triangle, 1))).item(), 0);
+    EXPECT_LT(max(abs(causal.select(1, 2) - y.select(1, 2))).item(), 1e-6);
+  }
+}
+
+TEST(Attention, HooksSeeTheResult) {
+  MultiheadAttention layer(4, 2);
+  int calls = 0;
+  const auto handle =
+      layer.register_forward_hook([&](Module&, std::span<const Variable>, std::span<Variable> y) {
+        ++calls;
+        y[0] = y[0] * 0.0;
+      });
+  const Variable x = wave({3, 2, 4}).to(f32);
+  EXPECT_EQ(max(abs(layer(x, x, x))).item(), 0);
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(Attention, TransformerEncoderLayer) {

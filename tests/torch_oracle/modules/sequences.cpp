@@ -60,6 +60,19 @@ void attention(Recorder& record) {
                        masked.forward(x, x, x, {.attn_mask = added, .key_padding_mask = left_out})};
                  });
 
+  const nn::MultiheadAttention wide({.embed_dim = 6, .num_heads = 2, .kdim = 4, .vdim = 5});
+  const Variable keys = record.normal({5, 2, 4}), values = record.normal({5, 2, 5});
+  record.compare("MultiheadAttention(6, 2, kdim=4, vdim=5)", "m(*x)", wide, {q, keys, values}, [&] {
+    const auto [y, weights] = wide(q, keys, values);
+    return Variables{y, weights};
+  });
+  const Variable alone = record.normal({4, 6}), mask = record.normal({2, 4, 4}).detach();
+  record.compare(
+      "MultiheadAttention(6, 2)", "m(x[0], x[0], x[0], attn_mask=x[1])", plain, {alone, mask}, [&] {
+        const auto [y, weights] = plain.forward(alone, alone, alone, {.attn_mask = mask});
+        return Variables{y, weights};
+      });
+
   for (bool norm_first : {false, true}) {
     const nn::TransformerEncoderLayer layer({.d_model = 6,
                                              .nhead = 2,
