@@ -230,6 +230,42 @@ Variable irfft2(const Variable& x, Options2d options, Where where) {
   return irfft(y, last);
 }
 
+namespace {
+
+/// Options of a transform over the dimensions of a complex or real x.
+Options2d plane_of(const Variable& x, const OptionsNd& options, bool is_complex) {
+  Options2d plane{.s = options.s, .dim = options.dim, .norm = options.norm};
+  const int rank = x.rank() - (is_complex ? 1 : 0);
+  if (plane.dim.rank() > 0) return plane;
+  for (int i = options.s.rank() > 0 ? options.s.rank() : rank; i > 0; --i) plane.dim.push_back(-i);
+  return plane;
+}
+
+}  // namespace
+
+Variable fftn(const Variable& x, OptionsNd options, Where where) {
+  return fft2(x, plane_of(x, options, /*is_complex=*/true), where);
+}
+Variable ifftn(const Variable& x, OptionsNd options, Where where) {
+  return ifft2(x, plane_of(x, options, /*is_complex=*/true), where);
+}
+Variable rfftn(const Variable& x, OptionsNd options, Where where) {
+  return rfft2(x, plane_of(x, options, /*is_complex=*/false), where);
+}
+Variable irfftn(const Variable& x, OptionsNd options, Where where) {
+  return irfft2(x, plane_of(x, options, /*is_complex=*/true), where);
+}
+
+Variable fftfreq(int64_t n, double d) {
+  if (n < 1) fail<ArgumentError>("fft.fftfreq: n is ", n, ", below 1");
+  const Variable k = arange(n);
+  return where(k < (n + 1) / 2, k, k - n).to(default_dtype()) / (d * double(n));
+}
+Variable rfftfreq(int64_t n, double d) {
+  if (n < 1) fail<ArgumentError>("fft.rfftfreq: n is ", n, ", below 1");
+  return arange(n / 2 + 1).to(default_dtype()) / (d * double(n));
+}
+
 Variable fftshift(const Variable& x, const Dims& dims, Where where) {
   return rolled(x, dims, /*up=*/false, where);
 }
@@ -241,22 +277,14 @@ Variable ifftshift(const Variable& x, const Dims& dims, Where where) {
 
 namespace {
 
-fft::Norm norm_of(const Arguments& a) {
-  const std::string norm = a.text("norm");
-  if (norm == "backward") return fft::Norm::kBackward;
-  if (norm == "ortho") return fft::Norm::kOrtho;
-  if (norm == "forward") return fft::Norm::kForward;
-  fail<ArgumentError>("fft: norm: backward, ortho or forward, not ", norm);
-}
-
 fft::Options line_options(const Arguments& a) {
-  fft::Options options{.dim = a.int32("dim"), .norm = norm_of(a)};
+  fft::Options options{.dim = a.int32("dim"), .norm = a.text("norm")};
   if (a.has("n")) options.n = a.integer("n");
   return options;
 }
 
 fft::Options2d plane_options(const Arguments& a) {
-  return {.s = a.has("s") ? a.dims("s") : Dims{}, .dim = a.dims("dim"), .norm = norm_of(a)};
+  return {.s = a.has("s") ? a.dims("s") : Dims{}, .dim = a.dims("dim"), .norm = a.text("norm")};
 }
 
 Dims shift_dims(const Arguments& a) { return a.has("dim") ? a.dims("dim") : Dims{}; }

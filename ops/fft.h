@@ -14,6 +14,7 @@
 
 #include <optional>
 
+#include "core/base/choice.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
@@ -27,11 +28,15 @@ enum class Norm {
   kOrtho,     // both, by 1 / sqrt(n), which makes them unitary
   kForward,   // the forward transform
 };
+constexpr auto choice_names(Norm) {
+  return std::to_array<ChoiceName<Norm>>(
+      {{"backward", Norm::kBackward}, {"ortho", Norm::kOrtho}, {"forward", Norm::kForward}});
+}
 
 struct Options {
   std::optional<int64_t> n = {};  // for rfft and irfft the length of the real side
   int dim = -1;
-  Norm norm = Norm::kBackward;
+  Choice<Norm> norm = Norm::kBackward;
 };
 
 /// Computes the forward transform of complex numbers: y[k] = sum over j of x[j] exp(-2 pi i j k /
@@ -49,32 +54,74 @@ Variable irfft(const Variable& x, Options options = {}, Where where = Where::cur
 
 /// fft(x, 64, -1): length and dimension by position, as for the three others.
 template <std::integral N>
-Variable fft(const Variable& x, N n, int dim = -1, Norm norm = Norm::kBackward) {
+Variable fft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward) {
   return fft(x, Options{int64_t(n), dim, norm});
 }
 template <std::integral N>
-Variable ifft(const Variable& x, N n, int dim = -1, Norm norm = Norm::kBackward) {
+Variable ifft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward) {
   return ifft(x, Options{int64_t(n), dim, norm});
 }
 template <std::integral N>
-Variable rfft(const Variable& x, N n, int dim = -1, Norm norm = Norm::kBackward) {
+Variable rfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward) {
   return rfft(x, Options{int64_t(n), dim, norm});
 }
 template <std::integral N>
-Variable irfft(const Variable& x, N n, int dim = -1, Norm norm = Norm::kBackward) {
+Variable irfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::kBackward) {
   return irfft(x, Options{int64_t(n), dim, norm});
 }
 
 struct Options2d {
+  struct ByName {};
+  ByName by_name = {};  // never set; it makes {64, 64} the lengths of fft2(x, {64, 64})
   Dims s = {};          // lengths of the transforms; default: the sizes of x
   Dims dim = {-2, -1};  // rfft2 and irfft2 store half of the last one
-  Norm norm = Norm::kBackward;
+  Choice<Norm> norm = Norm::kBackward;
 };
-/// Transforms over several dimensions, two by default; each may be named once.
+/// Transforms over several dimensions, two by default; each may be named once. fftn, ifftn, rfftn
+/// and irfftn transform all dimensions by default, or as many last ones as s has lengths.
 Variable fft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 Variable ifft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 Variable rfft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 Variable irfft2(const Variable& x, Options2d options = {}, Where where = Where::current());
+
+struct OptionsNd {
+  Options2d::ByName by_name = {};
+  Dims s = {}, dim = {};
+  Choice<Norm> norm = Norm::kBackward;
+};
+Variable fftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
+Variable ifftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
+Variable rfftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
+Variable irfftn(const Variable& x, OptionsNd options = {}, Where where = Where::current());
+
+// fft2(x, {64, 64}), rfft2(x, {64, 64}, {1, 2}): lengths and dimensions by position. As templates
+// they are second to the functions above, which g++ 12 finds ambiguous for {.s = {64, 64}}.
+template <std::convertible_to<Dims> D = Dims>
+Variable fft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
+              Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
+  return fft2(x, Options2d{.s = s, .dim = dim, .norm = norm}, where);
+}
+template <std::convertible_to<Dims> D = Dims>
+Variable ifft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
+               Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
+  return ifft2(x, Options2d{.s = s, .dim = dim, .norm = norm}, where);
+}
+template <std::convertible_to<Dims> D = Dims>
+Variable rfft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
+               Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
+  return rfft2(x, Options2d{.s = s, .dim = dim, .norm = norm}, where);
+}
+template <std::convertible_to<Dims> D = Dims>
+Variable irfft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
+                Choice<Norm> norm = Norm::kBackward, Where where = Where::current()) {
+  return irfft2(x, Options2d{.s = s, .dim = dim, .norm = norm}, where);
+}
+
+/// The frequencies of fft's results in cycles per unit, for samples d units apart:
+/// [0, 1, ..., (n - 1) / 2, -(n / 2), ..., -1] / (d n).
+Variable fftfreq(int64_t n, double d = 1.0);
+/// The frequencies of rfft's results: [0, 1, ..., n / 2] / (d n).
+Variable rfftfreq(int64_t n, double d = 1.0);
 
 /// Rolls x by half of its size along dims (default: all dimensions), so that frequency 0 is in the
 /// centre. Accepts any tensor; here dims counts every dimension, including the pairs of a complex

@@ -105,6 +105,25 @@ TEST(Fft, ExactValues) {
   EXPECT_EQ(reals(fft::ifftshift(tensor({-2, -1, 0, 1, 2}))), (Doubles{0, 1, 2, -2, -1}));
 }
 
+TEST(Fft, SpellingsOfSeveralDimensions) {
+  const Variable x = randn({3, 6, 8}, {.dtype = f64}), z = fft::rfft2(x);
+  EXPECT_TRUE(fft::rfft2(x, {6, 8}).equal(z));
+  EXPECT_TRUE(fft::rfft2(x, {5, 4}, {0, 2}, "ortho")
+                  .equal(fft::rfft2(x, {.s = {5, 4}, .dim = {0, 2}, .norm = fft::Norm::kOrtho})));
+  EXPECT_TRUE(fft::irfft2(z, {6, 8}).allclose(x));
+  EXPECT_TRUE(fft::rfftn(x, {.dim = {1, 2}}).equal(z));
+  EXPECT_TRUE(fft::rfftn(x, {.s = {6, 8}}).equal(z));
+  EXPECT_TRUE(fft::rfftn(x).equal(fft::rfft2(x, {.dim = {0, 1, 2}})));
+  EXPECT_TRUE(fft::irfftn(fft::rfftn(x)).allclose(x));
+  EXPECT_TRUE(fft::ifftn(fft::fftn(z)).allclose(z));
+  EXPECT_EQ(fft::fftfreq(5, 0.5).to_vector<double>(),
+            fft::ifftshift(tensor({-2, -1, 0, 1, 2}) * (1.0 / 2.5)).to_vector<double>());
+  EXPECT_EQ(fft::fftfreq(4).to_vector<double>(), (Doubles{0, 0.25, -0.5, -0.25}));
+  EXPECT_EQ(fft::rfftfreq(4).to_vector<double>(), (Doubles{0, 0.25, 0.5}));
+  EXPECT_THROW(fft::fftfreq(0), ArgumentError);
+  EXPECT_THROW(fft::fft2(z, {.norm = "none"}), ArgumentError);
+}
+
 TEST(Fft, RefusesWhatCannotBeMeant) {
   const Variable x = zeros({3, 2});
   EXPECT_THROW(fft::fft(zeros({4})), ShapeError);
