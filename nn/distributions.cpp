@@ -13,6 +13,7 @@
 #include "ops/diagonal.h"
 #include "ops/extremes.h"
 #include "ops/index.h"
+#include "ops/internal/value_checks.h"
 #include "ops/linalg.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
@@ -108,8 +109,9 @@ Shape batch_of(const Variable& a, const Variable& b) {
 }
 
 void require(std::string_view kind, std::string_view condition, const Variable& holds) {
-  if (!all(holds).value().item())
-    fail<ArgumentError>(kind, ": a parameter does not satisfy ", condition);
+  detail::check_values(all(holds).value(), [kind, condition](const Tensor& x) {
+    if (x.item() == 0) fail<ArgumentError>(kind, ": a parameter does not satisfy ", condition);
+  });
 }
 
 Variable rsample_gamma(const Variable& shape, Generator& generator) {

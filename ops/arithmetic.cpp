@@ -6,6 +6,7 @@
 #include "ops/catalog.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/pointwise_kernels.h"
+#include "ops/internal/value_checks.h"
 
 namespace tapegrad {
 namespace kernels {
@@ -74,11 +75,13 @@ struct Hypot : BinaryOp<kernels::hypot> {
 };
 
 /// Throws ArgumentError if an integer divisor is 0.
-void check_divisor(std::string_view op, const Tensor& b) {
+void check_divisor(std::string_view op, const Tensor& b) {  // op: a literal
   if (is_float(b.dtype()) || b.numel() == 0) return;
   Tensor found = Tensor::empty(Dims::filled(b.rank(), 1), boolean, b.device());
   kernels::contains(b, /*zero=*/true, /*yes=*/true, found);
-  if (found.item() != 0) fail<ArgumentError>(op, ": an integer is divided by 0");
+  check_values(found, [op](const Tensor& x) {
+    if (x.item() != 0) fail<ArgumentError>(op, ": an integer is divided by 0");
+  });
 }
 
 struct Remainder : BinaryOp<kernels::remainder> {

@@ -1,5 +1,6 @@
 // All are composed ops.
 #include "ops/margin_loss.h"
+#include "ops/internal/value_checks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -212,7 +213,7 @@ Variable gaussian_nll_loss(const Variable& x, const Variable& target, const Vari
   Variable variance = lacks_last ? unsqueeze(var, -1) : var;
   {
     const NoGrad off;
-    if (any(variance < 0).item() != 0) fail<ArgumentError>(kName, ": var has a negative element");
+    require_value(!any(variance < 0), "gaussian_nll_loss: var has a negative element");
   }
   const Variable plain = variance.detach();
   variance = variance + (clamp(plain, {.min = options.eps}) - plain);

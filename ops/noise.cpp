@@ -11,6 +11,7 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/value_checks.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
@@ -130,7 +131,7 @@ Variable normal(const Variable& mean, const Variable& std, Generator& generator,
   check_same_device("normal", mean.value(), std.value());
   check_same_dtype("normal", mean.value(), std.value());
   const NoGrad off;
-  if (any(std < 0).item() != 0) fail<ArgumentError>("normal: std has a negative element");
+  require_value(!any(std < 0), "normal: std has a negative element");
   const Shape shape = broadcast("normal", mean.shape(), std.shape());
   const Variable z = randn(shape, {.dtype = mean.dtype(), .device = mean.device()}, generator);
   return mean + std * z;
@@ -141,7 +142,7 @@ Variable uniform(const Variable& low, const Variable& high, Generator& generator
   check_same_device("uniform", low.value(), high.value());
   check_same_dtype("uniform", low.value(), high.value());
   const NoGrad off;
-  if (all(low <= high).item() == 0) fail<ArgumentError>("uniform: a low is above its high");
+  require_value(all(low <= high), "uniform: a low is above its high");
   const Shape shape = broadcast("uniform", low.shape(), high.shape());
   const Variable u = rand(shape, {.dtype = low.dtype(), .device = low.device()}, generator);
   const Variable y = lerp(low, high, u);

@@ -12,6 +12,7 @@
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/value_checks.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -145,8 +146,7 @@ Variable quantile(const Variable& input, const Variable& q, QuantileOptions opti
   const ErrorLine line(where);
   require_float("quantile", input.value());
   if (q.rank() > 1) fail<ShapeError>("quantile: q is a number or a vector, not ", q.shape());
-  if (q.numel() > 0 && !(amin(q).item() >= 0 && amax(q).item() <= 1))
-    fail<ArgumentError>("quantile: q is outside [0, 1]");
+  require_value(all(logical_and(q >= 0, q <= 1)), "quantile: q is outside [0, 1]");
   const Variable x = options.dim ? with_dimension(input, where) : flatten(input, 0, -1, where);
   const int dim = normalize_dim("quantile", options.dim.value_or(0), x.rank());
   const int64_t n = x.size(dim);

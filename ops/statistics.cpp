@@ -18,6 +18,7 @@
 #include "ops/internal/limits.h"
 #include "ops/internal/operands.h"
 #include "ops/internal/reduce_kernels.h"
+#include "ops/internal/value_checks.h"
 #include "ops/matmul.h"
 #include "ops/scan.h"
 #include "ops/sort.h"
@@ -113,7 +114,9 @@ Variable observation_weights(const CovOptions& options, int64_t count, DType dty
     if (!w.defined()) return;
     if (w.shape() != Shape{count})
       fail<ShapeError>("cov: ", name, " are of shape ", w.shape(), ", observations are ", count);
-    if (w.numel() > 0 && amin(w).item() < 0) fail<ArgumentError>("cov: ", name, " below 0");
+    check_values((w < 0).any().value(), [name](const Tensor& found) {
+      if (found.item() != 0) fail<ArgumentError>("cov: ", name, " below 0");
+    });
   };
   check("fweights", options.fweights);
   check("aweights", options.aweights);

@@ -5,6 +5,7 @@
 #include "ops/create.h"
 #include "ops/fft.h"
 #include "ops/index.h"
+#include "ops/internal/value_checks.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -76,8 +77,7 @@ Variable istft(const Variable& spectrum, int64_t n_fft, IstftOptions o, Where wh
   if (end < start || start >= whole)
     fail<ArgumentError>("istft: no values from ", start, " to ", end, " of ", whole);
   const Variable sums = slice(weight, 1, start, known);
-  if (sums.numel() > 0 && amin(sums).item() <= 1e-11)
-    fail<ArgumentError>("istft: the windows do not cover every value");
+  require_value(all(sums > 1e-11), "istft: the windows do not cover every value");
   const Variable y = slice(overlap(frames, batch), 1, start, known) / sums;
   return end > whole ? pad(y, {0, end - whole}) : y;
 }

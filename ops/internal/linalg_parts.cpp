@@ -1,6 +1,7 @@
 #include "ops/internal/linalg_parts.h"
 
 #include "core/base/error.h"
+#include "ops/internal/value_checks.h"
 #include "ops/linalg.h"
 #include "ops/view.h"
 
@@ -63,12 +64,14 @@ Tensor info_for(const Tensor& columns) {
 }
 
 void check_info(std::string_view op, const Tensor& info, std::string_view rule) {
-  const Tensor here = info.to(cpu);
-  const int32_t* values = here.data<int32_t>();
-  for (int64_t i = 0; i < here.numel(); ++i)
-    if (values[i] != 0)
-      fail<LinAlgError>(op, ": ", rule, ": matrix ", i, " of ", here.numel(), " in the batch, at ",
-                        values[i]);
+  check_values(info, [op, rule](const Tensor& statuses) {
+    const Tensor here = statuses.to(cpu);
+    const int32_t* values = here.data<int32_t>();
+    for (int64_t i = 0; i < here.numel(); ++i)
+      if (values[i] != 0)
+        fail<LinAlgError>(op, ": ", rule, ": matrix ", i, " of ", here.numel(),
+                          " in the batch, at ", values[i]);
+  });
 }
 
 auto mT(const Variable& x) -> Variable { return transpose(x, -2, -1); }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <sstream>
 
 #include "core/base/allocator.h"
@@ -13,11 +14,18 @@
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"
+#include "ops/arithmetic.h"
+#include "ops/binary.h"
 #include "ops/conv.h"
+#include "ops/create.h"
 #include "ops/index.h"
+#include "ops/linalg.h"
 #include "ops/loss.h"
+#include "ops/margin_loss.h"
 #include "ops/random.h"
 #include "ops/scatter.h"
+#include "ops/sort.h"
+#include "ops/stft.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 #include "optim/optimizers.h"
@@ -156,6 +164,38 @@ TEST(GraphedStep, IndicesAreCheckedInEachCall) {
   }
   EXPECT_EQ(step(ids).item(), loss);
   EXPECT_TRUE(step.is_graphed());
+}
+
+// Ops whose checks read a value are recorded, and check in each replay.
+TEST(GraphedStep, ValuesAreCheckedInEachCall) {
+  using Function = std::function<Variable(const Variable&)>;
+  const Variable ids = arange(6), deviation = ones({2}), level = full({}, 0.5);
+  const std::vector<std::pair<Function, Variable>> cases = {
+      {[](const Variable& x) { return sum(linalg::cholesky(x)); }, eye(3) * 2.0},
+      {[](const Variable& x) {
+         return sum(linalg::solve(x, ones({3, 1})));
+       },
+       eye(3) * 2.0},
+      {[&](const Variable& x) { return sum(remainder(ids, x)); }, full({1}, 4, {.dtype = i64})},
+      {[&](const Variable& x) { return sum(floor_divide(ids, x) + ids % 4); },
+       full({1}, 4, {.dtype = i64})},
+      {[&](const Variable& x) { return quantile(x, level) / sum(gt(x, 0.0)); }, ones({3})},
+      {[](const Variable& x) { return sum(istft(stft(ones({16}), 8), 8, {.window = x})); },
+       ones({8})},
+      {[](const Variable& x) { return gaussian_nll_loss(ones({3}), zeros({3}), x); }, ones({3})},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto& [function, x] = cases[i];
+    GraphedStep step(function, {}, {.warmup = 1});
+    const double expected = function(x).item();
+    for (int k = 0; k < 3; ++k) EXPECT_EQ(step(x).item(), expected) << i;
+    EXPECT_TRUE(step.is_graphed()) << i << ": " << step.reason();
+    if (i == 4) continue;  // only q is checked
+    const Variable bad = i == 6 ? -x : zeros_like(x);
+    EXPECT_THROW(step(bad), Error) << i;
+    EXPECT_EQ(step(x).item(), expected) << i;
+    EXPECT_TRUE(step.is_graphed()) << i << ": " << step.reason();
+  }
 }
 
 /// Losses, the last gradients and the statistics of a network with packed layouts.
