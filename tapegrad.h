@@ -36,6 +36,7 @@
 #include "dist/sharded_optimizer.h"
 #include "dist/sync_batch_norm.h"
 #include "dist/tensor_parallel.h"
+#include "dist/world.h"
 #include "io/safetensors.h"
 #include "nn/activation.h"
 #include "nn/attention.h"

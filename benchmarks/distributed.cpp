@@ -48,7 +48,7 @@ void time_engine(const dist::Communicator& world) {
     for (int i = 0; i < 30; ++i) {
       world.barrier();
       const double begin = now();
-      world.all_reduce(x, {.scale = dist::Scale::kMean});
+      world.all_reduce(x, {.op = dist::ReduceOp::kMean});
       fastest = std::min(fastest, now() - begin);
     }
     if (world.is_first())

@@ -3,7 +3,8 @@
 //   dist::Communicator world = dist::init();       // dist/init.h; started by mpirun
 //   if (world.is_first()) std::cout << world.size() << " ranks\n";
 //   world.all_reduce(x);                           // x becomes the sum over the ranks
-//   world.all_reduce(x, {.scale = dist::Scale::kMean, .name = "loss"});
+//   world.all_reduce(x, {.op = dist::ReduceOp::kMean, .name = "loss"});
+//   dist::Communicator pair = world.split(world.rank() / 2);    // ranks 0 and 1, 2 and 3 ...
 //
 // All ranks must call the same collectives in the same order. Before each collective the ranks tell
 // each other which one they call. If they differ in kind, dtype, size or name, all ranks throw
@@ -27,15 +28,16 @@
 
 #include "core/base/error.h"
 #include "core/base/tensor.h"
+#include "core/tape/variable.h"
 #include "data/shard.h"
 
 namespace tapegrad::dist {
 
-class Connection;
 class Engine;
 class NcclLink;
 class Waiting;
 struct PendingState;
+struct RankGroup;
 
 /// The ranks called different collectives.
 struct MismatchError : Error {
@@ -50,13 +52,16 @@ struct PeerError : Error {
   using Error::Error;
 };
 
-enum class Scale {
+enum class ReduceOp {
   kSum,
   kMean,  // divides the sum by the number of ranks
+  kProduct,
+  kMin,  // NaN if a value is NaN; false is less than true
+  kMax,
 };
 
 struct ReduceOptions {
-  Scale scale = Scale::kSum;
+  ReduceOp op = ReduceOp::kSum;
   /// Send float32 and float64 values as bfloat16. The sum is computed in float32, rounded to
   /// bfloat16 and equal on all ranks. Halves or quarters the bytes; keeps 8 bits of precision.
   bool compress = false;
@@ -86,6 +91,18 @@ class Pending {
   std::shared_ptr<PendingState> state_;
 };
 
+/// An operand of a collective: a tensor, or the value of a variable. Collectives are not recorded
+/// on the tape; those of dist/collective_ops.h are.
+class Values {
+ public:
+  Values(const Tensor& x) : tensor_(x) {}
+  Values(const Variable& x) : tensor_(x.value()) {}
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  Tensor tensor_;
+};
+
 /// A handle; copies share the connection, which ends with the last of them. Several threads may
 /// call collectives only if all ranks still call them in one order.
 class Communicator {
@@ -100,21 +117,34 @@ class Communicator {
   /// The part of a data set for this rank: `DataLoader(train, {.shard = world})`.
   operator Shard() const { return {rank(), size()}; }
 
-  /// Replaces x by the sum over the ranks. Throws DTypeError for bool.
-  void all_reduce(const Tensor& x, const ReduceOptions& options = {}) const;
+  /// Replaces x by the sum over the ranks, or by what the op says. Throws DTypeError for bool,
+  /// unless the op is kMin or kMax.
+  void all_reduce(const Values& x, const ReduceOptions& options = {}) const;
   /// As all_reduce(), but returns at once. Collectives run in the order of their calls.
-  Pending start_all_reduce(const Tensor& x, const ReduceOptions& options = {}) const;
+  Pending start_all_reduce(const Values& x, const ReduceOptions& options = {}) const;
+  /// As all_reduce(), but x of ranks other than `root` stays as it is.
+  void reduce(const Values& x, int root = 0, const ReduceOptions& options = {}) const;
   /// Replaces x by x of rank `root`.
-  void broadcast(const Tensor& x, int root = 0, const std::string& name = {}) const;
+  void broadcast(const Values& x, int root = 0, const std::string& name = {}) const;
   /// Returns x of all ranks, [size, ...].
-  Tensor all_gather(const Tensor& x, const std::string& name = {}) const;
+  Tensor all_gather(const Values& x, const std::string& name = {}) const;
+  /// Returns x of all ranks, [size, ...], on rank `root`, and an empty tensor on other ranks.
+  Tensor gather(const Values& x, int root = 0, const std::string& name = {}) const;
+  /// Replaces own of rank r by all[r] of rank `root`. `all` may be left empty on other ranks.
+  /// Throws ShapeError on rank `root` unless `all` is [size, ...] of the shape and dtype of own.
+  void scatter(const Tensor& all, const Values& own, int root = 0,
+               const std::string& name = {}) const;
   /// Returns entries rank * n ... (rank + 1) * n - 1 of the sum over the ranks, where x has
   /// n * size entries in dimension 0. Throws ShapeError if size does not divide them.
-  Tensor reduce_scatter(const Tensor& x, const ReduceOptions& options = {}) const;
+  Tensor reduce_scatter(const Values& x, const ReduceOptions& options = {}) const;
   /// As reduce_scatter(), but returns at once, and writes to `own`, which is contiguous and on the
   /// device of x.
   Pending start_reduce_scatter(const Tensor& x, const Tensor& own,
                                const ReduceOptions& options = {}) const;
+  /// Cuts x along dimension 0 into size equal parts and sends part r to rank r. Returns the parts
+  /// from all ranks, in their order, in the shape of x. Throws ShapeError if size does not divide
+  /// dimension 0.
+  Tensor all_to_all(const Values& x, const std::string& name = {}) const;
   /// Returns when all ranks have called it.
   void barrier(const std::string& name = {}) const;
 
@@ -125,6 +155,18 @@ class Communicator {
   /// Texts of all ranks.
   std::vector<std::string> all_gather_text(const std::string& text,
                                            const std::string& name = {}) const;
+  /// The text of rank `root`, for example an object as JSON.
+  std::string broadcast_text(const std::string& text, int root = 0,
+                             const std::string& name = {}) const;
+
+  /// Returns a communicator of the ranks that gave the same color, in the order of their ranks
+  /// here. A collective. The communicators of a process share one communication thread: ranks that
+  /// belong to several must call the collectives of all of them in one order.
+  Communicator split(int64_t color) const;
+  /// Returns a communicator of these ranks; other ranks receive one of themselves alone. A
+  /// collective of all ranks, with equal arguments. Throws ArgumentError for a number that is no
+  /// rank or occurs twice.
+  Communicator group(const std::vector<int>& ranks) const;
 
   /// Whether NCCL moves tensors of this device. The first call for a GPU is a collective.
   bool has_nccl(Device device) const;
@@ -141,11 +183,16 @@ class Communicator {
   friend struct Connections;
   using Move = std::function<void(Engine&, Waiting&)>;
   using MoveOnDevice = std::function<void(NcclLink&, Waiting&)>;
-  Pending start(const std::string& text, uint64_t options, Move move, int64_t note = 0) const;
+  Pending start(std::string text, uint64_t options, Move move, int64_t note = 0) const;
   Pending start_on(Device device, const std::string& text, uint64_t options, MoveOnDevice move,
                    int64_t note = 0) const;
+  void check_root(const char* function, int root) const;
+  Pending start_reduction(const char* function, const Tensor& x, const ReduceOptions& options,
+                          uint64_t root) const;
+  /// To rank `root`; -1 for all.
+  Tensor gather_to(const char* function, const Tensor& x, const std::string& name, int root) const;
 
-  std::shared_ptr<Connection> connection_;  // null: alone
+  std::shared_ptr<RankGroup> group_;  // null: alone
 };
 
 /// Runs the function on `ranks` threads of this process, each with its own communicator, and

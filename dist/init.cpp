@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "dist/internal/connection.h"
+#include "dist/internal/tcp_engine.h"
+#include "dist/world.h"
 
 namespace tapegrad::dist {
 namespace {
@@ -28,7 +30,7 @@ constexpr const char* kSizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCAL
 
 /// The same for the number of a process on its host.
 constexpr const char* kLocalRanks[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                       "SLURM_LOCALID"};
+                                       "SLURM_LOCALID", "LOCAL_RANK"};
 
 /// Number of processes that a launcher started, and the variable that says so.
 struct Launch {
@@ -48,6 +50,33 @@ Launch find_launch() {
     if (size >= 1) return {size, variable};
   }
   return {};
+}
+
+int number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  const char* const end = text + std::strlen(text);
+  int value = 0;
+  const auto [point, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || point != end)
+    fail<ArgumentError>("dist::init: ", variable, " is \"", text, "\", not an integer");
+  return value;
+}
+
+/// What PyTorch's variables say. Without MASTER_ADDR or MASTER_PORT they count only if no launcher
+/// of MPI is there.
+std::optional<Rendezvous> rendezvous_of_variables(const Launch& launch) {
+  if (std::getenv("RANK") == nullptr || std::getenv("WORLD_SIZE") == nullptr) return {};
+  for (const char* variable : {"MASTER_ADDR", "MASTER_PORT"}) {
+    if (std::getenv(variable) != nullptr) continue;
+    if (launch.size > 1 || number_in("WORLD_SIZE") == 1) return {};
+    fail<ArgumentError>("dist::init: RANK and WORLD_SIZE are set, but not ", variable);
+  }
+  Rendezvous place{number_in("RANK"), number_in("WORLD_SIZE"), std::getenv("MASTER_ADDR"),
+                   number_in("MASTER_PORT")};
+  // torchrun itself listens at the port.
+  const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent != nullptr && std::strcmp(agent, "True") == 0) ++place.port;
+  return place;
 }
 
 double timeout_from(const InitOptions& options) {
@@ -103,19 +132,23 @@ std::unique_ptr<Engine> make_mpi_engine(const Launch& launch) {
     if (Engine* engine = make(kEngineVersion, &error)) return std::unique_ptr<Engine>(engine);
     fail<Error>(started, file.string(), ": ", error);
   }
-  fail<Error>(started, "the module ", kModule,
-              " was not found. Install libopenmpi-dev (Debian) and build tapegrad again, or set "
-              "TAPEGRAD_MPI_MODULE to the file");
+  fail<Error>(
+      started, "the module ", kModule,
+      " was not found. Install libopenmpi-dev (Debian) and build tapegrad again, set "
+      "TAPEGRAD_MPI_MODULE to the file, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT "
+      "to connect the ranks by TCP");
 }
 
 // The connection of this process.
-struct World {
+struct Process {
   std::mutex mutex;
   std::weak_ptr<Connection> connection;
   Connection* open = nullptr;  // the same, also after its last owner
+  bool is_initialized = false;
+  std::shared_ptr<Connection> kept;  // by init_process_group()
 };
-World& world() {
-  static World* const one = new World;
+Process& process() {
+  static Process* const one = new Process;
   return *one;
 }
 
@@ -123,7 +156,7 @@ std::terminate_handler before = nullptr;
 
 /// Prints the uncaught exception with the rank and ends all ranks.
 [[noreturn]] void end_after_exception() {
-  Connection* connection = world().open;
+  Connection* connection = process().open;
   if (connection != nullptr && connection->is_open()) {
     std::string what = "terminated without an exception";
     if (const std::exception_ptr error = std::current_exception()) {
@@ -143,7 +176,8 @@ std::terminate_handler before = nullptr;
 
 /// At exit: other ranks would wait for this one.
 void end_at_exit() {
-  Connection* connection = world().open;
+  if (process().kept) return process().kept->leave();
+  Connection* connection = process().open;
   if (connection != nullptr && connection->is_open())
     connection->end_all(connection->who() + ": this rank ended after an error or by exit()");
 }
@@ -157,23 +191,51 @@ int local_rank() {
 }
 
 Communicator init(InitOptions options) {
-  World& one = world();
+  Process& one = process();
   const std::lock_guard lock(one.mutex);
   if (auto connection = one.connection.lock()) return Connections::wrap(connection);
   const double timeout = timeout_from(options);
   const Launch launch = find_launch();
-  if (launch.size == 1) return {};
-  if (one.open != nullptr) fail<Error>("dist::init: the ranks of this program have said goodbye");
-  const auto connection = Connection::open([&] { return make_mpi_engine(launch); }, timeout);
-  if (connection->size() != launch.size)
+  const std::optional<Rendezvous> place =
+      options.rendezvous ? options.rendezvous : rendezvous_of_variables(launch);
+  one.is_initialized = true;
+  if (place ? place->size == 1 && place->rank == 0 : launch.size == 1) return {};
+  if (one.open != nullptr)
+    fail<Error>(
+        "dist::init: the ranks of this program have said goodbye; keep what the first init() "
+        "returned");
+  const auto connection = Connection::open(
+      [&] { return place ? make_tcp_engine(*place, timeout) : make_mpi_engine(launch); }, timeout);
+  if (!place && connection->all().size() != launch.size)
     fail<Error>("dist::init: a launcher started ", launch.size, " processes (", launch.variable,
-                "), but MPI connects ", connection->size(),
+                "), but MPI connects ", connection->all().size(),
                 ": the launcher and this MPI do not know each other (with Slurm: srun --mpi=pmix)");
   one.connection = connection;
   one.open = connection.get();
   before = std::set_terminate(end_after_exception);
   std::atexit(end_at_exit);
   return Connections::wrap(connection);
+}
+
+void init_process_group(InitOptions options) {
+  const Communicator made = init(std::move(options));
+  process().kept = process().connection.lock();
+}
+
+void destroy_process_group() {
+  process().kept.reset();
+  process().is_initialized = false;
+}
+
+bool is_initialized() { return process().is_initialized; }
+
+Communicator world() {
+  Process& one = process();
+  if (auto connection = one.connection.lock()) return Connections::wrap(connection);
+  if (!one.is_initialized) fail<Error>("dist: call dist::init() first");
+  if (one.open != nullptr)
+    fail<Error>("dist: what dist::init() returned is gone; keep it until the end of main()");
+  return {};
 }
 
 }  // namespace tapegrad::dist

@@ -9,26 +9,51 @@
 //
 //   mpirun -n 4 ./program        # docs/scale_out.md has more
 //
-// The same program runs alone: without a launcher there is one rank, and MPI is not started.
+// Without MPI, ranks find each other by TCP: either by PyTorch's variables RANK, WORLD_SIZE,
+// MASTER_ADDR and MASTER_PORT, which torchrun and Kubernetes' PyTorchJob set, too, or by a
+// Rendezvous. If all four variables are set, MPI is not used.
+//
+//   for r in 0 1 2 3; do
+//     RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 ./program &
+//   done; wait
+//
+// The same program runs alone: without a launcher there is one rank, and neither MPI nor a socket.
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "dist/communicator.h"
 
 namespace tapegrad::dist {
 
+/// Where ranks meet that no launcher has introduced: rank 0 listens there, the others connect.
+/// Connections are neither encrypted nor authenticated: use a network that you trust.
+struct Rendezvous {
+  int rank = 0;
+  int size = 1;
+  std::string address = "127.0.0.1";
+  int port = 29500;
+};
+
 struct InitOptions {
   /// How long a rank waits for the others, in seconds; by default TAPEGRAD_DIST_TIMEOUT, or 300.
   std::optional<double> timeout = {};
+  /// In place of a launcher and of variables.
+  std::optional<Rendezvous> rendezvous = {};
 };
 
-/// Returns the ranks of this program; a second call returns the same ones. Throws Error if a
-/// launcher started several ranks and MPI cannot be used; the message says what is missing.
+/// Returns the ranks of this program; a second call returns the same ones. The connection ends with
+/// the last of the returned objects, so keep one until the end of main().
+///
+/// Throws Error if a launcher started several ranks and MPI cannot be used; the message says what
+/// is missing. By TCP: throws ArgumentError for variables that are missing or no numbers, for two
+/// processes with one rank and for different sizes; TimeoutError, which names the missing ranks, if
+/// the ranks have not come in time; Error for an address that cannot be used.
 ///
 /// From then on, an uncaught exception of a rank is printed with the rank and ends all ranks with
 /// status 75, and so does a rank that leaves main() after an error while others still run.
-Communicator init(InitOptions options = {});
+[[nodiscard]] Communicator init(InitOptions options = {});
 
 /// Number of this process among those that the launcher started on this host; 0 alone. For a GPU of
 /// its own: `set_default_device({DeviceType::kCuda, int8_t(dist::local_rank())})`.

@@ -13,9 +13,7 @@ constexpr int kHeaderTag = 1;
 
 class MpiEngine final : public Engine {
  public:
-  MpiEngine() {
-    // A communicator of our own: a program may use MPI, too.
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
+  explicit MpiEngine(MPI_Comm comm) : comm_(comm) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
   }
@@ -71,6 +69,12 @@ class MpiEngine final : public Engine {
     finish(request, waiting);
   }
 
+  std::unique_ptr<Engine> split(std::span<const int> members, Waiting&) override {
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Comm_split(comm_, members[0], rank_, &made);
+    return std::make_unique<MpiEngine>(made);
+  }
+
   bool ends_processes() const override { return true; }
   void abort(int status) override { MPI_Abort(MPI_COMM_WORLD, status); }
   void finalize() override {
@@ -111,5 +115,7 @@ extern "C" tapegrad::dist::Engine* tapegrad_make_engine(int version, const char*
     *error = "MPI does not allow programs with threads";
     return nullptr;
   }
-  return new tapegrad::dist::MpiEngine;
+  MPI_Comm comm = MPI_COMM_NULL;  // of our own: a program may use MPI, too
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  return new tapegrad::dist::MpiEngine(comm);
 }

@@ -1,6 +1,7 @@
 #include "core/inspect/profiler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <fstream>
 #include <iomanip>
@@ -32,6 +33,16 @@ struct Event {
   KernelWork work = {};
   const std::string* implementations = nullptr;  // "conv2d:dnnl, ..."
 };
+
+/// A collective that another thread has run.
+struct Collective {
+  std::string name;
+  double begin, end;  // seconds since the profiler began
+};
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 struct Open {
   Event event;
@@ -97,11 +108,14 @@ struct Profiler::Record {
   void* before = nullptr;
   bool watching = true;
   Moment origin = Moment(options.device);
+  double host_origin = steady_seconds();
   std::vector<Open> open = {};
   std::deque<Finished> finished = {};
   std::vector<double> inner = {};  // by depth: seconds of added spans whose outer span is not added
   int kernels = 0;                 // number of nested kernels that are running
   std::vector<Event> events = {};
+  std::vector<Collective> collectives = {};
+  CommunicationTime communication = {};
   std::map<std::tuple<const std::string*, std::string_view, Pass>, ProfileEntry> sums = {};
 
   /// Whether nested spans are ignored: rules and updates are measured as a whole.
@@ -192,6 +206,18 @@ void KernelSpan::note(std::string_view kernel, std::string_view implementation) 
   add(std::string(kernel).append(":").append(implementation), record->open.back().implementations);
 }
 
+void note_communication(std::string_view name, double begin, double end, double waited) {
+  auto* record = static_cast<Profiler::Record*>(detail::context.profile);
+  if (record == nullptr) return;
+  record->communication.busy += end - begin;
+  record->communication.exposed += waited;
+  if (int64_t(record->collectives.size()) < record->options.max_events)
+    record->collectives.push_back(
+        {std::string(name), begin - record->host_origin, end - record->host_origin});
+}
+
+CommunicationTime Profiler::communication() const { return record_->communication; }
+
 std::vector<ProfileEntry> Profiler::entries() const {
   record_->settle();
   // Equal names may be different strings.
@@ -269,6 +295,12 @@ void Profiler::print(std::ostream& out, ProfileTable table) const {
       if (entry.pass == pass) add(entry, sum);
     if (sum.calls > 0) row("all", kPassNames[int(pass)], sum);
   }
+  if (const CommunicationTime& time = record_->communication; time.busy > 0 && !table.pass)
+    out << absl::StreamFormat(
+        "communication: %.3f %s, of which %.3f are exposed (%.1f%% of the time)\n",
+        time.busy * 1e3 / double(divisor), steps > 0 ? "ms/step" : "ms",
+        time.exposed * 1e3 / double(divisor),
+        all.seconds > 0 ? 100 * time.exposed / all.seconds : 0.0);
   if (table.steps_per_epoch > 0 && steps > 0 && !table.pass)
     out << absl::StreamFormat("an epoch of %d steps at %.3f ms: %.2f s\n", table.steps_per_epoch,
                               all.seconds * 1e3 / double(steps),
@@ -295,6 +327,16 @@ void Profiler::save_trace(const std::string& path) const {
         << escaped(event.part == nullptr ? std::string_view() : *event.part)
         << "\", \"flops\": " << event.work.flops << ", \"bytes\": " << event.work.bytes << "}}";
     separator = ",\n";
+  }
+  if (!record_->collectives.empty()) {
+    out << separator
+        << "{\"ph\": \"M\", \"pid\": 0, \"tid\": 1, \"name\": \"thread_name\", \"args\": "
+           "{\"name\": "
+           "\"communication\"}}";
+    for (const Collective& each : record_->collectives)
+      out << ",\n{\"ph\": \"X\", \"pid\": 0, \"tid\": 1, \"name\": \"" << escaped(each.name)
+          << "\", \"cat\": \"communication\", \"ts\": " << (each.begin - origin) * 1e6
+          << ", \"dur\": " << (each.end - each.begin) * 1e6 << "}";
   }
   out << "\n]}\n";
   out.close();

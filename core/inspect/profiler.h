@@ -23,6 +23,9 @@
 // step have the times of the capture. Without a profiler the cost is three predicted branches per
 // op.
 //
+// Collectives (dist/) run on a thread of their own, which is a row of the trace. The table ends
+// with their time, and with the part of it that is exposed: in which this thread waited for them.
+//
 // Bytes are the sizes of the tensors passed to kernels, each counted once: a lower bound of the
 // memory traffic. Floating-point operations are those of matrix products and convolutions by their
 // formulas, whatever the algorithm.
@@ -37,6 +40,7 @@
 
 #include "core/base/device.h"
 #include "core/dispatch/span.h"
+#include "core/inspect/communication.h"
 
 namespace tapegrad {
 
@@ -53,6 +57,11 @@ struct ProfileEntry {
 
   double gflops_per_second() const { return seconds > 0 ? double(work.flops) / seconds * 1e-9 : 0; }
   double gbytes_per_second() const { return seconds > 0 ? double(work.bytes) / seconds * 1e-9 : 0; }
+};
+
+/// Seconds of collectives, and of these the seconds in which the profiled thread waited.
+struct CommunicationTime {
+  double busy = 0, exposed = 0;
 };
 
 struct ProfilerOptions {
@@ -83,6 +92,7 @@ class Profiler {
   double seconds(Pass pass) const;
   /// Returns the number of training steps: those of the optimizer that made the most.
   int64_t steps() const;
+  CommunicationTime communication() const;
 
   /// Prints modules and their entries, the longest time first, without those below a thousandth of
   /// the time; then the passes and, if requested, the epoch. Times are per step if an optimizer
@@ -94,6 +104,7 @@ class Profiler {
  private:
   friend class OpSpan;
   friend class KernelSpan;
+  friend void note_communication(std::string_view, double, double, double);
   struct Record;
   Record* record_;
 };

@@ -25,10 +25,10 @@ void sleep_seconds(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-std::string join_ranks(const std::vector<char>& arrived, bool value) {
-  std::vector<size_t> ranks;
+std::string join_ranks(const RankGroup& group, const std::vector<char>& arrived, bool value) {
+  std::vector<int> ranks;
   for (size_t r = 0; r < arrived.size(); ++r)
-    if (bool(arrived[r]) == value) ranks.push_back(r);
+    if (bool(arrived[r]) == value) ranks.push_back(group.members[r]);
   return ranks.empty() ? "none" : absl::StrJoin(ranks, ", ");
 }
 
@@ -55,12 +55,13 @@ double now() {
 /// The wait of one collective: its deadline, and who has arrived.
 class Connection::Wait final : public Waiting {
  public:
-  Wait(Connection& connection, const Header& own)
-      : arrived(size_t(connection.size_)),
-        connection_(connection),
+  Wait(const RankGroup& group, const Header& own)
+      : arrived(size_t(group.size())),
+        connection_(group.connection),
+        group_(group),
         own_(own),
         begin_(now()),
-        seconds_(connection.timeout_) {}
+        seconds_(group.connection.timeout_) {}
   ~Wait() { withdraw_note(); }
 
   void pause() override {
@@ -86,8 +87,8 @@ class Connection::Wait final : public Waiting {
   }
   std::string who_is_here() const {
     if (is_moving) return "all ranks arrived, but the data did not";
-    return absl::StrCat("arrived: ", join_ranks(arrived, true),
-                        "; missing: ", join_ranks(arrived, false));
+    return absl::StrCat("arrived: ", join_ranks(group_, arrived, true),
+                        "; missing: ", join_ranks(group_, arrived, false));
   }
 
   std::vector<char> arrived;
@@ -114,6 +115,7 @@ class Connection::Wait final : public Waiting {
   }
 
   Connection& connection_;
+  const RankGroup& group_;
   const Header& own_;
   const double begin_, seconds_;
   int64_t pauses_ = 0;
@@ -155,7 +157,7 @@ Connection::~Connection() {
 
 void Connection::leave() {
   if (!is_open()) return;
-  const auto last = start("the end of the program", 0, [this](Engine& engine, Waiting&) {
+  const auto last = start(all_, "the end of the program", 0, [this](Engine& engine, Waiting&) {
     const auto is_done = std::make_shared<std::atomic<bool>>(false);
     if (ends_processes_)  // the library of messages has no deadline for its own end
       std::thread([is_done, line = who() + ": the other ranks did not end", seconds = timeout()] {
@@ -164,7 +166,7 @@ void Connection::leave() {
         write_line(line);
         _exit(kAbortStatus);
       }).detach();
-    links_.clear();
+    drop_links();
     engine.finalize();
     *is_done = true;
     const std::lock_guard lock(mutex_);
@@ -181,16 +183,36 @@ void Connection::leave() {
   }
 }
 
-std::string Connection::who() const { return absl::StrCat("rank ", rank_, " of ", size_); }
+std::string Connection::who() const {
+  return absl::StrCat("rank ", all_.rank, " of ", all_.size());
+}
+
+/// NCCL ends before the engine does.
+void Connection::drop_links() {
+  all_.links.clear();
+  for (RankGroup& group : groups_) group.links.clear();
+}
+
+RankGroup& Connection::add_group(const RankGroup& group, const std::vector<int>& ranks,
+                                 Waiting& waiting) {
+  RankGroup& made = groups_.emplace_back(*this);
+  for (const int r : ranks) {
+    if (r == group.rank) made.rank = int(made.members.size());
+    made.members.push_back(group.members[size_t(r)]);
+  }
+  made.engine = group.engine->split(ranks, waiting);
+  return made;
+}
 
 bool Connection::is_open() {
   const std::lock_guard lock(mutex_);
   return !is_broken_;
 }
 
-std::shared_ptr<PendingState> Connection::start(std::string text, uint64_t signature, Move move,
-                                                int64_t note) {
+std::shared_ptr<PendingState> Connection::start(RankGroup& group, std::string text,
+                                                uint64_t signature, Move move, int64_t note) {
   auto state = std::make_shared<PendingState>();
+  state->text = text;
   const std::lock_guard lock(mutex_);
   if (is_broken_) {
     state->error = std::make_exception_ptr(
@@ -198,17 +220,17 @@ std::shared_ptr<PendingState> Connection::start(std::string text, uint64_t signa
     state->is_done = true;
     return state;
   }
-  jobs_.push_back({std::move(text), signature, std::move(move), state, note});
+  jobs_.push_back({&group, std::move(text), signature, std::move(move), state, note});
   changed_.notify_all();
   return state;
 }
 
 void Connection::work(const Make& make) {
   try {
-    engine_ = make();
-    rank_ = engine_->rank();
-    size_ = engine_->size();
-    ends_processes_ = engine_->ends_processes();
+    all_.engine = make();
+    all_.rank = all_.engine->rank();
+    for (int r = 0; r < all_.engine->size(); ++r) all_.members.push_back(r);
+    ends_processes_ = all_.engine->ends_processes();
   } catch (...) {
     error_ = std::current_exception();
   }
@@ -229,13 +251,15 @@ void Connection::work(const Make& make) {
     run(job);
     lock.lock();
   }
-  links_.clear();
-  engine_.reset();
+  drop_links();
+  groups_.clear();
+  all_.engine.reset();
 }
 
 void Connection::run(Job& job) {
+  RankGroup& group = *job.group;
   Header own;
-  own.sequence = ++sequence_;
+  own.sequence = ++group.sequence;
   own.signature = job.signature;
   own.note = job.note;
   const size_t length = std::min(job.text.size(), sizeof own.text - 1);
@@ -243,16 +267,19 @@ void Connection::run(Job& job) {
   std::exception_ptr error;
   int64_t note = job.note;
   const double begin = now();
+  Wait wait(group, own);
   try {
-    Wait wait(*this, own);
-    std::vector<Header> all(static_cast<size_t>(size_));
-    engine_->exchange(own, all, wait.arrived, wait);
-    compare(own, all);
+    std::vector<Header> all(static_cast<size_t>(group.size()));
+    group.engine->exchange(own, all, wait.arrived, wait);
+    compare(group, own, all);
     for (const Header& each : all) note = std::max(note, each.note);
     wait.is_moving = true;
-    job.move(*engine_, wait);
+    job.move(*group.engine, wait);
   } catch (const MismatchError&) {
     error = std::current_exception();  // all ranks throw it, and none has moved data
+  } catch (const PeerError& failure) {
+    error = std::current_exception();
+    end_all(absl::StrCat(wait.describe(), ": ", failure.message()));
   } catch (const std::exception& failure) {
     error = std::current_exception();
     if (is_aborting_ && ends_processes_) abort_now();
@@ -267,7 +294,8 @@ void Connection::run(Job& job) {
   job.state->changed.notify_all();
 }
 
-void Connection::compare(const Header& own, const std::vector<Header>& all) {
+void Connection::compare(const RankGroup& group, const Header& own,
+                         const std::vector<Header>& all) const {
   bool is_equal = true;
   for (const Header& each : all)
     is_equal &= each.sequence == own.sequence && each.signature == own.signature &&
@@ -275,8 +303,8 @@ void Connection::compare(const Header& own, const std::vector<Header>& all) {
   if (is_equal) return;
   std::string text = absl::StrCat(who(), ": the ranks called different collectives:");
   for (size_t r = 0; r < all.size(); ++r)
-    absl::StrAppend(&text, r == 0 ? " " : "; ", "rank ", r, " number ", all[r].sequence, ", ",
-                    all[r].text);
+    absl::StrAppend(&text, r == 0 ? " " : "; ", "rank ", group.members[r], " number ",
+                    all[r].sequence, ", ", all[r].text);
   throw MismatchError(text);
 }
 
@@ -286,7 +314,7 @@ void Connection::abort_now() {
     sleep_seconds(3);
     _exit(kAbortStatus);
   }).detach();
-  engine_->abort(kAbortStatus);
+  all_.engine->abort(kAbortStatus);
   _exit(kAbortStatus);
 }
 
@@ -296,7 +324,7 @@ void Connection::end_all(const std::string& line) {
     is_broken_ = true;
   }
   if (!ends_processes_) {
-    engine_->abort(kAbortStatus);
+    all_.engine->abort(kAbortStatus);
     return;
   }
   write_line(line);

@@ -21,7 +21,8 @@ namespace tapegrad::dist {
 struct PendingState {
   std::mutex mutex;
   std::condition_variable changed;
-  bool is_done = false;
+  std::string text;  // of the collective, "all_reduce of loss (float32, 3 elements)"
+  bool is_done = false, is_noted = false;  // noted: a profiler has seen it
   std::exception_ptr error;
   Interval interval;
   int64_t note = 0;              // the largest of the ranks'
@@ -36,6 +37,24 @@ void check_timeout(double seconds);
 /// Seconds of the steady clock.
 double now();
 
+class Connection;
+
+/// The ranks of a communicator: all of them, or some.
+struct RankGroup {
+  explicit RankGroup(Connection& connection) : connection(connection) {}
+
+  Connection& connection;
+  std::unique_ptr<Engine> engine = {};  // used by the communication thread
+  std::vector<int> members = {};        // their numbers among all ranks, in rising order
+  int rank = 0;                         // own number in the group
+  std::atomic<uint64_t> sequence = 0;   // number of the last collective
+  /// The links of this rank's GPUs by number, null where there is no NCCL. Filled by the
+  /// communication thread, in a collective; read after the collective.
+  std::map<int, std::unique_ptr<NcclLink>> links = {};
+
+  int size() const { return int(members.size()); }
+};
+
 class Connection {
  public:
   using Make = std::function<std::unique_ptr<Engine>()>;
@@ -46,37 +65,38 @@ class Connection {
   static std::shared_ptr<Connection> open(const Make& make, double timeout);
   ~Connection();
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
   double timeout() const { return timeout_; }
   void set_timeout(double seconds) { timeout_ = seconds; }
+  /// The group of all ranks.
+  RankGroup& all() { return all_; }
+  /// Returns a group of those of the given ranks, numbers in `group`, which this rank belongs to.
+  /// Called by the communication thread, in a collective of the group. The new group lives as long
+  /// as the connection.
+  RankGroup& add_group(const RankGroup& group, const std::vector<int>& ranks, Waiting& waiting);
 
   /// What a collective moves; runs on the communication thread after the headers were compared.
   using Move = std::function<void(Engine&, Waiting&)>;
-  /// Queues a collective. `text` is its kind and name; `signature` must be equal on all ranks.
-  std::shared_ptr<PendingState> start(std::string text, uint64_t signature, Move move,
-                                      int64_t note = 0);
-
-  /// The connections of this rank's GPUs by number, null where there is no NCCL. Filled by the
-  /// communication thread, in a collective; read after the collective.
-  std::map<int, std::unique_ptr<NcclLink>>& links() { return links_; }
+  /// Queues a collective of a group. `text` is its kind and name; `signature` must be equal on all
+  /// ranks.
+  std::shared_ptr<PendingState> start(RankGroup& group, std::string text, uint64_t signature,
+                                      Move move, int64_t note = 0);
 
   /// Writes a line and ends all ranks; returns for an engine of threads only. Any thread.
   void end_all(const std::string& line);
+  /// Says goodbye to the other ranks, unless that was done.
+  void leave();
   /// Whether the other ranks do not know yet that this process is about to end.
   bool is_open();
   bool ends_processes() const { return ends_processes_; }
-  /// Number of collectives that were begun.
-  uint64_t collectives() const { return sequence_; }
   /// "rank 1 of 4"
   std::string who() const;
 
  private:
   class Wait;
   Connection(const Make& make, double timeout);
-  void leave();
 
   struct Job {
+    RankGroup* group;
     std::string text;
     uint64_t signature;
     Move move;
@@ -86,16 +106,15 @@ class Connection {
 
   void work(const Make& make);
   void run(Job& job);
-  void compare(const Header& own, const std::vector<Header>& all);
+  void compare(const RankGroup& group, const Header& own, const std::vector<Header>& all) const;
+  void drop_links();
   void abort_now();
 
-  std::unique_ptr<Engine> engine_;  // used by the communication thread
-  std::map<int, std::unique_ptr<NcclLink>> links_;
-  int rank_ = 0, size_ = 1;
+  RankGroup all_{*this};
+  std::deque<RankGroup> groups_;  // made by split(), on the communication thread
   bool ends_processes_ = false;
   std::atomic<double> timeout_;
   const int exceptions_;  // in flight when the connection was made
-  std::atomic<uint64_t> sequence_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -108,7 +127,8 @@ class Connection {
 
 /// The connections of communicators.
 struct Connections {
-  static Communicator wrap(std::shared_ptr<Connection> connection);
+  static Communicator wrap(const std::shared_ptr<Connection>& connection);
+  static Communicator wrap(std::shared_ptr<RankGroup> group);
   /// Whether the ranks are threads of this process.
   static bool is_of_threads(const Communicator& world);
   /// Number of collectives that this rank has begun; 0 alone.

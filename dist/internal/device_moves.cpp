@@ -5,6 +5,7 @@
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
 #include "ops/arithmetic.h"
+#include "ops/binary.h"
 
 namespace tapegrad::dist {
 namespace {
@@ -22,6 +23,25 @@ Tensor row(const Tensor& x, int64_t first, int64_t count) {
 
 void copy(const Tensor& from, Tensor to) { kernels::copy(from, to); }
 
+/// sum = sum + x, or what the op says.
+void combine(ReduceOp op, const Tensor& x, Tensor& sum) {
+  const Variable a(sum), b(x);
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kMean:
+      return kernels::accumulate(x, sum);
+    case ReduceOp::kProduct:
+      sum = (a * b).value();
+      return;
+    case ReduceOp::kMin:
+      sum = minimum(a, b).value();
+      return;
+    case ReduceOp::kMax:
+      sum = maximum(a, b).value();
+      return;
+  }
+}
+
 /// Returns the sum of part r of `out` of all ranks on rank r, as messages are.
 Tensor exchange_and_sum(NcclLink& link, const Reduction& how, const Tensor& out) {
   const int64_t ranks = link.ranks(), part = out.numel() / ranks;
@@ -32,10 +52,10 @@ Tensor exchange_and_sum(NcclLink& link, const Reduction& how, const Tensor& out)
     const Tensor values = row(in, r * part, part);
     return is_short ? values.to(f32) : values;
   };
+  const NoGrad no_grad;
   Tensor sum = of_rank(0).clone();
-  for (int64_t r = 1; r < ranks; ++r) kernels::accumulate(of_rank(r), sum);
-  if (how.scale == Scale::kMean) {
-    const NoGrad no_grad;
+  for (int64_t r = 1; r < ranks; ++r) combine(how.op, of_rank(r), sum);
+  if (how.op == ReduceOp::kMean) {
     const Variable count = Variable(Tensor::full({}, double(ranks), sum.dtype(), sum.device()));
     sum = (Variable(sum) / count).value().to(sum.dtype());
   }

@@ -11,7 +11,7 @@ namespace tapegrad::dist {
 struct Reduction {
   DType dtype;
   DType wire;  // dtype of the messages
-  Scale scale;
+  ReduceOp op;
 };
 
 /// Replaces a contiguous tensor by its sum over the ranks. Enqueues in the current stream, which is

@@ -1,4 +1,5 @@
-// Engine: what a library of messages (MPI) or the threads of one process do for a Communicator.
+// Engine: what a library of messages (MPI), sockets or the threads of one process do for a
+// Communicator.
 // Includes the standard library only, because the MPI engine is a module of its own that does not
 // link with tapegrad.
 #pragma once
@@ -46,6 +47,9 @@ class Engine {
   /// `in` of rank r becomes part r of `out`.
   virtual void all_gather(const std::byte* in, std::byte* out, size_t bytes, Waiting& waiting) = 0;
   virtual void broadcast(std::byte* data, size_t bytes, int root, Waiting& waiting) = 0;
+  /// Returns an engine of some of the ranks, in rising order and with this one. All ranks call it,
+  /// each with the ranks of its own new engine, which must not outlive this one.
+  virtual std::unique_ptr<Engine> split(std::span<const int> members, Waiting& waiting) = 0;
 
   /// Whether an error of one rank ends the processes of all of them.
   virtual bool ends_processes() const = 0;
@@ -57,7 +61,7 @@ class Engine {
 };
 
 /// Version of this file. A module of another version is refused.
-inline constexpr int kEngineVersion = 2;
+inline constexpr int kEngineVersion = 3;
 /// The function of a module: `extern "C" Engine* tapegrad_make_engine(int version, const char**
 /// error)`. Returns null and sets the error if it cannot make one.
 using MakeEngine = Engine* (*)(int version, const char** error);

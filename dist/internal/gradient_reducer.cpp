@@ -171,7 +171,7 @@ void GradientReducer::on_gradient(size_t leaf, Variable& gradient) {
 void GradientReducer::send(size_t index) {
   Bucket& bucket = buckets_[index];
   bucket.ready = now();
-  const ReduceOptions how{Scale::kMean, options_.compress, name_of(index), told_};
+  const ReduceOptions how{ReduceOp::kMean, options_.compress, name_of(index), told_};
   if (!shards()) {
     bucket.pending = world_.start_all_reduce(bucket.flat, how);
     return;

@@ -1,5 +1,6 @@
 #include "dist/internal/rank_sum.h"
 
+#include <cmath>
 #include <type_traits>
 
 #include "core/base/error.h"
@@ -7,45 +8,84 @@
 namespace tapegrad::dist {
 namespace {
 
-/// The type in which values are added.
+/// The type in which values are reduced.
 template <typename T>
 using Sum = std::conditional_t<std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>, float, T>;
 
-constexpr int64_t kBlock = 1024;  // sums of a block stay in the cache
+constexpr int64_t kBlock = 1024;  // results of a block stay in the cache
 
-/// Sums `length` elements. Of a whole block, for which the compiler knows the length and
-/// vectorises.
+struct Add {
+  template <typename T>
+  static T of(T a, T b) {
+    return T(a + b);
+  }
+};
+struct Multiply {
+  template <typename T>
+  static T of(T a, T b) {
+    return T(a * b);
+  }
+};
 template <typename T>
-[[gnu::always_inline]] inline void sum_block(const T* __restrict in, int ranks, int64_t stride,
-                                             int64_t length, Scale scale, T* __restrict out) {
+bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(x);
+  else
+    return false;
+}
+struct Least {
+  template <typename T>
+  static T of(T a, T b) {
+    return b < a || is_nan(b) ? b : a;  // a NaN stays
+  }
+};
+struct Greatest {
+  template <typename T>
+  static T of(T a, T b) {
+    return b > a || is_nan(b) ? b : a;
+  }
+};
+
+/// Reduces `length` elements. Of a whole block, for which the compiler knows the length and
+/// vectorises.
+template <typename How, typename T>
+[[gnu::always_inline]] inline void reduce_block(const T* __restrict in, int ranks, int64_t stride,
+                                                int64_t length, bool is_mean, T* __restrict out) {
   Sum<T> sum[kBlock];
   for (int64_t i = 0; i < length; ++i) sum[i] = Sum<T>(in[i]);
   for (int r = 1; r < ranks; ++r) {
     const T* __restrict next = in + r * stride;
-    for (int64_t i = 0; i < length; ++i) sum[i] += Sum<T>(next[i]);
+    for (int64_t i = 0; i < length; ++i) sum[i] = How::of(sum[i], Sum<T>(next[i]));
   }
-  if (scale == Scale::kMean)
-    for (int64_t i = 0; i < length; ++i) sum[i] /= Sum<T>(ranks);
+  if constexpr (!std::is_same_v<T, bool>)
+    if (is_mean)
+      for (int64_t i = 0; i < length; ++i) sum[i] /= Sum<T>(ranks);
   for (int64_t i = 0; i < length; ++i) out[i] = T(sum[i]);
 }
 
-template <typename T>
-void sum_all(const T* in, int ranks, int64_t count, Scale scale, T* out) {
+template <typename How, typename T>
+void reduce_all(const T* in, int ranks, int64_t count, T* out, bool is_mean = false) {
   int64_t first = 0;
   for (; first + kBlock <= count; first += kBlock)
-    sum_block(in + first, ranks, count, kBlock, scale, out + first);
-  sum_block(in + first, ranks, count, count - first, scale, out + first);
+    reduce_block<How>(in + first, ranks, count, kBlock, is_mean, out + first);
+  reduce_block<How>(in + first, ranks, count, count - first, is_mean, out + first);
 }
 
 }  // namespace
 
-void sum_ranks(DType dtype, const std::byte* in, int ranks, int64_t count, Scale scale,
-               std::byte* out) {
+void reduce_ranks(DType dtype, const std::byte* in, int ranks, int64_t count, ReduceOp op,
+                  std::byte* out) {
   with_type(dtype, [&]<typename T>(Type<T>) {
+    const T* from = reinterpret_cast<const T*>(in);
+    T* to = reinterpret_cast<T*>(out);
+    if (op == ReduceOp::kMin) return reduce_all<Least>(from, ranks, count, to);
+    if (op == ReduceOp::kMax) return reduce_all<Greatest>(from, ranks, count, to);
     if constexpr (std::is_same_v<T, bool>)
       fail<DTypeError>("all_reduce: bool has no sum");
+    else if (op == ReduceOp::kProduct)
+      reduce_all<Multiply>(from, ranks, count, to);
     else
-      sum_all(reinterpret_cast<const T*>(in), ranks, count, scale, reinterpret_cast<T*>(out));
+      reduce_all<Add>(from, ranks, count, to, op == ReduceOp::kMean);
   });
 }
 

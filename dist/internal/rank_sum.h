@@ -1,4 +1,4 @@
-// Sums of the values of several ranks, always in the order of the ranks.
+// Sums and other reductions of the values of several ranks, always in the order of the ranks.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 namespace tapegrad::dist {
 
 /// out[i] = in[0][i] + in[1][i] + ... + in[ranks - 1][i], where in[r] begins r * count elements
-/// behind `in`; divided by the number of ranks for kMean. Sixteen-bit floats are summed in float32
-/// and rounded once.
-void sum_ranks(DType dtype, const std::byte* in, int ranks, int64_t count, Scale scale,
-               std::byte* out);
+/// behind `in`; divided by the number of ranks for kMean. Other ops take the place of +.
+/// Sixteen-bit floats are reduced in float32 and rounded once.
+void reduce_ranks(DType dtype, const std::byte* in, int ranks, int64_t count, ReduceOp op,
+                  std::byte* out);
 
 /// Converts between floats.
 void convert(DType from, const std::byte* in, DType to, std::byte* out, int64_t count);

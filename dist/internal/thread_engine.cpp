@@ -1,5 +1,6 @@
 #include "dist/internal/thread_engine.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -34,18 +35,28 @@ bool Board::visit(uint64_t step, std::span<char> seen, Visit visit) {
   return true;
 }
 
+std::shared_ptr<Board> Board::part(uint64_t step, int first, int size) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Board>& at = parts_[{step, first}];
+  if (!at) at = std::make_shared<Board>(size, this);
+  return at;
+}
+
 void Board::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::microseconds(200));
 }
 
+/// The end of one communicator is the end of all.
 void Board::break_off() {
+  if (parent_ != nullptr) parent_->break_off();
   const std::lock_guard lock(mutex_);
   is_broken_ = true;
   changed_.notify_all();
 }
 
 bool Board::is_broken() {
+  if (parent_ != nullptr && parent_->is_broken()) return true;
   const std::lock_guard lock(mutex_);
   return is_broken_;
 }
@@ -86,6 +97,12 @@ void ThreadEngine::all_gather(const std::byte* in, std::byte* out, size_t bytes,
                 [&](size_t r, const std::vector<std::byte>& from) {
                   std::memcpy(out + r * bytes, from.data(), bytes);
                 });
+}
+
+std::unique_ptr<Engine> ThreadEngine::split(std::span<const int> members, Waiting&) {
+  const auto own = std::ranges::find(members, rank_);
+  return std::make_unique<ThreadEngine>(board_->part(++step_, members[0], int(members.size())),
+                                        int(own - members.begin()));
 }
 
 void ThreadEngine::broadcast(std::byte* data, size_t bytes, int root, Waiting& waiting) {

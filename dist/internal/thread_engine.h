@@ -4,7 +4,9 @@
 
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "dist/internal/engine.h"
@@ -14,9 +16,12 @@ namespace tapegrad::dist {
 /// What the ranks share: the messages of each step of communication.
 class Board {
  public:
-  explicit Board(int size) : size_(size) {}
+  explicit Board(int size, Board* parent = nullptr) : size_(size), parent_(parent) {}
 
   int size() const { return size_; }
+  /// The board of some of the ranks, of which `first` is the least; made by the first of them that
+  /// asks for it at this step.
+  std::shared_ptr<Board> part(uint64_t step, int first, int size);
   /// Leaves the message of a rank for a step.
   void post(uint64_t step, int rank, std::vector<std::byte> message);
   /// Calls visit(r, message) for each message of the step that has not been visited; seen[r] notes
@@ -36,9 +41,11 @@ class Board {
   };
 
   const int size_;
+  Board* const parent_;  // null: this is the board of all ranks
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint64_t, Step> steps_;
+  std::map<std::pair<uint64_t, int>, std::shared_ptr<Board>> parts_;
   bool is_broken_ = false;
 };
 
@@ -53,6 +60,7 @@ class ThreadEngine final : public Engine {
   void all_to_all(const std::byte* in, std::byte* out, size_t bytes, Waiting& waiting) override;
   void all_gather(const std::byte* in, std::byte* out, size_t bytes, Waiting& waiting) override;
   void broadcast(std::byte* data, size_t bytes, int root, Waiting& waiting) override;
+  std::unique_ptr<Engine> split(std::span<const int> members, Waiting& waiting) override;
   bool ends_processes() const override { return false; }
   void abort(int) override { board_->break_off(); }
   void finalize() override {}

@@ -7,10 +7,14 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "core/cuda.h"
 #include "dist/data_parallel.h"
+#include "dist/internal/connection.h"
 #include "dist/internal/nccl.h"
+#include "dist/internal/socket.h"
+#include "dist/internal/tcp_engine.h"
 #include "dist/sharded_optimizer.h"
 #include "nn/activation.h"
 #include "nn/linear.h"
@@ -72,10 +76,10 @@ TEST_F(Nccl, CollectivesHaveTheBitsOfTheHost) {
     const Device gpu = gpu_of(world);
     ASSERT_TRUE(world.has_nccl(gpu));
     for (const DType dtype : {f32, f64, bf16, i64})
-      for (const Scale scale : {Scale::kSum, Scale::kMean})
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean})
         for (const bool compress : {false, true}) {
-          if (dtype == i64 && scale == Scale::kMean) continue;
-          const ReduceOptions how{scale, compress, "values"};
+          if (dtype == i64 && op == ReduceOp::kMean) continue;
+          const ReduceOptions how{op, compress, "values"};
           const Tensor host = numbers(world.rank(), 10'001, dtype), on_gpu = host.to(gpu);
           world.all_reduce(host, how);
           world.all_reduce(on_gpu, how);
@@ -83,7 +87,19 @@ TEST_F(Nccl, CollectivesHaveTheBitsOfTheHost) {
           const Tensor part = numbers(world.rank(), 600, dtype);
           expect_equal(world.reduce_scatter(part, how), world.reduce_scatter(part.to(gpu), how));
         }
+    for (const ReduceOp op : {ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax}) {
+      const Tensor host = numbers(world.rank(), 5'000, f32), on_gpu = host.to(gpu);
+      world.all_reduce(host, {.op = op});
+      world.all_reduce(on_gpu, {.op = op});
+      expect_equal(host, on_gpu);
+    }
     const Tensor x = numbers(world.rank(), 7, f32), y = x.to(gpu);
+    const Tensor parts = numbers(world.rank(), 600, f32);
+    expect_equal(world.all_to_all(parts), world.all_to_all(parts.to(gpu)));
+    const Tensor of_host = world.gather(x, 1), of_gpu = world.gather(y, 1);
+    if (world.rank() == 1) expect_equal(of_host, of_gpu);
+    const Communicator alone = world.split(world.rank());
+    EXPECT_EQ(alone.size(), 1);
     expect_equal(world.all_gather(x), world.all_gather(y));
     world.broadcast(x, 1);
     world.broadcast(y, 1);
@@ -97,6 +113,32 @@ TEST_F(Nccl, AnAllReduceSendsPartsAndGathersSums) {
     world.all_reduce(Tensor::full({5}, 1, f32, gpu_of(world)));
   });
   EXPECT_EQ(calls(), "init 2\nsend 12 to 0\nsend 12 to 1\ngroup of 2\nall_gather 12\ndestroy\n");
+}
+
+/// Without MPI, TCP introduces the ranks to each other and carries the checks.
+TEST_F(Nccl, RanksMayMeetByTcp) {
+  calls();
+  const int port = Socket::listen("127.0.0.1", 0).own_address().second;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([=] {
+      const Communicator world = Connections::wrap(Connection::open(
+          [&] {
+            return make_tcp_engine({rank, 2, "127.0.0.1", port}, 20);
+          },
+          20));
+      const Device gpu = gpu_of(world);
+      EXPECT_TRUE(world.has_nccl(gpu));
+      const Tensor host = numbers(rank, 10'001, f32), on_gpu = host.to(gpu);
+      world.all_reduce(host);
+      world.all_reduce(on_gpu);
+      expect_equal(host, on_gpu);
+      const Tensor parts = numbers(rank, 600, f32);
+      expect_equal(world.all_to_all(parts), world.all_to_all(parts.to(gpu)));
+    });
+  for (std::thread& thread : threads) thread.join();
+  const std::string all = calls();
+  EXPECT_TRUE(all.starts_with("init 2\n")) << all;
 }
 
 TEST_F(Nccl, RanksThatShareAGpuGoThroughTheHost) {

@@ -17,9 +17,12 @@ struct Check {
 };
 /// All checks, in one order.
 const std::vector<Check>& collective_checks();
+const std::vector<Check>& group_checks();
 const std::vector<Check>& training_checks();
 const std::vector<Check>& model_checks();
 const std::vector<Check>& fit_checks();
+/// All of these.
+std::vector<Check> all_checks();
 
 /// Trains `model` to so many epochs, from the checkpoint if there is one; compares two results.
 void fit_with_checkpoint(const Communicator& world, const std::string& path, int64_t epochs,

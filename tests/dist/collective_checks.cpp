@@ -38,13 +38,13 @@ Tensor values_of(int rank, int64_t count) {
 }
 
 template <typename T>
-void check_sum(const Communicator& world, int64_t count, Scale scale) {
+void check_sum(const Communicator& world, int64_t count, ReduceOp op) {
   const Tensor x = values_of<T>(world.rank(), count);
-  world.all_reduce(x, {.scale = scale, .name = "numbers"});
+  world.all_reduce(x, {.op = op, .name = "numbers"});
   for (int64_t i = 0; i < count; ++i) {
     T sum = T(value_of(0, i));
     for (int r = 1; r < world.size(); ++r) sum = T(sum + T(value_of(r, i)));
-    if (scale == Scale::kMean) sum = T(sum / T(world.size()));
+    if (op == ReduceOp::kMean) sum = T(sum / T(world.size()));
     expect(equal_bytes(&sum, x.data<T>() + i, sizeof sum),
            "element " + std::to_string(i) + " of " + std::to_string(count) +
                " is the sum in the order of the ranks");
@@ -53,11 +53,11 @@ void check_sum(const Communicator& world, int64_t count, Scale scale) {
 
 void all_reduce_sums_in_order_of_ranks(const Communicator& world) {
   for (const int64_t count : kSizes)
-    for (const Scale scale : {Scale::kSum, Scale::kMean}) {
-      check_sum<float>(world, count, scale);
-      check_sum<double>(world, count, scale);
-      check_sum<int64_t>(world, count, scale);
-      check_sum<int32_t>(world, count, scale);
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean}) {
+      check_sum<float>(world, count, op);
+      check_sum<double>(world, count, op);
+      check_sum<int64_t>(world, count, op);
+      check_sum<int32_t>(world, count, op);
     }
 }
 
@@ -82,6 +82,30 @@ void all_reduce_of_strided_and_sixteen_bit(const Communicator& world) {
   world.all_reduce(half);
   const float sum = float(bfloat16(256.0f + float(world.size() - 1)));
   expect(float(half.data<bfloat16>()[2]) == sum, "bfloat16 is summed in float32");
+}
+
+/// Least, greatest and product, with a NaN of one rank.
+void other_reductions(const Communicator& world) {
+  const int n = world.size();
+  for (const DType dtype : {f32, f64, i64, bf16, u8}) {
+    const Tensor x = Tensor::full({5000}, world.rank() + 2, dtype);
+    const auto result = [&](ReduceOp op) {
+      const Tensor y = x.clone();
+      world.all_reduce(y, {.op = op});
+      return y.to(f64).data<double>()[4999];
+    };
+    double product = 1;
+    for (int r = 0; r < n; ++r) product *= r + 2;
+    expect(result(ReduceOp::kMin) == 2, "the least");
+    expect(result(ReduceOp::kMax) == n + 1, "the greatest");
+    expect(dtype == u8 || result(ReduceOp::kProduct) == product, "the product");
+  }
+  const Tensor x = Tensor::full({3}, world.rank() == n - 1 ? NAN : 1.0, f32);
+  world.all_reduce(x, {.op = ReduceOp::kMin});
+  expect(std::isnan(x.data<float>()[1]), "a NaN stays");
+  const Tensor flag = Tensor::full({2}, world.rank() == n - 1, boolean);
+  world.all_reduce(flag, {.op = ReduceOp::kMax});
+  expect(flag.data<bool>()[0], "whether a rank has true");
 }
 
 void compressed_sum(const Communicator& world) {
@@ -121,13 +145,54 @@ void gather_and_scatter(const Communicator& world) {
                          size_t(count) * 4),
              "the values of rank " + std::to_string(r));
     const Tensor x = values_of<double>(world.rank(), n * count);
-    const Tensor part = world.reduce_scatter(x, {.scale = Scale::kMean});
-    world.all_reduce(x, {.scale = Scale::kMean});
+    const Tensor part = world.reduce_scatter(x, {.op = ReduceOp::kMean});
+    world.all_reduce(x, {.op = ReduceOp::kMean});
     expect(part.numel() == count, "the size of a part");
     expect(equal_bytes(part.data<double>(), x.data<double>() + world.rank() * count,
                        size_t(count) * 8),
            "a part of the sum");
   }
+}
+
+void to_and_from_one_rank(const Communicator& world) {
+  const int n = world.size();
+  for (const int64_t count : {0, 1, 7, 30'001})
+    for (int root = 0; root < n; ++root) {
+      const bool is_root = world.rank() == root;
+      const Tensor x = values_of<double>(world.rank(), count), sum = x.clone(), part = x.clone();
+      const Tensor all = world.gather(x, root, "x");
+      expect(bool(all) == is_root, "only the root has what was gathered");
+      world.all_reduce(sum);
+      world.reduce(part, root);
+      expect(
+          equal_bytes(part.data<double>(), (is_root ? sum : x).data<double>(), size_t(count) * 8),
+          "the sum is on the root, and others keep their values");
+      const Tensor own = Tensor::empty({count}, f64);
+      world.scatter(all, own, root, "x");
+      expect(equal_bytes(own.data<double>(), x.data<double>(), size_t(count) * 8),
+             "each rank receives what it gave");
+    }
+}
+
+void all_to_all_is_a_transposition(const Communicator& world) {
+  const int n = world.size();
+  for (const int64_t count : {0, 1, 30'001, 3'000'000}) {
+    const Tensor x = Tensor::empty({n, count}, i32);
+    for (int64_t i = 0; i < n * count; ++i)
+      x.data<int32_t>()[i] = int32_t(world.rank() * 1000 + i / std::max<int64_t>(count, 1));
+    const Tensor y = world.all_to_all(x, "tokens");
+    expect(y.shape() == x.shape(), "the shape of the result");
+    for (int64_t i = 0; i < n * count; ++i)
+      expect(y.data<int32_t>()[i] == int32_t(i / count * 1000 + world.rank()), "a part of a rank");
+  }
+}
+
+void operands_may_be_variables(const Communicator& world) {
+  const Variable x = Variable(Tensor::full({3}, 1, f32)).requires_grad_();
+  world.all_reduce(x);
+  expect(x.value().data<float>()[2] == float(world.size()), "the value of a variable");
+  world.broadcast(x);
+  expect(world.all_gather(x).shape() == Shape{world.size(), 3}, "values of variables");
 }
 
 void numbers_and_texts(const Communicator& world) {
@@ -137,6 +202,12 @@ void numbers_and_texts(const Communicator& world) {
   const auto texts = world.all_gather_text(std::string(size_t(world.rank()), 'x') + "!");
   for (int r = 0; r < world.size(); ++r)
     expect(texts[size_t(r)] == std::string(size_t(r), 'x') + "!", "the text of a rank");
+  const std::string object = "{\"epoch\": 3, \"name\": \"" + std::string(40'000, 'x') + "\"}";
+  for (int root = 0; root < world.size(); ++root) {
+    const bool is_root = world.rank() == root;
+    expect(world.broadcast_text(is_root ? object : "own", root) == object, "the root's object");
+    expect(world.broadcast_text(is_root ? "" : "own", root).empty(), "an empty text");
+  }
   world.barrier("the middle");
 }
 
@@ -194,6 +265,12 @@ void wrong_arguments(const Communicator& world) {
   expect(throws([&] { world.broadcast(Tensor::full({2}, 1, f32), world.size()); }), "root");
   expect(throws([&] { world.set_timeout(0); }), "a timeout of 0");
   expect(throws([&] { world.set_timeout(NAN); }), "no timeout");
+  expect(throws([&] { world.gather(Tensor::full({2}, 1, f32), -1); }), "a negative root");
+  expect(throws([&] { world.all_to_all(Tensor::full({}, 1, f32)); }), "all_to_all of a number");
+  expect(throws([&] { world.scatter({}, Tensor::full({2}, 1, f32), world.rank()); }),
+         "nothing to scatter");
+  expect(throws([&] { world.group({0, world.size()}); }), "a rank that does not exist");
+  expect(throws([&] { world.group({0, 0}); }), "a rank twice");
   expect(world.size() == 1 ||
              throws([&] { world.reduce_scatter(Tensor::full({world.size() + 1}, 1, f32)); }),
          "parts of different sizes");
@@ -206,9 +283,13 @@ const std::vector<Check>& collective_checks() {
       {"all_reduce sums in the order of the ranks", all_reduce_sums_in_order_of_ranks},
       {"all_reduce in pieces", all_reduce_in_pieces},
       {"all_reduce of strided and sixteen-bit values", all_reduce_of_strided_and_sixteen_bit},
+      {"product, least and greatest", other_reductions},
       {"compressed sum", compressed_sum},
       {"broadcast from each rank", broadcast_from_each_rank},
       {"gather and scatter", gather_and_scatter},
+      {"to and from one rank", to_and_from_one_rank},
+      {"all_to_all is a transposition", all_to_all_is_a_transposition},
+      {"operands may be variables", operands_may_be_variables},
       {"numbers and texts", numbers_and_texts},
       {"collectives overlap in order", collectives_overlap_in_order},
       {"ranks that differ are told", ranks_that_differ_are_told},

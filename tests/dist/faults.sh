@@ -29,8 +29,8 @@ for ((i = 0; i < count; ++i)); do
   end=$(date +%s%N) fault=$(date -r "$work/run/file.fault" +%s%N)
   milliseconds=$(((end - ${fault:-0}) / 1000000))
   case $kind in
-    kill | segv) pattern="rank $rank with PID|exited|terminat|signal" ;;
-    quit) pattern="rank $rank with PID|exited|missing: $rank\$" ;;
+    kill | segv) pattern="rank $rank with PID|exited|terminat|signal|rank $rank: the connection has ended" ;;
+    quit) pattern="rank $rank with PID|exited|missing: $rank\$|rank $rank: the connection has ended" ;;
     stop | hang) pattern="rank [0-9] of $ranks: collective [0-9]+, .*(arrived: .*missing: $rank\$|all ranks arrived)" ;;
     throw) pattern="drawn error" ;;
     uncaught) pattern="rank $rank of $ranks: drawn error" ;;

@@ -33,17 +33,15 @@ namespace {
 
 void run_checks(const Communicator& world) {
   expect(local_rank() == world.rank(), "one host has all ranks");
-  for (const auto* checks :
-       {&collective_checks(), &training_checks(), &model_checks(), &fit_checks()})
-    for (const Check& check : *checks) {
-      try {
-        check.run(world);
-      } catch (const Error& error) {
-        throw Error("check \"" + check.name + "\": " + error.what());
-      }
-      if (world.is_first() && std::getenv("TAPEGRAD_SHOW_CHECKS") != nullptr)
-        std::cout << check.name << std::endl;
+  for (const Check& check : all_checks()) {
+    try {
+      check.run(world);
+    } catch (const Error& error) {
+      throw Error("check \"" + check.name + "\": " + error.what());
     }
+    if (world.is_first() && std::getenv("TAPEGRAD_SHOW_CHECKS") != nullptr)
+      std::cout << check.name << std::endl;
+  }
 }
 
 /// What the rank does at the step; returns the number of elements of an all_reduce. The time of the

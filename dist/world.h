@@ -1,0 +1,45 @@
+// The functions of PyTorch's torch.distributed, on the ranks that init() has connected.
+//
+//   dist::init_process_group();                  // or: auto world = dist::init();
+//   dist::all_reduce(x, {.op = dist::ReduceOp::kMax});
+//   if (dist::get_rank() == 0) std::cout << x << '\n';
+//   dist::destroy_process_group();
+//
+// They do what the members of Communicator of the same names do. All but the first three throw
+// Error before init().
+#pragma once
+
+#include "dist/init.h"
+
+namespace tapegrad::dist {
+
+/// Calls init() and keeps the connection until destroy_process_group() or the end of the program.
+void init_process_group(InitOptions options = {});
+/// Says goodbye to the other ranks, unless a Communicator is left, which does so later.
+void destroy_process_group();
+bool is_initialized();
+/// What init() returned. Throws Error if none of its results is left.
+Communicator world();
+
+inline int get_rank() { return world().rank(); }
+inline int get_world_size() { return world().size(); }
+inline Communicator new_group(const std::vector<int>& ranks) { return world().group(ranks); }
+inline void barrier() { world().barrier(); }
+inline void all_reduce(const Values& x, const ReduceOptions& options = {}) {
+  world().all_reduce(x, options);
+}
+inline void reduce(const Values& x, int root, const ReduceOptions& options = {}) {
+  world().reduce(x, root, options);
+}
+inline void broadcast(const Values& x, int root = 0) { world().broadcast(x, root); }
+inline Tensor all_gather(const Values& x) { return world().all_gather(x); }
+inline Tensor gather(const Values& x, int root = 0) { return world().gather(x, root); }
+inline void scatter(const Tensor& all, const Values& own, int root = 0) {
+  world().scatter(all, own, root);
+}
+inline Tensor reduce_scatter(const Values& x, const ReduceOptions& options = {}) {
+  return world().reduce_scatter(x, options);
+}
+inline Tensor all_to_all(const Values& x) { return world().all_to_all(x); }
+
+}  // namespace tapegrad::dist
