@@ -1,15 +1,16 @@
 // Time of a training step on several ranks, of models of workloads.h. Each rank has a whole batch.
 //
-//   mpirun -n 2 build/benchmarks/distributed [--steps=N] [--zero=0|1|2] [--bucket=BYTES] NAME
-//   mpirun -n 2 build/benchmarks/distributed --engine
+//   mpirun -n 2 build/benchmarks/distributed [--steps=N] [--zero=0|1|2] [--bucket=BYTES] [--alone]
+//   NAME mpirun -n 2 build/benchmarks/distributed --engine
 //
 // Rank 0 prints a line: name, ranks, the median and the fastest step in ms, the share of the time
 // in which it only waited for gradients, its largest memory in MiB, and its memory between steps.
 // --zero takes AdamW as the optimizer; with 1 its state is divided by the ranks, and with 2 the
-// gradients are, too. --schedule, of one rank, adds a line with what
-// scale_model.py needs: seconds of the fastest step and backward pass, and for each bucket the
-// bytes and the seconds from the beginning of the pass to its last gradient. --engine prints lines
-// of ranks, bytes, and seconds of the fastest all-reduce. distributed.py compares with PyTorch.
+// gradients are, too. With --alone the ranks do not communicate, which shows what they take from
+// each other on one machine. --schedule, of one rank, adds a line with what scale_model.py needs:
+// seconds of the fastest step and backward pass, and for each bucket the bytes and the seconds from
+// the beginning of the pass to its last gradient. --engine prints lines of ranks, bytes, and
+// seconds of the fastest all-reduce. distributed.py compares with PyTorch.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -37,7 +38,8 @@ double now() {
 int fail_usage() {
   std::fprintf(
       stderr,
-      "distributed [--steps=N] [--zero=0|1|2] [--bucket=BYTES] [--schedule] NAME | --engine\n");
+      "distributed [--steps=N] [--zero=0|1|2] [--bucket=BYTES] [--alone] [--schedule] NAME | "
+      "--engine\n");
   return 2;
 }
 
@@ -73,7 +75,7 @@ void print_schedule(const std::string& name, const bench::Workload& work, double
 
 struct Options {
   int steps = 0, zero = -1, bucket = 0;
-  bool schedule = false;
+  bool alone = false, schedule = false;
 };
 
 void time_steps(const dist::Communicator& world, const bench::WorkloadInfo& info,
@@ -82,7 +84,7 @@ void time_steps(const dist::Communicator& world, const bench::WorkloadInfo& info
   bench::Workload work = info.make();
   dist::DataParallelOptions how{.shard_gradients = options.zero == 2};
   if (options.bucket > 0) how.bucket_bytes = options.bucket;
-  dist::DataParallel net(*work.model, world, how);
+  dist::DataParallel net(*work.model, options.alone ? dist::Communicator() : world, how);
   // In a comparison of memory, all stages have the same optimizer.
   std::unique_ptr<dist::ShardedOptimizer<optim::AdamW>> sharded;
   using Sharded = dist::ShardedOptimizer<optim::AdamW>;
@@ -112,8 +114,9 @@ void time_steps(const dist::Communicator& world, const bench::WorkloadInfo& info
   std::ranges::sort(times);
   if (!world.is_first()) return;
   const MemoryStats memory = memory_stats();
-  std::printf("tapegrad\t%s\t%d\t%.2f\t%.2f\t%.1f %%\t%.1f MiB\t%.1f MiB\n", info.name.c_str(),
-              world.size(), 1e3 * times[times.size() / 2], 1e3 * times[0],
+  std::printf("%s\t%s\t%d\t%.2f\t%.2f\t%.1f %%\t%.1f MiB\t%.1f MiB\n",
+              options.alone ? "alone" : "tapegrad", info.name.c_str(), world.size(),
+              1e3 * times[times.size() / 2], 1e3 * times[0],
               100 * (stats.exposed - exposed_before) / total, double(memory.peak) / (1 << 20),
               double(memory.in_use) / (1 << 20));
   if (options.schedule && world.size() == 1) print_schedule(info.name, work, times[0]);
@@ -132,6 +135,8 @@ int main(int argc, char** argv) {
       options.zero = std::atoi(word.c_str() + 7);
     else if (word.starts_with("--bucket="))
       options.bucket = std::atoi(word.c_str() + 9);
+    else if (word == "--alone")
+      options.alone = true;
     else if (word == "--schedule")
       options.schedule = true;
     else

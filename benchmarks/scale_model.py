@@ -1,12 +1,7 @@
 #!/usr/bin/env python3
 """Predicts the time of a step on many ranks from measurements on one machine:
 
-    for n in 2 4; do mpirun -n $n build/benchmarks/distributed --engine; done >measured
-    for model in keras_cnn gpt resnet18; do
-      build/benchmarks/distributed --schedule $model
-      for n in 2 4; do mpirun -n $n build/benchmarks/distributed $model; done
-    done >>measured
-    python3 benchmarks/scale_model.py measured
+    python3 benchmarks/scale_model.py measured         # which benchmarks/scale_out.sh writes
 
 Measured are: the time of an all-reduce by size, the step and the backward pass of one rank, and for
 each bucket of gradients its bytes and the time at which it is complete. The communication thread
@@ -23,11 +18,12 @@ An all-reduce of S bytes on n ranks consists of (dist/communicator.cpp):
 
 where L is the latency and B the bandwidth of the network; f, the processor time o of a message, and
 c, that of a byte, are measured between two and four ranks that share memory, where L and 1 / B are 0.
-Four ranks on two cores take turns, which makes o too large. The prediction for the machine itself,
-which has fewer cores than threads, is the step of one rank times ranks / cores, plus the all-reduces
-as they were measured on these ranks. It is compared with the measured steps.
+Four ranks on two cores take turns, which makes o too large.
+
+The prediction for the machine itself is compared with the measured steps. There the communication
+threads have no cores of their own, so nothing is hidden: the prediction is the step of as many ranks
+that do not communicate, plus the all-reduces of the buckets as they were measured on these ranks.
 """
-import os
 import sys
 
 NETWORKS = [("25 Gbit/s, 20 us", 25e9 / 8, 20e-6), ("200 Gbit/s, 2 us", 200e9 / 8, 2e-6)]
@@ -39,9 +35,10 @@ def keep_least(table, key, value):
 
 
 def read(path):
-    """Returns engine[ranks][bytes], schedules[name] = (step, backward, buckets), steps[name][ranks]:
-    the least of several runs, which other load on the machine changes least."""
-    engine, schedules, steps = {}, {}, {}
+    """Returns engine[ranks][bytes], schedules[name] = (step, backward, buckets), steps[name][ranks]
+    and alone[name][ranks]: the least of several runs, which other load on the machine changes
+    least."""
+    engine, schedules, steps, alone = {}, {}, {}, {}
     for line in open(path):
         words = line.rstrip("\n").split("\t")
         if words[0] == "engine":
@@ -50,9 +47,10 @@ def read(path):
         elif words[0] == "schedule":
             buckets = [tuple(map(float, word.split(":"))) for word in words[4:]]
             keep_least(schedules, words[1], (float(words[2]), float(words[3]), buckets))
-        elif words[0] == "tapegrad":
-            keep_least(steps.setdefault(words[1], {}), int(words[2]), float(words[4]) / 1e3)
-    return engine, schedules, steps
+        elif words[0] in ("tapegrad", "alone"):
+            table = steps if words[0] == "tapegrad" else alone
+            keep_least(table.setdefault(words[1], {}), int(words[2]), float(words[4]) / 1e3)
+    return engine, schedules, steps, alone
 
 
 def interpolate(times, size):
@@ -84,7 +82,7 @@ def step_of(schedule, cost):
 
 
 def main():
-    engine, schedules, steps = read(sys.argv[1])
+    engine, schedules, steps, alone = read(sys.argv[1])
     small = {n: min(time for size, time in engine[n].items() if size <= 1024) for n in (2, 4)}
     message = (small[4] - small[2]) / 6  # in headers, parts and sums, two messages more
     fixed = small[2] - 3 * message
@@ -93,12 +91,11 @@ def main():
     print(f"An all-reduce takes {1e6 * fixed:.1f} us, {1e6 * message:.1f} us for each message, and "
           f"{1e9 * byte:.2f} ns for each byte.\n")
 
-    cores = os.cpu_count()
     print("| network | ranks | predicted ms | measured ms | error |\n|---|---|---|---|---|")
     for name, schedule in schedules.items():
         for n in sorted(engine):
             reduces = sum(interpolate(engine[n], size) for size, _ in schedule[2])
-            predicted = schedule[0] * max(1, n / cores) + reduces
+            predicted = alone[name][n] + reduces
             measured = steps[name][n]
             print(f"| {name} | {n} | {1e3 * predicted:.1f} | {1e3 * measured:.1f} | "
                   f"{100 * (predicted / measured - 1):+.0f} % |")

@@ -56,8 +56,9 @@ void compare(const Communicator& world, const std::string& own) {
   }
 }
 
-/// Replaces all tensors by those of rank 0, with one message.
-void broadcast_all(const Communicator& world, const std::vector<Variable>& variables) {
+/// Replaces all tensors by those of rank `root`, with one message.
+void broadcast_all(const Communicator& world, const std::vector<Variable>& variables,
+                   int root = 0) {
   const auto bytes_of = [](const Variable& x) { return x.numel() * size_of(x.dtype()); };
   int64_t bytes = 0;
   for (const Variable& each : variables) bytes += bytes_of(each);
@@ -70,10 +71,10 @@ void broadcast_all(const Communicator& world, const std::vector<Variable>& varia
       at += bytes_of(each);
     }
   };
-  if (world.is_first())
+  if (world.rank() == root)
     each_part([](const Variable& x, Tensor& part) { kernels::copy(x.value().to(cpu), part); });
-  world.broadcast(all, 0, "buffers");
-  if (world.is_first()) return;
+  world.broadcast(all, root, "buffers");
+  if (world.rank() == root) return;
   const NoGrad no_grad;
   each_part([](Variable x, const Tensor& part) { x.copy_(Variable(part)); });
 }
@@ -106,8 +107,8 @@ DataParallel::DataParallel(const nn::Module& model, const Communicator& world,
   (*model_).register_forward_pre_hook(
       [weak = std::weak_ptr(reducer_)](nn::Module& module, std::span<Variable>) {
         const auto reducer = weak.lock();
-        if (reducer && !reducer->is_silent() && module.is_training() && is_recording() &&
-            !is_recomputing())
+        if (reducer && !reducer->is_silent() && !reducer->is_joining() && module.is_training() &&
+            is_recording() && !is_recomputing())
           broadcast_all(reducer->world(), module.buffers());
       });
 }
@@ -117,6 +118,28 @@ DataParallel::NoSync::NoSync(const DataParallel& net) : reducer_(net.reducer_) {
 }
 
 DataParallel::NoSync::~NoSync() { reducer_->add_silence(-1); }
+
+DataParallel::Join::Join(const DataParallel& net) : model_(net.model_), reducer_(net.reducer_) {
+  reducer_->add_join(1);
+}
+
+DataParallel::Join::~Join() { reducer_->add_join(-1); }
+
+bool DataParallel::Join::follow() {
+  if (reducer_->follow()) return true;
+  if (reducer_->options().broadcast_buffers && !model_->buffers().empty())
+    broadcast_all(reducer_->world(), model_->buffers(), reducer_->busiest_rank());
+  return false;
+}
+
+void DataParallel::reduce_gradients() const {
+  reducer_->reduce_gradients();
+  if (world().size() > 1 && reducer_->options().broadcast_buffers && model_->is_training() &&
+      !model_->buffers().empty())
+    broadcast_all(world(), model_->buffers());
+}
+
+const Communicator& DataParallel::world() const { return reducer_->world(); }
 
 void DataParallel::tell(int64_t number) const { reducer_->tell(number); }
 int64_t DataParallel::heard() const { return reducer_->heard(); }

@@ -27,6 +27,10 @@
 // find_unused_parameters is set. Gradients of gradient penalties (grad() with create_graph, then
 // backward()) work; backward() with create_graph throws AutogradError.
 //
+// In a step that is captured (train/graphed_step.h), a pass that communicates ends the recording:
+// the step is not captured. Capture a pass in a no_sync() scope, and the update, and call
+// reduce_gradients() between them.
+//
 // With shard_gradients, each rank receives and keeps a part of the mean gradients only, for a
 // ShardedOptimizer of the net ("ZeRO stage 2"; dist/sharded_optimizer.h). grad() of a parameter is
 // then empty, and gradients that were sent are freed during the pass.
@@ -107,6 +111,44 @@ class DataParallel final : public nn::Model<DataParallel> {
   };
   NoSync no_sync() const { return NoSync(*this); }
 
+  /// A scope for ranks with different numbers of batches. A rank whose batches are over takes part
+  /// in the passes of the others, until all are done:
+  ///
+  ///   auto join = net.join();
+  ///   for (auto& [x, y] : batches) {
+  ///     opt.zero_grad();
+  ///     cross_entropy(net(x), y).backward();
+  ///     opt.step();
+  ///   }
+  ///   while (join.follow()) opt.step();
+  ///
+  /// Gradients are means over the ranks that have a batch. Costs a collective per pass. In the
+  /// scope, buffers are not broadcast; the last follow() makes them those of the rank with the most
+  /// batches.
+  class [[nodiscard]] Join {
+   public:
+    explicit Join(const DataParallel& net);
+    ~Join();
+    Join(const Join&) = delete;
+    Join& operator=(const Join&) = delete;
+
+    /// Waits for the next pass of the other ranks and stores its gradients as backward() would in
+    /// cleared ones. Returns false when no rank has batches left: all ranks must call it until
+    /// then.
+    bool follow();
+
+   private:
+    nn::AnyModule model_;
+    std::shared_ptr<class GradientReducer> reducer_;
+  };
+  Join join() const { return Join(*this); }
+
+  /// Replaces gradients that passes in no_sync() scopes have left by their means over the ranks, in
+  /// place, as the next pass would. For passes that communication must not interrupt, such as
+  /// captured ones (train/graphed_step.h). In training mode, also broadcasts the buffers. Throws
+  /// AutogradError as a pass does.
+  void reduce_gradients() const;
+
   /// Lets the ranks agree without a collective of its own: the number travels with the gradients
   /// of later passes.
   void tell(int64_t number) const;
@@ -115,6 +157,7 @@ class DataParallel final : public nn::Model<DataParallel> {
   int64_t heard() const;
 
   CommunicationStats stats() const;
+  const Communicator& world() const;
 
  private:
   friend class FlatParameters;

@@ -12,6 +12,8 @@
 #include "dist/data_parallel.h"
 #include "dist/internal/gradient_reducer.h"
 #include "ops/binary.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
 #include "optim/clip.h"
 
 namespace tapegrad::dist {
@@ -135,6 +137,15 @@ double FlatParameters::clip(double max_norm) const {
     mul_(gradient, max_norm / (norm + 1e-6));
   }
   return norm;
+}
+
+void FlatParameters::spread_infinities() const {
+  const NoGrad no_grad;
+  bool is_finite = true;
+  for (const Row& row : rows_) is_finite &= isfinite(row.part.grad()).all().item() != 0;
+  if (world_.max(!is_finite, "infinities") == 0) return;
+  Variable gradient = rows_[0].part.grad();
+  kernels::fill(gradient.writable(), NAN);
 }
 
 void FlatParameters::write() const {
@@ -264,6 +275,32 @@ TensorMap FlatParameters::cut(const TensorMap& whole) const {
     }
   }
   return state;
+}
+
+void AnyShardedOptimizer::step() {
+  parameters_.read();
+  local_optimizer().step();
+  parameters_.write();
+}
+
+double AnyShardedOptimizer::clip_and_step(double max_norm) {
+  parameters_.read();
+  const double norm = parameters_.clip(max_norm);
+  local_optimizer().step();
+  parameters_.write();
+  return norm;
+}
+
+bool AnyShardedOptimizer::step(optim::GradScaler& scaler, std::optional<double> max_norm) {
+  parameters_.read();
+  if (scaler.is_enabled()) parameters_.spread_infinities();
+  if (max_norm) {
+    scaler.unscale_(local_optimizer());
+    parameters_.clip(*max_norm);
+  }
+  const bool has_stepped = scaler.step(local_optimizer());
+  parameters_.write();
+  return has_stepped;
 }
 
 }  // namespace tapegrad::dist

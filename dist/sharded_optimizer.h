@@ -10,9 +10,14 @@
 //   optim::CosineAnnealingLR schedule(opt.local(), 1000);
 //   ...
 //   opt.step();                                           // updates all ranks' parameters
+//   opt.clip_and_step(1.0);                               // ... with the norm of all gradients
+//   opt.step(scaler);                                     // ... with an optim::GradScaler
 //   TrainingState run;                                    // train/training_state.h
 //   run("model", model)("optimizer", opt)("batches", batches);
 //   run.save("run.safetensors", world);                   // each rank writes its part
+//
+// fit(model, batches, opt, {.world = world}) does this, too; with sharded gradients, its model is
+// the net.
 //
 // The parameters are seen as rows of numbers, of which each is cut into size() equal parts. So the
 // optimizer must treat each element by itself, as SGD, Adam, AdamW, RMSprop and Adadelta do; the
@@ -20,11 +25,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/tensor_map.h"
 #include "dist/communicator.h"
 #include "nn/module.h"
+#include "optim/grad_scaler.h"
 
 namespace tapegrad::dist {
 
@@ -42,8 +50,13 @@ class FlatParameters {
 
   /// This rank's parts: leaves with memory of their own.
   std::vector<Variable> parts() const;
+  /// Whether the rows have gradients that only this object can read.
+  bool shards_gradients() const { return reducer_ != nullptr; }
   /// Copies values and gradients to the parts. Throws AutogradError if a parameter has no gradient.
   void read() const;
+  /// After read(): if a part of a rank has an infinity or NaN, so have the parts of all ranks
+  /// afterwards, so that their GradScalers decide alike. A collective.
+  void spread_infinities() const;
   /// After read(): scales the gradients of all ranks' parts as optim::clip_grad_norm_() scales
   /// those of the whole model. Returns their norm before. A collective.
   double clip(double max_norm) const;
@@ -80,50 +93,67 @@ class FlatParameters {
   std::shared_ptr<GradientReducer> reducer_;  // null: the leaves have gradients
 };
 
+/// What sharded optimizers of any kind have in common.
+class AnyShardedOptimizer {
+ public:
+  AnyShardedOptimizer(const AnyShardedOptimizer&) = delete;
+  AnyShardedOptimizer& operator=(const AnyShardedOptimizer&) = delete;
+  virtual ~AnyShardedOptimizer() = default;
+  /// The optimizer of this rank's part.
+  virtual optim::Optimizer& local_optimizer() = 0;
+
+  /// Updates the parameters of all ranks. A collective. With shard_gradients it uses the gradients
+  /// up: a second step() needs another backward pass.
+  void step();
+  /// As step(), with gradients whose norm is clipped as by optim::clip_grad_norm_(). Returns the
+  /// norm before.
+  double clip_and_step(double max_norm);
+  /// As scaler.step(optimizer), with gradients that are clipped if `max_norm` is given. All ranks
+  /// make the step or skip it. Call scaler.update() next.
+  bool step(optim::GradScaler& scaler, std::optional<double> max_norm = {});
+  void zero_grad() const { parameters_.zero_grad(); }
+  /// For code that does more between backward() and step(): read() gives the gradients to the
+  /// parameters of local_optimizer(), and write() takes their values to the model.
+  const FlatParameters& flat() const { return parameters_; }
+
+  /// The whole state, as an unsharded optimizer of the model has it: any number of ranks can
+  /// continue from it, and so can an unsharded one. A collective.
+  TensorMap state_dict() const { return parameters_.gather(state_of_part()); }
+  void load_state_dict(const TensorMap& state) {
+    local_optimizer().load_state_dict(parameters_.cut(state));
+  }
+  /// This rank's part of state_dict(), without communication. "state.3.exp_avg@128" is a row of the
+  /// elements of state.3.exp_avg from number 128; "state.3.exp_avg@shape" is the shape of the
+  /// whole. Together the ranks have all elements.
+  TensorMap shard_dict() const { return parameters_.name_shards(state_of_part()); }
+
+ protected:
+  explicit AnyShardedOptimizer(FlatParameters parameters) : parameters_(std::move(parameters)) {}
+  virtual TensorMap state_of_part() const = 0;
+
+  FlatParameters parameters_;
+};
+
 /// Opt is a class of optim/optimizers.h. Not an optim::Optimizer itself; local() is.
 template <typename Opt>
-class ShardedOptimizer {
+class ShardedOptimizer final : public AnyShardedOptimizer {
  public:
   /// The gradients must be equal on all ranks.
   template <typename Options>
   ShardedOptimizer(const nn::Module& model, const Communicator& world, const Options& options)
-      : parameters_(model, world), local_(parameters_.parts(), options) {}
+      : AnyShardedOptimizer(FlatParameters(model, world)), local_(parameters_.parts(), options) {}
   /// Of a net with shard_gradients.
   template <typename Options>
   ShardedOptimizer(const DataParallel& net, const Options& options)
-      : parameters_(net), local_(parameters_.parts(), options) {}
+      : AnyShardedOptimizer(FlatParameters(net)), local_(parameters_.parts(), options) {}
 
-  /// Updates the parameters of all ranks. A collective. With shard_gradients it uses the gradients
-  /// up: a second step() needs another backward pass.
-  void step() {
-    parameters_.read();
-    local_.step();
-    parameters_.write();
-  }
-  /// As step(), with gradients whose norm is clipped as by optim::clip_grad_norm_(). Returns the
-  /// norm before.
-  double clip_and_step(double max_norm) {
-    parameters_.read();
-    const double norm = parameters_.clip(max_norm);
-    local_.step();
-    parameters_.write();
-    return norm;
-  }
-  void zero_grad() const { parameters_.zero_grad(); }
   /// The optimizer of this rank's part: for learning rates and schedules.
   Opt& local() { return local_; }
-
-  /// The whole state, as an unsharded Opt of the model has it: any number of ranks can continue
-  /// from it, and so can an Opt. A collective.
-  TensorMap state_dict() const { return parameters_.gather(local_.state_dict()); }
-  void load_state_dict(const TensorMap& state) { local_.load_state_dict(parameters_.cut(state)); }
-  /// This rank's part of state_dict(), without communication. "state.3.exp_avg@128" is a row of the
-  /// elements of state.3.exp_avg from number 128; "state.3.exp_avg@shape" is the shape of the
-  /// whole. Together the ranks have all elements.
-  TensorMap shard_dict() const { return parameters_.name_shards(local_.state_dict()); }
+  optim::Optimizer& local_optimizer() override { return local_; }
 
  private:
-  FlatParameters parameters_;
+  TensorMap state_of_part() const override { return local_.state_dict(); }
+
   Opt local_;
 };
 

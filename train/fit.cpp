@@ -11,6 +11,7 @@
 #include "core/cuda.h"
 #include "core/tape/autocast.h"
 #include "dist/data_parallel.h"
+#include "dist/sharded_optimizer.h"
 #include "io/atomic_file.h"
 #include "ops/binary.h"
 #include "optim/clip.h"
@@ -47,15 +48,19 @@ void check(const FitOptions& options, const Loader& data, const Optimizers& opti
 /// One call of fit().
 class Fit {
  public:
-  Fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options)
-      : options_(std::move(options)),
+  /// If there is a sharded optimizer, `optimizers` is its local one.
+  Fit(nn::Module& model, Loader& data, const Optimizers& optimizers,
+      dist::AnyShardedOptimizer* sharded, FitOptions options)
+      : options_(with_ranks_of(model, std::move(options))),
         optimizers_(optimizers),
+        sharded_(sharded),
         loss_fn_(or_cross_entropy(options_.loss)),
         scaler_(scaler_options()),
         sums_(options_.accuracy, options_.metrics),
         run_{model, data, optimizers_, options_.average, history_, options_.epochs},
         step_([this](const Variable& x, const Variable& target) { return compute(x, target); },
-              /*inputs=*/{}, {.enabled = options_.graph && can_be_graphed()}) {
+              /*inputs=*/{}, {.enabled = options_.graph && can_be_graphed()}),
+        update_step_([this] { update(); }, /*inputs=*/{}, {.enabled = sends_later()}) {
     if (!options_.world.is_first())
       options_.progress = {.style = ProgressStyle::kNone, .out = nullptr};
     describe_state();
@@ -64,7 +69,7 @@ class Fit {
 
   History run() {
     if (!options_.checkpoint.empty()) prepare_checkpoint();
-    if (options_.world.size() > 1) parallel_.emplace(run_.model, options_.world);
+    make_parallel();
     if (options_.handle_signals) interrupt_.emplace();
     history_.times.skip();
     const absl::Cleanup restore_modes = [modes = modes_of(run_.model)] { restore(modes); };
@@ -79,7 +84,11 @@ class Fit {
     history_.stopped_early = !run_.stop_reason.empty() && finished() < options_.epochs;
     if (history_.stopped_early) history_.stop_reason = run_.stop_reason;
     call(&Callback::after_training);
-    if (options_.graph) history_.not_graphed = can_be_graphed() ? step_.reason() : kNotGraphed;
+    if (options_.graph)
+      history_.not_graphed = !can_be_graphed()         ? kNotGraphed
+                             : !step_.reason().empty() ? step_.reason()
+                             : sends_later()           ? update_step_.reason()
+                                                       : "";
     return std::move(history_);
   }
 
@@ -92,8 +101,26 @@ class Fit {
   }
 
   static constexpr const char* kNotGraphed =
-      "gradients are accumulated, sent to other ranks, or read by a callback, or the batches have "
-      "fields of their own";
+      "gradients are accumulated, sharded, or read by a callback, or the batches have fields of "
+      "their own";
+
+  /// A DataParallel knows its ranks.
+  static FitOptions with_ranks_of(const nn::Module& model, FitOptions options) {
+    if (const auto* net = dynamic_cast<const dist::DataParallel*>(&model))
+      options.world = net->world();
+    return options;
+  }
+  void make_parallel() {
+    const auto* net = dynamic_cast<const dist::DataParallel*>(&run_.model);
+    if (sharded_ != nullptr && sharded_->flat().shards_gradients() && net == nullptr)
+      fail<ArgumentError>(
+          "fit: the optimizer shards the gradients of a DataParallel: pass that net as the model");
+    if (options_.world.size() == 1) return;
+    if (net != nullptr)
+      parallel_.emplace(*net);
+    else
+      parallel_.emplace(run_.model, options_.world);
+  }
 
   optim::GradScalerOptions scaler_options() const {
     optim::GradScalerOptions made = options_.scaler;
@@ -105,8 +132,12 @@ class Fit {
                                [&](const Callback& each) { return bool(each.*phase); });
   }
   bool can_be_graphed() const {
-    return options_.accumulate == 1 && !has(&Callback::after_backward) &&
-           options_.world.size() == 1 && !options_.batch;
+    return options_.accumulate == 1 && !has(&Callback::after_backward) && sharded_ == nullptr &&
+           !options_.batch;
+  }
+  /// A captured backward pass does not send; the gradients are sent before a captured update.
+  bool sends_later() const {
+    return options_.graph && can_be_graphed() && options_.world.size() > 1;
   }
   void call(Phases phase) {
     for (const Callback& each : options_.callbacks)
@@ -119,8 +150,7 @@ class Fit {
   /// Returns loss, output and target of a batch. Updates the weights at the end of a group.
   std::vector<Variable> compute(const Variable& x, const Variable& target) {
     StepTimer& times = history_.times;
-    if (begins_group_)
-      for (optim::Optimizer* optimizer : optimizers_) optimizer->zero_grad();
+    if (begins_group_) zero_grad();
     std::optional<BatchResult> made;
     {
       std::optional<Autocast> amp;
@@ -130,25 +160,40 @@ class Fit {
     const Variable& loss = made->loss;
     times.mark(Phase::kForward);
     std::optional<dist::DataParallel::NoSync> no_sync;
-    if (parallel_ && !ends_group_) no_sync.emplace(*parallel_);
-    if (parallel_) parallel_->tell(wish());
+    if (parallel_ && (!ends_group_ || sends_later())) no_sync.emplace(*parallel_);
+    if (parallel_ && !sends_later()) parallel_->tell(wish());
     scaler_.scale(options_.accumulate == 1 ? loss : loss * (double(x.size(0)) / group_examples_))
         .backward();
     times.mark(Phase::kBackward);
-    if (ends_group_) update();
+    if (ends_group_ && !sends_later()) update();
     if (options_.batch) target_ = made->target;
     return {loss, made->output};
   }
 
+  void zero_grad() {
+    if (sharded_ != nullptr) return sharded_->zero_grad();
+    for (optim::Optimizer* optimizer : optimizers_) optimizer->zero_grad();
+  }
+
   void update() {
+    if (sharded_ != nullptr) sharded_->flat().read();
+    if (sharded_ != nullptr && scaler_.is_enabled()) sharded_->flat().spread_infinities();
     const bool reads = options_.clip_norm || options_.clip_value || has(&Callback::after_backward);
     if (reads)
       for (optim::Optimizer* optimizer : optimizers_) scaler_.unscale_(*optimizer);
     call(&Callback::after_backward);
-    if (options_.clip_norm) optim::clip_grad_norm_(parameters(), *options_.clip_norm);
+    if (options_.clip_norm) clip_norm(*options_.clip_norm);
     if (options_.clip_value) optim::clip_grad_value_(parameters(), *options_.clip_value);
     for (optim::Optimizer* optimizer : optimizers_) scaler_.step(*optimizer);
     scaler_.update();
+    if (sharded_ != nullptr) sharded_->flat().write();
+  }
+
+  void clip_norm(double max_norm) {
+    if (sharded_ != nullptr)
+      sharded_->flat().clip(max_norm);
+    else
+      optim::clip_grad_norm_(parameters(), max_norm);
   }
 
   /// The parameters of all optimizers.
@@ -194,6 +239,11 @@ class Fit {
       times.mark(Phase::kData);
       const Variable inputs[] = {run_.example.data, run_.example.target};
       std::vector<Variable> results = step_.run_all(inputs);
+      if (sends_later()) {
+        parallel_->tell(wish());
+        parallel_->reduce_gradients();
+        update_step_();
+      }
       run_.loss = std::move(results[0]);
       run_.output = std::move(results[1]);
       if (ends_group_) {
@@ -387,8 +437,11 @@ class Fit {
       return i == 0 ? name : name + std::to_string(i + 1);
     };
     state_("fit", place_)("model", run_.model)("batches", run_.data);
-    for (size_t i = 0; i < optimizers_.size(); ++i)
-      state_(numbered("optimizer", i), *optimizers_[i]);
+    if (sharded_ != nullptr)
+      state_("optimizer", *sharded_);
+    else
+      for (size_t i = 0; i < optimizers_.size(); ++i)
+        state_(numbered("optimizer", i), *optimizers_[i]);
     if (scaler_.is_enabled()) state_("scaler", scaler_);
     if (options_.average != nullptr) state_("average", *options_.average);
     if (options_.validation != nullptr) state_("validation", *options_.validation);
@@ -449,12 +502,13 @@ class Fit {
 
   FitOptions options_;
   Optimizers optimizers_;
+  dist::AnyShardedOptimizer* sharded_;  // null if there is none
   LossFn loss_fn_;
   optim::GradScaler scaler_;
   History history_;
   PassSums sums_;
   Training run_;
-  GraphedStep step_;
+  GraphedStep step_, update_step_;
   TrainingState state_;
   std::optional<dist::DataParallel> parallel_;  // if there are several ranks
   std::optional<Interrupt> interrupt_;
@@ -477,7 +531,14 @@ class Fit {
 
 History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options) {
   check(options, data, optimizers);
-  return Fit(model, data, optimizers, std::move(options)).run();
+  return Fit(model, data, optimizers, nullptr, std::move(options)).run();
+}
+
+History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimizer,
+            FitOptions options) {
+  const Optimizers local{&optimizer.local_optimizer()};
+  check(options, data, local);
+  return Fit(model, data, local, &optimizer, std::move(options)).run();
 }
 
 }  // namespace tapegrad

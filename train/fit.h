@@ -40,6 +40,10 @@
 
 namespace tapegrad {
 
+namespace dist {
+class AnyShardedOptimizer;
+}
+
 struct FitOptions {
   int64_t epochs = 1;                 // of the whole run, including those before a resume
   LossFn loss = {};                   // default: cross_entropy
@@ -72,12 +76,14 @@ struct FitOptions {
   bool handle_signals = true;
 
   /// Run the step as a GraphedStep (train/graphed_step.h). The time of a replay counts as update.
-  /// Not possible with .accumulate and with callbacks after_backward.
+  /// Not possible with .accumulate, with callbacks after_backward and with a sharded optimizer.
+  /// With several ranks, the gradients are sent after the replay of the backward pass.
   bool graph = false;
   /// Ranks that train the model together (dist/init.h): gradients are means over the ranks, and so
   /// are the losses and accuracies of the history. Loaders are made with `.shard = world`. Rank 0
   /// shows the progress and writes the checkpoint, which all ranks read. Each rank evaluates the
-  /// whole validation set, and calls the callbacks. Not possible with .graph.
+  /// whole validation set, and calls the callbacks. If the model is a dist::DataParallel, its ranks
+  /// and options are used.
   dist::Communicator world = {};
   ProgressOptions progress = {};
   std::vector<Callback> callbacks = {};  // called in this order
@@ -101,6 +107,12 @@ inline History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer,
                    FitOptions options = {}) {
   return fit(model, data, Optimizers{&optimizer}, std::move(options));
 }
+
+/// With a sharded optimizer (dist/sharded_optimizer.h), whose state is divided by the ranks of
+/// .world. If it shards the gradients of a dist::DataParallel, this is the model; else throws
+/// ArgumentError. Each rank writes its part of the checkpoint.
+History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimizer,
+            FitOptions options = {});
 
 /// Runs one pass over any range of (x, y), minimising `loss_fn(model, x, y)`. Returns the mean
 /// loss.

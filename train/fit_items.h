@@ -52,6 +52,15 @@ History fit(M& model, ItemLoader<Data, Collate>& items, optim::Optimizer& optimi
 
 template <std::derived_from<nn::Module> M, typename Data, typename Collate,
           detail::FunctionOfBatch<M, ItemLoader<Data, Collate>> Fn>
+History fit(M& model, ItemLoader<Data, Collate>& items, dist::AnyShardedOptimizer& optimizer, Fn fn,
+            FitOptions options = {}) {
+  options.batch = detail::batch_fn<M, ItemLoader<Data, Collate>>(std::move(fn), options.device);
+  return fit(static_cast<nn::Module&>(model), static_cast<Loader&>(items), optimizer,
+             std::move(options));
+}
+
+template <std::derived_from<nn::Module> M, typename Data, typename Collate,
+          detail::FunctionOfBatch<M, ItemLoader<Data, Collate>> Fn>
 Evaluation evaluate(M& model, ItemLoader<Data, Collate>& items, Fn fn,
                     EvaluateOptions options = {}) {
   options.batch = detail::batch_fn<M, ItemLoader<Data, Collate>>(std::move(fn), options.device);

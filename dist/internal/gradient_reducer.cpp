@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 
+#include "core/autograd/internal/capture.h"
 #include "core/dispatch/kernels.h"
 #include "core/dispatch/span.h"
+#include "core/tape/internal/backward.h"
+#include "core/tape/recording.h"
 #include "dist/internal/connection.h"
+#include "ops/binary.h"
 
 namespace tapegrad::dist {
 namespace {
@@ -111,40 +116,112 @@ Tensor GradientReducer::part_of(const Slot& slot) const {
   return flat.with_layout(Layout{{slot.numel}, {1}, slot.offset});
 }
 
+void GradientReducer::check_plan() {
+  if (!plan_is_stale()) return;
+  if (shards() && !buckets_.empty())
+    fail<AutogradError>(
+        "DataParallel: with shard_gradients, parameters must stay as they were when the "
+        "optimizer was made");
+  plan();
+}
+
+void GradientReducer::require_used(const std::vector<bool>& used) const {
+  if (options_.find_unused_parameters) return;
+  std::vector<size_t> unused;
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (slots_[i].bucket >= 0 && !used[i]) unused.push_back(i);
+  if (!unused.empty())
+    fail<AutogradError>("DataParallel: rank ", world_.rank(), ": the loss does not depend on ",
+                        names_[unused[0]], unused.size() > 1 ? " and " : "",
+                        unused.size() > 1 ? std::to_string(unused.size() - 1) + " more" : "",
+                        ": freeze what is not used, or set find_unused_parameters");
+}
+
+void GradientReducer::start_pass(const std::vector<bool>& used, bool is_active) {
+  next_ = 0;
+  begin_ = now();
+  for (Bucket& bucket : buckets_) bucket.missing = bucket.leaves.size();
+  if (!options_.find_unused_parameters && !is_joining()) return;
+  own_passes_ += is_active;
+  const int64_t count = int64_t(leaves_.size());
+  used_ = Tensor::full({count + 1}, 0, i64);
+  for (int64_t i = 0; i < count; ++i) used_.data<int64_t>()[i] = used[size_t(i)];
+  used_.data<int64_t>()[count] = is_active;
+  used_pending_ = world_.start_all_reduce(used_, {.name = "used parameters"});
+}
+
 bool GradientReducer::begin(const std::vector<bool>& reached, const BackwardOptions& options) {
   if (is_silent()) {
     has_local_ = true;
     return false;
   }
+  if (Capture* capture = Capture::current())
+    capture->give_up("the gradients are sent to other ranks");
   if (options.create_graph)
     fail<AutogradError>(
         "DataParallel: backward() with create_graph would lose the graph; use grad()");
-  if (plan_is_stale()) {
-    if (shards() && !buckets_.empty())
-      fail<AutogradError>(
-          "DataParallel: with shard_gradients, parameters must stay as they were when the "
-          "optimizer was made");
-    plan();
-  }
-  std::vector<size_t> unused;
-  for (size_t i = 0; i < leaves_.size(); ++i)
-    if (slots_[i].bucket >= 0 && !reached[i]) unused.push_back(i);
-  if (!unused.empty() && !options_.find_unused_parameters)
-    fail<AutogradError>("DataParallel: rank ", world_.rank(), ": the loss does not depend on ",
-                        names_[unused[0]], unused.size() > 1 ? " and " : "",
-                        unused.size() > 1 ? std::to_string(unused.size() - 1) + " more" : "",
-                        ": freeze what is not used, or set find_unused_parameters");
-  next_ = 0;
-  begin_ = now();
-  for (Bucket& bucket : buckets_) bucket.missing = bucket.leaves.size();
-  if (options_.find_unused_parameters) {
-    used_ = Tensor::full({int64_t(leaves_.size())}, 0, i64);
-    for (size_t i = 0; i < leaves_.size(); ++i) used_.data<int64_t>()[i] = reached[i];
-    used_pending_ = world_.start_all_reduce(used_, {.name = "used parameters"});
-  }
+  check_plan();
+  require_used(reached);
+  start_pass(reached, true);
   Variable zero;
-  for (const size_t i : unused) on_gradient(i, zero);
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (slots_[i].bucket >= 0 && !reached[i]) on_gradient(i, zero);
   return true;
+}
+
+void GradientReducer::set_gradients(std::span<const Variable> gradients) {
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (slots_[i].bucket >= 0)
+      static_cast<Leaf&>(*leaves_[i].edge().node).set_gradient(gradients[i]);
+}
+
+void GradientReducer::reduce_gradients() {
+  if (world_.size() == 1 && !shards()) return;
+  check_plan();
+  std::vector<Variable> gradients;
+  std::vector<bool> used;
+  for (const Variable& leaf : leaves_) {
+    gradients.push_back(leaf.requires_grad() ? leaf.grad() : Variable());
+    used.push_back(gradients.back().defined());
+  }
+  require_used(used);
+  has_local_ = true;
+  is_in_place_ = true;
+  const absl::Cleanup not_in_place = [&] { is_in_place_ = false; };
+  start_pass(used, true);
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    Variable zero;
+    on_gradient(i, zero);
+  }
+  finish(gradients);
+  set_gradients(gradients);
+}
+
+void GradientReducer::add_join(int change) {
+  joins_ += change;
+  own_passes_ = 0;
+}
+
+bool GradientReducer::follow() {
+  if (world_.size() == 1) return false;
+  check_plan();
+  start_pass(std::vector<bool>(leaves_.size()), false);
+  used_pending_.wait();
+  if (used_.data<int64_t>()[leaves_.size()] == 0) return false;
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    Variable zero;
+    on_gradient(i, zero);
+  }
+  std::vector<Variable> gradients(leaves_.size());
+  finish(gradients);
+  set_gradients(gradients);
+  return true;
+}
+
+int GradientReducer::busiest_rank() const {
+  const Tensor all = world_.all_gather(Tensor::full({}, own_passes_, i64), "passes");
+  const auto* passes = all.data<int64_t>();
+  return int(std::max_element(passes, passes + all.numel()) - passes);
 }
 
 void GradientReducer::on_gradient(size_t leaf, Variable& gradient) {
@@ -171,7 +248,8 @@ void GradientReducer::on_gradient(size_t leaf, Variable& gradient) {
 void GradientReducer::send(size_t index) {
   Bucket& bucket = buckets_[index];
   bucket.ready = now();
-  const ReduceOptions how{ReduceOp::kMean, options_.compress, name_of(index), told_};
+  const ReduceOptions how{is_joining() ? ReduceOp::kSum : ReduceOp::kMean, options_.compress,
+                          name_of(index), told_};
   if (!shards()) {
     bucket.pending = world_.start_all_reduce(bucket.flat, how);
     return;
@@ -194,6 +272,7 @@ void GradientReducer::finish(std::span<Variable> gradients) {
     used_pending_.wait();
     for (const Bucket& bucket : buckets_) bucket.pending.wait();
   }
+  if (is_joining()) active_ = used_.data<int64_t>()[leaves_.size()];
   const double end = now();
   stats_.last.clear();
   for (const Bucket& bucket : buckets_) {
@@ -212,13 +291,22 @@ void GradientReducer::finish(std::span<Variable> gradients) {
   has_local_ = false;
 }
 
+/// In a join() scope, sums have arrived.
+Tensor GradientReducer::mean_of(const Tensor& reduced) const {
+  if (!is_joining()) return reduced;
+  const NoGrad no_grad;
+  return (Variable(reduced) / double(active_)).value();
+}
+
 /// Adds the parts that have arrived to those of earlier passes.
 void GradientReducer::keep_shards(std::span<Variable> gradients) {
-  for (Bucket& bucket : buckets_)
+  for (Bucket& bucket : buckets_) {
+    const Tensor mean = mean_of(std::exchange(bucket.arrived, {}));
     if (bucket.shard)
-      kernels::accumulate(std::exchange(bucket.arrived, {}), bucket.shard);
+      kernels::accumulate(mean, bucket.shard);
     else
-      bucket.shard = std::exchange(bucket.arrived, {});
+      bucket.shard = mean;
+  }
   for (size_t i = 0; i < leaves_.size(); ++i) {
     if (slots_[i].bucket < 0) continue;
     if (has_local_) leaves_[i].zero_grad();
@@ -233,14 +321,14 @@ void GradientReducer::keep_means(std::span<Variable> gradients) {
     if (options_.find_unused_parameters && used_.data<int64_t>()[i] == 0) continue;
     if (has_local_) leaves_[i].zero_grad();
     Variable& gradient = gradients[i];
-    const Tensor part = part_of(slot);
-    Tensor target =
-        gradient.defined() && gradient.is_sole_owner() && gradient.value().is_contiguous()
-            ? gradient.value()
-            : leaves_[i].value().empty_like(leaves_[i].shape());
+    const Tensor part = mean_of(part_of(slot));
+    const bool reuses = gradient.defined() && gradient.value().is_contiguous() &&
+                        (is_in_place_ || gradient.is_sole_owner());
+    Tensor target = reuses ? gradient.value() : leaves_[i].value().empty_like(leaves_[i].shape());
     Tensor flat = target.with_layout(Layout{{slot.numel}, {1}, target.layout().offset});
     kernels::copy(part.to(target.device()), flat);
-    gradient = Variable(target);
+    if (is_in_place_) target.storage().bump_version();
+    if (!reuses) gradient = Variable(target);
   }
 }
 

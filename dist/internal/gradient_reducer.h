@@ -39,6 +39,19 @@ class GradientReducer final : public LeafObserver {
   /// Above 0, passes do not communicate.
   void add_silence(int change) { silence_ += change; }
   bool is_silent() const { return silence_ > 0; }
+  const DataParallelOptions& options() const { return options_; }
+  /// See DataParallel::reduce_gradients().
+  void reduce_gradients();
+
+  // Ranks with different numbers of batches:
+
+  void add_join(int change);
+  bool is_joining() const { return joins_ > 0; }
+  /// See DataParallel::Join.
+  bool follow();
+  /// The first of the ranks that had the most passes of their own in the scope. A collective.
+  int busiest_rank() const;
+
   void tell(int64_t number) { told_ = number; }
   int64_t heard() const { return world_.size() == 1 ? told_ : heard_; }
 
@@ -70,6 +83,13 @@ class GradientReducer final : public LeafObserver {
   };
 
   void plan();
+  void check_plan();
+  void require_used(const std::vector<bool>& used) const;
+  /// Begins to send. `used` says which leaves have a gradient on this rank; `is_active`, whether
+  /// the rank has a batch.
+  void start_pass(const std::vector<bool>& used, bool is_active);
+  void set_gradients(std::span<const Variable> gradients);
+  Tensor mean_of(const Tensor& reduced) const;
   Tensor make_flat(const Bucket& bucket) const;
   void send(size_t index);
   void keep_means(std::span<Variable> gradients);
@@ -89,10 +109,13 @@ class GradientReducer final : public LeafObserver {
   std::vector<Bucket> buckets_;  // in the order in which they are sent
   size_t next_ = 0;              // bucket to send
   double begin_ = 0;             // of the pass
-  Tensor used_;                  // ranks with a gradient, for each leaf
+  Tensor used_;  // for each leaf, the number of ranks with a gradient; then that of active ranks
   Pending used_pending_;
-  bool has_local_ = false;  // leaves have gradients that were not sent
-  std::atomic<int> silence_ = 0;
+  bool has_local_ = false;    // leaves have gradients that were not sent
+  bool is_in_place_ = false;  // gradients keep their memory
+  std::atomic<int> silence_ = 0, joins_ = 0;
+  int64_t active_ = 0;      // ranks with a batch in the last pass, in a join() scope
+  int64_t own_passes_ = 0;  // in the join() scope
   int64_t told_ = 0, heard_ = 0;
   CommunicationStats stats_;
 };

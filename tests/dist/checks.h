@@ -19,14 +19,20 @@ struct Check {
 const std::vector<Check>& collective_checks();
 const std::vector<Check>& group_checks();
 const std::vector<Check>& training_checks();
+const std::vector<Check>& loop_checks();
 const std::vector<Check>& model_checks();
 const std::vector<Check>& fit_checks();
+const std::vector<Check>& sharded_fit_checks();
 /// All of these.
 std::vector<Check> all_checks();
 
 /// Trains `model` to so many epochs, from the checkpoint if there is one; compares two results.
 void fit_with_checkpoint(const Communicator& world, const std::string& path, int64_t epochs,
                          nn::Sequential& model);
+/// As fit_with_checkpoint(), with accumulation, clipping, a schedule, an average of the weights,
+/// and a sharded optimizer of the stage; 0: a whole one.
+void fit_sharded(const Communicator& world, const std::string& path, int stage, int64_t epochs,
+                 nn::Sequential& model);
 /// Trains to so many steps, two of which are an epoch, from the checkpoint if there is one, and
 /// saves. Stage 0: a whole optimizer; 1 and 2: a sharded one, without and with shard_gradients.
 void train_sharded(const Communicator& world, const std::string& path, int stage, int64_t steps,

@@ -2,56 +2,16 @@
 #include <cmath>
 #include <csignal>
 
-#include "data/loader.h"
 #include "dist/data_parallel.h"
 #include "dist/internal/connection.h"
 #include "dist/sharded_optimizer.h"
-#include "nn/activation.h"
-#include "nn/linear.h"
-#include "nn/sequential.h"
-#include "ops/binary.h"
 #include "ops/loss.h"
-#include "ops/reduce.h"
 #include "optim/optimizers.h"
-#include "tests/dist/checks.h"
-#include "train/fit.h"
+#include "tests/dist/fit_run.h"
 #include "train/training_state.h"
 
 namespace tapegrad::dist {
 namespace {
-
-constexpr int64_t kExamples = 120, kBatch = 60;  // of all ranks together; 1 ... 5 divide both
-
-TensorDataset data() { return TensorDataset(drawn(1, {kExamples, 4}), drawn(2, {kExamples, 2})); }
-
-/// A net with the same weights on all ranks and in every run.
-nn::Sequential net() {
-  nn::Sequential made(nn::Linear(4, 7), nn::Tanh(), nn::Linear(7, 2));
-  made.to(f64);
-  uint64_t seed = 10;
-  for (const Variable& each : made.parameters()) each.rebind(drawn(seed++, each.shape()).value());
-  return made;
-}
-
-FitOptions options_of(const Communicator& world) {
-  return {.epochs = 2,
-          .loss = [](const Variable& y, const Variable& target) { return mse_loss(y, target); },
-          .accuracy = false,
-          .world = world,
-          .progress = {.style = ProgressStyle::kNone}};
-}
-
-DataLoader loader_of(const Communicator& world) {
-  return DataLoader(
-      data(), {.batch_size = kBatch / world.size(), .shuffle = true, .seed = 4, .shard = world});
-}
-
-void expect_close(const nn::Module& a, const nn::Module& b, const std::string& what) {
-  for (size_t i = 0; i < a.parameters().size(); ++i) {
-    const Variable x = a.parameters()[i].detach(), y = b.parameters()[i].detach();
-    expect((x - y).norm().item() <= 1e-13 * x.norm().item(), what);
-  }
-}
 
 void fit_equals_one_process(const Communicator& world) {
   for (const int64_t accumulate : {1, 2}) {

@@ -113,8 +113,8 @@ void train_in_parts(const Communicator& world, const std::string& mode, const st
                     const std::string& stage) {
   const auto run = [&](const Communicator& ranks, const std::string& path, bool is_first_part) {
     nn::Sequential model;
-    if (stage == "fit")
-      fit_with_checkpoint(ranks, path, is_first_part ? 1 : 3, model);
+    if (stage.starts_with("fit"))
+      fit_sharded(ranks, path, stage.back() - '0', is_first_part ? 1 : 3, model);
     else
       train_sharded(ranks, path, std::stoi(stage), is_first_part ? 3 : 7, model);
     return model;

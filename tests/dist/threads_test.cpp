@@ -28,6 +28,18 @@ TEST_P(Ranks, Groups) {
   });
 }
 
+TEST_P(Ranks, Loops) {
+  run_threads(GetParam(), [](const Communicator& world) {
+    for (const Check& check : loop_checks()) check.run(world);
+  });
+}
+
+TEST_P(Ranks, ShardedFit) {
+  run_threads(GetParam(), [](const Communicator& world) {
+    for (const Check& check : sharded_fit_checks()) check.run(world);
+  });
+}
+
 TEST_P(Ranks, Training) {
   run_threads(GetParam(), [](const Communicator& world) {
     for (const Check& check : training_checks()) check.run(world);
@@ -80,6 +92,28 @@ TEST_P(Ranks, ContinueAShardedCheckpoint) {
         expect_equal_weights(expected, model);
       });
       EXPECT_FALSE(std::filesystem::exists(path + ".1.3-of-4"));
+    }
+}
+
+/// The checkpoint that fit() on four ranks has written, in parts if the optimizer is sharded, is
+/// continued by fit() on this number of ranks, in any stage.
+TEST_P(Ranks, FitContinuesAShardedCheckpoint) {
+  const testing::TempDir dir;
+  nn::Sequential expected;
+  fit_sharded({}, dir / "alone", 0, 3, expected);
+  for (const int stage : {0, 1, 2})
+    for (const int then : {0, 1, 2}) {
+      const std::string path = dir / ("run" + std::to_string(3 * stage + then));
+      run_threads(4, [&](const Communicator& world) {
+        nn::Sequential model;
+        fit_sharded(world, path, stage, 1, model);
+      });
+      EXPECT_EQ(std::filesystem::exists(path + ".1.3-of-4"), stage > 0);
+      run_threads(GetParam(), [&](const Communicator& world) {
+        nn::Sequential model;
+        fit_sharded(world, path, then, 3, model);
+        expect_equal_weights(expected, model);
+      });
     }
 }
 
