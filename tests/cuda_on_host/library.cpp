@@ -12,6 +12,9 @@
 #include "state.h"
 
 namespace coh {
+
+std::vector<std::string>* products = nullptr;
+
 namespace {
 
 std::vector<std::string>& calls() {
@@ -62,11 +65,16 @@ void* find_in_cublas(const char* name) {
                               const void*, const void*, cudaDataType, int, long long, const void*,
                               cudaDataType, int, long long, const void*, void*, cudaDataType, int,
                               long long, int, cublasComputeType_t, cublasGemmAlgo_t);
+  using GemmAt = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
+                                const void*, const void* const[], cudaDataType, int,
+                                const void* const[], cudaDataType, int, const void*, void* const[],
+                                cudaDataType, int, int, cublasComputeType_t, cublasGemmAlgo_t);
   return find({function("cublasCreate_v2", &cublasCreate_v2),
                function("cublasSetStream_v2", &cublasSetStream_v2),
                function("cublasSetWorkspace_v2", &cublasSetWorkspace_v2),
                function("cublasGetStatusString", &cublasGetStatusString),
-               function<Gemm>("cublasGemmStridedBatchedEx", &cublasGemmStridedBatchedEx)},
+               function<Gemm>("cublasGemmStridedBatchedEx", &cublasGemmStridedBatchedEx),
+               function<GemmAt>("cublasGemmBatchedEx", &cublasGemmBatchedEx)},
               name);
 }
 

@@ -11,6 +11,10 @@ namespace coh {
 std::vector<std::string> take_library_calls();
 void note_library_call(const std::string& call);
 
+/// Where the products of cuBLAS are recorded, as "gemmBatched(NT, m x n x k, ld a b c, batch q)";
+/// null for nowhere.
+extern std::vector<std::string>* products;
+
 /// Sets whether cuSOLVER and cuFFT refuse to plan: they answer that they do not support a problem.
 void libraries_refuse(bool refuse);
 bool do_libraries_refuse();

@@ -17,13 +17,19 @@ namespace tapegrad {
 namespace backends::cuda {
 namespace {
 
-/// The prototype selects between cuBLAS's two functions of this name.
+/// The prototypes select between cuBLAS's two functions of each name.
 using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n,
                             int k, const void* alpha, const void* a, cudaDataType, int lda,
                             long long a_step, const void* b, cudaDataType, int ldb,
                             long long b_step, const void* beta, void* c, cudaDataType, int ldc,
                             long long c_step, int batch, cublasComputeType_t, cublasGemmAlgo_t);
 static_assert(requires { static_cast<Gemm*>(&cublasGemmStridedBatchedEx); });
+using GemmAt = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n,
+                              int k, const void* alpha, const void* const a[], cudaDataType,
+                              int lda, const void* const b[], cudaDataType, int ldb,
+                              const void* beta, void* const c[], cudaDataType, int ldc, int batch,
+                              cublasComputeType_t, cublasGemmAlgo_t);
+static_assert(requires { static_cast<GemmAt*>(&cublasGemmBatchedEx); });
 
 /// The cuBLAS functions in use, with the prototypes of its header.
 struct Cublas {
@@ -34,6 +40,7 @@ struct Cublas {
   const Found<decltype(cublasGetStatusString)> status_string{
       find_in_cublas("cublasGetStatusString")};
   const Found<Gemm> gemm{find_in_cublas("cublasGemmStridedBatchedEx")};
+  const Found<GemmAt> gemm_at{find_in_cublas("cublasGemmBatchedEx")};
 };
 const Cublas& cublas() {
   static const Cublas opened;
@@ -74,6 +81,21 @@ int checked_int(int64_t size) {
     fail<ShapeError>(current_op(), ": cuBLAS takes sizes below 2^31, not ", size);
   return int(size);
 }
+
+cublasOperation_t operation(const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }
+
+/// alpha and beta in the type in which the product is summed.
+class Factors {
+ public:
+  explicit Factors(const Product& p) : wide_(p.dtype == f64), keep_(p.accumulate) {}
+  const void* alpha() const { return wide_ ? static_cast<const void*>(&one_) : &one_float_; }
+  const void* beta() const { return wide_ ? static_cast<const void*>(&keep_) : &keep_float_; }
+
+ private:
+  bool wide_;
+  double one_ = 1, keep_;
+  float one_float_ = 1, keep_float_ = float(keep_);
+};
 
 }  // namespace
 
@@ -127,22 +149,41 @@ void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64
                               size_t(p.m * ldc * size_of(p.result)), stream));
     return;
   }
-  const bool wide = p.dtype == f64;
-  const double one = 1, keep = p.accumulate;
-  const float one_float = 1, keep_float = p.accumulate;
-  const auto operation = [](const Matrices& x) { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  // cuBLAS is column-major: it computes c^T = b^T a^T.
+  const Factors factors(p);
   Library& library = library_of(where.device());
   const MutexLock lock(library.mutex);
   prepare(library, stream, where.device());
+  // cuBLAS is column-major: it computes c^T = b^T a^T.
   check(
       cublas().gemm(library.handle, operation(b), operation(a), checked_int(p.n), checked_int(p.m),
-                    checked_int(p.k), wide ? static_cast<const void*>(&one) : &one_float, b.data,
-                    data_type(p.dtype), checked_int(b.ld), b.step, a.data, data_type(p.dtype),
-                    checked_int(a.ld), a.step, wide ? static_cast<const void*>(&keep) : &keep_float,
-                    c, data_type(p.result), checked_int(ldc), c_step, checked_int(p.batch),
-                    compute_type(p.dtype), CUBLAS_GEMM_DEFAULT),
+                    checked_int(p.k), factors.alpha(), b.data, data_type(p.dtype),
+                    checked_int(b.ld), b.step, a.data, data_type(p.dtype), checked_int(a.ld),
+                    a.step, factors.beta(), c, data_type(p.result), checked_int(ldc), c_step,
+                    checked_int(p.batch), compute_type(p.dtype), CUBLAS_GEMM_DEFAULT),
       "cublasGemmStridedBatchedEx");
+}
+
+void gemm_at(const Product& p, const Matrices& a, const Matrices& b, int64_t ldc,
+             const Tensor& addresses) {
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
+  const Factors factors(p);
+  void** all = reinterpret_cast<void**>(addresses.data<int64_t>());
+  Library& library = library_of(addresses.device());
+  const MutexLock lock(library.mutex);
+  prepare(library, stream_of(addresses), addresses.device());
+  check(cublas().gemm_at(library.handle, operation(b), operation(a), checked_int(p.n),
+                         checked_int(p.m), checked_int(p.k), factors.alpha(), all + p.batch,
+                         data_type(p.dtype), checked_int(b.ld), all, data_type(p.dtype),
+                         checked_int(a.ld), factors.beta(), all + 2 * p.batch, data_type(p.result),
+                         checked_int(ldc), checked_int(p.batch), compute_type(p.dtype),
+                         CUBLAS_GEMM_DEFAULT),
+        "cublasGemmBatchedEx");
+}
+
+int64_t alignment_for_gemm_at(DType dtype) {
+  const cublasComputeType_t type = compute_type(dtype);
+  const bool exact = size_of(dtype) >= 4 && type != CUBLAS_COMPUTE_32F_FAST_TF32;
+  return exact ? size_of(dtype) : 16;
 }
 
 }  // namespace backends::cuda

@@ -1,4 +1,4 @@
-// Matrix products by cuBLAS, which all use the same cuBLAS function, and its handle.
+// Matrix products by cuBLAS, and its handle. A product of any batch is one call.
 #pragma once
 
 #include <cublas_v2.h>
@@ -31,6 +31,15 @@ struct Product {
 /// 0. Sums are float32, or float64 for float64 operands.
 void gemm(const Product& p, const Matrices& a, const Matrices& b, void* c, int64_t ldc,
           int64_t c_step, const Tensor& where);
+
+/// gemm() of matrices at any addresses: `addresses` holds, in device memory, the p.batch addresses
+/// of a's matrices, then those of b's and of c's. `data` and `step` of a and b are ignored. p.k >
+/// 0.
+void gemm_at(const Product& p, const Matrices& a, const Matrices& b, int64_t ldc,
+             const Tensor& addresses);
+/// The alignment in bytes that gemm_at() requires of each matrix: more than an element's where
+/// cuBLAS uses tensor cores.
+int64_t alignment_for_gemm_at(DType dtype);
 
 /// Calls f with the device's cuBLAS handle, which enqueues in this thread's current stream and is
 /// used by one thread at a time.
