@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/dispatch/kernels.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -9,6 +10,7 @@
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/running_statistics.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -20,6 +22,7 @@ constinit decltype(channel_moments) channel_moments{"batch_norm"};
 constinit decltype(batch_norm) batch_norm{"batch_norm"};
 constinit decltype(batch_norm_training) batch_norm_training{"batch_norm"};
 constinit decltype(batch_norm_backward) batch_norm_backward{"batch_norm_backward"};
+constinit decltype(move_statistics) move_statistics{"batch_norm_running"};
 constinit decltype(layer_norm) layer_norm{"layer_norm"};
 constinit decltype(layer_norm_backward) layer_norm_backward{"layer_norm_backward"};
 
@@ -255,10 +258,21 @@ void check_batch_norm(const Variable& x, const Variable& running_mean, const Var
     fail<ArgumentError>(kName, ": training wants more than one value per channel: ", x.shape());
 }
 
-/// running = (1 - momentum) * running + momentum * now, in place.
-void move_towards(Variable running, const Variable& now, double momentum) {
-  const DType dtype = running.dtype();
-  copy_(running, (running.to(now.dtype()) * (1 - momentum) + now * momentum).to(dtype));
+/// Moves the running statistics, in place, towards those of a batch of `count` values per channel.
+void move_statistics(const Variable& running_mean, const Variable& running_var, const Tensor& mean,
+                     const Tensor& var, double momentum, double count) {
+  Tensor moved[2];
+  const Variable* const running[] = {&running_mean, &running_var};
+  for (int i = 0; i < 2; ++i) {
+    check_writable(BatchNorm::kName, *running[i], false);
+    moved[i] = running[i]->writable().contiguous();
+  }
+  kernels::move_statistics(moved[0], moved[1], mean, var, momentum, count / (count - 1));
+  for (int i = 0; i < 2; ++i) {
+    Tensor& to = running[i]->writable();
+    if (!to.is_contiguous()) kernels::copy(moved[i], to);
+    to.storage().bump_version();
+  }
 }
 
 }  // namespace
@@ -289,9 +303,8 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
       apply(BatchNorm{mean, var, options.training, options.eps}, where, x, weight, bias);
   if (options.training && running_mean.defined() && x.numel() > 0 && !is_recomputing()) {
     const Recording off(false);
-    const double count = double(x.numel() / x.shape()[1]);
-    move_towards(running_mean, Variable(mean), options.momentum);
-    move_towards(running_var, Variable(var) * (count / (count - 1)), options.momentum);
+    move_statistics(running_mean, running_var, mean, var, options.momentum,
+                    double(x.numel() / x.shape()[1]));
   }
   return y;
 }

@@ -9,6 +9,7 @@
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
 #include "core/dispatch/implementations.h"
+#include "ops/internal/running_statistics.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -128,6 +129,21 @@ struct BatchNorm {
     run(x, mean.data<V>(), by.scale.data(), by.shift.data(), y);
   }
 };
+
+/// Moves running statistics of type T towards those of a batch.
+template <typename V, typename T>
+void move_statistics(Tensor& running_mean, Tensor& running_var, const Tensor& mean,
+                     const Tensor& var, double momentum, double correction) {
+  const V *means = mean.data<V>(), *vars = var.data<V>();
+  T *running_means = running_mean.data<T>(), *running_vars = running_var.data<T>();
+  for (int64_t c = 0; c < mean.numel(); ++c) {
+    const auto move = [&](T& running, V batch) {
+      running = convert<T>(kernels::move_statistic(convert<V>(running), batch, momentum));
+    };
+    move(running_means[c], means[c]);
+    move(running_vars[c], vars[c] * V(correction));
+  }
+}
 
 /// For each channel, the sum of dy and the sum of dy * (x - mean) * invstd.
 template <typename T>
@@ -289,6 +305,12 @@ void register_norm() {
   set<kernels::batch_norm_training>(
       kFloatTypes, [](auto, auto&... a) { kernels::batch_norm_training_by_parts(a...); },
       {.takes_packed = true});
+  set<kernels::move_statistics>(kFloatTypes, []<typename T>(Type<T>, Tensor& running_mean,
+                                                            Tensor& running_var, const Tensor& mean,
+                                                            auto&... a) {
+    const auto move = mean.dtype() == f64 ? move_statistics<double, T> : move_statistics<float, T>;
+    move(running_mean, running_var, mean, a...);
+  });
   register_layer_norm();
 }
 

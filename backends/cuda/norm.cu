@@ -3,12 +3,14 @@
 
 #include "backends/cuda/cudnn/norm.h"
 #include "backends/cuda/device/columns.cuh"
+#include "backends/cuda/device/each.cuh"
 #include "backends/cuda/device/map.cuh"
 #include "backends/cuda/device/reduce_frame.cuh"
 #include "backends/cuda/device/reducers.cuh"
 #include "backends/cuda/layout/packed.h"
 #include "backends/cuda/register.h"
 #include "backends/formulas.h"
+#include "ops/internal/running_statistics.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
@@ -19,14 +21,27 @@ Tensor of_channels(const Tensor& x) {
   return x.with_layout({{1, channels, 1}, {channels, 1, 1}, x.layout().offset});
 }
 
-/// weight * invstd
+/// The values of a tensor that may be empty.
 template <typename V>
-Tensor scale_of(const Tensor& weight, const Tensor& invstd) {
-  if (!weight) return invstd;
-  Tensor scale = invstd.empty_like();
-  map<V>(formulas::Mul{}, scale, weight, invstd);
-  return scale;
+V* data_or_null(const Tensor& x) {
+  return x ? x.data<V>() : nullptr;
 }
+
+/// The statistics of each channel in training, and scale = weight * invstd.
+template <typename T>
+struct BatchStatistics : MomentsOf<T> {
+  using V = Compute<T>;
+  V eps;
+  const V* weight;  // null: scale is not needed, as it would be invstd
+  V *mean, *var, *invstd, *scale;
+
+  __device__ void finish(int64_t channel, Moments<V> part) const {
+    mean[channel] = part.mean;
+    var[channel] = part.squares / part.count;
+    invstd[channel] = V(1) / std::sqrt(var[channel] + eps);
+    if (weight != nullptr) scale[channel] = weight[channel] * invstd[channel];
+  }
+};
 
 struct Normalize {
   template <typename V>
@@ -53,9 +68,10 @@ struct ChannelSums {
   };
   const T *x, *dy;
   const V *mean, *invstd;
+  const V* weight;  // null: ones
   double count;
   bool training;
-  V *shift, *slope;
+  V *scale, *shift, *slope;
   V *dweight, *dbias;  // null if not needed
 
   __device__ static Part first() { return {0, 0}; }
@@ -65,6 +81,7 @@ struct ChannelSums {
   }
   __device__ static Part merge(Part a, Part b) { return {a.sum + b.sum, a.product + b.product}; }
   __device__ void finish(int64_t channel, Part part) const {
+    scale[channel] = weight != nullptr ? weight[channel] * invstd[channel] : invstd[channel];
     shift[channel] = training ? part.sum / V(count) : V(0);
     slope[channel] = training ? part.product / V(count) * invstd[channel] : V(0);
     if (dweight != nullptr) dweight[channel] = part.product;
@@ -122,17 +139,11 @@ struct BatchNormBackward {
                   Tensor& dweight, Tensor& dbias) {
     using V = Compute<T>;
     Images images(x, dy, dx);
-    Tensor shift = mean.empty_like(), slope = mean.empty_like();
-    const ChannelSums<T> sums{images.x.data<T>(),
-                              images.dy.data<T>(),
-                              mean.data<V>(),
-                              invstd.data<V>(),
-                              images.count,
-                              training,
-                              shift.data<V>(),
-                              slope.data<V>(),
-                              dweight ? dweight.data<V>() : nullptr,
-                              dbias ? dbias.data<V>() : nullptr};
+    const Tensor scale = mean.empty_like(), shift = mean.empty_like(), slope = mean.empty_like();
+    const ChannelSums<T> sums{images.x.data<T>(), images.dy.data<T>(),      mean.data<V>(),
+                              invstd.data<V>(),   data_or_null<V>(weight),  images.count,
+                              training,           scale.data<V>(),          shift.data<V>(),
+                              slope.data<V>(),    data_or_null<V>(dweight), data_or_null<V>(dbias)};
     if (images.packed)
       reduce_columns(sums, images.x);
     else
@@ -140,8 +151,7 @@ struct BatchNormBackward {
     if (!dx) return;
     const auto broadcast = [&](const Tensor& numbers) { return images.of_channels(numbers); };
     map<T, T, T, V, V, V, V>(InputGradient{}, images.dx, images.x, images.dy, broadcast(mean),
-                             broadcast(scale_of<V>(weight, invstd)), broadcast(shift),
-                             broadcast(slope));
+                             broadcast(scale), broadcast(shift), broadcast(slope));
     if (images.packed) set_packed(dx);
   }
 };
@@ -164,43 +174,82 @@ struct BatchNormCudnn {
   }
 };
 
+template <typename T>
+void normalize(const Tensor& x, const Tensor& mean, const Tensor& scale, const Tensor& bias,
+               Tensor& y) {
+  using V = Compute<T>;
+  const Tensor shift = bias ? bias : Tensor::full(mean.shape(), 0.0, kDTypeOf<V>, x.device());
+  map<T, T, V, V, V>(Normalize{}, y, x, of_channels(mean), of_channels(scale), of_channels(shift));
+}
+
 struct BatchNormByParts {
   static constexpr std::string_view kName = "parts";
   static constexpr bool kTakesPacked = true;
   template <typename T>
   static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                   Tensor& y, Tensor& mean, Tensor& var, Tensor& invstd) {
-    kernels::batch_norm_training_by_parts(x, weight, bias, eps, y, mean, var, invstd);
+    using V = Compute<T>;
+    const Tensor scale = weight ? mean.empty_like() : invstd;
+    const auto statistics = [&](const Tensor& x) {
+      return BatchStatistics<T>{{x.data<T>()},  V(eps),        data_or_null<V>(weight),
+                                mean.data<V>(), var.data<V>(), invstd.data<V>(),
+                                scale.data<V>()};
+    };
+    if (const auto pixels = pixels_of(x))
+      reduce_columns(statistics(*pixels), *pixels);
+    else
+      reduce(statistics(x), x, of_channels(mean));
+    normalize<T>(x, mean, scale, bias, y);
   }
 };
+
+/// Moves running statistics of type T of a channel towards those of a batch.
+template <typename V, typename T>
+struct MoveStatistics {
+  const V *mean, *var;
+  T *running_mean, *running_var;
+  double momentum, correction;
+
+  __device__ void operator()(int64_t i) const {
+    move(running_mean[i], mean[i]);
+    move(running_var[i], var[i] * V(correction));
+  }
+  __device__ void move(T& running, V batch) const {
+    const V moved = kernels::move_statistic(V(widen(running)), batch, momentum);
+    running = narrow<T>(convert<Compute<T>>(moved));
+  }
+};
+
+template <typename V, typename T>
+void move_statistics(Tensor& running_mean, Tensor& running_var, const Tensor& mean,
+                     const Tensor& var, double momentum, double correction) {
+  for_each(mean.numel(), mean,
+           MoveStatistics<V, T>{mean.data<V>(), var.data<V>(), running_mean.data<T>(),
+                                running_var.data<T>(), momentum, correction});
+}
 
 }  // namespace
 
 void register_norm() {
-  set<kernels::channel_moments>(
-      kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, Tensor& mean, Tensor& var) {
-        using V = Compute<T>;
-        if (const auto pixels = pixels_of(x))
-          return reduce_columns(
-              MeanVarianceOf<T>{{pixels->data<T>()}, mean.data<V>(), var.data<V>()}, *pixels);
-        reduce(MeanVarianceOf<T>{{x.data<T>()}, mean.data<V>(), var.data<V>()}, x,
-               of_channels(mean));
-      },
-      {.takes_packed = true});
   set<kernels::batch_norm>(
       kFloatTypes,
       []<typename T>(Type<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
                      const Tensor& weight, const Tensor& bias, Tensor& y) {
         using V = Compute<T>;
-        const Tensor shift = bias ? bias : Tensor::full(mean.shape(), 0.0, kDTypeOf<V>, x.device());
-        map<T, T, V, V, V>(Normalize{}, y, x, of_channels(mean),
-                           of_channels(scale_of<V>(weight, invstd)), of_channels(shift));
+        Tensor scale = weight ? invstd.empty_like() : invstd;
+        if (weight) map<V>(formulas::Mul{}, scale, weight, invstd);
+        normalize<T>(x, mean, scale, bias, y);
       },
       {.takes_packed = true});
   set_implementations<kernels::batch_norm_training, BatchNormCudnn, BatchNormByParts>(kFloatTypes);
   set_implementations<kernels::batch_norm_backward, BatchNormBackwardCudnn, BatchNormBackward>(
       kFloatTypes);
+  set<kernels::move_statistics>(kFloatTypes, []<typename T>(Type<T>, Tensor& running_mean,
+                                                            Tensor& running_var, const Tensor& mean,
+                                                            auto&... a) {
+    const auto move = mean.dtype() == f64 ? move_statistics<double, T> : move_statistics<float, T>;
+    move(running_mean, running_var, mean, a...);
+  });
 }
 
 }  // namespace tapegrad::backends::cuda

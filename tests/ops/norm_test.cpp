@@ -47,6 +47,28 @@ TEST(BatchNorm, T44_RunningStatistics) {
   }
 }
 
+// The kernel has the bits of running * (1 - momentum) + batch * momentum in the type of the
+// statistics, for running statistics of any dtype and layout.
+TEST(BatchNorm, T44_RunningStatisticsOfAnyDtype) {
+  for (const DType dtype : {f32, f64, bf16})
+    for (const DType kept : {f16, bf16, f32, f64})
+      for (const bool strided : {false, true}) {
+        const DType wide = dtype == f64 ? f64 : f32;
+        const Variable x = wave({4, 3, 5}, dtype);
+        Variable now[2] = {zeros({3}, {.dtype = wide}), zeros({3}, {.dtype = wide})};
+        batch_norm(x, now[0], now[1], {}, {}, {.training = true, .momentum = 1});
+        Variable running[2], expected[2];
+        for (int i = 0; i < 2; ++i) {
+          const Variable rows = wave({3, 2}, kept);
+          running[i] = strided ? select(rows, 1, i) : clone(select(rows, 1, i));
+          expected[i] = (running[i].to(wide) * (1 - 0.3) + now[i] * 0.3).to(kept);
+        }
+        batch_norm(x, running[0], running[1], {}, {}, {.training = true, .momentum = 0.3});
+        for (int i = 0; i < 2; ++i)
+          EXPECT_EQ(values(running[i]), values(expected[i])) << dtype << kept << strided << i;
+      }
+}
+
 TEST(BatchNorm, T44_EvaluationUsesAndKeepsThem) {
   Variable x = make({0, 0, 2, 4}, {2, 2}).requires_grad_();
   Variable weight = make({2, 3}, {2}).requires_grad_(), bias = make({5, 7}, {2}).requires_grad_();

@@ -157,16 +157,4 @@ struct VarianceOf : MomentsOf<T> {
   }
 };
 
-/// The mean and the population variance.
-template <typename T>
-struct MeanVarianceOf : MomentsOf<T> {
-  using V = Compute<T>;
-  V *mean, *var;
-
-  __device__ void finish(int64_t output, Moments<V> part) const {
-    mean[output] = part.mean;
-    var[output] = part.squares / part.count;
-  }
-};
-
 }  // namespace tapegrad::backends::cuda
