@@ -1,5 +1,7 @@
 #include "ops/update.h"
 
+#include "ops/internal/gradient_norm.h"
+
 namespace tapegrad {
 
 int64_t ParamUpdates::bytes() const {
@@ -24,5 +26,7 @@ constinit decltype(adadelta_step) adadelta_step{"adadelta_step"};
 
 constinit decltype(unscale) unscale{"unscale"};
 constinit decltype(update_scale) update_scale{"update_scale"};
+constinit decltype(add_powers) add_powers{"add_powers"};
+constinit decltype(scale_gradients) scale_gradients{"scale_gradients"};
 
 }  // namespace tapegrad::kernels

@@ -1,30 +1,56 @@
 #include "optim/clip.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/autograd/internal/capture.h"
-#include "core/autograd/sparse_gradient.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
+#include "ops/internal/gradient_norm.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
+#include "optim/internal/gradient_runs.h"
 
 namespace tapegrad::optim {
 
 namespace {
 
+using Runs = std::vector<detail::GradientRun>;
+
+/// Whether all gradients are on one device, which has kernels for many gradients.
+bool are_together(const Runs& runs, double norm_type) {
+  Tensor total;
+  return std::all_of(runs.begin(), runs.end(), [&](const detail::GradientRun& run) {
+    return run.dense.device() == runs.front().dense.device() &&
+           kernels::add_powers.accepts(run.dense, norm_type, total);
+  });
+}
+
+/// The sum of the elements' powers, or the largest element for an infinite norm.
+Variable total_of(const Runs& runs, double norm_type) {
+  Variable total;
+  for (const detail::GradientRun& run : runs)
+    for (const Variable& grad : run.grads) {
+      if (grad.numel() == 0) continue;
+      const DType wide = grad.dtype() == f16 || grad.dtype() == bf16 ? f32 : grad.dtype();
+      Variable part = norm(grad.to(wide), norm_type).to(f64);
+      if (!std::isinf(norm_type)) part = norm_type == 2 ? square(part) : pow(part, norm_type);
+      if (total.defined()) part = part.to(total.device());
+      total = !total.defined() ? part : std::isinf(norm_type) ? maximum(total, part) : total + part;
+    }
+  return total;
+}
+
 /// Returns the norm of all gradients as one vector, in float64 on the device of the first gradient.
 /// Empty if there are no gradients.
-Variable total_norm(const std::vector<Variable>& params, double norm_type) {
+Variable total_norm(const Runs& runs, double norm_type, bool together) {
   Variable total;
-  for (const Variable& param : params) {
-    const Variable grad = gradient_values(param);
-    if (!grad.defined() || grad.numel() == 0) continue;
-    const DType wide = grad.dtype() == f16 || grad.dtype() == bf16 ? f32 : grad.dtype();
-    Variable part = norm(grad.to(wide), norm_type).to(f64);
-    if (!std::isinf(norm_type)) part = norm_type == 2 ? square(part) : pow(part, norm_type);
-    if (total.defined()) part = part.to(total.device());
-    total = !total.defined() ? part : std::isinf(norm_type) ? maximum(total, part) : total + part;
+  if (together && !runs.empty()) {
+    Tensor sum = Tensor::full({}, 0, f64, runs.front().dense.device());
+    for (const detail::GradientRun& run : runs) kernels::add_powers(run.dense, norm_type, sum);
+    total = Variable(sum);
+  } else {
+    total = total_of(runs, norm_type);
   }
   if (!total.defined() || std::isinf(norm_type)) return total;
   return norm_type == 2 ? sqrt(total) : pow(total, 1.0 / norm_type);
@@ -39,7 +65,9 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
   if (!(max_norm >= 0))
     fail<ArgumentError>("clip_grad_norm_: max_norm is ", max_norm, ", not >= 0");
   const NoGrad no_grad;
-  const Variable total = total_norm(params, norm_type);
+  const Runs runs = detail::gradient_runs(params);
+  const bool together = are_together(runs, norm_type);
+  const Variable total = total_norm(runs, norm_type, together);
   if (!total.defined()) return 0;
   // While a step is recorded, the host must not read the norm. The factor, which is at most 1, is
   // then applied in any case.
@@ -49,8 +77,14 @@ double clip_grad_norm_(const std::vector<Variable>& params, double max_norm, dou
     fail<ArgumentError>("clip_grad_norm_: the norm of the gradients is ", size);
   if (waits && max_norm / (size + 1e-6) >= 1) return size;
   const Variable scale = minimum(max_norm / (total + 1e-6), 1.0);
-  for (const Variable& param : params)
-    if (Variable grad = gradient_values(param); grad.defined()) mul_(grad, scale.to(grad.device()));
+  for (const detail::GradientRun& run : runs) {
+    if (together) {
+      kernels::scale_gradients(run.dense, scale.value());
+      run.write_back();
+    } else {
+      for (Variable grad : run.grads) mul_(grad, scale.to(grad.device()));
+    }
+  }
   return size;
 }
 

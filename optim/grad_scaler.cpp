@@ -9,6 +9,7 @@
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/update.h"
+#include "optim/internal/gradient_runs.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -69,24 +70,11 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   const Device device = params.front().device();
   move_to(device);
   Tensor found_inf = Tensor::full({}, false, boolean, device);
-  std::vector<Variable> grads;
-  for (const Variable& param : params)
-    if (Variable grad = gradient_values(param); grad.defined()) grads.push_back(std::move(grad));
-  for (size_t i = 0; i < grads.size();) {  // one call per run of equal device and dtype
-    const size_t first = i;
-    const Device where = grads[first].device();
-    Gradients run;
-    for (;
-         i < grads.size() && grads[i].device() == where && grads[i].dtype() == grads[first].dtype();
-         ++i)
-      run.list.push_back(grads[i].value().contiguous());
+  for (const detail::GradientRun& run : detail::gradient_runs(params)) {
+    const Device where = run.dense.device();
     Tensor found = where == device ? found_inf : Tensor::full({}, false, boolean, where);
-    kernels::unscale(run, scale_.to(where), found);
-    for (size_t k = first; k < i; ++k) {
-      const Tensor& dense = run.list[k - first];
-      if (!dense.shares_storage(grads[k].value())) kernels::copy(dense, grads[k].writable());
-      grads[k].value().storage().bump_version();
-    }
+    kernels::unscale(run.dense, scale_.to(where), found);
+    run.write_back();
     if (where != device) kernels::logical_or(found_inf, found.to(device), found_inf);
   }
   seen_.push_back({optimizer.id(), found_inf});
@@ -115,8 +103,8 @@ void GradScaler::update() {
   if (!options_.enabled) return;
   if (seen_.empty()) fail<ArgumentError>("GradScaler: update, but nothing was unscaled before");
   Tensor found_inf = seen_.front().found_inf;
-  for (const Seen& seen : seen_)
-    kernels::logical_or(found_inf, seen.found_inf.to(found_inf.device()), found_inf);
+  for (size_t i = 1; i < seen_.size(); ++i)
+    kernels::logical_or(found_inf, seen_[i].found_inf.to(found_inf.device()), found_inf);
   move_to(found_inf.device());
   kernels::update_scale(
       scale_, growth_tracker_, found_inf,

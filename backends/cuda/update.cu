@@ -7,8 +7,10 @@
 #include "backends/cuda/device/batch.cuh"
 #include "backends/cuda/device/each.cuh"
 #include "backends/cuda/device/numeric.cuh"
+#include "backends/cuda/device/team.cuh"
 #include "backends/cuda/register.h"
 #include "backends/formulas_update.h"
+#include "ops/internal/gradient_norm.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
@@ -100,18 +102,99 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <typename T>
-void unscale(const Gradients& gradients, const Tensor& scale, const Tensor& found_inf) {
+/// Calls run() with as many gradients at a time as a launch takes.
+template <typename T, typename Run>
+void for_each_list(const Gradients& gradients, const Run& run) {
   for_each_batch<Tensor>(gradients.list, [&](std::span<const Tensor> some) {
     Batch<T*> batch{};
     for (const Tensor& g : some) {
       if (is_recording_graph()) note_operand(g);
       batch.add(g.data<T>(), g.numel());
     }
-    if (batch.pieces() > 0)
-      launch(grid_for(batch.pieces(), 1, some.front()), &unscale_kernel<T>, batch,
-             scale.data<double>(), found_inf.data<bool>());
+    if (batch.pieces() > 0) run(batch);
   });
+}
+
+template <typename T>
+void unscale(const Gradients& gradients, const Tensor& scale, const Tensor& found_inf) {
+  for_each_list<T>(gradients, [&](const Batch<T*>& batch) {
+    launch(grid_for(batch.pieces(), 1, scale), &unscale_kernel<T>, batch, scale.data<double>(),
+           found_inf.data<bool>());
+  });
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) scale_kernel(Batch<T*> batch, const double* factor) {
+  const Compute<T> by(*factor);
+  int k = 0;
+  for (int64_t number = blockIdx.x; number < batch.pieces(); number += gridDim.x) {
+    const Piece piece = batch.piece(number, k);
+    T* g = batch.items[k];
+    for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x)
+      g[i] = narrow<T>(widen(g[i]) * by);
+  }
+}
+
+template <typename T>
+void scale_gradients(const Gradients& gradients, const Tensor& factor) {
+  for_each_list<T>(gradients, [&](const Batch<T*>& batch) {
+    launch(grid_for(batch.pieces(), 1, factor), &scale_kernel<T>, batch, factor.data<double>());
+  });
+}
+
+/// Merges sums of powers, or, for an infinite norm, largest elements.
+struct MergePowers {
+  bool largest;
+  __device__ double operator()(double a, double b) const {
+    if (!largest) return a + b;
+    return a < b || b != b ? b : a;  // NaN wins
+  }
+};
+
+/// parts[n] is the sum of |g|^p, or the largest |g|, of piece n.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    powers_kernel(Batch<T*> batch, double p, MergePowers merge, double* parts) {
+  int k = 0;
+  for (int64_t number = blockIdx.x; number < batch.pieces(); number += gridDim.x) {
+    const Piece piece = batch.piece(number, k);
+    const T* g = batch.items[k];
+    double sum = 0;
+    for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x) {
+      const double size = std::fabs(double(widen(g[i])));
+      const double power = p == 2                    ? size * size
+                           : p == 1 || merge.largest ? size
+                                                     : std::pow(size, p);
+      sum = merge(sum, power);
+    }
+    sum = BlockTeam::reduce(sum, merge);
+    if (threadIdx.x == 0) parts[number] = sum;
+  }
+}
+
+/// A single block adds the parts to the total.
+__global__ void __launch_bounds__(kThreads)
+    add_parts(int64_t count, const double* parts, MergePowers merge, double* total) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum = merge(sum, parts[i]);
+  sum = BlockTeam::reduce(sum, merge);
+  if (threadIdx.x == 0) *total = merge(*total, sum);
+}
+
+template <typename T>
+void add_powers(const Gradients& gradients, double p, Tensor& total) {
+  const MergePowers merge{std::isinf(p)};
+  int64_t count = 0;
+  for (const Tensor& g : gradients.list) count += pieces_of(g.numel());
+  if (count == 0) return;
+  const Tensor parts = Tensor::empty({count}, f64, total.device());
+  double* to = parts.data<double>();
+  for_each_list<T>(gradients, [&](const Batch<T*>& batch) {
+    launch(grid_for(batch.pieces(), 1, total), &powers_kernel<T>, batch, p, merge, to);
+    to += batch.pieces();
+  });
+  launch({1, kThreads, stream_of(total)}, &add_parts, count, parts.data<double>(), merge,
+         total.data<double>());
 }
 
 struct NextScale {
@@ -144,6 +227,10 @@ void register_update() {
   set<kernels::adadelta_step>(
       kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Adadelta>(a...); });
   set<kernels::unscale>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { unscale<T>(a...); });
+  set<kernels::scale_gradients>(kFloatTypes,
+                                []<typename T>(Type<T>, auto&... a) { scale_gradients<T>(a...); });
+  set<kernels::add_powers>(kFloatTypes,
+                           []<typename T>(Type<T>, auto&... a) { add_powers<T>(a...); });
   set<kernels::update_scale>(TypeList<double>{}, [](auto, auto&... a) { update_scale(a...); });
 }
 

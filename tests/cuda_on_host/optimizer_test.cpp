@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/autograd/sparse_gradient.h"
+#include "core/base/error.h"
 #include "core/dispatch/dispatch_log.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
@@ -16,6 +17,8 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
+#include "ops/view.h"
+#include "optim/clip.h"
 #include "optim/grad_scaler.h"
 #include "train/graphed_step.h"
 
@@ -63,6 +66,12 @@ Params make_params() {
   add(40, f64);
   for (int64_t i = 0; i < 110; ++i) add(i % 7 + 1, f32);
   return params;
+}
+
+Params copies_on_cpu(const Params& params) {
+  Params copies;
+  for (const Variable& p : params) copies.push_back(p.detach().to(cpu).requires_grad_());
+  return copies;
 }
 
 /// Gives gradients to the parameters for which `wants` returns true.
@@ -133,6 +142,45 @@ TEST(CudaOptimizers, AScalerDividesNeighboursOfOneTypeTogether) {
   scaler.update();
   backward(INFINITY);
   EXPECT_FALSE(scaler.step(sgd));
+}
+
+TEST(CudaOptimizers, ClippingTakesNeighboursOfOneTypeTogether) {
+  for (const double p : {2.0, 1.0, 3.0, double(INFINITY)})
+    for (const double max_norm : {0.5, 1e9}) {
+      const Params params = make_params(), on_cpu = copies_on_cpu(params);
+      const auto clip = [&](const Params& some) {
+        manual_seed(6);
+        for (const Variable& param : some) {
+          param.zero_grad();
+          sum(param * randn(param.shape(), {.dtype = param.dtype(), .device = param.device()}))
+              .backward();
+        }
+        return optim::clip_grad_norm_(some, max_norm, p);
+      };
+      const double expected = clip(on_cpu);
+      const DispatchLog log;
+      EXPECT_NEAR(clip(params), expected, 1e-5 * expected) << p;
+      EXPECT_EQ(log.calls("add_powers"), 4);  // float32, bfloat16, float64, float32
+      EXPECT_EQ(log.calls("scale_gradients"), max_norm < 1 ? 4 : 0);
+      for (size_t i = 0; i < params.size(); ++i) {
+        const auto got = params[i].grad().to(f64).to_vector<double>();
+        const auto want = on_cpu[i].grad().to(f64).to_vector<double>();
+        const double tolerance = params[i].dtype() == bf16 ? 1e-2 : 1e-5;
+        for (size_t k = 0; k < want.size(); ++k)
+          ASSERT_NEAR(got[k], want[k], tolerance * std::abs(want[k])) << p << ' ' << i << ' ' << k;
+      }
+    }
+}
+
+TEST(CudaOptimizers, ClippingSeesNan) {
+  for (const double p : {2.0, double(INFINITY)}) {
+    const Variable x = zeros({5000}, {.device = gpu}).requires_grad_();
+    Variable factors = ones({5000}, {.device = gpu});
+    select(factors, 0, 4000).fill_(NAN);
+    sum(x * factors).backward();
+    EXPECT_TRUE(std::isnan(optim::clip_grad_norm_({x}, 1.0, p)));
+    EXPECT_THROW(optim::clip_grad_norm_({x}, 1.0, p, /*error_if_nonfinite=*/true), ArgumentError);
+  }
 }
 
 TEST(CudaOptimizers, AGraphCountsTheStepsOfEachParameter) {

@@ -17,6 +17,8 @@ struct Piece {
   int64_t first, end;
 };
 
+inline int64_t pieces_of(int64_t numel) { return (numel + kPiece - 1) / kPiece; }
+
 /// Item holds the addresses of a tensor and its parameters.
 template <typename Item>
 struct Batch {
@@ -28,7 +30,7 @@ struct Batch {
   void add(const Item& item, int64_t size) {
     items[count] = item;
     numel[count] = size;
-    ends[count] = pieces() + (size + kPiece - 1) / kPiece;
+    ends[count] = pieces() + pieces_of(size);
     ++count;
   }
   TG_HD int64_t pieces() const { return count > 0 ? ends[count - 1] : 0; }

@@ -1,0 +1,15 @@
+// Kernels for the norm of many gradients as one vector. Only devices on which many small kernels
+// are slow have them; elsewhere optim/clip.cpp calls the ops of each gradient.
+#pragma once
+
+#include "ops/update.h"
+
+namespace tapegrad::kernels {
+
+/// total (float64, rank 0) += the sum of |g|^p over all elements, computed in float64; for infinite
+/// p, total = max(total, the largest |g|), or NaN if an element is NaN.
+extern Kernel<void(const Gradients& gradients, double p, Tensor& total)> add_powers;
+/// g *= factor for every gradient; factor is float64 of rank 0, rounded to the type of computation.
+extern Kernel<void(const Gradients& gradients, const Tensor& factor)> scale_gradients;
+
+}  // namespace tapegrad::kernels
