@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/internal/step_constant.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
@@ -106,7 +107,8 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets,
     std::vector<double> lengths;
     for (const int64_t length : target_lengths)
       lengths.push_back(double(std::max<int64_t>(length, 1)));
-    losses = losses / tensor(lengths, {.dtype = losses.dtype(), .device = losses.device()});
+    const TensorOptions same{.dtype = losses.dtype(), .device = losses.device()};
+    losses = losses / Variable(step_constant([&] { return tensor(lengths, same).value(); }));
   }
   return reduced(single && options.reduction == Reduction::kNone ? squeeze(losses, 0) : losses,
                  options.reduction);

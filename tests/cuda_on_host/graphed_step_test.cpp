@@ -12,12 +12,15 @@
 #include "core/base/generator.h"
 #include "core/cuda.h"
 #include "ops/binary.h"
+#include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/index.h"
 #include "ops/loss.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/resample.h"
 #include "ops/scatter.h"
+#include "ops/unary.h"
 #include "optim/optimizers.h"
 #include "tests/train/graphed_step_cases.h"
 
@@ -95,6 +98,25 @@ TEST(GraphedStep, SaysWhyItIsNotGraphed) {
                },
                {0, 0, 0}),
            "one seed");
+}
+
+// Tables that an op makes of its arguments are copied in each run.
+TEST(GraphedStep, TablesOfOpsArePartOfAGraph) {
+  const OnGpu on_gpu;
+  const Variable kernel = rand({1, 1, 2, 2, 2}).requires_grad_();
+  const auto f = [&](const Variable& x) {
+    const Variable larger = interpolate(x, {.scale_factor = 2.0, .mode = SampleMode::kLinear});
+    const Variable loss = sum(square(conv3d(larger, kernel)));
+    loss.backward();
+    return loss;
+  };
+  GraphedStep step(f);
+  for (int i = 0; i < 6; ++i) {
+    const Variable x = rand({1, 1, 2, 3, 2});
+    const double captured = step(x).item();
+    EXPECT_EQ(step.reason(), "");
+    EXPECT_EQ(captured, f(x).item());
+  }
 }
 
 TEST(GraphedStep, ALostRecordingLeavesTheStepAsItIs) {

@@ -108,21 +108,23 @@ TEST(CudaCtcLoss, RefusesTheSameLabels) {
 }
 
 TEST(CudaCtcLoss, IsPartOfAGraph) {
-  const Variable labels = tensor({1.0, 2.0, 2.0}, {.dtype = i64, .device = gpu});
+  const Variable labels = tensor({1.0, 2.0, 2.0, 1.0}, {.dtype = i64, .device = gpu});
   const Variable weight = ones({3}, {.device = gpu}).requires_grad_();
-  const auto loss_of = [&](const Variable& x) {  // a mean copies the lengths from the CPU
-    const Variable loss =
-        ctc_loss(log_softmax(x * weight, 2), labels, {6}, {3}, {.reduction = Reduction::kSum});
-    loss.backward();
-    return loss;
-  };
-  manual_seed(5);
-  GraphedStep step(loss_of);
-  for (int i = 0; i < 6; ++i) {
-    const Variable x = randn({6, 1, 3}, {.device = gpu});
-    const double captured = step(x).item();
-    EXPECT_EQ(step.reason(), "");
-    EXPECT_EQ(captured, loss_of(x).item());
+  for (const Reduction reduction : {Reduction::kMean, Reduction::kSum}) {
+    const auto loss_of = [&](const Variable& x) {
+      const Variable loss = ctc_loss(log_softmax(x * weight, 2), labels, {6, 5}, {3, 1},
+                                     {.zero_infinity = true, .reduction = reduction});
+      loss.backward();
+      return loss;
+    };
+    manual_seed(5);
+    GraphedStep step(loss_of);
+    for (int i = 0; i < 6; ++i) {
+      const Variable x = randn({6, 2, 3}, {.device = gpu});
+      const double captured = step(x).item();
+      EXPECT_EQ(step.reason(), "");
+      EXPECT_EQ(captured, loss_of(x).item());
+    }
   }
 }
 

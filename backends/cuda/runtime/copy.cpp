@@ -5,6 +5,7 @@
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/pinned.h"
 #include "backends/cuda/runtime/stream.h"
+#include "core/base/internal/step_constant.h"
 #include "core/dispatch/kernels.h"
 
 namespace tapegrad::backends::cuda {
@@ -13,7 +14,17 @@ namespace {
 constexpr const char* kReads = "a value is copied to the CPU, which waits for the device";
 constexpr const char* kWrites = "values are copied from the CPU, as they are at that moment";
 
+/// Copies host values that are the same in each repetition of a recorded step.
+void copy_constant(const void* from, Tensor& y, size_t bytes) {
+  const cudaStream_t stream = stream_of(y);
+  if (const void* live = live_value(from, bytes))
+    TG_CUDA(cudaMemcpyAsync(address_of(y), live, bytes, cudaMemcpyDeviceToDevice, stream));
+  else
+    copy_to_device(from, address_of(y), bytes, y.device());
+}
+
 void from_host(const Tensor& x, Tensor& y, size_t bytes) {
+  if (detail::is_making_constant) return copy_constant(address_of(x), y, bytes);
   stop_recording(kWrites);
   copy_to_device(x, address_of(y), bytes, y.device());
 }
@@ -40,8 +51,7 @@ void copy_to_host(const Tensor& x, void* to) {
 }
 
 void copy_from_host(const void* from, Tensor& y) {
-  stop_recording(kWrites);
-  copy_to_device(from, address_of(y), size_t(y.numel() * size_of(y.dtype())), y.device());
+  copy_constant(from, y, size_t(y.numel() * size_of(y.dtype())));
 }
 
 void register_copy() {

@@ -129,8 +129,12 @@ void Capture::before_replay(std::function<void()> part) {
 const void* Capture::live(const void* value, size_t bytes) {
   const size_t at = preparing_ ? cursor_ : values_.size();
   const size_t end = at + (bytes + kAlign - 1) / kAlign * kAlign;
-  if (end > kLiveBytes || (preparing_ && end > values_.size()))
+  if (preparing_ && end > values_.size())
     fail<Error>("GraphedStep: too many values that change with each step");
+  if (end > kLiveBytes) {
+    give_up("too many values are copied from the CPU");
+    return nullptr;
+  }
   if (preparing_)
     cursor_ = end;
   else

@@ -62,7 +62,7 @@ class Capture : public StepObserver {
   void before_replay(std::function<void()> part);
   /// Returns the address at which the device finds a host value. A function of before_replay()
   /// calls it again to update the value; its calls are matched, in order, with those recorded after
-  /// the function was registered.
+  /// the function was registered. Null if there is no room, which ends the recording.
   const void* live(const void* value, size_t bytes);
   void on_draw(Generator& generator, RandomState start, uint64_t counters) override;
   /// Returns the address at which the device finds the seed of a draw and the amount to add to its
