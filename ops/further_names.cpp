@@ -74,33 +74,19 @@ ValuesIndices mode(const Variable& x, int dim, bool keepdim, Where where) {
   const int along = x.rank() == 0 ? 0 : normalize_dim("mode", dim, x.rank());
   const int64_t n = x.rank() == 0 ? 1 : x.size(along);
   if (n == 0) fail<ShapeError>("mode: dimension ", along, " of ", x.shape(), " has no elements");
-  const Variable last = x.rank() == 0 ? x : transpose(x, along, -1, where);
-  const std::vector<double> values = last.detach().to_vector<double>();
-  std::vector<int64_t> found(values.size() / size_t(n));
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  for (size_t row = 0; row < found.size(); ++row) {
-    const double* v = values.data() + row * size_t(n);
-    for (int64_t i = 0; i < n; ++i) order[size_t(i)] = i;
-    // NaN last; equal values in the order of their indices.
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return v[a] < v[b] || (!std::isnan(v[a]) && std::isnan(v[b]));
-    });
-    int64_t best = 0, count = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      const bool same = i > 0 && v[order[size_t(i)]] == v[order[size_t(i - 1)]];
-      count = same ? count + 1 : 1;
-      if (count > best) {
-        best = count;
-        found[row] = order[size_t(i)];
-      }
-    }
-  }
-  Shape shape = last.shape();
-  if (x.rank() > 0) shape[x.rank() - 1] = 1;
-  Variable indices = tensor(found, shape).to(x.device());
-  if (x.rank() == 0) return {x, indices};
-  indices = transpose(indices, along, -1, where);
-  Variable y = gather(x, along, indices, where);
+  if (x.rank() == 0) return {x, zeros({}, {.dtype = i64, .device = x.device()})};
+  // The first longest run of equal elements; NaN differs from NaN.
+  const auto [sorted, order] = sort(x.detach(), along);
+  Shape line = Shape::filled(x.rank(), 1);
+  line[along] = n;
+  const Variable at = reshape(arange(n, {.dtype = i64, .device = x.device()}), line);
+  const Variable equal = narrow(sorted, along, 1, n - 1) == narrow(sorted, along, 0, n - 1);
+  const Variable starts = cat({zeros_like(narrow(order, along, 0, 1)),
+                               tapegrad::where(equal, 0, narrow(at, along, 1, n - 1))},
+                              along);
+  const Variable length = at - cummax(starts, along).values;
+  const Variable indices = gather(order, along, argmax(length, along, /*keepdim=*/true), where);
+  const Variable y = gather(x, along, indices, where);
   if (keepdim) return {y, indices};
   return {squeeze(y, along, where), squeeze(indices, along, where)};
 }

@@ -119,17 +119,45 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
                       y.data<T>(), index.numel(), size, inner, alpha.to<Sum<T>>()});
 }
 
-template <typename W>
-struct FillWhere {
-  W value;
-  __device__ W operator()(W x, bool masked) const { return masked ? value : x; }
-};
-
 struct Plus {
   template <typename V>
   __device__ V operator()(V a, V b) const {
     return V(a + b);
   }
+};
+
+/// y[key] += the sum of all elements with this key, which the last one has.
+template <typename T>
+struct AddSums {
+  const int64_t *keys, *sums;
+  T* y;
+  int64_t count;
+  __device__ void operator()(int64_t i) const {
+    const int64_t key = keys[i];
+    if (key != kNowhere && (i + 1 == count || keys[i + 1] != key))
+      y[key] = T(uint64_t(y[key]) + uint64_t(sums[i]));
+  }
+};
+
+/// Sums of whole numbers are exact in any order, so that many threads may share a destination.
+template <typename T>
+void scatter_add(const Tensor& source, const Tensor& index, int dim, Tensor& y) {
+  const Tensor keys = targets_of(index, dim, y);
+  if constexpr (kIsFloat<T>) {
+    combine<T>(source, keys, y.numel(), Plus{}, y);
+  } else {
+    const Sorted sorted = sort_keys(keys, bits_for(y.numel()));
+    const Tensor sums = running_sums(sorted, source.to(i64));
+    for_each(
+        keys.numel(), y,
+        AddSums<T>{sorted.keys.data<int64_t>(), sums.data<int64_t>(), y.data<T>(), keys.numel()});
+  }
+}
+
+template <typename W>
+struct FillWhere {
+  W value;
+  __device__ W operator()(W x, bool masked) const { return masked ? value : x; }
 };
 
 template <typename T>
@@ -152,11 +180,8 @@ void register_index() {
       });
   set<kernels::index_add>(kNumberTypes,
                           []<typename T>(Type<T>, auto&... a) { index_add<T>(a...); });
-  set<kernels::scatter_add>(
-      TypeList<float, double, uint8_t, int32_t, int64_t>{},
-      []<typename T>(Type<T>, const Tensor& source, const Tensor& index, int dim, Tensor& y) {
-        combine<T>(source, targets_of(index, dim, y), y.numel(), Plus{}, y);
-      });
+  set<kernels::scatter_add>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
+                            []<typename T>(Type<T>, auto&... a) { scatter_add<T>(a...); });
   set<kernels::masked_fill>(kAllTypes,
                             []<typename T>(Type<T>, auto&... a) { masked_fill<T>(a...); });
 }

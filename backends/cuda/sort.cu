@@ -2,9 +2,14 @@
 // -0 equals 0.
 #include "ops/sort.h"
 
+#include <thrust/binary_search.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+
 #include "backends/cuda/device/each.cuh"
 #include "backends/cuda/device/numeric.cuh"
 #include "backends/cuda/device/segments.h"
+#include "backends/cuda/device/thrust.cuh"
 #include "backends/cuda/register.h"
 
 namespace tapegrad::backends::cuda {
@@ -79,40 +84,56 @@ void order(const Tensor& x, int64_t first, bool descending, Tensor& indices) {
            PartOfRows{sorted.order.data<int64_t>(), indices.data<int64_t>(), n, first, k});
 }
 
-/// The number of elements of a sorted row that are less than a value (or, if `right`, not greater).
-template <typename T>
-struct Search {
-  const T *sorted, *values;
-  int64_t* y;
-  int64_t n, m;
-  bool shared, right;
-  __device__ void operator()(int64_t i) const {
-    const T* row = sorted + (shared ? 0 : i / m * n);
-    const uint64_t key = key_of(values[i]);
-    int64_t first = 0, last = n;
-    while (first < last) {
-      const int64_t middle = first + (last - first) / 2;
-      const uint64_t other = key_of(row[middle]);
-      if (right ? other <= key : other < key)
-        first = middle + 1;
-      else
-        last = middle;
-    }
-    y[i] = first;
+/// An element of a row; pairs have the order of sorted rows, one after another.
+struct InRow {
+  int64_t row;
+  uint64_t key;
+};
+struct Precedes {
+  __device__ bool operator()(InRow a, InRow b) const {
+    return a.row != b.row ? a.row < b.row : a.key < b.key;
   }
 };
+template <typename T>
+struct ElementOf {
+  const T* x;
+  int64_t n;  // elements of a row
+  __device__ InRow operator()(int64_t i) const { return {i / n, key_of(x[i])}; }
+};
+struct WithinRow {
+  int64_t* y;
+  int64_t n, m;
+  __device__ void operator()(int64_t i) const { y[i] -= i / m * n; }
+};
+
+/// y = the number of elements of a sorted row of n that are less than a value (or, if `right`, not
+/// greater), for rows of m values. Thrust searches all rows as one sorted sequence. A single sorted
+/// row serves all values.
+template <typename T>
+void search(const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
+  const bool shared = sorted.shape()[0] == 1;
+  const int64_t n = sorted.shape()[1], m = shared ? y.numel() : values.shape()[1];
+  run_thrust(y, [in = ElementOf<T>{sorted.data<T>(), n}, count = sorted.numel(),
+                 of = ElementOf<T>{values.data<T>(), m}, to = y.data<int64_t>(), wanted = y.numel(),
+                 right = int64_t(right)](const auto& policy) {
+    const thrust::counting_iterator<int64_t> zero(0);
+    const auto elements = thrust::make_transform_iterator(zero, in);
+    const auto first = thrust::make_transform_iterator(zero, of);
+    if (right != 0)
+      thrust::upper_bound(policy, elements, elements + count, first, first + wanted, to,
+                          Precedes{});
+    else
+      thrust::lower_bound(policy, elements, elements + count, first, first + wanted, to,
+                          Precedes{});
+  });
+  if (!shared) for_each(y.numel(), y, WithinRow{y.data<int64_t>(), n, m});
+}
 
 }  // namespace
 
 void register_sort() {
   set<kernels::order>(kAllTypes, []<typename T>(Type<T>, auto&... a) { order<T>(a...); });
-  set<kernels::searchsorted>(
-      kAllTypes,
-      []<typename T>(Type<T>, const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
-        for_each(y.numel(), y,
-                 Search<T>{sorted.data<T>(), values.data<T>(), y.data<int64_t>(), sorted.shape()[1],
-                           values.shape()[1], sorted.shape()[0] == 1, right});
-      });
+  set<kernels::searchsorted>(kAllTypes, []<typename T>(Type<T>, auto&... a) { search<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

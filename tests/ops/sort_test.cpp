@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/further_names.h"
 #include "ops/scan.h"
 #include "ops/view.h"
 
@@ -153,6 +154,21 @@ TEST(Sort, Unique) {
   EXPECT_EQ(ints(y.counts), (Ints{2, 2, 1, 1}));
   EXPECT_EQ(unique(zeros({0, 2})).counts.shape(), (Shape{0}));
   EXPECT_EQ(ints(unique(tensor<bool>({true, true})).values), (Ints{1}));
+}
+
+TEST(Sort, ModeIsTheEndOfTheFirstLongestRun) {
+  const Variable x = make({2, 1, 2, 1, 3, kNaN, kNaN, kNaN, 0, -0.0, 5, 4}, {2, 6});
+  const auto [values, indices] = mode(x, 1);
+  expect_values(values, {1, 0});
+  EXPECT_EQ(ints(indices), (Ints{3, 3}));  // of 1 and 2, both twice; 0 equals -0, NaN nothing
+  const auto [columns, rows] = mode(x, 0, /*keepdim=*/true);
+  EXPECT_EQ(rows.shape(), (Shape{1, 6}));
+  EXPECT_EQ(ints(rows), (Ints{0, 0, 1, 1, 0, 1}));
+  const Variable large = tensor(Ints{(int64_t(1) << 53) + 1, int64_t(1) << 53, 7, 7, 1}, {5});
+  EXPECT_EQ(ints(mode(large, 0).values), Ints{7});
+  EXPECT_EQ(ints(mode(tensor(Ints{1, 0, 1}, {3}).to(boolean), 0).indices), Ints{2});
+  EXPECT_EQ(mode(make({4}, {}), 0).indices.shape(), Shape{});
+  EXPECT_EQ(ints(mode(make({4}), 0).indices), Ints{0});
 }
 
 TEST(Sort, SearchSorted) {

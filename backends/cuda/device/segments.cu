@@ -1,5 +1,7 @@
 #include "backends/cuda/device/segments.h"
 
+#include <thrust/iterator/permutation_iterator.h>
+#include <thrust/scan.h>
 #include <thrust/sequence.h>
 
 #include <cub/device/device_radix_sort.cuh>
@@ -34,6 +36,18 @@ Sorted sort_keys(const Tensor& keys, int bits) {
     thrust::sequence(policy, first, first + count);
   });
   return sort_again(keys, order, bits);
+}
+
+Tensor running_sums(const Sorted& sorted, const Tensor& source) {
+  const Tensor sums = sorted.keys.empty_like();
+  run_thrust(sums, [keys = sorted.keys.data<int64_t>(), order = sorted.order.data<int64_t>(),
+                    from = reinterpret_cast<const uint64_t*>(source.data<int64_t>()),
+                    to = reinterpret_cast<uint64_t*>(sums.data<int64_t>()),
+                    count = sums.numel()](const auto& policy) {
+    thrust::inclusive_scan_by_key(policy, keys, keys + count,
+                                  thrust::make_permutation_iterator(from, order), to);
+  });
+  return sums;
 }
 
 int bits_for(int64_t bound) { return std::max(1, int(std::bit_width(uint64_t(bound)))); }
