@@ -1,5 +1,7 @@
 #include "data/sampler.h"
 
+#include <numeric>
+
 #include "core/base/error.h"
 #include "ops/create.h"
 #include "ops/noise.h"
@@ -38,6 +40,20 @@ std::vector<int64_t> SubsetRandomSampler::indices(uint64_t epoch) const {
   std::vector<int64_t> order = shuffled_order(size(), seed_, epoch);
   for (int64_t& place : order) place = indices_[size_t(place)];
   return order;
+}
+
+DistributedSampler::DistributedSampler(int64_t examples, Shard shard,
+                                       DistributedSamplerOptions options)
+    : examples_(examples), shard_(shard), options_(options) {
+  shard.check("DistributedSampler");
+  if (examples < 0) fail<ArgumentError>("DistributedSampler: ", examples, " examples");
+}
+
+std::vector<int64_t> DistributedSampler::indices(uint64_t epoch) const {
+  std::vector<int64_t> order(static_cast<size_t>(examples_));
+  std::iota(order.begin(), order.end(), 0);
+  if (options_.shuffle) order = shuffled_order(examples_, options_.seed, epoch);
+  return shard_.take(order, options_.drop_last);
 }
 
 }  // namespace tapegrad

@@ -42,4 +42,27 @@ class SubsetRandomSampler final : public Sampler {
   uint64_t seed_;
 };
 
+struct DistributedSamplerOptions {
+  bool shuffle = true;
+  uint64_t seed = 0;       // equal on all ranks
+  bool drop_last = false;  // leave out examples rather than repeat some on the last ranks
+};
+/// PyTorch's name for the part of a data set that one of several processes reads (data/shard.h).
+/// The same as the options .shuffle, .seed and .shard of a loader, with which another number of
+/// ranks can continue a run; do not set .shard, too. There is no set_epoch(): the loader counts.
+class DistributedSampler final : public Sampler {
+ public:
+  /// Throws ArgumentError for a shard that does not exist and a negative number of examples.
+  DistributedSampler(int64_t examples, Shard shard, DistributedSamplerOptions options = {});
+  DistributedSampler(const Dataset& dataset, Shard shard, DistributedSamplerOptions options = {})
+      : DistributedSampler(dataset.size(), shard, options) {}
+  int64_t size() const override { return shard_.count(examples_, options_.drop_last); }
+  std::vector<int64_t> indices(uint64_t epoch) const override;
+
+ private:
+  int64_t examples_;
+  Shard shard_;
+  DistributedSamplerOptions options_;
+};
+
 }  // namespace tapegrad

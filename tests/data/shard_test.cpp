@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "data/item_loader.h"
 #include "data/loader.h"
+#include "data/sampler.h"
 #include "ops/create.h"
 
 namespace tapegrad {
@@ -113,6 +114,32 @@ TEST(Shard, AllLoadersReadTheSameShard) {
       EXPECT_EQ(of_items, expected);
       EXPECT_EQ(by_item.size(), int64_t(expected.size()));
     }
+}
+
+/// PyTorch's name for the same.
+TEST(Shard, ADistributedSamplerIsAShard) {
+  for (const int64_t n : {1, 7, 50})
+    for (const bool shuffle : {false, true})
+      for (const bool drop_last : {false, true})
+        for (int rank = 0; rank < 3; ++rank) {
+          const Shard shard{rank, 3};
+          const TensorDataset set = numbers(n);
+          const DistributedSampler sampler(set, shard,
+                                           {.shuffle = shuffle, .seed = 2, .drop_last = drop_last});
+          const Shard same{rank, 3};
+          EXPECT_EQ(sampler.size(), same.count(n, drop_last));
+          if (sampler.size() == 0) continue;
+          DataLoader by_sampler(set, {.batch_size = 1, .sampler = sampler});
+          DataLoader by_shard(set, {.batch_size = 1,
+                                    .shuffle = shuffle,
+                                    .seed = 2,
+                                    .drop_last = drop_last,
+                                    .shard = shard});
+          for (int epoch = 0; epoch < 2; ++epoch)
+            EXPECT_EQ(batches_of(by_sampler), batches_of(by_shard)) << n << " examples";
+        }
+  EXPECT_THROW(DistributedSampler(4, {3, 3}), ArgumentError);
+  EXPECT_THROW(DistributedSampler(-1, {0, 3}), ArgumentError);
 }
 
 TEST(Shard, RefusesRanksThatDoNotExist) {

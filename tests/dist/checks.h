@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dist/communicator.h"
@@ -48,6 +49,6 @@ inline bool equal_bytes(const void* a, const void* b, size_t count) {
   return count == 0 || std::memcmp(a, b, count) == 0;
 }
 /// Throws Error with the text unless the condition holds.
-void expect(bool condition, const std::string& text);
+void expect(bool condition, std::string_view text);
 
 }  // namespace tapegrad::dist

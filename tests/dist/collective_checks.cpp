@@ -1,4 +1,5 @@
 // Checks of a Communicator's collectives. Values are compared with sums computed here.
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/generator.h"
@@ -7,8 +8,8 @@
 
 namespace tapegrad::dist {
 
-void expect(bool condition, const std::string& text) {
-  if (!condition) throw Error("not true: " + text);
+void expect(bool condition, std::string_view text) {
+  if (!condition) throw Error("not true: " + std::string(text));
 }
 
 Variable drawn(uint64_t seed, const Shape& shape) {
@@ -41,13 +42,14 @@ template <typename T>
 void check_sum(const Communicator& world, int64_t count, ReduceOp op) {
   const Tensor x = values_of<T>(world.rank(), count);
   world.all_reduce(x, {.op = op, .name = "numbers"});
+  const T* values = x.data<T>();
   for (int64_t i = 0; i < count; ++i) {
     T sum = T(value_of(0, i));
     for (int r = 1; r < world.size(); ++r) sum = T(sum + T(value_of(r, i)));
     if (op == ReduceOp::kMean) sum = T(sum / T(world.size()));
-    expect(equal_bytes(&sum, x.data<T>() + i, sizeof sum),
-           "element " + std::to_string(i) + " of " + std::to_string(count) +
-               " is the sum in the order of the ranks");
+    if (!equal_bytes(&sum, values + i, sizeof sum))
+      expect(false, "element " + std::to_string(i) + " of " + std::to_string(count) +
+                        " is the sum in the order of the ranks");
   }
 }
 
@@ -66,8 +68,8 @@ void all_reduce_in_pieces(const Communicator& world) {
   const Tensor x = Tensor::full({count}, world.rank() + 1, f32);
   world.all_reduce(x);
   const float sum = float(world.size() * (world.size() + 1) / 2);
-  for (int64_t i = 0; i < count; ++i)
-    expect(x.data<float>()[i] == sum, "the sum of a large tensor");
+  const float* values = x.data<float>();
+  expect(std::count(values, values + count, sum) == count, "the sum of a large tensor");
 }
 
 void all_reduce_of_strided_and_sixteen_bit(const Communicator& world) {
@@ -176,14 +178,16 @@ void to_and_from_one_rank(const Communicator& world) {
 
 void all_to_all_is_a_transposition(const Communicator& world) {
   const int n = world.size();
-  for (const int64_t count : {0, 1, 30'001, 3'000'000}) {
+  for (const int64_t count : {0, 1, 30'001, 2'500'001}) {  // the last one in pieces
     const Tensor x = Tensor::empty({n, count}, i32);
-    for (int64_t i = 0; i < n * count; ++i)
-      x.data<int32_t>()[i] = int32_t(world.rank() * 1000 + i / std::max<int64_t>(count, 1));
+    for (int r = 0; r < n; ++r)
+      std::fill_n(x.data<int32_t>() + r * count, count, world.rank() * 1000 + r);
     const Tensor y = world.all_to_all(x, "tokens");
     expect(y.shape() == x.shape(), "the shape of the result");
-    for (int64_t i = 0; i < n * count; ++i)
-      expect(y.data<int32_t>()[i] == int32_t(i / count * 1000 + world.rank()), "a part of a rank");
+    for (int r = 0; r < n; ++r) {
+      const int32_t* part = y.data<int32_t>() + r * count;
+      expect(std::count(part, part + count, r * 1000 + world.rank()) == count, "a part of a rank");
+    }
   }
 }
 
@@ -221,8 +225,9 @@ void collectives_overlap_in_order(const Communicator& world) {
   }
   for (int i = 0; i < 20; ++i) {
     pending[size_t(i)].wait();
-    for (int64_t k = 0; k < tensors[size_t(i)].numel(); ++k)
-      expect(tensors[size_t(i)].data<float>()[k] == float(i * world.size()), "a sum of many");
+    const int64_t count = tensors[size_t(i)].numel();
+    const float* values = tensors[size_t(i)].data<float>();
+    expect(std::count(values, values + count, float(i * world.size())) == count, "a sum of many");
   }
 }
 

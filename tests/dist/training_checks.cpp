@@ -1,10 +1,15 @@
 // Checks of DataParallel and of training: the gradients of several ranks are those of one process.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <sstream>
 #include <thread>
 
+#include "core/inspect/profiler.h"
 #include "core/tape/recording.h"
 #include "dist/data_parallel.h"
+#include "dist/internal/connection.h"
+#include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequential.h"
@@ -17,6 +22,7 @@
 #include "ops/unary.h"
 #include "optim/optimizers.h"
 #include "tests/dist/checks.h"
+#include "tests/temp_dir.h"
 
 namespace tapegrad::dist {
 namespace {
@@ -255,16 +261,53 @@ void communication_overlaps(const Communicator& world) {
   nn::Linear first(3, 64), second(64, 2);
   nn::Sequential net(first, second);
   DataParallel parallel(net, world, {.bucket_bytes = 1, .first_bucket_bytes = 1});
+  Profiler profiler;
   const Variable hidden = first(drawn(1, {4, 3}).to(f32));
   hidden.register_hook([](const Variable&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return Variable();
   });
   sum(second(hidden)).backward();
+  profiler.stop();
   const CommunicationStats stats = parallel.stats();
   expect(stats.passes == 1 && stats.buckets == 4, "one pass in four buckets");
   expect(stats.early >= 2, "the gradients of the second layer were sent before those of the first");
   expect(stats.bytes == 4 * (3 * 64 + 64 + 64 * 2 + 2), "all bytes are counted");
+  // In the trace, the row of the communication thread has a bucket that ended before the rules did.
+  const testing::TempDir dir;
+  profiler.save_trace(dir / "trace.json");
+  std::istringstream trace(testing::contents(dir / "trace.json"));
+  double first_end = 1e300, last_rule = 0;
+  for (std::string line; std::getline(trace, line);) {
+    const size_t at = line.find("\"ts\": "), length = line.find("\"dur\": ");
+    if (at == line.npos || length == line.npos) continue;
+    const double end = std::stod(line.substr(at + 6)) + std::stod(line.substr(length + 7));
+    if (line.find("of gradients") != line.npos) first_end = std::min(first_end, end);
+    if (line.find("\"linear\", \"cat\": \"backward\"") != line.npos)
+      last_rule = std::max(last_rule, end);
+  }
+  expect(first_end < last_rule, "a bucket is inside of the backward pass of the trace");
+}
+
+/// Initial weights are common, and random numbers of training are a rank's own.
+void dropout_differs_between_ranks(const Communicator& world) {
+  if (world.size() == 1 || Connections::is_of_threads(world)) return;  // threads share a generator
+  manual_seed(3);
+  nn::Sequential net(nn::Linear(20, 30), nn::Dropout(0.5));
+  const auto are_equal = [&](const Variable& x) {
+    const Tensor all = world.all_gather(x);
+    const size_t bytes = size_t(x.numel()) * 4;
+    int count = 0;
+    for (int r = 0; r < world.size(); ++r)
+      count +=
+          equal_bytes(all.storage().data() + size_t(r) * bytes, x.value().storage().data(), bytes);
+    return count;
+  };
+  expect(are_equal(net.parameters()[0]) == world.size(), "the seed makes common weights");
+  const DataParallel parallel(net, world);
+  const Variable y = parallel(ones({8, 20})).detach();
+  expect(are_equal(y) == 1, "another mask on each rank");
+  manual_seed(4);
 }
 
 }  // namespace
@@ -279,7 +322,8 @@ const std::vector<Check>& training_checks() {
       {"models that differ", models_that_differ},
       {"buffers are those of rank 0", buffers_are_those_of_rank_0},
       {"hooks and frozen parameters", hooks_and_frozen_parameters},
-      {"communication overlaps", communication_overlaps}};
+      {"communication overlaps", communication_overlaps},
+      {"dropout differs between ranks", dropout_differs_between_ranks}};
   return all;
 }
 
