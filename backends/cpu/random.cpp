@@ -6,6 +6,7 @@
 
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/philox_lanes.h"
+#include "backends/cpu/tools/share.h"
 #include "backends/formulas_random.h"
 #include "core/base/error.h"
 
@@ -20,13 +21,12 @@ template <int per, typename Make>
 void for_each_block(int64_t numel, RandomState state, const Make& make) {
   constexpr int64_t kElements = kWords / per;
   const int64_t blocks = (numel + kElements - 1) / kElements;
-#pragma omp parallel for schedule(static) if (blocks > kBlocksForThreads)
-  for (int64_t block = 0; block < blocks; ++block) {
+  share_tasks(blocks, blocks > kBlocksForThreads, [&](int64_t block) {
     alignas(64) Words words;
     const int64_t first = block * kElements;
     draw_words(state, first * per, words);
     make(words, first, std::min(kElements, numel - first));
-  }
+  });
 }
 
 template <typename T>

@@ -1,6 +1,7 @@
 #include "ops/reduce.h"
 
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/independent_rows.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
 #include "ops/internal/reduce_kernels.h"
@@ -176,6 +177,19 @@ void register_reduce() {
                               []<typename T>(Type<T>, auto&... a) { count_nonzero<T>(a...); });
   set<kernels::norm>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { norm<T>(a...); });
   set<kernels::var>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { var<T>(a...); });
+
+  constexpr auto kPlain = [](const Tensor& x, const Tensor& y) { return rows_reduced(x, y); };
+  constexpr auto kNorm = [](const Tensor& x, double, const Tensor& y) {
+    return rows_reduced(x, y);
+  };
+  constexpr auto kVar = [](const Tensor& x, double, bool, const Tensor& y) {
+    return rows_reduced(x, y);
+  };
+  set_independent_rows<kernels::amax, 0b11, kPlain>(kFloatTypes);
+  set_independent_rows<kernels::amin, 0b11, kPlain>(kFloatTypes);
+  set_independent_rows<kernels::prod, 0b11, kPlain>(kFloatTypes);
+  set_independent_rows<kernels::norm, 0b101, kNorm>(kFloatTypes);
+  set_independent_rows<kernels::var, 0b1001, kVar>(kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/exponentials.h"
+#include "backends/cpu/tools/independent_rows.h"
 #include "backends/cpu/tools/lanes.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
@@ -135,15 +136,11 @@ template <typename Row, typename Strip>
 void for_each_strip(const Shape& shape, Row row, Strip strip) {
   const int64_t outer = shape[0], n = shape[1], inner = shape[2];
   const int64_t strips = (inner + kStrip - 1) / kStrip;
-#pragma omp parallel for if (outer * n * inner > kParallel / 4)
-  for (int64_t task = 0; task < outer * strips; ++task) {
-    if (inner == 1) {
-      row(task);
-      continue;
-    }
+  share_tasks(outer * strips, outer * n * inner > kParallel / 4, [&](int64_t task) {
+    if (inner == 1) return row(task);
     const int64_t first = task % strips * kStrip;
     strip(task / strips, first, std::min(kStrip, inner - first));
-  }
+  });
 }
 
 template <Goal kGoal, typename T>
@@ -257,6 +254,16 @@ void register_softmax() {
                                  []<typename T>(Type<T>, auto&... a) { backward<false, T>(a...); });
   set<kernels::log_softmax_backward>(
       kFloatTypes, []<typename T>(Type<T>, auto&... a) { backward<true, T>(a...); });
+
+  constexpr auto kForward = [](const Tensor& x, const Tensor&) { return rows_along(x); };
+  constexpr auto kBackward = [](const Tensor& y, const Tensor&, const Tensor&) {
+    return rows_along(y);
+  };
+  set_independent_rows<kernels::softmax, 0b11, kForward>(kFloatTypes);
+  set_independent_rows<kernels::log_softmax, 0b11, kForward>(kFloatTypes);
+  set_independent_rows<kernels::logsumexp, 0b11, kForward>(kFloatTypes);
+  set_independent_rows<kernels::softmax_backward, 0b111, kBackward>(kFloatTypes);
+  set_independent_rows<kernels::log_softmax_backward, 0b111, kBackward>(kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cpu

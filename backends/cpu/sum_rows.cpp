@@ -1,6 +1,8 @@
-// Sums over all elements or over rows, for one block of rows after another (RowFunctions): the
-// order of summation is that of reduce_rows() and reduce_columns() in tools/reduce_frame.h.
+// Sums over all elements, over rows or of each row, for one block of rows after another
+// (RowFunctions): the order of summation is that of reduce_rows() and reduce_columns() in
+// tools/reduce_frame.h.
 #include "backends/cpu/register.h"
+#include "backends/cpu/tools/independent_rows.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
 #include "ops/reduce.h"
@@ -87,11 +89,12 @@ struct SumOfRows {
 
 template <typename T>
 constinit const Rows kRows{
-    .divided = 1 << 0,
-    .sums = 1 << 2,
+    .divided = 1 << 0 | 1 << 2,
+    .sums = 1 << 2,  // unless y has the sum of each row
     .divide = [](const Tensor& x, double, Tensor& y) -> RowDivision {
       if (x.numel() == 0 || !x.is_contiguous() || !y.is_contiguous()) return {};
       if (y.numel() == 1) return SumOfAll<T>::divide(x);
+      if (const int64_t rows = rows_reduced(x, y); rows > 0) return {.rows = rows};
       const ReductionPlan plan = plan_reduction(x, y);
       const Axis columns = plan.kept.inner(), rows = plan.reduced.inner();
       if (!plan.by_columns || plan.kept.rank != 1 || plan.reduced.rank != 1 || columns.step != 1 ||
@@ -100,9 +103,11 @@ constinit const Rows kRows{
       return SumOfRows<T>::divide(rows.size, columns.size);
     },
     .run =
-        [](const RowBlock& block, const Tensor& x, double, Tensor& y) {
+        [](const RowBlock& block, const Tensor& x, double divisor, Tensor& y) {
           auto* sums = reinterpret_cast<double*>(block.sums);
-          if (y.numel() == 1)
+          if (sums == nullptr)
+            kernels::sum.at(DeviceType::kCpu, kDTypeOf<T>)(x, divisor, y);
+          else if (y.numel() == 1)
             SumOfAll<T>::run(block, x, sums);
           else
             SumOfRows<T>::run(block, x, y.numel(), sums);

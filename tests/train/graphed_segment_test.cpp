@@ -19,8 +19,7 @@
 #include "ops/rearrange.h"
 #include "ops/unary.h"
 #include "ops/view.h"
-#include "tests/operand.h"
-#include "tests/train/graphed_step_cases.h"
+#include "tests/train/expect_same_bits.h"
 
 namespace tapegrad::testing {
 
@@ -29,26 +28,6 @@ Device step_device() { return cpu; }
 namespace {
 
 using Variables = std::vector<Variable>;
-
-/// Compares the results of replays with those of the function.
-void expect_same_bits(const GraphedStep::Function& fn, const Variables& inputs,
-                      const std::string& explained = {}) {
-  GraphedStep eager(fn, inputs, {.enabled = false}), step(fn, inputs, {.warmup = 1});
-  for (int i = 0; i < 4; ++i) {
-    manual_seed(uint64_t(i));
-    const Variables expected = eager.run_all(inputs);
-    manual_seed(uint64_t(i));
-    const Variables got = step.run_all(inputs);
-    ASSERT_EQ(got.size(), expected.size());
-    for (size_t k = 0; k < got.size(); ++k)
-      EXPECT_TRUE(same_bits(got[k].value(), expected[k].value()))
-          << "call " << i << ", result " << k;
-    for (Variable x : inputs)
-      if (is_float(x.dtype())) mul_(x, 0.75);
-  }
-  EXPECT_TRUE(step.is_graphed()) << step.reason();
-  if (!explained.empty()) expect_contains(step.explain(), explained.c_str());
-}
 
 Variable gelu_by_hand(const Variable& x) {
   return 0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));

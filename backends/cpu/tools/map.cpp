@@ -167,6 +167,9 @@ class Pieces {
       joint_.add_dim(y.shape()[dim], steps);
     }
     row_ = joint_.rank > 0 ? joint_.sizes[joint_.rank - 1] : 1;
+    for (int i = 0; i < operands_; ++i)
+      by_rows_ |= row_ >= kGathered / 4 && !operand_[i].linear && !operand_[i].single &&
+                  joint_.strides[i][joint_.rank - 1] == 1;
     find_periods();
     find_tiles();
   }
@@ -229,9 +232,9 @@ class Pieces {
                joint_.rank, 0, std::min(count_, kGathered));
     }
     while (first < last) {
-      // Long rows are processed one by one, so that contiguous ones need no gathering.
+      // Long rows are processed one by one if then some need no gathering.
       int64_t count = std::min(last - first, periodic_ ? kGathered - row_ : kGathered);
-      if (row_ >= kGathered / 4) count = std::min(count, row_ - first % row_);
+      if (by_rows_) count = std::min(count, row_ - first % row_);
       run_piece(first, count, buffers);
       first += count;
     }
@@ -346,6 +349,7 @@ class Pieces {
   int64_t count_;
   int64_t row_ = 1;        // elements along the innermost dimension
   bool periodic_ = false;  // whether an operand is
+  bool by_rows_ = false;   // whether a strided operand has long contiguous rows
   int tiled_ = -1;         // dimension of the tiles' rows; -1: no tiles
   int operands_;
   std::array<MapOperand, kMaxOperands> operand_;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "backends/cpu/tools/lanes.h"
+#include "backends/cpu/tools/share.h"
 #include "core/base/tensor.h"
 
 namespace tapegrad::backends::cpu {
@@ -78,6 +79,22 @@ struct ReductionPlan {
 /// y has x's rank, with size 1 where x is reduced. Neither is empty.
 ReductionPlan plan_reduction(const Tensor& x, const Tensor& y);
 
+/// Shorter rows may be reduced along columns.
+inline constexpr int64_t kFewestColumns = 32;
+
+/// Returns the number of rows of a contiguous x that is reduced along its last dimensions only; 0
+/// for other operands. y has x's rank, with size 1 where x is reduced.
+inline int64_t rows_reduced(const Tensor& x, const Tensor& y) {
+  if (y.numel() == 0 || x.numel() / y.numel() < kFewestColumns) return 0;
+  if (!x.is_contiguous() || !y.is_contiguous()) return 0;
+  int64_t leading = 1;
+  for (int i = 0; i < x.rank() && leading < y.numel(); ++i) {
+    if (x.shape()[i] != y.shape()[i]) return 0;
+    leading *= y.shape()[i];
+  }
+  return leading;
+}
+
 template <typename R>
 concept Centred = requires {
   requires R::kCentred;
@@ -125,6 +142,24 @@ inline int64_t pieces_for(int64_t outputs, int64_t size, int64_t most) {
   return std::clamp(size / kPiece, int64_t(1), std::min(most, enough));
 }
 
+/// Reduces few contiguous rows, in the order of reduce_rows().
+template <typename R, typename T, typename Write>
+void reduce_some_rows(const R& r, const T* x, int64_t rows, int64_t n, const double* centres,
+                      Write write) {
+  using Total = typename R::Total;
+  typename R::Value buffer[kBlock];
+  for (int64_t row = 0; row < rows; ++row) {
+    const double centre = Centred<R> ? centres[row] : 0.0;
+    Total total = Total(R::kFirst);
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t count = std::min(kBlock, n - i);
+      const auto* values = load_values(x + row * n + i, 1, count, buffer);
+      total = r.join(total, reduce_block(r, values, count, centre));
+    }
+    write(row, r.repeat(total, 1));
+  }
+}
+
 template <typename R, typename T, typename Write>
 void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double* centres,
                  Write write) {
@@ -148,8 +183,7 @@ void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double
     }
     return r.repeat(total, plan.repeats);
   };
-#pragma omp parallel for if (outputs * units * std::min(row.size, kBlock) > kParallel)
-  for (int64_t task = 0; task < outputs * pieces; ++task) {
+  const auto run = [&](int64_t task) __attribute__((noinline)) {
     const int64_t piece = task % pieces;
     const auto at = plan.kept.at(task / pieces);
     const Total total = total_of(at, piece * units / pieces, (piece + 1) * units / pieces);
@@ -157,7 +191,8 @@ void reduce_rows(const R& r, const T* x, const ReductionPlan& plan, const double
       write(at.out, total);
     else
       parts[task] = total;
-  }
+  };
+  share_tasks(outputs * pieces, outputs * units * std::min(row.size, kBlock) > kParallel, run);
   if (pieces == 1) return;
   for (int64_t output = 0; output < outputs; ++output) {
     Total total = Total(R::kFirst);
@@ -179,8 +214,7 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
   const int64_t width = std::min(columns.size, kBlock);
   const int64_t pieces = pieces_for(strips, rows * width, (rows + kRowsAtOnce - 1) / kRowsAtOnce);
   std::vector<Total> parts(pieces > 1 ? strips * pieces * width : 0);
-#pragma omp parallel for if (strips * rows * width > kParallel)
-  for (int64_t task = 0; task < strips * pieces; ++task) {
+  const auto run = [&](int64_t task) __attribute__((noinline)) {
     const int64_t piece = task % pieces, strip = task / pieces;
     const int64_t first = strip % blocks * kBlock;
     const int64_t n = std::min(kBlock, columns.size - first);
@@ -231,7 +265,8 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
       else
         parts[task * width + j] = totals[j];
     }
-  }
+  };
+  share_tasks(strips * pieces, strips * rows * width > kParallel, run);
   if (pieces == 1) return;
   for (int64_t strip = 0; strip < strips; ++strip) {
     const int64_t first = strip % blocks * kBlock;
@@ -254,6 +289,8 @@ void reduce(const R& r, const Tensor& x, const Tensor& y, Write write,
     for (int64_t i = 0; i < y.numel(); ++i) write(i, typename R::Total(R::kFirst));
     return;
   }
+  if (const int64_t rows = x.numel() <= kParallel ? rows_reduced(x, y) : 0; rows > 0)
+    return reduce_some_rows(r, x.data<T>(), rows, x.numel() / rows, centres, write);
   const ReductionPlan plan = plan_reduction(x, y);
   if (plan.by_columns)
     reduce_columns(r, x.data<T>(), plan, centres, write);

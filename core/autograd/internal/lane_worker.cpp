@@ -21,16 +21,6 @@ int64_t block_of(const Buffers& buffers, const LaneAnswer& lanes) {
   return std::min(rows, lanes.tile);
 }
 
-bool has_draws(RecordedCall& call) {
-  struct Draws final : ArgumentVisitor {
-    void on_tensor(Tensor&, bool) override {}
-    void on_draw(RandomState&) override { found = true; }
-    bool found = false;
-  } draws;
-  call.visit(draws);
-  return draws.found;
-}
-
 }  // namespace
 
 LaneAnswer LaneWorker::lanes_of(const std::vector<StepCall>& calls, const StepGroup& group,
@@ -39,22 +29,22 @@ LaneAnswer LaneWorker::lanes_of(const std::vector<StepCall>& calls, const StepGr
   for (const size_t number : group.calls) {
     RecordedCall& call = *calls[number].call;
     const bool is_divided = call.parts() != Parts::kElements;
+    const CallRows rows = rows_of(call);
     if (is_divided) {
       LaneAnswer answer;
       kernels::describe_lanes(LaneQuestion{&call}, answer);
       const bool is_like_others =
           all.lanes == 0 || (all.lanes == answer.lanes && all.tile == answer.tile);
-      if (answer.lanes == 0 || !is_like_others || call.divide_rows().rows != group.rows) return {};
+      if (answer.lanes == 0 || !is_like_others || rows.rows != group.rows) return {};
       answer.row_cost += all.row_cost;
       answer.lane_cost += all.lane_cost;
       all = answer;
-    } else if (has_draws(call)) {
+    } else if (!rows.is_flat || has_draws(call)) {
       return {};
     }
-    const int64_t elements = is_divided ? 0 : result_of(call).numel();
-    each_argument(call, [&](Tensor& x, bool, int argument) {
-      const bool is_full = is_divided ? kind_of_argument(call, argument) == OperandKind::kFull
-                                      : x.numel() == elements;
+    size_t next = 0;
+    each_tensor(call, [&](Tensor& x, bool) {
+      const bool is_full = rows.operands[next++].kind == OperandKind::kFull;
       if (is_full && buffers.of(x.storage()) == buffers.count())
         all.lane_cost += kTransposition * (x.numel() / group.rows);
     });
@@ -80,23 +70,17 @@ LaneWorker::LaneWorker(const std::vector<StepCall>& calls, const StepGroup& grou
     const bool is_divided = recorded.parts() != Parts::kElements;
     calls_.push_back({recorded.copy(), is_divided, nullptr});
     RecordedCall& call = *calls_.back().call;
-    if (is_divided) {
-      each_argument(call, [&](Tensor& x, bool is_written, int argument) {
-        if (kind_of_argument(call, argument) == OperandKind::kFull)
-          bind_full(x, is_written, /*is_flat=*/false, buffers);
-        else
-          lend(x);
-      });
-      continue;
-    }
-    const Tensor result = result_of(recorded);
+    const CallRows rows = rows_of(recorded);
+    size_t next = 0;
     each_tensor(call, [&](Tensor& x, bool is_written) {
-      const OperandShape shape = shape_of_operand(x, result.shape());
-      if (shape.kind == OperandKind::kFull)
-        bind_full(x, is_written, /*is_flat=*/true, buffers);
+      const RowOperand& operand = rows.operands[next++];
+      if (operand.kind == OperandKind::kFull)
+        bind_full(x, is_written, /*is_flat=*/!is_divided, buffers);
+      else if (is_divided)
+        lend(x);
       else
-        bind_repeated(x, shape.kind == OperandKind::kPeriod ? shape.period : 1,
-                      result.numel() / rows_);
+        bind_repeated(x, operand.kind == OperandKind::kPeriod ? operand.period : 1,
+                      result_of(recorded).numel() / rows_);
     });
   }
 }

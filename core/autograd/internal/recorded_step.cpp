@@ -255,13 +255,18 @@ void RecordedStep::plan_storages() {
     for (const size_t number : groups_[i].plan.calls) {
       RecordedCall& call = *calls_[number].call;
       const bool is_elementwise = call.parts() == Parts::kElements;
-      each_argument(call, [&](Tensor& x, bool, int argument) {
+      const CallRows rows =
+          groups_[i].plan.calls.size() > 1 && !is_elementwise ? rows_of(call) : CallRows();
+      size_t next = 0;
+      each_tensor(call, [&](Tensor& x, bool) {
+        const size_t operand = next++;
         if (!own_.contains(&x.storage())) return;
         const size_t life = numbers.try_emplace(&x.storage(), lives_.size()).first->second;
         if (life == lives_.size()) lives_.push_back({&x.storage(), i, i, number});
         lives_[life].last = i;
         lives_[life].is_divided &=
-            is_elementwise || kind_of_argument(call, argument) == OperandKind::kFull;
+            is_elementwise ||
+            (operand < rows.operands.size() && rows.operands[operand].kind == OperandKind::kFull);
       });
     }
   std::vector<PlannedValue> values;

@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kCacheBytes = 32 * 1024, kMostBytes = 256 * 1024;
 constexpr int64_t kBlockBytes = 8192;     // of one operand
 constexpr int64_t kFewestElements = 512;  // of each result of a block, if the cache permits
+constexpr int64_t kFewestRows = 8;        // of a block with kernels of whole rows, likewise
 
 }  // namespace
 
@@ -29,20 +30,23 @@ class Segment::Worker {
       take(block * buffers.width(i) + kRowSlack * int64_t(sizeof(float)));
     for (const size_t number : group.calls) {
       RecordedCall& recorded = *calls[number].call;
-      calls_.push_back({recorded.copy(), recorded.parts() != Parts::kElements, 1, nullptr});
+      const CallRows rows = rows_of(recorded);
+      const bool is_divided = recorded.parts() != Parts::kElements;
+      calls_.push_back({recorded.copy(), is_divided, rows.rows / rows_, nullptr});
       RecordedCall& call = *calls_.back().call;
-      if (!calls_.back().is_divided) {
-        bind_elements(call, recorded, buffers);
-        continue;
-      }
-      const RowDivision division = recorded.divide_rows();
-      calls_.back().elements = division.rows / rows_;
-      each_argument(call, [&](Tensor& x, bool, int argument) {
-        if (kind_of_argument(call, argument) == OperandKind::kFull)
-          bind_full(x, division.is_flat, buffers);
-        else
+      size_t next = 0;
+      each_tensor(call, [&](Tensor& x, bool) {
+        const RowOperand& operand = rows.operands[next++];
+        if (operand.kind == OperandKind::kFull)
+          bind_full(x, operand, rows, buffers);
+        else if (is_divided)
           lend(x);
+        else if (rows.is_flat)
+          bind_repeated(x, operand, result_of(recorded).numel() / rows_);
+        else
+          bind_whole(x, operand, rows);
       });
+      if (!is_divided) bind_draws(call, recorded);
     }
   }
 
@@ -62,12 +66,14 @@ class Segment::Worker {
       Tensor block = repeated.block;
       kernels::copy(repeated.source, block);
     }
-    for (; first < last; first += block_) {
-      const int64_t count = std::min(block_, last - first);
+    for (int64_t count; first < last; first += count) {
+      count = std::min(block_, last - first);
+      for (const int64_t group : groups_) count = std::min(count, group - first % group);
       if (count != length_) set_length(count);
-      if (const int64_t next = first + block_; next < last)
+      if (const int64_t next = first + count; next < last)
         fetch(next, std::min(block_, last - next));
       for (const Part& part : parts_) part.operand->set_offset(part.offset + first * part.width);
+      for (const Whole& whole : wholes_) whole.operand->set_offset(whole.offset_at(first));
       for (const Draw& draw : draws_)
         *draw.state = {draw.recorded->seed,
                        draw.recorded->offset + uint64_t(first * draw.width) / 4};
@@ -85,15 +91,16 @@ class Segment::Worker {
   struct Call {
     std::unique_ptr<RecordedCall> call;
     bool is_divided;   // by its RowFunctions; otherwise it is elementwise
-    int64_t elements;  // of a divided call: its own rows in each row of the segment
+    int64_t elements;  // its own rows in each row of the segment
     std::byte* sums;
   };
-  /// An operand with elements for each row.
+  /// An operand whose blocks have [rows of the call, sizes of a row].
   struct Full {
     Tensor* operand;
-    Shape shape;    // of a row
-    int64_t width;  // elements of a row
-    bool is_flat;   // blocks have one dimension
+    int64_t times;  // rows of the call in a row of the segment
+    int64_t pitch;
+    Shape row;
+    Strides strides;  // of a row
   };
   /// A full operand in memory.
   struct Part {
@@ -104,6 +111,23 @@ class Segment::Worker {
   struct Repeated {
     Tensor source;  // with the shape of the operand, or of a period
     Tensor block;
+  };
+  /// An operand in memory of which rows read different elements.
+  struct Whole {
+    Tensor* operand;
+    int64_t offset, times, pitch, group;
+    Shape sizes;  // of the indices of groups
+    Strides strides;
+
+    int64_t offset_at(int64_t first) const {
+      const int64_t row = first * times;
+      int64_t at = offset + row % group * pitch, index = row / group;
+      for (int i = sizes.rank() - 1; i >= 0; --i) {
+        at += index % sizes[i] * strides[i];
+        index /= sizes[i];
+      }
+      return at;
+    }
   };
   struct Draw {
     RandomState* state;
@@ -122,24 +146,35 @@ class Segment::Worker {
     }
   }
 
-  void bind_full(Tensor& x, bool is_flat, const Buffers& buffers) {
-    // The rows are the leading dimensions.
-    Shape row;
-    int64_t leading = 1;
-    for (int i = 0; i < x.rank(); ++i)
-      if (leading == rows_)
-        row.push_back(x.shape()[i]);
-      else
-        leading *= x.shape()[i];
-    const int64_t width = x.numel() / rows_;
-    full_.push_back({&x, row, width, is_flat});
+  void bind_full(Tensor& x, const RowOperand& operand, const CallRows& rows,
+                 const Buffers& buffers) {
+    const int64_t width = operand.span / rows_;
+    if (rows.is_flat)
+      full_.push_back({&x, width, 1, {}, {}});
+    else
+      full_.push_back({&x, rows.rows / rows_, operand.pitch, operand.row, operand.strides});
     const size_t number = buffers.of(x.storage());
     if (number < buffers.count()) {
+      const int64_t offset = x.layout().offset - operand.base;
       x = Tensor::wrap(buffers_[number].data<uint8_t>(), {block_ * width}, x.dtype());
+      x.set_offset(offset);
     } else {
       lend(x);
       parts_.push_back({&x, x.layout().offset, width});
     }
+  }
+  void bind_whole(Tensor& x, const RowOperand& operand, const CallRows& rows) {
+    lend(x);
+    if (operand.kind == OperandKind::kSingle) {
+      x = x.with_layout({{}, {}, x.layout().offset});
+      return;
+    }
+    const int64_t times = rows.rows / rows_, group = rows.group > 0 ? rows.group : rows.rows;
+    full_.push_back({&x, times, operand.pitch, operand.row, operand.strides});
+    wholes_.push_back(
+        {&x, x.layout().offset, times, operand.pitch, group, rows.outer, operand.outer});
+    if (rows.group > 0 && std::ranges::find(groups_, group / times) == groups_.end())
+      groups_.push_back(group / times);
   }
   uint8_t* take(int64_t bytes) {
     buffers_.push_back(scratch_.take(thread_, buffers_.size(), bytes));
@@ -150,24 +185,20 @@ class Segment::Worker {
     lent_.push_back(&x);
   }
 
-  void bind_elements(RecordedCall& call, RecordedCall& recorded, const Buffers& buffers) {
-    const Tensor result = result_of(recorded);
-    const int64_t width = result.numel() / rows_;
-    each_tensor(call, [&](Tensor& x, bool) {
-      const OperandShape shape = shape_of_operand(x, result.shape());
-      if (shape.kind == OperandKind::kFull) return bind_full(x, true, buffers);
-      const bool is_period = shape.kind == OperandKind::kPeriod;
-      Layout layout{is_period ? Shape{shape.period} : Shape{}, is_period ? Strides{1} : Strides{},
-                    x.layout().offset};
-      const Tensor source = x.with_layout(layout);
-      source.storage().lend(1);
-      uint8_t* buffer = take(block_ * width * size_of(x.dtype()));
-      x = Tensor::wrap(buffer, {block_ * width}, x.dtype());
-      full_.push_back({&x, {}, width, true});
-      const int64_t times = is_period ? block_ * width / shape.period : block_ * width;
-      repeated_.push_back(
-          {source, is_period ? x.with_layout({{times, shape.period}, {shape.period, 1}, 0}) : x});
-    });
+  void bind_repeated(Tensor& x, const RowOperand& operand, int64_t width) {
+    const bool is_period = operand.kind == OperandKind::kPeriod;
+    const Tensor source = x.with_layout({is_period ? Shape{operand.period} : Shape{},
+                                         is_period ? Strides{1} : Strides{}, x.layout().offset});
+    source.storage().lend(1);
+    uint8_t* buffer = take(block_ * width * size_of(x.dtype()));
+    x = Tensor::wrap(buffer, {block_ * width}, x.dtype());
+    full_.push_back({&x, width, 1, {}, {}});
+    const int64_t times = is_period ? block_ * width / operand.period : block_ * width;
+    repeated_.push_back(
+        {source, is_period ? x.with_layout({{times, operand.period}, {operand.period, 1}, 0}) : x});
+  }
+
+  void bind_draws(RecordedCall& call, RecordedCall& recorded) {
     struct Draws final : ArgumentVisitor {
       void on_tensor(Tensor&, bool) override {}
       void on_draw(RandomState& state) override { states.push_back(&state); }
@@ -175,6 +206,7 @@ class Segment::Worker {
     } mine, given;
     call.visit(mine);
     recorded.visit(given);
+    const int64_t width = mine.states.empty() ? 0 : result_of(recorded).numel() / rows_;
     for (size_t i = 0; i < mine.states.size(); ++i)
       draws_.push_back({mine.states[i], given.states[i], width});
   }
@@ -182,11 +214,13 @@ class Segment::Worker {
   /// Sets the number of rows of all operands.
   void set_length(int64_t length) {
     for (const Full& full : full_) {
-      Shape shape{full.is_flat ? length * full.width : length};
-      if (!full.is_flat)
-        for (const int64_t size : full.shape) shape.push_back(size);
-      *full.operand = full.operand->with_layout(
-          {shape, contiguous_strides(shape), full.operand->layout().offset});
+      Shape shape{length * full.times};
+      Strides strides{full.pitch};
+      for (int i = 0; i < full.row.rank(); ++i) {
+        shape.push_back(full.row[i]);
+        strides.push_back(full.strides[i]);
+      }
+      *full.operand = full.operand->with_layout({shape, strides, full.operand->layout().offset});
     }
     length_ = length;
   }
@@ -199,6 +233,8 @@ class Segment::Worker {
   std::vector<Call> calls_;
   std::vector<Full> full_;
   std::vector<Part> parts_;
+  std::vector<Whole> wholes_;
+  std::vector<int64_t> groups_;  // rows; a block is within one of each
   std::vector<Tensor*> lent_;
   std::vector<Repeated> repeated_;
   std::vector<Draw> draws_;
@@ -209,22 +245,27 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
     : rows_(group.rows) {
   const Buffers buffers(calls, group, is_inner);
   saved_bytes_ = buffers.bytes();
-  int64_t narrowest = std::numeric_limits<int64_t>::max(), widest = 1;  // bytes, elements of a row
+  int64_t narrowest = std::numeric_limits<int64_t>::max(), widest = 1;  // elements, bytes of a row
+  bool has_columns = false;  // results of one element for a row are not worth a large block
   for (const size_t number : group.calls) {
     RecordedCall& call = *calls[number].call;
-    const bool is_divided = call.parts() != Parts::kElements;
-    each_argument(call, [&](Tensor& x, bool is_written, int argument) {
+    const CallRows rows = rows_of(call);
+    size_t next = 0;
+    each_tensor(call, [&](Tensor& x, bool is_written) {
       if (buffers.of(x.storage()) == buffers.count() &&
           std::ranges::find(outer_, &x.storage()) == outer_.end())
         outer_.push_back(&x.storage());
-      if (is_divided && kind_of_argument(call, argument) != OperandKind::kFull) return;
-      if (is_written) narrowest = std::min(narrowest, x.numel() / rows_);
-      widest = std::max(widest, x.numel() / rows_ * size_of(x.dtype()));
+      const RowOperand& operand = rows.operands[next++];
+      if (operand.kind != OperandKind::kFull) return;
+      if (is_written) narrowest = std::min(narrowest, operand.span / rows_);
+      widest = std::max(widest, operand.span / rows_ * size_of(x.dtype()));
     });
-    if (const size_t bytes = is_divided ? call.divide_rows().sum_bytes : 0; bytes > 0)
+    has_columns |= !rows.is_flat && !rows.is_fixed;
+    if (const size_t bytes = call.divide_rows().sum_bytes; bytes > 0)
       sums_.push_back({&call, std::vector<std::byte>(bytes)});
   }
   const int64_t width = std::max<int64_t>(1, buffers.width());
+  if (has_columns) narrowest = std::max(narrowest, kFewestElements / kFewestRows);
   const int64_t fewest = std::min(kMostBytes / width, kFewestElements / narrowest);
   block_ = std::max({std::min(kCacheBytes / width, kBlockBytes / widest), fewest, int64_t(1)});
   block_ = std::max(int64_t(1), block_ / group.unit) * group.unit;

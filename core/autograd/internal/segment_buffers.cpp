@@ -25,7 +25,11 @@ Buffers::Buffers(const std::vector<StepCall>& calls, const StepGroup& group,
   std::vector<size_t> free;
   for (size_t i = 0; i < group.calls.size(); ++i) {
     std::vector<const Storage*> ending;
-    each_tensor(*calls[group.calls[i]].call, [&](Tensor& x, bool) {
+    RecordedCall& call = *calls[group.calls[i]].call;
+    const CallRows rows = rows_of(call);
+    size_t next = 0;
+    each_tensor(call, [&](Tensor& x, bool) {
+      const RowOperand& operand = rows.operands[next++];
       const Storage* storage = &x.storage();
       const auto end = last.find(storage);
       if (end == last.end()) return;
@@ -38,7 +42,7 @@ Buffers::Buffers(const std::vector<StepCall>& calls, const StepGroup& group,
         free.pop_back();
       }
       int64_t& width = widths_[number_[storage]];
-      width = std::max(width, x.numel() / group.rows * size_of(x.dtype()));
+      width = std::max(width, operand.span / group.rows * size_of(x.dtype()));
       if (end->second == i && std::ranges::find(ending, storage) == ending.end())
         ending.push_back(storage);
     });
@@ -50,14 +54,6 @@ int64_t Buffers::bytes() const {
   int64_t bytes = 0;
   for (const auto& [storage, number] : number_) bytes += int64_t(storage->bytes());
   return bytes;
-}
-
-Tensor result_of(RecordedCall& call) {
-  Tensor result;
-  each_tensor(call, [&](Tensor& x, bool is_written) {
-    if (is_written) result = x;
-  });
-  return result;
 }
 
 }  // namespace tapegrad

@@ -46,7 +46,4 @@ class Buffers {
   std::vector<int64_t> widths_;
 };
 
-/// The result of an elementwise call.
-Tensor result_of(RecordedCall& call);
-
 }  // namespace tapegrad

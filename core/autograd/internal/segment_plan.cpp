@@ -14,7 +14,6 @@ namespace tapegrad {
 namespace {
 
 constexpr int64_t kFewest = 4096;        // elements of a result for which a segment pays off
-constexpr int64_t kLongestRow = 8192;    // elements
 constexpr int64_t kFewestRows = 128;     // of a call that is divided into rows
 constexpr int64_t kLargestUnit = 32768;  // elements of an operand in the smallest block
 constexpr size_t kMostCalls = 256;       // of a segment
@@ -27,7 +26,7 @@ struct Access {
   const Storage* storage;
   bool is_written;
   OperandKind kind;
-  int64_t offset, count;
+  int64_t base, span;  // of a full operand
   DType dtype;
 };
 
@@ -36,74 +35,57 @@ struct CallInfo {
   int64_t rows = 0;       // into which the call can be divided; 0: not at all
   bool is_fixed = false;  // whether it must be divided into these rows, or into fewer ones
   bool is_sum = false;    // whether it is the sum of all elements
+  bool is_small = false;  // whether it does not pay off to begin a segment
+  int64_t group = 0;      // CallRows::group
   int64_t unit = 1;       // of rows if they are fixed, else of elements
   int64_t elements = 0;   // in all rows if they are not fixed
   std::vector<int64_t> starts;
   std::string alone;
 };
 
-/// A call of a kernel with RowFunctions.
-void describe_rows(RecordedCall& call, CallInfo& info) {
-  RowDivision division = call.divide_rows();
-  if (division.rows < kFewestRows || call.copy() == nullptr) return;
-  size_t next = 0;
-  bool is_plain = true;
-  each_argument(call, [&](Tensor& x, bool, int argument) {
-    Access& access = info.accesses[next++];
-    access.kind = kind_of_argument(call, argument);
-    if (access.kind == OperandKind::kFull)
-      is_plain &= x.is_contiguous() && x.numel() % division.rows == 0 &&
-                  x.numel() / division.rows <= kLongestRow;
-  });
-  if (!is_plain) return;
-  info.rows = info.elements = division.rows;
-  info.is_fixed = !division.is_flat;
-  info.is_sum = division.is_flat && division.sum_bytes > 0;
-  info.unit = division.unit;
-  info.starts = std::move(division.starts);
-}
-
 CallInfo describe(const StepCall& step) {
   CallInfo info;
   RecordedCall& call = *step.call;
-  Tensor result;
+  const bool is_divided = call.parts() != Parts::kElements;
+  const Tensor result = result_of(call);
+  info.is_small = !is_divided && (!result || result.numel() < kFewest);
+  CallRows rows;
+  if (!info.is_small || (result && result.numel() >= kFewestRows)) rows = rows_of(call);
+  size_t next = 0;
   each_tensor(call, [&](Tensor& x, bool is_written) {
     info.accesses.push_back(
         {&x.storage(), is_written, OperandKind::kOther, x.layout().offset, x.numel(), x.dtype()});
-    if (is_written) result = x;
+    if (rows.rows == 0) return;
+    const RowOperand& operand = rows.operands[next++];
+    Access& access = info.accesses.back();
+    access.kind = operand.kind, access.base = operand.base, access.span = operand.span;
   });
-  if (call.parts() != Parts::kElements) {
-    describe_rows(call, info);
+  if (rows.rows == 0 || call.copy() == nullptr) {
+    if (!is_divided && !info.is_small)
+      info.alone = rows.rows > 0 ? "the arguments cannot be copied"
+                                 : "an operand is strided otherwise than by rows";
     return info;
   }
-  const auto refuse = [&](const char* why) {
-    if (result && result.numel() >= kFewest) info.alone = why;
-    return info;
-  };
-  if (!result || result.numel() < kFewest) return info;
-  if (!result.is_contiguous()) return refuse("the result is not contiguous");
-  size_t next = 0;
-  bool is_plain = true;
-  int64_t period = 1;
-  each_tensor(call, [&](Tensor& x, bool is_written) {
-    const OperandShape shape = shape_of_operand(x, result.shape());
-    info.accesses[next++].kind = shape.kind;
-    if (shape.kind == OperandKind::kPeriod) period = std::lcm(period, shape.period);
-    is_plain &= shape.kind != OperandKind::kOther;
-    is_plain &= !is_written || shape.kind == OperandKind::kFull;
-  });
-  if (!is_plain || period > kLongestRow)
-    return refuse("an operand is strided, or repeated otherwise than by rows");
-  if (call.copy() == nullptr) return refuse("the arguments cannot be copied");
-  info.elements = result.numel();
-  info.rows = info.elements / period;
-  struct Draws final : ArgumentVisitor {
-    void on_tensor(Tensor&, bool) override {}
-    void on_draw(RandomState&) override { unit = 4; }  // a counter makes four numbers
-    int64_t unit = 1;
-  } draws;
-  call.visit(draws);
-  info.unit = draws.unit;
+  if (is_divided) {
+    if (rows.rows < kFewestRows) return info;
+    RowDivision division = call.divide_rows();
+    info.elements = rows.rows;
+    info.is_sum = rows.is_flat && division.sum_bytes > 0;
+    info.unit = division.unit;
+    info.starts = std::move(division.starts);
+  } else {
+    info.elements = rows.is_flat ? result.numel() : rows.rows;
+    struct Draws final : ArgumentVisitor {
+      void on_tensor(Tensor&, bool) override {}
+      void on_draw(RandomState&) override { unit = 4; }  // a counter makes four numbers
+      int64_t unit = 1;
+    } draws;
+    call.visit(draws);
+    info.unit = draws.unit;
+  }
+  info.rows = rows.rows;
+  info.is_fixed = rows.is_fixed;
+  info.group = rows.group;
   return info;
 }
 
@@ -139,7 +121,12 @@ class Planner {
       size_t group = find_segment(i, before);
       if (group == groups_.size()) {
         const CallInfo& info = infos_[i];
-        groups_.push_back({{}, info.rows, info.is_fixed, info.unit, info.starts, infos_[i].alone});
+        groups_.push_back({{},
+                           info.is_small ? 0 : info.rows,
+                           info.is_fixed,
+                           info.unit,
+                           info.starts,
+                           infos_[i].alone});
         direct_.emplace_back();
         depends_.emplace_back();
         segments_.emplace_back();
@@ -182,7 +169,7 @@ class Planner {
   static int64_t common_rows(const CallInfo& info, const StepGroup& group) {
     if (group.is_fixed && info.is_sum) return 0;
     const int64_t rows = std::gcd(info.rows, group.rows);
-    if (group.is_fixed && rows != group.rows) return 0;
+    if ((group.is_fixed || info.is_small) && rows != group.rows) return 0;
     if (info.is_fixed && rows != info.rows) return 0;
     return rows;
   }
@@ -196,16 +183,25 @@ class Planner {
     if (info.is_fixed || rows == 0) return info.unit;
     return info.unit / std::gcd(info.unit, info.elements / rows);
   }
+  /// Whether blocks of rows can be within the groups of the call's rows.
+  static bool keeps_groups(const CallInfo& info, int64_t rows, int64_t unit) {
+    return info.group == 0 || info.group % (info.rows / rows * unit) == 0;
+  }
   /// Returns the rows at which a thread may begin; nullopt if they are too few.
   std::optional<std::vector<int64_t>> common_starts(const CallInfo& info, const StepGroup& group,
-                                                    int64_t unit) const {
+                                                    int64_t rows, int64_t unit) const {
     std::vector<int64_t> common = info.starts.empty() ? group.starts : info.starts;
     const size_t most = std::max(info.starts.size(), group.starts.size());
     std::erase_if(common, [&](int64_t row) {
       return row % unit != 0 ||
              (!group.starts.empty() && !std::ranges::binary_search(group.starts, row));
     });
-    if (common.size() < most || (most > 0 && int64_t(most) < threads_)) return {};
+    if (most > 0 && int64_t(most) < threads_) return {};
+    if (common.size() == most) return common;
+    for (int64_t i = 1; i < threads_; ++i) {  // threads should have nearly the same number of rows
+      const auto next = std::ranges::lower_bound(common, i * rows / threads_);
+      if (next == common.end() || *next - i * rows / threads_ > rows / threads_ / 8) return {};
+    }
     return common;
   }
 
@@ -217,7 +213,10 @@ class Planner {
     if (rows == 0 || widest_[number] / rows > kLongestRow) return false;
     const int64_t unit = common_unit(info, group, rows);
     if (unit * (widest_[number] / rows) > kLargestUnit) return false;
-    if (!common_starts(info, group, unit)) return false;
+    if (!common_starts(info, group, rows, unit)) return false;
+    if (!keeps_groups(info, rows, unit)) return false;
+    for (const size_t call : group.calls)
+      if (!keeps_groups(infos_[call], rows, unit)) return false;
     bool shares = false;
     for (const Access& access : info.accesses) {
       const auto found = segments_[number].find(access.storage);
@@ -225,7 +224,7 @@ class Planner {
       const bool is_full = access.kind == OperandKind::kFull;
       for (const Access& other : found->second.accesses) {
         const bool is_same = is_full && other.kind == OperandKind::kFull &&
-                             access.count == other.count && access.offset == other.offset &&
+                             access.span == other.span && access.base == other.base &&
                              access.dtype == other.dtype;
         shares |= is_same;
         if (!is_same && (access.is_written || found->second.is_written)) return false;
@@ -256,7 +255,7 @@ class Planner {
     StepGroup& to = groups_[group];
     to.rows = common_rows(info, to);
     to.unit = common_unit(info, to, to.rows);
-    to.starts = common_starts(info, to, to.unit).value_or(info.starts);
+    to.starts = common_starts(info, to, to.rows, to.unit).value_or(info.starts);
     to.is_fixed |= info.is_fixed;
     to.calls.push_back(call);
     NumberSet& needs = depends_[group];
@@ -278,8 +277,7 @@ class Planner {
         uses.readers.push_back(group);
       }
       if (info.rows == 0) continue;
-      if (access.kind == OperandKind::kFull)
-        widest_[group] = std::max(widest_[group], access.count);
+      if (access.kind == OperandKind::kFull) widest_[group] = std::max(widest_[group], access.span);
       SegmentUse& use = segments_[group][access.storage];
       use.is_written |= access.is_written;
       use.accesses.push_back(access);
@@ -324,31 +322,6 @@ class Planner {
 };
 
 }  // namespace
-
-OperandShape shape_of_operand(const Tensor& x, const Shape& result) {
-  const int64_t count = numel(result);
-  if (x.is_contiguous() && x.numel() == count) return {OperandKind::kFull};
-  if (x.rank() > result.rank()) return {};
-  for (int i = 1; i <= x.rank(); ++i) {
-    const int64_t size = x.shape()[x.rank() - i];
-    if (size != 1 && size != result[result.rank() - i]) return {};
-  }
-  const Strides strides = broadcast_strides(x.layout(), result);
-  int dim = 0;  // the first dimension that is not repeated
-  while (dim < result.rank() && (strides[dim] == 0 || result[dim] == 1)) ++dim;
-  if (dim == result.rank()) return {OperandKind::kSingle};
-  int64_t row = 1;
-  for (int i = result.rank() - 1; i >= dim; --i) {
-    if (result[i] != 1 && strides[i] != row) return {};
-    row *= result[i];
-  }
-  return {OperandKind::kPeriod, row};
-}
-
-OperandKind kind_of_argument(const RecordedCall& call, int argument) {
-  if (call.divided_arguments() >> argument & 1) return OperandKind::kFull;
-  return call.sum_arguments() >> argument & 1 ? OperandKind::kSum : OperandKind::kWhole;
-}
 
 std::vector<StepGroup> plan_groups(const std::vector<StepCall>& calls) {
   return Planner(calls, team_size()).run();

@@ -1,14 +1,14 @@
 // Plan of a captured step on the CPU: which calls are joined to segments, and the order in which
 // segments and single calls run. A segment runs its calls on one block of rows after another
 // (segment.h), so that values between its calls stay in the cache. Its calls are elementwise ones
-// (Parts::kElements), whose rows are equal numbers of elements, and those of kernels with
-// RowFunctions.
+// (Parts::kElements) and those of kernels with RowFunctions; segment_rows.h has their rows.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "core/autograd/internal/segment_rows.h"
 #include "core/autograd/internal/step_call.h"
 
 namespace tapegrad {
@@ -22,24 +22,6 @@ struct StepGroup {
   std::vector<int64_t> starts = {};  // rows at which a thread may begin; empty: any
   std::string alone = {};            // why an elementwise call is not in a segment
 };
-
-/// How an operand corresponds to the rows of a segment.
-enum class OperandKind : unsigned char {
-  kFull,    // the same number of elements for each row
-  kSingle,  // one element for all elements
-  kPeriod,  // of an elementwise call: elements that are repeated
-  kWhole,   // the same tensor for all rows
-  kSum,     // written after the last row
-  kOther,
-};
-struct OperandShape {
-  OperandKind kind = OperandKind::kOther;
-  int64_t period = 0;
-};
-/// For an operand of an elementwise call.
-OperandShape shape_of_operand(const Tensor& x, const Shape& result);
-/// For an operand of a call that is not elementwise.
-OperandKind kind_of_argument(const RecordedCall& call, int argument);
 
 /// Returns the groups in the order in which they run. Every call depends only on calls of its own
 /// or of earlier groups, and the calls of a group may run block by block.
