@@ -98,6 +98,54 @@ def encoder():
     return training(Encoder(), lambda net: F.cross_entropy(net(x, padding), y), AdamW)
 
 
+class HandBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(256, 256), nn.Linear(256, 256), nn.Linear(256, 256)
+        self.proj, self.up, self.down = nn.Linear(256, 256), nn.Linear(256, 1024), nn.Linear(512, 256)
+        self.scale1 = nn.Parameter(torch.ones(256))
+        self.scale2 = nn.Parameter(torch.ones(256))
+
+    @staticmethod
+    def norm(x, scale):
+        return x * torch.rsqrt((x * x).mean(-1, True) + 1e-6) * scale
+
+    def forward(self, x, mask):
+        b, t, _ = x.shape
+
+        def heads(y):
+            return y.view(b, t, 8, -1).transpose(1, 2)
+        y = self.norm(x, self.scale1)
+        scores = heads(self.q(y)) @ heads(self.k(y)).transpose(-2, -1) / 32 ** 0.5
+        scores = scores.masked_fill(mask, -1e9)
+        e = torch.exp(scores - scores.amax(-1, True).detach())
+        shares = F.dropout(e / e.sum(-1, True), 0.1)
+        seen = (shares @ heads(self.v(y))).transpose(1, 2).reshape(x.shape)
+        z = x + F.dropout(self.proj(seen), 0.1)
+        a, gate = self.up(self.norm(z, self.scale2)).chunk(2, -1)
+        return z + F.dropout(self.down(a * torch.sigmoid(a) * gate), 0.1)
+
+
+class HandTransformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.word, self.out = nn.Embedding(2000, 256), nn.Linear(256, 2000)
+        self.blocks = nn.ModuleList(HandBlock() for _ in range(2))
+
+    def forward(self, x, mask):
+        y = self.word(x)
+        for block in self.blocks:
+            y = block(y, mask)
+        return self.out(y)
+
+
+def hand_transformer():
+    x, y = torch.randint(0, 2000, (16, 128)), torch.randint(0, 2000, (16 * 128,))
+    mask = torch.triu(torch.ones(128, 128), 1) > 0
+    return training(HandTransformer(), lambda net: F.cross_entropy(net(x, mask).flatten(0, 1), y),
+                    AdamW)
+
+
 class HandLstm(nn.Module):
     def __init__(self):
         super().__init__()
@@ -346,6 +394,7 @@ if __name__ == "__main__":
         "middle_gpt_bf16": lambda: middle_gpt(True),
         "decoder": decoder,
         "encoder": encoder,
+        "hand_transformer": hand_transformer,
         "hand_lstm": hand_lstm,
         "wide_lstm": wide_lstm,
         "bi_gru": bi_gru,

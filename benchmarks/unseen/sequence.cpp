@@ -1,4 +1,6 @@
 // Networks on sequences.
+#include <cmath>
+
 #include "benchmarks/unseen/networks.h"
 
 namespace tapegrad::bench {
@@ -343,6 +345,51 @@ Step speech() {
   return training<optim::Adam>(Speech(), [=](auto& net) { return ctc_loss(net(x), y, in, to); });
 }
 
+/// A transformer block whose attention, norms, dropout and gates are written with elementwise ops.
+struct HandBlock : nn::Model<HandBlock> {
+  static constexpr int64_t kWidth = 256, kHeads = 8;
+  nn::Linear q{kWidth, kWidth}, k{kWidth, kWidth}, v{kWidth, kWidth}, proj{kWidth, kWidth};
+  nn::Linear up{kWidth, 1024}, down{512, kWidth};
+  Variable scale1 = ones({kWidth}).requires_grad_(), scale2 = ones({kWidth}).requires_grad_();
+  void members(nn::Members& m) override {
+    m("q", q)("k", k)("v", v)("proj", proj)("up", up)("down", down)("scale1", scale1)("scale2",
+                                                                                      scale2);
+  }
+  static Variable norm(const Variable& x, const Variable& scale) {
+    return x * rsqrt(mean(x * x, {-1}, true) + 1e-6) * scale;
+  }
+  Variable forward(const Variable& x, const Variable& mask) const {
+    const auto b = x.size(0), t = x.size(1);
+    auto heads = [&](const Variable& y) { return y.view({b, t, kHeads, -1}).transpose(1, 2); };
+    auto y = norm(x, scale1);
+    auto scores = matmul(heads(q(y)), heads(k(y)).transpose(-2, -1)) / std::sqrt(32.0);
+    scores = masked_fill(scores, mask, -1e9);
+    auto e = exp(scores - amax(scores, {-1}, true).detach());
+    auto shares = dropout(e / sum(e, {-1}, true), 0.1);
+    auto seen = matmul(shares, heads(v(y))).transpose(1, 2).reshape(x.shape());
+    auto z = x + dropout(proj(seen), 0.1);
+    auto parts = chunk(up(norm(z, scale2)), 2, -1);
+    return z + dropout(down(parts[0] * sigmoid(parts[0]) * parts[1]), 0.1);
+  }
+};
+struct HandTransformer : nn::Model<HandTransformer> {
+  nn::Embedding word{2000, HandBlock::kWidth};
+  std::vector<HandBlock> blocks = std::vector<HandBlock>(2);
+  nn::Linear out{HandBlock::kWidth, 2000};
+  void members(nn::Members& m) override { m("word", word)("blocks", blocks)("out", out); }
+  Variable forward(const Variable& x, const Variable& mask) const {
+    auto y = word(x);
+    for (auto& block : blocks) y = block(y, mask);
+    return out(y);
+  }
+};
+Step hand_transformer() {
+  auto x = randint(0, 2000, {16, 128}), y = randint(0, 2000, {16 * 128});
+  auto mask = triu(ones({128, 128}), 1) > 0;
+  return training<optim::AdamW>(
+      HandTransformer(), [=](auto& net) { return cross_entropy(net(x, mask).flatten(0, 1), y); });
+}
+
 }  // namespace
 
 std::vector<Network> sequence_networks() {
@@ -352,6 +399,8 @@ std::vector<Network> sequence_networks() {
       {"middle_gpt_bf16", "the same under Autocast(bf16)", [] { return middle_gpt(true); }},
       {"decoder", "32 words written by that GPT with a cache, batch 1", decoder},
       {"encoder", "two encoder layers of 256 with padding and dropout, 16 x 64, AdamW", encoder},
+      {"hand_transformer", "two blocks of 256 from elementwise ops, 16 x 128, AdamW",
+       hand_transformer},
       {"hand_lstm", "an LSTM cell of elementwise ops, 40 steps, batch 32, Adam", hand_lstm},
       {"wide_lstm", "one LSTM layer of 1024, 2000 words, 32 steps, batch 32, Adam", wide_lstm},
       {"bi_gru", "two bidirectional GRU layers of 64, 50 steps, batch 16, Adam", bi_gru},
