@@ -55,7 +55,7 @@ class Mapped final : public Dataset {
       : dataset_(std::move(dataset)), change_(std::move(change)) {}
 
   int64_t size() const override { return dataset_->size(); }
-  Example get(int64_t index, Generator& random) const override {
+  Example get(int64_t index, RandomGenerator& random) const override {
     return change_(dataset_->get(index, random), random);
   }
 
@@ -66,19 +66,19 @@ class Mapped final : public Dataset {
 
 }  // namespace
 
-Generator SampleRandom::at(int64_t index) const {
+RandomGenerator SampleRandom::at(int64_t index) const {
   // Two rounds of mixing give every (seed, epoch, index) its own stream.
   const auto key = philox(seed, epoch);
   const auto mixed = philox(uint64_t(key[0]) << 32 | key[1], uint64_t(index));
-  return Generator(uint64_t(mixed[0]) << 32 | mixed[1]);
+  return RandomGenerator(uint64_t(mixed[0]) << 32 | mixed[1]);
 }
 
 Example Dataset::get(int64_t index) const {
-  Generator random;
+  RandomGenerator random;
   return get(index, random);
 }
 
-Example Dataset::get(int64_t index, Generator&) const {
+Example Dataset::get(int64_t index, RandomGenerator&) const {
   // The defaults call each other. The second call for one data set means that none is overridden.
   thread_local const Dataset* asking = nullptr;
   if (asking == this)
@@ -95,7 +95,7 @@ Example Dataset::gather(std::span<const int64_t> indices, const SampleRandom& ra
   std::vector<Example> examples;
   for (int64_t index : indices) {
     check_index(index, size());
-    Generator generator = random.at(index);
+    RandomGenerator generator = random.at(index);
     examples.push_back(get(index, generator));
   }
   return {stack_of(examples, &Example::data), stack_of(examples, &Example::target)};
@@ -112,7 +112,7 @@ TensorDataset::TensorDataset(const Variable& data, const Variable& target)
 
 int64_t TensorDataset::size() const { return data_.size(0); }
 
-Example TensorDataset::get(int64_t index, Generator&) const {
+Example TensorDataset::get(int64_t index, RandomGenerator&) const {
   check_index(index, size());
   const NoGrad no_grad;
   return {select(data_, 0, index), target_.defined() ? select(target_, 0, index) : Variable()};

@@ -1,7 +1,7 @@
 // Data sets: a number of examples, read one by one or in batches.
 //
 //   TensorDataset train(images, labels);                // [60000, 1, 28, 28] and [60000]
-//   auto noisy = map_dataset(train, [](Example e, Generator& random) {
+//   auto noisy = map_dataset(train, [](Example e, RandomGenerator& random) {
 //     return Example{e.data + 0.1 * randn(e.data.shape(), {}, random), e.target};
 //   });
 #pragma once
@@ -33,7 +33,7 @@ struct SampleRandom {
   uint64_t seed = 0;
   uint64_t epoch = 0;
 
-  Generator at(int64_t index) const;
+  RandomGenerator at(int64_t index) const;
 };
 
 /// A data set. Loaders call get() and gather() from several threads at once.
@@ -44,7 +44,7 @@ class Dataset {
   /// Returns example `index` of [0, size()). Override one of the two; the second if the example is
   /// changed at random, with random numbers from `random` alone.
   virtual Example get(int64_t index) const;
-  virtual Example get(int64_t index, Generator& random) const;
+  virtual Example get(int64_t index, RandomGenerator& random) const;
   /// Returns the examples of these indices as a batch. The default calls get() for each and stacks
   /// the results.
   virtual Example gather(std::span<const int64_t> indices, const SampleRandom& random) const;
@@ -63,7 +63,7 @@ class TensorDataset final : public Dataset {
 
   using Dataset::get;
   int64_t size() const override;
-  Example get(int64_t index, Generator& random) const override;
+  Example get(int64_t index, RandomGenerator& random) const override;
   /// Throws IndexError for an index outside [0, size()).
   Example gather(std::span<const int64_t> indices, const SampleRandom& random) const override;
   /// Returns the first `count` examples, or all if there are fewer. Shares memory.
@@ -74,7 +74,7 @@ class TensorDataset final : public Dataset {
 };
 
 /// Returns a data set that applies `change` to every example when it is read.
-using ExampleMap = std::function<Example(Example, Generator&)>;
+using ExampleMap = std::function<Example(Example, RandomGenerator&)>;
 std::shared_ptr<const Dataset> map_dataset(std::shared_ptr<const Dataset> dataset,
                                            ExampleMap change);
 std::shared_ptr<const Dataset> map_dataset(const TensorDataset& dataset, ExampleMap change);

@@ -147,7 +147,7 @@ auto collate(const std::vector<T>& items) {
 namespace detail {
 
 template <typename Data>
-auto item_at(const Data& data, int64_t index, Generator& random) {
+auto item_at(const Data& data, int64_t index, RandomGenerator& random) {
   if constexpr (requires { data.get(index, random); })
     return data.get(index, random);
   else if constexpr (requires { data.get(index); })
@@ -219,7 +219,7 @@ class ItemSubset {
   }
   int64_t size() const { return int64_t(indices_.size()); }
   /// Throws IndexError for an index outside [0, size()).
-  auto get(int64_t index, Generator& random) const {
+  auto get(int64_t index, RandomGenerator& random) const {
     if (index < 0 || index >= size())
       fail<IndexError>("ItemSubset: the index ", index, " is outside of ", size(), " items");
     return detail::item_at(*data_, indices_[size_t(index)], random);
@@ -230,9 +230,10 @@ class ItemSubset {
   std::vector<int64_t> indices_;
 };
 
-/// Data is a std::vector of items, or a type with size() and get(index) or get(index, Generator&).
-/// pin_memory has no effect. A Loader: if a batch consists of two Variables, fit() and evaluate()
-/// take them as data and target; for other batches they take a function of model and batch.
+/// Data is a std::vector of items, or a type with size() and get(index) or get(index,
+/// RandomGenerator&). pin_memory has no effect. A Loader: if a batch consists of two Variables,
+/// fit() and evaluate() take them as data and target; for other batches they take a function of
+/// model and batch.
 template <typename Data, typename Collate = std::nullptr_t>
 class ItemLoader final : public Loader {
  public:
@@ -248,7 +249,7 @@ class ItemLoader final : public Loader {
   }
 
   using Item =
-      decltype(detail::item_at(std::declval<const Data&>(), 0, std::declval<Generator&>()));
+      decltype(detail::item_at(std::declval<const Data&>(), 0, std::declval<RandomGenerator&>()));
   using Batch = decltype(detail::batch_of(std::declval<const Collate&>(), std::vector<Item>()));
 
   /// Number of items of the shard.
@@ -295,7 +296,7 @@ class ItemLoader final : public Loader {
       std::vector<Item> items;
       for (int64_t i = number * batch_size; i < std::min(count, (number + 1) * batch_size); ++i) {
         const int64_t index = order.empty() ? i : order[size_t(i)];
-        Generator generator = random.at(index);
+        RandomGenerator generator = random.at(index);
         items.push_back(detail::item_at(*data, index, generator));
       }
       const int64_t n = int64_t(items.size());

@@ -29,7 +29,7 @@ WeightedRandomSampler::WeightedRandomSampler(const Variable& weights, int64_t nu
 
 std::vector<int64_t> WeightedRandomSampler::indices(uint64_t epoch) const {
   if (num_samples_ == 0) return {};
-  Generator generator(seed_ ^ (0x9E3779B97F4A7C15u * (epoch + 1)));
+  RandomGenerator generator(seed_ ^ (0x9E3779B97F4A7C15u * (epoch + 1)));
   return multinomial(weights_, num_samples_, replacement_, generator).to_vector<int64_t>();
 }
 

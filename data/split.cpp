@@ -48,7 +48,7 @@ Subset::Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indi
   for (const int64_t index : indices_) check_index(index, dataset_->size());
 }
 
-Example Subset::get(int64_t index, Generator& random) const {
+Example Subset::get(int64_t index, RandomGenerator& random) const {
   check_index(index, size());
   return dataset_->get(indices_[size_t(index)], random);
 }
@@ -94,7 +94,7 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
   }
 }
 
-Example ConcatDataset::get(int64_t index, Generator& random) const {
+Example ConcatDataset::get(int64_t index, RandomGenerator& random) const {
   check_index(index, size());
   const size_t part = size_t(std::ranges::upper_bound(ends_, index) - ends_.begin());
   return datasets_[part]->get(part == 0 ? index : index - ends_[part - 1], random);

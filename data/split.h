@@ -33,7 +33,7 @@ class Subset final : public Dataset {
 
   using Dataset::get;
   int64_t size() const override { return int64_t(indices_.size()); }
-  Example get(int64_t index, Generator& random) const override;
+  Example get(int64_t index, RandomGenerator& random) const override;
   Example gather(std::span<const int64_t> indices, const SampleRandom& random) const override;
 
  private:
@@ -62,7 +62,7 @@ class ConcatDataset final : public Dataset {
 
   using Dataset::get;
   int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
-  Example get(int64_t index, Generator& random) const override;
+  Example get(int64_t index, RandomGenerator& random) const override;
 
  private:
   std::vector<std::shared_ptr<const Dataset>> datasets_;

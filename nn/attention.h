@@ -28,6 +28,17 @@ struct AttentionMasks {
                             // queries, keys]
   Variable key_padding_mask = {};  // [batch, keys], bool or float; unbatched: [keys]
   bool is_causal = false;          // query i sees keys 0 ... i
+  bool need_weights = true;        // no effect: weights are computed on request
+};
+
+/// Masks by PyTorch's names in encoders: encoder(x, {.src_key_padding_mask = ids == 0}).
+struct EncoderMasks {
+  Variable mask = {}, src_mask = {};
+  Variable src_key_padding_mask = {};
+
+  operator AttentionMasks() const {
+    return {mask.defined() ? mask : src_mask, src_key_padding_mask};
+  }
 };
 
 /// The result of MultiheadAttention: a Variable, from which the weights can be computed as well.
@@ -141,6 +152,10 @@ class TransformerEncoderLayer final : public Model<TransformerEncoderLayer> {
                       Where where = Where::current()) const {
     return Model::operator()(x, masks, where);
   }
+  Variable operator()(const Variable& x, const EncoderMasks& masks,
+                      Where where = Where::current()) const {
+    return Model::operator()(x, AttentionMasks(masks), where);
+  }
 
   MultiheadAttention self_attn;
   Linear linear1, linear2;
@@ -175,6 +190,10 @@ class TransformerEncoder final : public Model<TransformerEncoder> {
   Variable operator()(const Variable& x, const AttentionMasks& masks,
                       Where where = Where::current()) const {
     return Model::operator()(x, masks, where);
+  }
+  Variable operator()(const Variable& x, const EncoderMasks& masks,
+                      Where where = Where::current()) const {
+    return Model::operator()(x, AttentionMasks(masks), where);
   }
 
   std::vector<TransformerEncoderLayer> layers;

@@ -141,7 +141,9 @@ Shape Conv<Self, Size>::weight_shape(int64_t in_channels) const {
 template <typename Self, typename Size>
 Variable Conv<Self, Size>::forward(const Variable& x, Where where) const {
   infer_weight(x);
-  return kConv(options_.kernel_size, padded(x), this->weight, this->bias, op_options(), where);
+  Variable computed;
+  return kConv(options_.kernel_size, padded(x), this->used_weight(computed), this->bias,
+               op_options(), where);
 }
 
 template <typename Self, typename Size>
@@ -201,8 +203,9 @@ void ConvTranspose<Self, Size>::allocate(int64_t in_channels) const {
 template <typename Self, typename Size>
 Variable ConvTranspose<Self, Size>::forward(const Variable& x, Where where) const {
   this->infer_once([&] { allocate(channels_of(Self::kName, x, options_.kernel_size)); });
+  Variable computed;
   return kConvTranspose(
-      options_.kernel_size, x, this->weight, this->bias,
+      options_.kernel_size, x, this->used_weight(computed), this->bias,
       tapegrad::ConvTransposeOptions<Size>{.stride = options_.stride,
                                            .padding = options_.padding,
                                            .output_padding = options_.output_padding,
@@ -242,7 +245,8 @@ Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Si
     : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
 Variable Conv2d::forward(const Variable& x, Epilogue epilogue, Where where) const {
   infer_weight(x);
-  return conv2d(padded(x), weight, bias, op_options(), epilogue, where);
+  Variable computed;
+  return conv2d(padded(x), used_weight(computed), bias, op_options(), epilogue, where);
 }
 Conv3d::Conv3d(Conv3dOptions options) : Conv(options) {}
 Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,

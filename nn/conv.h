@@ -20,6 +20,14 @@ Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, S
   options.kernel_size = kernel_size;
   return options;
 }
+/// The options of Conv2d(1, 32, 4, 2, 1, {.bias = false}).
+template <typename Options, typename Size, typename Padding>
+Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, Size kernel_size,
+                   Size stride, Padding padding) {
+  options.stride = stride;
+  options.padding = padding;
+  return with_sizes(options, in_channels, out_channels, kernel_size);
+}
 }  // namespace detail
 
 /// Size is int64_t for one dimension, Size2d for two, Size3d for three.
@@ -67,8 +75,14 @@ class Conv1d final : public Conv<Conv1d, int64_t> {
  public:
   static constexpr std::string_view kName = "Conv1d";
   explicit Conv1d(Conv1dOptions options);
+  Conv1d(int64_t in_channels, int64_t out_channels, Conv1dOptions options)
+      : Conv1d(in_channels, out_channels, options.kernel_size, options) {}
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, Conv1dOptions options)
       : Conv1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
+         tapegrad::Padding<int64_t> padding, Conv1dOptions options)
+      : Conv1d(
+            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride = 1,
          tapegrad::Padding<int64_t> padding = 0, int64_t dilation = 1, int64_t groups = 1,
          bool bias = true);
@@ -77,8 +91,14 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
   static constexpr std::string_view kName = "Conv2d";
   explicit Conv2d(Conv2dOptions options);
+  Conv2d(int64_t in_channels, int64_t out_channels, Conv2dOptions options)
+      : Conv2d(in_channels, out_channels, options.kernel_size, options) {}
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Conv2dOptions options)
       : Conv2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
+         tapegrad::Padding<Size2d> padding, Conv2dOptions options)
+      : Conv2d(
+            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
          tapegrad::Padding<Size2d> padding = 0, Size2d dilation = 1, int64_t groups = 1,
          bool bias = true);
@@ -90,8 +110,14 @@ class Conv3d final : public Conv<Conv3d, Size3d> {
  public:
   static constexpr std::string_view kName = "Conv3d";
   explicit Conv3d(Conv3dOptions options);
+  Conv3d(int64_t in_channels, int64_t out_channels, Conv3dOptions options)
+      : Conv3d(in_channels, out_channels, options.kernel_size, options) {}
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Conv3dOptions options)
       : Conv3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
+         tapegrad::Padding<Size3d> padding, Conv3dOptions options)
+      : Conv3d(
+            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
          tapegrad::Padding<Size3d> padding = 0, Size3d dilation = 1, int64_t groups = 1,
          bool bias = true);
@@ -130,9 +156,15 @@ class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
  public:
   static constexpr std::string_view kName = "ConvTranspose1d";
   explicit ConvTranspose1d(ConvTransposeOptions<int64_t> options);
+  ConvTranspose1d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<int64_t> options)
+      : ConvTranspose1d(in_channels, out_channels, options.kernel_size, options) {}
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                   ConvTransposeOptions<int64_t> options)
       : ConvTranspose1d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
+                  int64_t padding, ConvTransposeOptions<int64_t> options)
+      : ConvTranspose1d(
+            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                   int64_t stride = 1, int64_t padding = 0, int64_t output_padding = 0,
                   int64_t groups = 1, bool bias = true, int64_t dilation = 1);
@@ -141,9 +173,15 @@ class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose2d";
   explicit ConvTranspose2d(ConvTransposeOptions<Size2d> options);
+  ConvTranspose2d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<Size2d> options)
+      : ConvTranspose2d(in_channels, out_channels, options.kernel_size, options) {}
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
                   ConvTransposeOptions<Size2d> options)
       : ConvTranspose2d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
+                  Size2d padding, ConvTransposeOptions<Size2d> options)
+      : ConvTranspose2d(
+            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
                   Size2d padding = 0, Size2d output_padding = 0, int64_t groups = 1,
                   bool bias = true, Size2d dilation = 1);
@@ -152,9 +190,15 @@ class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
  public:
   static constexpr std::string_view kName = "ConvTranspose3d";
   explicit ConvTranspose3d(ConvTransposeOptions<Size3d> options);
+  ConvTranspose3d(int64_t in_channels, int64_t out_channels, ConvTransposeOptions<Size3d> options)
+      : ConvTranspose3d(in_channels, out_channels, options.kernel_size, options) {}
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
                   ConvTransposeOptions<Size3d> options)
       : ConvTranspose3d(detail::with_sizes(options, in_channels, out_channels, kernel_size)) {}
+  ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
+                  Size3d padding, ConvTransposeOptions<Size3d> options)
+      : ConvTranspose3d(
+            detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
                   Size3d padding = 0, Size3d output_padding = 0, int64_t groups = 1,
                   bool bias = true, Size3d dilation = 1);

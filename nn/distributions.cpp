@@ -32,7 +32,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kLogTwoPi = std::log(2 * std::numbers::pi);
 
 /// Uniform numbers in (0, 1].
-Variable positive_uniform(const Shape& shape, const Variable& of, Generator& generator) {
+Variable positive_uniform(const Shape& shape, const Variable& of, RandomGenerator& generator) {
   return 1.0 - rand(shape, like(of), generator);
 }
 
@@ -60,7 +60,7 @@ void require_one(std::string_view kind, const Odds& odds) {
 
 /// Draws from Gamma(shape, 1) by Marsaglia and Tsang 2000. A shape below 1 uses shape + 1 and a
 /// power of a uniform number.
-Variable sample_gamma(const Variable& shape, Generator& generator) {
+Variable sample_gamma(const Variable& shape, RandomGenerator& generator) {
   const Variable one_more = lt(shape, 1.0).to(shape.dtype());
   const Variable d = shape + one_more - 1.0 / 3, c = 1 / sqrt(9.0 * d);
   Variable result = zeros(shape.shape(), like(shape));
@@ -114,7 +114,7 @@ void require(std::string_view kind, std::string_view condition, const Variable& 
   });
 }
 
-Variable rsample_gamma(const Variable& shape, Generator& generator) {
+Variable rsample_gamma(const Variable& shape, RandomGenerator& generator) {
   Variable z;
   {
     const NoGrad no_grad;
@@ -132,12 +132,32 @@ Variable rsample_gamma(const Variable& shape, Generator& generator) {
 
 Parameter::Parameter(double value) : value_(full({}, value)) {}
 
-Variable Distribution::sample(const Shape& sample_shape, Generator& generator) const {
+Variable Distribution::stddev() const { return sqrt(variance()); }
+Variable Distribution::cdf(const Variable&) const {
+  fail<ArgumentError>(kind_, ": no formula for cdf()");
+}
+Variable Distribution::icdf(const Variable&) const {
+  fail<ArgumentError>(kind_, ": no formula for icdf()");
+}
+Shape Distribution::value_shape() const { return mean().shape(); }
+Shape Distribution::batch_shape() const {
+  const Shape all = value_shape();
+  Shape batch;
+  for (int i = 0; i < all.rank() - event_rank(); ++i) batch.push_back(all[i]);
+  return batch;
+}
+Shape Distribution::event_shape() const {
+  const Shape all = value_shape();
+  Shape event;
+  for (int i = all.rank() - event_rank(); i < all.rank(); ++i) event.push_back(all[i]);
+  return event;
+}
+Variable Distribution::sample(const Shape& sample_shape, RandomGenerator& generator) const {
   const NoGrad no_grad;
   return draw(sample_shape, generator);
 }
 
-Variable Distribution::rsample(const Shape&, Generator&) const {
+Variable Distribution::rsample(const Shape&, RandomGenerator&) const {
   fail<ArgumentError>(kind(),
                       ": rsample: no gradient flows through a sample; use sample() and log_prob()");
 }
@@ -154,7 +174,13 @@ Variable Normal::log_prob(const Variable& value) const {
 Variable Normal::entropy() const {
   return (0.5 + 0.5 * kLogTwoPi) + log(scale) + 0.0 * loc.detach();
 }
-Variable Normal::rsample(const Shape& sample_shape, Generator& generator) const {
+Variable Normal::cdf(const Variable& value) const {
+  return 0.5 * (1.0 + erf((value - loc) / (scale * std::numbers::sqrt2)));
+}
+Variable Normal::icdf(const Variable& probability) const {
+  return loc + scale * std::numbers::sqrt2 * erfinv(2.0 * probability - 1.0);
+}
+Variable Normal::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return loc + scale * randn(joined(sample_shape, batch_of(loc, scale)), like(loc), generator);
 }
 
@@ -169,7 +195,13 @@ Variable Uniform::log_prob(const Variable& value) const {
 Variable Uniform::entropy() const { return log(high - low); }
 Variable Uniform::mean() const { return (high + low) / 2.0; }
 Variable Uniform::variance() const { return (high - low) * (high - low) / 12.0; }
-Variable Uniform::rsample(const Shape& sample_shape, Generator& generator) const {
+Variable Uniform::cdf(const Variable& value) const {
+  return clamp((value - low) / (high - low), {.min = 0.0, .max = 1.0});
+}
+Variable Uniform::icdf(const Variable& probability) const {
+  return low + probability * (high - low);
+}
+Variable Uniform::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   const Variable u = rand(joined(sample_shape, batch_of(low, high)), like(low), generator);
   return low + u * (high - low);
 }
@@ -196,7 +228,7 @@ Variable Bernoulli::entropy() const {
   return binary_cross_entropy_with_logits(logits, probs, {.reduction = Reduction::kNone});
 }
 Variable Bernoulli::variance() const { return probs * (1.0 - probs); }
-Variable Bernoulli::draw(const Shape& sample_shape, Generator& generator) const {
+Variable Bernoulli::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   return bernoulli(expand(probs, joined(sample_shape, probs.shape())), generator);
 }
 
@@ -227,7 +259,7 @@ Variable Categorical::entropy() const {
 }
 Variable Categorical::mean() const { return full(without_last(probs.shape()), NAN, like(probs)); }
 Variable Categorical::variance() const { return mean(); }
-Variable Categorical::draw(const Shape& sample_shape, Generator& generator) const {
+Variable Categorical::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   // The largest of the logits plus Gumbel noise.
   const Variable u = rand(joined(sample_shape, logits.shape()), like(logits), generator);
   return argmax(logits - log(-log(u)), -1);
@@ -260,7 +292,7 @@ Variable Multinomial::entropy() const {
   }
   return result;
 }
-Variable Multinomial::draw(const Shape& sample_shape, Generator& generator) const {
+Variable Multinomial::draw(const Shape& sample_shape, RandomGenerator& generator) const {
   const int64_t classes = categorical.probs.size(-1);
   Variable counts = zeros(joined(sample_shape, categorical.probs.shape()), like(categorical.probs));
   for (int64_t i = 0; i < total_count; ++i)
@@ -289,7 +321,7 @@ Variable Dirichlet::variance() const {
   const Variable total = sum(concentration, {-1}, true);
   return concentration * (total - concentration) / (total * total * (total + 1.0));
 }
-Variable Dirichlet::rsample(const Shape& sample_shape, Generator& generator) const {
+Variable Dirichlet::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   const Variable gamma =
       rsample_gamma(expand(concentration, joined(sample_shape, concentration.shape())), generator);
   return gamma / sum(gamma, {-1}, true);
@@ -319,7 +351,7 @@ Variable Beta::variance() const {
   const Variable total = concentration1 + concentration0;
   return concentration1 * concentration0 / (total * total * (total + 1.0));
 }
-Variable Beta::rsample(const Shape& sample_shape, Generator& generator) const {
+Variable Beta::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return select(dirichlet_.rsample(sample_shape, generator), -1, 0);
 }
 
@@ -399,7 +431,7 @@ Variable MultivariateNormal::variance() const {
   return expand(sum(square(scale_tril), -1), mean().shape());
 }
 
-Variable MultivariateNormal::rsample(const Shape& sample_shape, Generator& generator) const {
+Variable MultivariateNormal::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   const Variable z = randn(joined(sample_shape, mean().shape()), like(loc), generator);
   return loc + squeeze(matmul(scale_tril, unsqueeze(z, -1)), -1);
 }
@@ -414,7 +446,11 @@ Variable Exponential::log_prob(const Variable& value) const {
 Variable Exponential::entropy() const { return 1.0 - log(rate); }
 Variable Exponential::mean() const { return 1.0 / rate; }
 Variable Exponential::variance() const { return 1.0 / square(rate); }
-Variable Exponential::rsample(const Shape& sample_shape, Generator& generator) const {
+Variable Exponential::cdf(const Variable& value) const { return 1.0 - exp(-rate * value); }
+Variable Exponential::icdf(const Variable& probability) const {
+  return -log1p(-probability) / rate;
+}
+Variable Exponential::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return -log(positive_uniform(joined(sample_shape, rate.shape()), rate, generator)) / rate;
 }
 
@@ -428,7 +464,14 @@ Variable Laplace::log_prob(const Variable& value) const {
 Variable Laplace::entropy() const { return 1.0 + log(2.0 * scale) + zeros_like(loc); }
 Variable Laplace::mean() const { return expand(loc, batch_of(loc, scale)); }
 Variable Laplace::variance() const { return 2.0 * square(scale) + zeros_like(loc); }
-Variable Laplace::rsample(const Shape& sample_shape, Generator& generator) const {
+Variable Laplace::cdf(const Variable& value) const {
+  return 0.5 - 0.5 * sign(value - loc) * expm1(-abs(value - loc) / scale);
+}
+Variable Laplace::icdf(const Variable& probability) const {
+  const Variable side = probability - 0.5;
+  return loc - scale * sign(side) * log1p(-2.0 * abs(side));
+}
+Variable Laplace::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   const Shape shape = joined(sample_shape, batch_of(loc, scale));
   const Variable magnitude = -log(positive_uniform(shape, scale, generator));
   const Variable side = sign(rand(shape, like(scale), generator) - 0.5);
@@ -447,7 +490,11 @@ Variable LogNormal::variance() const {
   const Variable square_scale = square(scale);
   return expm1(square_scale) * exp(2.0 * loc + square_scale);
 }
-Variable LogNormal::rsample(const Shape& sample_shape, Generator& generator) const {
+Variable LogNormal::cdf(const Variable& value) const { return normal_.cdf(log(value)); }
+Variable LogNormal::icdf(const Variable& probability) const {
+  return exp(normal_.icdf(probability));
+}
+Variable LogNormal::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   return exp(normal_.rsample(sample_shape, generator));
 }
 
@@ -466,7 +513,7 @@ Variable Gamma::entropy() const {
 }
 Variable Gamma::mean() const { return concentration / rate; }
 Variable Gamma::variance() const { return concentration / square(rate); }
-Variable Gamma::rsample(const Shape& sample_shape, Generator& generator) const {
+Variable Gamma::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
   const Shape shape = joined(sample_shape, batch_of(concentration, rate));
   return rsample_gamma(expand(concentration, shape), generator) / rate;
 }

@@ -27,20 +27,35 @@ class Distribution {
   virtual Variable entropy() const = 0;
   virtual Variable mean() const = 0;
   virtual Variable variance() const = 0;
+  Variable stddev() const;
+  /// The probability of values up to `value`, and its inverse. Throw ArgumentError where PyTorch
+  /// has no formula either.
+  virtual Variable cdf(const Variable& value) const;
+  virtual Variable icdf(const Variable& probability) const;
+  /// Number of dimensions of one value: 0 for numbers, 1 for vectors.
+  virtual int event_rank() const { return 0; }
+  /// The shape of the batch of distributions, and of one value.
+  Shape batch_shape() const;
+  Shape event_shape() const;
   /// Random values of shape [sample_shape, batch, event] without a gradient.
-  Variable sample(const Shape& sample_shape = {}, Generator& generator = default_generator()) const;
+  Variable sample(const Shape& sample_shape = {},
+                  RandomGenerator& generator = default_generator()) const;
   /// Random values through which gradients flow to the parameters. Throws ArgumentError for a
   /// distribution of integers; use log_prob(sample()) there. Beta and Dirichlet compute the
   /// gradient on the CPU, by implicit differentiation (Figurnov et al. 2018).
   virtual Variable rsample(const Shape& sample_shape = {},
-                           Generator& generator = default_generator()) const;
+                           RandomGenerator& generator = default_generator()) const;
+
+  friend class TransformedDistribution;
 
  protected:
   /// The kind is a string literal.
   explicit Distribution(std::string_view kind) : kind_(kind) {}
   std::string_view kind() const { return kind_; }
+  /// The shape of a single sample: [batch, event].
+  virtual Shape value_shape() const;
   /// Draws a sample. Called without recording. Calls rsample() unless overridden.
-  virtual Variable draw(const Shape& sample_shape, Generator& generator) const {
+  virtual Variable draw(const Shape& sample_shape, RandomGenerator& generator) const {
     return rsample(sample_shape, generator);
   }
 
@@ -74,8 +89,10 @@ class Normal final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override { return loc; }
   Variable variance() const override { return scale * scale; }
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
   Variable rsample(const Shape& sample_shape = {},
-                   Generator& generator = default_generator()) const override;
+                   RandomGenerator& generator = default_generator()) const override;
 
   Variable loc, scale;
 };
@@ -88,8 +105,10 @@ class Uniform final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
   Variable rsample(const Shape& sample_shape = {},
-                   Generator& generator = default_generator()) const override;
+                   RandomGenerator& generator = default_generator()) const override;
 
   Variable low, high;
 };
@@ -107,7 +126,7 @@ class Bernoulli final : public Distribution {
   Variable probs, logits;
 
  private:
-  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+  Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
 };
 
 /// Class ids (int64) with probabilities along the last dimension, which are divided by their sum.
@@ -123,7 +142,7 @@ class Categorical final : public Distribution {
   Variable probs, logits;  // normalised
 
  private:
-  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+  Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
 };
 
 /// Counts of the classes in total_count draws of a Categorical.
@@ -134,13 +153,14 @@ class Multinomial final : public Distribution {
   Variable log_prob(const Variable& counts) const override;
   Variable entropy() const override;
   Variable mean() const override;
+  int event_rank() const override { return 1; }
   Variable variance() const override;
 
   int64_t total_count;
   Categorical categorical;
 
  private:
-  Variable draw(const Shape& sample_shape, Generator& generator) const override;
+  Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
 };
 
 /// On the simplex: vectors along the last dimension whose elements are positive and sum to 1.
@@ -150,10 +170,11 @@ class Dirichlet final : public Distribution {
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;
   Variable mean() const override;
+  int event_rank() const override { return 1; }
   Variable variance() const override;
 
   Variable rsample(const Shape& sample_shape = {},
-                   Generator& generator = default_generator()) const override;
+                   RandomGenerator& generator = default_generator()) const override;
 
   Variable concentration;
 };
@@ -168,7 +189,7 @@ class Beta final : public Distribution {
   Variable variance() const override;
 
   Variable rsample(const Shape& sample_shape = {},
-                   Generator& generator = default_generator()) const override;
+                   RandomGenerator& generator = default_generator()) const override;
 
   Variable concentration1, concentration0;
 
@@ -186,9 +207,10 @@ class MultivariateNormal final : public Distribution {
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;
   Variable mean() const override;
+  int event_rank() const override { return 1; }
   Variable variance() const override;
   Variable rsample(const Shape& sample_shape = {},
-                   Generator& generator = default_generator()) const override;
+                   RandomGenerator& generator = default_generator()) const override;
 
   Variable loc, scale_tril;
 
@@ -206,8 +228,10 @@ class Exponential final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
   Variable rsample(const Shape& sample_shape = {},
-                   Generator& generator = default_generator()) const override;
+                   RandomGenerator& generator = default_generator()) const override;
 
   Variable rate;
 };
@@ -220,8 +244,10 @@ class Laplace final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
   Variable rsample(const Shape& sample_shape = {},
-                   Generator& generator = default_generator()) const override;
+                   RandomGenerator& generator = default_generator()) const override;
 
   Variable loc, scale;
 };
@@ -234,8 +260,10 @@ class LogNormal final : public Distribution {
   Variable entropy() const override;
   Variable mean() const override;
   Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
   Variable rsample(const Shape& sample_shape = {},
-                   Generator& generator = default_generator()) const override;
+                   RandomGenerator& generator = default_generator()) const override;
 
   Variable loc, scale;
 
@@ -253,7 +281,7 @@ class Gamma final : public Distribution {
   Variable mean() const override;
   Variable variance() const override;
   Variable rsample(const Shape& sample_shape = {},
-                   Generator& generator = default_generator()) const override;
+                   RandomGenerator& generator = default_generator()) const override;
 
   Variable concentration, rate;
 };

@@ -29,37 +29,41 @@ Variable& constant_(Variable& x, double value) {
 Variable& zeros_(Variable& x) { return constant_(x, 0.0); }
 Variable& ones_(Variable& x) { return constant_(x, 1.0); }
 
-Variable& uniform_(Variable& x, double low, double high, Generator& generator) {
+Variable& uniform_(Variable& x, double low, double high, RandomGenerator& generator) {
   const NoGrad no_grad;
   return tapegrad::uniform_(x, low, high, generator);
 }
-Variable& normal_(Variable& x, double mean, double std, Generator& generator) {
+Variable& normal_(Variable& x, double mean, double std, RandomGenerator& generator) {
   const NoGrad no_grad;
   return tapegrad::normal_(x, mean, std, generator);
 }
 
-Variable& xavier_uniform_(Variable& x, double gain, Generator& generator) {
+Variable& xavier_uniform_(Variable& x, double gain, RandomGenerator& generator) {
   const Fans fan = fans(x.shape());
   const double bound = gain * std::sqrt(6.0 / double(fan.in + fan.out));
   return init::uniform_(x, -bound, bound, generator);
 }
-Variable& xavier_normal_(Variable& x, double gain, Generator& generator) {
+Variable& xavier_normal_(Variable& x, double gain, RandomGenerator& generator) {
   const Fans fan = fans(x.shape());
   return init::normal_(x, 0.0, gain * std::sqrt(2.0 / double(fan.in + fan.out)), generator);
 }
 
 namespace {
-double kaiming_std(const Shape& shape, const KaimingOptions& options) {
+double kaiming_std(const Shape& shape, KaimingOptions options) {
   const Fans fan = fans(shape);
+  if (!options.nonlinearity.empty())
+    options.gain = calculate_gain(options.nonlinearity, options.a);
+  else if (options.a != 0)
+    options.gain = leaky_relu_gain(options.a);
   return options.gain / std::sqrt(double(options.mode == FanMode::kFanIn ? fan.in : fan.out));
 }
 }  // namespace
 
-Variable& kaiming_uniform_(Variable& x, KaimingOptions options, Generator& generator) {
+Variable& kaiming_uniform_(Variable& x, KaimingOptions options, RandomGenerator& generator) {
   const double bound = std::sqrt(3.0) * kaiming_std(x.shape(), options);
   return init::uniform_(x, -bound, bound, generator);
 }
-Variable& kaiming_normal_(Variable& x, KaimingOptions options, Generator& generator) {
+Variable& kaiming_normal_(Variable& x, KaimingOptions options, RandomGenerator& generator) {
   return init::normal_(x, 0.0, kaiming_std(x.shape(), options), generator);
 }
 KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity) {
@@ -79,7 +83,7 @@ double calculate_gain(std::string_view nonlinearity, double param) {
 }
 
 Variable& trunc_normal_(Variable& x, double mean, double std, double a, double b,
-                        Generator& generator) {
+                        RandomGenerator& generator) {
   if (!(a < b)) fail<ArgumentError>("trunc_normal_: a = ", a, " is not below b = ", b);
   if (!(std > 0)) fail<ArgumentError>("trunc_normal_: std is ", std, ", not > 0");
   // The inverse of the distribution function, on the part of its values between a and b.
@@ -99,7 +103,7 @@ Variable& eye_(Variable& x) {
 
 double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }
 
-Variable& orthogonal_(Variable& x, double gain, Generator& generator) {
+Variable& orthogonal_(Variable& x, double gain, RandomGenerator& generator) {
   if (x.rank() < 2)
     fail<ShapeError>("orthogonal_: a weight has at least two dimensions, not ", x.shape());
   if (x.numel() == 0) return x;

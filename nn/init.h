@@ -5,6 +5,7 @@
 // out * k....
 #pragma once
 
+#include "core/base/choice.h"
 #include "core/base/generator.h"
 #include "nn/module.h"
 
@@ -16,26 +17,32 @@ Variable& zeros_(Variable& x);
 Variable& ones_(Variable& x);
 Variable& constant_(Variable& x, double value);
 Variable& uniform_(Variable& x, double low = 0.0, double high = 1.0,
-                   Generator& generator = default_generator());
+                   RandomGenerator& generator = default_generator());
 Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
-                  Generator& generator = default_generator());
+                  RandomGenerator& generator = default_generator());
 
 /// Glorot and Bengio 2010: uniform in +-gain sqrt(6 / (fan_in + fan_out)), or normal with std =
 /// gain sqrt(2 / (fan_in + fan_out)).
 Variable& xavier_uniform_(Variable& x, double gain = 1.0,
-                          Generator& generator = default_generator());
+                          RandomGenerator& generator = default_generator());
 Variable& xavier_normal_(Variable& x, double gain = 1.0,
-                         Generator& generator = default_generator());
+                         RandomGenerator& generator = default_generator());
 
+constexpr auto choice_names(FanMode) {
+  return std::to_array<ChoiceName<FanMode>>(
+      {{"fan_in", FanMode::kFanIn}, {"fan_out", FanMode::kFanOut}});
+}
 struct KaimingOptions {
   double gain = 1.4142135623730951;  // for relu; see leaky_relu_gain
-  FanMode mode = FanMode::kFanIn;
+  double a = 0;                      // slope of a leaky_relu; replaces the gain
+  Choice<FanMode> mode = FanMode::kFanIn;
+  std::string_view nonlinearity = {};  // replaces the gain by calculate_gain(nonlinearity, a)
 };
 /// He et al. 2015: uniform in +-gain sqrt(3 / fan), or normal with std = gain / sqrt(fan).
 Variable& kaiming_uniform_(Variable& x, KaimingOptions options = {},
-                           Generator& generator = default_generator());
+                           RandomGenerator& generator = default_generator());
 Variable& kaiming_normal_(Variable& x, KaimingOptions options = {},
-                          Generator& generator = default_generator());
+                          RandomGenerator& generator = default_generator());
 /// PyTorch's arguments: a is the slope of leaky_relu; mode is "fan_in" or "fan_out".
 KaimingOptions kaiming_options(double a, std::string_view mode, std::string_view nonlinearity);
 template <typename A>
@@ -57,11 +64,12 @@ double leaky_relu_gain(double slope);
 
 /// gain times a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al. 2013).
 /// All dimensions after the first count as one.
-Variable& orthogonal_(Variable& x, double gain = 1.0, Generator& generator = default_generator());
+Variable& orthogonal_(Variable& x, double gain = 1.0,
+                      RandomGenerator& generator = default_generator());
 
 /// Normal values, drawn again outside of [a, b].
 Variable& trunc_normal_(Variable& x, double mean = 0.0, double std = 1.0, double a = -2.0,
-                        double b = 2.0, Generator& generator = default_generator());
+                        double b = 2.0, RandomGenerator& generator = default_generator());
 /// The identity matrix.
 Variable& eye_(Variable& x);
 

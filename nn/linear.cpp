@@ -21,7 +21,8 @@ Variable Linear::forward(const Variable& x, Where where) const { return forward(
 
 Variable Linear::forward(const Variable& x, Epilogue epilogue, Where where) const {
   infer_once([&] { allocate({out_features_, x.size(-1)}); });
-  return linear(x, weight, bias, epilogue, where);
+  Variable computed;
+  return linear(x, used_weight(computed), bias, epilogue, where);
 }
 
 int64_t Linear::in_features() const { return is_inferred() ? weight.size(1) : 0; }

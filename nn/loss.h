@@ -24,11 +24,15 @@ using tapegrad::SmoothL1Options;
 struct SmoothL1Loss final : Stateless<SmoothL1Loss> {
   SmoothL1Options with;
   explicit SmoothL1Loss(SmoothL1Options options = {});
+  template <std::floating_point T>
+  explicit SmoothL1Loss(T beta) : SmoothL1Loss(SmoothL1Options{.beta = double(beta)}) {}
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct HuberLoss final : Stateless<HuberLoss> {
   HuberOptions with;
   explicit HuberLoss(HuberOptions options = {});
+  template <std::floating_point T>
+  explicit HuberLoss(T delta) : HuberLoss(HuberOptions{.delta = double(delta)}) {}
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 

@@ -172,6 +172,24 @@ class Module {
   /// Variables.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
+  /// Also for hook(module, inputs, output) with a std::vector and the result, if that is a
+  /// Variable. A Variable that the hook returns replaces the result.
+  template <typename Hook>
+  requires(!std::convertible_to<Hook, ForwardHook> &&
+           std::invocable<Hook&, Module&, const std::vector<Variable>&, Variable&>) HookHandle
+      register_forward_hook(Hook hook) {
+    return register_forward_hook(ForwardHook(
+        [hook](Module& module, std::span<const Variable> in, std::span<Variable> out) mutable {
+          const std::vector<Variable> inputs(in.begin(), in.end());
+          for (Variable& y : out) {
+            if constexpr (requires { Variable(hook(module, inputs, y)); }) {
+              if (Variable other = hook(module, inputs, y); other.defined()) y = std::move(other);
+            } else {
+              hook(module, inputs, y);
+            }
+          }
+        }));
+  }
   /// Registers a hook that runs in a backward pass when the gradients of all arguments are complete
   /// (if no argument has one: the gradients of all results). Arguments and results must not be
   /// written in place.

@@ -23,6 +23,8 @@ Recurrent<Self>::Recurrent(RecurrentOptions options, int64_t gates) : options_(o
   if (options.num_layers > kMostLayers || options.hidden_size > kMostHidden)
     fail<ArgumentError>(Self::kName, ": num_layers is ", options.num_layers, " and hidden_size ",
                         options.hidden_size, "; at most ", kMostLayers, " and ", kMostHidden);
+  if (!std::same_as<Self, RNN> && options.nonlinearity != Nonlinearity::kTanh)
+    fail<ArgumentError>(Self::kName, ": the option .nonlinearity is one of RNN");
   const int64_t hidden = options.hidden_size, directions = options.bidirectional ? 2 : 1;
   const double bound = 1 / std::sqrt(double(hidden));
   const auto add = [&](const Shape& shape) {
@@ -121,6 +123,7 @@ RecurrentResult<2> GRU::forward(const Variable& x, const Variable& h0) const {
   return first<2>(gru(x, h0, weights, run_options(), ModuleCall::line()));
 }
 
+RNN::RNN(RecurrentOptions options) : Recurrent(options, 1), nonlinearity_(options.nonlinearity) {}
 RNN::RNN(RecurrentOptions options, Choice<Nonlinearity> nonlinearity)
     : Recurrent(options, 1), nonlinearity_(nonlinearity) {}
 RNN::RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers,

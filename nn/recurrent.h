@@ -17,6 +17,11 @@
 
 namespace tapegrad::nn {
 
+enum class Nonlinearity { kTanh, kRelu };
+constexpr auto choice_names(Nonlinearity) {
+  return std::to_array<ChoiceName<Nonlinearity>>(
+      {{"tanh", Nonlinearity::kTanh}, {"relu", Nonlinearity::kRelu}});
+}
 struct RecurrentOptions {
   ByName by_name = {};
   int64_t input_size = 0;   // features per time step; required
@@ -26,6 +31,7 @@ struct RecurrentOptions {
   bool batch_first = false;  // [batch, time, features] instead of [time, batch, features]
   double dropout = 0.0;      // between layers, in training
   bool bidirectional = false;
+  Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh;  // of an RNN
 };
 
 namespace detail {
@@ -100,17 +106,15 @@ class GRU final : public Recurrent<GRU> {
   PackedResult forward(const PackedSequence& x, const Variable& h0 = {}) const;
 };
 
-enum class Nonlinearity { kTanh, kRelu };
-constexpr auto choice_names(Nonlinearity) {
-  return std::to_array<ChoiceName<Nonlinearity>>(
-      {{"tanh", Nonlinearity::kTanh}, {"relu", Nonlinearity::kRelu}});
-}
 class RNN final : public Recurrent<RNN> {
  public:
   static constexpr std::string_view kName = "RNN";
-  explicit RNN(RecurrentOptions options, Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh);
+  explicit RNN(RecurrentOptions options);
+  RNN(RecurrentOptions options, Choice<Nonlinearity> nonlinearity);
+  RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
+      : RNN(detail::with_sizes(options, input_size, hidden_size)) {}
   RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options,
-      Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh)
+      Choice<Nonlinearity> nonlinearity)
       : RNN(detail::with_sizes(options, input_size, hidden_size), nonlinearity) {}
   RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1,
       Choice<Nonlinearity> nonlinearity = Nonlinearity::kTanh);

@@ -55,6 +55,10 @@ size_t run_first(std::span<const AnyModule> layers, Variable& value, Where where
 
 Module& AnyModule::fail_empty() { fail<ArgumentError>("AnyModule: it holds no module"); }
 
+AnyModule AnyModule::of_function(std::function<Variable(const Variable&)> function) {
+  return Lambda(std::move(function));
+}
+
 Sequential::Sequential(std::vector<AnyModule> layers, SequentialOptions options)
     : layers_(std::move(layers)) {
   if (options.init) nn::initialize(*this, options.init);

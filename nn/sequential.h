@@ -28,6 +28,12 @@ class AnyModule {
  public:
   AnyModule() = default;  // holds no module
   AnyModule(const Module& module) : module_(module.copy()) {}
+  /// A function of one Variable, as nn::Lambda.
+  template <typename F>
+  requires(!std::derived_from<F, Module> && !std::derived_from<F, Variable> &&
+           !std::same_as<F, AnyModule> && std::is_invocable_r_v<Variable, F&, const Variable&>)
+      AnyModule(F function)
+      : AnyModule(of_function(std::move(function))) {}
   AnyModule(const AnyModule& other) : module_(other ? other->copy() : nullptr) {}
   AnyModule(AnyModule&&) = default;
   AnyModule& operator=(AnyModule other) {
@@ -42,6 +48,13 @@ class AnyModule {
   Variable operator()(const Variable& x, Where where = Where::current()) const {
     return (**this).call(x, where);
   }
+  /// Layers of several arguments are called by their type.
+  template <tapegrad::detail::NotWhere... Xs>
+  requires(sizeof...(Xs) > 1) auto operator()(const Xs&...) const {
+    static_assert(tapegrad::detail::kNever<AnyModule, Xs...>,
+                  "type std::vector<Block> blocks, or blocks[i].as<Block>()(x, mask): a ModuleList "
+                  "calls layers of one Variable");
+  }
   template <std::derived_from<Module> M>
   bool is() const {
     return (**this).template is<M>();
@@ -53,6 +66,7 @@ class AnyModule {
 
  private:
   [[noreturn]] static Module& fail_empty();
+  static AnyModule of_function(std::function<Variable(const Variable&)> function);
 
   std::unique_ptr<Module> module_;
 };
@@ -71,7 +85,10 @@ struct ModuleDict : std::map<std::string, AnyModule> {
   void insert(const std::string& key, AnyModule module) { (*this)[key] = std::move(module); }
   const AnyModule& operator[](const std::string& key) const { return at(key); }
 };
-using ParameterList = std::vector<Variable>;
+struct ParameterList : std::vector<Variable> {
+  using std::vector<Variable>::vector;
+  void append(const Variable& parameter) { push_back(parameter); }
+};
 using ParameterDict = std::map<std::string, Variable>;
 
 /// A shape, or none: {1, 28, 28}.
@@ -90,8 +107,10 @@ class Sequential final : public Model<Sequential> {
   Sequential() = default;
   Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {});
   explicit Sequential(std::vector<AnyModule> layers, SequentialOptions options = {});
-  template <std::derived_from<Module>... Layers>
-  requires(sizeof...(Layers) > 0) explicit Sequential(const Layers&... layers)
+  /// Modules, and functions of one Variable.
+  template <typename... Layers>
+  requires(sizeof...(Layers) > 0 && (std::convertible_to<const Layers&, AnyModule> &&
+                                     ...)) explicit Sequential(const Layers&... layers)
       : Sequential({AnyModule(layers)...}) {}
 
   void push_back(AnyModule layer) { layers_.push_back(std::move(layer)); }

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "nn/internal/weight_parts.h"
+
 namespace tapegrad::nn {
 
 void require_option(std::string_view layer, std::string_view option, int64_t value) {
@@ -30,7 +32,18 @@ Weighted::Weighted(bool has_bias)
 Weighted::Weighted(const Weighted&) = default;
 Weighted::~Weighted() = default;
 
-void Weighted::members(Members& m) { m("weight", weight)("bias", bias); }
+void Weighted::members(Members& m) {
+  if (parts_ == nullptr) return void(m("weight", weight)("bias", bias));
+  std::map<std::string, std::shared_ptr<detail::WeightParts>> parts{{"weight", parts_}};
+  m("bias", bias)("parametrizations", parts);
+  parts_ = parts.at("weight");  // a copy, if a clone is being made
+}
+
+Variable Weighted::compute_weight() const {
+  Variable computed = parts_->compute(is_training());
+  if (is_training()) const_cast<Variable&>(weight) = computed.detach();
+  return computed;
+}
 
 void Weighted::initialize(const Init& init) {
   set_init(init);
@@ -51,6 +64,7 @@ void Weighted::run_init() const {
     init()(w, b);
   else
     init::torch(w, b);
+  if (parts_ != nullptr) parts_->set(w);
 }
 
 }  // namespace tapegrad::nn

@@ -5,6 +5,10 @@
 
 namespace tapegrad::nn {
 
+namespace detail {
+class WeightParts;  // nn/internal/weight_parts.h
+}
+
 /// Throws ArgumentError, naming the option, if the value is missing (0) or negative.
 void require_option(std::string_view layer, std::string_view option, int64_t value);
 /// Throws ArgumentError unless the value is in [0, 1], or finite and not negative.
@@ -31,9 +35,19 @@ class Weighted : public Module {
   /// Allocates the parameters under their existing handles and initialises them.
   void allocate(const Shape& weight_shape) const { allocate(weight_shape, weight_shape[0]); }
   void allocate(const Shape& weight_shape, int64_t bias_size) const;
+  /// The weight of a call: the member, or what nn/weight_norm.h computes in its place.
+  const Variable& used_weight(Variable& computed) const {
+    if (parts_ == nullptr) [[likely]]
+      return weight;
+    return computed = compute_weight();
+  }
 
  private:
+  friend class detail::WeightParts;
   void run_init() const;
+  Variable compute_weight() const;
+
+  std::shared_ptr<detail::WeightParts> parts_;  // set if the weight is computed
 };
 
 }  // namespace tapegrad::nn

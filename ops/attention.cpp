@@ -34,7 +34,7 @@ Variable causal_mask(int64_t l, int64_t s, Device device) {
 
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, AttentionOptions options,
-                                      Generator& generator, Where where) {
+                                      RandomGenerator& generator, Where where) {
   if (is_autocast_enabled()) [[unlikely]] {
     options.attn_mask = low(options.attn_mask, where);
     return in_low_precision(scaled_dot_product_attention, where, query, key, value, options,
@@ -60,7 +60,7 @@ Variable scaled_dot_product_attention(const Variable& query, const Variable& key
 
 Variable detail::attention_by_ops(const Variable& query, const Variable& key, const Variable& value,
                                   const AttentionOptions& options, double scale,
-                                  Generator& generator) {
+                                  RandomGenerator& generator) {
   Variable scores = matmul(query * scale, transpose(key, -2, -1)), seen;
   if (options.is_causal)
     seen = causal_mask(query.size(-2), key.size(-2), query.device());

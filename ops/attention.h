@@ -27,7 +27,7 @@ struct AttentionOptions {
 /// broadcast, or if the GPU has no blockwise kernel for the operands.
 Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
                                       const Variable& value, AttentionOptions options = {},
-                                      Generator& generator = default_generator(),
+                                      RandomGenerator& generator = default_generator(),
                                       Where where = Where::current());
 
 enum class BagMode { kSum, kMean, kMax };

@@ -122,7 +122,7 @@ ConvLayout conv_layout();
 
 struct UnfoldOptions {
   ByName by_name = {};
-  Size2d kernel_size;
+  Size2d kernel_size = 0;
   Size2d stride = 1;
   Size2d padding = 0;
   Size2d dilation = 1;

@@ -59,6 +59,17 @@ inline Variable unfold(const Variable& x, Size2d kernel_size, Size2d dilation = 
                        Size2d padding = 0, Size2d stride = 1, Where where = Where::current()) {
   return unfold(x, {{}, kernel_size, stride, padding, dilation}, where);
 }
+/// unfold(x, 3, {.stride = 2})
+inline Variable unfold(const Variable& x, Size2d kernel_size, UnfoldOptions options,
+                       Where where = Where::current()) {
+  options.kernel_size = kernel_size;
+  return unfold(x, options, where);
+}
+inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_size,
+                     UnfoldOptions options, Where where = Where::current()) {
+  options.kernel_size = kernel_size;
+  return fold(columns, output_size, options, where);
+}
 inline Variable fold(const Variable& columns, Size2d output_size, Size2d kernel_size,
                      Size2d dilation = 1, Size2d padding = 0, Size2d stride = 1,
                      Where where = Where::current()) {

@@ -21,6 +21,7 @@ Variable amin(const Variable& x, const Dims& dims, bool keepdim = false,
 /// The extremes along dim and their indices (int64). The first of equal extremes is returned and
 /// alone receives the gradient. NaN counts as the extreme.
 struct ValuesIndices {
+  static constexpr int kParts = 2;
   Variable values, indices;
 
   /// `std::tie(values, indices) = max(x, 1);`

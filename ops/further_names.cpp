@@ -118,6 +118,29 @@ Unique unique_consecutive(const Variable& x, Where where) {
           narrow(cat({at, end}), 0, 1, at.numel()) - at};
 }
 
+Variable combinations(const Variable& x, int64_t r, bool with_replacement, Where where) {
+  if (x.rank() != 1) fail<ShapeError>("combinations: a vector, not ", x.shape());
+  if (r < 0) fail<ArgumentError>("combinations: r is ", r);
+  const int64_t n = x.numel(), step = with_replacement ? 0 : 1;
+  std::vector<int64_t> positions, now(size_t(r), 0);
+  for (int64_t i = 0; i < r; ++i) now[i] = i * step;
+  // Element i may be at most n - 1 - (r - 1 - i) step, so that those behind it have a place.
+  const auto most = [&](int64_t i) { return n - 1 - (r - 1 - i) * step; };
+  bool is_valid = r > 0 && most(0) >= 0;
+  while (is_valid) {
+    positions.insert(positions.end(), now.begin(), now.end());
+    int64_t i = r - 1;
+    while (i >= 0 && now[i] == most(i)) --i;
+    is_valid = i >= 0;
+    if (!is_valid) break;
+    ++now[i];
+    for (int64_t k = i + 1; k < r; ++k) now[k] = now[k - 1] + step;
+  }
+  const auto rows = r == 0 ? 0 : int64_t(positions.size()) / r;
+  const Variable index = Variable(Tensor::from<int64_t>(positions, {rows * r})).to(x.device());
+  return reshape(index_select(x, 0, index, where), {rows, r}, where);
+}
+
 Histogram histogram(const Variable& x, int64_t bins, double min, double max, Where where) {
   Variable hist = histc(x, bins, min, max, where);
   if (min == max && x.numel() > 0) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "core/tape/recording.h"
+#include "ops/attention.h"
+#include "ops/distance.h"
 #include "ops/index.h"
 #include "ops/names.h"
 #include "ops/noise.h"
@@ -20,7 +22,13 @@ Variable renorm(const Variable& x, double p, int dim, double maxnorm,
 /// Removes all but the first of equal elements behind one another. No gradient.
 Unique unique_consecutive(const Variable& x, Where where = Where::current());
 
+/// The subsets of r elements of a vector, in the order of their positions: [subsets, r]. With
+/// replacement, an element may occur several times in a subset.
+Variable combinations(const Variable& x, int64_t r = 2, bool with_replacement = false,
+                      Where where = Where::current());
+
 struct Histogram {
+  static constexpr int kParts = 2;
   Variable hist, bin_edges;
 };
 /// The number of elements in each of `bins` equal intervals from min to max; of all elements if min
@@ -45,6 +53,33 @@ Variable bilinear(const Variable& x1, const Variable& x2, const Variable& weight
                   const Variable& bias = {}, Where where = Where::current());
 /// The distances between the rows of x [n, d], one for each pair: [n (n - 1) / 2].
 Variable pdist(const Variable& x, double p = 2.0, Where where = Where::current());
+/// PyTorch's options by position.
+inline Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
+                                             const Variable& value, const Variable& attn_mask,
+                                             double dropout_p, bool is_causal = false,
+                                             std::optional<double> scale = {},
+                                             Where where = Where::current()) {
+  return scaled_dot_product_attention(query, key, value,
+                                      AttentionOptions{attn_mask, dropout_p, is_causal, scale},
+                                      default_generator(), where);
+}
+template <std::derived_from<Variable> V>
+Variable scaled_dot_product_attention(const Variable& query, const Variable& key,
+                                      const Variable& value, const V& attn_mask,
+                                      Where where = Where::current()) {
+  return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, false, {}, where);
+}
+
+/// normalize(x, {.dim = -1})
+struct NormalizeOptions {
+  double p = 2.0;
+  int dim = 1;
+  double eps = 1e-12;
+};
+inline Variable normalize(const Variable& x, NormalizeOptions options,
+                          Where where = Where::current()) {
+  return normalize(x, options.p, options.dim, options.eps, where);
+}
 /// The inverse of L L^T, for a factor L of cholesky(), or of U^T U.
 Variable cholesky_inverse(const Variable& factor, bool upper = false,
                           Where where = Where::current());
@@ -176,12 +211,6 @@ inline Variable random_uniform(const Shape& shape) { return rand(shape); }
 namespace autograd {
 using namespace ::tapegrad;
 namespace functional = ::tapegrad;
-template <typename Self>
-struct Function {
-  static_assert(detail::kNever<Self>,
-                "autograd::Function<F>: write a struct with kName, forward() and backward(), and "
-                "call apply(F{}, Where::current(), x) (docs/autograd.md, Custom ops)");
-};
 template <typename V = void>
 void set_detect_anomaly(bool) {
   static_assert(detail::kNever<V>,

@@ -43,6 +43,7 @@ Variable inv(const Variable& x, Where where = Where::current());
 /// singular matrix.
 Variable det(const Variable& x, Where where = Where::current());
 struct Slogdet {
+  static constexpr int kParts = 2;
   Variable sign, logabsdet;
 };
 /// Returns sign and logarithm of the magnitude of the determinant, which cannot overflow. A

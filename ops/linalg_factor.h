@@ -17,6 +17,7 @@ enum class QrMode {
   kR,         // R only, Q is empty; no gradient
 };
 struct Qr {
+  static constexpr int kParts = 2;
   Variable q, r;
 };
 /// Computes A = Q R with orthonormal columns of Q and upper triangular R, whose diagonal may be
@@ -24,6 +25,7 @@ struct Qr {
 Qr qr(const Variable& x, QrMode mode = QrMode::kReduced, Where where = Where::current());
 
 struct Svd {
+  static constexpr int kParts = 3;
   Variable u, s, vh;
 };
 /// Computes A = U diag(S) V^T with nonnegative S in descending order. For [..., m, n] and k =
@@ -35,6 +37,7 @@ Svd svd(const Variable& x, bool full_matrices = true, Where where = Where::curre
 Variable svdvals(const Variable& x, Where where = Where::current());
 
 struct Eigh {
+  static constexpr int kParts = 2;
   Variable eigenvalues, eigenvectors;
 };
 /// Computes eigenvalues in ascending order, and eigenvectors as columns, of a symmetric matrix.

@@ -7,12 +7,14 @@ namespace tapegrad {
 namespace linalg {
 
 struct Lu {
+  static constexpr int kParts = 3;
   Variable p, l, u;
 };
 /// Computes A = P L U for square A with partial pivoting: P is a permutation, L lower triangular
 /// with ones on its diagonal, U upper triangular. The gradient requires a nonsingular A.
 Lu lu(const Variable& x, Where where = Where::current());
 struct LuFactor {
+  static constexpr int kParts = 2;
   Variable lu;      // L below the diagonal, U on and above it
   Variable pivots;  // int32 [..., n]: row i was exchanged with row pivots[i], counted from 1
 };

@@ -165,6 +165,9 @@ V VariableOps::msort(Where where) const { return tapegrad::msort(self(), where);
 ValuesIndices VariableOps::topk(int64_t k, int dim, bool largest, Where where) const {
   return tapegrad::topk(self(), k, dim, largest, where);
 }
+ValuesIndices VariableOps::topk(int64_t k, int dim, bool largest, bool sorted, Where where) const {
+  return tapegrad::topk(self(), k, dim, largest, sorted, where);
+}
 Unique VariableOps::unique(Where where) const { return tapegrad::unique(self(), where); }
 Unique VariableOps::unique(int dim, Where where) const {
   return tapegrad::unique(self(), dim, where);
@@ -352,6 +355,10 @@ V VariableOps::scatter(int dim, const V& index, const V& source, Where where) co
 }
 V VariableOps::scatter(int dim, const V& index, Number value, Where where) const {
   return tapegrad::scatter(self(), dim, index, value, where);
+}
+V VariableOps::scatter(int dim, const V& index, const V& source, std::string_view reduce,
+                       Where where) const {
+  return tapegrad::scatter(self(), dim, index, source, reduce, where);
 }
 V VariableOps::scatter_add(int dim, const V& index, const V& source, Where where) const {
   return tapegrad::scatter_add(self(), dim, index, source, where);

@@ -106,6 +106,9 @@ V VariableOps::logit(Where where) const { return tapegrad::logit(self(), {}, whe
 V VariableOps::nan_to_num(double nan, Where where) const {
   return tapegrad::nan_to_num(self(), {.nan = nan}, where);
 }
+V VariableOps::nan_to_num(double nan, double posinf, double neginf, Where where) const {
+  return tapegrad::nan_to_num(self(), {.nan = nan, .posinf = posinf, .neginf = neginf}, where);
+}
 V VariableOps::clamp(const Operand& min, const Operand& max) const {
   return tapegrad::clamp(self(), min, max);
 }
@@ -440,6 +443,15 @@ V& VariableOps::scatter_(int dim, const V& index, const V& source, Where where) 
 }
 V& VariableOps::scatter_(int dim, const V& index, Number value, Where where) {
   return write("scatter_", before().scatter(dim, index, value, where), where);
+}
+V& VariableOps::scatter_(int dim, const V& index, const V& source, std::string_view reduce,
+                         Where where) {
+  return write("scatter_", before().scatter(dim, index, source, reduce, where), where);
+}
+V& VariableOps::scatter_reduce_(int dim, const V& index, const V& source, std::string_view reduce,
+                                bool include_self, Where where) {
+  return write("scatter_reduce_",
+               before().scatter_reduce(dim, index, source, reduce, include_self, where), where);
 }
 V& VariableOps::scatter_add_(int dim, const V& index, const V& source, Where where) {
   return write("scatter_add_", before().scatter_add(dim, index, source, where), where);

@@ -51,7 +51,7 @@ struct Exponential {
 struct Poisson {
   static constexpr std::string_view kName = "poisson";
   static constexpr bool kDifferentiable = false;
-  Generator& generator;
+  RandomGenerator& generator;
 
   Tensor forward(const Tensor& rate) const {
     require_float(kName, rate);
@@ -66,7 +66,7 @@ struct Multinomial {
   static constexpr bool kDifferentiable = false;
   int64_t samples;
   bool replacement;
-  Generator& generator;
+  RandomGenerator& generator;
 
   Tensor forward(const Tensor& weights) const {
     require_float(kName, weights);
@@ -91,7 +91,7 @@ void check_dropout(std::string_view op, const Variable& x, double p) {
 }
 
 /// A dropout mask of the given shape: elements are 0 or 1 / (1 - p).
-Variable mask(const Shape& shape, const Variable& like, double p, Generator& generator) {
+Variable mask(const Shape& shape, const Variable& like, double p, RandomGenerator& generator) {
   const NoGrad off;
   return dropout(ones(shape, {.dtype = like.dtype(), .device = like.device()}), p, true, generator);
 }
@@ -104,7 +104,7 @@ Shape channels_of(const Variable& x, int channel_dim) {
 }
 
 Variable channel_dropout(std::string_view op, int dims, const Variable& x, double p, bool training,
-                         Generator& generator, Where where) {
+                         RandomGenerator& generator, Where where) {
   const CallLine line(where);
   check_dropout(op, x, p);
   const int channel_dim = x.rank() - dims - 1;
@@ -116,7 +116,8 @@ Variable channel_dropout(std::string_view op, int dims, const Variable& x, doubl
   return tapegrad::where(kept == 0, 0, x * kept);
 }
 
-Variable dropout_to_limit(const Shape& shape, const Variable& x, double p, Generator& generator) {
+Variable dropout_to_limit(const Shape& shape, const Variable& x, double p,
+                          RandomGenerator& generator) {
   if (p == 1.0) return x * 0;
   constexpr double kLimit = 1.7580993408473766;  // -selu(-inf)
   const double scale = 1 / std::sqrt((kLimit * kLimit * p + 1) * (1 - p));
@@ -126,7 +127,7 @@ Variable dropout_to_limit(const Shape& shape, const Variable& x, double p, Gener
 
 }  // namespace
 
-Variable normal(const Variable& mean, const Variable& std, Generator& generator, Where) {
+Variable normal(const Variable& mean, const Variable& std, RandomGenerator& generator, Where) {
   require_float("normal", mean.value());
   check_same_device("normal", mean.value(), std.value());
   check_same_dtype("normal", mean.value(), std.value());
@@ -137,7 +138,7 @@ Variable normal(const Variable& mean, const Variable& std, Generator& generator,
   return mean + std * z;
 }
 
-Variable uniform(const Variable& low, const Variable& high, Generator& generator, Where) {
+Variable uniform(const Variable& low, const Variable& high, RandomGenerator& generator, Where) {
   require_float("uniform", low.value());
   check_same_device("uniform", low.value(), high.value());
   check_same_dtype("uniform", low.value(), high.value());
@@ -149,7 +150,7 @@ Variable uniform(const Variable& low, const Variable& high, Generator& generator
   return where(y < high, y, low);  // the sum may have been rounded up to high
 }
 
-Variable& exponential_(Variable& x, double lambd, Generator& generator) {
+Variable& exponential_(Variable& x, double lambd, RandomGenerator& generator) {
   require_float("exponential_", x.value());
   if (!(lambd > 0.0)) fail<ArgumentError>("exponential_: lambd must be positive: ", lambd);
   detail::check_writable("exponential_", x, x.requires_grad());
@@ -157,34 +158,37 @@ Variable& exponential_(Variable& x, double lambd, Generator& generator) {
   return x;
 }
 
-Variable poisson(const Variable& rate, Generator& generator, Where where) {
+Variable poisson(const Variable& rate, RandomGenerator& generator, Where where) {
   return apply(Poisson{generator}, where, rate);
 }
 
 Variable multinomial(const Variable& weights, int64_t num_samples, bool replacement,
-                     Generator& generator, Where where) {
+                     RandomGenerator& generator, Where where) {
   return apply(Multinomial{num_samples, replacement, generator}, where, weights);
 }
 
-Variable dropout1d(const Variable& x, double p, bool training, Generator& generator, Where where) {
+Variable dropout1d(const Variable& x, double p, bool training, RandomGenerator& generator,
+                   Where where) {
   return channel_dropout("dropout1d", 1, x, p, training, generator, where);
 }
-Variable dropout2d(const Variable& x, double p, bool training, Generator& generator, Where where) {
+Variable dropout2d(const Variable& x, double p, bool training, RandomGenerator& generator,
+                   Where where) {
   return channel_dropout("dropout2d", 2, x, p, training, generator, where);
 }
-Variable dropout3d(const Variable& x, double p, bool training, Generator& generator, Where where) {
+Variable dropout3d(const Variable& x, double p, bool training, RandomGenerator& generator,
+                   Where where) {
   return channel_dropout("dropout3d", 3, x, p, training, generator, where);
 }
 
-Variable alpha_dropout(const Variable& x, double p, bool training, Generator& generator,
+Variable alpha_dropout(const Variable& x, double p, bool training, RandomGenerator& generator,
                        Where where) {
   const CallLine line(where);
   check_dropout("alpha_dropout", x, p);
   if (!training || p == 0.0) return x;
   return dropout_to_limit(x.shape(), x, p, generator);
 }
-Variable feature_alpha_dropout(const Variable& x, double p, bool training, Generator& generator,
-                               Where where) {
+Variable feature_alpha_dropout(const Variable& x, double p, bool training,
+                               RandomGenerator& generator, Where where) {
   const CallLine line(where);
   check_dropout("feature_alpha_dropout", x, p);
   if (x.rank() < 2)
@@ -193,8 +197,8 @@ Variable feature_alpha_dropout(const Variable& x, double p, bool training, Gener
   return dropout_to_limit(channels_of(x, 1), x, p, generator);
 }
 
-Variable gumbel_softmax(const Variable& logits, GumbelSoftmaxOptions options, Generator& generator,
-                        Where where) {
+Variable gumbel_softmax(const Variable& logits, GumbelSoftmaxOptions options,
+                        RandomGenerator& generator, Where where) {
   const CallLine line(where);
   constexpr std::string_view kName = "gumbel_softmax";
   require_float(kName, logits.value());

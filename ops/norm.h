@@ -24,6 +24,15 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
                     const Variable& weight = {}, const Variable& bias = {},
                     BatchNormOptions options = {}, Where where = Where::current());
 
+/// PyTorch's options by position: batch_norm(x, mean, var, weight, bias, true).
+template <std::same_as<bool> B>
+Variable batch_norm(const Variable& x, const Variable& running_mean, const Variable& running_var,
+                    const Variable& weight, const Variable& bias, B training, double momentum = 0.1,
+                    double eps = 1e-5, Where where = Where::current()) {
+  return batch_norm(x, running_mean, running_var, weight, bias,
+                    BatchNormOptions{training, momentum, eps}, where);
+}
+
 /// Returns (x - mean) / sqrt(var + eps) * weight + bias, with statistics over the last dimensions,
 /// whose sizes must equal normalized_shape. weight and bias have this shape or are empty.
 Variable layer_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight = {},

@@ -24,6 +24,12 @@ Variable tensordot(const Variable& a, const Variable& b, int dims = 2,
 Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, const Dims& dims_b,
                    Where where = Where::current());
 
+/// tensordot(a, b, {{1, 0}, {0, 1}})
+inline Variable tensordot(const Variable& a, const Variable& b, const std::pair<Dims, Dims>& dims,
+                          Where where = Where::current()) {
+  return tensordot(a, b, dims.first, dims.second, where);
+}
+
 // beta input + alpha times a product; input broadcasts to the product. With beta = 0, input is not
 // read, so NaN in it has no effect.
 

@@ -79,7 +79,7 @@ struct Normal {
 struct Bernoulli {
   static constexpr std::string_view kName = "bernoulli";
   static constexpr bool kDifferentiable = false;
-  Generator& generator;
+  RandomGenerator& generator;
 
   Tensor forward(const Tensor& p) const {
     check_float(kName, p.dtype());
@@ -125,7 +125,7 @@ void check_dropout(std::string_view op, const Variable& x, double p) {
 
 }  // namespace
 
-Variable rand(const Shape& shape, TensorOptions options, Generator& generator) {
+Variable rand(const Shape& shape, TensorOptions options, RandomGenerator& generator) {
   const DType dtype = options.dtype.value_or(default_dtype());
   check_float("rand", dtype);
   Tensor y = make(shape, options, dtype);
@@ -133,7 +133,7 @@ Variable rand(const Shape& shape, TensorOptions options, Generator& generator) {
   return finish(std::move(y), options);
 }
 
-Variable randn(const Shape& shape, TensorOptions options, Generator& generator) {
+Variable randn(const Shape& shape, TensorOptions options, RandomGenerator& generator) {
   const DType dtype = options.dtype.value_or(default_dtype());
   check_float("randn", dtype);
   Tensor y = make(shape, options, dtype);
@@ -165,7 +165,7 @@ static double largest(DType dtype) {
 }
 
 Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options,
-                 Generator& generator) {
+                 RandomGenerator& generator) {
   const DType dtype = options.dtype.value_or(i64);
   if (low >= high) [[unlikely]]
     fail<ArgumentError>("randint: no whole number in [", low, ", ", high, ")");
@@ -177,7 +177,7 @@ Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions op
   return finish(std::move(y), options);
 }
 
-Variable randperm(int64_t n, TensorOptions options, Generator& generator) {
+Variable randperm(int64_t n, TensorOptions options, RandomGenerator& generator) {
   const DType dtype = options.dtype.value_or(i64);
   if (n < 0) [[unlikely]]
     fail<ArgumentError>("randperm: n is negative: ", n);
@@ -188,11 +188,11 @@ Variable randperm(int64_t n, TensorOptions options, Generator& generator) {
   return finish(y.to(dtype), options);
 }
 
-Variable bernoulli(const Variable& p, Generator& generator, Where where) {
+Variable bernoulli(const Variable& p, RandomGenerator& generator, Where where) {
   return apply(Bernoulli{generator}, where, p);
 }
 
-Variable& uniform_(Variable& x, double low, double high, Generator& generator) {
+Variable& uniform_(Variable& x, double low, double high, RandomGenerator& generator) {
   check_float("uniform_", x.dtype());
   const double most = largest(x.dtype());
   if (!(low <= high && low >= -most && high <= most && high - low <= most)) [[unlikely]]
@@ -203,7 +203,7 @@ Variable& uniform_(Variable& x, double low, double high, Generator& generator) {
   return x;
 }
 
-Variable& normal_(Variable& x, double mean, double std, Generator& generator) {
+Variable& normal_(Variable& x, double mean, double std, RandomGenerator& generator) {
   check_float("normal_", x.dtype());
   if (!(std >= 0.0)) [[unlikely]]
     fail<ArgumentError>("normal_: std is negative: ", std);
@@ -213,15 +213,15 @@ Variable& normal_(Variable& x, double mean, double std, Generator& generator) {
   return x;
 }
 
-Variable dropout(Variable x, double p, bool training, Generator& generator, Where where) {
+Variable dropout(Variable x, double p, bool training, RandomGenerator& generator, Where where) {
   const ErrorLine line(where);
   check_dropout("dropout", x, p);
   if (!training || p == 0.0) return x;
   return apply_over(Dropout{p, generator.draw(uint64_t(x.numel()))}, where, {std::move(x)});
 }
 
-Variable dropout_add(Variable x, Variable residual, double p, bool training, Generator& generator,
-                     Where where) {
+Variable dropout_add(Variable x, Variable residual, double p, bool training,
+                     RandomGenerator& generator, Where where) {
   const ErrorLine line(where);
   check_dropout("dropout_add", x, p);
   const bool drops_some = training && p > 0.0 && p < 1.0;

@@ -1,6 +1,6 @@
-// Random tensors and dropout. Random numbers come from a Generator (core/base/generator.h), the
-// default one unless another is passed. Equal seeds give equal numbers for any number of threads
-// and on every device.
+// Random tensors and dropout. Random numbers come from a RandomGenerator (core/base/generator.h),
+// the default one unless another is passed. Equal seeds give equal numbers for any number of
+// threads and on every device.
 #pragma once
 
 #include "core/base/generator.h"
@@ -12,10 +12,10 @@ namespace tapegrad {
 /// Returns uniform numbers in [0, 1). Never 1, even in sixteen-bit dtypes, which are rounded from
 /// float32.
 Variable rand(const Shape& shape, TensorOptions options = {},
-              Generator& generator = default_generator());
+              RandomGenerator& generator = default_generator());
 /// Returns standard normal numbers by the Box-Muller transform.
 Variable randn(const Shape& shape, TensorOptions options = {},
-               Generator& generator = default_generator());
+               RandomGenerator& generator = default_generator());
 /// Like rand() and randn(), in the shape, dtype and device of x.
 Variable rand_like(const Variable& x);
 Variable randn_like(const Variable& x);
@@ -34,10 +34,10 @@ template <OneOption O>
 Variable randn(const Shape& shape, O option) {
   return randn(shape, detail::only(option));
 }
-inline Variable rand(const Shape& shape, Generator& generator) {
+inline Variable rand(const Shape& shape, RandomGenerator& generator) {
   return rand(shape, {}, generator);
 }
-inline Variable randn(const Shape& shape, Generator& generator) {
+inline Variable randn(const Shape& shape, RandomGenerator& generator) {
   return randn(shape, {}, generator);
 }
 
@@ -45,7 +45,7 @@ inline Variable randn(const Shape& shape, Generator& generator) {
 /// is 1 / (high - low) to within 2^-64. Throws ArgumentError if the range is empty or if the dtype
 /// cannot represent every number of the range exactly.
 Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options = {},
-                 Generator& generator = default_generator());
+                 RandomGenerator& generator = default_generator());
 /// Returns uniform integers in [0, high).
 inline Variable randint(int64_t high, const Shape& shape, TensorOptions options = {}) {
   return randint(0, high, shape, options);
@@ -54,36 +54,39 @@ template <OneOption O>
 Variable randint(int64_t low, int64_t high, const Shape& shape, O option) {
   return randint(low, high, shape, detail::only(option));
 }
-inline Variable randint(int64_t low, int64_t high, const Shape& shape, Generator& generator) {
+inline Variable randint(int64_t low, int64_t high, const Shape& shape, RandomGenerator& generator) {
   return randint(low, high, shape, {}, generator);
 }
 /// Returns a random permutation of 0 ... n - 1, int64 unless a dtype is given.
 Variable randperm(int64_t n, TensorOptions options = {},
-                  Generator& generator = default_generator());
-inline Variable randperm(int64_t n, Generator& generator) { return randperm(n, {}, generator); }
+                  RandomGenerator& generator = default_generator());
+inline Variable randperm(int64_t n, RandomGenerator& generator) {
+  return randperm(n, {}, generator);
+}
 /// Returns 1 with the elementwise probability p, else 0, in p's shape and dtype. No gradient.
 /// Throws ArgumentError for a probability outside [0, 1].
-Variable bernoulli(const Variable& p, Generator& generator = default_generator(),
+Variable bernoulli(const Variable& p, RandomGenerator& generator = default_generator(),
                    Where where = Where::current());
 
 /// Overwrite x with uniform numbers in [low, high) (low if the bounds are equal) or with normal
 /// numbers. The previous value of x receives no gradient. Throw ArgumentError unless low <= high,
 /// or std >= 0.
 Variable& uniform_(Variable& x, double low = 0.0, double high = 1.0,
-                   Generator& generator = default_generator());
+                   RandomGenerator& generator = default_generator());
 Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
-                  Generator& generator = default_generator());
+                  RandomGenerator& generator = default_generator());
 
 /// In training, sets each element to 0 with probability p and divides the others by 1 - p.
 /// Otherwise returns x itself, the same variable. p = 1 gives zeros and zero gradients. A dropped
 /// element is 0 even if x is NaN. Nothing is saved: the backward pass draws the mask again.
 Variable dropout(Variable x, double p = 0.5, bool training = true,
-                 Generator& generator = default_generator(), Where where = Where::current());
+                 RandomGenerator& generator = default_generator(), Where where = Where::current());
 /// Returns residual + dropout(x, p, training), with the same random numbers and bit-identical
 /// values. Computed in one pass if x and residual have the same shape and dtype. For the end of a
 /// residual block.
 Variable dropout_add(Variable x, Variable residual, double p = 0.5, bool training = true,
-                     Generator& generator = default_generator(), Where where = Where::current());
+                     RandomGenerator& generator = default_generator(),
+                     Where where = Where::current());
 
 namespace kernels {
 

@@ -9,13 +9,6 @@
 
 namespace tapegrad {
 
-/// A list of variables: {x, y}, a std::vector or a std::span.
-struct VariableList : std::span<const Variable> {
-  VariableList(std::initializer_list<Variable> list) : span(list.begin(), list.size()) {}
-  VariableList(const std::vector<Variable>& list) : span(list) {}
-  VariableList(std::span<const Variable> list) : span(list) {}
-};
-
 /// Concatenate along an existing dimension (cat) or a new one (stack). Dtypes are promoted.
 Variable cat(VariableList inputs, int dim = 0, Where where = Where::current());
 Variable stack(VariableList inputs, int dim = 0, Where where = Where::current());

@@ -274,6 +274,16 @@ Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const
                       "\"; there are sum, prod, mean, amax and amin");
 }
 
+Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,
+                 std::string_view reduce, Where where) {
+  const ErrorLine line(where);
+  if (reduce != "add" && reduce != "multiply")
+    fail<ArgumentError>("scatter: no reduction is called \"", reduce,
+                        "\"; there are add and multiply");
+  return scatter_reduce(x, dim, index, source, reduce == "add" ? Reduce::kSum : Reduce::kProd, true,
+                        where);
+}
+
 Variable take(const Variable& x, const Variable& index, Where where) {
   const Variable which = wrapped("take", index, x.numel());
   return reshape(index_select(reshape(x, {x.numel()}, where), 0, flatten(which), where),

@@ -29,6 +29,10 @@ Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const
                         std::string_view reduce, bool include_self = true,
                         Where where = Where::current());
 
+/// scatter_reduce() with "sum" or "prod", by the names "add" and "multiply".
+Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,
+                 std::string_view reduce, Where where = Where::current());
+
 /// Returns elements of flattened x at row-major positions; the result has the shape of index.
 /// Negative positions count from the end.
 Variable take(const Variable& x, const Variable& index, Where where = Where::current());

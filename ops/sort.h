@@ -21,6 +21,11 @@ Variable argsort(const Variable& x, int dim = -1, bool descending = false,
 /// order.
 ValuesIndices topk(const Variable& x, int64_t k, int dim = -1, bool largest = true,
                    Where where = Where::current());
+/// PyTorch's flag, which has no effect: the result is sorted.
+inline ValuesIndices topk(const Variable& x, int64_t k, int dim, bool largest, bool /*sorted*/,
+                          Where where = Where::current()) {
+  return topk(x, k, dim, largest, where);
+}
 /// Returns the k-th smallest element along dim; k starts at 1.
 ValuesIndices kthvalue(const Variable& x, int64_t k, int dim = -1, bool keepdim = false,
                        Where where = Where::current());
@@ -71,6 +76,7 @@ Variable quantile(const Variable& x, double q, T dim, bool keepdim = false,
 }
 
 struct Unique {
+  static constexpr int kParts = 3;
   Variable values;   // the distinct values in ascending order: [u]
   Variable inverse;  // the index of each element's value in values: int64, x's shape
   Variable counts;   // the number of occurrences of each value: int64 [u]

@@ -46,6 +46,11 @@ struct NanToNumOptions {
 };
 /// Replaces NaN and infinities by the given numbers. The gradient passes where x is finite.
 Variable nan_to_num(Variable x, NanToNumOptions options = {}, Where where = Where::current());
+template <std::convertible_to<double> T>
+Variable nan_to_num(Variable x, T nan, std::optional<double> posinf = {},
+                    std::optional<double> neginf = {}, Where where = Where::current()) {
+  return nan_to_num(std::move(x), NanToNumOptions{double(nan), posinf, neginf}, where);
+}
 
 namespace kernels {
 

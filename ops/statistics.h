@@ -37,6 +37,7 @@ Variable cumulative_trapezoid(const Variable& y, const Variable& x, int dim = -1
                               Where where = Where::current());
 
 struct MinMax {
+  static constexpr int kParts = 2;
   Variable min, max;
 };
 /// Returns the minimum and maximum along dim or over all elements.
@@ -44,11 +45,13 @@ MinMax aminmax(const Variable& x, Where where = Where::current());
 MinMax aminmax(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 
 struct StdMean {
+  static constexpr int kParts = 2;
   Variable std, mean;
 };
 StdMean std_mean(const Variable& x, const Dims& dims = {}, VarOptions options = {},
                  Where where = Where::current());
 struct VarMean {
+  static constexpr int kParts = 2;
   Variable var, mean;
 };
 VarMean var_mean(const Variable& x, const Dims& dims = {}, VarOptions options = {},

@@ -80,4 +80,7 @@ class GradScaler {
 
 namespace tapegrad {
 using optim::GradScaler;
+namespace amp {
+using optim::GradScaler;
 }
+}  // namespace tapegrad

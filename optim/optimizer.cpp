@@ -111,6 +111,26 @@ void Optimizer::add_param_group(ParamGroup group) {
   }
 }
 
+std::vector<OptimizerGroup> Optimizer::param_groups() {
+  std::vector<OptimizerGroup> groups;
+  for (const Group& group : groups_) {
+    groups.push_back({{}, GroupRate(*this, int64_t(groups.size()))});
+    for (const Slot& slot : group.slots) groups.back().params.push_back(slot.param);
+  }
+  return groups;
+}
+GroupRate::operator double() const { return optimizer_->lr(group_); }
+const GroupRate& GroupRate::operator=(double lr) const {
+  optimizer_->set_lr(group_, lr);
+  return *this;
+}
+const GroupRate& OptimizerGroup::operator[](std::string_view name) const {
+  if (name != "lr")
+    fail<ArgumentError>("param_groups: \"", name,
+                        "\" cannot be set after the construction, only \"lr\"");
+  return lr;
+}
+
 void Optimizer::prepare_state(const Group& group, Slot& slot) {
   const Tensor& param = slot.param.value();
   const DType dtype = state_dtype(param.dtype());

@@ -78,6 +78,31 @@ class Params {
   std::vector<ParamGroup> groups_;
 };
 
+class Optimizer;
+/// The learning rate of a group of an optimizer; assignment sets it.
+class GroupRate {
+ public:
+  GroupRate(Optimizer& optimizer, int64_t group) : optimizer_(&optimizer), group_(group) {}
+  GroupRate(const GroupRate&) = default;
+  operator double() const;
+  const GroupRate& operator=(double lr) const;
+  const GroupRate& operator=(const GroupRate& other) const { return *this = double(other); }
+  const GroupRate& operator*=(double factor) const { return *this = *this * factor; }
+  const GroupRate& operator/=(double factor) const { return *this = *this / factor; }
+
+ private:
+  Optimizer* optimizer_;
+  int64_t group_;
+};
+/// A group of an optimizer, which must outlive this object.
+struct OptimizerGroup {
+  std::vector<Variable> params;
+  GroupRate lr;
+
+  /// group["lr"] = 0.1. Throws ArgumentError for another name.
+  const GroupRate& operator[](std::string_view name) const;
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer();
@@ -101,12 +126,9 @@ class Optimizer {
   void set_lr(double lr);
   void set_lr(int64_t group, double lr);
   double lr(int64_t group = 0) const;
-  template <typename T = void>
-  std::vector<ParamGroup> param_groups() const {
-    static_assert(!std::is_void_v<T>,
-                  "param_groups: write lr(group), set_lr(group, lr) and group_count()");
-    return {};
-  }
+  /// The groups, to read and to set: `for (auto& group : optimizer.param_groups()) group.lr *=
+  /// 0.1;`
+  std::vector<OptimizerGroup> param_groups();
   int64_t group_count() const { return int64_t(groups_.size()); }
   const std::string& kind() const { return kind_; }
   /// Never that of another optimizer, also when this one is destroyed.

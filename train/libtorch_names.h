@@ -30,6 +30,7 @@ namespace tapegrad::torch {
 
 using namespace ::tapegrad;
 using Tensor = Variable;
+using Generator = RandomGenerator;
 
 struct TensorOptions : ::tapegrad::TensorOptions {
   using Plain = ::tapegrad::TensorOptions;

@@ -42,6 +42,7 @@ struct JacobianOptions {
 
 /// The value of a function and a product with its Jacobian.
 struct Product {
+  static constexpr int kParts = 2;
   Variable output, product;
 };
 struct Products {

@@ -5,7 +5,7 @@
 
 namespace tapegrad {
 
-class Generator::Lock {
+class RandomGenerator::Lock {
  public:
   explicit Lock(std::atomic_flag& busy) : busy_(busy) {
     while (busy_.test_and_set(std::memory_order_acquire)) busy_.wait(true);
@@ -19,7 +19,7 @@ class Generator::Lock {
   std::atomic_flag& busy_;
 };
 
-RandomState Generator::draw(uint64_t words) {
+RandomState RandomGenerator::draw(uint64_t words) {
   RandomState start;
   DrawObserver* observer = detail::context.draw_observer;
   if (observer != nullptr && observer->repeat(start)) return start;
@@ -34,18 +34,18 @@ RandomState Generator::draw(uint64_t words) {
   return start;
 }
 
-RandomState Generator::state() const {
+RandomState RandomGenerator::state() const {
   const Lock lock(busy_);
   return state_;
 }
 
-void Generator::set_state(RandomState state) {
+void RandomGenerator::set_state(RandomState state) {
   const Lock lock(busy_);
   state_ = state;
 }
 
-Generator& default_generator() {
-  static Generator generator;
+RandomGenerator& default_generator() {
+  static RandomGenerator generator;
   return generator;
 }
 

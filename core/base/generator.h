@@ -62,9 +62,9 @@ class DrawObserver {
   ~DrawObserver() = default;
 };
 /// Hands out disjoint parts of one random stream. Thread-safe.
-class Generator {
+class RandomGenerator {
  public:
-  explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
+  explicit RandomGenerator(uint64_t seed = 0) : state_{seed, 0} {}
 
   /// Reserves `words` 32-bit words and returns the state at which they start.
   RandomState draw(uint64_t words);
@@ -83,7 +83,7 @@ class Generator {
 
 /// Returns the generator of random ops that are given none. Its seed is 0 unless manual_seed() sets
 /// another.
-Generator& default_generator();
+RandomGenerator& default_generator();
 void manual_seed(uint64_t seed);
 
 }  // namespace tapegrad

@@ -15,7 +15,7 @@ class Variable;
 
 namespace detail {
 /// False, in a static_assert that fails only if its template is used.
-template <typename>
+template <typename...>
 inline constexpr bool kNever = false;
 }  // namespace detail
 
@@ -24,6 +24,22 @@ class Tensor {
   Tensor() {}  // an empty handle without storage
   template <std::same_as<Variable> V>
   Tensor(const V&) {
+    static_assert(detail::kNever<V>,
+                  "type Variable instead of Tensor; x.value() is the Tensor of a Variable");
+  }
+  // Return types that are deduced make the message the first error.
+  template <std::same_as<Variable> V>
+  auto operator=(const V&) {
+    static_assert(detail::kNever<V>,
+                  "type Variable instead of Tensor; x.value() is the Tensor of a Variable");
+  }
+  template <typename V>
+  auto operator[](const V&) const {
+    static_assert(detail::kNever<V>,
+                  "type Variable instead of Tensor; x.value() is the Tensor of a Variable");
+  }
+  template <std::integral V>
+  auto size(V) const {
     static_assert(detail::kNever<V>,
                   "type Variable instead of Tensor; x.value() is the Tensor of a Variable");
   }

@@ -53,6 +53,8 @@ static detail::AutocastScope* make_scope(DType dtype, bool on) {
 }
 
 Autocast::Autocast(DType dtype, bool on) : own_(make_scope(dtype, on)), scope_(own_) {}
+Autocast::Autocast(std::string_view device, DType dtype, bool on)
+    : Autocast((static_cast<void>(Device(device)), dtype), on) {}
 Autocast::~Autocast() { delete own_; }
 
 DType autocast_dtype() { return is_autocast_enabled() ? detail::context.autocast->dtype : f32; }

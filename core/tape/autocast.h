@@ -22,6 +22,8 @@
 // outside of a scope.
 #pragma once
 
+#include <string_view>
+
 #include "core/base/context.h"
 #include "core/base/dtype.h"
 
@@ -39,6 +41,8 @@ struct [[nodiscard]] AutocastOff : Set<&Context::autocast> {
 class [[nodiscard]] Autocast {
  public:
   explicit Autocast(DType dtype, bool on = true);
+  /// PyTorch's arguments. The scope is of the devices of its operands, whatever the name says.
+  explicit Autocast(std::string_view device, DType dtype = bf16, bool on = true);
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
@@ -48,6 +52,9 @@ class [[nodiscard]] Autocast {
   detail::Set<&detail::Context::autocast> scope_;
 };
 
+namespace amp {
+using autocast = Autocast;
+}
 inline bool is_autocast_enabled() { return detail::context.autocast != nullptr; }
 /// Returns the dtype of this thread's scope; float32 if there is none.
 DType autocast_dtype();

@@ -152,6 +152,7 @@ class Variable : public VariableOps {
   }
 
   // Other names of members.
+  Variable data() const { return detach(); }
   const Shape& sizes() const { return shape(); }
   int dim() const { return rank(); }
   int ndim() const { return rank(); }
@@ -288,6 +289,13 @@ void print(const V& x) {
   detail::print(x);
 }
 
+/// A list of variables: {x, y}, a std::vector or a std::span.
+struct VariableList : std::span<const Variable> {
+  VariableList(std::initializer_list<Variable> list) : span(list.begin(), list.size()) {}
+  VariableList(const std::vector<Variable>& list) : span(list) {}
+  VariableList(std::span<const Variable> list) : span(list) {}
+};
+
 /// Accumulates d y / d leaf into the gradient of every leaf; y.backward().
 inline void backward(const Variable& y, BackwardOptions options = {},
                      Where where = Where::current()) {
@@ -309,13 +317,22 @@ struct GradOptions {
 /// Returns the gradients of y with respect to xs. Does not change the gradients of leaves. Runs
 /// only the rules on a path from y to one of xs, and calls no hooks elsewhere. Throws AutogradError
 /// if y does not depend on one of xs.
-std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
-                           const Variable& seed = {}, GradOptions options = {});
+std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const Variable& seed,
+                           GradOptions options);
 Variable grad(const Variable& y, const Variable& x, GradOptions options = {});
-Variable grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options = {});
+Variable grad(const Variable& y, const Variable& x, const Variable& seed, GradOptions options);
 inline std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs,
-                                  GradOptions options) {
+                                  GradOptions options = {}) {
   return grad(y, xs, {}, options);
+}
+/// With a seed as third argument; {} are options.
+template <std::derived_from<Variable> V>
+Variable grad(const Variable& y, const Variable& x, const V& seed) {
+  return grad(y, x, seed, GradOptions());
+}
+template <std::derived_from<Variable> V>
+std::vector<Variable> grad(const Variable& y, std::span<const Variable> xs, const V& seed) {
+  return grad(y, xs, seed, GradOptions());
 }
 inline std::vector<Variable> grad(const Variable& y, std::initializer_list<Variable> xs,
                                   GradOptions options = {}) {
@@ -343,4 +360,48 @@ inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
                .create_graph = create_graph,
                .allow_unused = allow_unused});
 }
+inline std::vector<Variable> grad(VariableList ys, VariableList xs, VariableList seeds,
+                                  bool retain_graph, bool create_graph = false,
+                                  bool allow_unused = false) {
+  return grad(ys, xs, seeds,
+              {.retain_graph = retain_graph || create_graph,
+               .create_graph = create_graph,
+               .allow_unused = allow_unused});
+}
+
+namespace detail {
+/// A result with two or three named parts, such as { values, indices }.
+template <typename R>
+concept NamedParts = R::kParts == 2 || R::kParts == 3;
+template <size_t i, typename R>
+auto& part_of(R& result) {
+  if constexpr (R::kParts == 2) {
+    auto& [first, second] = result;
+    if constexpr (i == 0)
+      return first;
+    else
+      return second;
+  } else {
+    auto& [first, second, third] = result;
+    if constexpr (i == 0)
+      return first;
+    else if constexpr (i == 1)
+      return second;
+    else
+      return third;
+  }
+}
+}  // namespace detail
 }  // namespace tapegrad
+
+namespace std {
+/// As of libtorch's tuples: std::get<0>(max(x, 1)).
+template <size_t i, tapegrad::detail::NamedParts R>
+auto& get(R& result) {
+  return tapegrad::detail::part_of<i>(result);
+}
+template <size_t i, tapegrad::detail::NamedParts R>
+auto get(R&& result) {
+  return std::move(tapegrad::detail::part_of<i>(result));
+}
+}  // namespace std

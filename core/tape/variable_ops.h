@@ -100,6 +100,8 @@ class VariableOps {
   Variable msort(Where where = Where::current()) const;
   ValuesIndices topk(int64_t k, int dim = -1, bool largest = true,
                      Where where = Where::current()) const;
+  ValuesIndices topk(int64_t k, int dim, bool largest, bool sorted,
+                     Where where = Where::current()) const;
   ValuesIndices mode(int dim = -1, bool keepdim = false, Where where = Where::current()) const;
   Unique unique_consecutive(Where where = Where::current()) const;
   Unique unique(Where where = Where::current()) const;
@@ -182,6 +184,8 @@ class VariableOps {
                    Where where = Where::current()) const;
   Variable scatter(int dim, const Variable& index, Number value,
                    Where where = Where::current()) const;
+  Variable scatter(int dim, const Variable& index, const Variable& source, std::string_view reduce,
+                   Where where = Where::current()) const;
   Variable scatter_add(int dim, const Variable& index, const Variable& source,
                        Where where = Where::current()) const;
   Variable scatter_reduce(int dim, const Variable& index, const Variable& source,
@@ -263,6 +267,8 @@ class VariableOps {
   Variable isfinite(Where where = Where::current()) const;
   Variable logit(Where where = Where::current()) const;
   Variable nan_to_num(double nan = 0.0, Where where = Where::current()) const;
+  Variable nan_to_num(double nan, double posinf, double neginf,
+                      Where where = Where::current()) const;
   Variable clamp(const Operand& min, const Operand& max) const;
   Variable clamp(const Operand& min) const;
   Variable clip(const Operand& min, const Operand& max) const;
@@ -427,6 +433,11 @@ class VariableOps {
   Variable& scatter_(int dim, const Variable& index, const Variable& source,
                      Where where = Where::current());
   Variable& scatter_(int dim, const Variable& index, Number value, Where where = Where::current());
+  Variable& scatter_(int dim, const Variable& index, const Variable& source,
+                     std::string_view reduce, Where where = Where::current());
+  Variable& scatter_reduce_(int dim, const Variable& index, const Variable& source,
+                            std::string_view reduce, bool include_self = true,
+                            Where where = Where::current());
   Variable& scatter_add_(int dim, const Variable& index, const Variable& source,
                          Where where = Where::current());
   Variable& put_(const Variable& index, const Variable& source, bool accumulate = false);
@@ -475,10 +486,6 @@ class VariableOps {
     static_assert(detail::kNever<V>, "type x.to_vector<float>() instead of x.tolist()");
   }
   template <typename V = void>
-  auto data() const {
-    static_assert(detail::kNever<V>, "type x.detach() or x.data_ptr<float>() instead of x.data()");
-  }
-  template <typename V = void>
   auto type() const {
     static_assert(detail::kNever<V>, "type x.dtype(), or x.to(f32) to cast, instead of x.type()");
   }
@@ -518,6 +525,32 @@ class VariableOps {
   template <std::integral... I>
   requires(sizeof...(I) > 0) auto operator()(I...) const {
     static_assert(sizeof...(I) == 0, "type x[0][1] or at(x, {0, 1}) instead of x(0, 1)");
+  }
+  template <typename... I>
+  requires(!(std::integral<I> && ...) &&
+           ((std::integral<I> || std::same_as<I, Slice> || std::same_as<I, NewAxis>)&&...)) auto
+  operator()(const I&...) const {
+    static_assert(sizeof...(I) == 0, "type x.index({1, Slice()}) instead of x(1, Slice())");
+  }
+  template <typename V = void>
+  auto t_() const {
+    static_assert(detail::kNever<V>, "type x = x.t() instead of x.t_()");
+  }
+  template <typename V = void>
+  auto squeeze_(int = 0) const {
+    static_assert(detail::kNever<V>, "type x = x.squeeze(dim) instead of x.squeeze_(dim)");
+  }
+  template <typename V = void>
+  auto unsqueeze_(int) const {
+    static_assert(detail::kNever<V>, "type x = x.unsqueeze(dim) instead of x.unsqueeze_(dim)");
+  }
+  template <typename V = void>
+  auto transpose_(int, int) const {
+    static_assert(detail::kNever<V>, "type x = x.transpose(0, 1) instead of x.transpose_(0, 1)");
+  }
+  template <typename V = void>
+  auto resize_(const Shape&) const {
+    static_assert(detail::kNever<V>, "type x = x.reshape(shape) instead of x.resize_(shape)");
   }
 
  protected:

@@ -12,7 +12,9 @@ Shape joined(const Shape& a, const Shape& b);
 Shape batch_of(const Variable& a, const Variable& b);
 /// Throws ArgumentError, naming the condition, unless it holds for all elements.
 void require(std::string_view kind, std::string_view condition, const Variable& holds);
+/// Uniform numbers in (0, 1), so that log(u) and log(-log(u)) are finite.
+Variable open_uniform(const Shape& shape, const Variable& of, RandomGenerator& generator);
 /// Draws from Gamma(shape, 1), differentiably in the shape.
-Variable rsample_gamma(const Variable& shape, Generator& generator);
+Variable rsample_gamma(const Variable& shape, RandomGenerator& generator);
 
 }  // namespace tapegrad::distributions

@@ -65,7 +65,7 @@ struct BlockAttention {
   std::vector<Variable> backward(std::span<const Variable> dy) const {
     const AttentionOptions options{
         .attn_mask = mask ? mask() : Variable(), .dropout_p = dropout.p, .is_causal = causal};
-    Generator generator;
+    RandomGenerator generator;
     generator.set_state(dropout.state);
     auto products = vjp(
                         [&](const std::vector<Variable>& xs) -> std::vector<Variable> {
@@ -83,7 +83,7 @@ struct BlockAttention {
 
 Variable detail::attention_in_blocks(const Variable& query, const Variable& key,
                                      const Variable& value, const AttentionOptions& options,
-                                     double scale, Generator& generator, Where where) {
+                                     double scale, RandomGenerator& generator, Where where) {
   const Variable& mask = options.attn_mask;
   const Shape batch = without_last(query.shape(), 2);
   const auto has_kernel = [&] {

@@ -43,12 +43,13 @@ namespace detail {
 /// accepts the operands, the mask requires a gradient, leading dimensions broadcast, an operand has
 /// no elements, or dropout drops everything.
 Variable attention_in_blocks(const Variable& query, const Variable& key, const Variable& value,
-                             const AttentionOptions& options, double scale, Generator& generator,
-                             Where where);
+                             const AttentionOptions& options, double scale,
+                             RandomGenerator& generator, Where where);
 
 /// Attention composed of differentiable ops; stores the scores.
 Variable attention_by_ops(const Variable& query, const Variable& key, const Variable& value,
-                          const AttentionOptions& options, double scale, Generator& generator);
+                          const AttentionOptions& options, double scale,
+                          RandomGenerator& generator);
 
 }  // namespace detail
 }  // namespace tapegrad

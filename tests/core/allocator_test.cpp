@@ -113,7 +113,7 @@ TEST(Random, T68_PhiloxKnownAnswers) {
 }
 
 TEST(Random, T68_StateIsSavedAndRestored) {
-  Generator generator(42);
+  RandomGenerator generator(42);
   generator.draw(5);
   const RandomState saved = generator.state();
   EXPECT_EQ(saved, (RandomState{42, 2})) << "five words are two counters";

@@ -44,7 +44,7 @@ TEST(Condition, OfNoVariableIsAnError) {
 }
 
 struct Recording : StepObserver {
-  void on_draw(Generator&, RandomState, uint64_t) override {}
+  void on_draw(RandomGenerator&, RandomState, uint64_t) override {}
   void before_gradient(const Leaf&, const Variable&) override {}
   void on_gradient(Leaf&, bool) override {}
   void on_clear(Leaf&) override {}

@@ -61,7 +61,7 @@ std::vector<Variable> run(const Heads& heads, DType dtype, Device device, bool b
   const Variable q = transpose(inputs[0], 1, 2), k = transpose(inputs[1], 1, 2),
                  v = transpose(inputs[2], 1, 2);
   const double scale = 1 / std::sqrt(double(q.size(-1)));
-  Generator generator(11);
+  RandomGenerator generator(11);
   std::vector<Variable> results{by_ops
                                     ? detail::attention_by_ops(q, k, v, options, scale, generator)
                                     : scaled_dot_product_attention(q, k, v, options, generator)};

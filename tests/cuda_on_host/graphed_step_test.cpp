@@ -89,7 +89,7 @@ TEST(GraphedStep, SaysWhyItIsNotGraphed) {
                },
                {difference, difference, difference}),
            "sets the seed");
-  Generator other(8);
+  RandomGenerator other(8);
   manual_seed(8);
   contains(reason_of(
                [&] {

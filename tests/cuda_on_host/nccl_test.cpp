@@ -59,7 +59,7 @@ class Nccl : public ::testing::Test {
 Device gpu_of(const Communicator& world) { return {DeviceType::kCuda, int8_t(world.rank())}; }
 
 Tensor numbers(int rank, int64_t count, DType dtype) {
-  Generator generator(uint64_t(rank + 1));
+  RandomGenerator generator(uint64_t(rank + 1));
   return randn({count}, {.dtype = f64}, generator).value().to(dtype);
 }
 
@@ -176,7 +176,7 @@ TEST_F(Nccl, TrainingHasTheBitsOfMessagesThroughTheHost) {
       nn::Sequential net(nn::Linear(4, 9), nn::Tanh(), nn::Linear(9, 2));
       uint64_t seed = 1;
       for (const Variable& each : net.parameters()) {
-        Generator generator(seed++);
+        RandomGenerator generator(seed++);
         each.rebind(randn(each.shape(), {}, generator).value());
       }
       net.to(device);

@@ -50,7 +50,7 @@ TEST(ItemLoader, CollatesTuples) {
 /// A data set of sequences of different lengths, with random noise.
 struct Sequences {
   int64_t size() const { return 20; }
-  std::pair<Variable, int64_t> get(int64_t i, Generator& random) const {
+  std::pair<Variable, int64_t> get(int64_t i, RandomGenerator& random) const {
     return {rand({1 + i % 5, 2}, {}, random), i};
   }
 };

@@ -33,7 +33,7 @@ class Watched final : public Dataset {
   Watched(int64_t size, std::function<void(int64_t)> on_read)
       : size_(size), on_read_(std::move(on_read)) {}
   int64_t size() const override { return size_; }
-  Example get(int64_t, Generator&) const override { return {}; }
+  Example get(int64_t, RandomGenerator&) const override { return {}; }
   Example gather(std::span<const int64_t> indices, const SampleRandom&) const override {
     for (int64_t index : indices) on_read_(index);
     return {Variable(Tensor::from<int64_t>(indices, {int64_t(indices.size())})), {}};
@@ -49,7 +49,7 @@ class Drawn final : public Dataset {
  public:
   explicit Drawn(int64_t size) : size_(size) {}
   int64_t size() const override { return size_; }
-  Example get(int64_t, Generator&) const override { return {}; }
+  Example get(int64_t, RandomGenerator&) const override { return {}; }
   Example gather(std::span<const int64_t> indices, const SampleRandom& random) const override {
     std::vector<int64_t> words;
     for (int64_t index : indices) words.push_back(int64_t(random.at(index).state().seed >> 1));
@@ -253,7 +253,7 @@ TEST(DataLoader, DataAndTargetStayTogether) {
 
 TEST(DataLoader, MapsExamplesOnReading) {
   const TensorDataset data(column(7));
-  auto mapped = map_dataset(data, [](Example example, Generator&) {
+  auto mapped = map_dataset(data, [](Example example, RandomGenerator&) {
     return Example{Variable(Tensor::full({}, -example.data.item(), f32)), {}};
   });
   DataLoader loader(mapped, {.batch_size = 7, .num_workers = 1});

@@ -13,7 +13,7 @@ void expect(bool condition, std::string_view text) {
 }
 
 Variable drawn(uint64_t seed, const Shape& shape) {
-  Generator generator(seed);
+  RandomGenerator generator(seed);
   return randn(shape, {.dtype = f64}, generator);
 }
 

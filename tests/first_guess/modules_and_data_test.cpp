@@ -40,7 +40,7 @@ TEST(FirstGuessModules, CreationAndRandomNumbers) {
   GUESS("[5, 1]", empty(std::vector<int64_t>{5, 1}).sizes());
   GUESS("[1, 2]", tensor(std::array<int64_t, 2>{1, 2}));
   GUESS("[3]", tensor(std::vector<size_t>{3}));
-  Generator a(42), b;
+  RandomGenerator a(42), b;
   b.manual_seed(42);
   EXPECT_TRUE(rand({3}, a).equal(rand({3}, b)));
   EXPECT_TRUE(randint(0, 9, {3}, a).equal(randint(0, 9, {3}, b)));

@@ -137,7 +137,7 @@ TEST(FirstGuess, Schedules) {
 class Squares : public Dataset {
  public:
   int64_t size() const override { return 10; }
-  Example get(int64_t i, Generator&) const override {
+  Example get(int64_t i, RandomGenerator&) const override {
     return {full({1}, double(i)), full({1}, double(i * i))};
   }
 };

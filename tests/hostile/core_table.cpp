@@ -213,11 +213,12 @@ void add_value_rows(Table& table) {
       "encode float16::bits float16::decode float16::encode float16::float "
       "float16::float16");
   table.add(
-      "Generator::Generator Generator::draw Generator::seed Generator::state "
-      "Generator::set_state manual_seed default_generator philox uniform_float "
+      "RandomGenerator::RandomGenerator RandomGenerator::draw RandomGenerator::seed "
+      "RandomGenerator::state "
+      "RandomGenerator::set_state manual_seed default_generator philox uniform_float "
       "uniform_double",
       [](uint64_t seed, uint64_t words) {
-        Generator generator(seed);
+        RandomGenerator generator(seed);
         generator.seed(words);
         generator.set_state({seed, words}), generator.state();
         default_generator();

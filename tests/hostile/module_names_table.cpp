@@ -30,8 +30,8 @@ void add_op_rows(Table& table) {
   table.add("randint_like", [](const Variable& x, int64_t low, int64_t high) {
     if (is_small(x)) randint_like(x, low, high);
   });
-  table.add("Generator::manual_seed",
-            [](int64_t seed) { Generator().manual_seed(uint64_t(seed)); });
+  table.add("RandomGenerator::manual_seed",
+            [](int64_t seed) { RandomGenerator().manual_seed(uint64_t(seed)); });
   table.leave_out("the compiler refuses it", "eig eigvals");
 }
 

@@ -207,7 +207,7 @@ void add_data_rows(Table& table) {
   table.add("TensorDataset::gather Dataset::gather SampleRandom::at map_dataset",
             [](const Variable& x, const std::vector<int64_t>& indices, uint64_t seed) {
               const auto mapped =
-                  map_dataset(TensorDataset(x), [](Example e, Generator&) { return e; });
+                  map_dataset(TensorDataset(x), [](Example e, RandomGenerator&) { return e; });
               SampleRandom{seed, seed}.at(-1);
               mapped->size();
               TensorDataset(x).gather(indices, {seed, seed});

@@ -43,7 +43,7 @@ void expect_as_torch(const Distribution& d, const Variable& value, const Expecte
 
 /// Moments of 40,000 samples within five standard errors, roughly.
 void expect_moments(const Distribution& d) {
-  Generator generator(1);
+  RandomGenerator generator(1);
   const Variable x = d.sample({40'000}, generator);
   const Variable error = (mean(x, 0) - d.mean()) / sqrt(d.variance() / 40'000.0);
   for (const double z : error.to_vector<double>()) EXPECT_LT(std::abs(z), 5);
@@ -62,7 +62,7 @@ void expect_gradients(const Make& make, std::vector<Variable> parameters, const 
   const GradcheckResult of_density = gradcheck(density, parameters, {.order = 2});
   EXPECT_TRUE(bool(of_density)) << of_density.message;
   const auto sample = [&](const std::vector<Variable>& in) {
-    Generator generator(3);
+    RandomGenerator generator(3);
     return sum(square(make(in).rsample({3}, generator)));
   };
   const GradcheckResult of_sample = gradcheck(sample, parameters);

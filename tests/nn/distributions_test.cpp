@@ -252,7 +252,7 @@ TEST(Distributions, KlDivergence) {
 /// Means and variances of many samples lie within five standard errors of their values.
 void expect_moments(const Distribution& distribution, const Shape& shape) {
   constexpr int64_t kCount = 40'000;
-  Generator generator(7);
+  RandomGenerator generator(7);
   const Variable samples = distribution.sample({kCount}, generator);
   Shape expected{kCount};
   for (const int64_t size : shape) expected.push_back(size);
@@ -301,7 +301,7 @@ TEST(Distributions, GradientsOfBetaSamplesHaveTheRightMean) {
   constexpr int64_t kCount = 20'000;
   for (const auto& [a, b] : {std::pair(0.4, 1.5), {2.0, 0.7}, {30.0, 9.0}}) {
     const Variable c1 = leaf({a}), c0 = leaf({b});
-    Generator generator(11);
+    RandomGenerator generator(11);
     const Variable x = Beta(c1, c0).rsample({kCount}, generator);
     const Leaves leaves = {c1, c0};
     const auto gradients_of = [&](const Variable& y) {

@@ -108,7 +108,7 @@ inline const std::vector<ElementwiseStep>& elementwise_steps() {
       {"x.pow(2)", [](Variable x, O) { return std::move(x).pow(2); }},
       {"dropout",
        [](Variable x, O) {
-         Generator generator(7);
+         RandomGenerator generator(7);
          return dropout(std::move(x), 0.3, true, generator);
        }},
   };

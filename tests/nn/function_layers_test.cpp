@@ -25,7 +25,7 @@ namespace {
 using Doubles = std::vector<double>;
 
 Variable noise(const Shape& shape) {
-  static Generator generator(3);
+  static RandomGenerator generator(3);
   return randn(shape, {.dtype = f64}, generator);
 }
 

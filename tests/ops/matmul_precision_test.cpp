@@ -208,7 +208,7 @@ TEST(MatmulPrecision, WholeNumbersStayExactForAnyNumberOfThreads) {
   for (const int threads : {1, 2, 3}) {
     omp_set_num_threads(threads);
     for (const Case& c : kCases) {
-      Generator generator(5);
+      RandomGenerator generator(5);
       const auto whole = [&](const Shape& shape) {
         return randint(-8, 9, shape, {.dtype = f32}, generator);
       };

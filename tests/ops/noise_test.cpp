@@ -33,7 +33,7 @@ Moments moments(const Variable& x) {
 }
 
 TEST(Noise, NormalHasItsMeansAndDeviations) {
-  Generator generator(1);
+  RandomGenerator generator(1);
   const Variable mean = tensor({-3.0, 5.0}, {2, 1}, {.dtype = f64});
   const Variable std = full({2, kCount}, 0.5, {.dtype = f64});
   const Variable x = normal(mean, std, generator);
@@ -48,7 +48,7 @@ TEST(Noise, NormalHasItsMeansAndDeviations) {
 
 TEST(Noise, ExponentialIsPositiveWithItsRate) {
   for (const DType dtype : {f32, f64}) {
-    Generator generator(2);
+    RandomGenerator generator(2);
     Variable x = empty({kCount}, {.dtype = dtype});
     exponential_(x, 4.0, generator);
     const Moments m = moments(x);
@@ -64,7 +64,7 @@ TEST(Noise, ExponentialIsPositiveWithItsRate) {
 
 TEST(Noise, PoissonOnBothSidesOfTheSwitch) {
   for (const double rate : {0.0, 0.3, 3.0, 9.9, 10.0, 40.0, 1000.0}) {
-    Generator generator(3);
+    RandomGenerator generator(3);
     const Variable x = poisson(full({kCount}, rate, {.dtype = f64}), generator);
     const Moments m = moments(x);
     EXPECT_NEAR(m.mean, rate, 5 * std::sqrt(rate / double(kCount))) << rate;
@@ -81,7 +81,7 @@ TEST(Noise, PoissonOnBothSidesOfTheSwitch) {
 // Frequencies of small counts, compared with the probability function.
 TEST(Noise, PoissonProbabilities) {
   for (const double rate : {2.0, 12.0}) {
-    Generator generator(4);
+    RandomGenerator generator(4);
     std::map<int64_t, double> count;
     for (const double k :
          poisson(full({kCount}, rate, {.dtype = f64}), generator).to_vector<double>())
@@ -94,7 +94,7 @@ TEST(Noise, PoissonProbabilities) {
 }
 
 TEST(Noise, MultinomialFollowsTheWeights) {
-  Generator generator(5);
+  RandomGenerator generator(5);
   const Variable weights = tensor({1.0, 0.0, 3.0, 6.0}, {.dtype = f64});
   Doubles count(4);
   for (const int64_t id : multinomial(weights, kCount, true, generator).to_vector<int64_t>())
@@ -106,7 +106,7 @@ TEST(Noise, MultinomialFollowsTheWeights) {
 }
 
 TEST(Noise, MultinomialWithoutReplacement) {
-  Generator generator(6);
+  RandomGenerator generator(6);
   const Variable weights = expand(tensor({1.0, 0.0, 3.0, 6.0}, {.dtype = f64}), {20000, 4});
   const auto ids = multinomial(weights, 2, false, generator).to_vector<int64_t>();
   double first = 0;
@@ -127,7 +127,7 @@ TEST(Noise, MultinomialWithoutReplacement) {
 }
 
 TEST(Noise, ChannelsAreDroppedAsAWhole) {
-  Generator generator(7);
+  RandomGenerator generator(7);
   const Variable x = ones({50, 40, 3, 2});
   for (const Variable& y : {dropout2d(x, 0.25, true, generator),
                             unsqueeze(dropout1d(flatten(x, 2), 0.25, true, generator), 3)}) {
@@ -147,7 +147,7 @@ TEST(Noise, ChannelsAreDroppedAsAWhole) {
 }
 
 TEST(Noise, AlphaDropoutKeepsMeanAndVariance) {
-  Generator generator(8);
+  RandomGenerator generator(8);
   const Variable x =
       normal(zeros({kCount}, {.dtype = f64}), ones({kCount}, {.dtype = f64}), generator);
   const Moments m = moments(alpha_dropout(x, 0.3, true, generator));
@@ -156,7 +156,7 @@ TEST(Noise, AlphaDropoutKeepsMeanAndVariance) {
 }
 
 TEST(Noise, GumbelSoftmaxSamplesTheClasses) {
-  Generator generator(9);
+  RandomGenerator generator(9);
   const Variable logits = log(tensor({1.0, 3.0, 6.0}, {.dtype = f64}));
   const Variable many = expand(logits, {20000, 3}) * 1;
   const Variable hard = gumbel_softmax(many, {.tau = 0.5, .hard = true}, generator);
@@ -170,7 +170,7 @@ TEST(Noise, GumbelSoftmaxSamplesTheClasses) {
   // The gradient of hard samples equals that of soft samples with the same noise.
   Doubles gradients[2];
   for (const bool is_hard : {false, true}) {
-    Generator same(10);
+    RandomGenerator same(10);
     const Variable x = tensor({0.1, 0.2, 0.3}, {.dtype = f64, .requires_grad = true});
     select(gumbel_softmax(x, {.hard = is_hard}, same), 0, 1).backward();
     gradients[is_hard] = x.grad().to_vector<double>();
@@ -181,7 +181,7 @@ TEST(Noise, GumbelSoftmaxSamplesTheClasses) {
 }
 
 TEST(Uniform, EachHasItsBounds) {
-  Generator generator(11);
+  RandomGenerator generator(11);
   const Variable low = tensor({0.0, -3.0, 2.0}), high = tensor({1.0, 5.0, 2.0});
   const Variable x = uniform(low, expand(high, {100000, 3}), generator);
   EXPECT_EQ(x.shape(), (Shape{100000, 3}));

@@ -54,7 +54,7 @@ TEST(Random, T68_KnownAnswers) {
 TEST(Random, T67_EveryElementIsItsWord) {
   // The second state counts past 2^32.
   for (const RandomState state : {RandomState{7, 11}, RandomState{~0ull / 3, 0xffffffffu - 5000}}) {
-    Generator generator;
+    RandomGenerator generator;
     generator.set_state(state);
     const int64_t n = 300001;
     const std::vector<float> u = rand({n}, {}, generator).to_vector<float>();
@@ -71,7 +71,7 @@ TEST(Random, T67_EveryElementIsItsWord) {
 // the bits equal.
 TEST(Random, T68_NormalsAreTheScalarFormulaBitForBit) {
   const RandomState state{123, 5};
-  Generator generator;
+  RandomGenerator generator;
   generator.set_state(state);
   const std::vector<float> z = randn({100003}, {}, generator).to_vector<float>();
   for (uint64_t i = 0; i + 1 < z.size(); i += 2) {
@@ -94,7 +94,7 @@ TEST(Random, T68_NormalsAreTheScalarFormulaBitForBit) {
 template <typename R>
 void check_accuracy() {
   const double eps = std::numeric_limits<R>::epsilon();
-  Generator generator(3);
+  RandomGenerator generator(3);
   const std::vector<double> us = rand({20000}, {.dtype = f64}, generator).to_vector<double>();
   for (double value : us) {
     for (double shrink : {1.0, 0x1p-20}) {
@@ -123,7 +123,7 @@ TEST(Random, LogAndTurnAreWithinTwoUlp) {
 
 TEST(Random, T68_KolmogorovSmirnov) {
   for (DType dtype : {f32, f64}) {
-    Generator generator(2024);
+    RandomGenerator generator(2024);
     EXPECT_LT(kolmogorov_smirnov(rand({1000000}, {.dtype = dtype}, generator).to_vector<double>(),
                                  [](double x) { return x; }),
               1.95);
@@ -134,7 +134,7 @@ TEST(Random, T68_KolmogorovSmirnov) {
 }
 
 TEST(Random, NormalMoments) {
-  Generator generator(9);
+  RandomGenerator generator(9);
   const std::vector<double> z = randn({1000000}, {}, generator).to_vector<double>();
   double sum = 0, squares = 0, products = 0;
   for (size_t i = 0; i < z.size(); ++i) {
@@ -149,7 +149,7 @@ TEST(Random, NormalMoments) {
 
 TEST(Random, T68_UniformIsNeverTheUpperBound) {
   for (DType dtype : kFloats) {
-    Generator generator(1);
+    RandomGenerator generator(1);
     const std::vector<double> u = rand({200000}, {.dtype = dtype}, generator).to_vector<double>();
     EXPECT_GE(*std::min_element(u.begin(), u.end()), 0.0) << dtype;
     EXPECT_LT(*std::max_element(u.begin(), u.end()), 1.0) << dtype;
@@ -180,7 +180,7 @@ TEST(Random, T68_StateIsSavedAndSet) {
 }
 
 TEST(Random, IntegersAreUniform) {
-  Generator generator(4);
+  RandomGenerator generator(4);
   const std::vector<int64_t> k = randint(-2, 5, {70000}, {}, generator).to_vector<int64_t>();
   std::array<int, 7> counts{};
   for (int64_t value : k) {
@@ -208,7 +208,7 @@ TEST(Random, IntegersOfEveryRangeAndDType) {
 }
 
 TEST(Random, Permutation) {
-  Generator generator(8);
+  RandomGenerator generator(8);
   const auto order = randperm(5000, {}, generator).to_vector<int64_t>();
   auto sorted = order;
   std::sort(sorted.begin(), sorted.end());
@@ -348,7 +348,7 @@ TEST(Dropout, GradientsOfAnyOrder) {
       tensor<double>({0.5, -1.0, 2.0, 3.0, -0.25}, {.dtype = f64, .requires_grad = true});
   const auto result = gradcheck(
       [](const std::vector<Variable>& in) {
-        Generator generator(3);
+        RandomGenerator generator(3);
         return dropout(in[0] * in[0] * in[0], 0.4, true, generator);
       },
       {x}, {.order = 2});
@@ -395,7 +395,7 @@ TEST(DropoutAdd, Gradients) {
   const Variable x = leaf(), residual = leaf();
   const auto result = gradcheck(
       [](const std::vector<Variable>& in) {
-        Generator generator(3);
+        RandomGenerator generator(3);
         return dropout_add(in[0] * in[0] * in[0], in[1] * in[1], 0.4, true, generator);
       },
       {x, residual}, {.order = 2});

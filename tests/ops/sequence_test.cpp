@@ -124,7 +124,7 @@ TEST(Attention, BlocksDropWhatOpsDrop) {
       const std::vector<Variable> inputs{heads(queries, 8), heads(keys, 8), heads(keys, 5)};
       const auto& [q, k, v] = std::tie(inputs[0], inputs[1], inputs[2]);
       const AttentionOptions options{.dropout_p = 0.3, .is_causal = causal};
-      Generator one(7), other(7);
+      RandomGenerator one(7), other(7);
       const Variable y = scaled_dot_product_attention(q, k, v, options, one);
       const Variable wanted = detail::attention_by_ops(q, k, v, options, 1 / std::sqrt(8.0), other);
       EXPECT_EQ(one.state(), other.state());
@@ -137,7 +137,7 @@ TEST(Attention, BlocksDropWhatOpsDrop) {
   const auto small = [] { return randn({2, 3}, {.dtype = f64, .requires_grad = true}); };
   const auto result = gradcheck(
       [](const std::vector<Variable>& in) {
-        Generator generator(9);
+        RandomGenerator generator(9);
         return scaled_dot_product_attention(in[0], in[1], in[2], {.dropout_p = 0.4}, generator);
       },
       {small(), small(), small()}, {.order = 2});

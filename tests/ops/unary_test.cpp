@@ -44,7 +44,7 @@ struct Range {
 
 template <typename R>
 std::vector<R> spread(Range range) {
-  Generator generator(17);
+  RandomGenerator generator(17);
   std::vector<R> xs;
   for (double u : rand({30011}, {.dtype = f64}, generator).to_vector<double>()) {
     double x = range.low + (range.high - range.low) * u;
@@ -307,7 +307,7 @@ TEST(Unary, T16_InPlaceOnALeaf) {
 // A result does not depend on the position of its element in the tensor, nor on its neighbours.
 TEST(Unary, SameBitsAtEveryPosition) {
   for (DType dtype : {f32, f64}) {
-    Generator generator(5);
+    RandomGenerator generator(5);
     Variable x = randn({1000}, {.dtype = dtype}, generator) * 3.0;
     Variable wild = x * 1;
     Variable every_third = slice(wild, 0, 0, kEnd, 3);

@@ -157,7 +157,7 @@ TEST(Level, Elementwise) {
 
 TEST(Level, RandomNumbersAreTheFormula) {
   const RandomState state{123, 5};
-  Generator generator;
+  RandomGenerator generator;
   generator.set_state(state);
   const std::vector<float> u = rand({1001}, {}, generator).to_vector<float>();
   for (uint64_t i = 0; i < u.size(); ++i)

@@ -74,7 +74,7 @@ TEST(Determinism, T67_ATrainingRunIsTheSameAgain) {
 /// Values and gradients of products, convolutions and sums, which are exact in float32.
 std::vector<double> linear_ops() {
   const auto whole = [](const Shape& shape, int64_t range) {
-    Generator generator(uint64_t(numel(shape)));
+    RandomGenerator generator(uint64_t(numel(shape)));
     return randint(-range, range + 1, shape, {.dtype = f32}, generator).requires_grad_();
   };
   const Variable a = whole({70, 90}, 4), b = whole({90, 130}, 4), x = whole({3, 16, 12, 12}, 4),
@@ -85,7 +85,7 @@ std::vector<double> linear_ops() {
        {matmul(a, b), matmul(a.to(f64), b.to(f64)).to(f32), conv2d(x, w, bias, {.padding = 1}),
         sum(x, {0, 2}), embedding(ids, table), cumsum(a, 1),
         avg_pool2d(x, {.kernel_size = 2}) * 4.0}) {
-    Generator generator(7);
+    RandomGenerator generator(7);
     y.backward(randint(-2, 3, y.shape(), {.dtype = f32}, generator));
     for (double value : y.to_vector<double>()) all.push_back(value);
   }

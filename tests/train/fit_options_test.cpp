@@ -30,7 +30,7 @@ namespace {
 const ProgressOptions kQuiet{.style = ProgressStyle::kNone};
 
 TensorDataset points(int64_t n, uint64_t seed = 1) {
-  Generator generator(seed);
+  RandomGenerator generator(seed);
   const NoGrad no_grad;
   const Variable x = randn({n, 4}, {}, generator);
   return TensorDataset(x, (sum(x, {1}) > 0).to(i64));

@@ -25,7 +25,7 @@ namespace {
 
 /// Two classes on the left and right of a line, with a margin.
 TensorDataset two_classes(int64_t n, uint64_t seed) {
-  Generator generator(seed);
+  RandomGenerator generator(seed);
   const NoGrad no_grad;
   Variable x = rand({n, 2}, {}, generator) * 2 - 1;
   const Variable side = select(x, 1, 0) + 0.5 * select(x, 1, 1) > 0;

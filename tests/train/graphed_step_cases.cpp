@@ -337,7 +337,7 @@ TEST(GraphedStep, ADrawInACheckpointOrOfAnotherGenerator) {
   const OnStepDevice on_device;
   const auto run = [](bool graph) {
     manual_seed(4);
-    Generator other(8);
+    RandomGenerator other(8);
     const Variable x = ones({64});
     GraphedStep step(
         [&] { return sum(dropout(x, 0.5)) + sum(dropout(x, 0.5, true, other)) * 100.0; }, {},

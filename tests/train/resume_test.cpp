@@ -83,7 +83,7 @@ struct TrainingRun {
   }
 
   static TensorDataset data() {
-    Generator fixed(99);
+    RandomGenerator fixed(99);
     const Variable x = randn({kRows, 6}, {}, fixed);
     return TensorDataset(x, randint(0, 3, {kRows}, {}, fixed));
   }

@@ -64,7 +64,7 @@ struct Trainer {
                            nn::Linear({.in_features = 16, .out_features = 3})});
   }
   static TensorDataset data(int64_t rows, uint64_t seed) {
-    Generator fixed(seed);
+    RandomGenerator fixed(seed);
     const Variable x = randn({rows, 6}, {}, fixed);
     return TensorDataset(x, randint(0, 3, {rows}, {}, fixed));
   }

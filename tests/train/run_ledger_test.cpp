@@ -279,7 +279,7 @@ TEST(RunLedger, RecordsFit) {
     manual_seed(3);
     nn::Sequential net({nn::Linear({.in_features = 4, .out_features = 2})});
     optim::SGD sgd(net, 0.1);
-    Generator fixed(1);
+    RandomGenerator fixed(1);
     DataLoader batches(TensorDataset(randn({16, 4}, {}, fixed), randint(0, 2, {16}, {}, fixed)),
                        {.batch_size = 8, .shuffle = true, .seed = seed});
     RunLedger ledger;

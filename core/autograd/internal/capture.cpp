@@ -143,7 +143,7 @@ const void* Capture::live(const void* value, size_t bytes) {
   return live_memory() + at;
 }
 
-void Capture::on_draw(Generator& generator, RandomState state, uint64_t counters) {
+void Capture::on_draw(RandomGenerator& generator, RandomState state, uint64_t counters) {
   if (!recording_) return;
   auto found = std::find_if(draws_.begin(), draws_.end(),
                             [&](const Draws& draws) { return draws.generator == &generator; });

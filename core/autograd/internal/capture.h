@@ -64,7 +64,7 @@ class Capture : public StepObserver {
   /// calls it again to update the value; its calls are matched, in order, with those recorded after
   /// the function was registered. Null if there is no room, which ends the recording.
   const void* live(const void* value, size_t bytes);
-  void on_draw(Generator& generator, RandomState start, uint64_t counters) override;
+  void on_draw(RandomGenerator& generator, RandomState start, uint64_t counters) override;
   /// Returns the address at which the device finds the seed of a draw and the amount to add to its
   /// offset.
   const RandomState* base_of(RandomState state);
@@ -111,7 +111,7 @@ class Capture : public StepObserver {
   static std::unique_ptr<Capture> create_on_gpu(Device device);
 
   struct Draws {
-    Generator* generator;
+    RandomGenerator* generator;
     RandomState start;
     size_t place;
     uint64_t counters;

@@ -18,7 +18,7 @@ class StepObserver {
  public:
   /// Called after a generator has handed out `counters` counters of its stream, which begin at
   /// `start`.
-  virtual void on_draw(Generator& generator, RandomState start, uint64_t counters) = 0;
+  virtual void on_draw(RandomGenerator& generator, RandomState start, uint64_t counters) = 0;
   /// Called before a gradient is accumulated into a leaf.
   virtual void before_gradient(const Leaf& leaf, const Variable& gradient) = 0;
   /// Called after a gradient was accumulated. had_one: the leaf had a gradient before.

@@ -57,7 +57,7 @@ class Recorder {
   DType dtype_;
   TensorMap& tensors_;
   nlohmann::json& lines_;
-  Generator generator_{7};
+  RandomGenerator generator_{7};
 };
 
 /// Returns the module in evaluation mode.

@@ -68,7 +68,7 @@ Case draw_case(std::mt19937_64& random) {
 
 void print_case(uint64_t seed) {
   std::mt19937_64 random(seed);
-  Generator generator(seed);
+  RandomGenerator generator(seed);
   const Case drawn = draw_case(random);
   const bool area = drawn.metric->name() == "auc";
   // Every class needs an example for an area.

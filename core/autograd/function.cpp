@@ -1,0 +1,77 @@
+#include "core/autograd/function.h"
+
+#include "core/tape/op.h"
+
+namespace tapegrad::autograd {
+
+std::vector<Variable> Context::saved_tensors() const {
+  std::vector<Variable> all = saved_;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].defined()) continue;
+    const uint32_t version = all[i].value().storage().version();
+    if (version != versions_[i])
+      fail<AutogradError>("autograd::Function: a value saved for backward was changed in place (",
+                          version - versions_[i], " writes since)");
+    // The history of a result would make a cycle; the running node replaces it.
+    if (outputs_[i] >= 0 && is_recording())
+      all[i].set_history(
+          {Ref<Node>::share(const_cast<Node*>(running_node())), uint32_t(outputs_[i])});
+  }
+  return all;
+}
+
+bool Context::needs_input_grad(size_t argument) const {
+  if (argument >= needs_.size())
+    fail<IndexError>("needs_input_grad: argument ", argument, " of ", needs_.size());
+  return needs_[argument];
+}
+
+void FunctionCall::add(const Variable& argument) {
+  arguments_.push_back(context_->needs_.size());
+  context_->needs_.push_back(argument.requires_grad());
+  inputs_.push_back(argument);
+}
+
+struct FunctionCall::Op {
+  static constexpr std::string_view kName = "autograd::Function";
+  static constexpr size_t kRequired = 0;
+
+  std::shared_ptr<Context> context;
+  Backward run;
+  std::vector<size_t> arguments;
+  std::vector<Tensor> results;
+
+  std::vector<Tensor> forward(std::span<const Variable>) const { return results; }
+  std::vector<Variable> backward(std::span<const Variable> dy) const {
+    std::vector<Variable> gradients(dy.begin(), dy.end());
+    for (size_t k = 0; k < gradients.size(); ++k)
+      if (!gradients[k].defined()) {
+        const Tensor& y = results[k];
+        gradients[k] = Variable(Tensor::full(y.shape(), 0, y.dtype(), y.device()));
+      }
+    std::vector<Variable> all = run(*context, std::move(gradients));
+    if (all.size() != context->needs_.size())
+      fail<AutogradError>("autograd::Function: backward returned ", all.size(), " gradients for ",
+                          context->needs_.size(), " arguments of forward");
+    std::vector<Variable> dx;
+    for (const size_t argument : arguments) dx.push_back(all[argument]);
+    return dx;
+  }
+};
+
+std::vector<Variable> FunctionCall::record(const std::vector<Variable>& results, Where where) {
+  Op op{context_, backward_, arguments_, {}};
+  for (const Variable& result : results) op.results.push_back(result.value());
+  for (Variable& saved : context_->saved_) {
+    context_->versions_.push_back(saved.defined() ? saved.value().storage().version() : 0);
+    context_->outputs_.push_back(-1);
+    for (size_t k = 0; k < results.size(); ++k)
+      if (saved.defined() && saved.is_same(results[k])) {
+        context_->outputs_.back() = int(k);
+        saved = Variable(saved.value());  // a handle whose history may be set
+      }
+  }
+  return tapegrad::apply(std::move(op), where, std::span<const Variable>(inputs_));
+}
+
+}  // namespace tapegrad::autograd

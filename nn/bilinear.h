@@ -1,0 +1,44 @@
+// Bilinear: y = x1^T W x2 + b. RReLU: a LeakyReLU of random slope.
+#pragma once
+
+#include "core/base/generator.h"
+#include "nn/module.h"
+
+namespace tapegrad {
+
+/// x for x >= 0, else x times a slope: drawn from [lower, upper) for each element in training, else
+/// the mean of both.
+Variable rrelu(const Variable& x, double lower = 1.0 / 8, double upper = 1.0 / 3,
+               bool training = false, RandomGenerator& generator = default_generator(),
+               Where where = Where::current());
+
+}  // namespace tapegrad
+
+namespace tapegrad::nn {
+
+/// y = x1^T W x2 + b: maps [..., in1_features] and [..., in2_features] to [..., out_features].
+class Bilinear final : public Model<Bilinear> {
+ public:
+  static constexpr std::string_view kName = "Bilinear";
+  Bilinear(int64_t in1_features, int64_t in2_features, int64_t out_features, bool bias = true);
+  void members(Members& m) override { m("weight", weight)("bias", bias); }
+  Variable forward(const Variable& x1, const Variable& x2) const;
+  std::string options() const override;
+
+  Variable weight;  // [out_features, in1_features, in2_features]
+  Variable bias;    // [out_features], or empty
+};
+
+class RReLU final : public Model<RReLU> {
+ public:
+  static constexpr std::string_view kName = "RReLU";
+  explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3, bool inplace = false);
+  void members(Members&) override {}
+  Variable forward(const Variable& x, Where where = Where::current()) const;
+  std::string options() const override;
+
+ private:
+  double lower_, upper_;
+};
+
+}  // namespace tapegrad::nn

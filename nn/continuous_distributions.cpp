@@ -1,0 +1,208 @@
+#include "nn/continuous_distributions.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "nn/internal/distribution_parts.h"
+#include "ops/activation.h"
+#include "ops/arithmetic.h"
+#include "ops/binary.h"
+#include "ops/extremes.h"
+#include "ops/index.h"
+#include "ops/noise.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/special.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad::distributions {
+
+Variable open_uniform(const Shape& shape, const Variable& of, RandomGenerator& generator) {
+  const double least = of.dtype() == f64 ? 0x1p-53 : 0x1p-24;
+  return clamp(rand(shape, like(of), generator), {.min = least, .max = 1 - least});
+}
+
+namespace {
+
+constexpr double kEuler = std::numbers::egamma, kPi = std::numbers::pi;
+
+Variable constant(const Variable& a, double value) { return full_like(a.detach(), value); }
+
+}  // namespace
+
+Cauchy::Cauchy(const Parameter& location, const Parameter& width)
+    : Distribution("Cauchy"), loc(location), scale(width) {
+  require(kind(), "scale > 0", scale > 0);
+}
+Variable Cauchy::log_prob(const Variable& value) const {
+  return -std::log(kPi) - log(scale) - log1p(square((value - loc) / scale));
+}
+Variable Cauchy::entropy() const { return std::log(4 * kPi) + log(scale) + zeros_like(loc); }
+Variable Cauchy::mean() const { return constant(loc + scale, NAN); }
+Variable Cauchy::variance() const { return constant(loc + scale, INFINITY); }
+Variable Cauchy::cdf(const Variable& value) const {
+  return atan((value - loc) / scale) / kPi + 0.5;
+}
+Variable Cauchy::icdf(const Variable& probability) const {
+  return tan(kPi * (probability - 0.5)) * scale + loc;
+}
+Variable Cauchy::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
+  return icdf(open_uniform(joined(sample_shape, batch_of(loc, scale)), scale, generator));
+}
+
+HalfNormal::HalfNormal(const Parameter& width) : Distribution("HalfNormal"), scale(width) {
+  require(kind(), "scale > 0", scale > 0);
+}
+Variable HalfNormal::log_prob(const Variable& value) const {
+  const Variable inside = Normal(0.0 * scale.detach(), scale).log_prob(value) + std::log(2.0);
+  return where(value >= 0, inside, -INFINITY);
+}
+Variable HalfNormal::entropy() const {
+  return Normal(0.0 * scale.detach(), scale).entropy() - std::log(2.0);
+}
+Variable HalfNormal::mean() const { return scale * std::sqrt(2 / kPi); }
+Variable HalfNormal::variance() const { return square(scale) * (1 - 2 / kPi); }
+Variable HalfNormal::cdf(const Variable& value) const {
+  return erf(value / (scale * std::numbers::sqrt2));
+}
+Variable HalfNormal::icdf(const Variable& probability) const {
+  return scale * std::numbers::sqrt2 * erfinv(probability);
+}
+Variable HalfNormal::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
+  return abs(scale * randn(joined(sample_shape, scale.shape()), like(scale), generator));
+}
+
+HalfCauchy::HalfCauchy(const Parameter& width) : Distribution("HalfCauchy"), scale(width) {
+  require(kind(), "scale > 0", scale > 0);
+}
+Variable HalfCauchy::log_prob(const Variable& value) const {
+  const Variable inside = std::log(2 / kPi) - log(scale) - log1p(square(value / scale));
+  return where(value >= 0, inside, -INFINITY);
+}
+Variable HalfCauchy::entropy() const { return std::log(2 * kPi) + log(scale); }
+Variable HalfCauchy::mean() const { return constant(scale, INFINITY); }
+Variable HalfCauchy::variance() const { return constant(scale, INFINITY); }
+Variable HalfCauchy::cdf(const Variable& value) const { return atan(value / scale) * (2 / kPi); }
+Variable HalfCauchy::icdf(const Variable& probability) const {
+  return tan(probability * (kPi / 2)) * scale;
+}
+Variable HalfCauchy::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
+  return icdf(open_uniform(joined(sample_shape, scale.shape()), scale, generator));
+}
+
+Gumbel::Gumbel(const Parameter& location, const Parameter& width)
+    : Distribution("Gumbel"), loc(location), scale(width) {
+  require(kind(), "scale > 0", scale > 0);
+}
+Variable Gumbel::log_prob(const Variable& value) const {
+  const Variable z = (loc - value) / scale;
+  return z - exp(z) - log(scale);
+}
+Variable Gumbel::entropy() const { return log(scale) + (1 + kEuler) + zeros_like(loc); }
+Variable Gumbel::mean() const { return loc + scale * kEuler; }
+Variable Gumbel::variance() const { return square(scale) * (kPi * kPi / 6) + zeros_like(loc); }
+Variable Gumbel::cdf(const Variable& value) const { return exp(-exp((loc - value) / scale)); }
+Variable Gumbel::icdf(const Variable& probability) const {
+  return loc - scale * log(-log(probability));
+}
+Variable Gumbel::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
+  return icdf(open_uniform(joined(sample_shape, batch_of(loc, scale)), scale, generator));
+}
+
+Weibull::Weibull(const Parameter& width, const Parameter& shape)
+    : Distribution("Weibull"), scale(width), concentration(shape) {
+  require(kind(), "scale > 0", scale > 0);
+  require(kind(), "concentration > 0", concentration > 0);
+}
+Variable Weibull::log_prob(const Variable& value) const {
+  const Variable z = value / scale;
+  return log(concentration / scale) + (concentration - 1.0) * log(z) - pow(z, concentration);
+}
+Variable Weibull::entropy() const {
+  return kEuler * (1.0 - 1.0 / concentration) + log(scale / concentration) + 1.0;
+}
+Variable Weibull::mean() const { return scale * exp(lgamma(1.0 + 1.0 / concentration)); }
+Variable Weibull::variance() const {
+  const Variable second = exp(lgamma(1.0 + 2.0 / concentration));
+  return square(scale) * (second - exp(2.0 * lgamma(1.0 + 1.0 / concentration)));
+}
+Variable Weibull::cdf(const Variable& value) const {
+  return 1.0 - exp(-pow(value / scale, concentration));
+}
+Variable Weibull::icdf(const Variable& probability) const {
+  return scale * pow(-log1p(-probability), 1.0 / concentration);
+}
+Variable Weibull::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
+  return icdf(open_uniform(joined(sample_shape, batch_of(scale, concentration)), scale, generator));
+}
+
+Pareto::Pareto(const Parameter& least, const Parameter& exponent)
+    : Distribution("Pareto"), scale(least), alpha(exponent) {
+  require(kind(), "scale > 0", scale > 0);
+  require(kind(), "alpha > 0", alpha > 0);
+}
+Variable Pareto::log_prob(const Variable& value) const {
+  return log(alpha / scale) - (alpha + 1.0) * log(value / scale);
+}
+Variable Pareto::entropy() const { return log(scale / alpha) + 1.0 + 1.0 / alpha; }
+Variable Pareto::mean() const {
+  const Variable a = clamp(alpha, {.min = 1.0});
+  return a * scale / (a - 1.0);
+}
+Variable Pareto::variance() const {
+  const Variable a = clamp(alpha, {.min = 2.0});
+  return square(scale) * a / (square(a - 1.0) * (a - 2.0));
+}
+Variable Pareto::cdf(const Variable& value) const { return 1.0 - pow(scale / value, alpha); }
+Variable Pareto::icdf(const Variable& probability) const {
+  return scale * exp(-log1p(-probability) / alpha);
+}
+Variable Pareto::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
+  return icdf(open_uniform(joined(sample_shape, batch_of(scale, alpha)), scale, generator));
+}
+
+StudentT::StudentT(const Parameter& degrees, const Parameter& location, const Parameter& width)
+    : Distribution("StudentT"), df(degrees), loc(location), scale(width) {
+  require(kind(), "df > 0", df > 0);
+  require(kind(), "scale > 0", scale > 0);
+}
+Variable StudentT::log_prob(const Variable& value) const {
+  const Variable y = (value - loc) / scale;
+  const Variable z = log(scale) + 0.5 * log(df) + 0.5 * std::log(kPi) + lgamma(0.5 * df) -
+                     lgamma(0.5 * (df + 1.0));
+  return -0.5 * (df + 1.0) * log1p(square(y) / df) - z;
+}
+Variable StudentT::entropy() const {
+  const Variable half = 0.5 * df, more = 0.5 * (df + 1.0);
+  const Variable log_beta = lgamma(half) + std::lgamma(0.5) - lgamma(more);
+  return log(scale) + more * (digamma(more) - digamma(half)) + 0.5 * log(df) + log_beta +
+         zeros_like(loc);
+}
+Variable StudentT::mean() const { return where(df > 1.0, loc + 0.0 * scale, NAN); }
+Variable StudentT::variance() const {
+  const Variable finite = square(scale) * df / (df - 2.0) + zeros_like(loc);
+  return where(df > 2.0, finite, where(df > 1.0, constant(finite, INFINITY), NAN));
+}
+Variable StudentT::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
+  const Shape shape = joined(sample_shape, (df + loc + scale).shape());
+  const Variable z = randn(shape, like(scale), generator);
+  const Variable chi2 = 2.0 * rsample_gamma(expand(0.5 * df, shape), generator);
+  return loc + scale * z * rsqrt(chi2 / df);
+}
+
+Chi2::Chi2(const Parameter& degrees) : Distribution("Chi2"), df(degrees) {
+  require(kind(), "df > 0", df > 0);
+}
+Variable Chi2::log_prob(const Variable& value) const {
+  return Gamma(0.5 * df, constant(df, 0.5)).log_prob(value);
+}
+Variable Chi2::entropy() const { return Gamma(0.5 * df, constant(df, 0.5)).entropy(); }
+Variable Chi2::mean() const { return df; }
+Variable Chi2::variance() const { return 2.0 * df; }
+Variable Chi2::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
+  return Gamma(0.5 * df, constant(df, 0.5)).rsample(sample_shape, generator);
+}
+
+}  // namespace tapegrad::distributions

@@ -1,0 +1,132 @@
+// Further distributions of real numbers, as in torch.distributions; see nn/distributions.h.
+#pragma once
+
+#include "nn/distributions.h"
+
+namespace tapegrad::distributions {
+
+/// Density 1 / (pi scale (1 + ((x - loc) / scale)^2)). mean() and variance() are NaN and inf.
+class Cauchy final : public Distribution {
+ public:
+  Cauchy(const Parameter& loc, const Parameter& scale);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
+  Variable rsample(const Shape& sample_shape = {},
+                   RandomGenerator& generator = default_generator()) const override;
+
+  Variable loc, scale;
+};
+
+/// |x| of Normal(0, scale).
+class HalfNormal final : public Distribution {
+ public:
+  explicit HalfNormal(const Parameter& scale);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
+  Variable rsample(const Shape& sample_shape = {},
+                   RandomGenerator& generator = default_generator()) const override;
+
+  Variable scale;
+};
+
+/// |x| of Cauchy(0, scale). mean() and variance() are inf.
+class HalfCauchy final : public Distribution {
+ public:
+  explicit HalfCauchy(const Parameter& scale);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
+  Variable rsample(const Shape& sample_shape = {},
+                   RandomGenerator& generator = default_generator()) const override;
+
+  Variable scale;
+};
+
+/// The limit of the largest of many samples; loc - scale log(-log(u)) of a uniform u.
+class Gumbel final : public Distribution {
+ public:
+  Gumbel(const Parameter& loc, const Parameter& scale);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
+  Variable rsample(const Shape& sample_shape = {},
+                   RandomGenerator& generator = default_generator()) const override;
+
+  Variable loc, scale;
+};
+
+/// scale (-log(u))^(1 / concentration) of a uniform u.
+class Weibull final : public Distribution {
+ public:
+  Weibull(const Parameter& scale, const Parameter& concentration);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
+  Variable rsample(const Shape& sample_shape = {},
+                   RandomGenerator& generator = default_generator()) const override;
+
+  Variable scale, concentration;
+};
+
+/// On [scale, inf), with density proportional to x^-(alpha + 1).
+class Pareto final : public Distribution {
+ public:
+  Pareto(const Parameter& scale, const Parameter& alpha);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable cdf(const Variable& value) const override;
+  Variable icdf(const Variable& probability) const override;
+  Variable rsample(const Shape& sample_shape = {},
+                   RandomGenerator& generator = default_generator()) const override;
+
+  Variable scale, alpha;
+};
+
+/// loc + scale z / sqrt(c / df) of a normal z and a Chi2(df) c.
+class StudentT final : public Distribution {
+ public:
+  explicit StudentT(const Parameter& df, const Parameter& loc = 0.0, const Parameter& scale = 1.0);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable rsample(const Shape& sample_shape = {},
+                   RandomGenerator& generator = default_generator()) const override;
+
+  Variable df, loc, scale;
+};
+
+/// The sum of the squares of df normal numbers: Gamma(df / 2, 1 / 2).
+class Chi2 final : public Distribution {
+ public:
+  explicit Chi2(const Parameter& df);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  Variable rsample(const Shape& sample_shape = {},
+                   RandomGenerator& generator = default_generator()) const override;
+
+  Variable df;
+};
+
+}  // namespace tapegrad::distributions

@@ -1,0 +1,97 @@
+// Distributions of counts and of one-hot rows, as in torch.distributions; see nn/distributions.h.
+#pragma once
+
+#include "nn/distributions.h"
+
+namespace tapegrad::distributions {
+
+/// Counts of events that happen at a rate. entropy() throws ArgumentError.
+class Poisson final : public Distribution {
+ public:
+  explicit Poisson(const Parameter& rate);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+
+  Variable rate;
+
+ private:
+  Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
+};
+
+/// The number of failures before the first success of probability probs.
+class Geometric final : public Distribution {
+ public:
+  explicit Geometric(const Parameter& p) : Geometric(Odds{.probs = p}) {}
+  explicit Geometric(const Odds& odds);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+
+  Variable probs, logits;
+
+ private:
+  Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
+};
+
+/// The number of successes in total_count trials of probability probs. entropy() throws
+/// ArgumentError.
+class Binomial final : public Distribution {
+ public:
+  Binomial(int64_t count, const Parameter& p) : Binomial(count, Odds{.probs = p}) {}
+  Binomial(int64_t total_count, const Odds& odds);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+
+  Variable probs, logits;
+  int64_t total_count;
+
+ private:
+  Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
+};
+
+/// Categorical whose samples are rows of 0 with a single 1.
+class OneHotCategorical final : public Distribution {
+ public:
+  explicit OneHotCategorical(const Variable& p) : OneHotCategorical(Odds{.probs = p}) {}
+  explicit OneHotCategorical(const Odds& odds)
+      : Distribution("OneHotCategorical"), categorical(odds) {}
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  int event_rank() const override { return 1; }
+
+  Categorical categorical;
+
+ private:
+  Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
+};
+
+/// Rows of positive numbers that sum to 1, close to one-hot at a low temperature, with a gradient
+/// (Jang et al. 2016; Maddison et al. 2016). mean(), variance() and entropy() throw ArgumentError.
+class RelaxedOneHotCategorical final : public Distribution {
+ public:
+  RelaxedOneHotCategorical(double temperature, const Variable& p)
+      : RelaxedOneHotCategorical(temperature, Odds{.probs = p}) {}
+  RelaxedOneHotCategorical(double temperature, const Odds& odds);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+  int event_rank() const override { return 1; }
+  Variable rsample(const Shape& sample_shape = {},
+                   RandomGenerator& generator = default_generator()) const override;
+
+  double temperature;
+  Categorical categorical;
+
+ private:
+  Shape value_shape() const override { return categorical.logits.shape(); }
+};
+
+}  // namespace tapegrad::distributions

@@ -1,0 +1,121 @@
+#include "nn/func.h"
+
+#include <algorithm>
+
+#include "ops/create.h"
+#include "ops/rearrange.h"
+#include "ops/view.h"
+
+namespace tapegrad::func::detail {
+namespace {
+
+/// An argument has a history if the functions are nested: leaf() then returned another handle to
+/// it, and not a leaf.
+bool has_history(const Variable& x) { return x.defined() && x.requires_grad() && !x.is_leaf(); }
+
+std::vector<Variable> values(const VariableMap& xs) {
+  std::vector<Variable> list;
+  for (const auto& entry : xs) list.push_back(entry.second);
+  return list;
+}
+VariableMap with_values(const VariableMap& names, const std::vector<Variable>& list) {
+  VariableMap map;
+  size_t i = 0;
+  for (const auto& entry : names) map[entry.first] = list[i++];
+  return map;
+}
+
+template <typename List, typename F>
+List each(const List& xs, F f) {
+  List result;
+  for (const Variable& x : xs) result.push_back(f(x));
+  return result;
+}
+
+}  // namespace
+
+Variable leaf(const Variable& x) {
+  return x.requires_grad() ? view(x, x.shape()) : x.detach().requires_grad_();
+}
+std::vector<Variable> leaf(const std::vector<Variable>& xs) {
+  return each(xs, [](const Variable& x) { return leaf(x); });
+}
+VariableMap leaf(const VariableMap& xs) { return with_values(xs, leaf(values(xs))); }
+
+Variable value_of(const Variable& y, const Variable& x) {
+  return x.requires_grad() ? y : y.detach();
+}
+Variable value_of(const Variable& y, const std::vector<Variable>& xs) {
+  return std::ranges::any_of(xs, &Variable::requires_grad) ? y : y.detach();
+}
+Variable value_of(const Variable& y, const VariableMap& xs) { return value_of(y, values(xs)); }
+
+Variable gradient(const Variable& y, const Variable& x) {
+  return gradient(y, std::vector<Variable>{x})[0];
+}
+std::vector<Variable> gradient(const Variable& y, const std::vector<Variable>& xs) {
+  if (y.numel() != 1) fail<ShapeError>("grad: the function returns one element, not ", y.shape());
+  std::vector<Variable> gradients = tapegrad::grad(
+      y, xs, {.create_graph = std::ranges::any_of(xs, has_history), .allow_unused = true});
+  for (size_t i = 0; i < xs.size(); ++i)
+    if (!gradients[i].defined()) gradients[i] = zeros_like(xs[i].detach());
+  return gradients;
+}
+VariableMap gradient(const Variable& y, const VariableMap& xs) {
+  return with_values(xs, gradient(y, values(xs)));
+}
+
+int64_t size_of(const Variable& x, InDim dim) { return dim.dim ? x.size(*dim.dim) : -1; }
+int64_t size_of(const std::vector<Variable>& xs, InDim dim) {
+  return dim.dim && !xs.empty() ? size_of(xs[0], dim) : -1;
+}
+int64_t size_of(const VariableMap& xs, InDim dim) { return size_of(values(xs), dim); }
+
+Variable at(const Variable& x, InDim dim, int64_t index) {
+  return dim.dim ? select(x, *dim.dim, index) : x;
+}
+std::vector<Variable> at(const std::vector<Variable>& xs, InDim dim, int64_t index) {
+  return each(xs, [&](const Variable& x) { return at(x, dim, index); });
+}
+VariableMap at(const VariableMap& xs, InDim dim, int64_t index) {
+  return with_values(xs, at(values(xs), dim, index));
+}
+
+Variable join(const std::vector<Variable>& parts, int out_dim) { return stack(parts, out_dim); }
+std::vector<Variable> join(const std::vector<std::vector<Variable>>& parts, int out_dim) {
+  std::vector<Variable> result;
+  for (size_t k = 0; k < parts[0].size(); ++k) {
+    std::vector<Variable> column;
+    for (const std::vector<Variable>& part : parts) column.push_back(part[k]);
+    result.push_back(stack(column, out_dim));
+  }
+  return result;
+}
+VariableMap join(const std::vector<VariableMap>& parts, int out_dim) {
+  std::vector<std::vector<Variable>> lists;
+  for (const VariableMap& part : parts) lists.push_back(values(part));
+  return with_values(parts[0], join(lists, out_dim));
+}
+
+void check_dims(const VmapOptions& options, size_t arguments) {
+  size_t given = 0;
+  while (given < std::size(options.in_dims) && options.in_dims[given].is_given) ++given;
+  if (arguments > std::size(options.in_dims) || (given > 0 && given != arguments))
+    fail<ArgumentError>("vmap: ", given, " in_dims for ", arguments, " arguments, of at most ",
+                        std::size(options.in_dims));
+}
+
+int64_t common_size(std::initializer_list<int64_t> sizes) {
+  int64_t common = -1;
+  for (const int64_t size : sizes) {
+    if (size < 0) continue;
+    if (common >= 0 && size != common)
+      fail<ShapeError>("vmap: the sizes of the arguments are ", common, " and ", size);
+    common = size;
+  }
+  if (common < 1)
+    fail<ArgumentError>("vmap: no argument has a dimension of at least one element to go along");
+  return common;
+}
+
+}  // namespace tapegrad::func::detail

@@ -1,0 +1,179 @@
+// Functions of functions, as in torch.func and JAX: grad(f), vmap(f), value_and_grad(f), jacrev(f),
+// hessian(f). Each takes a function and returns a function.
+//
+//   auto df = func::grad([](const Variable& x) { return sum(x * x); });
+//   Variable g = df(x);
+//   auto per_sample = vmap(func::grad(loss), {None, 0, 0});      // loss(weights, x, target)
+//   VariableMap g = per_sample(nn::parameter_map(model), xs, targets);
+//
+// The functions of core/autograd/functional.h take the function and its argument at once.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <utility>
+
+#include "core/autograd/functional.h"
+#include "core/tape/recording.h"
+#include "nn/functional_call.h"
+#include "ops/subscript.h"
+
+namespace tapegrad {
+
+/// Dimension of an argument that vmap goes along; None: the argument is the same for all calls.
+struct InDim {
+  bool is_given = false;
+  std::optional<int> dim = 0;
+  InDim() = default;
+  template <std::integral T>
+  InDim(T at) : is_given(true), dim(int(at)) {}
+  InDim(NewAxis) : is_given(true), dim() {}
+  InDim(std::nullopt_t) : InDim(NewAxis()) {}
+};
+/// vmap(f, {None, 0}) and vmap(f, {.in_dims = {None, 0}}); default: 0 for each argument.
+struct VmapOptions {
+  InDim in_dims[8] = {};
+  int out_dim = 0;
+};
+
+namespace func {
+
+template <typename F>
+concept IsFunction = !std::derived_from<std::remove_cvref_t<F>, Variable>;
+
+namespace detail {
+
+// An argument is a Variable, a list of Variables or a map of them.
+Variable leaf(const Variable& x);
+std::vector<Variable> leaf(const std::vector<Variable>& xs);
+VariableMap leaf(const VariableMap& xs);
+
+/// y, without history unless an argument has one.
+Variable value_of(const Variable& y, const Variable& x);
+Variable value_of(const Variable& y, const std::vector<Variable>& xs);
+Variable value_of(const Variable& y, const VariableMap& xs);
+
+Variable gradient(const Variable& y, const Variable& x);
+std::vector<Variable> gradient(const Variable& y, const std::vector<Variable>& xs);
+VariableMap gradient(const Variable& y, const VariableMap& xs);
+
+/// The number of calls, or -1 for an argument that all calls share.
+int64_t size_of(const Variable& x, InDim dim);
+int64_t size_of(const std::vector<Variable>& xs, InDim dim);
+int64_t size_of(const VariableMap& xs, InDim dim);
+Variable at(const Variable& x, InDim dim, int64_t index);
+std::vector<Variable> at(const std::vector<Variable>& xs, InDim dim, int64_t index);
+VariableMap at(const VariableMap& xs, InDim dim, int64_t index);
+
+Variable join(const std::vector<Variable>& parts, int out_dim);
+std::vector<Variable> join(const std::vector<std::vector<Variable>>& parts, int out_dim);
+VariableMap join(const std::vector<VariableMap>& parts, int out_dim);
+template <typename A, typename B>
+std::pair<A, B> join(const std::vector<std::pair<A, B>>& parts, int out_dim) {
+  std::vector<A> first;
+  std::vector<B> second;
+  for (const auto& [a, b] : parts) {
+    first.push_back(a);
+    second.push_back(b);
+  }
+  return {join(first, out_dim), join(second, out_dim)};
+}
+
+void check_dims(const VmapOptions& options, size_t arguments);
+int64_t common_size(std::initializer_list<int64_t> sizes);
+
+}  // namespace detail
+
+/// Returns the function that returns the gradient of f in its first argument: a Variable, a
+/// std::vector of them or a VariableMap. f returns one element.
+template <IsFunction F>
+auto grad(F f) {
+  return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) mutable {
+    const Recording recording(true);
+    const auto at = detail::leaf(x);
+    return detail::gradient(f(at, xs...), at);
+  };
+}
+/// Also returns the value: {gradient, value}, in the order of torch.func.
+template <IsFunction F>
+auto grad_and_value(F f) {
+  return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) mutable {
+    const Recording recording(true);
+    const auto at = detail::leaf(x);
+    const Variable y = f(at, xs...);
+    auto gradient = detail::gradient(y, at);
+    return std::pair(std::move(gradient), detail::value_of(y, x));
+  };
+}
+
+/// Returns the function that calls f for each index of a dimension of its arguments, and stacks the
+/// results along out_dim. Saves code, not time.
+template <IsFunction F>
+auto vmap(F f, VmapOptions options = {}) {
+  return [f, options](const auto&... xs) mutable {
+    detail::check_dims(options, sizeof...(xs));
+    const auto& dims = options.in_dims;
+    return [&]<size_t... k>(std::index_sequence<k...>) {
+      const int64_t count = detail::common_size({detail::size_of(xs, dims[k])...});
+      std::vector<decltype(f(detail::at(xs, dims[k], 0)...))> parts;
+      for (int64_t i = 0; i < count; ++i) parts.push_back(f(detail::at(xs, dims[k], i)...));
+      return detail::join(parts, options.out_dim);
+    }
+    (std::index_sequence_for<decltype(xs)...>());
+  };
+}
+/// Return functions of one Variable.
+template <IsFunction F>
+auto jacrev(F f) {
+  return [f](const Variable& x) {
+    return tapegrad::jacobian(f, x, {.create_graph = x.requires_grad()});
+  };
+}
+template <IsFunction F>
+auto jacfwd(F f) {
+  return func::jacrev(std::move(f));
+}
+template <IsFunction F>
+auto hessian(F f) {
+  return [f](const Variable& x) {
+    return tapegrad::hessian(f, x, {.create_graph = x.requires_grad()});
+  };
+}
+
+/// Returns f(x) and a function that maps v to the gradient of <v, f(x)>.
+template <IsFunction F>
+auto vjp(F f, const Variable& x) {
+  Variable y;
+  Variable at;
+  {
+    const Recording recording(true);
+    at = detail::leaf(x);
+    y = f(at);
+  }
+  return std::pair(y.detach(), [y, at](const Variable& v) {
+    return tapegrad::grad(y, at, v, {.retain_graph = true});
+  });
+}
+/// Returns f(x) and its derivative along v.
+template <IsFunction F>
+std::pair<Variable, Variable> jvp(F f, const Variable& x, const Variable& v) {
+  const Product both = tapegrad::jvp(f, x, v);
+  return {both.output, both.product};
+}
+
+using nn::functional_call;
+
+}  // namespace func
+
+/// grad(f)(x), vmap(f)(x), and value_and_grad(f)(x) with {value, gradient}, in JAX's order.
+using func::grad;
+using func::vmap;
+template <func::IsFunction F>
+auto value_and_grad(F f) {
+  return [f]<typename X, typename... Xs>(const X& x, const Xs&... xs) {
+    auto [gradient, value] = func::grad_and_value(f)(x, xs...);
+    return std::pair(std::move(value), std::move(gradient));
+  };
+}
+
+}  // namespace tapegrad

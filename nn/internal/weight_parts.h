@@ -1,0 +1,47 @@
+// The parameters from which a layer's weight is computed (nn/weight_norm.h).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "nn/weighted.h"
+
+namespace tapegrad::nn::detail {
+
+/// Named by PyTorch's parametrizations: "original0" is g and "original1" is v of weight_norm,
+/// "original" the weight of spectral_norm before it is divided, "0._u" and "0._v" the singular
+/// vectors.
+class WeightParts final : public Model<WeightParts> {
+ public:
+  static constexpr std::string_view kName = "WeightParts";
+
+  static void weight_norm(Weighted& layer, std::string_view name, int dim);
+  static void spectral_norm(Weighted& layer, std::string_view name, int64_t n_power_iterations,
+                            double eps, std::optional<int> dim);
+  /// Makes the weight a parameter again.
+  static void remove(Weighted& layer);
+
+  void members(Members& m) override {
+    m("original", original_)("original0", g_)("original1", v_)("0", vectors_);
+  }
+  /// Returns the weight. In training, spectral_norm first improves its singular vectors.
+  Variable compute(bool is_training);
+  /// Sets the parameters so that the weight is w, before spectral_norm divides it.
+  void set(const Variable& w);
+
+ private:
+  explicit WeightParts(int dim) : dim_(dim) {}
+  static void check(const Weighted& layer, std::string_view function, std::string_view name,
+                    int dim);
+  Variable norm_of(const Variable& w) const;
+  Variable as_matrix(const Variable& w) const;
+  void iterate(const Variable& matrix, int64_t times);
+
+  Variable original_, g_, v_;
+  std::map<std::string, Buffer> vectors_;
+  int dim_;
+  int64_t iterations_ = 0;
+  double eps_ = 0;
+};
+
+}  // namespace tapegrad::nn::detail

@@ -1,0 +1,173 @@
+#include "nn/transformed_distribution.h"
+
+#include <cmath>
+#include <ranges>
+
+#include "core/tape/recording.h"
+#include "nn/internal/distribution_parts.h"
+#include "ops/activation.h"
+#include "ops/arithmetic.h"
+#include "ops/index.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/special.h"
+#include "ops/statistics.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace tapegrad::distributions {
+namespace {
+
+/// The sum over the last n dimensions.
+Variable sum_last(const Variable& x, int n) {
+  Dims dims;
+  for (int i = 1; i <= n; ++i) dims.push_back(-i);
+  return n == 0 ? x : sum(x, dims);
+}
+
+}  // namespace
+
+Variable Transform::sign() const { return ones({}); }
+
+Variable ExpTransform::operator()(const Variable& x) const { return exp(x); }
+Variable ExpTransform::inv(const Variable& y) const { return log(y); }
+Variable ExpTransform::log_abs_det_jacobian(const Variable& x, const Variable&) const { return x; }
+
+AffineTransform::AffineTransform(const Parameter& shift, const Parameter& factor)
+    : loc(shift), scale(factor) {}
+Variable AffineTransform::operator()(const Variable& x) const { return loc + scale * x; }
+Variable AffineTransform::inv(const Variable& y) const { return (y - loc) / scale; }
+Variable AffineTransform::log_abs_det_jacobian(const Variable& x, const Variable&) const {
+  return log(abs(scale + zeros_like(x.detach())));  // in the dtype of x
+}
+Variable AffineTransform::sign() const { return tapegrad::sign(scale); }
+
+Variable SigmoidTransform::operator()(const Variable& x) const { return sigmoid(x); }
+Variable SigmoidTransform::inv(const Variable& y) const { return log(y) - log1p(-y); }
+Variable SigmoidTransform::log_abs_det_jacobian(const Variable& x, const Variable&) const {
+  return -softplus(-x) - softplus(x);
+}
+
+Variable TanhTransform::operator()(const Variable& x) const { return tanh(x); }
+Variable TanhTransform::inv(const Variable& y) const { return atanh(y); }
+Variable TanhTransform::log_abs_det_jacobian(const Variable& x, const Variable&) const {
+  return 2.0 * (std::log(2.0) - x - softplus(-2.0 * x));
+}
+
+Variable SoftplusTransform::operator()(const Variable& x) const { return softplus(x); }
+Variable SoftplusTransform::inv(const Variable& y) const { return log(-expm1(-y)) + y; }
+Variable SoftplusTransform::log_abs_det_jacobian(const Variable& x, const Variable&) const {
+  return -softplus(-x);
+}
+
+PowerTransform::PowerTransform(const Parameter& power) : exponent(power) {}
+Variable PowerTransform::operator()(const Variable& x) const { return pow(x, exponent); }
+Variable PowerTransform::inv(const Variable& y) const { return pow(y, 1.0 / exponent); }
+Variable PowerTransform::log_abs_det_jacobian(const Variable& x, const Variable& y) const {
+  return log(abs(exponent * y / x));
+}
+Variable PowerTransform::sign() const { return tapegrad::sign(exponent); }
+
+Variable ComposeTransform::operator()(const Variable& x) const {
+  Variable y = x;
+  for (const auto& part : parts_.list()) y = (*part.transform)(y);
+  return y;
+}
+Variable ComposeTransform::inv(const Variable& y) const {
+  Variable x = y;
+  for (const auto& part : std::views::reverse(parts_.list())) x = part.transform->inv(x);
+  return x;
+}
+Variable ComposeTransform::log_abs_det_jacobian(const Variable& x, const Variable&) const {
+  Variable at = x, total = zeros_like(x.detach());
+  for (const auto& part : parts_.list()) {
+    const Variable y = (*part.transform)(at);
+    total = total + part.transform->log_abs_det_jacobian(at, y);
+    at = y;
+  }
+  return total;
+}
+Variable ComposeTransform::sign() const {
+  Variable product = ones({});
+  for (const auto& part : parts_.list()) product = product * part.transform->sign();
+  return product;
+}
+
+Variable TransformedDistribution::log_prob(const Variable& value) const {
+  const Variable x = transform_.inv(value);
+  return base_->log_prob(x) - sum_last(transform_.log_abs_det_jacobian(x, value), event_rank());
+}
+Variable TransformedDistribution::entropy() const {
+  fail<ArgumentError>(kind(), ": no formula for entropy()");
+}
+Variable TransformedDistribution::mean() const {
+  fail<ArgumentError>(kind(), ": no formula for mean()");
+}
+Variable TransformedDistribution::variance() const {
+  fail<ArgumentError>(kind(), ": no formula for variance()");
+}
+Variable TransformedDistribution::cdf(const Variable& value) const {
+  const Variable below = base_->cdf(transform_.inv(value));
+  return where(transform_.sign() > 0, below, 1.0 - below);
+}
+Variable TransformedDistribution::icdf(const Variable& probability) const {
+  const Variable at = where(transform_.sign() > 0, probability, 1.0 - probability);
+  return transform_(base_->icdf(at));
+}
+Variable TransformedDistribution::rsample(const Shape& sample_shape,
+                                          RandomGenerator& generator) const {
+  return transform_(base_->rsample(sample_shape, generator));
+}
+Variable TransformedDistribution::draw(const Shape& sample_shape,
+                                       RandomGenerator& generator) const {
+  return transform_(base_->sample(sample_shape, generator));
+}
+
+void Independent::check() const {
+  if (ndims_ < 0 || ndims_ > base_->batch_shape().rank())
+    fail<ArgumentError>(kind(), ": ", ndims_, " dimensions of a batch of ", base_->batch_shape());
+}
+Variable Independent::log_prob(const Variable& value) const {
+  return sum_last(base_->log_prob(value), ndims_);
+}
+Variable Independent::entropy() const { return sum_last(base_->entropy(), ndims_); }
+Variable Independent::rsample(const Shape& sample_shape, RandomGenerator& generator) const {
+  return base_->rsample(sample_shape, generator);
+}
+Variable Independent::draw(const Shape& sample_shape, RandomGenerator& generator) const {
+  return base_->sample(sample_shape, generator);
+}
+
+Variable MixtureSameFamily::weights() const {
+  Variable probs = mixture_.probs;
+  for (int i = 0; i < event_rank(); ++i) probs = unsqueeze(probs, -1);
+  return probs;
+}
+Variable MixtureSameFamily::log_prob(const Variable& value) const {
+  return logsumexp(components_->log_prob(spread(value)) + log_softmax(mixture_.logits, -1), -1);
+}
+Variable MixtureSameFamily::entropy() const {
+  fail<ArgumentError>(kind(), ": no formula for entropy()");
+}
+Variable MixtureSameFamily::mean() const {
+  return sum(weights() * components_->mean(), -1 - event_rank());
+}
+Variable MixtureSameFamily::variance() const {
+  const Variable within = sum(weights() * components_->variance(), -1 - event_rank());
+  const Variable distance = components_->mean() - spread(mean());
+  return within + sum(weights() * square(distance), -1 - event_rank());
+}
+Variable MixtureSameFamily::cdf(const Variable& value) const {
+  return sum(components_->cdf(spread(value)) * mixture_.probs, -1);
+}
+Variable MixtureSameFamily::draw(const Shape& sample_shape, RandomGenerator& generator) const {
+  const Variable values = components_->sample(sample_shape, generator);
+  Variable chosen = unsqueeze(mixture_.sample(sample_shape, generator), -1);
+  Shape shape = values.shape();
+  const int along = shape.rank() - 1 - event_rank();
+  shape[along] = 1;
+  for (int i = 0; i < event_rank(); ++i) chosen = unsqueeze(chosen, -1);
+  return squeeze(gather(values, along, expand(chosen, shape).contiguous()), along);
+}
+
+}  // namespace tapegrad::distributions

@@ -1,0 +1,126 @@
+#include "nn/weight_norm.h"
+
+#include "core/tape/recording.h"
+#include "nn/internal/weight_parts.h"
+#include "ops/arrange.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/distance.h"
+#include "ops/matmul.h"
+#include "ops/products.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace tapegrad::nn::detail {
+
+void WeightParts::check(const Weighted& layer, std::string_view function, std::string_view name,
+                        int dim) {
+  if (name != "weight")
+    fail<ArgumentError>(function, ": \"", name, "\"; only the weight is computed");
+  if (!layer.is_inferred())
+    fail<ArgumentError>(function, ": the size of the weight of ", layer.kind(),
+                        " is not known; give its input size, or run the layer once");
+  if (layer.parts_ != nullptr)
+    fail<ArgumentError>(function, ": the weight of ", layer.kind(), " is computed already");
+  if (dim < -1 || dim >= layer.weight.rank())
+    fail<IndexError>(function, ": dim ", dim, " of a weight ", layer.weight.shape());
+}
+
+void WeightParts::weight_norm(Weighted& layer, std::string_view name, int dim) {
+  check(layer, "weight_norm", name, dim);
+  std::shared_ptr<WeightParts> parts(new WeightParts(dim));
+  const Variable w = layer.weight.detach();
+  const NoGrad no_grad;
+  parts->g_ = parts->norm_of(w).requires_grad_();
+  parts->v_ = w.clone().requires_grad_();
+  layer.weight = w;
+  layer.parts_ = std::move(parts);
+}
+
+void WeightParts::spectral_norm(Weighted& layer, std::string_view name, int64_t n_power_iterations,
+                                double eps, std::optional<int> dim) {
+  const int rows = dim.value_or(layer.kind().starts_with("ConvTranspose") ? 1 : 0);
+  check(layer, "spectral_norm", name, rows);
+  if (n_power_iterations < 1 || rows < 0)
+    fail<ArgumentError>("spectral_norm: n_power_iterations ", n_power_iterations, " and dim ",
+                        rows);
+  std::shared_ptr<WeightParts> parts(new WeightParts(rows));
+  parts->iterations_ = n_power_iterations;
+  parts->eps_ = eps;
+  const NoGrad no_grad;
+  const Variable w = layer.weight.detach();
+  parts->original_ = w.clone().requires_grad_();
+  const Variable matrix = parts->as_matrix(w);
+  const TensorOptions like{.dtype = w.dtype(), .device = w.device()};
+  parts->vectors_["_u"] = normalize(randn({matrix.size(0)}, like), 2.0, 0, eps);
+  parts->vectors_["_v"] = normalize(randn({matrix.size(1)}, like), 2.0, 0, eps);
+  parts->iterate(matrix, 15);
+  layer.weight = parts->compute(false).detach();
+  layer.parts_ = std::move(parts);
+}
+
+void WeightParts::remove(Weighted& layer) {
+  if (layer.parts_ == nullptr)
+    fail<ArgumentError>("remove: the weight of ", layer.kind(), " is not computed");
+  const NoGrad no_grad;
+  layer.weight = layer.parts_->compute(false).detach().clone().requires_grad_();
+  layer.parts_.reset();
+}
+
+Variable WeightParts::compute(bool is_training) {
+  if (v_.defined()) return v_ * (g_ / norm_of(v_));
+  const Variable matrix = as_matrix(original_);
+  if (is_training) {
+    const NoGrad no_grad;
+    iterate(matrix.detach(), iterations_);
+  }
+  // Clones, since the next call overwrites the vectors, which this call's rule needs.
+  const Variable u = vectors_["_u"].clone(), v = vectors_["_v"].clone();
+  return original_ / dot(u, mv(matrix, v));
+}
+
+void WeightParts::set(const Variable& w) {
+  const NoGrad no_grad;
+  if (!v_.defined()) return void(original_.copy_(w));
+  v_.copy_(w);
+  g_.copy_(norm_of(w));
+}
+
+/// The norm of each entry of dimension dim, with all dimensions; of the whole weight for dim -1.
+Variable WeightParts::norm_of(const Variable& w) const {
+  if (dim_ < 0) return norm(w, 2.0);
+  Dims others;
+  for (int i = 0; i < w.rank(); ++i)
+    if (i != dim_) others.push_back(i);
+  return norm(w, 2.0, others, true);
+}
+
+Variable WeightParts::as_matrix(const Variable& w) const {
+  return flatten(dim_ == 0 ? w : movedim(w, dim_, 0), 1);
+}
+
+/// Steps of the power iteration for the largest singular value.
+void WeightParts::iterate(const Variable& matrix, int64_t times) {
+  Buffer &u = vectors_["_u"], &v = vectors_["_v"];
+  for (int64_t i = 0; i < times; ++i) {
+    u.copy_(normalize(mv(matrix, v), 2.0, 0, eps_));
+    v.copy_(normalize(mv(t(matrix), u), 2.0, 0, eps_));
+  }
+}
+
+}  // namespace tapegrad::nn::detail
+
+namespace tapegrad::nn {
+
+void detail::set_weight_norm(Weighted& layer, std::string_view name, int dim) {
+  WeightParts::weight_norm(layer, name, dim);
+}
+void detail::set_spectral_norm(Weighted& layer, std::string_view name, int64_t n_power_iterations,
+                               double eps, std::optional<int> dim) {
+  WeightParts::spectral_norm(layer, name, n_power_iterations, eps, dim);
+}
+void utils::remove_weight_norm(Weighted& layer) { detail::WeightParts::remove(layer); }
+void utils::remove_spectral_norm(Weighted& layer) { detail::WeightParts::remove(layer); }
+
+}  // namespace tapegrad::nn
