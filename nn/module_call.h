@@ -47,7 +47,7 @@ class [[nodiscard]] ModuleCall {
   }
   static const Variable* variable_of(const Variable& x) { return &x; }
   template <typename X>
-  static const Variable* variable_of(const X&) {
+  requires(!std::derived_from<X, Variable>) static const Variable* variable_of(const X&) {
     return nullptr;
   }
 
@@ -82,14 +82,12 @@ class HookedCall {
 
   void add_input(const Variable& x);
   template <typename X>
-  void add_input(const X&) {}
+  requires(!std::derived_from<X, Variable>) void add_input(const X&) {}
   void run_before();
   /// Returns the argument that forward receives after the hooks.
   const Variable& input(const Variable& x) const;
   template <typename X>
-  const X& input(const X& x) const {
-    return x;
-  }
+  requires(!std::derived_from<X, Variable>) const X& input(const X& x) const { return x; }
   void run_after(Variable& y) { run_after(std::span(&y, 1)); }
   void run_after(std::vector<Variable>& ys) { run_after(std::span<Variable>(ys)); }
   template <typename Ys>

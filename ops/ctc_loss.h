@@ -32,7 +32,7 @@ Variable ctc_loss(const Variable& log_probs, const Variable& targets,
 
 /// The lengths as integer tensors [n], which the host reads. A template, so that {100, 80} means a
 /// vector.
-template <std::same_as<Variable> Lengths>
+template <std::derived_from<Variable> Lengths>
 Variable ctc_loss(const Variable& log_probs, const Variable& targets, const Lengths& input_lengths,
                   const Lengths& target_lengths, CtcLossOptions options = {},
                   Where where = Where::current()) {

@@ -19,7 +19,7 @@ namespace tapegrad {
 /// with the fewest multiplications (for more than six operands greedily, the cheapest pair first).
 Variable einsum(std::string_view equation, VariableList operands, Where where = Where::current());
 /// einsum("ij,jk->ik", a, b)
-template <std::same_as<Variable>... V>
+template <std::derived_from<Variable>... V>
 Variable einsum(std::string_view equation, const Variable& first, const V&... others) {
   return einsum(equation, VariableList{first, others...});
 }

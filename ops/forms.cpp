@@ -69,10 +69,30 @@ Variable operator~(Operand a) {
   if (a.variable == nullptr) fail<ArgumentError>("~: a variable wanted");
   return bitwise_not(take(a), a.where);
 }
-void operator+=(Variable&& a, const Operand& b) { add_(a, b); }
-void operator-=(Variable&& a, const Operand& b) { sub_(a, b); }
-void operator*=(Variable&& a, const Operand& b) { mul_(a, b); }
-void operator/=(Variable&& a, const Operand& b) { div_(a, b); }
+void detail::require_seen(std::string_view op, const Variable& target) {
+  if (target.defined() && target.is_sole_owner() && !target.value().storage().is_wrapped())
+      [[unlikely]]
+    fail<ArgumentError>(
+        op, ": the left side, of shape ", target.shape(),
+        ", is a copy, as x[mask] and x[index] are, and nothing would see the write; "
+        "index_put_(x, {mask}, values) writes to x");
+}
+void operator+=(Variable&& a, const Operand& b) {
+  require_seen("+=", a);
+  add_(a, b);
+}
+void operator-=(Variable&& a, const Operand& b) {
+  require_seen("-=", a);
+  sub_(a, b);
+}
+void operator*=(Variable&& a, const Operand& b) {
+  require_seen("*=", a);
+  mul_(a, b);
+}
+void operator/=(Variable&& a, const Operand& b) {
+  require_seen("/=", a);
+  div_(a, b);
+}
 
 namespace {
 

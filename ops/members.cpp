@@ -8,6 +8,7 @@
 #include "ops/extremes.h"
 #include "ops/further_names.h"
 #include "ops/index.h"
+#include "ops/internal/operands.h"
 #include "ops/names.h"
 #include "ops/rearrange.h"
 #include "ops/reduce.h"
@@ -22,12 +23,51 @@ namespace tapegrad {
 
 using V = Variable;
 
-void V::operator=(const V& values) && { tapegrad::copy_(*this, values); }
+void V::operator=(const V& values) && {
+  detail::require_seen("=", *this);
+  tapegrad::copy_(*this, values);
+}
 void V::operator=(const Operand& values) && {
+  detail::require_seen("=", *this);
   if (values.variable != nullptr)
     tapegrad::copy_(*this, *values.variable, values.where);
   else
     tapegrad::fill_(*this, values.number, values.where);
+}
+
+V::Part::Part(V value, const V& of, std::vector<Subscript> subscripts)
+    : V(std::move(value)),
+      of_(of),
+      subscripts_(std::make_shared<const std::vector<Subscript>>(std::move(subscripts))) {}
+V::Part::~Part() = default;
+V::Part::Part(const Part&) = default;
+V::Part::Part(Part&&) noexcept = default;
+V::Part& V::Part::operator=(const Part&) & = default;
+V::Part& V::Part::operator=(Part&&) & noexcept = default;
+
+bool V::Part::is_view() const { return value().shares_storage(of_.value()); }
+void V::Part::put(const Operand& values) {
+  if (!is_view())
+    tapegrad::index_put_(of_, *subscripts_, values);
+  else if (values.variable != nullptr)
+    tapegrad::copy_(*this, *values.variable, values.where);
+  else
+    tapegrad::fill_(*this, values.number, values.where);
+}
+void V::Part::operator=(const V& values) && { put(values); }
+void V::Part::operator=(const Part& values) && { put(values); }
+void V::Part::operator=(const Operand& values) && { put(values); }
+void operator+=(V::Part&& part, const Operand& b) {
+  part.is_view() ? void(tapegrad::add_(part, b)) : part.put(part + b);
+}
+void operator-=(V::Part&& part, const Operand& b) {
+  part.is_view() ? void(tapegrad::sub_(part, b)) : part.put(part - b);
+}
+void operator*=(V::Part&& part, const Operand& b) {
+  part.is_view() ? void(tapegrad::mul_(part, b)) : part.put(part * b);
+}
+void operator/=(V::Part&& part, const Operand& b) {
+  part.is_view() ? void(tapegrad::div_(part, b)) : part.put(part / b);
 }
 
 // Reductions. Dims is a list of dimensions or one dimension; none means all.
@@ -231,7 +271,9 @@ V VariableOps::new_empty(const Shape& shape) const {
   return empty(shape, {.dtype = self().dtype(), .device = self().device()});
 }
 V V::operator[](const Slice& slice) const { return at(*this, {slice}); }
-V V::operator[](std::initializer_list<Subscript> subscripts) const { return at(*this, subscripts); }
+V::Part V::operator[](std::initializer_list<Subscript> subscripts) const {
+  return {at(*this, subscripts), *this, subscripts};
+}
 V VariableOps::permute(const Dims& dims, Where where) const {
   return tapegrad::permute(self(), dims, where);
 }
@@ -375,7 +417,9 @@ V VariableOps::where(const V& condition, const Operand& other) const {
 V VariableOps::nonzero(Where where) const { return tapegrad::nonzero(self(), where); }
 V VariableOps::argwhere(Where where) const { return tapegrad::argwhere(self(), where); }
 
-V V::operator[](const V& mask_or_index) const { return at(*this, {mask_or_index}); }
+V::Part V::operator[](const V& mask_or_index) const {
+  return {at(*this, {mask_or_index}), *this, {mask_or_index}};
+}
 V VariableOps::contiguous(Where where) const {
   return self().is_contiguous() ? self() : tapegrad::clone(self(), where);
 }

@@ -26,12 +26,12 @@ template <std::same_as<DType> D>
 Variable log_softmax(const Variable& x, int dim, D dtype, Where where = Where::current()) {
   return log_softmax(x.to(dtype, where), dim, where);
 }
-template <std::same_as<Variable> V>
+template <std::derived_from<Variable> V>
 Variable softmax(const V& x) {
   static_assert(detail::kNever<V>, "type softmax(x, -1): the dimension must be given");
   return x;
 }
-template <std::same_as<Variable> V>
+template <std::derived_from<Variable> V>
 Variable log_softmax(const V& x) {
   static_assert(detail::kNever<V>, "type log_softmax(x, -1): the dimension must be given");
   return x;

@@ -172,7 +172,13 @@ Subscript::Subscript(const char* dots) : kind_(Kind::kEllipsis) {
 
 Variable at(const Variable& x, const Subscripts& subscripts, Where where) {
   const Located located = locate("at", x, subscripts, where);
-  return located.is_view() ? located.view : pick("at", located, where);
+  if (located.is_view()) return located.view;
+  // The last ops of pick() may be views of a result that only they refer to.
+  const Variable picked = pick("at", located, where);
+  if (!picked.value().is_contiguous()) return picked;
+  Variable copy(picked.value());
+  copy.set_history(picked.edge());
+  return copy;
 }
 
 Variable index_put(const Variable& x, const Subscripts& subscripts, const Operand& values,

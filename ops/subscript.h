@@ -41,7 +41,8 @@ class Subscript {
   enum class Kind { kIndex, kSlice, kEllipsis, kNewAxis, kTensor };
 
   template <std::integral T>
-  requires(!std::same_as<T, bool>) Subscript(T index) : kind_(Kind::kIndex), index_(index) {}
+  requires(!std::same_as<T, bool>) Subscript(T index)
+      : kind_(Kind::kIndex), index_(detail::index_of(index)) {}
   Subscript(Slice slice) : kind_(Kind::kSlice), slice_(slice) {}
   Subscript(OtherDims) : kind_(Kind::kEllipsis) {}
   Subscript(const char* dots);  // "..."; throws ArgumentError for another text

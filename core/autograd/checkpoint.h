@@ -43,7 +43,7 @@ class [[nodiscard]] CheckpointScope {
 /// draws differ, or if an input, a parameter or another tensor that f reads was modified in
 /// between. Checkpoints may be nested. f may call grad(); a backward() in f adds to gradients of
 /// leaves only in the first run.
-template <typename F, std::same_as<Variable>... Xs>
+template <typename F, std::derived_from<Variable>... Xs>
 requires std::invocable<F&, const Variable&, const Xs&...>
 auto checkpoint(F f, const Variable& x, const Xs&... xs) {
   const detail::CheckpointScope scope({x, xs...}, [f](const std::vector<Variable>& in) mutable {

@@ -20,6 +20,14 @@ struct BackwardOptions {
   bool create_graph = false;  // record the backward pass itself; implies retain_graph
 };
 
+namespace detail {
+/// An index as int64; one that does not fit becomes the largest, which is never valid.
+template <std::integral T>
+int64_t index_of(T index) {
+  return int64_t(index) < 0 && index > T(0) ? INT64_MAX : int64_t(index);
+}
+}  // namespace detail
+
 class Variable : public VariableOps {
  public:
   Variable() = default;                    // empty; as a gradient, an empty Variable means zero
@@ -130,16 +138,18 @@ class Variable : public VariableOps {
   class Iterator;
   Iterator begin() const;
   Iterator end() const;
-  /// x[i] is entry i of dimension 0, a view; x[mask] and x[index tensor] copy.
+  /// x[i] is entry i of dimension 0, a view. x[mask] and x[index tensor] copy, but assignments to
+  /// them write to x: `x[mask] = 0.0`, `x[index] += y`.
   template <std::integral T>
   Variable operator[](T index) const {
-    return select(0, int64_t(index));
+    return select(0, detail::index_of(index));
   }
-  Variable operator[](const Variable& mask_or_index) const;
+  class Part;
+  Part operator[](const Variable& mask_or_index) const;
   Variable operator[](const Slice& slice) const;
   Variable operator[](const NewAxis&) const { return unsqueeze(0); }
   /// x[{Slice(), None, -1}] is x.index({Slice(), None, -1}).
-  Variable operator[](std::initializer_list<Subscript> subscripts) const;
+  Part operator[](std::initializer_list<Subscript> subscripts) const;
 
   // Spellings of other libraries, as in VariableOps.
   template <typename V = void>
@@ -271,6 +281,38 @@ class Variable::Iterator {
   Variable of_;
   int64_t at_;
 };
+
+/// The result of x[mask], x[index] and x[{...}]: a Variable. As the left side of an assignment it
+/// stands for the elements of x.
+class Variable::Part : public Variable {
+ public:
+  Part(Variable value, const Variable& of, std::vector<Subscript> subscripts);
+  ~Part();
+  Part(const Part&);
+  Part(Part&&) noexcept;
+  Part& operator=(const Part&) &;
+  Part& operator=(Part&&) & noexcept;
+  Part& operator=(const Variable& other) & {
+    Variable::operator=(other);
+    return *this;
+  }
+  /// Write to x, in place. Where an element is named twice, the last value remains.
+  void operator=(const Variable& values) &&;
+  void operator=(const Part& values) &&;
+  void operator=(const Operand& values) &&;
+  friend void operator+=(Part&& part, const Operand& b);
+  friend void operator-=(Part&& part, const Operand& b);
+  friend void operator*=(Part&& part, const Operand& b);
+  friend void operator/=(Part&& part, const Operand& b);
+
+ private:
+  bool is_view() const;  // as x[{0, Slice()}] is
+  void put(const Operand& values);
+
+  Variable of_;
+  std::shared_ptr<const std::vector<Subscript>> subscripts_;
+};
+
 inline const Variable& VariableOps::self() const { return static_cast<const Variable&>(*this); }
 inline Variable& VariableOps::self() { return static_cast<Variable&>(*this); }
 inline Variable::Iterator Variable::begin() const { return {*this, 0}; }
@@ -284,7 +326,7 @@ void print(const Variable& x);
 }  // namespace detail
 /// Writes x and the end of the line to standard output. A template, so that a print() of the
 /// user's program is not ambiguous.
-template <std::same_as<Variable> V>
+template <std::derived_from<Variable> V>
 void print(const V& x) {
   detail::print(x);
 }

@@ -37,6 +37,10 @@ inline bool is_wide_number(const Tensor& x, const Tensor& other) {
   return x.rank() == 0 && x.dtype() == f32 && other.dtype() != compute_dtype(other.dtype());
 }
 
+/// For writes to an rvalue, as in `x[0] = y`: throws ArgumentError if nothing else refers to its
+/// memory. Then it is a copy, as x[mask] is, and the write would have no effect.
+void require_seen(std::string_view op, const Variable& target);
+
 inline Device device_of(const Operand& a, const Operand& b) {
   return (a.variable ? a.variable : b.variable)->device();
 }

@@ -72,6 +72,13 @@ void add_member_rows(Table& table) {
         each([&] { return x.outer(y); }), each([&] { return x.expand_as(y); });
         each([&] { return x.view_as(y); });
       });
+  table.add("Variable::Part", [](const Variable& x, const Variable& mask, const Variable& y) {
+    Variable z = x.clone();
+    z[mask] = y;
+    z[mask] = 1.0;
+    z[mask] *= 2.0;
+    z[{0, mask}] -= y;
+  });
   table.add("Variable::index Variable::begin Variable::end Variable::Iterator",
             [](const Variable& x, int64_t i) {
               if (!x.defined() || x.rank() == 0 || x.size(0) < 100)

@@ -178,6 +178,64 @@ TEST(Scatter, EqualExtremesShare) {  // T30
   EXPECT_EQ(source.grad().to_vector<double>(), (Doubles{1.0 / 3, 1.0 / 3, 0.5}));
 }
 
+TEST(Subscript, AssignmentsWriteToTheVariable) {
+  Variable x = count({2, 3});
+  x[x > 3] = 9;
+  EXPECT_EQ(ints(x), (Ints{0, 1, 2, 3, 9, 9}));
+  x[tensor<int64_t>({1, -1})] = tensor<int64_t>({7, 8, 6});
+  EXPECT_EQ(ints(x), (Ints{0, 1, 2, 7, 8, 6}));
+  x[x > 6] -= 5;
+  EXPECT_EQ(ints(x), (Ints{0, 1, 2, 2, 3, 6}));
+  x[{tensor<int64_t>({0}), Slice{1}}] = x[{1, Slice{1}}];
+  EXPECT_EQ(ints(x), (Ints{0, 3, 6, 2, 3, 6}));
+  x[{Slice(), 0}] *= 4;
+  EXPECT_EQ(ints(x), (Ints{0, 3, 6, 8, 3, 6}));
+  x[tensor<int64_t>({0, 0})] += 1;  // as in NumPy, once
+  EXPECT_EQ(ints(x), (Ints{1, 4, 7, 8, 3, 6}));
+  x[x > 100] = 5;
+  EXPECT_EQ(ints(x), (Ints{1, 4, 7, 8, 3, 6}));
+
+  // A variable that was made of a part is a variable of its own.
+  auto part = x[x > 6];
+  part = part * 2;
+  part += 1;
+  EXPECT_EQ(ints(part), (Ints{15, 17}));
+  EXPECT_EQ(ints(x), (Ints{1, 4, 7, 8, 3, 6}));
+
+  Variable whole = tensor<int64_t>({1, 2, 3});
+  EXPECT_THROW(whole[whole > 1] = 0.5, DTypeError);
+  EXPECT_THROW(whole[whole > 1] = tensor<int64_t>({1, 2, 3}), ShapeError);
+  EXPECT_EQ(ints(whole), (Ints{1, 2, 3}));
+}
+
+TEST(Subscript, AssignmentsToPartsAreDifferentiable) {
+  const Variable w = make({1, 2, 3}).requires_grad_(), v = make({5, 6}).requires_grad_();
+  Variable y = w * 2.0;
+  y[w > 1.0] *= v;
+  y[tensor<int64_t>({0})] = sum(v);
+  sum(y).backward();
+  EXPECT_EQ(w.grad().to_vector<double>(), (Doubles{0, 10, 12}));
+  EXPECT_EQ(v.grad().to_vector<double>(), (Doubles{5, 7}));
+  EXPECT_THROW(w[w > 1.0] = 0.0, AutogradError);  // T16: a leaf
+}
+
+TEST(Subscript, AnUnsignedIndexDoesNotWrap) {
+  const Variable x = count({3});
+  EXPECT_EQ(x[size_t(2)].item(), 2);
+  EXPECT_THROW(x[size_t(-1)], IndexError);
+  EXPECT_THROW(at(x, {UINT64_MAX}), IndexError);
+}
+
+TEST(Subscript, AWriteThatNothingSeesIsAnError) {
+  Variable x = count({4});
+  EXPECT_THROW(x.index({x > 1}) = 0, ArgumentError);
+  EXPECT_THROW(x.clone() = 0, ArgumentError);
+  EXPECT_THROW((x + x) += 1, ArgumentError);
+  x.view({2, 2})[0] = 7;
+  x.detach() *= 2;
+  EXPECT_EQ(ints(x), (Ints{14, 14, 4, 6}));
+}
+
 TEST(Scatter, Picks) {
   const Variable x = count({2, 3});
   EXPECT_EQ(ints(take(x, tensor<int64_t>({0, -1, 4}))), (Ints{0, 5, 4}));
