@@ -24,10 +24,14 @@ std::vector<Variable> unbind(const Variable& x, int dim, Where where) {
   return entries;
 }
 
+/// Larger numbers of parts, most of them empty, would exhaust the memory after a long time.
+constexpr int64_t kMostParts = int64_t(1) << 24;
+
 std::vector<Variable> tensor_split(const Variable& x, int64_t sections, int dim, Where where) {
   const CallLine line(where);
   dim = normalize_dim("tensor_split", dim, x.rank());
-  if (sections < 1) fail<ArgumentError>("tensor_split: ", sections, " sections");
+  if (sections < 1 || sections > kMostParts)
+    fail<ArgumentError>("tensor_split: ", sections, " sections, not in [1, ", kMostParts, "]");
   const int64_t size = x.size(dim), least = size / sections, longer = size % sections;
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < sections; ++i) sizes.push_back(least + (i < longer));

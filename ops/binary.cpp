@@ -183,12 +183,14 @@ struct Atan2 : BinaryOp<kernels::atan2> {
   SavedInput<1> x{};
   auto saved() { return std::tie(y, x); }
 
-  // d/dy = x / (x^2 + y^2), d/dx = -y / (x^2 + y^2)
+  // d/dy = x / (x^2 + y^2), d/dx = -y / (x^2 + y^2); 0 where the squares are 0.
   std::array<Variable, 2> backward(const Variable& dz, Needs needs) const {
     std::array<Variable, 2> dx;
     const DType wide = compute_dtype(dz.dtype());  // a square may not fit in 16 bits
     const Variable x = this->x().to(wide), y = this->y().to(wide);
-    const Variable scaled = dz.to(wide) / (x * x + y * y);
+    const Variable squares = x * x + y * y;
+    const Variable scaled =
+        dz.to(wide) / where(squares == 0, std::numeric_limits<double>::infinity(), squares);
     if (needs[0]) dx[0] = reduce(0, scaled * x);
     if (needs[1]) dx[1] = reduce(1, -scaled * y);
     return dx;

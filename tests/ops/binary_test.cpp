@@ -284,6 +284,21 @@ TEST(Binary, T34_WhereAndItsSafeForm) {
   EXPECT_EQ(safe.grad().to_vector<double>(), (Doubles{0, 0.25}));
 }
 
+TEST(Binary, RemaindersOfUnsignedIntegers) {  // 255 is not -1
+  const Variable a = make<uint8_t>({1, 7, 254, 255, 3}, {5}),
+                 b = make<uint8_t>({255, 255, 255, 255, 0}, {5});
+  EXPECT_EQ(fmod(a, b).to_vector<int>(), (std::vector<int>{1, 7, 254, 0, 0}));
+  const Variable low = make<int32_t>({INT32_MIN, -7}, {2});
+  EXPECT_EQ(fmod(low, -1).to_vector<int>(), (std::vector<int>{0, 0}));
+}
+
+TEST(Binary, T33_TheAngleOfTheOriginHasNoGradient) {
+  const Variable y = leaf({0, 0, 3}), x = leaf({0, 1e-200, 4});
+  atan2(y, x).sum().backward();
+  EXPECT_EQ(y.grad().to_vector<double>(), (std::vector<double>{0, 0, 0.16}));
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 0, -0.12}));
+}
+
 TEST(Binary, FmodGradientCountsWholeQuotients) {
   const Variable a = leaf({7.5, -7.5, 0.5}), b = leaf({2, 2, 0.1});
   fmod(a, b).backward(make({1, 1, 1}));
