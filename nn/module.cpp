@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/base/internal/classic_text.h"
+#include "core/base/internal/step_observer.h"
 #include "core/base/output.h"
 #include "core/tape/recording.h"
 #include "nn/internal/member_check.h"
@@ -232,6 +233,8 @@ void Module::train(bool on) {
 
 bool Module::is_training() const {
   note_mode();
+  if (StepObserver* step = StepObserver::current())
+    step->on_setting([state = state_, on = state_->training] { return state->training == on; });
   return state_->training && !tapegrad::detail::context.is_inferring;
 }
 

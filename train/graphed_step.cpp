@@ -1,8 +1,11 @@
 #include "train/graphed_step.h"
 
+#include "absl/cleanup/cleanup.h"
+
 #include "core/autograd/internal/capture.h"
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
+#include "core/tape/autocast.h"
 #include "core/tape/recording.h"
 
 namespace tapegrad {
@@ -31,35 +34,46 @@ class FixedInput {
     return x.shape() == fixed_.shape() && x.dtype() == fixed_.dtype() &&
            x.device() == fixed_.device();
   }
-  /// Skips the copy if the same unchanged tensor was copied last time.
+  /// Skips the copy if the same tensor was copied last time, and neither was written since.
   void set(const Variable& x) {
     const Tensor& value = x.value();
-    if (last_ && last_.shares_storage(value) && last_.layout().offset == value.layout().offset &&
+    if (last_ && fixed_.value().storage().version() == fixed_version_ &&
+        last_.shares_storage(value) && last_.layout().offset == value.layout().offset &&
         last_.strides() == value.strides() && version_ == value.storage().version() &&
         !value.storage().is_inference())
       return;
     kernels::copy(value, fixed_.writable());
+    fixed_.value().storage().bump_version();  // another step may have it as its input
     last_ = value;
     version_ = value.storage().version();
+    fixed_version_ = fixed_.value().storage().version();
   }
   const Variable& variable() const { return fixed_; }
 
  private:
   Variable fixed_;
   Tensor last_;
-  uint32_t version_ = 0;
+  uint32_t version_ = 0, fixed_version_ = 0;
 };
 
-/// State for inputs of one set of shapes and dtypes.
+/// Modes of the caller's thread that decide what the function does.
+struct Modes {
+  bool records = is_recording(), is_inference = is_inference_mode(), casts = is_autocast_enabled();
+  DType casts_to = autocast_dtype();
+  bool operator==(const Modes&) const = default;
+};
+
+/// State for inputs of one set of shapes and dtypes, in one set of modes.
 struct Shapes {
-  std::vector<FixedInput> inputs;
+  Modes modes = {};
+  std::vector<FixedInput> inputs = {};
   int64_t calls = 0;  // calls that ran the function
-  std::unique_ptr<Capture> graph;
-  std::vector<Variable> results;  // results of the graph
-  std::string reason;             // why there is no graph
+  std::unique_ptr<Capture> graph = {};
+  std::vector<Variable> results = {};  // results of the graph
+  std::string reason = {};             // why there is no graph
 
   bool take(GraphedStep::Inputs given) const {
-    bool all = given.size() == inputs.size();
+    bool all = given.size() == inputs.size() && modes == Modes();
     for (size_t i = 0; all && i < given.size(); ++i) all = inputs[i].takes(given[i]);
     return all;
   }
@@ -83,12 +97,18 @@ struct GraphedStep::Impl {
   std::vector<Shapes> known;
   std::string reason;
   bool graphed = false;
+  bool is_running = false;  // the function, which may call its own step
 
   std::vector<Variable> run(Inputs given);
+  std::vector<Variable> call(Inputs given) {
+    is_running = true;
+    const absl::Cleanup done = [this] { is_running = false; };
+    return without_history(fn(given));
+  }
   std::vector<Variable> eagerly(Inputs given, const std::string& why) {
     graphed = false;
     reason = why;
-    return without_history(fn(given));
+    return call(given);
   }
   Shapes* find(Inputs given);
   std::vector<Variable> record(Shapes& shapes, Inputs given);
@@ -111,17 +131,21 @@ GraphedStep::~GraphedStep() = default;
 GraphedStep::GraphedStep(GraphedStep&&) noexcept = default;
 GraphedStep& GraphedStep::operator=(GraphedStep&&) noexcept = default;
 
-bool GraphedStep::is_graphed() const { return impl_->graphed; }
-const std::string& GraphedStep::reason() const { return impl_->reason; }
+GraphedStep::Impl& GraphedStep::impl() const {
+  if (!impl_) fail<ArgumentError>("GraphedStep: this object was moved from");
+  return *impl_;
+}
+bool GraphedStep::is_graphed() const { return impl().graphed; }
+const std::string& GraphedStep::reason() const { return impl().reason; }
 std::string GraphedStep::explain() const {
   std::string text;
-  for (const Shapes& shapes : impl_->known)
+  for (const Shapes& shapes : impl().known)
     if (shapes.graph) text += shapes.graph->explain();
   return text;
 }
 
 std::vector<Variable> GraphedStep::run_all(Inputs inputs) {
-  return impl_->run(inputs.empty() ? Inputs(impl_->inputs) : inputs);
+  return impl().run(inputs.empty() ? Inputs(impl().inputs) : inputs);
 }
 Variable GraphedStep::run_first(Inputs inputs) {
   std::vector<Variable> results = run_all(inputs);
@@ -141,6 +165,7 @@ std::vector<Variable> GraphedStep::Impl::run(Inputs given) {
   if (!options.enabled) return eagerly(given, "it is not enabled");
   if (detail::context.anomaly)
     return eagerly(given, "a RunLedger or an AnomalyMode sees the result of every op");
+  if (is_running) return without_history(fn(given));  // a part of the step
   if (Capture::current() != nullptr) return eagerly(given, "it is called in another one");
   for (const Variable& x : given)
     if (x.requires_grad()) return eagerly(given, "an input requires a gradient");
@@ -168,7 +193,7 @@ std::vector<Variable> GraphedStep::Impl::record(Shapes& shapes, Inputs given) {
     graph = Capture::create(given.empty() ? default_device() : given[0].device());
     if (options.save_memory) graph->save_memory();
     graph->record([&] {
-      results = without_history(fn(fixed));
+      results = call(fixed);
       for (const Variable& result : results)
         if (result.defined() && result.device().type != graph->device().type)
           graph->give_up(graph->device() == cpu ? "a result is on another device"

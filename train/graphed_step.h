@@ -38,8 +38,10 @@
 //
 // Tensors that the function reads in addition to its inputs are read at their address in each
 // replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
-// step is recorded again. Class ids and indices are checked in each replay too; on a GPU the error
-// is thrown by a later call.
+// step is recorded again; likewise if a parameter is frozen or thawed, if a module that asked for
+// its mode changes it (train(), eval()), and if a leaf gets its first hook or loses the last one.
+// NoGrad, InferenceMode and Autocast around a call have recordings of their own. Class ids and
+// indices are checked in each replay too; on a GPU the error is thrown by a later call.
 #pragma once
 
 #include <concepts>
@@ -83,7 +85,7 @@ class GraphedStep {
   /// Makes one step and returns its first result, or an empty variable. Results have no history and
   /// belong to the caller: a later step does not change them, but it does change the gradients of
   /// leaves.
-  template <std::same_as<Variable>... Xs>
+  template <std::derived_from<Variable>... Xs>
   Variable operator()(const Xs&... inputs) {
     const Variable list[] = {inputs..., Variable()};
     return run_first({list, sizeof...(Xs)});
@@ -103,6 +105,7 @@ class GraphedStep {
  private:
   struct Impl;
   struct Wrapped {};
+  Impl& impl() const;  // throws ArgumentError for an object that was moved from
 
   GraphedStep(Wrapped, Function fn, std::vector<Variable> inputs, GraphedStepOptions options);
   Variable run_first(Inputs inputs);

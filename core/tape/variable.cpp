@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/internal/step_observer.h"
 #include "core/tape/internal/backward.h"
+#include "core/tape/internal/leaf_changes.h"
 #include "core/tape/op.h"
 #include "core/tape/view.h"
 
@@ -51,12 +52,16 @@ Variable& Variable::requires_grad_(bool on) {
   if (on && !is_float(dtype()))
     fail<AutogradError>("requires_grad_: only floats have gradients, not ", name(dtype()));
   if (!on && is_leaf()) {
+    if (edge()) detail::note_leaf_change(value().storage());
     set_history({});
     return *this;
   }
   if (on && value().storage().is_inference() && !is_inference_mode())
     fail<AutogradError>("requires_grad_: this tensor was made in inference mode; clone() it");
-  if (on && !edge()) set_history({Ref<Node>::adopt(new Leaf(value())), 0});
+  if (on && !edge()) {
+    set_history({Ref<Node>::adopt(new Leaf(value())), 0});
+    detail::note_leaf_change(value().storage());
+  }
   if (!is_leaf()) fail<AutogradError>("requires_grad_: the result of an op has its own history");
   return *this;
 }

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/backward.h"
+#include "core/tape/internal/leaf_changes.h"
 #include "core/tape/recording.h"
 
 namespace tapegrad {
@@ -75,7 +76,10 @@ void Capture::finish() {
     std::erase_if(gradients_, [](const Gradient& gradient) {
       return !gradient.into && gradient.leaf->has_one_owner();
     });
-  for (Gradient& gradient : gradients_) gradient.result = leaf_of(gradient.leaf).gradient();
+  for (Gradient& gradient : gradients_) {
+    gradient.result = leaf_of(gradient.leaf).gradient();
+    gradient.has_hooks = leaf_of(gradient.leaf).has_hooks();
+  }
   for (CapturedOperand& operand : operands_) {
     operand.is_written = operand.tensor.storage().version() != operand.version;
     if (operand.tensor.storage().has_one_owner())
@@ -83,6 +87,7 @@ void Capture::finish() {
                              " that it then replaces by another; copy_() writes into it"));
   }
   recording_ = false;
+  leaf_changes_ = detail::leaf_change_count();
   if (!end(/*repeats=*/true)) return lose();
   for (const Draws& draws : draws_) draws.generator->set_state(draws.start);
   ready_ = true;
@@ -113,10 +118,25 @@ void Capture::give_up(std::string why) {
   if (lost_) fail<Error>("GraphedStep: the recording was lost: ", reason_);
 }
 
+void Capture::on_setting(std::function<bool()> is_unchanged) {
+  if (recording_) settings_.push_back(std::move(is_unchanged));
+}
+
 bool Capture::is_current() const {
-  for (const Gradient& gradient : gradients_)
+  for (const Gradient& gradient : gradients_) {
     if (!gradient.into && !gradient.cleared && leaf_of(gradient.leaf).gradient().defined())
       return false;
+    if (leaf_of(gradient.leaf).has_hooks() != gradient.has_hooks) return false;
+  }
+  if (const uint64_t seen = std::exchange(leaf_changes_, detail::leaf_change_count());
+      seen != leaf_changes_ && detail::any_leaf_change(seen, [&](const Storage* storage) {
+        return std::any_of(operands_.begin(), operands_.end(), [&](const CapturedOperand& operand) {
+          return &operand.tensor.storage() == storage;
+        });
+      }))
+    return false;
+  for (const std::function<bool()>& is_unchanged : settings_)
+    if (!is_unchanged()) return false;
   return std::none_of(operands_.begin(), operands_.end(), [](const CapturedOperand& operand) {
     return operand.tensor.storage().has_one_owner();
   });
@@ -233,7 +253,7 @@ void Capture::replay() {
     const Variable now = leaf_of(gradient.leaf).gradient();
     Tensor into = gradient.into;
     if (!now.defined())
-      kernels::fill(into, 0);
+      kernels::fill(into, -0.0);  // -0 + x has the bits of x, also if x is -0
     else if (!now.value().shares_storage(into))
       kernels::copy(now.value(), into);
   }

@@ -39,8 +39,10 @@ class Capture : public StepObserver {
   bool is_lost() const { return lost_; }
   const std::string& reason() const { return reason_; }
 
-  /// Returns whether the tensors that the graph reads are still in use; false after
-  /// load_state_dict(), for example.
+  /// Returns whether fn would still do what was recorded, as far as is known: the tensors that the
+  /// graph reads are in use (not replaced by rebind(), for example), the same ones of them require
+  /// gradients, leaves have hooks or none as before, and the settings of on_setting() are
+  /// unchanged.
   bool is_current() const;
   /// Enqueues the graph in the current stream without waiting. Throws ArgumentError if an earlier
   /// run found an argument that its op does not accept.
@@ -72,6 +74,7 @@ class Capture : public StepObserver {
   void on_gradient(Leaf& leaf, bool had_one) override;
   void on_clear(Leaf& leaf) override;
   void on_constant(const Tensor& x) override { constants_.push_back(x); }
+  void on_setting(std::function<bool()> is_unchanged) override;
   /// Called for each operand of a recorded kernel.
   void on_operand(const Tensor& x);
   /// Returns host memory to which a check on the device writes: {-1, 0, ...} while no check fails.
@@ -123,9 +126,10 @@ class Capture : public StepObserver {
   };
   struct Gradient {
     Ref<Node> leaf;
-    Tensor into;      // the gradient that was added to; empty if there was none
-    Variable result;  // the gradient of the leaf after a run
-    bool cleared;     // whether it was cleared before the first addition
+    Tensor into;             // the gradient that was added to; empty if there was none
+    Variable result;         // the gradient of the leaf after a run
+    bool cleared;            // whether it was cleared before the first addition
+    bool has_hooks = false;  // whether the leaf had hooks
   };
   struct CapturedOperand {
     Tensor tensor;
@@ -151,6 +155,8 @@ class Capture : public StepObserver {
   std::vector<Gradient> gradients_;
   std::vector<CapturedOperand> operands_;  // of memory that was there before
   std::vector<Tensor> constants_;
+  std::vector<std::function<bool()>> settings_;
+  mutable uint64_t leaf_changes_ = 0;  // that is_current() has seen
 };
 
 }  // namespace tapegrad

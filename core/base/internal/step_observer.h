@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "core/base/context.h"
 #include "core/base/generator.h"
@@ -29,6 +30,9 @@ class StepObserver {
   virtual void on_read(const Tensor& /*x*/, const char* /*function*/) {}
   /// Called with a tensor that is made once, for all runs of the step.
   virtual void on_constant(const Tensor& /*x*/) {}
+  /// Called with a test whether a setting that the step has read, such as the mode of a module, is
+  /// still the same. A recording is repeated only while all tests return true.
+  virtual void on_setting(std::function<bool()> /*is_unchanged*/) {}
   /// Returns the number of the recording; positive.
   virtual int64_t number() const = 0;
 

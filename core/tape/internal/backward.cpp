@@ -108,6 +108,11 @@ HookHandle Leaf::register_accumulate_hook(AccumulateHook hook) {
   return hooks().accumulated.add(std::move(hook));
 }
 
+bool Leaf::has_hooks() const {
+  return hooks_ && !(hooks_->gradient.empty() && hooks_->before.empty() && hooks_->after.empty() &&
+                     hooks_->accumulated.empty());
+}
+
 void BackwardPass::add_root(const Variable& root, Variable seed) {
   if (!root.defined() || !root.edge())
     fail<AutogradError>("backward: the root requires no gradient");

@@ -40,6 +40,7 @@ class Leaf final : public Node {
   void add_gradient(Variable gradient);
   void add_rows(RowGradientPtr rows);
   HookHandle register_accumulate_hook(AccumulateHook hook);
+  bool has_hooks() const;
 
   /// The parameter name in a model, such as "fc1.weight", once the model was called; null before.
   const std::string* label() const { return label_.load(std::memory_order_relaxed); }

@@ -1,0 +1,144 @@
+// T79: a captured step does what its function would do, also when settings change between calls.
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/tape/autocast.h"
+#include "core/tape/recording.h"
+#include "nn/activation.h"
+#include "nn/embedding.h"
+#include "nn/image.h"
+#include "nn/linear.h"
+#include "nn/sequential.h"
+#include "ops/binary.h"
+#include "ops/create.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "optim/optimizers.h"
+#include "train/graphed_step.h"
+
+namespace tapegrad::testing {
+namespace {
+
+nn::Sequential network() {
+  manual_seed(1);
+  return nn::Sequential{nn::Linear(3, 4), nn::Tanh(), nn::Dropout(0.5), nn::Linear(4, 2)};
+}
+
+/// A network and its optimizer.
+struct Trainer {
+  nn::Sequential net = network();
+  optim::SGD sgd{net, optim::SGDOptions{.lr = 0.1, .momentum = 0.9}};
+
+  Variable step(const Variable& x) {
+    sgd.zero_grad();
+    const Variable loss = mean(square(net(x)));
+    if (loss.requires_grad()) loss.backward();
+    sgd.step();
+    return loss;
+  }
+};
+
+/// Makes steps by a GraphedStep and by its function, and calls change(run, i) before step i of
+/// both. All values must have equal bits.
+void compare(const std::function<void(Trainer&, int)>& change) {
+  Trainer captured, plain;
+  GraphedStep step([&](const Variable& x) { return captured.step(x); });
+  int replays = 0;
+  for (int i = 0; i < 16; ++i) {
+    change(captured, i);
+    change(plain, i);
+    Generator numbers{uint64_t(i)};
+    const Variable x = randn({5, 3}, {}, numbers);
+    const RandomState state = default_generator().state();
+    const Variable got = step(x);
+    replays += step.is_graphed();
+    default_generator().set_state(state);
+    EXPECT_EQ(got.item(), plain.step(x).item()) << "step " << i << ' ' << step.reason();
+    const auto a = captured.net.parameters(), b = plain.net.parameters();
+    for (size_t k = 0; k < a.size(); ++k)
+      ASSERT_EQ(a[k].to_vector<float>(), b[k].to_vector<float>()) << "step " << i;
+  }
+  EXPECT_GT(replays, 4);
+}
+
+TEST(HostileCaptured, T79_LayersThatAreFrozenAndThawed) {
+  compare([](Trainer& run, int i) {
+    if (i == 6) run.net[0].requires_grad_(false);
+    if (i == 11) run.net[0].requires_grad_(true);
+  });
+}
+
+TEST(HostileCaptured, T79_ModesOfModules) {
+  compare([](Trainer& run, int i) {
+    if (i == 6) run.net.eval();
+    if (i == 11) run.net.train();
+  });
+}
+
+TEST(HostileCaptured, T79_HooksOfLeaves) {
+  HookHandle handles[2];
+  int next = 0;
+  compare([&](Trainer& run, int i) {
+    HookHandle& handle = handles[next ^= 1];
+    if (i == 6)
+      handle = run.net.parameters()[0].register_hook([](const Variable& g) { return g * 2.0; });
+    if (i == 11) handle.remove();
+  });
+}
+
+TEST(HostileCaptured, T79_ModesOfTheThread) {
+  nn::Linear net(3, 2);
+  GraphedStep step([&](const Variable& x) {
+    const Variable loss = mean(square(net(x)));
+    if (loss.requires_grad()) loss.backward();
+    return net(x);
+  });
+  const Variable x = randn({4, 3});
+  for (int i = 0; i < 6; ++i) step(x);
+  net.zero_grad();
+  {
+    const NoGrad no_grad;
+    for (int i = 0; i < 6; ++i) step(x);
+  }
+  EXPECT_FALSE(net.weight.grad().defined());
+  for (int i = 0; i < 6; ++i) {
+    const Autocast amp(bf16);
+    EXPECT_EQ(step(x).dtype(), bf16);
+  }
+  EXPECT_EQ(step(x).dtype(), f32);
+  EXPECT_TRUE(step.is_graphed());
+}
+
+TEST(HostileCaptured, T79_AStepInAStep) {
+  GraphedStep inner([](const Variable& x) { return sum(x * 2.0); });
+  GraphedStep outer([&](const Variable& x) { return inner(x) + 1.0; }, {}, {.warmup = 4});
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(outer(full({2}, double(i))).item(), 4 * i + 1);
+
+  int depth = 0;
+  std::unique_ptr<GraphedStep> own;
+  own = std::make_unique<GraphedStep>(
+      [&](const Variable& x) { return ++depth % 2 == 1 ? (*own)(x)*2.0 : x + 1.0; });
+  for (int i = 0; i < 8; ++i) EXPECT_EQ((*own)(full({}, double(i))).item(), 2 * (i + 1));
+}
+
+TEST(HostileCaptured, T79_AStepThatWasMovedFrom) {
+  GraphedStep step([](const Variable& x) { return x * 2.0; });
+  const GraphedStep other = std::move(step);
+  EXPECT_THROW(step(ones({2})), ArgumentError);
+  EXPECT_THROW(step.reason(), ArgumentError);
+}
+
+TEST(HostileCaptured, T79_AnInputThatTheStepOverwrites) {
+  GraphedStep step([](const Variable& x) {
+    Variable y = x;
+    y *= 2.0;
+    return sum(y);
+  });
+  const Variable x = ones({2});
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(step(x).item(), 4) << "call " << i;
+}
+
+}  // namespace
+}  // namespace tapegrad::testing
