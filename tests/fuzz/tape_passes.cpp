@@ -1,6 +1,7 @@
 // Statements that run backward passes, and what they meet: hooks, checkpoints, threads.
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <thread>
 
 #include "core/autograd/checkpoint.h"
@@ -59,8 +60,9 @@ void Program::add_to_total(const Pair& pair, const Jet& jet) {
 }
 
 void Program::add_to_totals(const Jet& jet) {
+  std::set<Ref> seen;  // two names may share a variable
   for (const Pair& pair : pool_)
-    if (is_leaf(pair) || pair.is_probe) add_to_total(pair, jet);
+    if ((is_leaf(pair) || pair.is_probe) && seen.insert(pair.model).second) add_to_total(pair, jet);
 }
 
 void Program::clear_probes() {
@@ -74,16 +76,24 @@ void Program::clear_probes() {
 void Program::backward() {
   const Root root = make_root();
   if (!root.y.defined() || !is_small(root)) return;
-  const bool retain = choices_.flag();
+  const bool create = choices_.below(6) == 0, retain = create || choices_.flag();
   const bool success = both(
-      std::string("backward") + (retain ? " that retains" : ""),
+      std::string("backward") + (create   ? " that records"
+                                 : retain ? " that retains"
+                                          : ""),
       [&] {
         ref::run_pass(root.node, {}, retain);
         add_to_totals(root.jet);
       },
-      [&] { root.y.backward({.retain_graph = retain}); });
+      [&] { root.y.backward({.retain_graph = retain, .create_graph = create}); });
   if (!success) clear_probes();
   compare_leaves();
+  if (create)  // gradients with a history refer to their leaves
+    for (const Pair& pair : pool_)
+      if (is_leaf(pair) || pair.is_probe) {
+        pair.x.zero_grad();
+        pair.model->total.clear();
+      }
   ended_ |= !success && !retain;  // which nodes were freed before the error is not defined
 }
 

@@ -97,6 +97,28 @@ class Program {
   void write_unary();
   void write_number();
   void write_other();
+
+  // Statements that give variables away, and subscripts: tape_moves.cpp.
+
+  /// Ops on a variable that is moved from op to op, while others may keep its value. The parts
+  /// return whether the chain goes on.
+  void chain();
+  bool chain_unary(Variable& x, Ref& model, bool& saves_output);
+  bool chain_binary(Variable& x, Ref& model);
+  /// A linear layer whose ReLU may become its epilogue.
+  void linear_chain();
+  /// A mask, rows by number, or an embedding, whose gradient may be kept as rows.
+  void subscripted();
+  /// x[i] = y, x[i] += y, x[i] *= y and index_put_.
+  void assign();
+
+  // Statements that compare two ways to the same bits: tape_captured.cpp.
+
+  /// A drawn training step as a GraphedStep, against its function.
+  void captured();
+  /// Autocast against casts by hand.
+  void autocasted();
+
   /// A write whose result has another shape: nothing changes.
   void wrong_write();
   void detach();
@@ -131,6 +153,8 @@ class Program {
   /// fails.
   void second_order();
   void checkpointed();
+  /// vmap, or a module with a variable in place of its weight.
+  void functional();
   void zero();
   /// Registers a hook of one of the kinds that scale the gradient. Returns the scale.
   double hook_scale(const Variable& x);
