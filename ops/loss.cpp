@@ -136,29 +136,14 @@ Tensor checked_classes(std::string_view op, const Variable& x, const Variable& t
   return ids;
 }
 
-/// Moves the classes to the last dimension.
-Tensor classes_last(const Tensor& x) {
-  if (x.rank() < 3) return x.contiguous();
-  Layout layout = x.layout();
-  for (int i = 1; i + 1 < x.rank(); ++i) {
-    layout.shape[i] = x.shape()[i + 1];
-    layout.strides[i] = x.strides()[i + 1];
-  }
-  layout.shape[x.rank() - 1] = x.shape()[1];
-  layout.strides[x.rank() - 1] = x.strides()[1];
-  return x.with_layout(layout).contiguous();
-}
-Tensor classes_back(const Tensor& x) {
-  if (x.rank() < 3) return x;
-  Layout layout = x.layout();
-  const int last = x.rank() - 1;
-  for (int i = 2; i <= last; ++i) {
-    layout.shape[i] = x.shape()[i - 1];
-    layout.strides[i] = x.strides()[i - 1];
-  }
-  layout.shape[1] = x.shape()[last];
-  layout.strides[1] = x.strides()[last];
-  return x.with_layout(layout).contiguous();
+/// A contiguous input as [examples, pixels, classes], with the strides of its own layout.
+Tensor as_pixels(const Tensor& x) {
+  const Shape& shape = x.shape();
+  const int64_t examples = shape.rank() > 1 ? shape[0] : 1, classes = shape[class_dim(shape)];
+  int64_t pixels = 1;
+  for (int i = 2; i < shape.rank(); ++i) pixels *= shape[i];
+  return x.with_layout(
+      {{examples, pixels, classes}, {pixels * classes, 1, pixels}, x.layout().offset});
 }
 
 /// Cross entropy with class ids: log_softmax, selection and reduction in one op.
@@ -177,7 +162,7 @@ struct CrossEntropy {
     const DType wide = compute_dtype(x.dtype());
     Tensor losses = Tensor::empty(target.shape(), wide, x.device());
     statistics = Tensor::empty({2, target.numel()}, wide, x.device());
-    kernels::cross_entropy(classes_last(x), target, weight, spec, losses, statistics);
+    kernels::cross_entropy(as_pixels(x.contiguous()), target, weight, spec, losses, statistics);
     if (reduction == Reduction::kNone) return losses.to(x.dtype());
     if (reduction == Reduction::kMean) scale = Tensor::empty({}, wide, x.device());
     Tensor y = x.empty_like({});
@@ -187,11 +172,12 @@ struct CrossEntropy {
 
   // With q the smoothed, weighted target distribution and Q its sum: dx = dy (Q softmax(x) - q).
   Tensor kernel_backward(const Tensor& dy) const {
-    const Tensor rows = classes_last(x.value());
-    Tensor dx = rows.empty_like(rows.shape());
-    kernels::cross_entropy_backward(rows, target, weight, spec, statistics, dy.contiguous(), scale,
-                                    dx);
-    return classes_back(dx);
+    const Tensor x = this->x.value();
+    const Tensor dx = x.empty_like(x.shape());
+    Tensor pixels = as_pixels(dx);
+    kernels::cross_entropy_backward(as_pixels(x.contiguous()), target, weight, spec, statistics,
+                                    dy.contiguous(), scale, pixels);
+    return dx;
   }
   Variable backward(const Variable& dy) const {
     const Variable x = this->x();

@@ -135,9 +135,11 @@ extern Kernel<void(const Tensor& target, std::string_view op, int64_t classes,
                    int64_t ignore_index)>
     check_classes;
 
-// x is [rows, classes] and target int64 [rows]; both are contiguous. The following have the compute
-// type of x: weight ([classes] or empty), losses ([rows]), statistics ([2, rows]: each row's
-// maximum and log sum exp(x - maximum)) and scale (one element).
+// x and dx are [examples, pixels, classes], each with the strides of contiguous rows of classes or
+// of contiguous planes of pixels. target is int64, contiguous, one id for each of the rows, which
+// are the pixels of all examples. The following have the compute type of x: weight ([classes] or
+// empty), losses ([rows]), statistics ([2, rows]: each row's maximum and log sum exp(x - maximum))
+// and scale (one element).
 
 extern Kernel<void(const Tensor& x, const Tensor& target, const Tensor& weight,
                    const CrossEntropySpec&, Tensor& losses, Tensor& statistics)>

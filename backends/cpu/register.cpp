@@ -55,6 +55,7 @@ void register_kernels() {
   register_group_norm();
   register_cdist();
   register_loss();
+  register_cross_entropy();
   register_ctc_loss();
   register_recurrent();
   register_attention();

@@ -37,6 +37,7 @@ void register_pool();
 void register_sample();
 void register_norm();
 void register_loss();
+void register_cross_entropy();
 void register_ctc_loss();
 void register_recurrent();
 void register_attention();

@@ -184,7 +184,8 @@ template <typename T>
 void cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
                    const CrossEntropySpec& spec, Tensor& losses, Tensor& statistics) {
   using C = Compute<T>;
-  const Classes<T> q(x, target, weight, spec);
+  const Tensor rows = x.contiguous();
+  const Classes<T> q(rows, target, weight, spec);
   if (q.rows == 0) return;
   C* tops = statistics.data<C>();
   with_team(q.classes, 1, [&]<typename Team>(Team) {
@@ -198,14 +199,17 @@ void cross_entropy_backward(const Tensor& x, const Tensor& target, const Tensor&
                             const CrossEntropySpec& spec, const Tensor& statistics,
                             const Tensor& dy, const Tensor& scale, Tensor& dx) {
   using C = Compute<T>;
-  const Classes<T> q(x, target, weight, spec);
+  const Tensor rows = x.contiguous();
+  const Classes<T> q(rows, target, weight, spec);
   if (q.rows == 0) return;
   const C* tops = statistics.data<C>();
+  Tensor to = dx.is_contiguous() ? dx : Tensor::empty(dx.shape(), dx.dtype(), dx.device());
   with_team(q.classes, 1, [&]<typename Team>(Team) {
     launch(teams_for<Team>(q.rows, x), &backward_kernel<Team, T>, q, tops, tops + q.rows,
            dy.data<T>(), int64_t(scale || dy.rank() == 0 ? 0 : 1),
-           scale ? scale.data<C>() : nullptr, dx.data<T>());
+           scale ? scale.data<C>() : nullptr, to.data<T>());
   });
+  if (!dx.is_contiguous()) kernels::copy(to, dx);
 }
 
 template <typename T>
