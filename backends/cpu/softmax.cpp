@@ -112,9 +112,13 @@ void strip_forward(const T* x, int64_t n, int64_t step, int64_t count, T* y) {
     for (int64_t j = 0; j < count; ++j) y[j] = T(log_sum(largest[j], sum[j]));
     return;
   }
+  if constexpr (kGoal == Goal::kLogSoftmax) {
+    using Doubles = xsimd::batch<double>;
+    for (int64_t j = 0; j < count; j += int64_t(Doubles::size))
+      functions::log(Doubles::load_unaligned(sum + j)).store_unaligned(sum + j);
+  }
   V total[kStrip];
-  for (int64_t j = 0; j < count; ++j)
-    total[j] = V(kGoal == Goal::kSoftmax ? 1 / sum[j] : std::log(sum[j]));
+  for (int64_t j = 0; j < count; ++j) total[j] = V(kGoal == Goal::kSoftmax ? 1 / sum[j] : sum[j]);
   for (int64_t i = 0; i < n; ++i) {
     if constexpr (kGoal == Goal::kLogSoftmax) {
       const V* values = load_values(x + i * step, 1, count, buffer);
