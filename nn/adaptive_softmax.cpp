@@ -13,6 +13,7 @@
 namespace tapegrad::nn {
 namespace {
 
+/// Throws ArgumentError unless the cutoffs rise.
 std::vector<int64_t> with_end(std::vector<int64_t> cutoffs, int64_t n_classes) {
   int64_t last = 0;
   cutoffs.push_back(n_classes);
@@ -31,9 +32,11 @@ std::vector<int64_t> with_end(std::vector<int64_t> cutoffs, int64_t n_classes) {
 AdaptiveLogSoftmaxWithLoss::AdaptiveLogSoftmaxWithLoss(int64_t in_features, int64_t n_classes,
                                                        std::vector<int64_t> cutoffs,
                                                        AdaptiveLogSoftmaxOptions options)
-    : head(in_features, (cutoffs.empty() ? 1 : cutoffs[0]) + int64_t(cutoffs.size()),
+    : head(in_features, with_end(cutoffs, n_classes)[0] + int64_t(cutoffs.size()),
            options.head_bias),
-      cutoffs_(with_end(std::move(cutoffs), n_classes)) {
+      cutoffs_(with_end(cutoffs, n_classes)) {
+  if (!(options.div_value >= 1))
+    fail<ArgumentError>(kName, ": div_value is ", options.div_value, ", not at least 1");
   for (size_t i = 0; i + 1 < cutoffs_.size(); ++i) {
     const auto hidden = int64_t(double(in_features) / std::pow(options.div_value, double(i + 1)));
     if (hidden < 1)

@@ -85,6 +85,9 @@ Variable Binomial::entropy() const { fail<ArgumentError>(kind(), ": no formula f
 Variable Binomial::mean() const { return double(total_count) * probs; }
 Variable Binomial::variance() const { return double(total_count) * probs * (1.0 - probs); }
 Variable Binomial::draw(const Shape& sample_shape, RandomGenerator& generator) const {
+  constexpr int64_t kMostTrials = 1 << 20;  // which are drawn one by one
+  if (total_count > kMostTrials)
+    fail<ArgumentError>(kind(), ": sample() of ", total_count, " trials; at most ", kMostTrials);
   const Shape shape = joined(sample_shape, probs.shape());
   Variable count = zeros(shape, like(probs));
   for (int64_t i = 0; i < total_count; ++i)

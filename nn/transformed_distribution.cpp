@@ -165,6 +165,7 @@ Variable MixtureSameFamily::draw(const Shape& sample_shape, RandomGenerator& gen
   Variable chosen = unsqueeze(mixture_.sample(sample_shape, generator), -1);
   Shape shape = values.shape();
   const int along = shape.rank() - 1 - event_rank();
+  if (along < 0) fail<ShapeError>(kind(), ": components of shape ", shape, " have no batch");
   shape[along] = 1;
   for (int i = 0; i < event_rank(); ++i) chosen = unsqueeze(chosen, -1);
   return squeeze(gather(values, along, expand(chosen, shape).contiguous()), along);

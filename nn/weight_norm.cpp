@@ -42,9 +42,9 @@ void WeightParts::spectral_norm(Weighted& layer, std::string_view name, int64_t 
                                 double eps, std::optional<int> dim) {
   const int rows = dim.value_or(layer.kind().starts_with("ConvTranspose") ? 1 : 0);
   check(layer, "spectral_norm", name, rows);
-  if (n_power_iterations < 1 || rows < 0)
-    fail<ArgumentError>("spectral_norm: n_power_iterations ", n_power_iterations, " and dim ",
-                        rows);
+  if (n_power_iterations < 1 || n_power_iterations > 1000 || rows < 0)
+    fail<ArgumentError>("spectral_norm: ", n_power_iterations,
+                        " n_power_iterations, not from 1 to 1000, or a dim of ", rows);
   std::shared_ptr<WeightParts> parts(new WeightParts(rows));
   parts->iterations_ = n_power_iterations;
   parts->eps_ = eps;

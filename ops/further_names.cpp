@@ -122,11 +122,18 @@ Variable combinations(const Variable& x, int64_t r, bool with_replacement, Where
   if (x.rank() != 1) fail<ShapeError>("combinations: a vector, not ", x.shape());
   if (r < 0) fail<ArgumentError>("combinations: r is ", r);
   const int64_t n = x.numel(), step = with_replacement ? 0 : 1;
-  std::vector<int64_t> positions, now(size_t(r), 0);
-  for (int64_t i = 0; i < r; ++i) now[i] = i * step;
+  const bool is_empty = r == 0 || n == 0 || (step == 1 && r > n);
+  // The number of subsets is the number of ways to choose r of `of`.
+  const double of = double(n) + (step == 0 ? double(r) - 1 : 0);
+  const double log_count =
+      std::lgamma(of + 1) - std::lgamma(double(r) + 1) - std::lgamma(of - double(r) + 1);
+  if (!is_empty && log_count + std::log(double(r)) > std::log(1e9))
+    fail<ArgumentError>("combinations: more than 1e9 elements, of ", n, " for r = ", r);
+  std::vector<int64_t> positions, now(is_empty ? 0 : size_t(r), 0);
+  for (size_t i = 0; i < now.size(); ++i) now[i] = int64_t(i) * step;
   // Element i may be at most n - 1 - (r - 1 - i) step, so that those behind it have a place.
   const auto most = [&](int64_t i) { return n - 1 - (r - 1 - i) * step; };
-  bool is_valid = r > 0 && most(0) >= 0;
+  bool is_valid = !is_empty;
   while (is_valid) {
     positions.insert(positions.end(), now.begin(), now.end());
     int64_t i = r - 1;

@@ -22,6 +22,7 @@ Table make_table() {
   add_further_rows(table);
   add_names_rows(table);
   add_module_name_rows(table);
+  add_derived_rows(table);
   return table;
 }
 

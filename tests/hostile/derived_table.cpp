@@ -1,0 +1,261 @@
+// Rows for distributions made of others, computed weights, functions of functions and ops of the
+// user.
+#include "core/autograd/function.h"
+#include "nn/adaptive_softmax.h"
+#include "nn/attention.h"
+#include "nn/bilinear.h"
+#include "nn/continuous_distributions.h"
+#include "nn/discrete_distributions.h"
+#include "nn/func.h"
+#include "nn/transformed_distribution.h"
+#include "nn/weight_norm.h"
+#include "ops/create.h"
+#include "ops/further_names.h"
+#include "ops/reduce.h"
+#include "optim/optimizers.h"
+#include "tests/hostile/kit.h"
+
+namespace tapegrad::testing {
+namespace {
+
+bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
+
+/// Calls each function and ignores errors of the library.
+template <typename... F>
+void attempt(const F&... calls) {
+  const auto each = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error&) {
+    }
+  };
+  (each(calls), ...);
+}
+
+void use(const distributions::Distribution& d, const Variable& value) {
+  attempt([&] { d.log_prob(value); }, [&] { d.entropy(); }, [&] { d.mean(), d.stddev(); },
+          [&] { d.cdf(value); }, [&] { d.icdf(value); }, [&] { d.sample(); },
+          [&] { d.rsample({2}); }, [&] { d.batch_shape(), d.event_shape(); });
+}
+void use(const distributions::Transform& t, const Variable& value) {
+  attempt([&] { t.log_abs_det_jacobian(value, t(value)); }, [&] { t.inv(value); },
+          [&] { t.sign(); });
+}
+
+/// "Cauchy::Cauchy Cauchy::log_prob ..."
+std::string methods(const std::string& type, std::initializer_list<const char*> further = {}) {
+  std::string names = type + "::" + type;
+  for (const char* name : {"log_prob", "entropy", "mean", "variance"})
+    names += ' ' + type + "::" + name;
+  for (const char* name : further) names += ' ' + type + "::" + name;
+  return names + ' ';
+}
+std::string parts(const std::string& type, std::initializer_list<const char*> names) {
+  std::string all;
+  for (const char* name : names) all += type + "::" + name + ' ';
+  return all;
+}
+
+void add_distribution_rows(Table& table) {
+  using namespace distributions;
+  table.add(methods("Cauchy", {"rsample", "cdf", "icdf"}) +
+                methods("HalfNormal", {"rsample", "cdf", "icdf"}) +
+                methods("HalfCauchy", {"rsample", "cdf", "icdf"}) +
+                methods("Gumbel", {"rsample", "cdf", "icdf"}) +
+                methods("Weibull", {"rsample", "cdf", "icdf"}) +
+                methods("Pareto", {"rsample", "cdf", "icdf"}) + methods("StudentT", {"rsample"}) +
+                methods("Chi2", {"rsample"}),
+            [](const Variable& a, const Variable& b, const Variable& value) {
+              if (!is_small(a) || !is_small(b) || !is_small(value)) return;
+              attempt([&] { use(Cauchy(a, b), value); }, [&] { use(HalfNormal(a), value); },
+                      [&] { use(HalfCauchy(a), value); }, [&] { use(Gumbel(a, b), value); },
+                      [&] { use(Weibull(a, b), value); }, [&] { use(Pareto(a, b), value); },
+                      [&] { use(StudentT(a, b), value); }, [&] { use(Chi2(a), value); });
+            });
+  table.add(methods("Poisson") + methods("Geometric") + methods("Binomial") +
+                methods("OneHotCategorical", {"event_rank"}) +
+                methods("RelaxedOneHotCategorical", {"event_rank", "rsample"}),
+            [](const Variable& p, const Variable& value, int64_t count, double temperature) {
+              if (!is_small(p) || !is_small(value)) return;
+              attempt([&] { use(Poisson(p), value); }, [&] { use(Geometric(p), value); },
+                      [&] { use(Geometric(Odds{.logits = p}), value); },
+                      [&] { use(Binomial(count, p), value); },
+                      [&] { use(Binomial(3, Odds{.logits = p}), value); },
+                      [&] { use(OneHotCategorical(p), value); },
+                      [&] { use(RelaxedOneHotCategorical(temperature, p), value); });
+            });
+  table.add(
+      "Distribution::stddev Distribution::cdf Distribution::icdf Distribution::event_rank "
+      "Distribution::batch_shape Distribution::event_shape Normal::cdf Normal::icdf "
+      "Uniform::cdf Uniform::icdf Exponential::cdf Exponential::icdf Laplace::cdf "
+      "Laplace::icdf LogNormal::cdf LogNormal::icdf Multinomial::event_rank "
+      "Dirichlet::event_rank MultivariateNormal::event_rank",
+      [](const Variable& a, const Variable& b, const Variable& value) {
+        if (!is_small(a) || !is_small(b) || !is_small(value)) return;
+        attempt([&] { use(Normal(a, b), value); }, [&] { use(Uniform(a, b), value); },
+                [&] { use(Exponential(a), value); }, [&] { use(Laplace(a, b), value); },
+                [&] { use(LogNormal(a, b), value); }, [&] { use(Dirichlet(a), value); },
+                [&] { use(Multinomial(3, a), value); });
+      });
+  table.add(
+      methods("TransformedDistribution", {"rsample", "cdf", "icdf", "base_dist", "event_rank"}) +
+          methods("Independent", {"rsample", "base_dist", "event_rank"}) +
+          methods("MixtureSameFamily", {"cdf", "event_rank"}),
+      [](const Variable& a, const Variable& b, const Variable& value, int count) {
+        if (!is_small(a) || !is_small(b) || !is_small(value)) return;
+        attempt([&] { use(TransformedDistribution(Normal(a, b), {TanhTransform()}), value); },
+                [&] { use(TransformedDistribution(Dirichlet(a), {ExpTransform()}), value); },
+                [&] { use(Independent(Normal(a, b), count), value); },
+                [&] { use(MixtureSameFamily(Categorical(a), Normal(a, b)), value); },
+                [&] { use(MixtureSameFamily(Categorical(a), Dirichlet(b)), value); });
+      });
+  const auto rules = {"inv", "log_abs_det_jacobian"};
+  table.add(
+      parts("Transform", {"inv", "log_abs_det_jacobian", "sign"}) + parts("ExpTransform", rules) +
+          parts("SigmoidTransform", rules) + parts("TanhTransform", rules) +
+          parts("SoftplusTransform", rules) +
+          parts("AffineTransform", {"AffineTransform", "inv", "log_abs_det_jacobian", "sign"}) +
+          parts("PowerTransform", {"PowerTransform", "inv", "log_abs_det_jacobian", "sign"}) +
+          parts("ComposeTransform", {"ComposeTransform", "inv", "log_abs_det_jacobian", "sign"}) +
+          "Transforms::Transforms Transforms::list Transforms::Any::Any",
+      [](const Variable& a, const Variable& b, const Variable& value) {
+        if (!is_small(a) || !is_small(b) || !is_small(value)) return;
+        use(ExpTransform(), value), use(SigmoidTransform(), value);
+        use(TanhTransform(), value), use(SoftplusTransform(), value);
+        attempt([&] { use(AffineTransform(a, b), value); }, [&] { use(PowerTransform(a), value); },
+                [&] {
+                  use(ComposeTransform({AffineTransform(a, b), ExpTransform()}), value);
+                });
+      });
+}
+
+void add_layer_rows(Table& table) {
+  table.add("weight_norm spectral_norm remove_weight_norm remove_spectral_norm",
+            [](const Variable& x, const std::string& name, int dim, int64_t steps, double eps) {
+              nn::Linear layer(3, 2), other(3, 2);
+              attempt([&] { nn::utils::weight_norm(layer, name, dim)(x); },
+                      [&] { nn::utils::remove_weight_norm(layer); },
+                      [&] { nn::utils::spectral_norm(other, "weight", steps, eps, dim)(x); },
+                      [&] { nn::utils::remove_spectral_norm(other); },
+                      [&] { nn::utils::weight_norm(nn::Linear(3, 2), "weight", dim)(x); });
+            });
+  table.add(parts("Bilinear", {"Bilinear", "forward", "members", "options"}),
+            [](const Variable& a, const Variable& b, int64_t in, bool bias) {
+              attempt([&] { nn::Bilinear(in, 3, 2, bias).options(); },
+                      [&] { nn::Bilinear(3, in, 2, bias); });
+              nn::Bilinear(3, 3, 2, bias)(a, b);
+            });
+  table.add("rrelu " + parts("RReLU", {"RReLU", "forward", "members", "options"}),
+            [](const Variable& x, double lower, double upper) {
+              nn::RReLU layer(lower, upper);
+              layer.options();
+              attempt([&] { layer(x); }, [&] { layer.eval()(x); });
+              rrelu(x, lower, upper, true);
+            });
+  table.add(
+      parts("AdaptiveLogSoftmaxWithLoss",
+            {"AdaptiveLogSoftmaxWithLoss", "forward", "log_prob", "predict", "members"}),
+      [](const Variable& x, const Labels& target, int64_t classes, int64_t cutoff, double by) {
+        if (!is_small(x)) return;
+        attempt(
+            [&] {
+              nn::AdaptiveLogSoftmaxWithLoss(3, 9, {cutoff, 5}, {.div_value = by});
+            },
+            [&] {
+              nn::AdaptiveLogSoftmaxWithLoss(3, classes % 1000, {2, cutoff}, 1.5);
+            });
+        const nn::AdaptiveLogSoftmaxWithLoss layer(3, 9, {2, 5}, 1.5);
+        attempt([&] { layer.log_prob(x), layer.predict(x); });
+        layer(x, target.x).loss.backward();
+      });
+  table.add("AttentionOutput::weights", [](const Sequence& x, bool average) {
+    nn::MultiheadAttention(4, 2)(x.x, x.x, x.x).weights(average);
+  });
+  table.leave_out("made by MultiheadAttention", "AttentionOutput::AttentionOutput");
+}
+
+struct Double : autograd::Function<Double> {
+  static Variable forward(autograd::Context& ctx, const Variable& x, double by) {
+    ctx.save_for_backward({x});
+    ctx.saved_data["by"] = by;
+    return x * by;
+  }
+  static std::vector<Variable> backward(autograd::Context& ctx, std::vector<Variable> grads) {
+    ctx.get_saved_variables(), ctx.saved_variables(), ctx.saved_tensors();
+    if (!ctx.needs_input_grad(0)) return {};
+    return {grads[0] * ctx.saved_data["by"].toDouble(), {}};
+  }
+};
+
+void add_function_rows(Table& table) {
+  table.add(parts("Context", {"save_for_backward", "saved_tensors", "get_saved_variables",
+                              "saved_variables", "needs_input_grad"}) +
+                "Function::apply " + parts("SavedItem", {"SavedItem", "toDouble"}),
+            [](const Variable& x, double by, int64_t argument) {
+              attempt([&] { autograd::Context().needs_input_grad(size_t(argument)); },
+                      [&] { autograd::Context().save_for_backward({x}); });
+              const Variable leaf = Variable(x.value().clone()).requires_grad_();
+              sum(Double::apply(leaf, by)).backward();
+            });
+  table.add(parts("SavedItem", {"toInt", "toBool", "toTensor"}),
+            [](double number, const Variable& x) {
+              attempt([&] { autograd::SavedItem(number).toInt(); },
+                      [&] { autograd::SavedItem(number).toBool(); });
+              autograd::SavedItem(x).toTensor();
+            });
+  table.leave_out("called by autograd::Function",
+                  "FunctionCall::FunctionCall FunctionCall::context FunctionCall::add "
+                  "FunctionCall::record");
+  table.add("grad_and_value value_and_grad jacrev jacfwd", [](const Variable& x,
+                                                              const Variable& y) {
+    if (!is_small(x) || !is_small(y)) return;
+    const auto f = [&](const Variable& v) { return sum(v * y); };
+    attempt([&] { func::grad(f)(x); }, [&] { func::hessian(f)(x); }, [&] { func::jvp(f, x, y); },
+            [&] { func::vjp(f, x).second(y); }, [&] { func::jacfwd(f)(x); },
+            [&] { value_and_grad(f)(x); }, [&] { func::grad_and_value(f)(x); });
+    func::jacrev(f)(x);
+  });
+  table.add("InDim::InDim", [](const Variable& x, int first, int second, int out) {
+    if (!is_small(x)) return;
+    const auto f = [](const Variable& a, const Variable& b) { return sum(a) * b; };
+    attempt([&] { vmap(f)(x, x); },
+            [&] {
+              vmap(f, {first, None})(x, x);
+            },
+            [&] {
+              vmap(f, {first, second, 0})(x, x);
+            });
+    vmap(f, {.in_dims = {first, second}, .out_dim = out})(x, x);
+  });
+}
+
+void add_form_rows(Table& table) {
+  table.add("combinations", [](const Variable& x, int64_t r, bool again) {
+    if (is_small(x)) combinations(x, r, again);
+  });
+  table.add("Optimizer::param_groups GroupRate::GroupRate", [](const std::string& name, double lr,
+                                                               double factor) {
+    nn::Linear layer(2, 2);
+    optim::SGD sgd(layer, 0.1);
+    attempt([&] { sgd.param_groups()[0][name] = lr; }, [&] { sgd.param_groups()[0].lr *= factor; },
+            [&] { sgd.param_groups()[0].lr /= factor; });
+    sgd.param_groups()[0].lr = lr;
+  });
+  table.add("Variable::data ParameterList::append", [](const Variable& x) {
+    nn::ParameterList().append(x);
+    x.data();
+  });
+  table.leave_out("the compiler refuses it", "Tensor::size");
+  table.leave_out("a table of names", "init::choice_names");
+}
+
+}  // namespace
+
+void add_derived_rows(Table& table) {
+  add_distribution_rows(table);
+  add_layer_rows(table);
+  add_function_rows(table);
+  add_form_rows(table);
+}
+
+}  // namespace tapegrad::testing
