@@ -74,7 +74,8 @@ struct MaxPool {
 
   __device__ void operator()(int64_t i) const {
     const Place to(i, p.out, p.together);
-    const int64_t column = to.element % p.out.width, row = to.element / p.out.width;
+    const int32_t element = int32_t(to.element), width = int32_t(p.out.width);  // as indices are
+    const int64_t column = element % width, row = element / width;
     const T* plane = x + to.first(p.in, p.together);
     WindowMaximum<Compute<T>> best{-std::numeric_limits<Compute<T>>::infinity()};
     if (adaptive) {
