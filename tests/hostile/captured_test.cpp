@@ -49,7 +49,7 @@ void compare(const std::function<void(Trainer&, int)>& change) {
   for (int i = 0; i < 16; ++i) {
     change(captured, i);
     change(plain, i);
-    Generator numbers{uint64_t(i)};
+    RandomGenerator numbers{uint64_t(i)};
     const Variable x = randn({5, 3}, {}, numbers);
     const RandomState state = default_generator().state();
     const Variable got = step(x);
