@@ -120,6 +120,18 @@ bool has_lambda(const Module& root) {
   return finder.found;
 }
 
+/// Adds the nodes that made members: functional_call() puts results of ops in place of parameters.
+void add_results(const Module& root, std::set<const Node*>& nodes) {
+  struct Finder final : MemberVisitor {
+    explicit Finder(std::set<const Node*>& found) : nodes(found) {}
+    void on_parameter(const std::string&, Variable& x) override {
+      if (x.requires_grad() && !x.is_leaf()) nodes.insert(x.edge().node.get());
+    }
+    std::set<const Node*>& nodes;
+  } finder(nodes);
+  root.visit(finder);
+}
+
 }  // namespace
 
 void ModuleCall::check_modules(const Module& module,
@@ -138,6 +150,7 @@ void ModuleCall::check_parameters(const std::vector<Variable>& results) {
   const Module& model = *tapegrad::detail::context.model->module;
   model.state_->own.parameters_checked.store(true, std::memory_order_relaxed);
   std::set<const Node*> seen(first_inputs_.begin(), first_inputs_.end());
+  add_results(model, seen);
   std::vector<const Node*> todo;
   const auto reach = [&](const Edge& edge) {
     const Node* node = edge.node.get();

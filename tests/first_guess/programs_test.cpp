@@ -103,8 +103,10 @@ TEST(FirstGuessPrograms, GradientsOfSamples) {
   auto loss = [&](const VariableMap& p, const Variable& xi, const Variable& ti) {
     return cross_entropy(func::functional_call(layer, p, xi.unsqueeze(0)), ti.unsqueeze(0));
   };
+  testing::internal::CaptureStderr();
   VariableMap per_sample =
       vmap(grad(loss), {.in_dims = {None, 0, 0}})(nn::parameter_map(layer), x, target);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // no parameter is left out
   const VariableMap expected = nn::per_sample_gradients(
       layer, [](const Variable& y, const Variable& t) { return cross_entropy(y, t); }, x, target);
   GUESS("[5, 2, 3]", per_sample["weight"].sizes());
