@@ -119,6 +119,20 @@ TEST(GraphedStep, TablesOfOpsArePartOfAGraph) {
   }
 }
 
+TEST(GraphedStep, LargeTablesOfOpsEndTheRecording) {
+  const OnGpu on_gpu;
+  const auto f = [](const Variable& x) {
+    return sum(interpolate(x, {.size = {40'000}, .mode = SampleMode::kLinear}));
+  };
+  GraphedStep step(f);
+  for (int i = 0; i < 5; ++i) {
+    const Variable x = rand({1, 1, 3});
+    EXPECT_EQ(step(x).item(), f(x).item());
+  }
+  EXPECT_NE(step.reason().find("too many values are copied from the CPU"), std::string::npos)
+      << step.reason();
+}
+
 TEST(GraphedStep, ALostRecordingLeavesTheStepAsItIs) {
   const OnGpu on_gpu;
   const Weight weight;
