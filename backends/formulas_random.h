@@ -19,11 +19,13 @@
 
 namespace tapegrad::formulas {
 
-template <int N, typename R>
+/// Without a loop, so that loops over calls vectorise.
+template <int first = 0, int N, typename R>
 TG_HD inline R horner(const R (&coefficients)[N], R x) {
-  R sum = coefficients[N - 1];
-  for (int i = N - 2; i >= 0; --i) sum = std::fma(sum, x, coefficients[i]);
-  return sum;
+  if constexpr (first + 1 == N)
+    return coefficients[first];
+  else
+    return std::fma(horner<first + 1>(coefficients, x), x, coefficients[first]);
 }
 
 /// Constants. Coefficient tables are inside functions, because a GPU finds them there.

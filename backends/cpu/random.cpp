@@ -59,25 +59,34 @@ void uniform(Tensor& y, double low, double high, RandomState state) {
 template <typename T>
 void normal(Tensor& y, double mean, double std, RandomState state) {
   using R = Compute<T>;
-  constexpr int kElements = kWords / kPer<T>;
+  constexpr int kPairs = kWords / kPer<T> / 2;
   T* out = y.data<T>();
   const R center = R(mean), scale = R(std);
   for_each_block<kPer<T>>(y.numel(), state, [=](const Words& words, int64_t first, int64_t count) {
-    alignas(64) R z[kElements];
-    for (int i = 0; i < kElements; i += 2) {
-      R u, v;
+    // Pairs are interleaved in a loop of their own; one loop for all is not vectorised.
+    alignas(64) R u[kPairs], v[kPairs];
+    alignas(64) T z[2 * kPairs];
+#pragma omp simd
+    for (int i = 0; i < kPairs; ++i) {
       if constexpr (kPer<T> == 1) {
-        u = formulas::positive_float(words[i]);
-        v = uniform_float(words[i + 1]);
+        u[i] = formulas::positive_float(words[2 * i]);
+        v[i] = uniform_float(words[2 * i + 1]);
       } else {
-        u = formulas::positive_double(words[2 * i], words[2 * i + 1]);
-        v = uniform_double(words[2 * i + 2], words[2 * i + 3]);
+        u[i] = formulas::positive_double(words[4 * i], words[4 * i + 1]);
+        v[i] = uniform_double(words[4 * i + 2], words[4 * i + 3]);
       }
-      const formulas::CosSin<R> pair = formulas::box_muller(u, v);
-      z[i] = std::fma(pair.cos, scale, center);
-      z[i + 1] = std::fma(pair.sin, scale, center);
     }
-    for (int64_t i = 0; i < count; ++i) out[first + i] = T(z[i]);
+#pragma omp simd
+    for (int i = 0; i < kPairs; ++i) {
+      const formulas::CosSin<R> pair = formulas::box_muller(u[i], v[i]);
+      u[i] = std::fma(pair.cos, scale, center);
+      v[i] = std::fma(pair.sin, scale, center);
+    }
+    for (int i = 0; i < kPairs; ++i) {
+      z[2 * i] = T(u[i]);
+      z[2 * i + 1] = T(v[i]);
+    }
+    std::copy_n(z, count, out + first);
   });
 }
 
