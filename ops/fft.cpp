@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/dispatch/kernels.h"
 #include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
@@ -45,16 +46,20 @@ struct Complex {
   }
 };
 
-/// Multiplies by `factor` the frequencies that stand for two, which are all except 0 and, for even
-/// n, n / 2.
-Variable weighted(const Variable& x, int dim, int64_t n, double factor) {
-  const NoGrad off;
-  const Variable k = arange(n / 2 + 1, {.device = x.device()});
-  const Variable is_single = logical_or(eq(k, 0), eq(2 * k, n));
-  const Variable weights = where(is_single, 1.0, full({n / 2 + 1}, factor, {.device = x.device()}));
+/// Weights of frequencies: `factor` for those that stand for two, which are all except 0 and, for
+/// even n, n / 2.
+Variable weights_of(const Variable& x, int dim, int64_t n, double factor) {
+  Tensor weights = Tensor::full({n / 2 + 1, 2}, factor, x.dtype(), x.device());
+  const auto set_single = [&](int64_t k) {
+    Tensor pair = weights.with_layout({{2}, {1}, 2 * k});
+    kernels::fill(pair, 1.0);
+  };
+  set_single(0);
+  if (n % 2 == 0) set_single(n / 2);
   Shape shape = Dims::filled(x.rank(), 1);
   shape[dim] = n / 2 + 1;
-  return reshape(weights.to(x.dtype()), shape);
+  shape[x.rank() - 1] = 2;
+  return Variable(weights.with_layout({shape, contiguous_strides(shape), 0}));
 }
 
 Variable to_real(const Variable& x, int dim, int64_t n, double scale);
@@ -75,7 +80,7 @@ struct ToComplex {
     return y;
   }
   Variable backward(const Variable& dy) const {
-    return to_real(dy * weighted(dy, dim, n, 0.5), dim, n, scale);
+    return to_real(dy * weights_of(dy, dim, n, 0.5), dim, n, scale);
   }
 };
 
@@ -94,7 +99,7 @@ struct ToReal {
   }
   Variable backward(const Variable& dy) const {
     const Variable dx = apply(ToComplex{dim, scale}, Where::current(), dy);
-    return dx * weighted(dx, dim, n, 2.0);
+    return dx * weights_of(dx, dim, n, 2.0);
   }
 };
 

@@ -16,6 +16,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
+#endif
+
 constexpr int64_t kLines = 16;          // signals at a time: a cache line of floats
 constexpr int64_t kElements = 1 << 15;  // elements at a time, so that they stay in the second-level
                                         // cache
@@ -30,14 +34,27 @@ struct Lines {
   int64_t start(int64_t i) const { return i / inner * n * inner + i % inner; }
 };
 
+/// Signals that are transformed together. In the buffer, element j of signal i has index
+/// j * width + i; the lanes from `lines` to `width` are zero.
+struct Group {
+  int64_t first, lines, width;
+};
+
 /// Calls f(i, j, offset of signal first + i) for elements begin <= j < count of a group of signals,
 /// in an order that accesses memory in contiguous pieces: adjacent signals together, others a few
 /// elements at a time.
 template <typename F>
-void for_each_element(const Lines& at, int64_t first, int64_t lines, int64_t begin, int64_t count,
+void for_each_element(const Lines& at, const Group& group, int64_t begin, int64_t count,
                       const F& f) {
+  const int64_t lines = group.lines, start = at.start(group.first);
+  if (at.inner > 1 && group.first % at.inner + lines <= at.inner) {
+    for (int64_t j = begin; j < count; ++j)
+#pragma omp simd
+      for (int64_t i = 0; i < lines; ++i) f(i, j, start + i);
+    return;
+  }
   std::array<int64_t, kLines> starts;
-  for (int64_t i = 0; i < lines; ++i) starts[size_t(i)] = at.start(first + i);
+  for (int64_t i = 0; i < lines; ++i) starts[size_t(i)] = at.start(group.first + i);
   if (at.inner > 1) {
     for (int64_t j = begin; j < count; ++j)
       for (int64_t i = 0; i < lines; ++i) f(i, j, starts[size_t(i)]);
@@ -54,46 +71,47 @@ constexpr int kSide = int(kLanes<float>);  // lines that a register holds
 /// Calls tile(first line, first element) for the squares of kSide numbers that pairs of contiguous
 /// float signals consist of. Returns the number of elements that they cover.
 template <typename T, typename Tile>
-int64_t for_each_square(const Lines& at, int64_t lines, int64_t count, const Tile& tile) {
-  if (!std::is_same_v<T, float> || at.inner != 1 || lines % kSide != 0) return 0;
+int64_t for_each_square(const Lines& at, const Group& group, int64_t count, const Tile& tile) {
+  if (!std::is_same_v<T, float> || at.inner != 1 || group.lines % kSide != 0) return 0;
   const int64_t covered = count - count % (kSide / 2);
   for (int64_t j = 0; j < covered; j += kSide / 2)
-    for (int64_t i = 0; i < lines; i += kSide) tile(i, j);
+    for (int64_t i = 0; i < group.lines; i += kSide) tile(i, j);
   return covered;
 }
 
 /// Reads pairs: element j of signal i of the group consists of the numbers 2 j and 2 j + 1 of a
 /// signal at from + scale * start.
 template <typename T>
-void read_pairs(const Lines& at, int64_t scale, int64_t first, int64_t lines, int64_t count,
-                const T* from, Signals<T> into) {
-  const int64_t covered = for_each_square<T>(at, lines, count, [&](int64_t i, int64_t j) {
+void read_pairs(const Lines& at, int64_t scale, const Group& group, int64_t count, const T* from,
+                Signals<T> into) {
+  const int64_t width = group.width;
+  const int64_t covered = for_each_square<T>(at, group, count, [&](int64_t i, int64_t j) {
     if constexpr (std::is_same_v<T, float>) {
       FloatVector rows[kSide];
       unrolled<kSide>([&](auto l) {
-        const float* line = from + scale * (first + i + l()) * at.n + 2 * j;
+        const float* line = from + scale * (group.first + i + l()) * at.n + 2 * j;
         std::memcpy(&rows[l()], line, sizeof(rows[l()]));
       });
       transpose(rows);
       unrolled<kSide>([&](auto l) {
-        float* to = (l() % 2 == 0 ? into.re : into.im) + (j + l() / 2) * lines + i;
+        float* to = (l() % 2 == 0 ? into.re : into.im) + (j + l() / 2) * width + i;
         std::memcpy(to, &rows[l()], sizeof(rows[l()]));
       });
     }
   });
-  for_each_element(at, first, lines, covered, count, [&](int64_t i, int64_t j, int64_t start) {
+  for_each_element(at, group, covered, count, [=](int64_t i, int64_t j, int64_t start) {
     const T* element = from + scale * start + 2 * j * at.inner;
-    into.re[j * lines + i] = element[0];
-    into.im[j * lines + i] = element[scale == 2 ? 1 : at.inner];
+    into.re[j * width + i] = element[0];
+    into.im[j * width + i] = element[scale == 2 ? 1 : at.inner];
   });
 }
 
 /// Writes pairs to the same places. value(j, load) returns both numbers of element j for the lines
-/// that load(x + j * lines) returns from an array x.
+/// that load(x + j * width) returns from an array x.
 template <typename T, typename Value>
-void write_pairs(const Lines& at, int64_t scale, int64_t first, int64_t lines, int64_t count,
-                 T factor, T* to, const Value& value) {
-  const int64_t covered = for_each_square<T>(at, lines, count, [&](int64_t i, int64_t j) {
+void write_pairs(const Lines& at, int64_t scale, const Group& group, int64_t count, T factor, T* to,
+                 const Value& value) {
+  const int64_t covered = for_each_square<T>(at, group, count, [&](int64_t i, int64_t j) {
     if constexpr (std::is_same_v<T, float>) {
       FloatVector rows[kSide];
       unrolled<kSide / 2>([&](auto p) {
@@ -104,41 +122,47 @@ void write_pairs(const Lines& at, int64_t scale, int64_t first, int64_t lines, i
       });
       transpose(rows);
       unrolled<kSide>([&](auto l) {
-        float* line = to + scale * (first + i + l()) * at.n + 2 * j;
+        float* line = to + scale * (group.first + i + l()) * at.n + 2 * j;
         std::memcpy(line, &rows[l()], sizeof(rows[l()]));
       });
     }
   });
-  for_each_element(at, first, lines, covered, count, [&](int64_t i, int64_t j, int64_t start) {
-    const auto [a, b] = value(j, [&](const T* x) { return x[i]; });
+  for_each_element(at, group, covered, count, [=](int64_t i, int64_t j, int64_t start) {
+    const auto [a, b] = value(j, [=](const T* x) { return x[i]; });
     T* element = to + scale * start + 2 * j * at.inner;
     element[0] = a * factor;
     element[scale == 2 ? 1 : at.inner] = b * factor;
   });
 }
 
-/// Calls gather(first, lines, x), the plan and scatter(first, lines, y) for every group. With
-/// `inverse` the exponent is positive.
+/// Calls gather(group, x), the plan and scatter(group, y) for every group. x has room for one
+/// element more than the plan's length. With `inverse` the exponent is positive.
 template <typename T, typename Gather, typename Scatter>
 void transform(const FftPlan<T>& plan, int64_t count, bool inverse, const Gather& gather,
                const Scatter& scatter) {
   const int64_t n = plan.length();
-  const int64_t lines = std::clamp<int64_t>(kElements / n, 1, std::min(kLines, count));
+  // Whole vectors: loops over the rest of a vector take longer than the vector.
+  const auto whole = [](int64_t lines) {
+    return 4 * lines > kLanes<T> ? (lines + kLanes<T> - 1) / kLanes<T> * kLanes<T> : lines;
+  };
+  const int64_t some = std::clamp<int64_t>(kElements / n, 1, kLines);
+  const int64_t lines = std::min(count, whole(some)), width = whole(lines);
   const int64_t groups = (count + lines - 1) / lines;
   const int threads =
       count * n < kSerial ? 1 : int(std::min<int64_t>(groups, omp_get_max_threads()));
-  const int64_t each = lines * (2 * n + plan.workspace());
+  const int64_t each = width * (2 * (n + 1) + plan.workspace());
   const Tensor memory = Tensor::empty({threads, each}, kDTypeOf<T>);
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-  for (int64_t group = 0; group < groups; ++group) {
+  for (int64_t i = 0; i < groups; ++i) {
     T* own = memory.data<T>() + omp_get_thread_num() * each;
-    const int64_t first = group * lines, now = std::min(lines, count - first);
-    Signals<T> x{own, own + n * now};
-    gather(first, now, x);
+    const Group group{i * lines, std::min(lines, count - i * lines), width};
+    Signals<T> x{own, own + (n + 1) * width};
+    if (group.lines < width) std::fill_n(own, 2 * (n + 1) * width, T(0));
+    gather(group, x);
     if (inverse) std::swap(x.re, x.im);
-    Signals<T> y = plan.run(x, now, own + 2 * n * now);
+    Signals<T> y = plan.run(x, width, own + 2 * (n + 1) * width);
     if (inverse) std::swap(y.re, y.im);
-    scatter(first, now, y);
+    scatter(group, y);
   }
 }
 
@@ -148,12 +172,13 @@ void complex_transform(const Tensor& x, bool inverse, double scale, Tensor& y) {
   const auto plan = FftPlan<T>::of(at.n);
   const T* from = x.data<T>();
   T* to = y.data<T>();
-  const auto gather = [&](int64_t first, int64_t lines, Signals<T> into) {
-    read_pairs(at, 2, first, lines, at.n, from, into);
+  const auto gather = [&](const Group& group, Signals<T> into) {
+    read_pairs(at, 2, group, at.n, from, into);
   };
-  const auto scatter = [&](int64_t first, int64_t lines, Signals<T> out) {
-    write_pairs(at, 2, first, lines, at.n, T(scale), to, [&](int64_t j, const auto& load) {
-      return std::pair(load(out.re + j * lines), load(out.im + j * lines));
+  const auto scatter = [&](const Group& group, Signals<T> out) {
+    const int64_t width = group.width;
+    write_pairs(at, 2, group, at.n, T(scale), to, [=](int64_t j, const auto& load) {
+      return std::pair(load(out.re + j * width), load(out.im + j * width));
     });
   };
   transform(*plan, at.count(), inverse, gather, scatter);
@@ -174,20 +199,23 @@ void real_transform(const Tensor& x, double scale, Tensor& y) {
   const std::complex<T>* roots = even ? plan->half_steps().data() : nullptr;
   const T* from = x.data<T>();
   T* to = y.data<T>();
-  const auto gather = [&](int64_t first, int64_t lines, Signals<T> into) {
-    if (even) return read_pairs(at, 1, first, lines, half, from, into);
-    for_each_element(at, first, lines, 0, at.n, [&](int64_t i, int64_t j, int64_t start) {
-      into.re[j * lines + i] = from[start + j * at.inner];
-      into.im[j * lines + i] = T(0);
-    });
+  const auto gather = [&](const Group& group, Signals<T> into) {
+    if (even) return read_pairs(at, 1, group, half, from, into);
+    for_each_element(at, group, 0, at.n,
+                     [=, width = group.width](int64_t i, int64_t j, int64_t start) {
+                       into.re[j * width + i] = from[start + j * at.inner];
+                       into.im[j * width + i] = T(0);
+                     });
   };
-  const auto scatter = [&](int64_t first, int64_t lines, Signals<T> out) {
-    write_pairs(result, 2, first, lines, m, T(scale), to, [&](int64_t k, const auto& load) {
-      const int64_t here = k % plan->length() * lines;
+  const auto scatter = [&](const Group& group, Signals<T> out) {
+    const int64_t width = group.width;
+    write_pairs(result, 2, group, m, T(scale), to, [=](int64_t k, const auto& load) {
+      const bool at_end = k == 0 || (even && k == half);  // the mirror image of both is element 0
+      const int64_t here = (at_end ? 0 : k) * width;
       auto re = load(out.re + here), im = load(out.im + here);
       using V = decltype(re);
       if (even) {
-        const int64_t mirror = (half - k) % half * lines;
+        const int64_t mirror = (at_end ? 0 : half - k) * width;
         const V other_r = load(out.re + mirror), other_i = load(out.im + mirror);
         const V a_half(T(0.5));
         const V even_r = (re + other_r) * a_half, even_i = (im - other_i) * a_half;
@@ -196,11 +224,33 @@ void real_transform(const Tensor& x, double scale, Tensor& y) {
         re = even_r + (odd_r * w_r - odd_i * w_i);
         im = even_i + (odd_r * w_i + odd_i * w_r);
       }
-      if (k == 0 || (even && k == half)) im = V(T(0));
+      if (at_end) im = V(T(0));
       return std::pair(re, im);
     });
   };
   transform(*plan, at.count(), /*inverse=*/false, gather, scatter);
+}
+
+/// Replaces the frequencies X[0] ... X[half] of real signals by the transform of half as many
+/// complex numbers, the inverse of the above. k and half - k need each other's frequencies.
+template <typename T>
+void join_halves(const std::complex<T>* roots, int64_t half, int64_t width, Signals<T> x) {
+  std::fill_n(x.im, width, T(0));
+  std::fill_n(x.im + half * width, width, T(0));
+  for (int64_t k = 0; 2 * k <= half; ++k) {
+    T *low_r = x.re + k * width, *low_i = x.im + k * width;
+    T *high_r = x.re + (half - k) * width, *high_i = x.im + (half - k) * width;
+    const std::complex<T> w = roots[k], v = roots[half - k];
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const T even_r = low_r[i] + high_r[i], even_i = low_i[i] - high_i[i];
+      const T rest_r = low_r[i] - high_r[i], rest_i = low_i[i] + high_i[i];
+      high_r[i] = even_r - (rest_i * v.real() + rest_r * v.imag());
+      high_i[i] = (rest_i * v.imag() - rest_r * v.real()) - even_i;
+      low_r[i] = even_r - (rest_i * w.real() - rest_r * w.imag());
+      low_i[i] = even_i + (rest_r * w.real() + rest_i * w.imag());
+    }
+  }
 }
 
 template <typename T>
@@ -213,36 +263,25 @@ void inverse_real_transform(const Tensor& x, double scale, Tensor& y) {
   const std::complex<T>* roots = even ? plan->half_steps().data() : nullptr;
   const T *from = x.data<T>(), factor = T(scale);
   T* to = y.data<T>();
-  const auto gather = [&](int64_t first, int64_t lines, Signals<T> into) {
-    for_each_element(
-        given, first, lines, 0, plan->length(), [&](int64_t i, int64_t k, int64_t start) {
-          const auto frequency = [&](int64_t k) {
-            const bool is_real = k == 0 || (even && k == half);
-            const T* element = from + 2 * (start + k * at.inner);
-            return std::complex<T>(element[0], is_real ? T(0) : element[1]);
-          };
-          if (even) {
-            const std::complex<T> a = frequency(k), b = frequency(half - k), w = roots[k];
-            const T even_r = a.real() + b.real(), even_i = a.imag() - b.imag();
-            const T rest_r = a.real() - b.real(), rest_i = a.imag() + b.imag();
-            const T odd_r = rest_r * w.real() + rest_i * w.imag();
-            const T odd_i = rest_i * w.real() - rest_r * w.imag();
-            into.re[k * lines + i] = even_r - odd_i;
-            into.im[k * lines + i] = even_i + odd_r;
-          } else {
-            const std::complex<T> a = frequency(std::min(k, at.n - k));
-            into.re[k * lines + i] = a.real();
-            into.im[k * lines + i] = k < m ? a.imag() : -a.imag();
-          }
-        });
+  const auto gather = [&](const Group& group, Signals<T> into) {
+    const int64_t width = group.width;
+    read_pairs(given, 2, group, m, from, into);
+    if (even) return join_halves(roots, half, width, into);
+    std::fill_n(into.im, width, T(0));
+    for (int64_t k = m; k < at.n; ++k)
+      for (int64_t i = 0; i < width; ++i) {
+        into.re[k * width + i] = into.re[(at.n - k) * width + i];
+        into.im[k * width + i] = -into.im[(at.n - k) * width + i];
+      }
   };
-  const auto scatter = [&](int64_t first, int64_t lines, Signals<T> out) {
+  const auto scatter = [&](const Group& group, Signals<T> out) {
+    const int64_t width = group.width;
     if (even)
-      return write_pairs(at, 1, first, lines, half, factor, to, [&](int64_t j, const auto& load) {
-        return std::pair(load(out.re + j * lines), load(out.im + j * lines));
+      return write_pairs(at, 1, group, half, factor, to, [=](int64_t j, const auto& load) {
+        return std::pair(load(out.re + j * width), load(out.im + j * width));
       });
-    for_each_element(at, first, lines, 0, at.n, [&](int64_t i, int64_t j, int64_t start) {
-      to[start + j * at.inner] = out.re[j * lines + i] * factor;
+    for_each_element(at, group, 0, at.n, [=](int64_t i, int64_t j, int64_t start) {
+      to[start + j * at.inner] = out.re[j * width + i] * factor;
     });
   };
   transform(*plan, at.count(), /*inverse=*/true, gather, scatter);

@@ -139,5 +139,32 @@ TEST(Fft, RefusesWhatCannotBeMeant) {
   for (DType dtype : {f16, bf16}) EXPECT_THROW(fft::fft(x.to(dtype)), DTypeError);
 }
 
+// Signals are transformed in groups of up to 16, side by side or one after the other.
+TEST(Fft, SignalsOfAGroupDoNotMix) {
+  manual_seed(4);
+  for (DType dtype : {f32, f64})
+    for (int64_t n : {1, 2, 6, 15, 16, 37, 64, 96})
+      for (int64_t outer : {1, 3, 20})
+        for (int64_t inner : {1, 5, 21}) {
+          const Variable x = randn({outer, n, inner, 2}, {.dtype = dtype});
+          const Variable real = select(x, 3, 0);
+          const Variable y = fft::fft(x, {.dim = 1}), z = fft::rfft(real, {.dim = 1});
+          const Variable back = fft::irfft(z, {.n = n, .dim = 1});
+          const double allowed = 16 * (1 + std::log2(double(n))) * epsilon(dtype);
+          const auto expect_same = [&](const Variable& a, const Variable& b) {
+            EXPECT_LE(amax(abs(a - b)).item(), allowed * std::max(1.0, amax(abs(b)).item()))
+                << dtype << ' ' << Shape{outer, n, inner};
+          };
+          expect_same(back, real);
+          for (int64_t i : {int64_t(0), outer * inner / 2, outer * inner - 1}) {
+            const auto one = [&](const Variable& all) {
+              return select(select(all, 2, i % inner), 0, i / inner).contiguous();
+            };
+            expect_same(one(y), fft::fft(one(x), {.dim = 0}));
+            expect_same(one(z), fft::rfft(one(real), {.dim = 0}));
+          }
+        }
+}
+
 }  // namespace
 }  // namespace tapegrad

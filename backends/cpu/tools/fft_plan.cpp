@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <list>
 #include <numbers>
 
+#include "backends/cpu/tools/lanes.h"
 #include "core/base/internal/mutex.h"
 
 namespace tapegrad::backends::cpu {
@@ -12,14 +14,15 @@ namespace {
 
 constexpr int kMaxRadix = 31;
 
-/// Computes the outputs of one butterfly from its inputs, in place.
+/// Computes the outputs of one butterfly from its inputs, in place. V is T or a vector of T.
 template <int R, typename T>
 struct Butterfly;
 
 template <typename T>
 struct Butterfly<2, T> {
-  static void run(T* re, T* im) {
-    const T r = re[0] - re[1], i = im[0] - im[1];
+  template <typename V>
+  static void run(V* re, V* im) {
+    const V r = re[0] - re[1], i = im[0] - im[1];
     re[0] += re[1], im[0] += im[1];
     re[1] = r, im[1] = i;
   }
@@ -27,11 +30,12 @@ struct Butterfly<2, T> {
 
 template <typename T>
 struct Butterfly<3, T> {
-  static void run(T* re, T* im) {
+  template <typename V>
+  static void run(V* re, V* im) {
     constexpr T half = T(0.5), sine = T(std::numbers::sqrt3_v<double> / 2);
-    const T sum_r = re[1] + re[2], sum_i = im[1] + im[2];
-    const T turn_r = sine * (im[1] - im[2]), turn_i = sine * (re[2] - re[1]);
-    const T mid_r = re[0] - half * sum_r, mid_i = im[0] - half * sum_i;
+    const V sum_r = re[1] + re[2], sum_i = im[1] + im[2];
+    const V turn_r = sine * (im[1] - im[2]), turn_i = sine * (re[2] - re[1]);
+    const V mid_r = re[0] - half * sum_r, mid_i = im[0] - half * sum_i;
     re[0] += sum_r, im[0] += sum_i;
     re[1] = mid_r + turn_r, im[1] = mid_i + turn_i;
     re[2] = mid_r - turn_r, im[2] = mid_i - turn_i;
@@ -40,11 +44,12 @@ struct Butterfly<3, T> {
 
 template <typename T>
 struct Butterfly<4, T> {
-  static void run(T* re, T* im) {
-    const T even_r = re[0] + re[2], even_i = im[0] + im[2];
-    const T odd_r = re[1] + re[3], odd_i = im[1] + im[3];
-    const T left_r = re[0] - re[2], left_i = im[0] - im[2];
-    const T right_r = im[1] - im[3], right_i = re[3] - re[1];  // times -i
+  template <typename V>
+  static void run(V* re, V* im) {
+    const V even_r = re[0] + re[2], even_i = im[0] + im[2];
+    const V odd_r = re[1] + re[3], odd_i = im[1] + im[3];
+    const V left_r = re[0] - re[2], left_i = im[0] - im[2];
+    const V right_r = im[1] - im[3], right_i = re[3] - re[1];  // times -i
     re[0] = even_r + odd_r, im[0] = even_i + odd_i;
     re[1] = left_r + right_r, im[1] = left_i + right_i;
     re[2] = even_r - odd_r, im[2] = even_i - odd_i;
@@ -52,18 +57,39 @@ struct Butterfly<4, T> {
   }
 };
 
+/// Two transforms of length 4, of the even and of the odd inputs.
+template <typename T>
+struct Butterfly<8, T> {
+  template <typename V>
+  static void run(V* re, V* im) {
+    constexpr T c = T(std::numbers::sqrt2_v<double> / 2);
+    V a_r[4] = {re[0], re[2], re[4], re[6]}, a_i[4] = {im[0], im[2], im[4], im[6]};
+    V b_r[4] = {re[1], re[3], re[5], re[7]}, b_i[4] = {im[1], im[3], im[5], im[7]};
+    Butterfly<4, T>::run(a_r, a_i);
+    Butterfly<4, T>::run(b_r, b_i);
+    // The odd part k is multiplied by exp(-pi i k / 4).
+    const V w_r[4] = {b_r[0], c * (b_r[1] + b_i[1]), b_i[2], c * (b_i[3] - b_r[3])};
+    const V w_i[4] = {b_i[0], c * (b_i[1] - b_r[1]), -b_r[2], -c * (b_r[3] + b_i[3])};
+    for (int k = 0; k < 4; ++k) {
+      re[k] = a_r[k] + w_r[k], im[k] = a_i[k] + w_i[k];
+      re[k + 4] = a_r[k] - w_r[k], im[k + 4] = a_i[k] - w_i[k];
+    }
+  }
+};
+
 template <typename T>
 struct Butterfly<5, T> {
-  static void run(T* re, T* im) {
+  template <typename V>
+  static void run(V* re, V* im) {
     constexpr T c1 = T(0.30901699437494742410), c2 = T(-0.80901699437494742410);
     constexpr T s1 = T(0.95105651629515357212), s2 = T(0.58778525229247312917);
-    const T a_r = re[1] + re[4], a_i = im[1] + im[4], b_r = re[2] + re[3], b_i = im[2] + im[3];
-    const T c_r = im[1] - im[4], c_i = re[4] - re[1];  // times -i
-    const T d_r = im[2] - im[3], d_i = re[3] - re[2];
-    const T p_r = re[0] + c1 * a_r + c2 * b_r, p_i = im[0] + c1 * a_i + c2 * b_i;
-    const T q_r = re[0] + c2 * a_r + c1 * b_r, q_i = im[0] + c2 * a_i + c1 * b_i;
-    const T u_r = s1 * c_r + s2 * d_r, u_i = s1 * c_i + s2 * d_i;
-    const T v_r = s2 * c_r - s1 * d_r, v_i = s2 * c_i - s1 * d_i;
+    const V a_r = re[1] + re[4], a_i = im[1] + im[4], b_r = re[2] + re[3], b_i = im[2] + im[3];
+    const V c_r = im[1] - im[4], c_i = re[4] - re[1];  // times -i
+    const V d_r = im[2] - im[3], d_i = re[3] - re[2];
+    const V p_r = re[0] + c1 * a_r + c2 * b_r, p_i = im[0] + c1 * a_i + c2 * b_i;
+    const V q_r = re[0] + c2 * a_r + c1 * b_r, q_i = im[0] + c2 * a_i + c1 * b_i;
+    const V u_r = s1 * c_r + s2 * d_r, u_i = s1 * c_i + s2 * d_i;
+    const V v_r = s2 * c_r - s1 * d_r, v_i = s2 * c_i - s1 * d_i;
     re[0] += a_r + b_r, im[0] += a_i + b_i;
     re[1] = p_r + u_r, im[1] = p_i + u_i;
     re[4] = p_r - u_r, im[4] = p_i - u_i;
@@ -72,35 +98,41 @@ struct Butterfly<5, T> {
   }
 };
 
-#ifdef __clang__
-#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers the loop is not vectorised
-#endif
+/// A vector of kCount elements of T.
+template <typename T, int64_t kCount>
+struct VectorOf {
+  using Type [[gnu::vector_size(kCount * int64_t(sizeof(T)))]] = T;
+};
 
 /// Runs one stage: `count` = lines * step elements are adjacent.
 template <int R, typename T>
 void run_stage(int64_t parts, int64_t count, const T* twiddle, Signals<T> x, Signals<T> y) {
   for (int64_t p = 0; p < parts; ++p, twiddle += 2 * (R - 1)) {
-    const T* __restrict from_r = x.re + p * count;
-    const T* __restrict from_i = x.im + p * count;
-    T* __restrict to_r = y.re + p * R * count;
-    T* __restrict to_i = y.im + p * R * count;
-    T w_r[R - 1], w_i[R - 1];
-    for (int k = 0; k + 1 < R; ++k) w_r[k] = twiddle[2 * k], w_i[k] = twiddle[2 * k + 1];
-#pragma omp simd
-    for (int64_t q = 0; q < count; ++q) {
-      T re[R], im[R];
-      for (int j = 0; j < R; ++j) {
-        re[j] = from_r[q + j * parts * count];
-        im[j] = from_i[q + j * parts * count];
-      }
+    const auto run = [&]<typename V>(int64_t q, V) {
+      const T *from_r = x.re + p * count + q, *from_i = x.im + p * count + q;
+      T *to_r = y.re + p * R * count + q, *to_i = y.im + p * R * count + q;
+      V re[R], im[R];
+      unrolled<R>([&](auto j) {
+        std::memcpy(&re[j()], from_r + j() * parts * count, sizeof(V));
+        std::memcpy(&im[j()], from_i + j() * parts * count, sizeof(V));
+      });
       Butterfly<R, T>::run(re, im);
-      to_r[q] = re[0];
-      to_i[q] = im[0];
-      for (int k = 1; k < R; ++k) {
-        to_r[q + k * count] = re[k] * w_r[k - 1] - im[k] * w_i[k - 1];
-        to_i[q + k * count] = re[k] * w_i[k - 1] + im[k] * w_r[k - 1];
-      }
-    }
+      std::memcpy(to_r, &re[0], sizeof(V));
+      std::memcpy(to_i, &im[0], sizeof(V));
+      unrolled<R - 1>([&](auto k) {
+        const T w_r = twiddle[2 * k()], w_i = twiddle[2 * k() + 1];
+        const V a = re[k() + 1], b = im[k() + 1];
+        const V turned_r = a * w_r - b * w_i, turned_i = a * w_i + b * w_r;
+        std::memcpy(to_r + (k() + 1) * count, &turned_r, sizeof(V));
+        std::memcpy(to_i + (k() + 1) * count, &turned_i, sizeof(V));
+      });
+    };
+    constexpr int64_t kWhole = kLanes<T>;
+    int64_t q = 0;
+    for (; q + kWhole <= count; q += kWhole) run(q, typename VectorOf<T, kWhole>::Type{});
+    for (; q + kWhole / 4 <= count; q += kWhole / 4)
+      run(q, typename VectorOf<T, kWhole / 4>::Type{});
+    for (; q < count; ++q) run(q, T{});
   }
 }
 
@@ -133,8 +165,10 @@ void run_any_stage(int radix, int64_t parts, int64_t count, const T* twiddle, co
     }
 }
 
-/// The smallest radix for a stage, where 4 precedes 2; 0 if all factors are too large.
+/// The smallest radix for a stage, where 8 and 4 precede 2; 0 if all factors are too large.
 int next_radix(int64_t n) {
+  if (n % 8 == 0 && n % 16 != 0) return 8;
+  if (n % 64 == 0) return 8;
   if (n % 4 == 0) return 4;
   for (int radix = 2; radix <= kMaxRadix; ++radix)
     if (n % radix == 0) return radix;
@@ -201,7 +235,7 @@ void FftPlan<T>::make_stages() {
         stage.twiddle.push_back(T(w.real()));
         stage.twiddle.push_back(T(w.imag()));
       }
-    if (radix > 5)
+    if (radix > 5 && radix != 8)
       for (int64_t k = 0; k < radix; ++k) {
         const std::complex<double> w = roots[k * (n_ / radix)];
         stage.roots.push_back(T(w.real()));
@@ -291,6 +325,9 @@ Signals<T> FftPlan<T>::run(Signals<T> x, int64_t lines, T* workspace) const {
         break;
       case 5:
         run_stage<5>(stage.parts, count, twiddle, x, y);
+        break;
+      case 8:
+        run_stage<8>(stage.parts, count, twiddle, x, y);
         break;
       default:
         run_any_stage(stage.radix, stage.parts, count, twiddle, stage.roots.data(), x, y);

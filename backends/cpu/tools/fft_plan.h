@@ -32,7 +32,7 @@ class UnitRoots {
 };
 
 /// Plan for lengths n up to 2^32. A length whose prime factors are at most 31 uses Stockham's
-/// algorithm with radices 4, 2, 3, 5 and the primes up to 31. Any other length becomes a
+/// algorithm with radices 8, 4, 2, 3, 5 and the primes up to 31. Any other length becomes a
 /// convolution of such a length (Bluestein 1970).
 template <typename T>
 class FftPlan {
