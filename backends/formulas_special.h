@@ -8,16 +8,6 @@
 
 namespace tapegrad::formulas {
 
-/// Applies a double-precision function to any float type.
-template <double (*f)(double)>
-struct InDouble {
-  static constexpr bool kScalar = true;
-  template <typename V>
-  TG_HD V operator()(V x) const {
-    return V(f(double(x)));
-  }
-};
-
 struct Sinh {
   template <typename V>
   TG_HD V operator()(V x) const {
@@ -228,6 +218,26 @@ struct Erfinv {
   }
 };
 
+struct Lgamma {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    if constexpr (std::is_arithmetic_v<V>)
+      return V(special::log_gamma(double(x)));
+    else
+      return SpecialFunctions<V>::lgamma(x);
+  }
+};
+
+struct Digamma {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    if constexpr (std::is_arithmetic_v<V>)
+      return V(special::digamma(double(x)));
+    else
+      return SpecialFunctions<V>::digamma(x);
+  }
+};
+
 struct Sinc {
   template <typename V>
   TG_HD V operator()(V x) const {
@@ -235,6 +245,17 @@ struct Sinc {
       return V(special::sinc(double(x)));
     else
       return SpecialFunctions<V>::sinc(x);
+  }
+};
+
+/// polygamma(1, x), the derivative of digamma
+struct Trigamma {
+  template <typename V>
+  TG_HD V operator()(V x) const {
+    if constexpr (std::is_arithmetic_v<V>)
+      return V(special::zeta_everywhere(2, double(x)));
+    else
+      return SpecialFunctions<V>::trigamma(x);
   }
 };
 

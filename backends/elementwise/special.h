@@ -20,10 +20,15 @@ void register_special_kernels() {
   D::template set<kernels::atanh, formulas::Atanh>(kFloatTypes);
   D::template set<kernels::erfc, formulas::Erfc>(kFloatTypes);
   D::template set<kernels::erfinv, formulas::Erfinv>(kFloatTypes);
-  D::template set<kernels::lgamma, formulas::InDouble<formulas::special::log_gamma>>(kFloatTypes);
-  D::template set<kernels::digamma, formulas::InDouble<formulas::special::digamma>>(kFloatTypes);
+  D::template set<kernels::lgamma, formulas::Lgamma>(kFloatTypes);
+  D::template set<kernels::digamma, formulas::Digamma>(kFloatTypes);
   D::template set<kernels::sinc, formulas::Sinc>(kFloatTypes);
-  D::template set<kernels::polygamma, formulas::Polygamma>(kFloatTypes);
+
+  Device::template set<kernels::polygamma>(
+      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, int64_t n, Tensor& y) {
+        n == 1 ? Device::template map<T>(formulas::Trigamma{}, y, x)
+               : Device::template map<T>(formulas::Polygamma{n}, y, x);
+      });
 
   Device::template set<kernels::nan_to_num>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double nan, double posinf,

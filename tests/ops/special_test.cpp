@@ -8,6 +8,7 @@
 
 #include "core/autograd/gradcheck.h"
 #include "core/base/error.h"
+#include "ops/binary.h"
 #include "ops/create.h"
 
 namespace tapegrad {
@@ -210,6 +211,70 @@ TEST(Special, T33_SincAtZero) {
   EXPECT_DOUBLE_EQ(slopes[1], -1e-9 * M_PI * M_PI / 3);
   const Variable bend = grad(slope, std::vector{x}, one)[0];
   EXPECT_DOUBLE_EQ(bend.to_vector<double>()[0], -M_PI * M_PI / 3);
+}
+
+/// Numbers of both signs: close together around 0, and of all magnitudes.
+std::vector<float> floats_to_try() {
+  std::vector<float> x;
+  for (int i = -40000; i <= 40000; ++i) x.push_back(float(i) * 0.00073f + 1e-4f);
+  for (int i = -1400; i < 1200; ++i)
+    for (float sign : {-1.0f, 1.0f}) x.push_back(sign * std::exp2(float(i) * 0.1f));
+  for (float near : {1.0f, 2.0f, 1.4616321f, 8.0f, -2.4570247f, -0.5f})
+    for (int i = -20; i <= 20; ++i) x.push_back(near + float(i) * 0x1p-22f);
+  return x;
+}
+
+/// Expects that the values of float32 are those of float64, rounded once.
+void expect_rounded(const char* name, const Variable& x, const Variable& narrow,
+                    const Variable& wide) {
+  const Doubles got = narrow.to(f64).to_vector<double>(), exact = wide.to_vector<double>();
+  double worst = 0;
+  size_t where = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(exact[i]) || std::abs(exact[i]) > double(std::numeric_limits<float>::max())) {
+      EXPECT_EQ(std::isnan(got[i]), std::isnan(exact[i])) << name << ' ' << i;
+      continue;
+    }
+    const double ulp =
+        std::max(std::exp2(std::floor(std::log2(std::abs(exact[i]))) - 23), 0x1p-149);
+    const double error = std::abs(got[i] - exact[i]) / ulp;
+    if (error > worst) worst = error, where = i;
+  }
+  EXPECT_LE(worst, 0.51) << name << " of " << x.to_vector<float>()[where] << " is " << exact[where];
+}
+
+TEST(Special, VectorFormsInFloatRoundOnce) {
+  const Variable x = make<float>(floats_to_try());
+  expect_rounded("lgamma", x, lgamma(x), lgamma(x.to(f64)));
+  expect_rounded("digamma", x, digamma(x), digamma(x.to(f64)));
+  expect_rounded("trigamma", x, polygamma(1, x), polygamma(1, x.to(f64)));
+  for (double exponent : {-2.5, -1.1, 0.3, 0.5, 1.0, 1.5, 2.0, 4.0, 7.0, 11.3}) {
+    const Variable b = make<float>(std::vector<float>(size_t(x.numel()), float(exponent)));
+    expect_rounded("pow", x, pow(x, b), pow(x.to(f64), b.to(f64)));
+  }
+}
+
+TEST(Special, PowersOfDoubles) {
+  std::vector<double> a, b;
+  for (int i = 0; i < 20000; ++i) {
+    a.push_back(std::exp2(double(i % 401 - 200) * 0.113) * (1 + double(i) * 1e-5));
+    b.push_back(double(i % 1009 - 500) * 0.0371);
+  }
+  for (double special : {0.0, -0.0, 1.0, -1.0, -2.0, kInf, -kInf, kNaN, 5e-324, 1e308})
+    for (double exponent : {0.0, 1.0, 2.0, 3.0, -1.0, 0.5, -0.5, kInf, -kInf, kNaN, 1e300, -3.0}) {
+      a.push_back(special);
+      b.push_back(exponent);
+    }
+  const Doubles got = pow(make<double>(a), make<double>(b)).to_vector<double>();
+  for (size_t i = 0; i < a.size(); ++i) {
+    const long double exact = std::pow((long double)a[i], (long double)b[i]);
+    if (std::isnan(double(exact)) || std::isinf(double(exact)) || exact == 0) {
+      expect_exactly(make<double>({got[i]}), {double(exact)});
+      continue;
+    }
+    const double ulp = std::abs(std::nextafter(double(exact), kInf) - double(exact));
+    ASSERT_LE(std::abs(double(got[i] - exact)), 1.1 * ulp) << a[i] << " ^ " << b[i];
+  }
 }
 
 TEST(Special, IntegersBecomeFloats) {

@@ -3,12 +3,14 @@
 //
 // Float functions that must be as fast as memory are fits in float with errors of 1-3 ulp (6 of
 // erfc); the others are computed in double, half of the lanes at a time, and rounded once. Double
-// functions call the C library lane by lane.
+// functions except pow() call the C library lane by lane.
 #pragma once
 
 #include <cmath>
 
 #include "backends/cpu/tools/functions.h"
+#include "backends/cpu/tools/functions_gamma.h"
+#include "backends/cpu/tools/functions_power.h"
 #include "backends/formulas_special.h"
 
 namespace tapegrad::backends::cpu::functions {
@@ -187,15 +189,6 @@ inline Lanes<float> fmod(Lanes<float> a, Lanes<float> b) {
   return select(near, rest, map_lanes([](float a, float b) { return std::fmod(a, b); }, a, b));
 }
 
-/// |a|^b for finite a and b and a != 0; a negative a gives NaN unless b is an integer.
-inline Lanes<double> power_of_float(Lanes<double> a, Lanes<double> b) {
-  const Lanes<double> zero(0.0), size = exp(b * log(magnitude(a)));
-  const Lanes<double> half = b * Lanes<double>(0.5);
-  const Lanes<double> odd = select(xsimd::floor(half) == half, size, negative(size));
-  const Lanes<double> turned =
-      select(xsimd::floor(b) == b, odd, Lanes<double>(std::numeric_limits<double>::quiet_NaN()));
-  return select(a < zero, turned, size);
-}
 /// Exponents that are common are computed without exp and log. An exponent gives one value for one
 /// base, in whichever lanes.
 inline Lanes<float> pow(Lanes<float> a, Lanes<float> b) {
@@ -243,6 +236,9 @@ struct SpecialFunctions<xsimd::batch<float, A>> {
   static V atanh(V x) { return backends::cpu::functions::atanh(x); }
   static V erfc(V x) { return backends::cpu::functions::erfc(x); }
   static V erfinv(V x) { return backends::cpu::functions::erfinv(x); }
+  static V lgamma(V x) { return in_double(backends::cpu::functions::lgamma_of_float, x); }
+  static V digamma(V x) { return in_double(backends::cpu::functions::digamma_of_float, x); }
+  static V trigamma(V x) { return in_double(backends::cpu::functions::trigamma_of_float, x); }
   static V atan2(V y, V x) { return backends::cpu::functions::atan2(y, x); }
   static V sinc(V x) { return in_double(backends::cpu::functions::sinc_of_float, x); }
   static V fmod(V a, V b) { return backends::cpu::functions::fmod(a, b); }
@@ -271,11 +267,16 @@ struct SpecialFunctions<xsimd::batch<double, A>> {
   static V atanh(V x) { return backends::cpu::map_lanes(Scalar::atanh, x); }
   static V erfc(V x) { return backends::cpu::map_lanes(Scalar::erfc, x); }
   static V erfinv(V x) { return backends::cpu::map_lanes(special::erfinv, x); }
+  static V lgamma(V x) { return backends::cpu::map_lanes(special::log_gamma, x); }
+  static V digamma(V x) { return backends::cpu::map_lanes(special::digamma, x); }
+  static V trigamma(V x) {
+    return backends::cpu::map_lanes([](double x) { return special::zeta_everywhere(2, x); }, x);
+  }
   static V atan2(V y, V x) { return backends::cpu::map_lanes(Scalar::atan2, y, x); }
   static V sinc(V x) { return backends::cpu::map_lanes(special::sinc, x); }
   static V fmod(V a, V b) { return backends::cpu::map_lanes(Scalar::fmod, a, b); }
   static V hypot(V a, V b) { return backends::cpu::map_lanes(Scalar::hypot, a, b); }
-  static V pow(V a, V b) { return backends::cpu::map_lanes(Scalar::pow, a, b); }
+  static V pow(V a, V b) { return backends::cpu::functions::pow(a, b); }
 };
 
 }  // namespace tapegrad::formulas
