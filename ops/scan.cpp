@@ -12,6 +12,7 @@
 #include "ops/index.h"
 #include "ops/internal/dtype_argument.h"
 #include "ops/internal/extent.h"
+#include "ops/internal/running_extreme_kernel.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -21,6 +22,7 @@ namespace kernels {
 
 constinit decltype(cumprod) cumprod{"cumprod"}, logcumsumexp{"logcumsumexp"};
 constinit decltype(running_extreme) running_extreme{"cummax"};
+constinit decltype(running_values) running_values{"cummax"};
 constinit decltype(recurrence) recurrence{"recurrence"};
 
 }  // namespace kernels
@@ -127,23 +129,38 @@ struct LogCumSumExp {
 
 struct RunningExtreme {
   static constexpr std::string_view kName = "cummax";
-  static constexpr bool kDifferentiable = false;
+  std::string_view name;  // cummax or cummin
   int dim;
-  bool largest;
+  Shape from{};
+  SavedOutput<1> indices{};
+  auto saved() { return std::tie(indices); }
 
-  Tensor forward(const Tensor& x) const {
-    Tensor indices = Tensor::empty(x.shape(), i64, x.device());
-    Tensor rows = around(indices, dim);
-    kernels::running_extreme(around(x, dim), largest, rows);
-    return indices;
+  std::vector<Tensor> forward(const Tensor& x) {
+    from = x.shape();
+    const bool largest = name == kName;
+    Tensor values = Tensor::empty(from, x.dtype(), x.device());
+    Tensor indices = Tensor::empty(from, i64, x.device());
+    Tensor each_value = around(values, dim), each_index = around(indices, dim);
+    if (kernels::running_values.has(x.device().type, x.dtype())) {
+      kernels::running_values(around(x, dim), largest, each_value, each_index);
+    } else {
+      kernels::running_extreme(around(x, dim), largest, each_index);
+      if (x.numel() > 0) kernels::gather(x, indices, dim, values);
+    }
+    return {values, indices};
+  }
+  // Each element receives the gradients of all positions at which it is the extreme.
+  Variable backward(std::span<const Variable> dy) const {
+    if (!dy[0].defined()) return {};
+    const Variable zeros(Tensor::full(from, 0.0, dy[0].dtype(), dy[0].device()));
+    return scatter_add(zeros, dim, indices().detach(), dy[0]);
   }
 };
 
-ValuesIndices running_extreme(std::string_view op, const Variable& x, int dim, bool largest,
-                              Where where) {
-  dim = normalize_dim(op, dim, x.rank());
-  const Variable indices = apply(RunningExtreme{dim, largest}, where, x);
-  return {gather(x, dim, indices, where), indices};
+ValuesIndices running_extreme(std::string_view name, const Variable& x, int dim, Where where) {
+  dim = normalize_dim(name, dim, x.rank());
+  const std::vector<Variable> both = apply(RunningExtreme{name, dim}, where, x);
+  return {both[0], both[1]};
 }
 
 }  // namespace
@@ -161,12 +178,12 @@ Variable logcumsumexp(const Variable& x, int dim, Where where) {
 ValuesIndices cummax(const Variable& x, int dim, Where where) {
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return cummax(v, dim); });
-  return running_extreme("cummax", x, dim, /*largest=*/true, where);
+  return running_extreme("cummax", x, dim, where);
 }
 ValuesIndices cummin(const Variable& x, int dim, Where where) {
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return cummin(v, dim); });
-  return running_extreme("cummin", x, dim, /*largest=*/false, where);
+  return running_extreme("cummin", x, dim, where);
 }
 
 Variable diff(const Variable& x, int64_t n, int dim, const Variable& prepend,

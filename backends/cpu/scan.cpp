@@ -6,6 +6,7 @@
 
 #include "backends/cpu/register.h"
 #include "core/base/float16.h"
+#include "ops/internal/running_extreme_kernel.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -91,23 +92,38 @@ bool takes_over(V best, V value) {
   return !less & !((best != best) & (value == value));
 }
 
+/// Blocks without a new extreme are found by comparisons that do not depend on each other.
 template <bool kLargest, typename T>
-void extremes_of_row(const T* from, int64_t n, int64_t* to) {
-  Compute<T> best = Compute<T>(from[0]);
+void extremes_of_row(const T* from, int64_t n, T* values, int64_t* to) {
+  using Value = Compute<T>;
+  Value best = Value(from[0]);
   int64_t where = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const Compute<T> value = Compute<T>(from[i]);
-    if (takes_over<kLargest>(best, value)) {  // rare in most data, so the branch is fast
-      best = value;
-      where = i;
+  for (int64_t start = 0; start < n; start += kTogether) {
+    const int64_t end = std::min(start + kTogether, n);
+    int takes = start == 0;  // the first block has a new extreme in most data
+    if (takes == 0)
+      for (int64_t i = start; i < end; ++i) takes |= takes_over<kLargest>(best, Value(from[i]));
+    if (takes == 0) {
+      std::fill(values + start, values + end, from[where]);
+      std::fill(to + start, to + end, where);
+      continue;
     }
-    to[i] = where;
+    for (int64_t i = start; i < end; ++i) {
+      const Value value = Value(from[i]);
+      if (takes_over<kLargest>(best, value)) {
+        best = value;
+        where = i;
+      }
+      values[i] = from[where];
+      to[i] = where;
+    }
   }
 }
 
 /// Columns side by side, row by row.
 template <bool kLargest, typename T>
-void extremes_of_columns(const T* from, int64_t n, int64_t step, int64_t columns, int64_t* to) {
+void extremes_of_columns(const T* from, int64_t n, int64_t step, int64_t columns, T* values,
+                         int64_t* to) {
   Compute<T> best[kTogether];
   int64_t where[kTogether] = {};
   for (int64_t j = 0; j < columns; ++j) best[j] = Compute<T>(from[j]);
@@ -117,21 +133,22 @@ void extremes_of_columns(const T* from, int64_t n, int64_t step, int64_t columns
       const bool takes = takes_over<kLargest>(best[j], value);
       best[j] = takes ? value : best[j];
       where[j] = takes ? i : where[j];
+      values[i * step + j] = T(best[j]);
       to[i * step + j] = where[j];
     }
 }
 
 template <bool kLargest, typename T>
-void extremes(const Tensor& x, Tensor& indices) {
+void extremes(const Tensor& x, Tensor& values, Tensor& indices) {
   if (x.numel() == 0) return;
   const int64_t n = x.shape()[1], inner = x.shape()[2];
-  for_each_part(x,
-                [=, from = x.data<T>(), to = indices.data<int64_t>()](int64_t at, int64_t columns) {
-                  if (inner == 1)
-                    extremes_of_row<kLargest>(from + at, n, to + at);
-                  else
-                    extremes_of_columns<kLargest>(from + at, n, inner, columns, to + at);
-                });
+  for_each_part(x, [=, from = x.data<T>(), into = values.data<T>(), to = indices.data<int64_t>()](
+                       int64_t at, int64_t columns) {
+    if (inner == 1)
+      extremes_of_row<kLargest>(from + at, n, into + at, to + at);
+    else
+      extremes_of_columns<kLargest>(from + at, n, inner, columns, into + at, to + at);
+  });
 }
 
 template <typename T>
@@ -150,10 +167,10 @@ void register_scan() {
   set<kernels::cumprod>(kAllTypes, []<typename T>(Type<T>, auto&... a) { multiply_up<T>(a...); });
   set<kernels::logcumsumexp>(kFloatTypes,
                              []<typename T>(Type<T>, auto&... a) { log_sum_up<T>(a...); });
-  set<kernels::running_extreme>(
-      kAllTypes, []<typename T>(Type<T>, const Tensor& x, bool largest, Tensor& indices) {
-        largest ? extremes<true, T>(x, indices) : extremes<false, T>(x, indices);
-      });
+  set<kernels::running_values>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, bool largest,
+                                                         Tensor& y, Tensor& indices) {
+    largest ? extremes<true, T>(x, y, indices) : extremes<false, T>(x, y, indices);
+  });
   set<kernels::recurrence>(TypeList<float, double>{},
                            []<typename T>(Type<T>, auto&... a) { recur<T>(a...); });
 }

@@ -90,6 +90,20 @@ struct Part {
   bool descending;
 };
 
+constexpr int64_t kKeys = 64;  // keys that are computed together
+
+/// Calls visit(keys, start, size) for blocks of up to kKeys keys, whose bits are reversed by
+/// `flip`.
+template <typename T, typename Key, typename Visit>
+void for_each_keys(const T* x, int64_t n, Key flip, const Visit& visit) {
+  Key keys[kKeys];
+  for (int64_t start = 0; start < n; start += kKeys) {
+    const int64_t size = std::min(kKeys, n - start);
+    for (int64_t i = 0; i < size; ++i) keys[i] = Key(key_of(x[start + i]) ^ flip);
+    visit(keys, start, size);
+  }
+}
+
 /// Collects the items of a row whose keys begin as those of the wanted part do. Returns their
 /// number, and subtracts the number of smaller items from part.first.
 template <int kBits, typename Item, typename T>
@@ -97,17 +111,30 @@ int64_t collect(const T* x, int64_t n, Part& part, Item* items) {
   using Key = decltype(key_of(T()));
   constexpr int kShift = int(sizeof(Key)) * 8 - kBits;
   const Key flip = part.descending ? ~Key(0) : Key(0);
-  std::array<uint32_t, size_t(1) << kBits> counts{};
-  for (int64_t i = 0; i < n; ++i) ++counts[size_t(Key(key_of(x[i]) ^ flip) >> kShift)];
+  // Neighbours that begin alike are counted in different tables, so that a count need not wait for
+  // the one before.
+  constexpr int kTables = kBits <= 10 ? 4 : 2;
+  std::array<std::array<uint32_t, size_t(1) << kBits>, kTables> counts{};
+  for_each_keys(x, n, flip, [&](const Key* keys, int64_t, int64_t size) {
+    for (int64_t i = 0; i < size; ++i) ++counts[size_t(i % kTables)][size_t(keys[i] >> kShift)];
+  });
+  for (int table = 1; table < kTables; ++table)
+    for (size_t i = 0; i < counts[0].size(); ++i) counts[0][i] += counts[size_t(table)][i];
+  const auto& of = counts[0];
   int64_t low = 0, before = 0;
-  while (before + counts[size_t(low)] <= part.first) before += counts[size_t(low++)];
-  int64_t high = low, reached = before + counts[size_t(low)];
-  while (reached < part.first + part.count) reached += counts[size_t(++high)];
+  while (before + of[size_t(low)] <= part.first) before += of[size_t(low++)];
+  int64_t high = low, reached = before + of[size_t(low)];
+  while (reached < part.first + part.count) reached += of[size_t(++high)];
+  const Key least = Key(low), range = Key(high - low);
   Item* to = items;
-  for (int64_t i = 0; i < n; ++i) {
-    const Key key = Key(key_of(x[i]) ^ flip);
-    if (int64_t(key >> kShift) >= low && int64_t(key >> kShift) <= high) *to++ = Item(key, i);
-  }
+  for_each_keys(x, n, flip, [&](const Key* keys, int64_t start, int64_t size) {
+    const auto is_wanted = [&](Key key) { return Key((key >> kShift) - least) <= range; };
+    int some = 0;
+    for (int64_t i = 0; i < size; ++i) some |= is_wanted(keys[i]);
+    if (some == 0) return;
+    for (int64_t i = 0; i < size; ++i)
+      if (is_wanted(keys[i])) *to++ = Item(keys[i], start + i);
+  });
   part.first -= before;
   return to - items;
 }
@@ -117,20 +144,17 @@ int64_t collect(const T* x, int64_t n, Part& part, Item* items) {
 template <typename Item, typename T>
 void hold_least(const T* x, int64_t n, int64_t count, bool descending, Item* items) {
   using Key = decltype(key_of(T()));
-  constexpr int64_t kKeys = 64, kMost = 2 * kFewToHold + 16;
+  constexpr int64_t kMost = 2 * kFewToHold + 16;
   const Key flip = descending ? ~Key(0) : Key(0);
   const int64_t most = 2 * count + 16;
   Item held[kMost];
   int64_t number = 0;
   Key limit = 0;
   bool limited = false;
-  for (int64_t start = 0; start < n; start += kKeys) {
-    const int64_t size = std::min(kKeys, n - start);
-    Key keys[kKeys];
+  for_each_keys(x, n, flip, [&](const Key* keys, int64_t start, int64_t size) {
     int below = 0;
-    for (int64_t i = 0; i < size; ++i) keys[i] = Key(key_of(x[start + i]) ^ flip);
     for (int64_t i = 0; i < size; ++i) below |= keys[i] < limit;
-    if (limited && below == 0) continue;
+    if (limited && below == 0) return;
     for (int64_t i = 0; i < size; ++i) {
       // Of equal keys the earlier element, which is held already, comes first.
       if (limited && keys[i] >= limit) continue;
@@ -139,7 +163,7 @@ void hold_least(const T* x, int64_t n, int64_t count, bool descending, Item* ite
       std::nth_element(held, held + count - 1, held + number);
       number = count, limit = held[count - 1].first_key(), limited = true;
     }
-  }
+  });
   std::sort(held, held + number);
   std::copy_n(held, count, items);
 }

@@ -200,6 +200,39 @@ TEST(Scan, RunningExtremesTakeTheLastOfEqualOnes) {  // as in PyTorch
   EXPECT_EQ(ints(cummin(make({1, 1, 2}), 0).indices), (Ints{0, 1, 1}));
 }
 
+// Rows are searched in blocks, columns side by side.
+TEST(Scan, RunningExtremesOfLongRows) {
+  const int64_t n = 400;
+  std::vector<float> x(size_t(3 * n));
+  for (int64_t i = 0; i < 3 * n; ++i) x[size_t(i)] = float((i * 7919) % 1013 / 3);
+  for (int64_t i = n; i < 2 * n; ++i) x[size_t(i)] = float(i);  // each is a new maximum
+  x[size_t(2 * n + 150)] = float(kNaN);
+  x[size_t(2 * n + 260)] = float(kNaN);
+  const Variable rows(Tensor::from<float>(x, {3, n}));
+  for (bool largest : {true, false})
+    for (bool columns : {false, true}) {
+      const Variable input = columns ? transpose(rows, 0, 1).contiguous() : rows;
+      const int dim = columns ? 0 : 1;
+      ValuesIndices got = largest ? cummax(input, dim) : cummin(input, dim);
+      const Variable indices = columns ? transpose(got.indices, 0, 1) : got.indices;
+      const Variable values = columns ? transpose(got.values, 0, 1) : got.values;
+      const Ints at = ints(indices.contiguous());
+      const Doubles best = values.contiguous().to_vector<double>();
+      for (int64_t row = 0; row < 3; ++row) {
+        int64_t where = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          const float value = x[size_t(row * n + i)], held = x[size_t(row * n + where)];
+          const bool worse = largest ? value < held : held < value;
+          if (!worse && !(std::isnan(held) && !std::isnan(value))) where = i;
+          ASSERT_EQ(at[size_t(row * n + i)], where) << row << ' ' << i;
+          const double expected = double(x[size_t(row * n + where)]);
+          const double element = best[size_t(row * n + i)];
+          ASSERT_TRUE(element == expected || (std::isnan(element) && std::isnan(expected)));
+        }
+      }
+    }
+}
+
 TEST(Scan, LogCumSumExpDoesNotOverflow) {
   const Variable x = make({-kInf, 1000, 1000, -kInf}).requires_grad_();
   const Variable y = logcumsumexp(x, 0);
