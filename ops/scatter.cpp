@@ -12,6 +12,7 @@
 #include "ops/index.h"
 #include "ops/internal/index_checks.h"
 #include "ops/internal/index_copy_kernel.h"
+#include "ops/internal/places_kernel.h"
 #include "ops/internal/scalar_dimension.h"
 #include "ops/reduce.h"
 #include "ops/scan.h"
@@ -25,6 +26,7 @@ namespace kernels {
 constinit decltype(scatter) scatter{"scatter"};
 constinit decltype(scatter_reduce) scatter_reduce{"scatter_reduce"};
 constinit decltype(nonzero) nonzero{"nonzero"};
+constinit decltype(places_of) places_of{"nonzero"};
 constinit decltype(index_copy) index_copy{"index_copy"};
 constinit decltype(index_accumulate) index_accumulate{"index_accumulate"};
 
@@ -95,8 +97,11 @@ struct Scatter {
     const Variable which = index().to(i64);
     std::array<Variable, 3> dx;
     if (needs[0]) dx[0] = scatter(dy, dim, which, 0);
-    if (needs[2])
-      dx[2] = padded(tapegrad::where(stayed(which), gather(dy, dim, which), 0), source_shape);
+    if (needs[2]) {
+      dx[2] = gather(dy, dim, which);
+      if (which.size(dim) > 1) dx[2] = tapegrad::where(stayed(which), dx[2], 0);
+      dx[2] = padded(dx[2], source_shape);
+    }
     return dx;
   }
 
@@ -106,11 +111,11 @@ struct Scatter {
     const TensorOptions whole{.dtype = i64, .device = index.device()};
     const Tensor vector = repeated_vector(index.value(), dim);
     const Variable which = vector ? Variable(vector) : index;
-    Shape places = from;
-    for (int i = 0; vector && i < from.rank(); ++i)
-      if (i != dim) places[i] = 1;
+    Shape places = which.shape();
+    places[dim] = from[dim];
     const Variable numbers = reshape(arange(which.numel(), whole), which.shape());
-    return gather(scatter(zeros(places, whole), dim, which, numbers), dim, which) == numbers;
+    Variable last(Tensor::empty(places, i64, index.device()));  // only read where it was written
+    return gather(scatter(last, dim, which, numbers), dim, which) == numbers;
   }
 };
 
@@ -338,6 +343,12 @@ std::vector<Variable> where(const Variable& condition, Where where) {
 }
 
 Variable nonzero(const Variable& x, Where where) {
+  if (x.rank() > 0 && kernels::places_of.has(x.device().type, i64)) {
+    const Variable positions = positions_of(x, where);
+    Tensor places = Tensor::empty({positions.numel(), x.rank()}, i64, x.device());
+    if (positions.numel() > 0) kernels::places_of(positions.value(), x.shape(), places);
+    return Variable(places);
+  }
   const std::vector<Variable> indices = tapegrad::where(x, where);
   if (indices.empty())
     return zeros({count_nonzero(x).value().number().to<int64_t>(), 0},

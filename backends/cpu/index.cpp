@@ -3,7 +3,9 @@
 // Kernels that only move values are compiled per element size rather than per type. Sums over
 // repeated indices are made by one thread for each destination, in the order of the sources.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include <omp.h>
@@ -61,6 +63,14 @@ std::vector<Run> runs_of(const int64_t* which, int64_t count) {
   return runs;
 }
 
+/// The offsets of the entries of an index.
+template <typename Offset>
+std::vector<Offset> scaled_index(const int64_t* which, int64_t count, int64_t step) {
+  std::vector<Offset> offsets(static_cast<size_t>(count));
+  for (int64_t k = 0; k < count; ++k) offsets[size_t(k)] = Offset(which[k] * step);
+  return offsets;
+}
+
 template <typename W>
 void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
   // Copies contiguous blocks of x behind dim as a whole; if they are not contiguous, copies x
@@ -95,14 +105,20 @@ void index_select(const Tensor& x, const Tensor& index, int dim, Tensor& y) {
     return;
   }
   if (block == 1) {
+    const auto copy_elements = [&](const auto* offsets) {
 #pragma omp parallel for if (y.numel() > kParallelAbove)
-    for (size_t part = 0; part < outer.size(); ++part) {
-      const W* line = from + outer[part];
-      W* into = to + int64_t(part) * count;
+      for (size_t part = 0; part < outer.size(); ++part) {
+        const W* line = from + outer[part];
+        W* into = to + int64_t(part) * count;
 #pragma omp simd
-      for (int64_t k = 0; k < count; ++k) into[k] = line[which[k] * step];
-    }
-    return;
+        for (int64_t k = 0; k < count; ++k) into[k] = line[offsets[k]];
+      }
+    };
+    if (outer.size() == 1 && step == 1) return copy_elements(which);
+    // Vectors hold twice as many offsets of 32 bits.
+    if (x.shape()[dim] * std::abs(step) <= std::numeric_limits<int32_t>::max())
+      return copy_elements(scaled_index<int32_t>(which, count, step).data());
+    return copy_elements(scaled_index<int64_t>(which, count, step).data());
   }
   const auto copy_rows = [&](auto copy_row) {
 #pragma omp parallel for collapse(2) if (y.numel() > kParallelAbove)
@@ -131,27 +147,28 @@ void add_elements(const T* from, const int64_t* which, int64_t lines, int64_t co
   const int64_t threads = parallel ? omp_get_max_threads() : 1;
   const int64_t ranges = lines >= threads ? 1 : std::min(threads, size);
   const int64_t range = (size + ranges - 1) / ranges;
-  // Sums, and whether there is a source: adding 0 to an element may change its sign.
   std::vector<S> memory(size_t(threads * range));
-  std::vector<char> touched(size_t(threads * range));
+  // Whether there is a source: adding 0 to an element may change its sign.
+  std::vector<char> has(static_cast<size_t>(size));
+  for (int64_t k = 0; k < count; ++k) has[size_t(which[k])] = 1;
 #pragma omp parallel for if (parallel) num_threads(int(threads))
   for (int64_t task = 0; task < lines * ranges; ++task) {
     const int64_t begin = task % ranges * range, length = std::min(range, size - begin);
     const T* line = from + task / ranges * count;
     T* target = to + task / ranges * size + begin;
     S* sums = memory.data() + omp_get_thread_num() * range;
-    char* has = touched.data() + omp_get_thread_num() * range;
     if (length <= 0) continue;
     std::fill_n(sums, length, S(0));
-    std::fill_n(has, length, char(0));
-    for (int64_t k = 0; k < count; ++k) {
-      const uint64_t place = uint64_t(which[k] - begin);
-      if (place >= uint64_t(length)) continue;
-      sums[place] += S(line[k]);
-      has[place] = 1;
+    if (ranges == 1)
+      for (int64_t k = 0; k < count; ++k) sums[which[k]] += S(line[k]);
+    else
+      for (int64_t k = 0; k < count; ++k)
+        if (const uint64_t place = uint64_t(which[k] - begin); place < uint64_t(length))
+          sums[place] += S(line[k]);
+    for (int64_t i = 0; i < length; ++i) {
+      const T sum = T(S(target[i]) + scale * sums[i]);
+      target[i] = has[size_t(begin + i)] ? sum : target[i];
     }
-    for (int64_t i = 0; i < length; ++i)
-      if (has[i]) target[i] = T(S(target[i]) + scale * sums[i]);
   }
 }
 
@@ -167,7 +184,18 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
   const S scale = alpha.to<S>();
   if (inner == 1 && size <= 4 * count)
     return add_elements(from, which, outer, count, size, scale, to);
-  const SourcesByRow sources(which, count, size);
+  // If the index is short, only the rows that it names take memory and time.
+  std::vector<int64_t> named, places;
+  if (8 * count < size) {
+    named.assign(which, which + count);
+    std::sort(named.begin(), named.end());
+    named.erase(std::unique(named.begin(), named.end()), named.end());
+    for (int64_t k = 0; k < count; ++k)
+      places.push_back(std::lower_bound(named.begin(), named.end(), which[k]) - named.begin());
+  }
+  const bool few = !named.empty();
+  const SourcesByRow sources(few ? places.data() : which, count,
+                             few ? int64_t(named.size()) : size);
   const int64_t* order = sources.order.data();
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
   const int64_t row_count = int64_t(sources.rows.size()), tasks = outer * row_count * blocks;
@@ -178,7 +206,8 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
     const int64_t row = sources.rows[size_t(task / blocks % row_count)];
     const int64_t o = task / blocks / row_count;
     const int64_t width = std::min(kColumns, inner - column);
-    S sum[kColumns] = {};
+    S sum[kColumns];
+    std::fill_n(sum, width, S(0));
     for (int64_t k = sources.begin(row); k < sources.end(row); ++k) {
       const T* line = from + (o * count + order[k]) * inner + column;
       // The sources of the next rows are elsewhere in memory.
@@ -186,7 +215,7 @@ void index_add(const Tensor& source, const Tensor& index, int dim, Number alpha,
         fetch_run(from + (o * count + order[k + kAhead]) * inner + column, width);
       for (int64_t i = 0; i < width; ++i) sum[i] += S(line[i]);
     }
-    T* target = to + (o * size + row) * inner + column;
+    T* target = to + (o * size + (few ? named[size_t(row)] : row)) * inner + column;
     for (int64_t i = 0; i < width; ++i) target[i] = T(S(target[i]) + scale * sum[i]);
   }
 }

@@ -1,12 +1,14 @@
 #include "ops/scatter.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/index_loops.h"
 #include "backends/formulas.h"
 #include "ops/internal/index_copy_kernel.h"
+#include "ops/internal/places_kernel.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -101,6 +103,27 @@ void nonzero(const Tensor& x, Tensor& positions) {
   }
 }
 
+void places_of(const Tensor& positions, const Shape& shape, Tensor& places) {
+  const int rank = shape.rank();
+  const int64_t size = shape[rank - 1];
+  const int64_t* from = positions.data<int64_t>();
+  int64_t* to = places.data<int64_t>();
+  std::array<int64_t, kMaxRank> outer;  // of the row that begins at position `row`
+  int64_t row = 0, end = 0;
+  for (int64_t i = 0; i < positions.numel(); ++i, to += rank) {
+    if (from[i] >= end) {
+      int64_t rest = from[i] / size;
+      row = rest * size, end = row + size;
+      for (int dim = rank - 2; dim >= 0; --dim) {
+        outer[size_t(dim)] = rest % shape[dim];
+        rest /= shape[dim];
+      }
+    }
+    for (int dim = 0; dim + 1 < rank; ++dim) to[dim] = outer[size_t(dim)];
+    to[rank - 1] = from[i] - row;
+  }
+}
+
 }  // namespace
 
 void register_scatter() {
@@ -114,6 +137,7 @@ void register_scatter() {
   set<kernels::scatter_reduce>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
                                []<typename T>(Type<T>, auto&... a) { scatter_reduce<T>(a...); });
   set<kernels::nonzero>(kAllTypes, []<typename T>(Type<T>, auto&... a) { nonzero<T>(a...); });
+  set<kernels::places_of>(TypeList<int64_t>{}, [](auto, auto&... a) { places_of(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

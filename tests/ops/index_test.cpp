@@ -336,5 +336,42 @@ TEST(Index, T40_LargeStrides) {
   EXPECT_EQ(values(gather(view, 1, tensor({(int64_t(1) << 31) - 1}, {1, 1}))), Doubles{1});
 }
 
+// Of many rows, few are named; of many columns, some or all.
+TEST(IndexAdd, FewOfManyRows) {
+  for (int64_t inner : {1, 3, 300}) {
+    const Variable x = zeros({1000, inner}, {.dtype = f64});
+    const Variable index = tensor({999, 3, 999, 0}, {.dtype = i64});
+    const Variable source = counted({4, inner}) + 1;
+    const Doubles got = values(index_add(x, 0, index, source));
+    Doubles expected(size_t(1000 * inner));
+    const int64_t rows[] = {999, 3, 999, 0};
+    for (int64_t k = 0; k < 4; ++k)
+      for (int64_t j = 0; j < inner; ++j)
+        expected[size_t(rows[k] * inner + j)] += double(k * inner + j + 1);
+    EXPECT_EQ(got, expected) << inner;
+  }
+}
+
+// Elements that repeat, as rows too short for a loop of their own.
+TEST(Index, RepeatedElements) {
+  for (DType dtype : {u8, f16, f32, f64})
+    for (int64_t times : {1, 2, 3, 4, 5, 16, 17})
+      for (int64_t dim : {0, 1}) {
+        const Variable whole = counted({7, 401});
+        const Variable x = (whole - floor(whole / 113) * 113).to(dtype);
+        const Doubles from = values(x.to(f64));
+        const Doubles got = values(repeat_interleave(x, times, int(dim)).to(f64));
+        ASSERT_EQ(got.size(), from.size() * size_t(times));
+        const int64_t inner = dim == 0 ? 401 : 1;
+        for (int64_t i = 0; i < int64_t(got.size()); ++i)
+          ASSERT_EQ(got[size_t(i)], from[size_t(i / (inner * times) * inner + i % inner)])
+              << dtype << ' ' << times << ' ' << dim << ' ' << i;
+      }
+  // Starts and ends within a row.
+  const Variable x = counted({5000, 3}, f32), y = expand(unsqueeze(x, 2), {5000, 3, 3}) + 1;
+  const Doubles got = values(y);
+  for (int64_t i = 0; i < 45000; ++i) ASSERT_EQ(got[size_t(i)], double(i / 3 + 1)) << i;
+}
+
 }  // namespace
 }  // namespace tapegrad

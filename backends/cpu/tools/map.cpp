@@ -46,9 +46,56 @@ void for_each_run(const int64_t* sizes, const int64_t* strides, int rank, int64_
   }
 }
 
+/// Copies rows of kRow elements each, by loops of constant length.
+template <int kRow, typename Word>
+void gather_rows_of(Word* to, const Word* x, int64_t rows, int64_t across, int64_t step) {
+  if (across == 1 && step == 0) {  // each element kRow times
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < kRow; ++i) to[r * kRow + i] = x[r];
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < kRow; ++i) to[r * kRow + i] = x[r * across + i * step];
+}
+
+template <typename Word>
+void gather_rows(Word* to, const Word* x, int64_t rows, int64_t row, int64_t across, int64_t step) {
+  switch (row) {
+    case 2:
+      return gather_rows_of<2>(to, x, rows, across, step);
+    case 3:
+      return gather_rows_of<3>(to, x, rows, across, step);
+    case 4:
+      return gather_rows_of<4>(to, x, rows, across, step);
+    default:
+      for (int64_t r = 0; r < rows; ++r, to += row, x += across)
+        for (int64_t i = 0; i < row; ++i) to[i] = x[i * step];
+  }
+}
+
+constexpr int64_t kShortRow = 16;  // elements of a row that does not justify a visit
+
 template <typename Word>
 void gather_words(Word* to, const Word* from, const int64_t* sizes, const int64_t* strides,
                   int rank, int64_t start, int64_t count) {
+  if (const int64_t row = rank > 1 ? sizes[rank - 1] : kShortRow + 1; row <= kShortRow) {
+    // The whole rows are visited along the dimension before the last.
+    const int64_t head = (row - start % row) % row, rows = (count - head) / row;
+    if (rows > 1) {
+      const int64_t step = strides[rank - 1];
+      if (head > 0) gather_words(to, from, sizes, strides, rank, start, head);
+      Word* at = to + head;
+      for_each_run(sizes, strides, rank - 1, (start + head) / row, rows,
+                   [&](int64_t offset, int64_t across, int64_t n) {
+                     gather_rows(at, from + offset, n, row, across, step);
+                     at += n * row;
+                   });
+      const int64_t done = head + rows * row;
+      if (done < count)
+        gather_words(to + done, from, sizes, strides, rank, start + done, count - done);
+      return;
+    }
+  }
   for_each_run(sizes, strides, rank, start, count, [&](int64_t offset, int64_t step, int64_t n) {
     const Word* x = from + offset;
     if (step == 1)
