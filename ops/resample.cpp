@@ -161,7 +161,12 @@ Variable interpolate(const Variable& x, InterpolateOptions options, Where where)
     fail<ArgumentError>(kName, ": align_corners is not for the nearest pixel");
   const Resizing to(x.shape(), options);
   Variable y = nearest ? x : x.to(wide(x.dtype()));
-  for (size_t i = 0; i < to.sizes.size(); ++i) {
+  const size_t dims = to.sizes.size();
+  const bool last_first = nearest && to.sizes.back() > x.shape()[x.rank() - 1];
+  for (size_t step = 0; step < dims; ++step) {
+    // Nearest pixels may be copied in any order. Enlarging the last dimension first leaves whole
+    // rows for the other dimensions.
+    const size_t i = last_first ? dims - 1 - step : step;
     const int dim = 2 + int(i);
     Taps taps = make_taps(x.shape()[dim], to.sizes[i], to.scales[i], options);
     y = apply(Resample{dim, to.sizes[i], std::move(taps)}, where, y);

@@ -83,9 +83,54 @@ void resample_by(const Tensor& x, const Taps& taps, Tensor& y) {
   }
 }
 
+/// Copies each element `repeats` times, or kRepeats times if that is positive.
+template <int kRepeats, typename T>
+void copy_repeated(const T* from, int64_t n, int64_t repeats, T* to) {
+  const int64_t each = kRepeats > 0 ? kRepeats : repeats;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = 0; k < each; ++k) to[i * each + k] = from[i];
+}
+template <typename T>
+void copy_repeated(const T* from, int64_t n, int64_t repeats, T* to) {
+  if (repeats == 2) return copy_repeated<2>(from, n, repeats, to);
+  if (repeats == 3) return copy_repeated<3>(from, n, repeats, to);
+  if (repeats == 4) return copy_repeated<4>(from, n, repeats, to);
+  copy_repeated<0>(from, n, repeats, to);
+}
+
+/// Results with one tap, whose weight is 1, as of the nearest pixel.
+template <typename T>
+void copy_nearest(const Tensor& x, const Taps& taps, Tensor& y) {
+  const int64_t inner = x.shape()[2], n = x.shape()[1], results = taps.results();
+  const int64_t* index = taps.index.data();
+  int64_t repeats = results % n == 0 ? results / n : 0;
+  for (int64_t i = 0; i < results && repeats > 0; ++i)
+    if (index[i] != i / repeats) repeats = 0;
+  const T* xs = x.data<T>();
+  T* ys = y.data<T>();
+  const int64_t parts = x.shape()[0];
+  if (inner > 1) {
+#pragma omp parallel for collapse(2) if (y.numel() > kParallel)
+    for (int64_t part = 0; part < parts; ++part)
+      for (int64_t i = 0; i < results; ++i)
+        std::copy_n(xs + (part * n + index[i]) * inner, inner, ys + (part * results + i) * inner);
+    return;
+  }
+#pragma omp parallel for if (y.numel() > kParallel)
+  for (int64_t part = 0; part < parts; ++part) {
+    const T* from = xs + part * n;
+    T* to = ys + part * results;
+    if (repeats > 0)
+      copy_repeated(from, n, repeats, to);
+    else
+      for (int64_t i = 0; i < results; ++i) to[i] = from[index[i]];
+  }
+}
+
 template <typename T>
 void resample(const Tensor& x, const Taps& taps, Tensor& y) {
-  const auto run = taps.count == 1   ? resample_by<1, T>
+  if (y.numel() == 0) return;
+  const auto run = taps.count == 1   ? copy_nearest<T>
                    : taps.count == 2 ? resample_by<2, T>
                                      : resample_by<4, T>;
   run(x, taps, y);

@@ -88,6 +88,27 @@ TEST(Interpolate, AConstantStaysOne) {
                   Doubles(14, 5.0));
 }
 
+TEST(Interpolate, NearestCopiesPixels) {
+  const Variable x = reshape(arange(-30, 30, {.dtype = f64}), {2, 3, 2, 5});
+  const Doubles from = values(x);
+  for (const auto& [height, width] : {std::pair<int64_t, int64_t>{4, 10},
+                                      {6, 15},
+                                      {8, 20},
+                                      {2, 5},
+                                      {3, 7},
+                                      {1, 3},
+                                      {5, 4},
+                                      {1, 30}}) {
+    const Doubles got = values(interpolate(x, {.size = std::vector{height, width}}));
+    for (int64_t i = 0; i < int64_t(got.size()); ++i) {
+      const int64_t plane = i / (height * width), row = i / width % height * 2 / height,
+                    column = i % width * 5 / width;
+      ASSERT_EQ(got[size_t(i)], from[size_t((plane * 2 + row) * 5 + column)])
+          << height << ' ' << width << ' ' << i;
+    }
+  }
+}
+
 TEST(Interpolate, RefusesWhatCannotBeMeant) {
   const Variable x = ones({1, 2, 3, 4});
   EXPECT_THROW(interpolate(x, {}), ArgumentError);
