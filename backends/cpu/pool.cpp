@@ -65,12 +65,64 @@ void with_stride(int64_t stride, const Run& run) {
   run(stride);
 }
 
+/// Maxima of windows of kWidth neighbours in one row. `size` elements are in the row, and `padding`
+/// before it.
+template <int kWidth, typename Stride, std::floating_point T>
+requires(kWidth == 2 || kWidth == 3) void max_pool_row(const T* x, int64_t size, int64_t padding,
+                                                       Stride stride, int64_t count, T* y) {
+  const auto larger = [](T best, T value) {
+    return !(best >= value) & (best == best) ? value : best;
+  };
+  const int64_t first = (padding + stride - 1) / stride;  // window without padding
+  const int64_t whole = size + padding - kWidth;
+  const int64_t last = std::max(first, std::min(count, whole < 0 ? 0 : whole / stride + 1));
+  const auto at_edge = [&](int64_t j) {
+    const int64_t start = j * stride - padding;
+    T best = -std::numeric_limits<T>::infinity();
+    for (int64_t i = std::max<int64_t>(start, 0); i < std::min(start + kWidth, size); ++i)
+      best = larger(best, x[i]);
+    y[j] = best;
+  };
+  for (int64_t j = 0; j < std::min(first, count); ++j) at_edge(j);
+  const T* from = x + first * stride - padding;
+  T* to = y + first;
+#pragma omp simd
+  for (int64_t j = 0; j < last - first; ++j) {
+    const T pair = larger(from[j * stride], from[j * stride + 1]);
+    if constexpr (kWidth == 2)
+      to[j] = pair;
+    else
+      to[j] = larger(pair, from[j * stride + 2]);
+  }
+  for (int64_t j = last; j < count; ++j) at_edge(j);
+}
+
+/// max_pool_row() for the rows of an image. Returns false if the windows are not of this kind.
+template <typename Stride, typename T>
+bool max_pool_rows(const T* x, const Planes& p, const Strided& w, Stride stride, T* y) {
+  if constexpr (std::floating_point<T>) {
+    if (w.kernel.height != 1 || w.padding.height != 0 || w.dilation.width != 1) return false;
+    if (w.kernel.width != 2 && w.kernel.width != 3) return false;
+    for (int64_t i = 0; i < p.out_height; ++i, y += p.out_width) {
+      const T* row = x + i * w.stride.height * p.width;
+      if (w.kernel.width == 2)
+        max_pool_row<2>(row, p.width, w.padding.width, stride, p.out_width, y);
+      else
+        max_pool_row<3>(row, p.width, w.padding.width, stride, p.out_width, y);
+    }
+    return true;
+  }
+  return false;
+}
+
 /// The windows of an image, up to kWindowsTogether of a row side by side. NaN counts as larger than
 /// all numbers; the first of equal elements is kept.
 template <bool kIndices, typename Stride, typename T>
 void max_pool_plane(const T* x, const Planes& p, const Strided& w, Stride stride, T* y,
                     int32_t* indices) {
   using Wide = Compute<T>;
+  if constexpr (!kIndices)
+    if (max_pool_rows(x, p, w, stride, y)) return;
   for (int64_t i = 0; i < p.out_height; ++i)
     for (int64_t first = 0; first < p.out_width; first += kWindowsTogether) {
       const int64_t count = std::min(kWindowsTogether, p.out_width - first);

@@ -1,5 +1,6 @@
 // Convolution and pooling in one and three dimensions, transposed convolution and unpooling: exact
 // values and errors. Numbers that are not computed by hand are PyTorch 1.13's.
+#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -120,6 +121,27 @@ TEST(Pool, LpKeepsSigns) {
   EXPECT_EQ(values(lp_pool1d(x, {.norm_type = 1, .kernel_size = 2})), (Doubles{-1, -1}));
   EXPECT_NEAR(values(lp_pool1d(x, {.norm_type = 2, .kernel_size = 2}))[1], 5, 1e-15);
   EXPECT_THROW(lp_pool1d(x, {.norm_type = 0, .kernel_size = 2}), ArgumentError);
+}
+
+// Without indices, maxima of two or three neighbours have a loop of their own.
+TEST(Pool, NarrowWindowsAgreeWithIndices) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (int64_t size : {3, 8, 67})
+    for (int64_t kernel : {2, 3})
+      for (int64_t stride : {1, 2, 3})
+        for (int64_t padding : {0, 1}) {
+          Doubles numbers;
+          for (int64_t i = 0; i < 4 * size; ++i)
+            numbers.push_back(i % 23 == 7 ? nan : double(i * 31 % 17) - 8);
+          const Variable x = make(numbers, {2, 2, size}).detach().to(f32);
+          const MaxPool1dOptions o{.kernel_size = kernel, .stride = stride, .padding = padding};
+          const Doubles got = values(max_pool1d(x, o)),
+                        expected = values(max_pool1d_with_indices(x, o).values);
+          ASSERT_EQ(got.size(), expected.size());
+          for (size_t i = 0; i < got.size(); ++i)
+            EXPECT_TRUE(got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i])))
+                << size << ' ' << kernel << ' ' << stride << ' ' << padding << ' ' << i;
+        }
 }
 
 TEST(Pool, RefusesOtherRanks) {
