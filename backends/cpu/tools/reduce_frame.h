@@ -14,7 +14,9 @@
 //   repeat(Total, n), the total of n equal ones.
 // A reducer that declares kCentred receives, with every element, a number of its output:
 //   add(Part, Value, double centre).
-// A reducer may have block(values, n), a faster way to the total of n contiguous values.
+// A reducer may have block(values, n), a faster way to the total of n contiguous values, and
+// add_rows(parts, rows, first, last), a faster way to add elements first ... last - 1 of several
+// rows to as many Parts.
 #pragma once
 
 #include <algorithm>
@@ -240,17 +242,21 @@ void reduce_columns(const R& r, const T* x, const ReductionPlan& plan, const dou
           values[l] = load_values(row(i + l), columns.step, n, buffer[l]);
           next[l] = row(std::min(i + k + l, rows - 1));
         });
-        const auto add = [&](int64_t j) {
-          unrolled<k>([&](auto l) {
-            lanes[j] = add_value(r, lanes[j], values[l][j], centre[Centred<R> ? j : 0]);
-          });
+        const auto add = [&](int64_t from, int64_t to) {
+          if constexpr (requires { r.add_rows(lanes, values, from, to); })
+            return r.add_rows(lanes, values, from, to);
+          else
+            for (int64_t j = from; j < to; ++j)
+              unrolled<k>([&](auto l) {
+                lanes[j] = add_value(r, lanes[j], values[l][j], centre[Centred<R> ? j : 0]);
+              });
         };
         int64_t j = 0;
         for (; j + kStripe <= n; j += kStripe) {
           if (columns.step == 1) unrolled<k>([&](auto l) { fetch_run(next[l] + j, kStripe); });
-          for (int64_t m = j; m < j + kStripe; ++m) add(m);
+          add(j, j + kStripe);
         }
-        for (; j < n; ++j) add(j);
+        add(j, n);
       };
       int64_t i = start;
       for (; i + kRowsTogether<T> <= last; i += kRowsTogether<T>)

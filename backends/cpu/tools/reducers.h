@@ -29,6 +29,10 @@ struct SumOf {
 template <typename T>
 struct WideSumOf : SumOf<T, double> {
   static double block(const float* values, int64_t n) { return sum_in_double(values, n); }
+  template <int k>
+  static void add_rows(double* parts, const float* const (&rows)[k], int64_t first, int64_t last) {
+    combine_in_double(parts, rows, first, last, [](auto a, auto b) { return a + b; });
+  }
 };
 
 /// The sum of squared distances from the centre.
@@ -62,8 +66,30 @@ struct ProductOf {
 
   Part add(Part part, Value value) const { return part * Part(value); }
   Part merge(Part a, Part b) const { return a * b; }
+  static double block(const float* values, int64_t n) {
+    constexpr int kParts = 4;
+    Doubles parts[kParts];
+    unrolled<kParts>([&](auto k) { parts[k()] = Doubles{} + 1.0; });
+    int64_t i = 0;
+    for (; i + kParts * kDoubles <= n; i += kParts * kDoubles) {
+      fetch_run(values + i + kFetchAhead / int64_t(sizeof(float)), kParts * kDoubles);
+      unrolled<kParts>([&](auto k) {
+        parts[k()] *= widen(load_vector<HalfFloats>(values + i + k() * kDoubles));
+      });
+    }
+    Doubles product = (parts[0] * parts[1]) * (parts[2] * parts[3]);
+    for (int width = kDoubles / 2; width > 0; width /= 2)
+      for (int lane = 0; lane < width; ++lane) product[lane] *= product[lane + width];
+    for (; i < n; ++i) product[0] *= double(values[i]);
+    return product[0];
+  }
+  template <int k>
+  static void add_rows(double* parts, const float* const (&rows)[k], int64_t first, int64_t last) {
+    combine_in_double(parts, rows, first, last, [](auto a, auto b) { return a * b; });
+  }
   Total join(Total a, Total b) const { return a * b; }
   Total repeat(Total total, int64_t n) const {
+    if (n == 1) return total;
     Total power = 1;
     for (; n > 0; n /= 2, total *= total)
       if (n % 2 == 1) power *= total;
@@ -96,6 +122,22 @@ struct ExtremeOf {
   Total join(Total a, Total b) const { return add(a, b); }
   Total repeat(Total total, int64_t) const { return total; }
 
+  template <int k>
+  void add_rows(float* parts, const float* const (&rows)[k], int64_t first, int64_t last) const {
+    using B = xsimd::batch<float>;
+    int64_t i = first;
+    for (; i + int64_t(B::size) <= last; i += int64_t(B::size)) {
+      B part = B::load_unaligned(parts + i);
+      for (int row = 0; row < k; ++row) {
+        const B value = B::load_unaligned(rows[row] + i);
+        part = xsimd::select(value == value, extreme(value, part), value);
+      }
+      part.store_unaligned(parts + i);
+    }
+    for (; i < last; ++i)
+      for (int row = 0; row < k; ++row) parts[i] = float(add(Part(parts[i]), Part(rows[row][i])));
+  }
+
   /// Looks for NaN apart from the extreme, which takes half of the instructions.
   float block(const float* values, int64_t n) const {
     using B = xsimd::batch<float>;
@@ -109,17 +151,37 @@ struct ExtremeOf {
       unrolled<kParts>([&](auto k) {
         const B value = B::load_unaligned(values + i + k() * kLane);
         is_number = is_number & (value == value);
-        // Of equal numbers, and beside NaN, the second operand is the result.
-        parts[k()] = kLargest ? xsimd::max(value, parts[k()]) : xsimd::min(value, parts[k()]);
+        parts[k()] = extreme(value, parts[k()]);
       });
     }
     if (!xsimd::all(is_number)) return std::numeric_limits<float>::quiet_NaN();
+    if (i == n) {
+      const B half = extreme(extreme(parts[3], parts[1]), extreme(parts[2], parts[0]));
+      return fold<kLane / 2>(half, std::make_integer_sequence<int, int(kLane)>()).get(0);
+    }
     alignas(64) float lanes[kParts * kLane];
     unrolled<kParts>([&](auto k) { parts[k()].store_aligned(lanes + k() * kLane); });
     for (int64_t j = 0; i < n; ++i, ++j) lanes[j] = float(add(lanes[j], values[i]));
     for (int64_t width = kParts * kLane / 2; width > 0; width /= 2)
       for (int64_t j = 0; j < width; ++j) lanes[j] = float(add(lanes[j], lanes[j + width]));
     return lanes[0];
+  }
+
+ private:
+  /// The extreme of both. Of equal numbers, and beside NaN, the second operand is the result.
+  static Batch<float> extreme(Batch<float> a, Batch<float> b) {
+    return kLargest ? xsimd::max(a, b) : xsimd::min(a, b);
+  }
+  /// Lane 0 becomes the extreme of the lower 2 kWidth lanes.
+  template <int kWidth, int... I>
+  static Batch<float> fold(Batch<float> x, std::integer_sequence<int, I...> lanes) {
+    const Batch<float> upper =
+        __builtin_shufflevector(x.data, x.data, ((I + kWidth) % int(sizeof...(I)))...);
+    const Batch<float> half = extreme(upper, x);
+    if constexpr (kWidth == 1)
+      return half;
+    else
+      return fold<kWidth / 2>(half, lanes);
   }
 };
 
@@ -133,6 +195,12 @@ struct Contains {
   bool zero;
 
   Part add(Part part, Value value) const { return part | Part((value == Value(0)) == zero); }
+  /// With an integer as wide as the values, which vectorises.
+  Total block(const Value* values, int64_t n) const requires(sizeof(Value) >= 4) {
+    int found = 0;
+    for (int64_t i = 0; i < n; ++i) found |= int((values[i] == Value(0)) == zero);
+    return Total(found);
+  }
   Part merge(Part a, Part b) const { return a | b; }
   Total join(Total a, Total b) const { return a | b; }
   Total repeat(Total total, int64_t) const { return total; }

@@ -29,6 +29,23 @@ inline Doubles widen(HalfFloats x) {
 #endif
 }
 
+/// parts[i] = combine(parts[i], row[i]) for each row in order, first <= i < last. combine takes
+/// vectors of double or doubles.
+template <int kRows, typename Combine>
+void combine_in_double(double* parts, const float* const (&rows)[kRows], int64_t first,
+                       int64_t last, const Combine& combine) {
+  int64_t i = first;
+  for (; i + kDoubles <= last; i += kDoubles) {
+    Doubles part;
+    std::memcpy(&part, parts + i, sizeof(part));
+    for (int row = 0; row < kRows; ++row)
+      part = combine(part, widen(load_vector<HalfFloats>(rows[row] + i)));
+    std::memcpy(parts + i, &part, sizeof(part));
+  }
+  for (; i < last; ++i)
+    for (int row = 0; row < kRows; ++row) parts[i] = combine(parts[i], double(rows[row][i]));
+}
+
 /// kFloats partial sums side by side.
 class WideSum {
  public:
