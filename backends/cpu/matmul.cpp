@@ -76,6 +76,30 @@ struct MatmulDnnl {
   }
 };
 
+/// A batch of small products of bfloat16, by one call.
+struct MatmulBatchDnnl {
+  static constexpr std::string_view kName = "dnnl batch";
+  static bool is_available() { return has_dnnl_blocks(); }
+  static bool accepts(const Tensor& a, const Tensor& b, const Tensor& y) {
+    const int r = y.rank();
+    if (r < 3 || y.dtype() != bf16 || y.numel() == 0) return false;
+    const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
+    return std::min({m, n, k}) >= kLeastOfBatch && m * n * k <= kParallelProduct &&
+           suits_bfloat16(y.numel() / n, n, k) && batch_step(a) > 0 && batch_step(b) > 0 &&
+           is_plain(m, k, a.strides()[r - 2], a.strides()[r - 1]) &&
+           is_plain(k, n, b.strides()[r - 2], b.strides()[r - 1]);
+  }
+  static void run(Type<bfloat16>, const Tensor& a, const Tensor& b, Tensor& y) {
+    const int r = y.rank();
+    const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
+    multiply_dnnl(y.numel() / (m * n), m, n, k, matrix<bfloat16>(a), batch_step(a),
+                  matrix<bfloat16>(b), batch_step(b), y.data<bfloat16>());
+  }
+
+ private:
+  static constexpr int64_t kLeastOfBatch = 16;  // smaller matrices fill the library's blocks badly
+};
+
 /// Products of fewer multiplications take less time than a call of a library.
 constexpr int64_t kTinyProduct = 512;
 constexpr int64_t kTinyColumns = 16;
@@ -273,7 +297,8 @@ struct LinearBackwardProducts {
 void register_matmul() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
   constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t> kTypes{};
-  set_implementations<kernels::matmul, MatmulDnnl, MatmulGemm, MatmulInFloat>(kCpu, kTypes);
+  set_implementations<kernels::matmul, MatmulDnnl, MatmulBatchDnnl, MatmulGemm, MatmulInFloat>(
+      kCpu, kTypes);
   kernels::linear.set_rows(DeviceType::kCpu, f32, LinearNarrow::kRows);
   kernels::linear_backward.set_rows(DeviceType::kCpu, f32, LinearBackwardNarrow::kRows);
   set_implementations<kernels::linear, LinearNarrow, LinearDnnl, LinearInFloat, LinearGemm,

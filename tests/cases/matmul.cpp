@@ -158,6 +158,9 @@ void matmul_cases(OpCases& cases) {
     if (cases.back().op == "matmul") cases.back().before = transposed;
     if (cases.back().op == "linear") cases.back().inputs.push_back(Input{{64}});
   }
+  // Sizes for which oneDNN multiplies a batch of bfloat16.
+  cases.push_back(product("bmm", {4, 16, 32}, {4, 32, 32}, matmul));
+  cases.back().dtypes = {bf16};
   // Sizes for which cuBLASLt has algorithms.
   cases.push_back({.op = "linear_gelu",
                    .inputs = {Input{{3, 8}}, Input{{16, 8}}, Input{{16}}},

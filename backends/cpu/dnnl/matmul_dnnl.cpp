@@ -29,6 +29,8 @@ struct Problem {
   int64_t threads;
   bool bias;
   Numbers numbers;
+  int64_t batch = 0;  // number of products; 0: one, of operands of rank 2
+  int64_t a_matrix = 0, b_matrix = 0;
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -44,9 +46,14 @@ std::shared_ptr<const Plan> make_plan(const Problem& p) {
   constexpr auto kFloat = memory::data_type::f32, kShort = memory::data_type::bf16;
   const auto operand = p.numbers == Numbers::kFloat ? kFloat : kShort;
   const auto result = p.numbers == Numbers::kBFloat16 ? kShort : kFloat;
-  plan->a = memory::desc({p.m, p.k}, operand, memory::dims{p.a_row, p.a_column});
-  plan->b = memory::desc({p.k, p.n}, operand, memory::dims{p.b_row, p.b_column});
-  plan->c = memory::desc({p.m, p.n}, result, memory::dims{p.n, 1});
+  const auto matrices = [&](int64_t rows, int64_t columns, auto type, int64_t matrix, int64_t row,
+                            int64_t column) {
+    if (p.batch == 0) return memory::desc({rows, columns}, type, memory::dims{row, column});
+    return memory::desc({p.batch, rows, columns}, type, memory::dims{matrix, row, column});
+  };
+  plan->a = matrices(p.m, p.k, operand, p.a_matrix, p.a_row, p.a_column);
+  plan->b = matrices(p.k, p.n, operand, p.b_matrix, p.b_row, p.b_column);
+  plan->c = matrices(p.m, p.n, result, p.m * p.n, p.n, 1);
   if (p.bias) plan->bias = memory::desc({1, p.n}, result, memory::dims{p.n, 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -141,6 +148,16 @@ void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a0, Matrix<
     run({m, n, k, a.row, a.column, b.row, b.column, omp_get_max_threads(), bias != nullptr,
          Numbers::kBFloat16},
         a.data, b.data, bias, c);
+  });
+}
+
+void multiply_dnnl(int64_t batch, int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a0,
+                   int64_t a_matrix, Matrix<bfloat16> b0, int64_t b_matrix, bfloat16* c) {
+  const auto a = with_valid_strides(m, k, a0), b = with_valid_strides(k, n, b0);
+  with_dnnl("matmul", [&] {
+    run({m, n, k, a.row, a.column, b.row, b.column, omp_get_max_threads(), /*bias=*/false,
+         Numbers::kBFloat16, batch, a_matrix, b_matrix},
+        a.data, b.data, nullptr, c);
   });
 }
 

@@ -29,5 +29,8 @@ void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<floa
 /// Overload for bfloat16: products and sums are float32 and are rounded once.
 void multiply_dnnl(int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
                    const bfloat16* bias, bfloat16* c);
+/// Overload for `batch` products. Matrix i begins at i * a_matrix, i * b_matrix and i * m * n.
+void multiply_dnnl(int64_t batch, int64_t m, int64_t n, int64_t k, Matrix<bfloat16> a,
+                   int64_t a_matrix, Matrix<bfloat16> b, int64_t b_matrix, bfloat16* c);
 
 }  // namespace tapegrad::backends::cpu

@@ -43,4 +43,18 @@ inline int64_t batch_offset(const Tensor& x, int64_t index) {
   return offset;
 }
 
+/// The distance of neighbouring matrices of the batch; 0 if it varies, and for repeated matrices.
+inline int64_t batch_step(const Tensor& x) {
+  int64_t step = 0, count = 1;  // of the dimensions so far
+  for (int dim = x.rank() - 3; dim >= 0; --dim) {
+    if (x.shape()[dim] == 1) continue;
+    if (count == 1)
+      step = x.strides()[dim];
+    else if (x.strides()[dim] != step * count)
+      return 0;
+    count *= x.shape()[dim];
+  }
+  return step;
+}
+
 }  // namespace tapegrad::backends::cpu
