@@ -12,6 +12,7 @@
 #include "ops/internal/bag_kernels.h"
 #include "ops/internal/extent.h"
 #include "ops/internal/index_checks.h"
+#include "ops/internal/read_again.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
@@ -31,22 +32,24 @@ constexpr std::string_view kName = "embedding_bag";
 
 /// The ids of all bags, and the bounds of each bag among them.
 struct Bags {
-  Tensor ids, bounds;
+  ReadAgain checked;  // the ids, which are in range
+  Tensor bounds;
 
+  const Tensor& ids() const { return checked.value(kName); }
   /// The bag of each id.
   Variable owners() const {
     const int64_t* at = bounds.data<int64_t>();
-    std::vector<int64_t> owners(static_cast<size_t>(ids.numel()));
+    std::vector<int64_t> owners(static_cast<size_t>(ids().numel()));
     for (int64_t bag = 0; bag + 1 < bounds.numel(); ++bag)
       std::fill(owners.begin() + at[bag], owners.begin() + at[bag + 1], bag);
-    return tensor(owners, {.device = ids.device()});
+    return tensor(owners, {.device = ids().device()});
   }
 };
 
 /// The gradient of the factors: products of the gradients of the bags with rows of the weight.
 Variable factor_gradient(const Bags& bags, const Variable& dy, const Variable& weight) {
   return sum(index_select(dy, 0, bags.owners()) *
-                 index_select(weight.to(dy.dtype()), 0, Variable(bags.ids)),
+                 index_select(weight.to(dy.dtype()), 0, Variable(bags.ids())),
              {1});
 }
 
@@ -62,14 +65,14 @@ struct BagSum {
   SavedInput<1, /*for*/ 0> factors{};
   int64_t rows{};
   DType dtype{};
-  auto saved() { return std::tie(bags.ids, bags.bounds, weight, factors); }
+  auto saved() { return std::tie(bags.checked.tensor, bags.bounds, weight, factors); }
 
   Tensor forward(const Tensor& weight, const Tensor& factors) {
     rows = weight.shape()[0];
     dtype = weight.dtype();
     Tensor y = Tensor::empty({bags.bounds.numel() - 1, weight.shape()[1]}, dtype == f64 ? f64 : f32,
                              weight.device());
-    kernels::bag_sum(weight.contiguous(), bags.ids, bags.bounds,
+    kernels::bag_sum(weight.contiguous(), bags.ids(), bags.bounds,
                      factors ? factors.contiguous() : factors, y);
     return y;
   }
@@ -89,11 +92,11 @@ struct BagSpread {
   int64_t rows;
   SavedInput<0, /*for*/ 1> dy{};
   SavedInput<1, /*for*/ 0> factors{};
-  auto saved() { return std::tie(bags.ids, bags.bounds, dy, factors); }
+  auto saved() { return std::tie(bags.checked.tensor, bags.bounds, dy, factors); }
 
   Tensor forward(const Tensor& dy, const Tensor& factors) {
     Tensor dweight = dy.empty_like({rows, dy.shape()[1]});
-    kernels::bag_spread(dy.contiguous(), bags.ids, bags.bounds,
+    kernels::bag_spread(dy.contiguous(), bags.ids(), bags.bounds,
                         factors ? factors.contiguous() : factors, dweight);
     return dweight;
   }
@@ -120,7 +123,7 @@ struct BagArgmax {
 
   Tensor forward(const Tensor& weight) const {
     Tensor rows = Tensor::empty({bags.bounds.numel() - 1, weight.shape()[1]}, i64, weight.device());
-    kernels::bag_argmax(weight.contiguous(), bags.ids, bags.bounds, rows);
+    kernels::bag_argmax(weight.contiguous(), bags.ids(), bags.bounds, rows);
     return rows;
   }
 };

@@ -11,6 +11,7 @@
 #include "ops/index.h"
 #include "ops/internal/loss_reduction.h"
 #include "ops/internal/operands.h"
+#include "ops/internal/read_again.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/unary.h"
@@ -149,8 +150,8 @@ Tensor as_pixels(const Tensor& x) {
 /// Cross entropy with class ids: log_softmax, selection and reduction in one op.
 struct CrossEntropy {
   static constexpr std::string_view kName = "cross_entropy";
-  Tensor target;  // int64
-  Tensor weight;  // in the compute type of x, or empty
+  ReadAgain checked;  // the class ids: int64, in range
+  ReadAgain factors;  // the weights in the compute type of x, or empty
   CrossEntropySpec spec;
   Reduction reduction;
   SavedInput<0> x{};
@@ -158,7 +159,11 @@ struct CrossEntropy {
   Tensor scale{};       // of the mean: 1 / the sum of the targets' weights
   auto saved() { return std::tie(x); }
 
+  const Tensor& target() const { return checked.value(kName); }
+  const Tensor& weight() const { return factors.value(kName); }
+
   Tensor forward(const Tensor& x) {
+    const Tensor &target = this->target(), &weight = this->weight();
     const DType wide = compute_dtype(x.dtype());
     Tensor losses = Tensor::empty(target.shape(), wide, x.device());
     statistics = Tensor::empty({2, target.numel()}, wide, x.device());
@@ -175,7 +180,7 @@ struct CrossEntropy {
     const Tensor x = this->x.value();
     const Tensor dx = x.empty_like(x.shape());
     Tensor pixels = as_pixels(dx);
-    kernels::cross_entropy_backward(as_pixels(x.contiguous()), target, weight, spec, statistics,
+    kernels::cross_entropy_backward(as_pixels(x.contiguous()), target(), weight(), spec, statistics,
                                     dy.contiguous(), scale, pixels);
     return dx;
   }
@@ -185,7 +190,7 @@ struct CrossEntropy {
     Variable q, ignored;
     {
       const NoGrad no_grad;
-      const Variable ids(target);
+      const Variable ids(target());
       const int64_t classes = x.shape()[dim];
       ignored = ids == spec.ignore_index;
       Dims order;
@@ -193,10 +198,10 @@ struct CrossEntropy {
         order.push_back(i < dim ? i : i == dim ? x.rank() - 1 : i - 1);
       q = permute(one_hot(masked_fill(ids, ignored, 0), classes).to(x.dtype()), order);
       q = q * (1 - spec.label_smoothing) + spec.label_smoothing / double(classes);
-      if (weight) {
+      if (factors) {
         Shape along = Dims::filled(x.rank(), 1);
         along[dim] = classes;
-        q = q * reshape(Variable(weight.to(x.dtype())), along);
+        q = q * reshape(Variable(weight().to(x.dtype())), along);
       }
       ignored = unsqueeze(ignored, dim);
     }
@@ -243,8 +248,8 @@ Variable cross_entropy(const Variable& x, const Variable& target, CrossEntropyOp
   if (options.weight.defined())
     weight = options.weight.value().to(compute_dtype(x.dtype())).contiguous();
   return apply(
-      CrossEntropy{.target = checked_classes("cross_entropy", x, target, options.ignore_index),
-                   .weight = weight,
+      CrossEntropy{.checked = checked_classes("cross_entropy", x, target, options.ignore_index),
+                   .factors = weight,
                    .spec = {options.ignore_index, smoothing},
                    .reduction = options.reduction},
       where, x);
