@@ -76,8 +76,8 @@ class OneHotCategorical final : public Distribution {
 /// (Jang et al. 2016; Maddison et al. 2016). mean(), variance() and entropy() throw ArgumentError.
 class RelaxedOneHotCategorical final : public Distribution {
  public:
-  RelaxedOneHotCategorical(double temperature, const Variable& p)
-      : RelaxedOneHotCategorical(temperature, Odds{.probs = p}) {}
+  RelaxedOneHotCategorical(double heat, const Variable& p)
+      : RelaxedOneHotCategorical(heat, Odds{.probs = p}) {}
   RelaxedOneHotCategorical(double temperature, const Odds& odds);
   Variable log_prob(const Variable& value) const override;
   Variable entropy() const override;

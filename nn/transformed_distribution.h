@@ -78,7 +78,7 @@ class Transforms {
   /// Any Transform by value.
   struct Any {
     template <std::derived_from<Transform> T>
-    Any(const T& transform) : transform(std::make_shared<T>(transform)) {}
+    Any(const T& value) : transform(std::make_shared<T>(value)) {}
     std::shared_ptr<const Transform> transform;
   };
   Transforms(std::initializer_list<Any> list) : list_(list) {}

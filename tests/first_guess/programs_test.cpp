@@ -92,7 +92,8 @@ TEST(FirstGuessPrograms, FunctionsOfFunctions) {
   auto products = vmap([](const Variable& p, const Variable& q) { return dot(p, q); });
   EXPECT_TRUE(allclose(products(a, b), (a * b).sum(1), 1e-5, 1e-6).item<bool>());
   auto outer_product =
-      vmap(vmap([](const Variable& p, const Variable& q) { return p * q; }, {None, 0}), {0, None});
+      vmap(vmap([](const Variable& p, const Variable& q) { return p * q; }, {.in_dims = {None, 0}}),
+           {.in_dims = {0, None}});
   EXPECT_TRUE(allclose(outer_product(a[0], b[0]), outer(a[0], b[0])).item<bool>());
   EXPECT_THROW(products(a, b[0]), ShapeError);
 }

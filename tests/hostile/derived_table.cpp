@@ -220,10 +220,10 @@ void add_function_rows(Table& table) {
     const auto f = [](const Variable& a, const Variable& b) { return sum(a) * b; };
     attempt([&] { vmap(f)(x, x); },
             [&] {
-              vmap(f, {first, None})(x, x);
+              vmap(f, {.in_dims = {first, None}})(x, x);
             },
             [&] {
-              vmap(f, {first, second, 0})(x, x);
+              vmap(f, {.in_dims = {first, second, 0}})(x, x);
             });
     vmap(f, {.in_dims = {first, second}, .out_dim = out})(x, x);
   });
