@@ -261,16 +261,6 @@ Variable irfftn(const Variable& x, OptionsNd options, Where where) {
   return irfft2(x, plane_of(x, options, /*is_complex=*/true), where);
 }
 
-Variable fftfreq(int64_t n, double d) {
-  if (n < 1) fail<ArgumentError>("fft.fftfreq: n is ", n, ", below 1");
-  const Variable k = arange(n);
-  return where(k < (n + 1) / 2, k, k - n).to(default_dtype()) / (d * double(n));
-}
-Variable rfftfreq(int64_t n, double d) {
-  if (n < 1) fail<ArgumentError>("fft.rfftfreq: n is ", n, ", below 1");
-  return arange(n / 2 + 1).to(default_dtype()) / (d * double(n));
-}
-
 Variable fftshift(const Variable& x, const Dims& dims, Where where) {
   return rolled(x, dims, /*up=*/false, where);
 }

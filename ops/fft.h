@@ -117,12 +117,6 @@ Variable irfft2(const Variable& x, const D& s, const Dims& dim = {-2, -1},
   return irfft2(x, Options2d{.s = s, .dim = dim, .norm = norm}, where);
 }
 
-/// The frequencies of fft's results in cycles per unit, for samples d units apart:
-/// [0, 1, ..., (n - 1) / 2, -(n / 2), ..., -1] / (d n).
-Variable fftfreq(int64_t n, double d = 1.0);
-/// The frequencies of rfft's results: [0, 1, ..., n / 2] / (d n).
-Variable rfftfreq(int64_t n, double d = 1.0);
-
 /// Rolls x by half of its size along dims (default: all dimensions), so that frequency 0 is in the
 /// centre. Accepts any tensor; here dims counts every dimension, including the pairs of a complex
 /// tensor.

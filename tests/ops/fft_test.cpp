@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "ops/binary.h"
 #include "ops/create.h"
+#include "ops/further_names.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
