@@ -330,6 +330,7 @@ void GradientReducer::keep_means(std::span<Variable> gradients) {
     if (is_in_place_) target.storage().bump_version();
     if (!reuses) gradient = Variable(target);
   }
+  for (Bucket& bucket : buckets_) bucket.flat = {};  // memory for the next forward pass
 }
 
 /// Communication may still use the buckets, so the next pass makes new ones. Parts of earlier

@@ -22,7 +22,8 @@ ABSL_FLAG(int64_t, epochs, 1, "passes over the training images");
 ABSL_FLAG(int64_t, batch_size, 0, "images in a step; 0 takes 8 for scratch and 128 otherwise");
 ABSL_FLAG(uint64_t, seed, 1, "of weights, order and dropout");
 ABSL_FLAG(std::string, device, "", "cpu or cuda; empty takes TAPEGRAD_DEVICE, or else the CPU");
-ABSL_FLAG(bool, distributed, false, "train on all ranks that mpirun started; each takes a shard");
+ABSL_FLAG(bool, distributed, false,
+          "train on all ranks that a launcher started; each takes a shard");
 ABSL_FLAG(bool, graph, false, "record the training step and replay it");
 ABSL_FLAG(std::string, data_dir, "", examples::kDataHelp);
 ABSL_FLAG(int64_t, train, 0, "use only so many training images; 0 takes all");
