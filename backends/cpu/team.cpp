@@ -9,7 +9,8 @@ namespace tapegrad::backends::cpu {
 
 void register_team() {
   set<kernels::run_team>(TypeList<float>{}, [](auto, const TeamTask& task) {
-#pragma omp parallel if (!task.is_alone)
+    if (task.is_alone || omp_get_max_threads() == 1) return task.run(task.object, 0, 1);
+#pragma omp parallel
     task.run(task.object, omp_get_thread_num(), omp_get_num_threads());
   });
   set<kernels::describe_lanes>(TypeList<float>{},

@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kCacheBytes = 32 * 1024, kMostBytes = 256 * 1024;
 constexpr int64_t kBlockBytes = 8192;     // of one operand
 constexpr int64_t kFewestElements = 512;  // of each result of a block, if the cache permits
+constexpr int64_t kShared = 65536;        // elements for which a second thread pays off
 constexpr int64_t kFewestRows = 8;        // of a block with kernels of whole rows, likewise
 
 }  // namespace
@@ -70,8 +71,6 @@ class Segment::Worker {
       count = std::min(block_, last - first);
       for (const int64_t group : groups_) count = std::min(count, group - first % group);
       if (count != length_) set_length(count);
-      if (const int64_t next = first + count; next < last)
-        fetch(next, std::min(block_, last - next));
       for (const Part& part : parts_) part.operand->set_offset(part.offset + first * part.width);
       for (const Whole& whole : wholes_) whole.operand->set_offset(whole.offset_at(first));
       for (const Draw& draw : draws_)
@@ -134,17 +133,6 @@ class Segment::Worker {
     const RandomState* recorded;
     int64_t width;
   };
-
-  /// Prefetches rows of the operands in memory: the kernels of a block do not look ahead.
-  void fetch(int64_t first, int64_t count) const {
-    constexpr int64_t kLine = 64;
-    for (const Part& part : parts_) {
-      const int64_t row = part.width * size_of(part.operand->dtype());
-      const std::byte* from = part.operand->storage().data() +
-                              part.offset * size_of(part.operand->dtype()) + first * row;
-      for (int64_t i = 0; i < count * row; i += kLine) __builtin_prefetch(from + i);
-    }
-  }
 
   void bind_full(Tensor& x, const RowOperand& operand, const CallRows& rows,
                  const Buffers& buffers) {
@@ -246,6 +234,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
   const Buffers buffers(calls, group, is_inner);
   saved_bytes_ = buffers.bytes();
   int64_t narrowest = std::numeric_limits<int64_t>::max(), widest = 1;  // elements, bytes of a row
+  int64_t elements = 0;                                                 // that the calls write
   bool has_columns = false;  // results of one element for a row are not worth a large block
   for (const size_t number : group.calls) {
     RecordedCall& call = *calls[number].call;
@@ -257,6 +246,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
         outer_.push_back(&x.storage());
       const RowOperand& operand = rows.operands[next++];
       if (operand.kind != OperandKind::kFull) return;
+      if (is_written) elements += operand.span;
       if (is_written) narrowest = std::min(narrowest, operand.span / rows_);
       widest = std::max(widest, operand.span / rows_ * size_of(x.dtype()));
     });
@@ -272,7 +262,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
 
   const LaneAnswer lanes = LaneWorker::lanes_of(calls, group, buffers);
   const int64_t blocks = (rows_ + block_ - 1) / block_;
-  const int64_t threads = std::min(team_size(), blocks);
+  const int64_t threads = elements < kShared ? 1 : std::min(team_size(), blocks);
   for (int64_t i = 0; i < threads; ++i) {
     int64_t start = i * blocks / threads * block_;
     if (!group.starts.empty()) {

@@ -14,9 +14,12 @@ namespace tapegrad {
 namespace {
 
 constexpr int64_t kFewest = 4096;        // elements of a result for which a segment pays off
+constexpr int64_t kWide = 32768;         // elements of an operand for which a segment pays off
+constexpr int64_t kShared = 131072;      // elements of all calls for which a second thread does
+constexpr int64_t kLarge = 2 << 20;      // elements of an operand that exceeds the caches
 constexpr int64_t kFewestRows = 128;     // of a call that is divided into rows
 constexpr int64_t kLargestUnit = 32768;  // elements of an operand in the smallest block
-constexpr size_t kMostCalls = 256;       // of a segment
+constexpr size_t kMostCalls = 64;        // of a segment
 constexpr int kCandidates = 8;           // segments that a call may join, latest first
 
 constexpr size_t kNear = 16;  // calls before a repeated one, of which a segment may begin with one
@@ -35,6 +38,7 @@ struct CallInfo {
   int64_t rows = 0;       // into which the call can be divided; 0: not at all
   bool is_fixed = false;  // whether it must be divided into these rows, or into fewer ones
   bool is_sum = false;    // whether it is the sum of all elements
+  bool is_flat = false;   // whether it is elementwise, of contiguous operands
   bool is_small = false;  // whether it does not pay off to begin a segment
   int64_t group = 0;      // CallRows::group
   int64_t unit = 1;       // of rows if they are fixed, else of elements
@@ -75,6 +79,7 @@ CallInfo describe(const StepCall& step) {
     info.starts = std::move(division.starts);
   } else {
     info.elements = rows.is_flat ? result.numel() : rows.rows;
+    info.is_flat = rows.is_flat;
     struct Draws final : ArgumentVisitor {
       void on_tensor(Tensor&, bool) override {}
       void on_draw(RandomState&) override { unit = 4; }  // a counter makes four numbers
@@ -222,6 +227,7 @@ class Planner {
       const auto found = segments_[number].find(access.storage);
       if (found == segments_[number].end()) continue;
       const bool is_full = access.kind == OperandKind::kFull;
+      if (is_full && access.span / rows > kLongestRow) return false;
       for (const Access& other : found->second.accesses) {
         const bool is_same = is_full && other.kind == OperandKind::kFull &&
                              access.span == other.span && access.base == other.base &&
@@ -284,6 +290,19 @@ class Planner {
     }
   }
 
+  /// Calls are faster one after the other if their operands stay in the second-level cache anyway
+  /// and there is not enough work for two threads, and so are two elementwise calls unless their
+  /// operands exceed all caches. A narrow layer always pays.
+  bool pays(size_t group) const {
+    const std::vector<size_t>& calls = groups_[group].calls;
+    if (groups_[group].is_fixed) return true;
+    const bool is_flat =
+        std::ranges::all_of(calls, [&](size_t call) { return infos_[call].is_flat; });
+    if (calls.size() == 2 && is_flat) return widest_[group] >= kLarge;
+    const int64_t elements = widest_[group] * int64_t(calls.size());
+    return widest_[group] >= kWide || (threads_ > 1 && elements >= kShared);
+  }
+
   /// A topological order; among groups that may run, the one whose first call is the earliest.
   std::vector<StepGroup> in_order() {
     std::vector<std::vector<size_t>> after(groups_.size());
@@ -299,14 +318,19 @@ class Planner {
     for (size_t group = 0; group < groups_.size(); ++group)
       if (waiting[group] == 0) add_ready(group);
     std::vector<StepGroup> sorted;
-    while (!ready.empty()) {
+    size_t planned = 0;
+    for (; !ready.empty(); ++planned) {
       const size_t group = ready.begin()->second;
       ready.erase(ready.begin());
       for (const size_t next : after[group])
         if (--waiting[next] == 0) add_ready(next);
-      sorted.push_back(std::move(groups_[group]));
+      if (pays(group)) {
+        sorted.push_back(std::move(groups_[group]));
+        continue;
+      }
+      for (const size_t call : groups_[group].calls) sorted.push_back({.calls = {call}});
     }
-    if (sorted.size() != groups_.size()) fail<Error>("GraphedStep: the plan has a cycle");
+    if (planned != groups_.size()) fail<Error>("GraphedStep: the plan has a cycle");
     return sorted;
   }
 

@@ -121,13 +121,14 @@ class Division {
       int group = leading - 1;
       while (group > 0 && strides[group - 1] == strides[group] * sizes_[group]) --group;
       const int64_t span = row.pitch * count;
+      const bool may_be_full = group == 0 && row.pitch > 0 && row.pitch <= kLongestRow;
       if (x.numel() == 1 && !operand.is_written) {
         row.kind = OperandKind::kSingle;
       } else if (row.pitch > 0 && extent > row.pitch) {
         return {};
-      } else if (group == 0 && row.pitch > 0 && x.is_contiguous() && x.numel() == span) {
+      } else if (may_be_full && x.is_contiguous() && x.numel() == span) {
         row.kind = OperandKind::kFull, row.base = x.layout().offset, row.span = span;
-      } else if (group == 0 && row.pitch > 0 && x.layout().offset + extent <= row.pitch &&
+      } else if (may_be_full && x.layout().offset + extent <= row.pitch &&
                  size_t(span * size_of(x.dtype())) == x.storage().bytes()) {
         row.kind = OperandKind::kFull, row.span = span;
       } else if (operand.is_written || (row.pitch == 0 && row.strides.rank() > 0 &&
