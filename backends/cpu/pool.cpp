@@ -102,7 +102,8 @@ template <typename Stride, typename T>
 bool max_pool_rows(const T* x, const Planes& p, const Strided& w, Stride stride, T* y) {
   if constexpr (std::floating_point<T>) {
     if (w.kernel.height != 1 || w.padding.height != 0 || w.dilation.width != 1) return false;
-    if (w.kernel.width != 2 && w.kernel.width != 3) return false;
+    // Other strides would be gathered.
+    if (w.stride.width != 1 || (w.kernel.width != 2 && w.kernel.width != 3)) return false;
     for (int64_t i = 0; i < p.out_height; ++i, y += p.out_width) {
       const T* row = x + i * w.stride.height * p.width;
       if (w.kernel.width == 2)
