@@ -71,7 +71,7 @@ template <int kWidth, typename Stride, std::floating_point T>
 requires(kWidth == 2 || kWidth == 3) void max_pool_row(const T* x, int64_t size, int64_t padding,
                                                        Stride stride, int64_t count, T* y) {
   const auto larger = [](T best, T value) {
-    return !(best >= value) & (best == best) ? value : best;
+    return (!(best >= value) & (best == best)) ? value : best;
   };
   const int64_t first = (padding + stride - 1) / stride;  // window without padding
   const int64_t whole = size + padding - kWidth;

@@ -6,6 +6,7 @@
 #include "backends/cuda/register.h"
 #include "backends/functions.h"
 #include "core/base/error.h"
+#include "core/dispatch/kernels.h"
 #include "ops/activation.h"
 
 namespace tapegrad::backends::cuda {
