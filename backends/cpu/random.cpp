@@ -13,6 +13,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"  // with sanitizers loops are not vectorised
+#endif
+
 constexpr int64_t kBlocksForThreads = 128;
 
 /// Calls make(words, first, count) for every block of a draw; make() computes elements first ...
