@@ -1,6 +1,9 @@
-// Rows for distributions made of others, computed weights, functions of functions and ops of the
-// user.
+// Rows for distributions made of others, computed weights, functions of functions, ops of the user,
+// complex numbers and ranks.
 #include "core/autograd/function.h"
+#include "core/inspect/communication.h"
+#include "core/inspect/profiler.h"
+#include "data/sampler.h"
 #include "nn/adaptive_softmax.h"
 #include "nn/attention.h"
 #include "nn/bilinear.h"
@@ -9,9 +12,12 @@
 #include "nn/func.h"
 #include "nn/transformed_distribution.h"
 #include "nn/weight_norm.h"
+#include "ops/complex.h"
 #include "ops/create.h"
+#include "ops/fft.h"
 #include "ops/further_names.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 #include "optim/optimizers.h"
 #include "tests/hostile/kit.h"
 
@@ -245,8 +251,55 @@ void add_form_rows(Table& table) {
     nn::ParameterList().append(x);
     x.data();
   });
+  table.leave_out("parts of a result by std::get and by names", "get");
   table.leave_out("the compiler refuses it", "Tensor::size");
   table.leave_out("a table of names", "init::choice_names");
+}
+
+void add_complex_rows(Table& table) {
+  table.add("complex polar", [](const Variable& x, const Variable& y) {
+    attempt([&] { complex(x, y); });
+    polar(x, y);
+  });
+  table.add("real imag view_as_real view_as_complex conj complex_abs angle", [](const Variable& x) {
+    const auto parts_of = [](const Variable& z) {
+      attempt([&] { view_as_real(z), view_as_complex(z); }, [&] { conj(z); }, [&] { imag(z); },
+              [&] { complex_abs(z); }, [&] { angle(z); });
+      real(z);
+    };
+    attempt([&] { parts_of(x); });
+    parts_of(narrow(x, -1, 0, 2));
+  });
+  table.add("complex_mul complex_div", [](const Variable& x, const Variable& y) {
+    attempt([&] { complex_mul(x, y); }, [&] { complex_div(x, y); });
+    const Variable z = narrow(x, -1, 0, 2), w = narrow(y, -1, 0, 2);
+    attempt([&] { complex_div(z, w); });
+    complex_mul(z, w);
+  });
+  table.add("fftn ifftn rfftn irfftn", [](const Variable& x, int64_t n, int64_t dim) {
+    if (!is_small(x) || n > 1000) return;
+    const Variable z = narrow(x, -1, 0, 2);
+    attempt([&] { fft::fftn(x); }, [&] { fft::fftn(z); }, [&] { fft::ifftn(z, {.s = {n}}); },
+            [&] { fft::rfftn(x, {.dim = {dim}}); },
+            [&] {
+              fft::irfftn(z, {.s = {n, n}, .dim = {dim, 0}});
+            });
+    fft::rfftn(x);
+  });
+}
+
+void add_rank_rows(Table& table) {
+  table.add("note_communication Profiler::communication",
+            [](double begin, double end, double waited) {
+              note_communication("all_reduce", begin, end, waited);
+              Profiler().communication();
+            });
+  table.add(parts("DistributedSampler", {"DistributedSampler", "size", "indices"}),
+            [](int64_t examples, int rank, int size, bool drop_last, int64_t epoch) {
+              if (examples > 100'000) return;
+              const DistributedSampler sampler(examples, {rank, size}, {.drop_last = drop_last});
+              sampler.size(), sampler.indices(uint64_t(epoch));
+            });
 }
 
 }  // namespace
@@ -256,6 +309,8 @@ void add_derived_rows(Table& table) {
   add_layer_rows(table);
   add_function_rows(table);
   add_form_rows(table);
+  add_complex_rows(table);
+  add_rank_rows(table);
 }
 
 }  // namespace tapegrad::testing
