@@ -12,10 +12,12 @@ std::vector<Variable> Context::saved_tensors() const {
     if (version != versions_[i])
       fail<AutogradError>("autograd::Function: a value saved for backward was changed in place (",
                           version - versions_[i], " writes since)");
-    // The history of a result would make a cycle; the running node replaces it.
-    if (outputs_[i] >= 0 && is_recording())
+    // The history of a result would make a cycle; a handle that is not kept gets the running node.
+    if (outputs_[i] >= 0 && is_recording()) {
+      all[i] = Variable(all[i].value());
       all[i].set_history(
           {Ref<Node>::share(const_cast<Node*>(running_node())), uint32_t(outputs_[i])});
+    }
   }
   return all;
 }
