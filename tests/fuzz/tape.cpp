@@ -162,6 +162,7 @@ void Program::add_leaf() {
   if (directions_ + size > ref::kDirections) return;
   const Values values = numbers(size);
   Pair& leaf = add(make(values, shape).requires_grad_(), ref::constant(shape, values));
+  owners_.push_back(leaf.x);
   say(leaf.name + " = a leaf");
   const double scale = hook_scale(leaf.x);
   ref::make_leaf(leaf.model, directions_, scale);

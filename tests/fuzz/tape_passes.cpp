@@ -88,12 +88,11 @@ void Program::backward() {
       [&] { root.y.backward({.retain_graph = retain, .create_graph = create}); });
   if (!success) clear_probes();
   compare_leaves();
-  if (create)  // gradients with a history refer to their leaves
+  if (create) {  // gradients with a history refer to their owners
+    for (const Variable& owner : owners_) owner.zero_grad();
     for (const Pair& pair : pool_)
-      if (is_leaf(pair) || pair.is_probe) {
-        pair.x.zero_grad();
-        pair.model->total.clear();
-      }
+      if (is_leaf(pair) || pair.is_probe) pair.model->total.clear();
+  }
   ended_ |= !success && !retain;  // which nodes were freed before the error is not defined
 }
 
@@ -258,6 +257,7 @@ void Program::probe() {
   if (directions_ + y.model->size() > ref::kDirections) return;
   say(y.name + ".retain_grad()");
   y.x.retain_grad();
+  owners_.push_back(y.x);
   y.is_probe = true;
   y.probed = y.model->node;
   y.model->direction = directions_;

@@ -169,6 +169,7 @@ class Program {
 
   Choices& choices_;
   std::vector<Pair> pool_;
+  std::vector<Variable> owners_;  // of gradients: leaves and probes, also dropped ones
   std::string log_;
   bool recording_ = true;
   bool ended_ = false;  // values are too large to be compared, or what follows is not defined

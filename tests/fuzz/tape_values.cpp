@@ -362,6 +362,7 @@ void Program::require_gradient() {
     return;
   say(a.name + ".requires_grad_()");
   a.x.requires_grad_();
+  owners_.push_back(a.x);
   ref::make_leaf(a.model, directions_);
   directions_ += a.model->size();
 }
