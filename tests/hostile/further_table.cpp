@@ -33,8 +33,6 @@ void differentiate(const Variable& y) {
   if (y.defined() && y.requires_grad()) sum(y).backward({.retain_graph = true});
 }
 
-bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
-
 void add_member_rows(Table& table) {
   table.add(
       "Variable::dim Variable::ndim Variable::sizes Variable::is_contiguous Variable::nbytes "

@@ -153,6 +153,21 @@ class Table {
   std::map<std::string, std::string> names_;
 };
 
+/// Whether x is small enough for ops that take more time or memory than its size.
+inline bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
+
+/// Calls each function and ignores errors of the library.
+template <typename... F>
+void attempt(const F&... calls) {
+  const auto each = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error&) {
+    }
+  };
+  (each(calls), ...);
+}
+
 void add_core_rows(Table& table);
 void add_nn_rows(Table& table);
 void add_train_rows(Table& table);

@@ -14,8 +14,6 @@
 namespace tapegrad::testing {
 namespace {
 
-bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
-
 struct WithBuffer : nn::Model<WithBuffer> {
   nn::Linear fc{3, 2};
   nn::Buffer mean;

@@ -11,20 +11,6 @@
 namespace tapegrad::testing {
 namespace {
 
-bool is_small(const Variable& x) { return !x.defined() || x.numel() < 1000; }
-
-/// Calls each function and ignores errors of the library.
-template <typename... F>
-void attempt(const F&... calls) {
-  const auto each = [](const auto& call) {
-    try {
-      call();
-    } catch (const Error&) {
-    }
-  };
-  (each(calls), ...);
-}
-
 void use(const distributions::Distribution& d, const Variable& value) {
   attempt([&] { d.log_prob(value); }, [&] { d.entropy(), d.mean(), d.variance(); },
           [&] { d.sample(), d.rsample({2}); });
