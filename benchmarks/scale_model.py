@@ -37,7 +37,8 @@ def keep_least(table, key, value):
 def read(path):
     """Returns engine[ranks][bytes], schedules[name] = (step, backward, buckets), steps[name][ranks]
     and alone[name][ranks]: the least of several runs, which other load on the machine changes
-    least."""
+    least. Of the steps of a run the median counts: ranks that share a core take turns, so the
+    fastest step of a rank is one that another rank did not interrupt."""
     engine, schedules, steps, alone = {}, {}, {}, {}
     for line in open(path):
         words = line.rstrip("\n").split("\t")
@@ -49,7 +50,7 @@ def read(path):
             keep_least(schedules, words[1], (float(words[2]), float(words[3]), buckets))
         elif words[0] in ("tapegrad", "alone"):
             table = steps if words[0] == "tapegrad" else alone
-            keep_least(table.setdefault(words[1], {}), int(words[2]), float(words[4]) / 1e3)
+            keep_least(table.setdefault(words[1], {}), int(words[2]), float(words[3]) / 1e3)
     return engine, schedules, steps, alone
 
 
