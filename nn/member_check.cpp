@@ -17,6 +17,7 @@ namespace {
 
 struct Registry {
   Mutex mutex;
+  std::atomic<uint64_t> removed{0};
   std::set<const Module*> modules ABSL_GUARDED_BY(mutex);
 };
 /// Never destroyed, since a global model may be destroyed last.
@@ -41,6 +42,14 @@ void live_modules::remove(const Module* module) {
   Registry& all = registry();
   const MutexLock lock(all.mutex);
   all.modules.erase(module);
+  all.removed.fetch_add(1, std::memory_order_release);
+}
+uint64_t live_modules::removed() { return registry().removed.load(std::memory_order_acquire); }
+
+bool live_modules::contains(const Module* module) {
+  Registry& all = registry();
+  const MutexLock lock(all.mutex);
+  return all.modules.contains(module);
 }
 
 std::vector<const Module*> live_modules::within(std::span<const std::byte> bytes) {
@@ -180,6 +189,59 @@ void ModuleCall::check_parameters(const std::vector<Variable>& results) {
       return;
     }
   }
+}
+
+namespace {
+
+/// Changes when a hook is added or removed.
+uint64_t state_of(const tapegrad::detail::ModuleHooks* hooks) {
+  if (hooks == nullptr) return 0;
+  uint64_t count = uint64_t(hooks->added) << 32;
+  const auto add = [&](const auto&) { ++count; };
+  hooks->before.each(add), hooks->after.each(add), hooks->backward.each(add);
+  return count;
+}
+
+const Storage* storage_of(const Variable& x) {
+  return x.defined() ? &x.value().storage() : nullptr;
+}
+
+/// The variables that are members of a module's own object. Others may move without notice.
+struct OwnVariables final : MemberVisitor {
+  explicit OwnVariables(std::span<const std::byte> object) : object(object) {}
+  void on_parameter(const std::string& path, Variable& x) override {
+    const auto* at = reinterpret_cast<const std::byte*>(&x);
+    const std::less_equal<const std::byte*> before;
+    if (path.find('.') == path.npos && before(object.data(), at) &&
+        before(at + sizeof(x), object.data() + object.size()))
+      found.emplace_back(&x, storage_of(x));
+  }
+  void on_buffer(const std::string& path, Variable& x) override { on_parameter(path, x); }
+
+  std::span<const std::byte> object;
+  std::vector<std::pair<const Variable*, const Storage*>> found;
+};
+
+}  // namespace
+
+void MemberCheck::watch(const Module& module, StepObserver& step) {
+  OwnVariables own(module.bytes());
+  try {
+    module.visit(own);
+  } catch (const Error&) {  // other functions report the errors of members()
+  }
+  const auto is_unchanged = [&module, state = module.state_, own = std::move(own.found),
+                             hooks = state_of(module.state_->own.hooks.get()),
+                             removed = live_modules::removed()]() mutable {
+    if (const uint64_t now = live_modules::removed(); now != removed) {
+      if (!live_modules::contains(&module)) return false;
+      removed = now;
+    }
+    return module.state_ == state && state_of(state->own.hooks.get()) == hooks &&
+           std::ranges::all_of(
+               own, [](const auto& each) { return storage_of(*each.first) == each.second; });
+  };
+  step.on_setting(is_unchanged);
 }
 
 }  // namespace tapegrad::nn

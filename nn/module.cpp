@@ -335,6 +335,8 @@ const Shape& Module::out_shape() const {
 }
 
 bool Module::is_watched() const {
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    MemberCheck::watch(*this, *step);
   return tapegrad::detail::context.is_inferring || state_->own.hooks != nullptr;
 }
 

@@ -6,6 +6,7 @@
 #include "core/tape/internal/backward.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
+#include "nn/internal/member_check.h"
 #include "nn/internal/module_state.h"
 
 namespace tapegrad::nn {
@@ -20,7 +21,10 @@ ModuleCall::ModuleCall(const Module& module, Where where)
       outermost_(current_scope() == nullptr ? start(module) : RunningModel()),
       model_(current_scope() == nullptr ? &outermost_ : context.model),
       line_(where.line() != 0 ? &where_ : context.module_line),
-      scope_(name_of(module)) {}
+      scope_(name_of(module)) {
+  if (StepObserver* step = StepObserver::current()) [[unlikely]]
+    MemberCheck::watch(module, *step);
+}
 
 RunningModel ModuleCall::start(const Module& module) {
   tapegrad::detail::ModuleState::Own& own = module.state_->own;
@@ -102,14 +106,17 @@ void require_function(const Hook& hook) {
 
 HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
   require_function(hook);
+  ++hooks().added;
   return hooks().before.add(std::move(hook));
 }
 HookHandle Module::register_forward_hook(ForwardHook hook) {
   require_function(hook);
+  ++hooks().added;
   return hooks().after.add(std::move(hook));
 }
 HookHandle Module::register_full_backward_hook(BackwardHook hook) {
   require_function(hook);
+  ++hooks().added;
   return hooks().backward.add(std::move(hook));
 }
 

@@ -39,7 +39,9 @@
 // Tensors that the function reads in addition to its inputs are read at their address in each
 // replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
 // step is recorded again; likewise if a parameter is frozen or thawed, if a module that asked for
-// its mode changes it (train(), eval()), and if a leaf gets its first hook or loses the last one.
+// its mode changes it (train(), eval()), if a leaf or a module gets or loses a hook, and if another
+// variable is assigned to a member of a module (net.weight = w). Assigning to a variable that is no
+// member of a module goes unnoticed if another handle keeps the old value: write with copy_().
 // NoGrad, InferenceMode and Autocast around a call have recordings of their own. Class ids and
 // indices are checked in each replay too; on a GPU the error is thrown by a later call.
 #pragma once

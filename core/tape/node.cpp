@@ -88,14 +88,17 @@ HookHandle Node::register_hook(uint32_t output, GradientHook hook) {
   if (output >= outputs)
     fail<ArgumentError>("register_hook: output ", output, " of ", outputs, " of ", name());
   require_function(hook);
+  ++hooks().added;
   return hooks().gradient.add({output, std::move(hook)});
 }
 HookHandle Node::register_prehook(NodePreHook hook) {
   require_function(hook);
+  ++hooks().added;
   return hooks().before.add(std::move(hook));
 }
 HookHandle Node::register_hook(NodeHook hook) {
   require_function(hook);
+  ++hooks().added;
   return hooks().after.add(std::move(hook));
 }
 

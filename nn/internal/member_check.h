@@ -1,8 +1,9 @@
-// Finds modules and parameters that members() leaves out.
+// Finds modules and parameters that members() leaves out, and members that were replaced.
 #pragma once
 
 #include <vector>
 
+#include "core/base/internal/step_observer.h"
 #include "nn/module.h"
 
 namespace tapegrad::nn {
@@ -13,6 +14,9 @@ void add(const Module* module);
 void remove(const Module* module);
 /// Returns the modules whose objects begin within the bytes, in ascending order.
 std::vector<const Module*> within(std::span<const std::byte> bytes);
+bool contains(const Module* module);
+/// Number of calls of remove().
+uint64_t removed();
 }  // namespace live_modules
 
 class MemberCheck {
@@ -20,6 +24,9 @@ class MemberCheck {
   /// Throws ArgumentError if a module, within the object of `root` or of a module that it names, is
   /// named by no members(), and has a parameter or buffer of its own or depends on the mode.
   static void check_modules(const Module& root);
+  /// For a captured step that calls the module: the step is captured again if the module gets or
+  /// loses hooks, or if another variable is assigned to one of its own members.
+  static void watch(const Module& module, StepObserver& step);
 };
 
 }  // namespace tapegrad::nn

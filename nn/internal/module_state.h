@@ -22,6 +22,7 @@ struct ModuleHooks {
   HookList<nn::ForwardPreHook> before;
   HookList<nn::ForwardHook> after;
   HookList<nn::BackwardHook> backward;
+  uint32_t added = 0;  // hooks so far
 };
 
 struct ModuleState {

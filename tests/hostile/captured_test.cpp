@@ -88,6 +88,81 @@ TEST(HostileCaptured, T79_HooksOfLeaves) {
   });
 }
 
+TEST(HostileCaptured, T79_ASecondHookOfALeaf) {
+  HookHandle handles[2];
+  int next = 0;
+  const auto twice = [](const Variable& g) { return g * 2.0; };
+  compare([&](Trainer& run, int i) {
+    HookHandle& handle = handles[next ^= 1];
+    if (i == 0) run.net.parameters()[0].register_hook(twice);
+    if (i == 6) handle = run.net.parameters()[0].register_hook(twice);
+    if (i == 11) handle.remove();
+  });
+}
+
+TEST(HostileCaptured, T79_HooksOfModules) {
+  HookHandle handles[2][3];
+  int next = 0;
+  compare([&](Trainer& run, int i) {
+    auto& [after, before, backward] = handles[next ^= 1];
+    if (i == 6)
+      after = run.net[3].register_forward_hook(
+          [](nn::Module&, std::span<const Variable>, std::span<Variable> y) { y[0] = y[0] * 2.0; });
+    if (i == 9)
+      before = run.net[1].register_forward_pre_hook(
+          [](nn::Module&, std::span<Variable> x) { x[0] = x[0] * 0.5; });
+    if (i == 12) {
+      backward = run.net.register_full_backward_hook(
+          [](nn::Module&, std::span<Variable>, std::span<const Variable>) {});
+      after.remove();
+    }
+    if (i == 14) before.remove();
+  });
+}
+
+TEST(HostileCaptured, T79_AnotherWeightIsAssigned) {
+  compare([](Trainer& run, int i) {
+    auto& last = dynamic_cast<nn::Linear&>(run.net[3]);
+    // The optimizer keeps the weight that it has.
+    if (i == 6) last.weight = full({2, 4}, 0.25).requires_grad_();
+    if (i == 11) {
+      manual_seed(7);
+      last = nn::Linear(4, 2);
+    }
+  });
+
+  nn::Linear net(3, 2);
+  const Variable kept = net.weight;
+  GraphedStep predict([&](const Variable& x) {
+    const NoGrad no_grad;
+    return net(x);
+  });
+  const Variable x = ones({4, 3});
+  for (int i = 0; i < 6; ++i) predict(x);
+  EXPECT_TRUE(predict.is_graphed());
+  net.weight = zeros({2, 3});
+  net.bias = full({2}, 3.0);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(sum(predict(x)).item(), 24) << i;
+  EXPECT_TRUE(predict.is_graphed());
+}
+
+TEST(HostileCaptured, T79_LayersThatMove) {
+  std::vector<nn::Linear> layers;
+  layers.emplace_back(3, 3);
+  GraphedStep predict([&](const Variable& x) {
+    const NoGrad no_grad;
+    Variable y = x;
+    for (const nn::Linear& layer : layers) y = layer(y);
+    return y;
+  });
+  const Variable x = ones({4, 3});
+  for (int i = 0; i < 6; ++i) predict(x);
+  for (int i = 0; i < 3; ++i) layers.emplace_back(3, 3);
+  layers[3].weight = zeros({3, 3});
+  layers[3].bias = ones({3});
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(sum(predict(x)).item(), 12) << i;
+}
+
 TEST(HostileCaptured, T79_ModesOfTheThread) {
   nn::Linear net(3, 2);
   GraphedStep step([&](const Variable& x) {

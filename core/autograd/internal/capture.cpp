@@ -78,7 +78,7 @@ void Capture::finish() {
     });
   for (Gradient& gradient : gradients_) {
     gradient.result = leaf_of(gradient.leaf).gradient();
-    gradient.has_hooks = leaf_of(gradient.leaf).has_hooks();
+    gradient.hooks = leaf_of(gradient.leaf).hooks_state();
   }
   for (CapturedOperand& operand : operands_) {
     operand.is_written = operand.tensor.storage().version() != operand.version;
@@ -126,7 +126,7 @@ bool Capture::is_current() const {
   for (const Gradient& gradient : gradients_) {
     if (!gradient.into && !gradient.cleared && leaf_of(gradient.leaf).gradient().defined())
       return false;
-    if (leaf_of(gradient.leaf).has_hooks() != gradient.has_hooks) return false;
+    if (leaf_of(gradient.leaf).hooks_state() != gradient.hooks) return false;
   }
   if (const uint64_t seen = std::exchange(leaf_changes_, detail::leaf_change_count());
       seen != leaf_changes_ && detail::any_leaf_change(seen, [&](const Storage* storage) {

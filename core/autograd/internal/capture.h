@@ -41,8 +41,7 @@ class Capture : public StepObserver {
 
   /// Returns whether fn would still do what was recorded, as far as is known: the tensors that the
   /// graph reads are in use (not replaced by rebind(), for example), the same ones of them require
-  /// gradients, leaves have hooks or none as before, and the settings of on_setting() are
-  /// unchanged.
+  /// gradients, leaves have the same hooks, and the settings of on_setting() are unchanged.
   bool is_current() const;
   /// Enqueues the graph in the current stream without waiting. Throws ArgumentError if an earlier
   /// run found an argument that its op does not accept.
@@ -126,10 +125,10 @@ class Capture : public StepObserver {
   };
   struct Gradient {
     Ref<Node> leaf;
-    Tensor into;             // the gradient that was added to; empty if there was none
-    Variable result;         // the gradient of the leaf after a run
-    bool cleared;            // whether it was cleared before the first addition
-    bool has_hooks = false;  // whether the leaf had hooks
+    Tensor into;         // the gradient that was added to; empty if there was none
+    Variable result;     // the gradient of the leaf after a run
+    bool cleared;        // whether it was cleared before the first addition
+    uint64_t hooks = 0;  // Leaf::hooks_state()
   };
   struct CapturedOperand {
     Tensor tensor;

@@ -105,13 +105,11 @@ void Leaf::run_accumulate_hooks() {
 }
 
 HookHandle Leaf::register_accumulate_hook(AccumulateHook hook) {
+  ++hooks().added;
   return hooks().accumulated.add(std::move(hook));
 }
 
-bool Leaf::has_hooks() const {
-  return hooks_ && !(hooks_->gradient.empty() && hooks_->before.empty() && hooks_->after.empty() &&
-                     hooks_->accumulated.empty());
-}
+uint64_t Leaf::hooks_state() const { return hooks_ ? hooks_->state() : 0; }
 
 void BackwardPass::add_root(const Variable& root, Variable seed) {
   if (!root.defined() || !root.edge())

@@ -40,7 +40,8 @@ class Leaf final : public Node {
   void add_gradient(Variable gradient);
   void add_rows(RowGradientPtr rows);
   HookHandle register_accumulate_hook(AccumulateHook hook);
-  bool has_hooks() const;
+  /// Changes when a hook is added or removed.
+  uint64_t hooks_state() const;
 
   /// The parameter name in a model, such as "fc1.weight", once the model was called; null before.
   const std::string* label() const { return label_.load(std::memory_order_relaxed); }

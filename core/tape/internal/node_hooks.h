@@ -14,6 +14,15 @@ struct Node::Hooks {
   HookList<NodePreHook> before;
   HookList<NodeHook> after;
   HookList<AccumulateHook> accumulated;  // on leaves
+  uint32_t added = 0;                    // hooks so far
+
+  /// Changes when a hook is added or removed.
+  uint64_t state() const {
+    uint64_t count = uint64_t(added) << 32;
+    const auto add = [&](const auto&) { ++count; };
+    gradient.each(add), before.each(add), after.each(add), accumulated.each(add);
+    return count;
+  }
 };
 
 }  // namespace tapegrad
