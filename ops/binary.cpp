@@ -88,17 +88,16 @@ struct Pow : BinaryOp<kernels::pow> {
   SavedOutput<> y{};
   auto saved() { return std::tie(a, b, y); }
 
-  // d/da = b * a^(b-1), or 0 for 0^0, where the power is computed as a^1 and multiplied by b = 0.
-  // d/db = a^b * log(a), or 0 for 0^b with b >= 0.
+  // d/da = b * a^(b-1), or 0 for 0^0 and NaN^0, where the power is computed as 0^1 and multiplied
+  // by b = 0. d/db = a^b * log(a), or 0 for 0^b with b >= 0.
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
-    const Variable a_zero = a() == 0;
     if (needs[0]) {
-      const Variable exponent = where(logical_and(a_zero, b() == 0), 1, b() - 1);
-      dx[0] = reduce(0, dy * (b() * pow(a(), exponent)));
+      const Variable flat = logical_and(logical_not(abs(a()) > 0), b() == 0);
+      dx[0] = reduce(0, dy * (b() * pow(where(flat, 0, a()), where(flat, 1, b() - 1))));
     }
     if (needs[1]) {
-      const Variable base = where(logical_and(a_zero, b() >= 0), 1, a());
+      const Variable base = where(logical_and(a() == 0, b() >= 0), 1, a());
       dx[1] = reduce(1, dy * (y() * log(base)));
     }
     return dx;

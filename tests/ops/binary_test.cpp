@@ -272,6 +272,25 @@ TEST(Binary, T33_ZeroToTheZero) {
   EXPECT_EQ(grad(slope, x).item(), 2);
 }
 
+// As in PyTorch: x^0 is 1 for every x, so its derivative is 0.
+TEST(Binary, T33_NanAndInfinityToTheZero) {
+  const Variable x = leaf({NAN, INFINITY, -INFINITY, 0, -0.0, 2});
+  const Variable y = pow(x, zeros_like(x));
+  EXPECT_EQ(y.to_vector<double>(), Doubles(6, 1.0));
+  y.backward(ones_like(x));
+  EXPECT_EQ(x.grad().to_vector<double>(), Doubles(6, 0.0));
+  // In the exponent: y log(x), and 0 for 0^0.
+  const Variable b = leaf({0, 0, 0, 0});
+  pow(make({NAN, INFINITY, 0, 2}), b).backward(make({1, 1, 1, 1}));
+  const auto slopes = b.grad().to_vector<double>();
+  EXPECT_TRUE(std::isnan(slopes[0]));
+  EXPECT_EQ(Doubles(slopes.begin() + 1, slopes.end()), (Doubles{INFINITY, 0, std::log(2.0)}));
+  // The mixed second derivative of x^b at b = 0 is 1 / x.
+  const Variable base = leaf({4}), power = leaf({0});
+  const Variable slope = grad(pow(base, power), base, {.create_graph = true});
+  EXPECT_EQ(grad(slope, power).item(), 0.25);
+}
+
 // The side that was not chosen has gradient 0, and 0 * inf behind it is NaN, as in PyTorch. With a
 // finite value inserted first there is no NaN.
 TEST(Binary, T34_WhereAndItsSafeForm) {
