@@ -127,6 +127,7 @@
 #include "train/regression_metrics.h"
 #include "train/report.h"
 #include "train/run_ledger.h"
+#include "train/swa_utils.h"
 #include "train/tensorboard.h"
 #include "train/training_state.h"
 #include "train/weight_average.h"

@@ -45,8 +45,7 @@ Variable SyncBatchNorm::forward(const Variable& x, Where where) const {
   const bool training = is_training();
   if (!training && options_.track_running_stats)
     return batch_norm(x, running_mean, running_var, weight, bias,
-                      {.training = false, .momentum = options_.momentum, .eps = options_.eps},
-                      where);
+                      {.training = false, .eps = options_.eps}, where);
   Dims others;
   Shape per_channel;
   for (int dim = 0; dim < x.rank(); ++dim) {
@@ -65,9 +64,11 @@ Variable SyncBatchNorm::forward(const Variable& x, Where where) const {
   if (training && options_.track_running_stats && !is_recomputing()) {
     const NoGrad no_grad;
     const Shape flat{options_.num_features};
+    const double momentum =
+        options_.momentum ? *options_.momentum : 1 / (num_batches_tracked.item() + 1);
     const auto move = [&](Variable running, const Variable& to) {
-      running.mul_(1 - options_.momentum);
-      running.add_(to.detach().reshape(flat).to(running.dtype()) * options_.momentum);
+      running.mul_(1 - momentum);
+      running.add_(to.detach().reshape(flat).to(running.dtype()) * momentum);
     };
     move(running_mean, mean);
     move(running_var, var * (count / (count - 1)));

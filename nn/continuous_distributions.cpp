@@ -205,4 +205,76 @@ Variable Chi2::rsample(const Shape& sample_shape, RandomGenerator& generator) co
   return Gamma(0.5 * df, constant(df, 0.5)).rsample(sample_shape, generator);
 }
 
+namespace {
+
+/// I0(k) e^-k and I1(k) e^-k, the modified Bessel functions of k > 0.
+struct Bessel {
+  Variable i0, i1;
+
+  explicit Bessel(const Variable& k) {
+    constexpr double kLarge = 50;
+    // The mean of exp(k (cos(a) - 1)) cos(n a) over the circle, by the midpoint rule, whose error
+    // for periodic functions falls exponentially: it is below 1e-60 for k = 50.
+    constexpr int kNodes = 64;
+    std::vector<double> cosines;
+    for (int i = 0; i < kNodes; ++i) cosines.push_back(std::cos(kPi * (i + 0.5) / kNodes));
+    const Variable cosine = tensor(cosines, like(k));
+    const Variable small = unsqueeze(clamp(k, {.max = kLarge}), -1);
+    const Variable weights = exp(small * (cosine - 1.0));
+    // The asymptotic series in 1 / k, whose first terms left out are below 1e-14.
+    const Variable large = clamp(k, {.min = kLarge}), step = 1.0 / (8.0 * large);
+    Variable term0 = ones_like(large), term1 = term0, sum0 = term0, sum1 = term1;
+    for (int j = 1; j <= 10; ++j) {
+      const double odd = double(2 * j - 1) * double(2 * j - 1);
+      term0 = term0 * step * (odd / j), term1 = term1 * step * ((odd - 4) / j);
+      sum0 = sum0 + term0, sum1 = sum1 + term1;
+    }
+    const Variable scale = rsqrt(2.0 * kPi * large);
+    i0 = where(k < kLarge, tapegrad::mean(weights, -1), scale * sum0);
+    i1 = where(k < kLarge, tapegrad::mean(weights * cosine, -1), scale * sum1);
+  }
+};
+
+}  // namespace
+
+VonMises::VonMises(const Parameter& location, const Parameter& sharpness)
+    : Distribution("VonMises"), loc(location), concentration(sharpness) {
+  require(kind(), "concentration > 0", concentration > 0);
+}
+Variable VonMises::log_prob(const Variable& value) const {
+  return concentration * (cos(value - loc) - 1.0) - std::log(2 * kPi) -
+         log(Bessel(concentration).i0);
+}
+Variable VonMises::entropy() const {
+  const Bessel bessel(concentration);
+  return std::log(2 * kPi) + log(bessel.i0) + concentration * (1.0 - bessel.i1 / bessel.i0) +
+         zeros_like(loc);
+}
+Variable VonMises::mean() const { return loc + zeros_like(concentration); }
+Variable VonMises::variance() const {
+  const Bessel bessel(concentration);
+  return 1.0 - bessel.i1 / bessel.i0 + zeros_like(loc);
+}
+/// Rejection from a wrapped Cauchy distribution (Best and Fisher 1979), in float64.
+Variable VonMises::draw(const Shape& sample_shape, RandomGenerator& generator) const {
+  const Shape shape = joined(sample_shape, batch_of(loc, concentration));
+  const Variable k = expand(concentration.to(f64), shape);
+  const Variable tau = 1.0 + sqrt(1.0 + 4.0 * k * k), rho = (tau - sqrt(2.0 * tau)) / (2.0 * k);
+  const Variable r = where(k < 1e-5, 1.0 / k + k, (1.0 + rho * rho) / (2.0 * rho));
+  Variable angle = zeros(shape, like(k));
+  Variable is_done = zeros(shape, {.dtype = boolean, .device = k.device()});
+  for (int round = 0; !all(is_done).item<bool>(); ++round) {
+    if (round == 100) fail<ArgumentError>("sample: a concentration is not finite, or too large");
+    const Variable z = cos(kPi * rand(shape, like(k), generator));
+    const Variable u = open_uniform(shape, k, generator);
+    const Variable f = (1.0 + r * z) / (r + z), c = k * (r - f);
+    const Variable is_taken = logical_or(c * (2.0 - c) > u, log(c / u) + 1.0 - c >= 0.0);
+    const Variable side = sign(rand(shape, like(k), generator) - 0.5);
+    const Variable drawn = side * acos(clamp(f, {.min = -1.0, .max = 1.0}));
+    angle = where(logical_and(is_taken, logical_not(is_done)), drawn, angle);
+    is_done = logical_or(is_done, is_taken);
+  }
+  return (remainder(angle + loc.to(f64) + kPi, 2 * kPi) - kPi).to(loc.dtype());
+}
+
 }  // namespace tapegrad::distributions

@@ -129,4 +129,21 @@ class Chi2 final : public Distribution {
   Variable df;
 };
 
+/// Angles, in radians, with the density exp(concentration cos(x - loc)) / (2 pi I0(concentration)).
+/// mean() and variance() are circular: loc, and 1 - I1 / I0. Samples are in [-pi, pi) and have no
+/// gradient.
+class VonMises final : public Distribution {
+ public:
+  VonMises(const Parameter& loc, const Parameter& concentration);
+  Variable log_prob(const Variable& value) const override;
+  Variable entropy() const override;
+  Variable mean() const override;
+  Variable variance() const override;
+
+  Variable loc, concentration;
+
+ private:
+  Variable draw(const Shape& sample_shape, RandomGenerator& generator) const override;
+};
+
 }  // namespace tapegrad::distributions

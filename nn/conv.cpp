@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/internal/classic_text.h"
+#include "ops/image.h"
 #include "ops/view.h"
 
 namespace tapegrad::nn {
@@ -87,6 +88,12 @@ void show_padding(ClassicText& text, const tapegrad::Padding<Size>& padding) {
     show_padding(text, padding.size);
 }
 
+std::string_view name_of(PaddingMode mode) {
+  for (const auto& [name, value] : choice_names(mode))
+    if (value == mode) return name;
+  return "";
+}
+
 /// Formats the options that Conv and ConvTranspose share; in_channels only when it is known.
 template <typename Options, typename Size>
 std::string conv_options(const Options& o, int64_t in_channels, bool has_bias,
@@ -101,6 +108,8 @@ std::string conv_options(const Options& o, int64_t in_channels, bool has_bias,
   if (o.dilation != Size(1)) text << ", dilation=" << shown(numbers(o.dilation));
   if (o.groups != 1) text << ", groups=" << o.groups;
   if (!has_bias) text << ", bias=false";
+  if constexpr (requires { o.padding_mode; })
+    if (o.padding_mode != PaddingMode::kZeros) text << ", padding_mode=" << name_of(o.padding_mode);
   return text.str();
 }
 
@@ -155,19 +164,27 @@ void Conv<Self, Size>::infer_weight(const Variable& x) const {
 template <typename Self, typename Size>
 tapegrad::ConvOptions<Size> Conv<Self, Size>::op_options() const {
   return {.stride = options_.stride,
-          .padding = options_.padding.size,
+          .padding = options_.padding_mode == PaddingMode::kZeros ? options_.padding.size : Size(0),
           .dilation = options_.dilation,
           .groups = options_.groups};
 }
 
 template <typename Self, typename Size>
 Variable Conv<Self, Size>::padded(const Variable& x) const {
-  if (!options_.padding.name) [[likely]]
+  const bool has_values = options_.padding_mode != PaddingMode::kZeros;
+  if (!options_.padding.name && !has_values) [[likely]]
     return x;
   const auto [k, d] = std::pair(numbers(options_.kernel_size), numbers(options_.dilation));
+  const std::vector<int64_t> sides = numbers(options_.padding.size);
   std::vector<int64_t> amounts;
-  for (size_t i = k.size(); i-- > 0;) amounts.insert(amounts.end(), {0, d[i] * (k[i] - 1) % 2});
-  return std::ranges::count(amounts, 0) == std::ssize(amounts) ? x : pad(x, amounts, 0.0);
+  for (size_t i = k.size(); i-- > 0;) {
+    const int64_t side = has_values ? sides[i] : 0;
+    const int64_t uneven = options_.padding.name ? d[i] * (k[i] - 1) % 2 : 0;
+    amounts.insert(amounts.end(), {side, side + uneven});
+  }
+  if (std::ranges::count(amounts, 0) == std::ssize(amounts)) return x;
+  if (!has_values) return pad(x, amounts, 0.0);
+  return pad(x, amounts, Choice<PadMode>(name_of(options_.padding_mode)));
 }
 
 template <typename Self, typename Size>

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/choice.h"
 #include "nn/weighted.h"
 #include "ops/conv.h"
 #include "ops/pool.h"
@@ -30,6 +31,15 @@ Options with_sizes(Options options, int64_t in_channels, int64_t out_channels, S
 }
 }  // namespace detail
 
+/// What a convolution sees beyond the edges of its input.
+enum class PaddingMode { kZeros, kReflect, kReplicate, kCircular };
+constexpr auto choice_names(PaddingMode) {
+  return std::to_array<ChoiceName<PaddingMode>>({{"zeros", PaddingMode::kZeros},
+                                                 {"reflect", PaddingMode::kReflect},
+                                                 {"replicate", PaddingMode::kReplicate},
+                                                 {"circular", PaddingMode::kCircular}});
+}
+
 /// Size is int64_t for one dimension, Size2d for two, Size3d for three.
 template <typename Size>
 struct ConvOptions {
@@ -42,6 +52,7 @@ struct ConvOptions {
   Size dilation = 1;
   int64_t groups = 1;
   bool bias = true;
+  Choice<PaddingMode> padding_mode = PaddingMode::kZeros;
 };
 using Conv1dOptions = ConvOptions<int64_t>;
 using Conv2dOptions = ConvOptions<Size2d>;
@@ -61,8 +72,8 @@ class Conv : public Model<Self, Weighted> {
   /// Allocates the weight when x is the first input.
   void infer_weight(const Variable& x) const;
   tapegrad::ConvOptions<Size> op_options() const;
-  /// Adds the zeros that padding on both sides cannot: one row, for "same" and a kernel of even
-  /// size.
+  /// Pads with what the convolution itself cannot: values, or one row of zeros on one side, for
+  /// "same" and a kernel of even size.
   Variable padded(const Variable& x) const;
 
  private:
@@ -245,11 +256,19 @@ struct MaxPool1d final : Pool<MaxPool1d, MaxPool1dOptions> {
   static constexpr std::string_view kName = "MaxPool1d";
   static constexpr Function* pool = max_pool1d;
   using Pool::Pool;
+  /// Also returns the positions of the maxima, for MaxUnpool1d.
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
+    return max_pool1d_with_indices(x, options_, where);
+  }
 };
 struct MaxPool2d final : Pool<MaxPool2d, MaxPool2dOptions> {
   static constexpr std::string_view kName = "MaxPool2d";
   static constexpr Function* pool = max_pool2d;
   using Pool::Pool;
+  /// Also returns the positions of the maxima, for MaxUnpool2d.
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
+    return max_pool2d_with_indices(x, options_, where);
+  }
   /// Whether a window, which may have gaps, may lie in the padding alone; its result is -inf.
   bool has_windows_of_padding() const {
     const auto& [padding, dilation] = std::tie(options_.padding, options_.dilation);
@@ -260,6 +279,10 @@ struct MaxPool3d final : Pool<MaxPool3d, MaxPool3dOptions> {
   static constexpr std::string_view kName = "MaxPool3d";
   static constexpr Function* pool = max_pool3d;
   using Pool::Pool;
+  /// Also returns the positions of the maxima, for MaxUnpool3d.
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
+    return max_pool3d_with_indices(x, options_, where);
+  }
 };
 struct AvgPool1d final : Pool<AvgPool1d, AvgPool1dOptions> {
   static constexpr std::string_view kName = "AvgPool1d";
@@ -352,7 +375,7 @@ class AdaptivePool : public Stateless<Self> {
   }
   std::string options() const override { return output_size_option(numbers(output_size_)); }
 
- private:
+ protected:
   Size output_size_;
 };
 
@@ -375,16 +398,25 @@ struct AdaptiveMaxPool1d final : AdaptivePool<AdaptiveMaxPool1d, int64_t> {
   static constexpr std::string_view kName = "AdaptiveMaxPool1d";
   static constexpr auto pool = adaptive_max_pool1d;
   using AdaptivePool::AdaptivePool;
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
+    return adaptive_max_pool1d_with_indices(x, output_size_, where);
+  }
 };
 struct AdaptiveMaxPool2d final : AdaptivePool<AdaptiveMaxPool2d, Size2d> {
   static constexpr std::string_view kName = "AdaptiveMaxPool2d";
   static constexpr auto pool = adaptive_max_pool2d;
   using AdaptivePool::AdaptivePool;
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
+    return adaptive_max_pool2d_with_indices(x, output_size_, where);
+  }
 };
 struct AdaptiveMaxPool3d final : AdaptivePool<AdaptiveMaxPool3d, Size3d> {
   static constexpr std::string_view kName = "AdaptiveMaxPool3d";
   static constexpr auto pool = adaptive_max_pool3d;
   using AdaptivePool::AdaptivePool;
+  ValuesIndices forward_with_indices(const Variable& x, Where where = Where::current()) const {
+    return adaptive_max_pool3d_with_indices(x, output_size_, where);
+  }
 };
 
 }  // namespace tapegrad::nn

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/tape/recording.h"
 #include "ops/create.h"
 #include "ops/rearrange.h"
 #include "ops/view.h"
@@ -119,3 +120,34 @@ int64_t common_size(std::initializer_list<int64_t> sizes) {
 }
 
 }  // namespace tapegrad::func::detail
+
+namespace tapegrad::func {
+
+std::pair<VariableMap, VariableMap> stack_module_state(const std::vector<nn::Module*>& models) {
+  if (models.empty()) fail<ArgumentError>("stack_module_state: no models");
+  const NoGrad no_grad;
+  for (const nn::Module* model : models) {
+    if (model == nullptr) fail<ArgumentError>("stack_module_state: a model is null");
+    if (model->is_training() != models[0]->is_training())
+      fail<ArgumentError>("stack_module_state: some models train and others do not");
+  }
+  const auto stacked = [&](std::vector<nn::NamedVariable> (nn::Module::*list)() const) {
+    std::map<std::string, std::vector<Variable>> parts;
+    for (const nn::Module* model : models)
+      for (nn::NamedVariable& named : (model->*list)())
+        parts[named.name].push_back(named.variable.detach());
+    VariableMap result;
+    for (const auto& [name, values] : parts) {
+      if (values.size() != models.size())
+        fail<ArgumentError>("stack_module_state: only ", values.size(), " of ", models.size(),
+                            " models have \"", name, '"');
+      result[name] = stack(values);
+    }
+    return result;
+  };
+  VariableMap parameters = stacked(&nn::Module::named_parameters);
+  for (auto& [name, parameter] : parameters) parameter.requires_grad_();
+  return {std::move(parameters), stacked(&nn::Module::named_buffers)};
+}
+
+}  // namespace tapegrad::func

@@ -163,6 +163,18 @@ std::pair<Variable, Variable> jvp(F f, const Variable& x, const Variable& v) {
 
 using nn::functional_call;
 
+/// The parameters, and the buffers, of models with equal members, stacked along a new dimension 0:
+/// `vmap([&](const VariableMap& p, const Variable& x) { return functional_call(base, p, x); },
+/// {0, None})(params, x)`. The stacked parameters are leaves that require gradients, as in PyTorch.
+/// Throws ArgumentError for no models, and for models with other members or in different modes.
+std::pair<VariableMap, VariableMap> stack_module_state(const std::vector<nn::Module*>& models);
+template <std::derived_from<nn::Module> M>
+std::pair<VariableMap, VariableMap> stack_module_state(std::vector<M>& models) {
+  std::vector<nn::Module*> modules;
+  for (M& model : models) modules.push_back(&model);
+  return func::stack_module_state(modules);
+}
+
 }  // namespace func
 
 /// grad(f)(x), vmap(f)(x), and value_and_grad(f)(x) with {value, gradient}, in JAX's order.

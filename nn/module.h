@@ -213,6 +213,8 @@ class Module {
   /// Runs zeros of this shape (without the batch dimension) through the model, in evaluation mode
   /// and without recording. Sets the sizes that were left out, and every module's out_shape().
   Shape infer(const Shape& input_shape);
+  /// Keras's name of infer().
+  void build(const Shape& input_shape) { infer(input_shape); }
   /// Whether hooks or infer() observe the result of this module. If not, the module may be fused
   /// with another one.
   bool is_watched() const;
@@ -299,8 +301,17 @@ class Module {
   }
   /// Records the shape of y for infer().
   void note_output(const Variable& y);
-  template <typename Y>
-  requires(!std::derived_from<Y, Variable>) void note_output(const Y&) {}
+  /// Of several results, the first one counts.
+  template <typename Ys>
+  requires(!std::derived_from<Ys, Variable>) void note_output(const Ys& ys) {
+    if constexpr (requires { std::tuple_size<Ys>::value; })
+      std::apply(
+          [&](const auto& first, const auto&...) {
+            if constexpr (std::derived_from<std::remove_cvref_t<decltype(first)>, Variable>)
+              if (first.defined()) note_output(first);
+          },
+          ys);
+  }
   /// The function given to the last initialize(); empty before.
   const Init& init() const;
   void set_init(const Init& init);

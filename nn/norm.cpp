@@ -12,7 +12,7 @@ namespace tapegrad::nn {
 template <typename Self>
 BatchNorm<Self>::BatchNorm(BatchNormOptions options) : options_(options) {
   require_size(Self::kName, ".eps", options.eps);
-  require_share(Self::kName, ".momentum", options.momentum);
+  set_momentum(options.momentum);
   if (options.affine) {
     weight = empty({0}, {.requires_grad = true});
     bias = empty({0}, {.requires_grad = true});
@@ -52,18 +52,40 @@ void BatchNorm<Self>::allocate(int64_t channels) const {
 }
 
 template <typename Self>
+void BatchNorm<Self>::set_momentum(std::optional<double> momentum) {
+  if (momentum) require_share(Self::kName, ".momentum", *momentum);
+  if (!momentum && Self::kName.starts_with("Instance"))
+    fail<ArgumentError>(Self::kName, ": .momentum is missing");
+  options_.momentum = momentum;
+}
+
+template <typename Self>
+void BatchNorm<Self>::reset_running_stats() {
+  if (running_mean.defined()) running_mean.fill_(0.0);
+  if (running_var.defined()) running_var.fill_(1.0);
+  if (num_batches_tracked.defined()) num_batches_tracked.fill_(0);
+}
+
+/// The share of a batch in the running statistics. Without a momentum, all batches have one weight.
+template <typename Self>
+double BatchNorm<Self>::momentum_of_call(bool training) const {
+  if (options_.momentum) return *options_.momentum;
+  return training && num_batches_tracked.defined() ? 1 / (num_batches_tracked.item() + 1) : 0.0;
+}
+
+template <typename Self>
 Variable BatchNorm<Self>::normalize(const Variable& x, Where where) const {
   this->infer_once([&] { allocate(x.size(1)); });
   const bool training = this->is_training();
   if constexpr (Self::kName.starts_with("Instance"))
     return instance_norm(x, running_mean, running_var, weight, bias,
                          {.use_input_stats = training || !options_.track_running_stats,
-                          .momentum = options_.momentum,
+                          .momentum = options_.momentum.value_or(0.1),
                           .eps = options_.eps},
                          where);
   const Variable y = batch_norm(x, running_mean, running_var, weight, bias,
                                 {.training = training || !options_.track_running_stats,
-                                 .momentum = options_.momentum,
+                                 .momentum = momentum_of_call(training),
                                  .eps = options_.eps},
                                 where);
   if (training && num_batches_tracked.defined() && x.numel() > 0 && !is_recomputing()) {
@@ -78,7 +100,8 @@ template <typename Self>
 std::string BatchNorm<Self>::options() const {
   ClassicText text;
   if (weight.defined() && is_inferred()) text << "num_features=" << weight.numel() << ", ";
-  text << "eps=" << options_.eps << ", momentum=" << options_.momentum;
+  text << "eps=" << options_.eps << ", momentum=";
+  options_.momentum ? text << *options_.momentum : text << "none";
   if (!options_.affine) text << ", affine=false";
   if (!options_.track_running_stats) text << ", track_running_stats=false";
   return text.str();
@@ -206,16 +229,16 @@ std::string LayerNorm::options() const {
 }
 
 BatchNorm1d::BatchNorm1d(BatchNormOptions options) : BatchNorm(options) {}
-BatchNorm1d::BatchNorm1d(int64_t num_features, double eps, double momentum, bool affine,
-                         bool track_running_stats)
+BatchNorm1d::BatchNorm1d(int64_t num_features, double eps, std::optional<double> momentum,
+                         bool affine, bool track_running_stats)
     : BatchNorm({{}, num_features, eps, momentum, affine, track_running_stats}) {}
 BatchNorm2d::BatchNorm2d(BatchNormOptions options) : BatchNorm(options) {}
-BatchNorm2d::BatchNorm2d(int64_t num_features, double eps, double momentum, bool affine,
-                         bool track_running_stats)
+BatchNorm2d::BatchNorm2d(int64_t num_features, double eps, std::optional<double> momentum,
+                         bool affine, bool track_running_stats)
     : BatchNorm({{}, num_features, eps, momentum, affine, track_running_stats}) {}
 BatchNorm3d::BatchNorm3d(BatchNormOptions options) : BatchNorm(options) {}
-BatchNorm3d::BatchNorm3d(int64_t num_features, double eps, double momentum, bool affine,
-                         bool track_running_stats)
+BatchNorm3d::BatchNorm3d(int64_t num_features, double eps, std::optional<double> momentum,
+                         bool affine, bool track_running_stats)
     : BatchNorm({{}, num_features, eps, momentum, affine, track_running_stats}) {}
 LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k)
     : size_(size), alpha_(alpha), beta_(beta), k_(k) {}

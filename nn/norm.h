@@ -12,9 +12,9 @@ struct BatchNormOptions {
   ByName by_name = {};
   int64_t num_features = 0;  // channels; optional: taken from the first input
   double eps = 1e-5;
-  double momentum = 0.1;
-  bool affine = true;               // with weight (initially 1) and bias (0) per channel
-  bool track_running_stats = true;  // if false, uses the batch's statistics even after eval()
+  std::optional<double> momentum = 0.1;  // none: the mean of all batches
+  bool affine = true;                    // with weight (initially 1) and bias (0) per channel
+  bool track_running_stats = true;       // if false, uses the batch's statistics even after eval()
 };
 
 namespace detail {
@@ -45,12 +45,18 @@ class BatchNorm : public Model<Self> {
   void members(Members& m) override;
   std::string options() const override;
   bool is_inferred() const override;
+  std::optional<double> momentum() const { return options_.momentum; }
+  /// Throws ArgumentError for a number outside [0, 1].
+  void set_momentum(std::optional<double> momentum);
+  /// Sets the running statistics to those of a new layer.
+  void reset_running_stats();
 
  protected:
   explicit BatchNorm(BatchNormOptions options);
   Variable normalize(const Variable& x, Where where) const;
 
  private:
+  double momentum_of_call(bool training) const;
   void allocate(int64_t channels) const;
 
   BatchNormOptions options_;
@@ -63,8 +69,9 @@ class BatchNorm1d final : public BatchNorm<BatchNorm1d> {
   explicit BatchNorm1d(BatchNormOptions options = {});
   BatchNorm1d(int64_t num_features, BatchNormOptions options)
       : BatchNorm1d(detail::with_features(num_features, options)) {}
-  explicit BatchNorm1d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
-                       bool affine = true, bool track_running_stats = true);
+  explicit BatchNorm1d(int64_t num_features, double eps = 1e-5,
+                       std::optional<double> momentum = 0.1, bool affine = true,
+                       bool track_running_stats = true);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -75,8 +82,9 @@ class BatchNorm2d final : public BatchNorm<BatchNorm2d> {
   explicit BatchNorm2d(BatchNormOptions options = {});
   BatchNorm2d(int64_t num_features, BatchNormOptions options)
       : BatchNorm2d(detail::with_features(num_features, options)) {}
-  explicit BatchNorm2d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
-                       bool affine = true, bool track_running_stats = true);
+  explicit BatchNorm2d(int64_t num_features, double eps = 1e-5,
+                       std::optional<double> momentum = 0.1, bool affine = true,
+                       bool track_running_stats = true);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 
@@ -87,8 +95,9 @@ class BatchNorm3d final : public BatchNorm<BatchNorm3d> {
   explicit BatchNorm3d(BatchNormOptions options = {});
   BatchNorm3d(int64_t num_features, BatchNormOptions options)
       : BatchNorm3d(detail::with_features(num_features, options)) {}
-  explicit BatchNorm3d(int64_t num_features, double eps = 1e-5, double momentum = 0.1,
-                       bool affine = true, bool track_running_stats = true);
+  explicit BatchNorm3d(int64_t num_features, double eps = 1e-5,
+                       std::optional<double> momentum = 0.1, bool affine = true,
+                       bool track_running_stats = true);
   Variable forward(const Variable& x, Where where = Where::current()) const;
 };
 

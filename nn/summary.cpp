@@ -6,6 +6,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "ops/create.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -61,7 +63,29 @@ std::string grouped(int64_t number) {
 }  // namespace
 
 std::string summary(Module& model, const Shape& input_shape) {
-  model.infer(input_shape);
+  return detail::summary_of(
+      model, [&] { model.call(detail::sample_input(model, input_shape), Where::current()); });
+}
+
+Variable detail::sample_input(const Module& model, const Shape& input_shape) {
+  struct First final : MemberVisitor {
+    void on_parameter(const std::string&, Variable& x) override {
+      if (!like.dtype) like = {.dtype = x.dtype(), .device = x.device()};
+    }
+    TensorOptions like;
+  } first;
+  model.visit(first);
+  Shape shape{1};
+  for (const int64_t size : input_shape) shape.push_back(size);
+  return zeros(shape, first.like);
+}
+
+std::string detail::summary_of(Module& model, const std::function<void()>& run) {
+  {
+    const tapegrad::detail::Set<&tapegrad::detail::Context::is_inferring> inferring(true);
+    const NoGrad no_grad;
+    run();
+  }
   Rows found;
   model.visit(found);
   int layer = 12, shape = 12;

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/dispatch/internal/backends.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/distance.h"
 #include "ops/einsum.h"
 #include "ops/internal/operands.h"
@@ -146,6 +147,20 @@ Variable combinations(const Variable& x, int64_t r, bool with_replacement, Where
   const auto rows = r == 0 ? 0 : int64_t(positions.size()) / r;
   const Variable index = Variable(Tensor::from<int64_t>(positions, {rows * r})).to(x.device());
   return reshape(index_select(x, 0, index, where), {rows, r}, where);
+}
+
+Variable squeeze(const Variable& x, const Dims& dims, Where where) {
+  const ErrorLine line(where);
+  std::vector<bool> is_given(size_t(std::max(x.rank(), 1)));
+  for (const int64_t given : dims) {
+    const auto dim = size_t(normalize_dim("squeeze", int(given), int(is_given.size())));
+    if (is_given[dim]) fail<ArgumentError>("squeeze: dimension ", dim, " is given twice");
+    is_given[dim] = true;
+  }
+  Shape shape;
+  for (int i = 0; i < x.rank(); ++i)
+    if (!is_given[size_t(i)] || x.shape()[i] != 1) shape.push_back(x.shape()[i]);
+  return reshape(x, shape, where);
 }
 
 Histogram histogram(const Variable& x, int64_t bins, double min, double max, Where where) {

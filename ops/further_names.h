@@ -27,6 +27,10 @@ Unique unique_consecutive(const Variable& x, Where where = Where::current());
 Variable combinations(const Variable& x, int64_t r = 2, bool with_replacement = false,
                       Where where = Where::current());
 
+/// Removes those of the dimensions whose size is 1. Returns a view. Throws ArgumentError for a
+/// dimension that is given twice.
+Variable squeeze(const Variable& x, const Dims& dims, Where where = Where::current());
+
 struct Histogram {
   static constexpr int kParts = 2;
   Variable hist, bin_edges;

@@ -2,6 +2,7 @@
 
 #include "core/base/internal/clash.h"
 #include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
@@ -130,12 +131,25 @@ struct LinearBeforeGelu : Linear {
   }
 };
 
+/// linear() with a weight [in].
+[[gnu::cold]] Variable of_vector(const Variable& x, const Variable& weight, const Variable& bias,
+                                 Epilogue epilogue, Where where) {
+  const CallLine line(where);
+  if (bias.defined() && bias.numel() != 1)
+    fail<ShapeError>("linear: a weight ", weight.shape(), " takes a bias of one element, not ",
+                     bias.shape());
+  const Variable row = unsqueeze(weight, 0), one = bias.defined() ? reshape(bias, {1}) : bias;
+  return squeeze(linear(x, row, one, epilogue, where), -1);
+}
+
 }  // namespace
 
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias, Epilogue epilogue,
                 Where where) {
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(linear, where, x, weight, bias, epilogue);
+  if (weight.defined() && weight.rank() == 1) [[unlikely]]
+    return of_vector(x, weight, bias, epilogue, where);
   const Activation activation = epilogue.activation;
   if (activation == Activation::kGelu && is_recording() &&
       (x.requires_grad() || weight.requires_grad() || bias.requires_grad())) {

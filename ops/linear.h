@@ -8,7 +8,8 @@
 namespace tapegrad {
 
 /// Returns x W^T + b, for x [..., in], weight [out, in] and bias [out] or empty, with the
-/// activation of the epilogue applied. A GPU may apply a GELU before rounding to sixteen bits, or
+/// activation of the epilogue applied. A weight [in], with a bias of one element or none, gives a
+/// result [...]. A GPU may apply a GELU before rounding to sixteen bits, or
 /// to TF32 products. Throws ShapeError if the shapes do not match.
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias = {},
                 Epilogue epilogue = {}, Where where = Where::current());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace tapegrad::optim {
 namespace {
@@ -85,6 +86,19 @@ double SequentialLR::rate(double base, int64_t t) const {
   const size_t k =
       size_t(std::upper_bound(milestones_.begin(), milestones_.end(), t) - milestones_.begin());
   return schedulers_[k]->rate(base, k == 0 ? t : t - milestones_[k - 1]);
+}
+
+SWALR::SWALR(Optimizer& optimizer, SWALROptions options) : Scheduler(optimizer), options_(options) {
+  check_range("SWALR", "swa_lr", options.swa_lr, 0, kNoLimit);
+  require_from("SWALR", "anneal_epochs", options.anneal_epochs, 0);
+  apply();
+}
+double SWALR::rate(double base, int64_t t) const {
+  const double share = t < options_.anneal_epochs ? double(t) / double(options_.anneal_epochs) : 1;
+  const double moved = options_.anneal_strategy == AnnealStrategy::kCos
+                           ? (1 - std::cos(std::numbers::pi * share)) / 2
+                           : share;
+  return options_.swa_lr * moved + base * (1 - moved);
 }
 
 }  // namespace tapegrad::optim

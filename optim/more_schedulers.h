@@ -38,11 +38,16 @@ class MultiplicativeLR final : public Scheduler {
 };
 
 enum class CycleMode { kTriangular, kTriangular2, kExpRange };
+constexpr auto choice_names(CycleMode) {
+  return std::to_array<ChoiceName<CycleMode>>({{"triangular", CycleMode::kTriangular},
+                                               {"triangular2", CycleMode::kTriangular2},
+                                               {"exp_range", CycleMode::kExpRange}});
+}
 struct CyclicLROptions {
   double base_lr = 0, max_lr = 0;  // the lowest and the highest rate; max_lr is required
   int64_t step_size_up = 2000;
   int64_t step_size_down = 0;  // default: step_size_up
-  CycleMode mode = CycleMode::kTriangular;
+  Choice<CycleMode> mode = CycleMode::kTriangular;
   double gamma = 1.0;  // of kExpRange
 };
 /// Rises from base_lr to max_lr and falls back, again and again (Smith 2015). kTriangular2 halves
@@ -73,6 +78,30 @@ class SequentialLR final : public Scheduler {
   double rate(double base, int64_t t) const override;
   std::vector<Scheduler*> schedulers_;
   std::vector<int64_t> milestones_;
+};
+
+enum class AnnealStrategy { kCos, kLinear };
+constexpr auto choice_names(AnnealStrategy) {
+  return std::to_array<ChoiceName<AnnealStrategy>>(
+      {{"cos", AnnealStrategy::kCos}, {"linear", AnnealStrategy::kLinear}});
+}
+struct SWALROptions {
+  double swa_lr = 0;  // required
+  int64_t anneal_epochs = 10;
+  Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos;
+};
+/// Moves the rate to swa_lr within anneal_epochs steps, where it stays: the schedule of stochastic
+/// weight averaging (train/swa_utils.h).
+class SWALR final : public Scheduler {
+ public:
+  SWALR(Optimizer& optimizer, SWALROptions options);
+  SWALR(Optimizer& optimizer, double swa_lr, int64_t anneal_epochs = 10,
+        Choice<AnnealStrategy> anneal_strategy = AnnealStrategy::kCos)
+      : SWALR(optimizer, SWALROptions{swa_lr, anneal_epochs, anneal_strategy}) {}
+
+ private:
+  double rate(double base, int64_t t) const override;
+  SWALROptions options_;
 };
 
 }  // namespace tapegrad::optim

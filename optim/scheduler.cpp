@@ -25,6 +25,13 @@ void require_from(std::string_view kind, std::string_view option, int64_t value,
   if (value < low) fail<ArgumentError>(kind, ": ", option, " is ", value, ", not at least ", low);
 }
 
+std::vector<double> rates_of(const Optimizer& optimizer) {
+  std::vector<double> rates;
+  for (int64_t group = 0; group < optimizer.group_count(); ++group)
+    rates.push_back(optimizer.lr(group));
+  return rates;
+}
+
 /// Returns the single element of the entry `name`. Throws ArgumentError if there is no such entry.
 const Tensor& number_at(const TensorMap& state, const std::string& name) {
   const auto found = state.find(name);
@@ -57,12 +64,7 @@ void Scheduler::step() {
   }
 }
 
-std::vector<double> Scheduler::get_last_lr() const {
-  std::vector<double> rates;
-  for (int64_t group = 0; group < optimizer_.group_count(); ++group)
-    rates.push_back(optimizer_.lr(group));
-  return rates;
-}
+std::vector<double> Scheduler::get_last_lr() const { return rates_of(optimizer_); }
 
 TensorMap Scheduler::state_dict() const {
   return {{"step", Tensor::full({}, steps_, i64)},
@@ -224,15 +226,13 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOpti
   require_from("ReduceLROnPlateau", "cooldown", options.cooldown, 0);
 }
 
-PlateauMode ReduceLROnPlateau::mode_of(std::string_view name) {
-  if (name == "min") return PlateauMode::kMin;
-  if (name == "max") return PlateauMode::kMax;
-  fail<ArgumentError>("ReduceLROnPlateau: mode is \"", name, "\", not \"min\" or \"max\"");
-}
+std::vector<double> ReduceLROnPlateau::get_last_lr() const { return rates_of(optimizer_); }
 
 bool ReduceLROnPlateau::improves(double measure) const {
   const bool less = options_.mode == PlateauMode::kMin;
-  const double margin = options_.threshold * (options_.relative ? std::abs(best_) : 1.0);
+  const double margin =
+      options_.threshold *
+      (options_.threshold_mode == ThresholdMode::kRelative ? std::abs(best_) : 1.0);
   if (std::isinf(best_)) return less ? measure < best_ : measure > best_;
   return less ? measure < best_ - margin : measure > best_ + margin;
 }

@@ -14,6 +14,7 @@
 
 #include <functional>
 
+#include "core/base/choice.h"
 #include "optim/optimizer.h"
 
 namespace tapegrad::optim {
@@ -192,13 +193,22 @@ class WarmupLR final : public Scheduler {
 };
 
 enum class PlateauMode { kMin, kMax };
+constexpr auto choice_names(PlateauMode) {
+  return std::to_array<ChoiceName<PlateauMode>>(
+      {{"min", PlateauMode::kMin}, {"max", PlateauMode::kMax}});
+}
+enum class ThresholdMode { kRelative, kAbsolute };
+constexpr auto choice_names(ThresholdMode) {
+  return std::to_array<ChoiceName<ThresholdMode>>(
+      {{"rel", ThresholdMode::kRelative}, {"abs", ThresholdMode::kAbsolute}});
+}
 struct ReduceLROnPlateauOptions {
-  PlateauMode mode = PlateauMode::kMin;  // whether a smaller or a larger measure is better
+  Choice<PlateauMode> mode = PlateauMode::kMin;  // whether a smaller or a larger measure is better
   double factor = 0.1;
   int64_t patience = 10;    // steps without improvement before a reduction
   double threshold = 1e-4;  // least change that counts as an improvement,
-  bool relative = true;     // as a share of the best value, or absolute
-  int64_t cooldown = 0;     // steps after a reduction that are not counted
+  Choice<ThresholdMode> threshold_mode = ThresholdMode::kRelative;  // to the best value, or not
+  int64_t cooldown = 0;  // steps after a reduction that are not counted
   double min_lr = 0.0;
   double eps = 1e-8;  // smaller changes of the rate are not made
 };
@@ -209,18 +219,22 @@ class ReduceLROnPlateau {
   /// mode is "min" or "max".
   template <std::convertible_to<std::string_view> Mode>
   ReduceLROnPlateau(Optimizer& optimizer, const Mode& mode, double factor = 0.1,
-                    int64_t patience = 10)
-      : ReduceLROnPlateau(optimizer,
-                          {.mode = mode_of(mode), .factor = factor, .patience = patience}) {}
+                    int64_t patience = 10, double threshold = 1e-4,
+                    Choice<ThresholdMode> threshold_mode = ThresholdMode::kRelative,
+                    int64_t cooldown = 0, double min_lr = 0.0, double eps = 1e-8)
+      : ReduceLROnPlateau(
+            optimizer, {mode, factor, patience, threshold, threshold_mode, cooldown, min_lr, eps}) {
+  }
 
   void step(double measure);
   void step(const Variable& measure) { step(measure.item()); }
   double best() const { return best_; }
+  /// The rates of the groups since the last step.
+  std::vector<double> get_last_lr() const;
   TensorMap state_dict() const;
   void load_state_dict(const TensorMap& state);
 
  private:
-  static PlateauMode mode_of(std::string_view name);
   bool improves(double measure) const;
 
   Optimizer& optimizer_;

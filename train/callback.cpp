@@ -1,6 +1,7 @@
 #include "train/callback.h"
 
 #include <cmath>
+#include <memory>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -59,6 +60,48 @@ Callback early_stop(EarlyStopOptions options) {
                            monitored(history.epochs[best], options.monitor));
   }};
 }
+
+namespace {
+
+/// A copy of the weights of the best epoch so far; none before the first one.
+struct BestWeights {
+  TensorMap weights;
+
+  TensorMap state_dict() const { return weights; }
+  void load_state_dict(const TensorMap& state) { weights = state; }
+};
+
+}  // namespace
+
+Callback EarlyStopping(EarlyStoppingOptions options) {
+  const Better better = options.mode;
+  Callback callback = early_stop({.monitor = options.monitor,
+                                  .patience = std::max<int64_t>(options.patience, 1),
+                                  .min_delta = options.min_delta,
+                                  .better = better});
+  if (options.patience < 0)
+    fail<ArgumentError>("EarlyStopping: patience is ", options.patience, ", not at least 0");
+  if (!options.restore_best_weights) return callback;
+  const auto best = std::make_shared<BestWeights>();
+  callback.after_epoch = [=](Training& run) {
+    if (best_epoch(run.history, options.monitor, options.min_delta, better) + 1 !=
+        run.history.epochs.size())
+      return;
+    best->weights.clear();
+    for (const auto& [name, value] : run.model.state_dict())
+      best->weights.emplace(name, value.clone());
+  };
+  callback.after_training = [=](Training& run) {
+    if (!best->weights.empty()) run.model.load_state_dict(best->weights);
+  };
+  callback.save = [=](TrainingState& state, const std::string& name) { state(name, *best); };
+  return callback;
+}
+
+Callback ModelCheckpoint(const std::string& path, ModelCheckpointOptions options) {
+  return options.save_best_only ? save_best(path, options.monitor, options.mode) : save_every(path);
+}
+Callback CSVLogger(const std::string& path) { return log_csv(path); }
 
 Callback stop_at(const std::string& monitor, double value, Better better) {
   return {.stop = [=](const History& history) -> std::string {

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 
+#include "core/base/choice.h"
 #include "data/loader.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
@@ -69,6 +70,10 @@ struct Callback {
 };
 
 enum class Better { kAuto, kSmaller, kLarger };
+constexpr auto choice_names(Better) {
+  return std::to_array<ChoiceName<Better>>(
+      {{"auto", Better::kAuto}, {"min", Better::kSmaller}, {"max", Better::kLarger}});
+}
 /// Whether smaller values of a measure are better. kAuto decides by the name: losses, errors
 /// ("mae") and perplexities should be small, all others large.
 bool smaller_is_better(const std::string& measure, Better better = Better::kAuto);
@@ -82,6 +87,15 @@ struct EarlyStopOptions {
 /// Ends the training when a measure has not improved for `patience` epochs. A NaN is no
 /// improvement.
 Callback early_stop(EarlyStopOptions options = {});
+struct EarlyStoppingOptions {
+  std::string monitor = "";             // as in EarlyStopOptions
+  double min_delta = 0;                 // least change that counts as an improvement
+  int64_t patience = 0;                 // as 1
+  Choice<Better> mode = Better::kAuto;  // "min", "max" or "auto"
+  bool restore_best_weights = false;    // after the training, also one that was not ended early
+};
+/// early_stop() by Keras's names. The best weights are a part of the checkpoint.
+Callback EarlyStopping(EarlyStoppingOptions options = {});
 /// Ends the training when a measure has reached a value.
 Callback stop_at(const std::string& monitor, double value, Better better = Better::kAuto);
 
@@ -92,6 +106,16 @@ Callback save_best(const std::string& path, const std::string& monitor = "",
 /// Saves the model after every n-th epoch. "{epoch}" in the path is replaced by the number of the
 /// epoch; without it, the file holds the last saved epoch.
 Callback save_every(const std::string& path, int64_t n = 1);
+
+struct ModelCheckpointOptions {
+  std::string monitor = "";  // as in EarlyStopOptions
+  bool save_best_only = false;
+  Choice<Better> mode = Better::kAuto;
+};
+/// save_every() or, with save_best_only, save_best() by Keras's name.
+Callback ModelCheckpoint(const std::string& path, ModelCheckpointOptions options = {});
+/// log_csv() by Keras's name.
+Callback CSVLogger(const std::string& path);
 
 /// Steps a schedule after every update, or after every epoch, and saves it with the checkpoint.
 Callback per_step(optim::Scheduler& schedule);

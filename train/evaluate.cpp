@@ -47,6 +47,12 @@ void Evaluation::print(const std::string& title, std::ostream& out) const {
   print_predictions(title, labels, predictions, out);
 }
 
+Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y,
+                    EvaluateOptions options, int64_t batch_size) {
+  DeviceLoader loader(TensorDataset(x, y), {.batch_size = batch_size});
+  return evaluate(model, loader, std::move(options));
+}
+
 Variable predict(nn::Module& model, Loader& data, std::optional<Device> device) {
   const NoGrad no_grad;
   const EvalMode mode(model);

@@ -58,6 +58,10 @@ struct Evaluation {
 /// mode, also after an exception.
 Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options = {});
 
+/// Keras's form: reads the batches from tensors with equal sizes in dimension 0.
+Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y,
+                    EvaluateOptions options = {}, int64_t batch_size = 256);
+
 /// Returns the concatenated outputs of all batches, on the CPU. Modes and recording as in
 /// evaluate().
 Variable predict(nn::Module& model, Loader& data, std::optional<Device> device = {});

@@ -529,7 +529,38 @@ class Fit {
 
 }  // namespace
 
+namespace {
+
+/// Reads .validation_data for the lifetime of the object.
+class ValidationData {
+ public:
+  explicit ValidationData(FitOptions& options) {
+    const auto& [x, y] = options.validation_data;
+    if (!x.defined()) return;
+    if (options.validation != nullptr)
+      fail<ArgumentError>("fit: both .validation and .validation_data are given");
+    loader_.emplace(TensorDataset(x, y),
+                    DeviceLoaderOptions{.batch_size = options.batch_size,
+                                        .device = options.device.value_or(x.device())});
+    options.validation = &*loader_;
+  }
+
+ private:
+  std::optional<DeviceLoader> loader_;
+};
+
+void require_no_split(const FitOptions& options) {
+  if (options.validation_split != 0)
+    fail<ArgumentError>(
+        "fit: .validation_split divides tensors; divide a data set with "
+        "random_split()");
+}
+
+}  // namespace
+
 History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOptions options) {
+  require_no_split(options);
+  const ValidationData validation(options);
   check(options, data, optimizers);
   return Fit(model, data, optimizers, nullptr, std::move(options)).run();
 }
@@ -537,6 +568,8 @@ History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOp
 History fit(nn::Module& model, Loader& data, dist::AnyShardedOptimizer& optimizer,
             FitOptions options) {
   const Optimizers local{&optimizer.local_optimizer()};
+  require_no_split(options);
+  const ValidationData validation(options);
   check(options, data, local);
   return Fit(model, data, local, &optimizer, std::move(options)).run();
 }

@@ -46,8 +46,12 @@ class AnyShardedOptimizer;
 
 struct FitOptions {
   int64_t epochs = 1;                 // of the whole run, including those before a resume
+  int64_t batch_size = 32;            // of fit() with tensors
+  bool shuffle = true;                // of fit() with tensors
   LossFn loss = {};                   // default: cross_entropy
   Loader* validation = nullptr;       // evaluated after every epoch
+  Example validation_data = {};       // or these tensors: `.validation_data = {x, y}`
+  double validation_split = 0;        // or this share of the tensors of fit(), the last ones
   bool accuracy = true;               // targets are classes; compute the accuracy
   std::vector<Metric*> metrics = {};  // computed in training ("f1") and validation ("val_f1")
   bool evaluate_train = false;        // also evaluate the training set after every epoch
@@ -106,6 +110,16 @@ History fit(nn::Module& model, Loader& data, const Optimizers& optimizers, FitOp
 inline History fit(nn::Module& model, Loader& data, optim::Optimizer& optimizer,
                    FitOptions options = {}) {
   return fit(model, data, Optimizers{&optimizer}, std::move(options));
+}
+
+/// Keras's form: reads the batches from tensors with equal sizes in dimension 0.
+///
+///   fit(model, x, y, adam, {.epochs = 5, .batch_size = 64, .validation_split = 0.1});
+History fit(nn::Module& model, const Variable& x, const Variable& y, const Optimizers& optimizers,
+            FitOptions options = {});
+inline History fit(nn::Module& model, const Variable& x, const Variable& y,
+                   optim::Optimizer& optimizer, FitOptions options = {}) {
+  return fit(model, x, y, Optimizers{&optimizer}, std::move(options));
 }
 
 /// With a sharded optimizer (dist/sharded_optimizer.h), whose state is divided by the ranks of

@@ -56,13 +56,14 @@ void add_distribution_rows(Table& table) {
                 methods("Gumbel", {"rsample", "cdf", "icdf"}) +
                 methods("Weibull", {"rsample", "cdf", "icdf"}) +
                 methods("Pareto", {"rsample", "cdf", "icdf"}) + methods("StudentT", {"rsample"}) +
-                methods("Chi2", {"rsample"}),
+                methods("Chi2", {"rsample"}) + methods("VonMises"),
             [](const Variable& a, const Variable& b, const Variable& value) {
               if (!is_small(a) || !is_small(b) || !is_small(value)) return;
               attempt([&] { use(Cauchy(a, b), value); }, [&] { use(HalfNormal(a), value); },
                       [&] { use(HalfCauchy(a), value); }, [&] { use(Gumbel(a, b), value); },
                       [&] { use(Weibull(a, b), value); }, [&] { use(Pareto(a, b), value); },
-                      [&] { use(StudentT(a, b), value); }, [&] { use(Chi2(a), value); });
+                      [&] { use(StudentT(a, b), value); }, [&] { use(Chi2(a), value); },
+                      [&] { use(VonMises(a, b), value); });
             });
   table.add(methods("Poisson") + methods("Geometric") + methods("Binomial") +
                 methods("OneHotCategorical", {"event_rank"}) +

@@ -21,6 +21,7 @@ Table make_table() {
   add_sequence_rows(table);
   add_further_rows(table);
   add_names_rows(table);
+  add_torch_options_rows(table);
   add_module_name_rows(table);
   add_derived_rows(table);
   return table;

@@ -1,0 +1,28 @@
+// fit() with tensors in place of a loader.
+#include <utility>
+
+#include "core/base/error.h"
+#include "ops/view.h"
+#include "train/fit.h"
+
+namespace tapegrad {
+
+History fit(nn::Module& model, const Variable& x, const Variable& y, const Optimizers& optimizers,
+            FitOptions options) {
+  const TensorDataset all(x, y);
+  const double split = std::exchange(options.validation_split, 0);
+  if (!(split >= 0 && split < 1))
+    fail<ArgumentError>("fit: validation_split is ", split, ", not in [0, 1)");
+  const auto count = int64_t(double(all.size()) * (1 - split));
+  if (count < all.size()) {
+    if (options.validation_data.data.defined())
+      fail<ArgumentError>("fit: both .validation_split and .validation_data are given");
+    const auto rest = [&](const Variable& of) { return narrow(of, 0, count, all.size() - count); };
+    options.validation_data = {rest(x), rest(y)};
+  }
+  DataLoader loader(all.take(count),
+                    {.batch_size = options.batch_size, .shuffle = options.shuffle});
+  return fit(model, loader, optimizers, std::move(options));
+}
+
+}  // namespace tapegrad

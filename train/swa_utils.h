@@ -1,0 +1,111 @@
+// Averaged models, by the names of torch.optim.swa_utils. train/weight_average.h has averages that
+// work with fit().
+//
+//   using namespace optim::swa_utils;
+//   AveragedModel swa_model(model);          // or (model, {.avg_fn = get_ema_avg_fn(0.999)})
+//   optim::SWALR schedule(optimizer, 0.05);
+//   for (int epoch = 0; epoch < 30; ++epoch) {
+//     train(model, loader, optimizer, loss_fn);
+//     swa_model.update_parameters(model);
+//     schedule.step();
+//   }
+//   update_bn(loader, swa_model);
+//   Variable y = swa_model(x);
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/tape/recording.h"
+#include "data/loader.h"
+#include "nn/module.h"
+#include "nn/norm.h"
+#include "ops/create.h"
+#include "optim/more_schedulers.h"
+
+namespace tapegrad::optim::swa_utils {
+
+using optim::SWALR;
+
+/// Returns the new average of a parameter, given its average over `updates` values and a new value.
+using AverageFn = std::function<Variable(const Variable& average, const Variable& value,
+                                         int64_t updates)>;
+/// decay average + (1 - decay) value. Throws ArgumentError unless decay is in [0, 1].
+AverageFn get_ema_avg_fn(double decay = 0.999);
+/// The mean of all values.
+AverageFn get_swa_avg_fn();
+inline AverageFn get_ema_multi_avg_fn(double decay = 0.999) { return get_ema_avg_fn(decay); }
+inline AverageFn get_swa_multi_avg_fn() { return get_swa_avg_fn(); }
+
+struct AveragedModelOptions {
+  AverageFn avg_fn = {};     // default: get_swa_avg_fn()
+  bool use_buffers = false;  // average buffers too; else they are copied
+};
+
+namespace detail {
+void update_average(const nn::Module& model, nn::Module& average, Variable& count,
+                    const AveragedModelOptions& options);
+
+/// Lets the batch normalisation layers of a model forget their statistics, and compute the mean of
+/// those of all batches, for the lifetime of the object. All modules are in training mode meanwhile.
+class NewStatistics {
+ public:
+  explicit NewStatistics(nn::Module& model);
+  ~NewStatistics();
+  NewStatistics(const NewStatistics&) = delete;
+  NewStatistics& operator=(const NewStatistics&) = delete;
+  bool is_needed() const { return !before_.empty(); }
+
+ private:
+  std::vector<std::pair<nn::Module*, bool>> modes_;
+  std::vector<std::pair<nn::Module*, std::optional<double>>> before_;  // layers, and their momentum
+};
+
+inline const Variable& input_of(const Variable& batch) { return batch; }
+inline const Variable& input_of(const Example& batch) { return batch.data; }
+}  // namespace detail
+
+/// A copy of a model whose parameters are averages. The state_dict() has PyTorch's names
+/// ("module.0.weight", "n_averaged").
+template <typename M>
+class AveragedModel : public nn::Model<AveragedModel<M>> {
+ public:
+  M module;
+  Variable n_averaged = zeros({}, {.dtype = i64});
+
+  explicit AveragedModel(const M& model, AveragedModelOptions options = {})
+      : module(model.clone()), options_(std::move(options)) {}
+
+  void members(nn::Members& m) override {
+    m.buffer("n_averaged", n_averaged);
+    m("module", module);
+  }
+  template <typename... Xs>
+  requires(!(std::same_as<Xs, Where> || ...)) auto forward(const Xs&... xs) const {
+    return module(xs...);
+  }
+  /// Adds the parameters of a model with the same members; the first call copies them.
+  void update_parameters(const nn::Module& model) {
+    detail::update_average(model, module, n_averaged, options_);
+  }
+
+ private:
+  AveragedModelOptions options_;
+};
+
+/// Computes the statistics of batch normalisation anew, from one pass over any range of examples or
+/// inputs. Without recording; restores all modes.
+template <typename Data, typename M>
+void update_bn(Data&& data, M& model, std::optional<Device> device = {}) {
+  const detail::NewStatistics statistics(model);
+  if (!statistics.is_needed()) return;
+  const NoGrad no_grad;
+  for (auto&& batch : data) {
+    const Variable& x = detail::input_of(batch);
+    model(device ? x.to(*device) : x);
+  }
+}
+
+}  // namespace tapegrad::optim::swa_utils
