@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# Compares tapegrad with the distribution's libtorch, and writes docs/benchmarks.md and its picture.
+# Compares tapegrad with the distribution's libtorch, and writes docs/benchmarks.md and its picture;
+# then, if $PYTHON has a PyTorch and no workload is named, docs/unseen.md.
 #   scripts/benchmark.sh [--rounds=N] [--more] [workload...]
 #   scripts/benchmark.sh --tables     writes docs/precision_and_parallelism.md instead (one minute)
-#   scripts/benchmark.sh --unseen     writes docs/unseen.md instead: networks as users
+#   scripts/benchmark.sh --unseen     writes docs/unseen.md only: networks as users
 #                                     write them, beside the PyTorch of $PYTHON and torch.compile
 #   scripts/benchmark.sh --dlbench [--quick]   writes docs/dlbench.md instead: the networks of arXiv
-#                                     1608.07249 beside PyTorch; --quick: small batches, two threads
+#                                     1608.07249 beside PyTorch; --quick: the smallest batches
 #   scripts/benchmark.sh --examples   prints steps of char_gpt, lstm_lm, vae and cartpole, likewise
 # Each workload runs in its own process. Processes of tapegrad and libtorch alternate, N rounds
-# (default 3) with 1 and with 2 threads. libtorch uses OpenBLAS with OpenMP, AVX-512 if available,
+# (default 2) with 1 and with 2 threads. libtorch uses OpenBLAS with OpenMP, AVX-512 if available,
 # and an allocator that keeps its memory. If pip has installed a newer PyTorch for $PYTHON
-# (python3), it and torch.compile are further columns. The workload "epoch" is an epoch of Fashion-MNIST, with 2
-# threads only. The machine should be idle. --more adds to the measurements of the previous run.
+# (python3), it and torch.compile are further columns. The workload "epoch" is an epoch of
+# Fashion-MNIST, with 2 threads only. The machine should be idle. --more adds to the measurements
+# of the previous run.
 set -eu
 cd "$(dirname "$0")/.."
-rounds=3 more=false workloads=() tables=false steps= quick=false cuda=OFF
+rounds=2 more=false workloads=() tables=false steps= quick=false cuda=OFF
 for word in "$@"; do
   case $word in
     --rounds=*) rounds=${word#*=} ;;
@@ -22,12 +24,13 @@ for word in "$@"; do
     --tables) tables=true ;;
     --unseen | --dlbench | --examples) steps=${word#--} ;;
     --quick) quick=true ;;
-    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit ;;
+    -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit ;;
     *) workloads+=("$word") ;;
   esac
 done
+everything=false
 [ -n "$steps" ] || [ ${#workloads[@]} -gt 0 ] ||
-  workloads=(ops peaks keras_cnn article_cnn_8 article_cnn_128 lstm_lm gpt resnet18 epoch)
+  everything=true workloads=(ops peaks keras_cnn article_cnn_8 article_cnn_128 lstm_lm gpt resnet18 epoch)
 
 if $tables; then
   scripts/setup.sh
@@ -59,13 +62,10 @@ case $steps in
     interleave unseen torch_unseen.py --captured --compile --page=benchmarks/unseen/preface.md >docs/unseen.md.new
     ;;
   dlbench)
-    options=()
     if $quick; then
-      options=(--threads=2)
       workloads=({fcn5,fcn8}/64 {alexnet,resnet50}/16 fcn_r/342 alexnet_r/64 resnet56/11 lstm/32)
     fi
-    interleave dlbench torch_dlbench.py --page=benchmarks/dlbench/preface.md \
-      ${options[@]+"${options[@]}"} >docs/dlbench.md.new
+    interleave dlbench torch_dlbench.py --page=benchmarks/dlbench/preface.md >docs/dlbench.md.new
     ;;
   examples)
     interleave example_steps torch_examples.py
@@ -131,3 +131,4 @@ done
 python3 benchmarks/table.py "$lines" "$(git rev-parse --short HEAD)" >docs/benchmarks.md
 python3 benchmarks/picture.py docs/benchmarks.md >docs/images/benchmarks.svg
 echo "docs/benchmarks.md and docs/images/benchmarks.svg are written"
+if $everything && [ -n "$newer" ]; then exec scripts/benchmark.sh --rounds="$rounds" --unseen; fi
