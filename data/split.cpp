@@ -70,13 +70,19 @@ std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
     if (!(share >= 0)) fail<ArgumentError>("random_split: a share is ", share, ", below 0");
     sum += share;
   }
-  if (std::abs(sum - 1) > 1e-6)
-    fail<ArgumentError>("random_split: the shares sum to ", sum, ", not 1");
   const int64_t n = dataset->size();
+  const bool are_counts = sum == double(n) && std::ranges::all_of(shares, [](double share) {
+                            return share == std::floor(share);
+                          });
+  if (!are_counts && std::abs(sum - 1) > 1e-6)
+    fail<ArgumentError>("random_split: the shares sum to ", sum, ", neither to 1 nor to the ", n,
+                        " examples");
   const std::vector<int64_t> order = shuffled_order(n, seed, 0);
   std::vector<Subset> parts;
   double share = 0;
-  const auto place = [&] { return std::min<int64_t>(n, std::llround(share * double(n))); };
+  const auto place = [&] {
+    return std::min<int64_t>(n, std::llround(are_counts ? share : share * double(n)));
+  };
   for (size_t i = 0; i < shares.size(); ++i) {
     const int64_t first = place();
     share += shares[i];

@@ -1,9 +1,10 @@
 // Parts of data sets: splits at random, subsets, and several data sets as one.
 //
 //   const auto [train, validation] = split_dataset(data, 0.1);   // a tenth for validation
-//   std::vector<Subset> parts = random_split(data, {0.8, 0.1, 0.1});
+//   auto [train, validation, test] = random_split(data, {0.8, 0.1, 0.1});
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -41,14 +42,27 @@ class Subset final : public Dataset {
   std::vector<int64_t> indices_;
 };
 
-/// Splits a data set at random into parts whose shares sum to 1, for example {0.8, 0.2}. Throws
-/// ArgumentError for other shares.
+/// Splits a data set at random into parts whose shares sum to 1, for example {0.8, 0.2}, or whose
+/// numbers of examples sum to that of the data set, for example {800, 200}. Throws ArgumentError
+/// for other shares.
 std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
                                  const std::vector<double>& shares, uint64_t seed = 0);
 template <std::derived_from<Dataset> D>
 std::vector<Subset> random_split(const D& dataset, const std::vector<double>& shares,
                                  uint64_t seed = 0) {
   return random_split(std::make_shared<D>(dataset), shares, seed);
+}
+
+/// A list of N parts, which `auto [train, test] = random_split(data, {0.8, 0.2})` takes apart.
+template <size_t N>
+struct SplitParts : std::array<Subset, N> {
+  operator std::vector<Subset>() const { return {this->begin(), this->end()}; }
+};
+template <std::derived_from<Dataset> D, size_t N>
+SplitParts<N> random_split(const D& dataset, const double (&shares)[N], uint64_t seed = 0) {
+  const std::vector<Subset> parts = random_split(dataset, std::vector(shares, shares + N), seed);
+  return [&]<size_t... I>(std::index_sequence<I...>) { return SplitParts<N>{{parts[I]...}}; }
+  (std::make_index_sequence<N>());
 }
 
 /// Several data sets, one after the other.
@@ -80,3 +94,10 @@ std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split_
     std::shared_ptr<const Dataset> dataset, double share, uint64_t seed = 0);
 
 }  // namespace tapegrad
+
+template <size_t N>
+struct std::tuple_size<tapegrad::SplitParts<N>> : std::integral_constant<size_t, N> {};
+template <size_t I, size_t N>
+struct std::tuple_element<I, tapegrad::SplitParts<N>> {
+  using type = tapegrad::Subset;
+};

@@ -172,20 +172,28 @@ class Module {
   /// Variables.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
-  /// Also for hook(module, inputs, output) with a std::vector and the result, if that is a
-  /// Variable. A Variable that the hook returns replaces the result.
+  /// Also for hook(module, inputs, output) and hook(module, input, output), with a std::vector or
+  /// the first argument, and the result, if that is a Variable. A Variable that the hook returns
+  /// replaces the result.
   template <typename Hook>
   requires(!std::convertible_to<Hook, ForwardHook> &&
-           std::invocable<Hook&, Module&, const std::vector<Variable>&, Variable&>) HookHandle
+           (std::invocable<Hook&, Module&, const std::vector<Variable>&, Variable&> ||
+            std::invocable<Hook&, Module&, const Variable&, Variable&>)) HookHandle
       register_forward_hook(Hook hook) {
     return register_forward_hook(ForwardHook(
         [hook](Module& module, std::span<const Variable> in, std::span<Variable> out) mutable {
           const std::vector<Variable> inputs(in.begin(), in.end());
+          const auto run = [&](Variable& y) {
+            if constexpr (std::invocable<Hook&, Module&, const std::vector<Variable>&, Variable&>)
+              return hook(module, inputs, y);
+            else
+              return hook(module, inputs.empty() ? Variable() : inputs[0], y);
+          };
           for (Variable& y : out) {
-            if constexpr (requires { Variable(hook(module, inputs, y)); }) {
-              if (Variable other = hook(module, inputs, y); other.defined()) y = std::move(other);
+            if constexpr (requires { Variable(run(y)); }) {
+              if (Variable other = run(y); other.defined()) y = std::move(other);
             } else {
-              hook(module, inputs, y);
+              run(y);
             }
           }
         }));

@@ -25,6 +25,18 @@ inline Variable pad_sequence(std::initializer_list<Variable> sequences, bool bat
                       padding_value);
 }
 
+struct PadSequenceOptions {
+  bool batch_first = false;
+  double padding_value = 0.0;
+};
+inline Variable pad_sequence(std::span<const Variable> sequences, PadSequenceOptions options) {
+  return pad_sequence(sequences, options.batch_first, options.padding_value);
+}
+inline Variable pad_sequence(std::initializer_list<Variable> sequences,
+                             PadSequenceOptions options) {
+  return pad_sequence(sequences, options.batch_first, options.padding_value);
+}
+
 /// Padded sequences and their lengths, in any order. LSTM, GRU and RNN read only the elements
 /// within the lengths.
 struct PackedSequence {
@@ -40,6 +52,18 @@ PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t>
 /// With the lengths as a Variable of integers. `enforce_sorted` has no effect.
 PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
                                     bool batch_first = false, bool enforce_sorted = true);
+struct PackSequenceOptions {
+  bool batch_first = false;
+  bool enforce_sorted = true;  // no effect
+};
+inline PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
+                                           PackSequenceOptions options) {
+  return pack_padded_sequence(padded, lengths, options.batch_first);
+}
+inline PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
+                                           PackSequenceOptions options) {
+  return pack_padded_sequence(padded, std::move(lengths), options.batch_first);
+}
 PackedSequence pack_sequence(std::span<const Variable> sequences);
 /// Returns the padded tensor and the lengths.
 std::pair<Variable, std::vector<int64_t>> pad_packed_sequence(const PackedSequence& packed);

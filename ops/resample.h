@@ -31,8 +31,16 @@ constexpr auto choice_names(SampleMode) {
                                                 {"bicubic", SampleMode::kCubic}});
 }
 
+/// An output size: one number for all spatial dimensions, or one for each.
+struct OutputSize : std::vector<int64_t> {
+  OutputSize() = default;
+  OutputSize(int64_t all) : vector{all} {}
+  OutputSize(std::initializer_list<int64_t> sizes) : vector(sizes) {}
+  OutputSize(std::vector<int64_t> sizes) : vector(std::move(sizes)) {}
+};
+
 struct InterpolateOptions {
-  std::vector<int64_t> size = {};  // output size: one number for all dimensions or one for each
+  OutputSize size = {};
   std::optional<double> scale_factor = {};  // instead of size: floor(input size * factor)
   Choice<SampleMode> mode = SampleMode::kNearest;
   bool align_corners = false;           // applies to kLinear and kCubic

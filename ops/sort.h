@@ -14,9 +14,20 @@ namespace tapegrad {
 
 ValuesIndices sort(const Variable& x, int dim = -1, bool descending = false,
                    Where where = Where::current());
+struct SortOptions {
+  int dim = -1;
+  bool descending = false;
+  bool stable = true;  // no effect
+};
+inline ValuesIndices sort(const Variable& x, SortOptions options, Where where = Where::current()) {
+  return sort(x, options.dim, options.descending, where);
+}
 /// Returns the indices (int64) that sort x.
 Variable argsort(const Variable& x, int dim = -1, bool descending = false,
                  Where where = Where::current());
+inline Variable argsort(const Variable& x, SortOptions options, Where where = Where::current()) {
+  return argsort(x, options.dim, options.descending, where);
+}
 /// Returns the k largest elements along dim in descending order, or the k smallest in ascending
 /// order.
 ValuesIndices topk(const Variable& x, int64_t k, int dim = -1, bool largest = true,

@@ -35,6 +35,11 @@ struct NewAxis {
 };
 inline constexpr NewAxis newaxis, None;
 
+/// libtorch's namespace of these names.
+namespace indexing {
+using tapegrad::ellipsis, tapegrad::Ellipsis, tapegrad::None, tapegrad::Slice;
+}
+
 /// One entry between the brackets. Not a std::variant, which every user would compile slowly.
 class Subscript {
  public:

@@ -64,6 +64,18 @@ double CyclicLR::rate(double, int64_t t) const {
   return o.base_lr + (o.max_lr - o.base_lr) * height;
 }
 
+SequentialLR::SequentialLR(Optimizer& optimizer,
+                           std::initializer_list<std::reference_wrapper<Scheduler>> schedulers,
+                           std::vector<int64_t> milestones)
+    : SequentialLR(
+          optimizer,
+          [&] {
+            std::vector<Scheduler*> pointers;
+            for (Scheduler& each : schedulers) pointers.push_back(&each);
+            return pointers;
+          }(),
+          std::move(milestones)) {}
+
 SequentialLR::SequentialLR(Optimizer& optimizer, std::vector<Scheduler*> schedulers,
                            std::vector<int64_t> milestones)
     : Scheduler(optimizer), schedulers_(std::move(schedulers)), milestones_(std::move(milestones)) {

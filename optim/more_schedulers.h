@@ -1,6 +1,9 @@
 // Further schedules of the learning rate, as in PyTorch; see optim/scheduler.h.
 #pragma once
 
+#include <functional>
+#include <initializer_list>
+
 #include "optim/scheduler.h"
 
 namespace tapegrad::optim {
@@ -68,10 +71,13 @@ class CyclicLR final : public Scheduler {
 ///
 ///   optim::LinearLR warmup(opt, 0.1, 1.0, 10);
 ///   optim::CosineAnnealingLR cosine(opt, 90);
-///   optim::SequentialLR schedule(opt, {&warmup, &cosine}, {10});
+///   optim::SequentialLR schedule(opt, {warmup, cosine}, {10});
 class SequentialLR final : public Scheduler {
  public:
   SequentialLR(Optimizer& optimizer, std::vector<Scheduler*> schedulers,
+               std::vector<int64_t> milestones);
+  SequentialLR(Optimizer& optimizer,
+               std::initializer_list<std::reference_wrapper<Scheduler>> schedulers,
                std::vector<int64_t> milestones);
 
  private:

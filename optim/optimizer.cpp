@@ -42,6 +42,10 @@ Tensor scalar_tensor(Number value, DType dtype) { return Tensor::full({}, value,
 
 Params::Params(std::vector<Variable> params) { groups_.push_back({.params = std::move(params)}); }
 Params::Params(std::initializer_list<Variable> params) : Params(std::vector<Variable>(params)) {}
+Params::Params(std::initializer_list<std::vector<Variable>> lists) {
+  std::vector<Variable>& all = groups_.emplace_back().params;
+  for (const std::vector<Variable>& list : lists) all.insert(all.end(), list.begin(), list.end());
+}
 Params::Params(std::vector<ParamGroup> groups) : groups_(std::move(groups)) {}
 Params::Params(std::initializer_list<ParamGroup> groups) : groups_(groups) {}
 Params::Params(Params&&) noexcept = default;

@@ -67,6 +67,7 @@ class Params {
   Params(const Model& model) : Params(std::vector<Variable>(model.parameters())) {}
   Params(std::vector<Variable> params);
   Params(std::initializer_list<Variable> params);
+  Params(std::initializer_list<std::vector<Variable>> lists);  // one group of all
   Params(std::vector<ParamGroup> groups);
   Params(std::initializer_list<ParamGroup> groups);
   Params(Params&&) noexcept;

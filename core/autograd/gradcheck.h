@@ -6,9 +6,11 @@
 //   if (!result) std::cerr << result.message;
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -65,6 +67,21 @@ GradcheckResult gradcheck(F f, const std::vector<Variable>& inputs, GradcheckOpt
     fail<ArgumentError>("gradcheck: a function of 2 inputs with ", inputs.size(), " inputs");
   return gradcheck([&](const std::vector<Variable>& in) { return f(in[0], in[1]); }, inputs,
                    options);
+}
+
+/// gradcheck() of the first and the second derivatives.
+template <typename F>
+requires(!std::invocable<F, const Variable&> ||
+         std::invocable<F, const std::vector<Variable>&>) GradcheckResult
+    gradgradcheck(F f, const std::vector<Variable>& inputs, GradcheckOptions options = {}) {
+  options.order = std::max(options.order, 2);
+  return gradcheck(std::move(f), inputs, options);
+}
+template <std::invocable<const Variable&> F>
+requires(!std::invocable<F, const std::vector<Variable>&>) GradcheckResult
+    gradgradcheck(F f, const Variable& x, GradcheckOptions options = {}) {
+  options.order = std::max(options.order, 2);
+  return gradcheck(std::move(f), x, options);
 }
 
 }  // namespace tapegrad

@@ -248,7 +248,7 @@ TEST(FirstGuess, InitialisersAndSchedules) {
   optim::SGD opt(net, 1.0);
   optim::LinearLR warmup(opt, 0.5, 1.0, 2);
   optim::StepLR decay(opt, 2, 0.1);
-  optim::SequentialLR schedule(opt, {&warmup, &decay}, {2});
+  optim::SequentialLR schedule(opt, {warmup, decay}, {2});
   std::vector<double> all{opt.lr()};
   for (int i = 0; i < 4; ++i) {
     schedule.step();

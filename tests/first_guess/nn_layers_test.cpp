@@ -135,6 +135,11 @@ TEST(FirstGuess, CellsAndPackedSequences) {
   EXPECT_EQ(h_n.shape(), shape({1, 2, 20}));
   auto [output, lengths] = nn::pad_packed_sequence(packed);
   EXPECT_EQ(output.shape(), shape({2, 5, 20}));
+  const Variable same = nn::pad_sequence(sequences, {.batch_first = true});
+  EXPECT_EQ(same.to_vector<float>(), padded.to_vector<float>());
+  const auto by_name = nn::pack_padded_sequence(same, tensor({2, 5}),
+                                                {.batch_first = true, .enforce_sorted = false});
+  EXPECT_EQ(by_name.lengths, packed.lengths);
 }
 
 TEST(FirstGuess, Distributions) {

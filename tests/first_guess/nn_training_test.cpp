@@ -161,6 +161,12 @@ TEST(FirstGuess, Data) {
   auto parts = random_split(ds, {0.8, 0.2});
   EXPECT_EQ(parts[0].size(), 8);
   EXPECT_EQ(DataLoader(parts[1], 2).size(), 1);
+  auto [train, test] = random_split(ds, {7, 3});
+  EXPECT_EQ(train.size(), 7);
+  EXPECT_EQ(test.size(), 3);
+  const std::vector<Subset> list = random_split(ds, {0.5, 0.3, 0.2});
+  EXPECT_EQ(list[2].size(), 2);
+  EXPECT_THROW(random_split(ds, {7, 4}), ArgumentError);
   EXPECT_EQ(Subset(Squares(), {3, 3})[1].target.item(), 9);
   ConcatDataset both(ds, Squares());
   EXPECT_EQ(both.size(), 20);

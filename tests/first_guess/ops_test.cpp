@@ -428,6 +428,7 @@ TEST_F(FirstGuess, OptionsByName) {
   const Variable image = rand({1, 1, 4, 4});
   GUESS("[1, 1, 8, 8]", interpolate(image, {.scale_factor = 2.0, .mode = "bilinear"}).shape());
   GUESS("[1, 1, 8, 8]", interpolate(image, {.size = {8, 8}, .mode = "nearest"}).shape());
+  GUESS("[1, 1, 6, 6]", interpolate(image, {.size = 6}).shape());
   GUESS("[2, 3, 1, 2, 3]", pad(v, {1, 1}, "circular"));
   GUESS("true", allclose(gelu(v, "tanh"), gelu(v, Gelu::kTanh)).item<bool>());
   GUESS("2.75", quantile(tensor({1.0, 2.0, 3.5}), 0.75, {.interpolation = "midpoint"}));
@@ -447,6 +448,18 @@ TEST_F(FirstGuess, Gradchecks) {
   EXPECT_TRUE(gradcheck([](const Variable& u) { return logsumexp(u * u, 1); }, z));
   EXPECT_TRUE(gradcheck([](const Variable& u, const Variable& t) { return u * t; }, {z, w}));
   EXPECT_TRUE(gradcheck([](const auto& in) { return in[0] * in[1]; }, {z, w}));
+  EXPECT_TRUE(gradgradcheck([](const Variable& u) { return exp(u); }, z));
+  EXPECT_TRUE(gradgradcheck([](const Variable& u, const Variable& t) { return u * t; }, {z, w}));
+}
+
+TEST_F(FirstGuess, SortAndSlicesByName) {
+  using namespace tapegrad::indexing;
+  const Variable v = tensor({2, 3, 1});
+  auto [values, order] = sort(v, {.descending = true});
+  GUESS("[3, 2, 1]", values);
+  GUESS("[1, 0, 2]", argsort(v, {.dim = 0, .descending = true}));
+  GUESS("[2, 3]", v.index({Slice(0, 2)}));
+  GUESS("[3, 1]", v.index({Slice(1, None)}));
 }
 
 TEST_F(FirstGuess, SizesAndNamedOptions) {

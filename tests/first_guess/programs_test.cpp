@@ -192,6 +192,13 @@ TEST(FirstGuessPrograms, HooksFunctionsAndOptions) {
     return zeros_like(out);
   });
   GUESS("[[0, 0, 0]]", net[0].call(ones({1, 2}), Where::current()));
+  net[0].register_forward_hook([](const nn::Module&, const Variable& in, const Variable&) {
+    return in.size(1) * ones({1, 3});
+  });
+  GUESS("[[2, 2, 2]]", net[0].call(ones({1, 2}), Where::current()));
+  optim::SGD joined({nn::Linear(1, 2).parameters(), nn::Linear(2, 1).parameters()}, 0.1);
+  EXPECT_EQ(joined.parameters().size(), 4u);
+  EXPECT_EQ(joined.group_count(), 1);
   nn::ParameterList list;
   list.append(nn::Parameter(ones({2})));
   EXPECT_EQ(list.size(), 1u);

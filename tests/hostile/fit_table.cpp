@@ -222,6 +222,7 @@ void add_fit_rows(Table& table) {
   table.add("random_split", [](const Variable& x, const std::vector<double>& shares) {
     random_split(TensorDataset(x), {0.5, 0.5000009});
     random_split(TensorDataset(x), shares);
+    random_split(TensorDataset(x), {double(x.defined() ? x.numel() : 1), 1e300});
     random_split(std::shared_ptr<const Dataset>(), shares);
   });
   table.add(
