@@ -79,9 +79,8 @@ NewStatistics::NewStatistics(nn::Module& model) : modes_(modes_of(model)) {
 }
 NewStatistics::~NewStatistics() {
   for (const auto& [module, momentum] : before_)
-    visit_batch_norm(*module, [&, momentum = momentum](auto& layer) {
-      layer.set_momentum(momentum);
-    });
+    visit_batch_norm(*module,
+                     [&, momentum = momentum](auto& layer) { layer.set_momentum(momentum); });
   restore(modes_);
 }
 

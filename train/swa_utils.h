@@ -30,8 +30,8 @@ namespace tapegrad::optim::swa_utils {
 using optim::SWALR;
 
 /// Returns the new average of a parameter, given its average over `updates` values and a new value.
-using AverageFn = std::function<Variable(const Variable& average, const Variable& value,
-                                         int64_t updates)>;
+using AverageFn =
+    std::function<Variable(const Variable& average, const Variable& value, int64_t updates)>;
 /// decay average + (1 - decay) value. Throws ArgumentError unless decay is in [0, 1].
 AverageFn get_ema_avg_fn(double decay = 0.999);
 /// The mean of all values.
@@ -49,7 +49,8 @@ void update_average(const nn::Module& model, nn::Module& average, Variable& coun
                     const AveragedModelOptions& options);
 
 /// Lets the batch normalisation layers of a model forget their statistics, and compute the mean of
-/// those of all batches, for the lifetime of the object. All modules are in training mode meanwhile.
+/// those of all batches, for the lifetime of the object. All modules are in training mode
+/// meanwhile.
 class NewStatistics {
  public:
   explicit NewStatistics(nn::Module& model);

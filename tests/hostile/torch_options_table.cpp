@@ -111,9 +111,12 @@ void add_keras_rows(Table& table) {
                   },
                   [&] { options.callbacks.push_back(ModelCheckpoint(path, {.monitor = name})); },
                   [&] { options.callbacks.push_back(CSVLogger(path)); });
-              attempt([&] { fit(net, x, x, sgd, options); },
-                      [&] { fit(net, ones({4, 3}), ones({4, 3}), sgd, options); },
-                      [&] { evaluate(net, x, x, {.loss = options.loss, .accuracy = false}, count); });
+              attempt(
+                  [&] { fit(net, x, x, sgd, options); },
+                  [&] {
+                    fit(net, ones({4, 3}), ones({4, 3}), sgd, options);
+                  },
+                  [&] { evaluate(net, x, x, {.loss = options.loss, .accuracy = false}, count); });
             });
 }
 

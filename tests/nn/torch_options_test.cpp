@@ -69,7 +69,7 @@ TEST(PaddingModes, OfConv1dAndConv3d) {
   EXPECT_EQ(
       of_counts(nn::Conv3d(1, 1, 2, {.padding = 1, .bias = false, .padding_mode = "replicate"}),
                 {1, 1, 2, 2, 2}),
-      (Doubles{0,  16,  28,  36,  52,  64,  56,  72,  84,  88,  104, 116, 124, 140,
+      (Doubles{0,   16,  28,  36,  52,  64,  56,  72,  84,  88,  104, 116, 124, 140,
                152, 144, 160, 172, 112, 128, 140, 148, 164, 176, 168, 184, 196}));
 }
 
@@ -93,8 +93,7 @@ TEST(MaxPools, ReturnTheirIndices) {
   EXPECT_EQ(y.to_vector<double>(), (Doubles{5, 7, 13, 15}));
   EXPECT_EQ(indices.to_vector<int64_t>(), (std::vector<int64_t>{5, 7, 13, 15}));
   const Variable back = nn::MaxUnpool2d(2, 2)(y, indices);
-  EXPECT_EQ(back.to_vector<double>(),
-            (Doubles{0, 0, 0, 0, 0, 5, 0, 7, 0, 0, 0, 0, 0, 13, 0, 15}));
+  EXPECT_EQ(back.to_vector<double>(), (Doubles{0, 0, 0, 0, 0, 5, 0, 7, 0, 0, 0, 0, 0, 13, 0, 15}));
   EXPECT_EQ(nn::MaxPool1d(2).forward_with_indices(count({1, 1, 4})).indices.to_vector<int64_t>(),
             (std::vector<int64_t>{1, 3}));
   EXPECT_EQ(nn::MaxPool3d(2).forward_with_indices(count({1, 1, 2, 2, 2})).indices.item(), 7);
@@ -208,11 +207,9 @@ TEST(Func, AnEnsembleOfStackedModels) {
   const auto [params, buffers] = func::stack_module_state(nets);
   nn::Linear base(2, 4);
   const Variable x = randn({5, 2});
-  auto all = vmap(
-      [&](const VariableMap& p, const Variable& input) {
-        return nn::functional_call(base, p, input);
-      },
-      {.in_dims = {0, None}});
+  auto all = vmap([&](const VariableMap& p,
+                      const Variable& input) { return nn::functional_call(base, p, input); },
+                  {.in_dims = {0, None}});
   const Variable y = all(params, x);
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(select(y, 0, i).to_vector<float>(), nets[size_t(i)](x).to_vector<float>());

@@ -68,8 +68,8 @@ TEST(Keras, ValidationIsTheLastShareOrOtherTensors) {
     if (form == 0) options.validation_split = 0.2;
     if (form == 1) options.validation_data = rest;
     if (form == 2) options.validation = &loader;
-    const History h = form == 0 ? fit(p.net, p.x, p.y, p.sgd, options)
-                                : fit(p.net, x, y, p.sgd, options);
+    const History h =
+        form == 0 ? fit(p.net, p.x, p.y, p.sgd, options) : fit(p.net, x, y, p.sgd, options);
     return std::vector{h.epochs[0].val_loss, h.epochs[1].val_loss, h.epochs[1].loss};
   };
   EXPECT_EQ(losses(0), losses(2));
@@ -84,9 +84,9 @@ TEST(Keras, FitRefusesContradictions) {
   const auto refuses = [&](const std::function<void(FitOptions&)>& change, bool tensors) {
     FitOptions options = quiet(1);
     change(options);
-    EXPECT_THROW(tensors ? fit(p.net, p.x, p.y, p.sgd, options)
-                         : fit(p.net, loader, p.sgd, options),
-                 ArgumentError);
+    EXPECT_THROW(
+        tensors ? fit(p.net, p.x, p.y, p.sgd, options) : fit(p.net, loader, p.sgd, options),
+        ArgumentError);
   };
   for (const double split : {-0.1, 1.0, double(NAN)})
     refuses([=](FitOptions& o) { o.validation_split = split; }, true);
