@@ -141,6 +141,154 @@ struct Adadelta {
   }
 };
 
+/// The part that NAdam, RAdam and Adamax share.
+template <typename C>
+struct AdamMean {
+  C rest1, keep, decay;
+
+  TG_HD AdamMean(double beta1, double lr, double weight_decay, bool decoupled)
+      : rest1(1 - beta1),
+        keep(decoupled ? 1 - lr * weight_decay : 1),
+        decay(decoupled ? 0 : weight_decay) {}
+
+  /// Applies weight decay to w or g, and adds the gradient, which is returned, to the mean m.
+  TG_HD C operator()(C& w, C g, C& m) const {
+    w = w * keep;
+    const C d = g + decay * w;
+    m = m + rest1 * (d - m);
+    return d;
+  }
+};
+
+template <typename C>
+struct Nadam {
+  static constexpr std::array kOptional{false, false};
+
+  AdamMean<C> mean;
+  C beta2, rest2, eps, correction, of_gradient, of_mean;
+
+  TG_HD Nadam(const NadamStep& s, int64_t t)
+      : mean(s.beta1, s.lr, s.weight_decay, s.decoupled),
+        beta2(s.beta2),
+        rest2(1 - s.beta2),
+        eps(s.eps),
+        correction(1 - power(s.beta2, t)) {
+    // A product below 2^-60 does not change 1 - product.
+    double product = 1, decayed = 1;
+    for (int64_t i = 0; i < t && product > 0x1p-60; ++i) {
+      decayed *= s.decay;
+      product *= s.beta1 * (1 - 0.5 * decayed);
+    }
+    const double last = power(s.decay, t), now = s.beta1 * (1 - 0.5 * last);
+    const double next = s.beta1 * (1 - 0.5 * last * s.decay);
+    of_gradient = C(s.lr * (1 - now) / (1 - product));
+    of_mean = C(s.lr * next / (1 - product * next));
+  }
+
+  TG_HD C operator()(C w, C g, C& m, C& v) const {
+    const C d = mean(w, g, m);
+    v = beta2 * v + rest2 * (d * d);
+    const C size = std::sqrt(v / correction) + eps;
+    w = w - of_gradient * (d / size);
+    return w - of_mean * (m / size);
+  }
+};
+
+template <typename C>
+struct Radam {
+  static constexpr std::array kOptional{false, false};
+
+  AdamMean<C> mean;
+  C beta2, rest2, eps, correction1, root, rate;
+  bool adapts;
+
+  TG_HD Radam(const RadamStep& s, int64_t t)
+      : mean(s.beta1, s.lr, s.weight_decay, s.decoupled),
+        beta2(s.beta2),
+        rest2(1 - s.beta2),
+        eps(s.eps),
+        correction1(1 - power(s.beta1, t)) {
+    const double kept = power(s.beta2, t), correction2 = 1 - kept;
+    // The number of gradients that the mean of squares is worth, in the long run and now.
+    const double longest = 2 / (1 - s.beta2) - 1;
+    const double length = longest - 2 * double(t) * kept / correction2;
+    adapts = length > 5;
+    root = C(std::sqrt(correction2));
+    rate = C(!adapts ? s.lr
+                     : s.lr * std::sqrt((length - 4) * (length - 2) * longest /
+                                        ((longest - 4) * (longest - 2) * length)));
+  }
+
+  TG_HD C operator()(C w, C g, C& m, C& v) const {
+    const C d = mean(w, g, m);
+    v = beta2 * v + rest2 * (d * d);
+    const C step = m / correction1, adaptive = step * (root / (std::sqrt(v) + eps));
+    return w - rate * (adapts ? adaptive : step);
+  }
+};
+
+template <typename C>
+struct Adamax {
+  static constexpr std::array kOptional{false, false};
+
+  AdamMean<C> mean;
+  C beta2, eps, rate;
+
+  TG_HD Adamax(const AdamaxStep& s, int64_t t)
+      : mean(s.beta1, s.lr, s.weight_decay, /*decoupled=*/false),
+        beta2(s.beta2),
+        eps(s.eps),
+        rate(s.lr / (1 - power(s.beta1, t))) {}
+
+  TG_HD C operator()(C w, C g, C& m, C& largest) const {
+    const C d = mean(w, g, m);
+    const C before = beta2 * largest, size = std::fabs(d) + eps;
+    largest = before > size || !(before == before) ? before : size;  // NaN wins
+    return w - rate * (m / largest);
+  }
+};
+
+template <typename C>
+struct Rprop {
+  static constexpr std::array kOptional{false, false};
+
+  C shrink, grow, least, most;
+
+  TG_HD Rprop(const RpropStep& s, int64_t)
+      : shrink(s.shrink), grow(s.grow), least(s.least), most(s.most) {}
+
+  TG_HD C operator()(C w, C g, C& last, C& size) const {
+    const C agreement = g * last;
+    const C wanted = size * (agreement > C(0) ? grow : agreement < C(0) ? shrink : C(1));
+    const C at_least = wanted < least ? least : wanted;
+    size = at_least > most ? most : at_least;
+    last = agreement < C(0) ? C(0) : g;
+    return w - (last > C(0) ? C(1) : last < C(0) ? C(-1) : last) * size;  // NaN stays
+  }
+};
+
+template <typename C>
+struct Asgd {
+  static constexpr std::array kOptional{false};
+
+  C decay, keep, rate, share;
+
+  TG_HD Asgd(const AsgdStep& s, int64_t t) : decay(s.weight_decay) {
+    const double before = double(t - 1), past = before - s.t0;
+    const double now = s.lr / std::pow(1 + s.lambd * s.lr * before, s.alpha);
+    keep = C(1 - s.lambd * now);
+    rate = C(now);
+    share = C(1 / (past > 1 ? past : 1));
+  }
+
+  TG_HD C operator()(C w, C g, C& average) const {
+    const C d = g + decay * w;
+    w = w * keep - rate * d;
+    average = share == C(1) ? w : average + share * (w - average);
+    return w;
+  }
+};
+
 /// The optimizer state of one parameter; kHas says which tensors are there.
 template <typename C, bool... kHas>
 struct StepState {

@@ -1,6 +1,6 @@
 #include "ops/update.h"
 
-#include "ops/internal/gradient_norm.h"
+#include "ops/internal/many_gradients.h"
 
 namespace tapegrad {
 
@@ -23,10 +23,16 @@ constinit decltype(adam_step) adam_step{"adam_step"};
 constinit decltype(adagrad_step) adagrad_step{"adagrad_step"};
 constinit decltype(rmsprop_step) rmsprop_step{"rmsprop_step"};
 constinit decltype(adadelta_step) adadelta_step{"adadelta_step"};
+constinit decltype(nadam_step) nadam_step{"nadam_step"};
+constinit decltype(radam_step) radam_step{"radam_step"};
+constinit decltype(adamax_step) adamax_step{"adamax_step"};
+constinit decltype(rprop_step) rprop_step{"rprop_step"};
+constinit decltype(asgd_step) asgd_step{"asgd_step"};
 
 constinit decltype(unscale) unscale{"unscale"};
 constinit decltype(update_scale) update_scale{"update_scale"};
 constinit decltype(add_powers) add_powers{"add_powers"};
 constinit decltype(scale_gradients) scale_gradients{"scale_gradients"};
+constinit decltype(clamp_gradients) clamp_gradients{"clamp_gradients"};
 
 }  // namespace tapegrad::kernels

@@ -132,6 +132,42 @@ struct AdadeltaStep {
   double lr, rho, eps, weight_decay;
 };
 
+/// NAdam (Dozat 2016). m and v as Adam's; p -= lr (1 - u(t)) / (1 - U) g / d + lr u(t + 1) / (1 - U
+/// u(t + 1)) m / d, where d = sqrt(v / correction2) + eps, u(t) = beta1 (1 - 0.5 decay^t) and U is
+/// the product of u(1) ... u(t).
+struct NadamStep {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool decoupled;
+  double decay;  // 0.96^momentum_decay
+};
+
+/// RAdam (Liu et al. 2019). m and v as Adam's; p -= lr m / correction1 r sqrt(correction2) /
+/// (sqrt(v) + eps), where r makes the variance of the rate constant; p -= lr m / correction1 as
+/// long as the variance is not known.
+struct RadamStep {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool decoupled;
+};
+
+/// Adamax (Kingma and Ba 2014). m as Adam's; u = max(beta2 u, |g| + eps); p -= lr / correction1 m /
+/// u.
+struct AdamaxStep {
+  double lr, beta1, beta2, eps, weight_decay;
+};
+
+/// Rprop (Riedmiller and Braun 1993). s, initially lr, is multiplied by `grow` where g has the sign
+/// of the last gradient, by `shrink` where it has the other sign, and kept in [least, most]; where
+/// it shrinks, g = 0; p -= sign(g) s.
+struct RpropStep {
+  double shrink, grow, least, most;
+};
+
+/// Averaged gradient descent (Polyak and Juditsky 1992). g += weight_decay p; p = p (1 - lambd r) -
+/// r g, where r = lr / (1 + lambd lr (t - 1))^alpha; a += (p - a) / max(1, t - 1 - t0).
+struct AsgdStep {
+  double lr, lambd, alpha, t0, weight_decay;
+};
+
 namespace kernels {
 
 extern Kernel<void(const ParamUpdates&, const SgdStep&, const StepGuard&)> sgd_step;  // b
@@ -141,7 +177,13 @@ extern Kernel<void(const ParamUpdates&, const AdagradStep&, const StepGuard&)> a
 extern Kernel<void(const ParamUpdates&, const RmspropStep&, const StepGuard&)>
     rmsprop_step;  // s, a, b
 extern Kernel<void(const ParamUpdates&, const AdadeltaStep&, const StepGuard&)>
-    adadelta_step;  // s, d
+    adadelta_step;                                                                          // s, d
+extern Kernel<void(const ParamUpdates&, const NadamStep&, const StepGuard&)> nadam_step;    // m, v
+extern Kernel<void(const ParamUpdates&, const RadamStep&, const StepGuard&)> radam_step;    // m, v
+extern Kernel<void(const ParamUpdates&, const AdamaxStep&, const StepGuard&)> adamax_step;  // m, u
+extern Kernel<void(const ParamUpdates&, const RpropStep&, const StepGuard&)>
+    rprop_step;  // the last g, s
+extern Kernel<void(const ParamUpdates&, const AsgdStep&, const StepGuard&)> asgd_step;  // a
 
 /// For a scaled loss: divides gradients by *scale (float64), and sets *found_inf (bool) if a
 /// gradient is not finite.

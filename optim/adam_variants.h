@@ -1,10 +1,9 @@
-// Variants of Adam: NAdam, RAdam and Adamax. Formulas, names and defaults are PyTorch's. They are
-// written with ops, so a step takes longer than that of the fused optimizers (optim/optimizers.h).
+// Variants of Adam: NAdam, RAdam and Adamax. Formulas, names and defaults are PyTorch's.
 #pragma once
 
 #include <utility>
 
-#include "optim/custom.h"
+#include "optim/optimizer.h"
 
 namespace tapegrad::optim {
 
@@ -16,22 +15,19 @@ struct AdamRates {
   bool decoupled;
 };
 
-class AdamVariant : public CustomOptimizer {
+class AdamVariant : public Optimizer {
  protected:
+  /// `second` names the state beside exp_avg.
   AdamVariant(std::string_view kind, Params params, double lr, double weight_decay, AdamRates rates,
-              std::vector<std::string> state);
+              std::string_view second);
 
-  AdamRates rates_of(const ParamGroup& own) const;
-  /// Applies weight decay, updates the mean of the gradients, state[0], and returns the gradient,
-  /// in the dtype of the state.
-  Variable begin(Parameter& p, const AdamRates& rates) const;
-  /// Updates the mean of the squared gradients, state[1].
-  static void add_square(Parameter& p, const Variable& grad, const AdamRates& rates);
+  AdamRates rates_of(const Group& group) const;
 
  private:
   void check_group(const Group& group) const override;
+  std::vector<StateInfo> state_info(const Group& group) const override;
 
-  std::string_view kind_;
+  std::string_view kind_, second_;
   AdamRates rates_;
 };
 
@@ -52,16 +48,9 @@ class NAdam final : public detail::AdamVariant {
   NAdam(Params params, Rate auto lr) : NAdam(std::move(params), NAdamOptions{.lr = double(lr)}) {}
 
  private:
-  void update(Parameter& p) override;
-  /// The momentum of step t, and the product of those up to t.
-  double momentum(double beta1, int64_t t) const;
-  double product(double beta1, int64_t t);
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   double momentum_decay_;
-  struct {
-    double beta1 = -1, value = 1;
-    int64_t t = 0;
-  } last_product_;
 };
 
 struct RAdamOptions {
@@ -79,7 +68,7 @@ class RAdam final : public detail::AdamVariant {
   RAdam(Params params, Rate auto lr) : RAdam(std::move(params), RAdamOptions{.lr = double(lr)}) {}
 
  private:
-  void update(Parameter& p) override;
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 };
 
 struct AdamaxOptions {
@@ -96,7 +85,7 @@ class Adamax final : public detail::AdamVariant {
       : Adamax(std::move(params), AdamaxOptions{.lr = double(lr)}) {}
 
  private:
-  void update(Parameter& p) override;
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 };
 
 }  // namespace tapegrad::optim

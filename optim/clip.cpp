@@ -6,7 +6,7 @@
 #include "core/autograd/internal/capture.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
-#include "ops/internal/gradient_norm.h"
+#include "ops/internal/many_gradients.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "optim/internal/gradient_runs.h"
@@ -92,9 +92,14 @@ void clip_grad_value_(const std::vector<Variable>& params, double clip_value) {
   if (!(clip_value >= 0))
     fail<ArgumentError>("clip_grad_value_: clip_value is ", clip_value, ", not >= 0");
   const NoGrad no_grad;
-  for (const Variable& param : params)
-    if (Variable grad = gradient_values(param); grad.defined())
-      clamp_(grad, {.min = -clip_value, .max = clip_value});
+  for (const detail::GradientRun& run : detail::gradient_runs(params)) {
+    if (kernels::clamp_gradients.accepts(run.dense, clip_value)) {
+      kernels::clamp_gradients(run.dense, clip_value);
+      run.write_back();
+    } else {
+      for (Variable grad : run.grads) clamp_(grad, {.min = -clip_value, .max = clip_value});
+    }
+  }
 }
 
 }  // namespace tapegrad::optim

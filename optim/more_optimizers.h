@@ -1,10 +1,9 @@
-// Rprop and ASGD. Formulas, names and defaults are PyTorch's. They are written with ops, so a step
-// takes longer than that of the fused optimizers (optim/optimizers.h).
+// Rprop and ASGD. Formulas, names and defaults are PyTorch's.
 #pragma once
 
 #include <utility>
 
-#include "optim/custom.h"
+#include "optim/optimizer.h"
 
 namespace tapegrad::optim {
 
@@ -16,13 +15,14 @@ struct RpropOptions {
 /// Resilient backpropagation (Riedmiller and Braun 1993), for gradients of all data: the sign of an
 /// element's gradient gives the direction, and its changes the size of the step. State: prev,
 /// step_size.
-class Rprop final : public CustomOptimizer {
+class Rprop final : public Optimizer {
  public:
   explicit Rprop(Params params, RpropOptions options = {});
   Rprop(Params params, Rate auto lr) : Rprop(std::move(params), RpropOptions{.lr = double(lr)}) {}
 
  private:
-  void update(Parameter& p) override;
+  std::vector<StateInfo> state_info(const Group& group) const override;
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   RpropOptions options_;
 };
@@ -35,13 +35,14 @@ struct ASGDOptions {
   double weight_decay = 0.0;
 };
 /// Averaged gradient descent (Polyak and Juditsky 1992). State: ax, the average.
-class ASGD final : public CustomOptimizer {
+class ASGD final : public Optimizer {
  public:
   explicit ASGD(Params params, ASGDOptions options = {});
   ASGD(Params params, Rate auto lr) : ASGD(std::move(params), ASGDOptions{.lr = double(lr)}) {}
 
  private:
-  void update(Parameter& p) override;
+  std::vector<StateInfo> state_info(const Group& group) const override;
+  void update(const Group&, const ParamUpdates& params, const StepGuard& guard) override;
 
   ASGDOptions options_;
 };

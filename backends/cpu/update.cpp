@@ -96,6 +96,16 @@ void register_update() {
       kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Rmsprop>(a...); });
   set<kernels::adadelta_step>(
       kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Adadelta>(a...); });
+  set<kernels::nadam_step>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Nadam>(a...); });
+  set<kernels::radam_step>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Radam>(a...); });
+  set<kernels::adamax_step>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Adamax>(a...); });
+  set<kernels::rprop_step>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Rprop>(a...); });
+  set<kernels::asgd_step>(kFloatTypes,
+                          []<typename T>(Type<T>, auto&... a) { update<T, formulas::Asgd>(a...); });
   set<kernels::unscale>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { unscale<T>(a...); });
   set<kernels::update_scale>(TypeList<double>{}, [](auto, auto&... a) { update_scale(a...); });
 }

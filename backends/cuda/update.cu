@@ -10,7 +10,7 @@
 #include "backends/cuda/device/team.cuh"
 #include "backends/cuda/register.h"
 #include "backends/formulas_update.h"
-#include "ops/internal/gradient_norm.h"
+#include "ops/internal/many_gradients.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
@@ -123,23 +123,47 @@ void unscale(const Gradients& gradients, const Tensor& scale, const Tensor& foun
   });
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kThreads) scale_kernel(Batch<T*> batch, const double* factor) {
-  const Compute<T> by(*factor);
+/// The factor of a gradient, in device memory.
+template <typename C>
+struct Scale {
+  const double* factor;
+  __device__ C operator()(C g) const { return g * C(*factor); }
+};
+
+template <typename C>
+struct Clamp {
+  C limit;
+  __device__ C operator()(C g) const { return g < -limit ? -limit : g > limit ? limit : g; }
+};
+
+template <typename T, typename F>
+__global__ void __launch_bounds__(kThreads) each_gradient_kernel(Batch<T*> batch, F f) {
   int k = 0;
   for (int64_t number = blockIdx.x; number < batch.pieces(); number += gridDim.x) {
     const Piece piece = batch.piece(number, k);
     T* g = batch.items[k];
     for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x)
-      g[i] = narrow<T>(widen(g[i]) * by);
+      g[i] = narrow<T>(f(widen(g[i])));
   }
+}
+
+/// g = f(g) for every element of the gradients.
+template <typename T, typename F>
+void for_each_gradient(const Gradients& gradients, const F& f) {
+  for_each_list<T>(gradients, [&](const Batch<T*>& batch) {
+    launch(grid_for(batch.pieces(), 1, gradients.list.front()), &each_gradient_kernel<T, F>, batch,
+           f);
+  });
 }
 
 template <typename T>
 void scale_gradients(const Gradients& gradients, const Tensor& factor) {
-  for_each_list<T>(gradients, [&](const Batch<T*>& batch) {
-    launch(grid_for(batch.pieces(), 1, factor), &scale_kernel<T>, batch, factor.data<double>());
-  });
+  for_each_gradient<T>(gradients, Scale<Compute<T>>{factor.data<double>()});
+}
+
+template <typename T>
+void clamp_gradients(const Gradients& gradients, double limit) {
+  for_each_gradient<T>(gradients, Clamp<Compute<T>>{Compute<T>(limit)});
 }
 
 /// Merges sums of powers, or, for an infinite norm, largest elements.
@@ -226,9 +250,21 @@ void register_update() {
       kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Rmsprop>(a...); });
   set<kernels::adadelta_step>(
       kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Adadelta>(a...); });
+  set<kernels::nadam_step>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Nadam>(a...); });
+  set<kernels::radam_step>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Radam>(a...); });
+  set<kernels::adamax_step>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Adamax>(a...); });
+  set<kernels::rprop_step>(
+      kFloatTypes, []<typename T>(Type<T>, auto&... a) { update<T, formulas::Rprop>(a...); });
+  set<kernels::asgd_step>(kFloatTypes,
+                          []<typename T>(Type<T>, auto&... a) { update<T, formulas::Asgd>(a...); });
   set<kernels::unscale>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { unscale<T>(a...); });
   set<kernels::scale_gradients>(kFloatTypes,
                                 []<typename T>(Type<T>, auto&... a) { scale_gradients<T>(a...); });
+  set<kernels::clamp_gradients>(kFloatTypes,
+                                []<typename T>(Type<T>, auto&... a) { clamp_gradients<T>(a...); });
   set<kernels::add_powers>(kFloatTypes,
                            []<typename T>(Type<T>, auto&... a) { add_powers<T>(a...); });
   set<kernels::update_scale>(TypeList<double>{}, [](auto, auto&... a) { update_scale(a...); });

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/dispatch/dispatch_log.h"
 #include "core/tape/recording.h"
+#include "ops/arithmetic.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/index.h"
@@ -18,8 +19,10 @@
 #include "ops/reduce.h"
 #include "ops/unary.h"
 #include "ops/view.h"
+#include "optim/adam_variants.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"
+#include "optim/more_optimizers.h"
 #include "train/graphed_step.h"
 
 namespace tapegrad {
@@ -52,6 +55,23 @@ const std::pair<const char*, Make> kOptimizers[] = {
            p, optim::RMSpropOptions{.lr = 0.01, .momentum = 0.5, .centered = true});
      }},
     {"Adadelta", [](const Params& p) { return std::make_unique<optim::Adadelta>(p, 1.0); }},
+    {"NAdam",
+     [](const Params& p) {
+       return std::make_unique<optim::NAdam>(
+           p, optim::NAdamOptions{.lr = 0.01, .weight_decay = 0.1, .decoupled_weight_decay = true});
+     }},
+    {"RAdam",
+     [](const Params& p) {
+       return std::make_unique<optim::RAdam>(
+           p, optim::RAdamOptions{.lr = 0.01, .betas = {0.8, 0.9}, .weight_decay = 0.1});
+     }},
+    {"Adamax", [](const Params& p) { return std::make_unique<optim::Adamax>(p, 0.01); }},
+    {"Rprop", [](const Params& p) { return std::make_unique<optim::Rprop>(p, 0.01); }},
+    {"ASGD",
+     [](const Params& p) {
+       return std::make_unique<optim::ASGD>(
+           p, optim::ASGDOptions{.lr = 0.1, .lambd = 0.01, .t0 = 1, .weight_decay = 0.1});
+     }},
 };
 
 /// More parameters than one launch takes; some with several pieces, with one element and with none.
@@ -169,6 +189,45 @@ TEST(CudaOptimizers, ClippingTakesNeighboursOfOneTypeTogether) {
         for (size_t k = 0; k < want.size(); ++k)
           ASSERT_NEAR(got[k], want[k], tolerance * std::abs(want[k])) << p << ' ' << i << ' ' << k;
       }
+    }
+}
+
+TEST(CudaOptimizers, StepsAreThoseOfTheCpu) {
+  for (const auto& [name, make] : kOptimizers) {
+    SCOPED_TRACE(name);
+    const Params params = make_params(), on_cpu = copies_on_cpu(params);
+    const auto optimizer = make(params), optimizer_on_cpu = make(on_cpu);
+    for (int step = 0; step < 9; ++step) {
+      give_gradients(params, [](size_t) { return true; });
+      for (size_t i = 0; i < params.size(); ++i) {
+        on_cpu[i].zero_grad();
+        sum(on_cpu[i] * params[i].grad().detach().to(cpu)).backward();
+      }
+      optimizer->step();
+      optimizer_on_cpu->step();
+    }
+    EXPECT_EQ(values_of(params), values_of(on_cpu));
+  }
+}
+
+TEST(CudaOptimizers, ClippingValuesTakesNeighboursOfOneTypeTogether) {
+  const Params params = make_params();
+  give_gradients(params, [](size_t i) { return i % 3 != 1; });
+  const Variable weights = where(params[0].detach() > 1.0, NAN, params[0].detach());
+  params[0].zero_grad();
+  sum(params[0] * weights).backward();
+  Params expected;
+  for (const Variable& p : params)
+    expected.push_back(p.grad().defined() ? clamp(p.grad().detach().to(cpu), -0.25, 0.25)
+                                          : Variable());
+  const DispatchLog log;
+  optim::clip_grad_value_(params, 0.25);
+  EXPECT_EQ(log.calls("clamp_gradients"), 4);  // float32, bfloat16, float64, float32
+  EXPECT_EQ(log.calls("clamp"), 0);
+  for (size_t i = 0; i < params.size(); ++i)
+    if (expected[i].defined()) {
+      const CloseOptions exactly{.rtol = 0, .atol = 0, .equal_nan = true};
+      EXPECT_TRUE(allclose(params[i].grad().to(cpu), expected[i], exactly).item<bool>()) << i;
     }
 }
 
