@@ -206,6 +206,20 @@ TG_HD inline double zeta_everywhere(double s, double q) {
   return own + zeta(s, 1 + r) + sign * (zeta(s, 1 - r) - zeta(s, 1 - q));
 }
 
+/// The series of P(a, z) is z^a e^-z times the sum of z^n / gamma(a + n + 1). The terms grow up to
+/// n = z - a.
+TG_HD inline double gamma_slope(double a, double z) {
+  double term = 1 / a, sum = 0;
+  double log_ratio = std::log(z) - digamma(a + 1);
+  for (double n = 0;; ++n) {
+    sum += term * log_ratio;
+    if ((n > z - a && !(std::fabs(term * log_ratio) > 1e-17 * std::fabs(sum))) || n > 1e7) break;
+    log_ratio -= 1 / (a + n + 1);
+    term *= z / (a + n + 1);
+  }
+  return -z * sum;
+}
+
 }  // namespace special
 
 struct Erfinv {
@@ -278,6 +292,15 @@ struct Polygamma {
   template <typename V>
   TG_HD V operator()(V x) const {
     return V(factor * special::zeta_everywhere(n + 1, double(x)));
+  }
+};
+
+/// dz/da of z ~ Gamma(a, 1).
+struct GammaSlope {
+  static constexpr bool kScalar = true;
+  template <typename V>
+  TG_HD V operator()(V a, V z) const {
+    return V(special::gamma_slope(double(a), double(z)));
   }
 };
 

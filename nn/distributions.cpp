@@ -13,6 +13,7 @@
 #include "ops/diagonal.h"
 #include "ops/extremes.h"
 #include "ops/index.h"
+#include "ops/internal/pointwise_kernels.h"
 #include "ops/internal/value_checks.h"
 #include "ops/linalg.h"
 #include "ops/loss.h"
@@ -81,20 +82,6 @@ Variable sample_gamma(const Variable& shape, RandomGenerator& generator) {
   return where(lt(shape, 1.0), result * pow(u, 1.0 / shape), result);
 }
 
-/// dz/da at a fixed probability P(a, z), where z ~ Gamma(a, 1): -(dP/da) / (dP/dz). The series of
-/// P is z^a e^-z times the sum of z^n / gamma(a + n + 1).
-double gamma_derivative(double a, double z) {
-  double term = 1 / a, sum = 0;
-  double log_ratio = std::log(z) - digamma(full({}, a + 1, {.dtype = f64})).item();
-  for (double n = 0;; ++n) {
-    sum += term * log_ratio;
-    if ((n > z - a && !(std::abs(term * log_ratio) > 1e-17 * std::abs(sum))) || n > 1e7) break;
-    log_ratio -= 1 / (a + n + 1);
-    term *= z / (a + n + 1);
-  }
-  return -z * sum;
-}
-
 }  // namespace
 
 Shape joined(const Shape& a, const Shape& b) {
@@ -123,10 +110,8 @@ Variable rsample_gamma(const Variable& shape, RandomGenerator& generator) {
     z = clamp(sample_gamma(shape.detach(), generator), {.min = smallest});
   }
   if (!is_recording() || !shape.requires_grad()) return z;
-  const std::vector<double> a = shape.to_vector<double>(), x = z.to_vector<double>();
-  std::vector<double> slopes;
-  for (size_t i = 0; i < a.size(); ++i) slopes.push_back(gamma_derivative(a[i], x[i]));
-  const Tensor slope = Tensor::from<double>(slopes, z.shape()).to(z.dtype()).to(z.device());
+  Tensor slope = z.value().empty_like();
+  kernels::gamma_slope(shape.value(), z.value(), slope);
   return z + Variable(slope) * (shape - shape.detach());  // the difference is 0
 }
 

@@ -42,7 +42,7 @@ class Distribution {
                   RandomGenerator& generator = default_generator()) const;
   /// Random values through which gradients flow to the parameters. Throws ArgumentError for a
   /// distribution of integers; use log_prob(sample()) there. Beta and Dirichlet compute the
-  /// gradient on the CPU, by implicit differentiation (Figurnov et al. 2018).
+  /// gradient by implicit differentiation (Figurnov et al. 2018).
   virtual Variable rsample(const Shape& sample_shape = {},
                            RandomGenerator& generator = default_generator()) const;
 

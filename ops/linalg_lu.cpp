@@ -6,12 +6,21 @@
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/diagonal.h"
+#include "ops/index.h"
+#include "ops/internal/exchanged_rows.h"
 #include "ops/internal/linalg_parts.h"
+#include "ops/internal/value_checks.h"
 #include "ops/linalg.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
 
 namespace tapegrad {
+namespace kernels {
+
+constinit decltype(exchanged_rows) exchanged_rows{"exchanged_rows"};
+
+}  // namespace kernels
+
 namespace linalg {
 namespace {
 
@@ -24,23 +33,22 @@ Variable lower_of(const Variable& lu) { return tril(lu, -1) + identity_like(lu);
 
 /// The permutation matrices P of A = P L U.
 Variable permutation(const Variable& pivots, DType dtype) {
-  const std::vector<int64_t> swaps = pivots.to(i64).to_vector<int64_t>();
-  const int64_t n = pivots.size(-1), batch = n == 0 ? 0 : pivots.numel() / n;
-  const Tensor p = Tensor::full({batch, n, n}, 0, f64);
-  std::vector<int64_t> rows(size_t(n), 0);
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t i = 0; i < n; ++i) rows[size_t(i)] = i;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t pivot = swaps[size_t(b * n + i)];
-      if (pivot < 1 || pivot > n)
-        fail<IndexError>("linalg.lu_solve: the pivot ", pivot, " is outside [1, ", n, "]");
-      std::swap(rows[size_t(i)], rows[size_t(pivot - 1)]);
-    }
-    for (int64_t i = 0; i < n; ++i) p.data<double>()[(b * n + rows[size_t(i)]) * n + i] = 1;
-  }
-  Shape shape = pivots.shape();
-  shape.push_back(n);
-  return reshape(Variable(p), shape).to(pivots.device()).to(dtype);
+  const int64_t n = pivots.size(-1);
+  const Tensor with = (pivots.to(i64) - 1).value().contiguous();
+  Tensor rows = with.empty_like();
+  kernels::exchanged_rows(with, rows);
+  const Variable places = arange(0, n, 1, {.dtype = i64, .device = pivots.device()});
+  return eq(unsqueeze(places, -1), unsqueeze(Variable(rows), -2)).to(dtype);
+}
+
+/// Throws IndexError, naming the first invalid pivot, unless all pivots of n rows are in [1, n].
+void check_pivots(const Variable& pivots, int64_t n) {
+  check_values((pivots.to(i64) - 1).value().contiguous(), [n](const Tensor& with) {
+    kernels::IndexScan scan;
+    kernels::scan_index(with, n, scan);
+    if (scan.outside >= 0)
+      fail<IndexError>("linalg.lu_solve: the pivot ", scan.value + 1, " is outside [1, ", n, "]");
+  });
 }
 
 struct Factorize {
@@ -93,6 +101,7 @@ Variable lu_solve(const Variable& lu, const Variable& pivots, const Variable& b,
   if (pivots.shape() != rows || !is_integer(pivots.dtype()))
     fail<ShapeError>("linalg.lu_solve: integer pivots of ", rows, " wanted, not ", pivots.dtype(),
                      ' ', pivots.shape());
+  check_pivots(pivots, lu.size(-1));
   const Variable p = permutation(pivots, lu.dtype());
   if (left) {
     const Variable y =

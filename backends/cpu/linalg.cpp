@@ -11,6 +11,7 @@
 #include "backends/cpu/tools/lapack.h"
 #include "backends/cpu/tools/threads.h"
 #include "core/base/error.h"
+#include "ops/internal/exchanged_rows.h"
 #include "ops/linalg.h"
 
 namespace tapegrad::backends::cpu {
@@ -265,6 +266,15 @@ void eigh(Tensor& a0, bool vectors, Tensor& values, Tensor& info) {
   });
 }
 
+void exchanged_rows(const Tensor& with, Tensor& rows) {
+  if (rows.numel() == 0) return;
+  const int64_t n = with.shape()[-1], count = rows.numel();
+  const int64_t* exchanges = with.data<int64_t>();
+  int64_t* y = rows.data<int64_t>();
+#pragma omp parallel for schedule(static) if (count * n > 100'000)
+  for (int64_t i = 0; i < count; ++i) y[i] = row_before_exchanges(exchanges + i / n * n, n, i % n);
+}
+
 constexpr TypeList<float, double> kLapackTypes{};
 
 }  // namespace
@@ -281,6 +291,7 @@ void register_linalg() {
   set<kernels::qr_form>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { qr_form<T>(a...); });
   set<kernels::svd>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { svd<T>(a...); });
   set<kernels::eigh>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { eigh<T>(a...); });
+  set<kernels::exchanged_rows>(TypeList<int64_t>{}, [](auto, auto&... a) { exchanged_rows(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

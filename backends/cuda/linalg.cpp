@@ -3,9 +3,11 @@
 
 #include "backends/cuda/blas/triangular.h"
 #include "backends/cuda/cusolver/factors.h"
+#include "backends/cuda/device/matrices.h"
 #include "backends/cuda/register.h"
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/by_cpu.h"
+#include "ops/internal/exchanged_rows.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
@@ -53,6 +55,7 @@ void register_linalg() {
   set_cusolver<kernels::eigh, []<typename T>(Type<T>, auto&... a) { return eigh<T>(a...); }>();
   set_implementations<kernels::triangular_solve, ByCublas, ByCpu<kernels::triangular_solve>>(
       TypeList<float, double>{});
+  set<kernels::exchanged_rows>(TypeList<int64_t>{}, [](auto, auto&... a) { exchanged_rows(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -3,6 +3,7 @@
 
 #include "backends/elementwise/elementwise.h"
 #include "backends/formulas_special.h"
+#include "ops/internal/pointwise_kernels.h"
 #include "ops/special.h"
 
 namespace tapegrad::backends {
@@ -23,6 +24,7 @@ void register_special_kernels() {
   D::template set<kernels::lgamma, formulas::Lgamma>(kFloatTypes);
   D::template set<kernels::digamma, formulas::Digamma>(kFloatTypes);
   D::template set<kernels::sinc, formulas::Sinc>(kFloatTypes);
+  D::template set<kernels::gamma_slope, formulas::GammaSlope>(kFloatTypes);
 
   Device::template set<kernels::polygamma>(
       kFloatTypes, []<typename T>(Type<T>, const Tensor& x, int64_t n, Tensor& y) {

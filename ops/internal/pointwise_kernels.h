@@ -41,6 +41,11 @@ extern Binary logaddexp2, heaviside;
 extern Unary logit;
 extern Kernel<void(const Tensor& dy, const Tensor& x, Tensor& dx)> logit_backward;
 
+// nn/distributions.h
+
+/// The derivative of z ~ Gamma(a, 1) in a, at a fixed probability: -(dP/da) / (dP/dz) for P(a, z).
+extern Binary gamma_slope;
+
 // ops/arithmetic.h
 
 /// y = x + value * (a * b), and y = x + value * (a / b).

@@ -3,6 +3,7 @@
 #include "backends/cuda/device/each.cuh"
 #include "backends/cuda/device/team.cuh"
 #include "backends/cuda/runtime/address.h"
+#include "ops/internal/exchanged_rows.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
@@ -73,6 +74,15 @@ struct AddVerdicts {
   int* info;
   __device__ void operator()(int64_t i) const {
     if (verdicts[i] != 0) info[i] = verdicts[i];
+  }
+};
+
+struct ExchangedRow {
+  const int64_t* with;
+  int64_t n;
+  int64_t* rows;
+  __device__ void operator()(int64_t i) const {
+    rows[i] = row_before_exchanges(with + i / n * n, n, i % n);
   }
 };
 
@@ -149,6 +159,11 @@ void set_identity(Tensor& batch) {
     for_each(batch.numel(), batch,
              Identity<T>{batch.data<T>(), batch.shape()[2], batch.shape()[1]});
   });
+}
+
+void exchanged_rows(const Tensor& with, Tensor& rows) {
+  for_each(rows.numel(), rows,
+           ExchangedRow{with.data<int64_t>(), with.shape()[-1], rows.data<int64_t>()});
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -33,4 +33,7 @@ void add_verdicts(const Tensor& verdicts, Tensor& info);
 /// Sets each matrix to ones on the diagonal and zeros elsewhere. Accepts an empty handle.
 void set_identity(Tensor& batch);
 
+/// The kernel of ops/internal/exchanged_rows.h.
+void exchanged_rows(const Tensor& with, Tensor& rows);
+
 }  // namespace tapegrad::backends::cuda
