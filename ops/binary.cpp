@@ -1,5 +1,6 @@
 #include "ops/binary.h"
 
+#include "core/dispatch/internal/hold_number.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/autocast_operand.h"
 #include "core/tape/op.h"
@@ -114,7 +115,7 @@ struct PowNumber {
   void write(const Tensor& x, Tensor& y) {
     if (exponent.real() == 2) return kernels::mul(x, x, y);
     if (exponent.real() != 1)
-      kernels::pow(x, Tensor::full({}, exponent, compute_dtype(x.dtype()), x.device()), y);
+      kernels::pow(x, number_operand(exponent, compute_dtype(x.dtype()), x.device()), y);
     else if (&x != &y)
       kernels::copy(x, y);
   }

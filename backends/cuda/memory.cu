@@ -3,9 +3,11 @@
 #include "backends/cuda/device/reduce_frame.cuh"
 #include "backends/cuda/device/reducers.cuh"
 #include "backends/cuda/device/segments.cuh"
+#include "backends/cuda/layout/number.h"
 #include "backends/cuda/layout/transpose.h"
 #include "backends/cuda/register.h"
 #include "backends/elementwise/binary.h"
+#include "core/dispatch/internal/hold_number.h"
 #include "core/dispatch/kernels.h"
 
 namespace tapegrad::backends::cuda {
@@ -38,6 +40,12 @@ void fill(Tensor& y, T value) {
   using W = WordOf<sizeof(T)>;
   map<W>(Constant<W>{std::bit_cast<W>(value)}, y);
 }
+
+struct StoreBytes {
+  uint64_t bits;
+  std::byte* y;
+  __device__ void operator()(int64_t i) const { y[i] = std::byte((bits >> (8 * i)) & 0xff); }
+};
 
 /// Values that are only moved keep their bits.
 template <typename T>
@@ -101,9 +109,16 @@ void accumulate(const Tensor& x, Tensor& y) {
 
 }  // namespace
 
+void store_number(uint64_t bits, std::byte* y, int64_t bytes, tapegrad::Device device) {
+  launch({1, 32, stream_of(device)}, &each_kernel<StoreBytes>, bytes, StoreBytes{bits, y});
+}
+
 void register_memory() {
   set<kernels::fill>(
       kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
+  set<kernels::hold_number>(kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) {
+    hold_number(y, std::bit_cast<WordOf<sizeof(T)>>(value.to<T>()));
+  });
   set<kernels::copy>(kAllTypes, []<typename T>(Type<T>, auto&... a) { copy<T>(a...); },
                      {.takes_packed = true});
   set<kernels::accumulate>(kNumberTypes,

@@ -1,5 +1,6 @@
 // The methods of Tensor that run kernels.
 #include "core/base/error.h"
+#include "core/dispatch/internal/hold_number.h"
 #include "core/dispatch/kernels.h"
 
 namespace tapegrad {
@@ -12,6 +13,13 @@ Tensor Tensor::full(const Shape& shape, Number value, DType dtype, Device device
     return tensor;
   }
   kernels::fill(tensor, value);
+  return tensor;
+}
+
+Tensor detail::number_operand(Number value, DType dtype, Device device) {
+  if (device.type != DeviceType::kCuda) return Tensor::full({}, value, dtype, device);
+  Tensor tensor = Tensor::empty({}, dtype, device);
+  kernels::hold_number(tensor, value);
   return tensor;
 }
 

@@ -1,5 +1,7 @@
 #include "ops/internal/operands.h"
 
+#include "core/dispatch/internal/hold_number.h"
+
 namespace tapegrad::detail {
 namespace {
 
@@ -29,7 +31,7 @@ void check_fits(std::string_view op, const Number& number, DType dtype) {
 Variable as_variable(std::string_view op, const Operand& x, DType dtype, Device device) {
   if (x.variable) return x.variable->to(dtype, x.where);
   check_fits(op, x.number, dtype);
-  return Variable(Tensor::full({}, x.number, dtype, device));
+  return Variable(number_operand(x.number, dtype, device));
 }
 
 Variable as_factor(std::string_view op, const Operand& x, DType dtype, Device device) {
@@ -92,13 +94,20 @@ bool broadcasts_to(const Shape& from, const Shape& to) {
   return true;
 }
 
+/// Whether x is a number that a GPU does not have in memory (backends/cuda/layout/number.h).
+bool is_held_number(const Tensor& x) {
+  return x.storage().is_packed() && x.rank() == 0 && x.device().type == DeviceType::kCuda;
+}
+
 }  // namespace
 
 bool fits_result(const Tensor& x, const Tensor& other, bool any_dtype) {
   if (x.device() != other.device()) return false;
   if (x.dtype() != other.dtype() && !any_dtype && !is_wide_number(other, x)) return false;
   // A result in the packed layout of `other` is better than one in row-major order.
-  if (other.storage().is_packed() && !x.storage().is_packed()) return false;
+  if (other.storage().is_packed() && !x.storage().is_packed() && !is_held_number(other))
+    return false;
+  if (is_held_number(x)) return false;  // memory would have to be made for it
   return x.shape() == other.shape() || broadcasts_to(other.shape(), x.shape());
 }
 

@@ -42,8 +42,7 @@ __device__ void map_items(const F& f, const Operands<N>& o, std::index_sequence<
   }
 #pragma unroll 1
   for (int64_t i = done + first_item(); i < o.count; i += item_step())
-    o.template element<To>(0, i) =
-        narrow<To>(f(widen(o.template element<const From>(I + 1, i))...));
+    o.template element<To>(0, i) = narrow<To>(f(widen(o.template value<From>(I + 1, i))...));
 }
 
 template <typename F, typename To, typename... From>

@@ -1,8 +1,10 @@
 // The layout-dependent part of elementwise kernels.
 #include "backends/cuda/layout/operands.h"
 
+#include <bit>
 #include <optional>
 
+#include "backends/cuda/layout/number.h"
 #include "backends/cuda/layout/packed.h"
 #include "backends/joint_layout.h"
 
@@ -44,20 +46,34 @@ Access access_of(const JointLayout<N>& joint, size_t operand, int pack) {
   return pack > 0 && is_row<N>(joint, operand, pack) ? Access::kRow : Access::kStrided;
 }
 
+/// Where the first element of an operand is. A number is the bits of an address.
+struct First {
+  std::byte* address;
+  bool is_number = false;
+};
+
+First first_of(const Tensor& x, int64_t element, bool is_read) {
+  if (is_read)
+    if (const std::optional<uint64_t> bits = held_number(x, element))
+      return {std::bit_cast<std::byte*>(*bits), true};
+  return {x.storage().data() + x.layout().offset * element};
+}
+
 template <size_t N>
-Operands<N> operands_of(const JointLayout<N>& joint, const std::array<std::byte*, N>& data,
+Operands<N> operands_of(const JointLayout<N>& joint, const std::array<First, N>& first,
                         const std::array<int64_t, N>& element, int pack) {
   Operands<N> o;
   o.count = 1;
   o.rank = joint.rank;
   for (int d = 0; d < joint.rank; ++d) o.count *= joint.sizes[d];
   for (size_t i = 0; i < N; ++i) {
-    const bool aligned = reinterpret_cast<uintptr_t>(data[i]) % size_t(element[i] * pack) == 0;
-    o.access[i] = access_of<N>(joint, i, aligned ? pack : 0);
+    const auto address = reinterpret_cast<uintptr_t>(first[i].address);
+    const bool aligned = address % size_t(element[i] * pack) == 0;
+    o.access[i] = first[i].is_number ? Access::kNumber : access_of<N>(joint, i, aligned ? pack : 0);
     o.strided |= o.access[i] >= Access::kRow;
     o.packed &= o.access[i] == Access::kPacked ||
-                (i > 0 && (o.access[i] == Access::kSingle || o.access[i] == Access::kRow));
-    o.data[i] = data[i];
+                (i > 0 && o.access[i] >= Access::kSingle && o.access[i] <= Access::kRow);
+    o.data[i] = first[i].address;
     for (int d = 0; d < joint.rank; ++d) o.strides[i][d] = joint.strides[i][d];
   }
   return o;
@@ -66,9 +82,9 @@ Operands<N> operands_of(const JointLayout<N>& joint, const std::array<std::byte*
 constexpr int64_t kMost = int64_t(1) << 31;
 
 template <size_t N, typename Run>
-void split(JointLayout<N> joint, std::array<std::byte*, N> data,
-           const std::array<int64_t, N>& element, int pack, const Run& run) {
-  Operands<N> o = operands_of<N>(joint, data, element, pack);
+void split(JointLayout<N> joint, std::array<First, N> first, const std::array<int64_t, N>& element,
+           int pack, const Run& run) {
+  Operands<N> o = operands_of<N>(joint, first, element, pack);
   if (!o.strided || o.count < kMost) {
     if (o.strided)
       for (int d = 0; d < joint.rank; ++d) o.sizes[d] = Divisor(uint32_t(joint.sizes[d]));
@@ -80,10 +96,11 @@ void split(JointLayout<N> joint, std::array<std::byte*, N> data,
   JointLayout<N> rest = joint;
   joint.sizes[largest] /= 2;
   rest.sizes[largest] -= joint.sizes[largest];
-  split<N>(joint, data, element, pack, run);
+  split<N>(joint, first, element, pack, run);
   for (size_t i = 0; i < N; ++i)
-    data[i] += joint.sizes[largest] * joint.strides[i][largest] * element[i];
-  split<N>(rest, data, element, pack, run);
+    if (!first[i].is_number)
+      first[i].address += joint.sizes[largest] * joint.strides[i][largest] * element[i];
+  split<N>(rest, first, element, pack, run);
 }
 
 }  // namespace
@@ -135,10 +152,10 @@ void run_all(const std::array<const Tensor*, N>& operands, const std::array<int6
              int pack, const Run& run) {
   const Tensor& y = *operands[0];
   std::array<Strides, N> strides;
-  std::array<std::byte*, N> data;
+  std::array<First, N> first;
   for (size_t i = 0; i < N; ++i) {
     strides[i] = broadcast_strides(operands[i]->layout(), y.shape());
-    data[i] = operands[i]->storage().data() + operands[i]->layout().offset * element[i];
+    first[i] = first_of(*operands[i], element[i], /*is_read=*/i > 0);
   }
   JointLayout<N> joint;
   for (int d = 0; d < y.rank(); ++d) {
@@ -146,7 +163,7 @@ void run_all(const std::array<const Tensor*, N>& operands, const std::array<int6
     for (size_t i = 0; i < N; ++i) steps[i] = strides[i][d];
     joint.add_dim(y.shape()[d], steps);
   }
-  split<N>(joint, data, element, pack, run);
+  split<N>(joint, first, element, pack, run);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 
 #include "backends/cuda/layout/pack.h"
 #include "core/base/host_device.h"
@@ -27,6 +28,7 @@ enum class Access : uint8_t {
   kPacked,   // contiguous, and aligned for Packs
   kLinear,   // contiguous
   kSingle,   // one element, repeated
+  kNumber,   // one element, repeated, which is in `data` itself
   kRow,      // one row of whole Packs, repeated
   kStrided,  // at an offset computed from the index
 };
@@ -41,7 +43,7 @@ struct Operands {
   Access access[N] = {};
   Divisor sizes[kMaxRank] = {};
   int64_t strides[N][kMaxRank] = {};
-  void* data[N] = {};
+  void* data[N] = {};  // addresses, or kNumber
 
   TG_HD int64_t offset(int operand, int64_t index) const {
     if (access[operand] == Access::kSingle) return 0;
@@ -60,6 +62,18 @@ struct Operands {
   TG_HD T& element(int operand, int64_t index) const {
     return static_cast<T*>(data[operand])[offset(operand, index)];
   }
+  /// The element of an operand that is not written.
+  template <typename T>
+  TG_HD T value(int operand, int64_t index) const {
+    return access[operand] == Access::kNumber ? number<T>(operand)
+                                              : element<const T>(operand, index);
+  }
+  template <typename T>
+  TG_HD T number(int operand) const {
+    T value;
+    std::memcpy(&value, &data[operand], sizeof(T));
+    return value;
+  }
   template <typename T, int kPack>
   TG_HD Pack<T, kPack> pack(int operand, int64_t index) const {
     const T* from = static_cast<const T*>(data[operand]);
@@ -67,10 +81,11 @@ struct Operands {
       const Divisor& row = sizes[rank - 1];
       index = uint32_t(index) - row.quotient(uint32_t(index)) * row.divisor();
     }
-    if (access[operand] != Access::kSingle)
+    if (access[operand] != Access::kSingle && access[operand] != Access::kNumber)
       return *reinterpret_cast<const Pack<T, kPack>*>(from + index);
+    const T single = access[operand] == Access::kNumber ? number<T>(operand) : *from;
     Pack<T, kPack> repeated;
-    for (int k = 0; k < kPack; ++k) repeated.v[k] = *from;
+    for (int k = 0; k < kPack; ++k) repeated.v[k] = single;
     return repeated;
   }
 };

@@ -1,65 +1,21 @@
 #include "backends/cuda/layout/packed.h"
 
+#include "backends/cuda/layout/at_home.h"
 #include "backends/cuda/layout/transpose.h"
 #include "backends/cuda/runtime/allocator.h"
 #include "backends/cuda/runtime/api.h"
 #include "backends/cuda/runtime/stream.h"
-#include "core/base/allocator.h"
-#include "core/cuda.h"
 #include "ops/conv.h"
 
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// Makes this thread use the pool and stream of a block of memory, for the lifetime of the object.
-class AtHome {
- public:
-  AtHome(const Home& home, tapegrad::Device device)
-      : device_(device), pool_(use_pool(home.pool)), stream_(set_stream(device, home.stream)) {}
-  ~AtHome() {
-    use_pool(pool_);
-    set_stream(device_, stream_);
-  }
-  AtHome(const AtHome&) = delete;
-  AtHome& operator=(const AtHome&) = delete;
-
- private:
-  const tapegrad::Device device_;
-  const int64_t pool_;
-  const cudaStream_t stream_;
-};
-
-/// Unpacks in this thread's pool and stream.
-std::byte* put_in_order(const Packing& p, const Storage& packed) {
-  Allocator& memory = tapegrad::allocator(DeviceType::kCuda);
-  const size_t bytes = packed.bytes();
-  auto* plain = static_cast<std::byte*>(memory.allocate(bytes, packed.device()));
-  try {
-    transpose(packed.data(), plain, p.batch, p.size, p.channels,
-              int64_t(bytes) / (p.batch * p.channels * p.size), packed.device());
-  } catch (...) {
-    memory.deallocate(plain, bytes, packed.device());
-    throw;
-  }
-  return plain;
-}
-
-std::byte* unpack(const Packing& packing, const Storage& packed) {
-  const tapegrad::Device device = packed.device();
-  const Home home = home_of(packed);
-  // The memory belongs to a graph that this thread records, or that was given up and is ending.
-  if (home.pool != 0) return put_in_order(packing, packed);
-  const bool others = has_side_streams(device);
-  if (others) stop_recording("images are put in order, and the host waits for that");
-  const cudaStream_t stream = stream_of(device);
-  std::byte* plain;
-  {
-    const AtHome at_home(home, device);
-    plain = put_in_order(packing, packed);
-  }
-  if (!is_recording_graph()) order(home.stream, device, stream, device);  // a graph runs later
-  if (others) tapegrad::cuda::synchronize(device);
-  return plain;
+std::byte* unpack(const Packing& p, const Storage& packed) {
+  return unpack_at_home(
+      packed, "images are put in order, and the host waits for that", [&](std::byte* plain) {
+        const int64_t element = int64_t(packed.bytes()) / (p.batch * p.channels * p.size);
+        transpose(packed.data(), plain, p.batch, p.size, p.channels, element, packed.device());
+      });
 }
 
 bool is_at_home(const Storage& memory) {

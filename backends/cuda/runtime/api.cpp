@@ -44,7 +44,8 @@ void note_operand(const Tensor& x) {
     x.storage().data();
     x.storage().keep_in_order();
   }
-  Capture::current()->on_operand(x);
+  // The recording ends if the host has to wait for the values of a packed layout.
+  if (Capture* capture = Capture::current()) capture->on_operand(x);
 }
 
 int64_t* recorded_verdict() {
