@@ -111,7 +111,8 @@ TEST(CudaNumbers, AreRepeatedByAGraph) {
 
 TEST(CudaNumbers, OfAnEarlierGraphMayBeReadByARecording) {
   const Variable rate(detail::number_operand(0.5, f32, gpu));
-  [[maybe_unused]] const auto another = cuda::Stream::create(gpu);  // the host then waits where a layout is converted
+  // With a further stream the host waits where a layout is converted.
+  [[maybe_unused]] const auto another = cuda::Stream::create(gpu);
   GraphedStep step([&](const Variable& x) {
     const NoGrad off;
     return sum(x * rate);
