@@ -8,11 +8,11 @@ namespace tapegrad::backends::cuda {
 namespace {
 
 std::byte* unpack(const Packing& packing, const Storage& packed) {
-  return unpack_at_home(
-      packed, "a number is written to memory, and the host waits for that", [&](std::byte* plain) {
-        store_number(std::bit_cast<uint64_t>(packing.batch), plain, int64_t(packed.bytes()),
-                     packed.device());
-      });
+  return unpack_at_home(packed, "a number is written to memory, and the host waits for that",
+                        [&](std::byte* plain) {
+                          store_number(std::bit_cast<uint64_t>(packing.batch), plain,
+                                       int64_t(packed.bytes()), packed.device());
+                        });
 }
 
 }  // namespace
