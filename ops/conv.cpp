@@ -118,15 +118,7 @@ struct Conv2d {
     const Shape& image = x.shape();
     const Shape& w = weight.shape();
     if (w.rank() != 4) fail<ShapeError>(op, ": weight [out, in / groups, kh, kw] wanted: ", w);
-    require_count(op, "groups", options.groups);
-    if (image[1] % options.groups != 0 || w[0] % options.groups != 0 ||
-        image[1] / options.groups != w[1])
-      fail<ShapeError>(op, ": channels do not fit: input ", image, ", weight ", w, ", groups ",
-                       options.groups, draw_clash({{"input", image, 1}, {"weight", w, 1}}));
-    if (bias && bias.shape() != Shape{w[0]})
-      fail<ShapeError>(op, ": bias ", bias.shape(), " does not fit weight ", w);
-    check_same_device(op, x, weight, bias);
-    check_same_dtype(op, x, weight, bias);
+    check_conv_operands(op, x, weight, bias, options.groups);
     return count_windows(op, image,
                          {Size2d(w[2], w[3]), options.stride, options.padding, options.dilation});
   }
@@ -298,27 +290,14 @@ Variable conv_transpose2d(const Variable& x, const Variable& weight, const Varia
   check_same_dtype(kName, x.value(), weight.value(), bias.value_or_empty());
   const Size2d kernel{w[2], w[3]};
   check_windows(kName, {kernel, stride, padding, dilation});
-  const auto fits = [](int64_t extra, int64_t stride, int64_t dilation) {
-    return extra >= 0 && extra < std::max(stride, dilation);
-  };
-  if (!fits(extra.height, stride.height, dilation.height) ||
-      !fits(extra.width, stride.width, dilation.width))
-    fail<ArgumentError>(kName, ": output_padding (", extra.height, ", ", extra.width,
-                        ") must be less than the stride or the dilation");
-  const auto size = [&](int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t extra,
-                        int64_t dilation) {
-    const int64_t reach = dilation * (kernel - 1) + extra + 1 - 2 * padding;
-    int64_t result = -1;
-    if (n < 1 || __builtin_mul_overflow(n - 1, stride, &result) ||
-        __builtin_add_overflow(result, reach, &result) || result < 1)
-      fail<ShapeError>(kName, ": the result has no pixels: input ", from, ", weight ", w);
-    return result;
-  };
   const auto shape = [&](Size2d padding, Size2d extra) {
     return Shape{
         from[0], channels,
-        size(from[2], kernel.height, stride.height, padding.height, extra.height, dilation.height),
-        size(from[3], kernel.width, stride.width, padding.width, extra.width, dilation.width)};
+        transposed_size(
+            kName, from[2],
+            {kernel.height, stride.height, padding.height, extra.height, dilation.height}),
+        transposed_size(kName, from[3],
+                        {kernel.width, stride.width, padding.width, extra.width, dilation.width})};
   };
   const Conv2dOptions forward{{}, stride, padding, dilation, groups};
   Variable y;

@@ -1,5 +1,6 @@
-// Convolutions of signals and volumes (ops/conv.h) by those of images. A signal is an image of
-// height 1. For a volume, the slices that a window covers become channels of an image.
+// Convolutions of signals and volumes (ops/conv.h). A signal is an image of height 1. A volume has
+// kernels of its own (ops/internal/conv_volume.h) or becomes images: the slices that a window
+// covers are channels of an image.
 #include <algorithm>
 #include <string>
 
@@ -13,6 +14,7 @@
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/index.h"
+#include "ops/internal/conv_volume.h"
 #include "ops/internal/limits.h"
 #include "ops/internal/unbatched.h"
 #include "ops/internal/window.h"
@@ -44,6 +46,18 @@ Variable slices_of_windows(int64_t windows, int64_t kernel, int64_t stride, int6
 Variable flat_weight(const Variable& weight) {
   const Shape& w = weight.shape();
   return reshape(weight, {w[0], w[1] * w[2], w[3], w[4]});
+}
+
+bool has_kernel(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                const Conv3dOptions& options, const Shape& result) {
+  Tensor y = x.empty_like(result);
+  return x.numel() > 0 && y.numel() > 0 && kernels::conv3d.accepts(x, weight, bias, options, y);
+}
+bool has_transposed_kernel(const Tensor& dy, const Tensor& weight, const Conv3dOptions& options,
+                           const Shape& result) {
+  if (dy.numel() == 0) return false;
+  Tensor none, dx = dy.empty_like(result);
+  return kernels::conv3d_backward.accepts(dy, none, weight, options, dx, none, none);
 }
 
 }  // namespace
@@ -99,12 +113,24 @@ Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias,
   const auto& [named, stride, padding, dilation, groups] = options;
   const Shape &from = x.shape(), &w = weight.shape();
   const int64_t n = from[0], c = from[1], kernel = w[2];
+  check_conv_operands("conv3d", x.value(), weight.value(), bias.value_or_empty(), groups);
   const int64_t depth = count_windows("conv3d", {from[2], 1},
                                       {.kernel = {kernel, 1},
                                        .stride = {stride.depth, 1},
                                        .padding = {padding.depth, 0},
                                        .dilation = {dilation.depth, 1}})
                             .height;
+  const Size2d plane =
+      count_windows("conv3d", {from[3], from[4]},
+                    {Size2d(w[3], w[4]), stride.plane(), padding.plane(), dilation.plane()});
+  if (numel(w) == w[0] * w[1] && stride == Size3d(1) && padding == Size3d(0)) {  // of 1 x 1 x 1
+    const Variable y = conv2d(reshape(x, {n, c, from[2] * from[3], from[4]}),
+                              reshape(weight, {w[0], w[1], 1, 1}), bias, {.groups = groups});
+    return reshape(y, {n, w[0], from[2], from[3], from[4]});
+  }
+  if (const Shape to{n, w[0], depth, plane.height, plane.width};
+      has_kernel(x.value(), weight.value(), bias.value_or_empty(), options, to))
+    return conv_volume(x, weight, bias, options, to, where);
   const Variable padded = pad(x, {0, 0, 0, 0, padding.depth, padding.depth});
   const Variable slices = index_select(
       padded, 2, slices_of_windows(depth, kernel, stride.depth, dilation.depth, x.device()));
@@ -135,19 +161,37 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
   const auto& [named, stride, padding, extra, groups, dilation] = options;
   const Shape &from = x.shape(), &w = weight.shape();
   const int64_t n = from[0], depth = from[2], kernel = w[2];
+  require_count(kName, "groups", groups);
+  const int64_t channels = w[1] * groups;
+  if (from[1] != w[0] || w[0] % groups != 0)
+    fail<ShapeError>(kName, ": channels do not fit: input ", from, ", weight ", w, ", groups ",
+                     groups);
+  if (bias.defined() && bias.shape() != Shape{channels})
+    fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
+  check_same_device(kName, x.value(), weight.value(), bias.value_or_empty());
+  check_same_dtype(kName, x.value(), weight.value(), bias.value_or_empty());
+  check_windows(kName, {Size2d(w[3], w[4]), stride.plane(), padding.plane(), dilation.plane()});
   check_windows(kName, {.kernel = {kernel, 1},
                         .stride = {stride.depth, 1},
                         .padding = {padding.depth, 0},
                         .dilation = {dilation.depth, 1}});
-  require_count(kName, "groups", groups);
-  if (extra.depth < 0 || extra.depth >= std::max(stride.depth, dilation.depth))
-    fail<ArgumentError>(kName, ": output_padding ", extra.depth,
-                        " must be less than the stride or the dilation");
+  const Shape to{
+      n, channels,
+      transposed_size(kName, depth,
+                      {kernel, stride.depth, padding.depth, extra.depth, dilation.depth}),
+      transposed_size(kName, from[3],
+                      {w[3], stride.height, padding.height, extra.height, dilation.height}),
+      transposed_size(kName, from[4],
+                      {w[4], stride.width, padding.width, extra.width, dilation.width})};
+  const auto biased = [&](const Variable& y) {
+    return bias.defined() ? y + reshape(bias, {1, channels, 1, 1, 1}) : y;
+  };
+  const bool fits =  // else the convolution of the result has more windows than x has voxels
+      extra.depth < stride.depth && extra.height < stride.height && extra.width < stride.width;
+  if (const Conv3dOptions forward{{}, stride, padding, dilation, groups};
+      fits && has_transposed_kernel(x.value(), weight.value(), forward, to))
+    return biased(conv_volume_backward_input(x, weight, forward, to, where));
   const int64_t reach = (depth - 1) * stride.depth + dilation.depth * (kernel - 1) + 1;
-  if (depth < 1 || reach - 2 * padding.depth + extra.depth < 1)
-    fail<ShapeError>(kName, ": the result has no depth: input ", from, ", weight ", w);
-  if (bias.defined() && bias.shape() != Shape{w[1] * groups})
-    fail<ShapeError>(kName, ": bias ", bias.shape(), " does not fit weight ", w);
   const Variable images =
       reshape(permute(x, {0, 2, 1, 3, 4}), {n * depth, from[1], from[3], from[4]});
   const Variable spread = conv_transpose2d(images, flat_weight(weight), {},
@@ -156,16 +200,15 @@ Variable conv_transpose3d(const Variable& x, const Variable& weight, const Varia
                                             .output_padding = extra.plane(),
                                             .groups = groups,
                                             .dilation = dilation.plane()});
-  const int64_t channels = w[1] * groups, height = spread.size(2), width = spread.size(3);
+  const int64_t height = spread.size(2), width = spread.size(3);
   const Variable slices = reshape(
       permute(reshape(spread, {n, depth, channels, kernel, height, width}), {0, 2, 1, 3, 4, 5}),
       {n, channels, depth * kernel, height, width});
   const Variable none =
       zeros({n, channels, reach, height, width}, {.dtype = x.dtype(), .device = x.device()});
-  Variable y = index_add(
+  const Variable y = index_add(
       none, 2, slices_of_windows(depth, kernel, stride.depth, dilation.depth, x.device()), slices);
-  y = pad(y, {0, 0, 0, 0, -padding.depth, extra.depth - padding.depth});
-  return bias.defined() ? y + reshape(bias, {1, channels, 1, 1, 1}) : y;
+  return biased(pad(y, {0, 0, 0, 0, -padding.depth, extra.depth - padding.depth}));
 }
 
 namespace {

@@ -227,6 +227,9 @@ void register_conv() {
   set_implementations<kernels::conv2d_backward, ConvBackwardSmall, ConvBackwardGrouped,
                       ConvBackwardDnnl, ConvBackwardColumns, ConvBackwardInFloat>(kCpu,
                                                                                   kFloatTypes);
+  constexpr TypeList<float, bfloat16> kDnnlTypes{};
+  set_implementations<kernels::conv3d, ConvVolumeDnnl>(kCpu, kDnnlTypes);
+  set_implementations<kernels::conv3d_backward, ConvVolumeBackwardDnnl>(kCpu, kDnnlTypes);
   set<kernels::unfold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { unfold<T>(a...); });
   set<kernels::fold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { fold<T>(a...); });
 }

@@ -1,9 +1,12 @@
 #include "ops/internal/window.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/internal/clash.h"
+#include "core/tape/op.h"
 #include "ops/internal/limits.h"
 
 namespace tapegrad {
@@ -52,8 +55,35 @@ Size2d count_windows(std::string_view op, const Shape& image, const Windows& w) 
   return {height, width};
 }
 
+int64_t transposed_size(std::string_view op, int64_t size, const TransposedWindows& w) {
+  if (w.output_padding < 0 || w.output_padding >= std::max(w.stride, w.dilation))
+    fail<ArgumentError>(op, ": output_padding ", w.output_padding,
+                        " must be less than the stride or the dilation");
+  const int64_t reach = w.dilation * (w.kernel - 1) + w.output_padding + 1 - 2 * w.padding;
+  int64_t result = -1;
+  if (size < 1 || __builtin_mul_overflow(size - 1, w.stride, &result) ||
+      __builtin_add_overflow(result, reach, &result) || result < 1)
+    fail<ShapeError>(op, ": the result has no pixels: input size ", size, ", kernel_size ",
+                     w.kernel, ", stride ", w.stride, ", padding ", w.padding, ", dilation ",
+                     w.dilation);
+  return result;
+}
+
 void require_images(std::string_view op, const Shape& x) {
   if (x.rank() != 4) fail<ShapeError>(op, ": [batch, channels, height, width] wanted: ", x);
+}
+
+void check_conv_operands(std::string_view op, const Tensor& x, const Tensor& weight,
+                         const Tensor& bias, int64_t groups) {
+  const Shape &image = x.shape(), &w = weight.shape();
+  detail::require_count(op, "groups", groups);
+  if (image[1] % groups != 0 || w[0] % groups != 0 || image[1] / groups != w[1])
+    fail<ShapeError>(op, ": channels do not fit: input ", image, ", weight ", w, ", groups ",
+                     groups, draw_clash({{"input", image, 1}, {"weight", w, 1}}));
+  if (bias && bias.shape() != Shape{w[0]})
+    fail<ShapeError>(op, ": bias ", bias.shape(), " does not fit weight ", w);
+  check_same_device(op, x, weight, bias);
+  check_same_dtype(op, x, weight, bias);
 }
 
 static std::vector<int64_t> sizes(const Arguments& arguments, std::string_view name, size_t most) {

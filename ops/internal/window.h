@@ -28,8 +28,21 @@ void require_from(std::string_view op, std::string_view what, Size2d value, int6
 /// Checks the options only; throws ArgumentError.
 void check_windows(std::string_view op, const Windows& windows);
 
+/// Along one dimension of a transposed convolution.
+struct TransposedWindows {
+  int64_t kernel, stride, padding, output_padding, dilation;
+};
+/// Returns the size of the result. Throws ArgumentError if output_padding is not less than the
+/// stride or the dilation, and ShapeError if the result is empty or too large. Other options have
+/// been checked.
+int64_t transposed_size(std::string_view op, int64_t size, const TransposedWindows& windows);
+
 /// Throws ShapeError unless x is [batch, channels, height, width].
 void require_images(std::string_view op, const Shape& x);
+
+/// Checks groups, and that weight [out, in / groups, ...] and bias fit x [batch, in, ...].
+void check_conv_operands(std::string_view op, const Tensor& x, const Tensor& weight,
+                         const Tensor& bias, int64_t groups);
 
 /// Read an attribute that is one number for all dimensions, or one number for each dimension.
 int64_t size1d(const Arguments& arguments, std::string_view name);

@@ -6,10 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/base/generator.h"
 #include "ops/binary.h"
 #include "ops/conv.h"
 #include "ops/create.h"
 #include "ops/pool.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace tapegrad {
@@ -29,6 +33,67 @@ TEST(Conv1d, ExactAndRefused) {
   EXPECT_THROW(conv1d(ramp({4}), ones({1, 1, 2}, {.dtype = f64})), ShapeError);
   EXPECT_THROW(conv1d(ramp({1, 1, 2}), ones({1, 1, 3}, {.dtype = f64})), ShapeError);
   EXPECT_THROW(conv3d(ramp({1, 1, 4, 4}), ones({1, 1, 2, 2, 2}, {.dtype = f64})), ShapeError);
+}
+
+// Float32 has kernels for volumes; float64 is composed of images.
+TEST(Conv3d, KernelsAgreeWithImages) {
+  struct Setting {
+    Shape x, weight;
+    Conv3dOptions options;
+  };
+  const Setting settings[] = {
+      {{2, 1, 6, 8, 7}, {16, 1, 3, 3, 3}, {.padding = 1}},
+      {{2, 16, 6, 8, 8}, {32, 16, 3, 3, 3}, {.padding = 1}},
+      {{1, 16, 7, 9, 8}, {8, 16, 3, 3, 3}, {.stride = 2, .padding = 1}},
+      {{2, 32, 5, 6, 6}, {16, 32, 1, 1, 1}, {}},
+      {{2, 3, 6, 9, 9}, {5, 3, 2, 3, 2}, {.stride = {1, 2, 3}, .padding = {1, 0, 1}}},
+      {{2, 8, 7, 8, 9}, {16, 4, 3, 3, 3}, {.padding = 2, .dilation = 2, .groups = 2}},
+      {{2, 16, 5, 6, 7}, {16, 1, 3, 3, 3}, {.padding = 1, .groups = 16}},
+  };
+  for (const auto& [x_shape, w_shape, options] : settings) {
+    const auto run = [&](DType dtype, bool transposed) {
+      manual_seed(1);
+      const auto leaf = [&](const Shape& shape) {
+        return rand(shape, {.dtype = f64}).to(dtype).detach().requires_grad_();
+      };
+      Variable x = leaf(x_shape), w = leaf(w_shape), b = leaf({w_shape[0]}), y;
+      if (transposed)
+        y = conv_transpose3d(conv3d(x, w, b, options), w, {},
+                             {.stride = options.stride,
+                              .padding = options.padding,
+                              .groups = options.groups,
+                              .dilation = options.dilation});
+      else
+        y = conv3d(x, w, b, options);
+      const Variable dx = grad({sum(y.square())}, {x}, {.create_graph = true})[0];
+      sum(dx.square()).backward();
+      std::vector<Doubles> all;
+      for (const Variable& each : {y, dx, x.grad(), w.grad(), b.grad()})
+        all.push_back(values(each));
+      return all;
+    };
+    for (const bool transposed : {false, true}) {
+      const auto got = run(f32, transposed), expected = run(f64, transposed);
+      for (size_t i = 0; i < got.size(); ++i) {
+        double largest = 0;
+        for (double value : expected[i]) largest = std::max(largest, std::fabs(value));
+        for (size_t k = 0; k < got[i].size(); ++k)
+          ASSERT_NEAR(got[i][k], expected[i][k], 1e-5 * largest)
+              << x_shape << ' ' << w_shape << ' ' << transposed << ' ' << i;
+      }
+    }
+  }
+}
+
+TEST(Conv3d, FrozenWeights) {
+  const Variable x = rand({1, 4, 3, 4, 4}), w = rand({8, 4, 2, 2, 2});
+  Variable bias = zeros({8}).requires_grad_();
+  sum(conv3d(x, w, bias)).backward();
+  EXPECT_EQ(values(bias.grad()), Doubles(8, 2 * 3 * 3));
+  EXPECT_THROW(conv3d(x, w, bias.to(f64)), DTypeError);
+  EXPECT_THROW(conv3d(x, w, zeros({7})), ShapeError);
+  EXPECT_THROW(conv3d(x, w, bias, {.stride = 0}), ArgumentError);
+  EXPECT_THROW(conv_transpose3d(x, w), ShapeError);
 }
 
 TEST(ConvTranspose, T27_OutputPadding) {

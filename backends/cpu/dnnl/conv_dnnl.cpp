@@ -1,5 +1,6 @@
 #include "backends/cpu/dnnl/conv_dnnl.h"
 
+#include <array>
 #include <optional>
 #include <unordered_map>
 
@@ -18,48 +19,62 @@ const dnnl::engine& engine() { return dnnl_engine(); }
 
 enum class Pass : int64_t { kForward, kBackwardInput, kBackwardWeight };
 
+using Sizes = std::array<int64_t, 3>;  // depth, height, width; an image has depth 1
+
 /// Everything that a primitive depends on; the key of the cache.
 struct Problem {
   Pass pass;
   int64_t bias;  // 1 if there is a bias or its gradient
   int64_t threads;
-  int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
-  int64_t stride_height, stride_width, padding_height, padding_width;
-  int64_t dilation_height, dilation_width, groups;
+  bool is_volume;
+  int64_t batch, in, out, groups;
+  Sizes image, kernel, result, stride, padding, dilation;
   bool winograd;  // whether Winograd's algorithm is allowed
   bool is_short;  // bfloat16 rather than float32
 
   auto operator<=>(const Problem&) const = default;
+
+  /// Dimensions for oneDNN: `first`, then depth, height and width, or the last two for an image.
+  memory::dims dims(memory::dims first, const Sizes& sizes) const {
+    first.insert(first.end(), sizes.begin() + (is_volume ? 0 : 1), sizes.end());
+    return first;
+  }
 };
 
 bool allows_winograd(const Shape& w, const Conv2dOptions& o) {
   return conv_algorithm() == ConvAlgorithm::kAuto && w[0] >= 32 && w[1] >= 32 && w[2] == 3 &&
          w[3] == 3 && o.stride == Size2d(1) && o.dilation == Size2d(1) && o.groups == 1;
 }
+bool allows_winograd(const Shape&, const Conv3dOptions&) { return false; }
 
-Problem problem(Pass pass, bool bias, DType dtype, const Shape& x, const Shape& w, const Shape& y,
-                const Conv2dOptions& o) {
-  return {pass,
-          bias,
-          omp_get_max_threads(),
-          x[0],
-          x[1],
-          x[2],
-          x[3],
-          w[0],
-          w[2],
-          w[3],
-          y[2],
-          y[3],
-          o.stride.height,
-          o.stride.width,
-          o.padding.height,
-          o.padding.width,
-          o.dilation.height,
-          o.dilation.width,
-          o.groups,
-          allows_winograd(w, o),
-          dtype == bf16};
+Sizes sizes(Size2d s, int64_t depth) { return {depth, s.height, s.width}; }
+Sizes sizes(const Size3d& s, int64_t) { return {s.depth, s.height, s.width}; }
+/// The last two or three numbers of the shape of images or volumes.
+Sizes sizes(const Shape& s) { return {s.rank() == 5 ? s[2] : 1, s[-2], s[-1]}; }
+
+template <typename Size>
+Problem problem(Pass pass, bool bias, DType dtype, const Shape& x, const Shape& w,
+                const ConvOptions<Size>& o) {
+  Problem p{pass,
+            bias,
+            omp_get_max_threads(),
+            x.rank() == 5,
+            x[0],
+            x[1],
+            w[0],
+            o.groups,
+            sizes(x),
+            sizes(w),
+            {},
+            sizes(o.stride, 1),
+            sizes(o.padding, 0),
+            sizes(o.dilation, 1),
+            allows_winograd(w, o),
+            dtype == bf16};
+  for (size_t i = 0; i < p.result.size(); ++i)
+    p.result[i] =
+        (p.image[i] + 2 * p.padding[i] - p.dilation[i] * (p.kernel[i] - 1) - 1) / p.stride[i] + 1;
+  return p;
 }
 
 /// One operand: its plain layout, the layout that the primitive chose, and the conversion between
@@ -85,9 +100,13 @@ struct Port {
   static Port of_images(const memory::desc& plain, const memory::desc& chosen, bool input) {
     Port port(plain, chosen, input);
     const memory::dims sizes = plain.dims();
-    for (const auto& [block, tag] : {std::pair(16, Tag::nChw16c), std::pair(8, Tag::nChw8c)})
+    const bool is_volume = sizes.size() == 5;
+    for (const int64_t block : {16, 8}) {
+      const Tag tag = is_volume ? (block == 16 ? Tag::nCdhw16c : Tag::nCdhw8c)
+                                : (block == 16 ? Tag::nChw16c : Tag::nChw8c);
       if (sizes[1] % block == 0 && chosen == memory::desc(sizes, plain.data_type(), tag))
         port.block = block;
+    }
     return port;
   }
 };
@@ -107,13 +126,15 @@ namespace {
 ConvPlanRef make_plan(const Problem& p) {
   auto plan = std::make_shared<ConvPlan>();
   const auto type = p.is_short ? memory::data_type::bf16 : memory::data_type::f32;
-  const memory::dims xs{p.batch, p.in, p.height, p.width};
-  const memory::dims ys{p.batch, p.out, p.out_height, p.out_width};
-  const memory::dims ws = p.groups == 1 ? memory::dims{p.out, p.in, p.kernel_height, p.kernel_width}
-                                        : memory::dims{p.groups, p.out / p.groups, p.in / p.groups,
-                                                       p.kernel_height, p.kernel_width};
-  const memory::desc x(xs, type, Tag::nchw), y(ys, type, Tag::nchw);
-  const memory::desc w(ws, type, p.groups == 1 ? Tag::oihw : Tag::goihw);
+  const memory::dims xs = p.dims({p.batch, p.in}, p.image);
+  const memory::dims ys = p.dims({p.batch, p.out}, p.result);
+  const memory::dims ws = p.groups == 1
+                              ? p.dims({p.out, p.in}, p.kernel)
+                              : p.dims({p.groups, p.out / p.groups, p.in / p.groups}, p.kernel);
+  const Tag images = p.is_volume ? Tag::ncdhw : Tag::nchw;
+  const Tag weights = p.is_volume ? (p.groups == 1 ? Tag::oidhw : Tag::goidhw)
+                                  : (p.groups == 1 ? Tag::oihw : Tag::goihw);
+  const memory::desc x(xs, type, images), y(ys, type, images), w(ws, type, weights);
   if (p.bias != 0) plan->bias = memory::desc({p.out}, type, Tag::x);
 
   // The blocked layouts of "any" are faster in spite of the reorders, except for the gradient of an
@@ -123,9 +144,9 @@ ConvPlanRef make_plan(const Problem& p) {
   const memory::desc any_y = plain ? y : memory::desc(ys, type, Tag::any);
   const memory::desc any_w(ws, type, Tag::any);
 
-  const memory::dims strides{p.stride_height, p.stride_width};
-  const memory::dims padding{p.padding_height, p.padding_width};
-  const memory::dims dilation{p.dilation_height - 1, p.dilation_width - 1};
+  const memory::dims strides = p.dims({}, p.stride), padding = p.dims({}, p.padding);
+  memory::dims dilation = p.dims({}, p.dilation);
+  for (auto& step : dilation) --step;
   const auto algorithm =
       p.winograd ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
   dnnl::primitive_attr attributes;
@@ -263,7 +284,7 @@ void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const 
   to.finish();
 }
 
-void backward(const ConvBackwardDnnl::Plans& plans, const Tensor& dy, const Tensor& x,
+void backward(const ConvBackwardPlans& plans, const Tensor& dy, const Tensor& x,
               const Tensor& weight, Tensor& dx, Tensor& dw, Tensor& db) {
   const ConvPlan *input = plans.input.get(), *weights = plans.weight.get();
   std::optional<Input> gradient;
@@ -291,13 +312,42 @@ void backward(const ConvBackwardDnnl::Plans& plans, const Tensor& dy, const Tens
 
 bool is_fast(DType dtype) { return dtype == f32 || multiplies_bfloat16(); }
 
+/// The plan of a forward pass of images or volumes; null if there is none.
+template <typename Size>
+ConvPlanRef forward_plan(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const ConvOptions<Size>& options) {
+  if (!is_fast(x.dtype())) return nullptr;
+  return plan_for(
+      problem(Pass::kForward, bool(bias), x.dtype(), x.shape(), weight.shape(), options));
+}
+
+template <typename Size>
+std::optional<ConvBackwardPlans> backward_plans(const Tensor& dy, const Tensor& x,
+                                                const Tensor& weight,
+                                                const ConvOptions<Size>& options, const Tensor& dx,
+                                                const Tensor& dw, const Tensor& db) {
+  const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
+  if (empty || !(dx || dw) || !is_fast(dy.dtype())) return {};
+  ConvBackwardPlans plans;
+  if (dx) {
+    plans.input = plan_for(
+        problem(Pass::kBackwardInput, false, dy.dtype(), dx.shape(), weight.shape(), options));
+    if (!plans.input) return {};
+  }
+  if (dw) {
+    plans.weight = plan_for(
+        problem(Pass::kBackwardWeight, bool(db), dy.dtype(), x.shape(), dw.shape(), options));
+    if (!plans.weight) return {};
+  }
+  return plans;
+}
+
 }  // namespace
 
 ConvPlanRef ConvDnnl::accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
                               const Conv2dOptions& options, const Epilogue&, const Tensor& y) {
-  if (x.numel() == 0 || y.numel() == 0 || !is_fast(x.dtype())) return nullptr;
-  return plan_for(problem(Pass::kForward, bool(bias), x.dtype(), x.shape(), weight.shape(),
-                          y.shape(), options));
+  if (x.numel() == 0 || y.numel() == 0) return nullptr;
+  return forward_plan(x, weight, bias, options);
 }
 
 void ConvDnnl::run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x,
@@ -307,33 +357,53 @@ void ConvDnnl::run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x
   kernels::run_epilogue(epilogue, y, y);  // not oneDNN's ReLU, which turns NaN into 0
 }
 
-std::optional<ConvBackwardDnnl::Plans> ConvBackwardDnnl::accepts(
-    const Tensor& dy, const Epilogue&, const Tensor& x, const Tensor& weight,
-    const Conv2dOptions& options, const Tensor& dx, const Tensor& dw, const Tensor& db) {
-  const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
-  if (empty || !(dx || dw) || !is_fast(dy.dtype())) return {};
+std::optional<ConvBackwardPlans> ConvBackwardDnnl::accepts(const Tensor& dy, const Epilogue&,
+                                                           const Tensor& x, const Tensor& weight,
+                                                           const Conv2dOptions& options,
+                                                           const Tensor& dx, const Tensor& dw,
+                                                           const Tensor& db) {
   if (db && !dw && dy.dtype() != f32) return {};
-  Plans plans;
-  if (dx) {
-    plans.input = plan_for(problem(Pass::kBackwardInput, false, dy.dtype(), dx.shape(),
-                                   weight.shape(), dy.shape(), options));
-    if (!plans.input) return {};
-  }
-  if (dw) {
-    plans.weight = plan_for(problem(Pass::kBackwardWeight, bool(db), dy.dtype(), x.shape(),
-                                    dw.shape(), dy.shape(), options));
-    if (!plans.weight) return {};
-  }
-  return plans;
+  return backward_plans(dy, x, weight, options, dx, dw, db);
 }
 
-void ConvBackwardDnnl::run(OneOf<float, bfloat16>, const Plans& plans, const Tensor& dy,
+void ConvBackwardDnnl::run(OneOf<float, bfloat16>, const ConvBackwardPlans& plans, const Tensor& dy,
                            const Epilogue& behind, const Tensor& x, const Tensor& weight,
                            const Conv2dOptions& options, Tensor& dx, Tensor& dw, Tensor& db) {
   Tensor dz = dy, none;
   kernels::run_epilogue_backward(behind, dy, dz);
   with_dnnl("conv2d", [&] { backward(plans, dz, x, weight, dx, dw, db); });
   if (db && !dw) kernels::conv2d_backward(dz, {}, x, weight, options, none, none, db);
+}
+
+/// Volumes with few channels per group are faster as images, for which there are other kernels.
+static bool has_large_groups(const Shape& weight, int64_t groups) {
+  return groups == 1 || weight[1] > 8;
+}
+
+ConvPlanRef ConvVolumeDnnl::accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                    const Conv3dOptions& options, const Tensor&) {
+  if (!has_large_groups(weight.shape(), options.groups)) return nullptr;
+  return forward_plan(x, weight, bias, options);
+}
+
+void ConvVolumeDnnl::run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x,
+                         const Tensor& weight, const Tensor& bias, const Conv3dOptions&,
+                         Tensor& y) {
+  with_dnnl("conv3d", [&] { forward(plan, x, weight, bias, y); });
+}
+
+std::optional<ConvBackwardPlans> ConvVolumeBackwardDnnl::accepts(const Tensor& dy, const Tensor& x,
+                                                                 const Tensor& weight,
+                                                                 const Conv3dOptions& options,
+                                                                 const Tensor& dx, const Tensor& dw,
+                                                                 const Tensor& db) {
+  return backward_plans(dy, x, weight, options, dx, dw, db);
+}
+
+void ConvVolumeBackwardDnnl::run(OneOf<float, bfloat16>, const ConvBackwardPlans& plans,
+                                 const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                 const Conv3dOptions&, Tensor& dx, Tensor& dw, Tensor& db) {
+  with_dnnl("conv3d", [&] { backward(plans, dy, x, weight, dx, dw, db); });
 }
 
 }  // namespace tapegrad::backends::cpu
