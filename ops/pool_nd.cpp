@@ -64,11 +64,25 @@ Variable volume(const Variable& rows, const Variable& pooled_planes) {
                         pooled_planes.size(3)});
 }
 
-/// Pools within planes, then across planes.
+/// Whether no window within planes crosses the edge between planes that lie one below the other.
+bool tiles_planes(const Variable& x, Size2d kernel, Size2d stride, Size2d padding) {
+  return x.numel() > 0 && kernel.height > 0 && stride.height == kernel.height &&
+         padding.height == 0 && x.size(3) % kernel.height == 0;
+}
+
+/// Pools within planes, then across planes. Planes that are `tiled` are pooled as one image of
+/// [d h, w], because channels then stay channels, as packed layouts require.
 template <typename Planes, typename Across>
-Variable pool_volume(const Variable& x, Planes in_planes, Across across) {
-  const Variable pooled = in_planes(planes(x));
-  return volume(across(rows_of(pooled, x.shape())), pooled);
+Variable pool_volume(const Variable& x, bool tiled, Planes in_planes, Across across) {
+  const Shape& s = x.shape();
+  if (!tiled) {
+    const Variable pooled = in_planes(planes(x));
+    return volume(across(rows_of(pooled, s)), pooled);
+  }
+  const Variable pooled = in_planes(reshape(x, {s[0], s[1], s[2] * s[3], s[4]}));
+  const int64_t height = pooled.size(2) / s[2], width = pooled.size(3);
+  const Variable rows = across(reshape(pooled, {s[0], s[1], s[2], height * width}));
+  return reshape(rows, {s[0], s[1], rows.size(2), height, width});
 }
 
 struct SplitMaxPool {
@@ -119,8 +133,10 @@ Variable max_pool3d(const Variable& x, MaxPool3dOptions options, Where where) {
   const CallLine line(where);
   check_volumes("max_pool3d", x);
   const SplitMaxPool pool(options);
+  const MaxPool2dOptions& o = pool.in_planes;
+  const bool tiled = o.dilation.height == 1 && tiles_planes(x, o.kernel_size, *o.stride, o.padding);
   return pool_volume(
-      x, [&](const Variable& planes) { return max_pool2d(planes, pool.in_planes); },
+      x, tiled, [&](const Variable& planes) { return max_pool2d(planes, pool.in_planes); },
       [&](const Variable& rows) { return max_pool2d(rows, pool.across); });
 }
 
@@ -228,6 +244,7 @@ Variable avg_pool3d(const Variable& x, AvgPool3dOptions o, Where where) {
   };
   return pool_volume(
              x.to(wide(x.dtype())),
+             tiles_planes(x, kernel.in_planes, stride.in_planes, padding.in_planes),
              [&](const Variable& planes) { return pool(planes, &Split::in_planes); },
              [&](const Variable& rows) { return pool(rows, &Split::across); })
       .to(x.dtype());
@@ -301,6 +318,7 @@ Variable adaptive_avg_pool3d(const Variable& x, Size3d output_size, Where where)
   if (output_size.depth == -1) output_size.depth = x.size(2);
   return pool_volume(
              x.to(wide(x.dtype())),
+             /*tiled=*/false,
              [&](const Variable& planes) {
                return adaptive_avg_pool2d(planes, output_size.plane());
              },
@@ -317,7 +335,8 @@ Variable adaptive_max_pool3d(const Variable& x, Size3d output_size, Where where)
   check_volumes("adaptive_max_pool3d", x);
   if (output_size.depth == -1) output_size.depth = x.size(2);
   return pool_volume(
-      x, [&](const Variable& planes) { return adaptive_max_pool2d(planes, output_size.plane()); },
+      x, /*tiled=*/false,
+      [&](const Variable& planes) { return adaptive_max_pool2d(planes, output_size.plane()); },
       [&](const Variable& rows) {
         return adaptive_max_pool2d(rows, {output_size.depth, rows.size(3)});
       });
