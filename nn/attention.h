@@ -208,3 +208,11 @@ template <size_t I>
 struct std::tuple_element<I, tapegrad::nn::AttentionOutput> {
   using type = tapegrad::Variable;
 };
+
+namespace std {
+/// As of libtorch's tuples: std::get<0>(attention(x, x, x)).
+template <size_t i>
+tapegrad::Variable get(const tapegrad::nn::AttentionOutput& y) {
+  return tapegrad::nn::get<i>(y);
+}
+}  // namespace std

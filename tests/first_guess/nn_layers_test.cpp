@@ -113,6 +113,8 @@ TEST(FirstGuess, SequenceLayers) {
   const Variable tokens = randn({7, 2, 64});
   nn::MultiheadAttention attention(64, 8);
   EXPECT_EQ(attention(tokens, tokens, tokens).shape(), shape({7, 2, 64}));
+  EXPECT_EQ(std::get<0>(attention(tokens, tokens, tokens)).shape(), shape({7, 2, 64}));
+  EXPECT_EQ(std::get<1>(attention(tokens, tokens, tokens)).shape(), shape({2, 7, 7}));
   nn::TransformerEncoderLayer layer(64, 8);
   EXPECT_EQ(layer(tokens).shape(), shape({7, 2, 64}));
   nn::TransformerEncoder encoder(nn::TransformerEncoderLayer(64, 8, 128), 3);
