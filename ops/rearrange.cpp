@@ -21,6 +21,7 @@ namespace tapegrad {
 namespace kernels {
 
 constinit decltype(pad) pad{"pad"};
+constinit decltype(put_channels) put_channels{"put_channels"};
 constinit decltype(pad_from) pad_from{"pad_from"};
 constinit decltype(pad_from_backward) pad_from_backward{"pad_from_backward"};
 
@@ -43,6 +44,7 @@ struct Cat {
   std::vector<int64_t> sizes{};  // along dim; 0 for skipped inputs
   std::vector<Shape> shapes{};
   std::vector<DType> dtypes{};
+  bool of_images = false;
 
   Tensor forward(std::span<const Variable> inputs) {
     if (inputs.empty()) fail<ArgumentError>(kName, ": no inputs");
@@ -71,8 +73,13 @@ struct Cat {
         fail<ShapeError>(kName, ": too many elements along dim ", dim);
     }
     Tensor y = Tensor::empty(shape, dtype, first.device());
+    of_images = are_images(inputs, y);
     int64_t at = 0;
     for (size_t i = 0; i < inputs.size(); at += sizes[i++]) {
+      if (of_images) {
+        kernels::put_channels(inputs[i].value(), at, y);
+        continue;
+      }
       Tensor target = y.with_layout(part(y.layout(), dim, at, sizes[i]));
       if (sizes[i] > 0) kernels::copy(inputs[i].value(), target);
     }
@@ -83,10 +90,35 @@ struct Cat {
     int64_t at = 0;
     for (size_t i = 0; i < sizes.size(); at += sizes[i++])
       if (needs[i]) {
-        dx[i] = slice(dy, dim, at, at + sizes[i]).to(dtypes[i]);
+        if (of_images && dy.value().storage().is_packed())
+          dx[i] = channels(dy, at, sizes[i]);
+        else
+          dx[i] = slice(dy, dim, at, at + sizes[i]).to(dtypes[i]);
         if (dx[i].shape() != shapes[i]) dx[i] = reshape(dx[i], shapes[i]);  // skipped inputs
       }
     return dx;
+  }
+
+ private:
+  /// Whether the operands are large images or volumes, one of which is packed, or may be when a
+  /// recorded step runs. Blocks have 8 or 16 channels.
+  bool are_images(std::span<const Variable> inputs, const Tensor& y) const {
+    constexpr int64_t kLarge = int64_t(1) << 15;
+    if (dim != 1 || y.rank() < 4 || y.numel() < kLarge ||
+        !kernels::put_channels.has(y.device().type, y.dtype()))
+      return false;
+    const auto fits = [&](const Variable& x) {
+      return x.dtype() == y.dtype() && x.rank() == y.rank() && x.size(1) % 8 == 0 && x.size(1) > 0;
+    };
+    const auto is_packed = [](const Variable& x) { return x.value().storage().is_packed(); };
+    return std::ranges::all_of(inputs, fits) && std::ranges::any_of(inputs, is_packed);
+  }
+  /// A copy, which keeps a packed layout.
+  static Variable channels(const Variable& dy, int64_t first, int64_t count) {
+    std::vector<int64_t> amounts(size_t(2 * dy.rank() - 2));
+    amounts[amounts.size() - 2] = -first;
+    amounts.back() = first + count - dy.size(1);
+    return pad(dy, amounts);
   }
 };
 

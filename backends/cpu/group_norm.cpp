@@ -1,10 +1,13 @@
 // group_norm of x [n, channels, size]. The channels of a group are neighbours, so the group of an
 // example is one row of memory.
 #include <cmath>
+#include <optional>
 #include <vector>
 
+#include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/row_moments.h"
+#include "core/dispatch/implementations.h"
 #include "ops/internal/group_norm_kernels.h"
 
 namespace tapegrad::backends::cpu {
@@ -18,6 +21,25 @@ struct Groups {
       : examples(x[0]), channels(x[1]), size(x[2]), rows(rows), together(x[0] * x[1] / rows) {}
   /// The first channel of a row.
   int64_t first(int64_t row) const { return row * together % channels; }
+
+  /// Calls use(row, sum of the parts of its channels).
+  template <typename Use>
+  void add_up(const std::vector<double>& parts, const Use& use) const {
+    for (int64_t row = 0; row < rows; ++row) {
+      double sum = 0;
+      for (int64_t i = row * together; i < (row + 1) * together; ++i) sum += parts[size_t(i)];
+      use(row, sum);
+    }
+  }
+  /// y[channel] = the sum of the channel's parts of all examples.
+  template <typename T>
+  void add_examples(const std::vector<double>& parts, T* y) const {
+    for (int64_t c = 0; c < channels; ++c) {
+      double sum = 0;
+      for (int64_t n = 0; n < examples; ++n) sum += parts[size_t(n * channels + c)];
+      y[c] = convert<T>(sum);
+    }
+  }
 };
 
 /// Calls run(offset, count) for blocks of a channel of one example.
@@ -102,25 +124,132 @@ void group_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& means,
       });
     }
   }
-  const auto add_up = [&](const std::vector<double>& parts, Tensor& y) {
-    if (!y) return;
-    for (int64_t c = 0; c < g.channels; ++c) {
-      double sum = 0;
-      for (int64_t n = 0; n < g.examples; ++n) sum += parts[size_t(n * g.channels + c)];
-      y.data<T>()[c] = convert<T>(sum);
-    }
-  };
-  add_up(products, dweight);
-  add_up(sums, dbias);
+  if (dweight) g.add_examples(products, dweight.data<T>());
+  if (dbias) g.add_examples(sums, dbias.data<T>());
 }
+
+/// Tensors of float or bfloat16 with a packed layout (fast/packed.h).
+struct GroupNormPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+  static std::optional<PackedValues> accepts(const Tensor& x, const Tensor&, const Tensor&, double,
+                                             const Tensor& y, const Tensor&, const Tensor&) {
+    auto values = is_packable(x.dtype()) ? packed_values(x) : std::nullopt;
+    if (values && !can_be_packed(y, values->packing.block)) values.reset();
+    return values;
+  }
+  template <Packable T>
+  static void run(Type<T>, const PackedValues& values, const Tensor& x, const Tensor& weight,
+                  const Tensor& bias, double eps, Tensor& y, Tensor& means, Tensor& invstds) {
+    const Groups g(x.shape(), means.numel());
+    const double count = double(g.together * g.size);
+    std::vector<double> parts(size_t(g.examples * g.channels)), centres(parts.size());
+    image_sums_packed<T>(values, parts.data());
+    g.add_up(parts, [&](int64_t row, double sum) {
+      std::fill_n(&centres[size_t(row * g.together)], g.together, sum / count);
+      means.data<float>()[row] = float(sum / count);
+    });
+    image_squares_packed<T>(values, centres.data(), parts.data());
+    const std::vector<float> factor = numbers_of<T>(weight, g.channels, 1),
+                             offset = numbers_of<T>(bias, g.channels, 0);
+    std::vector<float> mean(parts.size()), scale(parts.size()), shift(parts.size());
+    g.add_up(parts, [&](int64_t row, double sum) {
+      const float invstd = float(1 / std::sqrt(sum / count + eps));
+      invstds.data<float>()[row] = invstd;
+      for (int64_t i = row * g.together; i < (row + 1) * g.together; ++i) {
+        mean[size_t(i)] = means.data<float>()[row];
+        scale[size_t(i)] = invstd * factor[size_t(i % g.channels)];
+        shift[size_t(i)] = offset[size_t(i % g.channels)];
+      }
+    });
+    normalize_packed(as_one_image(values), mean.data(), scale.data(), shift.data(), y.data<T>());
+    y.storage().set_packed(values.packing);
+  }
+};
+
+struct GroupNormBackwardPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+
+  struct Operands {
+    PackedValues x, dy;
+  };
+  /// Packs x or dy if only the other one is packed.
+  static std::optional<Operands> accepts(const Tensor& x, const Tensor& dy, const Tensor&,
+                                         const Tensor&, const Tensor&, const Tensor& dx,
+                                         const Tensor&, const Tensor&) {
+    if (!is_packable(x.dtype())) return {};
+    const auto packed_x = packed_values(x), packed_dy = packed_values(dy);
+    const auto& known = packed_x ? packed_x : packed_dy;
+    if (!known || (dx && !can_be_packed(dx, known->packing.block))) return {};
+    if (packed_x && packed_dy && packed_x->packing != packed_dy->packing) return {};
+    return Operands{packed_x ? *packed_x : pack(x, known->packing),
+                    packed_dy ? *packed_dy : pack(dy, known->packing)};
+  }
+  template <Packable T>
+  static void run(Type<T>, const Operands& o, const Tensor& x, const Tensor&, const Tensor& means,
+                  const Tensor& invstds, const Tensor& weight, Tensor& dx, Tensor& dweight,
+                  Tensor& dbias) {
+    const Groups g(x.shape(), means.numel());
+    const double count = double(g.together * g.size);
+    const PackedValues xs = as_one_image(o.x), dys = as_one_image(o.dy);
+    std::vector<double> sums(size_t(g.examples * g.channels)), products(sums.size());
+    std::vector<float> mean(sums.size()), scale(sums.size()), shift(sums.size()),
+        slope(sums.size());
+    for (size_t i = 0; i < mean.size(); ++i) {
+      mean[i] = means.data<float>()[int64_t(i) / g.together];
+      scale[i] = invstds.data<float>()[int64_t(i) / g.together];
+    }
+    channel_sums_packed<T>(xs, dys, mean.data(), scale.data(), sums.data(), products.data());
+    if (dweight) g.add_examples(products, dweight.data<T>());
+    if (dbias) g.add_examples(sums, dbias.data<T>());
+    if (!dx) return;
+    const std::vector<float> factor = numbers_of<T>(weight, g.channels, 1);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const float f = factor[i % size_t(g.channels)];
+      sums[i] *= double(f), products[i] *= double(f), scale[i] *= f;
+    }
+    g.add_up(sums, [&](int64_t row, double sum) {
+      std::fill_n(&shift[size_t(row * g.together)], g.together,
+                  float(sum / count) * invstds.data<float>()[row]);
+    });
+    g.add_up(products, [&](int64_t row, double sum) {
+      const float invstd = invstds.data<float>()[row];
+      std::fill_n(&slope[size_t(row * g.together)], g.together,
+                  invstd * float(sum / count) * invstd);
+    });
+    group_gradient_packed(xs, dys, mean.data(), scale.data(), shift.data(), slope.data(),
+                          dx.data<T>());
+    dx.storage().set_packed(o.x.packing);
+  }
+};
+
+struct GroupNorm {
+  static constexpr std::string_view kName = "rows";
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                  Tensor& y, Tensor& means, Tensor& invstds) {
+    group_norm<T>(x, weight, bias, eps, y, means, invstds);
+  }
+};
+
+struct GroupNormBackward {
+  static constexpr std::string_view kName = "rows";
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& means,
+                  const Tensor& invstds, const Tensor& weight, Tensor& dx, Tensor& dweight,
+                  Tensor& dbias) {
+    group_norm_backward<T>(x, dy, means, invstds, weight, dx, dweight, dbias);
+  }
+};
 
 }  // namespace
 
 void register_group_norm() {
-  set<kernels::group_norm>(kFloatTypes,
-                           []<typename T>(Type<T>, auto&... a) { group_norm<T>(a...); });
-  set<kernels::group_norm_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { group_norm_backward<T>(a...); });
+  set_implementations<kernels::group_norm, GroupNormPacked, GroupNorm>(DeviceType::kCpu,
+                                                                       kFloatTypes);
+  set_implementations<kernels::group_norm_backward, GroupNormBackwardPacked, GroupNormBackward>(
+      DeviceType::kCpu, kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cpu

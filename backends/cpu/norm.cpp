@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "backends/cpu/dnnl/dnnl.h"
 #include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/lanes.h"
@@ -14,16 +13,10 @@
 namespace tapegrad::backends::cpu {
 namespace {
 
-/// Whether convolutions make packed results of T.
-template <Packable T>
-bool has_packed() {
-  return std::is_same_v<T, float> || multiplies_bfloat16();
-}
-
 template <Packable T>
 struct ChannelMomentsPacked {
   static constexpr std::string_view kName = "packed";
-  static bool is_available() { return has_packed<T>(); }
+  static bool is_available() { return is_packable(kDTypeOf<T>); }
   static constexpr bool kTakesPacked = true;
   static std::optional<PackedValues> accepts(const Tensor& x, const Tensor&, const Tensor&) {
     return packed_values(x);
@@ -102,7 +95,7 @@ struct ScaleShift {
 template <Packable T>
 struct BatchNormPacked {
   static constexpr std::string_view kName = "packed";
-  static bool is_available() { return has_packed<T>(); }
+  static bool is_available() { return is_packable(kDTypeOf<T>); }
   static constexpr bool kTakesPacked = true;
   static std::optional<PackedValues> accepts(const Tensor& x, const Tensor&, const Tensor&,
                                              const Tensor&, const Tensor&, const Tensor& y) {
@@ -237,7 +230,7 @@ void batch_norm_backward(const Shape& shape, const Tensor& invstd_tensor, const 
 template <Packable T>
 struct BatchNormBackwardPacked {
   static constexpr std::string_view kName = "packed";
-  static bool is_available() { return has_packed<T>(); }
+  static bool is_available() { return is_packable(kDTypeOf<T>); }
   static constexpr bool kTakesPacked = true;
 
   struct Operands {

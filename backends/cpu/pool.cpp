@@ -6,6 +6,7 @@
 
 #include "backends/cpu/fast/pool_halves.h"
 #include "backends/cpu/fast/pool_packed.h"
+#include "backends/cpu/fast/pool_spans.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/wide_sum.h"
 #include "core/base/error.h"
@@ -148,33 +149,6 @@ void max_pool_plane(const T* x, const Planes& p, const Strided& w, Stride stride
       y += count;
       if constexpr (kIndices) indices = std::copy_n(index, count, indices);
     }
-}
-
-/// A window along one dimension: its elements [begin, end) inside, and the divisor's count.
-struct Span {
-  int64_t begin, end, count;
-};
-
-/// `number` windows that divide the elements evenly.
-std::vector<Span> adaptive_spans(int64_t number, int64_t size) {
-  std::vector<Span> result;
-  for (int64_t i = 0; i < number; ++i) {
-    const int64_t begin = i * size / number, end = ((i + 1) * size + number - 1) / number;
-    result.push_back({begin, end, end - begin});
-  }
-  return result;
-}
-
-std::vector<Span> spans(int64_t number, int64_t size, bool adaptive, int64_t kernel, int64_t stride,
-                        int64_t padding, bool count_padding) {
-  if (adaptive) return adaptive_spans(number, size);
-  std::vector<Span> result;
-  for (int64_t i = 0; i < number; ++i) {
-    const int64_t begin = i * stride - padding, end = std::min(begin + kernel, size + padding);
-    const int64_t first = std::max<int64_t>(begin, 0), last = std::min(end, size);
-    result.push_back({first, last, count_padding ? end - begin : last - first});
-  }
-  return result;
 }
 
 template <typename T>
@@ -337,12 +311,7 @@ struct PoolScatterInFloat {
 template <typename Visit>
 void for_each_plane(const Planes& p, const AverageWindows& w, Visit visit) {
   if (p.count == 0) return;  // planes may have any size
-  const AvgPool2dOptions& o = w.options;
-  const Size2d stride = o.stride.value_or(o.kernel_size);
-  const std::vector<Span> rows = spans(p.out_height, p.height, w.adaptive, o.kernel_size.height,
-                                       stride.height, o.padding.height, o.count_include_pad);
-  const std::vector<Span> columns = spans(p.out_width, p.width, w.adaptive, o.kernel_size.width,
-                                          stride.width, o.padding.width, o.count_include_pad);
+  const auto [rows, columns] = average_spans(p, w);
 #pragma omp parallel for if (p.count * (p.size() + p.out_size()) > kParallel)
   for (int64_t n = 0; n < p.count; ++n) visit(n, rows, columns);
 }
@@ -460,6 +429,21 @@ void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor
   }
 }
 
+struct AvgPool {
+  static constexpr std::string_view kName = "windows";
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
+    avg_pool2d<T>(x, windows, y);
+  }
+};
+struct AvgPoolBackward {
+  static constexpr std::string_view kName = "windows";
+  template <typename T>
+  static void run(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
+    avg_pool2d_backward<T>(dy, windows, dx);
+  }
+};
+
 }  // namespace
 
 void register_pool() {
@@ -469,10 +453,9 @@ void register_pool() {
                       PoolScatterInFloat>(DeviceType::kCpu, kFloatTypes);
   set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, auto&... a) { unpool_indices(a...); });
   set<kernels::pool_gather>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { gather<T>(a...); });
-  set<kernels::avg_pool2d>(kFloatTypes,
-                           []<typename T>(Type<T>, auto&... a) { avg_pool2d<T>(a...); });
-  set<kernels::avg_pool2d_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { avg_pool2d_backward<T>(a...); });
+  set_implementations<kernels::avg_pool2d, AvgPoolPacked, AvgPool>(DeviceType::kCpu, kFloatTypes);
+  set_implementations<kernels::avg_pool2d_backward, AvgPoolBackwardPacked, AvgPoolBackward>(
+      DeviceType::kCpu, kFloatTypes);
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -1,9 +1,11 @@
 #include "ops/reduce.h"
 
+#include "backends/cpu/fast/norm_packed.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/independent_rows.h"
 #include "backends/cpu/tools/reduce_frame.h"
 #include "backends/cpu/tools/reducers.h"
+#include "core/dispatch/implementations.h"
 #include "ops/internal/reduce_kernels.h"
 
 namespace tapegrad::backends::cpu {
@@ -39,6 +41,42 @@ void sum(const Tensor& x, double divisor, Tensor& y) {
     reduce<T>(SumOf<T>{}, x, y,
               [out = y.data<int64_t>()](int64_t i, uint64_t total) { out[i] = int64_t(total); });
 }
+
+/// Sums over positions of images in a packed layout, or over images and positions.
+template <Packable T>
+struct SumPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+  static bool is_available() { return is_packable(kDTypeOf<T>); }
+
+  static std::optional<PackedValues> accepts(const Tensor& x, double, const Tensor& y) {
+    if (!x.storage().is_packed()) return {};
+    const int64_t images = y.rank() >= 3 ? y.shape()[0] * y.shape()[1] : 0;
+    if (images != y.numel() || y.shape()[1] != x.shape()[1]) return {};
+    return packed_values(x);
+  }
+  static void run(Type<T>, const PackedValues& values, const Tensor&, double divisor, Tensor& y) {
+    const Packing& p = values.packing;
+    std::vector<double> parts(size_t(p.batch * p.channels));
+    image_sums_packed<T>(values, parts.data());
+    T* out = y.data<T>();
+    const int64_t together = y.numel() == p.channels ? p.batch : 1;
+    for (int64_t i = 0; i < y.numel(); ++i) {
+      double total = 0;
+      for (int64_t image = 0; image < together; ++image)
+        total += parts[size_t(image * p.channels + i)];
+      out[i] = convert<T>(total / divisor);
+    }
+  }
+};
+
+struct SumInOrder {
+  static constexpr std::string_view kName = "in_order";
+  template <typename T>
+  static void run(Type<T>, const Tensor& x, double divisor, Tensor& y) {
+    sum<T>(x, divisor, y);
+  }
+};
 
 /// WideSumOf without NaN.
 template <typename T>
@@ -166,7 +204,8 @@ ReductionPlan plan_reduction(const Tensor& x, const Tensor& y) {
 }
 
 void register_reduce() {
-  set<kernels::sum>(kAllTypes, []<typename T>(Type<T>, auto&... a) { sum<T>(a...); });
+  set_implementations<kernels::sum, SumPacked<float>, SumPacked<bfloat16>, SumInOrder>(
+      DeviceType::kCpu, kAllTypes);
   set<kernels::prod>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { prod<T>(a...); });
   set<kernels::amax>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { extreme<true, T>(a...); });
   set<kernels::amin>(kNumberTypes,

@@ -1,8 +1,10 @@
 #include "ops/resample.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "backends/cpu/fast/packed.h"
 #include "backends/cpu/register.h"
 #include "core/dispatch/kernels.h"
 
@@ -18,6 +20,47 @@ constexpr int64_t kResults = 4096;    // elements of a task
 
 // One thread computes each sum, in the order of the taps, so results do not depend on the number of
 // threads.
+
+/// Operands [outer, n, inner] and [outer, results, inner], one of which is read.
+template <typename T>
+struct Rows {
+  int64_t outer, n, results, inner;
+  const T* from;
+  T* to;
+  std::optional<PackedValues> packed{};  // the operand that is read, if the result is packed, too
+
+  /// An element of packed images is a block of channels.
+  Rows(const Tensor& x, int64_t n, int64_t results, Tensor& y)
+      : outer(x.shape()[0]), n(n), results(results), inner(x.shape()[2]) {
+    if constexpr (Packable<T>) packed = packed_rows(x, y);
+    if (!packed) {
+      from = x.data<T>();
+    } else {
+      from = cpu::data<T>(*packed);
+      outer /= packed->packing.block;
+      inner *= packed->packing.block;
+    }
+    to = y.data<T>();
+  }
+  /// Called after y is written.
+  void finish(const Tensor& x, Tensor& y) const {
+    if (!packed) return;
+    Packing packing = packed->packing;
+    packing.size = packing.size / x.shape()[1] * y.shape()[1];
+    y.storage().set_packed(packing);
+  }
+
+ private:
+  static std::optional<PackedValues> packed_rows(const Tensor& x, const Tensor& y) {
+    if (!x.storage().is_packed() || !may_be_packed(y)) return {};
+    auto values = x.storage().packed();
+    if (!values) return values;
+    const Packing& p = values->packing;
+    const int64_t planes = p.batch * p.channels;
+    if (x.numel() != planes * p.size || x.shape()[0] % planes != 0) values.reset();
+    return values;
+  }
+};
 
 /// One tap of a result: the weight of row `index`.
 template <typename W>
@@ -64,22 +107,19 @@ void resample_elements(const T* from, const Tap<W>* taps, int64_t begin, int64_t
 }
 
 template <int kCount, typename T>
-void resample_by(const Tensor& x, const Taps& taps, Tensor& y) {
-  const int64_t inner = x.shape()[2], n = x.shape()[1], results = taps.results();
+void resample_by(const Rows<T>& rows, const Taps& taps) {
   const auto ordered = in_order<Compute<T>>(taps);
-  const int64_t each = std::max<int64_t>(1, kResults / std::max<int64_t>(inner, 1));
-  const int64_t pieces = (results + each - 1) / each;
-  const T* xs = x.data<T>();
-  T* ys = y.data<T>();
-#pragma omp parallel for if (y.numel() > kParallel)
-  for (int64_t task = 0; task < x.shape()[0] * pieces; ++task) {
-    const int64_t begin = task % pieces * each, end = std::min(begin + each, results);
-    const T* from = xs + task / pieces * n * inner;
-    T* to = ys + task / pieces * results * inner;
-    if (inner == 1)
-      resample_elements<kCount>(from, ordered.data(), begin, end, to);
+  const int64_t each = std::max<int64_t>(1, kResults / std::max<int64_t>(rows.inner, 1));
+  const int64_t pieces = (rows.results + each - 1) / each;
+#pragma omp parallel for if (rows.outer * rows.results * rows.inner > kParallel)
+  for (int64_t task = 0; task < rows.outer * pieces; ++task) {
+    const int64_t begin = task % pieces * each, end = std::min(begin + each, rows.results);
+    const T* x = rows.from + task / pieces * rows.n * rows.inner;
+    T* y = rows.to + task / pieces * rows.results * rows.inner;
+    if (rows.inner == 1)
+      resample_elements<kCount>(x, ordered.data(), begin, end, y);
     else
-      resample_rows<kCount>(from, ordered.data(), begin, end, inner, to);
+      resample_rows<kCount>(x, ordered.data(), begin, end, rows.inner, y);
   }
 }
 
@@ -100,26 +140,25 @@ void copy_repeated(const T* from, int64_t n, int64_t repeats, T* to) {
 
 /// Results with one tap, whose weight is 1, as of the nearest pixel.
 template <typename T>
-void copy_nearest(const Tensor& x, const Taps& taps, Tensor& y) {
-  const int64_t inner = x.shape()[2], n = x.shape()[1], results = taps.results();
+void copy_nearest(const Rows<T>& rows, const Taps& taps) {
+  const int64_t inner = rows.inner, n = rows.n, results = rows.results;
   const int64_t* index = taps.index.data();
   int64_t repeats = results % n == 0 ? results / n : 0;
   for (int64_t i = 0; i < results && repeats > 0; ++i)
     if (index[i] != i / repeats) repeats = 0;
-  const T* xs = x.data<T>();
-  T* ys = y.data<T>();
-  const int64_t parts = x.shape()[0];
+  const bool parallel = rows.outer * results * inner > kParallel;
   if (inner > 1) {
-#pragma omp parallel for collapse(2) if (y.numel() > kParallel)
-    for (int64_t part = 0; part < parts; ++part)
+#pragma omp parallel for collapse(2) if (parallel)
+    for (int64_t part = 0; part < rows.outer; ++part)
       for (int64_t i = 0; i < results; ++i)
-        std::copy_n(xs + (part * n + index[i]) * inner, inner, ys + (part * results + i) * inner);
+        std::copy_n(rows.from + (part * n + index[i]) * inner, inner,
+                    rows.to + (part * results + i) * inner);
     return;
   }
-#pragma omp parallel for if (y.numel() > kParallel)
-  for (int64_t part = 0; part < parts; ++part) {
-    const T* from = xs + part * n;
-    T* to = ys + part * results;
+#pragma omp parallel for if (parallel)
+  for (int64_t part = 0; part < rows.outer; ++part) {
+    const T* from = rows.from + part * n;
+    T* to = rows.to + part * results;
     if (repeats > 0)
       copy_repeated(from, n, repeats, to);
     else
@@ -130,10 +169,12 @@ void copy_nearest(const Tensor& x, const Taps& taps, Tensor& y) {
 template <typename T>
 void resample(const Tensor& x, const Taps& taps, Tensor& y) {
   if (y.numel() == 0) return;
+  const Rows<T> rows(x, x.shape()[1], taps.results(), y);
   const auto run = taps.count == 1   ? copy_nearest<T>
                    : taps.count == 2 ? resample_by<2, T>
                                      : resample_by<4, T>;
-  run(x, taps, y);
+  run(rows, taps);
+  rows.finish(x, y);
 }
 
 /// The taps of all results, grouped by the row that they read; each group in the order of the
@@ -182,17 +223,17 @@ void add_neighbours(const T* from, int64_t repeats, int64_t rows, T* to) {
 
 template <typename T>
 void adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
-  const int64_t inner = x.shape()[2], n = x.shape()[1], results = taps.results();
+  if (x.numel() == 0) return;
+  const Rows<T> rows(y, x.shape()[1], taps.results(), x);
+  const int64_t inner = rows.inner, n = rows.n, results = rows.results;
   const TapsByRow<T> by_row(taps, n);
   const int64_t repeats = inner == 1 ? by_row.repeats() : 0;
   const int64_t each = std::max<int64_t>(1, kResults / std::max<int64_t>(inner, 1));
   const int64_t pieces = (n + each - 1) / each;
-  const T* ys = y.data<T>();
-  T* xs = x.data<T>();
-#pragma omp parallel for if (y.numel() > kParallel)
-  for (int64_t task = 0; task < x.shape()[0] * pieces; ++task) {
-    const T* from = ys + task / pieces * results * inner;
-    T* to = xs + task / pieces * n * inner;
+#pragma omp parallel for if (rows.outer * results * inner > kParallel)
+  for (int64_t task = 0; task < rows.outer * pieces; ++task) {
+    const T* from = rows.from + task / pieces * results * inner;
+    T* to = rows.to + task / pieces * n * inner;
     const int64_t begin = task % pieces * each;
     if (repeats > 0) {
       add_neighbours(from + begin * repeats, repeats, std::min(each, n - begin), to + begin);
@@ -217,6 +258,7 @@ void adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
       }
     }
   }
+  rows.finish(y, x);
 }
 
 template <typename T>
@@ -229,9 +271,11 @@ void resample_adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
 }  // namespace
 
 void register_sample() {
-  set<kernels::resample>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { resample<T>(a...); });
+  set<kernels::resample>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { resample<T>(a...); },
+                         {.takes_packed = true});
   set<kernels::resample_adjoint>(TypeList<float, double>{},
-                                 []<typename T>(Type<T>, auto&... a) { adjoint<T>(a...); });
+                                 []<typename T>(Type<T>, auto&... a) { adjoint<T>(a...); },
+                                 {.takes_packed = true});
   // Sixteen-bit floats are summed in float32 and rounded once.
   set<kernels::resample_adjoint>(
       TypeList<float16, bfloat16>{},

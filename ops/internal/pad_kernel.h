@@ -35,6 +35,10 @@ extern Kernel<void(const Tensor& x, const Dims& before, Number value, Tensor& y)
 /// Implementation of pad that fills y and copies x.
 void pad_by_parts(const Tensor& x, const Dims& before, Number value, Tensor& y);
 
+/// Copies x to the channels (dimension 1) of y from `first`, for the first operand of a
+/// concatenation before the others. For devices and dtypes with packed layouts.
+extern Kernel<void(const Tensor& x, int64_t first, Tensor& y)> put_channels;
+
 /// Copies x to y, which is not empty, and its adjoint: adds the elements of dy to those of dx that
 /// they come from. Where a device has no such kernels, the op selects indices along one dimension
 /// after another.

@@ -226,6 +226,12 @@ void norm_cases(OpCases& cases) {
     row.before = packed_images;
     cases.push_back(row);
   }
+  for (OpCase row : {group_norm({2, 32, 24, 24}, 8, true), group_norm({1, 32, 34, 34}, 1, false),
+                     instance_norm({2, 16, 34, 34}, true, true)}) {
+    row.dtypes = {f32, bf16};
+    row.before = packed_images;
+    cases.push_back(row);
+  }
 
   cases.push_back(of_last("layer_norm", {3, 4}, 1, true));
   cases.push_back(of_last("layer_norm", {2, 3, 4}, 2, true));

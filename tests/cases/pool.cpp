@@ -137,6 +137,14 @@ void pool_cases(OpCases& cases) {
                    .tolerance = 16,
                    .dtypes = {f32},
                    .before = packed_images});
+  for (const int size : {1, 17})
+    cases.push_back({.op = "adaptive_avg_pool2d",
+                     .inputs = {Input{{1, 32, 34, 34}}},
+                     .attributes = {{"output_size", std::vector<int64_t>{size, size}}},
+                     .reference = adaptive(size, size),
+                     .tolerance = 64,
+                     .dtypes = {f32, bf16},
+                     .before = packed_images});
   for (const auto& [rows, columns] : {std::pair{1, 1}, {2, 3}, {3, 2}, {5, 7}})
     cases.push_back({.op = "adaptive_avg_pool2d",
                      .inputs = {Input{{2, 2, 4, 5}}},

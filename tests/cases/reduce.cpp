@@ -159,6 +159,11 @@ void reduce_cases(OpCases& cases) {
                    .inputs = {Input{{3, 0}}},
                    .attributes = {{"dim", Ints{1}}},
                    .reference = over({1}, false, sum_of)});
+  for (const Ints& dims : {Ints{2, 3}, Ints{0, 2, 3}, Ints{1, 2, 3}}) {
+    cases.push_back(reduction(rows()[dims.size() % 2], {2, 32, 24, 24}, dims, dims[0] == 2));
+    cases.back().dtypes = {f32, bf16};
+    cases.back().before = packed_images;
+  }
   cases.push_back({.op = "sum_to",
                    .inputs = {Input{{2, 3, 4}}},
                    .attributes = {{"shape", Ints{3, 1}}},

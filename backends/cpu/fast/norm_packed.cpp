@@ -44,11 +44,8 @@ void add_parts(const std::vector<Part>& parts, int64_t channels, double* sums) {
 }  // namespace
 
 template <typename T>
-void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
+void image_sums_packed(const PackedValues& x, double* sums) {
   const Packing& p = x.packing;
-  const double count = double(p.batch * p.size);
-  std::vector<double> parts(size_t(p.batch * p.channels)), sums(size_t(p.channels)),
-      squares(size_t(p.channels));
   with_block(p, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
     const T* from = data<T>(x);
     for_each_image_block(p, [&](int64_t image, int64_t channel, int64_t offset, int64_t rows) {
@@ -59,13 +56,19 @@ void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
         for (int64_t i = 0; i < n; i += kBlock)
           for (int k = 0; k < kBlock; ++k) part[k] += double(values[i + k]);
       });
-      std::copy_n(part, kBlock, &parts[size_t(image * p.channels + channel)]);
+      std::copy_n(part, kBlock, sums + image * p.channels + channel);
     });
-    add_parts(parts, p.channels, sums.data());
-    for (double& sum : sums) sum /= count;
+  });
+}
+
+template <typename T>
+void image_squares_packed(const PackedValues& x, const double* mean, double* squares) {
+  const Packing& p = x.packing;
+  with_block(p, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
+    const T* from = data<T>(x);
     for_each_image_block(p, [&](int64_t image, int64_t channel, int64_t offset, int64_t rows) {
       double part[kBlock] = {}, centre[kBlock];
-      std::copy_n(&sums[size_t(channel)], kBlock, centre);
+      std::copy_n(mean + image * p.channels + channel, kBlock, centre);
       for_each_piece<kBlock>(offset, rows, [&](int64_t at, int64_t n) {
         float buffer[kRows * kBlock];
         const float* values = load_values(from + at, 1, n, buffer);
@@ -75,10 +78,30 @@ void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
             part[k] += d * d;
           }
       });
-      std::copy_n(part, kBlock, &parts[size_t(image * p.channels + channel)]);
+      std::copy_n(part, kBlock, squares + image * p.channels + channel);
     });
-    add_parts(parts, p.channels, squares.data());
   });
+}
+
+PackedValues as_one_image(const PackedValues& x) {
+  PackedValues y = x;
+  y.packing.batch = 1, y.packing.channels = x.packing.batch * x.packing.channels;
+  return y;
+}
+
+template <typename T>
+void channel_moments_packed(const PackedValues& x, float* mean, float* var) {
+  const Packing& p = x.packing;
+  const double count = double(p.batch * p.size);
+  std::vector<double> parts(size_t(p.batch * p.channels)), sums(size_t(p.channels)),
+      squares(size_t(p.channels)), means;
+  image_sums_packed<T>(x, parts.data());
+  add_parts(parts, p.channels, sums.data());
+  for (double& sum : sums) sum /= count;
+  for (int64_t image = 0; image < p.batch; ++image)
+    means.insert(means.end(), sums.begin(), sums.end());
+  image_squares_packed<T>(x, means.data(), parts.data());
+  add_parts(parts, p.channels, squares.data());
   for (int64_t c = 0; c < p.channels; ++c) {
     mean[c] = float(sums[size_t(c)]);
     var[c] = float(squares[size_t(c)] / count);
@@ -140,9 +163,10 @@ void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const fl
   add_parts(product_parts, p.channels, products);
 }
 
-template <typename T>
-void input_gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
-                           const float* scale, const float* shift, const float* slope, T* dx) {
+template <typename T, typename Formula>
+static void gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
+                            const float* scale, const float* shift, const float* slope, T* dx,
+                            const Formula& formula) {
   with_block(x.packing, [&]<int kBlock>(std::integral_constant<int, kBlock>) {
     const T *from_x = data<T>(x), *from_dy = data<T>(dy);
     for_each_image_block(x.packing, [&](int64_t, int64_t channel, int64_t offset, int64_t rows) {
@@ -158,20 +182,39 @@ void input_gradient_packed(const PackedValues& x, const PackedValues& dy, const 
         float* to = place_values(dx + at, dx_buffer);
         for (int64_t i = 0; i < n; i += kBlock)
           for (int k = 0; k < kBlock; ++k)
-            to[i + k] = s[k] * (dys[i + k] - b[k] - (xs[i + k] - m[k]) * slopes[k]);
+            to[i + k] = formula(s[k], b[k], slopes[k], xs[i + k] - m[k], dys[i + k]);
         store_values(to, n, dx + at);
       });
     });
   });
 }
 
+template <typename T>
+void input_gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
+                           const float* scale, const float* shift, const float* slope, T* dx) {
+  gradient_packed(
+      x, dy, mean, scale, shift, slope, dx,
+      [](float s, float b, float k, float x, float dy) { return s * (dy - b - x * k); });
+}
+
+template <typename T>
+void group_gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
+                           const float* scale, const float* shift, const float* slope, T* dx) {
+  gradient_packed(x, dy, mean, scale, shift, slope, dx,
+                  [](float s, float b, float k, float x, float dy) { return dy * s - b - x * k; });
+}
+
 #define INSTANTIATE(T)                                                                          \
+  template void image_sums_packed<T>(const PackedValues&, double*);                             \
+  template void image_squares_packed<T>(const PackedValues&, const double*, double*);           \
   template void channel_moments_packed<T>(const PackedValues&, float*, float*);                 \
   template void normalize_packed(const PackedValues&, const float*, const float*, const float*, \
                                  T*);                                                           \
   template void channel_sums_packed<T>(const PackedValues&, const PackedValues&, const float*,  \
                                        const float*, double*, double*);                         \
   template void input_gradient_packed(const PackedValues&, const PackedValues&, const float*,   \
+                                      const float*, const float*, const float*, T*);            \
+  template void group_gradient_packed(const PackedValues&, const PackedValues&, const float*,   \
                                       const float*, const float*, const float*, T*);
 INSTANTIATE(float)
 INSTANTIATE(bfloat16)

@@ -1,10 +1,19 @@
-// The passes of batch_norm over tensors of float or bfloat16 with a packed layout (packed.h).
+// Sums and the passes of batch_norm over tensors of float or bfloat16 with a packed layout
+// (packed.h).
 #pragma once
 
 #include "backends/cpu/fast/packed.h"
 
 namespace tapegrad::backends::cpu {
 
+/// sums[image * channels + channel] = the sum of each channel of each image.
+template <typename T>
+void image_sums_packed(const PackedValues& x, double* sums);
+/// squares[channel] = the sum of (x - mean)^2 of each channel of each image.
+template <typename T>
+void image_squares_packed(const PackedValues& x, const double* mean, double* squares);
+/// x with each channel of each image as a channel of a single image.
+PackedValues as_one_image(const PackedValues& x);
 /// Mean and variance of each channel.
 template <typename T>
 void channel_moments_packed(const PackedValues& x, float* mean, float* var);
@@ -19,6 +28,10 @@ void channel_sums_packed(const PackedValues& x, const PackedValues& dy, const fl
 /// dx = scale * (dy - shift - (x - mean) * slope)
 template <typename T>
 void input_gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
+                           const float* scale, const float* shift, const float* slope, T* dx);
+/// dx = dy * scale - shift - (x - mean) * slope
+template <typename T>
+void group_gradient_packed(const PackedValues& x, const PackedValues& dy, const float* mean,
                            const float* scale, const float* shift, const float* slope, T* dx);
 
 }  // namespace tapegrad::backends::cpu

@@ -51,10 +51,19 @@ bool is_whole(const Tensor& x) {
 
 }  // namespace
 
+bool is_packable(DType dtype) { return dtype == f32 || (dtype == bf16 && multiplies_bfloat16()); }
+
 std::optional<PackedValues> packed_values(const Tensor& x) {
   if (!x || !x.storage().is_packed() || !is_whole(x) || x.rank() < 3) return {};
   std::optional<PackedValues> values = x.storage().packed();
-  if (values && values->packing != packing_of(x.shape(), values->packing.block)) values.reset();
+  if (!values) return values;
+  // Images and channels may be other ones over the same memory, if blocks stay blocks.
+  const Packing& from = values->packing;
+  const Packing to = packing_of(x.shape(), from.block);
+  if (to.size != from.size || to.batch * to.channels != from.batch * from.channels ||
+      to.channels % to.block != 0)
+    return {};
+  values->packing = to;
   return values;
 }
 
@@ -66,9 +75,13 @@ PackedValues pack(const Tensor& x, const Packing& packing) {
   return {Ref<Storage>::share(&packed.storage()), packing};
 }
 
+bool may_be_packed(const Tensor& y) {
+  return conv_layout() == ConvLayout::kBlocked && y.numel() >= kPackedElements && is_whole(y) &&
+         y.storage().can_be_packed();
+}
+
 bool can_be_packed(const Tensor& y, int64_t block) {
-  return conv_layout() == ConvLayout::kBlocked && y.rank() >= 3 && y.numel() >= kPackedElements &&
-         y.shape()[1] % block == 0 && is_whole(y) && y.storage().can_be_packed();
+  return y.rank() >= 3 && y.shape()[1] % block == 0 && may_be_packed(y);
 }
 
 Packing packing_of(const Shape& shape, int64_t block) {

@@ -19,6 +19,9 @@ using PackedValues = Storage::PackedValues;
 template <typename T>
 concept Packable = std::is_same_v<T, float> || std::is_same_v<T, bfloat16>;
 
+/// Whether convolutions make packed results of this type.
+bool is_packable(DType dtype);
+
 /// Results with fewer elements are stored in row-major order.
 inline constexpr int64_t kPackedElements = int64_t(1) << 15;
 
@@ -28,6 +31,8 @@ std::optional<PackedValues> packed_values(const Tensor& x);
 /// packed.
 PackedValues pack(const Tensor& x, const Packing& packing);
 
+/// Whether a result may be packed in some way: can_be_packed() of images without their channels.
+bool may_be_packed(const Tensor& y);
 /// Whether a result may be packed: it has four-byte elements or bfloat16, spans its storage, and is
 /// large.
 bool can_be_packed(const Tensor& y, int64_t block);

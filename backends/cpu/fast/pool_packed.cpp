@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <vector>
 
-#include "backends/cpu/fast/packed.h"
+#include "backends/cpu/fast/norm_packed.h"
+#include "backends/cpu/fast/pool_spans.h"
+#include "backends/cpu/tools/simd.h"
 
 namespace tapegrad::backends::cpu {
 namespace {
@@ -137,5 +140,104 @@ void PoolScatterPacked::run(Type<float>, const PackedValues& places, const Tenso
       dx.data<float>());
   dx.storage().set_packed(result);
 }
+
+/// Whether each plane is one window.
+static bool is_global(const AverageWindows& windows, const Tensor& planes, const Tensor& means) {
+  return windows.adaptive && means.numel() == planes.shape()[0] * planes.shape()[1];
+}
+
+std::optional<PackedValues> AvgPoolPacked::accepts(const Tensor& x, const AverageWindows& windows,
+                                                   const Tensor& y) {
+  auto values = is_packable(x.dtype()) ? packed_values(x) : std::nullopt;
+  if (values && !is_global(windows, x, y) && !can_be_packed(y, values->packing.block))
+    values.reset();
+  return values;
+}
+
+/// Means of windows of blocks of kBlock channels.
+template <int kBlock, typename T>
+static void average(const T* x, int64_t blocks, const Planes& p, const AverageWindows& windows,
+                    T* y) {
+  const auto [rows, columns] = average_spans(p, windows);
+#pragma omp parallel for
+  for (int64_t n = 0; n < blocks; ++n) {
+    const T* image = x + n * p.size() * kBlock;
+    T* to = y + n * p.out_size() * kBlock;
+    for (const Span& row : rows)
+      for (const Span& column : columns) {
+        float sums[kBlock] = {};
+        for (int64_t i = row.begin; i < row.end; ++i)
+          for (int64_t j = column.begin; j < column.end; ++j)
+            for (int c = 0; c < kBlock; ++c)
+              sums[c] += float(image[(i * p.width + j) * kBlock + c]);
+        const float count = float(row.count * column.count);
+        for (int c = 0; c < kBlock; ++c) *to++ = T(sums[c] / count);
+      }
+  }
+}
+
+template <Packable T>
+void AvgPoolPacked::run(Type<T>, const PackedValues& values, const Tensor& x,
+                        const AverageWindows& windows, Tensor& y) {
+  const Packing& p = values.packing;
+  if (is_global(windows, x, y)) {
+    std::vector<double> sums(size_t(y.numel()));
+    image_sums_packed<T>(values, sums.data());
+    for (int64_t i = 0; i < y.numel(); ++i)
+      y.data<T>()[i] = T(float(sums[size_t(i)]) / float(p.size));
+    return;
+  }
+  const auto run = p.block == 16 ? average<16, T> : average<8, T>;
+  run(data<T>(values), p.batch * p.channels / p.block, planes_of(x.shape(), y.shape()), windows,
+      y.data<T>());
+  y.storage().set_packed(packing_of(y.shape(), p.block));
+}
+
+bool AvgPoolBackwardPacked::accepts(const Tensor& dy, const AverageWindows& windows,
+                                    const Tensor& dx) {
+  if (dx.dtype() != f32) return false;  // others are summed in float
+  if (is_global(windows, dx, dy)) return can_be_packed(dx, kLanes<float>);
+  const auto values = packed_values(dy);
+  return values && can_be_packed(dx, values->packing.block);
+}
+
+/// Adds the gradients of windows to their elements, in the order of the windows.
+template <int kBlock>
+static void spread(const float* dy, int64_t blocks, const Planes& p, const AverageWindows& windows,
+                   float* dx) {
+  const auto [rows, columns] = average_spans(p, windows);
+#pragma omp parallel for
+  for (int64_t n = 0; n < blocks; ++n) {
+    const float* from = dy + n * p.out_size() * kBlock;
+    float* image = dx + n * p.size() * kBlock;
+    std::fill_n(image, p.size() * kBlock, 0.0f);
+    for (const Span& row : rows)
+      for (const Span& column : columns) {
+        const float count = float(row.count * column.count);
+        float parts[kBlock];
+        for (int c = 0; c < kBlock; ++c) parts[c] = *from++ / count;
+        for (int64_t i = row.begin; i < row.end; ++i)
+          for (int64_t j = column.begin; j < column.end; ++j)
+            for (int c = 0; c < kBlock; ++c) image[(i * p.width + j) * kBlock + c] += parts[c];
+      }
+  }
+}
+
+void AvgPoolBackwardPacked::run(Type<float>, const Tensor& dy, const AverageWindows& windows,
+                                Tensor& dx) {
+  const Planes p = planes_of(dx.shape(), dy.shape());
+  const auto values = packed_values(dy);
+  const int64_t block = values ? values->packing.block : kLanes<float>;
+  // Blocks of single means are in row-major order.
+  const float* from = values ? data<float>(*values) : dy.data<float>();
+  const auto run = block == 16 ? spread<16> : spread<8>;
+  run(from, p.count / block, p, windows, dx.data<float>());
+  dx.storage().set_packed(packing_of(dx.shape(), block));
+}
+
+template void AvgPoolPacked::run(Type<float>, const PackedValues&, const Tensor&,
+                                 const AverageWindows&, Tensor&);
+template void AvgPoolPacked::run(Type<bfloat16>, const PackedValues&, const Tensor&,
+                                 const AverageWindows&, Tensor&);
 
 }  // namespace tapegrad::backends::cpu

@@ -1,4 +1,4 @@
-// Max pooling of tensors with a packed layout (packed.h): pools a block of channels at a time.
+// Pooling of tensors with a packed layout (packed.h): pools a block of channels at a time.
 #pragma once
 
 #include "backends/cpu/fast/packed.h"
@@ -26,6 +26,26 @@ struct PoolScatterPacked {
                                              const Tensor& dx);
   static void run(Type<float>, const PackedValues& places, const Tensor& dy, const Tensor& indices,
                   const std::optional<MaximumWindows>& windows, Tensor& dx);
+};
+
+/// Implementation of kernels::avg_pool2d.
+struct AvgPoolPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+  static std::optional<PackedValues> accepts(const Tensor& x, const AverageWindows& windows,
+                                             const Tensor& y);
+  template <Packable T>
+  static void run(Type<T>, const PackedValues& values, const Tensor& x,
+                  const AverageWindows& windows, Tensor& y);
+};
+
+/// Implementation of kernels::avg_pool2d_backward. The gradient of means of whole planes is packed
+/// although dy is not: planes are packed after a convolution.
+struct AvgPoolBackwardPacked {
+  static constexpr std::string_view kName = "packed";
+  static constexpr bool kTakesPacked = true;
+  static bool accepts(const Tensor& dy, const AverageWindows& windows, const Tensor& dx);
+  static void run(Type<float>, const Tensor& dy, const AverageWindows& windows, Tensor& dx);
 };
 
 }  // namespace tapegrad::backends::cpu

@@ -1,5 +1,7 @@
 #include "backends/cpu/tools/map.h"
 
+#include <algorithm>
+
 #include "backends/cpu/fast/packed.h"
 #include "backends/cpu/tools/pieces.h"
 #include "backends/cpu/tools/transpose.h"
@@ -185,6 +187,9 @@ struct MapOperand {
   bool linear;            // contiguous in y's row-major order
   bool single;            // one element for all
   bool periodic = false;  // one short row for all rows
+  // In packed layouts: one element for each channel of an image, these steps apart.
+  bool per_channel = false;
+  int64_t image_step = 0, channel_step = 0;
 };
 
 class Pieces {
@@ -196,6 +201,7 @@ class Pieces {
         count_(y.numel()),
         operands_(1 + int(inputs.size())) {
     if (take_packed(y, inputs)) return;
+    by_channel_ = false;
     std::array<Strides, kMaxOperands> strides;
     bool strided = false;
     for (int i = 0; i < operands_; ++i) {
@@ -228,36 +234,69 @@ class Pieces {
   }
 
  private:
-  /// Takes packed operands if all inputs, except for single numbers, have the same packed layout.
+  /// Takes packed operands if all inputs have the same packed layout, except for those that are
+  /// constant in each channel of an image.
   bool take_packed(Tensor& y, std::span<const Tensor* const> inputs) {
+    const auto found = std::ranges::find_if(
+        inputs, [](const Tensor* x) { return bool(x->storage().is_packed()); });
+    if (found == inputs.end()) return false;
+    const std::optional<PackedValues> first = packed_values(**found);
+    if (!first || packing_of(y.shape(), first->packing.block) != first->packing) return false;
+    const Packing packing = first->packing;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor& x = *inputs[i];
-      operand_[i + 1] = {nullptr, size_of(x.dtype()), x.numel() != 1, x.numel() == 1};
-      if (x.numel() == 1) continue;
+      MapOperand& operand = operand_[i + 1];
+      operand = {nullptr, size_of(x.dtype()), x.numel() != 1, x.numel() == 1};
+      if (operand.single) continue;
       std::optional<PackedValues> values = packed_values(x);
-      if (!values || x.numel() != count_ || (packing_ && *packing_ != values->packing)) {
-        packing_.reset();
+      if (values && x.numel() == count_ && values->packing == packing) {
+        operand.data = values->buffer->data();
+        packed_[i] = std::move(values->buffer);
+      } else if (!take_channels(x, y.shape(), operand)) {
         return false;
       }
-      packing_ = values->packing;
-      operand_[i + 1].data = values->buffer->data();
-      packed_[i] = std::move(values->buffer);
     }
-    if (!packing_) return false;
     std::byte* to = nullptr;
-    if (const auto values = packed_values(y); values && values->packing == *packing_)
+    if (const auto values = packed_values(y); values && values->packing == packing)
       to = values->buffer->data();
-    else if (can_be_packed(y, packing_->block) &&
-             packing_of(y.shape(), packing_->block) == *packing_)
+    else if (can_be_packed(y, packing.block))
       to = y.storage().data();
-    if (to == nullptr) {
-      packing_.reset();
-      return false;
-    }
+    if (to == nullptr) return false;
     operand_[0] = {to, size_of(y.dtype()), true, false};
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (operand_[i + 1].single) operand_[i + 1].data = first_byte(*inputs[i]);
+      if (operand_[i + 1].data == nullptr) operand_[i + 1].data = first_byte(*inputs[i]);
+    packing_ = packing;
     return true;
+  }
+
+  /// Whether x is constant in each channel of an image of `shape`.
+  bool take_channels(const Tensor& x, const Shape& shape, MapOperand& operand) {
+    const Strides strides = broadcast_strides(x.layout(), shape);
+    const auto step = [&](int dim) { return shape[dim] == 1 ? 0 : strides[dim]; };
+    for (int dim = 2; dim < shape.rank(); ++dim)
+      if (step(dim) != 0) return false;
+    operand.linear = false;
+    operand.per_channel = by_channel_ = true;
+    operand.image_step = step(0), operand.channel_step = step(1);
+    return true;
+  }
+
+  /// Fills buffers with the elements of a block of channels of one image, over and over.
+  void spread_channels(int64_t image_block, std::byte (*buffers)[kGathered * 8]) const {
+    const Packing& p = *packing_;
+    const int64_t blocks = p.channels / p.block, count = std::min(kGathered, p.size * p.block);
+    for (int i = 1; i < operands_; ++i) {
+      const MapOperand& x = operand_[i];
+      if (!x.per_channel) continue;
+      const int64_t start =
+          image_block / blocks * x.image_step + image_block % blocks * p.block * x.channel_step;
+      with_word(x.element, [&]<typename Word>(Word) {
+        const Word* from = reinterpret_cast<const Word*>(x.data) + start;
+        Word* to = reinterpret_cast<Word*>(buffers[i]);
+        for (int64_t c = 0; c < p.block; ++c) to[c] = from[c * x.channel_step];
+        for (int64_t j = p.block; j < count; ++j) to[j] = to[j - p.block];
+      });
+    }
   }
 
   bool all_linear() const {
@@ -278,10 +317,16 @@ class Pieces {
         gather(buffers[i], x.data, x.element, joint_.sizes.data(), joint_.strides[i].data(),
                joint_.rank, 0, std::min(count_, kGathered));
     }
+    int64_t filled = -1;
+    const int64_t image_block = by_channel_ ? packing_->size * packing_->block : 0;
     while (first < last) {
       // Long rows are processed one by one if then some need no gathering.
       int64_t count = std::min(last - first, periodic_ ? kGathered - row_ : kGathered);
       if (by_rows_) count = std::min(count, row_ - first % row_);
+      if (by_channel_) {
+        count = std::min(count, image_block - first % image_block);
+        if (filled != first / image_block) spread_channels(filled = first / image_block, buffers);
+      }
       run_piece(first, count, buffers);
       first += count;
     }
@@ -376,7 +421,7 @@ class Pieces {
                         std::byte (*buffers)[kGathered * 8]) const {
     const MapOperand& x = operand_[i];
     if (x.linear) return x.data + first * x.element;
-    if (x.single) return buffers[i];
+    if (x.single || x.per_channel) return buffers[i];
     if (x.periodic) return buffers[i] + first % row_ * x.element;
     const int64_t* strides = joint_.strides[i].data();
     if (strides[joint_.rank - 1] == 1 && first % row_ + count <= row_) {  // within a row
@@ -394,10 +439,11 @@ class Pieces {
   detail::Evaluate evaluate_;
   const void* formula_;
   int64_t count_;
-  int64_t row_ = 1;        // elements along the innermost dimension
-  bool periodic_ = false;  // whether an operand is
-  bool by_rows_ = false;   // whether a strided operand has long contiguous rows
-  int tiled_ = -1;         // dimension of the tiles' rows; -1: no tiles
+  int64_t row_ = 1;          // elements along the innermost dimension
+  bool periodic_ = false;    // whether an operand is
+  bool by_rows_ = false;     // whether a strided operand has long contiguous rows
+  bool by_channel_ = false;  // whether an operand is constant in each channel
+  int tiled_ = -1;           // dimension of the tiles' rows; -1: no tiles
   int operands_;
   std::array<MapOperand, kMaxOperands> operand_;
   Joint joint_;
