@@ -311,9 +311,9 @@ struct PoolScatterInFloat {
 template <typename Visit>
 void for_each_plane(const Planes& p, const AverageWindows& w, Visit visit) {
   if (p.count == 0) return;  // planes may have any size
-  const auto [rows, columns] = average_spans(p, w);
+  const AverageSpans spans = average_spans(p, w);
 #pragma omp parallel for if (p.count * (p.size() + p.out_size()) > kParallel)
-  for (int64_t n = 0; n < p.count; ++n) visit(n, rows, columns);
+  for (int64_t n = 0; n < p.count; ++n) visit(n, spans.rows, spans.columns);
 }
 
 /// Whether windows of the whole width are summed as one run, in double.

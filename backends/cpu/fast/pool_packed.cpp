@@ -158,13 +158,13 @@ std::optional<PackedValues> AvgPoolPacked::accepts(const Tensor& x, const Averag
 template <int kBlock, typename T>
 static void average(const T* x, int64_t blocks, const Planes& p, const AverageWindows& windows,
                     T* y) {
-  const auto [rows, columns] = average_spans(p, windows);
+  const AverageSpans spans = average_spans(p, windows);
 #pragma omp parallel for
   for (int64_t n = 0; n < blocks; ++n) {
     const T* image = x + n * p.size() * kBlock;
     T* to = y + n * p.out_size() * kBlock;
-    for (const Span& row : rows)
-      for (const Span& column : columns) {
+    for (const Span& row : spans.rows)
+      for (const Span& column : spans.columns) {
         float sums[kBlock] = {};
         for (int64_t i = row.begin; i < row.end; ++i)
           for (int64_t j = column.begin; j < column.end; ++j)
@@ -205,14 +205,14 @@ bool AvgPoolBackwardPacked::accepts(const Tensor& dy, const AverageWindows& wind
 template <int kBlock>
 static void spread(const float* dy, int64_t blocks, const Planes& p, const AverageWindows& windows,
                    float* dx) {
-  const auto [rows, columns] = average_spans(p, windows);
+  const AverageSpans spans = average_spans(p, windows);
 #pragma omp parallel for
   for (int64_t n = 0; n < blocks; ++n) {
     const float* from = dy + n * p.out_size() * kBlock;
     float* image = dx + n * p.size() * kBlock;
     std::fill_n(image, p.size() * kBlock, 0.0f);
-    for (const Span& row : rows)
-      for (const Span& column : columns) {
+    for (const Span& row : spans.rows)
+      for (const Span& column : spans.columns) {
         const float count = float(row.count * column.count);
         float parts[kBlock];
         for (int c = 0; c < kBlock; ++c) parts[c] = *from++ / count;
