@@ -99,7 +99,7 @@ void add_optimizer_rows(Table& table) {
 }  // namespace
 
 void add_names_rows(Table& table) {
-  table.leave_out("a type of arguments", "OptionalSize::OptionalSize");
+  table.leave_out("a type of arguments", "OptionalSize::OptionalSize OutputSize::OutputSize");
   add_transform_rows(table);
   add_number_rows(table);
   add_distribution_rows(table);

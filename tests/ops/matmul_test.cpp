@@ -257,7 +257,7 @@ TEST(Matmul, T04_ErrorsNameTheOpAndTheShapes) {
   EXPECT_THROW(dot(integers({2, 1}), integers({2})), ShapeError);
   EXPECT_THROW(outer(integers({2, 1}), integers({2})), ShapeError);
   EXPECT_THROW(linear(integers({2, 3}), integers({4, 2})), ShapeError);
-  EXPECT_THROW(linear(integers({2, 3}), integers({3})), ShapeError);
+  EXPECT_THROW(linear(integers({2, 3}), integers({4})), ShapeError);
   EXPECT_THROW(linear(integers({2, 3}), integers({4, 3}), integers({3})), ShapeError);
   EXPECT_THROW(linear(integers({}), integers({4, 3})), ShapeError);
   EXPECT_THROW(matmul(integers({2, 2}), integers({2, 2}, f64)), DTypeError);
