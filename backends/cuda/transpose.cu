@@ -81,6 +81,7 @@ void transpose(const std::byte* x, std::byte* y, int64_t batch, int64_t rows, in
 }
 
 bool copy_transposed(const Tensor& x, Tensor& y) {
+  if (y.numel() == 0) return false;
   JointLayout<2> joint;
   for (int d = 0; d < x.rank(); ++d) joint.add_dim(x.shape()[d], {x.strides()[d], y.strides()[d]});
   const int last = joint.rank - 1;
