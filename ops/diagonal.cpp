@@ -64,7 +64,7 @@ struct Diagonal {
     return x.with_layout(plane.look(x.layout()));
   }
   Variable backward(const Variable& dy) const {
-    return embed(dy, from, plane.look(contiguous_layout(from)));
+    return send_part(dy, from, plane.look(contiguous_layout(from)));
   }
 };
 

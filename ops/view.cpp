@@ -165,7 +165,7 @@ struct SliceOp {
     return x.with_layout(part(x.layout(), dim, start, size, step));
   }
   Variable backward(const Variable& dy) const {
-    return embed(dy, from, part(contiguous_layout(from), dim, start, size, step));
+    return send_part(dy, from, part(contiguous_layout(from), dim, start, size, step));
   }
 };
 
@@ -184,7 +184,7 @@ struct Select {
     return x.with_layout(look(x.layout()));
   }
   Variable backward(const Variable& dy) const {
-    return embed(dy, from, look(contiguous_layout(from)));
+    return send_part(dy, from, look(contiguous_layout(from)));
   }
   Layout look(const Layout& whole) const {
     Layout layout;

@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
+#include "core/tape/internal/backward.h"
 #include "core/tape/op.h"
 
 namespace tapegrad {
@@ -129,6 +130,13 @@ Variable add_gradients(const Variable& a, const Variable& b, Where where) {
 
 Variable embed(const Variable& x, const Shape& shape, const Layout& layout, Where where) {
   return apply(Embed{shape, layout}, where, x);
+}
+
+Variable send_part(const Variable& dy, const Shape& shape, const Layout& part) {
+  BackwardPass* pass = BackwardPass::running();
+  if (pass == nullptr || !pass->takes_parts()) return embed(dy, shape, part);
+  pass->send_part(running_node()->edges()[0], dy, part);
+  return {};
 }
 
 Variable strided(const Variable& x, const Layout& layout, Where where) {

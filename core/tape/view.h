@@ -26,6 +26,11 @@ Variable strided(const Variable& x, const Layout& layout, Where where = Where::c
 Variable embed(const Variable& x, const Shape& shape, const Layout& layout,
                Where where = Where::current());
 
+/// For the rule of an op of one input whose result is a part of it, without an element that occurs
+/// twice: adds the gradient to that part of the input's gradient and returns an empty variable, or
+/// returns embed() if this is not possible.
+Variable send_part(const Variable& dy, const Shape& shape, const Layout& part);
+
 /// Returns the layout of a view relative to a contiguous base with offset 0.
 Layout relative_layout(const Variable& view, const Variable& base);
 

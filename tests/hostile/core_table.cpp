@@ -110,7 +110,8 @@ void add_variable_rows(Table& table) {
       "Variable::is_sole_owner "
       "Variable::of_result Variable::rebase Variable::set_history Variable::set_view_of "
       "Variable::value_or_empty Variable::writable Variable::State::State Variable::State::destroy "
-      "Variable::State::value embed record_view record_view_write relative_layout strided");
+      "Variable::State::value embed record_view record_view_write relative_layout send_part "
+      "strided");
 }
 
 void add_tensor_rows(Table& table) {

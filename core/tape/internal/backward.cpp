@@ -189,17 +189,38 @@ void BackwardPass::send(const Edge& edge, Variable&& gradient) {
   const ValueType& type = edge.node->output_type(edge.output);
   if (!detail::has_type(gradient, type)) [[unlikely]]
     detail::fail_gradient(rule_for(edge), gradient, type);
-  if (edge.node->is_leaf()) {
-    Leaf& leaf = static_cast<Leaf&>(*edge.node);
-    const size_t place = find(leaf);
-    if (place < leaves_.size()) {
-      leaves_[place].make_dense();
-      return add_to(leaves_[place].sum, std::move(gradient));
-    }
-    return append(leaf, std::move(gradient));
+  add_to(sum_at(edge), std::move(gradient));
+}
+
+Variable& BackwardPass::sum_at(const Edge& edge) {
+  if (!edge.node->is_leaf()) {
+    if (edge.node->pass_.load(std::memory_order_relaxed) != this) enqueue(*edge.node);
+    return edge.node->gradients()[edge.output];
   }
-  if (edge.node->pass_.load(std::memory_order_relaxed) != this) enqueue(*edge.node);
-  add_to(edge.node->gradients()[edge.output], std::move(gradient));
+  Leaf& leaf = static_cast<Leaf&>(*edge.node);
+  const size_t place = find(leaf);
+  if (place == leaves_.size()) append(leaf, {});
+  leaves_[place].make_dense();
+  return leaves_[place].sum;
+}
+
+bool BackwardPass::takes_parts() const {
+  return sent_ == nullptr && !is_recording() && detail::context.anomaly == 0;
+}
+
+/// A program that reads its input in T parts, such as the steps of a sequence, thus fills and adds
+/// its size once, not T times.
+void BackwardPass::send_part(const Edge& edge, const Variable& gradient, const Layout& part) {
+  if (!edge || !wants(edge)) return;
+  Variable& sum = sum_at(edge);
+  if (!sum.defined()) {
+    const ValueType& type = edge.node->output_type(edge.output);
+    sum = Variable(Tensor::full(type.shape, 0.0, type.dtype, type.device));
+  } else if (!sum.is_sole_owner()) {
+    sum = Variable(sum.value().clone());
+  }
+  Tensor target = sum.value().with_layout(part);
+  kernels::accumulate(gradient.value(), target);
 }
 
 /// If the edge is the only owner of the node, the node has no other consumer and is not captured.

@@ -93,6 +93,10 @@ class BackwardPass {
   /// As above, for a leaf whose gradient consists of rows; requires takes_rows().
   void send_rows(const Edge& edge, RowGradientPtr rows);
   bool takes_rows(const Edge& edge) const;
+  /// As send(), for the gradient of a part of the edge's value in which no element occurs twice;
+  /// requires takes_parts(). `part` is relative to a contiguous value.
+  void send_part(const Edge& edge, const Variable& gradient, const Layout& part);
+  bool takes_parts() const;
   /// The pass that runs a rule on this thread, or null.
   static BackwardPass* running();
   /// Returns whether a gradient sent to the edge has an effect.
@@ -131,6 +135,8 @@ class BackwardPass {
   /// Returns the index of a leaf in leaves_, or leaves_.size().
   size_t find(Leaf& leaf) const;
   void append(Leaf& leaf, Variable&& sum);
+  /// Returns the sum of the gradients that have arrived at the edge; empty before the first one.
+  Variable& sum_at(const Edge& edge);
 
   struct Root {
     Variable root;  // keeps all nodes of the pass alive
