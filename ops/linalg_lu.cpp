@@ -46,8 +46,9 @@ void check_pivots(const Variable& pivots, int64_t n) {
   check_values((pivots.to(i64) - 1).value().contiguous(), [n](const Tensor& with) {
     kernels::IndexScan scan;
     kernels::scan_index(with, n, scan);
-    if (scan.outside >= 0)
-      fail<IndexError>("linalg.lu_solve: the pivot ", scan.value + 1, " is outside [1, ", n, "]");
+    if (scan.outside < 0) return;
+    const auto pivot = int64_t(uint64_t(scan.value) + 1);  // the least number wrapped around
+    fail<IndexError>("linalg.lu_solve: the pivot ", pivot, " is outside [1, ", n, "]");
   });
 }
 
