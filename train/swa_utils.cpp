@@ -8,7 +8,8 @@
 namespace tapegrad::optim::swa_utils {
 
 AverageFn get_ema_avg_fn(double decay) {
-  check_range("get_ema_avg_fn", "decay", decay, 0, 1.0000001);
+  if (!(decay >= 0 && decay <= 1))
+    fail<ArgumentError>("get_ema_avg_fn: decay is ", decay, ", not in [0, 1]");
   return [decay](const Variable& average, const Variable& value, int64_t) {
     return decay * average + (1 - decay) * value;
   };
