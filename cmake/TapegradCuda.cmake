@@ -105,6 +105,12 @@ function(tapegrad_add_cuda_objects)
   target_compile_options(tapegrad_cuda_objects PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186,1835;-Xcompiler=${host_flags}>"
     "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TAPEGRAD_WERROR}>>:--Werror=all-warnings>")
+  # GPU code of one architecture is stored uncompressed by default; compressed, reduce.cu's takes
+  # 0.16 MB instead of 2.3. The drivers of CUDA 13 and newer can all decompress this format.
+  if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)
+    target_compile_options(tapegrad_cuda_objects PRIVATE
+      $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
+  endif()
   # No contraction of a * b + c, so that results are bit-identical to the CPU's.
   set_source_files_properties(backends/cuda/random.cu backends/cuda/noise.cu backends/cuda/update.cu
     PROPERTIES COMPILE_OPTIONS --fmad=false)
