@@ -164,7 +164,7 @@ void crossover(Document& doc, const std::string& folder, const std::string& plot
                const std::string& of, const std::vector<int64_t>& sizes,
                const std::vector<Contender>& contenders, double calls = 1) {
   std::vector<std::string> titles{of};
-  std::vector<Series> curves;
+  std::vector<PlotSeries> curves;
   for (const Contender& contender : contenders) {
     titles.push_back(contender.name + ", us");
     if (calls > 1) titles.push_back(number(calls) + " of them, s");

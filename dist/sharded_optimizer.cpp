@@ -23,7 +23,7 @@ constexpr int64_t kRowBytes = 25 << 20;  // bounds the memory of write()
 
 /// A view of `count` elements of a contiguous tensor, as a row.
 Tensor elements(const Tensor& x, int64_t first, int64_t count) {
-  return x.with_layout(Layout{{count}, {1}, x.layout().offset + first});
+  return x.with_layout(StridedLayout{{count}, {1}, x.layout().offset + first});
 }
 
 /// "state.3.exp_avg" is the state "exp_avg" of number 3.

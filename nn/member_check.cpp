@@ -130,13 +130,13 @@ bool has_lambda(const Module& root) {
 }
 
 /// Adds the nodes that made members: functional_call() puts results of ops in place of parameters.
-void add_results(const Module& root, std::set<const Node*>& nodes) {
+void add_results(const Module& root, std::set<const TapeNode*>& nodes) {
   struct Finder final : MemberVisitor {
-    explicit Finder(std::set<const Node*>& found) : nodes(found) {}
+    explicit Finder(std::set<const TapeNode*>& found) : nodes(found) {}
     void on_parameter(const std::string&, Variable& x) override {
       if (x.requires_grad() && !x.is_leaf()) nodes.insert(x.edge().node.get());
     }
-    std::set<const Node*>& nodes;
+    std::set<const TapeNode*>& nodes;
   } finder(nodes);
   root.visit(finder);
 }
@@ -158,22 +158,22 @@ void ModuleCall::check_parameters(const std::vector<Variable>& results) {
   if (tapegrad::detail::context.model == nullptr) return;
   const Module& model = *tapegrad::detail::context.model->module;
   model.state_->own.parameters_checked.store(true, std::memory_order_relaxed);
-  std::set<const Node*> seen(first_inputs_.begin(), first_inputs_.end());
+  std::set<const TapeNode*> seen(first_inputs_.begin(), first_inputs_.end());
   add_results(model, seen);
-  std::vector<const Node*> todo;
-  const auto reach = [&](const Edge& edge) {
-    const Node* node = edge.node.get();
+  std::vector<const TapeNode*> todo;
+  const auto reach = [&](const TapeEdge& edge) {
+    const TapeNode* node = edge.node.get();
     return node != nullptr && seen.insert(node).second ? node : nullptr;
   };
   for (const Variable& y : results)
     if (y.defined())
-      if (const Node* node = reach(y.edge()); node != nullptr && !node->is_leaf())
+      if (const TapeNode* node = reach(y.edge()); node != nullptr && !node->is_leaf())
         todo.push_back(node);
   while (!todo.empty()) {
-    const Node* user = todo.back();
+    const TapeNode* user = todo.back();
     todo.pop_back();
-    for (const Edge& edge : user->edges()) {
-      const Node* node = reach(edge);
+    for (const TapeEdge& edge : user->edges()) {
+      const TapeNode* node = reach(edge);
       if (node == nullptr) continue;
       if (!node->is_leaf()) {
         todo.push_back(node);
@@ -202,7 +202,7 @@ uint64_t state_of(const tapegrad::detail::ModuleHooks* hooks) {
   return count;
 }
 
-const Storage* storage_of(const Variable& x) {
+const TensorStorage* storage_of(const Variable& x) {
   return x.defined() ? &x.value().storage() : nullptr;
 }
 
@@ -219,7 +219,7 @@ struct OwnVariables final : MemberVisitor {
   void on_buffer(const std::string& path, Variable& x) override { on_parameter(path, x); }
 
   std::span<const std::byte> object;
-  std::vector<std::pair<const Variable*, const Storage*>> found;
+  std::vector<std::pair<const Variable*, const TensorStorage*>> found;
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ void ModuleCall::name_parts(const Module& root, uint64_t id) {
   struct Namer final : MemberVisitor {
     std::string root_name;
     uint64_t id = 0;
-    std::set<const Node*> leaves;
+    std::set<const TapeNode*> leaves;
 
     void on_module(const std::string& path, Module& module) override {
       tapegrad::detail::ModuleState::Own& own = module.state_->own;
@@ -142,9 +142,9 @@ struct Pass {
 
 /// Replaces the variables that require a gradient by results of one Pass node. Returns the node, or
 /// null if there is none.
-Node* pass(std::span<Variable> xs) {
+TapeNode* pass(std::span<Variable> xs) {
   Pass op;
-  Node* node = nullptr;
+  TapeNode* node = nullptr;
   for (const Variable& x : xs) op.wanted.push_back(x.defined() && x.requires_grad());
   const std::vector<bool> wanted = op.wanted;
   const std::vector<Variable> ys =
@@ -197,7 +197,7 @@ void HookedCall::run_before() {
   gradients = std::make_shared<Parts::Gradients>();
   gradients->module = module.copy();
   gradients->inputs = inputs.size();
-  if (Node* node = pass(inputs)) {
+  if (TapeNode* node = pass(inputs)) {
     gradients->has_input_gradient = true;
     node->register_hook(
         [kept = gradients](std::span<Variable> grad_inputs, std::span<const Variable>) {
@@ -216,7 +216,7 @@ void HookedCall::run_after(std::span<Variable> outputs) {
   auto& [module, given, inputs, gradients] = *parts_;
   module.hooks().after.each([&](const ForwardHook& hook) { hook(module, inputs, outputs); });
   if (!gradients) return;
-  Node* node = pass(outputs);
+  TapeNode* node = pass(outputs);
   if (node == nullptr) return;
   node->register_prehook([kept = gradients](std::span<Variable> grad_outputs) {
     kept->grad_outputs.assign(grad_outputs.begin(), grad_outputs.end());

@@ -65,8 +65,8 @@ class [[nodiscard]] ModuleCall {
   const Where where_;
   bool is_first_;
   bool has_hooks_;
-  detail::RunningModel outermost_;         // if no other module runs
-  std::vector<const Node*> first_inputs_;  // nodes that made the inputs of the first call
+  detail::RunningModel outermost_;             // if no other module runs
+  std::vector<const TapeNode*> first_inputs_;  // nodes that made the inputs of the first call
   detail::Set<&detail::Context::model> model_;
   detail::Set<&detail::Context::module_line> line_;
   detail::Set<&detail::Context::scope> scope_;

@@ -144,7 +144,7 @@ struct Glu {
 
   /// The first or the second half of x along dim.
   Tensor half(const Tensor& x, int64_t which) const {
-    Layout layout = x.layout();
+    StridedLayout layout = x.layout();
     layout.shape[dim] /= 2;
     layout.offset += which * layout.shape[dim] * layout.strides[dim];
     return x.with_layout(layout);

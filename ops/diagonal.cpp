@@ -31,11 +31,11 @@ struct Plane {
     if (rows == columns) fail<ArgumentError>(op, ": dim1 and dim2 are both ", rows);
   }
   /// The layout of the diagonal, after the remaining dimensions.
-  Layout look(const Layout& whole) const {
+  StridedLayout look(const StridedLayout& whole) const {
     const int64_t down = offset < 0 ? -offset : 0, right = offset > 0 ? offset : 0;
     const int64_t length =
         std::max<int64_t>(0, std::min(whole.shape[rows] - down, whole.shape[columns] - right));
-    Layout layout{{}, {}, whole.offset};
+    StridedLayout layout{{}, {}, whole.offset};
     int64_t step = 1;
     if (length > 0) {
       layout.offset += down * whole.strides[rows] + right * whole.strides[columns];
@@ -52,7 +52,9 @@ struct Plane {
   }
 };
 
-Layout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape), 0}; }
+StridedLayout contiguous_layout(const Shape& shape) {
+  return {shape, contiguous_strides(shape), 0};
+}
 
 struct Diagonal {
   static constexpr std::string_view kName = "diagonal";

@@ -77,7 +77,7 @@ struct Cdist {
 
  private:
   static Tensor transposed(const Tensor& x) {
-    Layout layout = x.layout();
+    StridedLayout layout = x.layout();
     std::swap(layout.shape[1], layout.shape[2]);
     std::swap(layout.strides[1], layout.strides[2]);
     return x.with_layout(layout);

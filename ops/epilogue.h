@@ -5,7 +5,7 @@
 //
 // `relu(linear(x, weight, bias))` has the same result and records the same single node: the ReLU
 // overwrites the result of linear, to which nothing else refers, and becomes the epilogue of
-// linear's node (Node::absorb). The explicit form also saves the separate pass over the result.
+// linear's node (TapeNode::absorb). The explicit form also saves the separate pass over the result.
 #pragma once
 
 #include "core/base/tensor.h"

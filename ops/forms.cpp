@@ -220,7 +220,7 @@ Variable NestedValues::make(TensorOptions options) const {
     dtype = boolean;
   dtype = options.dtype.value_or(dtype);
   Tensor values = Tensor::empty(reader.shape, dtype);
-  with_type(dtype, [&]<typename T>(Type<T>) {
+  with_type(dtype, [&]<typename T>(TypeTag<T>) {
     std::ranges::transform(reader.elements, values.data<T>(),
                            [](const Number& number) { return number.to<T>(); });
   });

@@ -55,7 +55,7 @@ FloatInfo finfo(DType dtype) {
 
 IntegerInfo iinfo(DType dtype) {
   if (!is_integer(dtype)) fail<DTypeError>("iinfo: ", dtype, " is no integer type; use finfo");
-  return with_type(dtype, []<typename T>(Type<T>) -> IntegerInfo {
+  return with_type(dtype, []<typename T>(TypeTag<T>) -> IntegerInfo {
     if constexpr (std::integral<T>)
       return {int(8 * sizeof(T)), int64_t(std::numeric_limits<T>::max()),
               int64_t(std::numeric_limits<T>::min())};

@@ -143,7 +143,7 @@ Variable randn(const Shape& shape, TensorOptions options, RandomGenerator& gener
 
 /// Whether the dtype represents every integer from low to high.
 static bool holds(DType dtype, int64_t low, int64_t high) {
-  return with_type(dtype, [&]<typename T>(Type<T>) {
+  return with_type(dtype, [&]<typename T>(TypeTag<T>) {
     if constexpr (std::is_integral_v<T>) {
       using Limits = std::numeric_limits<T>;
       return low >= int64_t(Limits::min()) && high <= int64_t(Limits::max());

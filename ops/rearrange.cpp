@@ -31,7 +31,7 @@ using namespace detail;
 namespace {
 
 /// The layout of `size` entries start, start + step, ... along dim.
-Layout part(Layout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
+StridedLayout part(StridedLayout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
   if (size > 0) layout.offset += start * layout.strides[dim];
   if (size > 1) layout.strides[dim] *= step;
   layout.shape[dim] = size;
@@ -127,7 +127,7 @@ struct Flip {
   Dims dims;
 
   Tensor forward(const Tensor& x) {
-    Layout layout = x.layout();
+    StridedLayout layout = x.layout();
     std::array<bool, kMaxRank> seen{};
     for (int64_t& each : std::span(&dims[0], size_t(dims.rank()))) {
       const int dim = normalize_dim(kName, each, x.rank());
@@ -170,7 +170,7 @@ struct Roll {
 
 void kernels::pad_by_parts(const Tensor& x, const Dims& before, Number value, Tensor& y) {
   kernels::fill(y, value);
-  Layout from = x.layout(), to = y.layout();
+  StridedLayout from = x.layout(), to = y.layout();
   for (int dim = 0; dim < x.rank(); ++dim) {
     const int64_t after = y.shape()[dim] - x.shape()[dim] - before[dim];
     const int64_t cut = std::max<int64_t>(-before[dim], 0);

@@ -186,7 +186,7 @@ struct LogSumExp {
   Tensor forward(const Tensor& x) {
     require_float(kName, x);
     // Merges the reduced dimensions into one and moves it to the end.
-    Layout layout{{}, {}, x.layout().offset};
+    StridedLayout layout{{}, {}, x.layout().offset};
     for (bool reduced : {false, true})
       for (int i = 0; i < x.rank(); ++i)
         if ((extent.kept[i] != x.shape()[i]) == reduced) {

@@ -224,7 +224,7 @@ Number neutral(Reduce reduce, DType dtype) {
   if (reduce == Reduce::kProd) return 1;
   const bool high = reduce == Reduce::kAmin;
   if (is_float(dtype)) return (high ? 1 : -1) * std::numeric_limits<double>::infinity();
-  return with_type(dtype, [&]<typename T>(Type<T>) -> Number {
+  return with_type(dtype, [&]<typename T>(TypeTag<T>) -> Number {
     if constexpr (std::is_integral_v<T>)
       return int64_t(high ? std::numeric_limits<T>::max() : std::numeric_limits<T>::min());
     else

@@ -30,7 +30,7 @@ namespace {
 
 /// Exchanges dim with the last dimension.
 Tensor swapped(const Tensor& x, int dim) {
-  Layout layout = x.layout();
+  StridedLayout layout = x.layout();
   std::swap(layout.shape[dim], layout.shape[x.rank() - 1]);
   std::swap(layout.strides[dim], layout.strides[x.rank() - 1]);
   return x.with_layout(layout);
@@ -58,7 +58,7 @@ struct Order {
 
   Tensor forward(const Tensor& x) const {
     const int64_t n = x.shape()[dim];
-    Layout along{swapped(x, dim).shape(), {}, 0};
+    StridedLayout along{swapped(x, dim).shape(), {}, 0};
     along.shape[x.rank() - 1] = k;
     along.strides = contiguous_strides(along.shape);
     Tensor y = Tensor::empty(along.shape, i64, x.device());

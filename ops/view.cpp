@@ -17,10 +17,10 @@
 namespace tapegrad {
 namespace {
 
-Layout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape)}; }
+StridedLayout contiguous_layout(const Shape& shape) { return {shape, contiguous_strides(shape)}; }
 
 /// The layout of `size` entries start, start + step, ... along dim.
-Layout part(Layout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
+StridedLayout part(StridedLayout layout, int dim, int64_t start, int64_t size, int64_t step = 1) {
   if (size > 0) layout.offset += start * layout.strides[dim];
   if (size > 1) layout.strides[dim] *= step;
   layout.shape[dim] = size;
@@ -29,7 +29,7 @@ Layout part(Layout layout, int dim, int64_t start, int64_t size, int64_t step = 
 
 /// Strides that read the elements of `from`, in row-major order, with shape `to` of equal size;
 /// nullopt if no strides do.
-std::optional<Strides> strides_as(const Layout& from, const Shape& to) {
+std::optional<Strides> strides_as(const StridedLayout& from, const Shape& to) {
   Strides strides = contiguous_strides(to);
   if (std::find(to.begin(), to.end(), 0) != to.end()) return strides;
   int at = to.rank() - 1;
@@ -113,7 +113,7 @@ struct Permute {
   Tensor forward(const Tensor& x) {
     if (dims.rank() != x.rank())
       fail<ShapeError>(kName, ": ", dims, " does not name each dimension of ", x.shape());
-    Layout layout = x.layout();
+    StridedLayout layout = x.layout();
     std::array<bool, kMaxRank> seen{};
     for (int i = 0; i < dims.rank(); ++i) {
       const int dim = normalize_dim(kName, dims[i], x.rank());
@@ -139,7 +139,7 @@ struct Transpose {
   Tensor forward(const Tensor& x) {
     dim0 = normalize_dim(kName, dim0, x.rank());
     dim1 = normalize_dim(kName, dim1, x.rank());
-    Layout layout = x.layout();
+    StridedLayout layout = x.layout();
     std::swap(layout.shape[dim0], layout.shape[dim1]);
     std::swap(layout.strides[dim0], layout.strides[dim1]);
     return x.with_layout(layout);
@@ -186,8 +186,8 @@ struct Select {
   Variable backward(const Variable& dy) const {
     return send_part(dy, from, look(contiguous_layout(from)));
   }
-  Layout look(const Layout& whole) const {
-    Layout layout;
+  StridedLayout look(const StridedLayout& whole) const {
+    StridedLayout layout;
     layout.offset = whole.offset + index * whole.strides[dim];
     for (int i = 0; i < whole.shape.rank(); ++i) {
       if (i == dim) continue;
@@ -236,8 +236,8 @@ struct Unfold {
   Variable backward(const Variable& dy) const {
     return embed(dy, from, look(contiguous_layout(from)));
   }
-  Layout look(const Layout& whole) const {
-    Layout layout = part(whole, dim, 0, (from[dim] - size) / step + 1, step);
+  StridedLayout look(const StridedLayout& whole) const {
+    StridedLayout layout = part(whole, dim, 0, (from[dim] - size) / step + 1, step);
     layout.shape.push_back(size);
     layout.strides.push_back(whole.strides[dim]);
     return layout;

@@ -248,24 +248,24 @@ void test_operands(const Case& c) {
   const std::vector<Tensor> operands = c.operands(c.row().dtypes.at(0));
   std::vector<Tensor> before;
   for (const Tensor& x : operands) before.push_back(x ? x.clone() : x);
-  const int64_t live = Node::live();
+  const int64_t live = TapeNode::live();
   run(c, operands, /*create_graph=*/c.traits().max_order > 1);
-  EXPECT_EQ(Node::live(), live);
+  EXPECT_EQ(TapeNode::live(), live);
   for (size_t i = 0; i < operands.size(); ++i)
     EXPECT_TRUE(!operands[i] || same_bits(operands[i], before[i])) << "input " << i;
 }
 
 /// Whether an op that led to one of ys has a rule by kernels beside that by ops.
 bool has_two_rules(const Variables& ys) {
-  std::vector<const Node*> nodes;
-  const auto visit = [&](const Edge& edge) {
+  std::vector<const TapeNode*> nodes;
+  const auto visit = [&](const TapeEdge& edge) {
     if (edge && std::ranges::find(nodes, edge.node.get()) == nodes.end())
       nodes.push_back(edge.node.get());
   };
   for (const Variable& y : ys) visit(y.edge());
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i]->has_kernel_backward()) return true;
-    for (const Edge& edge : nodes[i]->edges()) visit(edge);
+    for (const TapeEdge& edge : nodes[i]->edges()) visit(edge);
   }
   return false;
 }

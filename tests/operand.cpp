@@ -56,15 +56,15 @@ Tensor repeat_first_entry(const Tensor& x, int dim) {
   Shape one = x.shape();
   one[dim] = 1;
   Tensor entry = x.with_layout({one, x.strides(), x.layout().offset}).clone();
-  Layout wide = entry.layout();
+  StridedLayout wide = entry.layout();
   wide.shape = x.shape();
   wide.strides[dim] = 0;
   return entry.with_layout(wide);
 }
 
 /// Copies x into a tensor with the given layout in a buffer of `base` elements.
-Tensor embed(const Tensor& x, int64_t base, const Layout& layout) {
-  const Number around = with_type(x.dtype(), []<typename T>(Type<T>) -> Number {
+Tensor embed(const Tensor& x, int64_t base, const StridedLayout& layout) {
+  const Number around = with_type(x.dtype(), []<typename T>(TypeTag<T>) -> Number {
     if constexpr (std::is_integral_v<T>)
       return std::numeric_limits<T>::max();
     else
@@ -84,7 +84,7 @@ Tensor embed(const Tensor& x, int64_t base, const Layout& layout) {
 
 /// Copies x into dense memory in which dimension order[0] is outermost.
 Tensor in_order(const Tensor& x, const std::vector<int>& order) {
-  Layout layout{x.shape(), x.shape(), 0};
+  StridedLayout layout{x.shape(), x.shape(), 0};
   int64_t step = 1;
   for (int i = x.rank() - 1; i >= 0; --i) {
     layout.strides[order[size_t(i)]] = step;
@@ -128,14 +128,14 @@ Tensor arrange(const Tensor& x, Arrangement arrangement) {
       return in_order(x, order);
     case Arrangement::kStepTwo: {
       if (rank < 1) return {};
-      Layout layout{x.shape(), contiguous_strides(x.shape()), 0};
+      StridedLayout layout{x.shape(), contiguous_strides(x.shape()), 0};
       for (int i = 0; i < rank; ++i) layout.strides[i] *= 2;
       return embed(x, 2 * x.numel(), layout);
     }
     case Arrangement::kOffset: {
       Shape larger = x.shape();
       for (int i = 0; i < rank; ++i) larger[i] += 2;
-      Layout layout{x.shape(), contiguous_strides(larger), 1};
+      StridedLayout layout{x.shape(), contiguous_strides(larger), 1};
       for (int i = 0; i < rank; ++i) layout.offset += layout.strides[i];
       return embed(x, numel(larger) + 1, layout);
     }
@@ -156,7 +156,7 @@ Tensor move_to(Device device, const Tensor& x) {
 bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   const Tensor x = a.to(cpu).contiguous(), y = b.to(cpu).contiguous();
-  return with_type(a.dtype(), [&]<typename T>(Type<T>) {
+  return with_type(a.dtype(), [&]<typename T>(TypeTag<T>) {
     const T *p = x.data<T>(), *q = y.data<T>();
     for (int64_t i = 0; i < x.numel(); ++i)
       if (std::memcmp(p + i, q + i, sizeof(T)) != 0 &&

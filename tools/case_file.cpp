@@ -100,10 +100,10 @@ Attribute attribute_of(const AttributeInfo& info, const Json& value) {
   return text_of(what, value);  // types str and dtype
 }
 
-Layout view_of(std::string_view what, const Json& value) {
+StridedLayout view_of(std::string_view what, const Json& value) {
   check_keys(what, value, {"shape", "strides", "offset"});
   if (!value.contains("shape")) fail<ArgumentError>(what, ": a view needs a shape");
-  Layout view;
+  StridedLayout view;
   view.shape = dims_of(what, value["shape"]);
   view.strides =
       value.contains("strides") ? dims_of(what, value["strides"]) : contiguous_strides(view.shape);

@@ -32,7 +32,7 @@ std::vector<CaseLine> read_case_file(const std::string& path);
 /// A tensor of the file, or a view of one.
 struct TensorRef {
   std::string name;
-  std::optional<Layout> view = {};  // of the stored buffer, seen as one-dimensional
+  std::optional<StridedLayout> view = {};  // of the stored buffer, seen as one-dimensional
   bool grad = false;
 };
 

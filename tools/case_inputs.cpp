@@ -9,7 +9,7 @@ namespace {
 
 /// Throws ArgumentError unless all elements of the view are among the `count` elements of the
 /// buffer.
-void check_inside(const TensorRef& ref, const Layout& view, int64_t count) {
+void check_inside(const TensorRef& ref, const StridedLayout& view, int64_t count) {
   const auto outside = [&](const char* why) {
     fail<ArgumentError>("view of \"", ref.name, "\": ", why, ": shape ", view.shape, ", strides ",
                         view.strides, ", offset ", view.offset, "; the buffer has ", count,
@@ -60,7 +60,7 @@ Tensor InputMaker::view(const TensorRef& ref) {
 
 Variable InputMaker::make(const TensorRef& ref) {
   Tensor value = view(ref);
-  const Layout layout = value.layout();
+  const StridedLayout layout = value.layout();
   for (const Made& made : made_)
     if (made.name == ref.name && made.layout.shape == layout.shape &&
         made.layout.strides == layout.strides && made.layout.offset == layout.offset)

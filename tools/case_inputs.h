@@ -43,7 +43,7 @@ class InputMaker {
  private:
   struct Made {
     std::string name;
-    Layout layout;
+    StridedLayout layout;
     Variable variable;
   };
 

@@ -158,13 +158,13 @@ class Fit {
       made = run_batch(run_.model, loss_fn_, options_.batch, {x, target}, item_.get());
     }
     const Variable& loss = made->loss;
-    times.mark(Phase::kForward);
+    times.mark(StepPhase::kForward);
     std::optional<dist::DataParallel::NoSync> no_sync;
     if (parallel_ && (!ends_group_ || sends_later())) no_sync.emplace(*parallel_);
     if (parallel_ && !sends_later()) parallel_->tell(wish());
     scaler_.scale(options_.accumulate == 1 ? loss : loss * (double(x.size(0)) / group_examples_))
         .backward();
-    times.mark(Phase::kBackward);
+    times.mark(StepPhase::kBackward);
     if (ends_group_ && !sends_later()) update();
     if (options_.batch) target_ = made->target;
     return {loss, made->output};
@@ -236,7 +236,7 @@ class Fit {
       place_in_group();
       call(&Callback::before_batch);
       move_to(options_.device, run_.example);
-      times.mark(Phase::kData);
+      times.mark(StepPhase::kData);
       const Variable inputs[] = {run_.example.data, run_.example.target};
       std::vector<Variable> results = step_.run_all(inputs);
       if (sends_later()) {
@@ -251,7 +251,7 @@ class Fit {
         if (options_.average != nullptr) options_.average->update();
         call(&Callback::after_step);
       }
-      times.mark(Phase::kUpdate);
+      times.mark(StepPhase::kUpdate);
       times.end_step();
       const int64_t count = run_.example.data.size(0);
       sums_.add({run_.loss, run_.output, options_.batch ? target_ : run_.example.target}, count);
@@ -278,7 +278,7 @@ class Fit {
     result.lr = optimizers_[0]->lr();
     evaluate_sets(result);
     average_over_ranks(result);
-    history_.times.mark(Phase::kEvaluate);
+    history_.times.mark(StepPhase::kEvaluate);
     progress.finish(run_.batch, result.values());
     history_.epochs.push_back(result);
     in_epoch_ = false;

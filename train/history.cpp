@@ -75,8 +75,8 @@ double EpochResult::value(const std::string& name) const {
                       "; there are: ", absl::StrJoin(names, ", "));
 }
 
-Series History::series(const std::string& value, const std::string& name) const {
-  Series curve{name, {}, {}};
+PlotSeries History::series(const std::string& value, const std::string& name) const {
+  PlotSeries curve{name, {}, {}};
   for (const EpochResult& epoch : epochs)
     if (const double found = find_value(all_values(epoch), value); !std::isnan(found)) {
       curve.x.push_back(double(epoch.epoch));
@@ -86,7 +86,7 @@ Series History::series(const std::string& value, const std::string& name) const 
 }
 
 void History::save_error_curves(const std::string& path, bool accuracies) const {
-  Series train{"train", {}, {}}, test{"test", {}, {}};
+  PlotSeries train{"train", {}, {}}, test{"test", {}, {}};
   for (const EpochResult& epoch : epochs) {
     const bool after = !std::isnan(accuracies ? epoch.train_accuracy : epoch.train_loss);
     const double train_value = accuracies ? 1 - (after ? epoch.train_accuracy : epoch.accuracy)
@@ -99,7 +99,7 @@ void History::save_error_curves(const std::string& path, bool accuracies) const 
     test.x.push_back(double(epoch.epoch));
     test.y.push_back(test_value);
   }
-  std::vector<Series> curves{train};
+  std::vector<PlotSeries> curves{train};
   if (!test.x.empty()) curves.push_back(test);
   save_line_chart(path, curves,
                   {.title = accuracies ? "Error rate over epochs" : "Loss over epochs",

@@ -47,7 +47,7 @@ struct History {
 
   /// Returns a value over the numbers of the epochs, as a curve for save_line_chart(). Epochs
   /// without the value are left out.
-  Series series(const std::string& value, const std::string& name) const;
+  PlotSeries series(const std::string& value, const std::string& name) const;
   /// Writes an SVG with the losses, or 1 - accuracies, of training and validation over the epochs.
   void save_error_curves(const std::string& path, bool accuracies = true) const;
   /// Writes a table with a header, or one JSON object per line. A line is an epoch; a value that

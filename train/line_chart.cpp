@@ -36,9 +36,9 @@ struct Range {
 
 class Chart {
  public:
-  Chart(std::span<const Series> curves, const ChartOptions& options)
+  Chart(std::span<const PlotSeries> curves, const ChartOptions& options)
       : curves_(curves), options_(options) {
-    for (const Series& curve : curves) {
+    for (const PlotSeries& curve : curves) {
       if (curve.x.size() != curve.y.size())
         fail<ShapeError>("line_chart: '", curve.name, "' has ", curve.x.size(), " x and ",
                          curve.y.size(), " y");
@@ -68,7 +68,7 @@ class Chart {
  private:
   double place(double x) const { return options_.log_x ? std::log10(x) : x; }
   double height(double y) const { return options_.log_y ? std::log10(y) : y; }
-  bool is_point(const Series& curve, size_t i) const {
+  bool is_point(const PlotSeries& curve, size_t i) const {
     return std::isfinite(place(curve.x[i])) && std::isfinite(height(curve.y[i]));
   }
   double across(double x) const {
@@ -129,7 +129,7 @@ class Chart {
   std::string lines() const {
     std::string svg;
     for (size_t c = 0; c < curves_.size(); ++c) {
-      const Series& curve = curves_[c];
+      const PlotSeries& curve = curves_[c];
       std::string path, dots;
       size_t points = 0;
       bool down_yet = false;
@@ -159,7 +159,7 @@ class Chart {
   std::string legend() const {
     if (curves_.size() < 2) return {};
     size_t longest = 0;
-    for (const Series& curve : curves_) longest = std::max(longest, curve.name.size());
+    for (const PlotSeries& curve : curves_) longest = std::max(longest, curve.name.size());
     const double width = 48 + 8.2 * double(longest), height = 10 + 21.0 * double(curves_.size());
     const double x = right_ - width - 10;
     double y = top_ + 8;
@@ -177,7 +177,7 @@ class Chart {
 
   static const char* colour(size_t curve) { return kColours[curve % kColours.size()]; }
 
-  std::span<const Series> curves_;
+  std::span<const PlotSeries> curves_;
   const ChartOptions& options_;
   Range x_, y_;  // in plot coordinates, logarithmic if requested
   double left_, right_, top_, bottom_;
@@ -185,13 +185,13 @@ class Chart {
 
 }  // namespace
 
-std::string line_chart(std::span<const Series> curves, const ChartOptions& options) {
+std::string line_chart(std::span<const PlotSeries> curves, const ChartOptions& options) {
   if (options.width < 200 || options.height < 150)
     fail<ArgumentError>("line_chart: too small: ", options.width, " x ", options.height);
   return Chart(curves, options).draw();
 }
 
-void save_line_chart(const std::string& path, std::span<const Series> curves,
+void save_line_chart(const std::string& path, std::span<const PlotSeries> curves,
                      const ChartOptions& options) {
   write_file(path, line_chart(curves, options));
 }

@@ -34,11 +34,11 @@ class Claims {
 
  private:
   Device device_;
-  std::unordered_set<const Storage*> seen_;
+  std::unordered_set<const TensorStorage*> seen_;
   int64_t outside_ = 0;
 };
 
-std::vector<MemoryReport::Part> saved_by_part(const Node& root, Claims& claims) {
+std::vector<MemoryReport::Part> saved_by_part(const TapeNode& root, Claims& claims) {
   struct Saved final : SavedVisitor {
     explicit Saved(Claims& claims) : claims(claims) {}
     void on_saved(const Tensor& value) override { bytes += claims.claim(value); }
@@ -46,7 +46,7 @@ std::vector<MemoryReport::Part> saved_by_part(const Node& root, Claims& claims) 
     int64_t bytes = 0;
   };
   std::vector<MemoryReport::Part> parts;
-  for (const Node* node : reach(root)) {
+  for (const TapeNode* node : reach(root)) {
     Saved saved(claims);
     node->visit_saved(saved);
     if (saved.bytes == 0) continue;

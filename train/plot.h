@@ -14,7 +14,7 @@
 
 namespace tapegrad {
 
-struct Series {
+struct PlotSeries {
   std::string name;
   std::vector<double> x, y;  // of equal length; a y that is not finite is a gap
 };
@@ -28,8 +28,8 @@ struct ChartOptions {
 
 /// Draws curves with axes, ticks, a grid and, for several curves, a legend. Throws ShapeError if x
 /// and y of a series differ in length.
-std::string line_chart(std::span<const Series> curves, const ChartOptions& options = {});
-void save_line_chart(const std::string& path, std::span<const Series> curves,
+std::string line_chart(std::span<const PlotSeries> curves, const ChartOptions& options = {});
+void save_line_chart(const std::string& path, std::span<const PlotSeries> curves,
                      const ChartOptions& options = {});
 
 enum class SurfaceStyle { kSurface, kWireframe };
@@ -53,7 +53,7 @@ std::string surface_plot(std::span<const Surface> panels, const SurfaceOptions& 
 void save_surfaces(const std::string& path, std::span<const Surface> panels,
                    const SurfaceOptions& options = {});
 
-inline void save_line_chart(const std::string& path, std::initializer_list<Series> curves,
+inline void save_line_chart(const std::string& path, std::initializer_list<PlotSeries> curves,
                             const ChartOptions& options = {}) {
   save_line_chart(path, std::span(curves.begin(), curves.size()), options);
 }

@@ -52,17 +52,17 @@ void add_heading(std::string& page, const char* text) {
 
 /// Adds the curves of the values whose names end in one of these words.
 void add_chart(std::string& page, const History& history, const char* word) {
-  std::map<std::string, Series> curves;
+  std::map<std::string, PlotSeries> curves;
   for (const EpochResult& epoch : history.epochs)
     for (const auto& [name, value] : epoch.values()) {
       if (!name.ends_with(word)) continue;
-      Series& curve = curves[name];
+      PlotSeries& curve = curves[name];
       curve.name = name;
       curve.x.push_back(double(epoch.epoch));
       curve.y.push_back(value);
     }
   if (curves.empty()) return;
-  std::vector<Series> list;
+  std::vector<PlotSeries> list;
   for (auto& [name, curve] : curves) list.push_back(std::move(curve));
   page += "<figure class=\"chart\">" +
           line_chart(list, {.x_label = "epoch", .y_label = word, .width = 480, .height = 320}) +

@@ -74,7 +74,7 @@ void RunLedger::Impl::on_result(std::string_view op, Where where, const Tensor& 
   add(LedgerPass::kForward, op, detail::context.scope, where, y);
 }
 
-void RunLedger::Impl::on_gradient(const Node& node, const Tensor& gradient) {
+void RunLedger::Impl::on_gradient(const TapeNode& node, const Tensor& gradient) {
   add(LedgerPass::kBackward, node.name(), node.scope(), node.where(), gradient);
 }
 

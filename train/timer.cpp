@@ -20,7 +20,7 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void StepTimer::mark(Phase phase) {
+void StepTimer::mark(StepPhase phase) {
   if (device_ != cpu && detail::context.step_observer != nullptr) return;
   const Moment now(device_);
   open_.push_back({phase, std::exchange(last_, now), now});
@@ -38,7 +38,7 @@ void StepTimer::add_finished(bool all) const {
   }
 }
 
-double StepTimer::seconds(Phase phase) const {
+double StepTimer::seconds(StepPhase phase) const {
   add_finished(/*all=*/true);
   return seconds_[size_t(phase)];
 }
@@ -55,15 +55,15 @@ void StepTimer::print(std::ostream& out, int64_t steps_per_epoch) const {
   out << absl::StreamFormat("%-10s %10s %8s %10s\n", "", "seconds", "share", "ms/step");
   for (int i = 0; i < kPhaseCount; ++i) {
     const double seconds = seconds_[size_t(i)];
-    if (Phase(i) == Phase::kEvaluate && seconds == 0) continue;
+    if (StepPhase(i) == StepPhase::kEvaluate && seconds == 0) continue;
     out << absl::StreamFormat("%-10s %10.3f %6.1f %%", kPhaseNames[i], seconds,
                               all > 0 ? 100 * seconds / all : 0.0);
-    if (Phase(i) != Phase::kEvaluate && steps_ > 0)
+    if (StepPhase(i) != StepPhase::kEvaluate && steps_ > 0)
       out << absl::StreamFormat(" %10.3f", 1e3 * seconds / double(steps_));
     out << '\n';
   }
   out << absl::StreamFormat("%-10s %10.3f %6.1f %%\n", "total", all, 100.0);
-  const double training = all - seconds(Phase::kEvaluate);
+  const double training = all - seconds(StepPhase::kEvaluate);
   if (steps_per_epoch > 0 && steps_ > 0)
     out << absl::StreamFormat("an epoch of %d steps at %.3f ms: %.2f s\n", steps_per_epoch,
                               1e3 * training / double(steps_),

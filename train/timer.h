@@ -14,7 +14,7 @@
 
 namespace tapegrad {
 
-enum class Phase { kData, kForward, kBackward, kUpdate, kEvaluate };
+enum class StepPhase { kData, kForward, kBackward, kUpdate, kEvaluate };
 inline constexpr int kPhaseCount = 5;
 inline constexpr std::string_view kPhaseNames[kPhaseCount] = {"data", "forward", "backward",
                                                               "update", "evaluate"};
@@ -28,10 +28,10 @@ double steady_seconds();
 ///
 ///   StepTimer timer;
 ///   for (auto& [x, y] : loader) {
-///     timer.mark(Phase::kData);          // since the last mark, or since construction
-///     Variable loss = ...;  timer.mark(Phase::kForward);
-///     loss.backward();      timer.mark(Phase::kBackward);
-///     opt.step();           timer.mark(Phase::kUpdate);
+///     timer.mark(StepPhase::kData);          // since the last mark, or since construction
+///     Variable loss = ...;  timer.mark(StepPhase::kForward);
+///     loss.backward();      timer.mark(StepPhase::kBackward);
+///     opt.step();           timer.mark(StepPhase::kUpdate);
 ///     timer.end_step();
 ///   }
 ///   timer.print();
@@ -40,13 +40,13 @@ class StepTimer {
   explicit StepTimer(Device device = cpu) : device_(device), last_(device) {}
 
   /// Adds the time since the last mark to this phase.
-  void mark(Phase phase);
+  void mark(StepPhase phase);
   /// Discards the time since the last mark.
   void skip();
   void end_step() { ++steps_; }
 
   /// Waits until the device has come to the last mark.
-  double seconds(Phase phase) const;
+  double seconds(StepPhase phase) const;
   double total() const;
   int64_t steps() const { return steps_; }
 
@@ -56,7 +56,7 @@ class StepTimer {
 
  private:
   struct Interval {
-    Phase phase;
+    StepPhase phase;
     Moment begin, end;
   };
   /// Adds the intervals to whose ends the device has come, or all.

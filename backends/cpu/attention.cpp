@@ -281,7 +281,7 @@ struct AttentionBlocks {
     return true;
   }
   template <std::floating_point T>
-  static void run(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+  static void run(TypeTag<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                   bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
                   Tensor& log_sums) {
     forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);
@@ -299,7 +299,7 @@ struct AttentionBlocks {
 struct AttentionBackwardBlocks {
   static constexpr std::string_view kName = "blocks";
   template <std::floating_point T>
-  static void run(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+  static void run(TypeTag<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& mask, bool causal, double scale,
                   const kernels::ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
                   Tensor& dq, Tensor& dk, Tensor& dv) {

@@ -224,9 +224,9 @@ void cdist_backward(const Tensor& dy, const Tensor& x1, const Tensor& x2, const 
 
 void register_cdist() {
   constexpr TypeList<float, double> kTypes;
-  set<kernels::cdist>(kTypes, []<typename T>(Type<T>, auto&... a) { cdist<T>(a...); });
+  set<kernels::cdist>(kTypes, []<typename T>(TypeTag<T>, auto&... a) { cdist<T>(a...); });
   set<kernels::cdist_backward>(kTypes,
-                               []<typename T>(Type<T>, auto&... a) { cdist_backward<T>(a...); });
+                               []<typename T>(TypeTag<T>, auto&... a) { cdist_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -121,7 +121,7 @@ void backward_bias(const Tensor& dy, Tensor& db) {
 struct ConvColumns {
   static constexpr std::string_view kName = "columns";
   template <std::floating_point T>
-  static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
     if (y.numel() == 0) return;
     conv2d<T>(x, weight, bias, options, y);
@@ -132,7 +132,7 @@ struct ConvColumns {
 struct ConvBackwardColumns {
   static constexpr std::string_view kName = "columns";
   template <std::floating_point T>
-  static void run(Type<T>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+  static void run(TypeTag<T>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
                   const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
                   Tensor& db) {
     const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
@@ -230,8 +230,8 @@ void register_conv() {
   constexpr TypeList<float, bfloat16> kDnnlTypes{};
   set_implementations<kernels::conv3d, ConvVolumeDnnl>(kCpu, kDnnlTypes);
   set_implementations<kernels::conv3d_backward, ConvVolumeBackwardDnnl>(kCpu, kDnnlTypes);
-  set<kernels::unfold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { unfold<T>(a...); });
-  set<kernels::fold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { fold<T>(a...); });
+  set<kernels::unfold>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { unfold<T>(a...); });
+  set<kernels::fold>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { fold<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -330,11 +330,11 @@ void cross_entropy_reduce(Tensor& y, const Tensor& losses, const Tensor& target,
 
 void register_cross_entropy() {
   set<kernels::cross_entropy>(kFloatTypes,
-                              []<typename T>(Type<T>, auto&... a) { cross_entropy<T>(a...); });
+                              []<typename T>(TypeTag<T>, auto&... a) { cross_entropy<T>(a...); });
   set<kernels::cross_entropy_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { cross_entropy_backward<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { cross_entropy_backward<T>(a...); });
   set<kernels::cross_entropy_reduce>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { cross_entropy_reduce<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { cross_entropy_reduce<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

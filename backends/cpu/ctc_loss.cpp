@@ -122,7 +122,8 @@ void ctc_loss(const Tensor& log_probs, const Tensor& labels, const CtcBatch& bat
 }  // namespace
 
 void register_ctc_loss() {
-  set<kernels::ctc_loss>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { ctc_loss<T>(a...); });
+  set<kernels::ctc_loss>(kFloatTypes,
+                         []<typename T>(TypeTag<T>, auto&... a) { ctc_loss<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -200,11 +200,11 @@ void bag_argmax(const Tensor& weight, const Tensor& ids, const Tensor& bounds, T
 }  // namespace
 
 void register_embedding_bag() {
-  set<kernels::bag_sum>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { bag_sum<T>(a...); });
+  set<kernels::bag_sum>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { bag_sum<T>(a...); });
   set<kernels::bag_spread>(TypeList<float, double>{},
-                           []<typename T>(Type<T>, auto&... a) { bag_spread<T>(a...); });
+                           []<typename T>(TypeTag<T>, auto&... a) { bag_spread<T>(a...); });
   set<kernels::bag_argmax>(kFloatTypes,
-                           []<typename T>(Type<T>, auto&... a) { bag_argmax<T>(a...); });
+                           []<typename T>(TypeTag<T>, auto&... a) { bag_argmax<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

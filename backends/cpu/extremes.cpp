@@ -166,8 +166,8 @@ void extreme(const Tensor& x, bool largest, Tensor& values, Tensor& indices) {
 }  // namespace
 
 void register_extremes() {
-  set<kernels::extreme>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { extreme<T>(a...); });
-  set<kernels::cumsum>(kAllTypes, []<typename T>(Type<T>, auto&... a) { sum_up<T>(a...); });
+  set<kernels::extreme>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { extreme<T>(a...); });
+  set<kernels::cumsum>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { sum_up<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

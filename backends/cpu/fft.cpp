@@ -293,10 +293,11 @@ constexpr TypeList<float, double> kRealTypes{};
 
 void register_fft() {
   set<kernels::fft>(kRealTypes,
-                    []<typename T>(Type<T>, auto&... a) { complex_transform<T>(a...); });
-  set<kernels::rfft>(kRealTypes, []<typename T>(Type<T>, auto&... a) { real_transform<T>(a...); });
+                    []<typename T>(TypeTag<T>, auto&... a) { complex_transform<T>(a...); });
+  set<kernels::rfft>(kRealTypes,
+                     []<typename T>(TypeTag<T>, auto&... a) { real_transform<T>(a...); });
   set<kernels::irfft>(kRealTypes,
-                      []<typename T>(Type<T>, auto&... a) { inverse_real_transform<T>(a...); });
+                      []<typename T>(TypeTag<T>, auto&... a) { inverse_real_transform<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -222,9 +222,10 @@ void grid_sample_backward(const Tensor& dy, const Tensor& x, const Tensor& grid,
 
 void register_grid_sample() {
   constexpr TypeList<float, double> kTypes;
-  set<kernels::grid_sample>(kTypes, []<typename T>(Type<T>, auto&... a) { grid_sample<T>(a...); });
+  set<kernels::grid_sample>(kTypes,
+                            []<typename T>(TypeTag<T>, auto&... a) { grid_sample<T>(a...); });
   set<kernels::grid_sample_backward>(
-      kTypes, []<typename T>(Type<T>, auto&... a) { grid_sample_backward<T>(a...); });
+      kTypes, []<typename T>(TypeTag<T>, auto&... a) { grid_sample_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -139,7 +139,7 @@ struct GroupNormPacked {
     return values;
   }
   template <Packable T>
-  static void run(Type<T>, const PackedValues& values, const Tensor& x, const Tensor& weight,
+  static void run(TypeTag<T>, const PackedValues& values, const Tensor& x, const Tensor& weight,
                   const Tensor& bias, double eps, Tensor& y, Tensor& means, Tensor& invstds) {
     const Groups g(x.shape(), means.numel());
     const double count = double(g.together * g.size);
@@ -187,9 +187,9 @@ struct GroupNormBackwardPacked {
                     packed_dy ? *packed_dy : pack(dy, known->packing)};
   }
   template <Packable T>
-  static void run(Type<T>, const Operands& o, const Tensor& x, const Tensor&, const Tensor& means,
-                  const Tensor& invstds, const Tensor& weight, Tensor& dx, Tensor& dweight,
-                  Tensor& dbias) {
+  static void run(TypeTag<T>, const Operands& o, const Tensor& x, const Tensor&,
+                  const Tensor& means, const Tensor& invstds, const Tensor& weight, Tensor& dx,
+                  Tensor& dweight, Tensor& dbias) {
     const Groups g(x.shape(), means.numel());
     const double count = double(g.together * g.size);
     const PackedValues xs = as_one_image(o.x), dys = as_one_image(o.dy);
@@ -227,7 +227,7 @@ struct GroupNormBackwardPacked {
 struct GroupNorm {
   static constexpr std::string_view kName = "rows";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                   Tensor& y, Tensor& means, Tensor& invstds) {
     group_norm<T>(x, weight, bias, eps, y, means, invstds);
   }
@@ -236,7 +236,7 @@ struct GroupNorm {
 struct GroupNormBackward {
   static constexpr std::string_view kName = "rows";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& means,
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& dy, const Tensor& means,
                   const Tensor& invstds, const Tensor& weight, Tensor& dx, Tensor& dweight,
                   Tensor& dbias) {
     group_norm_backward<T>(x, dy, means, invstds, weight, dx, dweight, dbias);

@@ -257,18 +257,17 @@ void masked_fill(const Tensor& x, const Tensor& mask, Number value, Tensor& y) {
 
 void register_index() {
   set<kernels::scan_index>(TypeList<int64_t>{},
-                           []<typename T>(Type<T>, auto&... a) { scan_index(a...); });
+                           []<typename T>(TypeTag<T>, auto&... a) { scan_index(a...); });
   set<kernels::index_select>(
-      kAllTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& index, int dim, Tensor& y) {
-        index_select<Word<sizeof(T)>>(x, index, dim, y);
-      });
+      kAllTypes, []<typename T>(TypeTag<T>, const Tensor& x, const Tensor& index, int dim,
+                                Tensor& y) { index_select<Word<sizeof(T)>>(x, index, dim, y); });
   set<kernels::index_add>(kNumberTypes,
-                          []<typename T>(Type<T>, auto&... a) { index_add<T>(a...); });
-  set<kernels::gather>(kAllTypes, []<typename T>(Type<T>, auto&... a) { gather<T>(a...); });
+                          []<typename T>(TypeTag<T>, auto&... a) { index_add<T>(a...); });
+  set<kernels::gather>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { gather<T>(a...); });
   set<kernels::scatter_add>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
-                            []<typename T>(Type<T>, auto&... a) { scatter_add<T>(a...); });
+                            []<typename T>(TypeTag<T>, auto&... a) { scatter_add<T>(a...); });
   set<kernels::masked_fill>(kAllTypes,
-                            []<typename T>(Type<T>, auto&... a) { masked_fill<T>(a...); },
+                            []<typename T>(TypeTag<T>, auto&... a) { masked_fill<T>(a...); },
                             {.parts = Parts::kElements});
 }
 

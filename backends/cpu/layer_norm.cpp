@@ -233,9 +233,9 @@ constinit const RowFunctions<const Tensor&, const Tensor&, const Tensor&, const 
 
 void register_layer_norm() {
   set<kernels::layer_norm>(kFloatTypes,
-                           []<typename T>(Type<T>, auto&... a) { layer_norm<T>(a...); });
+                           []<typename T>(TypeTag<T>, auto&... a) { layer_norm<T>(a...); });
   set<kernels::layer_norm_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { layer_norm_backward<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { layer_norm_backward<T>(a...); });
 
   constexpr auto kRows = [](const Tensor& x, const Tensor&, const Tensor&, double, const Tensor&,
                             const Tensor&, const Tensor&) {

@@ -281,16 +281,18 @@ constexpr TypeList<float, double> kLapackTypes{};
 
 void register_linalg() {
   set<kernels::lu_factor>(kLapackTypes,
-                          []<typename T>(Type<T>, auto&... a) { lu_factor<T>(a...); });
-  set<kernels::lu_solve>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { lu_solve<T>(a...); });
+                          []<typename T>(TypeTag<T>, auto&... a) { lu_factor<T>(a...); });
+  set<kernels::lu_solve>(kLapackTypes,
+                         []<typename T>(TypeTag<T>, auto&... a) { lu_solve<T>(a...); });
   set<kernels::triangular_solve>(
-      kLapackTypes, []<typename T>(Type<T>, auto&... a) { triangular_solve<T>(a...); });
-  set<kernels::cholesky>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { cholesky<T>(a...); });
+      kLapackTypes, []<typename T>(TypeTag<T>, auto&... a) { triangular_solve<T>(a...); });
+  set<kernels::cholesky>(kLapackTypes,
+                         []<typename T>(TypeTag<T>, auto&... a) { cholesky<T>(a...); });
   set<kernels::qr_factor>(kLapackTypes,
-                          []<typename T>(Type<T>, auto&... a) { qr_factor<T>(a...); });
-  set<kernels::qr_form>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { qr_form<T>(a...); });
-  set<kernels::svd>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { svd<T>(a...); });
-  set<kernels::eigh>(kLapackTypes, []<typename T>(Type<T>, auto&... a) { eigh<T>(a...); });
+                          []<typename T>(TypeTag<T>, auto&... a) { qr_factor<T>(a...); });
+  set<kernels::qr_form>(kLapackTypes, []<typename T>(TypeTag<T>, auto&... a) { qr_form<T>(a...); });
+  set<kernels::svd>(kLapackTypes, []<typename T>(TypeTag<T>, auto&... a) { svd<T>(a...); });
+  set<kernels::eigh>(kLapackTypes, []<typename T>(TypeTag<T>, auto&... a) { eigh<T>(a...); });
   set<kernels::exchanged_rows>(TypeList<int64_t>{}, [](auto, auto&... a) { exchanged_rows(a...); });
 }
 

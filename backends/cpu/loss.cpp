@@ -59,14 +59,14 @@ void check_unit(const Tensor& x, std::string_view op) {
 
 void register_loss() {
   set<kernels::check_classes>(TypeList<int64_t>{},
-                              []<typename T>(Type<T>, auto&... a) { check_classes<T>(a...); });
+                              []<typename T>(TypeTag<T>, auto&... a) { check_classes<T>(a...); });
   set<kernels::check_unit>(kFloatTypes,
-                           []<typename T>(Type<T>, auto&... a) { check_unit<T>(a...); });
+                           []<typename T>(TypeTag<T>, auto&... a) { check_unit<T>(a...); });
   set<kernels::binary_cross_entropy>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& target, Tensor& y) {
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, const Tensor& target, Tensor& y) {
         map<T>(BinaryCrossEntropy{}, y, x, target);
       });
-  set<kernels::log_sigmoid>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+  set<kernels::log_sigmoid>(kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
     map<T>(LogSigmoid{}, y, x);
   });
 }

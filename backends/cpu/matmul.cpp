@@ -65,7 +65,7 @@ struct MatmulDnnl {
                      matmul_precision());
   }
   template <Multiplied T>
-  static void run(Type<T>, DnnlPlan plan, const Tensor& a0, const Tensor& b0, Tensor& y) {
+  static void run(TypeTag<T>, DnnlPlan plan, const Tensor& a0, const Tensor& b0, Tensor& y) {
     const Tensor a = plain(a0), b = plain(b0);
     const int r = y.rank();
     const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
@@ -89,7 +89,7 @@ struct MatmulBatchDnnl {
            is_plain(m, k, a.strides()[r - 2], a.strides()[r - 1]) &&
            is_plain(k, n, b.strides()[r - 2], b.strides()[r - 1]);
   }
-  static void run(Type<bfloat16>, const Tensor& a, const Tensor& b, Tensor& y) {
+  static void run(TypeTag<bfloat16>, const Tensor& a, const Tensor& b, Tensor& y) {
     const int r = y.rank();
     const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
     multiply_dnnl(y.numel() / (m * n), m, n, k, matrix<bfloat16>(a), batch_step(a),
@@ -121,7 +121,7 @@ void multiply_tiny(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T*
 struct MatmulGemm {
   static constexpr std::string_view kName = "gemm";
   template <Exact T>
-  static void run(Type<T>, const Tensor& a0, const Tensor& b0, Tensor& y) {
+  static void run(TypeTag<T>, const Tensor& a0, const Tensor& b0, Tensor& y) {
     const Tensor a = plain(a0), b = plain(b0);
     const int r = y.rank();
     const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
@@ -170,7 +170,7 @@ bool widens_in_passing(int64_t m, int64_t n, int64_t k) {
 struct MatmulInFloat {
   static constexpr std::string_view kName = "float";
   template <Widened T>
-  static void run(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
+  static void run(TypeTag<T>, const Tensor& a, const Tensor& b, Tensor& y) {
     Tensor wide = Tensor::empty(y.shape(), f32);
     const int r = y.rank();
     const int64_t m = y.shape()[r - 2], n = y.shape()[r - 1], k = a.shape()[r - 1];
@@ -179,7 +179,7 @@ struct MatmulInFloat {
         multiply_blocks(m, n, k, matrix<T>(a, batch_offset(a, i)), matrix<T>(b, batch_offset(b, i)),
                         wide.data<float>() + i * m * n, n, Update::kStore);
     } else {
-      MatmulGemm::run(Type<float>{}, a.to(f32), b.to(f32), wide);
+      MatmulGemm::run(TypeTag<float>{}, a.to(f32), b.to(f32), wide);
     }
     kernels::copy(wide, y);
   }
@@ -204,7 +204,7 @@ struct LinearDnnl {
     return dnnl_plan(x, w, y, matmul_precision());
   }
   template <Multiplied T>
-  static void run(Type<T>, DnnlPlan plan, const Tensor& x0, const Tensor& w0, const Tensor& bias,
+  static void run(TypeTag<T>, DnnlPlan plan, const Tensor& x0, const Tensor& w0, const Tensor& bias,
                   const Epilogue& epilogue, Tensor& y) {
     const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias), z = sums(epilogue, y);
     multiply_by<T>(plan, y.shape()[0], y.shape()[1], x.shape()[1], matrix<T>(x),
@@ -216,7 +216,7 @@ struct LinearDnnl {
 struct LinearGemm {
   static constexpr std::string_view kName = "gemm";
   template <Exact T>
-  static void run(Type<T>, const Tensor& x0, const Tensor& w0, const Tensor& bias,
+  static void run(TypeTag<T>, const Tensor& x0, const Tensor& w0, const Tensor& bias,
                   const Epilogue& epilogue, Tensor& y) {
     const Tensor x = plain(x0), w = plain(w0), row = contiguous(bias), z = sums(epilogue, y);
     const int64_t n = y.shape()[0], out = y.shape()[1];
@@ -250,7 +250,7 @@ struct LinearInFloat {
     return true;
   }
   template <Widened T>
-  static void run(Type<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& w, const Tensor& bias,
                   const Epilogue& epilogue, Tensor& y) {
     const int64_t n = y.shape()[0], out = y.shape()[1], in = x.shape()[1];
     if (widens_in_passing(n, out, in)) {
@@ -262,7 +262,7 @@ struct LinearInFloat {
       kernels::run_epilogue(epilogue, z, y);
       return;
     }
-    constexpr Type<float> kFloat;
+    constexpr TypeTag<float> kFloat;
     linear_in_float(x, w, bias, epilogue, y, [&](auto x, auto w, auto bias, Tensor& y) {
       if (LinearNarrow::accepts(x, w, bias, {}, y))
         LinearNarrow::run(kFloat, x, w, bias, {}, y);
@@ -278,7 +278,7 @@ struct LinearGemmInFloat {
   static void run(OneOf<float16, bfloat16>, const Tensor& x, const Tensor& w, const Tensor& bias,
                   const Epilogue& epilogue, Tensor& y) {
     linear_in_float(x, w, bias, epilogue, y, [&](auto x, auto w, auto bias, Tensor& y) {
-      LinearGemm::run(Type<float>{}, x, w, bias, {}, y);
+      LinearGemm::run(TypeTag<float>{}, x, w, bias, {}, y);
     });
   }
 };
@@ -286,7 +286,7 @@ struct LinearGemmInFloat {
 struct LinearBackwardProducts {
   static constexpr std::string_view kName = "products";
   template <typename T>
-  static void run(Type<T>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+  static void run(TypeTag<T>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
                   const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db) {
     kernels::linear_backward_by_products(dy, behind, x, weight, front, dx, dw, db);
   }

@@ -226,12 +226,12 @@ void copy(const Tensor& x, Tensor& y) {
     if (!(x.is_contiguous() && y.is_contiguous()) && y.numel() > 0 && copy_rows(x, y)) return;
     return copy_pieces<T, T>(x, y);
   }
-  with_type(y.dtype(), [&]<typename To>(Type<To>) { copy_pieces<T, To>(x, y); });
+  with_type(y.dtype(), [&]<typename To>(TypeTag<To>) { copy_pieces<T, To>(x, y); });
 }
 
 /// Whether two indices may refer to one element: each dimension must step over everything that
 /// smaller steps reach.
-bool may_overlap(const Layout& layout) {
+bool may_overlap(const StridedLayout& layout) {
   int64_t reach = 0, last = 0;  // of the dimensions with steps up to `last`
   for (int done = 0; done < layout.shape.rank(); ++done) {
     int next = -1;
@@ -253,7 +253,7 @@ bool may_overlap(const Layout& layout) {
 template <typename T>
 void accumulate_in_order(const Tensor& x, Tensor& y) {
   if constexpr (kIsHalf<T>) {  // sums the memory that y covers in float32
-    Layout layout = y.layout();
+    StridedLayout layout = y.layout();
     int64_t reach = 1;
     for (int i = 0; i < y.rank(); ++i) reach += (y.shape()[i] - 1) * y.strides()[i];
     Tensor sums = Tensor::empty({reach}, f32);
@@ -281,7 +281,7 @@ void accumulate(const Tensor& x, Tensor& y) {
     return map<T>(formulas::Add{}, y, y, x);
   if (x.numel() == 0) return;
   // y's own layout with x's shape: repeated dimensions receive the sum.
-  Layout target{x.shape(), broadcast_strides(y.layout(), x.shape()), y.layout().offset};
+  StridedLayout target{x.shape(), broadcast_strides(y.layout(), x.shape()), y.layout().offset};
   bool sums = false;
   for (int dim = 0; dim < x.rank(); ++dim)
     if (target.strides[dim] == 0 && x.shape()[dim] > 1) {
@@ -302,12 +302,12 @@ void accumulate(const Tensor& x, Tensor& y) {
 
 void register_memory() {
   set<kernels::fill>(
-      kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); },
+      kAllTypes, []<typename T>(TypeTag<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); },
       {.parts = Parts::kElements});
-  set<kernels::copy>(kAllTypes, []<typename T>(Type<T>, auto&... a) { copy<T>(a...); },
+  set<kernels::copy>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { copy<T>(a...); },
                      {.parts = Parts::kElements});
   set<kernels::accumulate>(kNumberTypes,
-                           []<typename T>(Type<T>, auto&... a) { accumulate<T>(a...); },
+                           []<typename T>(TypeTag<T>, auto&... a) { accumulate<T>(a...); },
                            {.takes_packed = true, .parts = Parts::kElements});
 }
 

@@ -96,10 +96,10 @@ void multinomial(const Tensor& weights, bool replacement, RandomState state, Ten
 
 void register_noise() {
   set<kernels::exponential>(kFloatTypes,
-                            []<typename T>(Type<T>, auto&... a) { exponential<T>(a...); });
-  set<kernels::poisson>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { poisson<T>(a...); });
+                            []<typename T>(TypeTag<T>, auto&... a) { exponential<T>(a...); });
+  set<kernels::poisson>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { poisson<T>(a...); });
   set<kernels::multinomial>(kFloatTypes,
-                            []<typename T>(Type<T>, auto&... a) { multinomial<T>(a...); });
+                            []<typename T>(TypeTag<T>, auto&... a) { multinomial<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

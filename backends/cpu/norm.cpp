@@ -21,7 +21,7 @@ struct ChannelMomentsPacked {
   static std::optional<PackedValues> accepts(const Tensor& x, const Tensor&, const Tensor&) {
     return packed_values(x);
   }
-  static void run(Type<T>, const PackedValues& x, const Tensor&, Tensor& mean, Tensor& var) {
+  static void run(TypeTag<T>, const PackedValues& x, const Tensor&, Tensor& mean, Tensor& var) {
     channel_moments_packed<T>(x, mean.data<float>(), var.data<float>());
   }
 };
@@ -29,7 +29,7 @@ struct ChannelMomentsPacked {
 struct ChannelMoments {
   static constexpr std::string_view kName = "plain";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, Tensor& mean, Tensor& var) {
+  static void run(TypeTag<T>, const Tensor& x, Tensor& mean, Tensor& var) {
     using V = Compute<T>;
     const int64_t channels = x.shape()[1];
     const double count = double(x.shape()[0] * x.shape()[2]);
@@ -103,7 +103,7 @@ struct BatchNormPacked {
     if (values && !can_be_packed(y, values->packing.block)) values.reset();
     return values;
   }
-  static void run(Type<T>, const PackedValues& values, const Tensor&, const Tensor& mean,
+  static void run(TypeTag<T>, const PackedValues& values, const Tensor&, const Tensor& mean,
                   const Tensor& invstd, const Tensor& weight, const Tensor& bias, Tensor& y) {
     const ScaleShift<float> by(weight, bias, invstd);
     normalize_packed(values, mean.data<float>(), by.scale.data(), by.shift.data(), y.data<T>());
@@ -114,7 +114,7 @@ struct BatchNormPacked {
 struct BatchNorm {
   static constexpr std::string_view kName = "plain";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
                   const Tensor& weight, const Tensor& bias, Tensor& y) {
     using V = Compute<T>;
     const ScaleShift<V> by(weight, bias, invstd);
@@ -247,7 +247,7 @@ struct BatchNormBackwardPacked {
     return Operands{packed_x ? *packed_x : pack(x, known->packing),
                     packed_dy ? *packed_dy : pack(dy, known->packing)};
   }
-  static void run(Type<T>, const Operands& o, const Tensor& x, const Tensor&,
+  static void run(TypeTag<T>, const Operands& o, const Tensor& x, const Tensor&,
                   const Tensor& mean_tensor, const Tensor& invstd, const Tensor& weight,
                   bool training, Tensor& dx, Tensor& dweight, Tensor& dbias) {
     const float* mean = mean_tensor.data<float>();
@@ -266,7 +266,7 @@ struct BatchNormBackwardPacked {
 struct BatchNormBackward {
   static constexpr std::string_view kName = "plain";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean_tensor,
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& dy, const Tensor& mean_tensor,
                   const Tensor& invstd, const Tensor& weight, bool training, Tensor& dx,
                   Tensor& dweight, Tensor& dbias) {
     using V = Compute<T>;
@@ -298,7 +298,7 @@ void register_norm() {
   set<kernels::batch_norm_training>(
       kFloatTypes, [](auto, auto&... a) { kernels::batch_norm_training_by_parts(a...); },
       {.takes_packed = true});
-  set<kernels::move_statistics>(kFloatTypes, []<typename T>(Type<T>, Tensor& running_mean,
+  set<kernels::move_statistics>(kFloatTypes, []<typename T>(TypeTag<T>, Tensor& running_mean,
                                                             Tensor& running_var, const Tensor& mean,
                                                             auto&... a) {
     const auto move = mean.dtype() == f64 ? move_statistics<double, T> : move_statistics<float, T>;

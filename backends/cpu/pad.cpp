@@ -132,7 +132,7 @@ struct FromPacked {
   static std::optional<PackedValues> accepts(const Tensor& x, const PadSources& from, Tensor&) {
     return is_spatial(x, from) ? packed_values(x) : std::nullopt;
   }
-  static bool run(Type<T>, const PackedValues& values, const Tensor& x, const PadSources& from,
+  static bool run(TypeTag<T>, const PackedValues& values, const Tensor& x, const PadSources& from,
                   Tensor& y) {
     const int64_t block = values.packing.block;
     if (!can_be_packed(y, block)) return false;
@@ -151,7 +151,7 @@ struct BackwardPacked {
     if (values && !can_be_packed(dx, values->packing.block)) values.reset();
     return values;
   }
-  static void run(Type<T>, const PackedValues& values, const Tensor&, const PadSources& from,
+  static void run(TypeTag<T>, const PackedValues& values, const Tensor&, const PadSources& from,
                   Tensor& dx) {
     const int64_t block = values.packing.block;
     add_images(Images(blocks_of(dx.shape(), block), of_blocks(from)), data<T>(values),
@@ -163,14 +163,14 @@ struct BackwardPacked {
 struct From {
   static constexpr std::string_view kName = "rows";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const PadSources& from, Tensor& y) {
+  static void run(TypeTag<T>, const Tensor& x, const PadSources& from, Tensor& y) {
     copy_images(Images(x.shape(), from), x.contiguous().data<T>(), y.data<T>());
   }
 };
 struct Backward {
   static constexpr std::string_view kName = "rows";
   template <typename T>
-  static void run(Type<T>, const Tensor& dy, const PadSources& from, Tensor& dx) {
+  static void run(TypeTag<T>, const Tensor& dy, const PadSources& from, Tensor& dx) {
     add_images(Images(dx.shape(), from), dy.contiguous().data<T>(), dx.data<T>());
   }
 };

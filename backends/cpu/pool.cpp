@@ -188,7 +188,7 @@ struct MaxPoolHalves {
     return are_halves(windows, planes_of(x.shape(), y.shape()));
   }
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const MaximumWindows&, Tensor& y, Tensor& indices) {
+  static void run(TypeTag<T>, const Tensor& x, const MaximumWindows&, Tensor& y, Tensor& indices) {
     const Planes p = planes_of(x.shape(), y.shape());
     for_each_pooled<T>(x, p, y, indices, [&](const T* from, T* to, int32_t* at) {
       if (at != nullptr)
@@ -202,7 +202,7 @@ struct MaxPoolHalves {
 struct MaxPool {
   static constexpr std::string_view kName = "windows";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
+  static void run(TypeTag<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
                   Tensor& indices) {
     if (y.numel() == 0) return;  // x may have any size
     const Planes p = planes_of(x.shape(), y.shape());
@@ -272,7 +272,7 @@ struct PoolScatterHalves {
     const Planes p = planes_of(dx.shape(), dy.shape());
     return windows && are_halves(*windows, p) && p.out_width >= kWindows;
   }
-  static void run(Type<float>, const Tensor& dy, const Tensor& indices,
+  static void run(TypeTag<float>, const Tensor& dy, const Tensor& indices,
                   const std::optional<MaximumWindows>&, Tensor& dx) {
     const Planes p = planes_of(dx.shape(), dy.shape());
     for_each_scattered<float>(dy, indices, p, dx,
@@ -285,7 +285,7 @@ struct PoolScatterHalves {
 struct PoolScatter {
   static constexpr std::string_view kName = "elements";
   template <std::floating_point T>
-  static void run(Type<T>, const Tensor& dy, const Tensor& indices,
+  static void run(TypeTag<T>, const Tensor& dy, const Tensor& indices,
                   const std::optional<MaximumWindows>&, Tensor& dx) {
     const Planes p = planes_of(dx.shape(), dy.shape());
     for_each_scattered<T>(dy, indices, p, dx, [&](const T* from, const int32_t* at, T* to) {
@@ -432,14 +432,14 @@ void avg_pool2d_backward(const Tensor& dy, const AverageWindows& windows, Tensor
 struct AvgPool {
   static constexpr std::string_view kName = "windows";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
+  static void run(TypeTag<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
     avg_pool2d<T>(x, windows, y);
   }
 };
 struct AvgPoolBackward {
   static constexpr std::string_view kName = "windows";
   template <typename T>
-  static void run(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
+  static void run(TypeTag<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
     avg_pool2d_backward<T>(dy, windows, dx);
   }
 };
@@ -452,7 +452,8 @@ void register_pool() {
   set_implementations<kernels::pool_scatter, PoolScatterPacked, PoolScatterHalves, PoolScatter,
                       PoolScatterInFloat>(DeviceType::kCpu, kFloatTypes);
   set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, auto&... a) { unpool_indices(a...); });
-  set<kernels::pool_gather>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { gather<T>(a...); });
+  set<kernels::pool_gather>(kFloatTypes,
+                            []<typename T>(TypeTag<T>, auto&... a) { gather<T>(a...); });
   set_implementations<kernels::avg_pool2d, AvgPoolPacked, AvgPool>(DeviceType::kCpu, kFloatTypes);
   set_implementations<kernels::avg_pool2d_backward, AvgPoolBackwardPacked, AvgPoolBackward>(
       DeviceType::kCpu, kFloatTypes);

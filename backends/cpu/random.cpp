@@ -168,17 +168,18 @@ void permutation(Tensor& y, RandomState state) {
 }  // namespace
 
 void register_random() {
-  set<kernels::uniform>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { uniform<T>(a...); });
-  set<kernels::normal>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { normal<T>(a...); });
-  set<kernels::random_integers>(kAllTypes,
-                                []<typename T>(Type<T>, auto&... a) { random_integers<T>(a...); });
-  set<kernels::bernoulli>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { bernoulli<T>(a...); });
+  set<kernels::uniform>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { uniform<T>(a...); });
+  set<kernels::normal>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { normal<T>(a...); });
+  set<kernels::random_integers>(
+      kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { random_integers<T>(a...); });
+  set<kernels::bernoulli>(kFloatTypes,
+                          []<typename T>(TypeTag<T>, auto&... a) { bernoulli<T>(a...); });
   set<kernels::dropout>(kFloatTypes,
-                        []<typename T>(Type<T>, const Tensor& x, double p, RandomState state,
+                        []<typename T>(TypeTag<T>, const Tensor& x, double p, RandomState state,
                                        Tensor& y) { dropout<T, false>(x, {}, p, state, y); },
                         {.parts = Parts::kElements});
   set<kernels::dropout_add>(kFloatTypes,
-                            []<typename T>(Type<T>, auto&... a) { dropout<T, true>(a...); },
+                            []<typename T>(TypeTag<T>, auto&... a) { dropout<T, true>(a...); },
                             {.parts = Parts::kElements});
   set<kernels::permutation>(TypeList<int64_t>{}, [](auto, auto&... a) { permutation(a...); });
 }

@@ -135,12 +135,14 @@ void gru_cell_backward(const Tensor& gates, const Tensor& h_before, const Tensor
 }  // namespace
 
 void register_recurrent() {
-  set<kernels::lstm_cell>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { lstm_cell<T>(a...); });
+  set<kernels::lstm_cell>(kFloatTypes,
+                          []<typename T>(TypeTag<T>, auto&... a) { lstm_cell<T>(a...); });
   set<kernels::lstm_cell_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { lstm_cell_backward<T>(a...); });
-  set<kernels::gru_cell>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { gru_cell<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { lstm_cell_backward<T>(a...); });
+  set<kernels::gru_cell>(kFloatTypes,
+                         []<typename T>(TypeTag<T>, auto&... a) { gru_cell<T>(a...); });
   set<kernels::gru_cell_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { gru_cell_backward<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { gru_cell_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

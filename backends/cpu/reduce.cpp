@@ -55,7 +55,8 @@ struct SumPacked {
     if (images != y.numel() || y.shape()[1] != x.shape()[1]) return {};
     return packed_values(x);
   }
-  static void run(Type<T>, const PackedValues& values, const Tensor&, double divisor, Tensor& y) {
+  static void run(TypeTag<T>, const PackedValues& values, const Tensor&, double divisor,
+                  Tensor& y) {
     const Packing& p = values.packing;
     std::vector<double> parts(size_t(p.batch * p.channels));
     image_sums_packed<T>(values, parts.data());
@@ -73,7 +74,7 @@ struct SumPacked {
 struct SumInOrder {
   static constexpr std::string_view kName = "in_order";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, double divisor, Tensor& y) {
+  static void run(TypeTag<T>, const Tensor& x, double divisor, Tensor& y) {
     sum<T>(x, divisor, y);
   }
 };
@@ -206,16 +207,17 @@ ReductionPlan plan_reduction(const Tensor& x, const Tensor& y) {
 void register_reduce() {
   set_implementations<kernels::sum, SumPacked<float>, SumPacked<bfloat16>, SumInOrder>(
       DeviceType::kCpu, kAllTypes);
-  set<kernels::prod>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { prod<T>(a...); });
-  set<kernels::amax>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { extreme<true, T>(a...); });
+  set<kernels::prod>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { prod<T>(a...); });
+  set<kernels::amax>(kNumberTypes,
+                     []<typename T>(TypeTag<T>, auto&... a) { extreme<true, T>(a...); });
   set<kernels::amin>(kNumberTypes,
-                     []<typename T>(Type<T>, auto&... a) { extreme<false, T>(a...); });
-  set<kernels::contains>(kAllTypes, []<typename T>(Type<T>, auto&... a) { contains<T>(a...); });
-  set<kernels::nansum>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { nansum<T>(a...); });
+                     []<typename T>(TypeTag<T>, auto&... a) { extreme<false, T>(a...); });
+  set<kernels::contains>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { contains<T>(a...); });
+  set<kernels::nansum>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { nansum<T>(a...); });
   set<kernels::count_nonzero>(kAllTypes,
-                              []<typename T>(Type<T>, auto&... a) { count_nonzero<T>(a...); });
-  set<kernels::norm>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { norm<T>(a...); });
-  set<kernels::var>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { var<T>(a...); });
+                              []<typename T>(TypeTag<T>, auto&... a) { count_nonzero<T>(a...); });
+  set<kernels::norm>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { norm<T>(a...); });
+  set<kernels::var>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { var<T>(a...); });
 
   constexpr auto kPlain = [](const Tensor& x, const Tensor& y) { return rows_reduced(x, y); };
   constexpr auto kNorm = [](const Tensor& x, double, const Tensor& y) {

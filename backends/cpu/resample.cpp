@@ -271,15 +271,15 @@ void resample_adjoint(const Tensor& y, const Taps& taps, Tensor& x) {
 }  // namespace
 
 void register_sample() {
-  set<kernels::resample>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { resample<T>(a...); },
+  set<kernels::resample>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { resample<T>(a...); },
                          {.takes_packed = true});
   set<kernels::resample_adjoint>(TypeList<float, double>{},
-                                 []<typename T>(Type<T>, auto&... a) { adjoint<T>(a...); },
+                                 []<typename T>(TypeTag<T>, auto&... a) { adjoint<T>(a...); },
                                  {.takes_packed = true});
   // Sixteen-bit floats are summed in float32 and rounded once.
   set<kernels::resample_adjoint>(
       TypeList<float16, bfloat16>{},
-      []<typename T>(Type<T>, auto&... a) { resample_adjoint<T>(a...); });
+      []<typename T>(TypeTag<T>, auto&... a) { resample_adjoint<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

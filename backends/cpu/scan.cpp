@@ -164,15 +164,16 @@ void recur(const Tensor& b, const Tensor& a, bool reversed, Tensor& y) {
 }  // namespace
 
 void register_scan() {
-  set<kernels::cumprod>(kAllTypes, []<typename T>(Type<T>, auto&... a) { multiply_up<T>(a...); });
+  set<kernels::cumprod>(kAllTypes,
+                        []<typename T>(TypeTag<T>, auto&... a) { multiply_up<T>(a...); });
   set<kernels::logcumsumexp>(kFloatTypes,
-                             []<typename T>(Type<T>, auto&... a) { log_sum_up<T>(a...); });
-  set<kernels::running_values>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, bool largest,
+                             []<typename T>(TypeTag<T>, auto&... a) { log_sum_up<T>(a...); });
+  set<kernels::running_values>(kAllTypes, []<typename T>(TypeTag<T>, const Tensor& x, bool largest,
                                                          Tensor& y, Tensor& indices) {
     largest ? extremes<true, T>(x, y, indices) : extremes<false, T>(x, y, indices);
   });
   set<kernels::recurrence>(TypeList<float, double>{},
-                           []<typename T>(Type<T>, auto&... a) { recur<T>(a...); });
+                           []<typename T>(TypeTag<T>, auto&... a) { recur<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -127,16 +127,16 @@ void places_of(const Tensor& positions, const Shape& shape, Tensor& places) {
 }  // namespace
 
 void register_scatter() {
-  set<kernels::scatter>(kAllTypes, []<typename T>(Type<T>, auto&... a) { scatter<T>(a...); });
+  set<kernels::scatter>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { scatter<T>(a...); });
   set<kernels::index_copy>(
-      kAllTypes, []<typename T>(Type<T>, auto&... a) { index_copy<Word<sizeof(T)>>(a...); });
+      kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { index_copy<Word<sizeof(T)>>(a...); });
   // The ops convert sixteen-bit floats to float32.
   set<kernels::index_accumulate>(
       TypeList<float, double, uint8_t, int32_t, int64_t>{},
-      []<typename T>(Type<T>, auto&... a) { index_accumulate<T>(a...); });
+      []<typename T>(TypeTag<T>, auto&... a) { index_accumulate<T>(a...); });
   set<kernels::scatter_reduce>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
-                               []<typename T>(Type<T>, auto&... a) { scatter_reduce<T>(a...); });
-  set<kernels::nonzero>(kAllTypes, []<typename T>(Type<T>, auto&... a) { nonzero<T>(a...); });
+                               []<typename T>(TypeTag<T>, auto&... a) { scatter_reduce<T>(a...); });
+  set<kernels::nonzero>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { nonzero<T>(a...); });
   set<kernels::places_of>(TypeList<int64_t>{}, [](auto, auto&... a) { places_of(a...); });
 }
 

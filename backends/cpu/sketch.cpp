@@ -189,7 +189,7 @@ void sketch(const Tensor& x, ResultSketch& result) {
 }  // namespace
 
 void register_sketch() {
-  set<kernels::sketch>(kAllTypes, []<typename T>(Type<T>, auto&... a) { sketch<T>(a...); });
+  set<kernels::sketch>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { sketch<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -248,16 +248,16 @@ void backward(const Tensor& y, const Tensor& dy, Tensor& dx) {
 }  // namespace
 
 void register_softmax() {
-  set<kernels::softmax>(kFloatTypes,
-                        []<typename T>(Type<T>, auto&... a) { forward<Goal::kSoftmax, T>(a...); });
+  set<kernels::softmax>(
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { forward<Goal::kSoftmax, T>(a...); });
   set<kernels::log_softmax>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { forward<Goal::kLogSoftmax, T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { forward<Goal::kLogSoftmax, T>(a...); });
   set<kernels::logsumexp>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { forward<Goal::kLogSumExp, T>(a...); });
-  set<kernels::softmax_backward>(kFloatTypes,
-                                 []<typename T>(Type<T>, auto&... a) { backward<false, T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { forward<Goal::kLogSumExp, T>(a...); });
+  set<kernels::softmax_backward>(
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { backward<false, T>(a...); });
   set<kernels::log_softmax_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { backward<true, T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { backward<true, T>(a...); });
 
   constexpr auto kForward = [](const Tensor& x, const Tensor&) { return rows_along(x); };
   constexpr auto kBackward = [](const Tensor& y, const Tensor&, const Tensor&) {

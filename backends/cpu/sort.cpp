@@ -237,8 +237,9 @@ void order(const Tensor& x, int64_t first, bool descending, Tensor& y) {
 }  // namespace
 
 void register_sort() {
-  set<kernels::order>(kAllTypes, []<typename T>(Type<T>, auto&... a) { order<T>(a...); });
-  set<kernels::searchsorted>(kAllTypes, []<typename T>(Type<T>, auto&... a) { search<T>(a...); });
+  set<kernels::order>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { order<T>(a...); });
+  set<kernels::searchsorted>(kAllTypes,
+                             []<typename T>(TypeTag<T>, auto&... a) { search<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cpu

@@ -141,7 +141,7 @@ struct AttentionBlocks {
     return are_narrow(q, v);
   }
   template <typename T>
-  static void run(Type<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+  static void run(TypeTag<T>, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                   bool causal, double scale, const kernels::ShareDropout& dropout, Tensor& y,
                   Tensor& log_sums) {
     attention::forward<T>(q, k, v, mask, causal, scale, dropout, y, log_sums);

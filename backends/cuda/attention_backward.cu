@@ -203,7 +203,7 @@ struct AttentionBackwardCudnn {
 struct AttentionBackwardBlocks {
   static constexpr std::string_view kName = "blocks";
   template <typename T>
-  static void run(Type<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+  static void run(TypeTag<T>, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& mask, bool causal, double scale,
                   const kernels::ShareDropout& dropout, const Tensor& y, const Tensor& log_sums,
                   Tensor& dq, Tensor& dk, Tensor& dv) {

@@ -110,7 +110,7 @@ struct ConvCudnnLast {
     return y.numel() > 0 && takes_packed_conv2d(x, weight, options, y);
   }
   template <typename T>
-  requires(sizeof(T) == 2) static bool run(Type<T>, const Tensor& x, const Tensor& weight,
+  requires(sizeof(T) == 2) static bool run(TypeTag<T>, const Tensor& x, const Tensor& weight,
                                            const Tensor& bias, const Conv2dOptions& options,
                                            const Epilogue& epilogue, Tensor& y) {
     if (!conv2d_packed(x, weight, options, y)) return false;
@@ -126,7 +126,7 @@ struct ConvCudnn {
     return y.numel() > 0 && why_no_cudnn(x.device()).empty();
   }
   template <typename T>
-  static bool run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+  static bool run(TypeTag<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
     if (!cudnn_conv2d(x, weight, options, y)) return false;
     finish<T>(bias, epilogue, y);
@@ -137,7 +137,7 @@ struct ConvCudnn {
 struct ConvByColumns {
   static constexpr std::string_view kName = "columns";
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
     if (y.numel() == 0) return;
     by_columns<T>(x, weight, bias, options, y);
@@ -237,10 +237,10 @@ void fold(const Tensor& columns, const UnfoldOptions& options, Tensor& x) {
 void register_conv() {
   set_implementations<kernels::conv2d, ConvCudnnLast, ConvCudnn, ConvByColumns>(kFloatTypes);
   set<kernels::conv2d_backward>(kFloatTypes,
-                                []<typename T>(Type<T>, auto&... a) { backward<T>(a...); },
+                                []<typename T>(TypeTag<T>, auto&... a) { backward<T>(a...); },
                                 {.takes_packed = true});
-  set<kernels::unfold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { unfold<T>(a...); });
-  set<kernels::fold>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { fold<T>(a...); });
+  set<kernels::unfold>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { unfold<T>(a...); });
+  set<kernels::fold>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { fold<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -52,8 +52,8 @@ void linspace(Tensor& y, double start, double end) {
 }  // namespace
 
 void register_create() {
-  set<kernels::arange>(kAllTypes, []<typename T>(Type<T>, auto&... a) { arange<T>(a...); });
-  set<kernels::linspace>(kAllTypes, []<typename T>(Type<T>, auto&... a) { linspace<T>(a...); });
+  set<kernels::arange>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { arange<T>(a...); });
+  set<kernels::linspace>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { linspace<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

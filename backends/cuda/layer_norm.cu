@@ -132,9 +132,9 @@ void layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& mean,
 
 void register_layer_norm() {
   set<kernels::layer_norm>(kFloatTypes,
-                           []<typename T>(Type<T>, auto&... a) { layer_norm<T>(a...); });
+                           []<typename T>(TypeTag<T>, auto&... a) { layer_norm<T>(a...); });
   set<kernels::layer_norm_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { layer_norm_backward<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { layer_norm_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -12,13 +12,13 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-/// kRun(Type<T>, arguments...) returns false if the library does not compute the arguments.
+/// kRun(TypeTag<T>, arguments...) returns false if the library does not compute the arguments.
 template <auto kRun>
 struct ByCusolver {
   static constexpr std::string_view kName = "cusolver";
   static bool accepts(const auto&...) { return true; }
   template <typename T>
-  static bool run(Type<T> type, auto&... arguments) {
+  static bool run(TypeTag<T> type, auto&... arguments) {
     return kRun(type, arguments...);
   }
 };
@@ -27,7 +27,7 @@ struct ByCublas {
   static constexpr std::string_view kName = "cublas";
   static bool accepts(const auto&...) { return true; }
   template <typename T>
-  static bool run(Type<T>, const Tensor& a, kernels::Triangle triangle, Tensor& b) {
+  static bool run(TypeTag<T>, const Tensor& a, kernels::Triangle triangle, Tensor& b) {
     return solve_triangle<T>(a, triangle, b);
   }
 };
@@ -42,17 +42,17 @@ void set_cusolver() {
 void register_linalg() {
   using namespace cusolver;
   set_cusolver<kernels::lu_factor,
-               []<typename T>(Type<T>, auto&... a) { return lu_factor<T>(a...); }>();
+               []<typename T>(TypeTag<T>, auto&... a) { return lu_factor<T>(a...); }>();
   set_cusolver<kernels::lu_solve,
-               []<typename T>(Type<T>, auto&... a) { return lu_solve<T>(a...); }>();
+               []<typename T>(TypeTag<T>, auto&... a) { return lu_solve<T>(a...); }>();
   set_cusolver<kernels::cholesky,
-               []<typename T>(Type<T>, auto&... a) { return cholesky<T>(a...); }>();
+               []<typename T>(TypeTag<T>, auto&... a) { return cholesky<T>(a...); }>();
   set_cusolver<kernels::qr_factor,
-               []<typename T>(Type<T>, auto&... a) { return qr_factor<T>(a...); }>();
+               []<typename T>(TypeTag<T>, auto&... a) { return qr_factor<T>(a...); }>();
   set_cusolver<kernels::qr_form,
-               []<typename T>(Type<T>, auto&... a) { return qr_form<T>(a...); }>();
-  set_cusolver<kernels::svd, []<typename T>(Type<T>, auto&... a) { return svd<T>(a...); }>();
-  set_cusolver<kernels::eigh, []<typename T>(Type<T>, auto&... a) { return eigh<T>(a...); }>();
+               []<typename T>(TypeTag<T>, auto&... a) { return qr_form<T>(a...); }>();
+  set_cusolver<kernels::svd, []<typename T>(TypeTag<T>, auto&... a) { return svd<T>(a...); }>();
+  set_cusolver<kernels::eigh, []<typename T>(TypeTag<T>, auto&... a) { return eigh<T>(a...); }>();
   set_implementations<kernels::triangular_solve, ByCublas, ByCpu<kernels::triangular_solve>>(
       TypeList<float, double>{});
   set<kernels::exchanged_rows>(TypeList<int64_t>{}, [](auto, auto&... a) { exchanged_rows(a...); });

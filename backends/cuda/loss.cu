@@ -229,18 +229,18 @@ void cross_entropy_reduce(Tensor& y, const Tensor& losses, const Tensor& target,
 void register_loss() {
   set<kernels::check_classes>(TypeList<int64_t>{}, [](auto, auto&... a) { check_classes(a...); });
   set<kernels::check_unit>(kFloatTypes,
-                           []<typename T>(Type<T>, auto&... a) { check_unit<T>(a...); });
+                           []<typename T>(TypeTag<T>, auto&... a) { check_unit<T>(a...); });
   set<kernels::cross_entropy>(kFloatTypes,
-                              []<typename T>(Type<T>, auto&... a) { cross_entropy<T>(a...); });
+                              []<typename T>(TypeTag<T>, auto&... a) { cross_entropy<T>(a...); });
   set<kernels::cross_entropy_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { cross_entropy_backward<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { cross_entropy_backward<T>(a...); });
   set<kernels::cross_entropy_reduce>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { cross_entropy_reduce<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { cross_entropy_reduce<T>(a...); });
   set<kernels::binary_cross_entropy>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& target, Tensor& y) {
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, const Tensor& target, Tensor& y) {
         map<T>(BinaryCrossEntropy{}, y, x, target);
       });
-  set<kernels::log_sigmoid>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+  set<kernels::log_sigmoid>(kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
     map<T>(LogSigmoid{}, y, x);
   });
 }

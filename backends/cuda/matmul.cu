@@ -97,7 +97,7 @@ void register_matmul() {
   constexpr TypeList<uint8_t, int32_t, int64_t> kIntegers{};
   set<kernels::matmul>(kFloatTypes, [](auto, auto&... a) { multiply(a...); });
   set<kernels::matmul>(kIntegers,
-                       []<typename T>(Type<T>, auto&... a) { multiply_integers<T>(a...); });
+                       []<typename T>(TypeTag<T>, auto&... a) { multiply_integers<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -55,7 +55,7 @@ void copy(const Tensor& x, Tensor& y) {
     if (!packed && copy_transposed(x, y)) return;
     return map<WordOf<sizeof(T)>>(Same{}, y, x);
   }
-  with_type(y.dtype(), [&]<typename To>(Type<To>) { map<To, T>(Convert<To>{}, y, x); });
+  with_type(y.dtype(), [&]<typename To>(TypeTag<To>) { map<To, T>(Convert<To>{}, y, x); });
 }
 
 /// keys[i] = the offset of element i of a strided tensor.
@@ -90,7 +90,7 @@ void accumulate(const Tensor& x, Tensor& y) {
     return map<T>(formulas::Add{}, y, y, x);
   if (x.numel() == 0) return;
   // y's own layout with x's shape: repeated dimensions receive the sum.
-  Layout target{x.shape(), broadcast_strides(y.layout(), x.shape()), y.layout().offset};
+  StridedLayout target{x.shape(), broadcast_strides(y.layout(), x.shape()), y.layout().offset};
   bool sums = false;
   for (int d = 0; d < x.rank(); ++d)
     if (target.strides[d] == 0 && x.shape()[d] > 1) {
@@ -114,15 +114,16 @@ void store_number(uint64_t bits, std::byte* y, int64_t bytes, tapegrad::Device d
 }
 
 void register_memory() {
-  set<kernels::fill>(
-      kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) { fill<T>(y, value.to<T>()); });
-  set<kernels::hold_number>(kAllTypes, []<typename T>(Type<T>, Tensor& y, Number value) {
+  set<kernels::fill>(kAllTypes, []<typename T>(TypeTag<T>, Tensor& y, Number value) {
+    fill<T>(y, value.to<T>());
+  });
+  set<kernels::hold_number>(kAllTypes, []<typename T>(TypeTag<T>, Tensor& y, Number value) {
     hold_number(y, std::bit_cast<WordOf<sizeof(T)>>(value.to<T>()));
   });
-  set<kernels::copy>(kAllTypes, []<typename T>(Type<T>, auto&... a) { copy<T>(a...); },
+  set<kernels::copy>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { copy<T>(a...); },
                      {.takes_packed = true});
   set<kernels::accumulate>(kNumberTypes,
-                           []<typename T>(Type<T>, auto&... a) { accumulate<T>(a...); },
+                           []<typename T>(TypeTag<T>, auto&... a) { accumulate<T>(a...); },
                            {.takes_packed = true});
 }
 

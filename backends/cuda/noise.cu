@@ -181,12 +181,12 @@ void multinomial(const Tensor& weights, bool replacement, RandomState state, Ten
 
 void register_noise() {
   set<kernels::exponential>(
-      kFloatTypes, []<typename T>(Type<T>, Tensor& y, double lambd, RandomState state) {
+      kFloatTypes, []<typename T>(TypeTag<T>, Tensor& y, double lambd, RandomState state) {
         for_each(y.numel(), y, Exponential<T>{y.data<T>(), Compute<T>(lambd), DrawState(state)});
       });
-  set<kernels::poisson>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { poisson<T>(a...); });
+  set<kernels::poisson>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { poisson<T>(a...); });
   set<kernels::multinomial>(kFloatTypes,
-                            []<typename T>(Type<T>, auto&... a) { multinomial<T>(a...); });
+                            []<typename T>(TypeTag<T>, auto&... a) { multinomial<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

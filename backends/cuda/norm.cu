@@ -134,7 +134,7 @@ struct BatchNormBackward {
   static constexpr std::string_view kName = "sums";
   static constexpr bool kTakesPacked = true;
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& dy, const Tensor& mean,
                   const Tensor& invstd, const Tensor& weight, bool training, Tensor& dx,
                   Tensor& dweight, Tensor& dbias) {
     using V = Compute<T>;
@@ -186,7 +186,7 @@ struct BatchNormByParts {
   static constexpr std::string_view kName = "parts";
   static constexpr bool kTakesPacked = true;
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+  static void run(TypeTag<T>, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                   Tensor& y, Tensor& mean, Tensor& var, Tensor& invstd) {
     using V = Compute<T>;
     const Tensor scale = weight ? mean.empty_like() : invstd;
@@ -233,7 +233,7 @@ void move_statistics(Tensor& running_mean, Tensor& running_var, const Tensor& me
 void register_norm() {
   set<kernels::batch_norm>(
       kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
+      []<typename T>(TypeTag<T>, const Tensor& x, const Tensor& mean, const Tensor& invstd,
                      const Tensor& weight, const Tensor& bias, Tensor& y) {
         using V = Compute<T>;
         Tensor scale = weight ? invstd.empty_like() : invstd;
@@ -244,7 +244,7 @@ void register_norm() {
   set_implementations<kernels::batch_norm_training, BatchNormCudnn, BatchNormByParts>(kFloatTypes);
   set_implementations<kernels::batch_norm_backward, BatchNormBackwardCudnn, BatchNormBackward>(
       kFloatTypes);
-  set<kernels::move_statistics>(kFloatTypes, []<typename T>(Type<T>, Tensor& running_mean,
+  set<kernels::move_statistics>(kFloatTypes, []<typename T>(TypeTag<T>, Tensor& running_mean,
                                                             Tensor& running_var, const Tensor& mean,
                                                             auto&... a) {
     const auto move = mean.dtype() == f64 ? move_statistics<double, T> : move_statistics<float, T>;

@@ -305,7 +305,7 @@ struct MaxPoolWindows {
   static constexpr std::string_view kName = "windows";
   static constexpr bool kTakesPacked = true;
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
+  static void run(TypeTag<T>, const Tensor& x, const MaximumWindows& windows, Tensor& y,
                   Tensor& indices) {
     const MaxPool2dOptions& o = windows.options;
     const Pooled images = Pooled::maxima(x, y, indices);
@@ -338,7 +338,7 @@ struct AvgPoolWindows {
   static constexpr std::string_view kName = "windows";
   static constexpr bool kTakesPacked = true;
   template <typename T>
-  static void run(Type<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
+  static void run(TypeTag<T>, const Tensor& x, const AverageWindows& windows, Tensor& y) {
     const Pooled images = Pooled::averages(x, y);
     const Planes p(x.shape(), y.shape(), images.is_packed);
     for_each(y.numel(), y,
@@ -366,7 +366,7 @@ struct AvgPoolBackwardWindows {
   static constexpr std::string_view kName = "windows";
   static constexpr bool kTakesPacked = true;
   template <typename T>
-  static void run(Type<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
+  static void run(TypeTag<T>, const Tensor& dy, const AverageWindows& windows, Tensor& dx) {
     const Pooled images = Pooled::gradients_of_averages(dy, dx);
     const Planes p(dx.shape(), dy.shape(), images.is_packed);
     for_each(dx.numel(), dx,
@@ -447,9 +447,9 @@ void register_pool() {
   set_implementations<kernels::avg_pool2d_backward, AvgPoolBackwardCudnn, AvgPoolBackwardWindows>(
       kFloatTypes);
   set<kernels::pool_gather>(kFloatTypes,
-                            []<typename T>(Type<T>, auto&... a) { pool_gather<T>(a...); });
+                            []<typename T>(TypeTag<T>, auto&... a) { pool_gather<T>(a...); });
   set<kernels::pool_scatter>(kFloatTypes,
-                             []<typename T>(Type<T>, auto&... a) { pool_scatter<T>(a...); },
+                             []<typename T>(TypeTag<T>, auto&... a) { pool_scatter<T>(a...); },
                              {.takes_packed = true});
   set<kernels::unpool_indices>(TypeList<int64_t>{}, [](auto, auto&... a) { unpool_indices(a...); });
 }

@@ -204,16 +204,17 @@ void permutation(Tensor& y, RandomState state) {
 }  // namespace
 
 void register_random() {
-  set<kernels::uniform>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { uniform<T>(a...); });
-  set<kernels::normal>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { normal<T>(a...); });
-  set<kernels::random_integers>(kAllTypes, []<typename T>(Type<T>, Tensor& y, int64_t low,
+  set<kernels::uniform>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { uniform<T>(a...); });
+  set<kernels::normal>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { normal<T>(a...); });
+  set<kernels::random_integers>(kAllTypes, []<typename T>(TypeTag<T>, Tensor& y, int64_t low,
                                                           uint64_t range, RandomState state) {
     draw<2>(y.numel(), y, state, Integers<T>{y.data<T>(), low, range});
   });
-  set<kernels::bernoulli>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { bernoulli<T>(a...); });
-  set<kernels::dropout>(kFloatTypes, []<typename T>(Type<T>, auto&... a) { dropout<T>(a...); });
+  set<kernels::bernoulli>(kFloatTypes,
+                          []<typename T>(TypeTag<T>, auto&... a) { bernoulli<T>(a...); });
+  set<kernels::dropout>(kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { dropout<T>(a...); });
   set<kernels::dropout_add>(kFloatTypes,
-                            []<typename T>(Type<T>, auto&... a) { dropout_add<T>(a...); });
+                            []<typename T>(TypeTag<T>, auto&... a) { dropout_add<T>(a...); });
   set<kernels::permutation>(TypeList<int64_t>{}, [](auto, auto&... a) { permutation(a...); });
 }
 

@@ -134,23 +134,23 @@ void gru_cell_backward(const Tensor& gates, const Tensor& h_before, const Tensor
 
 void register_recurrent() {
   set<kernels::lstm_cell>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Tensor& product,
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, const Tensor& product,
                                   const Tensor& c_before, Tensor& gates, Tensor& c, Tensor& h) {
         for_each(c.numel(), c,
                  LstmCell<T>{x.data<T>(), product.data<T>(), c_before.data<T>(), gates.data<T>(),
                              c.data<T>(), h.data<T>(), c.shape()[1]});
       });
   set<kernels::lstm_cell_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { lstm_cell_backward<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { lstm_cell_backward<T>(a...); });
   set<kernels::gru_cell>(kFloatTypes,
-                         []<typename T>(Type<T>, const Tensor& x, const Tensor& product,
+                         []<typename T>(TypeTag<T>, const Tensor& x, const Tensor& product,
                                         const Tensor& h_before, Tensor& gates, Tensor& h) {
                            for_each(h.numel(), h,
                                     GruCell<T>{x.data<T>(), product.data<T>(), h_before.data<T>(),
                                                gates.data<T>(), h.data<T>(), h.shape()[1]});
                          });
   set<kernels::gru_cell_backward>(
-      kFloatTypes, []<typename T>(Type<T>, auto&... a) { gru_cell_backward<T>(a...); });
+      kFloatTypes, []<typename T>(TypeTag<T>, auto&... a) { gru_cell_backward<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

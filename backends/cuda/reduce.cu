@@ -63,30 +63,31 @@ void extreme(const Tensor& x, bool largest, Tensor& values, Tensor& indices) {
 }  // namespace
 
 void register_reduce() {
-  set<kernels::sum>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, double divisor, Tensor& y) {
-    reduce(SumOf<T>{x.data<T>(), y.data<SumType<T>>(), divisor}, x, y);
-  });
-  set<kernels::prod>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+  set<kernels::sum>(kAllTypes,
+                    []<typename T>(TypeTag<T>, const Tensor& x, double divisor, Tensor& y) {
+                      reduce(SumOf<T>{x.data<T>(), y.data<SumType<T>>(), divisor}, x, y);
+                    });
+  set<kernels::prod>(kNumberTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
     reduce(ProductOf<T>{x.data<T>(), y.data<SumType<T>>()}, x, y);
   });
-  set<kernels::amax>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+  set<kernels::amax>(kNumberTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
     reduce(ExtremeOf<T, true>{x.data<T>(), y.data<T>()}, x, y);
   });
-  set<kernels::amin>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+  set<kernels::amin>(kNumberTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
     reduce(ExtremeOf<T, false>{x.data<T>(), y.data<T>()}, x, y);
   });
-  set<kernels::contains>(kAllTypes,
-                         []<typename T>(Type<T>, const Tensor& x, bool zero, bool yes, Tensor& y) {
-                           reduce(Contains<T>{x.data<T>(), y.data<bool>(), zero, yes}, x, y);
-                         });
-  set<kernels::norm>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double p, Tensor& y) {
+  set<kernels::contains>(
+      kAllTypes, []<typename T>(TypeTag<T>, const Tensor& x, bool zero, bool yes, Tensor& y) {
+        reduce(Contains<T>{x.data<T>(), y.data<bool>(), zero, yes}, x, y);
+      });
+  set<kernels::norm>(kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, double p, Tensor& y) {
     reduce(NormOf<T>{x.data<T>(), y.data<T>(), p}, x, y);
   });
-  set<kernels::var>(kFloatTypes,
-                    []<typename T>(Type<T>, const Tensor& x, double divisor, bool root, Tensor& y) {
-                      reduce(VarianceOf<T>{{x.data<T>()}, y.data<T>(), divisor, root}, x, y);
-                    });
-  set<kernels::extreme>(kNumberTypes, []<typename T>(Type<T>, auto&... a) { extreme<T>(a...); });
+  set<kernels::var>(kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, double divisor,
+                                                bool root, Tensor& y) {
+    reduce(VarianceOf<T>{{x.data<T>()}, y.data<T>(), divisor, root}, x, y);
+  });
+  set<kernels::extreme>(kNumberTypes, []<typename T>(TypeTag<T>, auto&... a) { extreme<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

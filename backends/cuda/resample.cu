@@ -81,10 +81,10 @@ void weigh(const Tensor& x, const WeightedSums& sums, Tensor& y) {
 }  // namespace
 
 void register_sample() {
-  set<kernels::resample>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, const Taps& taps,
+  set<kernels::resample>(kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, const Taps& taps,
                                                      Tensor& y) { weigh<T>(x, sums_of(taps), y); });
   set<kernels::resample_adjoint>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& y, const Taps& taps, Tensor& x) {
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& y, const Taps& taps, Tensor& x) {
         weigh<T>(y, adjoint_of(taps, x.shape()[1]), x);
       });
 }

@@ -146,19 +146,19 @@ void recurrence(const Tensor& b, const Tensor& a, bool reversed, Tensor& y) {
 }  // namespace
 
 void register_scan() {
-  set<kernels::cumsum>(kAllTypes, []<typename T>(Type<T>, auto&... a) { cumsum<T>(a...); });
-  set<kernels::cumprod>(kAllTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+  set<kernels::cumsum>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { cumsum<T>(a...); });
+  set<kernels::cumprod>(kAllTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
     run_scan(Running<T, true>{x.data<T>(), y.data<Out<T>>()}, x);
   });
-  set<kernels::logcumsumexp>(kFloatTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+  set<kernels::logcumsumexp>(kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
     run_scan(RunningLogSum<T>{x.data<T>(), y.data<T>()}, x);
   });
   set<kernels::running_extreme>(
-      kAllTypes, []<typename T>(Type<T>, const Tensor& x, bool largest, Tensor& indices) {
+      kAllTypes, []<typename T>(TypeTag<T>, const Tensor& x, bool largest, Tensor& indices) {
         run_scan(RunningExtreme<T>{x.data<T>(), indices.data<int64_t>(), largest}, x);
       });
   set<kernels::recurrence>(TypeList<float, double>{},
-                           []<typename T>(Type<T>, auto&... a) { recurrence<T>(a...); });
+                           []<typename T>(TypeTag<T>, auto&... a) { recurrence<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

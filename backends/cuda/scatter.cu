@@ -58,13 +58,13 @@ void nonzero(const Tensor& x, Tensor& positions) {
 }  // namespace
 
 void register_scatter() {
-  set<kernels::scatter>(kAllTypes, []<typename T>(Type<T>, const Tensor& source,
+  set<kernels::scatter>(kAllTypes, []<typename T>(TypeTag<T>, const Tensor& source,
                                                   const Tensor& index, int dim, Tensor& y) {
     combine<WordOf<sizeof(T)>>(source, targets_of(index, dim, y), y.numel(), Last{}, y);
   });
   set<kernels::scatter_reduce>(TypeList<float, double, uint8_t, int32_t, int64_t>{},
-                               []<typename T>(Type<T>, auto&... a) { scatter_reduce<T>(a...); });
-  set<kernels::nonzero>(kAllTypes, []<typename T>(Type<T>, auto&... a) { nonzero<T>(a...); });
+                               []<typename T>(TypeTag<T>, auto&... a) { scatter_reduce<T>(a...); });
+  set<kernels::nonzero>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { nonzero<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

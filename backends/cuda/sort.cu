@@ -132,8 +132,9 @@ void search(const Tensor& sorted, const Tensor& values, bool right, Tensor& y) {
 }  // namespace
 
 void register_sort() {
-  set<kernels::order>(kAllTypes, []<typename T>(Type<T>, auto&... a) { order<T>(a...); });
-  set<kernels::searchsorted>(kAllTypes, []<typename T>(Type<T>, auto&... a) { search<T>(a...); });
+  set<kernels::order>(kAllTypes, []<typename T>(TypeTag<T>, auto&... a) { order<T>(a...); });
+  set<kernels::searchsorted>(kAllTypes,
+                             []<typename T>(TypeTag<T>, auto&... a) { search<T>(a...); });
 }
 
 }  // namespace tapegrad::backends::cuda

@@ -13,24 +13,24 @@ template <typename Device>
 void register_shrinking_kernels() {
   Device::template set<kernels::threshold>(
       kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& x, double threshold, double value, Tensor& y) {
+      []<typename T>(TypeTag<T>, const Tensor& x, double threshold, double value, Tensor& y) {
         using S = Compute<T>;
         Device::template map<T>(
             formulas::Threshold<S>{S(convert<T>(threshold)), S(convert<T>(value))}, y, x);
       });
   Device::template set<kernels::hardshrink>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double lambd, Tensor& y) {
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, double lambd, Tensor& y) {
         using S = Compute<T>;
         Device::template map<T>(formulas::Hardshrink<S>{S(convert<T>(lambd))}, y, x);
       });
   Device::template set<kernels::softshrink>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double lambd, Tensor& y) {
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, double lambd, Tensor& y) {
         using S = Compute<T>;
         Device::template map<T>(formulas::Softshrink<S>{S(convert<T>(lambd))}, y, x);
       });
   Device::template set<kernels::shrink_backward>(
       kFloatTypes,
-      []<typename T>(Type<T>, const Tensor& dy, const Tensor& x, double lambd, Tensor& dx) {
+      []<typename T>(TypeTag<T>, const Tensor& dy, const Tensor& x, double lambd, Tensor& dx) {
         using S = Compute<T>;
         Device::template map<T>(formulas::ShrinkBackward<S>{S(convert<T>(lambd))}, dx, dy, x);
       });

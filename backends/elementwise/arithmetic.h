@@ -30,7 +30,7 @@ void register_arithmetic_kernels() {
   D::template set<kernels::bitwise_right_shift, formulas::RightShift>(kIntegers);
   D::template set<kernels::gcd, formulas::Gcd>(kIntegers);
   Device::template set<kernels::lerp>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& start, const Tensor& end,
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& start, const Tensor& end,
                                   const Tensor& weight, Tensor& y) {
         if (weight.dtype() != y.dtype())  // a float32 number with sixteen-bit floats
           return Device::template map<T, T, T, Compute<T>>(formulas::Lerp{}, y, start, end, weight);

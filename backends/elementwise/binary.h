@@ -17,7 +17,7 @@ using WordOf = std::conditional_t<
 template <typename Device, auto& kKernel, typename Formula>
 void register_mirrored() {
   Device::template set<kKernel>(
-      kAllTypes, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
+      kAllTypes, []<typename T>(TypeTag<T>, const Tensor& a, const Tensor& b, Tensor& y) {
         Device::template map<bool, T>(Formula{}, y, b, a);
       });
 }
@@ -47,8 +47,8 @@ void register_binary_kernels() {
   D::template set<kernels::larger_gradient, formulas::LargerGradient>(kFloatTypes);
 
   Device::template set<kernels::where>(
-      kAllTypes, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, const Tensor& condition,
-                                Tensor& y) {
+      kAllTypes, []<typename T>(TypeTag<T>, const Tensor& a, const Tensor& b,
+                                const Tensor& condition, Tensor& y) {
         using W = WordOf<sizeof(T)>;
         Device::template map<W, W, W, bool>(formulas::Select{}, y, a, b, condition);
       });

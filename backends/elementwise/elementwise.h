@@ -39,38 +39,38 @@ struct RunFormula {
   using To = std::conditional_t<kPredicate, bool, T>;
 
   template <typename T>
-  void operator()(Type<T>, const Tensor& a, Tensor& y) const {
+  void operator()(TypeTag<T>, const Tensor& a, Tensor& y) const {
     Device::template map<To<T>, T>(Formula(), y, a);
   }
   template <typename T>
-  void operator()(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) const {
+  void operator()(TypeTag<T>, const Tensor& a, const Tensor& b, Tensor& y) const {
     Device::template map<To<T>, T>(Formula(), y, a, b);
   }
   template <typename T>
-  void operator()(Type<T>, const Tensor& a, const Tensor& b, const Tensor& c, Tensor& y) const {
+  void operator()(TypeTag<T>, const Tensor& a, const Tensor& b, const Tensor& c, Tensor& y) const {
     Device::template map<To<T>, T>(Formula(), y, a, b, c);
   }
   // Kernels with numbers between the inputs and y: the members of the formula.
   template <typename T, typename A>
   requires std::is_arithmetic_v<A>
-  void operator()(Type<T>, const Tensor& x, A first, Tensor& y) const {
+  void operator()(TypeTag<T>, const Tensor& x, A first, Tensor& y) const {
     Device::template map<T>(Formula{first}, y, x);
   }
   template <typename T>
-  void operator()(Type<T>, const Tensor& x, double first, double second, Tensor& y) const {
+  void operator()(TypeTag<T>, const Tensor& x, double first, double second, Tensor& y) const {
     Device::template map<T>(Formula{first, second}, y, x);
   }
   template <typename T>
-  void operator()(Type<T>, const Tensor& dy, const Tensor& x, double first, Tensor& dx) const {
+  void operator()(TypeTag<T>, const Tensor& dy, const Tensor& x, double first, Tensor& dx) const {
     Device::template map<T>(Formula{first}, dx, dy, x);
   }
   template <typename T>
-  void operator()(Type<T>, const Tensor& a, const Tensor& b, const Tensor& c, double first,
+  void operator()(TypeTag<T>, const Tensor& a, const Tensor& b, const Tensor& c, double first,
                   Tensor& y) const {
     Device::template map<T>(Formula{first}, y, a, b, c);
   }
   template <typename T>
-  void operator()(Type<T>, const Tensor& dy, const Tensor& x, double first, double second,
+  void operator()(TypeTag<T>, const Tensor& dy, const Tensor& x, double first, double second,
                   Tensor& dx) const {
     Device::template map<T>(Formula{first, second}, dx, dy, x);
   }
@@ -95,7 +95,7 @@ class Elementwise {
   template <auto& kKernel, typename Formula, typename Types>
   static void set_arithmetic(Types types) {
     Device::template set<kKernel>(
-        types, []<typename T>(Type<T>, const Tensor& a, const Tensor& b, Tensor& y) {
+        types, []<typename T>(TypeTag<T>, const Tensor& a, const Tensor& b, Tensor& y) {
           if constexpr (std::is_same_v<T, float>) {
             if (y.dtype() == f16) [[unlikely]]
               return mixed<Formula, float16, float, float16>(a, b, y);

@@ -27,13 +27,13 @@ void register_special_kernels() {
   D::template set<kernels::gamma_slope, formulas::GammaSlope>(kFloatTypes);
 
   Device::template set<kernels::polygamma>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, int64_t n, Tensor& y) {
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, int64_t n, Tensor& y) {
         n == 1 ? Device::template map<T>(formulas::Trigamma{}, y, x)
                : Device::template map<T>(formulas::Polygamma{n}, y, x);
       });
 
   Device::template set<kernels::nan_to_num>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& x, double nan, double posinf,
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& x, double nan, double posinf,
                                   double neginf, Tensor& y) {
         using S = Compute<T>;
         Device::template map<T>(formulas::NanToNum<S>{S(nan), S(posinf), S(neginf)}, y, x);

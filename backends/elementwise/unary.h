@@ -41,7 +41,7 @@ void register_unary_kernels() {
   D::template set_predicate<kernels::logical_not, formulas::LogicalNot>(
       TypeList<int8_t, int16_t>{});
   Device::template set<kernels::logical_not>(
-      TypeList<bool>{}, [](Type<bool>, const Tensor& x, Tensor& y) {
+      TypeList<bool>{}, [](TypeTag<bool>, const Tensor& x, Tensor& y) {
         Device::template map<uint8_t, uint8_t>(formulas::FlipBool{}, y, x);
       });
   D::template set_predicate<kernels::signbit, formulas::SignBit>(kFloatTypes);
@@ -49,14 +49,14 @@ void register_unary_kernels() {
   D::template set_predicate<kernels::isfinite, formulas::IsFinite>(kAllTypes);
   D::template set<kernels::tanh_backward, formulas::TanhBackward>(kFloatTypes);
 
-  Device::template set<kernels::clamp>(kNumberTypes, []<typename T>(Type<T>, const Tensor& x,
+  Device::template set<kernels::clamp>(kNumberTypes, []<typename T>(TypeTag<T>, const Tensor& x,
                                                                     Number min, Number max,
                                                                     Tensor& y) {
     using S = Compute<T>;
     Device::template map<T>(formulas::Clamp<S>{S(min.saturated<T>()), S(max.saturated<T>())}, y, x);
   });
   Device::template set<kernels::piecewise>(
-      kFloatTypes, []<typename T>(Type<T>, const Tensor& dy, const Tensor& x,
+      kFloatTypes, []<typename T>(TypeTag<T>, const Tensor& dy, const Tensor& x,
                                   const kernels::Pieces& p, Tensor& dx) {
         using S = Compute<T>;
         const auto bound = [](double value) { return S(convert<T>(value)); };

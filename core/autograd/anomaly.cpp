@@ -23,7 +23,7 @@ template <typename Visit>
 void visit_floats(const Tensor& x, const Visit& visit) {
   if (!x || !is_float(x.dtype())) return;
   const Tensor here = x.to(cpu).contiguous();
-  with_type(here.dtype(), [&]<typename T>(Type<T>) {
+  with_type(here.dtype(), [&]<typename T>(TypeTag<T>) {
     const T* values = here.data<T>();
     for (int64_t i = 0; i < here.numel(); ++i)
       if (!visit(convert<double>(values[i]))) return;
@@ -84,7 +84,7 @@ NonFinite detail::find_non_finite(const Tensor& x) {
 }
 
 void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) {
-  const Node* running = running_node();
+  const TapeNode* running = running_node();
   if (running != nullptr && !is_call_line(*running)) return;  // check_made_by_rule() checks rules
   if (context.anomaly == kObserve) return show_written(op, take_newest_line().value_or(Where()), y);
   const unsigned char wanted = running != nullptr ? context.anomaly & kNan : context.anomaly;
@@ -93,7 +93,7 @@ void detail::check_made(std::string_view op, NonFinite before, const Tensor& y) 
 }
 
 void detail::show_written(std::string_view op, Where where, const Tensor& y) {
-  const Node* running = running_node();
+  const TapeNode* running = running_node();
   if (running == nullptr)
     observer->on_result(op, where, y);
   else if (is_call_line(*running))
@@ -104,7 +104,7 @@ void detail::show_gradient(const Tensor& gradient) {
   if (gradient && context.running != nullptr) observer->on_gradient(*context.running, gradient);
 }
 
-void detail::check_made_by_rule(const Node& node, std::span<const Variable> incoming,
+void detail::check_made_by_rule(const TapeNode& node, std::span<const Variable> incoming,
                                 std::span<const Variable> outgoing) {
   // A saved infinity rightfully makes an infinite gradient. A NaN is reported even if a saved
   // tensor is the cause, because it enters the gradients here.

@@ -16,7 +16,7 @@ std::vector<Variable> Context::saved_tensors() const {
     if (outputs_[i] >= 0 && is_recording()) {
       all[i] = Variable(all[i].value());
       all[i].set_history(
-          {Ref<Node>::share(const_cast<Node*>(running_node())), uint32_t(outputs_[i])});
+          {RefPtr<TapeNode>::share(const_cast<TapeNode*>(running_node())), uint32_t(outputs_[i])});
     }
   }
   return all;

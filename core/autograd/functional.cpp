@@ -82,12 +82,12 @@ Shape joined(const Shape& a, const Shape& b, int from) {
 /// Stacks the derivatives of an output's elements (of its rows, if batched) into one tensor.
 struct StackDerivatives {
   static constexpr std::string_view kName = "stack_derivatives";
-  Shape shape;     // shape of the result
-  Layout element;  // layout of the first element's derivatives in the result
-  int64_t step;    // stride between elements
+  Shape shape;            // shape of the result
+  StridedLayout element;  // layout of the first element's derivatives in the result
+  int64_t step;           // stride between elements
   size_t count = 0;
 
-  Layout at(size_t j) const {
+  StridedLayout at(size_t j) const {
     return {element.shape, element.strides, element.offset + int64_t(j) * step};
   }
   Tensor forward(std::span<const Variable> derivatives) {
@@ -137,7 +137,7 @@ Variables jacobian_of(const Variable& y, const Variables& xs, JacobianOptions op
       result.push_back(Variable(Tensor::full(shape, 0.0, xs[i].dtype(), xs[i].device())));
       continue;
     }
-    Layout element{xs[i].shape(), contiguous_strides(xs[i].shape()), 0};
+    StridedLayout element{xs[i].shape(), contiguous_strides(xs[i].shape()), 0};
     const int64_t step = rows == 0 ? 0 : xs[i].numel() / rows;
     if (batched) element.strides[0] = count * step;
     result.push_back(apply(StackDerivatives{shape, element, step}, Where::current(),

@@ -41,7 +41,7 @@ struct JacobianOptions {
 };
 
 /// The value of a function and a product with its Jacobian.
-struct Product {
+struct JacobianProduct {
   static constexpr int kParts = 2;
   Variable output, product;
 };
@@ -115,7 +115,7 @@ class ListFunction {
 };
 
 inline Variables list_of(const Variable& v) { return v.defined() ? Variables{v} : Variables(); }
-inline Product only(Products&& all) { return {all.outputs[0], all.products[0]}; }
+inline JacobianProduct only(Products&& all) { return {all.outputs[0], all.products[0]}; }
 
 Products vjp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options);
 Products jvp(ListFunction f, const Variables& xs, const Variables& v, FunctionalOptions options);
@@ -128,7 +128,8 @@ std::vector<Variables> hessian(ListFunction f, const Variables& xs, JacobianOpti
 /// Returns f(x) and v^T J, the gradient of <v, f(x)>. v has the shape of f(x), and may be omitted
 /// if f(x) has one element. Takes one backward pass.
 template <typename F>
-Product vjp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {}) {
+JacobianProduct vjp(F f, const Variable& x, const Variable& v = {},
+                    FunctionalOptions options = {}) {
   return detail::only(
       detail::vjp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
 }
@@ -143,7 +144,8 @@ Products vjp(F f, const std::vector<Variable>& xs, const std::vector<Variable>& 
 /// Takes two backward passes: the gradient of <u, f(x)> is linear in u, and J v is its derivative
 /// in u.
 template <typename F>
-Product jvp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {}) {
+JacobianProduct jvp(F f, const Variable& x, const Variable& v = {},
+                    FunctionalOptions options = {}) {
   return detail::only(
       detail::jvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
 }
@@ -186,7 +188,8 @@ std::vector<std::vector<Variable>> hessian(F f, const std::vector<Variable>& xs,
 /// Returns f(x), which must have one element, and H v for v of x's shape, without computing H.
 /// Takes two backward passes.
 template <typename F>
-Product hvp(F f, const Variable& x, const Variable& v = {}, FunctionalOptions options = {}) {
+JacobianProduct hvp(F f, const Variable& x, const Variable& v = {},
+                    FunctionalOptions options = {}) {
   return detail::only(
       detail::hvp(detail::ListFunction::of_one(f), {x}, detail::list_of(v), options));
 }

@@ -16,7 +16,7 @@ using Names = std::function<std::string(size_t)>;
 class Nudge {
  public:
   Nudge(const Tensor& x, const Dims& index) {
-    Layout layout{{}, {}, x.layout().offset};
+    StridedLayout layout{{}, {}, x.layout().offset};
     for (int i = 0; i < index.rank(); ++i) layout.offset += index[i] * x.strides()[i];
     element_ = x.with_layout(layout);
     kept_ = element_.item();

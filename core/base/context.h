@@ -13,7 +13,7 @@ namespace tapegrad {
 
 class CallRecorder;
 class DrawObserver;
-class Node;
+class TapeNode;
 class SavedStore;
 class StepObserver;
 
@@ -33,7 +33,7 @@ struct Context {
   bool is_observed = false;               // `profile` or `recorder` is set
   bool is_inferring = false;              // modules compute sizes and do not train
   unsigned char anomaly = 0;              // what AnomalyMode looks for, or kObserve; 0: nothing
-  const Node* running = nullptr;          // the node whose rule runs, or the call of a composed op
+  const TapeNode* running = nullptr;      // the node whose rule runs, or the call of a composed op
   const std::string* scope = nullptr;     // name of the running module, "Net.fc1"
   RunningModel* model = nullptr;          // the outermost module that runs (nn/module_call.h)
   const Where* module_line = nullptr;     // location of the call of the running module

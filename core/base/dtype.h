@@ -1,4 +1,4 @@
-// Element types, as values (DType), as C++ types (Type<T>) and as lists of types.
+// Element types, as values (DType), as C++ types (TypeTag<T>) and as lists of types.
 //
 // A dtype is named by its short constant (`f32`), by NumPy's name ("float32") or by NumPy's type
 // code ("f4", "f"). Sixteen-bit floats are a storage format; arithmetic on them is done in float32.
@@ -62,9 +62,9 @@ DType promote(DType a, DType b);
 DType default_dtype();
 void set_default_dtype(DType dtype);  // throws DTypeError unless it is a float dtype
 
-/// Passes a type as a function argument: `[]<typename T>(Type<T>, ...)` receives it.
+/// Passes a type as a function argument: `[]<typename T>(TypeTag<T>, ...)` receives it.
 template <typename T>
-struct Type {};
+struct TypeTag {};
 
 template <typename... Ts>
 struct TypeList {};
@@ -105,33 +105,33 @@ inline constexpr DType kDTypeOf<bool> = boolean;
 template <typename T>
 inline constexpr bool kIsElement = kDTypeOf<T> != DType(255);
 
-/// Calls visit(Type<T>{}) with the dtype's C++ type. For cold paths only; kernels are selected by
-/// the dispatch table.
+/// Calls visit(TypeTag<T>{}) with the dtype's C++ type. For cold paths only; kernels are selected
+/// by the dispatch table.
 template <typename Visit>
 decltype(auto) with_type(DType dtype, Visit visit) {
   switch (dtype) {
     case DType::kFloat16:
-      return visit(Type<float16>{});
+      return visit(TypeTag<float16>{});
     case DType::kBFloat16:
-      return visit(Type<bfloat16>{});
+      return visit(TypeTag<bfloat16>{});
     case DType::kFloat32:
-      return visit(Type<float>{});
+      return visit(TypeTag<float>{});
     case DType::kFloat64:
-      return visit(Type<double>{});
+      return visit(TypeTag<double>{});
     case DType::kInt8:
-      return visit(Type<int8_t>{});
+      return visit(TypeTag<int8_t>{});
     case DType::kInt16:
-      return visit(Type<int16_t>{});
+      return visit(TypeTag<int16_t>{});
     case DType::kInt32:
-      return visit(Type<int32_t>{});
+      return visit(TypeTag<int32_t>{});
     case DType::kInt64:
-      return visit(Type<int64_t>{});
+      return visit(TypeTag<int64_t>{});
     case DType::kUInt8:
-      return visit(Type<uint8_t>{});
+      return visit(TypeTag<uint8_t>{});
     case DType::kBool:
       break;
   }
-  return visit(Type<bool>{});
+  return visit(TypeTag<bool>{});
 }
 
 }  // namespace tapegrad

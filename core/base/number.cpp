@@ -9,7 +9,7 @@ namespace tapegrad {
 
 bool Number::fits(DType dtype) const {
   if (is_float(dtype) || dtype == boolean) return true;
-  return with_type(dtype, [&]<typename T>(Type<T>) {
+  return with_type(dtype, [&]<typename T>(TypeTag<T>) {
     if constexpr (!std::integral<T>)
       return true;
     else if (kind_ != f64)

@@ -57,7 +57,7 @@ Strides contiguous_strides(const Shape& shape) {
   return strides;
 }
 
-bool is_contiguous(const Layout& layout) {
+bool is_contiguous(const StridedLayout& layout) {
   int64_t step = 1;
   for (int i = layout.shape.rank() - 1; i >= 0; --i) {
     if (layout.shape[i] != 1 && layout.strides[i] != step) return false;
@@ -66,7 +66,7 @@ bool is_contiguous(const Layout& layout) {
   return true;
 }
 
-bool overlaps_itself(const Layout& layout) {
+bool overlaps_itself(const StridedLayout& layout) {
   // In a layout made by slices and permutations, a step along a dimension passes everything that
   // smaller steps can reach. Insertion sort: there are at most eight steps, mostly in order.
   std::array<int, kMaxRank> by_step;
@@ -88,7 +88,7 @@ bool overlaps_itself(const Layout& layout) {
   return false;
 }
 
-Strides broadcast_strides(const Layout& from, const Shape& to) {
+Strides broadcast_strides(const StridedLayout& from, const Shape& to) {
   Strides strides = Dims::filled(to.rank(), 0);
   const int missing = to.rank() - from.shape.rank();
   for (int i = missing; i < to.rank(); ++i)

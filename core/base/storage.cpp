@@ -14,7 +14,7 @@
 namespace tapegrad {
 namespace {
 
-constexpr size_t kInlineBytes = 1024 - sizeof(Storage);
+constexpr size_t kInlineBytes = 1024 - sizeof(TensorStorage);
 
 // One lock for all storages, because unpacking is rare. Held while memory is allocated for
 // unpacking, which may end a recording (core/autograd/internal/capture.h) and thereby unpack
@@ -22,57 +22,57 @@ constexpr size_t kInlineBytes = 1024 - sizeof(Storage);
 constinit std::recursive_mutex packing;
 
 /// The packed storages of all devices except the CPU. Never destroyed: tensors may outlive the set.
-std::unordered_set<const Storage*>& packed_elsewhere() {
-  static auto& storages = *new std::unordered_set<const Storage*>;
+std::unordered_set<const TensorStorage*>& packed_elsewhere() {
+  static auto& storages = *new std::unordered_set<const TensorStorage*>;
   return storages;
 }
 
 }  // namespace
 
-inline Storage::Storage(std::byte* data, size_t bytes, Device device)
+inline TensorStorage::TensorStorage(std::byte* data, size_t bytes, Device device)
     : device_(device), inference_(detail::context.is_inference), bytes_(bytes), data_(data) {}
 
-Ref<Storage> Storage::create(size_t bytes, Device device) {
+RefPtr<TensorStorage> TensorStorage::create(size_t bytes, Device device) {
   if (detail::context.recorder != nullptr) [[unlikely]]
-    if (Ref<Storage> storage = create_deferred(bytes, device)) return storage;
+    if (RefPtr<TensorStorage> storage = create_deferred(bytes, device)) return storage;
   if (device.type == DeviceType::kCpu && bytes <= kInlineBytes) [[likely]] {
-    void* block = pool_allocate(sizeof(Storage) + bytes);
-    auto* data = static_cast<std::byte*>(block) + sizeof(Storage);
-    return Ref<Storage>::adopt(new (block) Storage(data, bytes, device));
+    void* block = pool_allocate(sizeof(TensorStorage) + bytes);
+    auto* data = static_cast<std::byte*>(block) + sizeof(TensorStorage);
+    return RefPtr<TensorStorage>::adopt(new (block) TensorStorage(data, bytes, device));
   }
-  void* header = pool_allocate(sizeof(Storage));
+  void* header = pool_allocate(sizeof(TensorStorage));
   std::byte* data = nullptr;
   try {
     data = static_cast<std::byte*>(allocator(device.type).allocate(bytes, device));
   } catch (...) {
-    pool_free(header, sizeof(Storage));
+    pool_free(header, sizeof(TensorStorage));
     throw;
   }
-  return Ref<Storage>::adopt(new (header) Storage(data, bytes, device));
+  return RefPtr<TensorStorage>::adopt(new (header) TensorStorage(data, bytes, device));
 }
 
-Ref<Storage> Storage::create_deferred(size_t bytes, Device device) {
+RefPtr<TensorStorage> TensorStorage::create_deferred(size_t bytes, Device device) {
   if (device.type != DeviceType::kCpu || bytes == 0 || !detail::context.recorder->is_recording())
     return {};
-  auto* storage = new (pool_allocate(sizeof(Storage))) Storage(nullptr, bytes, device);
+  auto* storage = new (pool_allocate(sizeof(TensorStorage))) TensorStorage(nullptr, bytes, device);
   storage->is_deferred_ = true;
   storage->is_small_ = bytes <= kInlineBytes;
-  return Ref<Storage>::adopt(storage);
+  return RefPtr<TensorStorage>::adopt(storage);
 }
 
-void Storage::give_memory() {
+void TensorStorage::give_memory() {
   if (!has_memory())
     data_.store(static_cast<std::byte*>(allocator(device_.type).allocate(bytes_, device_)),
                 std::memory_order_release);
 }
 
-void Storage::move_to(std::byte* memory) {
+void TensorStorage::move_to(std::byte* memory) {
   take_memory();
   data_.store(memory, std::memory_order_release);
   is_placed_ = true;
 }
 
-void Storage::take_memory() {
+void TensorStorage::take_memory() {
   std::byte* data = nullptr;
   if (packed_ != nullptr)
     forget_packed();
@@ -82,29 +82,30 @@ void Storage::take_memory() {
   is_placed_ = false;
 }
 
-void Storage::settle() {
+void TensorStorage::settle() {
   give_memory();
   is_deferred_ = false;
 }
 
-Ref<Storage> Storage::wrap(void* data, size_t bytes, Device device, std::function<void()> release) {
+RefPtr<TensorStorage> TensorStorage::wrap(void* data, size_t bytes, Device device,
+                                          std::function<void()> release) {
   auto hook = release ? std::make_unique<std::function<void()>>(std::move(release)) : nullptr;
-  void* header = pool_allocate(sizeof(Storage));
-  auto* storage = new (header) Storage(static_cast<std::byte*>(data), bytes, device);
+  void* header = pool_allocate(sizeof(TensorStorage));
+  auto* storage = new (header) TensorStorage(static_cast<std::byte*>(data), bytes, device);
   storage->wrapped_ = true;
   storage->release_ = hook.release();
-  return Ref<Storage>::adopt(storage);
+  return RefPtr<TensorStorage>::adopt(storage);
 }
 
-void Storage::set_packed(const Packing& order) {
-  void* header = pool_allocate(sizeof(Storage));
+void TensorStorage::set_packed(const Packing& order) {
+  void* header = pool_allocate(sizeof(TensorStorage));
   std::byte* data = data_.load(std::memory_order_relaxed);
   try {
-    packed_ =
-        new PackedValues{Ref<Storage>::adopt(new (header) Storage(data, bytes_, device_)), order};
+    packed_ = new PackedValues{
+        RefPtr<TensorStorage>::adopt(new (header) TensorStorage(data, bytes_, device_)), order};
     packed_->buffer->wrapped_ = is_placed_;
   } catch (...) {
-    pool_free(header, sizeof(Storage));
+    pool_free(header, sizeof(TensorStorage));
     throw;
   }
   const std::lock_guard lock(packing);  // guards packed_elsewhere()
@@ -112,15 +113,15 @@ void Storage::set_packed(const Packing& order) {
   data_.store(nullptr, std::memory_order_release);
 }
 
-std::optional<Storage::PackedValues> Storage::packed() const {
+std::optional<TensorStorage::PackedValues> TensorStorage::packed() const {
   if (!is_packed()) return {};
   const std::lock_guard lock(packing);
   return packed_ != nullptr ? std::optional(*packed_) : std::nullopt;
 }
 
-std::byte* Storage::make_data() const {
+std::byte* TensorStorage::make_data() const {
   if (is_deferred_ && !has_memory()) {
-    auto& self = const_cast<Storage&>(*this);
+    auto& self = const_cast<TensorStorage&>(*this);
     if (CallRecorder* recorder = detail::context.recorder) recorder->on_access(self);
     self.give_memory();
   }
@@ -133,23 +134,23 @@ std::byte* Storage::make_data() const {
   return plain;
 }
 
-void Storage::unpack_all(const std::function<bool(const Storage& packed)>& is_chosen) {
+void TensorStorage::unpack_all(const std::function<bool(const TensorStorage& packed)>& is_chosen) {
   const std::lock_guard lock(packing);
-  const std::unordered_set<const Storage*> all = packed_elsewhere();
-  for (const Storage* storage : all)
+  const std::unordered_set<const TensorStorage*> all = packed_elsewhere();
+  for (const TensorStorage* storage : all)
     if (packed_elsewhere().contains(storage) && is_chosen(*storage->packed_->buffer))
       storage->make_data();
 }
 
-void Storage::forget_packed() const {
+void TensorStorage::forget_packed() const {
   if (device_.type != DeviceType::kCpu) packed_elsewhere().erase(this);
   delete std::exchange(packed_, nullptr);
 }
 
-void Storage::destroy(Storage* storage) {
+void TensorStorage::destroy(TensorStorage* storage) {
   if (storage->is_inline()) [[likely]] {
-    const size_t bytes = sizeof(Storage) + storage->bytes_;
-    storage->~Storage();
+    const size_t bytes = sizeof(TensorStorage) + storage->bytes_;
+    storage->~TensorStorage();
     return pool_free(storage, bytes);
   }
   if (storage->is_packed()) {
@@ -163,8 +164,8 @@ void Storage::destroy(Storage* storage) {
              data != nullptr && !storage->is_placed_) {
     allocator(storage->device_.type).deallocate(data, storage->bytes_, storage->device_);
   }
-  storage->~Storage();
-  pool_free(storage, sizeof(Storage));
+  storage->~TensorStorage();
+  pool_free(storage, sizeof(TensorStorage));
 }
 
 }  // namespace tapegrad

@@ -18,27 +18,28 @@
 
 namespace tapegrad {
 
-class Storage;
+class TensorStorage;
 
 /// A packed layout: [batch, channels / block, size, block] instead of [batch, channels, size]. A
 /// single block of all channels is the channels-last layout.
 struct Packing {
   int64_t batch, channels, size, block;
   /// Returns all values in row-major order, in new memory from the device's allocator.
-  std::byte* (*unpack)(const Packing& packing, const Storage& packed);
+  std::byte* (*unpack)(const Packing& packing, const TensorStorage& packed);
 
   bool operator==(const Packing&) const = default;
 };
 
-class alignas(64) Storage final : public Counted {
+class alignas(64) TensorStorage final : public Counted {
  public:
   /// Allocates uninitialised memory, aligned to 64 bytes. A CPU buffer of less than a kilobyte
   /// shares one block of the small-object pool with its header; other buffers come from the
   /// device's allocator.
-  static Ref<Storage> create(size_t bytes, Device device);
+  static RefPtr<TensorStorage> create(size_t bytes, Device device);
   /// Wraps external memory, which `release` keeps alive. The last owner calls `release`.
-  static Ref<Storage> wrap(void* data, size_t bytes, Device device, std::function<void()> release);
-  static void destroy(Storage* storage);
+  static RefPtr<TensorStorage> wrap(void* data, size_t bytes, Device device,
+                                    std::function<void()> release);
+  static void destroy(TensorStorage* storage);
 
   /// Returns the values in row-major order. Converts a packed layout first, which may throw
   /// OutOfMemory.
@@ -65,13 +66,13 @@ class alignas(64) Storage final : public Counted {
   void set_packed(const Packing& packing);
   /// The values in their packed layout; nullopt if they are in row-major order.
   struct PackedValues {
-    Ref<Storage> buffer;  // keeps the packed values alive even if another thread unpacks the
-                          // storage
+    RefPtr<TensorStorage> buffer;  // keeps the packed values alive even if another thread unpacks
+                                   // the storage
     Packing packing;
   };
   std::optional<PackedValues> packed() const;
   /// Converts all storages outside the CPU whose packed values are chosen to row-major order.
-  static void unpack_all(const std::function<bool(const Storage& packed)>& is_chosen);
+  static void unpack_all(const std::function<bool(const TensorStorage& packed)>& is_chosen);
 
   /// Whether the recorder decides when the storage has memory.
   bool is_deferred() const { return is_deferred_; }
@@ -104,8 +105,8 @@ class alignas(64) Storage final : public Counted {
   bool is_inference() const { return inference_; }
 
  private:
-  Storage(std::byte* data, size_t bytes, Device device);
-  [[gnu::cold]] static Ref<Storage> create_deferred(size_t bytes, Device device);
+  TensorStorage(std::byte* data, size_t bytes, Device device);
+  [[gnu::cold]] static RefPtr<TensorStorage> create_deferred(size_t bytes, Device device);
   [[gnu::cold]] std::byte* make_data() const;
   void move_to(std::byte* memory);
   void forget_packed() const;  // requires the lock of storage.cpp

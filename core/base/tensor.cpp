@@ -16,7 +16,7 @@ int64_t byte_size(int64_t numel, const Shape& shape, DType dtype) {
 }
 
 /// Written in place to avoid copying a temporary.
-void set_contiguous(Layout& layout, const Shape& shape) {
+void set_contiguous(StridedLayout& layout, const Shape& shape) {
   layout.shape = shape;
   layout.strides = shape;
   int64_t step = 1;
@@ -33,7 +33,7 @@ void Tensor::fail_empty() { fail<ArgumentError>("tensor: empty; it was never giv
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   Tensor tensor;
   tensor.numel_ = tapegrad::numel(shape);
-  tensor.storage_ = Storage::create(size_t(byte_size(tensor.numel_, shape, dtype)), device);
+  tensor.storage_ = TensorStorage::create(size_t(byte_size(tensor.numel_, shape, dtype)), device);
   tensor.dtype_ = dtype;
   set_contiguous(tensor.layout_, shape);
   return tensor;
@@ -42,7 +42,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
 Tensor Tensor::empty_like() const {
   Tensor tensor;
   tensor.numel_ = numel_;  // checked when *this was made
-  tensor.storage_ = Storage::create(size_t(byte_size(numel_, shape(), dtype_)), device());
+  tensor.storage_ = TensorStorage::create(size_t(byte_size(numel_, shape(), dtype_)), device());
   tensor.dtype_ = dtype_;
   set_contiguous(tensor.layout_, shape());
   return tensor;
@@ -56,7 +56,7 @@ Tensor Tensor::from_bytes(std::span<const std::byte> bytes, const Shape& shape, 
   return tensor;
 }
 
-Tensor Tensor::with_layout(const Layout& layout) const {
+Tensor Tensor::with_layout(const StridedLayout& layout) const {
   storage();  // an empty tensor is an error
   Tensor view;
   view.storage_ = storage_;
@@ -74,8 +74,8 @@ Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, Device device,
   Tensor tensor;
   tensor.numel_ = tapegrad::numel(shape);
   if (data == nullptr && tensor.numel_ > 0) fail<ArgumentError>("wrap: no data for ", shape);
-  tensor.storage_ = Storage::wrap(data, size_t(byte_size(tensor.numel_, shape, dtype)), device,
-                                  std::move(release));
+  tensor.storage_ = TensorStorage::wrap(data, size_t(byte_size(tensor.numel_, shape, dtype)),
+                                        device, std::move(release));
   tensor.dtype_ = dtype;
   tensor.layout_.shape = shape;
   tensor.layout_.strides = contiguous_strides(shape);
@@ -87,7 +87,7 @@ Number Tensor::number() const {
   if (StepObserver* step = StepObserver::current()) [[unlikely]]
     step->on_read(*this, "item()");
   const Tensor here = to(cpu);
-  return with_type(dtype_, [&]<typename T>(Type<T>) -> Number {
+  return with_type(dtype_, [&]<typename T>(TypeTag<T>) -> Number {
     return static_cast<Compute<T>>(*here.data<T>());
   });
 }

@@ -1,5 +1,5 @@
-// Tensor: data without history. A typed, strided view of a Storage. Kernels, optimizers and files
-// use Tensor; models are written with Variable.
+// Tensor: data without history. A typed, strided view of a TensorStorage. Kernels, optimizers and
+// files use Tensor; models are written with Variable.
 #pragma once
 
 #include <span>
@@ -63,14 +63,14 @@ class Tensor {
 
   /// Views the same storage through another layout. The caller guarantees that the layout is in
   /// bounds.
-  Tensor with_layout(const Layout& layout) const;
+  Tensor with_layout(const StridedLayout& layout) const;
   Tensor clone() const;            // a contiguous copy
   Tensor contiguous() const;       // returns *this if contiguous, else a copy
   Tensor to(DType dtype) const;    // returns *this if the dtype matches, else a converted copy
   Tensor to(Device device) const;  // returns *this if the device matches, else a contiguous copy
 
   explicit operator bool() const { return bool(storage_); }
-  const Layout& layout() const { return layout_; }
+  const StridedLayout& layout() const { return layout_; }
   const Shape& shape() const { return layout_.shape; }
   const Shape& sizes() const { return layout_.shape; }
   const Strides& strides() const { return layout_.strides; }
@@ -80,7 +80,7 @@ class Tensor {
   /// ArgumentError for a tensor without a value, as for everything below and above that reads it.
   Device device() const { return storage().device(); }
   bool is_contiguous() const { return contiguous_; }
-  Storage& storage() const {
+  TensorStorage& storage() const {
     if (!storage_) [[unlikely]]
       fail_empty();
     return *storage_;
@@ -112,11 +112,11 @@ class Tensor {
   [[noreturn, gnu::cold]] static void fail_empty();
   static Tensor from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype);
 
-  Ref<Storage> storage_;
+  RefPtr<TensorStorage> storage_;
   int64_t numel_ = 0;
   DType dtype_ = DType::kFloat32;
   bool contiguous_ = true;
-  Layout layout_;
+  StridedLayout layout_;
 };
 
 }  // namespace tapegrad

@@ -4,7 +4,7 @@
 //   constinit decltype(softmax) softmax{"softmax"};                        // ops/softmax.cpp
 //
 //   set_kernel(kernels::softmax, DeviceType::kCpu, kFloatTypes,    // backends/cpu/softmax.cpp
-//              []<typename T>(Type<T>, const Tensor& x, int dim, Tensor& y) { ... });
+//              []<typename T>(TypeTag<T>, const Tensor& x, int dim, Tensor& y) { ... });
 //
 // A backend registers its kernels by plain function calls when one of its slots is first found
 // empty. Nothing runs before main(), and a static library loses no kernels.
@@ -173,10 +173,10 @@ class Kernel<void(First, Rest...)> : public KernelTable {
         row_functions_[int(device)][int(dtype)]);
   }
 
-  /// Fills one slot with a stateless callable that takes Type<T> first.
+  /// Fills one slot with a stateless callable that takes TypeTag<T> first.
   template <typename T, typename F>
   void set_for(DeviceType device, F, const SlotTraits& traits = {}) {
-    const Function function = [](First first, Rest... rest) { F{}(Type<T>{}, first, rest...); };
+    const Function function = [](First first, Rest... rest) { F{}(TypeTag<T>{}, first, rest...); };
     set(device, kDTypeOf<T>, reinterpret_cast<AnyFunction>(function), traits);
   }
 

@@ -5,7 +5,7 @@
 //     static constexpr std::string_view kName = "small";
 //     static constexpr bool kTakesPacked = true;                 // optional, default: false
 //     static bool accepts(const Tensor& x, const Tensor& weight, ...);
-//     static void run(Type<float>, const Tensor& x, const Tensor& weight, ...);
+//     static void run(TypeTag<float>, const Tensor& x, const Tensor& weight, ...);
 //   };
 //   set_implementations<kernels::conv2d, SmallConv, ConvByDnnl, ConvByColumns>(
 //       DeviceType::kCpu, kFloatTypes);
@@ -16,7 +16,8 @@
 // - run() may return a bool: false if a library refuses the arguments only when it is called, for
 //   example for lack of memory. It has written no result then, and the next implementation is
 //   tried.
-// - An implementation is used for the dtypes whose Type<T> its run() takes. For each dtype the last
+// - An implementation is used for the dtypes whose TypeTag<T> its run() takes. For each dtype the
+// last
 //   implementation is the fallback: it has no accepts(). If there is none, the op asks
 //   Kernel::accepts() before it calls the kernel, and composes other kernels if nothing accepts.
 //   A fallback that needs accepts(), because it does not take all operands either, has
@@ -36,11 +37,11 @@
 
 namespace tapegrad {
 
-/// Parameter of a run() that takes several Type<T> without being a template.
+/// Parameter of a run() that takes several TypeTag<T> without being a template.
 template <typename... Ts>
 struct OneOf {
   template <typename T>
-  requires(std::is_same_v<T, Ts> || ...) constexpr OneOf(Type<T>) {}
+  requires(std::is_same_v<T, Ts> || ...) constexpr OneOf(TypeTag<T>) {}
 };
 
 /// Returns the implementations of all kernels that have several, in the order in which they are
@@ -83,14 +84,14 @@ class InOrder;
 template <auto& kKernel, typename... Arguments, typename... Implementations>
 class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
  public:
-  /// Whether I::run() takes Type<T>, with or without a plan.
+  /// Whether I::run() takes TypeTag<T>, with or without a plan.
   template <typename I, typename T>
   static constexpr bool serves() {
-    if constexpr (requires(Arguments... arguments) { I::run(Type<T>{}, arguments...); })
+    if constexpr (requires(Arguments... arguments) { I::run(TypeTag<T>{}, arguments...); })
       return true;
     else
       return requires(Arguments... arguments) {
-        I::run(Type<T>{}, *I::accepts(arguments...), arguments...);
+        I::run(TypeTag<T>{}, *I::accepts(arguments...), arguments...);
       };
   }
   /// Whether each implementation takes one of the types.
@@ -100,7 +101,7 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
   }
 
   template <typename T>
-  void operator()(Type<T> type, Arguments... arguments) const {
+  void operator()(TypeTag<T> type, Arguments... arguments) const {
     const bool ran = (attempt<Implementations>(type, arguments...) || ...);
     if constexpr (!kHasFallback<T>)
       if (!ran) [[unlikely]]
@@ -176,7 +177,7 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
   }
 
   template <typename I, typename T>
-  static bool attempt(Type<T> type, Arguments... arguments) {
+  static bool attempt(TypeTag<T> type, Arguments... arguments) {
     if constexpr (!serves<I, T>()) {
       return false;
     } else if constexpr (!kAsks<I>) {

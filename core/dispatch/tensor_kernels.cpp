@@ -9,7 +9,7 @@ Tensor Tensor::full(const Shape& shape, Number value, DType dtype, Device device
   Tensor tensor = empty(shape, dtype, device);
   if (tensor.numel_ == 1 && device.type == DeviceType::kCpu &&
       !tensor.storage_->is_deferred()) {  // `x * 2` needs no kernel
-    with_type(dtype, [&]<typename T>(Type<T>) { *tensor.data<T>() = value.to<T>(); });
+    with_type(dtype, [&]<typename T>(TypeTag<T>) { *tensor.data<T>() = value.to<T>(); });
     return tensor;
   }
   kernels::fill(tensor, value);

@@ -25,7 +25,7 @@ struct Printer {
   size_t width = 0;
 
   std::string text(int64_t at) const {
-    return with_type(x.dtype(), [&]<typename T>(Type<T>) {
+    return with_type(x.dtype(), [&]<typename T>(TypeTag<T>) {
       ClassicText stream;
       if constexpr (std::is_same_v<T, bool>)
         stream << (x.data<bool>()[at] ? "true" : "false");

@@ -42,7 +42,7 @@ class detail::AutocastScope {
              version == x.value().storage().version() && !result.grad_fn()->is_freed();
     }
   };
-  std::unordered_map<const Node*, Cast> casts_;
+  std::unordered_map<const TapeNode*, Cast> casts_;
 };
 
 static detail::AutocastScope* make_scope(DType dtype, bool on) {

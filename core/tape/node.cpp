@@ -14,7 +14,7 @@ constinit thread_local uint64_t last_number = 0;
 constinit thread_local Where newest_line;  // with line 0 if it was taken
 
 // The worklist of destroy(). Trivial types, which are valid while a thread shuts down.
-constinit thread_local Node* dying = nullptr;
+constinit thread_local TapeNode* dying = nullptr;
 constinit thread_local bool destroying = false;
 
 std::atomic<int64_t> live_elsewhere{0};
@@ -34,9 +34,9 @@ void count(int64_t change) {
 
 }  // namespace
 
-Node::Node() : scope_(current_scope()) { count(1); }
+TapeNode::TapeNode() : scope_(current_scope()) { count(1); }
 
-Node::Node(Where where) : where_(where), scope_(current_scope()) {
+TapeNode::TapeNode(Where where) : where_(where), scope_(current_scope()) {
   newest_line = where;
   count(1);
 }
@@ -46,30 +46,30 @@ std::optional<Where> detail::take_newest_line() {
   return line.line() == 0 ? std::nullopt : std::optional(line);
 }
 
-void Node::number_after(std::span<const Edge> inputs) {
+void TapeNode::number_after(std::span<const TapeEdge> inputs) {
   uint64_t youngest = last_number;
-  for (const Edge& edge : inputs)
+  for (const TapeEdge& edge : inputs)
     if (edge && edge.node->number_ > youngest) youngest = edge.node->number_;
   last_number = number_ = youngest + 1;
 }
 
-Node::~Node() { count(-1); }
+TapeNode::~TapeNode() { count(-1); }
 
-void Node::destroy(Node* node) {
+void TapeNode::destroy(TapeNode* node) {
   node->next_dying_ = dying;
   dying = node;
   if (destroying) return;
   destroying = true;
-  while (Node* next = dying) {
+  while (TapeNode* next = dying) {
     dying = next->next_dying_;
     delete next;
   }
   destroying = false;
 }
 
-int64_t Node::live() { return live_elsewhere + live_here; }
+int64_t TapeNode::live() { return live_elsewhere + live_here; }
 
-Node::Hooks& Node::hooks() {
+TapeNode::Hooks& TapeNode::hooks() {
   if (!hooks_) hooks_ = std::make_unique<Hooks>();
   return *hooks_;
 }
@@ -83,7 +83,7 @@ void require_function(const Hook& hook) {
 
 }  // namespace
 
-HookHandle Node::register_hook(uint32_t output, GradientHook hook) {
+HookHandle TapeNode::register_hook(uint32_t output, GradientHook hook) {
   const size_t outputs = is_leaf() ? 1 : gradients().size();
   if (output >= outputs)
     fail<ArgumentError>("register_hook: output ", output, " of ", outputs, " of ", name());
@@ -91,18 +91,18 @@ HookHandle Node::register_hook(uint32_t output, GradientHook hook) {
   ++hooks().added;
   return hooks().gradient.add({output, std::move(hook)});
 }
-HookHandle Node::register_prehook(NodePreHook hook) {
+HookHandle TapeNode::register_prehook(NodePreHook hook) {
   require_function(hook);
   ++hooks().added;
   return hooks().before.add(std::move(hook));
 }
-HookHandle Node::register_hook(NodeHook hook) {
+HookHandle TapeNode::register_hook(NodeHook hook) {
   require_function(hook);
   ++hooks().added;
   return hooks().after.add(std::move(hook));
 }
 
-void Node::run_before_hooks(std::span<Variable> gradients) const {
+void TapeNode::run_before_hooks(std::span<Variable> gradients) const {
   int number = 0;
   const auto check = [&](const char* kind, uint32_t output) {
     const Variable& gradient = gradients[output];
@@ -127,12 +127,13 @@ void Node::run_before_hooks(std::span<Variable> gradients) const {
   });
 }
 
-void Node::run_after_hooks(std::span<Variable> outgoing, std::span<const Variable> incoming) const {
+void TapeNode::run_after_hooks(std::span<Variable> outgoing,
+                               std::span<const Variable> incoming) const {
   int number = 0;
   hooks_->after.each([&](const NodeHook& hook) {
     hook(outgoing, incoming);
     for (size_t i = 0; i < outgoing.size(); ++i) {
-      const Edge& edge = edges()[i];
+      const TapeEdge& edge = edges()[i];
       if (!edge || !outgoing[i].defined()) continue;
       const ValueType& type = edge.node->output_type(edge.output);
       if (!detail::has_type(outgoing[i], type))
@@ -166,7 +167,7 @@ void detail::fail_gradient(const std::string& maker, const Variable& gradient,
   fail<AutogradError>(text.text());
 }
 
-std::string describe(const Node& node) {
+std::string describe(const TapeNode& node) {
   if (node.is_leaf()) {
     const std::string* label = static_cast<const Leaf&>(node).label();
     return label != nullptr ? "the leaf " + *label : "a leaf";

@@ -1,5 +1,5 @@
-// Node: one op on the tape. It holds edges to the nodes that made its inputs, and the saved tensors
-// of its rule, but never the inputs themselves.
+// TapeNode: one op on the tape. It holds edges to the nodes that made its inputs, and the saved
+// tensors of its rule, but never the inputs themselves.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@
 namespace tapegrad {
 
 class BackwardPass;
-class Node;
+class TapeNode;
 class SavedValue;
 class SavedVisitor;
 class Tensor;
@@ -41,8 +41,8 @@ using NodeHook = std::function<void(std::span<Variable> grad_inputs,  //
 using AccumulateHook = std::function<void(const Variable& gradient)>;
 
 /// Destination of a gradient: one output of a node. Empty for a constant.
-struct Edge {
-  Ref<Node> node;
+struct TapeEdge {
+  RefPtr<TapeNode> node;
   uint32_t output = 0;
 
   explicit operator bool() const { return bool(node); }
@@ -55,12 +55,12 @@ struct ValueType {
   Device device;
 };
 
-class Node : public Counted, public Pooled {
+class TapeNode : public Counted, public Pooled {
  public:
-  virtual ~Node();
+  virtual ~TapeNode();
 
   virtual std::string_view name() const = 0;
-  virtual std::span<const Edge> edges() const = 0;
+  virtual std::span<const TapeEdge> edges() const = 0;
   virtual std::span<Variable> gradients() = 0;  // one slot per output, filled during a pass
   virtual void run(BackwardPass& pass) = 0;  // takes the gradients of the outputs and sends those
                                              // of the inputs
@@ -98,19 +98,19 @@ class Node : public Counted, public Pooled {
 
   /// Destroys without recursion: a node that is released while another is being destroyed joins a
   /// list.
-  static void destroy(Node* node);
+  static void destroy(TapeNode* node);
 
   /// Returns the number of live nodes made by this thread, minus those it destroyed, plus the
   /// balance of ended threads. Zero if nothing leaks. Counts leaves, too.
   static int64_t live();
 
  protected:
-  Node();  // makes a leaf
-  explicit Node(Where where);
+  TapeNode();  // makes a leaf
+  explicit TapeNode(Where where);
   /// Numbers the node 1 + max(this thread's counter, numbers of its inputs), so a node is younger
   /// than its inputs. Numbers therefore sort any graph topologically, even one recorded by several
   /// threads.
-  void number_after(std::span<const Edge> inputs);
+  void number_after(std::span<const TapeEdge> inputs);
 
   const ValueType* output_types_ = nullptr;  // of the class that is derived, one an output
 
@@ -127,14 +127,14 @@ class Node : public Counted, public Pooled {
 
   uint64_t number_ = 0;
   std::atomic<BackwardPass*> pass_{nullptr};  // the pass whose gradients are in the slots
-  Node* next_dying_ = nullptr;
+  TapeNode* next_dying_ = nullptr;
   std::unique_ptr<Hooks> hooks_;
   Where where_;
   const std::string* scope_;
 };
 
 /// "mul, recorded at model.cpp:12", or "the leaf fc1.weight"
-std::string describe(const Node& node);
+std::string describe(const TapeNode& node);
 
 namespace detail {
 
@@ -147,6 +147,6 @@ bool has_type(const Variable& gradient, const ValueType& type);
 }  // namespace detail
 
 /// Returns the node whose rule is running on this thread, or null.
-inline const Node* running_node() { return detail::context.running; }
+inline const TapeNode* running_node() { return detail::context.running; }
 
 }  // namespace tapegrad

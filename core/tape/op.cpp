@@ -17,7 +17,7 @@ void SavedValue::keep_elsewhere(const Tensor& value) {
         "the mode");
   SavedStore* store = detail::context.saved_store;
   version_ = store->keep(value);
-  store_ = Ref<SavedStore>::share(store);
+  store_ = RefPtr<SavedStore>::share(store);
 }
 
 const Tensor& SavedValue::find_value() const {
@@ -33,7 +33,7 @@ void SavedValue::visit(SavedVisitor& visitor) const {
   if (store_) visitor.on_recomputed();
 }
 
-Variable SavedValue::restore(const Edge& history) const {
+Variable SavedValue::restore(const TapeEdge& history) const {
   Variable restored(value());
   if (is_recording()) restored.set_history(history);
   return restored;
@@ -57,7 +57,7 @@ void detail::fail_empty_input(std::string_view op, size_t input) {
   fail<ArgumentError>(op, ": input ", input, " is empty; it was never given a value");
 }
 
-void detail::count_failed_write(Storage& storage) {
+void detail::count_failed_write(TensorStorage& storage) {
   try {
     throw;
   } catch (const ArgumentError&) {

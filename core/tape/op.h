@@ -72,7 +72,7 @@ namespace detail {
 /// Tells which inputs need a gradient.
 class Needs {
  public:
-  explicit Needs(std::span<const Edge> edges, const BackwardPass* pass = nullptr)
+  explicit Needs(std::span<const TapeEdge> edges, const BackwardPass* pass = nullptr)
       : edges_(edges), pass_(pass) {}
   bool operator[](size_t input) const {
     return edges_[input] && (pass_ == nullptr || is_wanted(*pass_, edges_[input]));
@@ -84,9 +84,9 @@ class Needs {
   const SavedValue* front(Activation& activation) const;
 
  private:
-  static bool is_wanted(const BackwardPass& pass, const Edge& edge);
+  static bool is_wanted(const BackwardPass& pass, const TapeEdge& edge);
 
-  std::span<const Edge> edges_;
+  std::span<const TapeEdge> edges_;
   const BackwardPass* pass_;  // may need fewer gradients than were recorded; null: no pass
 };
 
@@ -136,15 +136,15 @@ class SavedValue {
  protected:
   /// Returns the value, with its history if the rule is being recorded. Throws AutogradError,
   /// naming the op, if the storage was modified after it was saved.
-  Variable restore(const Edge& history) const;
+  Variable restore(const TapeEdge& history) const;
 
  private:
   [[gnu::cold]] void keep_elsewhere(const Tensor& value);
   [[gnu::cold]] const Tensor& find_value() const;
 
   Tensor value_;
-  uint32_t version_ = 0;   // or the number in the store
-  Ref<SavedStore> store_;  // the store that holds the value, if any
+  uint32_t version_ = 0;      // or the number in the store
+  RefPtr<SavedStore> store_;  // the store that holds the value, if any
 };
 
 /// Saves input I, if the gradient of one of the inputs For is needed (of any input, if For is
@@ -233,9 +233,9 @@ Tensor to_overwrite(const Tensor& dy);
 Tensor result_over(const Tensor& dy);
 
 /// For rules of nodes: adds a gradient of one input. Empty means zero.
-void send(BackwardPass& pass, const Edge& edge, Variable&& gradient);
+void send(BackwardPass& pass, const TapeEdge& edge, Variable&& gradient);
 /// For rules with is_past_front: adds a gradient of the operand of the activation at the edge.
-void send_past(BackwardPass& pass, const Edge& edge, Tensor&& gradient);
+void send_past(BackwardPass& pass, const TapeEdge& edge, Tensor&& gradient);
 
 namespace detail {
 template <typename Op, typename Visit>
@@ -256,7 +256,7 @@ inline Variable as_gradient(Tensor&& dx) { return dx ? Variable(std::move(dx)) :
 
 /// A recorded op. Edges and Slots are arrays, or vectors for ops over lists.
 template <typename Op, typename Edges, typename Slots>
-class OpNode final : public Node {
+class OpNode final : public TapeNode {
   static constexpr bool kOneOutput = std::same_as<Slots, std::array<Variable, 1>>;
   using Types = std::conditional_t<kOneOutput, std::array<ValueType, 1>, std::vector<ValueType>>;
 
@@ -264,7 +264,7 @@ class OpNode final : public Node {
   /// make_edges() returns the edges, which are constructed in place.
   template <typename MakeEdges>
   OpNode(Op&& op, Where where, const MakeEdges& make_edges, size_t outputs = 1)
-      : Node(where), edges_(make_edges()), op_(std::move(op)) {
+      : TapeNode(where), edges_(make_edges()), op_(std::move(op)) {
     if constexpr (kOneOutput)
       output_types_ = types_.data();
     else
@@ -278,7 +278,7 @@ class OpNode final : public Node {
     else
       return Op::kName;
   }
-  std::span<const Edge> edges() const override { return edges_; }
+  std::span<const TapeEdge> edges() const override { return edges_; }
   std::span<Variable> gradients() override { return slots_; }
   void free_saved() override { op_.reset(); }
   bool is_freed() const override { return !op_; }
@@ -397,11 +397,12 @@ class OpNode final : public Node {
 
 /// Returns the node of an op with one output of the shape, the dtype and the device of `like`.
 template <typename Op, typename Edges>
-Ref<Node> make_node(Op op, Where where, Edges edges, const Shape& shape, const Tensor& like) {
+RefPtr<TapeNode> make_node(Op op, Where where, Edges edges, const Shape& shape,
+                           const Tensor& like) {
   using Slots = std::array<Variable, 1>;
   auto* node = new OpNode<Op, Edges, Slots>(std::move(op), where, [&] { return std::move(edges); });
   node->set_output_type(0, shape, like.dtype(), like.device());
-  return Ref<Node>::adopt(node);
+  return RefPtr<TapeNode>::adopt(node);
 }
 
 /// Runs the op on its inputs. Errors get the source location and the module name. In AnomalyMode a
@@ -428,7 +429,7 @@ struct OpInput {
 ///   Variable tanh(Variable x, Where where) { return apply_over(Tanh{}, where, {std::move(x)}); }
 ///
 /// If the op has a member `static constexpr Activation kActivation`, it then becomes the epilogue
-/// of the node that made the input, if that node accepts it (Node::absorb).
+/// of the node that made the input, if that node accepts it (TapeNode::absorb).
 template <typename Op, size_t N>
 Variable apply_over(Op op, Where where, const OpInput (&inputs)[N]);
 

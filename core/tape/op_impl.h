@@ -16,14 +16,14 @@ const Variable& at(const InputPointers<N>& inputs, size_t i) {
 }
 
 template <size_t N>
-std::array<Edge, N> edges_of(const InputPointers<N>& inputs) {
+std::array<TapeEdge, N> edges_of(const InputPointers<N>& inputs) {
   return [&]<size_t... I>(std::index_sequence<I...>) {
-    return std::array<Edge, N>{inputs[I]->edge()...};
+    return std::array<TapeEdge, N>{inputs[I]->edge()...};
   }
   (std::make_index_sequence<N>());
 }
-inline std::vector<Edge> edges_of(std::span<const Variable> inputs) {
-  std::vector<Edge> edges;
+inline std::vector<TapeEdge> edges_of(std::span<const Variable> inputs) {
+  std::vector<TapeEdge> edges;
   for (const Variable& input : inputs) edges.push_back(input.edge());
   return edges;
 }
@@ -70,7 +70,7 @@ bool keeps_input(Op& op, const InputPointers<N>& inputs, size_t input) {
   for_each_saved(op, [&](auto& saved) {
     if constexpr (requires { saved.kInput; })
       if (size_t(saved.kInput) == input) {
-        const std::array<Edge, N> edges = edges_of(inputs);
+        const std::array<TapeEdge, N> edges = edges_of(inputs);
         found |= saved.is_needed(Needs(edges));
       }
   });
@@ -116,7 +116,7 @@ struct NonFinite {
 [[gnu::cold]] void show_gradient(const Tensor& gradient);
 /// Throws AutogradError if the rule of a node made a kind of non-finite value that neither its
 /// incoming gradients nor its saved tensors have.
-[[gnu::cold]] void check_made_by_rule(const Node& node, std::span<const Variable> incoming,
+[[gnu::cold]] void check_made_by_rule(const TapeNode& node, std::span<const Variable> incoming,
                                       std::span<const Variable> outgoing);
 
 template <typename Inputs>
@@ -147,7 +147,7 @@ void record(Op&& op, Where where, const Inputs& inputs, Variable& output) {
   auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
       std::move(op), line_of(where), [&] { return edges_of(inputs); });
   node->set_output_type(0, output.value());
-  Edge history{Ref<Node>::adopt(node), 0};
+  TapeEdge history{RefPtr<TapeNode>::adopt(node), 0};
   keep_inputs(node->op(), inputs, Needs(node->edges()));
   keep_outputs(node->op(), output.value());
   output.set_history(std::move(history));
@@ -181,7 +181,7 @@ std::vector<Variable> finish(Op&& op, Where where, const Inputs& inputs,
       using Slots = std::vector<Variable>;
       auto* node = new OpNode<std::remove_reference_t<Op>, Edges, Slots>(
           std::move(op), line_of(where), [&] { return edges_of(inputs); }, values.size());
-      const Ref<Node> owner = Ref<Node>::adopt(node);
+      const RefPtr<TapeNode> owner = RefPtr<TapeNode>::adopt(node);
       if (context.saved_store != nullptr) [[unlikely]]
         show_inputs(inputs);
       keep_inputs(node->op(), inputs, Needs(node->edges()));
@@ -214,7 +214,7 @@ void require_inputs(const Inputs& inputs) {
 
 /// For a catch block of a write() that checks first: counts the write, since some of the values may
 /// be overwritten, unless the error is one that ops throw before they write.
-[[gnu::cold]] void count_failed_write(Storage& storage);
+[[gnu::cold]] void count_failed_write(TensorStorage& storage);
 /// For a catch block of any other write().
 [[gnu::cold]] void undo_write(const Tensor& before, Tensor& y);
 template <typename Op>
@@ -236,10 +236,10 @@ namespace tapegrad {
 
 template <int K>
 Variable SavedOutput<K>::operator()() const {
-  return restore({Ref<Node>::share(const_cast<Node*>(running_node())), uint32_t(K)});
+  return restore({RefPtr<TapeNode>::share(const_cast<TapeNode*>(running_node())), uint32_t(K)});
 }
 inline Variable SavedResult::operator()() const {
-  return restore({Ref<Node>::share(const_cast<Node*>(running_node())), 0});
+  return restore({RefPtr<TapeNode>::share(const_cast<TapeNode*>(running_node())), 0});
 }
 
 namespace detail {
@@ -384,7 +384,7 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
   constexpr bool kMore = std::same_as<Values, std::vector<Tensor>>;
   Values values;
   std::vector<Variable> more;
-  Edge made;
+  TapeEdge made;
   [[maybe_unused]] const Op* ran = &op;
   if (!records) {
     values = write(op);
@@ -393,7 +393,7 @@ auto detail::write_in_place(Op& op, Where where, Variable& target, const Others&
     using Slots = std::conditional_t<kMore, std::vector<Variable>, std::array<Variable, 1>>;
     auto* node =
         new OpNode<Op, Edges, Slots>(std::move(op), where, [&] { return edges_of(inputs); });
-    made = {Ref<Node>::adopt(node), 0};
+    made = {RefPtr<TapeNode>::adopt(node), 0};
     ran = &node->op();
     if (context.saved_store != nullptr) [[unlikely]]
       show_inputs(inputs);

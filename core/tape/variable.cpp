@@ -9,13 +9,13 @@
 
 namespace tapegrad {
 
-Variable::Variable(const Tensor& value) : state_(Ref<State>::adopt(new State(value))) {}
-Variable::Variable(Tensor&& value) : state_(Ref<State>::adopt(new State(std::move(value)))) {}
+Variable::Variable(const Tensor& value) : state_(RefPtr<State>::adopt(new State(value))) {}
+Variable::Variable(Tensor&& value) : state_(RefPtr<State>::adopt(new State(std::move(value)))) {}
 
 void Variable::State::destroy(State* state) { delete state; }
 
 const Tensor Variable::kEmptyTensor;
-const Edge Variable::kNoEdge;
+const TapeEdge Variable::kNoEdge;
 
 void Variable::fail_empty() { fail<ArgumentError>("variable: empty; it was never given a value"); }
 
@@ -59,7 +59,7 @@ Variable& Variable::requires_grad_(bool on) {
   if (on && value().storage().is_inference() && !is_inference_mode())
     fail<AutogradError>("requires_grad_: this tensor was made in inference mode; clone() it");
   if (on && !edge()) {
-    set_history({Ref<Node>::adopt(new Leaf(value())), 0});
+    set_history({RefPtr<TapeNode>::adopt(new Leaf(value())), 0});
     detail::note_leaf_change(value().storage());
   }
   if (!is_leaf()) fail<AutogradError>("requires_grad_: the result of an op has its own history");
@@ -97,7 +97,7 @@ void Variable::rebind(Tensor value) const {
   ++state_->rewrites;  // views look at the base again
   if (!leaf) return;
   const std::string* label = static_cast<Leaf&>(*state_->edge.node).label();
-  state_->edge = {Ref<Node>::adopt(new Leaf(state_->value)), 0};
+  state_->edge = {RefPtr<TapeNode>::adopt(new Leaf(state_->value)), 0};
   static_cast<Leaf&>(*state_->edge.node).set_label(label);
 }
 
@@ -151,7 +151,7 @@ void Variable::set_view_of(const Variable& input) {
   state_->bindings = state_->base->bindings;
 }
 
-const Ref<Variable::State>& Variable::base_state() const {
+const RefPtr<Variable::State>& Variable::base_state() const {
   if (state_->base && state_->bindings != state_->base->bindings) [[unlikely]]
     state_->base = {};
   return state_->base;
@@ -164,7 +164,7 @@ Variable Variable::base() const {
   return base;
 }
 
-void Variable::rebase(Edge made, Where where) {
+void Variable::rebase(TapeEdge made, Where where) {
   Variable owner = base();
   if (base_state())
     made = record_view_write(owner, relative_layout(*this, owner), std::move(made), where);
@@ -175,7 +175,8 @@ void Variable::rebase(Edge made, Where where) {
 void Variable::derive_again() const {
   if (!base_state()) return;
   const Variable owner = base();
-  state_->edge = owner.state_->edge ? record_view(owner, relative_layout(*this, owner)) : Edge{};
+  state_->edge =
+      owner.state_->edge ? record_view(owner, relative_layout(*this, owner)) : TapeEdge{};
   state_->rewrites = owner.state_->rewrites;
 }
 
@@ -183,7 +184,7 @@ bool Variable::can_be_overwritten() const {
   if (!state_ || !is_sole_owner() || state_->retained || (edge() && is_leaf()) ||
       (detail::context.anomaly & ~detail::kObserve) != 0)
     return false;
-  const Storage& storage = value().storage();
+  const TensorStorage& storage = value().storage();
   // While calls are recorded, those recorded before do not count as owners. A kernel that a replay
   // runs must not overwrite their operands.
   if (storage.owners() != 1 && detail::context.recorder == nullptr) return false;

@@ -118,7 +118,7 @@ class Variable : public VariableOps {
   /// the pass still runs for other leaves: to send the gradient, or to update and clear it early.
   HookHandle register_post_accumulate_grad_hook(AccumulateHook hook) const;
   /// Returns the node of the op that made this variable, for hooks. Null for constants and leaves.
-  Node* grad_fn() const { return is_leaf() ? nullptr : edge().node.get(); }
+  TapeNode* grad_fn() const { return is_leaf() ? nullptr : edge().node.get(); }
 
   /// Accumulates d this / d leaf into the gradient of every leaf. Without a seed this variable must
   /// have one element. If an error is thrown, no leaf has changed.
@@ -199,21 +199,21 @@ class Variable : public VariableOps {
 
   /// The edge to which gradients of this variable are sent. If the base of a view was written
   /// since, the history of the view is derived again from the base.
-  const Edge& edge() const {
+  const TapeEdge& edge() const {
     if (!state_) [[unlikely]]
       return kNoEdge;
     if (state_->base && state_->rewrites != state_->base->rewrites) [[unlikely]]
       derive_again();
     return state_->edge;
   }
-  void set_history(Edge edge) { state_->edge = std::move(edge); }
+  void set_history(TapeEdge edge) { state_->edge = std::move(edge); }
 
   /// Returns a constant whose value is constructed in place, which saves every op a move of a
   /// Tensor.
   template <typename Make>
   static Variable of_result(Make&& make) {
     Variable result;
-    result.state_ = Ref<State>::adopt(new State(InPlace{}, make));
+    result.state_ = RefPtr<State>::adopt(new State(InPlace{}, make));
     return result;
   }
   /// Declares this variable a view of the base of `input`, or of `input` if it is not a view.
@@ -221,7 +221,7 @@ class Variable : public VariableOps {
   /// Returns the variable that owns the storage: *this unless it is a view.
   Variable base() const;
   /// Sets the history to `made` after an in-place write; for a view, through its base.
-  void rebase(Edge made, Where where);
+  void rebase(TapeEdge made, Where where);
   /// Returns whether nothing else can read the value, so that it may be overwritten.
   bool is_sole_owner() const;
   bool has_one_handle() const { return state_ && state_->has_one_owner(); }
@@ -238,8 +238,8 @@ class Variable : public VariableOps {
   struct InPlace {};
   struct State final : Counted, Pooled {
     Tensor value;
-    Edge edge;
-    Ref<State> base;        // set for views; the base itself is never a view
+    TapeEdge edge;
+    RefPtr<State> base;     // set for views; the base itself is never a view
     uint32_t rewrites = 0;  // base: number of histories so far; view: the base's number it derives
                             // from
     uint32_t bindings = 0;  // of a base: values it has had; of a view: the one it is a part of
@@ -253,10 +253,10 @@ class Variable : public VariableOps {
   };
 
   /// The state of the base of a view, or null: also when the base was given another value since.
-  const Ref<State>& base_state() const;
+  const RefPtr<State>& base_state() const;
 
   static const Tensor kEmptyTensor;
-  static const Edge kNoEdge;
+  static const TapeEdge kNoEdge;
 
   Variable to_named(std::string_view device_or_dtype, Where where) const;
   [[noreturn, gnu::cold]] static void fail_empty();
@@ -264,7 +264,7 @@ class Variable : public VariableOps {
   void check_type(DType dtype) const;
   void derive_again() const;
 
-  Ref<State> state_;
+  RefPtr<State> state_;
 };
 
 class Variable::Iterator {

@@ -56,13 +56,13 @@ struct AddGradients {
 // y = x viewed through a layout; replaces the chain of views that produced the layout.
 struct Strided {
   static constexpr std::string_view kName = "view";
-  Layout layout;
+  StridedLayout layout;
   Shape shape{};  // shape of x
 
   Tensor forward(const Tensor& x) {
     shape = x.shape();
     const Tensor dense = x.contiguous();
-    Layout part = layout;
+    StridedLayout part = layout;
     part.offset += dense.layout().offset;
     return dense.with_layout(part);
   }
@@ -72,7 +72,7 @@ struct Strided {
 struct Embed {
   static constexpr std::string_view kName = "embed";
   Shape shape;
-  Layout layout;
+  StridedLayout layout;
 
   Tensor forward(const Tensor& x) {
     Tensor y = Tensor::full(shape, 0.0, x.dtype(), x.device());
@@ -86,7 +86,7 @@ struct Embed {
 // y = x with zeros at the layout.
 struct Erase {
   static constexpr std::string_view kName = "erase";
-  Layout layout;
+  StridedLayout layout;
 
   Tensor forward(const Tensor& x) {
     Tensor y = x.clone();
@@ -101,7 +101,7 @@ struct Erase {
 // value.
 struct ViewWrite {
   static constexpr std::string_view kName = "view_write";
-  Layout layout;
+  StridedLayout layout;
 
   std::array<Variable, 2> backward(const Variable& dy, Needs needs) const {
     std::array<Variable, 2> dx;
@@ -128,36 +128,37 @@ Variable add_gradients(const Variable& a, const Variable& b, Where where) {
   return apply(AddGradients{}, where, a, b);
 }
 
-Variable embed(const Variable& x, const Shape& shape, const Layout& layout, Where where) {
+Variable embed(const Variable& x, const Shape& shape, const StridedLayout& layout, Where where) {
   return apply(Embed{shape, layout}, where, x);
 }
 
-Variable send_part(const Variable& dy, const Shape& shape, const Layout& part) {
+Variable send_part(const Variable& dy, const Shape& shape, const StridedLayout& part) {
   BackwardPass* pass = BackwardPass::running();
   if (pass == nullptr || !pass->takes_parts()) return embed(dy, shape, part);
   pass->send_part(running_node()->edges()[0], dy, part);
   return {};
 }
 
-Variable strided(const Variable& x, const Layout& layout, Where where) {
+Variable strided(const Variable& x, const StridedLayout& layout, Where where) {
   return apply(Strided{layout}, where, x);
 }
 
-Layout relative_layout(const Variable& view, const Variable& base) {
+StridedLayout relative_layout(const Variable& view, const Variable& base) {
   if (!base.value().is_contiguous())
     fail<AutogradError>("view: the base of a view written in place must be contiguous; clone() it");
-  Layout layout = view.value().layout();
+  StridedLayout layout = view.value().layout();
   layout.offset -= base.value().layout().offset;
   return layout;
 }
 
-Edge record_view(const Variable& base, const Layout& layout) {
+TapeEdge record_view(const Variable& base, const StridedLayout& layout) {
   return {make_node(Strided{layout, base.shape()}, base.edge().node->where(),
                     std::array{base.edge()}, layout.shape, base.value()),
           0};
 }
 
-Edge record_view_write(const Variable& base, const Layout& layout, Edge written, Where where) {
+TapeEdge record_view_write(const Variable& base, const StridedLayout& layout, TapeEdge written,
+                           Where where) {
   return {make_node(ViewWrite{layout}, where, std::array{base.edge(), std::move(written)},
                     base.shape(), base.value()),
           0};

@@ -20,24 +20,25 @@ Variable move(const Variable& x, Device device, Where where = Where::current());
 Variable add_gradients(const Variable& a, const Variable& b, Where where = Where::current());
 
 /// Views a contiguous x through a layout.
-Variable strided(const Variable& x, const Layout& layout, Where where = Where::current());
+Variable strided(const Variable& x, const StridedLayout& layout, Where where = Where::current());
 
 /// Returns zeros of the given shape with x added at the layout: the adjoint of strided().
-Variable embed(const Variable& x, const Shape& shape, const Layout& layout,
+Variable embed(const Variable& x, const Shape& shape, const StridedLayout& layout,
                Where where = Where::current());
 
 /// For the rule of an op of one input whose result is a part of it, without an element that occurs
 /// twice: adds the gradient to that part of the input's gradient and returns an empty variable, or
 /// returns embed() if this is not possible.
-Variable send_part(const Variable& dy, const Shape& shape, const Layout& part);
+Variable send_part(const Variable& dy, const Shape& shape, const StridedLayout& part);
 
 /// Returns the layout of a view relative to a contiguous base with offset 0.
-Layout relative_layout(const Variable& view, const Variable& base);
+StridedLayout relative_layout(const Variable& view, const Variable& base);
 
 /// Records a strided view of base and returns its edge.
-Edge record_view(const Variable& base, const Layout& layout);
+TapeEdge record_view(const Variable& base, const StridedLayout& layout);
 
 /// Records that `written` replaced the part of base at the layout; returns the new edge of base.
-Edge record_view_write(const Variable& base, const Layout& layout, Edge written, Where where);
+TapeEdge record_view_write(const Variable& base, const StridedLayout& layout, TapeEdge written,
+                           Where where);
 
 }  // namespace tapegrad

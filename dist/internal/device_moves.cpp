@@ -18,7 +18,7 @@ void* bytes_of(const Tensor& x) {
 
 /// A row of elements of a contiguous tensor.
 Tensor row(const Tensor& x, int64_t first, int64_t count) {
-  return x.with_layout(Layout{{count}, {1}, x.layout().offset + first});
+  return x.with_layout(StridedLayout{{count}, {1}, x.layout().offset + first});
 }
 
 void copy(const Tensor& from, Tensor to) { kernels::copy(from, to); }

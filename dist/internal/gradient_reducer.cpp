@@ -98,7 +98,7 @@ Tensor GradientReducer::make_flat(const Bucket& bucket) const {
   const int64_t ranks = shards() ? world_.size() : 1;
   const int64_t length = (bucket.numel + ranks - 1) / ranks * ranks;
   const Tensor flat = Tensor::empty({length}, bucket.dtype, bucket.device);
-  Tensor rest = flat.with_layout(Layout{{length - bucket.numel}, {1}, bucket.numel});
+  Tensor rest = flat.with_layout(StridedLayout{{length - bucket.numel}, {1}, bucket.numel});
   if (rest.numel() > 0) kernels::fill(rest, 0);
   return flat;
 }
@@ -113,7 +113,7 @@ std::string GradientReducer::name_of(size_t bucket) const {
 
 Tensor GradientReducer::part_of(const Slot& slot) const {
   const Tensor& flat = buckets_[size_t(slot.bucket)].flat;
-  return flat.with_layout(Layout{{slot.numel}, {1}, slot.offset});
+  return flat.with_layout(StridedLayout{{slot.numel}, {1}, slot.offset});
 }
 
 void GradientReducer::check_plan() {
@@ -233,7 +233,7 @@ void GradientReducer::on_gradient(size_t leaf, Variable& gradient) {
   const Variable local = has_local_ ? leaves_[leaf].grad() : Variable();
   const auto flatten = [&](const Variable& x) {
     const Tensor dense = x.value().to(bucket.device).contiguous();
-    return dense.with_layout(Layout{{slot.numel}, {1}, dense.layout().offset});
+    return dense.with_layout(StridedLayout{{slot.numel}, {1}, dense.layout().offset});
   };
   if (gradient.defined())
     kernels::copy(flatten(gradient), part);
@@ -325,7 +325,7 @@ void GradientReducer::keep_means(std::span<Variable> gradients) {
     const bool reuses = gradient.defined() && gradient.value().is_contiguous() &&
                         (is_in_place_ || gradient.is_sole_owner());
     Tensor target = reuses ? gradient.value() : leaves_[i].value().empty_like(leaves_[i].shape());
-    Tensor flat = target.with_layout(Layout{{slot.numel}, {1}, target.layout().offset});
+    Tensor flat = target.with_layout(StridedLayout{{slot.numel}, {1}, target.layout().offset});
     kernels::copy(part.to(target.device()), flat);
     if (is_in_place_) target.storage().bump_version();
     if (!reuses) gradient = Variable(target);

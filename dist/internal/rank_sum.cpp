@@ -75,7 +75,7 @@ void reduce_all(const T* in, int ranks, int64_t count, T* out, bool is_mean = fa
 
 void reduce_ranks(DType dtype, const std::byte* in, int ranks, int64_t count, ReduceOp op,
                   std::byte* out) {
-  with_type(dtype, [&]<typename T>(Type<T>) {
+  with_type(dtype, [&]<typename T>(TypeTag<T>) {
     const T* from = reinterpret_cast<const T*>(in);
     T* to = reinterpret_cast<T*>(out);
     if (op == ReduceOp::kMin) return reduce_all<Least>(from, ranks, count, to);
@@ -90,8 +90,8 @@ void reduce_ranks(DType dtype, const std::byte* in, int ranks, int64_t count, Re
 }
 
 void convert(DType from, const std::byte* in, DType to, std::byte* out, int64_t count) {
-  with_type(from, [&]<typename From>(Type<From>) {
-    with_type(to, [&]<typename To>(Type<To>) {
+  with_type(from, [&]<typename From>(TypeTag<From>) {
+    with_type(to, [&]<typename To>(TypeTag<To>) {
       if constexpr (!std::is_same_v<From, bool> && !std::is_same_v<To, bool>) {
         const From* x = reinterpret_cast<const From*>(in);
         To* y = reinterpret_cast<To*>(out);

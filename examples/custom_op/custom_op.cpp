@@ -24,7 +24,7 @@ namespace {
 /// log(cosh(x)) = |x| + log1p(exp(-2 |x|)) - log(2), which does not overflow.
 void register_log_cosh() {
   tg::set_kernel(log_cosh_kernel, tg::DeviceType::kCpu, tg::kFloatTypes,
-                 []<typename T>(tg::Type<T>, const tg::Tensor& x, tg::Tensor& y) {
+                 []<typename T>(tg::TypeTag<T>, const tg::Tensor& x, tg::Tensor& y) {
                    using C = tg::Compute<T>;  // float for the 16-bit types
                    const T* in = x.data<T>();
                    T* out = y.data<T>();

@@ -21,7 +21,7 @@ __global__ void log_cosh_of(const T* x, T* y, int64_t n) {
 
 void register_log_cosh_cuda() {
   tg::set_kernel(log_cosh_kernel, tg::DeviceType::kCuda, tg::TypeList<float, double>{},
-                 []<typename T>(tg::Type<T>, const tg::Tensor& x, tg::Tensor& y) {
+                 []<typename T>(tg::TypeTag<T>, const tg::Tensor& x, tg::Tensor& y) {
                    // The stream of the calling thread orders this kernel after the producer of x
                    // and before the readers of y.
                    const auto stream =

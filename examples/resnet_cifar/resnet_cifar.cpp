@@ -132,8 +132,8 @@ std::optional<tg::DType> amp_dtype() {
 }
 
 /// Prints accuracy against the seconds of training, and returns both as a curve.
-tg::Series time_to_accuracy(const tg::History& history, double target) {
-  tg::Series curve{"test accuracy", {}, {}};
+tg::PlotSeries time_to_accuracy(const tg::History& history, double target) {
+  tg::PlotSeries curve{"test accuracy", {}, {}};
   std::cout << "\nepoch   seconds   test accuracy\n" << std::fixed;
   double seconds = 0, reached = -1;
   for (const tg::EpochResult& epoch : history.epochs) {
@@ -200,7 +200,7 @@ void run() {
                                        .callbacks = callbacks});
   if (history.signal != 0) std::raise(history.signal);
 
-  const tg::Series curve = time_to_accuracy(history, target);
+  const tg::PlotSeries curve = time_to_accuracy(history, target);
   if (out.empty()) return;
   tg::save(out / "model.safetensors", net);
   tg::save_line_chart(

@@ -51,7 +51,7 @@ void check_fits(std::string_view op, const Tensor& index, const Shape& shape, in
 }
 
 Tensor repeated_vector(const Tensor& index, int dim) {
-  Layout layout = index.layout();
+  StridedLayout layout = index.layout();
   bool repeats = false;
   for (int i = 0; i < index.rank(); ++i) {
     if (i == dim || layout.shape[i] == 1) continue;
@@ -65,7 +65,7 @@ Tensor repeated_vector(const Tensor& index, int dim) {
 Tensor as_vector(const Tensor& x) { return x.with_layout({{x.numel()}, {1}, x.layout().offset}); }
 
 Tensor corner(const Tensor& x, const Shape& index, int dim) {
-  Layout layout = x.layout();
+  StridedLayout layout = x.layout();
   for (int i = 0; i < index.rank(); ++i)
     if (i != dim) layout.shape[i] = index[i];
   return x.with_layout(layout);

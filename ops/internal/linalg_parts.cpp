@@ -11,7 +11,7 @@ namespace {
 int64_t batch_of(const Shape& shape) { return numel(front_of(shape)); }
 
 Tensor transposed(const Tensor& x) {
-  Layout layout = x.layout();
+  StridedLayout layout = x.layout();
   const int r = x.rank();
   std::swap(layout.shape[r - 2], layout.shape[r - 1]);
   std::swap(layout.strides[r - 2], layout.strides[r - 1]);

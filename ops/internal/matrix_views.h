@@ -24,7 +24,7 @@ inline Variable as_matrix(const Variable& x, Where where = Where::current()) {
 
 /// Returns the transpose of a matrix, as a view.
 inline Tensor transposed(const Tensor& x) {
-  const Layout& at = x.layout();
+  const StridedLayout& at = x.layout();
   return x.with_layout({{at.shape[1], at.shape[0]}, {at.strides[1], at.strides[0]}, at.offset});
 }
 

@@ -176,9 +176,9 @@ TEST(Autocast, OthersFollowTheirOperands) {
   EXPECT_EQ(batch_norm(t(wide).to(f32), {}, {}, {}, leaf({2}).to(bf16), {.training = true}).dtype(),
             f32);
   const Variable images = t(half), bias = leaf({2});
-  const int64_t live = Node::live();
+  const int64_t live = TapeNode::live();
   const Variable y = batch_norm(images, mean, var, w, bias, {.training = true});
-  EXPECT_EQ(Node::live() - live, 1);  // float32 parameters are not cast
+  EXPECT_EQ(TapeNode::live() - live, 1);  // float32 parameters are not cast
   // A composed op is one op: the ops inside it are not cast.
   EXPECT_EQ(linalg::matrix_power(matmul(wide, t(wide)).to(f32), 3).dtype(), f32);
 }

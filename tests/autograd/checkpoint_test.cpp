@@ -120,14 +120,14 @@ TEST(Checkpoint, ReleasesWhatItComputedAgain) {
   const Variable x = Variable(Tensor::full({1 << 16}, 0.5, f32)).requires_grad_();
   sum(checkpoint(block, x)).backward();
   x.zero_grad();
-  const int64_t before = memory_stats().in_use, live = [&] { return Node::live(); }();
+  const int64_t before = memory_stats().in_use, live = [&] { return TapeNode::live(); }();
   {
     const Variable y = sum(checkpoint(block, x));
     y.backward();
     x.zero_grad();
   }
   EXPECT_EQ(memory_stats().in_use, before);
-  EXPECT_EQ(Node::live(), live);
+  EXPECT_EQ(TapeNode::live(), live);
 }
 
 TEST(Checkpoint, Nested) {

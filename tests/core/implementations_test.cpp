@@ -25,7 +25,7 @@ constinit Kernel<void(const Tensor& x, int64_t size, Tensor& y)> toy{"toy"};
 struct Small {
   static constexpr std::string_view kName = "small";
   static bool accepts(const Tensor&, int64_t size, const Tensor&) { return size < 10; }
-  static void run(Type<float>, const Tensor&, int64_t, Tensor&) { ran = "small"; }
+  static void run(TypeTag<float>, const Tensor&, int64_t, Tensor&) { ran = "small"; }
 };
 
 /// Takes float32 and float64, and even sizes; the plan is half of the size.
@@ -44,7 +44,7 @@ struct Planned {
 struct Fallback {
   static constexpr std::string_view kName = "any";
   template <typename T>
-  static void run(Type<T>, const Tensor&, int64_t, Tensor&) {
+  static void run(TypeTag<T>, const Tensor&, int64_t, Tensor&) {
     ran = "any";
   }
 };
@@ -123,7 +123,7 @@ TEST_F(Implementations, TheEnvironmentTurnsFastPathsOff) {
 struct Refusing {
   static constexpr std::string_view kName = "refusing";
   static bool accepts(const Tensor&, int64_t, const Tensor&) { return true; }
-  static bool run(Type<float>, const Tensor&, int64_t size, Tensor&) {
+  static bool run(TypeTag<float>, const Tensor&, int64_t size, Tensor&) {
     ran = "refusing";
     return size > 10;
   }
@@ -175,14 +175,14 @@ struct Taking {
   static constexpr std::string_view kName = "taking";
   static constexpr bool kTakesPacked = true;
   static bool accepts(const Tensor& x) { return KernelTable::is_packed(x); }
-  static void run(Type<float>, const Tensor& x) { saw_packed = KernelTable::is_packed(x); }
+  static void run(TypeTag<float>, const Tensor& x) { saw_packed = KernelTable::is_packed(x); }
 };
 struct Plain {
   static constexpr std::string_view kName = "plain";
   static void run(OneOf<float, double>, const Tensor& x) { saw_packed = KernelTable::is_packed(x); }
 };
 
-std::byte* copied(const Packing&, const Storage& packed) {
+std::byte* copied(const Packing&, const TensorStorage& packed) {
   Allocator& memory = allocator(DeviceType::kCpu);
   auto* plain = static_cast<std::byte*>(memory.allocate(packed.bytes(), packed.device()));
   std::copy_n(packed.data(), packed.bytes(), plain);

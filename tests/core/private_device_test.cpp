@@ -39,7 +39,7 @@ Memory memory;
 
 /// Calls visit with the offset of each element of the layout, in row-major order.
 template <typename Visit>
-void for_each(const Layout& layout, Visit visit) {
+void for_each(const StridedLayout& layout, Visit visit) {
   const int64_t count = numel(layout.shape);
   for (int64_t flat = 0; flat < count; ++flat) {
     int64_t rest = flat, offset = 0;
@@ -56,20 +56,21 @@ constinit Kernel<void(const Tensor&, Tensor&)> double_it{"double_it"};
 
 void register_kernels() {
   ++loads;
-  set_kernel(kernels::fill, kType, kTypes, []<typename T>(Type<T>, Tensor& y, Number value) {
+  set_kernel(kernels::fill, kType, kTypes, []<typename T>(TypeTag<T>, Tensor& y, Number value) {
     for_each(y.layout(), [&](int64_t, int64_t at) { y.data<T>()[at] = value.to<T>(); });
   });
-  set_kernel(kernels::copy, kType, kTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+  set_kernel(kernels::copy, kType, kTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
     for_each(x.layout(), [&](int64_t i, int64_t at) { y.data<T>()[i] = x.data<T>()[at]; });
   });
   set_kernel(
-      kernels::accumulate, kType, kTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+      kernels::accumulate, kType, kTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
         for_each(x.layout(), [&](int64_t i, int64_t at) { y.data<T>()[i] += x.data<T>()[at]; });
       });
-  set_kernel(kernels::transfer, kType, kTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
-    std::memcpy(y.data<T>(), x.data<T>(), size_t(x.numel()) * sizeof(T));
-  });
-  set_kernel(double_it, kType, kTypes, []<typename T>(Type<T>, const Tensor& x, Tensor& y) {
+  set_kernel(kernels::transfer, kType, kTypes,
+             []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
+               std::memcpy(y.data<T>(), x.data<T>(), size_t(x.numel()) * sizeof(T));
+             });
+  set_kernel(double_it, kType, kTypes, []<typename T>(TypeTag<T>, const Tensor& x, Tensor& y) {
     ++launches;
     for_each(x.layout(), [&](int64_t i, int64_t at) { y.data<T>()[i] = 2 * x.data<T>()[at]; });
   });

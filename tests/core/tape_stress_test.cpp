@@ -32,16 +32,16 @@ void run_with_stack(size_t bytes, std::function<void()> action) {
 
 void chain_of_a_million() {
   constexpr int kLength = 1000000;
-  const int64_t live = Node::live();
+  const int64_t live = TapeNode::live();
   {
     const Variable a = leaf<float>({1});
     Variable y = a;
     for (int i = 0; i < kLength; ++i) y = y + a;
-    EXPECT_EQ(Node::live(), live + kLength + 1);
+    EXPECT_EQ(TapeNode::live(), live + kLength + 1);
     y.backward();
     EXPECT_EQ(a.grad().item(), kLength + 1);
   }
-  EXPECT_EQ(Node::live(), live);
+  EXPECT_EQ(TapeNode::live(), live);
 }
 
 TEST(Stress, T50_ChainOfAMillion) { chain_of_a_million(); }
@@ -98,7 +98,7 @@ TEST(Stress, T52_RunningOutOfMemoryAnywhereChangesNothing) {
   step();
   const Values before = values(w.grad());
   empty_cache();
-  const int64_t held = memory_stats().in_use, live = Node::live();
+  const int64_t held = memory_stats().in_use, live = TapeNode::live();
   int failed = 0;
   for (int64_t room = 0;; room += n * 4) {
     set_memory_limit(held + room);
@@ -113,7 +113,7 @@ TEST(Stress, T52_RunningOutOfMemoryAnywhereChangesNothing) {
     ASSERT_EQ(values(w.grad()), before);
     empty_cache();
     ASSERT_EQ(memory_stats().in_use, held);
-    ASSERT_EQ(Node::live(), live);
+    ASSERT_EQ(TapeNode::live(), live);
   }
   set_memory_limit(-1);
   EXPECT_GT(failed, 5) << "in forward and in backward";

@@ -381,31 +381,31 @@ TEST(Tape, RetainGradKeepsTheGradientOfAResult) {
 }
 
 TEST(Tape, CreateGraphIntoALeafIsACycleThatZeroGradBreaks) {
-  const int64_t before = Node::live();
+  const int64_t before = TapeNode::live();
   {
     Variable x = leaf({2});
     sum(x * x).backward({.create_graph = true});
     EXPECT_EQ(grad(x.grad(), x).item(), 2);
     x.zero_grad();
   }
-  EXPECT_EQ(Node::live(), before);
+  EXPECT_EQ(TapeNode::live(), before);
   {
     const Variable x = leaf({2});
     const Variable dx = grad(sum(x * x), x, {.create_graph = true});
     EXPECT_EQ(grad(dx, x).item(), 2);
   }
-  EXPECT_EQ(Node::live(), before) << "grad() makes no cycle";
+  EXPECT_EQ(TapeNode::live(), before) << "grad() makes no cycle";
 }
 
 TEST(Tape, ResidualInPlaceMakesNoCycle) {
-  const int64_t before = Node::live();
+  const int64_t before = TapeNode::live();
   {
     const Variable x = leaf({1}), w = leaf({2});
     Variable h = x * 1.0;
     const Variable residual = h * w;
     h += residual;
   }
-  EXPECT_EQ(Node::live(), before);
+  EXPECT_EQ(TapeNode::live(), before);
 }
 
 TEST(Tape, DetachRebindAndRequiresGrad) {
@@ -515,10 +515,10 @@ TEST(Tape, MemoryIsFlatOverAThousandSteps) {
     parameter -= 0.01 * w.grad();
   };
   for (int i = 0; i < 3; ++i) step();
-  const int64_t live = Node::live();
+  const int64_t live = TapeNode::live();
   const MemoryStats before = memory_stats();
   for (int i = 0; i < 1000; ++i) step();
-  EXPECT_EQ(Node::live(), live);
+  EXPECT_EQ(TapeNode::live(), live);
   EXPECT_EQ(memory_stats().in_use, before.in_use);
   EXPECT_EQ(memory_stats().system_allocations, before.system_allocations);
 }

@@ -38,7 +38,7 @@ TEST(DType, ParsesNamesAndCodes) {
 
 TEST(DType, SizesAndKinds) {
   for (int i = 0; i < kDTypeCount; ++i)
-    with_type(DType(i), [&]<typename T>(Type<T>) {
+    with_type(DType(i), [&]<typename T>(TypeTag<T>) {
       EXPECT_EQ(size_of(DType(i)), int64_t(sizeof(T)));
       EXPECT_EQ(kDTypeOf<T>, DType(i));
     });

@@ -62,17 +62,17 @@ TEST_F(CudaClock, PhasesAreBilledToTheirWork) {
   StepTimer timer(gpu);
   for (int step = 0; step < 3; ++step) {
     Variable y = exp(x);
-    timer.mark(Phase::kForward);
+    timer.mark(StepPhase::kForward);
     y = exp(exp(y));
-    timer.mark(Phase::kBackward);
+    timer.mark(StepPhase::kBackward);
     y = exp(y);
     timer.skip();
-    timer.mark(Phase::kUpdate);
+    timer.mark(StepPhase::kUpdate);
     timer.end_step();
   }
-  EXPECT_DOUBLE_EQ(timer.seconds(Phase::kForward), 3);
-  EXPECT_DOUBLE_EQ(timer.seconds(Phase::kBackward), 6);
-  EXPECT_DOUBLE_EQ(timer.seconds(Phase::kUpdate), 0) << "skipped";
+  EXPECT_DOUBLE_EQ(timer.seconds(StepPhase::kForward), 3);
+  EXPECT_DOUBLE_EQ(timer.seconds(StepPhase::kBackward), 6);
+  EXPECT_DOUBLE_EQ(timer.seconds(StepPhase::kUpdate), 0) << "skipped";
   EXPECT_DOUBLE_EQ(timer.total(), 9);
 }
 
@@ -134,7 +134,7 @@ TEST_F(CudaClock, FitMeasuresPhasesOnTheDevice) {
   const History history =
       fit(net, batches, sgd, {.epochs = 2, .progress = {.out = &out, .live = true}});
   // Each kernel of the eight steps takes a second, and the host no time.
-  for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate}) {
+  for (const StepPhase phase : {StepPhase::kForward, StepPhase::kBackward, StepPhase::kUpdate}) {
     const double seconds = history.times.seconds(phase);
     EXPECT_GE(seconds, 8) << kPhaseNames[size_t(phase)];
     EXPECT_DOUBLE_EQ(seconds, std::round(seconds)) << kPhaseNames[size_t(phase)];

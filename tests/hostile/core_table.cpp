@@ -200,7 +200,7 @@ void add_value_rows(Table& table) {
   table.add("parse_dtype name size_of is_float is_integer with_type",
             [](const std::string& text, DType dtype) {
               name(dtype), size_of(dtype), is_float(dtype), is_integer(dtype);
-              with_type(dtype, []<typename T>(Type<T>) {});
+              with_type(dtype, []<typename T>(TypeTag<T>) {});
               parse_dtype(text);
             });
   table.add("set_default_dtype default_dtype", [](DType dtype) {
@@ -338,29 +338,32 @@ void add_autograd_rows(Table& table) {
     none.remove(), handle.remove(), handle.remove();
   });
   table.add(
-      "Node::register_hook Node::register_prehook Node::edges Node::gradients Node::name "
-      "Node::number Node::is_leaf Node::where Node::scope Node::is_freed Node::output_type "
-      "Node::live Node::has_kernel_backward describe",
+      "TapeNode::register_hook TapeNode::register_prehook TapeNode::edges TapeNode::gradients "
+      "TapeNode::name "
+      "TapeNode::number TapeNode::is_leaf TapeNode::where TapeNode::scope TapeNode::is_freed "
+      "TapeNode::output_type "
+      "TapeNode::live TapeNode::has_kernel_backward describe",
       [](const Variable& x, const Variable& gradient) {
         const Variable y = exp(x);
-        Node* node = y.grad_fn();
+        TapeNode* node = y.grad_fn();
         if (node == nullptr) return;
         node->register_prehook([&](std::span<Variable> all) { all[0] = gradient; });
         node->register_hook(
             [&](std::span<Variable> all, std::span<const Variable>) { all[0] = gradient; });
         node->register_hook(0, GradientHook());
         node->edges(), node->gradients(), node->name(), node->number(), node->is_leaf();
-        node->where(), node->scope(), node->is_freed(), node->output_type(0), Node::live();
+        node->where(), node->scope(), node->is_freed(), node->output_type(0), TapeNode::live();
         node->has_kernel_backward();
         describe(*node);
         use(y);
       });
-  table.leave_out(
-      "for the tape and for ops",
-      "Node::Node Node::absorb Node::destroy Node::epilogue_at Node::free_saved Node::run "
-      "Node::visit_saved Edge::bool running_node HookList::add HookList::each HookList::empty "
-      "row_gradient send_rows takes_rows RowGradient::RowGradient RowGradient::dense "
-      "RowGradient::indices RowGradient::plus RowGradient::rows");
+  table.leave_out("for the tape and for ops",
+                  "TapeNode::TapeNode TapeNode::absorb TapeNode::destroy TapeNode::epilogue_at "
+                  "TapeNode::free_saved TapeNode::run "
+                  "TapeNode::visit_saved TapeEdge::bool running_node HookList::add HookList::each "
+                  "HookList::empty "
+                  "row_gradient send_rows takes_rows RowGradient::RowGradient RowGradient::dense "
+                  "RowGradient::indices RowGradient::plus RowGradient::rows");
   table.add(
       "Profiler::Profiler Profiler::stop Profiler::entries Profiler::seconds Profiler::steps "
       "Profiler::print Profiler::save_trace ProfileEntry::gbytes_per_second "

@@ -376,7 +376,7 @@ void add_train_class_rows(Table& table) {
   table.add(
       "line_chart save_line_chart", [](const std::vector<double>& x, const std::vector<double>& y,
                                        int size, bool log, const std::string& text) {
-        const std::vector<Series> curves = {{text, x, y}};
+        const std::vector<PlotSeries> curves = {{text, x, y}};
         const ChartOptions options = {.title = text, .width = size, .log_x = log, .log_y = log};
         line_chart(curves, options);
         line_chart({}, options);
@@ -414,8 +414,8 @@ void add_train_class_rows(Table& table) {
         const Moment begin, end(default_device());
         end.has_come(), end.seconds_since(begin);
         std::ostringstream out;
-        timer.mark(Phase::kForward), timer.skip(), timer.print(out, steps), timer.end_step();
-        timer.seconds(Phase::kData), timer.total(), timer.steps(), timer.print(out, steps);
+        timer.mark(StepPhase::kForward), timer.skip(), timer.print(out, steps), timer.end_step();
+        timer.seconds(StepPhase::kData), timer.total(), timer.steps(), timer.print(out, steps);
         steady_seconds();
       });
   table.add("time_calls TimeReport::first_share timeit",

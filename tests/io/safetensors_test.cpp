@@ -36,7 +36,7 @@ TEST(Safetensors, EveryTypeComesBack) {
   TensorMap tensors;
   const std::vector<double> values{0, 1, 1, 0, 1, 0};
   for (int i = 0; i < kDTypeCount; ++i)
-    with_type(DType(i), [&]<typename T>(Type<T>) {
+    with_type(DType(i), [&]<typename T>(TypeTag<T>) {
       tensors[std::string(name(DType(i)))] = tensor_of<T>(values, {3, 2});
     });
   tensors["scalar"] = tensor_of<float>({-2.5}, {});

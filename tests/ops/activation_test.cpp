@@ -325,7 +325,7 @@ TEST(Activation, ComposedOnesKeepTheCallersLine) {
   const Variable x = tensor({1.0, 2.0}, {.requires_grad = true});
   const Variable y = tanhshrink(x);
   const int line = __LINE__ - 1;
-  for (const Node* node = y.edge().node.get(); !node->is_leaf();
+  for (const TapeNode* node = y.edge().node.get(); !node->is_leaf();
        node = node->edges().back().node.get()) {
     EXPECT_EQ(int(node->where().line()), line) << node->name();
     EXPECT_EQ(std::string(node->where().file_name()), __FILE__);

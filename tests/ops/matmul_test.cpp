@@ -66,7 +66,7 @@ Variable laid_out(const Shape& shape, Form form, DType dtype, int seed) {
   const int r = shape.rank();
   const int64_t rows = shape[r - 2], columns = shape[r - 1], batch = r == 3 ? shape[0] : 1;
   const Variable values = integers(shape, dtype, seed);
-  Layout layout{shape, contiguous_strides(shape), 3};
+  StridedLayout layout{shape, contiguous_strides(shape), 3};
   auto& step = layout.strides;
   int64_t matrix = rows * columns;
   switch (form) {

@@ -100,7 +100,7 @@ TEST(AllocationFault, T52_EveryAllocationOfATrainingStep) {
   manual_seed(1);
   Training training;
   for (int i = 0; i < 3; ++i) training.step();  // allocates everything that is allocated once
-  const int64_t live = Node::live(), held = memory_stats().in_use;
+  const int64_t live = TapeNode::live(), held = memory_stats().in_use;
   std::map<std::string, int> failed;
   for (int64_t k = 1;; ++k) {
     SCOPED_TRACE("allocation " + std::to_string(k));
@@ -118,7 +118,7 @@ TEST(AllocationFault, T52_EveryAllocationOfATrainingStep) {
     if (!reached) break;
     ++failed[threw ? training.phase() : "absorbed"];
     training.expect_whole_gradients();
-    ASSERT_EQ(Node::live(), live);
+    ASSERT_EQ(TapeNode::live(), live);
     if (k % 8 == 0) {
       ASSERT_NO_THROW(training.step());
     }
@@ -134,7 +134,7 @@ TEST(AllocationFault, T52_EveryAmountOfMemory) {
   Training training;
   for (int i = 0; i < 3; ++i) training.step();
   empty_cache();
-  const int64_t live = Node::live(), held = memory_stats().in_use;
+  const int64_t live = TapeNode::live(), held = memory_stats().in_use;
   int failed = 0;
   for (int64_t room = 0;; room += 1024) {
     SCOPED_TRACE(std::to_string(room) + " bytes");
@@ -150,7 +150,7 @@ TEST(AllocationFault, T52_EveryAmountOfMemory) {
     if (!threw) break;
     ++failed;
     training.expect_whole_gradients();
-    ASSERT_EQ(Node::live(), live);
+    ASSERT_EQ(TapeNode::live(), live);
     empty_cache();
     ASSERT_EQ(memory_stats().in_use, held);
   }

@@ -52,8 +52,8 @@ TEST(Fit, S316_LearnsAndPrintsItsEpochs) {
   EXPECT_LT(history.epochs.back().loss, 0.5 * history.epochs.front().loss);
   EXPECT_GT(history.epochs.back().val_accuracy, 0.95);
   EXPECT_EQ(history.times.steps(), 15 * 7);
-  EXPECT_GT(history.times.seconds(Phase::kForward), 0);
-  EXPECT_GT(history.times.seconds(Phase::kEvaluate), 0);
+  EXPECT_GT(history.times.seconds(StepPhase::kForward), 0);
+  EXPECT_GT(history.times.seconds(StepPhase::kEvaluate), 0);
   const std::string text = out.str();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 15);
   EXPECT_EQ(text.rfind("7/7 ━━━━━━━━━━━━━━━━━━━━ ", 0), 0u) << text;

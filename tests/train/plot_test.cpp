@@ -51,8 +51,8 @@ TEST(Plot, ViridisRunsFromDarkToYellow) {
 
 TEST(Plot, LineChartHasCurvesAxesAndLegend) {
   const std::vector<double> x{1, 2, 3, 4};
-  const std::vector<Series> curves{{"train <a>", x, {0.4, 0.2, 0.1, 0.05}},
-                                   {"test", x, {0.5, NAN, 0.2, 0.15}}};
+  const std::vector<PlotSeries> curves{{"train <a>", x, {0.4, 0.2, 0.1, 0.05}},
+                                       {"test", x, {0.5, NAN, 0.2, 0.15}}};
   const std::string svg =
       line_chart(curves, {.title = "Error & loss", .x_label = "epoch", .y_label = "error rate"});
   EXPECT_EQ(svg.rfind("<svg ", 0), 0u);
@@ -69,20 +69,21 @@ TEST(Plot, LineChartHasCurvesAxesAndLegend) {
 }
 
 TEST(Plot, LineChartTakesWhatDataGives) {
-  for (const Series& odd : {Series{"none", {}, {}}, Series{"one", {3}, {5}},
-                            Series{"flat", {1, 2}, {7, 7}}, Series{"nan", {1, 2}, {NAN, NAN}},
-                            Series{"negative", {-1, 1}, {-5, -4}}, Series{"zero", {0}, {0}}})
+  for (const PlotSeries& odd :
+       {PlotSeries{"none", {}, {}}, PlotSeries{"one", {3}, {5}}, PlotSeries{"flat", {1, 2}, {7, 7}},
+        PlotSeries{"nan", {1, 2}, {NAN, NAN}}, PlotSeries{"negative", {-1, 1}, {-5, -4}},
+        PlotSeries{"zero", {0}, {0}}})
     for (bool log : {false, true}) {
       const std::string svg = line_chart(only(odd), {.log_x = log, .log_y = log});
       EXPECT_EQ(svg.find("nan"), std::string::npos) << odd.name;
       EXPECT_EQ(svg.find("inf"), std::string::npos) << odd.name;
     }
-  const Series uneven{"uneven", {1, 2}, {1}};
+  const PlotSeries uneven{"uneven", {1, 2}, {1}};
   EXPECT_THROW(line_chart(only(uneven)), ShapeError);
 }
 
 TEST(Plot, OnALogarithmicAxisEqualRatiosAreEquallyFarApart) {
-  const Series rows{"rows", {0, 1, 10, 100}, {1, 1, 2, 3}};
+  const PlotSeries rows{"rows", {0, 1, 10, 100}, {1, 1, 2, 3}};
   const std::string svg = line_chart(only(rows), {.log_x = true});
   std::vector<double> places;
   for (size_t at = svg.find("cx=\""); at != svg.npos; at = svg.find("cx=\"", at + 1))

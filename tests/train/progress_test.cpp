@@ -133,17 +133,17 @@ TEST(StepTimer, S321_AddsUpAndProjects) {
   StepTimer timer;
   for (int step = 0; step < 2; ++step) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    timer.mark(Phase::kData);
+    timer.mark(StepPhase::kData);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    timer.mark(Phase::kForward);
+    timer.mark(StepPhase::kForward);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     timer.skip();
-    timer.mark(Phase::kBackward);
+    timer.mark(StepPhase::kBackward);
     timer.end_step();
   }
-  EXPECT_GE(timer.seconds(Phase::kData), 0.004);
-  EXPECT_GE(timer.seconds(Phase::kForward), 0.020);
-  EXPECT_LT(timer.seconds(Phase::kBackward), 0.010) << "what was skipped is nobody's";
+  EXPECT_GE(timer.seconds(StepPhase::kData), 0.004);
+  EXPECT_GE(timer.seconds(StepPhase::kForward), 0.020);
+  EXPECT_LT(timer.seconds(StepPhase::kBackward), 0.010) << "what was skipped is nobody's";
   std::ostringstream out;
   timer.print(out, 1000);
   for (const char* part :

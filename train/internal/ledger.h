@@ -32,7 +32,7 @@ struct Ledger {
 
 struct RunLedger::Impl final : ResultObserver {
   void on_result(std::string_view op, Where where, const Tensor& y) override;
-  void on_gradient(const Node& node, const Tensor& gradient) override;
+  void on_gradient(const TapeNode& node, const Tensor& gradient) override;
   void add(LedgerPass pass, std::string_view op, const std::string* module, Where where,
            const Tensor& value);
   int32_t string(const std::string& text);

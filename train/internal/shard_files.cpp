@@ -137,9 +137,9 @@ TensorMap join_pieces(const std::string& path, TensorMap common,
       }
       if (first < 0 || first + values.numel() > all.numel() || values.dtype() != all.dtype())
         fail<FormatError>(file, ": ", piece, " does not fit a tensor of ", all.shape());
-      Tensor target = all.with_layout(Layout{{values.numel()}, {1}, first});
-      kernels::copy(values.with_layout(Layout{{values.numel()}, {1}, values.layout().offset}),
-                    target);
+      Tensor target = all.with_layout(StridedLayout{{values.numel()}, {1}, first});
+      kernels::copy(
+          values.with_layout(StridedLayout{{values.numel()}, {1}, values.layout().offset}), target);
       missing[name] -= values.numel();
     }
   }

@@ -56,7 +56,7 @@ class ChannelBlocks {
   Shape shape_;
   float* data_ = nullptr;
   int64_t unit_ = 0;  // channels per block of the packed layout, 0: row-major
-  Ref<Storage> owner_;
+  RefPtr<TensorStorage> owner_;
 };
 
 }  // namespace tapegrad::backends::cpu

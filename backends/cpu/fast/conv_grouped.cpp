@@ -311,7 +311,7 @@ bool ConvGrouped::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
   return is_grouped(x.shape(), weight.shape(), y.shape(), options);
 }
 
-void ConvGrouped::run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+void ConvGrouped::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
   const bool relu = epilogue.activation == Activation::kRelu;
   const Shape& w = weight.shape();
@@ -332,7 +332,7 @@ bool ConvBackwardGrouped::accepts(const Tensor& dy, const Epilogue&, const Tenso
                     options);
 }
 
-void ConvBackwardGrouped::run(Type<float>, const Tensor& dy, const Epilogue& behind,
+void ConvBackwardGrouped::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
                               const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
                               Tensor& dx, Tensor& dw, Tensor& db) {
   Tensor dz = dy, none;

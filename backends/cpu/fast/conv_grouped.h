@@ -13,7 +13,7 @@ struct ConvGrouped {
   static constexpr bool kTakesPacked = true;
   static bool accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Conv2dOptions& options, const Epilogue& epilogue, const Tensor& y);
-  static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+  static void run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y);
 };
 
@@ -24,7 +24,7 @@ struct ConvBackwardGrouped {
   static bool accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
                       const Tensor& weight, const Conv2dOptions& options, const Tensor& dx,
                       const Tensor& dw, const Tensor& db);
-  static void run(Type<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+  static void run(TypeTag<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
                   const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
                   Tensor& db);
 };

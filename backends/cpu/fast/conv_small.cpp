@@ -155,7 +155,7 @@ bool ConvSmall::accepts(const Tensor& x, const Tensor& weight, const Tensor&,
   return x.numel() > 0 && y.numel() > 0 && is_small(x.shape(), weight.shape(), options);
 }
 
-void ConvSmall::run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+void ConvSmall::run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                     const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y) {
   const bool relu = epilogue.activation == Activation::kRelu;
   const Sizes s(x.shape(), weight.shape(), y.shape(), options);
@@ -206,9 +206,9 @@ bool ConvBackwardSmall::accepts(const Tensor& dy, const Epilogue& behind, const 
          !(dx && dx.numel() == 0) && is_small(x.shape(), dw.shape(), options);
 }
 
-void ConvBackwardSmall::run(Type<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
-                            const Tensor& weight, const Conv2dOptions& options, Tensor& dx,
-                            Tensor& dw, Tensor& db) {
+void ConvBackwardSmall::run(TypeTag<float>, const Tensor& dy, const Epilogue& behind,
+                            const Tensor& x, const Tensor& weight, const Conv2dOptions& options,
+                            Tensor& dx, Tensor& dw, Tensor& db) {
   const Sizes s(x.shape(), dw.shape(), dy.shape(), options);
   const float *images = x.data<float>(), *gradients = dy.data<float>();
   const float* from_relu = behind ? behind.at.data<float>() : nullptr;

@@ -11,7 +11,7 @@ struct ConvSmall {
   static constexpr std::string_view kName = "small";
   static bool accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Conv2dOptions& options, const Epilogue& epilogue, const Tensor& y);
-  static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+  static void run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Conv2dOptions& options, const Epilogue& epilogue, Tensor& y);
 };
 
@@ -22,7 +22,7 @@ struct ConvBackwardSmall {
   static bool accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
                       const Tensor& weight, const Conv2dOptions& options, const Tensor& dx,
                       const Tensor& dw, const Tensor& db);
-  static void run(Type<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+  static void run(TypeTag<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
                   const Tensor& weight, const Conv2dOptions& options, Tensor& dx, Tensor& dw,
                   Tensor& db);
 };

@@ -300,7 +300,7 @@ bool LinearNarrow::accepts(const Tensor& x, const Tensor&, const Tensor&, const 
          is_narrow(y.shape()[0], x.shape()[1], y.shape()[1]);
 }
 
-void LinearNarrow::run(Type<float>, const Tensor& x0, const Tensor& weight0, const Tensor& bias0,
+void LinearNarrow::run(TypeTag<float>, const Tensor& x0, const Tensor& weight0, const Tensor& bias0,
                        const Epilogue& epilogue, Tensor& y) {
   const Tensor x = x0.contiguous(), weight = weight0.contiguous(), bias = contiguous(bias0);
   const int64_t rows = x.shape()[0], in = weight.shape()[1], out = weight.shape()[0];
@@ -349,7 +349,7 @@ bool LinearBackwardNarrow::accepts(const Tensor& dy, const Epilogue& behind, con
          is_narrow(dy.shape()[0], dx ? dx.shape()[1] : dw.shape()[1], dy.shape()[1]);
 }
 
-void LinearBackwardNarrow::run(Type<float>, const Tensor& dy0, const Epilogue& behind,
+void LinearBackwardNarrow::run(TypeTag<float>, const Tensor& dy0, const Epilogue& behind,
                                const Tensor& x0, const Tensor& weight0, const Epilogue& front,
                                Tensor& dx, Tensor& dw, Tensor& db) {
   const Tensor dy = dy0.contiguous(), y = contiguous(behind.at), x = contiguous(x0),

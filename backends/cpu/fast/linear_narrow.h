@@ -16,7 +16,7 @@ struct LinearNarrow {
   static constexpr std::string_view kName = "narrow";
   static bool accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Epilogue& epilogue, const Tensor& y);
-  static void run(Type<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
+  static void run(TypeTag<float>, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Epilogue& epilogue, Tensor& y);
   using Rows = RowFunctions<const Tensor&, const Tensor&, const Tensor&, const Epilogue&, Tensor&>;
   static const Rows kRows;
@@ -28,7 +28,7 @@ struct LinearBackwardNarrow {
   static bool accepts(const Tensor& dy, const Epilogue& behind, const Tensor& x,
                       const Tensor& weight, const Epilogue& front, const Tensor& dx,
                       const Tensor& dw, const Tensor& db);
-  static void run(Type<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
+  static void run(TypeTag<float>, const Tensor& dy, const Epilogue& behind, const Tensor& x,
                   const Tensor& weight, const Epilogue& front, Tensor& dx, Tensor& dw, Tensor& db);
   using Rows = RowFunctions<const Tensor&, const Epilogue&, const Tensor&, const Tensor&,
                             const Epilogue&, Tensor&, Tensor&, Tensor&>;

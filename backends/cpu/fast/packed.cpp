@@ -29,7 +29,7 @@ void reorder(const memory::desc& from, const std::byte* source, const memory::de
   });
 }
 
-std::byte* unpack(const Packing& packing, const Storage& packed) {
+std::byte* unpack(const Packing& packing, const TensorStorage& packed) {
   Allocator& memory = allocator(DeviceType::kCpu);
   auto* plain = static_cast<std::byte*>(memory.allocate(packed.bytes(), packed.device()));
   const size_t element = packed.bytes() / size_t(packing.batch * packing.channels * packing.size);
@@ -72,7 +72,7 @@ PackedValues pack(const Tensor& x, const Packing& packing) {
   const size_t element = size_t(size_of(x.dtype()));
   reorder(description(packing, element, false), x.storage().data(),
           description(packing, element, true), packed.storage().data());
-  return {Ref<Storage>::share(&packed.storage()), packing};
+  return {RefPtr<TensorStorage>::share(&packed.storage()), packing};
 }
 
 bool may_be_packed(const Tensor& y) {

@@ -13,7 +13,7 @@
 
 namespace tapegrad::backends::cpu {
 
-using PackedValues = Storage::PackedValues;
+using PackedValues = TensorStorage::PackedValues;
 
 /// Types of floats in packed tensors, which may also hold indices of four bytes.
 template <typename T>

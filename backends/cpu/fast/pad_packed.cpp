@@ -36,7 +36,7 @@ struct PadPacked {
     return values;
   }
 
-  static void run(Type<T>, const PackedValues& values, const Tensor& x, const Dims& before,
+  static void run(TypeTag<T>, const PackedValues& values, const Tensor& x, const Dims& before,
                   Number value, Tensor& y) {
     const int64_t block = values.packing.block, from_blocks = values.packing.channels / block,
                   blocks = y.shape()[1] / block, images = y.shape()[0] * blocks;
@@ -84,7 +84,7 @@ struct PadPacked {
 struct PadByParts {
   static constexpr std::string_view kName = "by_parts";
   template <Packable T>
-  static void run(Type<T>, const Tensor& x, const Dims& before, Number value, Tensor& y) {
+  static void run(TypeTag<T>, const Tensor& x, const Dims& before, Number value, Tensor& y) {
     kernels::pad_by_parts(x, before, value, y);
   }
 };
@@ -110,7 +110,7 @@ bool put_blocks(const PackedValues& x, int64_t first, const PackedValues& y) {
 void put_channels(const Tensor& x, int64_t first, Tensor& y) {
   std::optional<PackedValues> from = packed_values(x), to = packed_values(y);
   if (from && first == 0 && can_be_packed(y, from->packing.block)) {
-    const PackedValues fresh{Ref<Storage>::share(&y.storage()),
+    const PackedValues fresh{RefPtr<TensorStorage>::share(&y.storage()),
                              packing_of(y.shape(), from->packing.block)};
     if (put_blocks(*from, 0, fresh)) return y.storage().set_packed(fresh.packing);
   }
@@ -118,7 +118,7 @@ void put_channels(const Tensor& x, int64_t first, Tensor& y) {
     from = pack(x, packing_of(x.shape(), to->packing.block));
   if (from && to && put_blocks(*from, first, *to)) return;
   from.reset(), to.reset();
-  Layout part = y.layout();
+  StridedLayout part = y.layout();
   part.offset += first * part.strides[1];
   part.shape[1] = x.shape()[1];
   x.storage().data(), y.storage().data();  // unpacks

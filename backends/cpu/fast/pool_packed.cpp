@@ -109,7 +109,7 @@ std::optional<PackedValues> MaxPoolPacked::accepts(const Tensor& x, const Maximu
   return values;
 }
 
-void MaxPoolPacked::run(Type<float>, const PackedValues& values, const Tensor& x,
+void MaxPoolPacked::run(TypeTag<float>, const PackedValues& values, const Tensor& x,
                         const MaximumWindows& windows, Tensor& y, Tensor& indices) {
   const int64_t block = values.packing.block;
   const auto run = block == 16 ? max_pool<16> : max_pool<8>;
@@ -128,7 +128,7 @@ std::optional<PackedValues> PoolScatterPacked::accepts(const Tensor&, const Tens
   return places;
 }
 
-void PoolScatterPacked::run(Type<float>, const PackedValues& places, const Tensor& dy,
+void PoolScatterPacked::run(TypeTag<float>, const PackedValues& places, const Tensor& dy,
                             const Tensor&, const std::optional<MaximumWindows>&, Tensor& dx) {
   const Packing& packing = places.packing;
   auto gradient = packed_values(dy);
@@ -177,7 +177,7 @@ static void average(const T* x, int64_t blocks, const Planes& p, const AverageWi
 }
 
 template <Packable T>
-void AvgPoolPacked::run(Type<T>, const PackedValues& values, const Tensor& x,
+void AvgPoolPacked::run(TypeTag<T>, const PackedValues& values, const Tensor& x,
                         const AverageWindows& windows, Tensor& y) {
   const Packing& p = values.packing;
   if (is_global(windows, x, y)) {
@@ -223,7 +223,7 @@ static void spread(const float* dy, int64_t blocks, const Planes& p, const Avera
   }
 }
 
-void AvgPoolBackwardPacked::run(Type<float>, const Tensor& dy, const AverageWindows& windows,
+void AvgPoolBackwardPacked::run(TypeTag<float>, const Tensor& dy, const AverageWindows& windows,
                                 Tensor& dx) {
   const Planes p = planes_of(dx.shape(), dy.shape());
   const auto values = packed_values(dy);
@@ -235,9 +235,9 @@ void AvgPoolBackwardPacked::run(Type<float>, const Tensor& dy, const AverageWind
   dx.storage().set_packed(packing_of(dx.shape(), block));
 }
 
-template void AvgPoolPacked::run(Type<float>, const PackedValues&, const Tensor&,
+template void AvgPoolPacked::run(TypeTag<float>, const PackedValues&, const Tensor&,
                                  const AverageWindows&, Tensor&);
-template void AvgPoolPacked::run(Type<bfloat16>, const PackedValues&, const Tensor&,
+template void AvgPoolPacked::run(TypeTag<bfloat16>, const PackedValues&, const Tensor&,
                                  const AverageWindows&, Tensor&);
 
 }  // namespace tapegrad::backends::cpu

@@ -12,7 +12,7 @@ struct MaxPoolPacked {
   static constexpr bool kTakesPacked = true;
   static std::optional<PackedValues> accepts(const Tensor& x, const MaximumWindows& windows,
                                              const Tensor& y, const Tensor& indices);
-  static void run(Type<float>, const PackedValues& values, const Tensor& x,
+  static void run(TypeTag<float>, const PackedValues& values, const Tensor& x,
                   const MaximumWindows& windows, Tensor& y, Tensor& indices);
 };
 
@@ -24,8 +24,8 @@ struct PoolScatterPacked {
   static std::optional<PackedValues> accepts(const Tensor& dy, const Tensor& indices,
                                              const std::optional<MaximumWindows>& windows,
                                              const Tensor& dx);
-  static void run(Type<float>, const PackedValues& places, const Tensor& dy, const Tensor& indices,
-                  const std::optional<MaximumWindows>& windows, Tensor& dx);
+  static void run(TypeTag<float>, const PackedValues& places, const Tensor& dy,
+                  const Tensor& indices, const std::optional<MaximumWindows>& windows, Tensor& dx);
 };
 
 /// Implementation of kernels::avg_pool2d.
@@ -35,7 +35,7 @@ struct AvgPoolPacked {
   static std::optional<PackedValues> accepts(const Tensor& x, const AverageWindows& windows,
                                              const Tensor& y);
   template <Packable T>
-  static void run(Type<T>, const PackedValues& values, const Tensor& x,
+  static void run(TypeTag<T>, const PackedValues& values, const Tensor& x,
                   const AverageWindows& windows, Tensor& y);
 };
 
@@ -45,7 +45,7 @@ struct AvgPoolBackwardPacked {
   static constexpr std::string_view kName = "packed";
   static constexpr bool kTakesPacked = true;
   static bool accepts(const Tensor& dy, const AverageWindows& windows, const Tensor& dx);
-  static void run(Type<float>, const Tensor& dy, const AverageWindows& windows, Tensor& dx);
+  static void run(TypeTag<float>, const Tensor& dy, const AverageWindows& windows, Tensor& dx);
 };
 
 }  // namespace tapegrad::backends::cpu

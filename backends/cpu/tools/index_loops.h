@@ -19,7 +19,7 @@ using Word = std::conditional_t<
     std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
 
 /// The offsets of all elements in dimensions [begin, end) of a layout, in row-major order.
-inline std::vector<int64_t> offsets_of(const Layout& layout, int begin, int end) {
+inline std::vector<int64_t> offsets_of(const StridedLayout& layout, int begin, int end) {
   std::vector<int64_t> offsets{0};
   for (int dim = begin; dim < end; ++dim) {
     std::vector<int64_t> finer;

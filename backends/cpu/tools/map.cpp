@@ -447,8 +447,8 @@ class Pieces {
   int operands_;
   std::array<MapOperand, kMaxOperands> operand_;
   Joint joint_;
-  std::optional<Packing> packing_;                       // of all operands and y
-  std::array<Ref<Storage>, detail::kMaxInputs> packed_;  // keeps the packed operands alive
+  std::optional<Packing> packing_;                                // of all operands and y
+  std::array<RefPtr<TensorStorage>, detail::kMaxInputs> packed_;  // keeps the packed operands alive
 };
 
 }  // namespace

@@ -172,7 +172,7 @@ Tensor by_element(const Tensor& x, bool is_complex) {
 }
 /// Exchanges the dimensions `length` and `inner` of such a view.
 Tensor turned(const Tensor& x) {
-  Layout layout = x.layout();
+  StridedLayout layout = x.layout();
   std::swap(layout.shape[1], layout.shape[2]);
   std::swap(layout.strides[1], layout.strides[2]);
   return x.with_layout(layout);

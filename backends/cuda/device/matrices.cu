@@ -10,7 +10,7 @@ namespace {
 
 template <typename F>
 void for_real(const Tensor& x, const F& f) {
-  x.dtype() == f32 ? f(Type<float>{}) : f(Type<double>{});
+  x.dtype() == f32 ? f(TypeTag<float>{}) : f(TypeTag<double>{});
 }
 
 struct Addresses {
@@ -116,21 +116,21 @@ Tensor addresses_of(const Tensor& batch) {
 }
 
 Tensor transposed(const Tensor& batch) {
-  Layout layout = batch.layout();
+  StridedLayout layout = batch.layout();
   std::swap(layout.shape[1], layout.shape[2]);
   std::swap(layout.strides[1], layout.strides[2]);
   return batch.with_layout(layout);
 }
 
 Tensor first_columns(const Tensor& batch, int64_t count) {
-  Layout layout = batch.layout();
+  StridedLayout layout = batch.layout();
   layout.shape[1] = count;
   return batch.with_layout(layout);
 }
 
 void finish_cholesky(Tensor& factors, Tensor& info) {
   const int64_t count = factors.shape()[0], n = factors.shape()[1];
-  for_real(factors, [&]<typename T>(Type<T>) {
+  for_real(factors, [&]<typename T>(TypeTag<T>) {
     for_each(factors.numel(), factors, ClearUpper<T>{factors.data<T>(), n});
     launch(teams_for<WarpTeam>(count, factors), &check_diagonals<T>, factors.data<T>(), count, n,
            info.data<int>());
@@ -140,7 +140,7 @@ void finish_cholesky(Tensor& factors, Tensor& info) {
 Tensor set_aside_non_finite(Tensor& batch, bool lower) {
   const int64_t columns = batch.shape()[1], rows = batch.shape()[2];
   Tensor verdicts = Tensor::full({batch.shape()[0]}, 0, i32, batch.device());
-  for_real(batch, [&]<typename T>(Type<T>) {
+  for_real(batch, [&]<typename T>(TypeTag<T>) {
     for_each(batch.numel(), batch,
              NoteNonFinite<T>{batch.data<T>(), rows, columns, lower, verdicts.data<int>()});
     for_each(batch.numel(), batch,
@@ -155,7 +155,7 @@ void add_verdicts(const Tensor& verdicts, Tensor& info) {
 
 void set_identity(Tensor& batch) {
   if (!batch) return;
-  for_real(batch, [&]<typename T>(Type<T>) {
+  for_real(batch, [&]<typename T>(TypeTag<T>) {
     for_each(batch.numel(), batch,
              Identity<T>{batch.data<T>(), batch.shape()[2], batch.shape()[1]});
   });

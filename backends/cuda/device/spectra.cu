@@ -27,20 +27,20 @@ struct RealEnds {
 
 template <typename F>
 void for_real(const Tensor& x, const F& f) {
-  x.dtype() == f32 ? f(Type<float>{}) : f(Type<double>{});
+  x.dtype() == f32 ? f(TypeTag<float>{}) : f(TypeTag<double>{});
 }
 
 }  // namespace
 
 void scale(Tensor& x, double factor) {
-  for_real(x, [&]<typename T>(Type<T>) {
+  for_real(x, [&]<typename T>(TypeTag<T>) {
     for_each(x.numel(), x, Scale<T>{x.data<T>(), T(factor)});
   });
 }
 
 Tensor with_real_ends(const Tensor& x, int64_t n, double factor) {
   Tensor y = x.empty_like();
-  for_real(x, [&]<typename T>(Type<T>) {
+  for_real(x, [&]<typename T>(TypeTag<T>) {
     for_each(x.numel(), x,
              RealEnds<T>{x.data<T>(), y.data<T>(), n, x.shape()[1], x.shape()[2], T(factor)});
   });

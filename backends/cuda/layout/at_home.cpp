@@ -28,7 +28,7 @@ class AtHome {
 };
 
 /// Allocates and writes in this thread's pool and stream.
-std::byte* written(const Storage& packed, const std::function<void(std::byte*)>& write) {
+std::byte* written(const TensorStorage& packed, const std::function<void(std::byte*)>& write) {
   Allocator& memory = tapegrad::allocator(DeviceType::kCuda);
   auto* plain = static_cast<std::byte*>(memory.allocate(packed.bytes(), packed.device()));
   try {
@@ -42,7 +42,7 @@ std::byte* written(const Storage& packed, const std::function<void(std::byte*)>&
 
 }  // namespace
 
-std::byte* unpack_at_home(const Storage& packed, std::string_view why,
+std::byte* unpack_at_home(const TensorStorage& packed, std::string_view why,
                           const std::function<void(std::byte*)>& write) {
   const tapegrad::Device device = packed.device();
   const Home home = home_of(packed);

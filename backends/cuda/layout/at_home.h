@@ -11,7 +11,7 @@ namespace tapegrad::backends::cuda {
 
 /// Returns new memory of packed.bytes() bytes, to which write(memory) has enqueued the values.
 /// `why` is the reason that a recording ends for, if the host has to wait.
-std::byte* unpack_at_home(const Storage& packed, std::string_view why,
+std::byte* unpack_at_home(const TensorStorage& packed, std::string_view why,
                           const std::function<void(std::byte* memory)>& write);
 
 }  // namespace tapegrad::backends::cuda

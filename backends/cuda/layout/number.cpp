@@ -7,7 +7,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-std::byte* unpack(const Packing& packing, const Storage& packed) {
+std::byte* unpack(const Packing& packing, const TensorStorage& packed) {
   return unpack_at_home(packed, "a number is written to memory, and the host waits for that",
                         [&](std::byte* plain) {
                           store_number(std::bit_cast<uint64_t>(packing.batch), plain,
@@ -23,7 +23,7 @@ void hold_number(const Tensor& y, uint64_t bits) {
 
 std::optional<uint64_t> held_number(const Tensor& x, int64_t element) {
   if (!x.storage().is_packed() || x.storage().bytes() != size_t(element)) return {};
-  const std::optional<Storage::PackedValues> values = x.storage().packed();
+  const std::optional<TensorStorage::PackedValues> values = x.storage().packed();
   if (!values || values->packing.unpack != unpack) return {};
   return std::bit_cast<uint64_t>(values->packing.batch);
 }

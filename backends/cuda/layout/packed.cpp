@@ -10,7 +10,7 @@
 namespace tapegrad::backends::cuda {
 namespace {
 
-std::byte* unpack(const Packing& p, const Storage& packed) {
+std::byte* unpack(const Packing& p, const TensorStorage& packed) {
   return unpack_at_home(
       packed, "images are put in order, and the host waits for that", [&](std::byte* plain) {
         const int64_t element = int64_t(packed.bytes()) / (p.batch * p.channels * p.size);
@@ -18,7 +18,7 @@ std::byte* unpack(const Packing& p, const Storage& packed) {
       });
 }
 
-bool is_at_home(const Storage& memory) {
+bool is_at_home(const TensorStorage& memory) {
   const Home home = home_of(memory);
   return home.pool == pool_in_use() && home.stream == stream_of(memory.device()) &&
          (home.pool == 0 || is_recording_graph());
@@ -42,7 +42,7 @@ bool is_whole(const Tensor& x) {
 
 std::optional<Tensor> pixels_of(const Tensor& x) {
   if (!x || !x.storage().is_packed() || !is_whole(x)) return {};
-  const std::optional<Storage::PackedValues> values = x.storage().packed();
+  const std::optional<TensorStorage::PackedValues> values = x.storage().packed();
   if (!values || values->packing != packing_of(x.shape()) || !is_at_home(*values->buffer))
     return {};
   return Tensor::wrap(values->buffer->data(), pixels_shape(x.shape()), x.dtype(), x.device(),
@@ -75,7 +75,7 @@ Tensor pixels_to_write(const Tensor& y) {
 void set_packed(const Tensor& y) { y.storage().set_packed(packing_of(y.shape())); }
 
 Tensor channels_last(const Tensor& x) {
-  Layout layout = x.layout();
+  StridedLayout layout = x.layout();
   layout.shape = pixels_shape(x.shape());
   for (int d = 2; d < x.rank(); ++d) layout.strides[d - 1] = x.strides()[d];
   layout.strides[x.rank() - 1] = x.strides()[1];

@@ -378,7 +378,7 @@ Allocator* allocator() { return devices().count == 0 ? nullptr : &instance(); }
 
 int64_t pool_in_use() { return current_pool; }
 int64_t use_pool(int64_t pool) { return std::exchange(current_pool, pool); }
-Home home_of(const Storage& x) {
+Home home_of(const TensorStorage& x) {
   const auto packed = x.packed();
   return instance().of(x.device()).home_of(packed ? packed->buffer->data() : x.data());
 }

@@ -21,7 +21,7 @@ struct Home {
   int64_t pool = 0;
   cudaStream_t stream = nullptr;
 };
-Home home_of(const Storage& x);
+Home home_of(const TensorStorage& x);
 bool is_from_pool(int64_t pool, const Tensor& x);
 /// Moves the pool's memory to pool 0, for use in the stream. The device must have finished using
 /// it.

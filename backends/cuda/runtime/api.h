@@ -61,7 +61,7 @@ template <auto& kKernel, typename... Ts, typename F>
 void set(TypeList<Ts...> types, F, const SlotTraits& traits = {}) {
   set_kernel(
       kKernel, DeviceType::kCuda, types,
-      []<typename T, typename... Arguments>(Type<T> type, Arguments&&... arguments) {
+      []<typename T, typename... Arguments>(TypeTag<T> type, Arguments&&... arguments) {
         OpScope scope(kKernel);
         if (is_recording_graph()) [[unlikely]]
           (note_operand(arguments), ...);

@@ -46,7 +46,7 @@ struct ByCpu<kKernel, Kernel<void(Arguments...)>> {
   static constexpr std::string_view kName = detail::kByCpu;
 
   template <typename T>
-  static void run(Type<T>, Arguments... arguments) {
+  static void run(TypeTag<T>, Arguments... arguments) {
     announce_cpu(kKernel.name());
     std::tuple<OnCpu<Arguments>...> on_cpu{OnCpu<Arguments>{arguments}...};
     std::apply(

@@ -73,7 +73,7 @@ class Graph final : public Capture {
   }
 
   void settle() override {
-    Storage::unpack_all([this](const Storage& packed) {
+    TensorStorage::unpack_all([this](const TensorStorage& packed) {
       return packed.device() == device_ && home_of(packed).pool == pool_;
     });
   }

@@ -254,7 +254,7 @@ struct PinMemory {
 }  // namespace
 
 bool is_pinned(const Variable& x, Device device) {
-  const Storage& storage = x.value().storage();
+  const TensorStorage& storage = x.value().storage();
   return storage.is_wrapped() && storage.device() == tapegrad::cpu && is_available(device) &&
          pools_of(device.index).tensors.has_lent(storage.data());
 }

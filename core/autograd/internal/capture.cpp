@@ -20,7 +20,7 @@ namespace {
 using CurrentStep = detail::Set<&detail::Context::step_observer>;
 constexpr size_t kAlign = 16;
 
-Leaf& leaf_of(const Ref<Node>& node) { return static_cast<Leaf&>(*node); }
+Leaf& leaf_of(const RefPtr<TapeNode>& node) { return static_cast<Leaf&>(*node); }
 
 std::string place(Device device) {
   if (device.type == DeviceType::kCpu) return "the CPU";
@@ -129,7 +129,7 @@ bool Capture::is_current() const {
     if (leaf_of(gradient.leaf).hooks_state() != gradient.hooks) return false;
   }
   if (const uint64_t seen = std::exchange(leaf_changes_, detail::leaf_change_count());
-      seen != leaf_changes_ && detail::any_leaf_change(seen, [&](const Storage* storage) {
+      seen != leaf_changes_ && detail::any_leaf_change(seen, [&](const TensorStorage* storage) {
         return std::any_of(operands_.begin(), operands_.end(), [&](const CapturedOperand& operand) {
           return &operand.tensor.storage() == storage;
         });
@@ -209,7 +209,7 @@ Capture::Gradient* Capture::find(const Leaf& leaf) {
 
 void Capture::on_gradient(Leaf& leaf, bool had_one) {
   if (!recording_ || find(leaf) != nullptr) return;
-  gradients_.push_back({Ref<Node>::share(&leaf), Tensor(), {}, false});
+  gradients_.push_back({RefPtr<TapeNode>::share(&leaf), Tensor(), {}, false});
   const Variable gradient = leaf.gradient();
   if (had_one) gradients_.back().into = gradient.value();
   if (gradient.device().type != device_.type)
@@ -218,7 +218,7 @@ void Capture::on_gradient(Leaf& leaf, bool had_one) {
 
 void Capture::on_clear(Leaf& leaf) {
   if (recording_ && find(leaf) == nullptr)
-    gradients_.push_back({Ref<Node>::share(&leaf), Tensor(), {}, true});
+    gradients_.push_back({RefPtr<TapeNode>::share(&leaf), Tensor(), {}, true});
 }
 
 void Capture::on_operand(const Tensor& x) {

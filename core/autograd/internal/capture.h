@@ -124,7 +124,7 @@ class Capture : public StepObserver {
     std::function<void()> run;
   };
   struct Gradient {
-    Ref<Node> leaf;
+    RefPtr<TapeNode> leaf;
     Tensor into;         // the gradient that was added to; empty if there was none
     Variable result;     // the gradient of the leaf after a run
     bool cleared;        // whether it was cleared before the first addition

@@ -59,7 +59,7 @@ class RecordedStep::Operands final : public ArgumentVisitor {
   explicit Operands(RecordedStep& step) : step_(step) {}
 
   void on_tensor(Tensor& x, bool) override {
-    Storage& storage = x.storage();
+    TensorStorage& storage = x.storage();
     storage.lend(1);
     if (storage.is_deferred() && !storage.has_memory()) step_.own_.emplace(&storage, &storage);
     if (storage.bytes() > 0) step_.on_operand(x);
@@ -124,7 +124,7 @@ void RecordedStep::leave() { stop(); }
 
 CalledOp RecordedStep::current_op() const {
   CalledOp op = ops_.empty() ? CalledOp{} : ops_.back();
-  if (const Node* running = running_node())
+  if (const TapeNode* running = running_node())
     op.where = running->where();
   else if (detail::context.error_line != nullptr)
     op.where = *detail::context.error_line;
@@ -148,7 +148,7 @@ bool RecordedStep::on_call(std::unique_ptr<RecordedCall> call) {
   return true;
 }
 
-std::string RecordedStep::maker_of(const Storage& storage) const {
+std::string RecordedStep::maker_of(const TensorStorage& storage) const {
   const CalledOp* maker = nullptr;
   for (const StepCall& step : calls_)
     each_tensor(*step.call, [&](Tensor& x, bool is_written) {
@@ -157,7 +157,7 @@ std::string RecordedStep::maker_of(const Storage& storage) const {
   return maker != nullptr ? text_of(*maker) : std::string();
 }
 
-void RecordedStep::on_access(const Storage& storage) {
+void RecordedStep::on_access(const TensorStorage& storage) {
   if (!is_recording_) return;
   if (!own_.contains(&storage))
     return give_up("values are copied from the host" + text_of(current_op()));
@@ -185,10 +185,11 @@ RecordedCall* RecordedStep::call_to_update(const KernelTable& kernel) {
 
 /// Inserts calls that compute some values again before a later use.
 void RecordedStep::insert_repetitions() {
-  const std::vector<Repetition> plan = plan_repetitions(
-      calls_, kShareOfMemory,
-      [&](const Storage& storage) { return own_.contains(&storage) && storage.is_only_lent(); });
-  using Tensors = std::unordered_map<const Storage*, Tensor>;
+  const std::vector<Repetition> plan =
+      plan_repetitions(calls_, kShareOfMemory, [&](const TensorStorage& storage) {
+        return own_.contains(&storage) && storage.is_only_lent();
+      });
+  using Tensors = std::unordered_map<const TensorStorage*, Tensor>;
   const auto add_like = [](Tensors& tensors, const Tensor& x) {
     const int64_t elements = int64_t(x.storage().bytes()) / size_of(x.dtype());
     tensors.try_emplace(&x.storage(), Tensor::empty({elements}, x.dtype()));
@@ -242,7 +243,7 @@ void RecordedStep::plan(bool repeats) {
   for (Group& group : groups_)
     if (group.plan.calls.size() > 1) {
       group.ops = intern_scope(names_of(calls_, group.plan.calls));
-      const auto is_inner = [&](const Storage& storage) {
+      const auto is_inner = [&](const TensorStorage& storage) {
         return std::ranges::find(group.inner, &storage) != group.inner.end();
       };
       group.segment = std::make_unique<Segment>(calls_, group.plan, is_inner, scratch);
@@ -250,7 +251,7 @@ void RecordedStep::plan(bool repeats) {
 }
 
 void RecordedStep::plan_storages() {
-  std::unordered_map<const Storage*, size_t> numbers;
+  std::unordered_map<const TensorStorage*, size_t> numbers;
   for (size_t i = 0; i < groups_.size(); ++i)
     for (const size_t number : groups_[i].plan.calls) {
       RecordedCall& call = *calls_[number].call;
@@ -271,7 +272,7 @@ void RecordedStep::plan_storages() {
     }
   std::vector<PlannedValue> values;
   for (Life& life : lives_) {
-    Storage* storage = life.storage;
+    TensorStorage* storage = life.storage;
     const size_t first = life.first, last = life.last;
     if (!storage->is_only_lent()) {
       kept_.push_back(storage);
@@ -307,21 +308,21 @@ void RecordedStep::run(StepCall& step) const {
 }
 
 void RecordedStep::run(const Group& group) {
-  for (Storage* storage : group.begins) storage->give_memory();
+  for (TensorStorage* storage : group.begins) storage->give_memory();
   if (group.segment) {
     const CalledOp& op = calls_[group.plan.calls.front()].op;
     const OpSpan span(*group.ops, op.pass, op.part);
     if (!group.segment->run()) {
-      for (Storage* storage : group.inner) storage->give_memory();
+      for (TensorStorage* storage : group.inner) storage->give_memory();
       for (const size_t number : group.plan.calls) run(calls_[number]);
-      for (Storage* storage : group.inner) storage->take_memory();
+      for (TensorStorage* storage : group.inner) storage->take_memory();
     }
   } else {
     run(calls_[group.plan.calls.front()]);
   }
-  for (Storage* storage : group.ends) storage->take_memory();
+  for (TensorStorage* storage : group.ends) storage->take_memory();
   // A placed storage whose packed values were unpacked meanwhile has memory of its own.
-  for (Storage* storage : group.unpacked)
+  for (TensorStorage* storage : group.unpacked)
     if (!storage->is_placed()) storage->take_memory();
 }
 
@@ -330,8 +331,8 @@ void RecordedStep::launch(const std::vector<std::byte>& live) {
   for (const Draw& draw : draws_)
     *draw.state = {draw.base->seed, draw.recorded.offset + draw.base->offset};
   // The values of the last run are no longer needed, and an error may have left it unfinished.
-  for (Storage* storage : large_) storage->take_memory();
-  for (Storage* storage : kept_)
+  for (TensorStorage* storage : large_) storage->take_memory();
+  for (TensorStorage* storage : kept_)
     if (storage->bytes() > kSmall || storage->is_packed()) storage->take_memory();
   auto* block = block_bytes_ == 0
                     ? nullptr

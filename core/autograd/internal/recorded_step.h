@@ -2,8 +2,8 @@
 // instead of making them (core/dispatch/recorded_call.h); a run makes them in order, without tape
 // and without checks of shapes.
 //
-// A storage that is made while recording has no memory (Storage::is_deferred). Small storages to
-// which only calls refer have places in one block of memory, which a run allocates
+// A storage that is made while recording has no memory (TensorStorage::is_deferred). Small storages
+// to which only calls refer have places in one block of memory, which a run allocates
 // (memory_plan.h). Others get memory before the first call that uses them, and lose it after the
 // last one unless they hold results of the step or gradients of leaves. Host code that reads or
 // writes a deferred storage is found, because the storage has no memory: it ends the recording,
@@ -28,7 +28,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   bool is_recording() const override { return is_recording_; }
   bool on_call(std::unique_ptr<RecordedCall> call) override;
   RecordedCall* call_to_update(const KernelTable& kernel) override;
-  void on_access(const Storage& storage) override;
+  void on_access(const TensorStorage& storage) override;
   void begin_op(const CalledOp& op) override { ops_.push_back(op); }
   void end_op() override { ops_.pop_back(); }
   void on_read(const Tensor& x, const char* function) override;
@@ -45,16 +45,16 @@ class RecordedStep final : public Capture, public CallRecorder {
   /// Calls that run together (segment_plan.h).
   struct Group {
     StepGroup plan;
-    std::unique_ptr<Segment> segment;     // null for a single call
-    const std::string* ops = nullptr;     // names of the ops of a segment
-    std::vector<Storage*> begins = {};    // storages that get memory before the group
-    std::vector<Storage*> ends = {};      // storages that lose their memory after it
-    std::vector<Storage*> unpacked = {};  // placed storages that the group uses last
-    std::vector<Storage*> inner = {};     // storages that only the segment uses
+    std::unique_ptr<Segment> segment;           // null for a single call
+    const std::string* ops = nullptr;           // names of the ops of a segment
+    std::vector<TensorStorage*> begins = {};    // storages that get memory before the group
+    std::vector<TensorStorage*> ends = {};      // storages that lose their memory after it
+    std::vector<TensorStorage*> unpacked = {};  // placed storages that the group uses last
+    std::vector<TensorStorage*> inner = {};     // storages that only the segment uses
   };
   /// The groups that use a storage of the step.
   struct Life {
-    Storage* storage;
+    TensorStorage* storage;
     size_t first, last;
     size_t maker;            // the first call that uses it
     bool is_divided = true;  // whether a segment can have the elements in a buffer of a block
@@ -62,7 +62,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   };
   /// A storage in the block of memory of a run.
   struct Place {
-    Storage* storage;
+    TensorStorage* storage;
     size_t offset;
   };
   class Operands;
@@ -87,7 +87,7 @@ class RecordedStep final : public Capture, public CallRecorder {
   void settle_owned();
   void forget_calls();
   CalledOp current_op() const;
-  std::string maker_of(const Storage& storage) const;
+  std::string maker_of(const TensorStorage& storage) const;
   std::string explain_memory() const;
 
   bool is_recording_ = false;
@@ -97,10 +97,11 @@ class RecordedStep final : public Capture, public CallRecorder {
   std::vector<Life> lives_;
   std::vector<Draw> draws_;
   std::vector<Place> places_;
-  size_t block_bytes_ = 0;       // of the places
-  std::vector<Storage*> large_;  // storages without a place to which only calls refer
-  std::vector<Storage*> kept_;   // storages with owners other than calls
-  std::unordered_map<const Storage*, Storage*> own_;  // made while recording and used by a call
+  size_t block_bytes_ = 0;             // of the places
+  std::vector<TensorStorage*> large_;  // storages without a place to which only calls refer
+  std::vector<TensorStorage*> kept_;   // storages with owners other than calls
+  std::unordered_map<const TensorStorage*, TensorStorage*>
+      own_;  // made while recording and used by a call
   std::vector<std::byte> live_;
   size_t next_update_ = 0;  // while calls are updated: the first candidate
 };

@@ -27,7 +27,7 @@ bool is_cheap(const RecordedCall& call) {
 
 /// What the calls do with a storage.
 struct Value {
-  Storage* storage;
+  TensorStorage* storage;
   bool is_temporary;
   std::vector<size_t> uses, writes;  // calls, ascending
   std::vector<size_t> makers = {};   // the calls that compute the value, if they can be repeated
@@ -51,7 +51,7 @@ struct Value {
 class Planner {
  public:
   Planner(const std::vector<StepCall>& calls,
-          const std::function<bool(const Storage&)>& is_temporary)
+          const std::function<bool(const TensorStorage&)>& is_temporary)
       : calls_(calls), operands_(calls.size()) {
     for (size_t i = 0; i < calls.size(); ++i)
       each_tensor(*calls[i].call, [&](Tensor& x, bool is_written) {
@@ -184,14 +184,14 @@ class Planner {
   const std::vector<StepCall>& calls_;
   std::vector<Value> values_;
   std::vector<std::vector<size_t>> operands_;  // values of each call
-  std::unordered_map<const Storage*, size_t> numbers_;
+  std::unordered_map<const TensorStorage*, size_t> numbers_;
 };
 
 }  // namespace
 
 std::vector<Repetition> plan_repetitions(
     const std::vector<StepCall>& calls, double share,
-    const std::function<bool(const Storage& storage)>& is_temporary) {
+    const std::function<bool(const TensorStorage& storage)>& is_temporary) {
   return Planner(calls, is_temporary).run(share);
 }
 

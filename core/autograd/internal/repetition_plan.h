@@ -12,7 +12,7 @@ namespace tapegrad {
 
 /// Calls that are repeated before a later use of the value that they compute.
 struct Repetition {
-  Storage* value;
+  TensorStorage* value;
   std::vector<size_t> calls;  // only they write the value
   size_t before;              // the use; it and later ones read the value of the repeated calls
 };
@@ -22,6 +22,6 @@ struct Repetition {
 /// is_temporary: whether only calls refer to a storage. The result is in the order of insertion.
 std::vector<Repetition> plan_repetitions(
     const std::vector<StepCall>& calls, double share,
-    const std::function<bool(const Storage& storage)>& is_temporary);
+    const std::function<bool(const TensorStorage& storage)>& is_temporary);
 
 }  // namespace tapegrad

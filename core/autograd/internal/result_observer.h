@@ -17,7 +17,7 @@ class ResultObserver {
   virtual void on_result(std::string_view op, Where where, const Tensor& y) = 0;
   /// Called with each gradient that the rule of a node sends to an input, before it is added to
   /// others. Of a RowGradient it gets the rows.
-  virtual void on_gradient(const Node& node, const Tensor& gradient) = 0;
+  virtual void on_gradient(const TapeNode& node, const Tensor& gradient) = 0;
 
  protected:
   ~ResultObserver() = default;

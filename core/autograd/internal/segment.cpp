@@ -251,7 +251,7 @@ class Segment::Worker {
 };
 
 Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
-                 const std::function<bool(const Storage&)>& is_inner, Scratch& scratch)
+                 const std::function<bool(const TensorStorage&)>& is_inner, Scratch& scratch)
     : rows_(group.rows) {
   const Buffers buffers(calls, group, is_inner);
   saved_bytes_ = buffers.bytes();
@@ -310,7 +310,7 @@ Segment::Segment(const std::vector<StepCall>& calls, const StepGroup& group,
 Segment::~Segment() = default;
 
 bool Segment::run() {
-  for (const Storage* storage : outer_)
+  for (const TensorStorage* storage : outer_)
     if (storage->is_packed()) return false;
   for (Sum& sum : sums_) std::ranges::fill(sum.memory, std::byte());
   const auto workers = int64_t(workers_.size());

@@ -19,7 +19,7 @@ class Segment {
  public:
   /// is_inner: whether only the segment uses a storage.
   Segment(const std::vector<StepCall>& calls, const StepGroup& group,
-          const std::function<bool(const Storage&)>& is_inner, Scratch& scratch);
+          const std::function<bool(const TensorStorage&)>& is_inner, Scratch& scratch);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -42,7 +42,7 @@ class Segment {
   const int64_t rows_;
   int64_t block_;                                          // rows
   std::vector<int64_t> starts_;                            // first rows of the threads, and the end
-  std::vector<const Storage*> outer_;                      // operands in memory
+  std::vector<const TensorStorage*> outer_;                // operands in memory
   std::vector<std::unique_ptr<Worker>> workers_;           // one for each thread
   std::vector<std::unique_ptr<LaneWorker>> lane_workers_;  // likewise, or empty
   std::vector<Sum> sums_;

@@ -16,21 +16,21 @@ Tensor Scratch::take(size_t thread, size_t number, int64_t bytes) {
 }
 
 Buffers::Buffers(const std::vector<StepCall>& calls, const StepGroup& group,
-                 const std::function<bool(const Storage&)>& is_inner) {
-  std::unordered_map<const Storage*, size_t> last;  // calls of the group
+                 const std::function<bool(const TensorStorage&)>& is_inner) {
+  std::unordered_map<const TensorStorage*, size_t> last;  // calls of the group
   for (size_t i = 0; i < group.calls.size(); ++i)
     each_tensor(*calls[group.calls[i]].call, [&](Tensor& x, bool) {
       if (is_inner(x.storage())) last[&x.storage()] = i;
     });
   std::vector<size_t> free;
   for (size_t i = 0; i < group.calls.size(); ++i) {
-    std::vector<const Storage*> ending;
+    std::vector<const TensorStorage*> ending;
     RecordedCall& call = *calls[group.calls[i]].call;
     const CallRows rows = rows_of(call);
     size_t next = 0;
     each_tensor(call, [&](Tensor& x, bool) {
       const RowOperand& operand = rows.operands[next++];
-      const Storage* storage = &x.storage();
+      const TensorStorage* storage = &x.storage();
       const auto end = last.find(storage);
       if (end == last.end()) return;
       if (!number_.contains(storage)) {
@@ -46,7 +46,7 @@ Buffers::Buffers(const std::vector<StepCall>& calls, const StepGroup& group,
       if (end->second == i && std::ranges::find(ending, storage) == ending.end())
         ending.push_back(storage);
     });
-    for (const Storage* storage : ending) free.push_back(number_.at(storage));
+    for (const TensorStorage* storage : ending) free.push_back(number_.at(storage));
   }
 }
 

@@ -26,7 +26,7 @@ class Buffers {
  public:
   /// is_inner: whether only the segment uses a storage.
   Buffers(const std::vector<StepCall>& calls, const StepGroup& group,
-          const std::function<bool(const Storage&)>& is_inner);
+          const std::function<bool(const TensorStorage&)>& is_inner);
 
   size_t count() const { return widths_.size(); }
   /// Bytes of the widest row that a buffer holds.
@@ -34,7 +34,7 @@ class Buffers {
   /// Bytes of a row in all buffers.
   int64_t width() const { return std::accumulate(widths_.begin(), widths_.end(), int64_t(0)); }
   /// Returns the number of the storage's buffer, or count() if it has none.
-  size_t of(const Storage& storage) const {
+  size_t of(const TensorStorage& storage) const {
     const auto found = number_.find(&storage);
     return found == number_.end() ? count() : found->second;
   }
@@ -42,7 +42,7 @@ class Buffers {
   int64_t bytes() const;
 
  private:
-  std::unordered_map<const Storage*, size_t> number_;
+  std::unordered_map<const TensorStorage*, size_t> number_;
   std::vector<int64_t> widths_;
 };
 

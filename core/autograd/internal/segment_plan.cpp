@@ -26,7 +26,7 @@ constexpr size_t kNear = 16;  // calls before a repeated one, of which a segment
 
 /// An operand, or several equal ones, of a call.
 struct Access {
-  const Storage* storage;
+  const TensorStorage* storage;
   bool is_written;
   OperandKind kind;
   int64_t base, span;  // of a full operand
@@ -341,8 +341,8 @@ class Planner {
   std::vector<std::set<size_t>> direct_;  // for each group, those whose results it needs
   std::vector<NumberSet> depends_;        // for each group, all that must run before
   std::vector<int64_t> widest_;           // for each group, elements of the largest full operand
-  std::vector<std::unordered_map<const Storage*, SegmentUse>> segments_;
-  std::unordered_map<const Storage*, Uses> uses_;
+  std::vector<std::unordered_map<const TensorStorage*, SegmentUse>> segments_;
+  std::unordered_map<const TensorStorage*, Uses> uses_;
 };
 
 }  // namespace

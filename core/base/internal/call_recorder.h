@@ -14,7 +14,7 @@ namespace tapegrad {
 
 class KernelTable;
 class RecordedCall;
-class Storage;
+class TensorStorage;
 enum class Pass;
 
 /// The op whose kernels are called.
@@ -35,7 +35,7 @@ class CallRecorder {
   /// none does, and the call is given to on_call().
   virtual RecordedCall* call_to_update(const KernelTable& kernel) = 0;
   /// Called before the host reads or writes a deferred storage.
-  virtual void on_access(const Storage& storage) = 0;
+  virtual void on_access(const TensorStorage& storage) = 0;
   virtual void begin_op(const CalledOp& op) = 0;
   virtual void end_op() = 0;
 

@@ -14,7 +14,7 @@
 namespace tapegrad {
 namespace {
 
-using Places = std::unordered_map<const Node*, int>;
+using Places = std::unordered_map<const TapeNode*, int>;
 
 std::string value_text(const Shape& shape, DType dtype) {
   detail::ErrorText text;
@@ -34,7 +34,7 @@ TapeGraph::Vertex describe_leaf(const Leaf& leaf) {
 
 struct CountSaved final : SavedVisitor {
   TapeGraph& graph;
-  std::unordered_set<const Storage*> storages;
+  std::unordered_set<const TensorStorage*> storages;
   TapeGraph::Vertex* vertex = nullptr;
 
   explicit CountSaved(TapeGraph& graph) : graph(graph) {}
@@ -52,7 +52,7 @@ void learn_values(const Variable& root, const Places& places, TapeGraph& graph) 
   const detail::Set<&detail::Context::profile> unprofiled(nullptr);
   BackwardPass pass({.retain_graph = true});
   pass.add_root(root, Variable(Tensor::full(root.shape(), 1.0, root.dtype(), root.device())));
-  pass.watch([&](const Node& node, std::span<const Variable> gradients) {
+  pass.watch([&](const TapeNode& node, std::span<const Variable> gradients) {
     auto& values = graph.vertices[size_t(places.at(&node))].values;
     for (const Variable& gradient : gradients)
       values.push_back(gradient.defined() ? value_text(gradient.shape(), gradient.dtype())
@@ -133,14 +133,14 @@ bool TapeGraph::is_within(int group, int ancestor) const {
   return group == ancestor;
 }
 
-std::vector<const Node*> reach(const Node& root) {
-  std::vector<const Node*> nodes{&root};
-  std::unordered_set<const Node*> seen{&root};
+std::vector<const TapeNode*> reach(const TapeNode& root) {
+  std::vector<const TapeNode*> nodes{&root};
+  std::unordered_set<const TapeNode*> seen{&root};
   for (size_t next = 0; next < nodes.size(); ++next)
-    for (const Edge& edge : nodes[next]->edges())
+    for (const TapeEdge& edge : nodes[next]->edges())
       if (edge && seen.insert(&*edge.node).second) nodes.push_back(&*edge.node);
   std::stable_sort(nodes.begin(), nodes.end(),
-                   [](const Node* a, const Node* b) { return a->number() < b->number(); });
+                   [](const TapeNode* a, const TapeNode* b) { return a->number() < b->number(); });
   return nodes;
 }
 
@@ -151,7 +151,7 @@ TapeGraph collect_tape(const Variable& root) {
   Grouping grouping(graph);
   CountSaved count(graph);
   Places places;
-  for (const Node* node : reach(*root.edge().node)) {
+  for (const TapeNode* node : reach(*root.edge().node)) {
     places[node] = int(graph.vertices.size());
     if (node->is_leaf()) {
       graph.vertices.push_back(describe_leaf(static_cast<const Leaf&>(*node)));
@@ -168,7 +168,7 @@ TapeGraph collect_tape(const Variable& root) {
     vertex.group = grouping.enter(node->scope());
     count.vertex = &vertex;
     node->visit_saved(count);
-    for (const Edge& edge : node->edges()) {
+    for (const TapeEdge& edge : node->edges()) {
       if (!edge) continue;
       const TapeGraph::Edge found{places.at(&*edge.node), places.at(node)};
       auto known = graph.edges.rbegin();  // edges to this node are the last ones

@@ -45,7 +45,7 @@ struct TapeGraph {
 TapeGraph collect_tape(const Variable& root);
 
 /// All nodes that root reaches, oldest first; leaves, which have no age, come first.
-std::vector<const Node*> reach(const Node& root);
+std::vector<const TapeNode*> reach(const TapeNode& root);
 
 /// For example "1.5 MB".
 std::string format_bytes(int64_t bytes);

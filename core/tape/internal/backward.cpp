@@ -26,8 +26,8 @@ void add_to(Variable& sum, Variable&& gradient) {
 }
 
 /// What the rule that runs makes of an edge's value, in words.
-std::string rule_for(const Edge& edge) {
-  const Node* node = running_node();
+std::string rule_for(const TapeEdge& edge) {
+  const TapeNode* node = running_node();
   if (node == nullptr) return "backward";
   const ptrdiff_t input = &edge - node->edges().data();  // a rule sends to the node's own edges
   std::string text = "the rule of " + describe(*node);
@@ -128,7 +128,7 @@ BackwardPass::~BackwardPass() {
   }
 }
 
-void BackwardPass::enqueue(Node& node) {
+void BackwardPass::enqueue(TapeNode& node) {
   heap_.push_back({node.number(), &node});  // may throw, so it precedes taking the node
   BackwardPass* other = nullptr;
   if (!node.pass_.compare_exchange_strong(other, this, std::memory_order_acquire)) {
@@ -158,16 +158,16 @@ void BackwardPass::LeafSum::make_dense() {
 }
 
 BackwardPass* BackwardPass::running() {
-  const Node* node = running_node();
+  const TapeNode* node = running_node();
   return node == nullptr ? nullptr : node->pass_.load(std::memory_order_relaxed);
 }
 
-bool BackwardPass::takes_rows(const Edge& edge) const {
+bool BackwardPass::takes_rows(const TapeEdge& edge) const {
   return edge && edge.node->is_leaf() && !edge.node->hooks_ && captures_.empty() && !watch_ &&
          sent_ == nullptr && !options_.create_graph;
 }
 
-void BackwardPass::send_rows(const Edge& edge, RowGradientPtr rows) {
+void BackwardPass::send_rows(const TapeEdge& edge, RowGradientPtr rows) {
   if (detail::context.anomaly == detail::kObserve) [[unlikely]]
     detail::show_gradient(rows->rows());
   Leaf& leaf = static_cast<Leaf&>(*edge.node);
@@ -180,7 +180,7 @@ void BackwardPass::send_rows(const Edge& edge, RowGradientPtr rows) {
     sum.rows = sum.rows ? sum.rows->plus(*rows) : std::move(rows);
 }
 
-void BackwardPass::send(const Edge& edge, Variable&& gradient) {
+void BackwardPass::send(const TapeEdge& edge, Variable&& gradient) {
   if (sent_ != nullptr) [[unlikely]]
     return sent_->push_back(std::move(gradient));
   if (detail::context.anomaly == detail::kObserve) [[unlikely]]
@@ -192,7 +192,7 @@ void BackwardPass::send(const Edge& edge, Variable&& gradient) {
   add_to(sum_at(edge), std::move(gradient));
 }
 
-Variable& BackwardPass::sum_at(const Edge& edge) {
+Variable& BackwardPass::sum_at(const TapeEdge& edge) {
   if (!edge.node->is_leaf()) {
     if (edge.node->pass_.load(std::memory_order_relaxed) != this) enqueue(*edge.node);
     return edge.node->gradients()[edge.output];
@@ -210,7 +210,8 @@ bool BackwardPass::takes_parts() const {
 
 /// A program that reads its input in T parts, such as the steps of a sequence, thus fills and adds
 /// its size once, not T times.
-void BackwardPass::send_part(const Edge& edge, const Variable& gradient, const Layout& part) {
+void BackwardPass::send_part(const TapeEdge& edge, const Variable& gradient,
+                             const StridedLayout& part) {
   if (!edge || !wants(edge)) return;
   Variable& sum = sum_at(edge);
   if (!sum.defined()) {
@@ -225,20 +226,20 @@ void BackwardPass::send_part(const Edge& edge, const Variable& gradient, const L
 
 /// If the edge is the only owner of the node, the node has no other consumer and is not captured.
 /// If its operand has no other consumer either, the order of sums does not change.
-const SavedValue* BackwardPass::front(const Edge& edge, Activation& activation) const {
+const SavedValue* BackwardPass::front(const TapeEdge& edge, Activation& activation) const {
   if (!edge || !edge.node->has_one_owner() || edge.node->hooks_ || sent_ != nullptr || watch_ ||
       !wants(edge))
     return nullptr;
   Activation here;
   const SavedValue* at = edge.node->epilogue_at(here);
   if (at == nullptr) return nullptr;
-  const Edge& operand = edge.node->edges()[0];
+  const TapeEdge& operand = edge.node->edges()[0];
   if (!operand || !operand.node->has_one_owner()) return nullptr;
   activation = here;
   return at;
 }
 
-void BackwardPass::send_past(const Edge& edge, Variable&& gradient) {
+void BackwardPass::send_past(const TapeEdge& edge, Variable&& gradient) {
   send(edge.node->edges()[0], std::move(gradient));
   if (!options_.retain_graph && !options_.create_graph) edge.node->free_saved();
 }
@@ -246,24 +247,24 @@ void BackwardPass::send_past(const Edge& edge, Variable&& gradient) {
 const SavedValue* Needs::front(Activation& activation) const {
   return pass_ == nullptr ? nullptr : pass_->front(edges_[0], activation);
 }
-void send_past(BackwardPass& pass, const Edge& edge, Tensor&& gradient) {
+void send_past(BackwardPass& pass, const TapeEdge& edge, Tensor&& gradient) {
   pass.send_past(edge, Variable(std::move(gradient)));
 }
 
-bool Needs::is_wanted(const BackwardPass& pass, const Edge& edge) { return pass.wants(edge); }
+bool Needs::is_wanted(const BackwardPass& pass, const TapeEdge& edge) { return pass.wants(edge); }
 
-void send(BackwardPass& pass, const Edge& edge, Variable&& gradient) {
+void send(BackwardPass& pass, const TapeEdge& edge, Variable&& gradient) {
   pass.send(edge, std::move(gradient));
 }
 
-void BackwardPass::capture(const Edge& edge, Variable* into) {
+void BackwardPass::capture(const TapeEdge& edge, Variable* into) {
   captures_.push_back({edge, into});
   if (!edge.node->is_leaf()) return;
   Leaf& leaf = static_cast<Leaf&>(*edge.node);
   if (find(leaf) == leaves_.size()) append(leaf, Variable());
 }
 
-void BackwardPass::take_captures(Node& node, std::span<Variable> gradients) {
+void BackwardPass::take_captures(TapeNode& node, std::span<Variable> gradients) {
   for (auto& [edge, into] : captures_)
     if (edge.node.get() == &node) *into = gradients[edge.output];
 }
@@ -274,27 +275,27 @@ void BackwardPass::take_captures(Node& node, std::span<Variable> gradients) {
 void BackwardPass::find_needed() {
   uint64_t oldest = UINT64_MAX;
   for (const auto& capture : captures_) oldest = std::min(oldest, capture.first.node->number());
-  std::unordered_map<const Node*, bool> seen;
-  std::vector<const Node*> reached;
-  const auto reach = [&](const Edge& edge) {
+  std::unordered_map<const TapeNode*, bool> seen;
+  std::vector<const TapeNode*> reached;
+  const auto reach = [&](const TapeEdge& edge) {
     if (edge && edge.node->number() >= oldest && seen.emplace(&*edge.node, false).second)
       reached.push_back(&*edge.node);
   };
   for (const Root& root : roots_) reach(root.root.edge());
   for (size_t next = 0; next < reached.size(); ++next)
-    for (const Edge& edge : reached[next]->edges()) reach(edge);
+    for (const TapeEdge& edge : reached[next]->edges()) reach(edge);
   std::sort(reached.begin(), reached.end(),
-            [](const Node* a, const Node* b) { return a->number() < b->number(); });
+            [](const TapeNode* a, const TapeNode* b) { return a->number() < b->number(); });
   for (const auto& capture : captures_) needed_.emplace(&*capture.first.node, false);
-  for (const Node* node : reached)
-    for (const Edge& edge : node->edges())
+  for (const TapeNode* node : reached)
+    for (const TapeEdge& edge : node->edges())
       if (edge && needed_.contains(&*edge.node)) {
         needed_[node] = true;
         break;
       }
 }
 
-void BackwardPass::run_rule(Node& node) {
+void BackwardPass::run_rule(TapeNode& node) {
   if (!captures_.empty() && !needed_[&node]) {  // captured, and nothing beyond it is needed
     for (Variable& gradient : node.gradients()) gradient = {};
     return;
@@ -310,7 +311,7 @@ void BackwardPass::run_rule(Node& node) {
 }
 
 /// Collects the gradients that the rule sends and shows them before they are passed on.
-void BackwardPass::run_watched(Node& node) {
+void BackwardPass::run_watched(TapeNode& node) {
   const std::vector<Variable> incoming(node.gradients().begin(), node.gradients().end());
   std::vector<Variable> outgoing;
   {
@@ -337,7 +338,7 @@ void BackwardPass::run() {
     find_observed();
   for (Root& root : roots_) send(root.root.edge(), std::move(root.seed));
   while (!heap_.empty()) {
-    Node& node = *heap_.front().node;
+    TapeNode& node = *heap_.front().node;
     if (reported_ < observed_.size()) [[unlikely]]
       report_leaves(node.number());
     detail::context.running = &node;

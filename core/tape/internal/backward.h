@@ -15,14 +15,14 @@
 namespace tapegrad {
 
 /// A leaf of the tape, which keeps its gradient. Threads may accumulate into it concurrently.
-class Leaf final : public Node {
+class Leaf final : public TapeNode {
  public:
   explicit Leaf(const Tensor& value) : type_{value.shape(), value.dtype(), value.device()} {
     output_types_ = &type_;
   }
 
   std::string_view name() const override { return "leaf"; }
-  std::span<const Edge> edges() const override { return {}; }
+  std::span<const TapeEdge> edges() const override { return {}; }
   std::span<Variable> gradients() override { return {}; }
   void run(BackwardPass&) override {}
   void free_saved() override {}
@@ -80,44 +80,46 @@ class BackwardPass {
   /// Stores the gradient that arrives at an edge, or an empty Variable if none arrives; call before
   /// run(). With captures, the pass skips leaves and rules that are not on a path to a captured
   /// edge.
-  void capture(const Edge& edge, Variable* into);
+  void capture(const TapeEdge& edge, Variable* into);
   /// Passes the gradients that arrive at each node to a function, in place of the nodes' hooks;
   /// call before run().
-  using Watch = std::function<void(const Node& node, std::span<const Variable> gradients)>;
+  using Watch = std::function<void(const TapeNode& node, std::span<const Variable> gradients)>;
   void watch(Watch watch) { watch_ = std::move(watch); }
   void run();
   void add_to_leaves();
 
   /// For rules of nodes: adds a gradient of one input. Empty means zero.
-  void send(const Edge& edge, Variable&& gradient);
+  void send(const TapeEdge& edge, Variable&& gradient);
   /// As above, for a leaf whose gradient consists of rows; requires takes_rows().
-  void send_rows(const Edge& edge, RowGradientPtr rows);
-  bool takes_rows(const Edge& edge) const;
+  void send_rows(const TapeEdge& edge, RowGradientPtr rows);
+  bool takes_rows(const TapeEdge& edge) const;
   /// As send(), for the gradient of a part of the edge's value in which no element occurs twice;
   /// requires takes_parts(). `part` is relative to a contiguous value.
-  void send_part(const Edge& edge, const Variable& gradient, const Layout& part);
+  void send_part(const TapeEdge& edge, const Variable& gradient, const StridedLayout& part);
   bool takes_parts() const;
   /// The pass that runs a rule on this thread, or null.
   static BackwardPass* running();
   /// Returns whether a gradient sent to the edge has an effect.
-  bool wants(const Edge& edge) const { return captures_.empty() || needed_.contains(&*edge.node); }
+  bool wants(const TapeEdge& edge) const {
+    return captures_.empty() || needed_.contains(&*edge.node);
+  }
   /// Needs::front() for the edge.
-  const SavedValue* front(const Edge& edge, Activation& activation) const;
+  const SavedValue* front(const TapeEdge& edge, Activation& activation) const;
   /// Adds a gradient of the operand of the activation at the edge, whose rule does not run.
-  void send_past(const Edge& edge, Variable&& gradient);
+  void send_past(const TapeEdge& edge, Variable&& gradient);
 
  private:
   struct Pending {
     uint64_t number;
-    Node* node;
+    TapeNode* node;
     bool operator<(const Pending& other) const { return number < other.number; }
   };
 
-  void enqueue(Node& node);
+  void enqueue(TapeNode& node);
   void find_needed();
-  void run_rule(Node& node);
-  void run_watched(Node& node);
-  void take_captures(Node& node, std::span<Variable> gradients);
+  void run_rule(TapeNode& node);
+  void run_watched(TapeNode& node);
+  void take_captures(TapeNode& node, std::span<Variable> gradients);
 
   // core/tape/internal/observed_leaves.cpp
   void find_observed();
@@ -136,7 +138,7 @@ class BackwardPass {
   size_t find(Leaf& leaf) const;
   void append(Leaf& leaf, Variable&& sum);
   /// Returns the sum of the gradients that have arrived at the edge; empty before the first one.
-  Variable& sum_at(const Edge& edge);
+  Variable& sum_at(const TapeEdge& edge);
 
   struct Root {
     Variable root;  // keeps all nodes of the pass alive
@@ -148,9 +150,9 @@ class BackwardPass {
   std::vector<Pending> heap_;
   std::vector<LeafSum> leaves_;
   std::unordered_map<const Leaf*, size_t> places_;
-  std::vector<std::pair<Edge, Variable*>> captures_;
-  std::unordered_map<const Node*, bool> needed_;  // filled if there are captures; the value tells
-                                                  // whether the rule must run
+  std::vector<std::pair<TapeEdge, Variable*>> captures_;
+  std::unordered_map<const TapeNode*, bool> needed_;  // filled if there are captures; the value
+                                                      // tells whether the rule must run
   struct Observed {
     uint64_t oldest_consumer;  // number of the oldest reached node that sends to the leaf
     Leaf* leaf;

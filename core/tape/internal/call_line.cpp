@@ -7,7 +7,7 @@ namespace tapegrad {
 
 // Declared in core/base/error.h, which does not know nodes.
 void detail::locate_call(Error& error) {
-  const Node* node = running_node();
+  const TapeNode* node = running_node();
   if (node == nullptr) {
     if (context.error_line != nullptr) locate(error, *context.error_line);
   } else if (is_call_line(*node)) {

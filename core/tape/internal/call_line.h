@@ -22,10 +22,10 @@ class CallLine {
         running_(detail::context.running != nullptr ? detail::context.running : &caller_) {}
 
  private:
-  struct Caller final : Node {
-    explicit Caller(Where where) : Node(where) {}
+  struct Caller final : TapeNode {
+    explicit Caller(Where where) : TapeNode(where) {}
     std::string_view name() const override { return "call"; }
-    std::span<const Edge> edges() const override { return {}; }
+    std::span<const TapeEdge> edges() const override { return {}; }
     std::span<Variable> gradients() override { return {}; }
     void run(BackwardPass&) override {}
     void free_saved() override {}
@@ -51,6 +51,6 @@ class ErrorLine {
 
 /// Returns whether a running node is a composed op rather than a rule. The node of a CallLine has
 /// no number, like a leaf, and leaves never run.
-inline bool is_call_line(const Node& running) { return running.is_leaf(); }
+inline bool is_call_line(const TapeNode& running) { return running.is_leaf(); }
 
 }  // namespace tapegrad

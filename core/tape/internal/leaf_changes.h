@@ -8,16 +8,16 @@
 
 namespace tapegrad {
 
-class Storage;
+class TensorStorage;
 
 namespace detail {
 
-void note_leaf_change(const Storage& storage);
+void note_leaf_change(const TensorStorage& storage);
 /// Number of calls of note_leaf_change().
 uint64_t leaf_change_count();
 /// Returns whether `of` holds for a storage noted after the first `seen` calls. Only the last calls
 /// are remembered; returns true if there were more.
-bool any_leaf_change(uint64_t seen, const std::function<bool(const Storage*)>& of);
+bool any_leaf_change(uint64_t seen, const std::function<bool(const TensorStorage*)>& of);
 
 }  // namespace detail
 }  // namespace tapegrad

@@ -5,7 +5,7 @@
 
 namespace tapegrad {
 
-struct Node::Hooks {
+struct TapeNode::Hooks {
   struct OutputHook {
     uint32_t output;
     GradientHook run;

@@ -14,12 +14,12 @@ namespace tapegrad {
 void BackwardPass::find_observed() {
   const auto living = leaf_observers();
   if (living.empty()) return;
-  std::unordered_map<const Node*, uint64_t> oldest;  // consumer of each leaf
-  std::unordered_set<const Node*> seen;
-  std::vector<const Node*> reached;
-  const auto reach = [&](const Edge& edge, uint64_t consumer) {
+  std::unordered_map<const TapeNode*, uint64_t> oldest;  // consumer of each leaf
+  std::unordered_set<const TapeNode*> seen;
+  std::vector<const TapeNode*> reached;
+  const auto reach = [&](const TapeEdge& edge, uint64_t consumer) {
     if (!edge) return;
-    const Node* node = &*edge.node;
+    const TapeNode* node = &*edge.node;
     if (node->is_leaf()) {
       uint64_t& number = oldest.try_emplace(node, consumer).first->second;
       number = std::min(number, consumer);
@@ -29,7 +29,7 @@ void BackwardPass::find_observed() {
   };
   for (const Root& root : roots_) reach(root.root.edge(), UINT64_MAX);
   for (size_t next = 0; next < reached.size(); ++next)
-    for (const Edge& edge : reached[next]->edges()) reach(edge, reached[next]->number());
+    for (const TapeEdge& edge : reached[next]->edges()) reach(edge, reached[next]->number());
   for (const auto& observer : living) {
     if (!observer->observes_this_thread()) continue;
     const std::span<const Variable> leaves = observer->leaves();
@@ -37,7 +37,7 @@ void BackwardPass::find_observed() {
     std::vector<Observed> found;
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (!leaves[i].edge()) continue;  // frozen
-      Node* leaf = &*leaves[i].edge().node;
+      TapeNode* leaf = &*leaves[i].edge().node;
       const auto at = oldest.find(leaf);
       if (at == oldest.end()) continue;
       is_reached[i] = true;
