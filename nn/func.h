@@ -157,7 +157,7 @@ auto vjp(F f, const Variable& x) {
 /// Returns f(x) and its derivative along v.
 template <IsFunction F>
 std::pair<Variable, Variable> jvp(F f, const Variable& x, const Variable& v) {
-  const Product both = tapegrad::jvp(f, x, v);
+  const JacobianProduct both = tapegrad::jvp(f, x, v);
   return {both.output, both.product};
 }
 
