@@ -27,7 +27,9 @@ bool multiplies_bfloat16() {
   static const bool does = [] {
     const char* text = std::getenv("TAPEGRAD_CPU_BFLOAT16");
     const std::string_view wanted = text != nullptr ? text : "";
-    return wanted == "1" || (wanted != "0" && has(dnnl::cpu_isa::avx512_core_bf16));
+    const auto required =
+        wanted == "1" ? dnnl::cpu_isa::avx512_core : dnnl::cpu_isa::avx512_core_bf16;
+    return wanted != "0" && has(required);
   }();
   return does;
 }

@@ -20,9 +20,10 @@ dnnl::stream& dnnl_stream();  // the stream of this thread
 
 /// Whether the processor has all instructions of this oneDNN ISA level.
 bool has(dnnl::cpu_isa level);
-/// Whether the processor multiplies bfloat16 faster than float32. For tests and measurements,
-/// TAPEGRAD_CPU_BFLOAT16=1 forces true, and 0 false; oneDNN's bfloat16 runs on any processor, but
-/// is slow on most.
+/// Whether oneDNN computes in bfloat16: by default, if the processor has bfloat16 instructions. For
+/// tests and measurements, TAPEGRAD_CPU_BFLOAT16=1 requires only AVX-512, on which oneDNN emulates
+/// these instructions slowly, and TAPEGRAD_CPU_BFLOAT16=0 forces false. Without AVX-512, oneDNN has
+/// neither products nor convolutions of bfloat16.
 bool multiplies_bfloat16();
 
 /// Returns a workspace for a primitive; `owner` owns the memory.
