@@ -132,6 +132,7 @@ void group_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& means,
 struct GroupNormPacked {
   static constexpr std::string_view kName = "packed";
   static constexpr bool kTakesPacked = true;
+  static bool is_available(DType dtype) { return is_packable(dtype); }
   static std::optional<PackedValues> accepts(const Tensor& x, const Tensor&, const Tensor&, double,
                                              const Tensor& y, const Tensor&, const Tensor&) {
     auto values = is_packable(x.dtype()) ? packed_values(x) : std::nullopt;
@@ -170,6 +171,7 @@ struct GroupNormPacked {
 struct GroupNormBackwardPacked {
   static constexpr std::string_view kName = "packed";
   static constexpr bool kTakesPacked = true;
+  static bool is_available(DType dtype) { return is_packable(dtype); }
 
   struct Operands {
     PackedValues x, dy;

@@ -25,8 +25,8 @@
 // - accepts() may receive packed operands. The dispatcher unpacks operands before run(), unless
 //   kTakesPacked is true.
 //
-// An implementation that accepts nothing on some machines has `static bool is_available()`;
-// implementations() leaves it out there.
+// An implementation that accepts nothing on some machines has `static bool is_available()`, or
+// `is_available(DType)` if this depends on the dtype; implementations() leaves it out there.
 //
 // If a dtype has the fallback only, a call costs the same as after set_kernel(). If the
 // environment sets TAPEGRAD_FAST_PATHS=0, only fallbacks run. DispatchLog and Profiler name the
@@ -117,8 +117,8 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
       if (kIsList<T>) traits.implementations.push_back(name);
       traits.takes_packed |= takes_packed;
     };
-    (add(serves<Implementations, T>() && is_available<Implementations>(), Implementations::kName,
-         takes_packed<Implementations>()),
+    (add(serves<Implementations, T>() && is_available<Implementations>(kDTypeOf<T>),
+         Implementations::kName, takes_packed<Implementations>()),
      ...);
     if constexpr (!kHasFallback<T>) {
       bool (*const accepts)(Arguments...) = &any_accepts<T>;
@@ -148,7 +148,8 @@ class InOrder<kKernel, Kernel<void(Arguments...)>, Implementations...> {
     return !kAsks<I>;
   }
   template <typename I>
-  static bool is_available() {
+  static bool is_available(DType dtype) {
+    if constexpr (requires { I::is_available(dtype); }) return I::is_available(dtype);
     if constexpr (requires { I::is_available(); }) return I::is_available();
     return true;
   }

@@ -310,13 +310,11 @@ void backward(const ConvBackwardPlans& plans, const Tensor& dy, const Tensor& x,
   }
 }
 
-bool is_fast(DType dtype) { return dtype == f32 || multiplies_bfloat16(); }
-
 /// The plan of a forward pass of images or volumes; null if there is none.
 template <typename Size>
 ConvPlanRef forward_plan(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const ConvOptions<Size>& options) {
-  if (!is_fast(x.dtype())) return nullptr;
+  if (!is_packable(x.dtype())) return nullptr;
   return plan_for(
       problem(Pass::kForward, bool(bias), x.dtype(), x.shape(), weight.shape(), options));
 }
@@ -327,7 +325,7 @@ std::optional<ConvBackwardPlans> backward_plans(const Tensor& dy, const Tensor& 
                                                 const ConvOptions<Size>& options, const Tensor& dx,
                                                 const Tensor& dw, const Tensor& db) {
   const bool empty = dy.numel() == 0 || (dx && dx.numel() == 0) || (dw && dw.numel() == 0);
-  if (empty || !(dx || dw) || !is_fast(dy.dtype())) return {};
+  if (empty || !(dx || dw) || !is_packable(dy.dtype())) return {};
   ConvBackwardPlans plans;
   if (dx) {
     plans.input = plan_for(

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "backends/cpu/fast/packed.h"
 #include "core/dispatch/implementations.h"
 #include "ops/conv.h"
 #include "ops/internal/conv_volume.h"
@@ -23,6 +24,7 @@ struct ConvBackwardPlans {
 struct ConvDnnl {
   static constexpr std::string_view kName = "dnnl";
   static constexpr bool kTakesPacked = true;
+  static bool is_available(DType dtype) { return is_packable(dtype); }
   static ConvPlanRef accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
                              const Conv2dOptions& options, const Epilogue& epilogue,
                              const Tensor& y);
@@ -35,6 +37,7 @@ struct ConvDnnl {
 struct ConvBackwardDnnl {
   static constexpr std::string_view kName = "dnnl";
   static constexpr bool kTakesPacked = true;
+  static bool is_available(DType dtype) { return is_packable(dtype); }
 
   static std::optional<ConvBackwardPlans> accepts(const Tensor& dy, const Epilogue& behind,
                                                   const Tensor& x, const Tensor& weight,
@@ -49,6 +52,7 @@ struct ConvBackwardDnnl {
 struct ConvVolumeDnnl {
   static constexpr std::string_view kName = "dnnl";
   static constexpr bool kTakesPacked = true, kIsFallback = true;
+  static bool is_available(DType dtype) { return is_packable(dtype); }
   static ConvPlanRef accepts(const Tensor& x, const Tensor& weight, const Tensor& bias,
                              const Conv3dOptions& options, const Tensor& y);
   static void run(OneOf<float, bfloat16>, const ConvPlan& plan, const Tensor& x,
@@ -58,6 +62,7 @@ struct ConvVolumeDnnl {
 struct ConvVolumeBackwardDnnl {
   static constexpr std::string_view kName = "dnnl";
   static constexpr bool kTakesPacked = true, kIsFallback = true;
+  static bool is_available(DType dtype) { return is_packable(dtype); }
   static std::optional<ConvBackwardPlans> accepts(const Tensor& dy, const Tensor& x,
                                                   const Tensor& weight,
                                                   const Conv3dOptions& options, const Tensor& dx,

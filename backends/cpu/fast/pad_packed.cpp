@@ -83,6 +83,7 @@ struct PadPacked {
 
 struct PadByParts {
   static constexpr std::string_view kName = "by_parts";
+  static bool is_available(DType dtype) { return is_packable(dtype); }
   template <Packable T>
   static void run(TypeTag<T>, const Tensor& x, const Dims& before, Number value, Tensor& y) {
     kernels::pad_by_parts(x, before, value, y);

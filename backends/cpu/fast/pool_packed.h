@@ -32,6 +32,7 @@ struct PoolScatterPacked {
 struct AvgPoolPacked {
   static constexpr std::string_view kName = "packed";
   static constexpr bool kTakesPacked = true;
+  static bool is_available(DType dtype) { return is_packable(dtype); }
   static std::optional<PackedValues> accepts(const Tensor& x, const AverageWindows& windows,
                                              const Tensor& y);
   template <Packable T>
