@@ -5,6 +5,7 @@
 
 #include "backends/cpu/dnnl/matmul_dnnl.h"
 #include "backends/cpu/fast/linear_narrow.h"
+#include "backends/cpu/fast/tiny_products.h"
 #include "backends/cpu/register.h"
 #include "backends/cpu/tools/matrices.h"
 #include "backends/cpu/tools/product.h"
@@ -100,24 +101,6 @@ struct MatmulBatchDnnl {
   static constexpr int64_t kLeastOfBatch = 16;  // smaller matrices fill the library's blocks badly
 };
 
-/// Products of fewer multiplications take less time than a call of a library.
-constexpr int64_t kTinyProduct = 512;
-constexpr int64_t kTinyColumns = 16;
-
-/// c = a b for at most kTinyColumns columns of b.
-template <typename T>
-void multiply_tiny(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c) {
-  for (int64_t i = 0; i < m; ++i, c += n) {
-    T row[kTinyColumns] = {};
-    for (int64_t l = 0; l < k; ++l) {
-      const T factor = a.data[i * a.row + l * a.column];
-      const T* from = b.data + l * b.row;
-      for (int64_t j = 0; j < n; ++j) row[j] += factor * from[j * b.column];
-    }
-    std::copy_n(row, n, c);
-  }
-}
-
 struct MatmulGemm {
   static constexpr std::string_view kName = "gemm";
   template <Exact T>
@@ -129,13 +112,7 @@ struct MatmulGemm {
     T* to = y.data<T>();
     const int64_t batch = y.numel() / (m * n);
     const int64_t work = m * n * std::max<int64_t>(k, 1);
-    const bool tiny =
-        std::floating_point<T> && batch > 1 && work <= kTinyProduct && n <= kTinyColumns;
     const auto multiply = [&](int64_t i) {
-      if constexpr (std::floating_point<T>)
-        if (tiny)
-          return multiply_tiny(m, n, k, matrix<T>(a, batch_offset(a, i)),
-                               matrix<T>(b, batch_offset(b, i)), to + i * m * n);
       gemm(m, n, k, matrix<T>(a, batch_offset(a, i)), matrix<T>(b, batch_offset(b, i)),
            to + i * m * n, n);
     };
@@ -179,7 +156,11 @@ struct MatmulInFloat {
         multiply_blocks(m, n, k, matrix<T>(a, batch_offset(a, i)), matrix<T>(b, batch_offset(b, i)),
                         wide.data<float>() + i * m * n, n, Update::kStore);
     } else {
-      MatmulGemm::run(TypeTag<float>{}, a.to(f32), b.to(f32), wide);
+      const Tensor wide_a = a.to(f32), wide_b = b.to(f32);
+      if (MatmulTiny::accepts(wide_a, wide_b, wide))
+        MatmulTiny::run(TypeTag<float>{}, wide_a, wide_b, wide);
+      else
+        MatmulGemm::run(TypeTag<float>{}, wide_a, wide_b, wide);
     }
     kernels::copy(wide, y);
   }
@@ -297,8 +278,8 @@ struct LinearBackwardProducts {
 void register_matmul() {
   constexpr DeviceType kCpu = DeviceType::kCpu;
   constexpr TypeList<float16, bfloat16, float, double, uint8_t, int32_t, int64_t> kTypes{};
-  set_implementations<kernels::matmul, MatmulDnnl, MatmulBatchDnnl, MatmulGemm, MatmulInFloat>(
-      kCpu, kTypes);
+  set_implementations<kernels::matmul, MatmulTiny, MatmulDnnl, MatmulBatchDnnl, MatmulGemm,
+                      MatmulInFloat>(kCpu, kTypes);
   kernels::linear.set_rows(DeviceType::kCpu, f32, LinearNarrow::kRows);
   kernels::linear_backward.set_rows(DeviceType::kCpu, f32, LinearBackwardNarrow::kRows);
   set_implementations<kernels::linear, LinearNarrow, LinearDnnl, LinearInFloat, LinearGemm,

@@ -17,8 +17,7 @@
 //   example for lack of memory. It has written no result then, and the next implementation is
 //   tried.
 // - An implementation is used for the dtypes whose TypeTag<T> its run() takes. For each dtype the
-// last
-//   implementation is the fallback: it has no accepts(). If there is none, the op asks
+//   last implementation is the fallback: it has no accepts(). If there is none, the op asks
 //   Kernel::accepts() before it calls the kernel, and composes other kernels if nothing accepts.
 //   A fallback that needs accepts(), because it does not take all operands either, has
 //   `static constexpr bool kIsFallback = true`.

@@ -158,6 +158,8 @@ void matmul_cases(OpCases& cases) {
     if (cases.back().op == "matmul") cases.back().before = transposed;
     if (cases.back().op == "linear") cases.back().inputs.push_back(Input{{64}});
   }
+  // A batch of products which are not tiny.
+  cases.push_back(product("bmm", {2, 20, 16}, {2, 16, 20}, matmul));
   // Sizes for which oneDNN multiplies a batch of bfloat16.
   cases.push_back(product("bmm", {4, 16, 32}, {4, 32, 32}, matmul));
   cases.back().dtypes = {bf16};

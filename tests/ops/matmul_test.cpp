@@ -1,6 +1,7 @@
 #include "ops/matmul.h"
 #include "ops/linear.h"
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -406,6 +407,33 @@ TEST(Linear, ManyThreadsMayUseTheSameLayers) {
   GOMP_parallel([](void* run) { (*static_cast<decltype(run_all)*>(run))(); },
                 const_cast<void*>(static_cast<const void*>(&run_all)), 3, 0);
   EXPECT_EQ(differing, 0);
+}
+
+// Batches of small products, as rows and as columns of their operands, with and without repeated
+// matrices, and on several threads.
+TEST(Matmul, ExactForBatchesOfTinyProducts) {
+  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{
+           {16, 8, 1}, {1, 8, 16}, {3, 3, 3}, {1, 21, 1}, {2, 9, 35}, {5, 1, 17}, {16, 16, 16}})
+    for (const DType dtype : {f32, f64, f16})
+      for (int layout = 0; layout < 16; ++layout) {
+        const auto operand = [&](int64_t rows, int64_t columns, bool turned, bool repeated,
+                                 int seed) {
+          const Variable x = integers(turned ? Shape{6, repeated ? 1 : 50, columns, rows}
+                                             : Shape{6, repeated ? 1 : 50, rows, columns},
+                                      dtype, seed);
+          return turned ? transpose(x, 2, 3) : x;
+        };
+        const Variable a = operand(m, k, layout & 1, layout & 2, 1),
+                       b = operand(k, n, layout & 4, layout & 8, 2), y = matmul(a, b);
+        for (const int64_t i : {0, 5})
+          for (int64_t j = 0; j < y.size(1); j += 7) {
+            const auto of = [&](const Variable& x) {
+              return select(select(x, 0, i), 0, std::min(j, x.size(1) - 1));
+            };
+            ASSERT_EQ(of(y).to_vector<double>(), naive(of(a), of(b)))
+                << m << " " << k << " " << n << " " << dtype << " layout " << layout;
+          }
+      }
 }
 
 // The kernel relies on the number of threads that it requested; with OMP_DYNAMIC there may be
