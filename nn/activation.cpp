@@ -25,23 +25,40 @@ Variable Unflatten::forward(const Variable& x, Where where) const {
 }
 
 ReLU::ReLU(bool) {}
+ReLU::ReLU(InplaceOptions options) : ReLU(options.inplace) {}
 ReLU6::ReLU6(bool) {}
+ReLU6::ReLU6(InplaceOptions options) : ReLU6(options.inplace) {}
 SiLU::SiLU(bool) {}
+SiLU::SiLU(InplaceOptions options) : SiLU(options.inplace) {}
 Hardswish::Hardswish(bool) {}
+Hardswish::Hardswish(InplaceOptions options) : Hardswish(options.inplace) {}
 LeakyReLU::LeakyReLU(double negative_slope, bool) : Function(negative_slope) {}
+LeakyReLU::LeakyReLU(LeakyReLUOptions options) : LeakyReLU(options.negative_slope) {}
 ELU::ELU(double alpha, bool) : Function(alpha) {}
+ELU::ELU(ELUOptions options) : ELU(options.alpha) {}
 CELU::CELU(double alpha) : Function(alpha) {}
+CELU::CELU(ELUOptions options) : CELU(options.alpha) {}
 GELU::GELU(Choice<Gelu> approximate) : Function(approximate) {}
+GELU::GELU(GeluOptions options) : GELU(options.approximate) {}
 Softplus::Softplus(double beta, double threshold) : Function(beta, threshold) {}
+Softplus::Softplus(SoftplusOptions options) : Softplus(options.beta, options.threshold) {}
 Hardtanh::Hardtanh(double min_val, double max_val) : Function(min_val, max_val) {}
+Hardtanh::Hardtanh(HardtanhOptions options) : Hardtanh(options.min_val, options.max_val) {}
 Softshrink::Softshrink(double lambd) : Function(lambd) {}
+Softshrink::Softshrink(ShrinkOptions options) : Softshrink(options.lambd) {}
 Hardshrink::Hardshrink(double lambd) : Function(lambd) {}
+Hardshrink::Hardshrink(ShrinkOptions options) : Hardshrink(options.lambd) {}
 Threshold::Threshold(double threshold, double value) : Function(threshold, value) {}
 GLU::GLU(int dim) : Function(dim) {}
+GLU::GLU(DimOptions options) : GLU(options.dim) {}
 Softmax::Softmax(int dim) : Function(dim) {}
+Softmax::Softmax(DimOptions options) : Softmax(options.dim) {}
 LogSoftmax::LogSoftmax(int dim) : Function(dim) {}
+LogSoftmax::LogSoftmax(DimOptions options) : LogSoftmax(options.dim) {}
 Softmin::Softmin(int dim) : Function(dim) {}
+Softmin::Softmin(DimOptions options) : Softmin(options.dim) {}
 Flatten::Flatten(int start_dim, int end_dim) : Function(start_dim, end_dim) {}
+Flatten::Flatten(FlattenOptions options) : Flatten(options.start_dim, options.end_dim) {}
 Unflatten::Unflatten(int dim, const Shape& unflattened_size)
     : dim(dim), unflattened_size(unflattened_size) {}
 Lambda::Lambda(std::function<Variable(const Variable&)> function) : function(std::move(function)) {

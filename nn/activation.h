@@ -12,15 +12,22 @@ namespace tapegrad::nn {
 
 // `inplace` has no effect: an activation overwrites its operand whenever nothing else needs it.
 
+struct InplaceOptions {
+  ByName by_name = {};
+  bool inplace = false;
+};
 struct ReLU final : Function<ReLU, relu> {
   explicit ReLU(bool inplace = false);
+  explicit ReLU(InplaceOptions options);
 };
 struct ReLU6 final : Function<ReLU6, relu6> {
   explicit ReLU6(bool inplace = false);
+  explicit ReLU6(InplaceOptions options);
 };
 struct SELU final : Function<SELU, selu> {};
 struct SiLU final : Function<SiLU, silu> {
   explicit SiLU(bool inplace = false);
+  explicit SiLU(InplaceOptions options);
 };
 struct Mish final : Function<Mish, mish> {};
 struct Sigmoid final : Function<Sigmoid, sigmoid> {};
@@ -28,6 +35,7 @@ struct LogSigmoid final : Function<LogSigmoid, logsigmoid> {};
 struct Hardsigmoid final : Function<Hardsigmoid, hardsigmoid> {};
 struct Hardswish final : Function<Hardswish, hardswish> {
   explicit Hardswish(bool inplace = false);
+  explicit Hardswish(InplaceOptions options);
 };
 struct Tanh final : Function<Tanh, tapegrad::tanh> {};
 struct Tanhshrink final : Function<Tanhshrink, tanhshrink> {};
@@ -35,47 +43,88 @@ struct Softsign final : Function<Softsign, softsign> {};
 /// Returns 1 where x > 0, else 0. Its gradient is 0.
 struct Step final : Function<Step, step> {};
 
+struct LeakyReLUOptions {
+  ByName by_name = {};
+  double negative_slope = 0.01;
+  bool inplace = false;
+};
 struct LeakyReLU final : Function<LeakyReLU, leaky_relu, double> {
   explicit LeakyReLU(double negative_slope = 0.01, bool inplace = false);
+  explicit LeakyReLU(LeakyReLUOptions options);
+};
+struct ELUOptions {
+  ByName by_name = {};
+  double alpha = 1.0;
+  bool inplace = false;
 };
 struct ELU final : Function<ELU, elu, double> {
   explicit ELU(double alpha = 1.0, bool inplace = false);
+  explicit ELU(ELUOptions options);
 };
 struct CELU final : Function<CELU, celu, double> {
   explicit CELU(double alpha = 1.0);
+  explicit CELU(ELUOptions options);
 };
 struct GELU final
     : Function<GELU, static_cast<Variable (*)(Variable, Choice<Gelu>, Where)>(gelu), Choice<Gelu>> {
   explicit GELU(Choice<Gelu> approximate = Gelu::kErf);
+  explicit GELU(GeluOptions options);
   Gelu approximate() const { return kept_.first; }
+};
+struct SoftplusOptions {
+  ByName by_name = {};
+  double beta = 1.0;
+  double threshold = 20.0;
 };
 struct Softplus final : Function<Softplus, softplus, double, double> {
   explicit Softplus(double beta = 1.0, double threshold = 20.0);
+  explicit Softplus(SoftplusOptions options);
+};
+struct HardtanhOptions {
+  ByName by_name = {};
+  double min_val = -1.0;
+  double max_val = 1.0;
+  bool inplace = false;
 };
 struct Hardtanh final : Function<Hardtanh, hardtanh, double, double> {
   explicit Hardtanh(double min_val = -1.0, double max_val = 1.0);
+  explicit Hardtanh(HardtanhOptions options);
+};
+struct ShrinkOptions {
+  ByName by_name = {};
+  double lambd = 0.5;
 };
 struct Softshrink final : Function<Softshrink, softshrink, double> {
   explicit Softshrink(double lambd = 0.5);
+  explicit Softshrink(ShrinkOptions options);
 };
 struct Hardshrink final : Function<Hardshrink, hardshrink, double> {
   explicit Hardshrink(double lambd = 0.5);
+  explicit Hardshrink(ShrinkOptions options);
 };
 struct Threshold final : Function<Threshold, tapegrad::threshold, double, double> {
   Threshold(double threshold, double value);
 };
+struct DimOptions {
+  ByName by_name = {};
+  int dim = -1;
+};
 struct GLU final : Function<GLU, glu, int> {
   explicit GLU(int dim = -1);
+  explicit GLU(DimOptions options);
 };
 using OfDim = Variable (*)(const Variable&, int, Where);
 struct Softmax final : Function<Softmax, static_cast<OfDim>(softmax), int> {
   explicit Softmax(int dim = -1);
+  explicit Softmax(DimOptions options);
 };
 struct LogSoftmax final : Function<LogSoftmax, static_cast<OfDim>(log_softmax), int> {
   explicit LogSoftmax(int dim = -1);
+  explicit LogSoftmax(DimOptions options);
 };
 struct Softmin final : Function<Softmin, softmin, int> {
   explicit Softmin(int dim = -1);
+  explicit Softmin(DimOptions options);
 };
 
 /// max(x, 0) + weight * min(x, 0), with one learned slope, or one learned slope per channel.
@@ -88,9 +137,15 @@ struct PReLU final : Model<PReLU> {
   }
 };
 
+struct FlattenOptions {
+  ByName by_name = {};
+  int start_dim = 1;
+  int end_dim = -1;
+};
 /// Flattens dimensions start_dim..end_dim into one; by default, all except the batch.
 struct Flatten final : Function<Flatten, flatten, int, int> {
   explicit Flatten(int start_dim = 1, int end_dim = -1);
+  explicit Flatten(FlattenOptions options);
 };
 /// Splits dimension `dim` into unflattened_size, in which one size may be -1.
 struct Unflatten final : Stateless<Unflatten> {

@@ -68,6 +68,7 @@ Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
                        where);
 }
 
+Dropout::Dropout(DropoutOptions options) : Dropout(options.p) {}
 Dropout::Dropout(double p, bool) : p_(p) {
   note_mode();
   if (!(p >= 0 && p <= 1)) fail<ArgumentError>("Dropout: p is a probability, not ", p);

@@ -87,11 +87,17 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
   EmbeddingBagOptions options_;
 };
 
+struct DropoutOptions {
+  ByName by_name = {};
+  double p = 0.5;
+  bool inplace = false;  // has no effect
+};
 /// In training, each element is 0 with probability p, else x / (1 - p). After eval(), returns x.
 class Dropout final : public Stateless<Dropout> {
  public:
   static constexpr std::string_view kName = "Dropout";
-  explicit Dropout(double p = 0.5, bool inplace = false);  // inplace has no effect
+  explicit Dropout(double p = 0.5, bool inplace = false);
+  explicit Dropout(DropoutOptions options);
 
   Variable forward(Variable x, Where where = Where::current()) const {
     return dropout(std::move(x), p_, is_training(), default_generator(), where);
@@ -107,6 +113,7 @@ template <typename Self, auto function>
 class Noise : public Stateless<Self> {
  public:
   explicit Noise(double p = 0.5) : p_(p) { this->note_mode(); }
+  explicit Noise(DropoutOptions options) : Noise(options.p) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return function(x, p_, this->is_training(), default_generator(), where);
   }

@@ -82,6 +82,15 @@ VariableMap at(const VariableMap& xs, InDim dim, int64_t index) {
   return with_values(xs, at(values(xs), dim, index));
 }
 
+int64_t size_of(const std::vector<nn::NamedVariable>& xs, InDim dim) {
+  return dim.dim && !xs.empty() ? size_of(xs[0].variable, dim) : -1;
+}
+VariableMap at(const std::vector<nn::NamedVariable>& xs, InDim dim, int64_t index) {
+  VariableMap map;
+  for (const nn::NamedVariable& x : xs) map.emplace(x.name, at(x.variable, dim, index));
+  return map;
+}
+
 Variable join(const std::vector<Variable>& parts, int out_dim) { return stack(parts, out_dim); }
 std::vector<Variable> join(const std::vector<std::vector<Variable>>& parts, int out_dim) {
   std::vector<Variable> result;

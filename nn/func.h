@@ -64,6 +64,8 @@ int64_t size_of(const VariableMap& xs, InDim dim);
 Variable at(const Variable& x, InDim dim, int64_t index);
 std::vector<Variable> at(const std::vector<Variable>& xs, InDim dim, int64_t index);
 VariableMap at(const VariableMap& xs, InDim dim, int64_t index);
+int64_t size_of(const std::vector<nn::NamedVariable>& xs, InDim dim);
+VariableMap at(const std::vector<nn::NamedVariable>& xs, InDim dim, int64_t index);
 
 Variable join(const std::vector<Variable>& parts, int out_dim);
 std::vector<Variable> join(const std::vector<std::vector<Variable>>& parts, int out_dim);

@@ -25,6 +25,9 @@ ZeroPad2d::ZeroPad2d(Padding padding) : Pad(std::move(padding)) {}
 ReflectionPad1d::ReflectionPad1d(Padding padding) : Pad(std::move(padding)) {}
 ReflectionPad2d::ReflectionPad2d(Padding padding) : Pad(std::move(padding)) {}
 ReflectionPad3d::ReflectionPad3d(Padding padding) : Pad(std::move(padding)) {}
+CircularPad1d::CircularPad1d(Padding padding) : Pad(std::move(padding)) {}
+CircularPad2d::CircularPad2d(Padding padding) : Pad(std::move(padding)) {}
+CircularPad3d::CircularPad3d(Padding padding) : Pad(std::move(padding)) {}
 ReplicationPad1d::ReplicationPad1d(Padding padding) : Pad(std::move(padding)) {}
 ReplicationPad2d::ReplicationPad2d(Padding padding) : Pad(std::move(padding)) {}
 ReplicationPad3d::ReplicationPad3d(Padding padding) : Pad(std::move(padding)) {}

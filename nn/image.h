@@ -89,6 +89,15 @@ struct ReflectionPad2d final : Pad<ReflectionPad2d, 2, PadMode::kReflect> {
 struct ReflectionPad3d final : Pad<ReflectionPad3d, 3, PadMode::kReflect> {
   explicit ReflectionPad3d(Padding padding);
 };
+struct CircularPad1d final : Pad<CircularPad1d, 1, PadMode::kCircular> {
+  explicit CircularPad1d(Padding padding);
+};
+struct CircularPad2d final : Pad<CircularPad2d, 2, PadMode::kCircular> {
+  explicit CircularPad2d(Padding padding);
+};
+struct CircularPad3d final : Pad<CircularPad3d, 3, PadMode::kCircular> {
+  explicit CircularPad3d(Padding padding);
+};
 struct ReplicationPad1d final : Pad<ReplicationPad1d, 1, PadMode::kReplicate> {
   explicit ReplicationPad1d(Padding padding);
 };

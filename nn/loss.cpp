@@ -5,7 +5,9 @@
 namespace tapegrad::nn {
 
 MSELoss::MSELoss(Reduction reduction) : reduction(reduction) {}
+MSELoss::MSELoss(LossOptions options) : reduction(options.reduction) {}
 L1Loss::L1Loss(Reduction reduction) : reduction(reduction) {}
+L1Loss::L1Loss(LossOptions options) : reduction(options.reduction) {}
 SmoothL1Loss::SmoothL1Loss(SmoothL1Options options) : with(options) {}
 HuberLoss::HuberLoss(HuberOptions options) : with(options) {}
 CrossEntropyLoss::CrossEntropyLoss(CrossEntropyOptions options) : with(std::move(options)) {}

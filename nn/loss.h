@@ -9,14 +9,20 @@
 
 namespace tapegrad::nn {
 
+struct LossOptions {
+  ByName by_name = {};
+  Reduction reduction = Reduction::kMean;
+};
 struct MSELoss final : Stateless<MSELoss> {
   Reduction reduction;
   explicit MSELoss(Reduction reduction = Reduction::kMean);
+  explicit MSELoss(LossOptions options);
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 struct L1Loss final : Stateless<L1Loss> {
   Reduction reduction;
   explicit L1Loss(Reduction reduction = Reduction::kMean);
+  explicit L1Loss(LossOptions options);
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 using tapegrad::HuberOptions;

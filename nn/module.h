@@ -34,6 +34,7 @@
 #include <typeinfo>
 #include <vector>
 
+#include "core/base/by_name.h"
 #include "core/base/error.h"
 #include "core/base/tensor_map.h"
 #include "core/tape/variable.h"
@@ -69,10 +70,6 @@ using BackwardHook = std::function<void(Module& module, std::span<Variable> grad
 /// Initialises a layer's weight and bias (empty if the layer has none); see nn/init.h.
 using Init = std::function<void(Variable& weight, Variable& bias)>;
 
-/// First member of options whose other members must be named, so that Linear({784, 10}) means two
-/// sizes.
-struct ByName {};
-
 struct NamedVariable {
   std::string name;
   Variable variable;
@@ -107,6 +104,16 @@ struct NamedModule {
   Module* module;
 };
 
+/// zero_grad({.set_to_none = false})
+struct ZeroGradOptions {
+  ByName by_name = {};
+  bool set_to_none = true;
+};
+/// load_state_dict(state, {.strict = false})
+struct LoadOptions {
+  ByName by_name = {};
+  bool strict = true;
+};
 /// Names that load_state_dict() skipped.
 struct LoadReport {
   std::vector<std::string> missing_keys;     // of the model
@@ -205,6 +212,7 @@ class Module {
 
   /// Clears the gradients; or fills them with zeros, if not `set_to_none`.
   void zero_grad(bool set_to_none = true) const;
+  void zero_grad(ZeroGradOptions options) const { zero_grad(options.set_to_none); }
   void requires_grad_(bool on = true) const;  // of all parameters
   /// Moves or converts all parameters and buffers under their existing handles, and clears
   /// gradients. A dtype converts only floats. After an error nothing has changed.
@@ -217,6 +225,9 @@ class Module {
   /// unknown, or of another shape or dtype; the module is then unchanged. Unless `strict`, skips
   /// missing and unknown names and returns them.
   LoadReport load_state_dict(const TensorMap& state, bool strict = true);
+  LoadReport load_state_dict(const TensorMap& state, LoadOptions options) {
+    return load_state_dict(state, options.strict);
+  }
 
   /// Runs zeros of this shape (without the batch dimension) through the model, in evaluation mode
   /// and without recording. Sets the sizes that were left out, and every module's out_shape().

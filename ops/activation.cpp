@@ -273,9 +273,14 @@ Variable elu(Variable x, double alpha, Where where) {
 Variable selu(Variable x, Where where) {
   return activation(Elu{1.6732632423543772848, 1.0507009873554804934}, std::move(x), where, "selu");
 }
+template <typename>
 Variable gelu(Variable x, Choice<Gelu> approximate, Where where) {
   return approximate == Gelu::kErf ? activation(GeluErf{}, std::move(x), where)
                                    : activation(GeluTanh{}, std::move(x), where);
+}
+template Variable gelu(Variable, Choice<Gelu>, Where);
+Variable gelu(Variable x, GeluOptions options, Where where) {
+  return gelu(std::move(x), options.approximate, where);
 }
 Variable gelu_tanh_known(const Variable& x, Tensor y, Where where) {
   return apply(KnownGelu{{}, std::move(y)}, where, x);

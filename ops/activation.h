@@ -27,7 +27,14 @@ constexpr auto choice_names(Gelu) {
 }
 /// Returns x * Phi(x), where Phi is the normal distribution function (kErf), or the approximation
 /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (kTanh).
+/// A template, because g++ 12 otherwise takes {.approximate = "tanh"} for a Choice.
+template <typename = void>
 Variable gelu(Variable x, Choice<Gelu> approximate = Gelu::kErf, Where where = Where::current());
+struct GeluOptions {
+  ByName by_name = {};
+  Choice<Gelu> approximate = Gelu::kErf;
+};
+Variable gelu(Variable x, GeluOptions options, Where where = Where::current());
 
 Variable silu(Variable x, Where where = Where::current());  // x * sigmoid(x)
 Variable mish(Variable x, Where where = Where::current());  // x * tanh(softplus(x))

@@ -15,6 +15,7 @@
 //   y = maximum(x, 0.0);
 #pragma once
 
+#include "core/base/by_name.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
@@ -45,9 +46,18 @@ struct Operand {
 
 Variable add(Operand a, Operand b);
 Variable sub(Operand a, Operand b);
-/// Return a + alpha * b and a - alpha * b.
+/// Return a + alpha * b and a - alpha * b. Templates, because g++ 12 otherwise takes {.alpha = 2}
+/// for a Number.
+template <typename = void>
 Variable add(const Operand& a, const Operand& b, Number alpha);
+template <typename = void>
 Variable sub(const Operand& a, const Operand& b, Number alpha);
+struct AlphaOptions {
+  ByName by_name = {};
+  Number alpha = 1;
+};
+Variable add(const Operand& a, const Operand& b, AlphaOptions options);
+Variable sub(const Operand& a, const Operand& b, AlphaOptions options);
 Variable mul(Operand a, Operand b);
 /// Divides a by b. Integers are converted to the default float dtype.
 Variable div(Operand a, Operand b);

@@ -6,14 +6,12 @@
 #include <concepts>
 #include <optional>
 
+#include "core/base/by_name.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 #include "ops/epilogue.h"
 
 namespace tapegrad {
-
-/// First member of options whose other members must be named, so that {2, 3} is a Size2d.
-struct ByName {};
 
 /// Height and width; one number sets both.
 struct Size2d {

@@ -23,6 +23,39 @@ struct Padding {
   std::optional<std::string_view> name = {};
 };
 
+// conv2d(x, weight, {.padding = 1}): options without a bias. Templates, so that conv2d(x, weight,
+// {}) is not ambiguous.
+template <typename = void>
+Variable conv1d(const Variable& x, const Variable& weight, Conv1dOptions options,
+                Where where = Where::current()) {
+  return conv1d(x, weight, Variable(), options, where);
+}
+template <typename = void>
+Variable conv2d(const Variable& x, const Variable& weight, Conv2dOptions options,
+                Where where = Where::current()) {
+  return conv2d(x, weight, Variable(), options, {}, where);
+}
+template <typename = void>
+Variable conv3d(const Variable& x, const Variable& weight, Conv3dOptions options,
+                Where where = Where::current()) {
+  return conv3d(x, weight, Variable(), options, where);
+}
+template <typename = void>
+Variable conv_transpose1d(const Variable& x, const Variable& weight,
+                          ConvTransposeOptions<int64_t> options, Where where = Where::current()) {
+  return conv_transpose1d(x, weight, Variable(), options, where);
+}
+template <typename = void>
+Variable conv_transpose2d(const Variable& x, const Variable& weight,
+                          ConvTransposeOptions<Size2d> options, Where where = Where::current()) {
+  return conv_transpose2d(x, weight, Variable(), options, where);
+}
+template <typename = void>
+Variable conv_transpose3d(const Variable& x, const Variable& weight,
+                          ConvTransposeOptions<Size3d> options, Where where = Where::current()) {
+  return conv_transpose3d(x, weight, Variable(), options, where);
+}
+
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias, int64_t stride,
                 Padding<int64_t> padding = 0, int64_t dilation = 1, int64_t groups = 1,
                 Where where = Where::current());

@@ -121,24 +121,40 @@ Variable arg_extreme(std::string_view name, const Variable& x, std::optional<int
 
 }  // namespace
 
-Variable amax(const Variable& x, Where where) { return amax(x, Dims{}, false, where); }
+template <typename>
 Variable amax(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   return apply(Amax<true>{{"amax", x.shape(), dims, keepdim}}, where, x);
 }
-Variable amin(const Variable& x, Where where) { return amin(x, Dims{}, false, where); }
+template Variable amax(const Variable&, const Dims&, bool, Where);
+Variable amax(const Variable& x, ReduceOptions options, Where where) {
+  return amax(x, options.dim, options.keepdim, where);
+}
+Variable amax(const Variable& x, Where where) { return amax(x, Dims{}, false, where); }
+template <typename>
 Variable amin(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   return apply(Amax<false>{{"amin", x.shape(), dims, keepdim}}, where, x);
 }
+template Variable amin(const Variable&, const Dims&, bool, Where);
+Variable amin(const Variable& x, ReduceOptions options, Where where) {
+  return amin(x, options.dim, options.keepdim, where);
+}
+Variable amin(const Variable& x, Where where) { return amin(x, Dims{}, false, where); }
 
 ValuesIndices max(const Variable& x, int dim, bool keepdim, Where where) {
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return max(v, dim); });
   return extreme_along("max", x, dim, keepdim, where);
 }
+ValuesIndices max(const Variable& x, AlongOptions options, Where where) {
+  return max(x, options.dim, options.keepdim, where);
+}
 ValuesIndices min(const Variable& x, int dim, bool keepdim, Where where) {
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return min(v, dim); });
   return extreme_along("min", x, dim, keepdim, where);
+}
+ValuesIndices min(const Variable& x, AlongOptions options, Where where) {
+  return min(x, options.dim, options.keepdim, where);
 }
 Variable max(const Variable& x, Where where) { return amax(x, where); }
 Variable min(const Variable& x, Where where) { return amin(x, where); }
@@ -154,14 +170,24 @@ Variable argmin(const Variable& x, std::optional<int> dim, bool keepdim, Where w
   return arg_extreme("argmin", x, dim, keepdim, where);
 }
 
-Variable any(const Variable& x, Where where) { return any(x, Dims{}, false, where); }
+template <typename>
 Variable any(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   return apply(Any{false, {"any", x.shape(), dims, keepdim}}, where, x);
 }
-Variable all(const Variable& x, Where where) { return all(x, Dims{}, false, where); }
+template Variable any(const Variable&, const Dims&, bool, Where);
+Variable any(const Variable& x, ReduceOptions options, Where where) {
+  return any(x, options.dim, options.keepdim, where);
+}
+Variable any(const Variable& x, Where where) { return any(x, Dims{}, false, where); }
+template <typename>
 Variable all(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   return apply(Any{true, {"all", x.shape(), dims, keepdim}}, where, x);
 }
+template Variable all(const Variable&, const Dims&, bool, Where);
+Variable all(const Variable& x, ReduceOptions options, Where where) {
+  return all(x, options.dim, options.keepdim, where);
+}
+Variable all(const Variable& x, Where where) { return all(x, Dims{}, false, where); }
 
 namespace detail {
 namespace {

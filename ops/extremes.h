@@ -4,19 +4,41 @@
 #include <optional>
 #include <tuple>
 
+#include "core/base/by_name.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
 namespace tapegrad {
 
+/// Options of reductions: amax(x, {.dim = {0, 1}, .keepdim = true}).
+struct ReduceOptions {
+  ByName by_name = {};
+  Dims dim = {};                    // default: all dimensions
+  bool keepdim = false;             // reduced dimensions remain with size 1
+  std::optional<DType> dtype = {};  // of sum and mean; x is converted to it first
+};
+/// Options of max(x, {.dim = 1}), min and prod.
+struct AlongOptions {
+  ByName by_name = {};
+  int dim = 0;
+  bool keepdim = false;
+};
+
+// The reductions over Dims are templates, because g++ 12 otherwise takes {.keepdim = true} for
+// Dims.
+
 /// Returns the largest or smallest element; NaN if any element is NaN. Equal extremes share the
 /// gradient equally. Throws ArgumentError for an empty dimension.
 Variable amax(const Variable& x, Where where = Where::current());
+template <typename = void>
 Variable amax(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
+Variable amax(const Variable& x, ReduceOptions options, Where where = Where::current());
 Variable amin(const Variable& x, Where where = Where::current());
+template <typename = void>
 Variable amin(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
+Variable amin(const Variable& x, ReduceOptions options, Where where = Where::current());
 
 /// The extremes along dim and their indices (int64). The first of equal extremes is returned and
 /// alone receives the gradient. NaN counts as the extreme.
@@ -29,6 +51,8 @@ struct ValuesIndices {
 };
 ValuesIndices max(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
 ValuesIndices min(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
+ValuesIndices max(const Variable& x, AlongOptions options, Where where = Where::current());
+ValuesIndices min(const Variable& x, AlongOptions options, Where where = Where::current());
 /// Returns the extreme of all elements; same as amax and amin.
 Variable max(const Variable& x, Where where = Where::current());
 Variable min(const Variable& x, Where where = Where::current());
@@ -51,11 +75,15 @@ Variable argmin(const Variable& x, std::optional<int> dim = {}, bool keepdim = f
 
 /// Returns whether any or all elements are nonzero (bool).
 Variable any(const Variable& x, Where where = Where::current());
+template <typename = void>
 Variable any(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
+Variable any(const Variable& x, ReduceOptions options, Where where = Where::current());
 Variable all(const Variable& x, Where where = Where::current());
+template <typename = void>
 Variable all(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
+Variable all(const Variable& x, ReduceOptions options, Where where = Where::current());
 
 namespace kernels {
 

@@ -14,6 +14,7 @@
 
 #include <optional>
 
+#include "core/base/by_name.h"
 #include "core/base/choice.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
@@ -71,8 +72,7 @@ Variable irfft(const Variable& x, N n, int dim = -1, Choice<Norm> norm = Norm::k
 }
 
 struct Options2d {
-  struct ByName {};
-  ByName by_name = {};  // never set; it makes {64, 64} the lengths of fft2(x, {64, 64})
+  ByName by_name = {};  // {64, 64} are the lengths of fft2(x, {64, 64})
   Dims s = {};          // lengths of the transforms; default: the sizes of x
   Dims dim = {-2, -1};  // rfft2 and irfft2 store half of the last one
   Choice<Norm> norm = Norm::kBackward;
@@ -85,7 +85,7 @@ Variable rfft2(const Variable& x, Options2d options = {}, Where where = Where::c
 Variable irfft2(const Variable& x, Options2d options = {}, Where where = Where::current());
 
 struct OptionsNd {
-  Options2d::ByName by_name = {};
+  ByName by_name = {};
   Dims s = {}, dim = {};
   Choice<Norm> norm = Norm::kBackward;
 };

@@ -1,6 +1,8 @@
 // Further forms of ops, as PyTorch has them: operators, tensors in place of numbers, names in place
 // of enumerators, nested lists. Each is composed of the op's main form.
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 #include "core/base/error.h"
 #include "core/tape/internal/call_line.h"
@@ -31,13 +33,38 @@ Variable scaled(const Operand& a, const Operand& b, Number alpha) {
 
 }  // namespace
 
+template <typename>
 Variable add(const Operand& a, const Operand& b, Number alpha) {
   const CallLine line(a.where);
   return add(a, scaled(a, b, alpha));
 }
+template Variable add(const Operand&, const Operand&, Number);
+template <typename>
 Variable sub(const Operand& a, const Operand& b, Number alpha) {
   const CallLine line(a.where);
   return sub(a, scaled(a, b, alpha));
+}
+template Variable sub(const Operand&, const Operand&, Number);
+
+Variable add(const Operand& a, const Operand& b, AlphaOptions options) {
+  return add(a, b, options.alpha);
+}
+Variable sub(const Operand& a, const Operand& b, AlphaOptions options) {
+  return sub(a, b, options.alpha);
+}
+
+Variable round(const Variable& x, int decimals, Where where) {
+  const CallLine line(where);
+  if (is_float(x.dtype())) {
+    const double power = std::pow(10.0, std::abs(decimals));
+    return decimals >= 0 ? round(x * power) / power : round(x / power) * power;
+  }
+  if (decimals < 0)
+    fail<ArgumentError>("round: ", decimals, " decimals of ", x.dtype(), "; cast to a float first");
+  return round(x);
+}
+Variable round(const Variable& x, RoundOptions options, Where where) {
+  return round(x, options.decimals, where);
 }
 
 Variable div(const Operand& a, const Operand& b, std::string_view rounding_mode) {

@@ -214,10 +214,15 @@ double divisor_of(const Extent& extent, int correction) {
 
 }  // namespace
 
-Variable sum(const Variable& x, Where where) { return sum(x, Dims{}, false, where); }
+template <typename>
 Variable sum(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   return apply_wide(Sum{{Sum::kName, x.shape(), dims, keepdim}}, where, x);
 }
+template Variable sum(const Variable&, const Dims&, bool, Where);
+Variable sum(const Variable& x, ReduceOptions options, Where where) {
+  return sum(options.dtype ? x.to(*options.dtype, where) : x, options.dim, options.keepdim, where);
+}
+Variable sum(const Variable& x, Where where) { return sum(x, Dims{}, false, where); }
 
 Variable sum_to(const Variable& x, const Shape& shape, Where where) {
   const ErrorLine line(where);
@@ -232,10 +237,15 @@ Variable sum_to(const Variable& x, const Shape& shape, Where where) {
   return apply(Sum{extent}, where, x);
 }
 
-Variable mean(const Variable& x, Where where) { return mean(x, Dims{}, false, where); }
+template <typename>
 Variable mean(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   return apply(Mean{{Mean::kName, x.shape(), dims, keepdim}}, where, x);
 }
+template Variable mean(const Variable&, const Dims&, bool, Where);
+Variable mean(const Variable& x, ReduceOptions options, Where where) {
+  return mean(options.dtype ? x.to(*options.dtype, where) : x, options.dim, options.keepdim, where);
+}
+Variable mean(const Variable& x, Where where) { return mean(x, Dims{}, false, where); }
 
 Variable var(const Variable& x, VarOptions options, Where where) {
   return var(x, Dims{}, options, where);
@@ -261,12 +271,23 @@ Variable prod(const Variable& x, int dim, bool keepdim, Where where) {
   dim = normalize_dim(Prod::kName, dim, x.rank());
   return apply_wide(Prod{{Prod::kName, x.shape(), {dim}, keepdim}, dim}, where, x);
 }
+Variable prod(const Variable& x, AlongOptions options, Where where) {
+  return prod(x, options.dim, options.keepdim, where);
+}
 
+template <typename>
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim, Where where) {
   return apply_wide(LogSumExp{{LogSumExp::kName, x.shape(), dims, keepdim}}, where, x);
 }
+template Variable logsumexp(const Variable&, const Dims&, bool, Where);
+Variable logsumexp(const Variable& x, ReduceOptions options, Where where) {
+  return logsumexp(x, options.dim, options.keepdim, where);
+}
 
 Variable norm(const Variable& x, double p, Where where) { return norm(x, p, Dims{}, false, where); }
+Variable norm(const Variable& x, NormOptions options, Where where) {
+  return norm(x, options.p, options.dim, options.keepdim, where);
+}
 Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim, Where where) {
   const ErrorLine line(where);
   if (std::isnan(p)) fail<ArgumentError>("norm: p is not a number");

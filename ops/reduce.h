@@ -18,8 +18,10 @@ namespace tapegrad {
 /// Returns the sum over dims, or over all dimensions if none is given. Integers and bool give
 /// int64.
 Variable sum(const Variable& x, Where where = Where::current());
+template <typename = void>
 Variable sum(const Variable& x, const Dims& dims, bool keepdim = false,
              Where where = Where::current());
+Variable sum(const Variable& x, ReduceOptions options, Where where = Where::current());
 /// The sum in the given dtype, to which x is converted first.
 template <std::same_as<DType> D>
 Variable sum(const Variable& x, D dtype, Where where = Where::current()) {
@@ -35,9 +37,10 @@ Variable sum_to(const Variable& x, const Shape& shape, Where where = Where::curr
 
 /// Returns the mean; NaN for no elements. Floats only.
 Variable mean(const Variable& x, Where where = Where::current());
+template <typename = void>
 Variable mean(const Variable& x, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
-
+Variable mean(const Variable& x, ReduceOptions options, Where where = Where::current());
 template <std::same_as<DType> D>
 Variable mean(const Variable& x, D dtype, Where where = Where::current()) {
   return mean(x.to(dtype, where), where);
@@ -49,8 +52,7 @@ Variable mean(const Variable& x, const Dims& dims, bool keepdim, D dtype,
 }
 
 struct VarOptions {
-  struct ByName {};
-  ByName by_name = {};  // never set; it makes var(x, {0}) mean dimension 0
+  ByName by_name = {};  // var(x, {0}) is along dimension 0
   int correction = 1;   // the divisor is n - correction: 1 unbiased, 0 population variance
   bool keepdim = false;
 };
@@ -88,16 +90,27 @@ Variable var(const Variable& x, const Dims& dims, B unbiased, bool keepdim = fal
 /// Returns the product; 1 for no elements. The gradient is exact for any number of zeros.
 Variable prod(const Variable& x, Where where = Where::current());
 Variable prod(const Variable& x, int dim, bool keepdim = false, Where where = Where::current());
+Variable prod(const Variable& x, AlongOptions options, Where where = Where::current());
 
 /// Returns log(sum(exp(x))), computed after subtracting the maximum so that it never overflows.
+template <typename = void>
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim = false,
                    Where where = Where::current());
+Variable logsumexp(const Variable& x, ReduceOptions options, Where where = Where::current());
+
+struct NormOptions {
+  ByName by_name = {};
+  double p = 2.0;
+  Dims dim = {};  // default: all dimensions
+  bool keepdim = false;
+};
 
 /// Returns the p-norm (sum |x|^p)^(1/p). p = infinity gives the largest magnitude, p = 0 the number
 /// of nonzero elements. The gradient at zero is 0.
 Variable norm(const Variable& x, double p = 2.0, Where where = Where::current());
 Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim = false,
               Where where = Where::current());
+Variable norm(const Variable& x, NormOptions options, Where where = Where::current());
 
 /// Returns the cumulative sum along dim.
 Variable cumsum(const Variable& x, int dim, Where where = Where::current());

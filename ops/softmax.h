@@ -2,6 +2,9 @@
 // NaN, as in PyTorch.
 #pragma once
 
+#include <optional>
+
+#include "core/base/by_name.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
@@ -16,6 +19,15 @@ Variable log_softmax(const Variable& x, int dim, Where where = Where::current())
 
 /// Returns softmax(-x): the smallest element has the largest probability.
 Variable softmin(const Variable& x, int dim, Where where = Where::current());
+
+/// softmax(x, {.dim = 1})
+struct SoftmaxOptions {
+  ByName by_name = {};
+  int dim = -1;
+  std::optional<DType> dtype = {};  // x is converted to it first
+};
+Variable softmax(const Variable& x, SoftmaxOptions options, Where where = Where::current());
+Variable log_softmax(const Variable& x, SoftmaxOptions options, Where where = Where::current());
 
 // In the given dtype, to which x is converted first.
 template <std::same_as<DType> D>

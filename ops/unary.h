@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "core/base/by_name.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/tape/variable.h"
 
@@ -34,6 +35,13 @@ Variable erf(Variable x, Where where = Where::current());
 Variable floor(Variable x, Where where = Where::current());
 Variable ceil(Variable x, Where where = Where::current());
 Variable round(Variable x, Where where = Where::current());
+/// Rounds to so many decimal places; a negative number rounds to tens, hundreds ...
+Variable round(const Variable& x, int decimals, Where where = Where::current());
+struct RoundOptions {
+  ByName by_name = {};
+  int decimals = 0;
+};
+Variable round(const Variable& x, RoundOptions options, Where where = Where::current());
 Variable trunc(Variable x, Where where = Where::current());
 
 struct ClampOptions {

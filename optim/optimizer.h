@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/by_name.h"
 #include "core/base/error.h"
 #include "core/base/row_gradient.h"
 #include "core/base/tensor_map.h"
@@ -104,6 +105,12 @@ struct OptimizerGroup {
   const GroupRate& operator[](std::string_view name) const;
 };
 
+/// zero_grad({.set_to_none = false})
+struct ZeroGradOptions {
+  ByName by_name = {};
+  bool set_to_none = true;
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer();
@@ -118,6 +125,7 @@ class Optimizer {
   virtual Variable step(const std::function<Variable()>& closure);
   /// Clears the gradients; or fills them with zeros, if not `set_to_none`.
   void zero_grad(bool set_to_none = true) const;
+  void zero_grad(ZeroGradOptions options) const { zero_grad(options.set_to_none); }
   /// The parameters of all groups.
   std::vector<Variable> parameters() const;
 
