@@ -64,17 +64,21 @@ double CyclicLR::rate(double, int64_t t) const {
   return o.base_lr + (o.max_lr - o.base_lr) * height;
 }
 
+namespace {
+
+std::vector<Scheduler*> pointers_to(
+    std::initializer_list<std::reference_wrapper<Scheduler>> schedulers) {
+  std::vector<Scheduler*> pointers;
+  for (Scheduler& each : schedulers) pointers.push_back(&each);
+  return pointers;
+}
+
+}  // namespace
+
 SequentialLR::SequentialLR(Optimizer& optimizer,
                            std::initializer_list<std::reference_wrapper<Scheduler>> schedulers,
                            std::vector<int64_t> milestones)
-    : SequentialLR(
-          optimizer,
-          [&] {
-            std::vector<Scheduler*> pointers;
-            for (Scheduler& each : schedulers) pointers.push_back(&each);
-            return pointers;
-          }(),
-          std::move(milestones)) {}
+    : SequentialLR(optimizer, pointers_to(schedulers), std::move(milestones)) {}
 
 SequentialLR::SequentialLR(Optimizer& optimizer, std::vector<Scheduler*> schedulers,
                            std::vector<int64_t> milestones)
@@ -98,6 +102,28 @@ double SequentialLR::rate(double base, int64_t t) const {
   const size_t k =
       size_t(std::upper_bound(milestones_.begin(), milestones_.end(), t) - milestones_.begin());
   return schedulers_[k]->rate(base, k == 0 ? t : t - milestones_[k - 1]);
+}
+
+ChainedScheduler::ChainedScheduler(
+    std::initializer_list<std::reference_wrapper<Scheduler>> schedulers)
+    : ChainedScheduler(pointers_to(schedulers)) {}
+ChainedScheduler::ChainedScheduler(std::vector<Scheduler*> schedulers)
+    : Scheduler(optimizer_of(schedulers)), schedulers_(std::move(schedulers)) {
+  for (const Scheduler* each : schedulers_)
+    for (size_t i = 0; i < bases_.size() && i < each->bases_.size(); ++i)
+      bases_[i] = std::max(bases_[i], each->bases_[i]);
+  apply();
+}
+double ChainedScheduler::rate(double base, int64_t t) const {
+  for (const Scheduler* each : schedulers_) base = each->rate(base, t);
+  return base;
+}
+Optimizer& ChainedScheduler::optimizer_of(const std::vector<Scheduler*>& schedulers) {
+  if (schedulers.empty()) fail<ArgumentError>("ChainedScheduler: there are no schedulers");
+  for (const Scheduler* each : schedulers)
+    if (each == nullptr || &each->optimizer_ != &schedulers[0]->optimizer_)
+      fail<ArgumentError>("ChainedScheduler: a scheduler is null or of another optimizer");
+  return schedulers[0]->optimizer_;
 }
 
 SWALR::SWALR(Optimizer& optimizer, SWALROptions options) : Scheduler(optimizer), options_(options) {

@@ -86,6 +86,25 @@ class SequentialLR final : public Scheduler {
   std::vector<int64_t> milestones_;
 };
 
+/// Runs schedulers of one optimizer at once: each takes the rate of the scheduler before it for its
+/// initial rate. Step and save only the ChainedScheduler:
+///
+///   optim::ConstantLR warmup(opt, 0.1, 20);
+///   optim::ExponentialLR decay(opt, 0.9);
+///   optim::ChainedScheduler schedule({warmup, decay});
+class ChainedScheduler final : public Scheduler {
+ public:
+  /// Throws ArgumentError for an empty list and for schedulers of different optimizers.
+  explicit ChainedScheduler(std::vector<Scheduler*> schedulers);
+  explicit ChainedScheduler(std::initializer_list<std::reference_wrapper<Scheduler>> schedulers);
+
+ private:
+  static Optimizer& optimizer_of(const std::vector<Scheduler*>& schedulers);
+  double rate(double base, int64_t t) const override;
+
+  std::vector<Scheduler*> schedulers_;
+};
+
 enum class AnnealStrategy { kCos, kLinear };
 constexpr auto choice_names(AnnealStrategy) {
   return std::to_array<ChoiceName<AnnealStrategy>>(

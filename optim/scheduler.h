@@ -46,6 +46,7 @@ class Scheduler {
  private:
   friend class WarmupLR;
   friend class SequentialLR;
+  friend class ChainedScheduler;
   int64_t steps_ = 0;
 };
 
