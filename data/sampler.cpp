@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "ops/create.h"
 #include "ops/noise.h"
+#include "ops/random.h"
 
 namespace tapegrad {
 
@@ -31,6 +32,33 @@ std::vector<int64_t> WeightedRandomSampler::indices(uint64_t epoch) const {
   if (num_samples_ == 0) return {};
   RandomGenerator generator(seed_ ^ (0x9E3779B97F4A7C15u * (epoch + 1)));
   return multinomial(weights_, num_samples_, replacement_, generator).to_vector<int64_t>();
+}
+
+RandomSampler::RandomSampler(int64_t examples, RandomSamplerOptions options)
+    : examples_(examples), options_(options) {
+  if (examples < 0) fail<ArgumentError>("RandomSampler: ", examples, " examples");
+  if (size() < 0 || (size() > 0 && examples == 0) || (!options.replacement && size() > examples))
+    fail<ArgumentError>("RandomSampler: ", size(), " samples of ", examples, " examples, ",
+                        options.replacement ? "with" : "without", " replacement");
+}
+std::vector<int64_t> RandomSampler::indices(uint64_t epoch) const {
+  if (!options_.replacement) {
+    std::vector<int64_t> order = shuffled_order(examples_, options_.seed, epoch);
+    order.resize(size_t(size()));
+    return order;
+  }
+  RandomGenerator generator = SampleRandom{options_.seed, epoch}.at(0);
+  if (size() == 0) return {};
+  return randint(0, examples_, {size()}, {}, generator).to_vector<int64_t>();
+}
+
+SequentialSampler::SequentialSampler(int64_t examples) : examples_(examples) {
+  if (examples < 0) fail<ArgumentError>("SequentialSampler: ", examples, " examples");
+}
+std::vector<int64_t> SequentialSampler::indices(uint64_t) const {
+  std::vector<int64_t> order(static_cast<size_t>(examples_));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
 }
 
 SubsetRandomSampler::SubsetRandomSampler(std::vector<int64_t> indices, uint64_t seed)

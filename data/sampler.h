@@ -30,6 +30,41 @@ class WeightedRandomSampler final : public Sampler {
   uint64_t seed_;
 };
 
+struct RandomSamplerOptions {
+  bool replacement = false;
+  std::optional<int64_t> num_samples = {};  // default: one per example
+  uint64_t seed = 0;
+};
+/// All examples in another order in each epoch; with replacement, num_samples drawn uniformly.
+/// Without it, num_samples of the data set's size or fewer, in a new order.
+class RandomSampler final : public Sampler {
+ public:
+  /// Throws ArgumentError for a negative number of examples, and for more num_samples than can be
+  /// drawn.
+  explicit RandomSampler(int64_t examples, RandomSamplerOptions options = {});
+  explicit RandomSampler(const Dataset& dataset, RandomSamplerOptions options = {})
+      : RandomSampler(dataset.size(), options) {}
+  int64_t size() const override { return options_.num_samples.value_or(examples_); }
+  std::vector<int64_t> indices(uint64_t epoch) const override;
+
+ private:
+  int64_t examples_;
+  RandomSamplerOptions options_;
+};
+
+/// All examples in their order, as a loader without a sampler and without .shuffle.
+class SequentialSampler final : public Sampler {
+ public:
+  /// Throws ArgumentError for a negative number of examples.
+  explicit SequentialSampler(int64_t examples);
+  explicit SequentialSampler(const Dataset& dataset) : SequentialSampler(dataset.size()) {}
+  int64_t size() const override { return examples_; }
+  std::vector<int64_t> indices(uint64_t epoch) const override;
+
+ private:
+  int64_t examples_;
+};
+
 /// These indices, in another order in each epoch.
 class SubsetRandomSampler final : public Sampler {
  public:

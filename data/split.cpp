@@ -92,6 +92,27 @@ std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
   return parts;
 }
 
+KFold::KFold(KFoldOptions options) : options_(options) {
+  if (options.n_splits < 2)
+    fail<ArgumentError>("KFold: ", options.n_splits, " folds; at least 2 are needed");
+}
+std::vector<Fold> KFold::split(int64_t examples) const {
+  const int64_t folds = options_.n_splits;
+  if (examples < folds) fail<ArgumentError>("KFold: ", examples, " examples for ", folds, " folds");
+  std::vector<int64_t> order = shuffled_order(examples, options_.seed, 0);
+  if (!options_.shuffle) std::sort(order.begin(), order.end());
+  std::vector<Fold> result;
+  for (int64_t k = 0, first = 0; k < folds; ++k) {
+    const int64_t last = first + examples / folds + (k < examples % folds ? 1 : 0);
+    Fold fold;
+    for (int64_t i = 0; i < examples; ++i)
+      (first <= i && i < last ? fold.test : fold.train).push_back(order[size_t(i)]);
+    result.push_back(std::move(fold));
+    first = last;
+  }
+  return result;
+}
+
 ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets)
     : datasets_(std::move(datasets)) {
   for (const auto& dataset : datasets_) {

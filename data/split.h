@@ -65,6 +65,34 @@ SplitParts<N> random_split(const D& dataset, const double (&shares)[N], uint64_t
   (std::make_index_sequence<N>());
 }
 
+/// The indices of one fold: every example is in `test` of exactly one fold.
+struct Fold {
+  std::vector<int64_t> train, test;
+};
+struct KFoldOptions {
+  int64_t n_splits = 5;
+  bool shuffle = false;
+  uint64_t seed = 0;
+};
+/// Divides examples into folds for cross-validation, as scikit-learn's class of this name: the
+/// first folds have one example more if the number does not divide.
+///
+///   for (const auto& [train, test] : KFold(5).split(data))
+///     fit(model, DataLoader(Subset(data, train), 32), ...);
+class KFold {
+ public:
+  /// Throws ArgumentError for fewer than two folds.
+  explicit KFold(KFoldOptions options);
+  explicit KFold(int64_t n_splits = 5, bool shuffle = false, uint64_t seed = 0)
+      : KFold(KFoldOptions{n_splits, shuffle, seed}) {}
+  /// Throws ArgumentError for fewer examples than folds.
+  std::vector<Fold> split(int64_t examples) const;
+  std::vector<Fold> split(const Dataset& dataset) const { return split(dataset.size()); }
+
+ private:
+  KFoldOptions options_;
+};
+
 /// Several data sets, one after the other.
 class ConcatDataset final : public Dataset {
  public:
