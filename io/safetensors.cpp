@@ -172,6 +172,23 @@ void save(const std::string& path,
   save(path, values);
 }
 
+void save(const std::string& path,
+          std::initializer_list<std::pair<std::string, TensorMap>> states) {
+  TensorMap all;
+  for (const auto& [state, tensors] : states)
+    for (const auto& [name, x] : tensors)
+      if (!all.emplace(state + "." + name, x).second)
+        fail<ArgumentError>("save: two tensors are named \"", state, ".", name, "\"");
+  save(path, all);
+}
+TensorMap part_of(const TensorMap& tensors, const std::string& state) {
+  TensorMap part;
+  for (const auto& [name, x] : tensors)
+    if (name.starts_with(state + ".")) part.emplace(name.substr(state.size() + 1), x);
+  if (part.empty()) fail<ArgumentError>("part_of: no tensor's name begins with \"", state, ".\"");
+  return part;
+}
+
 void save(const std::vector<Variable>& xs, const std::string& path) {
   TensorMap tensors;
   for (size_t i = 0; i < xs.size(); ++i) tensors.emplace(std::to_string(i), xs[i].value());

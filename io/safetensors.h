@@ -44,6 +44,13 @@ void save(const std::string& path, const M& model, SaveOptions options = {}) {
 
 /// Saves variables by name: `save("x.safetensors", {{"x", x}, {"y", y}})`.
 void save(const std::string& path, std::initializer_list<std::pair<std::string, Variable>> tensors);
+/// Saves several states in one file, the tensors as "model.fc.weight":
+/// `save("run.safetensors", {{"model", net.state_dict()}, {"adam", adam.state_dict()}})`. Throws
+/// ArgumentError if two tensors get one name.
+void save(const std::string& path, std::initializer_list<std::pair<std::string, TensorMap>> states);
+/// Returns one of the states of such a file: `part_of(load("run.safetensors"), "model")`. Throws
+/// ArgumentError if there is no tensor of that state.
+TensorMap part_of(const TensorMap& tensors, const std::string& state);
 /// Saves a Variable under the name "0", or several under "0", "1" ...
 void save(const Variable& x, const std::string& path);
 void save(const std::vector<Variable>& xs, const std::string& path);
