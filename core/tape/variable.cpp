@@ -144,6 +144,14 @@ Variable Variable::to_named(std::string_view device_or_dtype, Where where) const
 Variable operator|(const Variable& x, Device device) { return x.to(device_or_cpu(device)); }
 
 Variable Variable::detach() const { return Variable(value()); }
+Variable& Variable::detach_() {
+  if (value(), is_leaf()) return requires_grad_(false);
+  if (base_state())
+    fail<AutogradError>(
+        "detach_: a view has the history of its base; use detach(), or detach_() on ", "the base");
+  set_history({});
+  return *this;
+}
 
 void Variable::set_view_of(const Variable& input) {
   state_->base = input.base_state() ? input.state_->base : input.state_;

@@ -126,6 +126,9 @@ class Variable : public VariableOps {
   void backward(const Variable& seed, BackwardOptions options = {},
                 Where where = Where::current()) const;
 
+  /// Forgets the history of this Variable and of its copies, which become leaves that require no
+  /// gradient. Throws AutogradError for a view.
+  Variable& detach_();
   Variable detach() const;  // shares storage, without history; the storage's version counts writes
                             // of both
   /// Replaces the value of a leaf or constant: other storage, device, dtype or shape under the same
