@@ -61,6 +61,7 @@ void add_variable_rows(Table& table) {
     use(x.cpu());
   });
   table.add("Variable::requires_grad_", [](Variable& x, bool on) { x.requires_grad_(on); });
+  table.add("Variable::detach_", [](Variable& x) { x.detach_(); });
   table.add("Variable::grad Variable::zero_grad", [](const Variable& x) {
     x.grad();
     x.zero_grad();

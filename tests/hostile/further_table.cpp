@@ -343,7 +343,7 @@ void add_optimizer_rows(Table& table) {
   });
   table.add(
       "ConstantLR::ConstantLR PolynomialLR::PolynomialLR MultiplicativeLR::MultiplicativeLR "
-      "CyclicLR::CyclicLR SequentialLR::SequentialLR",
+      "CyclicLR::CyclicLR SequentialLR::SequentialLR ChainedScheduler::ChainedScheduler",
       [](double factor, int64_t count, double high) {
         const auto attempt = [&](const auto& make) {
           optim::SGD opt(nn::Linear(3, 2), 0.1);
@@ -363,7 +363,9 @@ void add_optimizer_rows(Table& table) {
         attempt([&](Optimizer& o) { return MultiplicativeLR(o, {}); });
         optim::SGD opt(nn::Linear(3, 2), 0.1);
         ConstantLR first(opt, 0.5), second(opt, 0.5);
-        SequentialLR(opt, {&first, nullptr}, {count});
+        attempt([&](Optimizer& o) { return SequentialLR(o, {&first, nullptr}, {count}); });
+        attempt([&](Optimizer&) { return ChainedScheduler({&first, nullptr}); });
+        attempt([&](Optimizer&) { return ChainedScheduler({&first, &second}); });
         SequentialLR all(opt, {&first, &second}, {count});
         all.step();
       });

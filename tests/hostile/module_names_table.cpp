@@ -1,6 +1,7 @@
 // Rows for samplers, lists of modules, buffers, and what tells the sizes of layers.
 #include "data/item_loader.h"
 #include "data/sampler.h"
+#include "data/split.h"
 #include "nn/conv.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
@@ -107,6 +108,20 @@ void add_data_rows(Table& table) {
         part.size(), part.get(index, default_generator());
         for (const Variable& batch : ItemLoader(part, {.batch_size = 2})) sum(batch);
       });
+  table.add(
+      "RandomSampler::RandomSampler RandomSampler::size RandomSampler::indices "
+      "SequentialSampler::SequentialSampler SequentialSampler::size SequentialSampler::indices",
+      [](int64_t examples, int64_t samples, bool replacement, int64_t epoch) {
+        if (examples > 100'000 || samples > 100'000) return;
+        const RandomSampler drawn(examples, {.replacement = replacement, .num_samples = samples});
+        drawn.size(), drawn.indices(uint64_t(epoch));
+        const SequentialSampler in_order(examples);
+        in_order.size(), in_order.indices(uint64_t(epoch));
+      });
+  table.add("KFold::KFold KFold::split", [](int64_t folds, int64_t examples, bool shuffle) {
+    if (folds > 1000 || examples > 100'000) return;
+    KFold({.n_splits = folds, .shuffle = shuffle}).split(examples);
+  });
 }
 
 }  // namespace

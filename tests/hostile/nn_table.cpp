@@ -220,11 +220,14 @@ void add_image_rows(Table& table) {
   table.add(
       "ReflectionPad1d::ReflectionPad1d ReflectionPad2d::ReflectionPad2d "
       "ReflectionPad3d::ReflectionPad3d ReplicationPad1d::ReplicationPad1d "
+      "CircularPad1d::CircularPad1d CircularPad2d::CircularPad2d CircularPad3d::CircularPad3d "
       "ReplicationPad2d::ReplicationPad2d ReplicationPad3d::ReplicationPad3d",
       [](const Image& x, int64_t amount) {
         use(ReplicationPad2d(amount), Variable(x)), use(ReplicationPad1d(amount), Variable(x));
         use(ReplicationPad3d(amount), Variable(x)), use(ReflectionPad1d(amount), Variable(x));
         use(ReflectionPad2d(amount), Variable(x)), use(ReflectionPad3d(amount), Variable(x));
+        use(CircularPad1d(amount), Variable(x)), use(CircularPad2d(amount), Variable(x));
+        use(CircularPad3d(amount), Variable(x));
       });
   table.add(
       "CosineSimilarity::CosineSimilarity PairwiseDistance::PairwiseDistance "

@@ -297,6 +297,11 @@ void add_data_rows(Table& table) {
               convert_like(load(path), {{name, Tensor::full({}, 1, f32)}});
             });
   table.add("convert_like", [](const TensorMap& a, const TensorMap& b) { convert_like(a, b); });
+  table.add("part_of", [](const TensorMap& tensors, const std::string& state) {
+    const TempDir dir;
+    save((dir / "x").string(), {{state, tensors}, {"x", tensors}});
+    part_of(tensors, state);
+  });
 }
 
 void add_train_class_rows(Table& table) {
