@@ -182,10 +182,11 @@ void save(const std::string& path,
   save(path, all);
 }
 TensorMap part_of(const TensorMap& tensors, const std::string& state) {
+  const std::string prefix = state + '.';
   TensorMap part;
-  for (const auto& [name, x] : tensors)
-    if (name.starts_with(state + ".")) part.emplace(name.substr(state.size() + 1), x);
-  if (part.empty()) fail<ArgumentError>("part_of: no tensor's name begins with \"", state, ".\"");
+  for (auto it = tensors.lower_bound(prefix); it != tensors.end() && it->first.starts_with(prefix);
+       ++it)
+    part.emplace(it->first.substr(prefix.size()), it->second);
   return part;
 }
 

@@ -48,8 +48,8 @@ void save(const std::string& path, std::initializer_list<std::pair<std::string, 
 /// `save("run.safetensors", {{"model", net.state_dict()}, {"adam", adam.state_dict()}})`. Throws
 /// ArgumentError if two tensors get one name.
 void save(const std::string& path, std::initializer_list<std::pair<std::string, TensorMap>> states);
-/// Returns one of the states of such a file: `part_of(load("run.safetensors"), "model")`. Throws
-/// ArgumentError if there is no tensor of that state.
+/// Returns one of the states of such a file, empty if the file has none of that name:
+/// `model.load_state_dict(part_of(load("run.safetensors"), "model"))`.
 TensorMap part_of(const TensorMap& tensors, const std::string& state);
 /// Saves a Variable under the name "0", or several under "0", "1" ...
 void save(const Variable& x, const std::string& path);

@@ -13,6 +13,7 @@
 #include "dist/data_parallel.h"
 #include "dist/sharded_optimizer.h"
 #include "io/atomic_file.h"
+#include "io/safetensors.h"
 #include "ops/binary.h"
 #include "optim/clip.h"
 #include "train/graphed_step.h"

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/generator.h"
+#include "io/safetensors.h"
 #include "train/internal/pass.h"
 #include "train/internal/shard_files.h"
 

@@ -88,8 +88,7 @@ TEST(FirstGuessNamed, Layers) {
   GUESS("0", planes(ones({1, 2, 3, 3})).sum());
   GUESS("16", nn::MSELoss({.reduction = "sum"})(x, x + 2));
   GUESS("8", nn::L1Loss({.reduction = "sum"})(x, x + 2));
-  GUESS("[[4, 4],[4, 4]]",
-        nn::MSELoss({.reduction = "none"})(zeros({2, 2}), 2 * ones({2, 2})));
+  GUESS("[[4, 4],[4, 4]]", nn::MSELoss({.reduction = "none"})(zeros({2, 2}), 2 * ones({2, 2})));
   EXPECT_TRUE(nn::CircularPad2d(1)(ones({1, 1, 2, 2})).equal(ones({1, 1, 4, 4})));
   GUESS("[[[3, 1, 2, 3, 1, 2]]]", nn::CircularPad1d({1, 2})(tensor({{{1.0, 2.0, 3.0}}})));
 }
@@ -181,7 +180,7 @@ TEST(FirstGuessNamed, StatesInOneFile) {
   optim::Adam resumed(other, 0.1);
   resumed.load_state_dict(part_of(load(path), "adam"));
   EXPECT_EQ(resumed.state_dict().size(), adam.state_dict().size());
-  EXPECT_THROW(part_of(load(path), "mod"), ArgumentError);
+  GUESS("true", part_of(load(path), "mod").empty());
   EXPECT_THROW(
       save(path, {{"a", {{"b.c", ones({1}).value()}}}, {"a.b", {{"c", ones({1}).value()}}}}),
       ArgumentError);

@@ -1,5 +1,6 @@
 #include "train/internal/pass.h"
 
+#include "io/safetensors.h"
 #include "ops/binary.h"
 #include "ops/loss.h"
 
@@ -94,14 +95,6 @@ void PassSums::load_state_dict(const TensorMap& state) {
   accuracy_.load_state_dict(part_of(state, "accuracy"));
   for (size_t i = 0; i < metrics_.size(); ++i)
     metrics_[i]->load_state_dict(part_of(state, "metric" + std::to_string(i)));
-}
-
-TensorMap part_of(const TensorMap& all, const std::string& part) {
-  const std::string prefix = part + '.';
-  TensorMap found;
-  for (auto it = all.lower_bound(prefix); it != all.end() && it->first.starts_with(prefix); ++it)
-    found.emplace(it->first.substr(prefix.size()), it->second);
-  return found;
 }
 
 void add_part(TensorMap& all, const std::string& part, const TensorMap& state) {

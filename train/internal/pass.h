@@ -51,9 +51,7 @@ class PassSums {
   RunningMean loss_, accuracy_;
 };
 
-/// Returns the entries whose names begin with "part.", without this prefix.
-TensorMap part_of(const TensorMap& all, const std::string& part);
-/// Adds the entries of a part as "part.name".
+/// Adds the entries of a part as "part.name"; part_of() in io/safetensors.h returns them.
 void add_part(TensorMap& all, const std::string& part, const TensorMap& state);
 
 }  // namespace tapegrad
