@@ -22,6 +22,7 @@ namespace {
 
 int64_t checked_width(const MultiheadAttentionOptions& o) {
   constexpr std::string_view kName = MultiheadAttention::kName;
+  const ErrorLine line(o.by_name.where);
   require_option(kName, ".embed_dim", o.embed_dim);
   require_option(kName, ".num_heads", o.num_heads);
   if (o.embed_dim % o.num_heads != 0)
@@ -66,8 +67,9 @@ Variable added(const AttentionMasks& masks, const Variable& query, const Variabl
 
 }  // namespace
 
-MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout)
-    : MultiheadAttention(MultiheadAttentionOptions{{}, embed_dim, num_heads, dropout}) {}
+MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout,
+                                       Where where)
+    : MultiheadAttention(MultiheadAttentionOptions{{where}, embed_dim, num_heads, dropout}) {}
 MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads,
                                        MultiheadAttentionOptions options)
     : MultiheadAttention((options.embed_dim = embed_dim, options.num_heads = num_heads, options)) {}
@@ -76,6 +78,7 @@ MultiheadAttention::MultiheadAttention(MultiheadAttentionOptions options)
                 .out_features = options.embed_dim,
                 .bias = options.bias}),
       options_(options) {
+  const ErrorLine line(options.by_name.where);
   require_share(kName, ".dropout", options.dropout);
   const auto drawn = [](int64_t rows, int64_t columns) {
     Variable weight = empty({rows, columns});
@@ -174,12 +177,17 @@ TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                                                  TransformerEncoderLayerOptions options)
     : TransformerEncoderLayer((options.d_model = d_model, options.nhead = nhead, options)) {}
 TransformerEncoderLayer::TransformerEncoderLayer(TransformerEncoderLayerOptions options)
-    : self_attn({.embed_dim = options.d_model,
+    : self_attn({.by_name = options.by_name,
+                 .embed_dim = options.d_model,
                  .num_heads = options.nhead,
                  .dropout = options.dropout,
                  .batch_first = options.batch_first}),
-      linear1({.in_features = options.d_model, .out_features = options.dim_feedforward}),
-      linear2({.in_features = options.dim_feedforward, .out_features = options.d_model}),
+      linear1({.by_name = options.by_name,
+               .in_features = options.d_model,
+               .out_features = options.dim_feedforward}),
+      linear2({.by_name = options.by_name,
+               .in_features = options.dim_feedforward,
+               .out_features = options.d_model}),
       norm1({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
       norm2({.normalized_shape = {options.d_model}, .eps = options.layer_norm_eps}),
       options_(options) {}

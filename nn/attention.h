@@ -75,7 +75,8 @@ class MultiheadAttention final : public Model<MultiheadAttention> {
  public:
   static constexpr std::string_view kName = "MultiheadAttention";
   explicit MultiheadAttention(MultiheadAttentionOptions options);
-  MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0.0);
+  MultiheadAttention(int64_t embed_dim, int64_t num_heads, double dropout = 0.0,
+                     Where where = Where::current());
   /// MultiheadAttention(64, 4, {.batch_first = true}): both sizes, and options by name.
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, MultiheadAttentionOptions options);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/internal/classic_text.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/image.h"
 #include "ops/view.h"
 
@@ -23,6 +24,7 @@ std::string shown(const std::vector<int64_t>& sizes) {
 
 template <typename Options>
 void check(std::string_view layer, const Options& o) {
+  const ErrorLine line(o.by_name.where);
   require_option(layer, ".out_channels", o.out_channels);
   for (const int64_t size : numbers(o.kernel_size)) require_option(layer, ".kernel_size", size);
   require_option(layer, ".groups", o.groups);
@@ -58,6 +60,7 @@ Shape with_kernel(Shape shape, Size kernel_size) {
 template <typename Size>
 ConvOptions<Size> resolved(std::string_view layer, ConvOptions<Size> o) {
   if (!o.padding.name) return o;
+  const ErrorLine line(o.by_name.where);
   const bool same = *o.padding.name == "same";
   if (!same && *o.padding.name != "valid")
     fail<ArgumentError>(layer, ": padding \"", *o.padding.name, "\"; \"same\" or \"valid\" wanted");
@@ -143,6 +146,7 @@ Conv<Self, Size>::Conv(ConvOptions<Size> options)
 
 template <typename Self, typename Size>
 Shape Conv<Self, Size>::weight_shape(int64_t in_channels) const {
+  const ErrorLine line(options_.by_name.where);
   check_groups(Self::kName, in_channels, options_.groups);
   return with_kernel({options_.out_channels, in_channels / options_.groups}, options_.kernel_size);
 }
@@ -211,6 +215,7 @@ ConvTranspose<Self, Size>::ConvTranspose(ConvTransposeOptions<Size> options)
 
 template <typename Self, typename Size>
 void ConvTranspose<Self, Size>::allocate(int64_t in_channels) const {
+  const ErrorLine line(options_.by_name.where);
   check_groups(Self::kName, in_channels, options_.groups);
   Weighted::allocate(
       with_kernel({in_channels, options_.out_channels / options_.groups}, options_.kernel_size),
@@ -254,12 +259,30 @@ std::string output_size_option(const std::vector<int64_t>& output_size) {
 
 Conv1d::Conv1d(Conv1dOptions options) : Conv(options) {}
 Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
-               tapegrad::Padding<int64_t> padding, int64_t dilation, int64_t groups, bool bias)
-    : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
+               tapegrad::Padding<int64_t> padding, int64_t dilation, int64_t groups, bool bias,
+               Where where)
+    : Conv({{where},
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias}) {}
 Conv2d::Conv2d(Conv2dOptions options) : Conv(options) {}
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride,
-               tapegrad::Padding<Size2d> padding, Size2d dilation, int64_t groups, bool bias)
-    : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
+               tapegrad::Padding<Size2d> padding, Size2d dilation, int64_t groups, bool bias,
+               Where where)
+    : Conv({{where},
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias}) {}
 Variable Conv2d::forward(const Variable& x, Epilogue epilogue, Where where) const {
   infer_weight(x);
   Variable computed;
@@ -267,13 +290,22 @@ Variable Conv2d::forward(const Variable& x, Epilogue epilogue, Where where) cons
 }
 Conv3d::Conv3d(Conv3dOptions options) : Conv(options) {}
 Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride,
-               tapegrad::Padding<Size3d> padding, Size3d dilation, int64_t groups, bool bias)
-    : Conv({{}, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias}) {}
+               tapegrad::Padding<Size3d> padding, Size3d dilation, int64_t groups, bool bias,
+               Where where)
+    : Conv({{where},
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias}) {}
 ConvTranspose1d::ConvTranspose1d(ConvTransposeOptions<int64_t> options) : ConvTranspose(options) {}
 ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                                  int64_t stride, int64_t padding, int64_t output_padding,
-                                 int64_t groups, bool bias, int64_t dilation)
-    : ConvTranspose({{},
+                                 int64_t groups, bool bias, int64_t dilation, Where where)
+    : ConvTranspose({{where},
                      in_channels,
                      out_channels,
                      kernel_size,
@@ -286,8 +318,8 @@ ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels, int6
 ConvTranspose2d::ConvTranspose2d(ConvTransposeOptions<Size2d> options) : ConvTranspose(options) {}
 ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size,
                                  Size2d stride, Size2d padding, Size2d output_padding,
-                                 int64_t groups, bool bias, Size2d dilation)
-    : ConvTranspose({{},
+                                 int64_t groups, bool bias, Size2d dilation, Where where)
+    : ConvTranspose({{where},
                      in_channels,
                      out_channels,
                      kernel_size,
@@ -300,8 +332,8 @@ ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size
 ConvTranspose3d::ConvTranspose3d(ConvTransposeOptions<Size3d> options) : ConvTranspose(options) {}
 ConvTranspose3d::ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size,
                                  Size3d stride, Size3d padding, Size3d output_padding,
-                                 int64_t groups, bool bias, Size3d dilation)
-    : ConvTranspose({{},
+                                 int64_t groups, bool bias, Size3d dilation, Where where)
+    : ConvTranspose({{where},
                      in_channels,
                      out_channels,
                      kernel_size,

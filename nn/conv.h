@@ -96,7 +96,7 @@ class Conv1d final : public Conv<Conv1d, int64_t> {
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride = 1,
          tapegrad::Padding<int64_t> padding = 0, int64_t dilation = 1, int64_t groups = 1,
-         bool bias = true);
+         bool bias = true, Where where = Where::current());
 };
 class Conv2d final : public Conv<Conv2d, Size2d> {
  public:
@@ -112,7 +112,7 @@ class Conv2d final : public Conv<Conv2d, Size2d> {
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   Conv2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
          tapegrad::Padding<Size2d> padding = 0, Size2d dilation = 1, int64_t groups = 1,
-         bool bias = true);
+         bool bias = true, Where where = Where::current());
   using Conv::forward;
   /// Returns the epilogue of forward(x), by one kernel.
   Variable forward(const Variable& x, Epilogue epilogue, Where where = Where::current()) const;
@@ -131,7 +131,7 @@ class Conv3d final : public Conv<Conv3d, Size3d> {
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   Conv3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
          tapegrad::Padding<Size3d> padding = 0, Size3d dilation = 1, int64_t groups = 1,
-         bool bias = true);
+         bool bias = true, Where where = Where::current());
 };
 
 template <typename Size>
@@ -178,7 +178,8 @@ class ConvTranspose1d final : public ConvTranspose<ConvTranspose1d, int64_t> {
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                   int64_t stride = 1, int64_t padding = 0, int64_t output_padding = 0,
-                  int64_t groups = 1, bool bias = true, int64_t dilation = 1);
+                  int64_t groups = 1, bool bias = true, int64_t dilation = 1,
+                  Where where = Where::current());
 };
 class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
  public:
@@ -195,7 +196,7 @@ class ConvTranspose2d final : public ConvTranspose<ConvTranspose2d, Size2d> {
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, Size2d kernel_size, Size2d stride = 1,
                   Size2d padding = 0, Size2d output_padding = 0, int64_t groups = 1,
-                  bool bias = true, Size2d dilation = 1);
+                  bool bias = true, Size2d dilation = 1, Where where = Where::current());
 };
 class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
  public:
@@ -212,7 +213,7 @@ class ConvTranspose3d final : public ConvTranspose<ConvTranspose3d, Size3d> {
             detail::with_sizes(options, in_channels, out_channels, kernel_size, stride, padding)) {}
   ConvTranspose3d(int64_t in_channels, int64_t out_channels, Size3d kernel_size, Size3d stride = 1,
                   Size3d padding = 0, Size3d output_padding = 0, int64_t groups = 1,
-                  bool bias = true, Size3d dilation = 1);
+                  bool bias = true, Size3d dilation = 1, Where where = Where::current());
 };
 
 /// The size in each dimension, for printing.

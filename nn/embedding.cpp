@@ -1,6 +1,7 @@
 #include "nn/embedding.h"
 
 #include "core/base/internal/classic_text.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "nn/weighted.h"
 #include "ops/index.h"
@@ -8,8 +9,9 @@
 
 namespace tapegrad::nn {
 
-Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx)
-    : Embedding(EmbeddingOptions{{}, num_embeddings, embedding_dim, padding_idx}) {}
+Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx,
+                     Where where)
+    : Embedding(EmbeddingOptions{{where}, num_embeddings, embedding_dim, padding_idx}) {}
 Embedding Embedding::from_pretrained(const Variable& rows, bool freeze, int64_t padding_idx) {
   if (rows.rank() != 2)
     fail<ShapeError>("Embedding: from_pretrained: a matrix of rows wanted, not ", rows.shape());
@@ -23,6 +25,7 @@ Embedding Embedding::from_pretrained(const Variable& rows, bool freeze, int64_t 
 }
 Embedding::Embedding(EmbeddingOptions options)
     : padding_idx_(options.padding_idx), sparse_(options.sparse) {
+  const ErrorLine line(options.by_name.where);
   require_option(kName, ".num_embeddings", options.num_embeddings);
   require_option(kName, ".embedding_dim", options.embedding_dim);
   if (padding_idx_ >= options.num_embeddings)
@@ -48,9 +51,10 @@ std::string Embedding::options() const {
   return text.str();
 }
 
-EmbeddingBag::EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim)
-    : EmbeddingBag(EmbeddingBagOptions{{}, num_embeddings, embedding_dim}) {}
+EmbeddingBag::EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, Where where)
+    : EmbeddingBag(EmbeddingBagOptions{{where}, num_embeddings, embedding_dim}) {}
 EmbeddingBag::EmbeddingBag(EmbeddingBagOptions options) : options_(options) {
+  const ErrorLine line(options.by_name.where);
   weight = Embedding({.num_embeddings = options.num_embeddings,
                       .embedding_dim = options.embedding_dim,
                       .padding_idx = options.padding_idx})
@@ -68,8 +72,10 @@ Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
                        where);
 }
 
-Dropout::Dropout(DropoutOptions options) : Dropout(options.p) {}
-Dropout::Dropout(double p, bool) : p_(p) {
+Dropout::Dropout(DropoutOptions options)
+    : Dropout(options.p, options.inplace, options.by_name.where) {}
+Dropout::Dropout(double p, bool, Where where) : p_(p) {
+  const ErrorLine line(where);
   note_mode();
   if (!(p >= 0 && p <= 1)) fail<ArgumentError>("Dropout: p is a probability, not ", p);
 }

@@ -33,7 +33,8 @@ class Embedding final : public Model<Embedding> {
  public:
   static constexpr std::string_view kName = "Embedding";
   explicit Embedding(EmbeddingOptions options);
-  Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1);
+  Embedding(int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1,
+            Where where = Where::current());
   /// Embedding(1000, 64, {.sparse = true}): both sizes, and options by name.
   Embedding(int64_t num_embeddings, int64_t embedding_dim, EmbeddingOptions options)
       : Embedding(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
@@ -69,7 +70,7 @@ class EmbeddingBag final : public Model<EmbeddingBag> {
  public:
   static constexpr std::string_view kName = "EmbeddingBag";
   explicit EmbeddingBag(EmbeddingBagOptions options);
-  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim);
+  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, Where where = Where::current());
   EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, EmbeddingBagOptions options)
       : EmbeddingBag(detail::with_sizes(options, num_embeddings, embedding_dim)) {}
 
@@ -96,7 +97,7 @@ struct DropoutOptions {
 class Dropout final : public Stateless<Dropout> {
  public:
   static constexpr std::string_view kName = "Dropout";
-  explicit Dropout(double p = 0.5, bool inplace = false);
+  explicit Dropout(double p = 0.5, bool inplace = false, Where where = Where::current());
   explicit Dropout(DropoutOptions options);
 
   Variable forward(Variable x, Where where = Where::current()) const {

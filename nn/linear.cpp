@@ -1,21 +1,23 @@
 #include "nn/linear.h"
 
 #include "core/base/internal/classic_text.h"
+#include "core/tape/internal/call_line.h"
 #include "ops/linear.h"
 
 namespace tapegrad::nn {
 
 Linear::Linear(LinearOptions options) : Model(options.bias), out_features_(options.out_features) {
+  const ErrorLine line(options.by_name.where);
   require_option(kName, ".out_features", options.out_features);
   if (options.in_features == 0) return;
   require_option(kName, ".in_features", options.in_features);
   allocate({options.out_features, options.in_features});
 }
 
-Linear::Linear(int64_t in_features, int64_t out_features, bool bias)
-    : Linear(LinearOptions{{}, in_features, out_features, bias}) {}
+Linear::Linear(int64_t in_features, int64_t out_features, bool bias, Where where)
+    : Linear(LinearOptions{{where}, in_features, out_features, bias}) {}
 Linear::Linear(int64_t in_features, int64_t out_features, LinearOptions options)
-    : Linear(in_features, out_features, options.bias) {}
+    : Linear(in_features, out_features, options.bias, options.by_name.where) {}
 
 Variable Linear::forward(const Variable& x, Where where) const { return forward(x, {}, where); }
 

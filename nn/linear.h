@@ -18,7 +18,8 @@ class Linear final : public Model<Linear, Weighted> {
  public:
   static constexpr std::string_view kName = "Linear";
   explicit Linear(LinearOptions options);
-  Linear(int64_t in_features, int64_t out_features, bool bias = true);
+  Linear(int64_t in_features, int64_t out_features, bool bias = true,
+         Where where = Where::current());
   /// Linear(784, 10, {.bias = false}): both sizes, and options by name.
   Linear(int64_t in_features, int64_t out_features, LinearOptions options);
 

@@ -20,7 +20,7 @@ ModuleCall::ModuleCall(const Module& module, Where where)
       has_hooks_(module.state_->own.hooks != nullptr),
       outermost_(current_scope() == nullptr ? start(module) : RunningModel()),
       model_(current_scope() == nullptr ? &outermost_ : context.model),
-      line_(where.line() != 0 ? &where_ : context.module_line),
+      line_(tapegrad::detail::is_of_user(where) ? &where_ : context.module_line),
       scope_(name_of(module)) {
   if (StepObserver* step = StepObserver::current()) [[unlikely]]
     MemberCheck::watch(module, *step);

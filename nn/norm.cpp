@@ -1,6 +1,7 @@
 #include "nn/norm.h"
 
 #include "core/base/internal/classic_text.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "nn/weighted.h"
 #include "ops/binary.h"
@@ -11,6 +12,7 @@ namespace tapegrad::nn {
 
 template <typename Self>
 BatchNorm<Self>::BatchNorm(BatchNormOptions options) : options_(options) {
+  const ErrorLine line(options.by_name.where);
   require_size(Self::kName, ".eps", options.eps);
   set_momentum(options.momentum);
   if (options.affine) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/base/internal/classic_text.h"
+#include "core/tape/internal/call_line.h"
 #include "nn/weighted.h"
 #include "ops/create.h"
 #include "ops/view.h"
@@ -16,6 +17,7 @@ constexpr int64_t kMostLayers = 65536, kMostHidden = int64_t(1) << 40;
 
 template <typename Self>
 Recurrent<Self>::Recurrent(RecurrentOptions options, int64_t gates) : options_(options) {
+  const ErrorLine line(options.by_name.where);
   require_option(Self::kName, ".input_size", options.input_size);
   require_option(Self::kName, ".hidden_size", options.hidden_size);
   require_option(Self::kName, ".num_layers", options.num_layers);
@@ -99,26 +101,26 @@ RecurrentOptions sizes(int64_t input_size, int64_t hidden_size, int64_t num_laye
   return {.input_size = input_size, .hidden_size = hidden_size, .num_layers = num_layers};
 }
 RecurrentOptions all_options(int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias,
-                             bool batch_first, double dropout, bool bidirectional) {
-  return {{}, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional};
+                             bool batch_first, double dropout, bool bidirectional, Where where) {
+  return {{where}, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional};
 }
 
 }  // namespace
 
 LSTM::LSTM(RecurrentOptions options) : Recurrent(options, 4) {}
 LSTM::LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias, bool batch_first,
-           double dropout, bool bidirectional)
+           double dropout, bool bidirectional, Where where)
     : LSTM(all_options(input_size, hidden_size, num_layers, bias, batch_first, dropout,
-                       bidirectional)) {}
+                       bidirectional, where)) {}
 RecurrentResult<3> LSTM::forward(const Variable& x, const Variable& h0, const Variable& c0) const {
   return first<3>(lstm(x, h0, c0, weights, run_options(), ModuleCall::line()));
 }
 
 GRU::GRU(RecurrentOptions options) : Recurrent(options, 3) {}
 GRU::GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias, bool batch_first,
-         double dropout, bool bidirectional)
+         double dropout, bool bidirectional, Where where)
     : GRU(all_options(input_size, hidden_size, num_layers, bias, batch_first, dropout,
-                      bidirectional)) {}
+                      bidirectional, where)) {}
 RecurrentResult<2> GRU::forward(const Variable& x, const Variable& h0) const {
   return first<2>(gru(x, h0, weights, run_options(), ModuleCall::line()));
 }

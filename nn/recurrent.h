@@ -79,7 +79,8 @@ class LSTM final : public Recurrent<LSTM> {
   LSTM(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : LSTM(detail::with_sizes(options, input_size, hidden_size)) {}
   LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1, bool bias = true,
-       bool batch_first = false, double dropout = 0.0, bool bidirectional = false);
+       bool batch_first = false, double dropout = 0.0, bool bidirectional = false,
+       Where where = Where::current());
   /// Returns {output, h_n, c_n}. Initial states that are left out are zeros.
   RecurrentResult<3> forward(const Variable& x, const Variable& h0 = {},
                              const Variable& c0 = {}) const;
@@ -100,7 +101,8 @@ class GRU final : public Recurrent<GRU> {
   GRU(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : GRU(detail::with_sizes(options, input_size, hidden_size)) {}
   GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1, bool bias = true,
-      bool batch_first = false, double dropout = 0.0, bool bidirectional = false);
+      bool batch_first = false, double dropout = 0.0, bool bidirectional = false,
+      Where where = Where::current());
   /// Returns {output, h_n}.
   RecurrentResult<2> forward(const Variable& x, const Variable& h0 = {}) const;
   PackedResult forward(const PackedSequence& x, const Variable& h0 = {}) const;

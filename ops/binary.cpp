@@ -3,6 +3,7 @@
 #include "core/dispatch/internal/hold_number.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/internal/autocast_operand.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/catalog.h"
 #include "ops/internal/operands.h"
@@ -274,6 +275,7 @@ Variable& run_in_place(Variable& a, const Operand& b) {
     apply_in_place(Op{}, b.where, a, *b.variable);
     return a;
   }
+  const ErrorLine line(b.where);
   const DType dtype = common_dtype(Op::kName, a, b);
   if (dtype != a.dtype())
     fail<DTypeError>(Op::kName, ": the result is ", name(dtype),
@@ -366,6 +368,7 @@ Variable& add_(Variable& a, const Operand& b) { return run_in_place<Add>(a, b); 
 Variable& sub_(Variable& a, const Operand& b) { return run_in_place<Sub>(a, b); }
 Variable& mul_(Variable& a, const Operand& b) { return run_in_place<Mul>(a, b); }
 Variable& div_(Variable& a, const Operand& b) {
+  const ErrorLine line(b.where);
   if (!is_float(a.dtype()))
     fail<DTypeError>("div: the quotient is a float, which does not fit in place into ",
                      name(a.dtype()));

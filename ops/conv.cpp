@@ -245,6 +245,7 @@ UnfoldOptions unfold_options(const Arguments& a) {
 
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
                 Conv2dOptions options, Epilogue epilogue, Where where) {
+  const ErrorLine line(where);
   if (is_unbatched(x, 2)) [[unlikely]]
     return as_batch(x, where, [&](const Variable& batch) {
       return conv2d(batch, weight, bias, options, epilogue);
@@ -319,9 +320,11 @@ void set_conv_layout(ConvLayout layout) { layout_now = layout; }
 ConvLayout conv_layout() { return layout_now; }
 
 Variable unfold(const Variable& x, UnfoldOptions options, Where where) {
+  const ErrorLine line(where);
   return apply(Unfold{options}, where, x);
 }
 Variable fold(const Variable& columns, Size2d output_size, UnfoldOptions options, Where where) {
+  const ErrorLine line(where);
   return apply(Fold{output_size, options}, where, columns);
 }
 

@@ -250,17 +250,20 @@ Variable padded(std::string_view op, const Variable& x, const Variable& weight,
 
 Variable conv1d(const Variable& x, const Variable& weight, const Variable& bias, int64_t stride,
                 Padding<int64_t> padding, int64_t dilation, int64_t groups, Where where) {
+  const ErrorLine line(where);
   const Conv1dOptions options{{}, stride, padding.size, dilation, groups};
   return conv1d(padded("conv1d", x, weight, options, padding, where), weight, bias, options, where);
 }
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias, Size2d stride,
                 Padding<Size2d> padding, Size2d dilation, int64_t groups, Where where) {
+  const ErrorLine line(where);
   const Conv2dOptions options{{}, stride, padding.size, dilation, groups};
   return conv2d(padded("conv2d", x, weight, options, padding, where), weight, bias, options, {},
                 where);
 }
 Variable conv3d(const Variable& x, const Variable& weight, const Variable& bias, Size3d stride,
                 Padding<Size3d> padding, Size3d dilation, int64_t groups, Where where) {
+  const ErrorLine line(where);
   const Conv3dOptions options{{}, stride, padding.size, dilation, groups};
   return conv3d(padded("conv3d", x, weight, options, padding, where), weight, bias, options, where);
 }

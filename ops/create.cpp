@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "ops/catalog.h"
 #include "ops/internal/operands.h"
@@ -98,6 +99,7 @@ int64_t count_of(Number start, Number end, Number step) {
 
 template <typename T>
 Variable tensor(const std::vector<T>& values, const Shape& shape, TensorOptions options) {
+  const ErrorLine line(options.where);
   if constexpr (std::same_as<T, double>)
     return from_values<double>(values, shape, default_dtype(), options);
   else if constexpr (std::same_as<T, int> || std::same_as<T, long> || std::same_as<T, long long>)
@@ -139,36 +141,47 @@ Variable detail::strided_blob(void* data, const Shape& shape, const Strides& str
 }
 
 Variable scalar(Number value, TensorOptions options) {
+  const ErrorLine line(options.where);
   return make_full({}, value, dtype_of(value), options);
 }
 
 Variable zeros(const Shape& shape, TensorOptions options) {
+  const ErrorLine line(options.where);
   return make_full(shape, 0, default_dtype(), options);
 }
 Variable ones(const Shape& shape, TensorOptions options) {
+  const ErrorLine line(options.where);
   return make_full(shape, 1, default_dtype(), options);
 }
 Variable full(const Shape& shape, Number value, TensorOptions options) {
+  const ErrorLine line(options.where);
   return make_full(shape, value, dtype_of(value), options);
 }
 Variable empty(const Shape& shape, TensorOptions options) {
+  const ErrorLine line(options.where);
   return make(shape, default_dtype(), options);
 }
 
 Variable zeros_like(const Variable& x, TensorOptions options) { return full_like(x, 0, options); }
 Variable ones_like(const Variable& x, TensorOptions options) { return full_like(x, 1, options); }
 Variable full_like(const Variable& x, Number value, TensorOptions options) {
+  const ErrorLine line(options.where);
   if (!options.device) options.device = x.device();
   return make_full(x.shape(), value, x.dtype(), options);
 }
 Variable empty_like(const Variable& x, TensorOptions options) {
+  const ErrorLine line(options.where);
   if (!options.device) options.device = x.device();
   return make(x.shape(), x.dtype(), options);
 }
 
-Variable arange(Number end, TensorOptions options) { return arange(0, end, 1, options); }
+Variable arange(Number end, TensorOptions options) {
+  const ErrorLine line(options.where);
+  return arange(0, end, 1, options);
+}
 
 Variable arange(Number start, Number end, Number step, TensorOptions options) {
+  const ErrorLine line(options.where);
   const bool whole = start.kind() != f64 && end.kind() != f64 && step.kind() != f64;
   const int64_t count = count_of(start, end, step);
   Variable y = make({count}, whole ? i64 : default_dtype(), options);
@@ -177,6 +190,7 @@ Variable arange(Number start, Number end, Number step, TensorOptions options) {
 }
 
 Variable linspace(double start, double end, int64_t steps, TensorOptions options) {
+  const ErrorLine line(options.where);
   if (steps < 0) fail<ArgumentError>("linspace: a negative number of steps: ", steps);
   Variable y = make({steps}, default_dtype(), options);
   kernels::linspace(y.writable(), start, end);
@@ -184,6 +198,7 @@ Variable linspace(double start, double end, int64_t steps, TensorOptions options
 }
 
 Variable eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options) {
+  const ErrorLine line(options.where);
   const int64_t width = columns.value_or(rows);
   Variable y = make_full({rows, width}, 0, default_dtype(), options);
   if (y.numel() == 0) return y;  // the width may be anything

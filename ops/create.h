@@ -16,6 +16,7 @@ struct TensorOptions {
   std::optional<DType> dtype = {};
   std::optional<Device> device = {};
   bool requires_grad = false;
+  Where where = Where::current();  // line of the call, for errors
 };
 
 /// A dtype or a device in place of the options: zeros({2}, f64), randn({2}, x.device()).

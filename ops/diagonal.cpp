@@ -112,6 +112,7 @@ Variable triu(const Variable& x, int64_t diagonal, Where where) {
 }
 
 Variable diagonal(const Variable& x, int64_t offset, int dim1, int dim2, Where where) {
+  const ErrorLine line(where);
   return apply(Diagonal{{Diagonal::kName, offset, dim1, dim2, x.rank()}}, where, x);
 }
 Variable diag_embed(const Variable& x, int64_t offset, int dim1, int dim2, Where where) {

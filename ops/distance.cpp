@@ -158,6 +158,7 @@ std::pair<Variable, Variable> aligned(Variable a, Variable b, int dim, Where whe
 }  // namespace
 
 Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double eps, Where where) {
+  const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32(cosine_similarity, where, a, b, dim, eps);
   const auto [u, v] = aligned(a, b, dim, where);
@@ -167,6 +168,7 @@ Variable cosine_similarity(const Variable& a, const Variable& b, int dim, double
 }
 
 Variable normalize(const Variable& x, double p, int dim, double eps, Where where) {
+  const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32(normalize, where, x, p, dim, eps);
   const Variable length = clamp(norm(x, p, {dim}, /*keepdim=*/true, where), {.min = eps}, where);

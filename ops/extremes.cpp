@@ -1,5 +1,6 @@
 #include "ops/extremes.h"
 
+#include "core/tape/internal/call_line.h"
 #include "core/tape/op.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
@@ -123,6 +124,7 @@ Variable arg_extreme(std::string_view name, const Variable& x, std::optional<int
 
 template <typename>
 Variable amax(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  const ErrorLine line(where);
   return apply(Amax<true>{{"amax", x.shape(), dims, keepdim}}, where, x);
 }
 template Variable amax(const Variable&, const Dims&, bool, Where);
@@ -132,6 +134,7 @@ Variable amax(const Variable& x, ReduceOptions options, Where where) {
 Variable amax(const Variable& x, Where where) { return amax(x, Dims{}, false, where); }
 template <typename>
 Variable amin(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  const ErrorLine line(where);
   return apply(Amax<false>{{"amin", x.shape(), dims, keepdim}}, where, x);
 }
 template Variable amin(const Variable&, const Dims&, bool, Where);
@@ -141,6 +144,7 @@ Variable amin(const Variable& x, ReduceOptions options, Where where) {
 Variable amin(const Variable& x, Where where) { return amin(x, Dims{}, false, where); }
 
 ValuesIndices max(const Variable& x, int dim, bool keepdim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return max(v, dim); });
   return extreme_along("max", x, dim, keepdim, where);
@@ -149,6 +153,7 @@ ValuesIndices max(const Variable& x, AlongOptions options, Where where) {
   return max(x, options.dim, options.keepdim, where);
 }
 ValuesIndices min(const Variable& x, int dim, bool keepdim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return min(v, dim); });
   return extreme_along("min", x, dim, keepdim, where);
@@ -160,11 +165,13 @@ Variable max(const Variable& x, Where where) { return amax(x, where); }
 Variable min(const Variable& x, Where where) { return amin(x, where); }
 
 Variable argmax(const Variable& x, std::optional<int> dim, bool keepdim, Where where) {
+  const ErrorLine line(where);
   if (dim && is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return argmax(v, dim); });
   return arg_extreme("argmax", x, dim, keepdim, where);
 }
 Variable argmin(const Variable& x, std::optional<int> dim, bool keepdim, Where where) {
+  const ErrorLine line(where);
   if (dim && is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return argmin(v, dim); });
   return arg_extreme("argmin", x, dim, keepdim, where);
@@ -172,6 +179,7 @@ Variable argmin(const Variable& x, std::optional<int> dim, bool keepdim, Where w
 
 template <typename>
 Variable any(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  const ErrorLine line(where);
   return apply(Any{false, {"any", x.shape(), dims, keepdim}}, where, x);
 }
 template Variable any(const Variable&, const Dims&, bool, Where);
@@ -181,6 +189,7 @@ Variable any(const Variable& x, ReduceOptions options, Where where) {
 Variable any(const Variable& x, Where where) { return any(x, Dims{}, false, where); }
 template <typename>
 Variable all(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  const ErrorLine line(where);
   return apply(Any{true, {"all", x.shape(), dims, keepdim}}, where, x);
 }
 template Variable all(const Variable&, const Dims&, bool, Where);

@@ -173,9 +173,11 @@ Variable clamp_max(Variable x, const Operand& max) {
 }
 
 Variable max(const Variable& a, const Variable& b, Where where) {
+  const ErrorLine line(where);
   return maximum({a, where}, {b, where});
 }
 Variable min(const Variable& a, const Variable& b, Where where) {
+  const ErrorLine line(where);
   return minimum({a, where}, {b, where});
 }
 
@@ -205,6 +207,7 @@ Variable randint_like(const Variable& x, int64_t low, int64_t high) {
 }
 
 Variable logspace(double start, double end, int64_t steps, double base, TensorOptions options) {
+  const ErrorLine line(options.where);
   const DType dtype = options.dtype.value_or(default_dtype());
   const bool gradient = options.requires_grad;
   options.dtype = f64, options.requires_grad = false;
@@ -235,6 +238,7 @@ struct NestedValues::Reader {
 };
 
 Variable NestedValues::make(TensorOptions options) const {
+  const ErrorLine line(options.where);
   Reader reader;
   reader.read(*this, 0);
   const auto is = [&](DType kind) {
@@ -287,6 +291,7 @@ Reduction::Kind Reduction::parse(std::string_view name) {
 
 Variable kl_div(const Variable& x, const Variable& target, std::string_view reduction,
                 bool log_target, Where where) {
+  const ErrorLine line(where);
   const bool by_batch = reduction == "batchmean";
   const Reduction kind = by_batch ? Reduction(Reduction::kSum) : Reduction(reduction);
   const Variable loss = kl_div(x, target, log_target, kind, where);

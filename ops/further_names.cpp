@@ -190,15 +190,19 @@ Variable cosine_window(int64_t n, bool periodic, double a0, double a1, double a2
 }  // namespace
 
 Variable hann_window(int64_t n, bool periodic, TensorOptions options) {
+  const ErrorLine line(options.where);
   return cosine_window(n, periodic, 0.5, 0.5, 0, options);
 }
 Variable hamming_window(int64_t n, bool periodic, TensorOptions options) {
+  const ErrorLine line(options.where);
   return cosine_window(n, periodic, 0.54, 0.46, 0, options);
 }
 Variable blackman_window(int64_t n, bool periodic, TensorOptions options) {
+  const ErrorLine line(options.where);
   return cosine_window(n, periodic, 0.42, 0.5, 0.08, options);
 }
 Variable bartlett_window(int64_t n, bool periodic, TensorOptions options) {
+  const ErrorLine line(options.where);
   if (n < 0) fail<ArgumentError>("window: the length is negative: ", n);
   if (n == 1) return ones({1}, options);
   const double half = double(periodic ? n : n - 1) / 2;
@@ -208,6 +212,7 @@ Variable bartlett_window(int64_t n, bool periodic, TensorOptions options) {
 }
 
 Variable fft::fftfreq(int64_t n, double d, TensorOptions options) {
+  const ErrorLine line(options.where);
   if (n < 1) fail<ArgumentError>("fft.fftfreq: n is ", n, ", not at least 1");
   const TensorOptions wide{.dtype = f64, .device = options.device};
   const Variable i = arange(0.0, double(n), 1.0, wide);
@@ -215,6 +220,7 @@ Variable fft::fftfreq(int64_t n, double d, TensorOptions options) {
   return (half / (double(n) * d)).to(options.dtype.value_or(default_dtype()));
 }
 Variable fft::rfftfreq(int64_t n, double d, TensorOptions options) {
+  const ErrorLine line(options.where);
   if (n < 1) fail<ArgumentError>("fft.rfftfreq: n is ", n, ", not at least 1");
   const TensorOptions wide{.dtype = f64, .device = options.device};
   return (arange(0.0, double(n / 2 + 1), 1.0, wide) / (double(n) * d))

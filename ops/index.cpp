@@ -305,6 +305,7 @@ Variable embedding(const Variable& indices, const Variable& weight, int64_t padd
 }
 
 Variable index_select(const Variable& x, int dim, const Variable& index, Where where) {
+  const ErrorLine line(where);
   if (detail::is_scalar(x)) [[unlikely]]
     return detail::as_vector(x, where,
                              [&](const Variable& v) { return index_select(v, dim, index); });
@@ -322,6 +323,7 @@ void require_values(const Variables&... variables) {
 
 Variable index_add(const Variable& x, int dim, const Variable& index, const Variable& source,
                    double alpha, Where where) {
+  const ErrorLine line(where);
   require_values(x, index, source);
   if (detail::is_scalar(x)) [[unlikely]]
     return detail::as_vector(x, where, [&](const Variable& v) {
@@ -340,6 +342,7 @@ Variable gather(const Variable& x, int dim, const Variable& index, Where where) 
 }
 Variable scatter_add(const Variable& x, int dim, const Variable& index, const Variable& source,
                      Where where) {
+  const ErrorLine line(where);
   require_values(x, index, source);
   if (detail::is_scalar(x)) [[unlikely]]
     return detail::as_vector(x, where, [&](const Variable& v) {

@@ -1,4 +1,5 @@
 // Members of Variable (core/tape/variable_ops.h): reductions, sorting, shapes and indexing.
+#include "core/tape/internal/call_line.h"
 #include "core/tape/view.h"
 #include "ops/arrange.h"
 #include "ops/binary.h"
@@ -35,10 +36,11 @@ void V::operator=(const Operand& values) && {
     tapegrad::fill_(*this, values.number, values.where);
 }
 
-V::Part::Part(V value, const V& of, std::vector<Subscript> subscripts)
+V::Part::Part(V value, const V& of, std::vector<Subscript> subscripts, Where where)
     : V(std::move(value)),
       of_(of),
-      subscripts_(std::make_shared<const std::vector<Subscript>>(std::move(subscripts))) {}
+      subscripts_(std::make_shared<const std::vector<Subscript>>(std::move(subscripts))),
+      where_(where) {}
 V::Part::~Part() = default;
 V::Part::Part(const Part&) = default;
 V::Part::Part(Part&&) noexcept = default;
@@ -47,6 +49,7 @@ V::Part& V::Part::operator=(Part&&) & noexcept = default;
 
 bool V::Part::is_view() const { return value().shares_storage(of_.value()); }
 void V::Part::put(const Operand& values) {
+  const ErrorLine line(where_.line() != 0 ? where_ : values.where);
   if (!is_view())
     tapegrad::index_put_(of_, *subscripts_, values);
   else if (values.variable != nullptr)
@@ -417,8 +420,8 @@ V VariableOps::where(const V& condition, const Operand& other) const {
 V VariableOps::nonzero(Where where) const { return tapegrad::nonzero(self(), where); }
 V VariableOps::argwhere(Where where) const { return tapegrad::argwhere(self(), where); }
 
-V::Part V::operator[](const V& mask_or_index) const {
-  return {at(*this, {mask_or_index}), *this, {mask_or_index}};
+V::Part V::operator[](detail::VariableHere i) const {
+  return {at(*this, {i.x}, i.where), *this, {i.x}, i.where};
 }
 V VariableOps::contiguous(Where where) const {
   return self().is_contiguous() ? self() : tapegrad::clone(self(), where);

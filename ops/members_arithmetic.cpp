@@ -476,9 +476,15 @@ V& VariableOps::triu_(int64_t diagonal, Where where) {
 V& VariableOps::nan_to_num_(double nan, Where where) {
   return write("nan_to_num_", before().nan_to_num(nan, where), where);
 }
-V& VariableOps::normal_(double mean, double std) { return tapegrad::normal_(self(), mean, std); }
-V& VariableOps::uniform_(double low, double high) { return tapegrad::uniform_(self(), low, high); }
-V& VariableOps::exponential_(double lambd) { return tapegrad::exponential_(self(), lambd); }
+V& VariableOps::normal_(double mean, double std, Where where) {
+  return tapegrad::normal_(self(), mean, std, default_generator(), where);
+}
+V& VariableOps::uniform_(double low, double high, Where where) {
+  return tapegrad::uniform_(self(), low, high, default_generator(), where);
+}
+V& VariableOps::exponential_(double lambd, Where where) {
+  return tapegrad::exponential_(self(), lambd, default_generator(), where);
+}
 V& VariableOps::bernoulli_(double p) {
   const TensorOptions options{.dtype = f32, .device = self().device()};
   return copy_(tapegrad::bernoulli(full(self().shape(), p, options)));

@@ -150,11 +150,12 @@ Variable uniform(const Variable& low, const Variable& high, RandomGenerator& gen
   return where(y < high, y, low);  // the sum may have been rounded up to high
 }
 
-Variable& exponential_(Variable& x, double lambd, RandomGenerator& generator) {
+Variable& exponential_(Variable& x, double lambd, RandomGenerator& generator, Where where) {
+  const ErrorLine line(where);
   require_float("exponential_", x.value());
   if (!(lambd > 0.0)) fail<ArgumentError>("exponential_: lambd must be positive: ", lambd);
   detail::check_writable("exponential_", x, x.requires_grad());
-  apply_in_place(Exponential{lambd, generator.draw(words_of(x.value()))}, Where::current(), x);
+  apply_in_place(Exponential{lambd, generator.draw(words_of(x.value()))}, where, x);
   return x;
 }
 

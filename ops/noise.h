@@ -22,7 +22,8 @@ Variable uniform(const Variable& low, const Variable& high,
 /// number is 0. The previous value of x receives no gradient. Throws ArgumentError unless lambd >
 /// 0.
 Variable& exponential_(Variable& x, double lambd = 1.0,
-                       RandomGenerator& generator = default_generator());
+                       RandomGenerator& generator = default_generator(),
+                       Where where = Where::current());
 
 /// Returns Poisson-distributed numbers with elementwise rate, in the dtype of rate. No gradient.
 /// Throws ArgumentError for a rate that is negative or not finite.

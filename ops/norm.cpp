@@ -311,6 +311,7 @@ Variable batch_norm(const Variable& x, const Variable& running_mean, const Varia
 
 Variable layer_norm(const Variable& x, const Shape& normalized_shape, const Variable& weight,
                     const Variable& bias, double eps, Where where) {
+  const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_float32(layer_norm, where, x, normalized_shape, weight, bias, eps);
   return apply(LayerNorm{normalized_shape, eps}, where, x, weight, bias);

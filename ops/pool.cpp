@@ -172,12 +172,14 @@ Variable average(const Variable& x, const AverageWindows& windows, const Shape& 
 }  // namespace
 
 Variable max_pool2d(const Variable& x, MaxPool2dOptions options, Where where) {
+  const ErrorLine line(where);
   if (is_unbatched(x, 2)) [[unlikely]]
     return as_batch(x, where, [&](const Variable& batch) { return max_pool2d(batch, options); });
   return apply(max_pool("max_pool2d", x, options), where, x);
 }
 
 ValuesIndices max_pool2d_with_indices(const Variable& x, MaxPool2dOptions options, Where where) {
+  const ErrorLine line(where);
   if (is_unbatched(x, 2)) [[unlikely]]
     return as_batch(x, where,
                     [&](const Variable& batch) { return max_pool2d_with_indices(batch, options); });
@@ -188,6 +190,7 @@ ValuesIndices max_pool2d_with_indices(const Variable& x, MaxPool2dOptions option
 }
 
 Variable adaptive_max_pool2d(const Variable& x, Size2d output_size, Where where) {
+  const ErrorLine line(where);
   if (is_unbatched(x, 2)) [[unlikely]]
     return as_batch(x, where,
                     [&](const Variable& batch) { return adaptive_max_pool2d(batch, output_size); });
@@ -197,6 +200,7 @@ Variable adaptive_max_pool2d(const Variable& x, Size2d output_size, Where where)
 }
 
 ValuesIndices adaptive_max_pool2d_with_indices(const Variable& x, Size2d output_size, Where where) {
+  const ErrorLine line(where);
   if (is_unbatched(x, 2)) [[unlikely]]
     return as_batch(x, where, [&](const Variable& batch) {
       return adaptive_max_pool2d_with_indices(batch, output_size);
@@ -237,6 +241,7 @@ Variable detail::max_unpool(std::string_view op, const Variable& x, const Variab
 }
 
 Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where) {
+  const ErrorLine line(where);
   if (is_unbatched(x, 2)) [[unlikely]]
     return as_batch(x, where, [&](const Variable& batch) { return avg_pool2d(batch, options); });
   if (!options.stride) options.stride = options.kernel_size;
@@ -249,6 +254,7 @@ Variable avg_pool2d(const Variable& x, AvgPool2dOptions options, Where where) {
 }
 
 Variable adaptive_avg_pool2d(const Variable& x, Size2d output_size, Where where) {
+  const ErrorLine line(where);
   if (is_unbatched(x, 2)) [[unlikely]]
     return as_batch(x, where,
                     [&](const Variable& batch) { return adaptive_avg_pool2d(batch, output_size); });

@@ -125,6 +125,7 @@ Variable tensordot(const Variable& a, const Variable& b, const Dims& dims_a, con
 
 Variable addmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                Where where) {
+  const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(addmm, where, input, a, b, options);
   return plus("addmm", input, mm(a, b, where), options, where);
@@ -140,12 +141,14 @@ Variable addmv(const Variable& input, const Variable& a, const Variable& b, AddO
 }
 Variable addr(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
               Where where) {
+  const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(addr, where, input, a, b, options);
   return plus("addr", input, outer(a, b, where), options, where);
 }
 Variable baddbmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                  Where where) {
+  const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(baddbmm, where, input, a, b, options);
   return plus("baddbmm", input, bmm(a, b, where), options, where);
@@ -153,6 +156,7 @@ Variable baddbmm(const Variable& input, const Variable& a, const Variable& b, Ad
 
 Variable addbmm(const Variable& input, const Variable& a, const Variable& b, AddOptions options,
                 Where where) {
+  const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(addbmm, where, input, a, b, options);
   return plus("addbmm", input, sum(bmm(a, b, where), {0}, false, where), options, where);

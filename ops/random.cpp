@@ -126,6 +126,7 @@ void check_dropout(std::string_view op, const Variable& x, double p) {
 }  // namespace
 
 Variable rand(const Shape& shape, TensorOptions options, RandomGenerator& generator) {
+  const ErrorLine line(options.where);
   const DType dtype = options.dtype.value_or(default_dtype());
   check_float("rand", dtype);
   Tensor y = make(shape, options, dtype);
@@ -134,6 +135,7 @@ Variable rand(const Shape& shape, TensorOptions options, RandomGenerator& genera
 }
 
 Variable randn(const Shape& shape, TensorOptions options, RandomGenerator& generator) {
+  const ErrorLine line(options.where);
   const DType dtype = options.dtype.value_or(default_dtype());
   check_float("randn", dtype);
   Tensor y = make(shape, options, dtype);
@@ -166,6 +168,7 @@ static double largest(DType dtype) {
 
 Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options,
                  RandomGenerator& generator) {
+  const ErrorLine line(options.where);
   const DType dtype = options.dtype.value_or(i64);
   if (low >= high) [[unlikely]]
     fail<ArgumentError>("randint: no whole number in [", low, ", ", high, ")");
@@ -178,6 +181,7 @@ Variable randint(int64_t low, int64_t high, const Shape& shape, TensorOptions op
 }
 
 Variable randperm(int64_t n, TensorOptions options, RandomGenerator& generator) {
+  const ErrorLine line(options.where);
   const DType dtype = options.dtype.value_or(i64);
   if (n < 0) [[unlikely]]
     fail<ArgumentError>("randperm: n is negative: ", n);
@@ -192,24 +196,26 @@ Variable bernoulli(const Variable& p, RandomGenerator& generator, Where where) {
   return apply(Bernoulli{generator}, where, p);
 }
 
-Variable& uniform_(Variable& x, double low, double high, RandomGenerator& generator) {
+Variable& uniform_(Variable& x, double low, double high, RandomGenerator& generator, Where where) {
+  const ErrorLine line(where);
   check_float("uniform_", x.dtype());
   const double most = largest(x.dtype());
   if (!(low <= high && low >= -most && high <= most && high - low <= most)) [[unlikely]]
     fail<ArgumentError>("uniform_: not an interval of ", x.dtype(), ": [", low, ", ", high, ")");
   detail::check_writable("uniform_", x, x.requires_grad());
   const RandomState state = generator.draw(float_words(x.numel(), x.dtype()));
-  apply_in_place(Uniform{low, high, state}, Where::current(), x);
+  apply_in_place(Uniform{low, high, state}, where, x);
   return x;
 }
 
-Variable& normal_(Variable& x, double mean, double std, RandomGenerator& generator) {
+Variable& normal_(Variable& x, double mean, double std, RandomGenerator& generator, Where where) {
+  const ErrorLine line(where);
   check_float("normal_", x.dtype());
   if (!(std >= 0.0)) [[unlikely]]
     fail<ArgumentError>("normal_: std is negative: ", std);
   detail::check_writable("normal_", x, x.requires_grad());
   const RandomState state = generator.draw(float_words(x.numel(), x.dtype()));
-  apply_in_place(Normal{mean, std, state}, Where::current(), x);
+  apply_in_place(Normal{mean, std, state}, where, x);
   return x;
 }
 

@@ -72,9 +72,10 @@ Variable bernoulli(const Variable& p, RandomGenerator& generator = default_gener
 /// numbers. The previous value of x receives no gradient. Throw ArgumentError unless low <= high,
 /// or std >= 0.
 Variable& uniform_(Variable& x, double low = 0.0, double high = 1.0,
-                   RandomGenerator& generator = default_generator());
+                   RandomGenerator& generator = default_generator(),
+                   Where where = Where::current());
 Variable& normal_(Variable& x, double mean = 0.0, double std = 1.0,
-                  RandomGenerator& generator = default_generator());
+                  RandomGenerator& generator = default_generator(), Where where = Where::current());
 
 /// In training, sets each element to 0 with probability p and divides the others by 1 - p.
 /// Otherwise returns x itself, the same variable. p = 1 gives zeros and zero gradients. A dropped

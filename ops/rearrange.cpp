@@ -279,6 +279,7 @@ Variable repeat_blocks(const Variable& x, int dim, int64_t times, const Shape& t
 }  // namespace
 
 Variable cat(VariableList inputs, int dim, Where where) {
+  const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return apply(Cat{dim}, where, std::span<const Variable>(promoted(inputs, where)));
   return apply(Cat{dim}, where, std::span<const Variable>(inputs));
@@ -298,6 +299,7 @@ Variable stack(VariableList inputs, int dim, Where where) {
 }
 
 Variable flip(const Variable& x, const Dims& dims, Where where) {
+  const ErrorLine line(where);
   return apply(Flip{dims}, where, x);
 }
 
@@ -353,6 +355,7 @@ Variable roll(const Variable& x, const Dims& shifts, const Dims& dims, Where whe
 }
 
 Variable pad(const Variable& x, const std::vector<int64_t>& amounts, double value, Where where) {
+  const ErrorLine line(where);
   return apply(Pad{amounts, value}, where, x);
 }
 
@@ -376,6 +379,7 @@ Variable repeat(const Variable& x, const Dims& times, Where where) {
 }
 
 Variable tile(const Variable& x, const Dims& times, Where where) {
+  const ErrorLine line(where);
   Dims all = Dims::filled(std::max(0, x.rank() - times.rank()), 1);
   for (int64_t count : times) all.push_back(count);
   return repeat(x, all, where);

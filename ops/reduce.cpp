@@ -216,6 +216,7 @@ double divisor_of(const Extent& extent, int correction) {
 
 template <typename>
 Variable sum(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  const ErrorLine line(where);
   return apply_wide(Sum{{Sum::kName, x.shape(), dims, keepdim}}, where, x);
 }
 template Variable sum(const Variable&, const Dims&, bool, Where);
@@ -239,6 +240,7 @@ Variable sum_to(const Variable& x, const Shape& shape, Where where) {
 
 template <typename>
 Variable mean(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  const ErrorLine line(where);
   return apply(Mean{{Mean::kName, x.shape(), dims, keepdim}}, where, x);
 }
 template Variable mean(const Variable&, const Dims&, bool, Where);
@@ -251,6 +253,7 @@ Variable var(const Variable& x, VarOptions options, Where where) {
   return var(x, Dims{}, options, where);
 }
 Variable detail::var_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+  const ErrorLine line(where);
   const Extent extent{"var", x.shape(), dims, options.keepdim};
   return apply(Var{extent, divisor_of(extent, options.correction), false}, where, x);
 }
@@ -258,6 +261,7 @@ Variable std(const Variable& x, VarOptions options, Where where) {
   return std(x, Dims{}, options, where);
 }
 Variable detail::std_over(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+  const ErrorLine line(where);
   const Extent extent{"std", x.shape(), dims, options.keepdim};
   return apply(Var{extent, divisor_of(extent, options.correction), true}, where, x);
 }
@@ -266,6 +270,7 @@ Variable prod(const Variable& x, Where where) {
   return prod(reshape(x, {x.numel()}, where), 0, false, where);
 }
 Variable prod(const Variable& x, int dim, bool keepdim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return prod(v, dim); });
   dim = normalize_dim(Prod::kName, dim, x.rank());
@@ -277,6 +282,7 @@ Variable prod(const Variable& x, AlongOptions options, Where where) {
 
 template <typename>
 Variable logsumexp(const Variable& x, const Dims& dims, bool keepdim, Where where) {
+  const ErrorLine line(where);
   return apply_wide(LogSumExp{{LogSumExp::kName, x.shape(), dims, keepdim}}, where, x);
 }
 template Variable logsumexp(const Variable&, const Dims&, bool, Where);
@@ -298,6 +304,7 @@ Variable norm(const Variable& x, double p, const Dims& dims, bool keepdim, Where
 }
 
 Variable cumsum(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return cumsum(v, dim); });
   return apply_wide(CumSum{dim}, where, x);

@@ -166,21 +166,25 @@ ValuesIndices running_extreme(std::string_view name, const Variable& x, int dim,
 }  // namespace
 
 Variable cumprod(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return cumprod(v, dim); });
   return apply_wide(CumProd{dim}, where, x);
 }
 Variable logcumsumexp(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return logcumsumexp(v, dim); });
   return apply_wide(LogCumSumExp{dim}, where, x);
 }
 ValuesIndices cummax(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return cummax(v, dim); });
   return running_extreme("cummax", x, dim, where);
 }
 ValuesIndices cummin(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return cummin(v, dim); });
   return running_extreme("cummin", x, dim, where);

@@ -236,6 +236,7 @@ Number neutral(Reduce reduce, DType dtype) {
 
 Variable scatter(const Variable& x, int dim, const Variable& index, const Variable& source,
                  Where where) {
+  const ErrorLine line(where);
   if (detail::is_scalar(x)) [[unlikely]]
     return detail::as_vector(x, where, [&](const Variable& v) {
       return scatter(v, dim, reshape(index, {-1}), reshape(source, {-1}));
@@ -243,12 +244,14 @@ Variable scatter(const Variable& x, int dim, const Variable& index, const Variab
   return apply(Scatter{dim}, where, x, index, source);
 }
 Variable scatter(const Variable& x, int dim, const Variable& index, Number value, Where where) {
+  const ErrorLine line(where);
   const Variable number = full({}, value, {.dtype = x.dtype(), .device = x.device()});
   return scatter(x, dim, index, expand(number, index.shape()), where);
 }
 
 Variable scatter_reduce(const Variable& x, int dim, const Variable& index, const Variable& source,
                         Reduce reduce, bool include_self, Where where) {
+  const ErrorLine line(where);
   if (detail::is_scalar(x)) [[unlikely]]
     return detail::as_vector(x, where, [&](const Variable& v) {
       return scatter_reduce(v, dim, reshape(index, {-1}), reshape(source, {-1}), reduce,
@@ -290,6 +293,7 @@ Variable scatter(const Variable& x, int dim, const Variable& index, const Variab
 }
 
 Variable take(const Variable& x, const Variable& index, Where where) {
+  const ErrorLine line(where);
   const Variable which = wrapped("take", index, x.numel());
   return reshape(index_select(reshape(x, {x.numel()}, where), 0, flatten(which), where),
                  index.shape(), where);

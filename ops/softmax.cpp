@@ -81,6 +81,7 @@ struct LogSoftmax {
 }  // namespace
 
 Variable softmax(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return softmax(v, dim); });
   return apply_wide(Softmax{dim}, where, x);
@@ -89,6 +90,7 @@ Variable softmax(const Variable& x, SoftmaxOptions options, Where where) {
   return softmax(options.dtype ? x.to(*options.dtype, where) : x, options.dim, where);
 }
 Variable log_softmax(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   if (is_scalar(x)) [[unlikely]]
     return as_vector(x, where, [&](const Variable& v) { return log_softmax(v, dim); });
   return apply_wide(LogSoftmax{dim}, where, x);

@@ -91,6 +91,7 @@ ValuesIndices taken(const Variable& x, const Variable& index, int dim, bool keep
 }  // namespace
 
 ValuesIndices sort(const Variable& input, int dim, bool descending, Where where) {
+  const ErrorLine line(where);
   const Variable x = with_dimension(input, where);
   dim = normalize_dim("sort", dim, x.rank());
   const Variable order = first_in_order("sort", x, x.size(dim), dim, descending, where);
@@ -99,6 +100,7 @@ ValuesIndices sort(const Variable& input, int dim, bool descending, Where where)
 }
 
 Variable argsort(const Variable& input, int dim, bool descending, Where where) {
+  const ErrorLine line(where);
   const Variable x = with_dimension(input, where);
   dim = normalize_dim("argsort", dim, x.rank());
   return reshape(first_in_order("argsort", x, x.size(dim), dim, descending, where), input.shape(),
@@ -106,6 +108,7 @@ Variable argsort(const Variable& input, int dim, bool descending, Where where) {
 }
 
 ValuesIndices topk(const Variable& input, int64_t k, int dim, bool largest, Where where) {
+  const ErrorLine line(where);
   const Variable x = with_dimension(input, where);
   const Variable order = first_in_order("topk", x, k, dim, largest, where);
   const Variable values = gather(x, dim, order, where);
@@ -139,6 +142,7 @@ ValuesIndices median(const Variable& input, int dim, bool keepdim, Where where) 
   return taken(x, position, dim, keepdim, input.rank() == 0, where);
 }
 Variable median(const Variable& x, Where where) {
+  const ErrorLine line(where);
   return median(reshape(x, {x.numel()}, where), 0, false, where).values;
 }
 
@@ -249,6 +253,7 @@ static Variable starts_of(const Variable& sorted) {
 }
 
 Unique unique(const Variable& x, Where where) {
+  const ErrorLine line(where);
   const NoGrad off;
   const Variable flat = reshape(x.detach(), {x.numel()}, where);
   const TensorOptions whole{.dtype = i64, .device = x.device()};
@@ -258,6 +263,7 @@ Unique unique(const Variable& x, Where where) {
 }
 
 Unique unique(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   const NoGrad off;
   dim = normalize_dim("unique", dim, x.rank());
   const int64_t n = x.size(dim);

@@ -94,15 +94,21 @@ Variable nanmean(const Variable& x, const Dims& dims, bool keepdim, Where where)
   return div({nansum(x.to(dtype), dims, keepdim, where), where}, {count, where}).to(x.dtype());
 }
 
-MinMax aminmax(const Variable& x, Where where) { return {amin(x, where), amax(x, where)}; }
+MinMax aminmax(const Variable& x, Where where) {
+  const ErrorLine line(where);
+  return {amin(x, where), amax(x, where)};
+}
 MinMax aminmax(const Variable& x, int dim, bool keepdim, Where where) {
+  const ErrorLine line(where);
   return {amin(x, {dim}, keepdim, where), amax(x, {dim}, keepdim, where)};
 }
 
 StdMean std_mean(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+  const ErrorLine line(where);
   return {std(x, dims, options, where), mean(x, dims, options.keepdim, where)};
 }
 VarMean var_mean(const Variable& x, const Dims& dims, VarOptions options, Where where) {
+  const ErrorLine line(where);
   return {var(x, dims, options, where), mean(x, dims, options.keepdim, where)};
 }
 
@@ -254,6 +260,7 @@ ValuesIndices nanmedian(const Variable& input, int dim, bool keepdim, Where wher
   return {squeeze(value, dim), squeeze(index, dim)};
 }
 Variable nanmedian(const Variable& x, Where where) {
+  const ErrorLine line(where);
   return nanmedian(flatten(x, 0, -1, where), 0, false, where).values;
 }
 

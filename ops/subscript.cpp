@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "core/tape/internal/call_line.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
 #include "ops/index.h"
@@ -171,6 +172,7 @@ Subscript::Subscript(const char* dots) : kind_(Kind::kEllipsis) {
 }
 
 Variable at(const Variable& x, const Subscripts& subscripts, Where where) {
+  const ErrorLine line(where);
   const Located located = locate("at", x, subscripts, where);
   if (located.is_view()) return located.view;
   // The last ops of pick() may be views of a result that only they refer to.
@@ -185,6 +187,7 @@ Variable index_put(const Variable& x, const Subscripts& subscripts, const Operan
                    bool accumulate) {
   constexpr std::string_view kName = "index_put";
   const Where where = values.where;
+  const ErrorLine line(where);
   const Variable source = values_for(kName, x, values);
   if (const auto dim = only_index(x, subscripts))
     return put_slices(kName, x, *dim, subscripts[size_t(*dim)].tensor(), source, accumulate, where);
@@ -206,6 +209,7 @@ Variable index_put(const Variable& x, const Subscripts& subscripts, const Operan
 
 Variable& index_put_(Variable& x, const Subscripts& subscripts, const Operand& values,
                      bool accumulate) {
+  const ErrorLine line(values.where);
   Located located = locate("index_put_", x, subscripts, values.where);
   if (!located.is_view())
     return copy_(x, index_put(x, subscripts, values, accumulate), values.where);

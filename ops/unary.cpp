@@ -248,6 +248,7 @@ Variable rounded(Variable x, Where where) {
 
 template <typename Op>
 Variable& write_float(Op op, Variable& x, Where where) {
+  const ErrorLine line(where);
   if (!is_float(x.dtype())) [[unlikely]]
     fail<DTypeError>(Op::kName, "_: the result is not of ", x.dtype());
   apply_in_place(std::move(op), where, x);

@@ -279,9 +279,11 @@ struct Split {
 }  // namespace
 
 Variable reshape(const Variable& x, const Shape& shape, Where where) {
+  const ErrorLine line(where);
   return apply(Reshape{shape}, where, x);
 }
 Variable view(const Variable& x, const Shape& shape, Where where) {
+  const ErrorLine line(where);
   return apply(View{shape}, where, x);
 }
 
@@ -299,9 +301,11 @@ Variable flatten(const Variable& x, int start_dim, int end_dim, Where where) {
 }
 
 Variable permute(const Variable& x, const Dims& dims, Where where) {
+  const ErrorLine line(where);
   return apply(Permute{dims}, where, x);
 }
 Variable transpose(const Variable& x, int dim0, int dim1, Where where) {
+  const ErrorLine line(where);
   if (x.value_or_empty().rank() == 0 && x.defined()) [[unlikely]] {  // 0 and -1 are dimensions
     normalize_dim("transpose", dim0, 1), normalize_dim("transpose", dim1, 1);
     return reshape(x, {}, where);
@@ -316,6 +320,7 @@ Variable t(const Variable& x, Where where) {
 }
 
 Variable slice(const Variable& x, int dim, int64_t start, int64_t end, int64_t step, Where where) {
+  const ErrorLine line(where);
   return apply(SliceOp{dim, start, end, step}, where, x);
 }
 
@@ -330,19 +335,23 @@ Variable narrow(const Variable& x, int dim, int64_t start, int64_t length, Where
 }
 
 Variable select(const Variable& x, int dim, int64_t index, Where where) {
+  const ErrorLine line(where);
   return apply(Select{dim, index}, where, x);
 }
 Variable expand(const Variable& x, const Shape& shape, Where where) {
+  const ErrorLine line(where);
   return apply(Expand{shape}, where, x);
 }
 
 Variable squeeze(const Variable& x, Where where) {
+  const ErrorLine line(where);
   Shape shape;
   for (int64_t size : x.shape())
     if (size != 1) shape.push_back(size);
   return reshape(x, shape, where);
 }
 Variable squeeze(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   dim = normalize_dim("squeeze", dim, std::max(x.rank(), 1));
   Shape shape;
   for (int i = 0; i < x.rank(); ++i)
@@ -350,6 +359,7 @@ Variable squeeze(const Variable& x, int dim, Where where) {
   return reshape(x, shape, where);
 }
 Variable unsqueeze(const Variable& x, int dim, Where where) {
+  const ErrorLine line(where);
   dim = normalize_dim("unsqueeze", dim, x.rank() + 1);
   Shape shape;
   for (int i = 0; i <= x.rank(); ++i) {
@@ -359,6 +369,7 @@ Variable unsqueeze(const Variable& x, int dim, Where where) {
   return reshape(x, shape, where);
 }
 Variable unfold(const Variable& x, int dim, int64_t size, int64_t step, Where where) {
+  const ErrorLine line(where);
   return apply(Unfold{dim, size, step}, where, x);
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <tuple>
 
+#include "core/tape/internal/call_line.h"
 #include "ops/update.h"
 
 namespace tapegrad::optim {
@@ -42,6 +43,7 @@ NAdam::NAdam(Params params, NAdamOptions o)
     : AdamVariant("NAdam", std::move(params), o.lr, o.weight_decay,
                   {o.betas.first, o.betas.second, o.eps, o.decoupled_weight_decay}, "exp_avg_sq"),
       momentum_decay_(o.momentum_decay) {
+  const ErrorLine line(made_at());
   check_range("NAdam", "momentum_decay", momentum_decay_, 0,
               std::numeric_limits<double>::infinity());
 }

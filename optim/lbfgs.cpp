@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/autograd/internal/capture.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
 #include "ops/create.h"
@@ -52,6 +53,7 @@ double cubic_minimum(const Point& a, const Point& b, double low, double high) {
 
 LBFGS::LBFGS(Params params, LBFGSOptions options)
     : Optimizer("LBFGS", std::move(params), options.lr, 0.0), options_(std::move(options)) {
+  const ErrorLine line(made_at());
   if (group_count() != 1)
     fail<ArgumentError>("LBFGS: all parameters are in one group, not in ", group_count());
   for (const Variable& p : parameters())

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/tape/internal/call_line.h"
 #include "ops/update.h"
 
 namespace tapegrad::optim {
@@ -14,6 +15,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Rprop::Rprop(Params params, RpropOptions o)
     : Optimizer("Rprop", std::move(params), o.lr, 0.0), options_(o) {
+  const ErrorLine line(made_at());
   check_range("Rprop", "etas[0]", o.etas.first, std::numeric_limits<double>::denorm_min(), 1);
   check_range("Rprop", "etas[1]", o.etas.second, std::nextafter(1.0, 2.0), kInfinity);
   check_range("Rprop", "step_sizes[0]", o.step_sizes.first, 0, kInfinity);
@@ -34,6 +36,7 @@ void Rprop::update(const Group&, const ParamUpdates& params, const StepGuard& gu
 
 ASGD::ASGD(Params params, ASGDOptions o)
     : Optimizer("ASGD", std::move(params), o.lr, o.weight_decay), options_(o) {
+  const ErrorLine line(made_at());
   check_range("ASGD", "lambd", o.lambd, 0, kInfinity);
   check_range("ASGD", "alpha", o.alpha, 0, kInfinity);
   check_range("ASGD", "t0", o.t0, 0, kInfinity);

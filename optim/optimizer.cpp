@@ -15,6 +15,7 @@
 #include "core/dispatch/kernels.h"
 #include "core/inspect/profiler.h"
 #include "core/tape/internal/backward.h"
+#include "core/tape/internal/call_line.h"
 #include "core/tape/recording.h"
 #include "ops/index.h"
 #include "ops/scatter.h"
@@ -40,14 +41,19 @@ Tensor scalar_tensor(Number value, DType dtype) { return Tensor::full({}, value,
 
 }  // namespace
 
-Params::Params(std::vector<Variable> params) { groups_.push_back({.params = std::move(params)}); }
-Params::Params(std::initializer_list<Variable> params) : Params(std::vector<Variable>(params)) {}
-Params::Params(std::initializer_list<std::vector<Variable>> lists) {
+Params::Params(std::vector<Variable> params, Where where) : where_(where) {
+  groups_.push_back({.params = std::move(params)});
+}
+Params::Params(std::initializer_list<Variable> params, Where where)
+    : Params(std::vector<Variable>(params), where) {}
+Params::Params(std::initializer_list<std::vector<Variable>> lists, Where where) : where_(where) {
   std::vector<Variable>& all = groups_.emplace_back().params;
   for (const std::vector<Variable>& list : lists) all.insert(all.end(), list.begin(), list.end());
 }
-Params::Params(std::vector<ParamGroup> groups) : groups_(std::move(groups)) {}
-Params::Params(std::initializer_list<ParamGroup> groups) : groups_(groups) {}
+Params::Params(std::vector<ParamGroup> groups, Where where)
+    : groups_(std::move(groups)), where_(where) {}
+Params::Params(std::initializer_list<ParamGroup> groups, Where where)
+    : groups_(groups), where_(where) {}
 Params::Params(Params&&) noexcept = default;
 Params::~Params() = default;
 
@@ -56,10 +62,12 @@ Optimizer::~Optimizer() = default;
 Optimizer::Optimizer(std::string_view kind, Params params, double lr, double weight_decay,
                      std::initializer_list<std::string_view> options)
     : kind_(kind),
+      where_(params.where()),
       options_of_groups_(options),
       id_(next_id.fetch_add(1, std::memory_order_relaxed)),
       lr_(lr),
       weight_decay_(weight_decay) {
+  const ErrorLine line(where_);
   for (ParamGroup& group : params.groups()) add_group(std::move(group));
   const std::vector<Variable> all = parameters();
   if (all.empty()) fail<ArgumentError>(kind_, ": no parameters");
@@ -101,6 +109,7 @@ void Optimizer::add_group(ParamGroup given) {
 }
 
 void Optimizer::check_groups() const {
+  const ErrorLine line(where_);
   for (const Group& group : groups_) check_group(group);
 }
 

@@ -65,19 +65,23 @@ concept Rate = std::integral<T> || std::floating_point<T>;
 class Params {
  public:
   template <HasParameters Model>
-  Params(const Model& model) : Params(std::vector<Variable>(model.parameters())) {}
-  Params(std::vector<Variable> params);
-  Params(std::initializer_list<Variable> params);
-  Params(std::initializer_list<std::vector<Variable>> lists);  // one group of all
-  Params(std::vector<ParamGroup> groups);
-  Params(std::initializer_list<ParamGroup> groups);
+  Params(const Model& model, Where where = Where::current())
+      : Params(std::vector<Variable>(model.parameters()), where) {}
+  Params(std::vector<Variable> params, Where where = Where::current());
+  Params(std::initializer_list<Variable> params, Where where = Where::current());
+  Params(std::initializer_list<std::vector<Variable>> lists,  // one group of all
+         Where where = Where::current());
+  Params(std::vector<ParamGroup> groups, Where where = Where::current());
+  Params(std::initializer_list<ParamGroup> groups, Where where = Where::current());
   Params(Params&&) noexcept;
   ~Params();
 
   std::vector<ParamGroup>& groups() { return groups_; }
+  Where where() const { return where_; }
 
  private:
   std::vector<ParamGroup> groups_;
+  Where where_;
 };
 
 class Optimizer;
@@ -178,6 +182,8 @@ class Optimizer {
   /// check_groups(), which calls it for every group.
   virtual void check_group(const Group&) const {}
   void check_groups() const;
+  /// Line of the constructor's call; its errors name it.
+  Where made_at() const { return where_; }
 
   /// Name and initial value of one state per parameter; nullopt for a state that is not used.
   struct StateInfo {
@@ -219,6 +225,7 @@ class Optimizer {
   void settle() const;
 
   std::string kind_;
+  Where where_;
   std::vector<std::string_view> options_of_groups_;
   uint64_t id_;
   double lr_, weight_decay_;  // of groups that have none of their own

@@ -22,8 +22,15 @@ void ErrorText::add_streamed(void (*write)(std::ostream&, const void*), const vo
   text_ += out.str();
 }
 
+bool is_of_user(Where where) {
+  const std::string_view file = where.file_name();
+  return where.line() != 0 && !file.starts_with("tapegrad:") &&
+         file.find("/include/tapegrad/") == file.npos;
+}
+
 void locate(Error& error, Where where) {
-  if (where.line() != 0)
+  if (!is_of_user(where) && context.module_line != nullptr) where = *context.module_line;
+  if (is_of_user(where))
     error.locate("at " + std::string(where.file_name()) + ':' + std::to_string(where.line()) +
                  in_scope(current_scope()));
   else if (current_scope() != nullptr)

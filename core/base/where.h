@@ -30,4 +30,10 @@ class Where {
 };
 #endif
 
+namespace detail {
+/// Returns whether a line belongs to the user's program. The build gives the library's sources
+/// names that begin with "tapegrad:" (-fmacro-prefix-map).
+bool is_of_user(Where where);
+}  // namespace detail
+
 }  // namespace tapegrad

@@ -172,6 +172,7 @@ std::string describe(const TapeNode& node) {
     const std::string* label = static_cast<const Leaf&>(node).label();
     return label != nullptr ? "the leaf " + *label : "a leaf";
   }
+  if (!detail::is_of_user(node.where())) return std::string(node.name());
   return std::string(node.name()) + ", recorded at " + node.where().file_name() + ":" +
          std::to_string(node.where().line());
 }

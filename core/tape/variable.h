@@ -26,6 +26,18 @@ template <std::integral T>
 int64_t index_of(T index) {
   return int64_t(index) < 0 && index > T(0) ? INT64_MAX : int64_t(index);
 }
+/// An index or a Variable in brackets, with the line of the call.
+struct IndexHere {
+  template <std::integral T>
+  IndexHere(T index, Where where = Where::current()) : index(index_of(index)), where(where) {}
+  int64_t index;
+  Where where;
+};
+struct VariableHere {
+  VariableHere(const Variable& x, Where where = Where::current()) : x(x), where(where) {}
+  const Variable& x;
+  Where where;
+};
 }  // namespace detail
 
 class Variable : public VariableOps {
@@ -143,12 +155,9 @@ class Variable : public VariableOps {
   Iterator end() const;
   /// x[i] is entry i of dimension 0, a view. x[mask] and x[index tensor] copy, but assignments to
   /// them write to x: `x[mask] = 0.0`, `x[index] += y`.
-  template <std::integral T>
-  Variable operator[](T index) const {
-    return select(0, detail::index_of(index));
-  }
+  Variable operator[](detail::IndexHere i) const { return select(0, i.index, i.where); }
   class Part;
-  Part operator[](const Variable& mask_or_index) const;
+  Part operator[](detail::VariableHere mask_or_index) const;
   Variable operator[](const Slice& slice) const;
   Variable operator[](const NewAxis&) const { return unsqueeze(0); }
   /// x[{Slice(), None, -1}] is x.index({Slice(), None, -1}).
@@ -289,7 +298,7 @@ class Variable::Iterator {
 /// stands for the elements of x.
 class Variable::Part : public Variable {
  public:
-  Part(Variable value, const Variable& of, std::vector<Subscript> subscripts);
+  Part(Variable value, const Variable& of, std::vector<Subscript> subscripts, Where where = {});
   ~Part();
   Part(const Part&);
   Part(Part&&) noexcept;
@@ -314,6 +323,7 @@ class Variable::Part : public Variable {
 
   Variable of_;
   std::shared_ptr<const std::vector<Subscript>> subscripts_;
+  Where where_;
 };
 
 inline const Variable& VariableOps::self() const { return static_cast<const Variable&>(*this); }

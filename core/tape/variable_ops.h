@@ -445,9 +445,9 @@ class VariableOps {
   Variable& tril_(int64_t diagonal = 0, Where where = Where::current());
   Variable& triu_(int64_t diagonal = 0, Where where = Where::current());
   Variable& nan_to_num_(double nan = 0.0, Where where = Where::current());
-  Variable& normal_(double mean = 0.0, double std = 1.0);
-  Variable& uniform_(double low = 0.0, double high = 1.0);
-  Variable& exponential_(double lambd = 1.0);
+  Variable& normal_(double mean = 0.0, double std = 1.0, Where where = Where::current());
+  Variable& uniform_(double low = 0.0, double high = 1.0, Where where = Where::current());
+  Variable& exponential_(double lambd = 1.0, Where where = Where::current());
   Variable& bernoulli_(double p = 0.5);
   /// Whole numbers in [from, to), or in [0, to).
   Variable& random_(int64_t from, int64_t to);

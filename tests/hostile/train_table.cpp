@@ -50,7 +50,7 @@ void use(Optimizer&& optimizer, const Variables& params) {
 
 void add_optimizer_rows(Table& table) {
   table.add(
-      "SGD::SGD Params::Params Params::groups Optimizer::Optimizer Optimizer::step "
+      "SGD::SGD Params::Params Params::groups Params::where Optimizer::Optimizer Optimizer::step "
       "Optimizer::zero_grad Optimizer::parameters Optimizer::state Optimizer::id "
       "Optimizer::state_dict",
       [](Variables params, double lr, double momentum, double decay, bool nesterov) {
