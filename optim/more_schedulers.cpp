@@ -40,8 +40,9 @@ MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::function<double(in
   apply();
 }
 double MultiplicativeLR::rate(double base, int64_t t) const {
-  for (int64_t i = 1; i <= t; ++i) base *= factor_(i);
-  return base;
+  if (t < known_) known_ = 0, product_ = 1;
+  while (known_ < t) product_ *= factor_(++known_);
+  return base * product_;
 }
 
 CyclicLR::CyclicLR(Optimizer& optimizer, CyclicLROptions options)
@@ -89,13 +90,10 @@ SequentialLR::SequentialLR(Optimizer& optimizer, std::vector<Scheduler*> schedul
   if (!std::is_sorted(milestones_.begin(), milestones_.end()) ||
       (!milestones_.empty() && milestones_[0] < 0))
     fail<ArgumentError>("SequentialLR: the milestones are not ascending from 0");
-  for (const Scheduler* each : schedulers_) {
+  for (const Scheduler* each : schedulers_)
     if (each == nullptr || &each->optimizer_ != &optimizer)
       fail<ArgumentError>("SequentialLR: a scheduler is null or of another optimizer");
-    // A scheduler constructed after another one begins with the rate that the other one has set.
-    for (size_t i = 0; i < bases_.size() && i < each->bases_.size(); ++i)
-      bases_[i] = std::max(bases_[i], each->bases_[i]);
-  }
+  bases_ = initial_rates();
   apply();
 }
 double SequentialLR::rate(double base, int64_t t) const {
@@ -109,9 +107,7 @@ ChainedScheduler::ChainedScheduler(
     : ChainedScheduler(pointers_to(schedulers)) {}
 ChainedScheduler::ChainedScheduler(std::vector<Scheduler*> schedulers)
     : Scheduler(optimizer_of(schedulers)), schedulers_(std::move(schedulers)) {
-  for (const Scheduler* each : schedulers_)
-    for (size_t i = 0; i < bases_.size() && i < each->bases_.size(); ++i)
-      bases_[i] = std::max(bases_[i], each->bases_[i]);
+  bases_ = initial_rates();
   apply();
 }
 double ChainedScheduler::rate(double base, int64_t t) const {

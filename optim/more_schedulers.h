@@ -38,6 +38,9 @@ class MultiplicativeLR final : public Scheduler {
  private:
   double rate(double base, int64_t t) const override;
   std::function<double(int64_t)> factor_;
+  // The product of the factors to step `known_`.
+  mutable int64_t known_ = 0;
+  mutable double product_ = 1;
 };
 
 enum class CycleMode { kTriangular, kTriangular2, kExpRange };
@@ -63,6 +66,7 @@ class CyclicLR final : public Scheduler {
 
  private:
   double rate(double base, int64_t t) const override;
+  bool is_absolute() const override { return true; }
   CyclicLROptions options_;
 };
 

@@ -86,7 +86,8 @@ void Optimizer::add_group(ParamGroup given) {
   for (const auto& [name, is_given] : options)
     if (is_given && std::ranges::find(options_of_groups_, name) == options_of_groups_.end())
       fail<ArgumentError>(kind_, ": a group has the option ", name, ", which ", kind_, " has not");
-  Group group{given.lr.value_or(lr_), given.weight_decay.value_or(weight_decay_), {}, {}};
+  const double lr = given.lr.value_or(lr_);
+  Group group{lr, given.weight_decay.value_or(weight_decay_), {}, {}, lr};
   check_range(kind_, "lr", group.lr, 0, kNoLimit);
   check_range(kind_, "weight_decay", group.weight_decay, 0, kNoLimit);
   std::vector<Variable> seen = parameters();
@@ -334,6 +335,10 @@ void Optimizer::set_lr(double lr) {
 void Optimizer::set_lr(int64_t group, double lr) {
   if (group < 0 || group >= group_count())
     fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
+  schedule_lr(size_t(group), lr);
+  groups_[size_t(group)].initial_lr = lr;
+}
+void Optimizer::schedule_lr(size_t group, double lr) {
   check_range(kind_, "lr", lr, 0, kNoLimit);
   groups_[group].lr = lr;
 }
@@ -425,10 +430,12 @@ void Optimizer::load_state_dict(const TensorMap& state) {
     *rate = value.item();
     check_range(kind_ + ": load_state_dict", "a rate", *rate, 0, kNoLimit);
   }
-  for (Group& group : loaded)
+  for (Group& group : loaded) {
+    group.initial_lr = group.lr;
     for (Slot& slot : group.slots)
       for (Tensor& value : slot.state)
         if (value) value = value.clone().to(slot.param.device());
+  }
   groups_ = std::move(loaded);
 }
 

@@ -165,7 +165,8 @@ class Optimizer {
   struct Group {
     double lr, weight_decay;
     std::vector<Slot> slots;
-    ParamGroup own;  // options that the group was given; without the parameters
+    ParamGroup own;     // options that the group was given; without the parameters
+    double initial_lr;  // the rate that the program gave, before schedulers changed it
   };
   /// The options of a group: the optimizer's, replaced by the group's own.
   template <typename T>
@@ -201,8 +202,11 @@ class Optimizer {
 
  private:
   friend class GradScaler;
+  friend class Scheduler;
 
   void add_group(ParamGroup group);
+  /// set_lr() that keeps the initial rate.
+  void schedule_lr(size_t group, double lr);
 
   /// Slots of one group, by index, whose parameters have one device and dtype.
   struct Run {

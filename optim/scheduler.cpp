@@ -42,56 +42,79 @@ const Tensor& number_at(const TensorMap& state, const std::string& name) {
 
 }  // namespace
 
-Scheduler::Scheduler(Optimizer& optimizer) : optimizer_(optimizer) {
-  for (int64_t group = 0; group < optimizer.group_count(); ++group)
-    bases_.push_back(optimizer.lr(group));
+Scheduler::Scheduler(Optimizer& optimizer)
+    : optimizer_(optimizer), bases_(rates_of(optimizer)), own_(bases_) {}
+
+std::vector<double> Scheduler::initial_rates() const {
+  std::vector<double> rates;
+  for (const Optimizer::Group& group : optimizer_.groups_) rates.push_back(group.initial_lr);
+  return rates;
+}
+
+void Scheduler::set_rates(const std::vector<double>& own, const std::vector<double>& rates) {
+  for (const double rate : rates) check_range(optimizer_.kind(), "lr", rate, 0, kNoLimit);
+  for (size_t group = 0; group < rates.size(); ++group) optimizer_.schedule_lr(group, rates[group]);
+  own_ = own;
 }
 
 void Scheduler::apply() {
+  if (is_absolute()) bases_ = initial_rates();
   std::vector<double> rates;
-  for (const double base : bases_) rates.push_back(rate(base, steps_));
-  for (size_t group = 0; group < rates.size(); ++group)
-    optimizer_.set_lr(int64_t(group), rates[group]);
+  for (const double base : bases_) rates.push_back(rate(base, 0));
+  set_rates(rates, rates);
 }
 
 void Scheduler::step() {
-  ++steps_;
-  try {
-    apply();
-  } catch (...) {
-    --steps_;
-    throw;
+  std::vector<double> bases = bases_, own, rates;
+  for (size_t group = 0; group < bases.size(); ++group) {
+    double& base = bases[group];
+    const double now = optimizer_.lr(int64_t(group));
+    bool has_ended = false;
+    if (now != own_[group] && !is_absolute()) {
+      // The rate is offset + factor * base, so another base would have led to the new rate.
+      const double offset = rate(0, steps_), factor = rate(1, steps_) - offset;
+      if (factor != 0) base = std::max(0.0, (now - offset) / factor);
+      has_ended = factor == 0 && offset == 0 && rate(base, steps_ + 1) == 0;
+    }
+    own.push_back(rate(base, steps_ + 1));
+    rates.push_back(has_ended ? now : own.back());
   }
+  set_rates(own, rates);
+  bases_ = std::move(bases);
+  ++steps_;
 }
 
 std::vector<double> Scheduler::get_last_lr() const { return rates_of(optimizer_); }
 
 TensorMap Scheduler::state_dict() const {
+  std::vector<double> rates = rates_of(optimizer_);
+  rates.resize(bases_.size());  // without groups that were added since
+  const Shape groups{int64_t(bases_.size())};
   return {{"step", Tensor::full({}, steps_, i64)},
-          {"base_lrs", Tensor::from<double>(bases_, {int64_t(bases_.size())})}};
+          {"base_lrs", Tensor::from<double>(bases_, groups)},
+          {"lrs", Tensor::from<double>(rates, groups)}};
 }
 
 void Scheduler::load_state_dict(const TensorMap& state) {
+  const auto rates_at = [&](const char* name) {
+    const auto found = state.find(name);
+    if (found == state.end() || found->second.dtype() != f64 ||
+        found->second.shape() != Shape{int64_t(bases_.size())})
+      fail<ArgumentError>("scheduler: load_state_dict: \"", name, "\" does not fit the ",
+                          bases_.size(), " groups");
+    const Tensor values = found->second.to(cpu).contiguous();
+    const std::span loaded(values.data<double>(), bases_.size());
+    for (const double rate : loaded)
+      check_range("scheduler: load_state_dict", name, rate, 0, kNoLimit);
+    return std::vector<double>(loaded.begin(), loaded.end());
+  };
   const int64_t steps = number_at(state, "step").number().to<int64_t>();
   require_from("scheduler: load_state_dict", "step", steps, 0);
-  const auto bases = state.find("base_lrs");
-  if (bases == state.end() || bases->second.dtype() != f64 ||
-      bases->second.shape() != Shape{int64_t(bases_.size())})
-    fail<ArgumentError>("scheduler: load_state_dict: \"base_lrs\" does not fit the ", bases_.size(),
-                        " groups");
-  const Tensor values = bases->second.to(cpu).contiguous();
-  std::vector<double> loaded(values.data<double>(), values.data<double>() + bases_.size());
-  for (const double base : loaded)
-    check_range("scheduler: load_state_dict", "base_lrs", base, 0, kNoLimit);
-  const int64_t steps_before = std::exchange(steps_, steps);
-  bases_.swap(loaded);
-  try {
-    apply();
-  } catch (...) {
-    steps_ = steps_before;
-    bases_.swap(loaded);
-    throw;
-  }
+  std::vector<double> bases = rates_at("base_lrs"), own;
+  for (const double base : bases) own.push_back(rate(base, steps));
+  set_rates(own, state.contains("lrs") ? rates_at("lrs") : own);  // older files have no "lrs"
+  bases_ = std::move(bases);
+  steps_ = steps;
 }
 
 StepLR::StepLR(Optimizer& optimizer, StepLROptions options)

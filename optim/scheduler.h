@@ -9,7 +9,11 @@
 //   }
 //
 // Rates are computed from the step number and the initial rates, so they do not drift. `t` is the
-// number of steps made.
+// number of steps made. If another scheduler or the program has changed a rate since the last step,
+// step() changes the new rate as it would have changed its own, by the same factor. Several
+// schedulers of one optimizer, and a ReduceLROnPlateau beside them, thus act together, as in
+// PyTorch. LambdaLR, OneCycleLR, CyclicLR and CosineAnnealingWarmRestarts set the rate of their
+// formula in any case.
 #pragma once
 
 #include <functional>
@@ -30,7 +34,7 @@ class Scheduler {
   /// The rates of the groups since the last step.
   std::vector<double> get_last_lr() const;
 
-  /// "step" and the initial rates. load_state_dict also sets the optimizer's rates.
+  /// "step", the initial rates and the rates. load_state_dict also sets the optimizer's rates.
   virtual TensorMap state_dict() const;
   virtual void load_state_dict(const TensorMap& state);
 
@@ -38,16 +42,27 @@ class Scheduler {
   explicit Scheduler(Optimizer& optimizer);
   /// Rate after t steps of a group whose initial rate is `base`.
   virtual double rate(double base, int64_t t) const = 0;
+  /// Whether step() sets rate(base, t) even if something else has changed the rate since.
+  virtual bool is_absolute() const { return false; }
+  /// Sets the rates of the constructor.
   void apply();
+  /// The rates that the program gave, before schedulers changed them.
+  std::vector<double> initial_rates() const;
 
   Optimizer& optimizer_;
-  std::vector<double> bases_;
+  std::vector<double> bases_;  // of the groups
 
  private:
   friend class WarmupLR;
   friend class SequentialLR;
   friend class ChainedScheduler;
+
+  /// Sets the rates. `own` are those of the formula, which differ if the schedule has ended at 0
+  /// and something else has changed the rate since.
+  void set_rates(const std::vector<double>& own, const std::vector<double>& rates);
+
   int64_t steps_ = 0;
+  std::vector<double> own_;  // rate() of the groups since the last step
 };
 
 struct StepLROptions {
@@ -145,6 +160,7 @@ class OneCycleLR final : public Scheduler {
 
  private:
   double rate(double base, int64_t t) const override;
+  bool is_absolute() const override { return true; }
   OneCycleLROptions options_;
 };
 
@@ -155,6 +171,7 @@ class LambdaLR final : public Scheduler {
 
  private:
   double rate(double base, int64_t t) const override;
+  bool is_absolute() const override { return true; }
   std::function<double(int64_t)> factor_;
 };
 
@@ -168,6 +185,7 @@ class CosineAnnealingWarmRestarts final : public Scheduler {
 
  private:
   double rate(double base, int64_t t) const override;
+  bool is_absolute() const override { return true; }
   int64_t first_, factor_;
   double eta_min_;
 };

@@ -8,6 +8,7 @@
 
 #include "ops/create.h"
 #include "optim/clip.h"
+#include "optim/more_schedulers.h"
 #include "optim/optimizers.h"
 
 namespace tapegrad::optim {
@@ -111,6 +112,81 @@ TEST(Scheduler, T53_GoesOnFromItsState) {
   EXPECT_EQ(a.lr(), b.lr());
   EXPECT_EQ(rates(a, first, 4), rates(b, second, 4));
   EXPECT_THROW(second.load_state_dict({}), ArgumentError);
+}
+
+// PyTorch 2.15 gives these rates, too.
+TEST(Scheduler, SeveralActTogether) {
+  SGD a({parameter()}, 1.0);
+  LinearLR warmup(a, {.start_factor = 0.5, .total_iters = 2});
+  ExponentialLR decay(a, 0.5);
+  std::vector<double> got{a.lr()};
+  for (int i = 0; i < 4; ++i) {
+    warmup.step();
+    decay.step();
+    got.push_back(a.lr());
+  }
+  expect_near(got, {0.5, 0.375, 0.25, 0.125, 0.0625});
+
+  SGD b({parameter()}, 1.0);
+  ExponentialLR first(b, 0.5);
+  LambdaLR formula(b, [](int64_t t) { return 1.0 + double(t); });  // begins at the first rate
+  first.step();
+  formula.step();
+  EXPECT_EQ(b.lr(), 2.0);
+}
+
+TEST(Scheduler, FollowsChangesOfTheProgram) {
+  SGD a({parameter()}, 1.0);
+  StepLR step(a, {.step_size = 2, .gamma = 0.5});
+  a.set_lr(0.1);
+  expect_near(rates(a, step, 4), {0.1, 0.1, 0.05, 0.05});
+  SGD b({parameter()}, 1.0);
+  CosineAnnealingLR cosine(b, {.T_max = 4, .eta_min = 0.2});
+  rates(b, cosine, 3);
+  EXPECT_NEAR(b.lr(), 0.6, 1e-15);
+  b.set_lr(0.4);
+  const double r = std::sqrt(0.5);
+  expect_near(rates(b, cosine, 3), {0.4, 0.2 + 0.2 * (1 - r), 0.2});
+  SGD c({parameter()}, 1.0);
+  LinearLR ended(c, {.start_factor = 1.0, .end_factor = 0.0, .total_iters = 2});
+  rates(c, ended, 4);
+  c.set_lr(0.25);
+  expect_near(rates(c, ended, 3), {0.25, 0.25, 0.25});
+
+  // The loop of stochastic weight averaging: the second schedule begins where the first one ended.
+  SGD f({parameter()}, 1.0);
+  ExponentialLR decay(f, 0.5);
+  SWALR swa(f, 0.1, 2, "linear");
+  rates(f, decay, 3);
+  expect_near(rates(f, swa, 5), {0.25, 0.175, 0.1, 0.1, 0.1});
+  f.set_lr(1.0);
+  expect_near(rates(f, swa, 2), {1.0, 0.1});
+
+  SGD d({parameter()}, 1.0), e({parameter()}, 1.0);
+  StepLR schedule(d, {.step_size = 4, .gamma = 0.5}), again(e, {.step_size = 4, .gamma = 0.5});
+  ReduceLROnPlateau plateau(d, {.factor = 0.1, .patience = 0});
+  for (int i = 0; i < 3; ++i) {
+    schedule.step();
+    plateau.step(i == 2 ? 1.0 : -double(i));
+  }
+  EXPECT_NEAR(d.lr(), 0.1, 1e-15);
+  again.load_state_dict(schedule.state_dict());
+  EXPECT_EQ(e.lr(), d.lr());
+  EXPECT_EQ(rates(d, schedule, 3), rates(e, again, 3));
+  EXPECT_NEAR(d.lr(), 0.05, 1e-15);
+}
+
+TEST(Scheduler, SequencesBeginWithTheRateOfTheProgram) {
+  SGD optimizer({parameter()}, 0.5);
+  LambdaLR high(optimizer, [](int64_t) { return 2.0; });
+  ExponentialLR decay(optimizer, 0.5);
+  SequentialLR schedule(optimizer, {high, decay}, {2});
+  expect_near(rates(optimizer, schedule, 5), {1.0, 1.0, 0.5, 0.25, 0.125});
+  optimizer.set_lr(0.5);
+  ConstantLR low(optimizer, 0.5, 1);
+  MultiplicativeLR factors(optimizer, [](int64_t t) { return 1.0 / double(t); });
+  ChainedScheduler both({low, factors});
+  expect_near(rates(optimizer, both, 4), {0.25, 0.5, 0.25, 0.25 / 3});
 }
 
 TEST(Scheduler, MissingOptions) {
