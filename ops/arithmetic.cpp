@@ -205,7 +205,13 @@ bool are_floats_of_one_type(const Variable& x, const Variable& a, const Variable
 Variable scaled(Variable x, const Number& value, Where where) {
   return value.kind() == i64 && value.to<int64_t>() == 1
              ? std::move(x)
-             : mul({std::move(x), where}, {value.real(), where});
+             : mul({std::move(x), where}, {value, where});
+}
+
+/// Converts a factor of a product that is added to `input`, so that the product is computed in the
+/// dtype of the result. A product of uint8 would wrap before it is added to a float.
+Variable factor_for(std::string_view op, const Variable& input, const Variable& a, Where where) {
+  return a.to(common_dtype(op, input, a), where);
 }
 
 CloseOptions close_options(const Arguments& a) {
@@ -234,7 +240,9 @@ Variable addcmul(Variable input, const Variable& a, const Variable& b, Number va
   if (are_floats_of_one_type(input, a, b))
     return apply_over(AddScaled<kernels::addcmul, "addcmul">{value.real()}, where,
                       {std::move(input), a, b});
-  return add({std::move(input), where}, {scaled(mul({a, where}, {b, where}), value, where), where});
+  const Variable factor = factor_for("addcmul", input, a, where);
+  return add({std::move(input), where},
+             {scaled(mul({factor, where}, {b, where}), value, where), where});
 }
 Variable addcdiv(Variable input, const Variable& a, const Variable& b, Number value, Where where) {
   const ErrorLine line(where);
@@ -243,7 +251,9 @@ Variable addcdiv(Variable input, const Variable& a, const Variable& b, Number va
   if (are_floats_of_one_type(input, a, b))
     return apply_over(AddScaled<kernels::addcdiv, "addcdiv">{value.real()}, where,
                       {std::move(input), a, b});
-  return add({std::move(input), where}, {scaled(div({a, where}, {b, where}), value, where), where});
+  const Variable factor = factor_for("addcdiv", input, a, where);
+  return add({std::move(input), where},
+             {scaled(div({factor, where}, {b, where}), value, where), where});
 }
 
 Variable bitwise_and(Operand a, Operand b) { return run<BitwiseAnd>(a, b); }

@@ -159,7 +159,9 @@ Variable addbmm(const Variable& input, const Variable& a, const Variable& b, Add
   const ErrorLine line(where);
   if (is_autocast_enabled()) [[unlikely]]
     return in_low_precision(addbmm, where, input, a, b, options);
-  return plus("addbmm", input, sum(bmm(a, b, where), {0}, false, where), options, where);
+  const Variable product = bmm(a, b, where);
+  const Variable total = sum(product, {0}, false, where).to(product.dtype(), where);
+  return plus("addbmm", input, total, options, where);
 }
 
 Variable mv(const Variable& a, const Variable& b, Where where) {

@@ -195,6 +195,7 @@ Variable diff(const Variable& x, int64_t n, int dim, const Variable& prepend,
   const ErrorLine line(where);
   dim = normalize_dim("diff", dim, x.rank());
   if (n < 0) fail<ArgumentError>("diff: n is ", n);
+  if (n == 0) return x;
   std::vector<Variable> parts;
   for (const Variable& part : {prepend, x, append})
     if (part.defined()) parts.push_back(part);

@@ -16,7 +16,7 @@ ValuesIndices cummin(const Variable& x, int dim, Where where = Where::current())
 Variable logcumsumexp(const Variable& x, int dim, Where where = Where::current());
 
 /// Returns x[i + 1] - x[i] along dim, applied n times; for bool, whether neighbours differ. prepend
-/// and append, if given, are first concatenated to x.
+/// and append, if given, are first concatenated to x. With n = 0 returns x.
 Variable diff(const Variable& x, int64_t n = 1, int dim = -1, const Variable& prepend = {},
               const Variable& append = {}, Where where = Where::current());
 

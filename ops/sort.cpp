@@ -7,6 +7,7 @@
 #include "core/tape/recording.h"
 #include "core/tape/view.h"
 #include "ops/arithmetic.h"
+#include "ops/arrange.h"
 #include "ops/binary.h"
 #include "ops/catalog.h"
 #include "ops/create.h"
@@ -269,7 +270,7 @@ Unique unique(const Variable& x, int dim, Where where) {
   const int64_t n = x.size(dim);
   const TensorOptions whole{.dtype = i64, .device = x.device()};
   if (n == 0) return {x.detach(), zeros({0}, whole), zeros({0}, whole)};
-  const Variable slices = transpose(x.detach(), 0, dim, where);
+  const Variable slices = movedim(x.detach(), {dim}, {0}, where);
   const Variable rows = reshape(slices, {n, x.numel() / n}, where);
   Variable order = arange(n, whole);  // sorts by the last column first, which a stable sort
                                       // preserves
@@ -281,7 +282,7 @@ Unique unique(const Variable& x, int dim, Where where) {
   Unique found = runs(sorted, order, starts_of(sorted), {n});
   Shape shape = slices.shape();
   shape[0] = found.counts.numel();
-  found.values = clone(transpose(reshape(found.values, shape), 0, dim));
+  found.values = clone(movedim(reshape(found.values, shape), {0}, {dim}));
   return found;
 }
 

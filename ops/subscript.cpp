@@ -89,14 +89,15 @@ Variable pick(std::string_view op, const Located& located, Where where) {
   const Variable& x = located.view;
   Dims order, rest;
   Shape shape, picked;
+  std::optional<int> place;  // of the broadcast shape among the other dimensions
   for (int i = 0; i < x.rank(); ++i) {
     const Variable& index = located.indices[size_t(i)];
     (index.defined() ? order : rest).push_back(i);
-    if (index.defined()) shape = broadcast(op, shape, index.shape());
+    if (!index.defined()) continue;
+    shape = broadcast(op, shape, index.shape());
+    if (index.rank() == 0) continue;  // selects, as an integer does
+    place = !place || *place == rest.rank() ? rest.rank() : 0;
   }
-  const int indexed = order.rank();
-  const bool neighbours = order[indexed - 1] - order[0] == indexed - 1;
-  const int place = neighbours ? int(order[0]) : 0;
 
   Variable number;
   int64_t count = 1;
@@ -118,9 +119,10 @@ Variable pick(std::string_view op, const Located& located, Where where) {
   for (int64_t i : rest) picked.push_back(x.shape()[int(i)]);
   // Moves the indexed dimensions from the front to their place.
   Dims back;
-  for (int i = 0; i < place; ++i) back.push_back(shape.rank() + i);
+  const int before = place.value_or(0);
+  for (int i = 0; i < before; ++i) back.push_back(shape.rank() + i);
   for (int i = 0; i < shape.rank(); ++i) back.push_back(i);
-  for (int i = place; i < rest.rank(); ++i) back.push_back(shape.rank() + i);
+  for (int i = before; i < rest.rank(); ++i) back.push_back(shape.rank() + i);
   return permute(reshape(y, picked, where), back, where);
 }
 

@@ -8,8 +8,9 @@
 //
 // Integers, slices, ellipsis and newaxis give views. Masks and index tensors copy elements; their
 // broadcast shape replaces the dimensions that they index if these are adjacent, otherwise it comes
-// first. A mask indexes as many dimensions as its rank. Negative indices count from the end. Throws
-// IndexError for an index out of range.
+// first. A mask indexes as many dimensions as its rank; an index tensor without dimensions selects
+// as an integer does. Negative indices count from the end. Throws IndexError for an index out of
+// range.
 #pragma once
 
 #include <concepts>

@@ -73,7 +73,7 @@ void log_sum_up(const Tensor& x, Tensor& y) {
     const double value = double(Compute<T>(from[at]));
     if (value == largest) {  // includes infinities, whose difference is NaN
       sum += 1;
-    } else if (value < largest) {
+    } else if (value < largest || std::isnan(largest)) {  // NaN stays
       sum += std::exp(value - largest);
     } else {  // larger, or NaN
       sum = sum * std::exp(largest - value) + 1;

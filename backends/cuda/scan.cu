@@ -59,7 +59,8 @@ struct RunningLogSum {
     if (b.sum == 0) return a;
     // Includes infinities, whose difference is NaN.
     if (a.largest == b.largest) return {a.largest, a.sum + b.sum};
-    if (a.largest > b.largest) return {a.largest, a.sum + b.sum * std::exp(b.largest - a.largest)};
+    if (a.largest > b.largest || a.largest != a.largest)  // NaN stays
+      return {a.largest, a.sum + b.sum * std::exp(b.largest - a.largest)};
     return {b.largest, a.sum * std::exp(a.largest - b.largest) + b.sum};  // or NaN
   }
   __device__ void store(int64_t at, State state) const {

@@ -112,7 +112,17 @@ TEST(Arithmetic, AddcmulOfWholeNumbers) {
   EXPECT_EQ(y.to_vector<int64_t>(), (Ints{16, 26}));
   EXPECT_EQ(addcmul(tensor({1, 2}), tensor({3, 4}), tensor({5, 6}), 2).to_vector<int64_t>(),
             (Ints{31, 50}));
+  const Variable large = tensor({(int64_t(1) << 53) + 1});  // 2^53 + 1 is not a float
+  const Variable exact = addcmul(large, tensor({1}), tensor({1}), 2);
+  EXPECT_EQ(exact.dtype(), i64);
+  EXPECT_EQ(exact.to_vector<int64_t>(), (Ints{(int64_t(1) << 53) + 3}));
   EXPECT_THROW(addcdiv(make<double>({1}), tensor({3}), tensor({5})), DTypeError);
+}
+
+TEST(Arithmetic, AddcmulComputesInTheDtypeOfTheResult) {
+  const Variable twenty = make<uint8_t>({uint8_t(20)});
+  expect_exactly(addcmul(make<double>({1}), twenty, twenty), {401});
+  EXPECT_EQ(addcmul(tensor({1}), twenty, twenty, 2).to_vector<int64_t>(), (Ints{801}));
 }
 
 TEST(Arithmetic, Bits) {

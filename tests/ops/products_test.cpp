@@ -224,5 +224,12 @@ TEST(Distance, GradientAtZeroIsZero) {  // T33
   EXPECT_EQ(cdist(make({0, 3}, {1, 2}), make({4, 0}, {1, 2}), 0).item(), 2);
 }
 
+TEST(Products, AddbmmOfWholeNumbersKeepsTheDtype) {
+  const Variable a = ones({3, 2, 4}, {.dtype = i32});
+  const Variable y = addbmm(zeros({2, 2}, {.dtype = i32}), a, transpose(a, 1, 2));
+  EXPECT_EQ(y.dtype(), i32);
+  EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{12, 12, 12, 12}));
+}
+
 }  // namespace
 }  // namespace tapegrad

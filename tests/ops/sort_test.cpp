@@ -247,6 +247,16 @@ TEST(Scan, LogCumSumExpDoesNotOverflow) {
   EXPECT_THROW(logcumsumexp(tensor({1}), 0), DTypeError);
 }
 
+TEST(Scan, LogCumSumExpKeepsNan) {
+  for (const double after : {-kInf, 1.0, kInf})
+    expect_values(logcumsumexp(make({0, kNaN, after, 2}), 0), {0, kNaN, kNaN, kNaN});
+}
+
+TEST(Scan, NoDifferenceIsTheInput) {
+  const Variable x = make({1, 3, 2});
+  expect_values(diff(x, 0, -1, make({5}), make({6})), {1, 3, 2});
+}
+
 TEST(Scan, DifferencesOfBools) {
   EXPECT_EQ(ints(diff(tensor<bool>({true, true, false}))), (Ints{0, 1}));
   EXPECT_EQ(diff(make({1, 2}), 5).shape(), (Shape{0}));
@@ -261,6 +271,9 @@ TEST(Unique, OfSlices) {
   EXPECT_EQ(y.values.shape(), (Shape{3, 2}));
   EXPECT_EQ(y.inverse.to_vector<int64_t>(), (std::vector<int64_t>{2, 1, 2, 0, 2}));
   EXPECT_EQ(y.counts.to_vector<int64_t>(), (std::vector<int64_t>{1, 1, 3}));
+  // numpy.unique([[[0, 1], [0, 0]], [[0, 0], [1, 1]]], axis=2): the order of dimensions 0, 1.
+  const Variable last = tensor({0, 0, 1, 0, 0, 1, 0, 1}, {2, 2, 2});
+  EXPECT_EQ(unique(last, 2).inverse.to_vector<int64_t>(), (std::vector<int64_t>{1, 0}));
   EXPECT_EQ(unique(zeros({0, 2}), 0).values.shape(), (Shape{0, 2}));
   EXPECT_EQ(unique(zeros({3, 0}), 0).values.shape(), (Shape{1, 0}));
   EXPECT_THROW(unique(x, 2), IndexError);

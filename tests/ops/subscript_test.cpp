@@ -48,6 +48,10 @@ TEST(Subscript, IndexTensors) {
   EXPECT_EQ(ints(at(x, {i, j, 1})), (Ints{9, 21, 1, 13}));
   EXPECT_EQ(at(x, {i, newaxis}).shape(), (Shape{2, 1, 3, 4}));
   EXPECT_EQ(at(x, {scalar(1)}).shape(), (Shape{3, 4}));
+  // An index tensor without dimensions selects as an integer does, so i and j are neighbours.
+  EXPECT_EQ(at(x, {scalar(1), Slice{}, i}).shape(), (Shape{3, 2}));
+  EXPECT_EQ(ints(at(x, {scalar(1), Slice{}, i})), ints(at(x, {1, Slice{}, i})));
+  EXPECT_EQ(ints(at(x, {i, scalar(2), j})), ints(at(at(x, {Slice{}, 2}), {i, j})));
 }
 
 TEST(Subscript, Masks) {
