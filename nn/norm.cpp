@@ -2,6 +2,7 @@
 
 #include "core/base/internal/classic_text.h"
 #include "core/tape/internal/call_line.h"
+#include "core/tape/internal/leaf_changes.h"
 #include "core/tape/recording.h"
 #include "nn/weighted.h"
 #include "ops/binary.h"
@@ -59,6 +60,8 @@ void BatchNorm<Self>::set_momentum(std::optional<double> momentum) {
   if (!momentum && Self::kName.starts_with("Instance"))
     fail<ArgumentError>(Self::kName, ": .momentum is missing");
   options_.momentum = momentum;
+  // A captured step has the momentum as a number, and writes the statistics.
+  if (running_mean.defined()) tapegrad::detail::note_leaf_change(running_mean.value().storage());
 }
 
 template <typename Self>

@@ -280,6 +280,7 @@ void Optimizer::make_steps(const StepGuard& guard) {
   std::shared_ptr<Recorded> recorded;
   if (Capture* capture = Capture::current()) {
     recorded = std::make_shared<Recorded>(Recorded{guard, {}});
+    capture->on_setting([this, groups = groups_.size()] { return groups_.size() == groups; });
     capture->before_replay([this, recorded, count] {
       for (const Run& run : recorded->runs) {
         Group& group = groups_[run.group];

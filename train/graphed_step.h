@@ -30,8 +30,9 @@
 // in this and in later calls, and reason() says why:
 //
 //   - the function reads values on the host: item(), to_vector(), printing, nonzero() and other ops
-//     whose result size depends on values; or it makes tensors from values of the host. On a GPU,
-//     also if it waits for the device in another way or copies values from the CPU
+//     whose result size depends on values; or it makes tensors from values of the host, or updates
+//     a weight average or a metric. On a GPU, also if it waits for the device in another way or
+//     copies values from the CPU
 //   - the function reads a tensor and then replaces it (h = f(h)); use copy_(h, f(h))
 //   - a RunLedger or an AnomalyMode sees the result of every op; later steps are recorded
 //   - on a GPU: TAPEGRAD_CUDA_BLOCKING or TAPEGRAD_CUDA_ALLOCATOR=direct is set
@@ -39,8 +40,9 @@
 // Tensors that the function reads in addition to its inputs are read at their address in each
 // replay, so writes to them take effect. If such a tensor is replaced (load_state_dict, to()), the
 // step is recorded again; likewise if a parameter is frozen or thawed, if a module that asked for
-// its mode changes it (train(), eval()), if a leaf or a module gets or loses a hook, and if another
-// variable is assigned to a member of a module (net.weight = w). Assigning to a variable that is no
+// its mode changes it (train(), eval()), if a leaf or a module gets or loses a hook, if parameters
+// are added to an optimizer, if the momentum of a batch norm is set, and if another variable is
+// assigned to a member of a module (net.weight = w). Assigning to a variable that is no
 // member of a module goes unnoticed if another handle keeps the old value: write with copy_().
 // NoGrad, InferenceMode and Autocast around a call have recordings of their own. Class ids and
 // indices are checked in each replay too; on a GPU the error is thrown by a later call.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 
+#include "core/autograd/internal/capture.h"
 #include "core/base/error.h"
 #include "core/tape/recording.h"
 #include "ops/binary.h"
@@ -47,7 +48,17 @@ void RunningMean::load_state_dict(const TensorMap& state) {
   weight_ = state.at("weight").item();
 }
 
+namespace {
+
+void require_host() {
+  if (Capture* capture = Capture::current())
+    capture->give_up("a metric keeps the parts of its total on the host");
+}
+
+}  // namespace
+
 void Metric::accumulate(const std::string& name, const Variable& part) {
+  require_host();
   const NoGrad no_grad;
   std::vector<Variable>& parts = totals_[name];
   if (parts.empty())
@@ -57,10 +68,12 @@ void Metric::accumulate(const std::string& name, const Variable& part) {
 }
 
 void Metric::set(const std::string& name, const Variable& value) {
+  require_host();
   totals_[name] = {value.detach()};
 }
 
 void Metric::append(const std::string& name, const Variable& part) {
+  require_host();
   totals_[name].push_back(part.detach());
 }
 

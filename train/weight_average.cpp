@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/autograd/internal/capture.h"
 #include "core/base/error.h"
 #include "core/dispatch/kernels.h"
 #include "core/tape/recording.h"
@@ -28,6 +29,8 @@ WeightAverage::WeightAverage(const nn::Module& model) : model_(model.copy()) {
 }
 
 void WeightAverage::update() {
+  if (Capture* capture = Capture::current())
+    capture->give_up("a weight average counts its updates on the host");
   const NoGrad no_grad;
   const double part = share(++updates_);
   if (part == 0) return;

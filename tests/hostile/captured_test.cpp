@@ -10,13 +10,17 @@
 #include "nn/embedding.h"
 #include "nn/image.h"
 #include "nn/linear.h"
+#include "nn/norm.h"
 #include "nn/sequential.h"
 #include "ops/binary.h"
 #include "ops/create.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 #include "optim/optimizers.h"
+#include "train/classification_metrics.h"
 #include "train/graphed_step.h"
+#include "train/weight_average.h"
 
 namespace tapegrad::testing {
 namespace {
@@ -213,6 +217,81 @@ TEST(HostileCaptured, T79_AnInputThatTheStepOverwrites) {
   });
   const Variable x = ones({2});
   for (int i = 0; i < 8; ++i) EXPECT_EQ(step(x).item(), 4) << "call " << i;
+}
+
+// Neither writes through data_ptr() nor those to memory of the caller count as writes.
+TEST(HostileCaptured, T79_InputsThatAreWrittenThroughPointers) {
+  GraphedStep step([](const Variable& x) { return sum(x * 2.0); });
+  std::vector<float> memory(3);
+  const Variable own = ones({3}), wrapped = from_blob(memory.data(), {3});
+  for (const Variable& x : {own, wrapped})
+    for (int i = 0; i < 8; ++i) {
+      x.data_ptr<float>()[1] = float(i);
+      x.data_ptr<float>()[0] = x.data_ptr<float>()[2] = 1;
+      EXPECT_EQ(step(x).item(), 4 + 2 * i) << step.reason();
+    }
+  EXPECT_TRUE(step.is_graphed());
+}
+
+TEST(HostileCaptured, T79_ParametersThatAreAddedToTheOptimizer) {
+  const auto weights = [](bool enabled) {
+    const nn::Sequential net = network();
+    const std::vector<Variable> all = net.parameters();
+    optim::SGD sgd({all[0], all[1]}, {.lr = 0.1});
+    GraphedStep step(
+        [&](const Variable& x) {
+          net.zero_grad();
+          mean(square(net(x))).backward();
+          sgd.step();
+        },
+        {}, {.enabled = enabled});
+    for (int i = 0; i < 12; ++i) {
+      if (i == 7) sgd.add_param_group({.params = {all[2], all[3]}, .lr = 0.5});
+      RandomGenerator numbers{uint64_t(i)};
+      step(randn({5, 3}, {}, numbers));
+    }
+    EXPECT_EQ(step.is_graphed(), enabled) << step.reason();
+    return all[2].to_vector<float>();
+  };
+  EXPECT_EQ(weights(true), weights(false));
+}
+
+TEST(HostileCaptured, T79_AnotherMomentumOfStatistics) {
+  const auto means = [](bool enabled) {
+    nn::BatchNorm1d norm(3);
+    GraphedStep step([&](const Variable& x) { return sum(norm(x)); }, {}, {.enabled = enabled});
+    for (int i = 0; i < 12; ++i) {
+      if (i == 7) norm.set_momentum(0.5);
+      RandomGenerator numbers{uint64_t(i)};
+      step(randn({5, 3}, {}, numbers));
+    }
+    EXPECT_EQ(step.is_graphed(), enabled) << step.reason();
+    return norm.running_mean.to_vector<float>();
+  };
+  EXPECT_EQ(means(true), means(false));
+}
+
+TEST(HostileCaptured, T79_AveragesAndMetricsOfTheStep) {
+  const auto averages = [](bool enabled) {
+    Trainer trainer;
+    Swa average(trainer.net, {.start = 2});
+    RocAuc auc;
+    GraphedStep step(
+        [&](const Variable& x) {
+          trainer.step(x);
+          average.update();
+          auc.add(mean(x, 1), gt(x.select(1, 0), 0.0));
+        },
+        {}, {.enabled = enabled});
+    for (int i = 0; i < 8; ++i) {
+      RandomGenerator numbers{uint64_t(i)};
+      step(randn({5, 3}, {}, numbers));
+    }
+    EXPECT_FALSE(step.is_graphed());
+    EXPECT_EQ(average.updates(), 8);
+    return std::pair(average.state_dict().begin()->second.item(), auc.value());
+  };
+  EXPECT_EQ(averages(true), averages(false));
 }
 
 }  // namespace
