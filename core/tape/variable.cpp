@@ -73,15 +73,28 @@ Variable Variable::grad() const {
   return state_ && state_->retained ? *state_->retained : Variable();
 }
 
+/// A hook that adds the gradients of a node to `kept`.
+static GradientHook keeping(std::shared_ptr<Variable> kept) {
+  return [kept = std::move(kept)](const Variable& gradient) {
+    *kept = kept->defined() ? add_gradients(*kept, gradient) : tapegrad::clone(gradient);
+    return Variable();
+  };
+}
+
+/// After a write: the gradient that retain_grad() keeps is that of the new value. The hook of the
+/// old node keeps its sum, which nothing reads.
+static void retain_again(const TapeEdge& edge, std::shared_ptr<Variable>& retained) {
+  if (!retained || !edge || edge.node->is_leaf()) return;
+  retained = std::make_shared<Variable>(*retained);
+  edge.node->register_hook(edge.output, keeping(retained));
+}
+
 void Variable::retain_grad() const {
   value();
   if (!edge()) fail<AutogradError>("retain_grad: this variable requires no gradient");
   if (is_leaf() || state_->retained) return;
   state_->retained = std::make_shared<Variable>();
-  register_hook([kept = state_->retained](const Variable& gradient) {
-    *kept = kept->defined() ? add_gradients(*kept, gradient) : tapegrad::clone(gradient);
-    return Variable();
-  });
+  register_hook(keeping(state_->retained));
 }
 
 void Variable::rebind(Tensor value) const {
@@ -178,6 +191,8 @@ void Variable::rebase(TapeEdge made, Where where) {
     made = record_view_write(owner, relative_layout(*this, owner), std::move(made), where);
   owner.set_history(std::move(made));
   ++owner.state_->rewrites;
+  retain_again(owner.state_->edge, owner.state_->retained);
+  if (state_->retained) edge();  // a view that retains its gradient derives its history at once
 }
 
 void Variable::derive_again() const {
@@ -186,6 +201,7 @@ void Variable::derive_again() const {
   state_->edge =
       owner.state_->edge ? record_view(owner, relative_layout(*this, owner)) : TapeEdge{};
   state_->rewrites = owner.state_->rewrites;
+  retain_again(state_->edge, state_->retained);
 }
 
 bool Variable::can_be_overwritten() const {

@@ -380,6 +380,33 @@ TEST(Tape, RetainGradKeepsTheGradientOfAResult) {
   EXPECT_THROW(make({1}).retain_grad(), AutogradError);
 }
 
+// As in PyTorch: the gradient is that of the value that the variable has.
+TEST(Tape, RetainGradFollowsWrites) {
+  const Variable x = leaf({2});
+  Variable y = x * 3.0;
+  y.retain_grad();
+  const Variable before = y * 1.0;
+  y *= 4.0;
+  sum(y * y + before).backward();
+  EXPECT_EQ(y.grad().item(), 48);
+  EXPECT_EQ(x.grad().item(), 579);
+
+  Variable z = x * 3.0;
+  z.retain_grad();
+  Variable view = z.view({1, 1}), other = z.view({1, 1, 1});
+  other.retain_grad();
+  view *= 2.0;
+  sum(z * z).backward(kRetain);
+  EXPECT_EQ(z.grad().item(), 24);
+  EXPECT_FALSE(other.grad().defined());
+  sum(other * 5.0).backward(kRetain);
+  EXPECT_EQ(other.grad().item(), 5);
+  other *= 2.0;
+  sum(z).backward(kRetain);
+  EXPECT_EQ(other.grad().item(), 5);
+  EXPECT_EQ(z.grad().item(), 30);
+}
+
 TEST(Tape, CreateGraphIntoALeafIsACycleThatZeroGradBreaks) {
   const int64_t before = TapeNode::live();
   {

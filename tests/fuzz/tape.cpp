@@ -26,6 +26,7 @@ void Program::run() {
   add_constant();
   for (int left = 4 + int(choices_.below(28)); left > 0 && !ended_; --left) {
     statement();
+    follow_probes();
     compare_values();
     if (pool_.size() > 12) drop();
   }

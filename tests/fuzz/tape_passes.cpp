@@ -259,11 +259,23 @@ void Program::probe() {
   y.x.retain_grad();
   owners_.push_back(y.x);
   y.is_probe = true;
-  y.probed = y.model->node;
-  y.model->direction = directions_;
-  directions_ += y.model->size();
-  for (int i = 0; i < y.model->size(); ++i)
-    y.model->history[size_t(i)].first[size_t(y.model->direction + i)] += 1;
+  aim(y);
+}
+
+void Program::aim(Pair& probe) {
+  probe.probed = probe.model->node;
+  probe.model->direction = directions_;
+  directions_ += probe.model->size();
+  for (int i = 0; i < probe.model->size(); ++i)
+    probe.model->history[size_t(i)].first[size_t(probe.model->direction + i)] += 1;
+}
+
+void Program::follow_probes() {
+  for (Pair& pair : pool_) {
+    if (!pair.is_probe || pair.model->node == pair.probed) continue;
+    pair.is_probe = pair.model->node && directions_ + pair.model->size() <= ref::kDirections;
+    if (pair.is_probe) aim(pair);
+  }
 }
 
 void Program::threads() {

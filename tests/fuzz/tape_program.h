@@ -162,6 +162,11 @@ class Program {
   void hook();
   /// A result that retains its gradient, in directions of its own.
   void probe();
+  /// Gives the value of a probe directions of its own.
+  void aim(Pair& probe);
+  /// Gives probes that were written new directions: their gradient is that of the new value. If
+  /// there are none left, they are no longer probes.
+  void follow_probes();
   /// Passes of several threads at once, each through a graph of its own, from a shared leaf.
   void threads();
   /// A pass that a hook ends by an exception: no gradient changes, and the graph is intact.
