@@ -34,16 +34,27 @@ class FixedInput {
     return x.shape() == fixed_.shape() && x.dtype() == fixed_.dtype() &&
            x.device() == fixed_.device();
   }
-  /// Always copies: the caller may have written through data_ptr() or to memory of from_blob(),
-  /// which no version counts.
+  /// Skips the copy if the same tensor was copied last time, and neither was written since. Writes
+  /// through data_ptr(), or to memory of from_blob(), are not counted, so such tensors are copied.
   void set(const Variable& x) {
-    kernels::copy(x.value(), fixed_.writable());
+    const Tensor& value = x.value();
+    if (last_ && fixed_.value().storage().version() == fixed_version_ &&
+        last_.shares_storage(value) && last_.layout().offset == value.layout().offset &&
+        last_.strides() == value.strides() && version_ == value.storage().version() &&
+        !value.storage().is_inference() && !value.storage().is_exposed())
+      return;
+    kernels::copy(value, fixed_.writable());
     fixed_.value().storage().bump_version();  // another step may have it as its input
+    last_ = value;
+    version_ = value.storage().version();
+    fixed_version_ = fixed_.value().storage().version();
   }
   const Variable& variable() const { return fixed_; }
 
  private:
   Variable fixed_;
+  Tensor last_;
+  uint32_t version_ = 0, fixed_version_ = 0;
 };
 
 /// Modes of the caller's thread that decide what the function does.

@@ -59,8 +59,10 @@ class alignas(64) TensorStorage final : public Counted {
   bool can_be_packed() const {
     return !is_wrapped() && !is_inline() && !is_packed() && !stays_in_order_ && !is_small_;
   }
-  /// Forbids packed layouts from now on: a recorded CUDA graph depends on the address and order.
+  /// Forbids packed layouts from now on: a recorded CUDA graph or the program has the address.
   void keep_in_order() { stays_in_order_ = true; }
+  /// Whether the program may write to the memory by an address that it has, uncounted by version().
+  bool is_exposed() const { return wrapped_ || stays_in_order_; }
   /// Declares that the buffer holds values in this packed layout. The values must be new: no other
   /// thread may know the storage.
   void set_packed(const Packing& packing);

@@ -201,7 +201,9 @@ class Variable : public VariableOps {
                   "data_ptr<T>(): T is float, double, int32_t, int64_t, uint8_t, int8_t, int16_t, "
                   "bool, float16 or bfloat16");
     check_type(kDTypeOf<V>);
-    return value().data<V>();
+    V* data = value().data<V>();
+    value().storage().keep_in_order();  // the caller keeps the address
+    return data;
   }
 
   // The remaining members are for the tape.
