@@ -17,8 +17,8 @@ struct MultiheadAttentionOptions {
   int64_t num_heads = 0;  // must divide embed_dim; required
   double dropout = 0.0;   // of the attention weights, in training
   bool bias = true;
-  bool batch_first = false;    // [batch, length, features] instead of [length, batch, features]
   int64_t kdim = 0, vdim = 0;  // features of keys and of values; 0: embed_dim
+  bool batch_first = false;    // [batch, length, features] instead of [length, batch, features]
 };
 
 /// Masks that exclude keys. A bool mask is true where a key does NOT take part (like PyTorch's

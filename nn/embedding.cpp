@@ -65,10 +65,10 @@ Variable EmbeddingBag::forward(const Variable& ids, const Variable& offsets,
                                const Variable& per_sample_weights, Where where) const {
   return embedding_bag(ids, weight, offsets,
                        {.mode = options_.mode,
+                        .sparse = options_.sparse,
                         .per_sample_weights = per_sample_weights,
                         .include_last_offset = options_.include_last_offset,
-                        .padding_idx = options_.padding_idx,
-                        .sparse = options_.sparse},
+                        .padding_idx = options_.padding_idx},
                        where);
 }
 

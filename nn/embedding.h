@@ -41,6 +41,14 @@ class Embedding final : public Model<Embedding> {
   /// A table with these rows, which it shares; frozen unless freeze is false.
   static Embedding from_pretrained(const Variable& rows, bool freeze = true,
                                    int64_t padding_idx = -1);
+  struct PretrainedOptions {
+    ByName by_name = {};
+    bool freeze = true;
+    int64_t padding_idx = -1;
+  };
+  static Embedding from_pretrained(const Variable& rows, PretrainedOptions options) {
+    return from_pretrained(rows, options.freeze, options.padding_idx);
+  }
   int64_t num_embeddings() const { return weight.size(0); }
   int64_t embedding_dim() const { return weight.size(1); }
 
@@ -60,9 +68,9 @@ struct EmbeddingBagOptions {
   int64_t num_embeddings = 0;  // required
   int64_t embedding_dim = 0;   // required
   Choice<BagMode> mode = BagMode::kMean;
+  bool sparse = false;  // as that of EmbeddingOptions
   bool include_last_offset = false;
   int64_t padding_idx = -1;
-  bool sparse = false;  // as that of EmbeddingOptions
 };
 /// Computes sums, means or maxima of bags of rows without storing the rows. Maps ids [bags, size],
 /// or ids [count] with offsets [bags] (the start of each bag), to [bags, embedding_dim].

@@ -30,7 +30,9 @@ struct Unfold final : Stateless<Unfold> {
   UnfoldOptions with;
   explicit Unfold(UnfoldOptions options);
   explicit Unfold(Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0, Size2d stride = 1)
-      : Unfold(UnfoldOptions{{}, kernel_size, stride, padding, dilation}) {}
+      : Unfold(UnfoldOptions{{}, kernel_size, dilation, padding, stride}) {}
+  Unfold(Size2d kernel_size, UnfoldOptions options)
+      : Unfold(UnfoldOptions{{}, kernel_size, options.dilation, options.padding, options.stride}) {}
   Variable forward(const Variable& x, Where where = Where::current()) const {
     return unfold(x, with, where);
   }
@@ -40,7 +42,10 @@ struct Fold final : Function<Fold, static_cast<FoldOp>(fold), Size2d, UnfoldOpti
   Fold(Size2d output_size, UnfoldOptions options);
   Fold(Size2d output_size, Size2d kernel_size, Size2d dilation = 1, Size2d padding = 0,
        Size2d stride = 1)
-      : Fold(output_size, UnfoldOptions{{}, kernel_size, stride, padding, dilation}) {}
+      : Fold(output_size, UnfoldOptions{{}, kernel_size, dilation, padding, stride}) {}
+  Fold(Size2d output_size, Size2d kernel_size, UnfoldOptions options)
+      : Fold(output_size,
+             UnfoldOptions{{}, kernel_size, options.dilation, options.padding, options.stride}) {}
 };
 
 /// Amount of padding on each side: one number for all sides, or pairs (before, after), starting

@@ -9,10 +9,6 @@
 
 namespace tapegrad::nn {
 
-struct LossOptions {
-  ByName by_name = {};
-  Reduction reduction = Reduction::kMean;
-};
 struct MSELoss final : Stateless<MSELoss> {
   Reduction reduction;
   explicit MSELoss(Reduction reduction = Reduction::kMean);
@@ -59,10 +55,6 @@ struct NLLLoss final : Stateless<NLLLoss> {
   void members(Members& m) override { m.buffer("weight", with.weight); }
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
-struct BCEOptions {
-  Variable weight = {};
-  Reduction reduction = Reduction::kMean;
-};
 struct BCELoss final : Stateless<BCELoss> {
   BCEOptions with;
   explicit BCELoss(BCEOptions options = {});
@@ -90,14 +82,14 @@ struct KLDivReduction {
   bool is_batchmean = false;
 };
 struct KLDivOptions {
-  bool log_target = false;
   KLDivReduction reduction = Reduction::kMean;
+  bool log_target = false;
 };
 struct KLDivLoss final : Stateless<KLDivLoss> {
   KLDivOptions with;
   explicit KLDivLoss(KLDivOptions options = {});
   explicit KLDivLoss(const char* reduction, bool log_target = false)
-      : KLDivLoss(KLDivOptions{log_target, reduction}) {}
+      : KLDivLoss(KLDivOptions{reduction, log_target}) {}
   Variable forward(const Variable& x, const Variable& target, Where where = Where::current()) const;
 };
 

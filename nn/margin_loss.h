@@ -71,7 +71,7 @@ struct CTCLoss final : Stateless<CTCLoss> {
   explicit CTCLoss(CtcLossOptions options = {});
   explicit CTCLoss(int64_t blank, Reduction reduction = Reduction::kMean,
                    bool zero_infinity = false)
-      : CTCLoss(CtcLossOptions{blank, zero_infinity, reduction}) {}
+      : CTCLoss(CtcLossOptions{blank, reduction, zero_infinity}) {}
   /// With the lengths as Variables of integers.
   Variable forward(const Variable& log_probs, const Variable& targets,
                    const Variable& input_lengths, const Variable& target_lengths) const {

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/base/by_name.h"
 #include "core/base/choice.h"
 #include "core/base/generator.h"
 #include "core/tape/variable.h"
@@ -36,11 +37,12 @@ constexpr auto choice_names(BagMode) {
       {{"sum", BagMode::kSum}, {"mean", BagMode::kMean}, {"max", BagMode::kMax}});
 }
 struct EmbeddingBagOptions {
+  ByName by_name = {};
   Choice<BagMode> mode = BagMode::kMean;
+  bool sparse = false;               // as that of embedding()
   Variable per_sample_weights = {};  // same shape as indices; kSum only
   bool include_last_offset = false;  // the last entry of offsets is the end of the last bag
   int64_t padding_idx = -1;          // index that is skipped; negative: none
-  bool sparse = false;               // as that of embedding()
 };
 /// Looks up rows of weight [n, d] and reduces the rows of each bag by sum, mean or columnwise
 /// maximum. Returns [bags, d]. indices is [bags, size], or [count] together with offsets [bags],
@@ -49,5 +51,9 @@ struct EmbeddingBagOptions {
 Variable embedding_bag(const Variable& indices, const Variable& weight,
                        const Variable& offsets = {}, EmbeddingBagOptions options = {},
                        Where where = Where::current());
+inline Variable embedding_bag(const Variable& indices, const Variable& weight,
+                              EmbeddingBagOptions options, Where where = Where::current()) {
+  return embedding_bag(indices, weight, {}, options, where);
+}
 
 }  // namespace tapegrad

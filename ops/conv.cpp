@@ -236,9 +236,9 @@ Conv2dOptions conv_options(const Arguments& a) {
 }
 UnfoldOptions unfold_options(const Arguments& a) {
   return {.kernel_size = size2d(a, "kernel_size"),
-          .stride = size2d(a, "stride"),
+          .dilation = size2d(a, "dilation"),
           .padding = size2d(a, "padding"),
-          .dilation = size2d(a, "dilation")};
+          .stride = size2d(a, "stride")};
 }
 
 }  // namespace

@@ -121,9 +121,9 @@ ConvLayout conv_layout();
 struct UnfoldOptions {
   ByName by_name = {};
   Size2d kernel_size = 0;
-  Size2d stride = 1;
-  Size2d padding = 0;
   Size2d dilation = 1;
+  Size2d padding = 0;
+  Size2d stride = 1;
 };
 /// Extracts windows as columns (im2col): [n, c, h, w] -> [n, c kh kw, number of windows].
 Variable unfold(const Variable& x, UnfoldOptions options, Where where = Where::current());

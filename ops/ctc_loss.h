@@ -13,9 +13,9 @@
 namespace tapegrad {
 
 struct CtcLossOptions {
-  int64_t blank = 0;           // class that means "no label"
-  bool zero_infinity = false;  // an infinite loss (target too long for its input) becomes 0
+  int64_t blank = 0;  // class that means "no label"
   Reduction reduction = Reduction::kMean;
+  bool zero_infinity = false;  // an infinite loss (target too long for its input) becomes 0
 };
 /// Returns the negative log probability of each target, summed over all alignments: a label may be
 /// repeated, and blanks may be inserted anywhere and must separate equal labels.

@@ -233,7 +233,7 @@ Variable bags_in_one_pass(const Variable& indices, const Variable& weight,
 Variable embedding_bag(const Variable& indices, const Variable& weight, const Variable& offsets,
                        EmbeddingBagOptions options, Where where) {
   const CallLine line(where);
-  const auto& [mode, factors, include_last, padding_idx, sparse] = options;
+  const auto& [named, mode, sparse, factors, include_last, padding_idx] = options;
   require_float(kName, weight.value());
   if (weight.rank() != 2) fail<ShapeError>(kName, ": weight [n, d] wanted: ", weight.shape());
   if (indices.rank() != (offsets.defined() ? 1 : 2))

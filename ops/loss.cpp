@@ -33,6 +33,8 @@ using namespace detail;
 
 namespace {
 
+using Loss = Variable (*)(const Variable&, const Variable&, Reduction, Where);
+
 // Operators that take the caller's location.
 Variable minus(const Variable& a, const Variable& b, Where w) { return sub({a, w}, {b, w}); }
 Variable times(const Variable& a, const Variable& b, Where w) { return mul({a, w}, {b, w}); }
@@ -42,7 +44,7 @@ Variable times(double a, const Variable& b, Where w) { return mul({a, w}, {b, w}
 
 Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(mse_loss, where, x, target, reduction);
+    return in_float32(static_cast<Loss>(mse_loss), where, x, target, reduction);
   const ErrorLine line(where);
   check_floats("mse_loss", x);
   check_equal_shapes("mse_loss", x, target);
@@ -51,7 +53,7 @@ Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction
 
 Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction, Where where) {
   if (is_autocast_enabled()) [[unlikely]]
-    return in_float32(l1_loss, where, x, target, reduction);
+    return in_float32(static_cast<Loss>(l1_loss), where, x, target, reduction);
   const ErrorLine line(where);
   check_floats("l1_loss", x);
   check_equal_shapes("l1_loss", x, target);
@@ -386,8 +388,8 @@ void catalog_loss(Catalog& catalog) {
         return cross_entropy(a[0], a[1],
                              {.weight = a[2],
                               .ignore_index = a.integer("ignore_index"),
-                              .label_smoothing = a.real("label_smoothing"),
-                              .reduction = reduction_of(a)});
+                              .reduction = reduction_of(a),
+                              .label_smoothing = a.real("label_smoothing")});
       });
   catalog.add("nll_loss(input, target, weight?, ignore_index: int = -100, reduction: str = mean)",
               "-x[target]", [](const Arguments& a) {
@@ -405,7 +407,7 @@ void catalog_loss(Catalog& catalog) {
       "reduction: str = mean)",
       "binary_cross_entropy(sigmoid(x), t)", [](const Arguments& a) {
         return binary_cross_entropy_with_logits(
-            a[0], a[1], {.weight = a[2], .pos_weight = a[3], .reduction = reduction_of(a)});
+            a[0], a[1], {.weight = a[2], .reduction = reduction_of(a), .pos_weight = a[3]});
       });
   catalog.add(
       "kl_div(input, target, log_target: bool = false, reduction: str = mean)", "t (log(t) - x)",

@@ -15,6 +15,14 @@ Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction
                   Where where = Where::current());  // (x - t)^2
 Variable l1_loss(const Variable& x, const Variable& target, Reduction reduction = Reduction::kMean,
                  Where where = Where::current());  // |x - t|
+inline Variable mse_loss(const Variable& x, const Variable& target, LossOptions options,
+                         Where where = Where::current()) {
+  return mse_loss(x, target, options.reduction, where);
+}
+inline Variable l1_loss(const Variable& x, const Variable& target, LossOptions options,
+                        Where where = Where::current()) {
+  return l1_loss(x, target, options.reduction, where);
+}
 /// With d = |x - t|: d^2 / (2 beta) where d < beta, else d - beta / 2.
 Variable smooth_l1_loss(const Variable& x, const Variable& target, double beta = 1.0,
                         Reduction reduction = Reduction::kMean, Where where = Where::current());
@@ -23,12 +31,12 @@ Variable huber_loss(const Variable& x, const Variable& target, double delta = 1.
                     Reduction reduction = Reduction::kMean, Where where = Where::current());
 
 struct SmoothL1Options {
-  double beta = 1.0;
   Reduction reduction = Reduction::kMean;
+  double beta = 1.0;
 };
 struct HuberOptions {
-  double delta = 1.0;
   Reduction reduction = Reduction::kMean;
+  double delta = 1.0;
 };
 inline Variable smooth_l1_loss(const Variable& x, const Variable& target, SmoothL1Options options,
                                Where where = Where::current()) {
@@ -40,10 +48,10 @@ inline Variable huber_loss(const Variable& x, const Variable& target, HuberOptio
 }
 
 struct CrossEntropyOptions {
-  Variable weight = {};          // weight of each class, [C]
-  int64_t ignore_index = -100;   // targets with this id are ignored
-  double label_smoothing = 0.0;  // this share of the target is spread over all classes
+  Variable weight = {};         // weight of each class, [C]
+  int64_t ignore_index = -100;  // targets with this id are ignored
   Reduction reduction = Reduction::kMean;
+  double label_smoothing = 0.0;  // this share of the target is spread over all classes
 };
 /// Computes the cross entropy -log_softmax(x)[target]. x is [N, C], [N, C, ...] or [C]. target
 /// holds class ids (integer dtype, x's shape without C) or class probabilities (float dtype, x's
@@ -68,11 +76,21 @@ Variable nll_loss(const Variable& x, const Variable& target, NllLossOptions opti
 Variable binary_cross_entropy(const Variable& x, const Variable& target,
                               const Variable& weight = {}, Reduction reduction = Reduction::kMean,
                               Where where = Where::current());
+struct BCEOptions {
+  Variable weight = {};
+  Reduction reduction = Reduction::kMean;
+};
+template <std::derived_from<BCEOptions> Options>
+Variable binary_cross_entropy(const Variable& x, const Variable& target, const Options& given,
+                              Where where = Where::current()) {
+  const BCEOptions& options = given;
+  return binary_cross_entropy(x, target, options.weight, options.reduction, where);
+}
 
 struct BceWithLogitsOptions {
   Variable weight = {};
-  Variable pos_weight = {};  // weight of positive examples, broadcast
   Reduction reduction = Reduction::kMean;
+  Variable pos_weight = {};  // weight of positive examples, broadcast
 };
 /// Returns binary_cross_entropy(sigmoid(x), t) without overflow. The weights broadcast.
 Variable binary_cross_entropy_with_logits(const Variable& x, const Variable& target,
@@ -115,6 +133,15 @@ Variable kl_div(const Variable& x, const Variable& target, std::string_view redu
                 bool log_target = false, Where where = Where::current());
 /// The reduction may also be "batchmean", the sum divided by the batch size. A template, because a
 /// string would otherwise convert to bool.
+struct KlDivOptions {
+  ByName by_name = {};
+  std::string reduction = "mean";
+  bool log_target = false;
+};
+inline Variable kl_div(const Variable& x, const Variable& target, const KlDivOptions& options,
+                       Where where = Where::current()) {
+  return kl_div(x, target, std::string_view(options.reduction), options.log_target, where);
+}
 template <size_t N>
 Variable kl_div(const Variable& x, const Variable& target, const char (&reduction)[N],
                 bool log_target = false, Where where = Where::current()) {

@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "core/base/by_name.h"
+
 namespace tapegrad {
 
 /// Reduction::kMean, kSum or kNone; or the name "mean", "sum" or "none". Throws ArgumentError for
@@ -19,6 +21,12 @@ class Reduction {
   static Kind parse(std::string_view name);
 
   Kind kind_;
+};
+
+/// mse_loss(x, y, {.reduction = "sum"})
+struct LossOptions {
+  ByName by_name = {};
+  Reduction reduction = Reduction::kMean;
 };
 
 }  // namespace tapegrad

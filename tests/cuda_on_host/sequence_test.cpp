@@ -113,7 +113,7 @@ TEST(CudaCtcLoss, IsPartOfAGraph) {
   for (const Reduction reduction : {Reduction::kMean, Reduction::kSum}) {
     const auto loss_of = [&](const Variable& x) {
       const Variable loss = ctc_loss(log_softmax(x * weight, 2), labels, {6, 5}, {3, 1},
-                                     {.zero_infinity = true, .reduction = reduction});
+                                     {.reduction = reduction, .zero_infinity = true});
       loss.backward();
       return loss;
     };

@@ -205,7 +205,7 @@ void add_image_rows(Table& table) {
       });
   table.add("Unfold::Unfold Unfold::forward Fold::Fold", [](const Image& x, int64_t kernel,
                                                             int64_t step) {
-    use(Unfold({.kernel_size = kernel, .stride = step, .padding = step, .dilation = step}),
+    use(Unfold({.kernel_size = kernel, .dilation = step, .padding = step, .stride = step}),
         Variable(x));
     use(Fold(5, {.kernel_size = kernel, .stride = step}), Variable(x));
   });

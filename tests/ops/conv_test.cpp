@@ -356,7 +356,7 @@ TEST(Conv2d, BFloat16IsSummedInFloat) {
 
 TEST(Unfold, IsConvolutionWithProducts) {
   const Variable x = integers({2, 3, 6, 5}), w = integers({4, 3, 3, 2}, f32, 2);
-  const UnfoldOptions o{.kernel_size = {3, 2}, .stride = 2, .padding = 1};
+  const UnfoldOptions o{.kernel_size = {3, 2}, .padding = 1, .stride = 2};
   const Variable columns = unfold(x, o);
   EXPECT_EQ(columns.shape(), (Shape{2, 18, 9}));
   const Variable y = conv2d(x, w, {}, {.stride = 2, .padding = 1});

@@ -68,8 +68,8 @@ TEST(Loss, FusedAndComposedGradientsAgree) {
       const Variable y = cross_entropy(x, target,
                                        {.weight = weight,
                                         .ignore_index = 1,
-                                        .label_smoothing = smoothing,
-                                        .reduction = reduction});
+                                        .reduction = reduction,
+                                        .label_smoothing = smoothing});
       const Variable total = sum(y);
       const Variable fused = grad(total, x, {.retain_graph = true});
       const Variable composed = grad(total, x, {.create_graph = true});

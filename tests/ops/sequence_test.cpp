@@ -255,7 +255,7 @@ TEST(CtcLoss, ATargetTooLongIsInfiniteOrLeftOut) {
   const Variable x = wave({4, 2, 3}), targets = tensor({1, 2, 1, 1}, {2, 2});
   const auto losses = [&](bool zero) {
     return ctc_loss(log_softmax(x, -1), targets, {4, 2}, {2, 2},
-                    {.zero_infinity = zero, .reduction = Reduction::kNone});
+                    {.reduction = Reduction::kNone, .zero_infinity = zero});
   };
   EXPECT_EQ(losses(false).to_vector<double>()[1], INFINITY);
   const Variable y = losses(true);

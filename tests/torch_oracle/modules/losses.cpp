@@ -24,10 +24,10 @@ void elements(Recorder& record) {
   record("L1Loss(reduction='none')", nn::L1Loss(kNone), x(), x());
   record("SmoothL1Loss()", nn::SmoothL1Loss(), x(), x());
   record("SmoothL1Loss(beta=0.5, reduction='sum')",
-         nn::SmoothL1Loss({.beta = 0.5, .reduction = kSum}), x(), x());
+         nn::SmoothL1Loss({.reduction = kSum, .beta = 0.5}), x(), x());
   record("HuberLoss()", nn::HuberLoss(), x(), x());
   record("HuberLoss(delta=0.5, reduction='none')",
-         nn::HuberLoss({.delta = 0.5, .reduction = kNone}), x(), x());
+         nn::HuberLoss({.reduction = kNone, .delta = 0.5}), x(), x());
   record("BCELoss()", nn::BCELoss(), record.unit(kShape), record.unit(kShape).detach());
   record("BCELoss(torch.ones(3), reduction='sum')",
          nn::BCELoss({.weight = record.positive({3}).detach(), .reduction = kSum}),
@@ -35,12 +35,12 @@ void elements(Recorder& record) {
   record("BCEWithLogitsLoss()", nn::BCEWithLogitsLoss(), x(), record.unit(kShape).detach());
   record("BCEWithLogitsLoss(torch.ones(3), pos_weight=torch.ones(3), reduction='none')",
          nn::BCEWithLogitsLoss({.weight = record.positive({3}).detach(),
-                                .pos_weight = record.positive({3}).detach(),
-                                .reduction = kNone}),
+                                .reduction = kNone,
+                                .pos_weight = record.positive({3}).detach()}),
          x(), record.unit(kShape).detach());
   record("KLDivLoss()", nn::KLDivLoss(), log_probabilities(record, kShape, 1), record.unit(kShape));
   record("KLDivLoss(log_target=True, reduction='sum')",
-         nn::KLDivLoss({.log_target = true, .reduction = kSum}),
+         nn::KLDivLoss({.reduction = kSum, .log_target = true}),
          log_probabilities(record, kShape, 1), log_probabilities(record, kShape, 1));
   record("PoissonNLLLoss()", nn::PoissonNLLLoss(), x(), record.positive(kShape).detach());
   record("PoissonNLLLoss(log_input=False, full=True, reduction='sum')",
@@ -80,7 +80,7 @@ void classes(Recorder& record) {
   record("MultiLabelSoftMarginLoss(torch.ones(5), reduction='sum')",
          nn::MultiLabelSoftMarginLoss({.weight = weight(), .reduction = kSum}),
          record.normal({4, 5}), record.ids(0, 2, {4, 5}).to(record.dtype()));
-  const nn::CTCLoss ctc, finite({.blank = 2, .zero_infinity = true, .reduction = kSum});
+  const nn::CTCLoss ctc, finite({.blank = 2, .reduction = kSum, .zero_infinity = true});
   const Variable logits = record.normal({6, 2, 5}), labels = record.ids(1, 5, {2, 3});
   record.compare("CTCLoss()", "m(x[0].log_softmax(2), x[1], [6, 5], [3, 2])", ctc, {logits, labels},
                  [&] {
