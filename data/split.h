@@ -98,7 +98,7 @@ class ConcatDataset final : public Dataset {
  public:
   explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
   template <std::derived_from<Dataset>... D>
-  explicit ConcatDataset(const D&... datasets)
+  explicit(sizeof...(D) == 1) ConcatDataset(const D&... datasets)
       : ConcatDataset(
             std::vector<std::shared_ptr<const Dataset>>{std::make_shared<D>(datasets)...}) {}
 

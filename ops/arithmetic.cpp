@@ -283,8 +283,8 @@ Variable isclose(const Variable& a, const Variable& b, CloseOptions options, Whe
   const Variable close = logical_or(equal, logical_and(near, isfinite(difference)));
   return options.equal_nan ? logical_or(close, logical_and(isnan(x), isnan(y))) : close;
 }
-Variable allclose(const Variable& a, const Variable& b, CloseOptions options, Where where) {
-  return all(isclose(a, b, options, where), where);
+bool allclose(const Variable& a, const Variable& b, CloseOptions options, Where where) {
+  return all(isclose(a, b, options, where), where).item<bool>(where);
 }
 
 void catalog_arithmetic(Catalog& catalog) {
@@ -328,7 +328,7 @@ void catalog_arithmetic(Catalog& catalog) {
       [](A a) { return isclose(a[0], a[1], close_options(a)); }, flat);
   catalog.add(
       "allclose(input, other, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = false)",
-      "all are close", [](A a) { return allclose(a[0], a[1], close_options(a)); }, flat);
+      "all are close", [](A a) { return all(isclose(a[0], a[1], close_options(a))); }, flat);
 }
 
 }  // namespace tapegrad

@@ -59,16 +59,16 @@ struct CloseOptions {
 /// Returns |a - b| <= atol + rtol |b|, or a = b, so that equal infinities are close (bool).
 Variable isclose(const Variable& a, const Variable& b, CloseOptions options = {},
                  Where where = Where::current());
-/// Returns whether all elements are close (one bool).
-Variable allclose(const Variable& a, const Variable& b, CloseOptions options = {},
-                  Where where = Where::current());
+/// Returns whether all elements are close. Waits for a GPU.
+bool allclose(const Variable& a, const Variable& b, CloseOptions options = {},
+              Where where = Where::current());
 
 inline Variable isclose(const Variable& a, const Variable& b, double rtol, double atol = 1e-8,
                         bool equal_nan = false, Where where = Where::current()) {
   return isclose(a, b, {rtol, atol, equal_nan}, where);
 }
-inline Variable allclose(const Variable& a, const Variable& b, double rtol, double atol = 1e-8,
-                         bool equal_nan = false, Where where = Where::current()) {
+inline bool allclose(const Variable& a, const Variable& b, double rtol, double atol = 1e-8,
+                     bool equal_nan = false, Where where = Where::current()) {
   return allclose(a, b, {rtol, atol, equal_nan}, where);
 }
 /// Returns whether shapes and all elements are equal, without broadcasting.

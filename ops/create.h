@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/dispatch/dispatcher.h"
@@ -18,6 +19,21 @@ struct TensorOptions {
   bool requires_grad = false;
   Where where = Where::current();  // line of the call, for errors
 };
+
+namespace torch {
+enum Layout { kStrided };  // the only one
+/// libtorch's options, chained: torch::dtype(torch::kFloat64).requires_grad(true), x.options().
+struct TensorOptions : ::tapegrad::TensorOptions {
+  using Plain = ::tapegrad::TensorOptions;
+  TensorOptions() = default;
+  TensorOptions(DType type) { dtype(type); }
+  TensorOptions(Device where) { device(where); }
+  TensorOptions& dtype(DType type) { return Plain::dtype = type, *this; }
+  TensorOptions& device(Device where) { return Plain::device = where, *this; }
+  TensorOptions& requires_grad(bool on = true) { return Plain::requires_grad = on, *this; }
+  TensorOptions& layout(Layout) { return *this; }
+};
+}  // namespace torch
 
 /// A dtype or a device in place of the options: zeros({2}, f64), randn({2}, x.device()).
 template <typename T>
@@ -84,6 +100,10 @@ Variable tensor(const std::vector<T>& values, O option) {
 template <typename T, size_t n>
 Variable tensor(const std::array<T, n>& values, TensorOptions options = {}) {
   return tensor(std::vector<T>(values.begin(), values.end()), options);
+}
+template <typename T>
+Variable tensor(std::span<T> values, TensorOptions options = {}) {
+  return tensor(std::vector<std::remove_const_t<T>>(values.begin(), values.end()), options);
 }
 /// Integers of other types, such as size_t, as int64.
 template <std::integral T>
@@ -210,6 +230,10 @@ Variable linspace(double start, double end, int64_t steps, O option) {
 template <std::same_as<DType> D>
 Variable arange(Number start, Number end, D dtype) {
   return arange(start, end, 1, TensorOptions{.dtype = dtype});
+}
+template <OneOption O>
+Variable arange(Number start, Number end, Number step, O option) {
+  return arange(start, end, step, detail::only(option));
 }
 /// `steps` numbers base^start ... base^end, whose logarithms are evenly spaced.
 Variable logspace(double start, double end, int64_t steps, double base = 10.0,

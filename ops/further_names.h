@@ -9,6 +9,7 @@
 #include "ops/names.h"
 #include "ops/noise.h"
 #include "ops/scan.h"
+#include "ops/softmax.h"
 
 namespace tapegrad {
 
@@ -39,6 +40,15 @@ struct Histogram {
 /// equals max.
 Histogram histogram(const Variable& x, int64_t bins = 10, double min = 0, double max = 0,
                     Where where = Where::current());
+/// histogram(x, 10, {.range = {0, 1}})
+struct HistogramOptions {
+  ByName by_name = {};
+  std::pair<double, double> range = {0, 0};
+};
+inline Histogram histogram(const Variable& x, int64_t bins, HistogramOptions options,
+                           Where where = Where::current()) {
+  return histogram(x, bins, options.range.first, options.range.second, where);
+}
 
 /// Windows of n values, of a period of n (for a DFT) or n - 1 steps.
 Variable hann_window(int64_t n, bool periodic = true, TensorOptions options = {});
@@ -96,6 +106,7 @@ inline Variable norm(const Variable& x, double ord, const Dims& dims, bool keepd
                      Where where = Where::current()) {
   return vector_norm(x, ord, dims, keepdim, where);
 }
+using tapegrad::cross, tapegrad::diagonal, tapegrad::matmul;
 Variable vecdot(const Variable& a, const Variable& b, int dim = -1, Where where = Where::current());
 /// The ratio of the largest to the smallest singular value.
 Variable cond(const Variable& x, Where where = Where::current());
@@ -138,7 +149,19 @@ inline bool is_grad_enabled() { return is_recording(); }
 using AutoGradMode = Recording;
 struct GradMode {
   static bool is_enabled() { return is_recording(); }
+  template <typename V = void>
+  static void set_enabled(bool) {
+    static_assert(detail::kNever<V>,
+                  "GradMode::set_enabled(false): type `const Recording scope(false);` "
+                  "or `const NoGrad guard;`");
+  }
 };
+template <typename V = void>
+void sparse_coo_tensor(const auto&...) {
+  static_assert(detail::kNever<V>,
+                "sparse_coo_tensor: tensors are dense; multiply rows with index_select and "
+                "index_add, and take nn::Embedding({.sparse = true}) for sparse gradients");
+}
 template <typename V = void>
 void set_grad_enabled(bool) {
   static_assert(detail::kNever<V>,
@@ -161,6 +184,16 @@ Variable ndtr(const Variable& x, Where where = Where::current());
 Variable ndtri(const Variable& x, Where where = Where::current());
 /// log of the multivariate gamma function of dimension p.
 Variable mvlgamma(const Variable& x, int64_t p, Where where = Where::current());
+
+namespace special {
+using tapegrad::digamma, tapegrad::entr, tapegrad::erf, tapegrad::erfc, tapegrad::erfinv,
+    tapegrad::exp2, tapegrad::expit, tapegrad::expm1, tapegrad::gammaln, tapegrad::log1p,
+    tapegrad::log_softmax, tapegrad::logit, tapegrad::logsumexp, tapegrad::ndtr, tapegrad::ndtri,
+    tapegrad::psi, tapegrad::round, tapegrad::sinc, tapegrad::softmax, tapegrad::xlogy;
+inline Variable multigammaln(const Variable& x, int64_t p, Where where = Where::current()) {
+  return mvlgamma(x, p, where);
+}
+}  // namespace special
 
 // Of NumPy, Keras and TensorFlow.
 inline Variable reduce_sum(const Variable& x, Where where = Where::current()) {

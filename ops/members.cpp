@@ -270,6 +270,9 @@ V VariableOps::new_full(const Shape& shape, Number value) const {
   return full(shape, value, {.dtype = self().dtype(), .device = self().device()});
 }
 int64_t V::stride(int dim) const { return value().strides()[normalize_dim("stride", dim, rank())]; }
+torch::TensorOptions VariableOps::options() const {
+  return torch::TensorOptions(self().dtype()).device(self().device());
+}
 V VariableOps::new_empty(const Shape& shape) const {
   return empty(shape, {.dtype = self().dtype(), .device = self().device()});
 }

@@ -275,8 +275,8 @@ V VariableOps::isclose(const V& other, double rtol, double atol, bool equal_nan,
                        Where where) const {
   return tapegrad::isclose(self(), other, rtol, atol, equal_nan, where);
 }
-V VariableOps::allclose(const V& other, double rtol, double atol, bool equal_nan,
-                        Where where) const {
+bool VariableOps::allclose(const V& other, double rtol, double atol, bool equal_nan,
+                           Where where) const {
   return tapegrad::allclose(self(), other, rtol, atol, equal_nan, where);
 }
 bool VariableOps::equal(const V& other, Where where) const {

@@ -27,8 +27,9 @@ namespace tapegrad {
 inline Variable stddev(const Variable& x, VarOptions options = {}, Where where = Where::current()) {
   return std(x, options, where);
 }
-inline Variable stddev(const Variable& x, const Dims& dims, VarOptions options = {},
-                       Where where = Where::current()) {
+template <std::convertible_to<const Variable&> V>
+Variable stddev(const V& x, const Dims& dims, VarOptions options = {},
+                Where where = Where::current()) {
   return std(x, dims, options, where);
 }
 template <std::same_as<bool> B>
@@ -193,6 +194,10 @@ inline Variable bucketize(const Variable& x, const Variable& boundaries, bool ri
 inline Variable trapz(const Variable& y, double dx = 1.0, int dim = -1,
                       Where where = Where::current()) {
   return trapezoid(y, dx, dim, where);
+}
+inline Variable trapz(const Variable& y, const Variable& x, int dim = -1,
+                      Where where = Where::current()) {
+  return trapezoid(y, x, dim, where);
 }
 /// msort sorts along dimension 0.
 inline Variable msort(const Variable& x, Where where = Where::current()) {

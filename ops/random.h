@@ -54,6 +54,14 @@ template <OneOption O>
 Variable randint(int64_t low, int64_t high, const Shape& shape, O option) {
   return randint(low, high, shape, detail::only(option));
 }
+template <OneOption O>
+Variable randint(int64_t high, const Shape& shape, O option) {
+  return randint(0, high, shape, detail::only(option));
+}
+template <OneOption O>
+Variable randperm(int64_t n, O option) {
+  return randperm(n, detail::only(option));
+}
 inline Variable randint(int64_t low, int64_t high, const Shape& shape, RandomGenerator& generator) {
   return randint(low, high, shape, {}, generator);
 }

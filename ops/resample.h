@@ -76,6 +76,12 @@ struct GridSampleOptions {
 /// NaN position is outside the image and gives 0.
 Variable grid_sample(const Variable& x, const Variable& grid, GridSampleOptions options = {},
                      Where where = Where::current());
+template <std::convertible_to<Choice<SampleMode>> Mode>
+Variable grid_sample(const Variable& x, const Variable& grid, const Mode& mode,
+                     Choice<GridPadding> padding_mode = GridPadding::kZeros,
+                     bool align_corners = false, Where where = Where::current()) {
+  return grid_sample(x, grid, GridSampleOptions{mode, padding_mode, align_corners}, where);
+}
 
 /// Resampling of one dimension: result i is the sum over taps k of weight[k, i] x[index[k, i]].
 struct Taps {

@@ -25,6 +25,17 @@ inline ValuesIndices sort(const Variable& x, SortOptions options, Where where = 
 /// Returns the indices (int64) that sort x.
 Variable argsort(const Variable& x, int dim = -1, bool descending = false,
                  Where where = Where::current());
+/// libtorch's forms, with `stable` first: every sort is stable.
+template <std::same_as<bool> B>
+ValuesIndices sort(const Variable& x, B /*stable*/, int dim = -1, bool descending = false,
+                   Where where = Where::current()) {
+  return sort(x, dim, descending, where);
+}
+template <std::same_as<bool> B>
+Variable argsort(const Variable& x, B /*stable*/, int dim = -1, bool descending = false,
+                 Where where = Where::current()) {
+  return argsort(x, dim, descending, where);
+}
 inline Variable argsort(const Variable& x, SortOptions options, Where where = Where::current()) {
   return argsort(x, options.dim, options.descending, where);
 }

@@ -57,6 +57,18 @@ struct VarMean {
 VarMean var_mean(const Variable& x, const Dims& dims = {}, VarOptions options = {},
                  Where where = Where::current());
 
+// The flag `unbiased` in place of the options.
+template <std::same_as<bool> B>
+StdMean std_mean(const Variable& x, const Dims& dims, B unbiased, bool keepdim = false,
+                 Where where = Where::current()) {
+  return std_mean(x, dims, VarOptions{.correction = unbiased, .keepdim = keepdim}, where);
+}
+template <std::same_as<bool> B>
+VarMean var_mean(const Variable& x, const Dims& dims, B unbiased, bool keepdim = false,
+                 Where where = Where::current()) {
+  return var_mean(x, dims, VarOptions{.correction = unbiased, .keepdim = keepdim}, where);
+}
+
 struct CovOptions {
   int correction = 1;
   Variable fweights = {};  // number of repetitions of each observation: integers [n]
@@ -73,6 +85,15 @@ Variable corrcoef(const Variable& x, Where where = Where::current());
 /// number.
 Variable bincount(const Variable& x, const Variable& weights = {}, int64_t minlength = 0,
                   Where where = Where::current());
+struct BincountOptions {
+  ByName by_name = {};
+  Variable weights = {};
+  int64_t minlength = 0;
+};
+inline Variable bincount(const Variable& x, BincountOptions options,
+                         Where where = Where::current()) {
+  return bincount(x, options.weights, options.minlength, where);
+}
 /// Computes a histogram: the number of elements in each of `bins` equal parts of [min, max], in x's
 /// dtype. The last part includes max. Elements outside and NaN are ignored. min = max selects the
 /// range of x.

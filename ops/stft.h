@@ -25,13 +25,18 @@ struct StftOptions {
 /// -1) is the magnitude. A window that is shorter than n_fft is padded with zeros on both sides.
 Variable stft(const Variable& x, int64_t n_fft, StftOptions options = {},
               Where where = Where::current());
-/// PyTorch's options by position. There are no two-sided results, and complex ones are pairs.
+/// PyTorch's options by position. Throws ArgumentError for two-sided and for complex results: the
+/// results are pairs.
 template <std::integral N>
 Variable stft(const Variable& x, int64_t n_fft, N hop_length,
               std::optional<int64_t> win_length = {}, const Variable& window = {},
               bool center = true, Choice<PadMode> pad_mode = PadMode::kReflect,
-              bool normalized = false, bool onesided = true, bool /*return_complex*/ = true) {
+              bool normalized = false, bool onesided = true, bool return_complex = false) {
   if (!onesided) fail<ArgumentError>("stft: there are no two-sided results");
+  if (return_complex)
+    fail<ArgumentError>(
+        "stft: no dtype is complex: leave return_complex out, and take complex_abs(y) of the "
+        "pairs");
   return stft(x, n_fft,
               StftOptions{int64_t(hop_length), win_length, window, center, pad_mode, normalized});
 }
@@ -47,5 +52,14 @@ struct IstftOptions {
 /// the squared windows. Throws ArgumentError where this sum is 0 within the result.
 Variable istft(const Variable& spectrum, int64_t n_fft, IstftOptions options = {},
                Where where = Where::current());
+template <std::integral N>
+Variable istft(const Variable& spectrum, int64_t n_fft, N hop_length,
+               std::optional<int64_t> win_length = {}, const Variable& window = {},
+               bool center = true, bool normalized = false, bool onesided = true,
+               std::optional<int64_t> length = {}) {
+  if (!onesided) fail<ArgumentError>("istft: there are no two-sided results");
+  return istft(spectrum, n_fft,
+               IstftOptions{int64_t(hop_length), win_length, window, center, normalized, length});
+}
 
 }  // namespace tapegrad

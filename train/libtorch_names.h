@@ -10,21 +10,30 @@
 // ours `tapegrad::torch`.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <utility>
 
+#include "core/base/chained.h"
 #include "core/cuda.h"
-#include "data/loader.h"
+#include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
 #include "nn/embedding.h"
+#include "nn/image.h"
 #include "nn/linear.h"
 #include "nn/loss.h"
+#include "nn/margin_loss.h"
 #include "nn/norm.h"
 #include "nn/recurrent.h"
 #include "ops/create.h"
+#include "ops/noise.h"
+#include "ops/norm.h"
+#include "ops/resample.h"
+#include "ops/softmax.h"
 #include "ops/subscript.h"
+#include "optim/lbfgs.h"
 #include "optim/optimizers.h"
+#include "train/libtorch_data.h"
 
 namespace tapegrad::torch {
 
@@ -32,12 +41,22 @@ using namespace ::tapegrad;
 using Tensor = Variable;
 using Generator = RandomGenerator;
 
-struct TensorOptions : ::tapegrad::TensorOptions {
-  using Plain = ::tapegrad::TensorOptions;
-  TensorOptions& dtype(DType type) { return Plain::dtype = type, *this; }
-  TensorOptions& device(Device where) { return Plain::device = where, *this; }
-  TensorOptions& requires_grad(bool on = true) { return Plain::requires_grad = on, *this; }
+using DeviceType = Device;
+using IntArrayRef = Dims;
+using TensorList = VariableList;
+using std::nullopt;
+using std::optional;
+
+/// A number as libtorch names its conversions.
+struct Scalar : Number {
+  using Number::Number;
+  double toDouble() const { return to<double>(); }
+  float toFloat() const { return to<float>(); }
+  int64_t toLong() const { return to<int64_t>(); }
+  int toInt() const { return to<int>(); }
+  bool toBool() const { return to<bool>(); }
 };
+
 inline TensorOptions dtype(DType type) { return TensorOptions().dtype(type); }
 inline TensorOptions device(Device where) { return TensorOptions().device(where); }
 inline TensorOptions requires_grad(bool on = true) { return TensorOptions().requires_grad(on); }
@@ -45,106 +64,148 @@ inline TensorOptions requires_grad(bool on = true) { return TensorOptions().requ
 namespace indexing = ::tapegrad;
 inline constexpr Reduction kMean = Reduction::kMean, kSum = Reduction::kSum,
                            kNone = Reduction::kNone;
-
-namespace data {
-using namespace ::tapegrad;
-/// `for (auto& [x, y] : *make_data_loader(dataset, 64))`
-template <std::derived_from<Dataset> D>
-std::unique_ptr<DataLoader> make_data_loader(const D& dataset, int64_t batch_size) {
-  return std::make_unique<DataLoader>(dataset, batch_size);
-}
-template <std::derived_from<Dataset> D>
-std::unique_ptr<DataLoader> make_data_loader(const D& dataset, DataLoaderOptions options = {}) {
-  return std::make_unique<DataLoader>(dataset, options);
-}
-}  // namespace data
+// Choices of options.
+inline constexpr const char *kNearest = "nearest", *kLinear = "linear", *kBilinear = "bilinear",
+                            *kBicubic = "bicubic", *kTrilinear = "trilinear",
+                            *kConstant = "constant", *kReflect = "reflect",
+                            *kReplicate = "replicate", *kCircular = "circular", *kZeros = "zeros",
+                            *kBorder = "border", *kReflection = "reflection", *kGELU = "gelu",
+                            *kReLU = "relu", *kBatchMean = "batchmean";
 
 namespace nn {
 
 using namespace ::tapegrad::nn;
-namespace functional = ::tapegrad;
+namespace plain = ::tapegrad::nn;
 using Module
     [[deprecated("write `struct Net : nn::Model<Net>`, with members() in place of "
                  "register_module (docs/from_pytorch.md)")]] = ::tapegrad::nn::Module;
 
-struct LinearOptions : ::tapegrad::nn::LinearOptions {
-  using Plain = ::tapegrad::nn::LinearOptions;
-  LinearOptions(int64_t in, int64_t out) : Plain{{}, in, out} {}
-  LinearOptions& bias(bool on) { return Plain::bias = on, *this; }
-};
-
-template <typename Size>
-struct ConvOptions : ::tapegrad::nn::ConvOptions<Size> {
-  using Plain = ::tapegrad::nn::ConvOptions<Size>;
-  ConvOptions(int64_t in, int64_t out, Size kernel) : Plain{{}, in, out, kernel} {}
-  ConvOptions& stride(Size size) { return Plain::stride = size, *this; }
-  ConvOptions& padding(Size size) { return Plain::padding = size, *this; }
-  ConvOptions& dilation(Size size) { return Plain::dilation = size, *this; }
-  ConvOptions& groups(int64_t count) { return Plain::groups = count, *this; }
-  ConvOptions& bias(bool on) { return Plain::bias = on, *this; }
-};
-using Conv1dOptions = ConvOptions<int64_t>;
-using Conv2dOptions = ConvOptions<Size2d>;
-using Conv3dOptions = ConvOptions<Size3d>;
-
-struct BatchNormOptions : ::tapegrad::nn::BatchNormOptions {
-  using Plain = ::tapegrad::nn::BatchNormOptions;
-  BatchNormOptions(int64_t features) : Plain{{}, features} {}
-  BatchNormOptions& eps(double value) { return Plain::eps = value, *this; }
-  BatchNormOptions& momentum(double value) { return Plain::momentum = value, *this; }
-  BatchNormOptions& affine(bool on) { return Plain::affine = on, *this; }
-};
+using LinearOptions = Chained<plain::LinearOptions, &plain::LinearOptions::in_features,
+                              &plain::LinearOptions::out_features>;
+template <typename Plain>
+using ConvOptionsOf =
+    Chained<Plain, &Plain::in_channels, &Plain::out_channels, &Plain::kernel_size>;
+using Conv1dOptions = ConvOptionsOf<plain::ConvOptions<int64_t>>;
+using Conv2dOptions = ConvOptionsOf<plain::ConvOptions<Size2d>>;
+using Conv3dOptions = ConvOptionsOf<plain::ConvOptions<Size3d>>;
+using ConvTranspose1dOptions = ConvOptionsOf<plain::ConvTransposeOptions<int64_t>>;
+using ConvTranspose2dOptions = ConvOptionsOf<plain::ConvTransposeOptions<Size2d>>;
+template <typename Plain>
+using PoolOptionsOf = Chained<Plain, &Plain::kernel_size>;
+using MaxPool1dOptions = PoolOptionsOf<MaxPoolOptions<int64_t>>;
+using MaxPool2dOptions = PoolOptionsOf<MaxPoolOptions<Size2d>>;
+using AvgPool1dOptions = PoolOptionsOf<AvgPoolOptions<int64_t>>;
+using AvgPool2dOptions = PoolOptionsOf<AvgPoolOptions<Size2d>>;
+using BatchNormOptions = Chained<plain::BatchNormOptions, &plain::BatchNormOptions::num_features>;
 using BatchNorm1dOptions = BatchNormOptions;
 using BatchNorm2dOptions = BatchNormOptions;
-
-struct EmbeddingOptions : ::tapegrad::nn::EmbeddingOptions {
-  using Plain = ::tapegrad::nn::EmbeddingOptions;
-  EmbeddingOptions(int64_t rows, int64_t dim) : Plain{{}, rows, dim} {}
-  EmbeddingOptions& padding_idx(int64_t row) { return Plain::padding_idx = row, *this; }
-};
-
+using InstanceNorm2dOptions =
+    Chained<plain::InstanceNormOptions, &plain::InstanceNormOptions::num_features>;
+using LayerNormOptions =
+    Chained<plain::LayerNormOptions, &plain::LayerNormOptions::normalized_shape>;
+using GroupNormOptions = Chained<plain::GroupNormOptions, &plain::GroupNormOptions::num_groups,
+                                 &plain::GroupNormOptions::num_channels>;
+using EmbeddingOptions = Chained<plain::EmbeddingOptions, &plain::EmbeddingOptions::num_embeddings,
+                                 &plain::EmbeddingOptions::embedding_dim>;
+using EmbeddingBagOptions =
+    Chained<plain::EmbeddingBagOptions, &plain::EmbeddingBagOptions::num_embeddings,
+            &plain::EmbeddingBagOptions::embedding_dim>;
 /// Of LSTM, GRU and RNN.
-struct RecurrentOptions : ::tapegrad::nn::RecurrentOptions {
-  using Plain = ::tapegrad::nn::RecurrentOptions;
-  RecurrentOptions(int64_t input, int64_t hidden) : Plain{{}, input, hidden} {}
-  RecurrentOptions& num_layers(int64_t count) { return Plain::num_layers = count, *this; }
-  RecurrentOptions& bias(bool on) { return Plain::bias = on, *this; }
-  RecurrentOptions& batch_first(bool on) { return Plain::batch_first = on, *this; }
-  RecurrentOptions& dropout(double p) { return Plain::dropout = p, *this; }
-  RecurrentOptions& bidirectional(bool on) { return Plain::bidirectional = on, *this; }
-};
+using RecurrentOptions = Chained<plain::RecurrentOptions, &plain::RecurrentOptions::input_size,
+                                 &plain::RecurrentOptions::hidden_size>;
 using LSTMOptions = RecurrentOptions;
 using GRUOptions = RecurrentOptions;
 using RNNOptions = RecurrentOptions;
+using MultiheadAttentionOptions =
+    Chained<plain::MultiheadAttentionOptions, &plain::MultiheadAttentionOptions::embed_dim,
+            &plain::MultiheadAttentionOptions::num_heads>;
+using TransformerEncoderLayerOptions =
+    Chained<plain::TransformerEncoderLayerOptions, &plain::TransformerEncoderLayerOptions::d_model,
+            &plain::TransformerEncoderLayerOptions::nhead>;
+using DropoutOptions = Chained<plain::DropoutOptions, &plain::DropoutOptions::p>;
+using Dropout2dOptions = DropoutOptions;
+using LeakyReLUOptions = Chained<plain::LeakyReLUOptions>;
+using ELUOptions = Chained<plain::ELUOptions>;
+using UpsampleOptions = Chained<InterpolateOptions>;
+using CrossEntropyLossOptions = Chained<CrossEntropyOptions>;
+using NLLLossOptions = Chained<NllLossOptions>;
+using BCELossOptions = Chained<BCEOptions>;
+using BCEWithLogitsLossOptions = Chained<BceWithLogitsOptions>;
+using MSELossOptions = Chained<LossOptions>;
+using L1LossOptions = Chained<LossOptions>;
+using SmoothL1LossOptions = Chained<SmoothL1Options>;
+using HuberLossOptions = Chained<HuberOptions>;
+using KLDivLossOptions = Chained<KLDivOptions>;
+using CTCLossOptions = Chained<CtcLossOptions>;
+using TripletMarginLossOptions = Chained<TripletMarginOptions>;
+
+namespace functional {
+using namespace ::tapegrad;
+struct PadOptions : ::tapegrad::PadOptions {
+  std::vector<int64_t> amounts = {};
+};
+using PadFuncOptions = Chained<PadOptions, &PadOptions::amounts>;
+using ::tapegrad::pad;
+inline Variable pad(const Variable& x, const PadFuncOptions& options,
+                    Where where = Where::current()) {
+  return pad(x, options.amounts, static_cast<const ::tapegrad::PadOptions&>(options), where);
+}
+struct LayerNormOptions {
+  Shape normalized_shape = {};
+  Variable weight = {}, bias = {};
+  double eps = 1e-5;
+};
+using LayerNormFuncOptions = Chained<LayerNormOptions, &LayerNormOptions::normalized_shape>;
+using ::tapegrad::layer_norm;
+inline Variable layer_norm(const Variable& x, const LayerNormFuncOptions& options,
+                           Where where = Where::current()) {
+  const LayerNormOptions& of = options;
+  return layer_norm(x, of.normalized_shape, of.weight, of.bias, of.eps, where);
+}
+using InterpolateFuncOptions = Chained<InterpolateOptions>;
+using GridSampleFuncOptions = Chained<GridSampleOptions>;
+using NormalizeFuncOptions = Chained<NormalizeOptions>;
+using GumbelSoftmaxFuncOptions = Chained<GumbelSoftmaxOptions>;
+using SoftmaxFuncOptions = Chained<SoftmaxOptions, &SoftmaxOptions::dim>;
+using LogSoftmaxFuncOptions = SoftmaxFuncOptions;
+using MaxPool2dFuncOptions = MaxPool2dOptions;
+using AvgPool2dFuncOptions = AvgPool2dOptions;
+using Conv2dFuncOptions = Chained<::tapegrad::ConvOptions<Size2d>>;
+using MSELossFuncOptions = MSELossOptions;
+using L1LossFuncOptions = L1LossOptions;
+using CrossEntropyFuncOptions = CrossEntropyLossOptions;
+using NLLLossFuncOptions = NLLLossOptions;
+using BinaryCrossEntropyFuncOptions = BCELossOptions;
+using BinaryCrossEntropyWithLogitsFuncOptions = BCEWithLogitsLossOptions;
+using SmoothL1LossFuncOptions = SmoothL1LossOptions;
+using HuberLossFuncOptions = HuberLossOptions;
+using KLDivFuncOptions = KLDivLossOptions;
+using CTCLossFuncOptions = CTCLossOptions;
+using TripletMarginLossFuncOptions = TripletMarginLossOptions;
+}  // namespace functional
 
 }  // namespace nn
 
 namespace optim {
 
 using namespace ::tapegrad::optim;
-
-struct SGDOptions : ::tapegrad::optim::SGDOptions {
-  using Plain = ::tapegrad::optim::SGDOptions;
-  SGDOptions(double rate) : Plain{.lr = rate} {}
-  SGDOptions& momentum(double value) { return Plain::momentum = value, *this; }
-  SGDOptions& dampening(double value) { return Plain::dampening = value, *this; }
-  SGDOptions& weight_decay(double value) { return Plain::weight_decay = value, *this; }
-  SGDOptions& nesterov(bool on) { return Plain::nesterov = on, *this; }
-};
-
-/// Of Adam and AdamW.
+namespace plain = ::tapegrad::optim;
 template <typename Plain>
-struct AdamOptionsOf : Plain {
-  AdamOptionsOf(double rate = 1e-3) : Plain{.lr = rate} {}
-  AdamOptionsOf& lr(double rate) { return Plain::lr = rate, *this; }
-  AdamOptionsOf& betas(std::pair<double, double> both) { return Plain::betas = both, *this; }
-  AdamOptionsOf& eps(double value) { return Plain::eps = value, *this; }
-  AdamOptionsOf& weight_decay(double value) { return Plain::weight_decay = value, *this; }
-  AdamOptionsOf& amsgrad(bool on) { return Plain::amsgrad = on, *this; }
-};
-using AdamOptions = AdamOptionsOf<::tapegrad::optim::AdamOptions>;
-using AdamWOptions = AdamOptionsOf<::tapegrad::optim::AdamWOptions>;
+using OptionsOf = Chained<Plain, &Plain::lr>;
+using SGDOptions = OptionsOf<plain::SGDOptions>;
+using AdamOptions = OptionsOf<plain::AdamOptions>;
+using AdamWOptions = OptionsOf<plain::AdamWOptions>;
+using RMSpropOptions = OptionsOf<plain::RMSpropOptions>;
+using AdagradOptions = OptionsOf<plain::AdagradOptions>;
+using LBFGSOptions = OptionsOf<plain::LBFGSOptions>;
 
 }  // namespace optim
 
 }  // namespace tapegrad::torch
+
+namespace tapegrad::c10 {
+using std::nullopt;
+using std::optional;
+using torch::IntArrayRef;
+using torch::Scalar;
+}  // namespace tapegrad::c10

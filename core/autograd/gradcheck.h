@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -31,7 +32,11 @@ struct GradcheckResult {
   /// Names the input, the element and both values of the first mismatch; empty if ok.
   std::string message;
 
-  explicit operator bool() const { return ok; }
+  /// `bool ok = gradcheck(f, x);` Not to a number.
+  template <std::same_as<bool> B>
+  operator B() const {
+    return ok;
+  }
 };
 
 using GradcheckFunction = std::function<std::vector<Variable>(const std::vector<Variable>&)>;

@@ -1,8 +1,10 @@
 // Printing of Variables: NumPy's brackets, six significant digits, long axes abbreviated.
 #include <algorithm>
+#include <iomanip>
 #include <ostream>
 #include <sstream>
 
+#include "core/base/error.h"
 #include "core/base/internal/classic_text.h"
 #include "core/base/output.h"
 
@@ -15,8 +17,7 @@ std::ostream& operator<<(std::ostream& out, const Number& number) {
 }
 namespace {
 
-constexpr int64_t kSummarizeAbove = 1000;  // elements
-constexpr int64_t kEdgeItems = 3;
+PrintOptions print_options;
 
 struct Printer {
   std::ostream& out;
@@ -32,7 +33,12 @@ struct Printer {
       else if constexpr (std::is_integral_v<T>)
         stream << int64_t(x.data<T>()[at]);
       else {
-        stream << Compute<T>(x.data<T>()[at]);
+        if (print_options.sci_mode)
+          stream << std::scientific;
+        else if (print_options.precision)
+          stream << std::fixed;
+        stream << std::setprecision(print_options.precision.value_or(6))
+               << Compute<T>(x.data<T>()[at]);
         const std::string plain = stream.str();
         if (plain.find_first_not_of("-0123456789") == plain.npos) stream << '.';
       }
@@ -43,10 +49,11 @@ struct Printer {
   /// Calls visit(i) for the indices of an axis that are shown, and gap() where indices are omitted.
   template <typename Visit, typename Gap>
   void for_shown(int64_t size, Visit visit, Gap gap) const {
+    const int64_t edge = print_options.edgeitems;
     for (int64_t i = 0; i < size; ++i) {
-      if (summarize && size > 2 * kEdgeItems && i == kEdgeItems) {
+      if (summarize && size > 2 * edge && i == edge) {
         gap();
-        i = size - kEdgeItems;
+        i = size - edge;
       }
       visit(i);
     }
@@ -94,11 +101,19 @@ std::ostream& operator<<(std::ostream& out, const Variable& x) {
   const Tensor here = x.value().on_host(x.dtype(), "printing");
   const Tensor dense =
       here.with_layout({here.shape(), contiguous_strides(here.shape()), here.layout().offset});
-  Printer printer{out, dense, dense.numel() > kSummarizeAbove};
+  Printer printer{out, dense, dense.numel() > print_options.threshold};
   printer.for_shown_elements(
       0, 0, [&](int64_t at) { printer.width = std::max(printer.width, printer.text(at).size()); });
   printer.print(0, 0);
   return out;
+}
+
+void set_printoptions(PrintOptions options) {
+  if (options.precision.value_or(0) < 0 || options.threshold < 0 || options.edgeitems < 0)
+    fail<ArgumentError>("set_printoptions: a negative number: precision ",
+                        options.precision.value_or(0), ", threshold ", options.threshold,
+                        ", edgeitems ", options.edgeitems);
+  print_options = options;
 }
 
 void detail::print(const Variable& x) { standard_output() << x << std::endl; }

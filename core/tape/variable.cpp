@@ -45,6 +45,17 @@ void Variable::check_type(DType dtype) const {
   if (device() != tapegrad::cpu) fail<DeviceError>("data_ptr: the elements are on ", device());
 }
 
+void Variable::check_accessor(DType dtype, size_t rank) const {
+  if (dtype != this->dtype())
+    fail<DTypeError>("accessor: the elements are ", this->dtype(), ", not ", dtype);
+  if (int(rank) != this->rank())
+    fail<ShapeError>("accessor: of rank ", rank, " for a tensor of shape ", shape());
+  if (device() != tapegrad::cpu) fail<DeviceError>("accessor: the elements are on ", device());
+}
+void detail::fail_accessor(int64_t index, int64_t size) {
+  fail<IndexError>("accessor: index ", index, " is outside [0, ", size, ")");
+}
+
 int64_t Variable::size(int dim) const { return shape()[normalize_dim("size", dim, rank())]; }
 
 Variable& Variable::requires_grad_(bool on) {

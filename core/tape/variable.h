@@ -9,6 +9,9 @@
 // handle, not to the value.
 #pragma once
 
+#include <optional>
+
+#include "core/base/accessor.h"
 #include "core/base/tensor.h"
 #include "core/tape/node.h"
 #include "core/tape/variable_ops.h"
@@ -52,6 +55,12 @@ class Variable : public VariableOps {
   /// Assignment to a result writes its elements, in place: `x[0] = y`, `x[0] = 1.0`.
   void operator=(const Variable& values) &&;
   void operator=(const Operand& values) &&;
+  /// Makes this variable a constant with the value: `weights["fc.bias"] =
+  /// model.state_dict()["fc.bias"]`.
+  template <std::same_as<Tensor> T>
+  Variable& operator=(const T& value) & {
+    return *this = Variable(value);
+  }
 
   /// Returns whether the variable has a value; a default-constructed variable has none.
   bool defined() const { return bool(state_); }
@@ -104,6 +113,10 @@ class Variable : public VariableOps {
   template <std::convertible_to<std::string_view> Name>
   Variable to(const Name& device_or_dtype, Where where = Where::current()) const {
     return to_named(device_or_dtype, where);
+  }
+  /// To the device and dtype of another variable.
+  Variable to(const Variable& other, Where where = Where::current()) const {
+    return type_as(other, where);
   }
   Variable cpu(Where where = Where::current()) const { return to(tapegrad::cpu, where); }
 
@@ -183,6 +196,7 @@ class Variable : public VariableOps {
   int64_t stride(int dim) const;  // in elements
   int64_t element_size() const { return int64_t(size_of(dtype())); }
   int64_t nbytes() const { return numel() * element_size(); }
+  DType scalar_type() const { return dtype(); }
   bool is_contiguous() const { return value().is_contiguous(); }
   bool is_cuda() const { return device().type == DeviceType::kCuda; }
   bool is_floating_point() const { return is_float(dtype()); }
@@ -204,6 +218,16 @@ class Variable : public VariableOps {
     V* data = value().data<V>();
     value().storage().keep_in_order();  // the caller keeps the address
     return data;
+  }
+
+  /// The elements of a tensor of rank n on the CPU: `auto a = x.accessor<float, 2>(); a[i][j] =
+  /// 1;`. Not recorded. Must not outlive the tensor. Throws DTypeError, ShapeError or DeviceError
+  /// if the tensor is another one, and IndexError for an index outside of [0, size).
+  template <typename V, size_t n>
+  Accessor<V, n> accessor() const {
+    static_assert(kIsElement<V>, "accessor<T, n>(): T is float, double, int64_t ...");
+    check_accessor(kDTypeOf<V>, n);
+    return {value().data<V>(), shape().begin(), strides().begin()};
   }
 
   // The remaining members are for the tape.
@@ -276,6 +300,7 @@ class Variable : public VariableOps {
   [[noreturn, gnu::cold]] static void fail_empty();
   Number number(Where where) const;
   void check_type(DType dtype) const;
+  void check_accessor(DType dtype, size_t rank) const;
   void derive_again() const;
 
   RefPtr<State> state_;
@@ -335,6 +360,15 @@ inline Variable::Iterator Variable::end() const { return {*this, size(0)}; }
 
 /// Prints the values in NumPy's format: brackets, six digits, long axes abbreviated.
 std::ostream& operator<<(std::ostream& out, const Variable& x);
+struct PrintOptions {
+  std::optional<int> precision = {};  // digits after the point; default: six significant digits
+  int64_t threshold = 1000;           // tensors of more elements are abbreviated
+  int64_t edgeitems = 3;              // at each end of an abbreviated axis
+  bool sci_mode = false;              // 1.5e+02
+};
+/// Sets how tensors are printed from now on: set_printoptions({.precision = 2}). Not while another
+/// thread prints. Throws ArgumentError for a negative number.
+void set_printoptions(PrintOptions options = {});
 std::string to_string(const Variable& x);
 namespace detail {
 void print(const Variable& x);
@@ -408,20 +442,21 @@ inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
 /// libtorch's order of arguments.
 inline std::vector<Variable> grad(std::initializer_list<Variable> ys,
                                   std::initializer_list<Variable> xs,
-                                  std::initializer_list<Variable> seeds, bool retain_graph = false,
-                                  bool create_graph = false, bool allow_unused = false) {
+                                  std::initializer_list<Variable> seeds,
+                                  std::optional<bool> retain_graph = {}, bool create_graph = false,
+                                  bool allow_unused = false) {
   return grad(std::span<const Variable>(ys.begin(), ys.size()),
               std::span<const Variable>(xs.begin(), xs.size()),
               std::span<const Variable>(seeds.begin(), seeds.size()),
-              {.retain_graph = retain_graph || create_graph,
+              {.retain_graph = retain_graph.value_or(create_graph),
                .create_graph = create_graph,
                .allow_unused = allow_unused});
 }
 inline std::vector<Variable> grad(VariableList ys, VariableList xs, VariableList seeds,
-                                  bool retain_graph, bool create_graph = false,
+                                  std::optional<bool> retain_graph, bool create_graph = false,
                                   bool allow_unused = false) {
   return grad(ys, xs, seeds,
-              {.retain_graph = retain_graph || create_graph,
+              {.retain_graph = retain_graph.value_or(create_graph),
                .create_graph = create_graph,
                .allow_unused = allow_unused});
 }

@@ -24,6 +24,9 @@ struct Unique;         // ops/sort.h
 namespace linalg {
 struct Slogdet;  // ops/linalg.h
 }
+namespace torch {
+struct TensorOptions;  // ops/create.h
+}
 
 /// Base of Variable alone.
 class VariableOps {
@@ -42,6 +45,15 @@ class VariableOps {
   Variable std(Where where = Where::current()) const;
   Variable std(const Dims& dims, bool unbiased = true, bool keepdim = false,
                Where where = Where::current()) const;
+  /// x.std(false) divides by n instead of n - 1.
+  template <std::same_as<bool> B>
+  auto std(B unbiased, Where where = Where::current()) const {
+    return std(Dims(), unbiased, false, where);
+  }
+  template <std::same_as<bool> B>
+  auto var(B unbiased, Where where = Where::current()) const {
+    return var(Dims(), unbiased, false, where);
+  }
   Variable var(Where where = Where::current()) const;
   Variable var(const Dims& dims, bool unbiased = true, bool keepdim = false,
                Where where = Where::current()) const;
@@ -335,8 +347,8 @@ class VariableOps {
                    Where where = Where::current()) const;
   Variable isclose(const Variable& other, double rtol = 1e-5, double atol = 1e-8,
                    bool equal_nan = false, Where where = Where::current()) const;
-  Variable allclose(const Variable& other, double rtol = 1e-5, double atol = 1e-8,
-                    bool equal_nan = false, Where where = Where::current()) const;
+  bool allclose(const Variable& other, double rtol = 1e-5, double atol = 1e-8,
+                bool equal_nan = false, Where where = Where::current()) const;
   bool equal(const Variable& other, Where where = Where::current()) const;
 
   // Products and matrices.
@@ -463,6 +475,8 @@ class VariableOps {
   Variable new_ones(const Shape& shape) const;
   Variable new_full(const Shape& shape, Number value) const;
   Variable new_empty(const Shape& shape) const;
+  /// dtype and device: zeros({2}, x.options()).
+  torch::TensorOptions options() const;
 
   // Sizes and dimensions without braces.
   template <std::integral... N>
@@ -501,10 +515,6 @@ class VariableOps {
   auto print() const {
     static_assert(detail::kNever<V>, "type print(x) or std::cout << x instead of x.print()");
   }
-  template <typename V = void, int = 0>
-  auto accessor() const {
-    static_assert(detail::kNever<V>, "type x.data_ptr<float>() or x[0][1] instead of x.accessor()");
-  }
   template <typename V = void>
   auto as_strided(const Shape&, const Strides&, int64_t = 0) const {
     static_assert(detail::kNever<V>,
@@ -517,10 +527,6 @@ class VariableOps {
         detail::kNever<V>,
         "x.to_sparse(): tensors are dense; multiply rows with index_select and index_add, "
         "and take nn::Embedding({.sparse = true}) for sparse gradients");
-  }
-  template <typename V = void>
-  auto options() const {
-    static_assert(detail::kNever<V>, "type x.dtype() and x.device() instead of x.options()");
   }
   template <std::integral... I>
   requires(sizeof...(I) > 0) auto operator()(I...) const {

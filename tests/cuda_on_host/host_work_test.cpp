@@ -36,8 +36,8 @@ TEST(CudaLinalgOfTheDevice, PermutationsOfLuDoNotWait) {
   };
   const auto expected = results(cpu), got = results(gpu);
   for (size_t i = 0; i < expected.size(); ++i)
-    EXPECT_TRUE(allclose(got[i].to(cpu), expected[i], 1e-9, 1e-9).item<bool>()) << i;
-  EXPECT_TRUE(allclose(expected[1], a, 1e-12, 1e-12).item<bool>());
+    EXPECT_TRUE(allclose(got[i].to(cpu), expected[i], 1e-9, 1e-9)) << i;
+  EXPECT_TRUE(allclose(expected[1], a, 1e-12, 1e-12));
 
   const Variable x = a.to(gpu).requires_grad_();
   cuda::synchronize();

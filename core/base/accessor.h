@@ -1,0 +1,45 @@
+// Accessor: the elements of a strided array in the memory of the CPU, by x[i][j].
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstdint>
+
+namespace tapegrad {
+
+namespace detail {
+[[noreturn, gnu::cold]] void fail_accessor(int64_t index, int64_t size);
+}  // namespace detail
+
+template <typename T, size_t n>
+class Accessor {
+ public:
+  Accessor(T* data, const int64_t* sizes, const int64_t* strides) : data_(data) {
+    std::copy_n(sizes, n, sizes_.begin());
+    std::copy_n(strides, n, strides_.begin());
+  }
+
+  int64_t size(size_t dim) const { return sizes_.at(dim); }
+  int64_t stride(size_t dim) const { return strides_.at(dim); }
+  T* data() const { return data_; }
+  /// An element, or an Accessor of one dimension less. Throws IndexError outside of [0, size(0)).
+  template <std::integral I>
+  decltype(auto) operator[](I index) const {
+    const auto i = int64_t(index);
+    if (i < 0 || i >= sizes_[0]) [[unlikely]]
+      detail::fail_accessor(i, sizes_[0]);
+    T* const part = data_ + i * strides_[0];
+    if constexpr (n == 1)
+      return (*part);
+    else
+      return Accessor<T, n - 1>(part, sizes_.data() + 1, strides_.data() + 1);
+  }
+
+ private:
+  static_assert(n > 0, "accessor<T, n>(): n is the rank, at least 1; x.item<T>() reads a scalar");
+  T* data_;
+  std::array<int64_t, n> sizes_, strides_;
+};
+
+}  // namespace tapegrad
