@@ -379,6 +379,18 @@ Variable kl_divergence(const Beta& p, const Beta& q) {
 MultivariateNormal::MultivariateNormal(const Variable& location, const Variable& covariance)
     : MultivariateNormal(FromFactor(), location, linalg::cholesky(covariance)) {}
 
+MultivariateNormal::MultivariateNormal(const Variable& location, const Options& options)
+    : MultivariateNormal([&] {
+        const auto& [named, covariance, precision, factor] = options;
+        if (covariance.defined() + precision.defined() + factor.defined() != 1)
+          fail<ArgumentError>(
+              "MultivariateNormal: give one of covariance_matrix, "
+              "precision_matrix and scale_tril");
+        if (factor.defined()) return with_scale_tril(location, factor);
+        return MultivariateNormal(location,
+                                  covariance.defined() ? covariance : linalg::inv(precision));
+      }()) {}
+
 MultivariateNormal::MultivariateNormal(FromFactor, const Variable& location, const Variable& factor)
     : Distribution("MultivariateNormal"), loc(location), scale_tril(factor) {
   if (factor.rank() < 2 || loc.rank() < 1 || factor.size(-1) != loc.size(-1) ||

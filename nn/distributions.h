@@ -202,6 +202,12 @@ class Beta final : public Distribution {
 class MultivariateNormal final : public Distribution {
  public:
   MultivariateNormal(const Variable& loc, const Variable& covariance);
+  /// One of the matrices: `MultivariateNormal(loc, {.scale_tril = L})`.
+  struct Options {
+    ByName by_name = {};
+    Variable covariance_matrix = {}, precision_matrix = {}, scale_tril = {};
+  };
+  MultivariateNormal(const Variable& loc, const Options& options);
   /// With the lower Cholesky factor of the covariance.
   static MultivariateNormal with_scale_tril(const Variable& loc, const Variable& scale_tril);
   Variable log_prob(const Variable& value) const override;

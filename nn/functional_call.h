@@ -58,6 +58,15 @@ auto functional_call(M& model, const VariableMap& parameters, const Xs&... xs) {
   return model(xs...);
 }
 
+/// PyTorch's tuple of arguments: functional_call(model, weights, {x, mask}).
+template <typename M, size_t n>
+auto functional_call(M& model, const VariableMap& parameters, const Variable (&xs)[n]) {
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    return functional_call(model, parameters, xs[i]...);
+  }
+  (std::make_index_sequence<n>());
+}
+
 /// Returns the gradients of loss(model(x[i]), target[i]) for each example i, stacked along
 /// dimension 0. An example keeps a batch dimension of 1. Takes a forward and a backward pass for
 /// each example, so a batch of n costs up to n steps of a batch; a model with BatchNorm must be in

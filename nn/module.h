@@ -178,6 +178,18 @@ class Module {
   /// see the arguments that are Variables, and results that are a Variable or a vector or tuple of
   /// Variables.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  /// Also for hook(module, inputs) with a std::vector. The Variables that it returns replace the
+  /// inputs.
+  template <typename Hook>
+  requires(!std::convertible_to<Hook, ForwardPreHook> &&
+           std::invocable<Hook&, Module&, const std::vector<Variable>&>) HookHandle
+      register_forward_pre_hook(Hook hook) {
+    return register_forward_pre_hook(
+        ForwardPreHook([hook](Module& module, std::span<Variable> in) mutable {
+          const std::vector<Variable> inputs(in.begin(), in.end());
+          tapegrad::detail::replace_by([&] { return hook(module, inputs); }, in);
+        }));
+  }
   HookHandle register_forward_hook(ForwardHook hook);
   /// Also for hook(module, inputs, output) and hook(module, input, output), with a std::vector or
   /// the first argument, and the result, if that is a Variable. A Variable that the hook returns
@@ -209,6 +221,20 @@ class Module {
   /// (if no argument has one: the gradients of all results). Arguments and results must not be
   /// written in place.
   HookHandle register_full_backward_hook(BackwardHook hook);
+  /// Also for hook(module, grad_inputs, grad_outputs) with std::vectors. The Variables that it
+  /// returns replace the gradients of the arguments.
+  template <typename Hook>
+  requires(
+      !std::convertible_to<Hook, BackwardHook> &&
+      std::invocable<Hook&, Module&, const std::vector<Variable>&, const std::vector<Variable>&>)
+      HookHandle register_full_backward_hook(Hook hook) {
+    return register_full_backward_hook(BackwardHook(
+        [hook](Module& module, std::span<Variable> in, std::span<const Variable> out) mutable {
+          const std::vector<Variable> inputs(in.begin(), in.end());
+          const std::vector<Variable> outputs(out.begin(), out.end());
+          tapegrad::detail::replace_by([&] { return hook(module, inputs, outputs); }, in);
+        }));
+  }
 
   /// Clears the gradients; or fills them with zeros, if not `set_to_none`.
   void zero_grad(bool set_to_none = true) const;
@@ -227,6 +253,13 @@ class Module {
   LoadReport load_state_dict(const TensorMap& state, bool strict = true);
   LoadReport load_state_dict(const TensorMap& state, LoadOptions options) {
     return load_state_dict(state, options.strict);
+  }
+  /// Of Variables by name, such as nn::parameter_map(model).
+  template <std::same_as<std::map<std::string, Variable>> Map>
+  LoadReport load_state_dict(const Map& state, bool strict = true) {
+    TensorMap values;
+    for (const auto& [name, variable] : state) values[name] = variable.value();
+    return load_state_dict(values, strict);
   }
 
   /// Runs zeros of this shape (without the batch dimension) through the model, in evaluation mode

@@ -9,6 +9,12 @@
 #include "nn/internal/member_check.h"
 #include "nn/internal/module_state.h"
 
+namespace tapegrad {
+void detail::fail_hook(size_t results, size_t values) {
+  fail<ArgumentError>("a hook returned ", results, " Variables in place of ", values);
+}
+}  // namespace tapegrad
+
 namespace tapegrad::nn {
 
 using tapegrad::detail::context, tapegrad::detail::RunningModel;

@@ -1,6 +1,7 @@
 // ModuleCall and HookedCall: what Model::operator() does around forward(). Not called by users.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <initializer_list>
 #include <span>
@@ -20,6 +21,25 @@ struct RunningModel {
   const nn::Module* module;
   bool named_anew;  // during this call
 };
+
+[[noreturn, gnu::cold]] void fail_hook(size_t results, size_t values);
+/// Writes what a hook returns over the values: one Variable over the first, a list over all;
+/// nothing for an empty Variable or list.
+template <typename Hook>
+void replace_by(Hook hook, std::span<Variable> values) {
+  if constexpr (std::is_void_v<decltype(hook())>) {
+    hook();
+  } else {
+    const auto results = hook();
+    if constexpr (std::derived_from<std::remove_const_t<decltype(results)>, Variable>) {
+      if (results.defined() && !values.empty()) values[0] = results;
+    } else if (!results.empty()) {
+      if (results.size() != values.size()) fail_hook(results.size(), values.size());
+      std::copy(results.begin(), results.end(), values.begin());
+    }
+  }
+}
+
 }  // namespace tapegrad::detail
 
 namespace tapegrad::nn {
@@ -95,10 +115,11 @@ class HookedCall {
     if constexpr (requires { std::tuple_size<Ys>::value; }) {
       std::apply(
           [&](auto&... y) {
-            Variable list[] = {y...};
+            std::vector<Variable> list;
+            (add_variables(y, list), ...);
             run_after(std::span<Variable>(list));
-            size_t i = 0;
-            ((y = list[i++]), ...);
+            auto next = list.begin();
+            (take_variables(next, y), ...);
           },
           ys);
     } else {
@@ -108,7 +129,15 @@ class HookedCall {
 
  private:
   struct Parts;
+  using List = std::vector<Variable>;
   void run_after(std::span<Variable> outputs);
+  // The parts of a tuple that are no Variables, such as a distribution, stay as they are.
+  static void add_variables(const Variable& y, List& list) { list.push_back(y); }
+  template <typename Y>
+  requires(!std::derived_from<Y, Variable>) static void add_variables(const Y&, List&) {}
+  static void take_variables(List::iterator& next, Variable& y) { y = *next++; }
+  template <typename Y>
+  requires(!std::derived_from<Y, Variable>) static void take_variables(List::iterator&, Y&) {}
 
   Parts* parts_;
 };

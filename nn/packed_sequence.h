@@ -52,6 +52,11 @@ PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t>
 /// With the lengths as a Variable of integers. `enforce_sorted` has no effect.
 PackedSequence pack_padded_sequence(const Variable& padded, const Variable& lengths,
                                     bool batch_first = false, bool enforce_sorted = true);
+template <std::same_as<bool> B>
+PackedSequence pack_padded_sequence(const Variable& padded, std::vector<int64_t> lengths,
+                                    bool batch_first, B /*enforce_sorted*/) {
+  return pack_padded_sequence(padded, std::move(lengths), batch_first);
+}
 struct PackSequenceOptions {
   bool batch_first = false;
   bool enforce_sorted = true;  // no effect

@@ -42,6 +42,11 @@ inline RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size,
   options.hidden_size = hidden_size;
   return options;
 }
+inline RecurrentOptions with_sizes(RecurrentOptions options, int64_t input_size,
+                                   int64_t hidden_size, int64_t num_layers) {
+  options.num_layers = num_layers;
+  return with_sizes(options, input_size, hidden_size);
+}
 }  // namespace detail
 
 /// The output at each time step, and the last state of each layer and direction: {output, h_n}, or
@@ -78,6 +83,8 @@ class LSTM final : public Recurrent<LSTM> {
   explicit LSTM(RecurrentOptions options);
   LSTM(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : LSTM(detail::with_sizes(options, input_size, hidden_size)) {}
+  LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options)
+      : LSTM(detail::with_sizes(options, input_size, hidden_size, num_layers)) {}
   LSTM(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1, bool bias = true,
        bool batch_first = false, double dropout = 0.0, bool bidirectional = false,
        Where where = Where::current());
@@ -100,6 +107,8 @@ class GRU final : public Recurrent<GRU> {
   explicit GRU(RecurrentOptions options);
   GRU(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : GRU(detail::with_sizes(options, input_size, hidden_size)) {}
+  GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options)
+      : GRU(detail::with_sizes(options, input_size, hidden_size, num_layers)) {}
   GRU(int64_t input_size, int64_t hidden_size, int64_t num_layers = 1, bool bias = true,
       bool batch_first = false, double dropout = 0.0, bool bidirectional = false,
       Where where = Where::current());
@@ -115,6 +124,8 @@ class RNN final : public Recurrent<RNN> {
   RNN(RecurrentOptions options, Choice<Nonlinearity> nonlinearity);
   RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options)
       : RNN(detail::with_sizes(options, input_size, hidden_size)) {}
+  RNN(int64_t input_size, int64_t hidden_size, int64_t num_layers, RecurrentOptions options)
+      : RNN(detail::with_sizes(options, input_size, hidden_size, num_layers)) {}
   RNN(int64_t input_size, int64_t hidden_size, RecurrentOptions options,
       Choice<Nonlinearity> nonlinearity)
       : RNN(detail::with_sizes(options, input_size, hidden_size), nonlinearity) {}

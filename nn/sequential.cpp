@@ -59,8 +59,39 @@ AnyModule AnyModule::of_function(std::function<Variable(const Variable&)> functi
   return Lambda(std::move(function));
 }
 
-Sequential::Sequential(std::vector<AnyModule> layers, SequentialOptions options)
-    : layers_(std::move(layers)) {
+std::ostream& operator<<(std::ostream& out, const AnyModule& module) { return out << *module; }
+
+size_t detail::place_in_list(int64_t index, size_t size) {
+  const auto count = int64_t(size);
+  if (index < -count || index >= count) fail<IndexError>("no part ", index, " among ", count);
+  return size_t(index < 0 ? index + count : index);
+}
+
+void Sequential::push_back(std::string name, AnyModule layer) {
+  if (std::find(names_.begin(), names_.end(), name) != names_.end())
+    fail<ArgumentError>("Sequential: there is a layer \"", name, "\"");
+  names_.push_back(std::move(name));
+  layers_.push_back(std::move(layer));
+}
+
+Sequential Sequential::operator[](const Slice& slice) const {
+  const auto bound = [this](std::optional<int64_t> at, int64_t otherwise) {
+    return at ? std::clamp<int64_t>(*at < 0 ? *at + size() : *at, 0, size()) : otherwise;
+  };
+  if (slice.step < 1) fail<ArgumentError>("Sequential: a step of ", slice.step);
+  Sequential part;
+  for (int64_t i = bound(slice.start, 0); i < bound(slice.stop, size()); i += slice.step)
+    part.push_back(layers_[size_t(i)]);
+  return part;
+}
+
+Sequential::Sequential(std::initializer_list<NamedLayer> layers, SequentialOptions options) {
+  for (const NamedLayer& part : layers) push_back(part.name, part.layer);
+  if (options.init) nn::initialize(*this, options.init);
+  if (options.input_shape) infer(*options.input_shape);
+}
+Sequential::Sequential(std::vector<AnyModule> layers, SequentialOptions options) {
+  extend(layers);
   if (options.init) nn::initialize(*this, options.init);
   if (options.input_shape) infer(*options.input_shape);
 }
@@ -72,7 +103,7 @@ Module& Sequential::operator[](int64_t index) const {
 }
 
 void Sequential::members(Members& m) {
-  for (size_t i = 0; i < layers_.size(); ++i) m(std::to_string(i), *layers_[i]);
+  for (size_t i = 0; i < layers_.size(); ++i) m(names_[i], *layers_[i]);
 }
 
 Variable Sequential::forward(const Variable& x, Where where) const {

@@ -16,10 +16,14 @@
 #pragma once
 
 #include <initializer_list>
+#include <iosfwd>
 #include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "nn/module.h"
+#include "ops/subscript.h"
 
 namespace tapegrad::nn {
 
@@ -71,11 +75,32 @@ class AnyModule {
   std::unique_ptr<Module> module_;
 };
 
+/// Prints the module.
+std::ostream& operator<<(std::ostream& out, const AnyModule& module);
+
+namespace detail {
+/// Position of an index that may count from the end. Throws IndexError.
+size_t place_in_list(int64_t index, size_t size);
+}  // namespace detail
+template <typename T>
+struct ListOf : std::vector<T> {
+  using std::vector<T>::vector;
+  void append(T part) { this->push_back(std::move(part)); }
+  /// A negative index counts from the end. Throws IndexError.
+  template <std::integral I>
+  T& operator[](I index) {
+    return this->data()[detail::place_in_list(int64_t(index), this->size())];
+  }
+  template <std::integral I>
+  const T& operator[](I index) const {
+    return this->data()[detail::place_in_list(int64_t(index), this->size())];
+  }
+  ListOf* operator->() { return this; }  // as that of Model
+};
 /// Members of a model: `nn::ModuleList blocks{nn::Linear(4, 4), nn::ReLU()};`, named "blocks.0" ...
 /// by `m("blocks", blocks)`.
-struct ModuleList : std::vector<AnyModule> {
-  using std::vector<AnyModule>::vector;
-  void append(AnyModule module) { push_back(std::move(module)); }
+struct ModuleList : ListOf<AnyModule> {
+  using ListOf<AnyModule>::ListOf;
 };
 /// Named "heads.a" ... by `m("heads", heads)`.
 struct ModuleDict : std::map<std::string, AnyModule> {
@@ -85,9 +110,8 @@ struct ModuleDict : std::map<std::string, AnyModule> {
   void insert(const std::string& key, AnyModule module) { (*this)[key] = std::move(module); }
   const AnyModule& operator[](const std::string& key) const { return at(key); }
 };
-struct ParameterList : std::vector<Variable> {
-  using std::vector<Variable>::vector;
-  void append(const Variable& parameter) { push_back(parameter); }
+struct ParameterList : ListOf<Variable> {
+  using ListOf<Variable>::ListOf;
 };
 using ParameterDict = std::map<std::string, Variable>;
 
@@ -101,30 +125,48 @@ struct SequentialOptions {
   Init init = {};               // initialiser of all layers, for example nn::init::keras
 };
 
+struct NamedLayer {
+  std::string name;
+  AnyModule layer;
+};
+
 class Sequential final : public Model<Sequential> {
  public:
   static constexpr std::string_view kName = "Sequential";
   Sequential() = default;
   Sequential(std::initializer_list<AnyModule> layers, SequentialOptions options = {});
   explicit Sequential(std::vector<AnyModule> layers, SequentialOptions options = {});
+  /// Layers with names, "fc.weight": Sequential({{"fc", nn::Linear(2, 4)}, {"act", nn::ReLU()}}).
+  Sequential(std::initializer_list<NamedLayer> layers, SequentialOptions options = {});
   /// Modules, and functions of one Variable.
   template <typename... Layers>
   requires(sizeof...(Layers) > 0 && (std::convertible_to<const Layers&, AnyModule> &&
                                      ...)) explicit Sequential(const Layers&... layers)
       : Sequential({AnyModule(layers)...}) {}
 
-  void push_back(AnyModule layer) { layers_.push_back(std::move(layer)); }
+  void push_back(AnyModule layer) { push_back(std::to_string(size()), std::move(layer)); }
+  /// Throws ArgumentError if there is a layer of this name.
+  void push_back(std::string name, AnyModule layer);
+  void extend(const std::vector<AnyModule>& layers) {
+    for (const AnyModule& layer : layers) push_back(layer);
+  }
   void append(AnyModule layer) { push_back(std::move(layer)); }
   void add(AnyModule layer) { push_back(std::move(layer)); }
   int64_t size() const { return int64_t(layers_.size()); }
   /// Returns a layer; a negative index counts from the end. Throws IndexError.
   Module& operator[](int64_t index) const;
+  /// Some of the layers, which both hold: features[Slice(0, 10)]. Named by their new positions.
+  Sequential operator[](const Slice& slice) const;
+  /// `for (auto& layer : net) x = layer(x);`
+  const AnyModule* begin() const { return layers_.data(); }
+  const AnyModule* end() const { return layers_.data() + layers_.size(); }
 
   void members(Members& m) override;
   Variable forward(const Variable& x, Where where = Where::current()) const;
 
  private:
   std::vector<AnyModule> layers_;
+  std::vector<std::string> names_;
 };
 
 }  // namespace tapegrad::nn
