@@ -128,20 +128,28 @@ void Optimizer::add_param_group(ParamGroup group) {
 std::vector<OptimizerGroup> Optimizer::param_groups() {
   std::vector<OptimizerGroup> groups;
   for (const Group& group : groups_) {
-    groups.push_back({{}, GroupRate(*this, int64_t(groups.size()))});
+    const auto place = int64_t(groups.size());
+    groups.push_back({{}, {*this, place}, {*this, place, GroupRate::kWeightDecay}});
     for (const Slot& slot : group.slots) groups.back().params.push_back(slot.param);
   }
   return groups;
 }
-GroupRate::operator double() const { return optimizer_->lr(group_); }
-const GroupRate& GroupRate::operator=(double lr) const {
-  optimizer_->set_lr(group_, lr);
+GroupRate::operator double() const {
+  return kind_ == kLr ? optimizer_->lr(group_) : optimizer_->weight_decay(group_);
+}
+const GroupRate& GroupRate::operator=(double value) const {
+  if (kind_ == kLr)
+    optimizer_->set_lr(group_, value);
+  else
+    optimizer_->set_weight_decay(group_, value);
   return *this;
 }
 const GroupRate& OptimizerGroup::operator[](std::string_view name) const {
+  if (name == "weight_decay") return weight_decay;
   if (name != "lr")
     fail<ArgumentError>("param_groups: \"", name,
-                        "\" cannot be set after the construction, only \"lr\"");
+                        "\" cannot be set after the construction, only \"lr\" and "
+                        "\"weight_decay\"");
   return lr;
 }
 
@@ -347,6 +355,18 @@ double Optimizer::lr(int64_t group) const {
   if (group < 0 || group >= group_count())
     fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
   return groups_[group].lr;
+}
+
+void Optimizer::set_weight_decay(int64_t group, double weight_decay) {
+  if (group < 0 || group >= group_count())
+    fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
+  check_range(kind_, "weight_decay", weight_decay, 0, kNoLimit);
+  groups_[group].weight_decay = weight_decay;
+}
+double Optimizer::weight_decay(int64_t group) const {
+  if (group < 0 || group >= group_count())
+    fail<IndexError>(kind_, ": no group ", group, " among ", group_count());
+  return groups_[group].weight_decay;
 }
 
 TensorMap Optimizer::state_dict() const {

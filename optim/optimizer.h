@@ -85,10 +85,12 @@ class Params {
 };
 
 class Optimizer;
-/// The learning rate of a group of an optimizer; assignment sets it.
+/// The learning rate, or the weight decay, of a group of an optimizer; assignment sets it.
 class GroupRate {
  public:
-  GroupRate(Optimizer& optimizer, int64_t group) : optimizer_(&optimizer), group_(group) {}
+  enum Kind { kLr, kWeightDecay };
+  GroupRate(Optimizer& optimizer, int64_t group, Kind kind = kLr)
+      : optimizer_(&optimizer), group_(group), kind_(kind) {}
   GroupRate(const GroupRate&) = default;
   operator double() const;
   const GroupRate& operator=(double lr) const;
@@ -99,13 +101,14 @@ class GroupRate {
  private:
   Optimizer* optimizer_;
   int64_t group_;
+  Kind kind_;
 };
 /// A group of an optimizer, which must outlive this object.
 struct OptimizerGroup {
   std::vector<Variable> params;
-  GroupRate lr;
+  GroupRate lr, weight_decay;
 
-  /// group["lr"] = 0.1. Throws ArgumentError for another name.
+  /// group["lr"] = 0.1, group["weight_decay"] = 0. Throws ArgumentError for another name.
   const GroupRate& operator[](std::string_view name) const;
 };
 
@@ -139,6 +142,9 @@ class Optimizer {
   void set_lr(double lr);
   void set_lr(int64_t group, double lr);
   double lr(int64_t group = 0) const;
+  /// As set_lr(). Throws ArgumentError for a negative value.
+  void set_weight_decay(int64_t group, double weight_decay);
+  double weight_decay(int64_t group = 0) const;
   /// The groups, to read and to set: `for (auto& group : optimizer.param_groups()) group.lr *=
   /// 0.1;`
   std::vector<OptimizerGroup> param_groups();

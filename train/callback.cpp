@@ -102,6 +102,26 @@ Callback ModelCheckpoint(const std::string& path, ModelCheckpointOptions options
   return options.save_best_only ? save_best(path, options.monitor, options.mode) : save_every(path);
 }
 Callback CSVLogger(const std::string& path) { return log_csv(path); }
+Callback LearningRateScheduler(std::function<double(int64_t epoch, double lr)> schedule) {
+  return {.before_epoch = [schedule = std::move(schedule)](Training& run) {
+    for (optim::Optimizer* optimizer : run.optimizers)
+      for (int64_t group = 0; group < optimizer->group_count(); ++group)
+        optimizer->set_lr(group, schedule(run.epoch - 1, optimizer->lr(group)));
+  }};
+}
+Callback LambdaCallback(LambdaCallbackOptions options) {
+  Callback result;
+  if (const auto& begin = options.on_epoch_begin)
+    result.before_epoch = [begin](Training& run) {
+      begin(run.epoch - 1, run.history.epochs.empty() ? EpochResult() : run.history.epochs.back());
+    };
+  if (const auto& end = options.on_epoch_end)
+    result.after_epoch = [end](Training& run) { end(run.epoch - 1, run.history.epochs.back()); };
+  if (const auto& begin = options.on_train_begin)
+    result.before_training = [begin](Training&) { begin(); };
+  if (const auto& end = options.on_train_end) result.after_training = [end](Training&) { end(); };
+  return result;
+}
 
 Callback stop_at(const std::string& monitor, double value, Better better) {
   return {.stop = [=](const History& history) -> std::string {

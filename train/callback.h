@@ -116,6 +116,16 @@ struct ModelCheckpointOptions {
 Callback ModelCheckpoint(const std::string& path, ModelCheckpointOptions options = {});
 /// log_csv() by Keras's name.
 Callback CSVLogger(const std::string& path);
+/// Keras's: sets the learning rate of every group to schedule(epoch, lr) before each epoch, which
+/// counts from 0.
+Callback LearningRateScheduler(std::function<double(int64_t epoch, double lr)> schedule);
+/// Keras's: functions that are called before and after each epoch, which counts from 0, and around
+/// the training.
+struct LambdaCallbackOptions {
+  std::function<void(int64_t epoch, const EpochResult&logs)> on_epoch_begin = {}, on_epoch_end = {};
+  std::function<void()> on_train_begin = {}, on_train_end = {};
+};
+Callback LambdaCallback(LambdaCallbackOptions options);
 
 /// Steps a schedule after every update, or after every epoch, and saves it with the checkpoint.
 Callback per_step(optim::Scheduler& schedule);

@@ -48,8 +48,8 @@ void Evaluation::print(const std::string& title, std::ostream& out) const {
 }
 
 Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y,
-                    EvaluateOptions options, int64_t batch_size) {
-  DeviceLoader loader(TensorDataset(x, y), {.batch_size = batch_size});
+                    EvaluateOptions options) {
+  DeviceLoader loader(TensorDataset(x, y), {.batch_size = options.batch_size});
   return evaluate(model, loader, std::move(options));
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/by_name.h"
 #include "data/loader.h"
 #include "nn/module.h"
 #include "train/metrics.h"
@@ -34,7 +35,8 @@ struct BatchResult {
 using BatchFn = std::function<BatchResult(nn::Module& model, void* item)>;
 
 struct EvaluateOptions {
-  LossFn loss = {};  // default: cross_entropy
+  int64_t batch_size = 256;  // of evaluate() with tensors
+  LossFn loss = {};          // default: cross_entropy
   bool accuracy = true;
   std::optional<Device> device = {};
   std::vector<Metric*> metrics = {};  // reset first; they keep the totals of this pass
@@ -60,12 +62,19 @@ Evaluation evaluate(nn::Module& model, Loader& data, EvaluateOptions options = {
 
 /// Keras's form: reads the batches from tensors with equal sizes in dimension 0.
 Evaluation evaluate(nn::Module& model, const Variable& x, const Variable& y,
-                    EvaluateOptions options = {}, int64_t batch_size = 256);
+                    EvaluateOptions options = {});
 
 /// Returns the concatenated outputs of all batches, on the CPU. Modes and recording as in
 /// evaluate().
 Variable predict(nn::Module& model, Loader& data, std::optional<Device> device = {});
 Variable predict(nn::Module& model, const Variable& x, int64_t batch_size = 256);
+struct PredictOptions {
+  ByName by_name = {};
+  int64_t batch_size = 256;
+};
+inline Variable predict(nn::Module& model, const Variable& x, PredictOptions options) {
+  return predict(model, x, options.batch_size);
+}
 
 /// Puts a model into evaluation mode for a scope, then restores the mode of each module.
 class [[nodiscard]] EvalMode {

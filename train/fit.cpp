@@ -62,7 +62,7 @@ class Fit {
         step_([this](const Variable& x, const Variable& target) { return compute(x, target); },
               /*inputs=*/{}, {.enabled = options_.graph && can_be_graphed()}),
         update_step_([this] { update(); }, /*inputs=*/{}, {.enabled = sends_later()}) {
-    if (!options_.world.is_first())
+    if (!options_.world.is_first() || options_.verbose == 0)
       options_.progress = {.style = ProgressStyle::kNone, .out = nullptr};
     describe_state();
     history_.times = StepTimer(device());

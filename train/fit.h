@@ -47,6 +47,7 @@ class AnyShardedOptimizer;
 struct FitOptions {
   int64_t epochs = 1;                 // of the whole run, including those before a resume
   int64_t batch_size = 32;            // of fit() with tensors
+  int verbose = 1;                    // 0: no progress
   bool shuffle = true;                // of fit() with tensors
   LossFn loss = {};                   // default: cross_entropy
   Loader* validation = nullptr;       // evaluated after every epoch

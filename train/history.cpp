@@ -75,6 +75,12 @@ double EpochResult::value(const std::string& name) const {
                       "; there are: ", absl::StrJoin(names, ", "));
 }
 
+std::vector<double> History::operator[](const std::string& name) const {
+  std::vector<double> values;
+  for (const EpochResult& epoch : epochs) values.push_back(epoch.value(name));
+  return values;
+}
+
 PlotSeries History::series(const std::string& value, const std::string& name) const {
   PlotSeries curve{name, {}, {}};
   for (const EpochResult& epoch : epochs)

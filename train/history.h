@@ -45,6 +45,8 @@ struct History {
   int signal = 0;              // SIGINT or SIGTERM if it ended the training
   std::string not_graphed;     // reason if .graph was requested but not used
 
+  /// A value of each epoch, history["val_loss"]. Throws ArgumentError for an unknown name.
+  std::vector<double> operator[](const std::string& name) const;
   /// Returns a value over the numbers of the epochs, as a curve for save_line_chart(). Epochs
   /// without the value are left out.
   PlotSeries series(const std::string& value, const std::string& name) const;

@@ -79,6 +79,10 @@ class AveragedModel : public nn::Model<AveragedModel<M>> {
   explicit AveragedModel(const M& model, AveragedModelOptions options = {})
       : module(model.clone()), options_(std::move(options)) {}
 
+  template <std::convertible_to<AverageFn> F>
+  AveragedModel(const M& model, F avg_fn)
+      : AveragedModel(model, AveragedModelOptions{.avg_fn = std::move(avg_fn)}) {}
+
   void members(nn::Members& m) override {
     m.buffer("n_averaged", n_averaged);
     m("module", module);

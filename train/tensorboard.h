@@ -59,6 +59,39 @@ class TensorBoard {
   std::unique_ptr<Impl> impl_;
 };
 
+/// TensorBoard by PyTorch's names.
+class SummaryWriter : public TensorBoard {
+ public:
+  explicit SummaryWriter(const std::string& log_dir = "runs") : TensorBoard(log_dir) {}
+  void add_scalar(const std::string& tag, double value, int64_t global_step = 0) {
+    scalar(tag, value, global_step);
+  }
+  template <std::derived_from<Variable> V>
+  void add_scalar(const std::string& tag, const V& value, int64_t global_step = 0) {
+    scalar(tag, value.item(), global_step);
+  }
+  /// Scalars "main/key".
+  void add_scalars(const std::string& main_tag, const std::map<std::string, double>& values,
+                   int64_t global_step = 0) {
+    for (const auto& [key, value] : values) scalar(main_tag + "/" + key, value, global_step);
+  }
+  void add_histogram(const std::string& tag, const Variable& values, int64_t global_step = 0) {
+    histogram(tag, values, global_step);
+  }
+  void add_image(const std::string& tag, const Variable& pixels, int64_t global_step = 0) {
+    image(tag, pixels, global_step);
+  }
+  void add_images(const std::string& tag, const Variable& pixels, int64_t global_step = 0) {
+    image(tag, pixels, global_step);
+  }
+  void add_text(const std::string& tag, const std::string& text_string, int64_t global_step = 0) {
+    text(tag, text_string, global_step);
+  }
+  /// Have no effect: every record is written at once.
+  void flush() {}
+  void close() {}
+};
+
 struct BoardOptions {
   bool histograms = true;  // of weights and gradients, after every epoch
 };
