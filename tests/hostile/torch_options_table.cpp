@@ -1,10 +1,12 @@
 // Rows for averaged models, Keras's callbacks and forms, and further methods of layers.
+#include <algorithm>
 #include <sstream>
 
 #include "nn/conv.h"
 #include "nn/func.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/sequential.h"
 #include "ops/create.h"
 #include "ops/further_names.h"
 #include "ops/linear.h"
@@ -15,7 +17,9 @@
 #include "tests/temp_dir.h"
 #include "train/callback.h"
 #include "train/fit.h"
+#include "train/libtorch_names.h"
 #include "train/swa_utils.h"
+#include "train/tensorboard.h"
 
 namespace tapegrad::testing {
 namespace {
@@ -111,13 +115,109 @@ void add_keras_rows(Table& table) {
                   },
                   [&] { options.callbacks.push_back(ModelCheckpoint(path, {.monitor = name})); },
                   [&] { options.callbacks.push_back(CSVLogger(path)); });
-              attempt(
-                  [&] { fit(net, x, x, sgd, options); },
-                  [&] {
-                    fit(net, ones({4, 3}), ones({4, 3}), sgd, options);
-                  },
-                  [&] { evaluate(net, x, x, {.loss = options.loss, .accuracy = false}, count); });
+              attempt([&] { fit(net, x, x, sgd, options); },
+                      [&] {
+                        fit(net, ones({4, 3}), ones({4, 3}), sgd, options);
+                      },
+                      [&] {
+                        evaluate(net, x, x,
+                                 {.batch_size = count, .loss = options.loss, .accuracy = false});
+                      },
+                      [&] { predict(net, x, {.batch_size = count}); });
             });
+  table.add("LearningRateScheduler LambdaCallback", [](double lr, int64_t epochs) {
+    if (epochs > 10) return;
+    nn::Linear net(1, 1);
+    optim::SGD sgd(net, 0.01);
+    fit(net, ones({2, 1}), ones({2, 1}), sgd,
+        {.epochs = epochs,
+         .verbose = 0,
+         .loss = [](const Variable& a, const Variable& b) { return mse_loss(a, b); },
+         .accuracy = false,
+         .callbacks = {LearningRateScheduler([lr](int64_t, double) { return lr; }),
+                       LambdaCallback({.on_epoch_end = [](int64_t, const EpochResult&) {}}),
+                       LambdaCallback({})}});
+  });
+  table.add(
+      "SummaryWriter::SummaryWriter SummaryWriter::add_scalar SummaryWriter::add_scalars "
+      "SummaryWriter::add_histogram SummaryWriter::add_image SummaryWriter::add_images "
+      "SummaryWriter::add_text SummaryWriter::flush SummaryWriter::close",
+      [](const Variable& x, const std::string& tag, int64_t step) {
+        if (!is_small(x)) return;
+        const TempDir dir;
+        SummaryWriter writer((dir / "runs").string());
+        attempt([&] { writer.add_scalar(tag, x, step); },
+                [&] {
+                  writer.add_scalars(tag, {{tag, 1.0}}, step);
+                },
+                [&] { writer.add_histogram(tag, x, step); },
+                [&] { writer.add_image(tag, x, step); }, [&] { writer.add_images(tag, x, step); },
+                [&] { writer.add_text(tag, tag, step); });
+        writer.flush(), writer.close();
+      });
+}
+
+void add_libtorch_rows(Table& table) {
+  table.add("Dims::size Dims::empty Dims::front Dims::back Dims::vec", [](const Shape& shape) {
+    shape.size(), shape.empty(), shape.vec();
+    if (!shape.empty()) shape.front(), shape.back();
+  });
+  table.add(
+      "Variable::scalar_type Variable::accessor Accessor::Accessor Accessor::size "
+      "Accessor::stride Accessor::data",
+      [](const Variable& x, int64_t i) {
+        attempt([&] { x.scalar_type(); });
+        const auto values = x.accessor<float, 2>();
+        values.size(1), values.stride(1), values.data();
+        values[i][-i];
+      });
+  table.add("set_printoptions", [](const Variable& x, int64_t digits, int64_t count, bool on) {
+    if (!is_small(x)) return;
+    attempt([&] {
+      set_printoptions({.precision = int(std::clamp<int64_t>(digits, -1, 100)),
+                        .threshold = count,
+                        .edgeitems = digits,
+                        .sci_mode = on});
+      to_string(x);
+    });
+    set_printoptions();
+  });
+  table.add(
+      "TensorOptions::TensorOptions TensorOptions::dtype TensorOptions::device "
+      "TensorOptions::layout TensorOptions::requires_grad Chained::Chained",
+      [](DType dtype, bool on) {
+        torch::TensorOptions options(dtype);
+        zeros({2}, options.dtype(dtype).device(cpu).layout(torch::kStrided).requires_grad(on));
+      });
+  table.add("Sequential::extend Sequential::begin Sequential::end ListOf::append",
+            [](const std::string& name, int64_t index) {
+              nn::Sequential net({{name, nn::Linear(2, 2)}});
+              attempt([&] { net.push_back(name, nn::Linear(2, 2)); });
+              net.extend({nn::Linear(2, 2), nn::AnyModule()});
+              for (const nn::AnyModule& layer : net[Slice(index, -index)]) layer(ones({1, 2}));
+              nn::ModuleList list;
+              list.append(nn::Linear(2, 2));
+              list[index](ones({1, 2}));
+            });
+  table.add("Optimizer::set_weight_decay Optimizer::weight_decay", [](double decay, int64_t group) {
+    optim::SGD sgd(nn::Linear(1, 1), 0.1);
+    sgd.set_weight_decay(group, decay), sgd.weight_decay(group);
+  });
+  table.add("multigammaln", [](const Variable& x, int64_t p) { special::multigammaln(x, p); });
+  table.add(
+      "Dataset::map MapDataset::MapDataset MapDataset::get MapDataset::size Normalize::Normalize "
+      "make_data_loader",
+      [](const Image& x, double mean, int64_t batch_size) {
+        struct One : torch::data::datasets::Dataset<One> {
+          Variable x;
+          torch::data::Example<> get(size_t) override { return {x, x}; }
+          torch::optional<size_t> size() const override { return 2; }
+        };
+        One one;
+        one.x = x;
+        auto set = one.map(torch::data::transforms::Normalize<>({mean, 1.0}, {1.0, mean}));
+        for (auto& batch : *torch::data::make_data_loader(set, batch_size)) batch.data.sum();
+      });
 }
 
 }  // namespace
@@ -126,6 +226,7 @@ void add_torch_options_rows(Table& table) {
   add_layer_rows(table);
   add_average_rows(table);
   add_keras_rows(table);
+  add_libtorch_rows(table);
 }
 
 }  // namespace tapegrad::testing
